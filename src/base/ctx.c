@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* The context of a rank, and the only malloc of the library.
+ * Each block carries a 64-byte header with its size, so that bytes held can be counted. */
+#define _GNU_SOURCE
+#include <weft/ctx.h>
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/memory.h"
+
+enum { HEADER_BYTES = 64, LARGE_BYTES = 4 << 20, HUGE_PAGE_BYTES = 2 << 20 };
+
+struct weft_ctx {
+    pthread_mutex_t lock; /* guards message, sink */
+    char message[1024];
+    weft_sink sink;
+    void *sink_user;
+    atomic_llong allocations;
+    atomic_llong bytes_held;
+    atomic_llong fail_in; /* allocations until the staged failure; < 0: none */
+};
+
+const char *weft_status_name(weft_status status) {
+    static const char *const names[] = {"ok",     "argument", "config", "file",    "format",
+                                        "memory", "wire",     "peer",   "numeric", "internal"};
+    if ((unsigned)status >= sizeof names / sizeof names[0]) return "unknown";
+    return names[status];
+}
+
+weft_status weft_ctx_create(weft_ctx **out) {
+    weft_ctx *ctx = calloc(1, sizeof *ctx);
+    *out = ctx;
+    if (!ctx) return WEFT_ERR_MEMORY;
+    if (pthread_mutex_init(&ctx->lock, NULL) != 0) {
+        free(ctx);
+        *out = NULL;
+        return WEFT_ERR_MEMORY;
+    }
+    atomic_store(&ctx->fail_in, -1);
+    return WEFT_OK;
+}
+
+void weft_ctx_destroy(weft_ctx *ctx) {
+    if (!ctx) return;
+    pthread_mutex_destroy(&ctx->lock);
+    free(ctx);
+}
+
+void weft_ctx_set_sink(weft_ctx *ctx, weft_sink sink, void *user) {
+    pthread_mutex_lock(&ctx->lock);
+    ctx->sink = sink;
+    ctx->sink_user = user;
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+const char *weft_ctx_message(const weft_ctx *ctx) { return ctx->message; }
+
+void weft_ctx_clear(weft_ctx *ctx) {
+    pthread_mutex_lock(&ctx->lock);
+    ctx->message[0] = '\0';
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+weft_status weft_ctx_fail(weft_ctx *ctx, weft_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    pthread_mutex_lock(&ctx->lock);
+    if (!ctx->message[0]) vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    pthread_mutex_unlock(&ctx->lock);
+    va_end(args);
+    return status;
+}
+
+void weft_ctx_log(weft_ctx *ctx, weft_log_level level, const char *format, ...) {
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    pthread_mutex_lock(&ctx->lock);
+    if (ctx->sink) ctx->sink(ctx->sink_user, level, line);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+int64_t weft_ctx_allocations(const weft_ctx *ctx) { return atomic_load(&ctx->allocations); }
+
+int64_t weft_ctx_bytes_held(const weft_ctx *ctx) { return atomic_load(&ctx->bytes_held); }
+
+void weft_ctx_fail_allocation(weft_ctx *ctx, int64_t k) { atomic_store(&ctx->fail_in, k); }
+
+static bool failure_is_staged(weft_ctx *ctx) {
+    if (atomic_load(&ctx->fail_in) < 0) return false;
+    return atomic_fetch_sub(&ctx->fail_in, 1) == 0;
+}
+
+weft_status wefti_alloc(weft_ctx *ctx, size_t n_bytes, const char *what, void *out) {
+    char *block = NULL;
+    *(void **)out = NULL;
+    size_t align = n_bytes >= LARGE_BYTES ? HUGE_PAGE_BYTES : HEADER_BYTES;
+    size_t total = n_bytes;
+    bool fits = n_bytes <= SIZE_MAX - 2 * (size_t)HUGE_PAGE_BYTES;
+    if (fits) total = (n_bytes + HEADER_BYTES + align - 1) / align * align;
+    if (fits && !failure_is_staged(ctx)) block = aligned_alloc(align, total);
+    if (!block)
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not allocate %zu bytes for %s",
+                             n_bytes, what);
+    if (align == HUGE_PAGE_BYTES) madvise(block, total, MADV_HUGEPAGE);
+    memset(block, 0, total);
+    memcpy(block, &n_bytes, sizeof n_bytes);
+    atomic_fetch_add(&ctx->allocations, 1);
+    atomic_fetch_add(&ctx->bytes_held, (long long)n_bytes);
+    *(void **)out = block + HEADER_BYTES;
+    return WEFT_OK;
+}
+
+weft_status wefti_alloc_n(weft_ctx *ctx, int64_t n, size_t item, const char *what, void *out) {
+    *(void **)out = NULL;
+    if (n < 0 || (item && (uint64_t)n > SIZE_MAX / item))
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
+                             "could not allocate %lld items of %zu bytes for %s",
+                             (long long)n, item, what);
+    return wefti_alloc(ctx, (size_t)n * item, what, out);
+}
+
+weft_status wefti_grow(weft_ctx *ctx, void *block, int64_t old_n, int64_t new_n, size_t item,
+                       const char *what) {
+    void *bigger;
+    WEFT_TRY(wefti_alloc_n(ctx, new_n, item, what, &bigger));
+    void *old = *(void **)block;
+    int64_t kept = old_n < new_n ? old_n : new_n;
+    if (old && kept > 0) memcpy(bigger, old, (size_t)kept * item);
+    wefti_free(ctx, old);
+    *(void **)block = bigger;
+    return WEFT_OK;
+}
+
+weft_status wefti_strdup(weft_ctx *ctx, const char *text, char **out) {
+    size_t n = strlen(text) + 1;
+    WEFT_TRY(wefti_alloc(ctx, n, "a string", out));
+    memcpy(*out, text, n);
+    return WEFT_OK;
+}
+
+void wefti_free(weft_ctx *ctx, void *block) {
+    if (!block) return;
+    char *start = (char *)block - HEADER_BYTES;
+    size_t n_bytes;
+    memcpy(&n_bytes, start, sizeof n_bytes);
+    atomic_fetch_sub(&ctx->bytes_held, (long long)n_bytes);
+    free(start);
+}

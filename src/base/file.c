@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
+                         strerror(errno));
+}
+
+static weft_status read_all(weft_ctx *ctx, int fd, const char *path, char *data, int64_t n) {
+    int64_t done = 0;
+    while (done < n) {
+        ssize_t got = read(fd, data + done, (size_t)(n - done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail_errno(ctx, "read", path);
+        if (got == 0)
+            return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s shrank while it was read", path);
+        done += got;
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes, char **data,
+                            int64_t *n_bytes) {
+    *data = NULL;
+    *n_bytes = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(ctx, "open", path);
+    struct stat info;
+    weft_status status = WEFT_OK;
+    if (fstat(fd, &info) != 0)
+        status = fail_errno(ctx, "stat", path);
+    else if (!S_ISREG(info.st_mode))
+        status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
+    else if (info.st_size > max_bytes)
+        status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s has %lld bytes, expected at most %lld",
+                               path, (long long)info.st_size, (long long)max_bytes);
+    if (status == WEFT_OK) status = wefti_alloc(ctx, (size_t)info.st_size + 1, path, data);
+    if (status == WEFT_OK) status = read_all(ctx, fd, path, *data, info.st_size);
+    close(fd);
+    if (status != WEFT_OK) {
+        wefti_free(ctx, *data);
+        *data = NULL;
+        return status;
+    }
+    *n_bytes = info.st_size;
+    return WEFT_OK;
+}
+
+weft_status wefti_file_pwrite(weft_ctx *ctx, int fd, const char *path, const void *data,
+                              int64_t n_bytes, int64_t offset) {
+    const char *bytes = data;
+    while (n_bytes > 0) {
+        ssize_t put = pwrite(fd, bytes, (size_t)n_bytes, offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return fail_errno(ctx, "write", path);
+        bytes += put;
+        offset += put;
+        n_bytes -= put;
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_file_sync_parent(weft_ctx *ctx, const char *path) {
+    char parent[PATH_MAX];
+    if (snprintf(parent, sizeof parent, "%s", path) >= (int)sizeof parent)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", path);
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        strcpy(parent, ".");
+    else
+        slash[slash == parent] = '\0';
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(ctx, "open", parent);
+    int rc = fsync(fd);
+    close(fd);
+    return rc == 0 ? WEFT_OK : fail_errno(ctx, "sync", parent);
+}
+
+weft_status wefti_file_write(weft_ctx *ctx, const char *path, const void *data,
+                             int64_t n_bytes) {
+    char aside[PATH_MAX];
+    if (snprintf(aside, sizeof aside, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof aside)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", path);
+    int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return fail_errno(ctx, "create", aside);
+    weft_status status = wefti_file_pwrite(ctx, fd, aside, data, n_bytes, 0);
+    if (status == WEFT_OK && fsync(fd) != 0) status = fail_errno(ctx, "sync", aside);
+    if (close(fd) != 0 && status == WEFT_OK) status = fail_errno(ctx, "close", aside);
+    if (status == WEFT_OK && rename(aside, path) != 0) status = fail_errno(ctx, "rename", aside);
+    if (status != WEFT_OK) {
+        unlink(aside);
+        return status;
+    }
+    return wefti_file_sync_parent(ctx, path);
+}
+
+weft_status wefti_file_mkdirs(weft_ctx *ctx, const char *path) {
+    char part[PATH_MAX];
+    if (!path[0] || snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "not a usable folder name: '%s'", path);
+    for (char *p = part + 1; ; p++) {
+        if (*p != '/' && *p) continue;
+        char kept = *p;
+        *p = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) return fail_errno(ctx, "create", part);
+        if (!kept) break;
+        *p = kept;
+    }
+    struct stat info;
+    if (stat(path, &info) != 0) return fail_errno(ctx, "stat", path);
+    if (!S_ISDIR(info.st_mode))
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is there already and is not a folder", path);
+    return WEFT_OK;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *walk) {
+    (void)info;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+weft_status wefti_file_remove_tree(weft_ctx *ctx, const char *path) {
+    struct stat info;
+    if (lstat(path, &info) != 0 && errno == ENOENT) return WEFT_OK;
+    if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
+        return fail_errno(ctx, "remove", path);
+    return WEFT_OK;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_RNG_H
+#define WEFTI_RNG_H
+
+#include <stdint.h>
+
+/* Counter-based randomness: a pure function of (seed, stream, step, index), Philox4x32-10
+ * (Salmon et al., SC'11). A stream is one use of randomness; streams never share numbers. */
+typedef enum wefti_stream {
+    WEFTI_STREAM_INIT = 1, /* parameter initialization; step = parameter number */
+    WEFTI_STREAM_DATA,     /* order of the windows; step = epoch */
+    WEFTI_STREAM_MIX,      /* choice among data sources */
+    WEFTI_STREAM_DROPOUT,  /* step = optimizer step mixed with the unit */
+    WEFTI_STREAM_SAMPLE,   /* text generation */
+    WEFTI_STREAM_SELECT,   /* coordinates of the random replicator */
+    WEFTI_STREAM_TEST
+} wefti_stream;
+
+/* Two independent 64-bit numbers. */
+void wefti_rng_pair(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index,
+                    uint64_t out[2]);
+
+/* One 64-bit number. */
+uint64_t wefti_rng_u64(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index);
+
+/* Uniform in [0, 1), 53 bits. */
+double wefti_rng_uniform(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index);
+
+/* Standard normal, Box-Muller. */
+double wefti_rng_normal(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index);
+
+/* The image of i under a seeded permutation of 0..n-1 (a four-round Feistel network with
+ * cycle walking): O(1), no table. 0 <= i < n. */
+int64_t wefti_rng_permute(uint64_t seed, uint32_t stream, uint64_t step, int64_t n, int64_t i);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct suffix {
+    const char *text;
+    double factor;
+} suffix;
+
+static const suffix count_suffixes[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {NULL, 0}};
+static const suffix byte_suffixes[] = {{"", 1},         {"B", 1},       {"kB", 1e3},
+                                       {"MB", 1e6},     {"GB", 1e9},    {"KiB", 1024},
+                                       {"MiB", 1048576}, {"GiB", 1073741824}, {NULL, 0}};
+static const suffix time_suffixes[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9},
+                                       {"min", 60}, {"h", 3600},  {NULL, 0}};
+static const suffix rate_suffixes[] = {
+    {"bit", 0.125},      {"kbit", 125},       {"Mbit", 125e3},   {"Gbit", 125e6},
+    {"bit/s", 0.125},    {"kbit/s", 125},     {"Mbit/s", 125e3}, {"Gbit/s", 125e6},
+    {"B/s", 1},          {"kB/s", 1e3},       {"MB/s", 1e6},     {"GB/s", 1e9},
+    {NULL, 0}};
+
+static const suffix *suffixes_of(wefti_unit unit) {
+    switch (unit) {
+    case WEFTI_UNIT_BYTES: return byte_suffixes;
+    case WEFTI_UNIT_TIME: return time_suffixes;
+    case WEFTI_UNIT_RATE: return rate_suffixes;
+    case WEFTI_UNIT_COUNT: break;
+    }
+    return count_suffixes;
+}
+
+bool wefti_parse_quantity(const char *text, wefti_unit unit, double *out) {
+    if (!text[0] || isspace((unsigned char)text[0]) || strpbrk(text, "xXnNiIpP") == text)
+        return false;
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || !isfinite(value) || errno == ERANGE) return false;
+    if (memchr(text, 'x', (size_t)(end - text)) || memchr(text, 'X', (size_t)(end - text)))
+        return false;
+    while (*end == ' ') end++;
+    if (unit == WEFTI_UNIT_TIME && !*end && value == 0) {
+        *out = 0;
+        return true;
+    }
+    for (const suffix *s = suffixes_of(unit); s->text; s++) {
+        if (strcmp(end, s->text) == 0) {
+            *out = value * s->factor;
+            return isfinite(*out);
+        }
+    }
+    return false;
+}
+
+bool wefti_parse_int(const char *text, int64_t *out) {
+    if (!isdigit((unsigned char)text[0]) && text[0] != '-') return false;
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || errno == ERANGE) return false;
+    int64_t factor = 1;
+    for (const suffix *s = count_suffixes; s->text; s++)
+        if (strcmp(end, s->text) == 0) factor = (int64_t)s->factor, end += strlen(end);
+    if (*end) return false;
+    if (value > INT64_MAX / factor || value < INT64_MIN / factor) return false;
+    *out = value * factor;
+    return true;
+}
+
+static int min3(int a, int b, int c) {
+    int m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+int wefti_edit_distance(const char *a, const char *b) {
+    enum { MAX = 64 };
+    int d[MAX + 1][MAX + 1];
+    int n = (int)strnlen(a, MAX), m = (int)strnlen(b, MAX);
+    for (int i = 0; i <= n; i++) d[i][0] = i;
+    for (int j = 0; j <= m; j++) d[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        for (int j = 1; j <= m; j++) {
+            int cost = a[i - 1] != b[j - 1];
+            d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + cost);
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && d[i - 2][j - 2] + 1 < d[i][j]) d[i][j] = d[i - 2][j - 2] + 1;
+        }
+    }
+    return d[n][m];
+}
+
+const char *wefti_nearest(const char *word, const char *const *candidates, size_t n) {
+    const char *best = NULL;
+    int best_distance = 1 + (int)strlen(word) / 3;
+    for (size_t i = 0; i < n; i++) {
+        int distance = wefti_edit_distance(word, candidates[i]);
+        if (distance < best_distance || (distance == best_distance && !best)) {
+            best = candidates[i];
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size) {
+    static const char *const names[] = {"B", "kB", "MB", "GB", "TB"};
+    int k = 0;
+    while (k < 4 && n_bytes >= 999.5) n_bytes /= 1000, k++;
+    snprintf(out, out_size, n_bytes < 9.95 && k ? "%.1f %s" : "%.0f %s", n_bytes, names[k]);
+    return out;
+}

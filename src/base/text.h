@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_TEXT_H
+#define WEFTI_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The units a quantity may carry. */
+typedef enum wefti_unit {
+    WEFTI_UNIT_COUNT, /* plain, or k M G (powers of 1000) */
+    WEFTI_UNIT_BYTES, /* B kB MB GB KiB MiB GiB */
+    WEFTI_UNIT_TIME,  /* s ms us ns min h */
+    WEFTI_UNIT_RATE   /* bit/s: bit kbit Mbit Gbit, optional "/s"; MB/s GB/s; result in byte/s */
+} wefti_unit;
+
+/* Parses "100Mbit", "10ms", "4MB", "1e-3". Returns false unless the whole text is a number
+ * with a known unit. A time needs its unit unless it is 0. */
+bool wefti_parse_quantity(const char *text, wefti_unit unit, double *out);
+
+/* Parses a whole decimal number, with optional k M G for powers of 1000. */
+bool wefti_parse_int(const char *text, int64_t *out);
+
+/* Edit distance (insert, delete, substitute, swap of neighbours), at most 64 letters. */
+int wefti_edit_distance(const char *a, const char *b);
+
+/* The candidate nearest to `word`, or NULL if none is near enough to be a likely typo. */
+const char *wefti_nearest(const char *word, const char *const *candidates, size_t n);
+
+/* "3.4 MB", "120 B": writes into out (at least 24 bytes) and returns it. */
+const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_CHECKPOINT_FOLDER_H
+#define WEFTI_CHECKPOINT_FOLDER_H
+
+#include <weft/ctx.h>
+
+/* A checkpoint is a folder `step-<N>` (N zero-padded to 8 digits) under `<run>/checkpoints`.
+ * It is written as `step-<N>.partial`, its files are synced, `index.json` (format version,
+ * step, caller's JSON, and for each file its size and XXH3-128) is written last, then the
+ * folder is renamed and the parent synced: a crash at any instant leaves complete
+ * checkpoints complete. */
+
+/* Makes an empty step-<N>.partial (an old one is removed). [out] path: at least PATH_MAX. */
+weft_status wefti_checkpoint_begin(weft_ctx *ctx, const char *checkpoints, int64_t step,
+                                   char *path) WEFT_CHECKED;
+
+/* Hashes every file in the partial folder (recursively), writes index.json with
+ * `layout_json` (a JSON object text describing mesh, step, tensors) embedded under "layout",
+ * syncs, renames to step-<N> (replacing an older folder of the same step), then removes the
+ * oldest complete checkpoints beyond `keep` (keep <= 0: keeps all). */
+weft_status wefti_checkpoint_commit(weft_ctx *ctx, const char *checkpoints, int64_t step,
+                                    const char *layout_json, int64_t keep) WEFT_CHECKED;
+
+/* Finds the newest complete checkpoint; *step = -1 if there is none. Partial folders are
+ * ignored. [out] path: at least PATH_MAX. */
+weft_status wefti_checkpoint_latest(weft_ctx *ctx, const char *checkpoints, int64_t *step,
+                                    char *path) WEFT_CHECKED;
+
+/* Checks index.json, that exactly its files are there, and every file's size and hash: any
+ * flipped byte in any file is found and named. [out] *layout_json owned by the caller
+ * (wefti_free). */
+weft_status wefti_checkpoint_verify(weft_ctx *ctx, const char *path,
+                                    char **layout_json) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_MODEL_H
+#define WEFTI_MODEL_H
+
+#include <weft/ctx.h>
+
+#include "tensor/kernels.h"
+
+/* A model is an ordered list of units: the embedding, each block, the head. A unit is the
+ * grain of everything: gathered before use, reduce-scattered after its backward, exchanged
+ * while the next unit's backward runs, recomputed when activations are not kept.
+ *
+ *     tokens[B,T] -> unit 0 -> x[B,T,C] -> unit 1 -> ... -> x[B,T,C] -> unit L+1 -> loss
+ */
+
+typedef struct weft_model_config {
+    const char *kind;     /* "gpt2", "llama", "olmo2" */
+    int64_t vocab;        /* V */
+    int64_t context;      /* longest T (rows of gpt2's position table) */
+    int64_t layers;       /* L */
+    int64_t width;        /* C */
+    int64_t heads;        /* H; C % H == 0, D = C/H */
+    int64_t kv_heads;     /* K; 0 = heads; heads % kv_heads == 0; gpt2: must equal heads */
+    int64_t ffn;          /* F, hidden width of the feed-forward; 0 = the kind's default */
+    double norm_eps;      /* 0 = the kind's default */
+    double rope_theta;    /* 0 = the kind's default */
+    double dropout;       /* 0..1 */
+    bool tied;            /* the head uses the token embedding */
+    bool qk_norm;         /* RMSNorm of queries and keys (OLMo-2) */
+    double init_std;      /* 0 = the kind's default */
+} weft_model_config;
+
+/* One parameter of a unit. Sharded along its first dimension. */
+typedef struct wefti_param {
+    char name[96];        /* Hugging Face name, e.g. "transformer.h.0.attn.c_attn.weight" */
+    int ndim;             /* 1 or 2 */
+    int64_t rows, cols;   /* cols = 1 when ndim == 1 */
+    bool decays;          /* weight decay applies (matrices only) */
+    float init_mean;      /* initial value = init_mean + init_std * N(0,1) */
+    float init_std;
+    int64_t offset;       /* of its first element in the unit's flat buffer */
+} wefti_param;
+
+typedef struct wefti_unit {
+    char name[32];           /* "embed", "block.3", "head" */
+    int kind;                /* 0 embedding, 1 block, 2 head */
+    int n_params;
+    const wefti_param *params; /* borrowed from the model */
+    int64_t n_elements;      /* floats of the flat buffer: the parameters one after another */
+    int borrows;             /* unit whose parameters it also reads (tied head: 0), or -1 */
+} wefti_unit;
+
+/* Everything one call of forward or backward sees. Pointers are borrowed for the call. */
+typedef struct wefti_pass {
+    const wefti_kernels *kernels;
+    int64_t B, T;
+    bool training;          /* dropout on; head: backward computes loss and gradients */
+    uint64_t seed, step;    /* of dropout: step counts micro-batches */
+    uint64_t row;           /* global index of the first sequence: same masks on any mesh */
+    const float *params;    /* the unit's flat buffer, gathered */
+    const float *borrowed;  /* the borrowed unit's flat buffer, or NULL */
+    float *grads;           /* the unit's gradients, ADDED to */
+    float *borrowed_grads;  /* the borrowed unit's, ADDED to */
+    const int32_t *tokens;  /* [B,T] */
+    const int32_t *targets; /* [B,T]; < 0 is skipped */
+    const float *x;         /* [B,T,C] input of the unit (NULL for the embedding) */
+    float *y;               /* [B,T,C] output (NULL for the head) */
+    float *dy;              /* backward: [B,T,C] gradient of y on entry, of x on return.
+                               (head: only return; embedding: only entry) */
+    float *saved;           /* unit's saved activations, saved_floats() long */
+    float *scratch;         /* scratch_floats() long, shared by all units */
+    float grad_scale;       /* multiplies the summed loss before differentiation */
+    double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
+} wefti_pass;
+
+typedef struct weft_model weft_model;
+
+/* What a model kind implements: one constant per kind at the foot of its file, one line in
+ * registry.c. */
+typedef struct wefti_model_ops {
+    const char *name;
+    const char *summary;
+    /* Fills defaults into config and refuses what cannot be built. */
+    weft_status (*check)(weft_ctx *ctx, weft_model_config *config);
+    /* Fills model->units and their parameter tables. */
+    weft_status (*layout)(weft_ctx *ctx, weft_model *model);
+    /* Floats of saved activations of a unit, and of shared scratch, for B sequences of T. */
+    int64_t (*saved_floats)(const weft_model *model, int unit, int64_t B, int64_t T);
+    int64_t (*scratch_floats)(const weft_model *model, int64_t B, int64_t T, int threads,
+                              const wefti_kernels *kernels);
+    void (*forward)(const weft_model *model, int unit, const wefti_pass *pass);
+    void (*backward)(const weft_model *model, int unit, const wefti_pass *pass);
+    /* FLOP of forward + backward for one token at length T: matrix products and attention. */
+    double (*flop_per_token)(const weft_model *model, int64_t T);
+    /* Hugging Face config.json text; [out] owned by the caller (wefti_free). */
+    weft_status (*describe_json)(weft_ctx *ctx, const weft_model *model, char **json);
+} wefti_model_ops;
+
+struct weft_model {
+    const wefti_model_ops *ops;
+    weft_model_config config; /* completed with defaults */
+    int n_units;              /* layers + 2 */
+    wefti_unit *units;        /* owned */
+    wefti_param *params;      /* owned; the units' tables point into it */
+    int n_params;
+    int64_t n_elements;       /* all units */
+    float *tables;            /* owned; read-only tables of the kind (RoPE), or NULL */
+};
+
+/* Builds the description of a model: no parameter memory. Errors name the key and the
+ * numbers, e.g. "model.width is 100, expected a multiple of model.heads (12)". */
+weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,
+                              weft_model **out) WEFT_CHECKED;
+void weft_model_destroy(weft_ctx *ctx, weft_model *model);
+
+/* Reads a Hugging Face config.json (as written by describe_json) back into a config. The
+ * `kind` points to static storage. */
+weft_status weft_model_config_from_json(weft_ctx *ctx, const char *json, int64_t n_bytes,
+                                        const char *where, weft_model_config *out) WEFT_CHECKED;
+
+/* Initial values of rows [row_begin, row_begin + n_rows) of a parameter: a pure function of
+ * (seed, the parameter's number in the model, row, column), so any sharding gives the same
+ * model. */
+void wefti_model_init_rows(const weft_model *model, uint64_t seed, int unit, int param,
+                           int64_t row_begin, int64_t n_rows, float *out);
+
+/* The table of kinds, NULL-terminated. */
+extern const wefti_model_ops *const wefti_model_registry[];
+
+#endif

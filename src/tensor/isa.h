@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ISA_H
+#define WEFTI_ISA_H
+
+/* Files in an isa/ folder are compiled once per instruction set (CMakeLists.txt:
+ * weft_isa_sources) with WEFT_ISA = base, avx2 or avx512. Their public names carry it:
+ * WEFT_ISA_NAME(wefti_kernels) is wefti_kernels_avx2. Everything else in them is static. */
+#define WEFT_ISA_PASTE2(name, isa) name##_##isa
+#define WEFT_ISA_PASTE(name, isa) WEFT_ISA_PASTE2(name, isa)
+#ifdef WEFT_ISA
+#define WEFT_ISA_NAME(name) WEFT_ISA_PASTE(name, WEFT_ISA)
+#endif
+
+typedef enum wefti_isa { WEFTI_ISA_BASE, WEFTI_ISA_AVX2, WEFTI_ISA_AVX512 } wefti_isa;
+
+/* The best instruction set that this processor and operating system run. */
+wefti_isa wefti_isa_detect(void);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_KERNELS_H
+#define WEFTI_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The kernel table: everything that touches tensor memory. One table per device and
+ * instruction set; the reference table is the law that the others are tested against.
+ *
+ * All tensors are f32 and row-major. Shapes: B sequences, T positions, N = B*T rows,
+ * C width, H query heads, K key/value heads (H % K == 0), D head width, V vocabulary.
+ * "dy" is the gradient of the loss with respect to y. A gradient of a parameter is always
+ * ADDED to its buffer; whether a gradient of an activation is added or stored is said at
+ * each kernel. Kernels trust their arguments, allocate nothing and use the OpenMP thread
+ * count of the calling thread. For a fixed table and thread count they are deterministic.
+ */
+
+/* Consts of one AdamW step (Loshchilov & Hutter 2019), decoupled decay. */
+typedef struct wefti_adamw_step {
+    float lr, beta1, beta2, eps;
+    float decay;       /* 0 for tensors that do not decay */
+    float correction1; /* 1 - beta1^t, t counted from 1 */
+    float correction2; /* 1 - beta2^t */
+    float grad_scale;  /* the gradient is multiplied by this first (clipping) */
+} wefti_adamw_step;
+
+/* Where the queries, keys and values of attention lie: row n of q starts at q + n*ld_q. */
+typedef struct wefti_attention_shape {
+    int64_t B, T, H, K, D;
+    int64_t ld_q, ld_kv; /* floats between consecutive rows of q, and of k and v */
+    int64_t ld_o;        /* floats between consecutive rows of the output (>= H*D) */
+    float scale;         /* multiplies q.k; 1/sqrt(D) */
+} wefti_attention_shape;
+
+typedef struct wefti_kernels {
+    const char *name;
+
+    /* C[M,N] = alpha * op(A)[M,K] * op(B)[K,N] + beta * C; op is transposition when ta, tb
+     * (A is then stored [K,M], B [N,K]). beta = 0 ignores what C held. */
+    void (*gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
+                 const float *A, int64_t lda, const float *B, int64_t ldb, float beta,
+                 float *C, int64_t ldc);
+
+    /* y[N,C] += b[C] on each row */
+    void (*bias_add)(int64_t N, int64_t C, const float *b, float *y);
+    /* db[C] += sum over rows of dy[N,C] */
+    void (*bias_grad)(int64_t N, int64_t C, const float *dy, float *db);
+
+    /* y += a; y = a + b; y *= s; all of n elements */
+    void (*accumulate)(int64_t n, const float *a, float *y);
+    void (*add)(int64_t n, const float *a, const float *b, float *y);
+    void (*scale)(int64_t n, float s, float *y);
+    /* sum of squares in double, fixed order */
+    double (*sum_squares)(int64_t n, const float *x);
+
+    /* LayerNorm (Ba et al. 2016). mean[N], rstd[N] are saved for the backward pass.
+     * backward: dx += ..., dgain += ..., dbias += ... */
+    void (*layernorm_forward)(int64_t N, int64_t C, float eps, const float *x,
+                              const float *gain, const float *bias, float *y, float *mean,
+                              float *rstd);
+    void (*layernorm_backward)(int64_t N, int64_t C, const float *x, const float *gain,
+                               const float *mean, const float *rstd, const float *dy,
+                               float *dx, float *dgain, float *dbias);
+    /* RMSNorm (Zhang & Sennrich 2019) of C columns of rows ld apart (x and y share ld; so do
+     * x, dy and dx). rstd[N] = 1/sqrt(mean(x^2) + eps) is saved. y may be x.
+     * backward: dx is STORED and may be dy; dgain += ... */
+    void (*rmsnorm_forward)(int64_t N, int64_t C, int64_t ld, float eps, const float *x,
+                            const float *gain, float *y, float *rstd);
+    void (*rmsnorm_backward)(int64_t N, int64_t C, int64_t ld, const float *x,
+                             const float *gain, const float *rstd, const float *dy, float *dx,
+                             float *dgain);
+
+    /* GELU, tanh form (Hendrycks & Gimpel 2016; "gelu_new"). y may be x. backward: dx STORED
+     * from x and dy; dx may be dy. */
+    void (*gelu_forward)(int64_t n, const float *x, float *y);
+    void (*gelu_backward)(int64_t n, const float *x, const float *dy, float *dx);
+    /* SwiGLU (Shazeer 2020): gu[N,2F] holds gate | up; y[N,F] = silu(gate) * up.
+     * backward: dgu[N,2F] STORED; may be gu. */
+    void (*swiglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
+    void (*swiglu_backward)(int64_t N, int64_t F, const float *gu, const float *dy, float *dgu);
+
+    /* Rotary positions (Su et al. 2021), Hugging Face halves: element i pairs with i + D/2.
+     * Rotates n_heads heads of width D in each row, in place; row n = b*T + t has position t.
+     * cos_sin[T][D] holds D/2 cosines then D/2 sines. inverse = true rotates back (backward). */
+    void (*rope)(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
+                 const float *cos_sin, bool inverse, float *x);
+
+    /* Causal attention, grouped queries: o = softmax(scale q k^T, lower triangle) v.
+     * lse[B,H,T] (log of the sum of exponentials) is saved. Never stores T x T for all heads.
+     * backward needs o and lse; dq, dk, dv are STORED with the strides of q, k, v; `d_o` has
+     * o's stride. scratch: attention_scratch(shape, threads) floats. */
+    int64_t (*attention_scratch)(const wefti_attention_shape *s, int threads);
+    void (*attention_forward)(const wefti_attention_shape *s, const float *q, const float *k,
+                              const float *v, float *o, float *lse, float *scratch);
+    void (*attention_backward)(const wefti_attention_shape *s, const float *q, const float *k,
+                               const float *v, const float *o, const float *lse,
+                               const float *d_o, float *dq, float *dk, float *dv,
+                               float *scratch);
+
+    /* y[N,C] = table[token[n]] (rows of C); position table added if pos != NULL: row n gets
+     * pos[n % T]. */
+    void (*embed_forward)(int64_t N, int64_t T, int64_t C, const int32_t *token,
+                          const float *table, const float *pos, float *y);
+    /* dtable[token[n]] += dy[n], dpos[n % T] += dy[n] (dpos may be NULL); fixed order */
+    void (*embed_backward)(int64_t N, int64_t T, int64_t C, const int32_t *token,
+                           const float *dy, float *dtable, float *dpos);
+
+    /* Fused head and cross-entropy: logits = x[N,C] w[V,C]^T, a block of rows at a time.
+     * Adds the sum over rows of -log softmax(logits)[target] to *loss_sum. A target < 0 is
+     * skipped. If dx is not NULL: dx STORED and dw += gradients of grad_scale * loss_sum.
+     * scratch: head_scratch(N, V, threads) floats; never N*V for large N. */
+    int64_t (*head_scratch)(int64_t N, int64_t V, int threads);
+    void (*head_loss)(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
+                      const int32_t *target, float grad_scale, double *loss_sum, float *dx,
+                      float *dw, float *scratch);
+
+    /* Inverted dropout in place: element i is kept with probability 1 - rate and divided by
+     * it; the mask is a pure function of (seed, step, first + i), so backward calls it on the
+     * gradient with the same arguments. */
+    void (*dropout)(int64_t n, float rate, uint64_t seed, uint64_t step, uint64_t first,
+                    float *x);
+
+    /* Optimizers, in place on n parameters; one pass over memory. */
+    void (*adamw)(int64_t n, const wefti_adamw_step *s, const float *g, float *p, float *m,
+                  float *v);
+    /* p <- (1 - lr decay) p - lr d */
+    void (*sgd)(int64_t n, float lr, float decay, const float *d, float *p);
+} wefti_kernels;
+
+/* The plain table: loops as in the mathematics, double accumulation where it matters. */
+extern const wefti_kernels wefti_kernels_reference;
+
+/* The fastest table this processor can run, or the one named "reference", "base", "avx2",
+ * "avx512". NULL if `name` is unknown or not runnable here; name NULL = fastest. */
+const wefti_kernels *wefti_kernels_find(const char *name);
+
+/* Names of the runnable tables, fastest first, NULL-terminated. */
+const char *const *wefti_kernels_names(void);
+
+/* Sets the number of OpenMP threads that kernels called from this thread use. */
+void wefti_kernels_set_threads(int threads);
+int wefti_kernels_threads(void);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+
+static void permute_hits_every_index_once(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 3, 7, 64, 1000, 4097};
+    char seen[4097];
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        memset(seen, 0, sizeof seen);
+        for (int64_t i = 0; i < sizes[k]; i++) {
+            int64_t j = wefti_rng_permute(7, WEFTI_STREAM_TEST, 3, sizes[k], i);
+            assert_true(j >= 0 && j < sizes[k]);
+            assert_false(seen[j]);
+            seen[j] = 1;
+        }
+    }
+}
+
+static void permute_depends_on_seed_and_step(void **state) {
+    (void)state;
+    int same = 0;
+    for (int64_t i = 0; i < 1000; i++) {
+        int64_t a = wefti_rng_permute(1, WEFTI_STREAM_TEST, 0, 1000, i);
+        same += a == wefti_rng_permute(2, WEFTI_STREAM_TEST, 0, 1000, i);
+        same += a == wefti_rng_permute(1, WEFTI_STREAM_TEST, 1, 1000, i);
+    }
+    assert_true(same < 40);
+}
+
+static void normal_has_mean_zero_and_variance_one(void **state) {
+    (void)state;
+    double sum = 0, squares = 0;
+    enum { N = 100000 };
+    for (uint64_t i = 0; i < N; i++) {
+        double x = wefti_rng_normal(5, WEFTI_STREAM_TEST, 0, i);
+        sum += x;
+        squares += x * x;
+    }
+    /* five standard errors: 1/sqrt(N) for the mean, sqrt(2/N) for the variance */
+    assert_true(sum / N < 0.016 && sum / N > -0.016);
+    assert_true(squares / N > 1 - 0.023 && squares / N < 1 + 0.023);
+}
+
+static void philox_matches_the_published_zero_vector(void **state) {
+    (void)state;
+    uint64_t out[2];
+    wefti_rng_pair(0, 0, 0, 0, out); /* Random123 known answer: 6627e8d5 e169c58d bc57ac4c 9b00dbd8 */
+    assert_int_equal(out[0], 0xe169c58d6627e8d5ull);
+    assert_int_equal(out[1], 0x9b00dbd8bc57ac4cull);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(permute_hits_every_index_once),
+        cmocka_unit_test(permute_depends_on_seed_and_step),
+        cmocka_unit_test(normal_has_mean_zero_and_variance_one),
+        cmocka_unit_test(philox_matches_the_published_zero_vector),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
