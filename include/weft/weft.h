@@ -3,7 +3,10 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
-#include <weft/ctx.h>
 #include <weft/status.h>
+#include <weft/ctx.h>
+#include <weft/tokenizer.h>
+#include <weft/dataset.h>
+#include <weft/model.h>
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef WEFTI_MODEL_H
 #define WEFTI_MODEL_H
 
-#include <weft/ctx.h>
+#include <weft/model.h>
 
 #include "tensor/kernels.h"
 
@@ -12,23 +12,6 @@
  *
  *     tokens[B,T] -> unit 0 -> x[B,T,C] -> unit 1 -> ... -> x[B,T,C] -> unit L+1 -> loss
  */
-
-typedef struct weft_model_config {
-    const char *kind;     /* "gpt2", "llama", "olmo2" */
-    int64_t vocab;        /* V */
-    int64_t context;      /* longest T (rows of gpt2's position table) */
-    int64_t layers;       /* L */
-    int64_t width;        /* C */
-    int64_t heads;        /* H; C % H == 0, D = C/H */
-    int64_t kv_heads;     /* K; 0 = heads; heads % kv_heads == 0; gpt2: must equal heads */
-    int64_t ffn;          /* F, hidden width of the feed-forward; 0 = the kind's default */
-    double norm_eps;      /* 0 = the kind's default */
-    double rope_theta;    /* 0 = the kind's default */
-    double dropout;       /* 0..1 */
-    bool tied;            /* the head uses the token embedding */
-    bool qk_norm;         /* RMSNorm of queries and keys (OLMo-2) */
-    double init_std;      /* 0 = the kind's default */
-} weft_model_config;
 
 /* One parameter of a unit. Sharded along its first dimension. */
 typedef struct wefti_param {
@@ -73,8 +56,6 @@ typedef struct wefti_pass {
     double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
 } wefti_pass;
 
-typedef struct weft_model weft_model;
-
 /* What a model kind implements: one constant per kind at the foot of its file, one line in
  * registry.c. */
 typedef struct wefti_model_ops {
@@ -106,17 +87,6 @@ struct weft_model {
     int64_t n_elements;       /* all units */
     float *tables;            /* owned; read-only tables of the kind (RoPE), or NULL */
 };
-
-/* Builds the description of a model: no parameter memory. Errors name the key and the
- * numbers, e.g. "model.width is 100, expected a multiple of model.heads (12)". */
-weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,
-                              weft_model **out) WEFT_CHECKED;
-void weft_model_destroy(weft_ctx *ctx, weft_model *model);
-
-/* Reads a Hugging Face config.json (as written by describe_json) back into a config. The
- * `kind` points to static storage. */
-weft_status weft_model_config_from_json(weft_ctx *ctx, const char *json, int64_t n_bytes,
-                                        const char *where, weft_model_config *out) WEFT_CHECKED;
 
 /* Initial values of rows [row_begin, row_begin + n_rows) of a parameter: a pure function of
  * (seed, the parameter's number in the model, row, column), so any sharding gives the same

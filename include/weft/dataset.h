@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_DATASET_H
-#define WEFTI_DATASET_H
+#ifndef WEFT_DATASET_H
+#define WEFT_DATASET_H
 
 #include <weft/ctx.h>
+#include <weft/tokenizer.h>
 
-#include "data/tokenizer.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Tokens from files, and batches that are a pure function of (seed, step, row).
  *
@@ -33,30 +36,33 @@ typedef struct weft_dataset_config {
 /* Opens the sources. Errors, one sentence: missing or unreadable file, empty text, text
  * shorter than T + 1 tokens (train or validation part), corrupt or truncated shard, shard
  * written with another tokenizer, id outside the vocabulary. `tokenizer` is borrowed. */
-weft_status weft_dataset_open(weft_ctx *ctx, const weft_dataset_config *config,
+WEFT_API weft_status weft_dataset_open(weft_ctx *ctx, const weft_dataset_config *config,
                               const weft_tokenizer *tokenizer, weft_dataset **out) WEFT_CHECKED;
-void weft_dataset_close(weft_ctx *ctx, weft_dataset *dataset);
+WEFT_API void weft_dataset_close(weft_ctx *ctx, weft_dataset *dataset);
 
-int64_t weft_dataset_train_tokens(const weft_dataset *dataset);      /* per epoch */
-int64_t weft_dataset_validation_rows(const weft_dataset *dataset);   /* windows of T */
+WEFT_API int64_t weft_dataset_train_tokens(const weft_dataset *dataset);      /* per epoch */
+WEFT_API int64_t weft_dataset_validation_rows(const weft_dataset *dataset);   /* windows of T */
 
 /* Rows [row, row + n_rows) of the endless sequence of training rows (global row of step s =
  * s * rows_per_step + index). tokens and targets: [n_rows, T]. Read-only on the dataset:
  * ranks (threads) share it. O(1) per row, no allocation. */
-void weft_dataset_train_rows(const weft_dataset *dataset, int64_t row, int64_t n_rows,
+WEFT_API void weft_dataset_train_rows(const weft_dataset *dataset, int64_t row, int64_t n_rows,
                              int32_t *tokens, int32_t *targets);
 
 /* Validation windows in file order. */
-void weft_dataset_validation_batch(const weft_dataset *dataset, int64_t row, int64_t n_rows,
+WEFT_API void weft_dataset_validation_batch(const weft_dataset *dataset, int64_t row, int64_t n_rows,
                                    int32_t *tokens, int32_t *targets);
 
 /* Cross-entropy in nats per token on the validation part of a bigram model counted on the
  * training part, add-one smoothed over the vocabulary actually seen: the baseline a network
  * has to beat. (Jurafsky & Martin, ch. 3) */
-weft_status weft_dataset_bigram_loss(weft_ctx *ctx, const weft_dataset *dataset,
+WEFT_API weft_status weft_dataset_bigram_loss(weft_ctx *ctx, const weft_dataset *dataset,
                                      int64_t vocab, double *nats) WEFT_CHECKED;
 
 /* Mean number of text bytes per validation token: turns nats per token into bits per byte. */
-double weft_dataset_bytes_per_token(const weft_dataset *dataset);
+WEFT_API double weft_dataset_bytes_per_token(const weft_dataset *dataset);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
