@@ -17,7 +17,7 @@
 enum { HEADER_BYTES = 64, LARGE_BYTES = 4 << 20, HUGE_PAGE_BYTES = 2 << 20 };
 
 struct weft_ctx {
-    pthread_mutex_t lock; /* guards message, sink */
+    pthread_mutex_t lock; /* guards message, sink; recursive: a sink may fail or log */
     char message[1024];
     weft_sink sink;
     void *sink_user;
@@ -33,11 +33,21 @@ const char *weft_status_name(weft_status status) {
     return names[status];
 }
 
+static int init_lock(pthread_mutex_t *lock) {
+    pthread_mutexattr_t recursive;
+    int error = pthread_mutexattr_init(&recursive);
+    if (error) return error;
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    error = pthread_mutex_init(lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    return error;
+}
+
 weft_status weft_ctx_create(weft_ctx **out) {
     weft_ctx *ctx = calloc(1, sizeof *ctx);
     *out = ctx;
     if (!ctx) return WEFT_ERR_MEMORY;
-    if (pthread_mutex_init(&ctx->lock, NULL) != 0) {
+    if (init_lock(&ctx->lock) != 0) {
         free(ctx);
         *out = NULL;
         return WEFT_ERR_MEMORY;

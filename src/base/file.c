@@ -35,7 +35,7 @@ weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes, 
                             int64_t *n_bytes) {
     *data = NULL;
     *n_bytes = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block us */
     if (fd < 0) return fail_errno(ctx, "open", path);
     struct stat info;
     weft_status status = WEFT_OK;
@@ -83,9 +83,11 @@ weft_status wefti_file_sync_parent(weft_ctx *ctx, const char *path) {
         slash[slash == parent] = '\0';
     int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return fail_errno(ctx, "open", parent);
-    int rc = fsync(fd);
+    int error = fsync(fd) == 0 ? 0 : errno;
     close(fd);
-    return rc == 0 ? WEFT_OK : fail_errno(ctx, "sync", parent);
+    errno = error;
+    /* EINVAL: a file system that can not sync folders */
+    return error == 0 || error == EINVAL ? WEFT_OK : fail_errno(ctx, "sync", parent);
 }
 
 weft_status wefti_file_write(weft_ctx *ctx, const char *path, const void *data,

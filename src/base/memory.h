@@ -4,7 +4,7 @@
 
 #include <weft/ctx.h>
 
-/* Allocates n_bytes of zeroed memory aligned to 64 bytes (2 MiB and huge pages when large).
+/* Allocates n_bytes of zeroed memory aligned to 64 bytes (on huge pages when large).
  * n_bytes = 0 gives a valid pointer. On failure *out is NULL and the context says how much
  * was wanted for `what`. */
 weft_status wefti_alloc(weft_ctx *ctx, size_t n_bytes, const char *what, void *out) WEFT_CHECKED;

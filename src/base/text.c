@@ -25,7 +25,7 @@ static const suffix rate_suffixes[] = {
     {"B/s", 1},          {"kB/s", 1e3},       {"MB/s", 1e6},     {"GB/s", 1e9},
     {NULL, 0}};
 
-static const suffix *suffixes_of(wefti_unit unit) {
+static const suffix *suffixes_of(wefti_quantity unit) {
     switch (unit) {
     case WEFTI_UNIT_BYTES: return byte_suffixes;
     case WEFTI_UNIT_TIME: return time_suffixes;
@@ -35,7 +35,7 @@ static const suffix *suffixes_of(wefti_unit unit) {
     return count_suffixes;
 }
 
-bool wefti_parse_quantity(const char *text, wefti_unit unit, double *out) {
+bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out) {
     if (!text[0] || isspace((unsigned char)text[0]) || strpbrk(text, "xXnNiIpP") == text)
         return false;
     char *end;
@@ -97,9 +97,12 @@ int wefti_edit_distance(const char *a, const char *b) {
 
 const char *wefti_nearest(const char *word, const char *const *candidates, size_t n) {
     const char *best = NULL;
-    int best_distance = 1 + (int)strlen(word) / 3;
+    size_t n_word = strlen(word);
+    int best_distance = 1 + (int)(n_word / 3);
     for (size_t i = 0; i < n; i++) {
         int distance = wefti_edit_distance(word, candidates[i]);
+        size_t length = strlen(candidates[i]), longest = length > n_word ? length : n_word;
+        if ((size_t)distance >= longest) continue; /* no letter in common */
         if (distance < best_distance || (distance == best_distance && !best)) {
             best = candidates[i];
             best_distance = distance;

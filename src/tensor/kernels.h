@@ -121,11 +121,12 @@ typedef struct wefti_kernels {
     void (*dropout)(int64_t n, float rate, uint64_t seed, uint64_t step, uint64_t first,
                     float *x);
 
-    /* Optimizers, in place on n parameters; one pass over memory. */
-    void (*adamw)(int64_t n, const wefti_adamw_step *s, const float *g, float *p, float *m,
-                  float *v);
-    /* p <- (1 - lr decay) p - lr d */
-    void (*sgd)(int64_t n, float lr, float decay, const float *d, float *p);
+    /* Optimizers, in place on n parameters; one pass over memory. Both return the sum of
+     * squares of the change of p (double, fixed order), for the update norm. */
+    double (*adamw)(int64_t n, const wefti_adamw_step *s, const float *g, float *p, float *m,
+                    float *v);
+    /* p <- (1 - lr decay) p - lr grad_scale d */
+    double (*sgd)(int64_t n, float lr, float grad_scale, float decay, const float *d, float *p);
 } wefti_kernels;
 
 /* The plain table: loops as in the mathematics, double accumulation where it matters. */

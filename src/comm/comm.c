@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* The front of every engine, and the small collectives built on its messages. */
+#include "comm/comm.h"
+
+#include <string.h>
+
+enum { MAX_SUM = 16 };
+
+weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void *data,
+                            int64_t n_bytes) {
+    if (peer < 0 || peer >= comm->size || peer == comm->rank || n_bytes < 0)
+        return weft_ctx_fail(comm->ctx, WEFT_ERR_INTERNAL,
+                             "rank %d of %d cannot send %lld bytes to rank %d", comm->rank,
+                             comm->size, (long long)n_bytes, peer);
+    return comm->ops->send(comm, peer, tag, data, n_bytes);
+}
+
+weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
+                                int64_t n_bytes) {
+    for (int k = 1; k < comm->size; k++)
+        WEFT_TRY(wefti_comm_send(comm, (comm->rank + k) % comm->size, tag, data, n_bytes));
+    return WEFT_OK;
+}
+
+weft_status wefti_comm_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
+                               const void **view) {
+    return comm->ops->receive(comm, peer, tag, n_bytes, view);
+}
+
+void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag) {
+    comm->ops->release(comm, peer, tag);
+}
+
+weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) {
+    return comm->ops->await(comm, tag);
+}
+
+void wefti_comm_traffic(const wefti_comm *comm, wefti_traffic *out) {
+    comm->ops->traffic(comm, out);
+}
+
+weft_status wefti_comm_barrier(wefti_comm *comm, int64_t tag) {
+    WEFT_TRY(wefti_comm_send_all(comm, tag, NULL, 0));
+    for (int r = 0; r < comm->size; r++) {
+        const void *view;
+        if (r == comm->rank) continue;
+        WEFT_TRY(wefti_comm_receive(comm, r, tag, 0, &view));
+        wefti_comm_release(comm, r, tag);
+    }
+    return wefti_comm_await(comm, tag);
+}
+
+weft_status wefti_comm_all_gather(wefti_comm *comm, int64_t tag, const void *mine,
+                                  int64_t n_bytes, void *out) {
+    char *slots = out;
+    WEFT_TRY(wefti_comm_send_all(comm, tag, mine, n_bytes));
+    for (int r = 0; r < comm->size; r++) {
+        const void *view = mine;
+        if (r != comm->rank) WEFT_TRY(wefti_comm_receive(comm, r, tag, n_bytes, &view));
+        memcpy(slots + (int64_t)r * n_bytes, view, (size_t)n_bytes);
+        if (r != comm->rank) wefti_comm_release(comm, r, tag);
+    }
+    return wefti_comm_await(comm, tag);
+}
+
+weft_status wefti_comm_sum(wefti_comm *comm, int64_t tag, int n, double *values) {
+    double mine[MAX_SUM], theirs[MAX_SUM], sum[MAX_SUM] = {0};
+    if (n > MAX_SUM)
+        return weft_ctx_fail(comm->ctx, WEFT_ERR_INTERNAL, "a sum of %d values, at most %d", n,
+                             (int)MAX_SUM);
+    size_t n_bytes = (size_t)n * sizeof *values;
+    memcpy(mine, values, n_bytes);
+    WEFT_TRY(wefti_comm_send_all(comm, tag, mine, (int64_t)n_bytes));
+    for (int r = 0; r < comm->size; r++) {
+        const void *view = mine;
+        if (r != comm->rank)
+            WEFT_TRY(wefti_comm_receive(comm, r, tag, (int64_t)n_bytes, &view));
+        memcpy(theirs, view, n_bytes);
+        for (int i = 0; i < n; i++) sum[i] += theirs[i];
+        if (r != comm->rank) wefti_comm_release(comm, r, tag);
+    }
+    memcpy(values, sum, n_bytes);
+    return wefti_comm_await(comm, tag);
+}
+
+void wefti_comm_destroy(wefti_comm *comm) {
+    if (comm) comm->ops->destroy(comm);
+}

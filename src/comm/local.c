@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/* Ranks as threads. Every rank has a mailbox (lock, condition, list of posted messages); a
+ * message is a pointer into the sender's memory and the moment it has arrived:
+ *
+ *     start   = max(now, out_free[node of sender])         out_free = start + n/bandwidth
+ *     arrival = max(start + latency, in_free[receiver]) + n/bandwidth      in_free = arrival
+ *
+ * The receiver sleeps until then. Inside a node the arrival is now. */
+#define _GNU_SOURCE
+#include "comm/local.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+typedef struct message {
+    struct message *next;      /* in the receiver's mailbox, or among spares */
+    struct message *next_sent; /* in the sender's list of unreleased messages */
+    int64_t tag;
+    int64_t n_bytes;
+    const void *data;
+    double arrival_s;
+    int sender;  /* world rank */
+    int channel; /* group * 8 + channel */
+    bool taken;
+    struct local_comm *origin;
+} message;
+
+typedef struct mailbox {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    message *posted; /* newest first; few */
+    message *spare;  /* released nodes for the owner's next sends */
+} mailbox;
+
+typedef struct interface {
+    double out_free_s, in_free_s;
+} interface;
+
+struct wefti_world {
+    weft_ctx *ctx; /* borrowed; owns the messages */
+    int nodes, ranks_per_node, size;
+    wefti_wire_model wire;
+    mailbox *boxes;        /* [size] */
+    int n_boxes;           /* initialized */
+    interface *interfaces; /* [nodes], guarded by wire_lock */
+    wefti_traffic *traffic; /* [size], each guarded by its mailbox's lock */
+    pthread_mutex_t wire_lock;
+    atomic_int poisoned;
+    int failed_rank; /* guarded by wire_lock, like the next two */
+    weft_status failed_status;
+    char failed_message[1024];
+};
+
+typedef struct local_comm {
+    wefti_comm head;
+    wefti_world *world;
+    int world_rank;
+    int first, stride; /* world rank of group rank r = first + r * stride */
+    int channel;
+    message *sent; /* not yet released; guarded by the own mailbox's lock */
+} local_comm;
+
+static int node_of(const wefti_world *world, int rank) { return rank / world->ranks_per_node; }
+
+static int world_rank_of(const local_comm *comm, int rank) {
+    return comm->first + rank * comm->stride;
+}
+
+static wefti_link_class link_between(const wefti_world *world, int a, int b) {
+    return node_of(world, a) == node_of(world, b) ? WEFTI_LINK_LOCAL : WEFTI_LINK_WIRE;
+}
+
+static double max2(double a, double b) { return a > b ? a : b; }
+
+/* Books the interfaces for a message and returns when it has arrived. */
+static double book_wire(wefti_world *world, int sender, int receiver, int64_t n_bytes) {
+    double now = wefti_now_s();
+    if (link_between(world, sender, receiver) == WEFTI_LINK_LOCAL) return now;
+    if (world->wire.bandwidth_Bps <= 0) return now + world->wire.latency_s;
+    double busy_s = (double)n_bytes / world->wire.bandwidth_Bps;
+    pthread_mutex_lock(&world->wire_lock);
+    interface *from = &world->interfaces[node_of(world, sender)];
+    interface *to = &world->interfaces[node_of(world, receiver)];
+    double start = max2(now, from->out_free_s);
+    double arrival = max2(start + world->wire.latency_s, to->in_free_s) + busy_s;
+    from->out_free_s = start + busy_s;
+    to->in_free_s = arrival;
+    pthread_mutex_unlock(&world->wire_lock);
+    return arrival;
+}
+
+static weft_status poisoned_error(local_comm *comm) {
+    char text[1024];
+    weft_status status;
+    int rank = wefti_world_failure(comm->world, &status, text);
+    return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER, "rank %d failed: %.900s", rank, text);
+}
+
+/* A node for a new message: a spare one, or a fresh one. */
+static weft_status take_node(local_comm *comm, message **out) {
+    mailbox *mine = &comm->world->boxes[comm->world_rank];
+    pthread_mutex_lock(&mine->lock);
+    *out = mine->spare;
+    if (mine->spare) mine->spare = mine->spare->next;
+    pthread_mutex_unlock(&mine->lock);
+    if (*out) return WEFT_OK;
+    return wefti_alloc(comm->world->ctx, sizeof **out, "a message", out);
+}
+
+static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const void *data,
+                              int64_t n_bytes) {
+    local_comm *comm = (local_comm *)head;
+    wefti_world *world = comm->world;
+    int to = world_rank_of(comm, peer), from = comm->world_rank;
+    message *post;
+    WEFT_TRY(take_node(comm, &post));
+    *post = (message){.tag = tag, .n_bytes = n_bytes, .data = data, .sender = from,
+                      .channel = comm->channel, .origin = comm};
+    post->arrival_s = book_wire(world, from, to, n_bytes);
+    wefti_link_class link = link_between(world, from, to);
+    mailbox *mine = &world->boxes[from], *theirs = &world->boxes[to];
+    pthread_mutex_lock(&mine->lock);
+    post->next_sent = comm->sent;
+    comm->sent = post;
+    world->traffic[from].bytes_out[link] += n_bytes;
+    world->traffic[from].messages_out[link]++;
+    pthread_mutex_unlock(&mine->lock);
+    pthread_mutex_lock(&theirs->lock);
+    post->next = theirs->posted;
+    theirs->posted = post;
+    pthread_cond_broadcast(&theirs->changed);
+    pthread_mutex_unlock(&theirs->lock);
+    return WEFT_OK;
+}
+
+static message *find_post(mailbox *box, int sender, int channel, int64_t tag, bool taken) {
+    for (message *m = box->posted; m; m = m->next)
+        if (m->tag == tag && m->sender == sender && m->channel == channel && m->taken == taken)
+            return m;
+    return NULL;
+}
+
+/* Waits on the mailbox's condition until `when_s` (0: without limit). Lock held. */
+static void wait_changed(mailbox *box, double when_s) {
+    if (when_s <= 0) {
+        pthread_cond_wait(&box->changed, &box->lock);
+        return;
+    }
+    struct timespec t = {.tv_sec = (time_t)when_s};
+    t.tv_nsec = (long)((when_s - (double)t.tv_sec) * 1e9);
+    pthread_cond_timedwait(&box->changed, &box->lock, &t);
+}
+
+static weft_status local_receive(wefti_comm *head, int peer, int64_t tag, int64_t n_bytes,
+                                 const void **view) {
+    local_comm *comm = (local_comm *)head;
+    wefti_world *world = comm->world;
+    int sender = world_rank_of(comm, peer);
+    mailbox *box = &world->boxes[comm->world_rank];
+    message *post = NULL;
+    pthread_mutex_lock(&box->lock);
+    while (!atomic_load(&world->poisoned)) {
+        post = find_post(box, sender, comm->channel, tag, false);
+        if (post && post->arrival_s <= wefti_now_s()) break;
+        wait_changed(box, post ? post->arrival_s : 0);
+        post = NULL;
+    }
+    int64_t got = post ? post->n_bytes : 0;
+    if (post) {
+        post->taken = true;
+        *view = post->data;
+        wefti_link_class link = link_between(world, sender, comm->world_rank);
+        world->traffic[comm->world_rank].bytes_in[link] += got;
+    }
+    pthread_mutex_unlock(&box->lock);
+    if (!post) return poisoned_error(comm);
+    if (got == n_bytes) return WEFT_OK;
+    wefti_comm_release(head, peer, tag);
+    return weft_ctx_fail(head->ctx, WEFT_ERR_WIRE,
+                         "a message of %lld bytes from rank %d, expected %lld",
+                         (long long)got, sender, (long long)n_bytes);
+}
+
+static void unlink_sent(local_comm *origin, message *post) {
+    message **link = &origin->sent;
+    while (*link != post) link = &(*link)->next_sent;
+    *link = post->next_sent;
+}
+
+static void local_release(wefti_comm *head, int peer, int64_t tag) {
+    local_comm *comm = (local_comm *)head;
+    mailbox *box = &comm->world->boxes[comm->world_rank];
+    pthread_mutex_lock(&box->lock);
+    message *post = find_post(box, world_rank_of(comm, peer), comm->channel, tag, true);
+    if (post) {
+        message **link = &box->posted;
+        while (*link != post) link = &(*link)->next;
+        *link = post->next;
+    }
+    pthread_mutex_unlock(&box->lock);
+    if (!post) return;
+    mailbox *origin = &comm->world->boxes[post->sender];
+    pthread_mutex_lock(&origin->lock);
+    unlink_sent(post->origin, post);
+    post->next = origin->spare;
+    origin->spare = post;
+    pthread_cond_broadcast(&origin->changed);
+    pthread_mutex_unlock(&origin->lock);
+}
+
+static bool is_unreleased(const local_comm *comm, int64_t tag) {
+    for (const message *m = comm->sent; m; m = m->next_sent)
+        if (m->tag == tag) return true;
+    return false;
+}
+
+static weft_status local_await(wefti_comm *head, int64_t tag) {
+    local_comm *comm = (local_comm *)head;
+    mailbox *box = &comm->world->boxes[comm->world_rank];
+    pthread_mutex_lock(&box->lock);
+    while (is_unreleased(comm, tag) && !atomic_load(&comm->world->poisoned))
+        wait_changed(box, 0);
+    bool done = !is_unreleased(comm, tag);
+    pthread_mutex_unlock(&box->lock);
+    return done ? WEFT_OK : poisoned_error(comm);
+}
+
+static void local_traffic(const wefti_comm *head, wefti_traffic *out) {
+    const local_comm *comm = (const local_comm *)head;
+    mailbox *box = &comm->world->boxes[comm->world_rank];
+    pthread_mutex_lock(&box->lock);
+    *out = comm->world->traffic[comm->world_rank];
+    pthread_mutex_unlock(&box->lock);
+}
+
+static void local_destroy(wefti_comm *head) { wefti_free(head->ctx, head); }
+
+static const wefti_comm_ops local_ops = {"local",       local_send,    local_receive,
+                                         local_release, local_await,   local_traffic,
+                                         local_destroy};
+
+static weft_status init_boxes(weft_ctx *ctx, wefti_world *world) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    for (; world->n_boxes < world->size; world->n_boxes++) {
+        mailbox *box = &world->boxes[world->n_boxes];
+        if (pthread_mutex_init(&box->lock, NULL) || pthread_cond_init(&box->changed, &monotonic)) {
+            pthread_condattr_destroy(&monotonic);
+            return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not create a mailbox");
+        }
+    }
+    pthread_condattr_destroy(&monotonic);
+    return WEFT_OK;
+}
+
+static weft_status fill_world(weft_ctx *ctx, wefti_world *world) {
+    WEFT_TRY(wefti_alloc_n(ctx, world->size, sizeof(mailbox), "mailboxes", &world->boxes));
+    WEFT_TRY(wefti_alloc_n(ctx, world->nodes, sizeof(interface), "interfaces",
+                           &world->interfaces));
+    WEFT_TRY(wefti_alloc_n(ctx, world->size, sizeof(wefti_traffic), "byte counters",
+                           &world->traffic));
+    return init_boxes(ctx, world);
+}
+
+weft_status wefti_world_create(weft_ctx *ctx, int nodes, int ranks_per_node,
+                               wefti_wire_model wire, wefti_world **out) {
+    *out = NULL;
+    if (nodes < 1 || ranks_per_node < 1 || nodes > 4096 / ranks_per_node)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%d nodes x %d ranks, expected 1 to 4096 ranks in all", nodes,
+                             ranks_per_node);
+    wefti_world *world;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *world, "the mesh", &world));
+    world->ctx = ctx;
+    world->nodes = nodes;
+    world->ranks_per_node = ranks_per_node;
+    world->size = nodes * ranks_per_node;
+    world->wire = wire;
+    world->failed_rank = -1;
+    pthread_mutex_init(&world->wire_lock, NULL);
+    weft_status status = fill_world(ctx, world);
+    if (status != WEFT_OK) {
+        wefti_world_destroy(ctx, world);
+        return status;
+    }
+    *out = world;
+    return WEFT_OK;
+}
+
+static void free_messages(weft_ctx *ctx, message *list) {
+    while (list) {
+        message *next = list->next;
+        wefti_free(ctx, list);
+        list = next;
+    }
+}
+
+void wefti_world_destroy(weft_ctx *ctx, wefti_world *world) {
+    if (!world) return;
+    for (int r = 0; r < world->n_boxes; r++) {
+        mailbox *box = &world->boxes[r];
+        free_messages(ctx, box->posted);
+        free_messages(ctx, box->spare);
+        pthread_mutex_destroy(&box->lock);
+        pthread_cond_destroy(&box->changed);
+    }
+    pthread_mutex_destroy(&world->wire_lock);
+    wefti_free(ctx, world->boxes);
+    wefti_free(ctx, world->interfaces);
+    wefti_free(ctx, world->traffic);
+    wefti_free(ctx, world);
+}
+
+weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank, wefti_group group,
+                             int channel, wefti_comm **out) {
+    *out = NULL;
+    local_comm *comm;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *comm, "a communicator", &comm));
+    int S = world->ranks_per_node;
+    comm->head.ops = &local_ops;
+    comm->head.ctx = ctx;
+    comm->world = world;
+    comm->world_rank = rank;
+    comm->channel = (int)group * 8 + channel;
+    comm->stride = group == WEFTI_GROUP_REPLICA ? S : 1;
+    comm->first = group == WEFTI_GROUP_SHARD ? rank / S * S : 0;
+    if (group == WEFTI_GROUP_REPLICA) comm->first = rank % S;
+    comm->head.rank = (rank - comm->first) / comm->stride;
+    comm->head.size = world->size;
+    if (group == WEFTI_GROUP_SHARD) comm->head.size = S;
+    if (group == WEFTI_GROUP_REPLICA) comm->head.size = world->nodes;
+    *out = &comm->head;
+    return WEFT_OK;
+}
+
+void wefti_world_poison(wefti_world *world, int rank, weft_status status, const char *text) {
+    pthread_mutex_lock(&world->wire_lock);
+    if (world->failed_rank < 0) {
+        world->failed_rank = rank;
+        world->failed_status = status;
+        snprintf(world->failed_message, sizeof world->failed_message, "%s", text);
+    }
+    pthread_mutex_unlock(&world->wire_lock);
+    atomic_store(&world->poisoned, 1);
+    for (int r = 0; r < world->size; r++) {
+        pthread_mutex_lock(&world->boxes[r].lock);
+        pthread_cond_broadcast(&world->boxes[r].changed);
+        pthread_mutex_unlock(&world->boxes[r].lock);
+    }
+}
+
+int wefti_world_failure(wefti_world *world, weft_status *status, char *text) {
+    pthread_mutex_lock(&world->wire_lock);
+    int rank = world->failed_rank;
+    *status = world->failed_status;
+    memcpy(text, world->failed_message, sizeof world->failed_message);
+    pthread_mutex_unlock(&world->wire_lock);
+    return rank;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_OPTIMIZERS_H
+#define WEFTI_OPTIMIZERS_H
+
+#include "optim/optimizer.h"
+
+extern const wefti_optimizer_ops wefti_optimizer_sgd;
+extern const wefti_optimizer_ops wefti_optimizer_adamw;
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "optim/optimizers.h"
+
+const wefti_optimizer_ops *const wefti_optimizer_registry[] = {
+    &wefti_optimizer_adamw,
+    &wefti_optimizer_sgd,
+    NULL,
+};
+
+const wefti_optimizer_ops *wefti_optimizer_find(const char *kind) {
+    for (int i = 0; wefti_optimizer_registry[i]; i++)
+        if (strcmp(wefti_optimizer_registry[i]->name, kind) == 0)
+            return wefti_optimizer_registry[i];
+    return NULL;
+}

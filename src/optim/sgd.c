@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* p <- (1 - lr lambda) p - lr d. With the demo replicator d is a sign, as in DeMo. */
+#include "optim/optimizers.h"
+
+static void sgd_apply(const wefti_optimizer_config *config, const wefti_kernels *kernels,
+                      const wefti_optimizer_step *step, const wefti_span *span, const float *d,
+                      float *p, float *const *state, double *moved) {
+    (void)state;
+    float decay = span->decays ? (float)config->weight_decay : 0;
+    *moved += kernels->sgd(span->n, step->lr, step->grad_scale, decay, d + span->begin,
+                           p + span->begin);
+}
+
+const wefti_optimizer_ops wefti_optimizer_sgd = {
+    .name = "sgd",
+    .summary = "a step along the direction; no state",
+    .n_states = 0,
+    .apply = sgd_apply,
+};

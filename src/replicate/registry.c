@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+#include "replicate/replicators.h"
+
+const wefti_replicator_ops *const wefti_replicator_registry[] = {
+    &wefti_replicator_none,
+    &wefti_replicator_full,
+    &wefti_replicator_demo,
+    NULL,
+};

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_REPLICATORS_H
+#define WEFTI_REPLICATORS_H
+
+#include "replicate/replicator.h"
+
+/* One line per replicator; each is defined at the foot of its own file. */
+extern const wefti_replicator_ops wefti_replicator_none;
+extern const wefti_replicator_ops wefti_replicator_full;
+extern const wefti_replicator_ops wefti_replicator_demo;
+
+#endif

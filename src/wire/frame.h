@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_FRAME_H
+#define WEFTI_FRAME_H
+
+#include <weft/ctx.h>
+
+/* The head of every coded message (docs/wire-format.md): 40 bytes, little endian.
+ *
+ *     offset size
+ *          0    4  magic "WEFT"
+ *          4    1  version, 1
+ *          5    1  kind of message
+ *          6    2  zero
+ *          8    8  optimizer step
+ *         16    4  bucket
+ *         20    4  rank of the sender in its replication group
+ *         24    8  payload bytes
+ *         32    8  XXH3-64 of bytes 0..31 and the payload, seed 0
+ */
+enum { WEFTI_FRAME_BYTES = 40, WEFTI_FRAME_VERSION = 1 };
+
+typedef enum wefti_frame_kind { WEFTI_FRAME_DEMO = 1 } wefti_frame_kind;
+
+typedef struct wefti_frame {
+    wefti_frame_kind kind;
+    int64_t step;
+    int bucket;
+    int sender;
+    int64_t payload_bytes;
+} wefti_frame;
+
+/* Writes the head in front of a payload that already lies at message + WEFTI_FRAME_BYTES. */
+void wefti_frame_encode(const wefti_frame *frame, unsigned char *message);
+
+/* Checks that message (n_bytes long) is exactly the frame that is expected: every field and
+ * the checksum. WEFT_ERR_WIRE names the first field that differs. */
+weft_status wefti_frame_check(weft_ctx *ctx, const wefti_frame *expected,
+                              const unsigned char *message, int64_t n_bytes) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "comm/worker.h"
+#include "ranks.h"
+
+static const wefti_wire_model no_wire = {0, 0};
+
+static weft_status gather_and_sum(rank_env *env) {
+    int W = env->control->size, mine[2] = {env->rank, 100 + env->rank}, all[64][2];
+    for (int round = 0; round < 20; round++) {
+        WEFT_TRY(wefti_comm_all_gather(env->control, round, mine, sizeof mine, all));
+        for (int r = 0; r < W; r++)
+            if (all[r][0] != r || all[r][1] != 100 + r) return WEFT_ERR_INTERNAL;
+        double values[2] = {1, env->rank};
+        WEFT_TRY(wefti_comm_sum(env->control, 1000 + round, 2, values));
+        if (values[0] != W || values[1] != W * (W - 1) / 2) return WEFT_ERR_INTERNAL;
+        WEFT_TRY(wefti_comm_barrier(env->control, 2000 + round));
+    }
+    return WEFT_OK;
+}
+
+static void collectives_agree_on_every_mesh(void **state) {
+    (void)state;
+    static const int meshes[][2] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {3, 1}, {1, 4}, {7, 1}, {4, 2}};
+    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++)
+        run_ranks(meshes[i][0], meshes[i][1], no_wire, gather_and_sum, NULL, NULL);
+}
+
+static weft_status check_groups(rank_env *env) {
+    int members[8], S = env->shard->size, node = env->rank / S, local = env->rank % S;
+    WEFT_TRY(wefti_comm_all_gather(env->shard, 0, &env->rank, sizeof(int), members));
+    for (int s = 0; s < S; s++)
+        if (members[s] != node * S + s) return WEFT_ERR_INTERNAL;
+    WEFT_TRY(wefti_comm_all_gather(env->replica, 0, &env->rank, sizeof(int), members));
+    for (int n = 0; n < env->replica->size; n++)
+        if (members[n] != n * S + local) return WEFT_ERR_INTERNAL;
+    return WEFT_OK;
+}
+
+static void groups_are_rows_and_columns_of_the_mesh(void **state) {
+    (void)state;
+    run_ranks(3, 2, no_wire, check_groups, NULL, NULL);
+}
+
+static weft_status count_bytes(rank_env *env) {
+    char block[100] = {0}, all[600];
+    wefti_traffic traffic;
+    WEFT_TRY(wefti_comm_all_gather(env->control, 0, block, sizeof block, all));
+    WEFT_TRY(wefti_comm_barrier(env->control, 1));
+    wefti_comm_traffic(env->control, &traffic);
+    bool right = traffic.bytes_out[WEFTI_LINK_LOCAL] == 100 &&
+                 traffic.bytes_out[WEFTI_LINK_WIRE] == 400 &&
+                 traffic.bytes_in[WEFTI_LINK_LOCAL] == 100 &&
+                 traffic.bytes_in[WEFTI_LINK_WIRE] == 400;
+    return right ? WEFT_OK : WEFT_ERR_INTERNAL;
+}
+
+static void bytes_are_counted_by_link_class(void **state) {
+    (void)state;
+    run_ranks(3, 2, no_wire, count_bytes, NULL, NULL);
+}
+
+static weft_status fail_on_rank_two(rank_env *env) {
+    const void *view;
+    if (env->rank == 2) return weft_ctx_fail(env->ctx, WEFT_ERR_NUMERIC, "planted");
+    return wefti_comm_receive(env->control, 2, 5, 8, &view);
+}
+
+static void a_failed_rank_wakes_all_others(void **state) {
+    (void)state;
+    weft_status statuses[4];
+    run_ranks(2, 2, no_wire, fail_on_rank_two, NULL, statuses);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(statuses[r], r == 2 ? WEFT_ERR_NUMERIC : WEFT_ERR_PEER);
+}
+
+static weft_status send_wrong_length(rank_env *env) {
+    const void *view;
+    char data[8] = {0};
+    if (env->rank == 0) {
+        WEFT_TRY(wefti_comm_send(env->control, 1, 0, data, 8));
+        return wefti_comm_await(env->control, 0);
+    }
+    weft_status status = wefti_comm_receive(env->control, 0, 0, 7, &view);
+    weft_ctx_clear(env->ctx);
+    return status == WEFT_ERR_WIRE ? WEFT_OK : WEFT_ERR_INTERNAL;
+}
+
+static void a_message_of_another_length_is_refused(void **state) {
+    (void)state;
+    run_ranks(2, 1, no_wire, send_wrong_length, NULL, NULL);
+}
+
+/* 1 MB/s and 20 ms: two ranks of a node share the interface, so the later of two 20 kB
+ * messages cannot be there before 20 + 40 ms. Only the lower bound is asserted. */
+static weft_status time_the_wire(rank_env *env) {
+    static const char block[20000];
+    const void *view;
+    WEFT_TRY(wefti_comm_barrier(env->control, 0));
+    double start_s = wefti_now_s();
+    if (env->rank < 2) {
+        WEFT_TRY(wefti_comm_send(env->replica, 1, 1, block, sizeof block));
+        WEFT_TRY(wefti_comm_await(env->replica, 1));
+    } else {
+        WEFT_TRY(wefti_comm_receive(env->replica, 0, 1, sizeof block, &view));
+        wefti_comm_release(env->replica, 0, 1);
+    }
+    double spent_s = wefti_now_s() - start_s;
+    *(double *)env->user = spent_s;
+    return WEFT_OK;
+}
+
+static void the_wire_never_delivers_early(void **state) {
+    (void)state;
+    double spent_s[4];
+    void *users[] = {&spent_s[0], &spent_s[1], &spent_s[2], &spent_s[3]};
+    run_ranks(2, 2, (wefti_wire_model){1e6, 0.02}, time_the_wire, users, NULL);
+    /* the barrier's last release may lie a little before a peer's clock starts */
+    double later = spent_s[0] > spent_s[1] ? spent_s[0] : spent_s[1];
+    assert_true(later >= 0.055);
+    assert_true(spent_s[0] >= 0.04 && spent_s[1] >= 0.04);
+}
+
+typedef struct log {
+    int64_t begun[16], ended[16];
+    int n_begun, n_ended;
+    int64_t fail_at;
+} job_log;
+
+static weft_status log_begin(void *user, int64_t item) {
+    job_log *log = user;
+    log->begun[log->n_begun++] = item;
+    return WEFT_OK;
+}
+
+static weft_status log_end(void *user, int64_t item) {
+    job_log *log = user;
+    log->ended[log->n_ended++] = item;
+    return item == log->fail_at ? WEFT_ERR_NUMERIC : WEFT_OK;
+}
+
+static void jobs_begin_and_end_in_order(void **state) {
+    (void)state;
+    weft_ctx *ctx;
+    wefti_worker *worker;
+    job_log log = {.fail_at = -1};
+    double waited_s = 0;
+    int64_t ticket = 0;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, wefti_worker_create(ctx, 4, log_begin, log_end, NULL, &log, &worker));
+    assert_ok(ctx, wefti_worker_wait(worker, 0, &waited_s));
+    for (int i = 0; i < 10; i++) ticket = wefti_worker_submit(worker, i * i);
+    assert_ok(ctx, wefti_worker_wait(worker, ticket, &waited_s));
+    assert_int_equal(log.n_begun, 10);
+    assert_int_equal(log.n_ended, 10);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(log.begun[i], i * i);
+        assert_int_equal(log.ended[i], i * i);
+    }
+    wefti_worker_destroy(ctx, worker);
+    assert_int_equal(weft_ctx_bytes_held(ctx), 0);
+    weft_ctx_destroy(ctx);
+}
+
+static void a_failed_job_is_reported_and_later_ones_are_skipped(void **state) {
+    (void)state;
+    weft_ctx *ctx;
+    wefti_worker *worker;
+    job_log log = {.fail_at = 2};
+    double waited_s = 0;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, wefti_worker_create(ctx, 4, log_begin, log_end, NULL, &log, &worker));
+    for (int i = 0; i < 3; i++) {
+        weft_status status = wefti_worker_wait(worker, wefti_worker_submit(worker, i), &waited_s);
+        assert_int_equal(status, i == 2 ? WEFT_ERR_NUMERIC : WEFT_OK);
+    }
+    int64_t ticket = wefti_worker_submit(worker, 3);
+    assert_int_equal(wefti_worker_wait(worker, ticket, &waited_s), WEFT_ERR_NUMERIC);
+    assert_int_equal(log.n_begun, 3);
+    wefti_worker_destroy(ctx, worker);
+    weft_ctx_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(collectives_agree_on_every_mesh),
+        cmocka_unit_test(groups_are_rows_and_columns_of_the_mesh),
+        cmocka_unit_test(bytes_are_counted_by_link_class),
+        cmocka_unit_test(a_failed_rank_wakes_all_others),
+        cmocka_unit_test(a_message_of_another_length_is_refused),
+        cmocka_unit_test(the_wire_never_delivers_early),
+        cmocka_unit_test(jobs_begin_and_end_in_order),
+        cmocka_unit_test(a_failed_job_is_reported_and_later_ones_are_skipped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "check.h"
+#include "wire/bits.h"
+#include "wire/frame.h"
+#include "wire/sparse.h"
+
+static weft_ctx *ctx;
+
+static int setup(void **state) {
+    (void)state;
+    return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    weft_ctx_destroy(ctx);
+    return 0;
+}
+
+static void any_flipped_bit_of_a_message_is_found(void **state) {
+    (void)state;
+    unsigned char message[WEFTI_FRAME_BYTES + 57];
+    wefti_frame frame = {WEFTI_FRAME_DEMO, 123456789012, 3, 7, 57};
+    for (int i = 0; i < 57; i++) message[WEFTI_FRAME_BYTES + i] = (unsigned char)(i * 37);
+    wefti_frame_encode(&frame, message);
+    assert_ok(ctx, wefti_frame_check(ctx, &frame, message, sizeof message));
+    for (size_t bit = 0; bit < 8 * sizeof message; bit++) {
+        message[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        assert_int_equal(wefti_frame_check(ctx, &frame, message, sizeof message), WEFT_ERR_WIRE);
+        message[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        weft_ctx_clear(ctx);
+    }
+    assert_int_equal(wefti_frame_check(ctx, &frame, message, sizeof message - 1), WEFT_ERR_WIRE);
+    weft_ctx_clear(ctx);
+}
+
+static void a_message_of_another_step_or_rank_is_refused(void **state) {
+    (void)state;
+    unsigned char message[WEFTI_FRAME_BYTES];
+    wefti_frame frame = {WEFTI_FRAME_DEMO, 5, 3, 7, 0};
+    wefti_frame_encode(&frame, message);
+    wefti_frame other = frame;
+    other.step = 6;
+    assert_int_equal(wefti_frame_check(ctx, &other, message, sizeof message), WEFT_ERR_WIRE);
+    assert_non_null(strstr(weft_ctx_message(ctx), "wrong step"));
+    weft_ctx_clear(ctx);
+    other = frame;
+    other.sender = 1;
+    assert_int_equal(wefti_frame_check(ctx, &other, message, sizeof message), WEFT_ERR_WIRE);
+    assert_non_null(strstr(weft_ctx_message(ctx), "wrong sender"));
+    weft_ctx_clear(ctx);
+}
+
+static void packing_is_undone_at_every_width(void **state) {
+    (void)state;
+    int32_t numbers[67], back[67];
+    unsigned char packed[67 * 3 + 1];
+    for (int width = 0; width <= 24; width++) {
+        for (int i = 0; i < 67; i++)
+            numbers[i] = (int32_t)(wefti_rng_u64(1, WEFTI_STREAM_TEST, (uint64_t)width,
+                                                 (uint64_t)i) & ((1u << width) - 1));
+        int64_t n_bytes = wefti_packed_bytes(67, width);
+        assert_int_equal(n_bytes, (67 * width + 7) / 8);
+        packed[n_bytes] = 0xA5;
+        wefti_bits_pack(67, width, numbers, packed);
+        assert_int_equal(packed[n_bytes], 0xA5);
+        wefti_bits_unpack(67, width, packed, back);
+        assert_memory_equal(numbers, back, sizeof numbers);
+    }
+}
+
+static void sparse_sections_round_trip_in_batches(void **state) {
+    (void)state;
+    wefti_sparse s = {.n_chunks = 21, .k = 3, .elements = 50};
+    unsigned char section[1024];
+    int32_t indices[63], back[63];
+    float values[63], values_back[63];
+    for (int i = 0; i < 63; i++) indices[i] = i % 3 * 16 + i / 3 % 16, values[i] = (float)i - 30;
+    assert_int_equal(wefti_sparse_bytes(&s), (63 * 6 + 7) / 8 + 63 * 4);
+    for (int first = 16; first >= 0; first -= 8) {
+        int n = first == 16 ? 5 : 8;
+        wefti_sparse_encode(&s, first, n, indices + first * 3, values + first * 3, section);
+    }
+    for (int first = 0; first < 21; first += 8) {
+        int n = first == 16 ? 5 : 8;
+        assert_ok(ctx, wefti_sparse_decode(ctx, &s, first, n, section, back + first * 3,
+                                           values_back + first * 3));
+    }
+    assert_memory_equal(indices, back, sizeof indices);
+    assert_memory_equal(values, values_back, sizeof values);
+}
+
+static void hostile_indices_are_refused(void **state) {
+    (void)state;
+    wefti_sparse s = {.n_chunks = 1, .k = 3, .elements = 50};
+    static const int32_t bad[][3] = {{0, 1, 50}, {0, 1, 63}, {5, 5, 6}, {9, 8, 10}};
+    unsigned char section[64];
+    float values[3] = {1, 2, 3};
+    int32_t indices[3];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        wefti_sparse_encode(&s, 0, 1, bad[i], values, section);
+        assert_int_equal(wefti_sparse_decode(ctx, &s, 0, 1, section, indices, values),
+                         WEFT_ERR_WIRE);
+        weft_ctx_clear(ctx);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_flipped_bit_of_a_message_is_found),
+        cmocka_unit_test(a_message_of_another_step_or_rank_is_refused),
+        cmocka_unit_test(packing_is_undone_at_every_width),
+        cmocka_unit_test(sparse_sections_round_trip_in_batches),
+        cmocka_unit_test(hostile_indices_are_refused),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
