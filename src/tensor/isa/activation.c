@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* GELU in its tanh form is x s(2u), s(a) = 1/(1 + exp(-a)), u = sqrt(2/pi)(x + 0.044715 x^3);
+ * its slope s + x s (1 - s) 2u'. SwiGLU: silu(g) u, silu(g) = g s(g), silu' = s (1 + g (1 - s)).
+ */
+#include "tensor/isa/lanes.h"
+#include "tensor/isa/parts.h"
+#include "tensor/isa/team.h"
+
+static const float twice_slope = 1.5957691216057308f; /* 2 sqrt(2/pi) */
+static const float cubic = 0.044715f;
+
+static inline vfloat sigmoid(vfloat a) {
+    return 1.0f / (exp_lanes(-a) + 1.0f);
+}
+
+static inline vfloat gelu(vfloat x) {
+    return x * sigmoid(x * (x * x * cubic + 1.0f) * twice_slope);
+}
+
+/* s (1 - s) = e/(1 + e)^2 with e = exp(-|2u|), which neither cancels nor overflows. Beyond
+ * +-32 the slope is 1 or 0 to the last bit, and x cubed could overflow. */
+static inline vfloat gelu_slope(vfloat x) {
+    x = pick(x > 32.0f, splat(32.0f), x);
+    x = pick(x < -32.0f, splat(-32.0f), x);
+    vfloat square = x * x;
+    vfloat u = x * (square * cubic + 1.0f) * twice_slope;
+    vfloat e = exp_lanes(pick(u > 0.0f, -u, u));
+    vfloat s = 1.0f / (e + 1.0f), rest = e * s;
+    vfloat du = (square * (3 * cubic) + 1.0f) * twice_slope;
+    return pick(u > 0.0f, s, rest) + x * du * (s * rest);
+}
+
+void WEFT_ISA_NAME(wefti_gelu_forward)(int64_t n, const float *x, float *y) {
+    int t = team_size(n);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int k = 0; k < t; k++) {
+        span s = team_slice(n, LANES, k, t);
+        int64_t i = s.begin, left;
+        for (; i + LANES <= s.end; i += LANES) store(y + i, gelu(load(x + i)));
+        if ((left = s.end - i) > 0) store_part(y + i, gelu(load_part(x + i, left)), left);
+    }
+}
+
+void WEFT_ISA_NAME(wefti_gelu_backward)(int64_t n, const float *x, const float *dy,
+                                        float *dx) {
+    int t = team_size(n);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int k = 0; k < t; k++) {
+        span s = team_slice(n, LANES, k, t);
+        int64_t i = s.begin, left;
+        for (; i + LANES <= s.end; i += LANES)
+            store(dx + i, gelu_slope(load(x + i)) * load(dy + i));
+        if ((left = s.end - i) > 0) {
+            vfloat slope = gelu_slope(load_part(x + i, left));
+            store_part(dx + i, slope * load_part(dy + i, left), left);
+        }
+    }
+}
+
+static void swiglu_row(int64_t F, const float *g, const float *u, float *y) {
+    int64_t i = 0, left;
+    for (; i + LANES <= F; i += LANES) {
+        vfloat gate = load(g + i);
+        store(y + i, gate * sigmoid(gate) * load(u + i));
+    }
+    if ((left = F - i) > 0) {
+        vfloat gate = load_part(g + i, left);
+        store_part(y + i, gate * sigmoid(gate) * load_part(u + i, left), left);
+    }
+}
+
+void WEFT_ISA_NAME(wefti_swiglu_forward)(int64_t N, int64_t F, const float *gu, float *y) {
+    int t = team_size(N * F);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int k = 0; k < t; k++) {
+        span rows = team_slice(N, 1, k, t);
+        for (int64_t n = rows.begin; n < rows.end; n++)
+            swiglu_row(F, gu + n * 2 * F, gu + n * 2 * F + F, y + n * F);
+    }
+}
+
+/* The gradients of gate and up in place of themselves. */
+static inline void swiglu_slopes(vfloat dy, vfloat *gate, vfloat *up) {
+    vfloat s = sigmoid(*gate), silu = *gate * s;
+    vfloat dgate = dy * *up * (s + silu * (1.0f - s));
+    *up = dy * silu;
+    *gate = dgate;
+}
+
+static void swiglu_backward_row(int64_t F, const float *gu, const float *dy, float *dgu) {
+    int64_t i = 0, left;
+    for (; i + LANES <= F; i += LANES) {
+        vfloat gate = load(gu + i), up = load(gu + F + i);
+        swiglu_slopes(load(dy + i), &gate, &up);
+        store(dgu + i, gate);
+        store(dgu + F + i, up);
+    }
+    if ((left = F - i) > 0) {
+        vfloat gate = load_part(gu + i, left), up = load_part(gu + F + i, left);
+        swiglu_slopes(load_part(dy + i, left), &gate, &up);
+        store_part(dgu + i, gate, left);
+        store_part(dgu + F + i, up, left);
+    }
+}
+
+void WEFT_ISA_NAME(wefti_swiglu_backward)(int64_t N, int64_t F, const float *gu,
+                                          const float *dy, float *dgu) {
+    int t = team_size(N * F);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int k = 0; k < t; k++) {
+        span rows = team_slice(N, 1, k, t);
+        for (int64_t n = rows.begin; n < rows.end; n++)
+            swiglu_backward_row(F, gu + n * 2 * F, dy + n * F, dgu + n * 2 * F);
+    }
+}

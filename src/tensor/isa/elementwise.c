@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums, scalings and biases: bound by memory, so each is one pass in as wide loads as there
+ * are. bias_grad divides the columns, sum_squares a fixed number of segments: both have the
+ * same order of additions for any thread count. */
+#include "tensor/isa/lanes.h"
+#include "tensor/isa/parts.h"
+#include "tensor/isa/team.h"
+
+static void add_slice(int64_t n, const float *a, const float *b, float *y) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) store(y + i, load(a + i) + load(b + i));
+    for (; i < n; i++) y[i] = a[i] + b[i];
+}
+
+static void scale_slice(int64_t n, float s, float *y) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) store(y + i, load(y + i) * s);
+    for (; i < n; i++) y[i] *= s;
+}
+
+void WEFT_ISA_NAME(wefti_add)(int64_t n, const float *a, const float *b, float *y) {
+    int t = team_size(n);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int i = 0; i < t; i++) {
+        span s = team_slice(n, LANES, i, t);
+        add_slice(s.end - s.begin, a + s.begin, b + s.begin, y + s.begin);
+    }
+}
+
+void WEFT_ISA_NAME(wefti_accumulate)(int64_t n, const float *a, float *y) {
+    WEFT_ISA_NAME(wefti_add)(n, a, y, y);
+}
+
+void WEFT_ISA_NAME(wefti_scale)(int64_t n, float s, float *y) {
+    int t = team_size(n);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int i = 0; i < t; i++) {
+        span part = team_slice(n, LANES, i, t);
+        scale_slice(part.end - part.begin, s, y + part.begin);
+    }
+}
+
+void WEFT_ISA_NAME(wefti_bias_add)(int64_t N, int64_t C, const float *b, float *y) {
+    int t = team_size(N * C);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int i = 0; i < t; i++) {
+        span rows = team_slice(N, 1, i, t);
+        for (int64_t n = rows.begin; n < rows.end; n++)
+            add_slice(C, b, y + n * C, y + n * C);
+    }
+}
+
+/* Adds `rows` rows of dy to columns c of db; few rows at a time keep db in registers. */
+static void bias_grad_rows(int64_t rows, int64_t C, span c, const float *dy, float *db) {
+    int64_t i = c.begin;
+    for (; i + LANES <= c.end; i += LANES) {
+        vfloat sum = load(dy + i);
+        for (int64_t n = 1; n < rows; n++) sum += load(dy + n * C + i);
+        store(db + i, load(db + i) + sum);
+    }
+    for (; i < c.end; i++) {
+        float sum = dy[i];
+        for (int64_t n = 1; n < rows; n++) sum += dy[n * C + i];
+        db[i] += sum;
+    }
+}
+
+void WEFT_ISA_NAME(wefti_bias_grad)(int64_t N, int64_t C, const float *dy, float *db) {
+    enum { ROWS = 16 };
+    int t = team_size(N * C);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int i = 0; i < t; i++) {
+        span columns = team_slice(C, 16, i, t);
+        int64_t n = 0;
+        for (; n + ROWS <= N; n += ROWS) bias_grad_rows(ROWS, C, columns, dy + n * C, db);
+        if (n < N) bias_grad_rows(N - n, C, columns, dy + n * C, db);
+    }
+}
+
+static inline vdouble load_double(const float *p) {
+    vfloat_half v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, vdouble);
+}
+
+static double sum_squares_slice(int64_t n, const float *x) {
+    enum { WIDTH = LANES / 2, CHAINS = 4 };
+    vdouble sum[CHAINS] = {{0}};
+    double total = 0;
+    int64_t i = 0;
+    for (; i + CHAINS * WIDTH <= n; i += CHAINS * WIDTH) {
+        for (int c = 0; c < CHAINS; c++) {
+            vdouble v = load_double(x + i + c * WIDTH);
+            sum[c] += v * v;
+        }
+    }
+    for (; i < n; i++) total += (double)x[i] * (double)x[i];
+    vdouble all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    for (int lane = 0; lane < WIDTH; lane++) total += all[lane];
+    return total;
+}
+
+double WEFT_ISA_NAME(wefti_sum_squares)(int64_t n, const float *x) {
+    enum { SEGMENTS = 64 };
+    double part[SEGMENTS], total = 0;
+#pragma omp parallel for num_threads(team_size(n)) schedule(static)
+    for (int i = 0; i < SEGMENTS; i++) {
+        span s = team_slice(n, 64, i, SEGMENTS);
+        part[i] = sum_squares_slice(s.end - s.begin, x + s.begin);
+    }
+    for (int i = 0; i < SEGMENTS; i++) total += part[i];
+    return total;
+}

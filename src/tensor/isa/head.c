@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* Head and cross-entropy, a block of rows at a time: l = x w^T, loss = log sum exp l -
+ * l[target], g = grad_scale (softmax(l) - onehot(target)) in place, dx = g w, dw += g^T x. The
+ * blocks are as many and as equal as their BUDGET of floats allows. */
+#include "tensor/isa/lanes.h"
+#include "tensor/isa/parts.h"
+#include "tensor/isa/team.h"
+
+#include <math.h>
+#include <stddef.h>
+
+/* Rows of a block: a pure function of N and V. */
+static int64_t block_rows(int64_t N, int64_t V) {
+    const int64_t budget = 1 << 24; /* floats of logits */
+    int64_t most = budget / V < 64 ? 64 : budget / V;
+    int64_t blocks = (N + most - 1) / most;
+    int64_t rows = blocks > 0 ? (N + blocks - 1) / blocks : 0;
+    return (rows + 15) / 16 * 16;
+}
+
+/* The logits of a block. */
+int64_t WEFT_ISA_NAME(wefti_head_scratch)(int64_t N, int64_t V, int threads) {
+    (void)threads;
+    return block_rows(N, V) * V;
+}
+
+static float row_max(int64_t n, const float *x) {
+    float top = x[0];
+    int64_t i = 0;
+    if (n >= 2 * LANES) {
+        vfloat a = load(x), b = load(x + LANES);
+        for (i = 2 * LANES; i + 2 * LANES <= n; i += 2 * LANES) {
+            a = larger(load(x + i), a);
+            b = larger(load(x + i + LANES), b);
+        }
+        top = lane_max(larger(a, b));
+    }
+    for (; i < n; i++) top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+/* x = exp(x - top); the sum: lanes in float within runs of 4096, runs in double. */
+static double exponentials(int64_t n, float top, float *x) {
+    enum { RUN = 4096 };
+    double total = 0;
+    int64_t i = 0;
+    while (i + LANES <= n) {
+        vfloat sum = {0};
+        for (int64_t end = i + RUN; i + LANES <= n && i < end; i += LANES) {
+            vfloat e = exp_lanes(load(x + i) - top);
+            store(x + i, e);
+            sum += e;
+        }
+        total += (double)lane_sum(sum);
+    }
+    if (i < n) {
+        float tail[LANES];
+        store(tail, exp_lanes(load_part(x + i, n - i) - top));
+        for (int64_t lane = 0; i < n; i++, lane++) total += (double)(x[i] = tail[lane]);
+    }
+    return total;
+}
+
+static void scale_row(int64_t n, float s, float *x) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) store(x + i, load(x + i) * s);
+    for (; i < n; i++) x[i] *= s;
+}
+
+/* The loss of a row; its logits become the gradient if `grad`. */
+static double loss_row(int64_t V, int32_t target, float grad_scale, bool grad, float *logit) {
+    if (target < 0) {
+        if (grad) memset(logit, 0, (size_t)V * sizeof *logit);
+        return 0;
+    }
+    float top = row_max(V, logit);
+    double at_target = (double)logit[target] - (double)top;
+    double sum = exponentials(V, top, logit);
+    if (grad) {
+        scale_row(V, (float)((double)grad_scale / sum), logit);
+        logit[target] -= grad_scale;
+    }
+    return log(sum) - at_target;
+}
+
+/* All rows of a block. Losses are added in the order of the rows, whatever the threads. */
+static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float grad_scale,
+                        bool grad, float *logit) {
+    enum { GROUP = 64 };
+    double loss[GROUP], total = 0;
+    for (int64_t first = 0; first < rows; first += GROUP) {
+        int64_t end = first + GROUP < rows ? first + GROUP : rows;
+#pragma omp parallel for num_threads(team_size((end - first) * V)) schedule(static)
+        for (int64_t n = first; n < end; n++)
+            loss[n - first] = loss_row(V, target[n], grad_scale, grad, logit + n * V);
+        for (int64_t n = first; n < end; n++) total += loss[n - first];
+    }
+    return total;
+}
+
+void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
+                                    const float *w, const int32_t *target, float grad_scale,
+                                    double *loss_sum, float *dx, float *dw, float *scratch) {
+    int64_t block = block_rows(N, V);
+    for (int64_t n = 0; n < N; n += block) {
+        int64_t rows = n + block < N ? block : N - n;
+        const float *xn = x + n * C;
+        WEFT_ISA_NAME(wefti_gemm)(false, true, rows, V, C, 1, xn, C, w, C, 0, scratch, V);
+        *loss_sum += loss_rows(rows, V, target + n, grad_scale, dx != NULL, scratch);
+        if (dx == NULL) continue;
+        WEFT_ISA_NAME(wefti_gemm)(false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
+        WEFT_ISA_NAME(wefti_gemm)(true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
+    }
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* The fast table of one instruction set. */
+#include "tensor/isa/parts.h"
+
+#define NAME_TEXT2(isa) #isa
+#define NAME_TEXT(isa) NAME_TEXT2(isa)
+
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {
+    .name = NAME_TEXT(WEFT_ISA),
+    .gemm = WEFT_ISA_NAME(wefti_gemm),
+    .bias_add = WEFT_ISA_NAME(wefti_bias_add),
+    .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),
+    .accumulate = WEFT_ISA_NAME(wefti_accumulate),
+    .add = WEFT_ISA_NAME(wefti_add),
+    .scale = WEFT_ISA_NAME(wefti_scale),
+    .sum_squares = WEFT_ISA_NAME(wefti_sum_squares),
+    .layernorm_forward = WEFT_ISA_NAME(wefti_layernorm_forward),
+    .layernorm_backward = WEFT_ISA_NAME(wefti_layernorm_backward),
+    .rmsnorm_forward = WEFT_ISA_NAME(wefti_rmsnorm_forward),
+    .rmsnorm_backward = WEFT_ISA_NAME(wefti_rmsnorm_backward),
+    .gelu_forward = WEFT_ISA_NAME(wefti_gelu_forward),
+    .gelu_backward = WEFT_ISA_NAME(wefti_gelu_backward),
+    .swiglu_forward = WEFT_ISA_NAME(wefti_swiglu_forward),
+    .swiglu_backward = WEFT_ISA_NAME(wefti_swiglu_backward),
+    .rope = WEFT_ISA_NAME(wefti_rope),
+    .attention_scratch = WEFT_ISA_NAME(wefti_attention_scratch),
+    .attention_forward = WEFT_ISA_NAME(wefti_attention_forward),
+    .attention_backward = WEFT_ISA_NAME(wefti_attention_backward),
+    .embed_forward = WEFT_ISA_NAME(wefti_embed_forward),
+    .embed_backward = WEFT_ISA_NAME(wefti_embed_backward),
+    .head_scratch = WEFT_ISA_NAME(wefti_head_scratch),
+    .head_loss = WEFT_ISA_NAME(wefti_head_loss),
+    .dropout = WEFT_ISA_NAME(wefti_dropout),
+    .adamw = WEFT_ISA_NAME(wefti_adamw),
+    .sgd = WEFT_ISA_NAME(wefti_sgd),
+};

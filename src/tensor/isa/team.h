@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_TEAM_H
+#define WEFTI_TEAM_H
+
+/* How a kernel divides its work among the threads of the rank: into as many contiguous
+ * slices as it has threads worth using, a pure function of the size and the thread count. */
+
+#include <stdint.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+typedef struct span {
+    int64_t begin, end;
+} span;
+
+static inline int team_max(void) {
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+static inline int team_rank(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* Threads for `work` elements of elementwise work: waking one costs about as much as 16384. */
+static inline int team_size(int64_t work) {
+    int64_t worth = 1 + work / 16384;
+    int most = team_max();
+    return worth < most ? (int)worth : most;
+}
+
+/* Slice i of t of 0..n, its bounds multiples of `unit` (or n); empty if there is none left. */
+static inline span team_slice(int64_t n, int64_t unit, int i, int t) {
+    int64_t units = (n + unit - 1) / unit;
+    int64_t begin = units * i / t * unit, end = units * (i + 1) / t * unit;
+    return (span){begin < n ? begin : n, end < n ? end : n};
+}
+
+#endif

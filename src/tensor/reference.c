@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* The reference table: each kernel as its definition reads, with sums in double. It is slow
+ * and single-threaded on purpose; the fast tables are tested against it. */
+#include "tensor/reference.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static double dot_strided(int64_t n, const float *a, int64_t step_a, const float *b,
+                          int64_t step_b) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)a[i * step_a] * (double)b[i * step_b];
+    return sum;
+}
+
+static void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
+                 const float *A, int64_t lda, const float *B, int64_t ldb, float beta,
+                 float *C, int64_t ldc) {
+    int64_t row_a = ta ? 1 : lda, step_a = ta ? lda : 1;
+    int64_t column_b = tb ? ldb : 1, step_b = tb ? 1 : ldb;
+    for (int64_t m = 0; m < M; m++) {
+        for (int64_t n = 0; n < N; n++) {
+            double sum = dot_strided(K, A + m * row_a, step_a, B + n * column_b, step_b);
+            double old = beta == 0 ? 0 : (double)beta * (double)C[m * ldc + n];
+            C[m * ldc + n] = (float)((double)alpha * sum + old);
+        }
+    }
+}
+
+static void bias_add(int64_t N, int64_t C, const float *b, float *y) {
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t c = 0; c < C; c++) y[n * C + c] += b[c];
+}
+
+static void bias_grad(int64_t N, int64_t C, const float *dy, float *db) {
+    for (int64_t c = 0; c < C; c++) {
+        double sum = 0;
+        for (int64_t n = 0; n < N; n++) sum += (double)dy[n * C + c];
+        db[c] = (float)((double)db[c] + sum);
+    }
+}
+
+static void accumulate(int64_t n, const float *a, float *y) {
+    for (int64_t i = 0; i < n; i++) y[i] += a[i];
+}
+
+static void add(int64_t n, const float *a, const float *b, float *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+
+static void scale(int64_t n, float s, float *y) {
+    for (int64_t i = 0; i < n; i++) y[i] *= s;
+}
+
+static double sum_squares(int64_t n, const float *x) {
+    return dot_strided(n, x, 1, x, 1);
+}
+
+static double adamw(int64_t n, const wefti_adamw_step *s, const float *g, float *p, float *m,
+                    float *v) {
+    double moved = 0;
+    double beta1 = (double)s->beta1, beta2 = (double)s->beta2, lr = (double)s->lr;
+    for (int64_t i = 0; i < n; i++) {
+        double grad = (double)s->grad_scale * (double)g[i];
+        double first = beta1 * (double)m[i] + (1 - beta1) * grad;
+        double second = beta2 * (double)v[i] + (1 - beta2) * grad * grad;
+        double root = sqrt(second / (double)s->correction2) + (double)s->eps;
+        double update = first / (double)s->correction1 / root;
+        double change = -lr * ((double)s->decay * (double)p[i] + update);
+        p[i] = (float)((double)p[i] + change);
+        m[i] = (float)first;
+        v[i] = (float)second;
+        moved += change * change;
+    }
+    return moved;
+}
+
+static double sgd(int64_t n, float lr, float grad_scale, float decay, const float *d,
+                  float *p) {
+    double moved = 0, step = (double)lr * (double)grad_scale;
+    for (int64_t i = 0; i < n; i++) {
+        double change = -(double)lr * (double)decay * (double)p[i] - step * (double)d[i];
+        p[i] = (float)((double)p[i] + change);
+        moved += change * change;
+    }
+    return moved;
+}
+
+const wefti_kernels wefti_kernels_reference = {
+    .name = "reference",
+    .gemm = gemm,
+    .bias_add = bias_add,
+    .bias_grad = bias_grad,
+    .accumulate = accumulate,
+    .add = add,
+    .scale = scale,
+    .sum_squares = sum_squares,
+    .layernorm_forward = wefti_reference_layernorm_forward,
+    .layernorm_backward = wefti_reference_layernorm_backward,
+    .rmsnorm_forward = wefti_reference_rmsnorm_forward,
+    .rmsnorm_backward = wefti_reference_rmsnorm_backward,
+    .gelu_forward = wefti_reference_gelu_forward,
+    .gelu_backward = wefti_reference_gelu_backward,
+    .swiglu_forward = wefti_reference_swiglu_forward,
+    .swiglu_backward = wefti_reference_swiglu_backward,
+    .rope = wefti_reference_rope,
+    .attention_scratch = wefti_reference_attention_scratch,
+    .attention_forward = wefti_reference_attention_forward,
+    .attention_backward = wefti_reference_attention_backward,
+    .embed_forward = wefti_reference_embed_forward,
+    .embed_backward = wefti_reference_embed_backward,
+    .head_scratch = wefti_reference_head_scratch,
+    .head_loss = wefti_reference_head_loss,
+    .dropout = wefti_reference_dropout,
+    .adamw = adamw,
+    .sgd = sgd,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* GELU (tanh form): y = x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3).
+ * SwiGLU: y = silu(g) u, silu(g) = g s, s = 1/(1 + exp(-g)); silu' = s (1 + g (1 - s)).
+ * Rotation by t: (a, b) -> (a cos - b sin, b cos + a sin), a = x[i], b = x[i + D/2].
+ * Dropout: element e is dropped if word e % 4 of Philox(seed, dropout, step, e / 4) is below
+ * rate 2^32; the words are the halves, low first, of the two numbers of wefti_rng_pair. */
+#include "base/rng.h"
+#include "tensor/reference.h"
+
+#include <math.h>
+
+static const double gelu_slope = 0.7978845608028654; /* sqrt(2/pi) */
+static const double gelu_cubic = 0.044715;
+
+void wefti_reference_gelu_forward(int64_t n, const float *x, float *y) {
+    for (int64_t i = 0; i < n; i++) {
+        double a = (double)x[i];
+        double t = tanh(gelu_slope * (a + gelu_cubic * a * a * a));
+        y[i] = (float)(0.5 * a * (1 + t));
+    }
+}
+
+void wefti_reference_gelu_backward(int64_t n, const float *x, const float *dy, float *dx) {
+    for (int64_t i = 0; i < n; i++) {
+        double a = (double)x[i];
+        double t = tanh(gelu_slope * (a + gelu_cubic * a * a * a));
+        double du = gelu_slope * (1 + 3 * gelu_cubic * a * a);
+        dx[i] = (float)((double)dy[i] * (0.5 * (1 + t) + 0.5 * a * (1 - t * t) * du));
+    }
+}
+
+static double sigmoid(double a) {
+    return 1 / (1 + exp(-a));
+}
+
+void wefti_reference_swiglu_forward(int64_t N, int64_t F, const float *gu, float *y) {
+    for (int64_t n = 0; n < N; n++) {
+        const float *g = gu + n * 2 * F, *u = g + F;
+        for (int64_t f = 0; f < F; f++)
+            y[n * F + f] = (float)((double)g[f] * sigmoid((double)g[f]) * (double)u[f]);
+    }
+}
+
+void wefti_reference_swiglu_backward(int64_t N, int64_t F, const float *gu, const float *dy,
+                                     float *dgu) {
+    for (int64_t n = 0; n < N; n++) {
+        for (int64_t f = 0; f < F; f++) {
+            double g = (double)gu[n * 2 * F + f], u = (double)gu[n * 2 * F + F + f];
+            double s = sigmoid(g), d = (double)dy[n * F + f];
+            dgu[n * 2 * F + f] = (float)(d * u * s * (1 + g * (1 - s)));
+            dgu[n * 2 * F + F + f] = (float)(d * g * s);
+        }
+    }
+}
+
+void wefti_reference_rope(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
+                          const float *cos_sin, bool inverse, float *x) {
+    int64_t half = D / 2;
+    for (int64_t n = 0; n < B * T; n++) {
+        const float *cosines = cos_sin + n % T * D, *sines = cosines + half;
+        for (int64_t h = 0; h < n_heads; h++) {
+            float *head = x + n * ld + h * D;
+            for (int64_t i = 0; i < half; i++) {
+                double a = (double)head[i], b = (double)head[i + half];
+                double c = (double)cosines[i];
+                double s = inverse ? -(double)sines[i] : (double)sines[i];
+                head[i] = (float)(a * c - b * s);
+                head[i + half] = (float)(b * c + a * s);
+            }
+        }
+    }
+}
+
+void wefti_reference_dropout(int64_t n, float rate, uint64_t seed, uint64_t step,
+                             uint64_t first, float *x) {
+    double threshold = (double)rate * 4294967296.0;
+    float kept = 1.0f / (1.0f - rate);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t e = first + (uint64_t)i, pair[2];
+        wefti_rng_pair(seed, WEFTI_STREAM_DROPOUT, step, e / 4, pair);
+        uint32_t word = (uint32_t)(pair[e % 4 / 2] >> (e % 2 * 32));
+        x[i] = (double)word < threshold ? 0.0f : x[i] * kept;
+    }
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Embedding and its transpose; head and cross-entropy:
+ *   l_v = x.w_v, loss = log sum_v exp l_v - l_target, g_v = softmax(l)_v - [v = target]
+ *   dx = grad_scale sum_v g_v w_v, dw_v += grad_scale g_v x
+ * scratch: the logits of one row. */
+#include "tensor/reference.h"
+
+#include <math.h>
+#include <stddef.h>
+
+void wefti_reference_embed_forward(int64_t N, int64_t T, int64_t C, const int32_t *token,
+                                   const float *table, const float *pos, float *y) {
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t c = 0; c < C; c++)
+            y[n * C + c] = table[token[n] * C + c] + (pos ? pos[n % T * C + c] : 0.0f);
+}
+
+void wefti_reference_embed_backward(int64_t N, int64_t T, int64_t C, const int32_t *token,
+                                    const float *dy, float *dtable, float *dpos) {
+    for (int64_t n = 0; n < N; n++) {
+        for (int64_t c = 0; c < C; c++) {
+            dtable[token[n] * C + c] += dy[n * C + c];
+            if (dpos) dpos[n % T * C + c] += dy[n * C + c];
+        }
+    }
+}
+
+int64_t wefti_reference_head_scratch(int64_t N, int64_t V, int threads) {
+    (void)N;
+    (void)threads;
+    return V;
+}
+
+/* The loss of one row; logit[V] becomes softmax minus the target's one-hot. */
+static double row_loss(int64_t C, int64_t V, const float *x, const float *w, int32_t target,
+                       float *logit) {
+    double top = -HUGE_VAL, sum = 0;
+    for (int64_t v = 0; v < V; v++) {
+        double l = 0;
+        for (int64_t c = 0; c < C; c++) l += (double)x[c] * (double)w[v * C + c];
+        logit[v] = (float)l;
+        top = fmax(top, (double)logit[v]);
+    }
+    for (int64_t v = 0; v < V; v++) sum += exp((double)logit[v] - top);
+    double loss = log(sum) + top - (double)logit[target];
+    for (int64_t v = 0; v < V; v++)
+        logit[v] = (float)(exp((double)logit[v] - top) / sum - (v == target ? 1.0 : 0.0));
+    return loss;
+}
+
+static void row_gradient(int64_t C, int64_t V, const float *x, const float *w, float grad_scale,
+                         const float *g, float *dx, float *dw) {
+    for (int64_t c = 0; c < C; c++) {
+        double sum = 0;
+        for (int64_t v = 0; v < V; v++) sum += (double)g[v] * (double)w[v * C + c];
+        dx[c] = (float)((double)grad_scale * sum);
+    }
+    for (int64_t v = 0; v < V; v++)
+        for (int64_t c = 0; c < C; c++) dw[v * C + c] += grad_scale * g[v] * x[c];
+}
+
+void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,
+                               const float *w, const int32_t *target, float grad_scale,
+                               double *loss_sum, float *dx, float *dw, float *scratch) {
+    for (int64_t n = 0; n < N; n++, x += C) {
+        if (target[n] >= 0) {
+            *loss_sum += row_loss(C, V, x, w, target[n], scratch);
+            if (dx) row_gradient(C, V, x, w, grad_scale, scratch, dx + n * C, dw);
+        } else if (dx) {
+            for (int64_t c = 0; c < C; c++) dx[n * C + c] = 0;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* LayerNorm: n = (x - mean) rstd, y = n gain + bias, rstd = 1/sqrt(var + eps).
+ * With h = dy gain: dx = rstd (h - mean(h) - n mean(h n)).
+ * RMSNorm: n = x rstd, y = n gain, rstd = 1/sqrt(mean(x^2) + eps).
+ * With h = dy gain: dx = rstd (h - n mean(h n)). */
+#include "tensor/reference.h"
+
+#include <math.h>
+
+void wefti_reference_layernorm_forward(int64_t N, int64_t C, float eps, const float *x,
+                                       const float *gain, const float *bias, float *y,
+                                       float *mean, float *rstd) {
+    for (int64_t n = 0; n < N; n++, x += C, y += C) {
+        double sum = 0, squares = 0;
+        for (int64_t c = 0; c < C; c++) sum += (double)x[c];
+        double center = sum / (double)C;
+        for (int64_t c = 0; c < C; c++)
+            squares += ((double)x[c] - center) * ((double)x[c] - center);
+        double r = 1 / sqrt(squares / (double)C + (double)eps);
+        for (int64_t c = 0; c < C; c++) {
+            double normal = ((double)x[c] - center) * r;
+            y[c] = (float)(normal * (double)gain[c] + (double)bias[c]);
+        }
+        mean[n] = (float)center;
+        rstd[n] = (float)r;
+    }
+}
+
+static void layernorm_backward_row(int64_t C, const float *x, const float *gain, double center,
+                                   double r, const float *dy, float *dx) {
+    double sum_h = 0, sum_hn = 0;
+    for (int64_t c = 0; c < C; c++) {
+        double h = (double)dy[c] * (double)gain[c];
+        sum_h += h;
+        sum_hn += h * ((double)x[c] - center) * r;
+    }
+    for (int64_t c = 0; c < C; c++) {
+        double h = (double)dy[c] * (double)gain[c];
+        double normal = ((double)x[c] - center) * r;
+        double grad = r * (h - sum_h / (double)C - normal * sum_hn / (double)C);
+        dx[c] = (float)((double)dx[c] + grad);
+    }
+}
+
+void wefti_reference_layernorm_backward(int64_t N, int64_t C, const float *x,
+                                        const float *gain, const float *mean,
+                                        const float *rstd, const float *dy, float *dx,
+                                        float *dgain, float *dbias) {
+    for (int64_t c = 0; c < C; c++) {
+        double sum = 0, sum_normal = 0;
+        for (int64_t n = 0; n < N; n++) {
+            double normal = ((double)x[n * C + c] - (double)mean[n]) * (double)rstd[n];
+            sum += (double)dy[n * C + c];
+            sum_normal += (double)dy[n * C + c] * normal;
+        }
+        dgain[c] = (float)((double)dgain[c] + sum_normal);
+        dbias[c] = (float)((double)dbias[c] + sum);
+    }
+    for (int64_t n = 0; n < N; n++)
+        layernorm_backward_row(C, x + n * C, gain, (double)mean[n], (double)rstd[n],
+                               dy + n * C, dx + n * C);
+}
+
+void wefti_reference_rmsnorm_forward(int64_t N, int64_t C, int64_t ld, float eps,
+                                     const float *x, const float *gain, float *y,
+                                     float *rstd) {
+    for (int64_t n = 0; n < N; n++, x += ld, y += ld) {
+        double squares = 0;
+        for (int64_t c = 0; c < C; c++) squares += (double)x[c] * (double)x[c];
+        double r = 1 / sqrt(squares / (double)C + (double)eps);
+        for (int64_t c = 0; c < C; c++) y[c] = (float)((double)x[c] * r * (double)gain[c]);
+        rstd[n] = (float)r;
+    }
+}
+
+static void rmsnorm_backward_row(int64_t C, const float *x, const float *gain, double r,
+                                 const float *dy, float *dx) {
+    double sum_hn = 0;
+    for (int64_t c = 0; c < C; c++)
+        sum_hn += (double)dy[c] * (double)gain[c] * (double)x[c] * r;
+    for (int64_t c = 0; c < C; c++) {
+        double h = (double)dy[c] * (double)gain[c];
+        dx[c] = (float)(r * (h - (double)x[c] * r * sum_hn / (double)C));
+    }
+}
+
+void wefti_reference_rmsnorm_backward(int64_t N, int64_t C, int64_t ld, const float *x,
+                                      const float *gain, const float *rstd, const float *dy,
+                                      float *dx, float *dgain) {
+    for (int64_t c = 0; c < C; c++) { /* first, for dx may be dy */
+        double sum = 0;
+        for (int64_t n = 0; n < N; n++)
+            sum += (double)dy[n * ld + c] * (double)x[n * ld + c] * (double)rstd[n];
+        dgain[c] = (float)((double)dgain[c] + sum);
+    }
+    for (int64_t n = 0; n < N; n++)
+        rmsnorm_backward_row(C, x + n * ld, gain, (double)rstd[n], dy + n * ld, dx + n * ld);
+}

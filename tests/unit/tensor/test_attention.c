@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention of every table against the reference: T below, at and beyond the blocks of
+ * queries (64) and keys (512), grouped heads, strides wider than the rows. */
+#include "helpers.h"
+
+static const wefti_kernels *const ref = &wefti_kernels_reference;
+
+typedef struct buffers {
+    wefti_attention_shape s;
+    int64_t n_q, n_kv, n_o, n_lse;
+    float *q, *k, *v, *d_o;
+} buffers;
+
+typedef struct results {
+    float *o, *lse, *dq, *dk, *dv;
+} results;
+
+static buffers make_buffers(wefti_attention_shape s, double noise) {
+    int64_t n = s.B * s.T;
+    buffers b = {.s = s, .n_q = n * s.ld_q, .n_kv = n * s.ld_kv, .n_o = n * s.ld_o};
+    b.n_lse = s.B * s.H * s.T;
+    b.q = new_noise(b.n_q, 1, noise), b.k = new_noise(b.n_kv, 2, noise);
+    b.v = new_noise(b.n_kv, 3, 1), b.d_o = new_noise(b.n_o, 4, 1);
+    return b;
+}
+
+static void free_buffers(buffers *b) {
+    free(b->q), free(b->k), free(b->v), free(b->d_o);
+}
+
+/* Forward and backward into buffers that hold noise, the same for each call. */
+static results run(const wefti_kernels *kernels, const buffers *b) {
+    results r = {new_noise(b->n_o, 5, 1), new_noise(b->n_lse, 6, 1), new_noise(b->n_q, 7, 1),
+                 new_noise(b->n_kv, 8, 1), new_noise(b->n_kv, 9, 1)};
+    float *scratch = new_floats(kernels->attention_scratch(&b->s, wefti_kernels_threads()));
+    kernels->attention_forward(&b->s, b->q, b->k, b->v, r.o, r.lse, scratch);
+    kernels->attention_backward(&b->s, b->q, b->k, b->v, r.o, r.lse, b->d_o, r.dq, r.dk, r.dv,
+                                scratch);
+    free(scratch);
+    return r;
+}
+
+static void free_results(results *r) {
+    free(r->o), free(r->lse), free(r->dq), free(r->dk), free(r->dv);
+}
+
+/* Scores are sums of D products below `noise`^2 times the scale, wrong by D roundings; that is
+ * the relative error of p, and of everything that is an average over p. dk and dv sum the
+ * group's up to T queries. */
+static void check_shape(const wefti_kernels *fast, wefti_attention_shape s, double noise) {
+    buffers b = make_buffers(s, noise);
+    results want = run(ref, &b), got = run(fast, &b), again = run(fast, &b);
+    double score = (double)s.D * noise * noise * (double)s.scale;
+    double tolerance = 8 * rounding * (double)s.D * (1 + score);
+    double sum_tolerance = tolerance * (1 + log((double)s.T) * (double)(s.H / s.K));
+    assert_close(b.n_o, got.o, want.o, tolerance, "o");
+    assert_close(b.n_lse, got.lse, want.lse, tolerance, "lse");
+    assert_close(b.n_q, got.dq, want.dq, sum_tolerance, "dq");
+    assert_close(b.n_kv, got.dk, want.dk, sum_tolerance, "dk");
+    assert_close(b.n_kv, got.dv, want.dv, sum_tolerance, "dv");
+    assert_memory_equal(got.o, again.o, (size_t)b.n_o * sizeof(float));
+    assert_memory_equal(got.dq, again.dq, (size_t)b.n_q * sizeof(float));
+    assert_memory_equal(got.dk, again.dk, (size_t)b.n_kv * sizeof(float));
+    assert_memory_equal(got.dv, again.dv, (size_t)b.n_kv * sizeof(float));
+    free_results(&want), free_results(&got), free_results(&again), free_buffers(&b);
+}
+
+static wefti_attention_shape shape(int64_t B, int64_t T, int64_t H, int64_t K, int64_t D,
+                                   int64_t gap) {
+    return (wefti_attention_shape){.B = B, .T = T, .H = H, .K = K, .D = D, .ld_q = H * D + gap,
+                                   .ld_kv = K * D + 2 * gap, .ld_o = H * D + 3 * gap,
+                                   .scale = 1 / sqrtf((float)D)};
+}
+
+static void check_small_shapes(const wefti_kernels *fast) {
+    check_shape(fast, shape(1, 1, 1, 1, 1, 0), 1);
+    check_shape(fast, shape(2, 3, 2, 1, 5, 1), 1);
+    check_shape(fast, shape(2, 17, 3, 3, 16, 0), 1);
+    check_shape(fast, shape(1, 64, 6, 2, 8, 3), 1);
+    check_shape(fast, shape(2, 65, 4, 4, 17, 2), 1);
+    check_shape(fast, shape(1, 130, 4, 2, 24, 5), 2);
+}
+
+static void small_shapes_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_small_shapes);
+}
+
+static void several_blocks_of_keys_follow_the_reference(void **state) {
+    (void)state;
+    wefti_kernels_set_threads(2);
+    check_shape(wefti_kernels_find(NULL), shape(1, 601, 2, 1, 7, 1), 2);
+    wefti_kernels_set_threads(1);
+}
+
+/* Scores of some +-10^4: one key takes all, nothing overflows, and a maximum that comes with a
+ * later block of keys replaces what was summed before it. */
+static void check_large_scores(const wefti_kernels *fast) {
+    enum { T = 520, D = 4 };
+    wefti_attention_shape s = shape(1, T, 1, 1, D, 0);
+    buffers b = make_buffers(s, 1);
+    for (int64_t i = 0; i < b.n_q; i++) {
+        b.q[i] = 100;
+        b.k[i] = (float)(i / D); /* the newest key scores highest, by 200 */
+    }
+    results r = run(fast, &b);
+    for (int64_t i = 0; i < b.n_o; i++) assert_true(r.o[i] == b.v[i]);
+    for (int64_t t = 0; t < T; t++) assert_true(r.lse[t] == 200.0f * (float)t);
+    /* ds is 0 but for the roundings of two sums of D products, times a key or query */
+    const double tolerance = 2 * D * D * rounding * (double)s.scale;
+    for (int64_t i = 0; i < b.n_o; i++) {
+        assert_true(fabs((double)r.dq[i]) <= tolerance * (double)T);
+        assert_true(fabs((double)r.dk[i]) <= tolerance * 100);
+    }
+    for (int64_t i = 0; i < b.n_o; i++) assert_true(r.dv[i] == b.d_o[i]);
+    free_results(&r), free_buffers(&b);
+}
+
+static void large_scores_do_not_overflow(void **state) {
+    (void)state;
+    each_table(check_large_scores);
+}
+
+static void check_equal_scores(const wefti_kernels *fast) {
+    enum { T = 70, D = 3 };
+    wefti_attention_shape s = shape(1, T, 1, 1, D, 0);
+    buffers b = make_buffers(s, 1);
+    for (int64_t i = 0; i < b.n_q; i++) b.q[i] = 0;
+    results r = run(fast, &b);
+    double sum = 0;
+    for (int64_t t = 0; t < T; t++) {
+        sum += (double)b.v[t * D];
+        assert_true(fabs((double)r.o[t * D] - sum / (double)(t + 1)) <= (double)T * rounding);
+        assert_true(fabs((double)r.lse[t] - log((double)(t + 1))) <= 8 * rounding);
+    }
+    free_results(&r), free_buffers(&b);
+}
+
+static void equal_scores_give_the_mean_of_the_past(void **state) {
+    (void)state;
+    each_table(check_equal_scores);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_shapes_follow_the_reference),
+        cmocka_unit_test(several_blocks_of_keys_follow_the_reference),
+        cmocka_unit_test(large_scores_do_not_overflow),
+        cmocka_unit_test(equal_scores_give_the_mean_of_the_past),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

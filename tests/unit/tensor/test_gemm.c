@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrix products of every table against the reference, whole buffers compared, so that what
+ * lies between rows must stay as it was. */
+#include "helpers.h"
+
+#include <sys/mman.h>
+
+static const wefti_kernels *const ref = &wefti_kernels_reference;
+
+typedef struct size {
+    int64_t M, N, K;
+} size;
+
+/* Terms are at most 1 in absolute value: K roundings of the running sum, which stays below
+ * K/3 on average; alpha and beta add a few. */
+static double product_tolerance(int64_t K) {
+    return rounding * (4 + (double)K);
+}
+
+static void check_product(const wefti_kernels *fast, size s, bool ta, bool tb, float alpha,
+                          float beta, int64_t gap) {
+    int64_t lda = (ta ? s.M : s.K) + gap, ldb = (tb ? s.K : s.N) + gap, ldc = s.N + gap;
+    int64_t n_c = s.M * ldc;
+    float *A = new_noise((ta ? s.K : s.M) * lda, 1, 1), *B = new_noise((tb ? s.N : s.K) * ldb, 2, 1);
+    float *want = new_noise(n_c, 3, 1), *got = new_copy(n_c, want), *again = new_copy(n_c, want);
+    ref->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, want, ldc);
+    fast->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, got, ldc);
+    fast->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, again, ldc);
+    assert_close(n_c, got, want, product_tolerance(s.K), "gemm");
+    assert_memory_equal(got, again, (size_t)n_c * sizeof *got);
+    free(A), free(B), free(want), free(got), free(again);
+}
+
+static void check_small_products(const wefti_kernels *fast) {
+    static const size sizes[] = {{1, 1, 1}, {3, 17, 5}, {17, 3, 33}, {64, 65, 1}, {1, 70, 40}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (int form = 0; form < 4; form++) {
+            check_product(fast, sizes[i], form & 1, form & 2, 1, 0, 0);
+            check_product(fast, sizes[i], form & 1, form & 2, 0.5f, 1, 7);
+            check_product(fast, sizes[i], form & 1, form & 2, -1, 0.25f, 3);
+        }
+    }
+}
+
+static void small_products_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_small_products);
+}
+
+/* Over 10^6 multiplications, so that threads divide rows, columns or both. */
+static void check_divided_products(const wefti_kernels *fast) {
+    static const size sizes[] = {{401, 33, 130}, {37, 300, 131}, {129, 129, 129}, {1, 1100, 1000}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int form = 0; form < 4; form++)
+            check_product(fast, sizes[i], form & 1, form & 2, 1, 1, 2);
+}
+
+static void products_divided_among_threads_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_divided_products);
+}
+
+static void many_threads_cut_a_grid_of_tiles(void **state) {
+    (void)state;
+    wefti_kernels_set_threads(12);
+    check_product(wefti_kernels_find(NULL), (size){130, 120, 90}, false, true, 1, 0, 1);
+    wefti_kernels_set_threads(1);
+}
+
+static void beta_zero_ignores_what_was_there(void **state) {
+    (void)state;
+    float a[] = {2}, b[] = {3}, c[] = {NAN};
+    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+        c[0] = NAN;
+        wefti_kernels_find(*name)->gemm(false, false, 1, 1, 1, 1, a, 1, b, 1, 0, c, 1);
+        assert_true(c[0] == 6);
+    }
+}
+
+/* A stride beyond 2^31: the address space is reserved, only a few pages are touched. */
+static void strides_beyond_an_int_are_cut_into_rows(void **state) {
+    (void)state;
+    const int64_t far = (int64_t)1 << 31;
+    const size_t n_bytes = (size_t)(2 * far + 4) * sizeof(float);
+    float *x = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | 0x20 /* MAP_ANONYMOUS */ | 0x4000 /* MAP_NORESERVE */, -1, 0);
+    if (x == MAP_FAILED) skip();
+    for (int i = 0; i < 3; i++) {
+        x[i * far] = (float)(i + 1);
+        x[i * far + 1] = (float)(10 * (i + 1));
+    }
+    const float b[] = {1, 2, 3, 4, 5, 6};
+    float c[9];
+    const wefti_kernels *fast = wefti_kernels_find(NULL);
+    fast->gemm(false, false, 3, 1, 2, 1, x, far, b, 1, 0, c, 1); /* rows of A */
+    assert_true(c[0] == 21 && c[1] == 42 && c[2] == 63);
+    fast->gemm(true, false, 2, 2, 3, 1, x, far, b, 2, 0, c, 2); /* terms of A^T B */
+    assert_true(c[0] == 22 && c[1] == 28 && c[2] == 220 && c[3] == 280);
+    fast->gemm(false, true, 1, 3, 2, 1, b, 2, x, far, 0, c, 3); /* rows of B^T */
+    assert_true(c[0] == 21 && c[1] == 42 && c[2] == 63);
+    fast->gemm(false, false, 3, 2, 1, 1, b, 1, b, 2, 1, x, far); /* rows of C */
+    assert_true(x[0] == 2 && x[1] == 12 && x[2 * far] == 6 && x[2 * far + 1] == 36);
+    assert_int_equal(munmap(x, n_bytes), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_products_follow_the_reference),
+        cmocka_unit_test(products_divided_among_threads_follow_the_reference),
+        cmocka_unit_test(many_threads_cut_a_grid_of_tiles),
+        cmocka_unit_test(beta_zero_ignores_what_was_there),
+        cmocka_unit_test(strides_beyond_an_int_are_cut_into_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* Elementwise kernels, norms, activations and optimizers of every table against the
+ * reference. Sizes lie below, at and beside the lanes of a vector; the last of each list is
+ * large enough for three threads. Buffers are compared whole, so gaps must stay as they were. */
+#include "helpers.h"
+
+static const wefti_kernels *const ref = &wefti_kernels_reference;
+
+static const int64_t lengths[] = {1, 3, 15, 16, 17, 64, 1000, 70001};
+static const struct {
+    int64_t N, C;
+} shapes[] = {{1, 1}, {3, 17}, {17, 3}, {16, 32}, {131, 401}};
+enum {
+    N_LENGTHS = sizeof lengths / sizeof lengths[0],
+    N_SHAPES = sizeof shapes / sizeof shapes[0]
+};
+
+static void check_elementwise(const wefti_kernels *fast, int64_t n) {
+    float *a = new_noise(n, 1, 2), *b = new_noise(n, 2, 2);
+    float *want = new_noise(n, 3, 2), *got = new_copy(n, want);
+    ref->accumulate(n, a, want), fast->accumulate(n, a, got);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    ref->scale(n, 0.3f, want), fast->scale(n, 0.3f, got);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    assert_close(1, &(float){(float)fast->sum_squares(n, got)},
+                 &(float){(float)ref->sum_squares(n, want)}, 2 * rounding, "sum_squares");
+    assert_true(fast->sum_squares(n, got) == fast->sum_squares(n, got));
+    ref->add(n, a, b, want), fast->add(n, a, b, got);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    free(a), free(b), free(want), free(got);
+}
+
+static void check_bias(const wefti_kernels *fast, int64_t N, int64_t C) {
+    float *y = new_noise(N * C, 1, 1), *y2 = new_copy(N * C, y);
+    float *b = new_noise(C, 2, 1), *b2 = new_copy(C, b);
+    ref->bias_add(N, C, b, y), fast->bias_add(N, C, b, y2);
+    assert_memory_equal(y2, y, (size_t)(N * C) * sizeof *y);
+    ref->bias_grad(N, C, y, b), fast->bias_grad(N, C, y, b2);
+    assert_close(C, b2, b, rounding * (double)N, "bias_grad"); /* N roundings of a sum */
+    free(y), free(y2), free(b), free(b2);
+}
+
+static void check_sums(const wefti_kernels *fast) {
+    for (int i = 0; i < N_LENGTHS; i++) check_elementwise(fast, lengths[i]);
+    for (int i = 0; i < N_SHAPES; i++) check_bias(fast, shapes[i].N, shapes[i].C);
+}
+
+static void sums_and_biases_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_sums);
+}
+
+/* Dividing a sum among the threads must not change it: the norm of the gradient decides. */
+static void sums_do_not_depend_on_the_thread_count(void **state) {
+    (void)state;
+    enum { N = 100003 };
+    const wefti_kernels *fast = wefti_kernels_find(NULL);
+    float *x = new_noise(N, 1, 1), *db[2] = {new_floats(101), new_floats(101)};
+    double sum[2];
+    for (int i = 0; i < 2; i++) {
+        wefti_kernels_set_threads(1 + 2 * i);
+        sum[i] = fast->sum_squares(N, x);
+        fast->bias_grad(N / 101, 101, x, db[i]);
+    }
+    assert_true(sum[0] == sum[1]);
+    assert_memory_equal(db[0], db[1], 101 * sizeof(float));
+    wefti_kernels_set_threads(1);
+    free(x), free(db[0]), free(db[1]);
+}
+
+/* Sums of C terms of rounded products, and for the parameters' gradients of N. */
+static void check_layernorm(const wefti_kernels *fast, int64_t N, int64_t C, float offset) {
+    float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1), *bias = new_noise(C, 3, 1);
+    float *dy = new_noise(N * C, 4, 1), *y[2], *mean[2], *rstd[2], *dx[2], *dgain[2], *dbias[2];
+    for (int64_t i = 0; i < N * C; i++) x[i] += offset;
+    const wefti_kernels *kernels[2] = {ref, fast};
+    for (int i = 0; i < 2; i++) {
+        y[i] = new_floats(N * C), mean[i] = new_floats(N), rstd[i] = new_floats(N);
+        dx[i] = new_noise(N * C, 5, 1), dgain[i] = new_noise(C, 6, 1), dbias[i] = new_noise(C, 7, 1);
+        kernels[i]->layernorm_forward(N, C, 1e-2f, x, gain, bias, y[i], mean[i], rstd[i]);
+        kernels[i]->layernorm_backward(N, C, x, gain, mean[0], rstd[0], dy, dx[i], dgain[i],
+                                       dbias[i]);
+    }
+    /* the centre is known to a rounding of the offset, and rstd is at most 10 */
+    double row = 32 * rounding * (10 + 10 * fabs((double)offset));
+    assert_close(N, mean[1], mean[0], 4 * rounding, "mean");
+    assert_close(N, rstd[1], rstd[0], row, "rstd");
+    assert_close(N * C, y[1], y[0], row, "layernorm");
+    assert_close(N * C, dx[1], dx[0], 10 * row, "dx"); /* once more times rstd */
+    assert_close(C, dgain[1], dgain[0], row * (double)N, "dgain");
+    assert_close(C, dbias[1], dbias[0], rounding * (double)N, "dbias");
+    float *all[] = {x, gain, bias, dy, y[0], y[1], mean[0], mean[1], rstd[0], rstd[1], dx[0],
+                    dx[1], dgain[0], dgain[1], dbias[0], dbias[1]};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+}
+
+static void check_rmsnorm(const wefti_kernels *fast, int64_t N, int64_t C, int64_t gap) {
+    int64_t ld = C + gap, n = N * ld;
+    float *x = new_noise(n, 1, 1), *gain = new_noise(C, 2, 1), *dy[2], *y[2], *rstd[2], *dgain[2];
+    const wefti_kernels *kernels[2] = {ref, fast};
+    for (int i = 0; i < 2; i++) {
+        y[i] = new_copy(n, x), rstd[i] = new_floats(N), dgain[i] = new_noise(C, 3, 1);
+        dy[i] = new_noise(n, 4, 1);
+        kernels[i]->rmsnorm_forward(N, C, ld, 1e-2f, y[i], gain, y[i], rstd[i]); /* in place */
+        kernels[i]->rmsnorm_backward(N, C, ld, x, gain, rstd[0], dy[i], dy[i], dgain[i]);
+    }
+    double row = 32 * rounding * 10; /* rstd is at most 10 */
+    assert_close(N, rstd[1], rstd[0], row, "rstd");
+    assert_close(n, y[1], y[0], row, "rmsnorm");
+    assert_close(n, dy[1], dy[0], 10 * row, "dx");
+    assert_close(C, dgain[1], dgain[0], row * (double)N, "dgain");
+    float *all[] = {x, gain, dy[0], dy[1], y[0], y[1], rstd[0], rstd[1], dgain[0], dgain[1]};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+}
+
+static void check_norms(const wefti_kernels *fast) {
+    for (int i = 0; i < N_SHAPES; i++) {
+        check_layernorm(fast, shapes[i].N, shapes[i].C, 0);
+        check_layernorm(fast, shapes[i].N, shapes[i].C, 100);
+        check_rmsnorm(fast, shapes[i].N, shapes[i].C, 0);
+        check_rmsnorm(fast, shapes[i].N, shapes[i].C, 9);
+    }
+}
+
+static void norms_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_norms);
+}
+
+/* The exponent is wrong by its own rounding, at most 8 in the range of the noise that counts:
+ * beyond it the value or its complement vanishes. */
+static const double activation_tolerance = 16 * 0x1p-24;
+
+static void check_gelu(const wefti_kernels *fast, int64_t n) {
+    float *x = new_noise(n, 1, 12), *dy = new_noise(n, 2, 1);
+    float *want = new_floats(n), *got = new_copy(n, x), *dx = new_copy(n, dy);
+    ref->gelu_forward(n, x, want), fast->gelu_forward(n, got, got);
+    assert_close(n, got, want, activation_tolerance, "gelu");
+    ref->gelu_backward(n, x, dy, want), fast->gelu_backward(n, x, dx, dx);
+    assert_close(n, dx, want, activation_tolerance, "gelu_backward");
+    free(x), free(dy), free(want), free(got), free(dx);
+}
+
+static void check_swiglu(const wefti_kernels *fast, int64_t N, int64_t F) {
+    float *gu = new_noise(2 * N * F, 1, 12), *dy = new_noise(N * F, 2, 1);
+    float *want = new_floats(2 * N * F), *got = new_floats(2 * N * F);
+    ref->swiglu_forward(N, F, gu, want), fast->swiglu_forward(N, F, gu, got);
+    assert_close(N * F, got, want, activation_tolerance, "swiglu");
+    ref->swiglu_backward(N, F, gu, dy, want), fast->swiglu_backward(N, F, gu, dy, gu);
+    assert_close(2 * N * F, gu, want, 12 * activation_tolerance, "swiglu_backward");
+    free(gu), free(dy), free(want), free(got);
+}
+
+static void check_activations(const wefti_kernels *fast) {
+    for (int i = 0; i < N_LENGTHS; i++) check_gelu(fast, lengths[i]);
+    for (int i = 0; i < N_SHAPES; i++) check_swiglu(fast, shapes[i].N, shapes[i].C);
+}
+
+static void activations_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_activations);
+}
+
+static void check_activation_extremes(const wefti_kernels *fast) {
+    float x[] = {1e30f, -1e30f, 1e3f, -1e3f, 0}, ones[] = {1, 1, 1, 1, 1}, y[5], dx[5];
+    fast->gelu_forward(5, x, y);
+    fast->gelu_backward(5, x, ones, dx);
+    for (int i = 0; i < 5; i++) {
+        assert_true(y[i] == (x[i] > 0 ? x[i] : 0));
+        assert_true(dx[i] == (i == 4 ? 0.5f : x[i] > 0 ? 1.0f : 0.0f));
+    }
+    float gu[] = {1e3f, -1e3f, 2, 2}, dy[] = {1, 1}, dgu[4];
+    fast->swiglu_forward(1, 2, gu, y);
+    fast->swiglu_backward(1, 2, gu, dy, dgu);
+    assert_true(y[0] == 2e3f && y[1] == 0);
+    assert_true(dgu[0] == 2 && dgu[1] == 0 && dgu[2] == 1e3f && dgu[3] == 0);
+}
+
+static void activations_of_extremes_are_their_limits(void **state) {
+    (void)state;
+    each_table(check_activation_extremes);
+}
+
+static void check_rope(const wefti_kernels *fast, int64_t B, int64_t T, int64_t n_heads,
+                       int64_t D) {
+    int64_t ld = n_heads * D + 3, n = B * T * ld;
+    float *cos_sin = new_noise(T * D, 1, 1), *want = new_noise(n, 2, 1), *got = new_copy(n, want);
+    for (int inverse = 0; inverse < 2; inverse++) {
+        ref->rope(B, T, n_heads, D, ld, cos_sin, inverse, want);
+        fast->rope(B, T, n_heads, D, ld, cos_sin, inverse, got);
+        assert_close(n, got, want, 4 * (inverse + 1) * rounding, "rope");
+    }
+    free(cos_sin), free(want), free(got);
+}
+
+static void check_ropes(const wefti_kernels *fast) {
+    check_rope(fast, 1, 1, 1, 2);
+    check_rope(fast, 2, 3, 2, 6);
+    check_rope(fast, 2, 17, 3, 34);
+    check_rope(fast, 3, 50, 8, 64);
+}
+
+static void rotations_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_ropes);
+}
+
+static void check_dropout(const wefti_kernels *fast) {
+    static const float rates[] = {0, 1e-4f, 0.1f, 0.7f};
+    static const uint64_t firsts[] = {0, 1, 62, 1ull << 40};
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < N_LENGTHS; k++) {
+            int64_t n = lengths[k];
+            float *want = new_noise(n, 1, 1), *got = new_copy(n, want);
+            ref->dropout(n, rates[i], 0x123456789abcdefull, 5, firsts[i], want);
+            fast->dropout(n, rates[i], 0x123456789abcdefull, 5, firsts[i], got);
+            assert_memory_equal(got, want, (size_t)n * sizeof *got);
+            free(want), free(got);
+        }
+    }
+}
+
+static void dropout_is_the_reference_bit_for_bit(void **state) {
+    (void)state;
+    each_table(check_dropout);
+}
+
+/* A step is wrong by some roundings of itself (the square root and quotient of rounded
+ * moments), a parameter by one rounding more. */
+static void check_adamw(const wefti_kernels *fast, int64_t n) {
+    wefti_adamw_step s = {.lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f,
+                          .decay = 0.1f, .correction1 = 0.271f, .correction2 = 0.142625f,
+                          .grad_scale = 0.7f};
+    float *g = new_noise(n, 1, 1), *p[2], *m[2], *v[2];
+    double moved[2];
+    const wefti_kernels *kernels[2] = {ref, fast};
+    for (int i = 0; i < 2; i++) {
+        p[i] = new_noise(n, 2, 1), m[i] = new_noise(n, 3, 0.1), v[i] = new_noise(n, 4, 0.1);
+        for (int64_t k = 0; k < n; k++) v[i][k] = fabsf(v[i][k]) + 1e-3f;
+        moved[i] = kernels[i]->adamw(n, &s, g, p[i], m[i], v[i]);
+    }
+    assert_close(n, p[1], p[0], 2 * rounding, "p");
+    assert_close(n, m[1], m[0], 2 * rounding, "m");
+    assert_close(n, v[1], v[0], 2 * rounding, "v");
+    assert_true(fabs(moved[1] - moved[0]) <= 64 * rounding * moved[0]);
+    float *all[] = {g, p[0], p[1], m[0], m[1], v[0], v[1]};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+}
+
+static void check_sgd(const wefti_kernels *fast, int64_t n) {
+    float *d = new_noise(n, 1, 1), *want = new_noise(n, 2, 1), *got = new_copy(n, want);
+    double moved = ref->sgd(n, 0.1f, 0.5f, 0.2f, d, want);
+    double moved2 = fast->sgd(n, 0.1f, 0.5f, 0.2f, d, got);
+    assert_close(n, got, want, 2 * rounding, "p");
+    assert_true(fabs(moved2 - moved) <= 64 * rounding * moved);
+    free(d), free(want), free(got);
+}
+
+static void check_optimizers(const wefti_kernels *fast) {
+    for (int i = 0; i < N_LENGTHS; i++) {
+        check_adamw(fast, lengths[i]);
+        check_sgd(fast, lengths[i]);
+    }
+}
+
+static void optimizers_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_optimizers);
+}
+
+static void optimizers_do_not_depend_on_the_thread_count(void **state) {
+    (void)state;
+    enum { N = 70001 };
+    const wefti_kernels *fast = wefti_kernels_find(NULL);
+    float *d = new_noise(N, 1, 1), *p[2];
+    double moved[2];
+    for (int i = 0; i < 2; i++) {
+        wefti_kernels_set_threads(1 + 2 * i);
+        p[i] = new_noise(N, 2, 1);
+        moved[i] = fast->sgd(N, 0.1f, 1.0f, 0.2f, d, p[i]);
+    }
+    assert_true(moved[0] == moved[1]);
+    assert_memory_equal(p[0], p[1], N * sizeof(float));
+    wefti_kernels_set_threads(1);
+    free(d), free(p[0]), free(p[1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_and_biases_follow_the_reference),
+        cmocka_unit_test(sums_do_not_depend_on_the_thread_count),
+        cmocka_unit_test(norms_follow_the_reference),
+        cmocka_unit_test(activations_follow_the_reference),
+        cmocka_unit_test(activations_of_extremes_are_their_limits),
+        cmocka_unit_test(rotations_follow_the_reference),
+        cmocka_unit_test(dropout_is_the_reference_bit_for_bit),
+        cmocka_unit_test(optimizers_follow_the_reference),
+        cmocka_unit_test(optimizers_do_not_depend_on_the_thread_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "helpers.h"
+
+#include "tensor/isa.h"
+
+static void names_are_found_and_end_with_the_reference(void **state) {
+    (void)state;
+    const char *const *names = wefti_kernels_names();
+    const char *last = NULL;
+    for (int i = 0; names[i] != NULL; i++) {
+        const wefti_kernels *table = wefti_kernels_find(names[i]);
+        assert_non_null(table);
+        assert_string_equal(table->name, names[i]);
+        last = names[i];
+    }
+    assert_string_equal(last, "reference");
+    assert_ptr_equal(wefti_kernels_find("reference"), &wefti_kernels_reference);
+    assert_ptr_equal(wefti_kernels_find(NULL), wefti_kernels_find(names[0]));
+}
+
+static void unknown_or_unrunnable_names_are_not_found(void **state) {
+    (void)state;
+    assert_null(wefti_kernels_find("avx1024"));
+    assert_null(wefti_kernels_find(""));
+    bool runs_avx512 = wefti_kernels_find("avx512") != NULL;
+    assert_true(runs_avx512 == (wefti_isa_detect() >= WEFTI_ISA_AVX512));
+}
+
+static void every_entry_of_every_table_is_filled(void **state) {
+    (void)state;
+    typedef void (*entry)(void);
+    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *table = wefti_kernels_find(*name);
+        size_t n = (sizeof *table - offsetof(wefti_kernels, gemm)) / sizeof(entry);
+        for (size_t i = 0; i < n; i++) {
+            entry f;
+            const char *at = (const char *)table + offsetof(wefti_kernels, gemm);
+            memcpy(&f, at + i * sizeof f, sizeof f);
+            assert_true(f != NULL);
+        }
+    }
+}
+
+static void threads_are_as_many_as_set(void **state) {
+    (void)state;
+#ifdef _OPENMP
+    wefti_kernels_set_threads(3);
+    assert_int_equal(wefti_kernels_threads(), 3);
+#endif
+    wefti_kernels_set_threads(0);
+    assert_int_equal(wefti_kernels_threads(), 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_found_and_end_with_the_reference),
+        cmocka_unit_test(unknown_or_unrunnable_names_are_not_found),
+        cmocka_unit_test(every_entry_of_every_table_is_filled),
+        cmocka_unit_test(threads_are_as_many_as_set),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
