@@ -19,7 +19,7 @@ typedef struct weft_model_config {
     int64_t ffn;          /* F, hidden width of the feed-forward; 0 = the kind's default */
     double norm_eps;      /* 0 = the kind's default */
     double rope_theta;    /* 0 = the kind's default */
-    double dropout;       /* 0..1 */
+    double dropout;       /* at least 0, less than 1 */
     bool tied;            /* the head uses the token embedding */
     bool qk_norm;         /* RMSNorm of queries and keys (OLMo-2) */
     double init_std;      /* 0 = the kind's default */

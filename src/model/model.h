@@ -7,40 +7,48 @@
 #include "tensor/kernels.h"
 
 /* A model is an ordered list of units: the embedding, each block, the head. A unit is the
- * grain of everything: gathered before use, reduce-scattered after its backward, exchanged
- * while the next unit's backward runs, recomputed when activations are not kept.
+ * grain of everything: gathered before use, reduce-scattered after its backward,
+ * exchanged while the next unit's backward runs, recomputed when activations are not
+ * kept.
  *
  *     tokens[B,T] -> unit 0 -> x[B,T,C] -> unit 1 -> ... -> x[B,T,C] -> unit L+1 -> loss
  */
 
+typedef enum wefti_unit_kind { WEFTI_EMBED, WEFTI_BLOCK, WEFTI_HEAD } wefti_unit_kind;
+
 /* One parameter of a unit. Sharded along its first dimension. */
 typedef struct wefti_param {
-    char name[96];        /* Hugging Face name, e.g. "transformer.h.0.attn.c_attn.weight" */
-    int ndim;             /* 1 or 2 */
-    int64_t rows, cols;   /* cols = 1 when ndim == 1 */
-    bool decays;          /* weight decay applies (matrices only) */
-    float init_mean;      /* initial value = init_mean + init_std * N(0,1) */
+    char name[96];      /* Hugging Face name, e.g. "transformer.h.0.attn.c_attn.weight" */
+    int ndim;           /* 1 or 2 */
+    int64_t rows, cols; /* cols = 1 when ndim == 1 */
+    bool decays;        /* weight decay applies (matrices only) */
+    float init_mean;    /* initial value = init_mean + init_std * N(0,1) */
     float init_std;
-    int64_t offset;       /* of its first element in the unit's flat buffer */
+    int64_t offset; /* of its first element in the unit's flat buffer */
 } wefti_param;
 
 typedef struct wefti_unit {
-    char name[32];           /* "embed", "block.3", "head" */
-    int kind;                /* 0 embedding, 1 block, 2 head */
+    char name[32]; /* "embed", "block.3", "head" */
+    wefti_unit_kind kind;
     int n_params;
     const wefti_param *params; /* borrowed from the model */
-    int64_t n_elements;      /* floats of the flat buffer: the parameters one after another */
-    int borrows;             /* unit whose parameters it also reads (tied head: 0), or -1 */
+    int64_t n_elements; /* floats of the flat buffer: the parameters one after another */
+    int borrows;        /* unit whose parameters it also reads (tied head: 0), or -1 */
 } wefti_unit;
 
-/* Everything one call of forward or backward sees. Pointers are borrowed for the call. */
+/* Everything one call of forward or backward sees. Pointers are borrowed for the call. In
+ * training the head's forward does nothing: its backward computes loss and gradients in
+ * one go. Otherwise its forward computes the loss. Backward takes the pass of the forward
+ * before it, with the same x; it leaves params, x and saved as they were (forward over
+ * the same pass refills saved bit for bit). saved and scratch start at multiples of 64
+ * bytes. */
 typedef struct wefti_pass {
     const wefti_kernels *kernels;
-    int64_t B, T;
-    bool training;          /* dropout on; head: backward computes loss and gradients */
-    uint64_t seed, step;    /* of dropout: step counts micro-batches */
-    uint64_t row;           /* global index of the first sequence: same masks on any mesh */
-    const float *params;    /* the unit's flat buffer, gathered */
+    int64_t B, T;        /* T <= config.context */
+    bool training;       /* dropout on; the head's loss is left to backward */
+    uint64_t seed, step; /* of dropout: step counts micro-batches */
+    uint64_t row;        /* global index of the first sequence: same masks on any mesh */
+    const float *params; /* the unit's flat buffer, gathered */
     const float *borrowed;  /* the borrowed unit's flat buffer, or NULL */
     float *grads;           /* the unit's gradients, ADDED to */
     float *borrowed_grads;  /* the borrowed unit's, ADDED to */
@@ -56,8 +64,8 @@ typedef struct wefti_pass {
     double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
 } wefti_pass;
 
-/* What a model kind implements: one constant per kind at the foot of its file, one line in
- * registry.c. */
+/* What a model kind implements: one constant per kind at the foot of its file, one line
+ * in registry.c. */
 typedef struct wefti_model_ops {
     const char *name;
     const char *summary;
@@ -65,13 +73,17 @@ typedef struct wefti_model_ops {
     weft_status (*check)(weft_ctx *ctx, weft_model_config *config);
     /* Fills model->units and their parameter tables. */
     weft_status (*layout)(weft_ctx *ctx, weft_model *model);
-    /* Floats of saved activations of a unit, and of shared scratch, for B sequences of T. */
+    /* Floats of saved activations of a unit, and of shared scratch, for B sequences of T.
+     */
     int64_t (*saved_floats)(const weft_model *model, int unit, int64_t B, int64_t T);
     int64_t (*scratch_floats)(const weft_model *model, int64_t B, int64_t T, int threads,
                               const wefti_kernels *kernels);
     void (*forward)(const weft_model *model, int unit, const wefti_pass *pass);
     void (*backward)(const weft_model *model, int unit, const wefti_pass *pass);
-    /* FLOP of forward + backward for one token at length T: matrix products and attention. */
+    /* Head only: see wefti_model_logits. */
+    void (*logits)(const weft_model *model, const wefti_pass *pass, float *logits);
+    /* FLOP of forward + backward for one token at length T: matrix products and
+     * attention. */
     double (*flop_per_token)(const weft_model *model, int64_t T);
     /* Hugging Face config.json text; [out] owned by the caller (wefti_free). */
     weft_status (*describe_json)(weft_ctx *ctx, const weft_model *model, char **json);
@@ -84,17 +96,23 @@ struct weft_model {
     wefti_unit *units;        /* owned */
     wefti_param *params;      /* owned; the units' tables point into it */
     int n_params;
-    int64_t n_elements;       /* all units */
-    float *tables;            /* owned; read-only tables of the kind (RoPE), or NULL */
+    int64_t n_elements; /* all units */
+    float *tables;      /* owned; read-only tables of the kind (RoPE), or NULL */
 };
 
-/* Initial values of rows [row_begin, row_begin + n_rows) of a parameter: a pure function of
- * (seed, the parameter's number in the model, row, column), so any sharding gives the same
- * model. */
+/* Initial values of rows [row_begin, row_begin + n_rows) of a parameter: a pure function
+ * of (seed, the parameter's number in the model, row, column), so any sharding gives the
+ * same model. */
 void wefti_model_init_rows(const weft_model *model, uint64_t seed, int unit, int param,
                            int64_t row_begin, int64_t n_rows, float *out);
 
+/* Logits [B*T,V] of rows x [B,T,C] of the head's input: final norm and product with the
+ * token matrix. Of pass it reads kernels, B, T, params, borrowed, x and scratch. Sampling
+ * asks for one row: B = T = 1 and x = the last position. */
+void wefti_model_logits(const weft_model *model, const wefti_pass *pass, float *logits);
+
 /* The table of kinds, NULL-terminated. */
 extern const wefti_model_ops *const wefti_model_registry[];
+extern const wefti_model_ops wefti_model_gpt2, wefti_model_llama, wefti_model_olmo2;
 
 #endif

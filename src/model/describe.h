@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_DESCRIBE_H
+#define WEFTI_DESCRIBE_H
+
+#include "model/model.h"
+
+/* Hugging Face config.json of a model; the describe_json of the ops tables. Keys of
+ * weft's own that Hugging Face's classes keep without using: "resid_pdrop" outside gpt2.
+ * A llama with qk_norm is no Hugging Face llama: its model_type is "weft-llama". Token
+ * ids of begin, end and padding are null: the tokenizer knows them. */
+weft_status wefti_describe_gpt2(weft_ctx *ctx, const weft_model *model,
+                                char **json) WEFT_CHECKED;
+weft_status wefti_describe_llama(weft_ctx *ctx, const weft_model *model,
+                                 char **json) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* The front of the models: finds the kind, checks what every kind needs, builds the
+ * tables. */
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* Limits far above any model, so that no product of sizes leaves int64_t. */
+enum {
+    CONTEXT_MAX = 1 << 24,
+    LAYERS_MAX = 10000,
+    WIDTH_MAX = 1 << 20,
+    FFN_MAX = 1 << 22
+};
+
+static void list_kinds(char *out, size_t size) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; wefti_model_registry[i] && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "",
+                                 wefti_model_registry[i]->name);
+}
+
+static weft_status find_kind(weft_ctx *ctx, const char *kind,
+                             const wefti_model_ops **out) {
+    for (int i = 0; kind && wefti_model_registry[i]; i++) {
+        *out = wefti_model_registry[i];
+        if (strcmp(kind, (*out)->name) == 0) return WEFT_OK;
+    }
+    char kinds[256];
+    list_kinds(kinds, sizeof kinds);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "model.kind is \"%s\", expected one of %s",
+                         kind ? kind : "", kinds);
+}
+
+static weft_status check_range(weft_ctx *ctx, const char *key, int64_t value, int64_t low,
+                               int64_t high) {
+    if (value >= low && value <= high) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "model.%s is %lld, expected %lld to %lld",
+                         key, (long long)value, (long long)low, (long long)high);
+}
+
+static weft_status check_multiple(weft_ctx *ctx, const char *key, int64_t value,
+                                  const char *of_key, int64_t of) {
+    if (value % of == 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "model.%s is %lld, expected a multiple of model.%s (%lld)", key,
+                         (long long)value, of_key, (long long)of);
+}
+
+/* Zero stands for the kind's default. */
+static weft_status check_not_negative(weft_ctx *ctx, const char *key, double value) {
+    if (value >= 0 && isfinite(value)) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "model.%s is %g, expected a positive number, or 0 for the default", key, value);
+}
+
+static weft_status check_sizes(weft_ctx *ctx, weft_model_config *c) {
+    WEFT_TRY(check_range(ctx, "vocab", c->vocab, 1, INT32_MAX));
+    WEFT_TRY(check_range(ctx, "context", c->context, 1, CONTEXT_MAX));
+    WEFT_TRY(check_range(ctx, "layers", c->layers, 1, LAYERS_MAX));
+    WEFT_TRY(check_range(ctx, "width", c->width, 1, WIDTH_MAX));
+    WEFT_TRY(check_range(ctx, "heads", c->heads, 1, c->width));
+    WEFT_TRY(check_multiple(ctx, "width", c->width, "heads", c->heads));
+    WEFT_TRY(check_range(ctx, "kv_heads", c->kv_heads, 0, c->heads));
+    if (c->kv_heads == 0) c->kv_heads = c->heads;
+    WEFT_TRY(check_multiple(ctx, "heads", c->heads, "kv_heads", c->kv_heads));
+    return check_range(ctx, "ffn", c->ffn, 0, FFN_MAX);
+}
+
+static weft_status check_numbers(weft_ctx *ctx, const weft_model_config *c) {
+    WEFT_TRY(check_not_negative(ctx, "norm_eps", c->norm_eps));
+    WEFT_TRY(check_not_negative(ctx, "rope_theta", c->rope_theta));
+    WEFT_TRY(check_not_negative(ctx, "init_std", c->init_std));
+    if (c->dropout >= 0 && c->dropout < 1) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "model.dropout is %g, expected at least 0 and less than 1",
+                         c->dropout);
+}
+
+static weft_status build(weft_ctx *ctx, weft_model *model) {
+    WEFT_TRY(check_sizes(ctx, &model->config));
+    WEFT_TRY(check_numbers(ctx, &model->config));
+    WEFT_TRY(model->ops->check(ctx, &model->config));
+    return model->ops->layout(ctx, model);
+}
+
+weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,
+                              weft_model **out) {
+    *out = NULL;
+    const wefti_model_ops *ops;
+    weft_model *model;
+    WEFT_TRY(find_kind(ctx, config->kind, &ops));
+    WEFT_TRY(wefti_alloc(ctx, sizeof *model, "a model's description", &model));
+    model->ops = ops;
+    model->config = *config;
+    model->config.kind = ops->name;
+    weft_status status = build(ctx, model);
+    if (status != WEFT_OK) {
+        weft_model_destroy(ctx, model);
+        return status;
+    }
+    *out = model;
+    return WEFT_OK;
+}
+
+void weft_model_destroy(weft_ctx *ctx, weft_model *model) {
+    if (!model) return;
+    wefti_free(ctx, model->tables);
+    wefti_free(ctx, model->params);
+    wefti_free(ctx, model->units);
+    wefti_free(ctx, model);
+}
+
+int64_t weft_model_parameters(const weft_model *model) { return model->n_elements; }
+
+double weft_model_flop_per_token(const weft_model *model, int64_t T) {
+    return model->ops->flop_per_token(model, T);
+}
+
+const char *weft_model_kind(int i, const char **summary) {
+    for (int k = 0; i >= 0 && wefti_model_registry[k]; k++) {
+        if (k != i) continue;
+        if (summary) *summary = wefti_model_registry[k]->summary;
+        return wefti_model_registry[k]->name;
+    }
+    return NULL;
+}
+
+void wefti_model_logits(const weft_model *model, const wefti_pass *pass, float *logits) {
+    model->ops->logits(model, pass, logits);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/pieces.h"
+
+#include <string.h>
+
+void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const float *x,
+                          float *y) {
+    k->gemm(false, !l->in_out, l->N, l->out, l->in, 1.0f, x, l->in, l->w,
+            l->in_out ? l->out : l->in, 0.0f, y, l->out);
+    if (l->b) k->bias_add(l->N, l->out, l->b, y);
+}
+
+/* [in,out]: dW += x^T dy, dx = dy W^T.   [out,in]: dW += dy^T x, dx = dy W. */
+void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const float *x,
+                           const float *dy, float *dx) {
+    if (l->in_out)
+        k->gemm(true, false, l->in, l->out, l->N, 1.0f, x, l->in, dy, l->out, 1.0f, l->dw,
+                l->out);
+    else
+        k->gemm(true, false, l->out, l->in, l->N, 1.0f, dy, l->out, x, l->in, 1.0f, l->dw,
+                l->in);
+    if (l->b) k->bias_grad(l->N, l->out, dy, l->db);
+    k->gemm(false, l->in_out, l->N, l->in, l->out, 1.0f, dy, l->out, l->w,
+            l->in_out ? l->out : l->in, 0.0f, dx, l->in);
+}
+
+static bool drops(const weft_model *model, const wefti_pass *pass) {
+    return pass->training && model->config.dropout > 0;
+}
+
+/* A number of its own for each (step, unit, site); rows count through the global batch.
+ */
+static void mask(const weft_model *model, int unit, wefti_drop_site site,
+                 const wefti_pass *pass, float *x) {
+    uint64_t sites = (uint64_t)model->n_units * WEFTI_DROP_SITES;
+    uint64_t place = (uint64_t)unit * WEFTI_DROP_SITES + (uint64_t)site;
+    int64_t row_floats = pass->T * model->config.width;
+    pass->kernels->dropout(pass->B * row_floats, (float)model->config.dropout, pass->seed,
+                           pass->step * sites + place, pass->row * (uint64_t)row_floats,
+                           x);
+}
+
+void wefti_drop(const weft_model *model, int unit, wefti_drop_site site,
+                const wefti_pass *pass, float *x) {
+    if (drops(model, pass)) mask(model, unit, site, pass, x);
+}
+
+const float *wefti_drop_gradient(const weft_model *model, int unit, wefti_drop_site site,
+                                 const wefti_pass *pass, float *copy) {
+    if (!drops(model, pass)) return pass->dy;
+    size_t n = (size_t)(pass->B * pass->T * model->config.width);
+    memcpy(copy, pass->dy, n * sizeof *copy);
+    mask(model, unit, site, pass, copy);
+    return copy;
+}
+
+void wefti_embed_forward(const weft_model *model, const wefti_pass *pass) {
+    const wefti_unit *unit = &model->units[0];
+    const float *pos = unit->n_params > 1 ? pass->params + unit->params[1].offset : NULL;
+    pass->kernels->embed_forward(pass->B * pass->T, pass->T, model->config.width,
+                                 pass->tokens, pass->params, pos, pass->y);
+    wefti_drop(model, 0, WEFTI_DROP_FIRST, pass, pass->y);
+}
+
+void wefti_embed_backward(const weft_model *model, const wefti_pass *pass) {
+    const wefti_unit *unit = &model->units[0];
+    float *dpos = unit->n_params > 1 ? pass->grads + unit->params[1].offset : NULL;
+    wefti_drop(model, 0, WEFTI_DROP_FIRST, pass, pass->dy);
+    pass->kernels->embed_backward(pass->B * pass->T, pass->T, model->config.width,
+                                  pass->tokens, pass->dy, pass->grads, dpos);
+}
+
+/* Offset of the token matrix in the head's own buffer. */
+static int64_t own_matrix(const weft_model *model) {
+    const wefti_unit *head = &model->units[model->n_units - 1];
+    return head->params[head->n_params - 1].offset;
+}
+
+static const float *token_matrix(const weft_model *model, const wefti_pass *pass) {
+    return model->config.tied ? pass->borrowed : pass->params + own_matrix(model);
+}
+
+void wefti_head_loss(const weft_model *model, const wefti_pass *pass, const float *xn,
+                     float *dxn, float *scratch) {
+    float *dw = NULL;
+    if (dxn)
+        dw = model->config.tied ? pass->borrowed_grads : pass->grads + own_matrix(model);
+    pass->kernels->head_loss(pass->B * pass->T, model->config.width, model->config.vocab,
+                             xn, token_matrix(model, pass), pass->targets,
+                             pass->grad_scale, pass->loss_sum, dxn, dw, scratch);
+}
+
+void wefti_head_logits(const weft_model *model, const wefti_pass *pass, const float *xn,
+                       float *logits) {
+    int64_t C = model->config.width, V = model->config.vocab;
+    pass->kernels->gemm(false, true, pass->B * pass->T, V, C, 1.0f, xn, C,
+                        token_matrix(model, pass), C, 0.0f, logits, V);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_PIECES_H
+#define WEFTI_PIECES_H
+
+#include "model/model.h"
+
+/* The pieces that several kinds of model are made of, each a forward and a backward. */
+
+/* A product with a matrix, and a bias where b is not NULL, for N rows. */
+typedef struct wefti_linear {
+    int64_t N, in, out;
+    bool in_out; /* W is [in,out] and y = x W (Hugging Face Conv1D); else W is [out,in]
+                    and y = x W^T (Hugging Face Linear) */
+    const float *w, *b;
+    float *dw, *db; /* ADDED to; unused in forward */
+} wefti_linear;
+
+/* y[N,out] STORED. */
+void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const float *x,
+                          float *y);
+/* dx[N,in] STORED; it must not be dy, but may be x. */
+void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const float *x,
+                           const float *dy, float *dx);
+
+/* Places of dropout in a unit. */
+typedef enum wefti_drop_site {
+    WEFTI_DROP_FIRST,  /* after the embedding; after attention's output product */
+    WEFTI_DROP_SECOND, /* after the feed-forward's output product */
+    WEFTI_DROP_SITES
+} wefti_drop_site;
+
+/* Dropout of x[B,T,C] in place, in training with config.dropout > 0; else nothing. The
+ * mask is a function of (seed, step, unit, site, global row, position, column). */
+void wefti_drop(const weft_model *model, int unit, wefti_drop_site site,
+                const wefti_pass *pass, float *x);
+
+/* The gradient of what went into the dropout: pass->dy itself without dropout, else
+ * `copy`, filled with pass->dy and masked. */
+const float *wefti_drop_gradient(const weft_model *model, int unit, wefti_drop_site site,
+                                 const wefti_pass *pass, float *copy);
+
+/* The embedding unit: y = table[token] (+ positions), dropout. Its first parameter is the
+ * token table [V,C]; its second, if there is one, the position table [context,C]. */
+void wefti_embed_forward(const weft_model *model, const wefti_pass *pass);
+void wefti_embed_backward(const weft_model *model, const wefti_pass *pass);
+
+/* The head after its norm xn[B,T,C]: loss, and with dxn not NULL gradients. The token
+ * matrix is the borrowed unit's first parameter, or the head's last. */
+void wefti_head_loss(const weft_model *model, const wefti_pass *pass, const float *xn,
+                     float *dxn, float *scratch);
+/* logits[B*T,V] = xn w^T */
+void wefti_head_logits(const weft_model *model, const wefti_pass *pass, const float *xn,
+                       float *logits);
+
+#endif

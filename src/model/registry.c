@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/model.h"
+
+const wefti_model_ops *const wefti_model_registry[] = {
+    &wefti_model_gpt2,
+    &wefti_model_llama,
+    &wefti_model_olmo2,
+    NULL,
+};

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Prints the table of test_huggingface.c: loss and gradients of small models as Hugging
+Face's classes compute them in float64. Needs torch and transformers (made with 2.4.1 and
+4.51.3)."""
+import torch
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
+                          Olmo2Config, Olmo2ForCausalLM)
+
+torch.set_default_dtype(torch.float64)
+V, CONTEXT, L, C, H, F, B, T = 53, 16, 2, 24, 4, 40, 3, 13
+
+
+def gpt2(tied):
+    model = GPT2LMHeadModel(GPT2Config(
+        vocab_size=V, n_positions=CONTEXT, n_embd=C, n_layer=L, n_head=H, n_inner=F,
+        resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, tie_word_embeddings=tied,
+        bos_token_id=None, eos_token_id=None))
+    block = ["ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias",
+             "attn.c_proj.weight", "attn.c_proj.bias", "ln_2.weight", "ln_2.bias",
+             "mlp.c_fc.weight", "mlp.c_fc.bias", "mlp.c_proj.weight", "mlp.c_proj.bias"]
+    units = [["transformer.wte.weight", "transformer.wpe.weight"]]
+    units += [[f"transformer.h.{i}.{name}" for name in block] for i in range(L)]
+    head = ["transformer.ln_f.weight", "transformer.ln_f.bias"]
+    return model, units + [head + ([] if tied else ["lm_head.weight"])]
+
+
+def llama(kind, kv_heads, tied):
+    config, model, norms = {
+        "llama": (LlamaConfig, LlamaForCausalLM,
+                  ["input_layernorm", "post_attention_layernorm"]),
+        "olmo2": (Olmo2Config, Olmo2ForCausalLM,
+                  ["post_attention_layernorm", "post_feedforward_layernorm"])}[kind]
+    model = model(config(
+        vocab_size=V, hidden_size=C, intermediate_size=F, num_hidden_layers=L,
+        num_attention_heads=H, num_key_value_heads=kv_heads,
+        max_position_embeddings=CONTEXT, rms_norm_eps=1e-5, rope_theta=1000.0,
+        tie_word_embeddings=tied, pad_token_id=None, bos_token_id=None, eos_token_id=None))
+    block = [norms[0]] + [f"self_attn.{x}_proj" for x in "qkvo"]
+    block += [norms[1]] + [f"mlp.{x}_proj" for x in ("gate", "up", "down")]
+    block += ["self_attn.q_norm", "self_attn.k_norm"] if kind == "olmo2" else []
+    units = [["model.embed_tokens.weight"]]
+    units += [[f"model.layers.{i}.{name}.weight" for name in block] for i in range(L)]
+    return model, units + [["model.norm.weight"] + ([] if tied else ["lm_head.weight"])]
+
+
+def value(number, i):
+    """Element i of parameter number `number`, in [-1, 1]."""
+    return ((i * i * 31 + i * 7919 + number * 104729) % 2003 - 1001) / 1001
+
+
+def fill(parameters, units):
+    number = 0
+    for name in (name for unit in units for name in unit):
+        p = parameters[name]
+        v = torch.tensor([value(number, i) for i in range(p.numel())])
+        if p.dim() == 2:
+            v = 0.35 * v
+        else:
+            v = 0.1 * v + (0 if name.endswith("bias") else 1)
+        p.data = v.float().double().reshape(p.shape)
+        number += 1
+
+
+def row(kind, tied, kv_heads):
+    model, units = gpt2(tied) if kind == "gpt2" else llama(kind, kv_heads, tied)
+    model = model.double().train()
+    parameters = dict(model.named_parameters())
+    fill(parameters, units)
+    tokens = torch.tensor([(n * n * 7 + n * 3 + 5) % V for n in range(B * T)])
+    targets = torch.tensor([(n * n + n * 5 + 2) % V for n in range(B * T)])
+    targets[2] = -100
+    logits = model(tokens.reshape(B, T)).logits.reshape(B * T, V)
+    loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
+    loss.backward()
+    norms = [sum(float((parameters[n].grad ** 2).sum()) for n in unit) ** 0.5
+             for unit in units]
+    signs = 0.0
+    for number, name in enumerate(n for unit in units for n in unit):
+        g = parameters[name].grad.flatten()
+        signs += sum(value(number, i + 1) * float(g[i]) for i in range(g.numel()))
+    numbers = ", ".join(f"{x:.9g}" for x in norms)
+    print(f'    {{"{kind}", {str(tied).lower()}, {kv_heads}, {float(loss):.9g},')
+    print(f'     {{{numbers}}}, {signs:.9g}}},')
+
+
+for each in [("gpt2", True, 4), ("gpt2", False, 4), ("llama", True, 2),
+             ("llama", False, 4), ("olmo2", True, 1), ("olmo2", False, 4)]:
+    row(*each)

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Loss and gradients of small models against those that Hugging Face's classes computed
+ * in float64; make_huggingface.py printed the table. Parameters and tokens are formulas,
+ * the same in both files. This pins the mathematics of the forward pass (which norm
+ * where, which half rotates, which GELU), on which central differences have no opinion.
+ */
+#include "gradcheck/net.h"
+
+enum { V = 53, CONTEXT = 16, L = 2, C = 24, H = 4, F = 40, B = 3, T = 13 };
+
+typedef struct golden {
+    const char *kind;
+    bool tied;
+    int64_t kv_heads;
+    double loss;
+    double norms[L + 2]; /* of the gradient of each unit's parameters */
+    double projection;   /* of the gradient on the parameters' formula, shifted by one */
+} golden;
+
+static const golden table[] = {
+    {"gpt2",
+     true,
+     4,
+     165.604431,
+     {59.7808092, 78.3525922, 43.135968, 12.9963772},
+     -48.4149531},
+    {"gpt2",
+     false,
+     4,
+     167.150034,
+     {51.0578599, 79.3433592, 41.513746, 35.0940779},
+     -43.9618887},
+    {"llama",
+     true,
+     2,
+     159.414287,
+     {78.7230975, 97.5469149, 40.4126537, 8.06949767},
+     -25.7528643},
+    {"llama",
+     false,
+     4,
+     181.254878,
+     {88.4046893, 102.226808, 45.8136006, 33.8453323},
+     53.426346},
+    {"olmo2",
+     true,
+     1,
+     157.945801,
+     {72.3868462, 91.246557, 40.401327, 7.23175439},
+     -111.987266},
+    {"olmo2",
+     false,
+     4,
+     176.543085,
+     {67.4625881, 91.0520147, 40.9371463, 33.7979931},
+     -16.3356843},
+};
+
+/* Ten roundings to float in a chain, of numbers whose errors a softmax may multiply by
+ * the size of its logits (below 10): 100 FLT_EPSILON / 2 of the gradient's norm. */
+#define CHAIN_TOLERANCE (100 * (double)FLT_EPSILON / 2)
+
+static double formula(int number, int64_t i) {
+    return (double)((i * i * 31 + i * 7919 + number * 104729) % 2003 - 1001) / 1001;
+}
+
+static void fill(net *n) {
+    for (int u = 0; u < n->model->n_units; u++) {
+        for (int k = 0; k < n->model->units[u].n_params; k++) {
+            const wefti_param *p = &n->model->units[u].params[k];
+            int number = (int)(p - n->model->params);
+            float *values = n->params + n->starts[u] + p->offset;
+            for (int64_t i = 0; i < p->rows * p->cols; i++) {
+                double v = formula(number, i);
+                values[i] = (float)(p->ndim == 2 ? 0.35 * v
+                                                 : (double)p->init_mean + 0.1 * v);
+            }
+        }
+    }
+    for (int i = 0; i < B * T; i++) {
+        n->tokens[i] = (i * i * 7 + i * 3 + 5) % V;
+        n->targets[i] = i == 2 ? -1 : (i * i + i * 5 + 2) % V;
+    }
+}
+
+/* Norm of the unit's gradient; adds its projection to *projection. */
+static double measure(const net *n, int u, double *projection) {
+    double squares = 0;
+    for (int k = 0; k < n->model->units[u].n_params; k++) {
+        const wefti_param *p = &n->model->units[u].params[k];
+        const float *g = n->grads + n->starts[u] + p->offset;
+        for (int64_t i = 0; i < p->rows * p->cols; i++) {
+            squares += (double)g[i] * (double)g[i];
+            *projection += formula((int)(p - n->model->params), i + 1) * (double)g[i];
+        }
+    }
+    return sqrt(squares);
+}
+
+static void loss_and_gradients_are_those_of_hugging_face(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const golden *want = &table[i];
+        bool gpt2 = strcmp(want->kind, "gpt2") == 0;
+        const weft_model_config config = {.kind = want->kind,
+                                          .vocab = V,
+                                          .context = CONTEXT,
+                                          .layers = L,
+                                          .width = C,
+                                          .heads = H,
+                                          .kv_heads = want->kv_heads,
+                                          .ffn = F,
+                                          .tied = want->tied,
+                                          .norm_eps = 1e-5,
+                                          .rope_theta = gpt2 ? 0 : 1000};
+        net n;
+        net_open(&n, &config, B, T);
+        n.grad_scale = 1;
+        fill(&n);
+        net_model_gradient(&n);
+        double projection = 0, squares = 0;
+        assert_true(fabs(n.loss / want->loss - 1) <= CHAIN_TOLERANCE);
+        for (int u = 0; u < L + 2; u++) {
+            double norm = measure(&n, u, &projection);
+            squares += norm * norm;
+            assert_true(fabs(norm / want->norms[u] - 1) <= CHAIN_TOLERANCE);
+        }
+        /* a projection of independent errors on numbers of size 1/sqrt(3) */
+        assert_true(fabs(projection - want->projection) <=
+                    CHAIN_TOLERANCE * sqrt(squares));
+        net_close(&n);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loss_and_gradients_are_those_of_hugging_face),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

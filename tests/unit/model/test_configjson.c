@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/model.h"
+
+static int with_ctx(void **state) {
+    return weft_ctx_create((weft_ctx **)state) == WEFT_OK ? 0 : -1;
+}
+
+static int without_ctx(void **state) {
+    int64_t held = weft_ctx_bytes_held(*state);
+    weft_ctx_destroy(*state);
+    return held == 0 ? 0 : -1;
+}
+
+/* The completed config of a model, and its config.json. */
+static weft_model_config describe(weft_ctx *ctx, const weft_model_config *config,
+                                  char **json) {
+    weft_model *model;
+    assert_int_equal(weft_model_create(ctx, config, &model), WEFT_OK);
+    weft_model_config completed = model->config;
+    assert_int_equal(model->ops->describe_json(ctx, model, json), WEFT_OK);
+    weft_model_destroy(ctx, model);
+    return completed;
+}
+
+static weft_model_config read(weft_ctx *ctx, const char *json) {
+    weft_model_config config;
+    weft_status status = weft_model_config_from_json(ctx, json, (int64_t)strlen(json),
+                                                     "config.json", &config);
+    if (status != WEFT_OK) fail_msg("%s", weft_ctx_message(ctx));
+    return config;
+}
+
+static void assert_same(const weft_model_config *a, const weft_model_config *b) {
+    assert_string_equal(a->kind, b->kind);
+    assert_int_equal(a->vocab, b->vocab);
+    assert_int_equal(a->context, b->context);
+    assert_int_equal(a->layers, b->layers);
+    assert_int_equal(a->width, b->width);
+    assert_int_equal(a->heads, b->heads);
+    assert_int_equal(a->kv_heads, b->kv_heads);
+    assert_int_equal(a->ffn, b->ffn);
+    assert_true(a->norm_eps == b->norm_eps);
+    assert_true(a->rope_theta == b->rope_theta);
+    assert_true(a->dropout == b->dropout);
+    assert_true(a->init_std == b->init_std);
+    assert_int_equal(a->tied, b->tied);
+    assert_int_equal(a->qk_norm, b->qk_norm);
+}
+
+static void what_is_written_is_read_back(void **state) {
+    static const weft_model_config configs[] = {
+        {.kind = "gpt2",
+         .vocab = 50,
+         .context = 9,
+         .layers = 2,
+         .width = 12,
+         .heads = 3,
+         .tied = true},
+        {.kind = "gpt2",
+         .vocab = 50,
+         .context = 9,
+         .layers = 2,
+         .width = 12,
+         .heads = 3,
+         .ffn = 7,
+         .dropout = 0.1,
+         .norm_eps = 1.0 / 3,
+         .init_std = 0.3},
+        {.kind = "llama",
+         .vocab = 50,
+         .context = 9,
+         .layers = 2,
+         .width = 16,
+         .heads = 4,
+         .kv_heads = 2,
+         .rope_theta = 2.0 / 3},
+        {.kind = "llama",
+         .vocab = 50,
+         .context = 9,
+         .layers = 2,
+         .width = 16,
+         .heads = 4,
+         .qk_norm = true,
+         .tied = true,
+         .dropout = 0.25},
+        {.kind = "olmo2",
+         .vocab = 50,
+         .context = 9,
+         .layers = 2,
+         .width = 16,
+         .heads = 4,
+         .kv_heads = 1,
+         .norm_eps = 1e-7},
+    };
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        char *json;
+        weft_model_config written = describe(*state, &configs[i], &json);
+        weft_model_config back = read(*state, json);
+        if (back.kv_heads == 0) back.kv_heads = back.heads; /* gpt2 has no such key */
+        assert_same(&back, &written);
+        wefti_free(*state, json);
+    }
+}
+
+static void assert_contains(const char *json, const char *part) {
+    if (!strstr(json, part)) fail_msg("no %s in %s", part, json);
+}
+
+static void hugging_face_finds_its_classes(void **state) {
+    weft_model_config config = {
+        .kind = "gpt2", .vocab = 50, .context = 9, .layers = 2, .width = 12, .heads = 3};
+    char *json;
+    describe(*state, &config, &json);
+    assert_contains(json, "\"model_type\": \"gpt2\"");
+    assert_contains(json, "\"GPT2LMHeadModel\"");
+    assert_contains(json, "\"activation_function\": \"gelu_new\"");
+    assert_contains(json, "\"tie_word_embeddings\": false");
+    wefti_free(*state, json);
+    config.kind = "llama";
+    config.heads = 2;
+    describe(*state, &config, &json);
+    assert_contains(json, "\"model_type\": \"llama\"");
+    assert_contains(json, "\"LlamaForCausalLM\"");
+    wefti_free(*state, json);
+    config.qk_norm = true; /* no Hugging Face llama */
+    describe(*state, &config, &json);
+    assert_contains(json, "\"model_type\": \"weft-llama\"");
+    assert_null(strstr(json, "\"LlamaForCausalLM\""));
+    wefti_free(*state, json);
+    config.kind = "olmo2";
+    describe(*state, &config, &json);
+    assert_contains(json, "\"model_type\": \"olmo2\"");
+    assert_contains(json, "\"Olmo2ForCausalLM\"");
+    assert_contains(json,
+                    "\"pad_token_id\": null"); /* else Hugging Face trains no row 1 */
+    wefti_free(*state, json);
+}
+
+static void numbers_are_written_as_people_write_them(void **state) {
+    weft_model_config config = {.kind = "gpt2",
+                                .vocab = 50,
+                                .context = 9,
+                                .layers = 2,
+                                .width = 12,
+                                .heads = 3,
+                                .dropout = 0.1};
+    char *json;
+    describe(*state, &config, &json);
+    assert_contains(json, "\"resid_pdrop\": 0.1,");
+    assert_contains(json, "\"initializer_range\": 0.02,");
+    wefti_free(*state, json);
+}
+
+static void the_config_of_gpt2_is_read(void **state) {
+    weft_model_config config = read(
+        *state, "{\"activation_function\": \"gelu_new\", \"architectures\": "
+                "[\"GPT2LMHeadModel\"],"
+                " \"attn_pdrop\": 0.1, \"bos_token_id\": 50256, \"embd_pdrop\": 0.1,"
+                " \"initializer_range\": 0.02, \"layer_norm_epsilon\": 1e-05, "
+                "\"model_type\": \"gpt2\","
+                " \"n_ctx\": 1024, \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12,"
+                " \"n_positions\": 1024, \"n_inner\": null, \"resid_pdrop\": 0.1, "
+                "\"vocab_size\": 50257}");
+    static const weft_model_config expected = {.kind = "gpt2",
+                                               .vocab = 50257,
+                                               .context = 1024,
+                                               .layers = 12,
+                                               .width = 768,
+                                               .heads = 12,
+                                               .norm_eps = 1e-5,
+                                               .dropout = 0.1,
+                                               .tied = true,
+                                               .init_std = 0.02};
+    assert_same(&config, &expected);
+}
+
+#define LLAMA_SIZES                                                                      \
+    "\"vocab_size\": 32, \"hidden_size\": 16, \"num_hidden_layers\": 2,"                 \
+    " \"num_attention_heads\": 4, \"max_position_embeddings\": 64,"                      \
+    " \"intermediate_size\": 48"
+
+static void missing_keys_get_the_defaults_of_hugging_face(void **state) {
+    weft_model_config config = read(*state,
+                                    "{\"model_type\": \"llama\", " LLAMA_SIZES "}");
+    weft_model_config expected = {.kind = "llama",
+                                  .vocab = 32,
+                                  .context = 64,
+                                  .layers = 2,
+                                  .width = 16,
+                                  .heads = 4,
+                                  .kv_heads = 4,
+                                  .ffn = 48,
+                                  .norm_eps = 1e-6,
+                                  .rope_theta = 10000};
+    assert_same(&config, &expected);
+    config = read(*state, "{\"model_type\": \"olmo2\", " LLAMA_SIZES "}");
+    expected.kind = "olmo2";
+    expected.norm_eps = 1e-5;
+    expected.qk_norm = true;
+    assert_same(&config, &expected);
+}
+
+static void rope_theta_is_found_inside_rope_parameters(void **state) {
+    weft_model_config config = read(
+        *state, "{\"model_type\": \"llama\", " LLAMA_SIZES ", \"rope_parameters\":"
+                " {\"rope_type\": \"default\", \"rope_theta\": 5000.0}}");
+    assert_true(config.rope_theta == 5000);
+}
+
+static void assert_refused(weft_ctx *ctx, const char *json, const char *sentence) {
+    weft_model_config config;
+    weft_ctx_clear(ctx);
+    weft_status status = weft_model_config_from_json(ctx, json, (int64_t)strlen(json),
+                                                     "c.json", &config);
+    assert_int_equal(status, WEFT_ERR_FORMAT);
+    assert_string_equal(weft_ctx_message(ctx), sentence);
+    weft_ctx_clear(ctx);
+}
+
+static void broken_files_are_refused_with_the_line(void **state) {
+    weft_model_config config;
+    assert_int_equal(
+        weft_model_config_from_json(*state, "{\n\"a\" 1}", 8, "c.json", &config),
+        WEFT_ERR_FORMAT);
+    assert_ptr_equal(strstr(weft_ctx_message(*state), "c.json: line 2: "),
+                     weft_ctx_message(*state));
+    assert_refused(*state, "[1]", "c.json: not a JSON object");
+}
+
+static void unknown_types_are_refused(void **state) {
+    assert_refused(
+        *state, "{\"model_type\": \"bert\"}",
+        "c.json: model_type is \"bert\", expected gpt2, llama, olmo2 or weft-llama");
+    assert_refused(
+        *state, "{}",
+        "c.json: model_type is \"\", expected gpt2, llama, olmo2 or weft-llama");
+    assert_refused(*state, "{\"model_type\": 3}", "c.json: model_type is not a string");
+}
+
+static void missing_and_mistyped_keys_are_named(void **state) {
+    assert_refused(*state, "{\"model_type\": \"gpt2\"}", "c.json: vocab_size is missing");
+    assert_refused(*state, "{\"model_type\": \"gpt2\", \"vocab_size\": 1.5}",
+                   "c.json: vocab_size is not a whole number");
+#define REFUSE_LLAMA(more, sentence)                                                     \
+    assert_refused(*state, "{\"model_type\": \"llama\", " LLAMA_SIZES ", " more "}",     \
+                   "c.json: " sentence)
+    REFUSE_LLAMA("\"rms_norm_eps\": \"small\"", "rms_norm_eps is not a number");
+    REFUSE_LLAMA("\"tie_word_embeddings\": 1",
+                 "tie_word_embeddings is not true or false");
+    REFUSE_LLAMA("\"hidden_act\": 1", "hidden_act is not a string");
+    REFUSE_LLAMA("\"rope_scaling\": 2", "rope_scaling is not an object");
+}
+
+static void other_mathematics_are_refused(void **state) {
+    REFUSE_LLAMA("\"hidden_act\": \"relu\"", "hidden_act is \"relu\", expected \"silu\"");
+    REFUSE_LLAMA("\"attention_bias\": true", "attention_bias is true, expected false");
+    REFUSE_LLAMA("\"mlp_bias\": true", "mlp_bias is true, expected false");
+    REFUSE_LLAMA("\"head_dim\": 8",
+                 "head_dim is 8, expected hidden_size / num_attention_heads (4)");
+    REFUSE_LLAMA("\"rope_scaling\": {\"rope_type\": \"llama3\"}",
+                 "rope_scaling is of type \"llama3\", expected \"default\"");
+    REFUSE_LLAMA("\"rope_scaling\": {\"type\": \"linear\"}",
+                 "rope_scaling is of type \"linear\", expected \"default\"");
+    static const char gpt2[] =
+        "{\"model_type\": \"gpt2\", \"vocab_size\": 9, \"n_positions\": 9,"
+        " \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 2,"
+        " \"scale_attn_weights\": false}";
+    assert_refused(*state, gpt2, "c.json: scale_attn_weights is false, expected true");
+}
+
+static void a_failed_allocation_is_a_clean_error(void **state) {
+    static const weft_model_config config = {
+        .kind = "gpt2", .vocab = 50, .context = 9, .layers = 2, .width = 12, .heads = 3};
+    weft_model *model;
+    char *json = NULL;
+    assert_int_equal(weft_model_create(*state, &config, &model), WEFT_OK);
+    weft_ctx_fail_allocation(*state, 0);
+    assert_int_equal(model->ops->describe_json(*state, model, &json), WEFT_ERR_MEMORY);
+    assert_null(json);
+    weft_model_destroy(*state, model);
+}
+
+#define WITH_CTX(test) cmocka_unit_test_setup_teardown(test, with_ctx, without_ctx)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_CTX(what_is_written_is_read_back),
+        WITH_CTX(hugging_face_finds_its_classes),
+        WITH_CTX(numbers_are_written_as_people_write_them),
+        WITH_CTX(the_config_of_gpt2_is_read),
+        WITH_CTX(missing_keys_get_the_defaults_of_hugging_face),
+        WITH_CTX(rope_theta_is_found_inside_rope_parameters),
+        WITH_CTX(broken_files_are_refused_with_the_line),
+        WITH_CTX(unknown_types_are_refused),
+        WITH_CTX(missing_and_mistyped_keys_are_named),
+        WITH_CTX(other_mathematics_are_refused),
+        WITH_CTX(a_failed_allocation_is_a_clean_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "model/pieces.h"
+
+enum { N = 3, IN = 4, OUT = 5 };
+
+static float random_at(uint64_t step, int i) {
+    return (float)wefti_rng_normal(2, WEFTI_STREAM_TEST, step, (uint64_t)i);
+}
+
+static void fill(uint64_t step, int n, float *out) {
+    for (int i = 0; i < n; i++) out[i] = random_at(step, i);
+}
+
+/* Sums of at most five products of numbers below 4, in float. */
+static void assert_near(float a, double b) {
+    assert_true(fabs((double)a - b) <= 5 * 16 * (double)FLT_EPSILON);
+}
+
+static float weight(const wefti_linear *l, int in, int out) {
+    return l->in_out ? l->w[in * OUT + out] : l->w[out * IN + in];
+}
+
+static float weight_gradient(const wefti_linear *l, int in, int out) {
+    return l->in_out ? l->dw[in * OUT + out] : l->dw[out * IN + in];
+}
+
+static void assert_linear(bool in_out, bool biased) {
+    float x[N * IN], w[IN * OUT], b[OUT], y[N * OUT], dx[N * IN], dw[IN * OUT], db[OUT];
+    float dy[N * OUT];
+    wefti_linear l = {.N = N,
+                      .in = IN,
+                      .out = OUT,
+                      .in_out = in_out,
+                      .w = w,
+                      .b = biased ? b : NULL,
+                      .dw = dw,
+                      .db = db};
+    fill(0, N * IN, x);
+    fill(1, IN * OUT, w);
+    fill(2, OUT, b);
+    fill(3, N * OUT, dy);
+    for (int i = 0; i < IN * OUT; i++) dw[i] = 1; /* added to */
+    for (int i = 0; i < OUT; i++) db[i] = 1;
+    wefti_linear_forward(&wefti_kernels_reference, &l, x, y);
+    wefti_linear_backward(&wefti_kernels_reference, &l, x, dy, dx);
+    for (int n = 0; n < N; n++) {
+        for (int o = 0; o < OUT; o++) {
+            double sum = biased ? (double)b[o] : 0;
+            for (int i = 0; i < IN; i++)
+                sum += (double)x[n * IN + i] * (double)weight(&l, i, o);
+            assert_near(y[n * OUT + o], sum);
+        }
+        for (int i = 0; i < IN; i++) {
+            double sum = 0;
+            for (int o = 0; o < OUT; o++)
+                sum += (double)dy[n * OUT + o] * (double)weight(&l, i, o);
+            assert_near(dx[n * IN + i], sum);
+        }
+    }
+    for (int o = 0; o < OUT; o++) {
+        double sum_b = 1;
+        for (int n = 0; n < N; n++) sum_b += (double)dy[n * OUT + o];
+        assert_near(db[o], biased ? sum_b : 1);
+        for (int i = 0; i < IN; i++) {
+            double sum = 1;
+            for (int n = 0; n < N; n++)
+                sum += (double)x[n * IN + i] * (double)dy[n * OUT + o];
+            assert_near(weight_gradient(&l, i, o), sum);
+        }
+    }
+}
+
+static void linear_multiplies_by_either_layout(void **state) {
+    (void)state;
+    assert_linear(true, true);
+    assert_linear(true, false);
+    assert_linear(false, true);
+    assert_linear(false, false);
+}
+
+static void linear_gradient_may_take_the_place_of_x(void **state) {
+    (void)state;
+    float x[N * IN], w[IN * OUT], dy[N * OUT], dx[N * IN], dw[2][IN * OUT] = {{0}};
+    wefti_linear l = {.N = N, .in = IN, .out = OUT, .w = w, .dw = dw[0]};
+    fill(0, N * IN, x);
+    fill(1, IN * OUT, w);
+    fill(3, N * OUT, dy);
+    wefti_linear_backward(&wefti_kernels_reference, &l, x, dy, dx);
+    l.dw = dw[1];
+    wefti_linear_backward(&wefti_kernels_reference, &l, x, dy, x);
+    assert_memory_equal(x, dx, sizeof x);
+    assert_memory_equal(dw[0], dw[1], sizeof dw[0]);
+}
+
+enum { B = 2, T = 8, C = 16, FLOATS = B * T * C };
+
+/* The masks of ones, at one place of one pass. */
+static void mask(int unit, wefti_drop_site site, uint64_t step, float *x) {
+    weft_model model = {.n_units = 3, .config = {.width = C, .dropout = 0.5}};
+    wefti_pass pass = {.kernels = &wefti_kernels_reference,
+                       .B = B,
+                       .T = T,
+                       .training = true,
+                       .seed = 1,
+                       .step = step};
+    for (int i = 0; i < FLOATS; i++) x[i] = 1;
+    wefti_drop(&model, unit, site, &pass, x);
+}
+
+static void every_place_of_every_step_has_a_mask_of_its_own(void **state) {
+    (void)state;
+    enum { PLACES = 3 * WEFTI_DROP_SITES * 2 };
+    float masks[PLACES][FLOATS];
+    int n = 0;
+    for (uint64_t step = 0; step < 2; step++)
+        for (int unit = 0; unit < 3; unit++)
+            for (int site = 0; site < WEFTI_DROP_SITES; site++)
+                mask(unit, (wefti_drop_site)site, step, masks[n++]);
+    for (int i = 0; i < PLACES; i++)
+        for (int j = 0; j < i; j++)
+            assert_memory_not_equal(masks[i], masks[j], sizeof masks[i]);
+}
+
+static void a_gradient_meets_the_mask_of_its_forward(void **state) {
+    (void)state;
+    float y[FLOATS], dy[FLOATS], copy[FLOATS];
+    weft_model model = {.n_units = 3, .config = {.width = C, .dropout = 0.5}};
+    wefti_pass pass = {.kernels = &wefti_kernels_reference,
+                       .B = B,
+                       .T = T,
+                       .training = true,
+                       .seed = 1,
+                       .step = 4,
+                       .row = 9,
+                       .dy = dy};
+    for (int i = 0; i < FLOATS; i++) y[i] = dy[i] = 1;
+    wefti_drop(&model, 1, WEFTI_DROP_SECOND, &pass, y);
+    const float *d = wefti_drop_gradient(&model, 1, WEFTI_DROP_SECOND, &pass, copy);
+    assert_ptr_equal(d, copy);
+    assert_memory_equal(d, y, sizeof y);
+    int zeros = 0;
+    for (int i = 0; i < FLOATS; i++) {
+        zeros += y[i] == 0;
+        assert_true(dy[i] == 1);
+    }
+    assert_true(zeros > 0 && zeros < FLOATS);
+}
+
+static void without_dropout_a_gradient_is_not_copied(void **state) {
+    (void)state;
+    float dy[FLOATS] = {0}, copy[FLOATS];
+    weft_model model = {.n_units = 3, .config = {.width = C}};
+    wefti_pass pass = {
+        .kernels = &wefti_kernels_reference, .B = B, .T = T, .training = true, .dy = dy};
+    assert_ptr_equal(wefti_drop_gradient(&model, 1, WEFTI_DROP_FIRST, &pass, copy), dy);
+    model.config.dropout = 0.5;
+    pass.training = false;
+    assert_ptr_equal(wefti_drop_gradient(&model, 1, WEFTI_DROP_FIRST, &pass, copy), dy);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linear_multiplies_by_either_layout),
+        cmocka_unit_test(linear_gradient_may_take_the_place_of_x),
+        cmocka_unit_test(every_place_of_every_step_has_a_mask_of_its_own),
+        cmocka_unit_test(a_gradient_meets_the_mask_of_its_forward),
+        cmocka_unit_test(without_dropout_a_gradient_is_not_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
