@@ -16,13 +16,15 @@ typedef struct weft_tokenizer weft_tokenizer;
 WEFT_API weft_status weft_tokenizer_create_bytes(weft_ctx *ctx, weft_tokenizer **out) WEFT_CHECKED;
 
 /* Trains byte-level BPE on text: merges of the most frequent pair (ties: the lower pair of
- * ids) until `vocab` ids exist or no pair occurs twice. vocab >= 257 leaves room for the
- * special token <|endoftext|>, which gets the last id. */
+ * ids) until `vocab` ids exist or no pair occurs twice (then there are fewer). The first 256
+ * ids are the bytes in GPT-2's order; with vocab >= 257 the last id is the special token
+ * <|endoftext|>. 256 <= vocab <= 2^24; split_rule: "gpt2" or "llama3". */
 WEFT_API weft_status weft_tokenizer_train(weft_ctx *ctx, const char *text, int64_t n_bytes,
                                  int64_t vocab, const char *split_rule,
                                  weft_tokenizer **out) WEFT_CHECKED;
 
-/* Reads a tokenizer.json of GPT-2 or Llama-3 kind; unknown parts are refused by name. */
+/* Reads a tokenizer.json of GPT-2 or Llama-3 kind; unknown parts are refused by name. Special
+ * tokens in plain text are not recognized (docs/tokenizer.md). */
 WEFT_API weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path,
                                 weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *tokenizer,
@@ -31,7 +33,7 @@ WEFT_API void weft_tokenizer_destroy(weft_ctx *ctx, weft_tokenizer *tokenizer);
 
 WEFT_API int64_t weft_tokenizer_vocab(const weft_tokenizer *tokenizer);
 WEFT_API const char *weft_tokenizer_kind(const weft_tokenizer *tokenizer);
-/* Id of <|endoftext|>, or -1. */
+/* Id of <|endoftext|>, else of Llama-3's <|end_of_text|>, else -1. */
 WEFT_API int32_t weft_tokenizer_end(const weft_tokenizer *tokenizer);
 /* 64-bit hash of everything that decides the mapping; stored in token shards. */
 WEFT_API uint64_t weft_tokenizer_hash(const weft_tokenizer *tokenizer);
@@ -43,8 +45,10 @@ WEFT_API weft_status weft_tokenizer_encode(weft_ctx *ctx, const weft_tokenizer *
                                   const char *text, int64_t n_bytes, int threads,
                                   int32_t **ids, int64_t *n_ids) WEFT_CHECKED;
 
-/* Bytes of one id (borrowed from the tokenizer); NULL for an id outside the vocabulary. */
-WEFT_API const char *weft_tokenizer_bytes(const weft_tokenizer *tokenizer, int32_t id, int64_t *n_bytes);
+/* Bytes of one id (borrowed from the tokenizer); NULL for an id outside the vocabulary, and
+ * for one that a loaded vocabulary skips. */
+WEFT_API const char *weft_tokenizer_bytes(const weft_tokenizer *tokenizer, int32_t id,
+                                          int64_t *n_bytes);
 
 #ifdef __cplusplus
 }

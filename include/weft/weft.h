@@ -8,5 +8,9 @@
 #include <weft/tokenizer.h>
 #include <weft/dataset.h>
 #include <weft/model.h>
+#include <weft/config.h>
+#include <weft/train.h>
+#include <weft/inference.h>
+#include <weft/report.h>
 
 #endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFT_CONFIG_H
+#define WEFT_CONFIG_H
+
+#include <weft/ctx.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a run is asked to do. A value comes from one of four layers, the later over the
+ * earlier, whatever the order of the calls: default < method preset < file <
+ * weft_config_set.
+ *
+ *     weft_config_create -> weft_config_load, weft_config_set, ... -> weft_config_finish
+ *
+ * Texts and lists are owned by the configuration. A choice is one of its key's words
+ * (docs/configuration.md lists them all); 0 often means "decide for me", as said there.
+ */
+
+typedef struct weft_texts {
+    const char *const *items;
+    int n;
+} weft_texts;
+
+typedef struct weft_numbers {
+    const double *items;
+    int n;
+} weft_numbers;
+
+typedef struct weft_config {
+    const char *method; /* choice: a named set of the keys below, or "none" */
+    struct {
+        const char *folder;
+        int64_t seed;
+        int64_t steps;
+        int64_t log_every;   /* steps */
+        int64_t eval_every;  /* steps; 0 = only at the end */
+        int64_t eval_tokens; /* 0 = all validation windows */
+        int64_t save_every;  /* steps; 0 = only at the end */
+        int64_t keep;        /* checkpoints; 0 = all */
+        bool tensorboard;
+    } run;
+    struct {
+        weft_texts path;
+        weft_numbers weights; /* n = 0: by size */
+        weft_texts validation_path;
+        double validation;     /* fraction */
+        int64_t length;        /* T, tokens per row */
+        const char *tokenizer; /* "bytes", "bpe" or the path of a tokenizer.json */
+        int64_t vocab;         /* of a "bpe" tokenizer trained for the run */
+        const char *split;     /* choice */
+    } data;
+    struct {
+        const char *kind; /* choice */
+        int64_t layers;
+        int64_t width;
+        int64_t heads;
+        int64_t kv_heads; /* 0 = heads */
+        int64_t ffn;      /* 0 = the kind's own, as all zeros below */
+        double norm_eps;
+        double rope_theta;
+        double dropout;
+        int tied;    /* -1 = the kind's own, 0, 1 */
+        int qk_norm; /* -1 = the kind's own, 0, 1 */
+        double init_std;
+        int64_t vocab;   /* 0 = the tokenizer's */
+        int64_t context; /* 0 = data.length */
+        bool recompute;
+        const char *init; /* "" or a checkpoint folder */
+    } model;
+    struct {
+        int64_t tokens_per_step;
+        int64_t micro; /* sequences per rank and forward pass; 0 = auto */
+    } batch;
+    struct {
+        int64_t nodes;
+        int64_t ranks_per_node;
+        int64_t threads;      /* per rank; 0 = cores / ranks */
+        const char *link;     /* "none" or "100Mbit,10ms" */
+        double bandwidth_Bps; /* parsed from link; 0 = not emulated */
+        double latency_s;     /* parsed from link */
+        bool overlap;
+        int64_t min_message;  /* bytes */
+        const char *kernels;  /* choice */
+        int64_t memory_limit; /* bytes; 0 = the machine's free memory */
+    } mesh;
+    struct {
+        const char *kind; /* choice */
+        int64_t compression_topk;
+        int64_t compression_chunk;
+        double compression_decay;
+        int64_t compression_dims; /* 1 or 2 */
+        bool sign;
+        int64_t every; /* steps */
+    } replicator;
+    struct {
+        const char *kind; /* choice */
+        double lr;
+        double beta1;
+        double beta2;
+        double eps;
+        double weight_decay;
+        double clip; /* 0 = off */
+    } optimizer;
+    struct {
+        const char *kind; /* choice */
+        int64_t warmup;   /* steps */
+        double final;     /* fraction of lr */
+    } schedule;
+} weft_config;
+
+/* Creates a configuration of defaults. [out] *out owned by the caller
+ * (weft_config_destroy); NULL on failure. Only objects of this function may be given to
+ * the functions below. */
+WEFT_API weft_status weft_config_create(weft_ctx *ctx, weft_config **out) WEFT_CHECKED;
+WEFT_API void weft_config_destroy(weft_ctx *ctx, weft_config *config);
+
+/* Reads a YAML file of sections and keys. Anchors, aliases, tags, several documents and a
+ * key given twice are refused. Errors start with "path:line: ". After a failure the
+ * configuration may hold some of the file's keys. */
+WEFT_API weft_status weft_config_load(weft_ctx *ctx, weft_config *config,
+                                      const char *path) WEFT_CHECKED;
+
+/* Sets one key from "section.key=value"; the items of a list are separated by commas. */
+WEFT_API weft_status weft_config_set(weft_ctx *ctx, weft_config *config,
+                                     const char *assignment) WEFT_CHECKED;
+
+/* Applies the preset named by `method` under what was set explicitly, then checks the
+ * keys against each other. May be called again after more loading and setting. */
+WEFT_API weft_status weft_config_finish(weft_ctx *ctx, weft_config *config) WEFT_CHECKED;
+
+/* What follows each value in the text of a configuration, as a YAML comment. */
+typedef enum weft_config_notes {
+    WEFT_CONFIG_BARE,   /* nothing */
+    WEFT_CONFIG_DOCS,   /* what the key means */
+    WEFT_CONFIG_ORIGINS /* where the value came from */
+} weft_config_notes;
+
+/* All keys and their values as YAML that weft_config_load reads back to the same values.
+ * [out] *text borrowed until the next call of this function or weft_config_destroy. */
+WEFT_API weft_status weft_config_text(weft_ctx *ctx, weft_config *config,
+                                      weft_config_notes notes,
+                                      const char **text) WEFT_CHECKED;
+
+/* Writes that text (bare) to a file: the old file or the whole new one, never a part. */
+WEFT_API weft_status weft_config_write(weft_ctx *ctx, weft_config *config,
+                                       const char *path) WEFT_CHECKED;
+
+/* The table behind all of this: help, documentation and completion are made from it. */
+
+typedef enum weft_key_type {
+    WEFT_KEY_INT,       /* int64_t; "16k" is 16000 */
+    WEFT_KEY_BYTES,     /* int64_t; "64kB" */
+    WEFT_KEY_NUMBER,    /* double */
+    WEFT_KEY_BOOL,      /* bool; true/false, yes/no, on/off */
+    WEFT_KEY_AUTO_BOOL, /* int; the same or "auto" (-1) */
+    WEFT_KEY_TEXT,      /* const char * */
+    WEFT_KEY_CHOICE,    /* const char *, one of the key's choices */
+    WEFT_KEY_LINK,      /* const char *, "none" or "RATE,LATENCY" */
+    WEFT_KEY_TEXTS,     /* weft_texts */
+    WEFT_KEY_NUMBERS    /* weft_numbers, each inside the bounds */
+} weft_key_type;
+
+typedef struct weft_choice {
+    const char *name; /* NULL ends a list of choices */
+    const char *doc;
+} weft_choice;
+
+typedef struct weft_config_key {
+    const char *name; /* "section.key" */
+    size_t offset;    /* of its value in weft_config */
+    weft_key_type type;
+    const char *unit;     /* "tokens", "steps", ... or "" */
+    const char *fallback; /* the default, as it would be typed */
+    double min, max;      /* of numbers, or of the length of a text */
+    bool max_excluded;
+    const weft_choice
+        *choices;    /* of a choice; of a text: words with a meaning; or NULL */
+    const char *doc; /* one line */
+} weft_config_key;
+
+/* The i-th key in the order of the file, or NULL past the last. */
+WEFT_API const weft_config_key *weft_config_key_at(int i);
+
+/* The largest `max`: it stands for "no upper limit". */
+#define WEFT_KEY_NO_LIMIT 1e15
+
+/* Says which values a key takes, "a whole number from 1 to 1024 (ranks)"; returns out. */
+WEFT_API const char *weft_config_key_values(const weft_config_key *key, char *out,
+                                            size_t out_size);
+
+/* Name and one-line description of the i-th section, or NULL past the last. */
+WEFT_API const char *weft_config_section(int i, const char **doc);
+
+/* The j-th key that the method sets, or NULL past the last; [out] its value. */
+WEFT_API const char *weft_config_method_key(const char *method, int j,
+                                            const char **value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFT_INFERENCE_H
+#define WEFT_INFERENCE_H
+
+#include <weft/ctx.h>
+#include <weft/dataset.h>
+#include <weft/model.h>
+#include <weft/tokenizer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A trained model ready to be asked: parameters in memory, one process, no gradients. */
+typedef struct weft_inference weft_inference;
+
+/* Opens a run folder (its newest complete checkpoint, every byte verified) or any folder with
+ * model.safetensors and config.json under Hugging Face names, and tokenizer.json (without it
+ * the vocabulary must be the 256 bytes). [out] *out owned by the caller. */
+WEFT_API weft_status weft_inference_open(weft_ctx *ctx, const char *path,
+                                         weft_inference **out) WEFT_CHECKED;
+WEFT_API void weft_inference_close(weft_ctx *ctx, weft_inference *inference);
+
+/* Borrowed until close. The step is -1 if the folder is not a run's. */
+WEFT_API const weft_model_config *weft_inference_model(const weft_inference *inference);
+WEFT_API const weft_tokenizer *weft_inference_tokenizer(const weft_inference *inference);
+WEFT_API int64_t weft_inference_step(const weft_inference *inference);
+
+typedef struct weft_sample_options {
+    int64_t n_tokens;
+    double temperature; /* 0 = always the likeliest token */
+    int64_t top_k;      /* 0 = all tokens */
+    uint64_t seed;
+} weft_sample_options;
+
+/* Receives the bytes of each sampled token; returns false to stop. */
+typedef bool (*weft_sample_sink)(void *user, const char *bytes, int64_t n_bytes);
+
+/* Continues a prompt (at least one token), token by token: a pure function of prompt, options
+ * and parameters. Only the last `context` tokens are seen. */
+WEFT_API weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inference,
+                                           const char *prompt, int64_t n_bytes,
+                                           const weft_sample_options *options,
+                                           weft_sample_sink sink, void *user) WEFT_CHECKED;
+
+/* Mean loss in nats per token over the first max_tokens (0 = all) validation tokens of a
+ * dataset whose T is at most the model's context. */
+WEFT_API weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *inference,
+                                             const weft_dataset *dataset, int64_t T,
+                                             int64_t max_tokens, double *loss,
+                                             int64_t *n_tokens) WEFT_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

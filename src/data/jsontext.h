@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_JSONTEXT_H
+#define WEFTI_JSONTEXT_H
+
+#include <jansson.h>
+#include <weft/ctx.h>
+
+/* Writes a JSON value as text. NULL is taken for a want of memory. [out] *text owned by the
+ * caller (wefti_free), with a NUL after its *n_bytes bytes. */
+weft_status wefti_json_text(weft_ctx *ctx, const json_t *value, size_t flags, char **text,
+                            int64_t *n_bytes) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing a token shard: the tokens stream to a file aside, the header goes in last, then the
+ * file is synced and renamed. A full disk or a crash leaves nothing under the final name. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include <weft/shard_file.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/encode.h"
+#include "data/shardlayout.h"
+
+enum { BUFFER_BYTES = 1 << 16 };
+
+struct weft_shard_writer {
+    XXH3_state_t checksum;
+    unsigned char buffer[BUFFER_BYTES];
+    int64_t n_buffer, n_payload; /* bytes in the buffer; bytes in the file after the header */
+    wefti_shard_header header;
+    int fd; /* -1: not open */
+    bool pending; /* the file aside is there */
+    char path[PATH_MAX], aside[PATH_MAX];
+};
+
+static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
+                         strerror(errno));
+}
+
+static weft_status open_aside(weft_ctx *ctx, weft_shard_writer *w, const char *path) {
+    int n = snprintf(w->path, sizeof w->path, "%s", path);
+    int m = snprintf(w->aside, sizeof w->aside, "%s.tmp%ld", path, (long)getpid());
+    if (n >= (int)sizeof w->path || m >= (int)sizeof w->aside)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", path);
+    w->fd = open(w->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    w->pending = w->fd >= 0;
+    return w->pending ? WEFT_OK : fail_errno(ctx, "create", w->aside);
+}
+
+weft_status weft_shard_writer_create(weft_ctx *ctx, const char *path,
+                                     const weft_tokenizer *tokenizer, weft_shard_writer **out) {
+    *out = NULL;
+    weft_shard_writer *w;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *w, "a shard writer", &w));
+    w->fd = -1;
+    XXH3_64bits_reset(&w->checksum);
+    uint64_t vocab = (uint64_t)weft_tokenizer_vocab(tokenizer);
+    w->header = (wefti_shard_header){.version = WEFTI_SHARD_VERSION,
+                                     .width = vocab <= WEFTI_SHARD_VOCAB_16 ? 2 : 4,
+                                     .vocab = vocab,
+                                     .tokenizer_hash = weft_tokenizer_hash(tokenizer)};
+    weft_status status = open_aside(ctx, w, path);
+    if (status == WEFT_OK)
+        *out = w;
+    else
+        weft_shard_writer_destroy(ctx, w);
+    return status;
+}
+
+static weft_status flush(weft_ctx *ctx, weft_shard_writer *w) {
+    XXH3_64bits_update(&w->checksum, w->buffer, (size_t)w->n_buffer);
+    WEFT_TRY(wefti_file_pwrite(ctx, w->fd, w->aside, w->buffer, w->n_buffer,
+                               WEFTI_SHARD_HEADER_BYTES + w->n_payload));
+    w->n_payload += w->n_buffer;
+    w->n_buffer = 0;
+    return WEFT_OK;
+}
+
+weft_status weft_shard_writer_append(weft_ctx *ctx, weft_shard_writer *w, const int32_t *ids,
+                                     int64_t n_ids) {
+    for (int64_t i = 0; i < n_ids; i++) {
+        if (ids[i] < 0 || (uint64_t)ids[i] >= w->header.vocab)
+            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                                 "token %lld of %s has the id %d, expected 0 to %lld",
+                                 (long long)w->header.n_tokens, w->path, ids[i],
+                                 (long long)w->header.vocab - 1);
+        if (w->n_buffer == BUFFER_BYTES) WEFT_TRY(flush(ctx, w));
+        unsigned char *to = w->buffer + w->n_buffer;
+        if (w->header.width == 2)
+            wefti_store16(to, (uint32_t)ids[i]);
+        else
+            wefti_store32(to, (uint32_t)ids[i]);
+        w->n_buffer += w->header.width;
+        w->header.n_tokens++;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_shard_writer_commit(weft_ctx *ctx, weft_shard_writer *w) {
+    unsigned char bytes[WEFTI_SHARD_HEADER_BYTES];
+    if (w->header.n_tokens == 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "no tokens to write to %s", w->path);
+    WEFT_TRY(flush(ctx, w));
+    w->header.payload_checksum = XXH3_64bits_digest(&w->checksum);
+    wefti_shard_header_encode(&w->header, bytes);
+    WEFT_TRY(wefti_file_pwrite(ctx, w->fd, w->aside, bytes, sizeof bytes, 0));
+    if (fsync(w->fd) != 0) return fail_errno(ctx, "sync", w->aside);
+    int rc = close(w->fd);
+    w->fd = -1;
+    if (rc != 0) return fail_errno(ctx, "close", w->aside);
+    if (rename(w->aside, w->path) != 0) return fail_errno(ctx, "rename", w->aside);
+    w->pending = false;
+    return wefti_file_sync_parent(ctx, w->path);
+}
+
+void weft_shard_writer_destroy(weft_ctx *ctx, weft_shard_writer *w) {
+    if (!w) return;
+    if (w->fd >= 0) close(w->fd);
+    if (w->pending) unlink(w->aside);
+    wefti_free(ctx, w);
+}
+
+static weft_status append(weft_ctx *ctx, void *user, const int32_t *ids, int64_t n_ids) {
+    return weft_shard_writer_append(ctx, user, ids, n_ids);
+}
+
+weft_status weft_shard_encode_text(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+                                   const char *in_path, const char *out_path, int threads,
+                                   int64_t *n_tokens) {
+    weft_shard_writer *w;
+    WEFT_TRY(weft_shard_writer_create(ctx, out_path, tokenizer, &w));
+    weft_status status = wefti_encode_file(ctx, tokenizer, in_path, threads, 0, append, w);
+    if (status == WEFT_OK) status = weft_shard_writer_commit(ctx, w);
+    if (status == WEFT_OK && n_tokens) *n_tokens = (int64_t)w->header.n_tokens;
+    weft_shard_writer_destroy(ctx, w);
+    return status;
+}
