@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/metrics.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "record/append.h"
+#include "record/buffer.h"
+
+enum { LINE_BYTES = 4096 }; /* room for a line that is reserved */
+
+static const int64_t max_file_bytes = (int64_t)2 << 30;
+
+/* ---- lines ---- */
+
+typedef struct lines {
+    const char *path;
+    char *data; /* owned */
+    int64_t n_bytes, next, number;
+} lines;
+
+typedef struct line {
+    int64_t begin, n_bytes; /* without the newline */
+    json_t *object;         /* owned; NULL: an empty line, or one that was cut off */
+    bool has_end;           /* a newline follows */
+} line;
+
+static bool is_blank(const char *text, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') return false;
+    return true;
+}
+
+/* The next line; the caller has checked that there is one. */
+static weft_status next_line(weft_ctx *ctx, lines *in, line *out) {
+    json_error_t error;
+    char *begin = in->data + in->next;
+    char *end = memchr(begin, '\n', (size_t)(in->n_bytes - in->next));
+    *out = (line){.begin = in->next, .has_end = end != NULL};
+    out->n_bytes = end ? end - begin : in->n_bytes - in->next;
+    in->next += out->n_bytes + (end != NULL);
+    in->number++;
+    if (is_blank(begin, out->n_bytes)) return WEFT_OK;
+    out->object = json_loadb(begin, (size_t)out->n_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (json_is_object(out->object)) return WEFT_OK;
+    bool memory = !out->object && json_error_code(&error) == json_error_out_of_memory;
+    const char *why = out->object ? "expected an object" : error.text;
+    json_decref(out->object);
+    out->object = NULL;
+    if (memory) return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for reading %s", in->path);
+    if (!out->has_end) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "line %lld of %s is not a JSON object: %s",
+                         (long long)in->number, in->path, why);
+}
+
+static double number_of(const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+/* ---- write ---- */
+
+struct wefti_metrics {
+    wefti_append file;
+    wefti_buffer text;
+};
+
+/* Moves the lines to keep to the front of the data; *changed: not all were, or not as they
+ * were. */
+static weft_status keep_earlier(weft_ctx *ctx, lines *in, int64_t first_step, int64_t *n_kept,
+                                bool *changed) {
+    *n_kept = 0;
+    *changed = false;
+    while (in->next < in->n_bytes) {
+        line now;
+        WEFT_TRY(next_line(ctx, in, &now));
+        bool keep = now.object && !(number_of(now.object, "step") >= (double)first_step);
+        json_decref(now.object);
+        if (!keep || !now.has_end) *changed = true;
+        if (!keep) continue;
+        memmove(in->data + *n_kept, in->data + now.begin, (size_t)now.n_bytes);
+        *n_kept += now.n_bytes;
+        in->data[(*n_kept)++] = '\n'; /* the data has a NUL to spare after its last byte */
+    }
+    return WEFT_OK;
+}
+
+static weft_status drop_later_lines(weft_ctx *ctx, const char *path, int64_t first_step) {
+    lines in = {.path = path};
+    int64_t n_kept;
+    bool changed;
+    if (access(path, F_OK) != 0 && errno == ENOENT) return WEFT_OK;
+    if (first_step <= 0) return wefti_file_write(ctx, path, "", 0);
+    WEFT_TRY(wefti_file_read(ctx, path, max_file_bytes, &in.data, &in.n_bytes));
+    weft_status status = keep_earlier(ctx, &in, first_step, &n_kept, &changed);
+    if (status == WEFT_OK && changed)
+        status = wefti_file_write(ctx, path, in.data, n_kept);
+    wefti_free(ctx, in.data);
+    return status;
+}
+
+weft_status wefti_metrics_open(weft_ctx *ctx, const char *path, int64_t first_step,
+                               wefti_metrics **out) {
+    bool exists;
+    wefti_metrics *m;
+    *out = NULL;
+    WEFT_TRY(drop_later_lines(ctx, path, first_step));
+    WEFT_TRY(wefti_alloc(ctx, sizeof *m, "the metrics file", &m));
+    wefti_buffer_reserve(ctx, &m->text, LINE_BYTES);
+    weft_status status = m->text.status;
+    if (status == WEFT_OK) status = wefti_append_init(ctx, path, false, &exists, &m->file);
+    if (status == WEFT_OK) {
+        *out = m;
+        return WEFT_OK;
+    }
+    wefti_buffer_fini(ctx, &m->text);
+    wefti_free(ctx, m);
+    return status;
+}
+
+static void put_value(weft_ctx *ctx, wefti_buffer *text, const wefti_metric *metric) {
+    if (metric->kind == WEFTI_METRIC_INT)
+        wefti_buffer_print(ctx, text, "%lld", (long long)metric->integer);
+    else if (metric->kind == WEFTI_METRIC_REAL)
+        wefti_buffer_real(ctx, text, metric->real);
+    else if (metric->text)
+        wefti_buffer_json(ctx, text, metric->text);
+    else
+        wefti_buffer_text(ctx, text, "null");
+}
+
+static weft_status check_names(weft_ctx *ctx, const wefti_metric *row, int n) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(row[i].name, row[k].name) == 0)
+                return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "two metrics of a line are '%s'",
+                                     row[i].name);
+    return WEFT_OK;
+}
+
+weft_status wefti_metrics_write(weft_ctx *ctx, wefti_metrics *metrics, const wefti_metric *row,
+                                int n) {
+    wefti_buffer *text = &metrics->text;
+    WEFT_TRY(check_names(ctx, row, n));
+    text->n = 0;
+    text->status = WEFT_OK;
+    wefti_buffer_text(ctx, text, "{");
+    for (int i = 0; i < n; i++) {
+        if (i) wefti_buffer_text(ctx, text, ",");
+        wefti_buffer_json(ctx, text, row[i].name);
+        wefti_buffer_text(ctx, text, ":");
+        put_value(ctx, text, &row[i]);
+    }
+    wefti_buffer_text(ctx, text, "}\n");
+    WEFT_TRY(text->status);
+    return wefti_append_write(ctx, &metrics->file, text->bytes, text->n);
+}
+
+weft_status wefti_metrics_close(weft_ctx *ctx, wefti_metrics *metrics) {
+    if (!metrics) return WEFT_OK;
+    weft_status status = wefti_append_fini(ctx, &metrics->file);
+    wefti_buffer_fini(ctx, &metrics->text);
+    wefti_free(ctx, metrics);
+    return status;
+}
+
+/* ---- read ---- */
+
+typedef struct table {
+    double *rows; /* owned; [capacity, n_names] */
+    int64_t n, capacity;
+} table;
+
+static weft_status add_row(weft_ctx *ctx, table *t, const json_t *object,
+                           const char *const *names, int n_names) {
+    if (t->n == t->capacity) {
+        int64_t more = t->capacity ? 2 * t->capacity : 64;
+        WEFT_TRY(wefti_grow(ctx, &t->rows, t->capacity * n_names, more * n_names, sizeof *t->rows,
+                            "a table of metrics"));
+        t->capacity = more;
+    }
+    double *row = t->rows + t->n++ * n_names;
+    for (int i = 0; i < n_names; i++) row[i] = number_of(object, names[i]);
+    return WEFT_OK;
+}
+
+static weft_status read_rows(weft_ctx *ctx, lines *in, const char *const *names, int n_names,
+                             table *t) {
+    while (in->next < in->n_bytes) {
+        line now;
+        WEFT_TRY(next_line(ctx, in, &now));
+        weft_status status = WEFT_OK;
+        if (now.object) status = add_row(ctx, t, now.object, names, n_names);
+        json_decref(now.object);
+        WEFT_TRY(status);
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *const *names,
+                               int n_names, double **rows, int64_t *n_rows) {
+    lines in = {.path = path};
+    table t = {0};
+    *rows = NULL;
+    *n_rows = 0;
+    WEFT_TRY(wefti_file_read(ctx, path, max_file_bytes, &in.data, &in.n_bytes));
+    weft_status status = read_rows(ctx, &in, names, n_names, &t);
+    wefti_free(ctx, in.data);
+    if (status == WEFT_OK && !t.rows) status = wefti_alloc(ctx, 0, "a table of metrics", &t.rows);
+    if (status != WEFT_OK) {
+        wefti_free(ctx, t.rows);
+        return status;
+    }
+    *rows = t.rows;
+    *n_rows = t.n;
+    return WEFT_OK;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* The moving mean of a loss at step i is the mean over i-h..i+h with h = min(half, i), cut at
+ * the last step: it follows a falling curve without lag. */
+#include "record/run.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "record/metrics.h"
+
+static const char *const names[WEFTI_N_READ] = {
+    "step",       "loss",   "lr",           "grad_norm",    "tokens",
+    "tokens_per_s", "mfu",  "memory_bytes", "wire_bytes_out", "wire_bytes_in",
+    "compute_s",  "exchange_s", "wait_s",   "hidden_share", "step_s",
+    "elapsed_s",  "validation_loss", "bigram_loss"};
+
+static weft_status rows_init(weft_ctx *ctx, int64_t n, wefti_rows *out) {
+    double *block;
+    WEFT_TRY(wefti_alloc_n(ctx, n, WEFTI_N_COLUMNS * sizeof(double), "a run's metrics", &block));
+    for (int c = 0; c < WEFTI_N_COLUMNS; c++) out->column[c] = block + c * n;
+    return WEFT_OK;
+}
+
+/* A line of a training step has the step's own numbers, an evaluation's has none of them. */
+static bool is_step(const double *row) {
+    return !isnan(row[WEFTI_LOSS]) || !isnan(row[WEFTI_TOKENS]) || !isnan(row[WEFTI_STEP_S]);
+}
+
+static bool is_evaluation(const double *row) {
+    return !isnan(row[WEFTI_VALIDATION]) || !isnan(row[WEFTI_BIGRAM]);
+}
+
+static void add_row(wefti_rows *rows, const double *row, double wire_total) {
+    for (int c = 0; c < WEFTI_N_READ; c++) rows->column[c][rows->n] = row[c];
+    rows->column[WEFTI_WIRE_TOTAL][rows->n] = wire_total;
+    rows->column[WEFTI_SMOOTH][rows->n] = NAN;
+    rows->n++;
+}
+
+/* Not finite, or so large that sums could overflow. */
+static bool is_usable(double x) { return fabs(x) <= 1e100; }
+
+/* Mean of the usable losses of steps begin..end-1. */
+static double mean_loss(const wefti_rows *s, int64_t begin, int64_t end) {
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t i = begin; i < end; i++) {
+        double x = s->column[WEFTI_LOSS][i];
+        if (is_usable(x)) sum += x, n++;
+    }
+    return n ? sum / (double)n : (double)NAN;
+}
+
+static void smooth(wefti_run *run) {
+    wefti_rows *s = &run->steps;
+    int64_t half = s->n / 100 > 50 ? 50 : s->n / 100;
+    run->smoothing = 2 * half + 1;
+    run->loss = NAN;
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t h = i < half ? i : half;
+        int64_t end = i + h + 1 < s->n ? i + h + 1 : s->n;
+        if (is_usable(s->column[WEFTI_LOSS][i]))
+            s->column[WEFTI_SMOOTH][i] = mean_loss(s, i - h, end);
+    }
+    int64_t first = s->n > run->smoothing ? s->n - run->smoothing : 0;
+    run->loss = mean_loss(s, first, s->n);
+}
+
+/* table: [n, WEFTI_N_READ] */
+static weft_status fill(weft_ctx *ctx, const double *table, int64_t n, wefti_run *run) {
+    double wire_total = 0;
+    WEFT_TRY(rows_init(ctx, n, &run->steps));
+    WEFT_TRY(rows_init(ctx, n, &run->evaluations));
+    for (int64_t i = 0; i < n; i++) {
+        const double *row = table + i * WEFTI_N_READ;
+        if (is_step(row)) {
+            if (row[WEFTI_WIRE_OUT] > 0) wire_total += row[WEFTI_WIRE_OUT];
+            add_row(&run->steps, row, wire_total);
+            run->steps.column[WEFTI_VALIDATION][run->steps.n - 1] = NAN;
+        }
+        if (is_evaluation(row)) add_row(&run->evaluations, row, wire_total);
+    }
+    smooth(run);
+    return WEFT_OK;
+}
+
+weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) {
+    double *table;
+    int64_t n;
+    *out = (wefti_run){0};
+    WEFT_TRY(wefti_metrics_read(ctx, path, names, WEFTI_N_READ, &table, &n));
+    weft_status status = fill(ctx, table, n, out);
+    wefti_free(ctx, table);
+    if (status != WEFT_OK) wefti_run_fini(ctx, out);
+    return status;
+}
+
+void wefti_run_fini(weft_ctx *ctx, wefti_run *run) {
+    wefti_free(ctx, run->steps.column[0]);
+    wefti_free(ctx, run->evaluations.column[0]);
+    *run = (wefti_run){0};
+}
+
+/* ---- summaries ---- */
+
+double wefti_run_loss_most(const wefti_run *run) {
+    const wefti_rows *s = &run->steps;
+    double most = wefti_column_last(&run->evaluations, WEFTI_BIGRAM);
+    for (int64_t i = s->n / 12; i < s->n; i++) most = fmax(most, s->column[WEFTI_SMOOTH][i]);
+    double least = wefti_column_least(s, WEFTI_SMOOTH);
+    double top = wefti_column_greatest(s, WEFTI_LOSS);
+    return s->n >= 100 && top - least > 1.5 * (most - least) ? most : 0;
+}
+
+double wefti_column_last(const wefti_rows *rows, wefti_column column) {
+    for (int64_t i = rows->n - 1; i >= 0; i--)
+        if (isfinite(rows->column[column][i])) return rows->column[column][i];
+    return NAN;
+}
+
+typedef struct totals {
+    double sum, least, greatest;
+    int64_t n;
+} totals;
+
+static totals add_up(const wefti_rows *rows, wefti_column column) {
+    totals t = {0, NAN, NAN, 0};
+    for (int64_t i = 0; i < rows->n; i++) {
+        double x = rows->column[column][i];
+        if (!isfinite(x)) continue;
+        t.sum += x;
+        t.least = fmin(t.least, x);
+        t.greatest = fmax(t.greatest, x);
+        t.n++;
+    }
+    return t;
+}
+
+double wefti_column_mean(const wefti_rows *rows, wefti_column column) {
+    totals t = add_up(rows, column);
+    return t.n ? t.sum / (double)t.n : (double)NAN;
+}
+
+double wefti_column_sum(const wefti_rows *rows, wefti_column column) {
+    totals t = add_up(rows, column);
+    return t.n ? t.sum : (double)NAN;
+}
+
+double wefti_column_least(const wefti_rows *rows, wefti_column column) {
+    return add_up(rows, column).least;
+}
+
+double wefti_column_greatest(const wefti_rows *rows, wefti_column column) {
+    return add_up(rows, column).greatest;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_RUN_H
+#define WEFTI_RUN_H
+
+#include <weft/ctx.h>
+
+/* What metrics.jsonl says of a run, as columns. */
+
+typedef enum wefti_column {
+    WEFTI_STEP,
+    WEFTI_LOSS,
+    WEFTI_LR,
+    WEFTI_GRAD_NORM,
+    WEFTI_TOKENS,
+    WEFTI_TOKENS_PER_S,
+    WEFTI_MFU,
+    WEFTI_MEMORY,
+    WEFTI_WIRE_OUT,
+    WEFTI_WIRE_IN,
+    WEFTI_COMPUTE,
+    WEFTI_EXCHANGE,
+    WEFTI_WAIT,
+    WEFTI_HIDDEN,
+    WEFTI_STEP_S,
+    WEFTI_ELAPSED,
+    WEFTI_VALIDATION,
+    WEFTI_BIGRAM,
+    WEFTI_N_READ,                       /* columns that are read; below: made from them */
+    WEFTI_WIRE_TOTAL = WEFTI_N_READ,    /* wire bytes out since the first step */
+    WEFTI_SMOOTH,                       /* moving mean of the loss */
+    WEFTI_N_COLUMNS
+} wefti_column;
+
+typedef struct wefti_rows {
+    int64_t n;
+    double *column[WEFTI_N_COLUMNS]; /* [n] each, NAN where nothing was said; one owned block */
+} wefti_rows;
+
+typedef struct wefti_run {
+    wefti_rows steps;       /* of training; VALIDATION and BIGRAM are NAN */
+    wefti_rows evaluations; /* STEP, ELAPSED, WIRE_TOTAL, VALIDATION and BIGRAM count */
+    int64_t smoothing;      /* steps of the moving mean; 1: none */
+    double loss;            /* mean of the last `smoothing` finite losses; NAN: none */
+} wefti_run;
+
+/* Reads <path>. On failure nothing is owned. */
+weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) WEFT_CHECKED;
+void wefti_run_fini(weft_ctx *ctx, wefti_run *run);
+
+/* A loss that the curves are below for all but the first twelfth of the run: above it, a chart
+ * may be cut. 0 if cutting would win little. */
+double wefti_run_loss_most(const wefti_run *run);
+
+/* The last finite number of a column; NAN if there is none. */
+double wefti_column_last(const wefti_rows *rows, wefti_column column);
+/* Mean and sum of the finite numbers; NAN if there are none. */
+double wefti_column_mean(const wefti_rows *rows, wefti_column column);
+double wefti_column_sum(const wefti_rows *rows, wefti_column column);
+double wefti_column_least(const wefti_rows *rows, wefti_column column);
+double wefti_column_greatest(const wefti_rows *rows, wefti_column column);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_TFEVENTS_H
+#define WEFTI_TFEVENTS_H
+
+#include <weft/ctx.h>
+
+/* A TensorBoard event file with scalars: <folder>/events.out.tfevents.<time>.<host>.<pid>.<k>,
+ * a new one for every start of a run. */
+typedef struct wefti_tfevents wefti_tfevents;
+
+typedef struct wefti_scalar {
+    const char *tag; /* borrowed; UTF-8, e.g. "train/loss" */
+    double value;    /* stored as f32 */
+} wefti_scalar;
+
+/* Creates the file; the folder must exist. `unix_s`: seconds since 1970. With first_step > 0
+ * TensorBoard is told to forget what earlier files of the folder say of steps >= first_step. */
+weft_status wefti_tfevents_create(weft_ctx *ctx, const char *folder, int64_t first_step,
+                                  double unix_s, wefti_tfevents **out) WEFT_CHECKED;
+
+/* Appends one event with n scalars of a step, with one write. */
+weft_status wefti_tfevents_write(weft_ctx *ctx, wefti_tfevents *events, int64_t step,
+                                 double unix_s, const wefti_scalar *scalars,
+                                 int n) WEFT_CHECKED;
+
+/* Path of the file; borrowed until close. */
+const char *wefti_tfevents_path(const wefti_tfevents *events);
+
+/* Syncs and closes; NULL is accepted. */
+weft_status wefti_tfevents_close(weft_ctx *ctx, wefti_tfevents *events) WEFT_CHECKED;
+
+/* Seconds since 1970 now. */
+double wefti_unix_now_s(void);
+
+#endif
