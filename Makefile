@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The front door. `make train` and `make test` do everything on a fresh Debian or Ubuntu machine.
-.PHONY: all deps build train test asan tsan check install clean
+# The front door. `make train` and `make test` do everything on a fresh Debian or Ubuntu
+# machine, as root or with sudo. TRAIN="key=value ..." changes the quick start's run.
+.PHONY: all deps build train test asan tsan check docs format install clean
 
 all: build
 
@@ -12,21 +13,27 @@ build: deps
 	@cmake --build --preset release
 
 train: build
-	@tools/quickstart
+	@tools/quickstart $(TRAIN)
 
 test: deps
-	@cmake --preset dev >/dev/null
+	@cmake --preset dev $(CONFIGURE) >/dev/null
 	@cmake --build --preset dev
 	@cd build/dev && ctest --output-on-failure
 
 asan tsan: deps
-	@cmake --preset $@ >/dev/null
+	@cmake --preset $@ $(CONFIGURE) >/dev/null
 	@cmake --build --preset $@
 	@cd build/$@ && ctest --output-on-failure
 
 check:
 	@tools/check_layers
 	@tools/check_house
+
+docs: build
+	@build/release/weft config --markdown > docs/configuration.md
+
+format:
+	@clang-format -i $$(git ls-files '*.c' '*.h')
 
 install: build
 	@cmake --install build/release

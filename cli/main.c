@@ -1,7 +1,58 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
-int main(void) {
-    printf("weft %s\n", WEFT_VERSION);
-    return 0;
+#include "common.h"
+#include "help.h"
+
+static int unknown_command(const char *name) {
+    const char *names[32];
+    int n = 0;
+    for (; commands[n] && n < 32; n++) names[n] = commands[n]->name;
+    const char *guess = nearest_word(name, names, n);
+    if (guess)
+        return usage_error("unknown command '%s' (did you mean '%s'?)", name, guess);
+    return usage_error("unknown command '%s', see weft --help", name);
+}
+
+static bool asks_for_help(int argc, char **argv) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+    return false;
+}
+
+static int help(const char *name) {
+    const command *c = name ? command_find(name) : NULL;
+    if (name && !c) return unknown_command(name);
+    if (c)
+        help_command(stdout, c);
+    else
+        help_overview(stdout);
+    return CODE_OK;
+}
+
+static int dispatch(int argc, char **argv) {
+    const char *word = argc > 1 ? argv[1] : "--help";
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+        strcmp(word, "help") == 0)
+        return help(argc > 2 ? argv[2] : NULL);
+    if (strcmp(word, "--version") == 0) {
+        printf("weft %s\n", WEFT_VERSION);
+        return CODE_OK;
+    }
+    const command *c = command_find(word);
+    if (!c && word[0] == '-')
+        return usage_error("unknown flag %s, see weft --help", word);
+    if (!c) return unknown_command(word);
+    if (asks_for_help(argc - 1, argv + 1)) return help(word);
+    return c->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv) {
+    int code = dispatch(argc, argv);
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    fprintf(stderr, "weft: could not write the output: %s\n", strerror(errno));
+    return code == CODE_OK ? CODE_FAILED : code;
 }

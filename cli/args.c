@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "args.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common.h"
+
+static int flag_index(const command *c, const char *name, size_t n) {
+    for (int i = 0; c->flags && c->flags[i].name && i < MAX_FLAGS; i++)
+        if (strlen(c->flags[i].name) == n && strncmp(c->flags[i].name, name, n) == 0)
+            return i;
+    return -1;
+}
+
+static int unknown_flag(const command *c, const char *text, size_t n) {
+    char name[64];
+    const char *names[MAX_FLAGS];
+    int n_names = 0;
+    for (const flag *f = c->flags; f && f->name && n_names < MAX_FLAGS; f++)
+        names[n_names++] = f->name;
+    if (n >= sizeof name) n = sizeof name - 1;
+    memcpy(name, text, n);
+    name[n] = '\0';
+    const char *guess = nearest_word(name, names, n_names);
+    if (guess)
+        return usage_error("unknown flag %s of 'weft %s' (did you mean %s?)", name,
+                           c->name, guess);
+    return usage_error("unknown flag %s of 'weft %s', see weft %s --help", name, c->name,
+                       c->name);
+}
+
+/* Takes the flag at argv[*i] and its argument. */
+static int take_flag(args *out, int argc, char **argv, int *i) {
+    const char *text = argv[*i];
+    size_t n = strcspn(text, "=");
+    int index = flag_index(out->command, text, n);
+    if (index < 0) return unknown_flag(out->command, text, n);
+    const flag *f = &out->command->flags[index];
+    if (!f->placeholder && text[n])
+        return usage_error("%s takes no value, found '%s'", f->name, text + n + 1);
+    if (!f->placeholder)
+        out->values[index] = "";
+    else if (text[n])
+        out->values[index] = text + n + 1;
+    else if (*i + 1 < argc)
+        out->values[index] = argv[++*i];
+    else
+        return usage_error("%s needs a value: %s %s", f->name, f->name, f->placeholder);
+    return CODE_OK;
+}
+
+int args_parse(const command *c, int argc, char **argv, args *out) {
+    *out = (args){.command = c, .operands = argv + (argc > 0)};
+    bool flags_end = false;
+    for (int i = 1; i < argc; i++) {
+        bool is_flag = !flags_end && argv[i][0] == '-' && argv[i][1];
+        if (is_flag && strcmp(argv[i], "--") == 0) {
+            flags_end = true;
+            continue;
+        }
+        int code = is_flag ? take_flag(out, argc, argv, &i) : CODE_OK;
+        if (code != CODE_OK) return code;
+        if (!is_flag) out->operands[out->n_operands++] = argv[i];
+    }
+    return CODE_OK;
+}
+
+const char *args_value(const args *a, const char *name) {
+    int index = flag_index(a->command, name, strlen(name));
+    return index < 0 ? NULL : a->values[index];
+}
+
+bool args_has(const args *a, const char *name) { return args_value(a, name) != NULL; }
+
+int args_int(const args *a, const char *name, long long min, long long max,
+             long long *out) {
+    const char *text = args_value(a, name);
+    if (!text) return CODE_OK;
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < min || value > max)
+        return usage_error("%s is '%s', expected a whole number from %lld to %lld", name,
+                           text, min, max);
+    *out = value;
+    return CODE_OK;
+}
+
+int args_number(const args *a, const char *name, double min, double max, double *out) {
+    const char *text = args_value(a, name);
+    if (!text) return CODE_OK;
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= min && value <= max))
+        return usage_error("%s is '%s', expected a number from %g to %g", name, text, min,
+                           max);
+    *out = value;
+    return CODE_OK;
+}
+
+int args_expect(const args *a, int min, int max) {
+    const char *name = a->command->name;
+    if (a->n_operands > max)
+        return usage_error("'%s' is one argument too many, expected: weft %s %s",
+                           a->operands[max], name, a->command->usage);
+    if (a->n_operands < min)
+        return usage_error("an argument is missing, expected: weft %s %s", name,
+                           a->command->usage);
+    return CODE_OK;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CLI_ARGS_H
+#define CLI_ARGS_H
+
+#include "command.h"
+
+enum { MAX_FLAGS = 24 };
+
+/* A command line taken apart; everything is borrowed from argv. */
+typedef struct args {
+    const command *command;
+    const char
+        *values[MAX_FLAGS]; /* of the command's flags; NULL: not given, "": no value */
+    char **operands;        /* what is not a flag, in order */
+    int n_operands;
+} args;
+
+/* Takes a command line apart: "--flag value", "--flag=value"; "--" ends the flags.
+ * Operands move to the front of argv. Returns CODE_OK, or CODE_USAGE after saying what is
+ * wrong. */
+int args_parse(const command *c, int argc, char **argv, args *out);
+
+/* The value of a flag ("" for one without argument), or NULL if it was not given. */
+const char *args_value(const args *a, const char *name);
+bool args_has(const args *a, const char *name);
+
+/* The value of a flag as a whole number inside [min, max], *out unchanged if not given.
+ * Returns CODE_OK, or CODE_USAGE after saying what is wrong. */
+int args_int(const args *a, const char *name, long long min, long long max,
+             long long *out);
+/* The same for a number. */
+int args_number(const args *a, const char *name, double min, double max, double *out);
+
+/* Refuses more operands than `max`, naming the first one too many, and fewer than `min`.
+ */
+int args_expect(const args *a, int min, int max);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include <stdbool.h>
+
+/* Exit codes of the program. */
+enum { CODE_OK = 0, CODE_FAILED = 1, CODE_USAGE = 2 };
+
+/* A flag of a command; tables of flags end with a NULL name. */
+typedef struct flag {
+    const char *name;        /* "--nodes" */
+    const char *placeholder; /* of its argument, "N"; NULL: it stands alone. FILE, FOLDER,
+                                RUN and alternatives "a|b" are completed as such */
+    const char *doc;
+    const char *key; /* the configuration key that it is short for, or NULL */
+} flag;
+
+/* A subcommand: one constant at the foot of its own file and one line in registry.c.
+ * Help, man page and completion are made from it. */
+typedef struct command {
+    const char *name;
+    const char *summary; /* one line, no full stop */
+    const char *usage;   /* what follows "weft NAME" */
+    const char *help;    /* paragraphs separated by empty lines; wrapped when printed */
+    const flag *flags;   /* or NULL */
+    const char *const
+        *words;      /* what its first operand can be, NULL-terminated; or NULL */
+    bool configures; /* takes [run.yaml] [key=value ...] */
+    /* argv[0] is the command's name; returns the exit code. */
+    int (*run)(int argc, char **argv);
+} command;
+
+/* All commands in the order of the help, NULL-terminated. */
+extern const command *const commands[];
+
+/* The command of that name, or NULL. */
+const command *command_find(const char *name);
+
+#endif

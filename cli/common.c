@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "common.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "progress.h"
+
+int usage_error(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    fputs("weft: ", stderr);
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+    va_end(values);
+    return CODE_USAGE;
+}
+
+const char *nearest_word(const char *word, const char *const *words, int n) {
+    size_t best_common = 0;
+    const char *best = NULL;
+    for (int i = 0; i < n; i++) {
+        size_t front = 0, back = 0, a = strlen(word), b = strlen(words[i]);
+        size_t shorter = a < b ? a : b, longer = a < b ? b : a;
+        while (front < shorter && word[front] == words[i][front]) front++;
+        while (back < shorter - front && word[a - 1 - back] == words[i][b - 1 - back])
+            back++;
+        /* what is not common is short: two letters or a third of the word, less than half
+         */
+        size_t differs = longer - front - back, allowed = longer / 3 > 2 ? longer / 3 : 2;
+        if (differs > allowed || 2 * differs >= longer || front + back <= best_common)
+            continue;
+        best_common = front + back;
+        best = words[i];
+    }
+    return best;
+}
+
+static void log_line(void *user, weft_log_level level, const char *line) {
+    (void)user;
+    progress_note(level == WEFT_LOG_WARN ? "weft: warning: " : "", line);
+}
+
+weft_ctx *program_context(void) {
+    weft_ctx *ctx;
+    if (weft_ctx_create(&ctx) != WEFT_OK) {
+        usage_error("no memory left to start");
+        return NULL;
+    }
+    weft_ctx_set_sink(ctx, log_line, NULL);
+    return ctx;
+}
+
+int code_of(weft_status status) {
+    switch (status) {
+    case WEFT_OK: return CODE_OK;
+    case WEFT_ERR_ARGUMENT:
+    case WEFT_ERR_CONFIG:
+    case WEFT_ERR_FILE:
+    case WEFT_ERR_FORMAT:
+    case WEFT_ERR_MEMORY: return CODE_USAGE;
+    case WEFT_ERR_WIRE:
+    case WEFT_ERR_PEER:
+    case WEFT_ERR_NUMERIC:
+    case WEFT_ERR_INTERNAL: break;
+    }
+    return CODE_FAILED;
+}
+
+int program_fail(const weft_ctx *ctx, weft_status status) {
+    const char *sentence = weft_ctx_message(ctx);
+    progress_note("weft: ", sentence[0] ? sentence : weft_status_name(status));
+    return code_of(status);
+}
+
+static weft_status set_from_flags(weft_ctx *ctx, const args *a, weft_config *config) {
+    char assignment[4200];
+    for (int i = 0; a->command->flags && a->command->flags[i].name; i++) {
+        const flag *f = &a->command->flags[i];
+        if (!f->key || !a->values[i]) continue;
+        const char *value = f->placeholder ? a->values[i] : "true";
+        int n = snprintf(assignment, sizeof assignment, "%s=%s", f->key, value);
+        if (n >= (int)sizeof assignment)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "the value of %s is too long",
+                                 f->name);
+        WEFT_TRY(weft_config_set(ctx, config, assignment));
+    }
+    return WEFT_OK;
+}
+
+static weft_status fill(weft_ctx *ctx, const args *a, weft_config *config) {
+    const char *file = NULL;
+    for (int i = 0; i < a->n_operands; i++) {
+        const char *operand = a->operands[i];
+        if (strchr(operand, '=')) {
+            WEFT_TRY(weft_config_set(ctx, config, operand));
+            continue;
+        }
+        if (file)
+            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                                 "found two run files, %s and %s, expected one and then "
+                                 "section.key=value",
+                                 file, operand);
+        file = operand;
+        WEFT_TRY(weft_config_load(ctx, config, file));
+    }
+    WEFT_TRY(set_from_flags(ctx, a, config));
+    return weft_config_finish(ctx, config);
+}
+
+weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) {
+    *out = NULL;
+    weft_config *config;
+    WEFT_TRY(weft_config_create(ctx, &config));
+    weft_status status = fill(ctx, a, config);
+    if (status != WEFT_OK) {
+        weft_config_destroy(ctx, config);
+        return status;
+    }
+    *out = config;
+    return WEFT_OK;
+}
+
+/* Appends a file to *text; *n and *room are its bytes and what is allocated. */
+static weft_status append_file(weft_ctx *ctx, const char *path, char **text, size_t *n,
+                               size_t *room) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", path,
+                             strerror(errno));
+    weft_status status = WEFT_OK;
+    for (size_t got = 1; got > 0 && status == WEFT_OK;) {
+        if (*n + 1 >= *room) {
+            size_t more = 2 * *room + (1u << 20);
+            char *bigger = realloc(*text, more);
+            if (!bigger) {
+                status = weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory left to read %s",
+                                       path);
+                break;
+            }
+            *text = bigger;
+            *room = more;
+        }
+        got = fread(*text + *n, 1, *room - *n - 1, file);
+        *n += got;
+    }
+    if (status == WEFT_OK && ferror(file))
+        status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not read %s: %s", path,
+                               strerror(errno));
+    fclose(file);
+    return status;
+}
+
+weft_status read_files(weft_ctx *ctx, char *const *paths, int n_paths, char **text,
+                       int64_t *n) {
+    size_t used = 0, room = 0;
+    weft_status status = WEFT_OK;
+    *text = NULL;
+    for (int i = 0; i < n_paths && status == WEFT_OK; i++)
+        status = append_file(ctx, paths[i], text, &used, &room);
+    if (status != WEFT_OK) {
+        free(*text);
+        *text = NULL;
+        return status;
+    }
+    *n = (int64_t)used;
+    return WEFT_OK;
+}
+
+const weft_config_key *key_of(const char *name) {
+    const weft_config_key *key;
+    for (int i = 0; (key = weft_config_key_at(i)); i++)
+        if (strcmp(key->name, name) == 0) return key;
+    return NULL;
+}
+
+void print_wrapped(FILE *out, int indent, int width, const char *text) {
+    int column = indent;
+    bool start = true;
+    while (*text) {
+        int n = (int)strcspn(text, " \n");
+        if (!start && column + 1 + n > width) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+            start = true;
+        }
+        if (n > 0) {
+            fprintf(out, "%s%.*s", start ? "" : " ", n, text);
+            column += n + !start;
+            start = false;
+        }
+        text += n;
+        if (strncmp(text, "\n\n", 2) == 0) {
+            fprintf(out, "\n\n%*s", indent, "");
+            column = indent;
+            start = true;
+            text++;
+        }
+        if (*text) text++;
+    }
+    fputc('\n', out);
+}

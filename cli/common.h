@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CLI_COMMON_H
+#define CLI_COMMON_H
+
+#include <stdio.h>
+
+#include <weft/config.h>
+#include <weft/ctx.h>
+
+#include "args.h"
+
+/* Says "weft: sentence" on stderr and returns CODE_USAGE. */
+int usage_error(const char *format, ...) WEFT_PRINTF(1, 2);
+
+/* The likeliest of n words for a misspelt one, or NULL. */
+const char *nearest_word(const char *word, const char *const *words, int n);
+
+/* A context whose log goes to stderr; NULL after saying why there is none. */
+weft_ctx *program_context(void);
+
+/* CODE_USAGE for what the user got wrong, CODE_FAILED for what went wrong. */
+int code_of(weft_status status);
+
+/* Says the context's sentence on stderr and returns the status's exit code. */
+int program_fail(const weft_ctx *ctx, weft_status status);
+
+/* The configuration of a command line: [run.yaml] and key=value operands, and the flags
+ * that are short for a key; finished. [out] *out owned by the caller
+ * (weft_config_destroy). */
+weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) WEFT_CHECKED;
+
+/* Reads whole files one after another. [out] *text for free(); *n its bytes. */
+weft_status read_files(weft_ctx *ctx, char *const *paths, int n_paths, char **text,
+                       int64_t *n) WEFT_CHECKED;
+
+/* The configuration key of that name, or NULL. */
+const weft_config_key *key_of(const char *name);
+
+/* Prints text wrapped at `width` columns: the cursor is at column `indent`, following
+ * lines start there. Ends with a newline. */
+void print_wrapped(FILE *out, int indent, int width, const char *text);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "common.h"
+#include "markdown.h"
+
+static const flag flags[] = {
+    {"--origins", NULL, "say behind each value where it came from", NULL},
+    {"--comments", NULL, "say behind each value what it means", NULL},
+    {"--keys", NULL, "print one line for each key: name, default, values, meaning", NULL},
+    {"--markdown", NULL, "print docs/configuration.md", NULL},
+    {NULL, NULL, NULL, NULL}};
+
+extern const command command_config;
+
+static void print_keys(void) {
+    const weft_config_key *key;
+    char values[300];
+    for (int i = 0; (key = weft_config_key_at(i)); i++)
+        printf("%s\t%s\t%s\t%s\n", key->name, key->fallback,
+               weft_config_key_values(key, values, sizeof values), key->doc);
+}
+
+static weft_status print_resolved(weft_ctx *ctx, const args *a) {
+    weft_config *config;
+    const char *text;
+    weft_config_notes notes = args_has(a, "--origins")    ? WEFT_CONFIG_ORIGINS
+                              : args_has(a, "--comments") ? WEFT_CONFIG_DOCS
+                                                          : WEFT_CONFIG_BARE;
+    WEFT_TRY(config_of_args(ctx, a, &config));
+    weft_status status = weft_config_text(ctx, config, notes, &text);
+    if (status == WEFT_OK) fputs(text, stdout);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    int code = args_parse(&command_config, argc, argv, &a);
+    if (code != CODE_OK) return code;
+    if (args_has(&a, "--keys") || args_has(&a, "--markdown")) {
+        code = args_expect(&a, 0, 0);
+        if (code == CODE_OK && args_has(&a, "--keys")) print_keys();
+        if (code == CODE_OK && args_has(&a, "--markdown")) print_markdown(stdout);
+        return code;
+    }
+    weft_ctx *ctx = program_context();
+    if (!ctx) return CODE_USAGE;
+    weft_status status = print_resolved(ctx, &a);
+    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    weft_ctx_destroy(ctx);
+    return code;
+}
+
+const command command_config = {
+    .name = "config",
+    .summary = "print the configuration that a run would have",
+    .usage = "[run.yaml] [section.key=value ...] [flags]",
+    .help =
+        "Reads the file and the overrides, applies the method's preset and the defaults, "
+        "checks everything, and prints all keys as YAML that can be run again.",
+    .flags = flags,
+    .configures = true,
+    .run = run,
+};

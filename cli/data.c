@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weft/shard_file.h>
+#include <weft/tokenizer.h>
+
+#include "common.h"
+#include "inspect.h"
+
+static const char *const actions[] = {"train-tokenizer", "encode", "inspect", NULL};
+
+static const flag flags[] = {
+    {"-o", "FILE", "the file to write (train-tokenizer, encode)", NULL},
+    {"--tokenizer", "FILE", "bytes, or a tokenizer.json (encode, inspect)", NULL},
+    {"--vocab", "N", "ids of the new tokenizer, 1024 if not given (train-tokenizer)",
+     NULL},
+    {"--split", "gpt2|llama3", "splitting rule of the new tokenizer (train-tokenizer)",
+     NULL},
+    {"--threads", "N", "threads that encode; otherwise one for each core (encode)", NULL},
+    {"--tokens", "N", "print the first N tokens as well (inspect)", NULL},
+    {NULL, NULL, NULL, NULL}};
+
+extern const command command_data;
+
+static weft_status open_tokenizer(weft_ctx *ctx, const char *name, weft_tokenizer **out) {
+    if (strcmp(name, "bytes") == 0) return weft_tokenizer_create_bytes(ctx, out);
+    return weft_tokenizer_load(ctx, name, out);
+}
+
+/* Trains on text and saves; says on stdout what there is now. */
+static weft_status train_tokenizer(weft_ctx *ctx, const args *a, int64_t vocab) {
+    const char *out = args_value(a, "-o"), *split = args_value(a, "--split");
+    char *text;
+    int64_t n_bytes;
+    weft_tokenizer *tokenizer = NULL;
+    WEFT_TRY(read_files(ctx, a->operands + 1, a->n_operands - 1, &text, &n_bytes));
+    weft_status status = weft_tokenizer_train(ctx, text, n_bytes, vocab,
+                                              split ? split : "gpt2", &tokenizer);
+    free(text);
+    if (status != WEFT_OK) return status;
+    status = weft_tokenizer_save(ctx, tokenizer, out);
+    if (status == WEFT_OK)
+        printf("%s: %" PRId64 " ids from %" PRId64 " bytes of text\n", out,
+               weft_tokenizer_vocab(tokenizer), n_bytes);
+    weft_tokenizer_destroy(ctx, tokenizer);
+    return status;
+}
+
+static weft_status encode(weft_ctx *ctx, const args *a, int threads) {
+    const char *name = args_value(a, "--tokenizer"), *out = args_value(a, "-o");
+    weft_tokenizer *tokenizer;
+    int64_t n_tokens = 0;
+    WEFT_TRY(open_tokenizer(ctx, name ? name : "bytes", &tokenizer));
+    weft_status status = weft_shard_encode_text(ctx, tokenizer, a->operands[1], out,
+                                                threads, &n_tokens);
+    if (status == WEFT_OK) printf("%s: %" PRId64 " tokens\n", out, n_tokens);
+    weft_tokenizer_destroy(ctx, tokenizer);
+    return status;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static weft_status inspect(weft_ctx *ctx, const args *a, int64_t n_tokens) {
+    const char *name = args_value(a, "--tokenizer"), *path = a->operands[1];
+    weft_tokenizer *tokenizer = NULL;
+    if (ends_with(path, ".json")) return inspect_tokenizer(ctx, path);
+    if (!ends_with(path, ".bin"))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%s is neither a token shard (.bin) nor a tokenizer.json",
+                             path);
+    if (name) WEFT_TRY(open_tokenizer(ctx, name, &tokenizer));
+    weft_status status = inspect_shard(ctx, path, tokenizer, n_tokens);
+    if (tokenizer) weft_tokenizer_destroy(ctx, tokenizer);
+    return status;
+}
+
+/* The numbers among the flags. */
+typedef struct numbers {
+    long long vocab, threads, tokens;
+} numbers;
+
+static int read_numbers(const args *a, numbers *out) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    *out = (numbers){1024, cores > 0 ? cores : 1, 0};
+    int code = args_int(a, "--vocab", 256, 1 << 24, &out->vocab);
+    if (code == CODE_OK) code = args_int(a, "--threads", 1, 4096, &out->threads);
+    if (code == CODE_OK) code = args_int(a, "--tokens", 0, 1000000, &out->tokens);
+    return code;
+}
+
+/* Whether the action is one, and has its files. */
+static int check(const args *a) {
+    if (a->n_operands == 0) return args_expect(a, 1, 1);
+    const char *action = a->operands[0];
+    const char *guess = nearest_word(action, actions, 3);
+    bool trains = strcmp(action, actions[0]) == 0,
+         encodes = strcmp(action, actions[1]) == 0;
+    if (!trains && !encodes && strcmp(action, actions[2]) != 0)
+        return usage_error("cannot '%s' data, expected %s, %s or %s%s%s%s", action,
+                           actions[0], actions[1], actions[2],
+                           guess ? " (did you mean '" : "", guess ? guess : "",
+                           guess ? "'?)" : "");
+    if (a->n_operands < 2) return usage_error("%s needs a file to read", action);
+    if ((trains || encodes) && !args_has(a, "-o"))
+        return usage_error("%s needs -o FILE, the file to write", action);
+    return trains ? CODE_OK : args_expect(a, 2, 2);
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    numbers n;
+    int code = args_parse(&command_data, argc, argv, &a);
+    if (code == CODE_OK) code = check(&a);
+    if (code == CODE_OK) code = read_numbers(&a, &n);
+    if (code != CODE_OK) return code;
+    weft_ctx *ctx = program_context();
+    if (!ctx) return CODE_USAGE;
+    weft_status status = strcmp(a.operands[0], actions[0]) == 0
+                             ? train_tokenizer(ctx, &a, n.vocab)
+                         : strcmp(a.operands[0], actions[1]) == 0
+                             ? encode(ctx, &a, (int)n.threads)
+                             : inspect(ctx, &a, n.tokens);
+    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    weft_ctx_destroy(ctx);
+    return code;
+}
+
+const command command_data = {
+    .name = "data",
+    .summary = "train a tokenizer, turn text into token shards, look into them",
+    .usage = "train-tokenizer|encode|inspect FILE ... [flags]",
+    .help =
+        "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on text.\n\n"
+        "encode TEXT -o OUT.bin writes the tokens of a text as a shard that training "
+        "reads "
+        "without encoding again; memory does not grow with the text.\n\n"
+        "inspect FILE reads a shard (weft's, nanoGPT's or llm.c's) from end to end, "
+        "checks "
+        "it and says what it holds, or says what a tokenizer.json is.",
+    .flags = flags,
+    .words = actions,
+    .run = run,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#include "command.h"
+
+#include <stddef.h>
+#include <string.h>
+
+extern const command command_train;
+extern const command command_eval;
+extern const command command_sample;
+extern const command command_data;
+extern const command command_report;
+extern const command command_config;
+extern const command command_list;
+extern const command command_man;
+extern const command command_completion;
+
+const command *const commands[] = {
+    &command_train, &command_eval,   &command_sample, &command_data,       &command_report,
+    &command_config, &command_list,
+    &command_man,   &command_completion, NULL,
+};
+
+const command *command_find(const char *name) {
+    for (int i = 0; commands[i]; i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#include <weft/report.h>
+
+#include "common.h"
+
+static const flag flags[] = {
+    {"-o", "FILE",
+     "where to write it; otherwise RUN/report.html, or compare.html for several runs",
+     NULL},
+    {NULL, NULL, NULL, NULL}};
+
+extern const command command_report;
+
+enum { MAX_RUNS = 64 };
+
+/* Writes the page and says on stdout where it is. */
+static weft_status write_page(weft_ctx *ctx, const args *a) {
+    const char *folders[MAX_RUNS], *out = args_value(a, "-o");
+    for (int i = 0; i < a->n_operands; i++) folders[i] = a->operands[i];
+    if (a->n_operands == 1) {
+        WEFT_TRY(weft_report_write(ctx, folders[0], out));
+        printf("%s%s\n", out ? out : folders[0], out ? "" : "/report.html");
+        return WEFT_OK;
+    }
+    if (!out) out = "compare.html";
+    WEFT_TRY(weft_report_compare(ctx, folders, a->n_operands, out));
+    printf("%s\n", out);
+    return WEFT_OK;
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    int code = args_parse(&command_report, argc, argv, &a);
+    if (code == CODE_OK) code = args_expect(&a, 1, MAX_RUNS);
+    if (code != CODE_OK) return code;
+    weft_ctx *ctx = program_context();
+    if (!ctx) return CODE_USAGE;
+    weft_status status = write_page(ctx, &a);
+    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    weft_ctx_destroy(ctx);
+    return code;
+}
+
+const command command_report = {
+    .name = "report",
+    .summary = "draw a run's loss, speed and bytes, or compare several runs",
+    .usage = "RUN [RUN ...] [-o out.html]",
+    .help = "Writes one HTML page that needs no network: the curves of one run, or of "
+            "several "
+            "runs laid over each other.",
+    .flags = flags,
+    .run = run,
+};

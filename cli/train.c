@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weft/report.h>
+#include <weft/train.h>
+
+#include "common.h"
+#include "progress.h"
+
+static const flag flags[] = {
+    {"--resume", NULL, "continue run.folder from its newest complete checkpoint", NULL},
+    {"--nodes", "N", "number of nodes", "mesh.nodes"},
+    {"--ranks-per-node", "S", "ranks that shard one copy of the model in a node",
+     "mesh.ranks_per_node"},
+    {"--link", "LINK", "emulated wire between nodes, such as 100Mbit,10ms", "mesh.link"},
+    {"--steps", "N", "optimizer steps", "run.steps"},
+    {"--folder", "FOLDER", "the run's folder", "run.folder"},
+    {"--json", NULL, "one JSON object per step and evaluation on stdout", NULL},
+    {"--quiet", NULL, "no progress; errors and results only", NULL},
+    {NULL, NULL, NULL, NULL}};
+
+extern const command command_train;
+
+static volatile sig_atomic_t stop_requested;
+
+/* The first signal asks for a clean end; a second one ends the program at once. */
+static void request_stop(int number) {
+    if (stop_requested) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    stop_requested = 1;
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = request_stop, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a full quota is an error message, not a crash */
+}
+
+typedef struct view {
+    bool json, quiet;
+} view;
+
+static void bytes_text(double n, char *out, size_t size) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    int k = 0;
+    while (k < 4 && n >= 999.5) n /= 1000, k++;
+    snprintf(out, size, n < 9.95 && k ? "%.1f %s" : "%.0f %s", n, units[k]);
+}
+
+static void show_start(void *user, const weft_run_summary *s) {
+    const view *v = user;
+    if (v->quiet || v->json) return;
+    char memory[32], rank[32], wire[32];
+    bytes_text((double)s->memory_bytes, memory, sizeof memory);
+    bytes_text((double)s->memory_rank_bytes, rank, sizeof rank);
+    bytes_text((double)s->wire_bytes_per_step, wire, sizeof wire);
+    fprintf(stderr, "model    %s\ndata     %s\nmethod   %s\nmesh     %s\nbatch    %s\n", s->model,
+            s->data, s->method, s->mesh, s->batch);
+    fprintf(stderr, "expects  %s memory (%s per rank), %s per step on each node's wire\n", memory,
+            rank, wire);
+    fprintf(stderr, "kernels  %s, %.0f GFLOP/s measured\n", s->kernels, s->gemm_flops / 1e9);
+    if (s->first_step > 0) fprintf(stderr, "resumes  after step %lld\n", (long long)s->first_step);
+    fprintf(stderr, "folder   %s\n", s->folder);
+}
+
+static void show_step(void *user, const weft_step_record *r) {
+    const view *v = user;
+    if (v->json)
+        printf("{\"step\": %lld, \"loss\": %.9g, \"lr\": %.9g, \"tokens_per_s\": %.6g, "
+               "\"wire_bytes_out\": %lld, \"hidden_share\": %.4f, \"elapsed_s\": %.3f}\n",
+               (long long)r->step, r->loss, r->lr, r->tokens_per_s, (long long)r->wire_bytes_out,
+               r->hidden_share, r->elapsed_s);
+    if (v->json || v->quiet) return;
+    progress_state state = {.step = r->step, .total = r->steps, .loss = r->loss,
+                            .tokens_per_s = r->tokens_per_s,
+                            .wire_bytes_per_step = (double)r->wire_bytes_out,
+                            .hidden_share = r->hidden_share, .eta_s = r->left_s,
+                            .phase = "train"};
+    progress_update(&state);
+}
+
+static void show_evaluation(void *user, const weft_eval_record *r) {
+    const view *v = user;
+    char line[128];
+    if (v->json)
+        printf("{\"step\": %lld, \"validation_loss\": %.9g, \"tokens\": %lld, "
+               "\"elapsed_s\": %.3f}\n",
+               (long long)r->step, r->loss, (long long)r->tokens, r->elapsed_s);
+    if (v->json || v->quiet) return;
+    snprintf(line, sizeof line, "validation loss %.4f after step %lld", r->loss,
+             (long long)r->step);
+    progress_note("", line);
+}
+
+static void show_result(const weft_config *config, const weft_train_result *r) {
+    char wire[32], peak[32], predicted[32];
+    bytes_text((double)r->wire_bytes, wire, sizeof wire);
+    bytes_text((double)r->memory_bytes, peak, sizeof peak);
+    bytes_text((double)r->memory_predicted_bytes, predicted, sizeof predicted);
+    if (r->stopped)
+        printf("stopped after step %lld of %lld and saved; continue with --resume\n",
+               (long long)r->steps, (long long)config->run.steps);
+    else if (!isnan(r->validation_loss))
+        printf("validation loss  %.4f nats per token (%.3f bits per byte); bigram model %.4f\n",
+               r->validation_loss, r->validation_loss / log(2) / r->bytes_per_token,
+               r->bigram_loss);
+    printf("time             %.1f s for %lld steps\n", r->elapsed_s, (long long)r->steps);
+    printf("wire             %s out of each node in all, %.0f %% of exchange time hidden\n", wire,
+           100 * r->hidden_share);
+    printf("memory           %s at its peak, %s predicted\n", peak, predicted);
+    printf("run folder       %s\n", config->run.folder);
+}
+
+static int train(weft_ctx *ctx, const args *a, weft_config *config) {
+    view v = {.json = args_has(a, "--json"), .quiet = args_has(a, "--quiet")};
+    weft_train_hooks hooks = {&v, show_start, show_step, show_evaluation, &stop_requested};
+    weft_train_result result;
+    catch_signals();
+    if (!v.quiet && !v.json) progress_begin(config->run.steps);
+    weft_status status = weft_train(ctx, config, args_has(a, "--resume"), &hooks, &result);
+    if (!v.quiet && !v.json) progress_end();
+    if (status == WEFT_OK) status = weft_report_write(ctx, config->run.folder, NULL);
+    if (status != WEFT_OK) return program_fail(ctx, status);
+    if (!v.json) show_result(config, &result);
+    return CODE_OK;
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    int code = args_parse(&command_train, argc, argv, &a);
+    if (code != CODE_OK) return code;
+    weft_ctx *ctx = program_context();
+    if (!ctx) return CODE_USAGE;
+    weft_config *config = NULL;
+    weft_status status = config_of_args(ctx, &a, &config);
+    code = status == WEFT_OK ? train(ctx, &a, config) : program_fail(ctx, status);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+    return code;
+}
+
+const command command_train = {
+    .name = "train",
+    .summary = "train a model on text, over one or several nodes",
+    .usage = "[run.yaml] [key=value ...] [--resume]",
+    .help = "Trains as the configuration says and writes the run folder: config.yaml, "
+            "metrics.jsonl, TensorBoard events, checkpoints and report.html.\n\n"
+            "Nodes and ranks are threads of this process; --link puts an emulated wire between "
+            "the nodes, which delays the real bytes.\n\n"
+            "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues with "
+            "the same bits as if nothing had happened. A second Ctrl-C ends at once.",
+    .flags = flags,
+    .configures = true,
+    .run = run,
+};

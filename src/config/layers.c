@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* The configuration object: values, and for each the layer that gave it. Every way in
+ * (the defaults, a preset, a file, an override) ends in wefti_config_assign. */
+#include "config/layers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "config/value.h"
+
+wefti_config *wefti_config_of(weft_config *config) {
+    return (wefti_config *)(void *)config;
+}
+
+const char *wefti_origin_prefix(const wefti_origin *origin, char *out, size_t out_size) {
+    char path[256];
+    out[0] = '\0';
+    if (origin->path)
+        snprintf(out, out_size, "%s:%d: ", wefti_shown(origin->path, path, sizeof path),
+                 origin->line);
+    return out;
+}
+
+weft_status wefti_config_fail_unknown(weft_ctx *ctx, const char *prefix, const char *what,
+                                      const char *name, const char *guess) {
+    char shown[80];
+    wefti_shown(name, shown, sizeof shown);
+    if (!guess)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%sunknown %s '%s'", prefix, what,
+                             shown);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%sunknown %s '%s' (did you mean '%s'?)",
+                         prefix, what, shown, guess);
+}
+
+/* -- storing -- */
+
+static char *place_of(wefti_config *config, const weft_config_key *key) {
+    return (char *)&config->values + key->offset;
+}
+
+static bool is_owned_text(const weft_config_key *key) {
+    return key->type == WEFT_KEY_TEXT || key->type == WEFT_KEY_LINK;
+}
+
+/* Frees what the value of a key owns: a text, or the one block of a list (its pointer is
+ * the first member of weft_texts and weft_numbers). */
+static void free_value(weft_ctx *ctx, wefti_config *config, const weft_config_key *key) {
+    if (!is_owned_text(key) && !wefti_key_is_list(key)) return;
+    void *block;
+    memcpy(&block, place_of(config, key), sizeof block);
+    wefti_free(ctx, block);
+    memset(place_of(config, key), 0, sizeof block);
+}
+
+static weft_status store_text(weft_ctx *ctx, wefti_config *config,
+                              const weft_config_key *key, const char *text) {
+    char *copy;
+    WEFT_TRY(wefti_strdup(ctx, text, &copy));
+    free_value(ctx, config, key);
+    memcpy(place_of(config, key), &copy, sizeof copy);
+    return WEFT_OK;
+}
+
+/* One block: n pointers, then the texts they point to. */
+static weft_status store_texts(weft_ctx *ctx, wefti_config *config,
+                               const weft_config_key *key, const wefti_typed *typed) {
+    size_t n_bytes = 0, n_pointers = (size_t)typed->n * sizeof(char *);
+    for (int i = 0; i < typed->n; i++) n_bytes += strlen(typed->packed + n_bytes) + 1;
+    const char **items;
+    WEFT_TRY(wefti_alloc(ctx, n_pointers + n_bytes, key->name, &items));
+    char *texts = (char *)(void *)items + n_pointers;
+    if (n_bytes) memcpy(texts, typed->packed, n_bytes);
+    for (int i = 0; i < typed->n; i++) {
+        items[i] = texts;
+        texts += strlen(texts) + 1;
+    }
+    free_value(ctx, config, key);
+    weft_texts list = {items, typed->n};
+    memcpy(place_of(config, key), &list, sizeof list);
+    return WEFT_OK;
+}
+
+static weft_status store_numbers(weft_ctx *ctx, wefti_config *config,
+                                 const weft_config_key *key, const wefti_typed *typed) {
+    double *items;
+    WEFT_TRY(wefti_alloc_n(ctx, typed->n, sizeof *items, key->name, &items));
+    const char *text = typed->packed;
+    for (int i = 0; i < typed->n; i++, text += strlen(text) + 1) {
+        wefti_value value = {0};
+        (void)wefti_value_parse(key, text, &value); /* checked before */
+        items[i] = value.number;
+    }
+    free_value(ctx, config, key);
+    weft_numbers list = {items, typed->n};
+    memcpy(place_of(config, key), &list, sizeof list);
+    return WEFT_OK;
+}
+
+static weft_status store(weft_ctx *ctx, wefti_config *config, const weft_config_key *key,
+                         const wefti_typed *typed, const wefti_value *value) {
+    char *place = place_of(config, key);
+    bool flag = value->integer != 0;
+    int integer = (int)value->integer;
+    switch (key->type) {
+    case WEFT_KEY_INT:
+    case WEFT_KEY_BYTES: memcpy(place, &value->integer, sizeof value->integer); break;
+    case WEFT_KEY_NUMBER: memcpy(place, &value->number, sizeof value->number); break;
+    case WEFT_KEY_BOOL: memcpy(place, &flag, sizeof flag); break;
+    case WEFT_KEY_AUTO_BOOL: memcpy(place, &integer, sizeof integer); break;
+    case WEFT_KEY_CHOICE: memcpy(place, &value->text, sizeof value->text); break;
+    case WEFT_KEY_TEXT:
+    case WEFT_KEY_LINK: return store_text(ctx, config, key, value->text);
+    case WEFT_KEY_TEXTS: return store_texts(ctx, config, key, typed);
+    case WEFT_KEY_NUMBERS: return store_numbers(ctx, config, key, typed);
+    }
+    return WEFT_OK;
+}
+
+/* -- checking -- */
+
+static const char *guess_choice(const weft_config_key *key, const char *text) {
+    const char *names[32];
+    size_t n = 0;
+    if (key->type != WEFT_KEY_CHOICE) return NULL;
+    for (const weft_choice *c = key->choices; c->name && n < 32; c++)
+        names[n++] = c->name;
+    return wefti_nearest(text, names, n);
+}
+
+static weft_status fail_value(weft_ctx *ctx, const weft_config_key *key,
+                              const wefti_origin *origin, const char *text) {
+    char prefix[300], shown[80], expected[300];
+    wefti_origin_prefix(origin, prefix, sizeof prefix);
+    weft_config_key_values(key, expected, sizeof expected);
+    if (!text)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s%s is a list, expected %s", prefix,
+                             key->name, expected);
+    wefti_shown(text, shown, sizeof shown);
+    const char *guess = guess_choice(key, text);
+    if (guess)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s%s is '%s', expected %s (did you mean '%s'?)", prefix,
+                             key->name, shown, expected, guess);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s%s is '%s', expected %s", prefix,
+                         key->name, shown, expected);
+}
+
+/* Every item must be a value of the key; [out] value: the last one. */
+static weft_status check(weft_ctx *ctx, const weft_config_key *key,
+                         const wefti_origin *origin, const wefti_typed *typed,
+                         wefti_value *value) {
+    if (typed->is_list && !wefti_key_is_list(key))
+        return fail_value(ctx, key, origin, NULL);
+    const char *text = typed->packed;
+    for (int i = 0; i < typed->n; i++, text += strlen(text) + 1)
+        if (!wefti_value_parse(key, text, value))
+            return fail_value(ctx, key, origin, text);
+    return WEFT_OK;
+}
+
+weft_status wefti_config_assign(weft_ctx *ctx, wefti_config *config,
+                                const weft_config_key *key, const wefti_origin *origin,
+                                const wefti_typed *typed) {
+    wefti_value value = {0};
+    wefti_origin *now = &config->origins[wefti_config_key_index(key)];
+    WEFT_TRY(check(ctx, key, origin, typed, &value));
+    if (origin->layer < now->layer) return WEFT_OK;
+    WEFT_TRY(store(ctx, config, key, typed, &value));
+    *now = *origin;
+    return WEFT_OK;
+}
+
+weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
+                               const weft_config_key *key) {
+    wefti_origin before = config->origins[wefti_config_key_index(key)];
+    wefti_origin origin = {WEFTI_LAYER_DEFAULT, 0, NULL};
+    wefti_typed typed = {key->fallback, 1, false};
+    if (wefti_key_is_list(key)) typed.n = key->fallback[0] != '\0';
+    config->origins[wefti_config_key_index(key)] = origin;
+    weft_status status = wefti_config_assign(ctx, config, key, &origin, &typed);
+    if (status != WEFT_OK) config->origins[wefti_config_key_index(key)] = before;
+    return status;
+}
+
+/* -- the object -- */
+
+weft_status weft_config_create(weft_ctx *ctx, weft_config **out) {
+    wefti_config *config;
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *config, "the configuration", &config));
+    weft_status status = WEFT_OK;
+    for (const weft_config_key *key = wefti_config_keys; key->name && status == WEFT_OK;
+         key++)
+        status = wefti_config_reset(ctx, config, key);
+    if (status != WEFT_OK) {
+        weft_config_destroy(ctx, &config->values);
+        return status;
+    }
+    *out = &config->values;
+    return WEFT_OK;
+}
+
+void weft_config_destroy(weft_ctx *ctx, weft_config *values) {
+    if (!values) return;
+    wefti_config *config = wefti_config_of(values);
+    for (const weft_config_key *key = wefti_config_keys; key->name; key++)
+        free_value(ctx, config, key);
+    for (int i = 0; i < config->n_paths; i++) wefti_free(ctx, config->paths[i]);
+    wefti_free(ctx, config->paths);
+    wefti_free(ctx, config->text);
+    wefti_free(ctx, config);
+}
+
+/* -- overrides -- */
+
+/* Cuts the text of a list at its commas, in place. */
+static int split_commas(char *text) {
+    if (!text[0]) return 0;
+    int n = 1;
+    for (; *text; text++)
+        if (*text == ',') *text = '\0', n++;
+    return n;
+}
+
+static weft_status set_key(weft_ctx *ctx, weft_config *values, const char *name,
+                           char *text) {
+    const weft_config_key *key = wefti_config_key_find(name);
+    if (!key)
+        return wefti_config_fail_unknown(ctx, "", "key", name,
+                                         wefti_config_key_guess(name));
+    wefti_origin origin = {WEFTI_LAYER_COMMAND, 0, NULL};
+    wefti_typed typed = {text, 1, false};
+    if (wefti_key_is_list(key)) typed.n = split_commas(text);
+    return wefti_config_assign(ctx, wefti_config_of(values), key, &origin, &typed);
+}
+
+weft_status weft_config_set(weft_ctx *ctx, weft_config *config, const char *assignment) {
+    char shown[80];
+    const char *equals = strchr(assignment, '=');
+    if (!equals || equals == assignment)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "'%s' is not an override, expected section.key=value",
+                             wefti_shown(assignment, shown, sizeof shown));
+    char *copy;
+    WEFT_TRY(wefti_strdup(ctx, assignment, &copy));
+    char *text = copy + (equals - assignment);
+    *text++ = '\0';
+    weft_status status = set_key(ctx, config, copy, text);
+    wefti_free(ctx, copy);
+    return status;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_LAYERS_H
+#define WEFTI_LAYERS_H
+
+#include "config/schema.h"
+
+/* Who gave a value; a higher layer is never overwritten by a lower one. */
+typedef enum wefti_layer {
+    WEFTI_LAYER_DEFAULT,
+    WEFTI_LAYER_METHOD,
+    WEFTI_LAYER_FILE,
+    WEFTI_LAYER_COMMAND
+} wefti_layer;
+
+typedef struct wefti_origin {
+    wefti_layer layer;
+    int line;         /* counted from 1; of a file */
+    const char *path; /* of a file, borrowed; or NULL */
+} wefti_origin;
+
+/* A configuration and what only the library sees of it. */
+typedef struct wefti_config {
+    weft_config values; /* first: the caller's pointer is also ours */
+    wefti_origin origins[WEFTI_MAX_KEYS];
+    char **paths; /* owned, names of the files read */
+    int n_paths;
+    char *text; /* owned, of weft_config_text */
+} wefti_config;
+
+wefti_config *wefti_config_of(weft_config *config);
+
+/* A value as it was typed: n texts one after another, each ended by a NUL. */
+typedef struct wefti_typed {
+    const char *packed;
+    int n;
+    bool is_list; /* typed as a list; a list key takes a single text as well */
+} wefti_typed;
+
+/* Checks a typed value and stores it unless a higher layer has spoken. On failure the key
+ * keeps its value. */
+weft_status wefti_config_assign(weft_ctx *ctx, wefti_config *config,
+                                const weft_config_key *key, const wefti_origin *origin,
+                                const wefti_typed *typed) WEFT_CHECKED;
+
+/* Sets a key back to its default, whatever the layer. */
+weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
+                               const weft_config_key *key) WEFT_CHECKED;
+
+/* "run.yaml:7: " for a value of a file, else "". Writes into out and returns it. */
+const char *wefti_origin_prefix(const wefti_origin *origin, char *out, size_t out_size);
+
+/* A failure about an unknown key or section, with a guess at what was meant. */
+weft_status wefti_config_fail_unknown(weft_ctx *ctx, const char *prefix, const char *what,
+                                      const char *name, const char *guess);
+
+#endif

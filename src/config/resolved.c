@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* A configuration as YAML text that reads back to the same values: one "key: value" in
+ * each line, texts quoted where YAML could take them for something else. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "config/layers.h"
+#include "config/value.h"
+
+/* A growing text; after a failure `status` says so and nothing is added. */
+typedef struct text {
+    weft_ctx *ctx;
+    char *data; /* owned */
+    int64_t n, room;
+    weft_status status;
+} text;
+
+static void put_bytes(text *t, const char *bytes, int64_t n) {
+    if (t->status != WEFT_OK) return;
+    if (t->n + n + 1 > t->room) {
+        int64_t room = 2 * t->room + n + 1024;
+        t->status = wefti_grow(t->ctx, &t->data, t->n, room, 1,
+                               "the configuration's text");
+        if (t->status != WEFT_OK) return;
+        t->room = room;
+    }
+    memcpy(t->data + t->n, bytes, (size_t)n);
+    t->n += n;
+    t->data[t->n] = '\0';
+}
+
+static void put(text *t, const char *words) {
+    put_bytes(t, words, (int64_t)strlen(words));
+}
+
+static void put_format(text *t, const char *format, ...) WEFT_PRINTF(2, 3);
+
+static void put_format(text *t, const char *format, ...) {
+    char line[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    put(t, line);
+}
+
+/* Whether a YAML reader could take the word for a truth value or for nothing. */
+static bool is_reserved(const char *words) {
+    static const char *const reserved[] = {"true", "false", "yes", "no", "on",
+                                           "off",  "null",  "y",   "n"};
+    for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
+        if (strcasecmp(words, reserved[i]) == 0) return true;
+    return false;
+}
+
+/* Safe without quotes for any reader: a name or a path of letters, digits and few signs.
+ */
+static bool is_plain(const char *words) {
+    bool path = words[0] == '/' || !strncmp(words, "./", 2) || !strncmp(words, "../", 3);
+    if ((!isalpha((unsigned char)words[0]) && !path) || is_reserved(words)) return false;
+    for (; *words; words++)
+        if (!isalnum((unsigned char)*words) && !strchr("/._-+@%=~", *words)) return false;
+    return true;
+}
+
+static bool is_printable(uint32_t code) {
+    bool break_or_mark = code == 0x2028 || code == 0x2029 || code == 0xfeff;
+    if (code < 0x80) return code >= 0x20 && code < 0x7f;
+    return code > 0xa0 && !break_or_mark && (code & 0xfffe) != 0xfffe;
+}
+
+static void put_text(text *t, const char *words) {
+    if (is_plain(words)) {
+        put(t, words);
+        return;
+    }
+    put(t, "\"");
+    while (*words) {
+        const char *start = words;
+        uint32_t code = wefti_utf8_next(&words);
+        if (code == '"' || code == '\\')
+            put_format(t, "\\%c", (char)code);
+        else if (is_printable(code))
+            put_bytes(t, start, words - start);
+        else
+            put_format(t, code > 0xffff ? "\\U%08" PRIX32 : "\\u%04" PRIX32, code);
+    }
+    put(t, "\"");
+}
+
+static void put_number(text *t, double number) {
+    char digits[40];
+    wefti_number_text(number, digits, sizeof digits);
+    put(t, digits);
+}
+
+static void put_size(text *t, int64_t n_bytes) {
+    static const char *const names[] = {"", "kB", "MB", "GB"};
+    int k = 0;
+    while (k < 3 && n_bytes != 0 && n_bytes % 1000 == 0) n_bytes /= 1000, k++;
+    put_format(t, "%" PRId64 "%s", n_bytes, names[k]);
+}
+
+static void put_list(text *t, const weft_config_key *key, const void *place) {
+    weft_texts texts = {0};
+    weft_numbers numbers = {0};
+    bool of_texts = key->type == WEFT_KEY_TEXTS;
+    if (of_texts)
+        memcpy(&texts, place, sizeof texts);
+    else
+        memcpy(&numbers, place, sizeof numbers);
+    put(t, "[");
+    for (int i = 0; i < (of_texts ? texts.n : numbers.n); i++) {
+        if (i > 0) put(t, ", ");
+        if (of_texts)
+            put_text(t, texts.items[i]);
+        else
+            put_number(t, numbers.items[i]);
+    }
+    put(t, "]");
+}
+
+static void put_value(text *t, const weft_config_key *key, const weft_config *values) {
+    const char *place = (const char *)values + key->offset;
+    int64_t integer = 0;
+    double number = 0;
+    int small = 0;
+    bool flag = false;
+    const char *words = NULL;
+    switch (key->type) {
+    case WEFT_KEY_INT:
+        memcpy(&integer, place, sizeof integer);
+        put_format(t, "%" PRId64, integer);
+        break;
+    case WEFT_KEY_BYTES:
+        memcpy(&integer, place, sizeof integer);
+        put_size(t, integer);
+        break;
+    case WEFT_KEY_NUMBER:
+        memcpy(&number, place, sizeof number);
+        put_number(t, number);
+        break;
+    case WEFT_KEY_BOOL:
+        memcpy(&flag, place, sizeof flag);
+        put(t, flag ? "true" : "false");
+        break;
+    case WEFT_KEY_AUTO_BOOL:
+        memcpy(&small, place, sizeof small);
+        put(t, small < 0 ? "auto" : small ? "true" : "false");
+        break;
+    case WEFT_KEY_TEXT:
+    case WEFT_KEY_CHOICE:
+    case WEFT_KEY_LINK:
+        memcpy(&words, place, sizeof words);
+        put_text(t, words);
+        break;
+    case WEFT_KEY_TEXTS:
+    case WEFT_KEY_NUMBERS: put_list(t, key, place); break;
+    }
+}
+
+/* The text of an origin without what could end a comment. */
+static void put_origin(text *t, const wefti_config *config, const weft_config_key *key) {
+    char shown[256];
+    const wefti_origin *origin = &config->origins[wefti_config_key_index(key)];
+    switch (origin->layer) {
+    case WEFTI_LAYER_DEFAULT: put(t, "default"); break;
+    case WEFTI_LAYER_METHOD: put_format(t, "method %s", config->values.method); break;
+    case WEFTI_LAYER_FILE:
+        put_format(t, "%s:%d", wefti_shown(origin->path, shown, sizeof shown),
+                   origin->line);
+        break;
+    case WEFTI_LAYER_COMMAND: put(t, "override"); break;
+    }
+}
+
+static void put_note(text *t, const wefti_config *config, const weft_config_key *key,
+                     weft_config_notes notes, int64_t line_start) {
+    enum { COLUMN = 34 };
+    if (notes == WEFT_CONFIG_BARE) return;
+    int64_t used = t->n - line_start;
+    put_format(t, "%*s# ", used < COLUMN - 2 ? (int)(COLUMN - used) : 2, "");
+    if (notes == WEFT_CONFIG_ORIGINS)
+        put_origin(t, config, key);
+    else
+        put(t, key->doc);
+}
+
+static void put_key(text *t, const wefti_config *config, const weft_config_key *key,
+                    weft_config_notes notes) {
+    const char *dot = strchr(key->name, '.');
+    int64_t line_start = t->n;
+    put_format(t, "%s%s: ", dot ? "  " : "", dot ? dot + 1 : key->name);
+    put_value(t, key, &config->values);
+    put_note(t, config, key, notes, line_start);
+    put(t, "\n");
+}
+
+static void put_all(text *t, const wefti_config *config, weft_config_notes notes) {
+    const char *section = "";
+    for (const weft_config_key *key = wefti_config_keys; key->name; key++) {
+        const char *dot = strchr(key->name, '.');
+        size_t n = dot ? (size_t)(dot - key->name) : 0;
+        if (n && (strlen(section) < n || strncmp(section, key->name, n + 1) != 0)) {
+            section = key->name;
+            put_format(t, "%.*s:\n", (int)n, section);
+        }
+        put_key(t, config, key, notes);
+    }
+}
+
+weft_status weft_config_text(weft_ctx *ctx, weft_config *values, weft_config_notes notes,
+                             const char **out) {
+    wefti_config *config = wefti_config_of(values);
+    text t = {.ctx = ctx};
+    *out = NULL;
+    put_all(&t, config, notes);
+    if (t.status != WEFT_OK) {
+        wefti_free(ctx, t.data);
+        return t.status;
+    }
+    wefti_free(ctx, config->text);
+    config->text = t.data;
+    *out = t.data;
+    return WEFT_OK;
+}
+
+weft_status weft_config_write(weft_ctx *ctx, weft_config *values, const char *path) {
+    const char *words;
+    WEFT_TRY(weft_config_text(ctx, values, WEFT_CONFIG_BARE, &words));
+    return wefti_file_write(ctx, path, words, (int64_t)strlen(words));
+}

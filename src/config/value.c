@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* From a typed text to a value of its key, and the sentence that says which values it
+ * takes. */
+#include "config/value.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "config/schema.h"
+
+bool wefti_key_is_list(const weft_config_key *key) {
+    return key->type == WEFT_KEY_TEXTS || key->type == WEFT_KEY_NUMBERS;
+}
+
+static bool in_bounds(const weft_config_key *key, double x) {
+    return x >= key->min && (key->max_excluded ? x < key->max : x <= key->max);
+}
+
+/* A whole number: "12", "16k", and also "1e6" or "0.5M" as long as nothing is lost. */
+static bool parse_whole(const char *text, wefti_quantity unit, int64_t *out) {
+    if (unit == WEFTI_UNIT_COUNT && wefti_parse_int(text, out)) return true;
+    double x;
+    if (!wefti_parse_quantity(text, unit, &x)) return false;
+    if (fabs(x) > WEFT_KEY_NO_LIMIT || x != floor(x)) return false;
+    *out = (int64_t)x;
+    return true;
+}
+
+static bool parse_bool(const char *text, int64_t *out) {
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
+    for (int i = 0; i < 6; i++) {
+        if (strcasecmp(text, words[i]) != 0) continue;
+        *out = i % 2;
+        return true;
+    }
+    return false;
+}
+
+static bool parse_text(const weft_config_key *key, const char *text, const char **out) {
+    *out = text;
+    return in_bounds(key, (double)strlen(text)) && wefti_is_utf8(text);
+}
+
+static bool parse_choice(const weft_config_key *key, const char *text, const char **out) {
+    const weft_choice *choice = wefti_choice_find(key->choices, text);
+    if (choice) *out = choice->name;
+    return choice != NULL;
+}
+
+bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s) {
+    *bandwidth_Bps = *latency_s = 0;
+    if (strcmp(text, "none") == 0) return true;
+    char rate[64];
+    const char *comma = strchr(text, ',');
+    if (!comma || (size_t)(comma - text) >= sizeof rate) return false;
+    memcpy(rate, text, (size_t)(comma - text));
+    rate[comma - text] = '\0';
+    comma += 1 + strspn(comma + 1, " ");
+    return wefti_parse_quantity(rate, WEFTI_UNIT_RATE, bandwidth_Bps) &&
+           *bandwidth_Bps > 0 &&
+           wefti_parse_quantity(comma, WEFTI_UNIT_TIME, latency_s) && *latency_s >= 0;
+}
+
+bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value *out) {
+    double bandwidth_Bps, latency_s;
+    *out = (wefti_value){0, 0, text};
+    switch (key->type) {
+    case WEFT_KEY_INT:
+        return parse_whole(text, WEFTI_UNIT_COUNT, &out->integer) &&
+               in_bounds(key, (double)out->integer);
+    case WEFT_KEY_BYTES:
+        return parse_whole(text, WEFTI_UNIT_BYTES, &out->integer) &&
+               in_bounds(key, (double)out->integer);
+    case WEFT_KEY_NUMBER:
+    case WEFT_KEY_NUMBERS:
+        return wefti_parse_quantity(text, WEFTI_UNIT_COUNT, &out->number) &&
+               in_bounds(key, out->number);
+    case WEFT_KEY_AUTO_BOOL:
+        out->integer = -1;
+        return strcmp(text, "auto") == 0 || parse_bool(text, &out->integer);
+    case WEFT_KEY_BOOL: return parse_bool(text, &out->integer);
+    case WEFT_KEY_CHOICE: return parse_choice(key, text, &out->text);
+    case WEFT_KEY_LINK: return wefti_link_parse(text, &bandwidth_Bps, &latency_s);
+    case WEFT_KEY_TEXT: return parse_text(key, text, &out->text);
+    case WEFT_KEY_TEXTS: return text[0] != '\0' && parse_text(key, text, &out->text);
+    }
+    return false;
+}
+
+void wefti_number_text(double number, char *out, size_t out_size) {
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(out, out_size, "%.*g", digits, number);
+        if (strtod(out, NULL) == number) return;
+    }
+}
+
+const char *wefti_shown(const char *text, char *out, size_t out_size) {
+    size_t n = 0;
+    for (; text[n] && n + 4 < out_size; n++)
+        out[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
+    if (text[n]) {
+        while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+            n--; /* not inside a letter */
+        memcpy(out + n, "...", 3);
+        n += 3;
+    }
+    out[n] = '\0';
+    return out;
+}
+
+/* Length of the UTF-8 sequence that starts with this byte; 0 if none does. */
+static int utf8_length(unsigned char first) {
+    if (first < 0x80) return 1;
+    if (first >= 0xc2 && first < 0xe0) return 2;
+    if (first >= 0xe0 && first < 0xf0) return 3;
+    if (first >= 0xf0 && first < 0xf5) return 4;
+    return 0;
+}
+
+uint32_t wefti_utf8_next(const char **text) {
+    const unsigned char *p = (const unsigned char *)*text;
+    int n = utf8_length(p[0]);
+    uint32_t code = n == 1 ? p[0] : p[0] & (0x7fu >> n);
+    for (int i = 1; i < n; i++) code = code << 6 | (p[i] & 0x3fu);
+    *text += n > 0 ? n : 1;
+    return code;
+}
+
+bool wefti_is_utf8(const char *text) {
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    while (*text) {
+        int n = utf8_length((unsigned char)*text);
+        if (n == 0) return false;
+        for (int i = 1; i < n; i++)
+            if (((unsigned char)text[i] & 0xc0) != 0x80) return false;
+        uint32_t code = wefti_utf8_next(&text);
+        if (code < smallest[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+            return false;
+    }
+    return true;
+}
+
+static void print_bounds(const weft_config_key *key, char *out, size_t out_size) {
+    char low[32], high[32];
+    wefti_number_text(key->min, low, sizeof low);
+    wefti_number_text(key->max, high, sizeof high);
+    if (key->max >= WEFT_KEY_NO_LIMIT)
+        snprintf(out, out_size, " of at least %s", low);
+    else if (key->max_excluded)
+        snprintf(out, out_size, " from %s to below %s", low, high);
+    else
+        snprintf(out, out_size, " from %s to %s", low, high);
+}
+
+static void print_choices(const weft_config_key *key, char *out, size_t out_size) {
+    size_t used = 0;
+    for (const weft_choice *c = key->choices; c->name; c++) {
+        const char *between = c == key->choices ? "" : c[1].name ? ", " : " or ";
+        int n = snprintf(out + used, out_size - used, "%s%s", between, c->name);
+        if (n < 0 || used + (size_t)n >= out_size) return;
+        used += (size_t)n;
+    }
+}
+
+const char *weft_config_key_values(const weft_config_key *key, char *out,
+                                   size_t out_size) {
+    char bounds[80], unit[40] = "";
+    print_bounds(key, bounds, sizeof bounds);
+    if (key->unit[0]) snprintf(unit, sizeof unit, " (%s)", key->unit);
+    switch (key->type) {
+    case WEFT_KEY_INT: snprintf(out, out_size, "a whole number%s%s", bounds, unit); break;
+    case WEFT_KEY_BYTES: snprintf(out, out_size, "a size such as 64kB or 4MB"); break;
+    case WEFT_KEY_NUMBER: snprintf(out, out_size, "a number%s%s", bounds, unit); break;
+    case WEFT_KEY_BOOL: snprintf(out, out_size, "true or false"); break;
+    case WEFT_KEY_AUTO_BOOL: snprintf(out, out_size, "auto, true or false"); break;
+    case WEFT_KEY_CHOICE: print_choices(key, out, out_size); break;
+    case WEFT_KEY_LINK:
+        snprintf(out, out_size, "'none' or RATE,LATENCY such as '100Mbit,10ms'");
+        break;
+    case WEFT_KEY_TEXT:
+        snprintf(out, out_size, key->min > 0 ? "a text that is not empty" : "a text");
+        break;
+    case WEFT_KEY_TEXTS: snprintf(out, out_size, "a list of texts such as [a, b]"); break;
+    case WEFT_KEY_NUMBERS:
+        snprintf(out, out_size, "a list of numbers%s such as [0.7, 0.3]", bounds);
+        break;
+    }
+    return out;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_VALUE_H
+#define WEFTI_VALUE_H
+
+#include <weft/config.h>
+
+/* One typed text, read as its key wants it. */
+typedef struct wefti_value {
+    int64_t integer;  /* INT, BYTES, BOOL, AUTO_BOOL */
+    double number;    /* NUMBER, NUMBERS */
+    const char *text; /* CHOICE: static; TEXT, TEXTS, LINK: the typed text itself */
+} wefti_value;
+
+/* Reads one text (an item of a list, or the whole value). False if it is not a value of
+ * the key: wrong type or unit, out of bounds, unknown choice. */
+bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value *out);
+
+/* "100Mbit,10ms" -> bytes per second and seconds; "none" -> 0, 0. */
+bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s);
+
+bool wefti_key_is_list(const weft_config_key *key);
+
+/* Writes a number so that it reads back to the same bits, as short as that allows. */
+void wefti_number_text(double number, char *out, size_t out_size);
+
+/* A copy fit for an error sentence: control characters become '?', long texts are cut.
+ * Returns out. */
+const char *wefti_shown(const char *text, char *out, size_t out_size);
+
+/* Whether the bytes are well-formed UTF-8 of characters that YAML can hold. */
+bool wefti_is_utf8(const char *text);
+
+/* The code point at *text (well-formed UTF-8), advancing *text past it. */
+uint32_t wefti_utf8_next(const char **text);
+
+#endif

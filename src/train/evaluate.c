@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Loss on held-out text: every rank takes its share of the windows, in batches of B; a batch
+ * beyond the last window is padded with skipped targets, because all ranks of a node have to
+ * make the same number of passes. */
+#include "train/rank.h"
+
+static int64_t min2(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void load_rows(wefti_rank *r, int64_t row, int64_t n) {
+    const wefti_plan *plan = r->plan;
+    if (n > 0) weft_dataset_validation_batch(plan->dataset, row, n, r->tokens, r->targets);
+    for (int64_t i = (n > 0 ? n : 0) * plan->T; i < plan->B * plan->T; i++) {
+        r->tokens[i] = 0;
+        r->targets[i] = -1;
+    }
+}
+
+weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens, double *loss,
+                                int64_t *n_tokens) {
+    const wefti_plan *plan = r->plan;
+    int64_t rows = weft_dataset_validation_rows(plan->dataset);
+    if (max_tokens > 0) rows = min2(rows, (max_tokens + plan->T - 1) / plan->T);
+    int64_t batches = (rows + plan->B - 1) / plan->B;
+    int64_t rounds = (batches + plan->W - 1) / plan->W;
+    double sum = 0;
+    wefti_rank_forget_gathered(r);
+    for (int64_t i = 0; i < rounds; i++) {
+        int64_t row = (i * plan->W + r->rank) * plan->B;
+        load_rows(r, row, min2(plan->B, rows - row));
+        WEFT_TRY(wefti_rank_forward(r, false, 0));
+        WEFT_TRY(wefti_rank_loss(r, &sum));
+    }
+    *n_tokens = rows * plan->T;
+    WEFT_TRY(wefti_comm_sum(r->control, wefti_rank_control_tag(r), 1, &sum));
+    *loss = rows > 0 ? sum / (double)*n_tokens : 0;
+    return WEFT_OK;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* A model without training: all units' parameters, two activation buffers that take turns. */
+#define _GNU_SOURCE
+#include <weft/inference.h>
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "checkpoint/safetensors.h"
+#include "model/model.h"
+#include "train/state.h"
+
+enum { EVALUATION_TOKENS = 4096, MAX_CONFIG_BYTES = 1 << 20 };
+
+struct weft_inference {
+    weft_model *model;
+    weft_tokenizer *tokenizer;
+    const wefti_kernels *kernels;
+    int64_t step;
+    float **params;     /* [units] */
+    float *x[2], *saved, *scratch, *logits; /* for B x T = capacity tokens */
+    int32_t *order;     /* [V] for top-k */
+    int64_t capacity_B, capacity_T;
+};
+
+static bool has_file(const char *folder, const char *name, char *path) {
+    struct stat info;
+    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    return n < PATH_MAX && stat(path, &info) == 0;
+}
+
+/* The folder with the model: the path itself, or the run's newest checkpoint. */
+static weft_status find_model(weft_ctx *ctx, const char *path, char *folder, int64_t *step) {
+    char probe[PATH_MAX];
+    wefti_saved_layout saved;
+    *step = -1;
+    if (has_file(path, "model.safetensors", probe)) {
+        snprintf(folder, PATH_MAX, "%s", path);
+        return WEFT_OK;
+    }
+    WEFT_TRY(wefti_state_find(ctx, path, &saved, folder));
+    if (saved.step < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "%s holds no complete checkpoint (checkpoints/step-*) and no "
+                             "model.safetensors",
+                             path);
+    *step = saved.step;
+    return WEFT_OK;
+}
+
+static weft_status read_model(weft_ctx *ctx, const char *folder, weft_inference *inf) {
+    char path[PATH_MAX], *json;
+    int64_t n_bytes;
+    weft_model_config config;
+    if (!has_file(folder, "config.json", path))
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s has no config.json", folder);
+    WEFT_TRY(wefti_file_read(ctx, path, MAX_CONFIG_BYTES, &json, &n_bytes));
+    weft_status status = weft_model_config_from_json(ctx, json, n_bytes, path, &config);
+    if (status == WEFT_OK) status = weft_model_create(ctx, &config, &inf->model);
+    wefti_free(ctx, json);
+    return status;
+}
+
+static weft_status read_tokenizer(weft_ctx *ctx, const char *folder, weft_inference *inf) {
+    char path[PATH_MAX];
+    if (has_file(folder, "tokenizer.json", path))
+        WEFT_TRY(weft_tokenizer_load(ctx, path, &inf->tokenizer));
+    else
+        WEFT_TRY(weft_tokenizer_create_bytes(ctx, &inf->tokenizer));
+    int64_t ids = weft_tokenizer_vocab(inf->tokenizer), vocab = inf->model->config.vocab;
+    if (ids > vocab)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s: the tokenizer has %lld ids, the model %lld", folder,
+                             (long long)ids, (long long)vocab);
+    return WEFT_OK;
+}
+
+static weft_status read_unit(weft_ctx *ctx, wefti_safetensors *file, const char *path,
+                             const wefti_unit *unit, float *params) {
+    for (int p = 0; p < unit->n_params; p++) {
+        const wefti_param *param = &unit->params[p];
+        int index = wefti_safetensors_find(file, param->name);
+        const wefti_tensor_spec *spec = wefti_safetensors_spec(file, index);
+        if (!spec || spec->rows != param->rows || spec->cols != param->cols)
+            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                                 "%s has no tensor '%s' of %lld x %lld, which its config.json "
+                                 "asks for",
+                                 path, param->name, (long long)param->rows,
+                                 (long long)param->cols);
+        WEFT_TRY(wefti_safetensors_read_rows(ctx, file, index, 0, param->rows,
+                                             params + param->offset));
+    }
+    return WEFT_OK;
+}
+
+static weft_status read_params(weft_ctx *ctx, const char *folder, weft_inference *inf) {
+    char path[PATH_MAX];
+    has_file(folder, "model.safetensors", path);
+    int n = inf->model->n_units;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(float *), "parameters", &inf->params));
+    wefti_safetensors *file;
+    WEFT_TRY(wefti_safetensors_open(ctx, path, false, &file));
+    weft_status status = WEFT_OK;
+    for (int u = 0; u < n && status == WEFT_OK; u++) {
+        const wefti_unit *unit = &inf->model->units[u];
+        status = wefti_alloc_n(ctx, unit->n_elements, sizeof(float), "parameters",
+                               &inf->params[u]);
+        if (status == WEFT_OK) status = read_unit(ctx, file, path, unit, inf->params[u]);
+    }
+    weft_status closed = wefti_safetensors_close(ctx, file);
+    return status == WEFT_OK ? closed : status;
+}
+
+static weft_status allocate(weft_ctx *ctx, weft_inference *inf) {
+    const weft_model *model = inf->model;
+    int64_t T = model->config.context, B = EVALUATION_TOKENS / T, saved = 0;
+    if (B < 1) B = 1;
+    inf->capacity_B = B;
+    inf->capacity_T = T;
+    int64_t n = B * T * model->config.width;
+    for (int u = 0; u < model->n_units; u++) {
+        int64_t own = model->ops->saved_floats(model, u, B, T);
+        if (own > saved) saved = own;
+    }
+    int64_t scratch = model->ops->scratch_floats(model, B, T, wefti_kernels_threads(),
+                                                 inf->kernels);
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(float), "activations", &inf->x[0]));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(float), "activations", &inf->x[1]));
+    WEFT_TRY(wefti_alloc_n(ctx, saved, sizeof(float), "activations", &inf->saved));
+    WEFT_TRY(wefti_alloc_n(ctx, scratch, sizeof(float), "scratch", &inf->scratch));
+    int64_t V = model->config.vocab;
+    WEFT_TRY(wefti_alloc_n(ctx, V, sizeof(int32_t), "logits", &inf->order));
+    return wefti_alloc_n(ctx, V, sizeof(float), "logits", &inf->logits);
+}
+
+static weft_status open_all(weft_ctx *ctx, const char *path, weft_inference *inf) {
+    char folder[PATH_MAX];
+    inf->kernels = wefti_kernels_find(NULL);
+    wefti_kernels_set_threads(wefti_machine_cores());
+    WEFT_TRY(find_model(ctx, path, folder, &inf->step));
+    WEFT_TRY(read_model(ctx, folder, inf));
+    WEFT_TRY(read_tokenizer(ctx, folder, inf));
+    WEFT_TRY(read_params(ctx, folder, inf));
+    return allocate(ctx, inf);
+}
+
+weft_status weft_inference_open(weft_ctx *ctx, const char *path, weft_inference **out) {
+    *out = NULL;
+    weft_inference *inf;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *inf, "a model", &inf));
+    weft_status status = open_all(ctx, path, inf);
+    if (status != WEFT_OK) {
+        weft_inference_close(ctx, inf);
+        return status;
+    }
+    *out = inf;
+    return WEFT_OK;
+}
+
+void weft_inference_close(weft_ctx *ctx, weft_inference *inf) {
+    if (!inf) return;
+    for (int u = 0; inf->params && u < inf->model->n_units; u++)
+        wefti_free(ctx, inf->params[u]);
+    void *blocks[] = {inf->params, inf->x[0],   inf->x[1], inf->saved,
+                      inf->scratch, inf->logits, inf->order};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) wefti_free(ctx, blocks[i]);
+    weft_model_destroy(ctx, inf->model);
+    weft_tokenizer_destroy(ctx, inf->tokenizer);
+    wefti_free(ctx, inf);
+}
+
+const weft_model_config *weft_inference_model(const weft_inference *inf) {
+    return &inf->model->config;
+}
+
+const weft_tokenizer *weft_inference_tokenizer(const weft_inference *inf) {
+    return inf->tokenizer;
+}
+
+int64_t weft_inference_step(const weft_inference *inf) { return inf->step; }
+
+static wefti_pass make_pass(weft_inference *inf, int u, int64_t B, int64_t T) {
+    int borrowed = inf->model->units[u].borrows;
+    return (wefti_pass){.kernels = inf->kernels, .B = B, .T = T, .params = inf->params[u],
+                        .borrowed = borrowed >= 0 ? inf->params[borrowed] : NULL,
+                        .x = inf->x[(u + 1) % 2], .y = inf->x[u % 2], .saved = inf->saved,
+                        .scratch = inf->scratch};
+}
+
+/* All units but the head; the result is the head's x. */
+static const float *forward(weft_inference *inf, int64_t B, int64_t T, const int32_t *tokens) {
+    int head = inf->model->n_units - 1;
+    for (int u = 0; u < head; u++) {
+        wefti_pass pass = make_pass(inf, u, B, T);
+        pass.tokens = tokens;
+        inf->model->ops->forward(inf->model, u, &pass);
+    }
+    return inf->x[(head + 1) % 2];
+}
+
+static void next_logits(weft_inference *inf, int64_t T, const int32_t *tokens) {
+    int head = inf->model->n_units - 1;
+    const float *x = forward(inf, 1, T, tokens);
+    wefti_pass pass = make_pass(inf, head, 1, 1);
+    pass.x = x + (T - 1) * inf->model->config.width;
+    wefti_model_logits(inf->model, &pass, inf->logits);
+}
+
+/* Moves the k likeliest ids to the front of order[], by partial selection. */
+static void select_top(weft_inference *inf, int64_t n, int64_t k) {
+    for (int64_t i = 0; i < n; i++) inf->order[i] = (int32_t)i;
+    for (int64_t i = 0; i < k; i++) {
+        int64_t best = i;
+        for (int64_t j = i + 1; j < n; j++)
+            if (inf->logits[inf->order[j]] > inf->logits[inf->order[best]]) best = j;
+        int32_t id = inf->order[best];
+        inf->order[best] = inf->order[i];
+        inf->order[i] = id;
+    }
+}
+
+static int32_t choose(weft_inference *inf, const weft_sample_options *options, uint64_t index) {
+    int64_t n = weft_tokenizer_vocab(inf->tokenizer), k = options->top_k;
+    if (k <= 0 || k > n) k = n;
+    bool greedy = options->temperature <= 0;
+    if (greedy || k < n) select_top(inf, n, greedy ? 1 : k);
+    else
+        for (int64_t i = 0; i < n; i++) inf->order[i] = (int32_t)i;
+    if (greedy) return inf->order[0];
+    double top = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < k; i++) top = fmax(top, (double)inf->logits[inf->order[i]]);
+    for (int64_t i = 0; i < k; i++)
+        sum += exp(((double)inf->logits[inf->order[i]] - top) / options->temperature);
+    double left = sum * wefti_rng_uniform(options->seed, WEFTI_STREAM_SAMPLE, 0, index);
+    for (int64_t i = 0; i < k; i++) {
+        left -= exp(((double)inf->logits[inf->order[i]] - top) / options->temperature);
+        if (left < 0) return inf->order[i];
+    }
+    return inf->order[k - 1];
+}
+
+static weft_status sample_tokens(weft_inference *inf, int32_t *tokens, int64_t n,
+                                 const weft_sample_options *options, weft_sample_sink sink,
+                                 void *user) {
+    int64_t context = inf->capacity_T;
+    for (int64_t i = 0; i < options->n_tokens; i++, n++) {
+        int64_t T = n < context ? n : context, n_bytes;
+        next_logits(inf, T, tokens + n - T);
+        tokens[n] = choose(inf, options, (uint64_t)i);
+        if (tokens[n] == weft_tokenizer_end(inf->tokenizer)) break;
+        const char *bytes = weft_tokenizer_bytes(inf->tokenizer, tokens[n], &n_bytes);
+        if (bytes && !sink(user, bytes, n_bytes)) break;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char *prompt,
+                                  int64_t n_bytes, const weft_sample_options *options,
+                                  weft_sample_sink sink, void *user) {
+    int32_t *ids, *tokens;
+    int64_t n;
+    WEFT_TRY(weft_tokenizer_encode(ctx, inf->tokenizer, prompt, n_bytes, 1, &ids, &n));
+    if (n == 0) {
+        wefti_free(ctx, ids);
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "the prompt is empty, expected some text");
+    }
+    weft_status status = wefti_alloc_n(ctx, n + options->n_tokens, sizeof(int32_t), "tokens",
+                                       &tokens);
+    if (status == WEFT_OK) {
+        memcpy(tokens, ids, (size_t)n * sizeof(int32_t));
+        status = sample_tokens(inf, tokens, n, options, sink, user);
+        wefti_free(ctx, tokens);
+    }
+    wefti_free(ctx, ids);
+    return status;
+}
+
+static void evaluate_rows(weft_inference *inf, int64_t B, int64_t T, const int32_t *tokens,
+                          const int32_t *targets, double *sum) {
+    int head = inf->model->n_units - 1;
+    const float *x = forward(inf, B, T, tokens);
+    wefti_pass pass = make_pass(inf, head, B, T);
+    pass.x = x;
+    pass.y = NULL;
+    pass.targets = targets;
+    pass.loss_sum = sum;
+    inf->model->ops->forward(inf->model, head, &pass);
+}
+
+weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *inf,
+                                    const weft_dataset *dataset, int64_t T, int64_t max_tokens,
+                                    double *loss, int64_t *n_tokens) {
+    int64_t rows = weft_dataset_validation_rows(dataset), B = inf->capacity_B;
+    if (T > inf->capacity_T)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "windows of %lld tokens, but the model's context is %lld",
+                             (long long)T, (long long)inf->capacity_T);
+    if (max_tokens > 0 && (max_tokens + T - 1) / T < rows) rows = (max_tokens + T - 1) / T;
+    if (rows == 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "there is no validation text");
+    int32_t *tokens;
+    WEFT_TRY(wefti_alloc_n(ctx, 2 * B * T, sizeof(int32_t), "tokens", &tokens));
+    double sum = 0;
+    for (int64_t row = 0; row < rows; row += B) {
+        int64_t n = rows - row < B ? rows - row : B;
+        weft_dataset_validation_batch(dataset, row, n, tokens, tokens + B * T);
+        evaluate_rows(inf, n, T, tokens, tokens + B * T, &sum);
+    }
+    wefti_free(ctx, tokens);
+    *n_tokens = rows * T;
+    *loss = sum / (double)*n_tokens;
+    return WEFT_OK;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "train/journal.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "record/metrics.h"
+#include "record/tfevents.h"
+
+struct wefti_journal {
+    weft_ctx *ctx; /* borrowed */
+    wefti_metrics *metrics;
+    wefti_tfevents *events; /* or NULL */
+};
+
+/* Seconds that an interrupted run has taken already. */
+static weft_status read_elapsed(weft_ctx *ctx, const char *path, double *elapsed_s) {
+    static const char *const names[] = {"elapsed_s"};
+    double *rows;
+    int64_t n;
+    *elapsed_s = 0;
+    WEFT_TRY(wefti_metrics_read(ctx, path, names, 1, &rows, &n));
+    for (int64_t i = 0; i < n; i++)
+        if (rows[i] > *elapsed_s) *elapsed_s = rows[i];
+    wefti_free(ctx, rows);
+    return WEFT_OK;
+}
+
+weft_status wefti_journal_open(weft_ctx *ctx, const char *folder, bool tensorboard,
+                               int64_t steps_done, double *elapsed_s, wefti_journal **out) {
+    *out = NULL;
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/metrics.jsonl", folder) >= PATH_MAX)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", folder);
+    int64_t first = steps_done > 0 ? steps_done + 1 : 0;
+    wefti_journal *journal;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *journal, "the journal", &journal));
+    journal->ctx = ctx;
+    weft_status status = wefti_metrics_open(ctx, path, first, &journal->metrics);
+    if (status == WEFT_OK) status = read_elapsed(ctx, path, elapsed_s);
+    if (status == WEFT_OK && tensorboard)
+        status = wefti_tfevents_create(ctx, folder, first, wefti_unix_now_s(), &journal->events);
+    if (status == WEFT_OK) {
+        *out = journal;
+        return WEFT_OK;
+    }
+    weft_status closed = wefti_journal_close(journal);
+    (void)closed; /* the first failure is the one to tell */
+    return status;
+}
+
+static wefti_metric integer(const char *name, int64_t value) {
+    return (wefti_metric){.name = name, .kind = WEFTI_METRIC_INT, .integer = value};
+}
+
+static wefti_metric real(const char *name, double value) {
+    return (wefti_metric){.name = name, .kind = WEFTI_METRIC_REAL, .real = value};
+}
+
+static weft_status write_step_events(wefti_journal *journal, const weft_step_record *r) {
+    if (!journal->events) return WEFT_OK;
+    const wefti_scalar scalars[] = {
+        {"train/loss", r->loss},
+        {"train/lr", r->lr},
+        {"train/grad_norm", r->grad_norm},
+        {"train/update_norm", r->update_norm},
+        {"speed/tokens_per_s", r->tokens_per_s},
+        {"speed/mfu", r->mfu},
+        {"speed/step_s", r->step_s},
+        {"speed/wait_s", r->wait_s},
+        {"speed/hidden_share", r->hidden_share},
+        {"wire/bytes_out", (double)r->wire_bytes_out},
+        {"wire/bytes_in", (double)r->wire_bytes_in},
+        {"memory/peak_bytes", (double)r->memory_bytes},
+    };
+    return wefti_tfevents_write(journal->ctx, journal->events, r->step, wefti_unix_now_s(),
+                                scalars, sizeof scalars / sizeof scalars[0]);
+}
+
+weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r) {
+    const wefti_metric row[] = {
+        integer("step", r->step),
+        real("loss", r->loss),
+        real("lr", r->lr),
+        real("grad_norm", r->grad_norm),
+        real("update_norm", r->update_norm),
+        integer("tokens", r->tokens),
+        real("tokens_per_s", r->tokens_per_s),
+        real("mfu", r->mfu),
+        integer("memory_bytes", r->memory_bytes),
+        integer("wire_bytes_out", r->wire_bytes_out),
+        integer("wire_bytes_in", r->wire_bytes_in),
+        integer("local_bytes_out", r->local_bytes_out),
+        integer("local_bytes_in", r->local_bytes_in),
+        real("compute_s", r->compute_s),
+        real("exchange_s", r->exchange_s),
+        real("wait_s", r->wait_s),
+        real("hidden_share", r->hidden_share),
+        real("step_s", r->step_s),
+        real("elapsed_s", r->elapsed_s),
+    };
+    WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row,
+                                 sizeof row / sizeof row[0]));
+    return write_step_events(journal, r);
+}
+
+weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_record *r,
+                                     double bigram_loss) {
+    const wefti_metric row[] = {
+        integer("step", r->step),
+        real("elapsed_s", r->elapsed_s),
+        real("validation_loss", r->loss),
+        integer("validation_tokens", r->tokens),
+        real("bigram_loss", bigram_loss),
+    };
+    int n = isnan(bigram_loss) ? 4 : 5;
+    WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row, n));
+    if (!journal->events) return WEFT_OK;
+    const wefti_scalar scalar = {"validation/loss", r->loss};
+    return wefti_tfevents_write(journal->ctx, journal->events, r->step, wefti_unix_now_s(),
+                                &scalar, 1);
+}
+
+weft_status wefti_journal_close(wefti_journal *journal) {
+    if (!journal) return WEFT_OK;
+    weft_ctx *ctx = journal->ctx;
+    weft_status a = wefti_metrics_close(ctx, journal->metrics);
+    weft_status b = wefti_tfevents_close(ctx, journal->events);
+    wefti_free(ctx, journal);
+    return a != WEFT_OK ? a : b;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* Units forward and backward over one micro-batch:
+ *
+ *     for u in forward order:   gather(u); forward(u)
+ *     for u in backward order:  gather(u); [forward(u) again]; backward(u);
+ *                               reduce(gradient of u) -> shard; bucket complete: hand it over
+ */
+#include <string.h>
+
+#include "train/rank.h"
+
+static int n_units(const wefti_rank *r) { return r->arrangement->n_units; }
+
+static int borrowed_unit(const wefti_rank *r, int u) { return r->plan->model->units[u].borrows; }
+
+/* The place of unit u among the units in flight: see WEFTI_PLACES. */
+static int place_of(const wefti_rank *r, int u) {
+    return u == 0 && borrowed_unit(r, n_units(r) - 1) == 0 ? 1 : 0;
+}
+
+static float *shard_of(const wefti_rank *r, float *flat, int u) {
+    return flat + r->arrangement->unit_offset[u];
+}
+
+weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
+    const float *shard = shard_of(r, r->params, u);
+    *params = shard;
+    if (r->plan->S == 1) return WEFT_OK;
+    int place = place_of(r, u);
+    float *full = r->gathered.buffer[place];
+    *params = full;
+    if (r->gathered.unit[place] == u) return WEFT_OK;
+    r->gathered.unit[place] = u;
+    return wefti_shard_gather(&r->arrangement->layouts[u], r->shard, r->n_shard_messages++,
+                              shard, full);
+}
+
+void wefti_rank_forget_gathered(wefti_rank *r) {
+    for (int i = 0; i < WEFTI_PLACES; i++) r->gathered.unit[i] = -1;
+}
+
+/* Where unit u's full gradient is added to: zero before its first addition of a step (S = 1:
+ * the micro-batches add up in the shard itself) or of a micro-batch (S > 1). */
+static float *gradient_of(wefti_rank *r, int u, int64_t micro) {
+    int place = place_of(r, u);
+    size_t n_bytes = (size_t)r->plan->model->units[u].n_elements * sizeof(float);
+    bool begun = r->gradients.unit[place] == u;
+    r->gradients.unit[place] = u;
+    float *grads = r->plan->S == 1 ? shard_of(r, r->grads, u) : r->gradients.buffer[place];
+    if (!begun && (r->plan->S > 1 || micro == 0)) memset(grads, 0, n_bytes);
+    return grads;
+}
+
+static weft_status make_pass(wefti_rank *r, int u, bool training, int64_t row,
+                             wefti_pass *pass) {
+    const wefti_plan *plan = r->plan;
+    *pass = (wefti_pass){.kernels = plan->kernels, .B = plan->B, .T = plan->T,
+                         .training = training, .seed = (uint64_t)plan->config->run.seed,
+                         .step = (uint64_t)r->step, .row = (uint64_t)row,
+                         .tokens = r->tokens, .targets = r->targets, .dy = r->dy,
+                         .saved = r->saved[u], .scratch = r->scratch};
+    if (u > 0) pass->x = r->outputs[u - 1];
+    if (u < n_units(r) - 1) pass->y = r->outputs[u];
+    WEFT_TRY(wefti_rank_gather(r, u, &pass->params));
+    int borrowed = borrowed_unit(r, u);
+    return borrowed < 0 ? WEFT_OK : wefti_rank_gather(r, borrowed, &pass->borrowed);
+}
+
+weft_status wefti_rank_forward(wefti_rank *r, bool training, int64_t row) {
+    const weft_model *model = r->plan->model;
+    for (int u = 0; u < n_units(r) - 1; u++) {
+        wefti_pass pass;
+        WEFT_TRY(make_pass(r, u, training, row, &pass));
+        model->ops->forward(model, u, &pass);
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum) {
+    const weft_model *model = r->plan->model;
+    int head = n_units(r) - 1;
+    wefti_pass pass;
+    WEFT_TRY(make_pass(r, head, false, 0, &pass));
+    pass.loss_sum = loss_sum;
+    model->ops->forward(model, head, &pass);
+    return WEFT_OK;
+}
+
+weft_status wefti_rank_submit(wefti_rank *r, int b) {
+    r->last_ticket = wefti_worker_submit(r->worker, b);
+    if (r->plan->config->mesh.overlap) return WEFT_OK;
+    return wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s);
+}
+
+/* Unit u's gradient is complete for this micro-batch. */
+static weft_status finish_unit(wefti_rank *r, int u, const float *grads, int64_t micro) {
+    const wefti_arrangement *a = r->arrangement;
+    r->gradients.unit[place_of(r, u)] = -1;
+    if (r->plan->S > 1)
+        WEFT_TRY(wefti_shard_reduce(&a->layouts[u], r->shard, r->n_shard_messages++,
+                                    r->plan->kernels, grads, micro > 0, r->staging,
+                                    shard_of(r, r->grads, u)));
+    int b = a->bucket_of[u];
+    bool complete = micro == r->plan->n_micro - 1 && a->bucket_last_unit[b] == u;
+    bool at_once = r->apply_in_exchange || r->clip_after_exchange;
+    return complete && at_once ? wefti_rank_submit(r, b) : WEFT_OK;
+}
+
+weft_status wefti_rank_backward(wefti_rank *r, int64_t row, int64_t micro) {
+    const weft_model *model = r->plan->model;
+    bool recompute = r->plan->config->model.recompute;
+    double tokens_of_node = (double)(r->plan->rows_per_rank * r->plan->S * r->plan->T);
+    for (int u = n_units(r) - 1; u >= 0; u--) {
+        wefti_pass pass;
+        WEFT_TRY(make_pass(r, u, true, row, &pass));
+        if (recompute && pass.y) model->ops->forward(model, u, &pass);
+        int borrowed = borrowed_unit(r, u);
+        pass.grads = gradient_of(r, u, micro);
+        if (borrowed >= 0) pass.borrowed_grads = gradient_of(r, borrowed, micro);
+        pass.grad_scale = (float)(1.0 / tokens_of_node);
+        pass.loss_sum = &r->vote.loss_sum;
+        model->ops->backward(model, u, &pass);
+        WEFT_TRY(finish_unit(r, u, pass.grads, micro));
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "train/prepare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+static bool exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+static weft_status run_path(weft_ctx *ctx, const weft_config *config, const char *name,
+                            char *out) {
+    if (snprintf(out, PATH_MAX, "%s/%s", config->run.folder, name) >= PATH_MAX)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", config->run.folder,
+                             name);
+    return WEFT_OK;
+}
+
+/* A new run needs a folder without one; a resumed run finds its newest checkpoint. */
+static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool resume,
+                               wefti_prepared *p) {
+    char path[PATH_MAX];
+    p->saved.step = -1;
+    WEFT_TRY(run_path(ctx, config, "metrics.jsonl", path));
+    if (!resume && exists(path))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s holds a run already; continue it with --resume or name another "
+                             "run.folder",
+                             config->run.folder);
+    WEFT_TRY(wefti_file_mkdirs(ctx, config->run.folder));
+    return resume ? wefti_state_find(ctx, config->run.folder, &p->saved, p->saved_path)
+                  : WEFT_OK;
+}
+
+/* Reads the first text file whole and learns merges from it. */
+static weft_status train_bpe(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
+    char *text;
+    int64_t n_bytes;
+    if (config->data.path.n == 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "data.path names no text");
+    WEFT_TRY(wefti_file_read(ctx, config->data.path.items[0], INT64_MAX, &text, &n_bytes));
+    weft_status status = weft_tokenizer_train(ctx, text, n_bytes, config->data.vocab,
+                                              config->data.split, &p->tokenizer);
+    wefti_free(ctx, text);
+    return status;
+}
+
+static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
+    char path[PATH_MAX];
+    const char *name = config->data.tokenizer;
+    if (p->saved.step >= 0) {
+        if (snprintf(path, sizeof path, "%.4000s/tokenizer.json", p->saved_path) > 0 &&
+            exists(path))
+            return weft_tokenizer_load(ctx, path, &p->tokenizer);
+    }
+    if (strcmp(name, "bytes") == 0) return weft_tokenizer_create_bytes(ctx, &p->tokenizer);
+    if (strcmp(name, "bpe") == 0) return train_bpe(ctx, config, p);
+    return weft_tokenizer_load(ctx, name, &p->tokenizer);
+}
+
+static weft_status open_dataset(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
+    if (config->data.path.n == 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "data.path names no text; give data.path=my.txt");
+    weft_dataset_config wanted = {
+        .paths = config->data.path.items,
+        .weights = config->data.weights.n ? config->data.weights.items : NULL,
+        .n_paths = config->data.path.n,
+        .validation_paths = config->data.validation_path.items,
+        .n_validation_paths = config->data.validation_path.n,
+        .validation = config->data.validation,
+        .T = config->data.length,
+        .seed = (uint64_t)config->run.seed,
+        .threads = wefti_machine_cores(),
+    };
+    WEFT_TRY(weft_dataset_open(ctx, &wanted, p->tokenizer, &p->dataset));
+    p->bigram_loss = NAN;
+    if (weft_dataset_validation_rows(p->dataset) == 0) return WEFT_OK;
+    return weft_dataset_bigram_loss(ctx, p->dataset, weft_tokenizer_vocab(p->tokenizer),
+                                    &p->bigram_loss);
+}
+
+weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int threads,
+                               double *flops) {
+    enum { N = 768, TRIES = 8 };
+    float *block;
+    WEFT_TRY(wefti_alloc_n(ctx, 3 * N * N, sizeof(float), "a rate measurement", &block));
+    for (int64_t i = 0; i < 2 * N * N; i++) block[i] = (float)(i % 7) - 3;
+    wefti_kernels_set_threads(threads);
+    double best_s = 1e30, until_s = wefti_now_s() + 0.1;
+    for (int i = 0; i < TRIES || wefti_now_s() < until_s; i++) {
+        double start_s = wefti_now_s();
+        kernels->gemm(false, false, N, N, N, 1, block, N, block + N * N, N, 0,
+                      block + 2 * N * N, N);
+        double spent_s = wefti_now_s() - start_s;
+        if (spent_s < best_s) best_s = spent_s;
+        if (i > 0 && wefti_now_s() > until_s + 1) break; /* a slow table: enough */
+    }
+    wefti_free(ctx, block);
+    *flops = 2.0 * N * N * N / best_s;
+    return WEFT_OK;
+}
+
+/* Predicted payload bytes per step of one node's interface, out: votes and messages. */
+static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *n_bytes,
+                                wefti_footprint *footprint) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(plan->replicator_config.kind);
+    *n_bytes = (int64_t)plan->S * (plan->W - plan->S) * (int64_t)sizeof(wefti_vote);
+    *footprint = (wefti_footprint){0};
+    for (int s = 0; s < plan->S; s++) {
+        wefti_arrangement *a;
+        WEFT_TRY(wefti_arrangement_create(ctx, plan, s, &a));
+        for (int b = 0; b < a->n_buckets && plan->R > 1; b++)
+            *n_bytes += ops->wire_bytes(&plan->replicator_config, &a->buckets[b], plan->R, 0);
+        wefti_footprint own = wefti_rank_footprint(plan, a);
+        if (own.total > footprint->total) *footprint = own;
+        wefti_arrangement_destroy(ctx, a);
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p, const wefti_footprint *f) {
+    const wefti_plan *plan = p->plan;
+    int64_t here = wefti_process_resident_bytes(), wanted = f->total * plan->W;
+    int64_t limit = plan->config->mesh.memory_limit, have = wefti_machine_available_bytes();
+    if (limit > 0) have = limit - here;
+    p->summary.memory_rank_bytes = f->total;
+    p->summary.memory_bytes = here + wanted;
+    if (have < 0 || wanted <= have) return WEFT_OK;
+    char a[32], b[32], c[32], d[32], e[32];
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_MEMORY,
+        "the run needs %s (%d ranks x %s: %s parameters, gradients and state, %s activations), "
+        "but %s is free; use fewer layers or width, batch.micro=1 or model.recompute=true",
+        wefti_format_bytes((double)wanted, a, sizeof a), plan->W,
+        wefti_format_bytes((double)f->total, b, sizeof b),
+        wefti_format_bytes((double)(f->total - f->activations - f->batch), c, sizeof c),
+        wefti_format_bytes((double)f->activations, d, sizeof d),
+        wefti_format_bytes((double)have, e, sizeof e));
+}
+
+static void describe(wefti_prepared *p) {
+    const wefti_plan *plan = p->plan;
+    const weft_config *config = plan->config;
+    const weft_model_config *model = &plan->model->config;
+    char (*text)[512] = p->texts;
+    size_t n = sizeof text[0];
+    double millions = (double)plan->model->n_elements / 1e6;
+    snprintf(text[0], n, "%s, %lld layers x %lld, %.4g M parameters", model->kind,
+             (long long)model->layers, (long long)model->width, millions);
+    snprintf(text[1], n, "%lld training tokens, %lld x %lld for validation, %s tokenizer of %lld",
+             (long long)weft_dataset_train_tokens(p->dataset),
+             (long long)weft_dataset_validation_rows(p->dataset), (long long)plan->T,
+             weft_tokenizer_kind(p->tokenizer), (long long)weft_tokenizer_vocab(p->tokenizer));
+    snprintf(text[2], n, "%s: %s + %s", config->method, config->replicator.kind,
+             config->optimizer.kind);
+    snprintf(text[3], n, "%d node%s x %d rank%s x %d thread%s, wire %s", plan->R,
+             plan->R > 1 ? "s" : "", plan->S, plan->S > 1 ? "s" : "", plan->threads,
+             plan->threads > 1 ? "s" : "", config->mesh.link);
+    snprintf(text[4], n, "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
+             (long long)(plan->rows_per_step * plan->T), (long long)plan->rows_per_step,
+             (long long)plan->T, (long long)plan->n_micro, (long long)plan->B);
+    p->summary.folder = config->run.folder;
+    p->summary.model = text[0];
+    p->summary.data = text[1];
+    p->summary.method = text[2];
+    p->summary.mesh = text[3];
+    p->summary.batch = text[4];
+    p->summary.kernels = plan->kernels->name;
+    p->summary.parameters = plan->model->n_elements;
+    p->summary.gemm_flops = p->gemm_flops;
+    p->summary.first_step = plan->first_step;
+}
+
+/* Replicas that nothing pulls together are not one model. */
+static weft_status check_method(weft_ctx *ctx, const weft_config *config) {
+    if (config->mesh.nodes > 1 && strcmp(config->replicator.kind, "none") == 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "replicator.kind is none with mesh.nodes %lld: the nodes would train "
+                             "%lld unrelated models; choose full or demo",
+                             (long long)config->mesh.nodes, (long long)config->mesh.nodes);
+    return WEFT_OK;
+}
+
+static weft_status make_plan(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
+    WEFT_TRY(wefti_plan_create(ctx, config, p->dataset, weft_tokenizer_vocab(p->tokenizer),
+                               &p->plan));
+    if (p->saved.step >= 0) {
+        p->plan->first_step = p->saved.step;
+        p->plan->first_row = p->saved.rows;
+    }
+    WEFT_TRY(wefti_measure_gemm(ctx, p->plan->kernels, wefti_machine_cores(), &p->gemm_flops));
+    wefti_footprint footprint;
+    WEFT_TRY(predict_wire(ctx, p->plan, &p->summary.wire_bytes_per_step, &footprint));
+    WEFT_TRY(check_memory(ctx, p, &footprint));
+    describe(p);
+    return WEFT_OK;
+}
+
+static weft_status write_folder(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
+    char path[PATH_MAX];
+    WEFT_TRY(run_path(ctx, config, "config.yaml", path));
+    WEFT_TRY(weft_config_write(ctx, config, path));
+    return wefti_journal_open(ctx, config->run.folder, config->run.tensorboard,
+                              p->plan->first_step, &p->elapsed_s, &p->journal);
+}
+
+static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume, wefti_prepared *p) {
+    WEFT_TRY(check_method(ctx, config));
+    WEFT_TRY(open_folder(ctx, config, resume, p));
+    WEFT_TRY(open_tokenizer(ctx, config, p));
+    WEFT_TRY(open_dataset(ctx, config, p));
+    WEFT_TRY(make_plan(ctx, config, p));
+    return write_folder(ctx, config, p);
+}
+
+weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume, wefti_prepared **out) {
+    *out = NULL;
+    wefti_prepared *p;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the run", &p));
+    weft_status status = prepare(ctx, config, resume, p);
+    if (status == WEFT_OK) {
+        *out = p;
+        return WEFT_OK;
+    }
+    weft_status closed = wefti_prepared_destroy(ctx, p);
+    (void)closed; /* the first failure is the one to tell */
+    return status;
+}
+
+weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
+    if (!p) return WEFT_OK;
+    weft_status status = wefti_journal_close(p->journal);
+    wefti_plan_destroy(ctx, p->plan);
+    weft_dataset_close(ctx, p->dataset);
+    weft_tokenizer_destroy(ctx, p->tokenizer);
+    wefti_free(ctx, p);
+    return status;
+}

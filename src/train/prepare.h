@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_PREPARE_H
+#define WEFTI_PREPARE_H
+
+#include <limits.h>
+
+#include <weft/train.h>
+
+#include "train/journal.h"
+#include "train/state.h"
+
+/* Everything that is made before the ranks start, and shared by them. */
+typedef struct wefti_prepared {
+    weft_tokenizer *tokenizer; /* owned, like the next three */
+    weft_dataset *dataset;
+    wefti_plan *plan;
+    wefti_journal *journal;
+    wefti_saved_layout saved;  /* step = -1: a new run */
+    char saved_path[PATH_MAX];
+    weft_run_summary summary;
+    char texts[7][512];        /* the summary's */
+    double gemm_flops, bigram_loss;
+    double elapsed_s;          /* of the run before it was resumed */
+    double exchange_s, wait_s; /* summed over steps by rank 0 */
+} wefti_prepared;
+
+/* Opens the text, makes the plan, checks the memory, opens the run folder. *out is NULL on
+ * failure. */
+weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume,
+                          wefti_prepared **out) WEFT_CHECKED;
+
+/* Closes the journal and frees everything; NULL is accepted. */
+weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *prepared) WEFT_CHECKED;
+
+/* FLOP per second of a large f32 matrix product with `threads` threads: the best of a few
+ * tries, a tenth of a second in all. */
+weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int threads,
+                               double *flops) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* What one rank owns, and how much memory it takes: the two functions that count and that
+ * allocate stand beside each other. */
+#include "train/rank.h"
+
+#include "base/memory.h"
+
+static bool has_own_place(const wefti_plan *plan, int u) {
+    const weft_model *model = plan->model;
+    return u == 0 && model->units[model->n_units - 1].borrows == 0;
+}
+
+/* Floats of each place for units in flight. */
+static void place_floats(const wefti_plan *plan, int64_t floats[WEFTI_PLACES]) {
+    const weft_model *model = plan->model;
+    floats[0] = floats[1] = 0;
+    for (int u = 0; u < model->n_units && plan->S > 1; u++) {
+        int place = has_own_place(plan, u) ? 1 : 0;
+        if (model->units[u].n_elements > floats[place]) floats[place] = model->units[u].n_elements;
+    }
+}
+
+static int64_t largest_unit(const wefti_plan *plan) {
+    int64_t largest = 0;
+    for (int u = 0; u < plan->model->n_units; u++)
+        if (plan->model->units[u].n_elements > largest)
+            largest = plan->model->units[u].n_elements;
+    return largest;
+}
+
+static int64_t output_floats(const wefti_plan *plan) {
+    return plan->B * plan->T * plan->model->config.width;
+}
+
+static int64_t saved_floats(const wefti_plan *plan, int u) {
+    return plan->model->ops->saved_floats(plan->model, u, plan->B, plan->T);
+}
+
+static int64_t largest_saved(const wefti_plan *plan) {
+    int64_t largest = 0;
+    for (int u = 0; u < plan->model->n_units; u++)
+        if (saved_floats(plan, u) > largest) largest = saved_floats(plan, u);
+    return largest;
+}
+
+static int64_t scratch_floats(const wefti_plan *plan) {
+    return plan->model->ops->scratch_floats(plan->model, plan->B, plan->T, plan->threads,
+                                            plan->kernels);
+}
+
+wefti_footprint wefti_rank_footprint(const wefti_plan *plan, const wefti_arrangement *a) {
+    const wefti_replicator_ops *replicator =
+        wefti_replicator_find(plan->replicator_config.kind);
+    int64_t n = a->n_elements, places[WEFTI_PLACES], saved = 0;
+    place_floats(plan, places);
+    for (int u = 0; u < a->n_units; u++) saved += saved_floats(plan, u);
+    if (plan->config->model.recompute) saved = largest_saved(plan);
+    wefti_footprint f = {.parameters = 4 * n, .gradients = 4 * n};
+    f.optimizer = 4 * n * plan->optimizer->n_states;
+    for (int b = 0; b < a->n_buckets; b++)
+        f.replicator += 4 * replicator->state_floats(&plan->replicator_config, &a->buckets[b]);
+    f.replicator += replicator->work_bytes(&plan->replicator_config, a->buckets, a->n_buckets,
+                                           plan->R);
+    if (plan->S > 1) f.in_flight = 4 * (2 * (places[0] + places[1]) + largest_unit(plan));
+    f.activations = 4 * (saved + a->n_units * output_floats(plan) + scratch_floats(plan));
+    f.batch = 8 * plan->B * plan->T;
+    f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.in_flight +
+              f.activations + f.batch;
+    return f;
+}
+
+static weft_status floats(wefti_rank *r, int64_t n, const char *what, float **out) {
+    return wefti_alloc_n(r->ctx, n, sizeof(float), what, out);
+}
+
+static weft_status allocate_shards(wefti_rank *r) {
+    int64_t n = r->arrangement->n_elements;
+    WEFT_TRY(floats(r, n, "parameters", &r->params));
+    WEFT_TRY(floats(r, n, "gradients", &r->grads));
+    for (int i = 0; i < r->plan->optimizer->n_states; i++)
+        WEFT_TRY(floats(r, n, "optimizer state", &r->state[i]));
+    int n_buckets = r->arrangement->n_buckets;
+    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->moved));
+    return wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->squares);
+}
+
+static weft_status allocate_flight(wefti_rank *r) {
+    int64_t places[WEFTI_PLACES];
+    place_floats(r->plan, places);
+    for (int i = 0; i < WEFTI_PLACES; i++) {
+        r->gathered.unit[i] = r->gradients.unit[i] = -1;
+        if (places[i] == 0) continue;
+        WEFT_TRY(floats(r, places[i], "gathered parameters", &r->gathered.buffer[i]));
+        WEFT_TRY(floats(r, places[i], "gradients in flight", &r->gradients.buffer[i]));
+    }
+    if (r->plan->S == 1) return WEFT_OK;
+    return floats(r, largest_unit(r->plan), "gradients in flight", &r->staging);
+}
+
+static weft_status allocate_activations(wefti_rank *r) {
+    const wefti_plan *plan = r->plan;
+    int n = plan->model->n_units;
+    bool recompute = plan->config->model.recompute;
+    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->outputs));
+    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->saved));
+    for (int u = 0; u < n; u++) {
+        if (u < n - 1) WEFT_TRY(floats(r, output_floats(plan), "activations", &r->outputs[u]));
+        if (recompute && u > 0) {
+            r->saved[u] = r->saved[0];
+            continue;
+        }
+        int64_t saved = recompute ? largest_saved(plan) : saved_floats(plan, u);
+        WEFT_TRY(floats(r, saved, "activations", &r->saved[u]));
+    }
+    WEFT_TRY(floats(r, output_floats(plan), "activations", &r->dy));
+    WEFT_TRY(floats(r, scratch_floats(plan), "scratch", &r->scratch));
+    int64_t n_tokens = plan->B * plan->T;
+    WEFT_TRY(wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->tokens));
+    return wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->targets);
+}
+
+static weft_status build(wefti_rank *r) {
+    const wefti_plan *plan = r->plan;
+    WEFT_TRY(wefti_arrangement_create(r->ctx, plan, r->local, &r->arrangement));
+    const wefti_arrangement *a = r->arrangement;
+    WEFT_TRY(allocate_shards(r));
+    WEFT_TRY(allocate_flight(r));
+    WEFT_TRY(allocate_activations(r));
+    WEFT_TRY(wefti_replicator_create(r->ctx, &plan->replicator_config, plan->kernels, r->replica,
+                                     a->buckets, a->n_buckets, &r->replicator));
+    r->apply_in_exchange = plan->config->optimizer.clip == 0;
+    r->clip_after_exchange = r->replicator->ops->keeps_norm;
+    r->grad_scale = 1;
+    return wefti_worker_create(r->ctx, a->n_buckets, wefti_exchange_begin, wefti_exchange_end,
+                               wefti_exchange_prepare, r, &r->worker);
+}
+
+weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank, wefti_comm *shard,
+                              wefti_comm *replica, wefti_comm *control, wefti_rank **out) {
+    *out = NULL;
+    wefti_rank *r;
+    weft_status status = wefti_alloc(ctx, sizeof *r, "a rank", &r);
+    if (status != WEFT_OK) {
+        wefti_comm_destroy(shard);
+        wefti_comm_destroy(replica);
+        wefti_comm_destroy(control);
+        return status;
+    }
+    *r = (wefti_rank){.plan = plan, .ctx = ctx, .rank = rank, .node = rank / plan->S,
+                      .local = rank % plan->S, .shard = shard, .replica = replica,
+                      .control = control};
+    status = build(r);
+    if (status != WEFT_OK) {
+        wefti_rank_destroy(r);
+        return status;
+    }
+    *out = r;
+    return WEFT_OK;
+}
+
+static void free_activations(wefti_rank *r) {
+    int n = r->plan->model->n_units;
+    for (int u = 0; r->outputs && u < n; u++) wefti_free(r->ctx, r->outputs[u]);
+    for (int u = 0; r->saved && u < n; u++)
+        if (u == 0 || r->saved[u] != r->saved[0]) wefti_free(r->ctx, r->saved[u]);
+    void *blocks[] = {r->outputs, r->saved, r->dy, r->scratch, r->tokens, r->targets};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) wefti_free(r->ctx, blocks[i]);
+}
+
+void wefti_rank_destroy(wefti_rank *r) {
+    if (!r) return;
+    wefti_worker_destroy(r->ctx, r->worker);
+    wefti_replicator_destroy(r->replicator);
+    wefti_comm_destroy(r->shard);
+    wefti_comm_destroy(r->replica);
+    wefti_comm_destroy(r->control);
+    free_activations(r);
+    for (int i = 0; i < WEFTI_PLACES; i++) {
+        wefti_free(r->ctx, r->gathered.buffer[i]);
+        wefti_free(r->ctx, r->gradients.buffer[i]);
+    }
+    void *blocks[] = {r->params, r->grads,  r->state[0], r->state[1],
+                      r->moved,  r->squares, r->staging};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) wefti_free(r->ctx, blocks[i]);
+    wefti_arrangement_destroy(r->ctx, r->arrangement);
+    wefti_free(r->ctx, r);
+}
+
+void wefti_rank_init_params(wefti_rank *r) {
+    const wefti_arrangement *a = r->arrangement;
+    uint64_t seed = (uint64_t)r->plan->config->run.seed;
+    for (int u = 0; u < a->n_units; u++) {
+        for (int t = 0; t < a->layouts[u].n_tensors; t++) {
+            wefti_block block = wefti_layout_block(&a->layouts[u], r->local, t);
+            wefti_model_init_rows(r->plan->model, seed, u, t, block.row_begin, block.n_rows,
+                                  r->params + a->unit_offset[u] + block.shard_offset);
+        }
+    }
+}

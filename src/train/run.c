@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* A whole run: prepare -> start one thread per rank -> each rank's loop -> results.
+ *
+ *     rank's loop:  step(t); settle -> record(t); [evaluate]; [save]; until the last step or stop
+ *
+ * A rank that fails poisons the mesh, so that all others leave; the first failure is the
+ * run's. Ranks' memory is freed only after all threads have ended, because a peer may still
+ * be reading it. */
+#define _GNU_SOURCE
+#include <weft/train.h>
+
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "comm/local.h"
+#include "train/prepare.h"
+#include "train/schedule.h"
+
+/* What all rank threads share. */
+typedef struct training {
+    wefti_prepared *prepared;
+    const weft_train_hooks *hooks;
+    weft_train_result *result; /* written by rank 0 */
+    wefti_world *world;
+    double start_s;
+} training;
+
+typedef struct rank_thread {
+    training *run;
+    int rank;
+    weft_ctx *ctx; /* owned */
+    wefti_rank *state;
+    pthread_t thread;
+    bool started;
+    weft_status status;
+} rank_thread;
+
+static weft_status build_rank(rank_thread *t) {
+    const wefti_plan *plan = t->run->prepared->plan;
+    wefti_comm *shard, *replica, *control;
+    WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_SHARD, 0, &shard));
+    WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_REPLICA, 0, &replica));
+    WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_WORLD, 0, &control));
+    WEFT_TRY(wefti_rank_create(t->ctx, plan, t->rank, shard, replica, control, &t->state));
+    if (t->run->hooks) t->state->stop = t->run->hooks->stop;
+    wefti_rank_init_params(t->state);
+    const wefti_prepared *prepared = t->run->prepared;
+    if (prepared->saved.step >= 0)
+        return wefti_state_load(t->state, &prepared->saved, prepared->saved_path);
+    if (plan->config->model.init[0])
+        return wefti_state_load_model(t->state, plan->config->model.init);
+    return WEFT_OK;
+}
+
+static double mean_of_node(const rank_thread *t, double sum) {
+    return sum / t->run->prepared->plan->S;
+}
+
+static double hidden_share(double exchange_s, double wait_s) {
+    if (exchange_s <= 0) return 1;
+    double share = 1 - wait_s / exchange_s;
+    return share > 0 ? share : 0;
+}
+
+/* Rank 0 turns what the ranks agreed on into a record. */
+static weft_step_record make_record(const rank_thread *t, const wefti_vote *agreed,
+                                    const wefti_tally *tally, double step_s) {
+    const wefti_plan *plan = t->run->prepared->plan;
+    int64_t tokens = plan->rows_per_step * plan->T, step = t->state->step + 1;
+    weft_step_record record = {
+        .step = step,
+        .steps = plan->config->run.steps,
+        .loss = agreed->loss_sum / (double)tokens,
+        .lr = t->state->lr,
+        .grad_norm = sqrt(tally->grad_squares),
+        .update_norm = sqrt(tally->moved),
+        .tokens = tokens,
+        .tokens_per_s = (double)tokens / step_s,
+        .memory_bytes = wefti_process_peak_bytes(),
+        .wire_bytes_out = (int64_t)tally->wire_out,
+        .wire_bytes_in = (int64_t)tally->wire_in,
+        .local_bytes_out = (int64_t)tally->local_out,
+        .local_bytes_in = (int64_t)tally->local_in,
+        .exchange_s = mean_of_node(t, tally->exchange_s),
+        .wait_s = mean_of_node(t, tally->wait_s),
+        .hidden_share = hidden_share(tally->exchange_s, tally->wait_s),
+        .step_s = step_s,
+        .elapsed_s = wefti_now_s() - t->run->start_s,
+    };
+    record.mfu = record.tokens_per_s * weft_model_flop_per_token(plan->model, plan->T) /
+                 t->run->prepared->gemm_flops;
+    record.compute_s = step_s - record.wait_s;
+    double per_step = (record.elapsed_s - t->run->prepared->elapsed_s) /
+                      (double)(step - plan->first_step);
+    record.left_s = per_step * (double)(record.steps - step);
+    return record;
+}
+
+static weft_status tell_step(rank_thread *t, const wefti_vote *agreed, const wefti_tally *tally,
+                             double step_s) {
+    if (t->rank != 0) return WEFT_OK;
+    training *run = t->run;
+    weft_step_record record = make_record(t, agreed, tally, step_s);
+    weft_train_result *result = run->result;
+    result->steps = record.step;
+    result->loss = record.loss;
+    result->wire_bytes += record.wire_bytes_out;
+    run->prepared->exchange_s += record.exchange_s;
+    run->prepared->wait_s += record.wait_s;
+    if (run->hooks && run->hooks->on_step) run->hooks->on_step(run->hooks->user, &record);
+    int64_t every = run->prepared->plan->config->run.log_every;
+    if (record.step % every != 0 && record.step != record.steps) return WEFT_OK;
+    return wefti_journal_step(run->prepared->journal, &record);
+}
+
+static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
+    training *run = t->run;
+    weft_eval_record record = {.step = step};
+    int64_t max_tokens = run->prepared->plan->config->run.eval_tokens;
+    WEFT_TRY(wefti_rank_evaluate(t->state, max_tokens, &record.loss, &record.tokens));
+    if (t->rank != 0 || record.tokens == 0) return WEFT_OK;
+    record.elapsed_s = wefti_now_s() - run->start_s;
+    if (last) run->result->validation_loss = record.loss;
+    if (run->hooks && run->hooks->on_evaluation)
+        run->hooks->on_evaluation(run->hooks->user, &record);
+    double bigram = last ? run->prepared->bigram_loss : NAN;
+    return wefti_journal_evaluation(run->prepared->journal, &record, bigram);
+}
+
+static weft_status check_vote(rank_thread *t, const wefti_vote *agreed) {
+    if (agreed->failed == 0) return WEFT_OK;
+    return weft_ctx_fail(t->ctx, WEFT_ERR_NUMERIC,
+                         "the loss is not finite at step %lld (learning rate %g); the last "
+                         "checkpoint is as it was",
+                         (long long)t->state->step + 1, (double)t->state->lr);
+}
+
+/* What comes after step number `done`: evaluation and checkpoint when they are due. */
+static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
+    const wefti_prepared *prepared = t->run->prepared;
+    const weft_config *config = prepared->plan->config;
+    bool last = done == config->run.steps;
+    bool eval_due = config->run.eval_every > 0 && done % config->run.eval_every == 0;
+    bool save_due = config->run.save_every > 0 && done % config->run.save_every == 0;
+    if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
+    if (!last && !save_due && !stopping) return WEFT_OK;
+    return wefti_state_save(t->state, config->run.folder, prepared->tokenizer, done);
+}
+
+static weft_status rank_loop(rank_thread *t) {
+    const wefti_plan *plan = t->run->prepared->plan;
+    int64_t steps = plan->config->run.steps;
+    bool stopping = false;
+    for (int64_t step = plan->first_step; step < steps && !stopping; step++) {
+        wefti_vote agreed;
+        wefti_tally tally;
+        double start_s = wefti_now_s();
+        WEFT_TRY(wefti_rank_step(t->state, step));
+        WEFT_TRY(wefti_rank_settle(t->state, &agreed, &tally));
+        WEFT_TRY(tell_step(t, &agreed, &tally, wefti_now_s() - start_s));
+        WEFT_TRY(check_vote(t, &agreed));
+        stopping = agreed.stop > 0 && step + 1 < steps;
+        WEFT_TRY(after_step(t, step + 1, stopping));
+    }
+    if (t->rank == 0) t->run->result->stopped = stopping;
+    return WEFT_OK;
+}
+
+static void *rank_main(void *argument) {
+    rank_thread *t = argument;
+    wefti_kernels_set_threads(t->run->prepared->plan->threads);
+    t->status = build_rank(t);
+    if (t->status == WEFT_OK) t->status = rank_loop(t);
+    if (t->status != WEFT_OK)
+        wefti_world_poison(t->run->world, t->rank, t->status, weft_ctx_message(t->ctx));
+    return NULL;
+}
+
+static weft_status start_threads(weft_ctx *ctx, training *run, rank_thread *threads, int n) {
+    for (int r = 0; r < n; r++) {
+        rank_thread *t = &threads[r];
+        t->run = run;
+        t->rank = r;
+        WEFT_TRY(weft_ctx_create(&t->ctx));
+        if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
+            return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not start a thread for rank %d", r);
+        t->started = true;
+    }
+    return WEFT_OK;
+}
+
+/* The first failure of any rank, as the run's. */
+static weft_status first_failure(weft_ctx *ctx, wefti_world *world, int n) {
+    char text[1024];
+    weft_status status;
+    int rank = wefti_world_failure(world, &status, text);
+    if (rank < 0) return WEFT_OK;
+    if (n == 1) return weft_ctx_fail(ctx, status, "%s", text);
+    return weft_ctx_fail(ctx, status, "rank %d: %s", rank, text);
+}
+
+static weft_status run_ranks(weft_ctx *ctx, training *run) {
+    const wefti_plan *plan = run->prepared->plan;
+    rank_thread *threads;
+    WEFT_TRY(wefti_alloc_n(ctx, plan->W, sizeof *threads, "rank threads", &threads));
+    weft_status status = start_threads(ctx, run, threads, plan->W);
+    if (status != WEFT_OK)
+        wefti_world_poison(run->world, 0, status, weft_ctx_message(ctx));
+    for (int r = 0; r < plan->W; r++)
+        if (threads[r].started) pthread_join(threads[r].thread, NULL);
+    if (status == WEFT_OK) status = first_failure(ctx, run->world, plan->W);
+    for (int r = 0; r < plan->W; r++) {
+        wefti_rank_destroy(threads[r].state);
+        weft_ctx_destroy(threads[r].ctx);
+    }
+    wefti_free(ctx, threads);
+    return status;
+}
+
+static weft_status run_prepared(weft_ctx *ctx, training *run) {
+    const wefti_plan *plan = run->prepared->plan;
+    wefti_wire_model wire = {plan->config->mesh.bandwidth_Bps, plan->config->mesh.latency_s};
+    WEFT_TRY(wefti_world_create(ctx, plan->R, plan->S, wire, &run->world));
+    if (run->hooks && run->hooks->on_start)
+        run->hooks->on_start(run->hooks->user, &run->prepared->summary);
+    run->start_s = wefti_now_s() - run->prepared->elapsed_s;
+    weft_status status = run_ranks(ctx, run);
+    wefti_world_destroy(ctx, run->world);
+    return status;
+}
+
+weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
+                       const weft_train_hooks *hooks, weft_train_result *result) {
+    *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
+    training run = {.hooks = hooks, .result = result};
+    weft_status status = wefti_prepare(ctx, config, resume, &run.prepared);
+    if (status == WEFT_OK) status = run_prepared(ctx, &run);
+    if (run.prepared) {
+        result->elapsed_s = wefti_now_s() - run.start_s;
+        result->bigram_loss = run.prepared->bigram_loss;
+        result->bytes_per_token = weft_dataset_bytes_per_token(run.prepared->dataset);
+        result->memory_bytes = wefti_process_peak_bytes();
+        result->memory_predicted_bytes = run.prepared->summary.memory_bytes;
+        result->hidden_share =
+            hidden_share(run.prepared->exchange_s, run.prepared->wait_s);
+    }
+    weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
+    return status == WEFT_OK ? closed : status;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "train/state.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/safetensors.h"
+
+enum { MAX_PREFIXES = 3 };
+
+/* A file of the model's tensors, once per prefix: which of this rank's flat buffers fill it. */
+typedef struct tensor_file {
+    char path[PATH_MAX];
+    int n;
+    const char *prefix[MAX_PREFIXES];
+    float *flat[MAX_PREFIXES]; /* NULL: the replicator's state, bucket by bucket */
+} tensor_file;
+
+static weft_status join(weft_ctx *ctx, char *out, const char *folder, const char *name) {
+    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
+    return WEFT_OK;
+}
+
+static weft_status name_model_file(wefti_rank *r, const char *folder, tensor_file *file) {
+    *file = (tensor_file){.n = 1, .prefix = {""}, .flat = {r->params}};
+    return join(r->ctx, file->path, folder, "model.safetensors");
+}
+
+static weft_status name_optimizer_file(wefti_rank *r, const char *folder, tensor_file *file) {
+    static const char *const prefixes[] = {"m.", "v."};
+    *file = (tensor_file){.n = r->plan->optimizer->n_states};
+    for (int i = 0; i < file->n; i++) {
+        file->prefix[i] = prefixes[i];
+        file->flat[i] = r->state[i];
+    }
+    return join(r->ctx, file->path, folder, "optimizer.safetensors");
+}
+
+static weft_status name_momentum_file(wefti_rank *r, const char *folder, int node,
+                                      tensor_file *file) {
+    char name[64];
+    *file = (tensor_file){.n = r->replicator->state[0] ? 1 : 0, .prefix = {""}};
+    snprintf(name, sizeof name, "momentum-node-%05d.safetensors", node);
+    return join(r->ctx, file->path, folder, name);
+}
+
+static weft_status fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec *specs,
+                              char (*names)[128]) {
+    const weft_model *model = r->plan->model;
+    int k = 0;
+    for (int i = 0; i < file->n; i++) {
+        for (int p = 0; p < model->n_params; p++, k++) {
+            const wefti_param *param = &model->params[p];
+            snprintf(names[k], sizeof names[k], "%s%s", file->prefix[i], param->name);
+            specs[k] = (wefti_tensor_spec){names[k], param->ndim, param->rows, param->cols};
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status create_file(wefti_rank *r, const tensor_file *file) {
+    static const char *const metadata[] = {"format", "pt", NULL};
+    if (file->n == 0) return WEFT_OK;
+    int n = file->n * r->plan->model->n_params;
+    wefti_tensor_spec *specs = NULL;
+    char(*names)[128] = NULL;
+    wefti_safetensors *handle = NULL;
+    weft_status status = wefti_alloc_n(r->ctx, n, sizeof *specs, "a tensor list", &specs);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(r->ctx, n, sizeof *names, "a tensor list", &names);
+    if (status == WEFT_OK) status = fill_specs(r, file, specs, names);
+    if (status == WEFT_OK)
+        status = wefti_safetensors_create(r->ctx, file->path, specs, n, metadata, &handle);
+    if (status == WEFT_OK) status = wefti_safetensors_close(r->ctx, handle);
+    wefti_free(r->ctx, specs);
+    wefti_free(r->ctx, names);
+    return status;
+}
+
+/* This rank's block of tensor t of unit u in buffer i of the file. */
+static float *block_data(wefti_rank *r, const tensor_file *file, int i, int u,
+                         const wefti_block *block) {
+    const wefti_arrangement *a = r->arrangement;
+    int64_t offset = a->unit_offset[u] + block->shard_offset;
+    if (file->flat[i]) return file->flat[i] + offset;
+    int b = a->bucket_of[u];
+    return r->replicator->state[b] + offset - a->bucket_offset[b];
+}
+
+/* Calls `visit` for each block that this rank holds, with the tensor's index in the file. */
+typedef weft_status (*block_visit)(wefti_rank *r, wefti_safetensors *handle, int index,
+                                   const wefti_block *block, float *data);
+
+static weft_status for_blocks(wefti_rank *r, const tensor_file *file, wefti_safetensors *handle,
+                              block_visit visit) {
+    const weft_model *model = r->plan->model;
+    char name[128];
+    for (int i = 0; i < file->n; i++) {
+        for (int u = 0; u < model->n_units; u++) {
+            for (int t = 0; t < model->units[u].n_params; t++) {
+                const wefti_param *param = &model->units[u].params[t];
+                wefti_block block = wefti_layout_block(&r->arrangement->layouts[u], r->local, t);
+                snprintf(name, sizeof name, "%s%s", file->prefix[i], param->name);
+                int index = wefti_safetensors_find(handle, name);
+                if (index < 0)
+                    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s has no tensor '%s'",
+                                         file->path, name);
+                const wefti_tensor_spec *spec = wefti_safetensors_spec(handle, index);
+                if (spec->rows != param->rows || spec->cols != param->cols)
+                    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                                         "%s: '%s' is %lld x %lld, expected %lld x %lld",
+                                         file->path, name, (long long)spec->rows,
+                                         (long long)spec->cols, (long long)param->rows,
+                                         (long long)param->cols);
+                WEFT_TRY(visit(r, handle, index, &block, block_data(r, file, i, u, &block)));
+            }
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status write_block(wefti_rank *r, wefti_safetensors *handle, int index,
+                               const wefti_block *block, float *data) {
+    return wefti_safetensors_write_rows(r->ctx, handle, index, block->row_begin, block->n_rows,
+                                        data);
+}
+
+static weft_status read_block(wefti_rank *r, wefti_safetensors *handle, int index,
+                              const wefti_block *block, float *data) {
+    return wefti_safetensors_read_rows(r->ctx, handle, index, block->row_begin, block->n_rows,
+                                       data);
+}
+
+/* Opens the file and visits this rank's blocks. */
+static weft_status with_file(wefti_rank *r, const tensor_file *file, bool writable,
+                             block_visit visit) {
+    if (file->n == 0) return WEFT_OK;
+    wefti_safetensors *handle;
+    WEFT_TRY(wefti_safetensors_open(r->ctx, file->path, writable, &handle));
+    weft_status status = for_blocks(r, file, handle, visit);
+    weft_status closed = wefti_safetensors_close(r->ctx, handle);
+    return status == WEFT_OK ? closed : status;
+}
+
+static weft_status create_files(wefti_rank *r, const char *partial,
+                                const weft_tokenizer *tokenizer) {
+    tensor_file file;
+    char path[PATH_MAX], *json;
+    WEFT_TRY(name_model_file(r, partial, &file));
+    WEFT_TRY(create_file(r, &file));
+    WEFT_TRY(name_optimizer_file(r, partial, &file));
+    WEFT_TRY(create_file(r, &file));
+    for (int node = 0; node < r->plan->R; node++) {
+        WEFT_TRY(name_momentum_file(r, partial, node, &file));
+        WEFT_TRY(create_file(r, &file));
+    }
+    WEFT_TRY(join(r->ctx, path, partial, "tokenizer.json"));
+    WEFT_TRY(weft_tokenizer_save(r->ctx, tokenizer, path));
+    WEFT_TRY(r->plan->model->ops->describe_json(r->ctx, r->plan->model, &json));
+    weft_status status = join(r->ctx, path, partial, "config.json");
+    if (status == WEFT_OK)
+        status = wefti_file_write(r->ctx, path, json, (int64_t)strlen(json));
+    wefti_free(r->ctx, json);
+    return status;
+}
+
+static weft_status write_blocks(wefti_rank *r, const char *partial) {
+    tensor_file file;
+    if (r->node == 0) {
+        WEFT_TRY(name_model_file(r, partial, &file));
+        WEFT_TRY(with_file(r, &file, true, write_block));
+        WEFT_TRY(name_optimizer_file(r, partial, &file));
+        WEFT_TRY(with_file(r, &file, true, write_block));
+    }
+    WEFT_TRY(name_momentum_file(r, partial, r->node, &file));
+    return with_file(r, &file, true, write_block);
+}
+
+static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) {
+    const wefti_plan *plan = r->plan;
+    int64_t rows = plan->first_row + (step - plan->first_step) * plan->rows_per_step;
+    json_t *layout = json_pack(
+        "{s:I, s:I, s:i, s:i, s:s, s:s, s:I, s:I}", "step", (json_int_t)step, "rows",
+        (json_int_t)rows, "nodes", plan->R, "ranks_per_node", plan->S, "optimizer",
+        plan->optimizer->name, "replicator", r->replicator->ops->name, "seed",
+        (json_int_t)plan->config->run.seed, "parameters", (json_int_t)plan->model->n_elements);
+    char *text = layout ? json_dumps(layout, JSON_COMPACT) : NULL;
+    json_decref(layout);
+    if (!text) return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY, "no memory for a layout");
+    weft_status status =
+        wefti_checkpoint_commit(r->ctx, checkpoints, step, text, plan->config->run.keep);
+    free(text);
+    return status;
+}
+
+weft_status wefti_state_save(wefti_rank *r, const char *folder, const weft_tokenizer *tokenizer,
+                             int64_t step) {
+    char checkpoints[PATH_MAX], partial[PATH_MAX];
+    WEFT_TRY(join(r->ctx, checkpoints, folder, "checkpoints"));
+    if (snprintf(partial, sizeof partial, "%.4000s/step-%08lld.partial", checkpoints,
+                 (long long)step) < 0)
+        return WEFT_ERR_INTERNAL;
+    if (r->rank == 0) {
+        WEFT_TRY(wefti_file_mkdirs(r->ctx, checkpoints));
+        WEFT_TRY(wefti_checkpoint_begin(r->ctx, checkpoints, step, partial));
+        WEFT_TRY(create_files(r, partial, tokenizer));
+    }
+    WEFT_TRY(wefti_comm_barrier(r->control, wefti_rank_control_tag(r)));
+    WEFT_TRY(write_blocks(r, partial));
+    WEFT_TRY(wefti_comm_barrier(r->control, wefti_rank_control_tag(r)));
+    if (r->rank == 0) WEFT_TRY(commit(r, checkpoints, step));
+    return wefti_comm_barrier(r->control, wefti_rank_control_tag(r));
+}
+
+static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *path,
+                                wefti_saved_layout *saved) {
+    json_int_t step, rows, nodes;
+    const char *optimizer, *replicator;
+    json_t *layout = json_loads(text, 0, NULL);
+    int bad = json_unpack(layout, "{s:I, s:I, s:I, s:s, s:s}", "step", &step, "rows", &rows,
+                          "nodes", &nodes, "optimizer", &optimizer, "replicator", &replicator);
+    if (!bad) {
+        saved->step = step;
+        saved->rows = rows;
+        saved->nodes = nodes;
+        snprintf(saved->optimizer, sizeof saved->optimizer, "%s", optimizer);
+        snprintf(saved->replicator, sizeof saved->replicator, "%s", replicator);
+    }
+    json_decref(layout);
+    if (bad || step < 0 || rows < 0 || nodes < 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s/index.json has no usable layout (step, rows, nodes, optimizer, "
+                             "replicator)",
+                             path);
+    return WEFT_OK;
+}
+
+weft_status wefti_state_find(weft_ctx *ctx, const char *folder, wefti_saved_layout *saved,
+                             char *path) {
+    char checkpoints[PATH_MAX], *layout;
+    *saved = (wefti_saved_layout){.step = -1};
+    WEFT_TRY(join(ctx, checkpoints, folder, "checkpoints"));
+    WEFT_TRY(wefti_checkpoint_latest(ctx, checkpoints, &saved->step, path));
+    if (saved->step < 0) return WEFT_OK;
+    WEFT_TRY(wefti_checkpoint_verify(ctx, path, &layout));
+    weft_status status = parse_layout(ctx, layout, path, saved);
+    wefti_free(ctx, layout);
+    return status;
+}
+
+/* Adds one node's momentum to this rank's, through the gradient buffer. */
+static weft_status add_momentum(wefti_rank *r, const char *path, int node, float factor) {
+    const wefti_arrangement *a = r->arrangement;
+    tensor_file file;
+    WEFT_TRY(name_momentum_file(r, path, node, &file));
+    file.flat[0] = r->grads;
+    WEFT_TRY(with_file(r, &file, false, read_block));
+    for (int b = 0; b < a->n_buckets; b++) {
+        float *grads = r->grads + a->bucket_offset[b];
+        r->plan->kernels->scale(a->buckets[b].n_elements, factor, grads);
+        r->plan->kernels->accumulate(a->buckets[b].n_elements, grads, r->replicator->state[b]);
+    }
+    return WEFT_OK;
+}
+
+static weft_status load_momentum(wefti_rank *r, const wefti_saved_layout *saved,
+                                 const char *path) {
+    tensor_file file;
+    WEFT_TRY(name_momentum_file(r, path, r->node, &file));
+    if (saved->nodes == r->plan->R) return with_file(r, &file, false, read_block);
+    if (file.n == 0) return WEFT_OK;
+    for (int node = 0; node < saved->nodes; node++)
+        WEFT_TRY(add_momentum(r, path, node, 1.0f / (float)saved->nodes));
+    return WEFT_OK;
+}
+
+weft_status wefti_state_load_model(wefti_rank *r, const char *path) {
+    tensor_file file;
+    WEFT_TRY(name_model_file(r, path, &file));
+    return with_file(r, &file, false, read_block);
+}
+
+weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved, const char *path) {
+    const wefti_plan *plan = r->plan;
+    if (strcmp(saved->optimizer, plan->optimizer->name) != 0 ||
+        strcmp(saved->replicator, r->replicator->ops->name) != 0)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "%s was trained with %s and %s, this run has %s and %s", path,
+                             saved->replicator, saved->optimizer, r->replicator->ops->name,
+                             plan->optimizer->name);
+    tensor_file file;
+    WEFT_TRY(wefti_state_load_model(r, path));
+    WEFT_TRY(name_optimizer_file(r, path, &file));
+    WEFT_TRY(with_file(r, &file, false, read_block));
+    return load_momentum(r, saved, path);
+}

@@ -1,0 +1,159 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The frame of the program: help, exit codes, error sentences, configuration, documentation,
+# man page, completion. Usage: test_help.sh PROGRAM SOURCE_DIR
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+
+# -- the program itself
+prints "usage: weft COMMAND ..." "$weft"
+prints "usage: weft COMMAND ..." "$weft" --help
+prints "usage: weft COMMAND ..." "$weft" help
+prints "weft $(sed -n 's/^project(weft VERSION \([0-9.]*\).*/\1/p' "$source_dir/CMakeLists.txt")" \
+    "$weft" --version
+refuses "unknown command 'confg' (did you mean 'config'?)" "$weft" confg
+refuses "unknown command 'zzz', see weft --help" "$weft" zzz
+refuses "unknown command 'zzz', see weft --help" "$weft" help zzz
+refuses "unknown flag --verbose, see weft --help" "$weft" --verbose
+
+# -- every command has help, a line in the overview, flags in the man page
+mapfile -t commands < <("$weft" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
+((${#commands[@]} >= 6)) || fail "only ${#commands[@]} commands in the overview"
+"$weft" man >weft.1
+for command in "${commands[@]}"; do
+    expect 0 "$weft" "$command" --help
+    [[ ! -s err ]] || fail "something on stderr: $command --help"
+    grep -q "^usage: weft $command" out || fail "$command --help has no usage"
+    grep -q "^  --help " out || fail "$command --help has no flags"
+    awk -v c="$command" 'length > 100 { print c ": " $0 }' out >long
+    [[ ! -s long ]] || fail "long line: $(head -1 long)"
+    cp out help.txt
+    expect 0 "$weft" help "$command"
+    same out help.txt
+    grep -q "^\.SS \"weft $command\"" weft.1 || fail "$command is not in the man page"
+    refuses "unknown flag --nonsense of 'weft $command', see weft $command --help" \
+        "$weft" "$command" --nonsense
+done
+
+# -- configuration
+cat >run.yaml <<'YAML'
+method: hsdp
+optimizer:
+  lr: 2e-3
+mesh:
+  nodes: 2
+  link: 100Mbit,10ms
+YAML
+prints "  lr: 0.002" "$weft" config run.yaml
+prints "  lr: 0.003" "$weft" config run.yaml optimizer.lr=3e-3
+prints "  lr: 0.003" "$weft" config optimizer.lr=3e-3 run.yaml
+prints "  link: \"100Mbit,10ms\"" "$weft" config run.yaml
+prints "  lr: 0.002                       # run.yaml:3" "$weft" config run.yaml --origins
+prints "  nodes: 3                        # override" \
+    "$weft" config --origins run.yaml mesh.nodes=3 batch.tokens_per_step=7680
+prints "  steps: 1000                     # length of the run in optimizer steps" \
+    "$weft" config --comments
+"$weft" config run.yaml >resolved.yaml
+"$weft" config resolved.yaml >again.yaml
+same resolved.yaml again.yaml
+prints "$(printf 'optimizer.lr\t6e-4\ta number from 0 to 1000\tlearning rate at its peak')" \
+    "$weft" config --keys
+
+refuses "could not open nowhere.yaml: No such file or directory" "$weft" config nowhere.yaml
+refuses "unknown key 'optimizer.lrr' (did you mean 'optimizer.lr'?)" \
+    "$weft" config optimizer.lrr=1
+refuses "optimizer.beta1 is '2', expected a number from 0 to below 1" \
+    "$weft" config run.yaml optimizer.beta1=2
+refuses "found two run files, run.yaml and other.yaml, expected one and then section.key=value" \
+    "$weft" config run.yaml other.yaml
+refuses "method is ddp, which needs mesh.ranks_per_node 1, found 2 (hsdp shards the \
+model inside a node)" "$weft" config run.yaml method=ddp mesh.ranks_per_node=2
+printf 'mesh:\n  link: 100Mbitt\n' >bad.yaml
+refuses "bad.yaml:2: mesh.link is '100Mbitt', expected 'none' or RATE,LATENCY such as \
+'100Mbit,10ms'" "$weft" config bad.yaml
+printf 'data:\n  path: [\n' >bad.yaml
+expect 2 "$weft" config bad.yaml
+grep -q "^weft: bad.yaml:3: not valid YAML: " err || fail "no syntax error: $(cat err)"
+refuses "unknown flag --orgins of 'weft config' (did you mean --origins?)" "$weft" config --orgins
+refuses "--origins takes no value, found 'x'" "$weft" config --origins=x
+refuses "'run.yaml' is one argument too many, expected: weft config [run.yaml] \
+[section.key=value ...] [flags]" "$weft" config --keys run.yaml
+
+# -- odd combinations are said on stderr and run
+expect 0 "$weft" config run.steps=5
+grep -q "^weft: warning: schedule.warmup (100) is longer" err || fail "no warning: $(cat err)"
+
+# -- examples
+for example in "$source_dir"/examples/*.yaml; do
+    expect 0 "$weft" config "$example"
+    [[ ! -s err ]] || fail "$example: $(head -1 err)"
+done
+
+# -- documentation is what the program prints
+"$weft" config --markdown >configuration.md
+same configuration.md "$source_dir/docs/configuration.md"
+
+# -- lists
+prints "models (model.kind)" "$weft" list
+"$weft" list models | awk '{ print $1 }' | sort >models.txt
+"$weft" config --keys | sed -n 's/^model.kind\t[^\t]*\t\([^\t]*\).*/\1/p' |
+    sed 's/ or /, /' | tr -d ' ' | tr ',' '\n' | sort >choices.txt
+same models.txt choices.txt
+prints "adamw          Adam with decoupled weight decay" "$weft" list optimizers
+refuses "nothing to list for 'model' (did you mean 'models'?)" "$weft" list model
+
+# -- output that cannot be written is an error
+if [[ -c /dev/full ]]; then
+    code=0
+    "$weft" config >/dev/full 2>err || code=$?
+    [[ $code == 1 ]] || fail "exit code $code on a full disk, expected 1"
+    grep -q "^weft: could not write the output" err || fail "a full disk is not said"
+fi
+
+# -- manual page
+if command -v groff >/dev/null; then
+    groff -man -ww -Tutf8 -z weft.1 2>warnings || fail "groff fails"
+    [[ ! -s warnings ]] || fail "groff: $(head -1 warnings)"
+fi
+if command -v mandoc >/dev/null; then
+    mandoc -Tlint -W error weft.1 >warnings || fail "mandoc: $(head -1 warnings)"
+fi
+
+# -- completion
+"$weft" completion bash >completion.bash
+bash -n completion.bash || fail "the completion script does not parse"
+if command -v shellcheck >/dev/null; then
+    shellcheck -s bash completion.bash >warnings || fail "shellcheck: $(head -5 warnings)"
+fi
+refuses "no completion for 'fish', expected bash" "$weft" completion fish
+# shellcheck source=/dev/null
+. ./completion.bash
+
+# completes EXPECTED WORD...: what follows the words (cut at '=' as bash does), the last one
+# being typed. EXPECTED must be among the answers.
+completes() {
+    local expected=$1
+    shift
+    COMP_WORDS=(weft "$@")
+    COMP_CWORD=$#
+    COMPREPLY=()
+    _weft 2>/dev/null
+    [[ " ${COMPREPLY[*]} " == *" $expected "* ]] ||
+        fail "completing '$*': no $expected in: ${COMPREPLY[*]}"
+}
+completes config co
+completes --version --v
+completes --origins config --or
+completes --help list --
+completes schedule.kind= config sch
+completes cosine config schedule.kind =
+completes cosine config schedule.kind = cos
+completes false config mesh.overlap = f
+completes run.yaml config ru
+completes run.yaml config data.path = ru
+completes models list mo
+completes bash completion ""
+
+finish

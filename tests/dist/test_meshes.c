@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* One run on many meshes. */
+#include "training.h"
+
+static const char *const meshes[][2] = {{"1", "1"}, {"1", "2"}, {"2", "1"}, {"2", "2"},
+                                        {"4", "1"}, {"1", "4"}, {"3", "1"}, {"2", "4"}};
+
+static outcome lone, other;
+
+static void train_on(outcome *o, int mesh, const char *folder, const char *const *more) {
+    char nodes[32], ranks[40];
+    const char *keys[16] = {nodes, ranks};
+    snprintf(nodes, sizeof nodes, "mesh.nodes=%s", meshes[mesh][0]);
+    snprintf(ranks, sizeof ranks, "mesh.ranks_per_node=%s", meshes[mesh][1]);
+    int n = 2;
+    for (; more && more[n - 2]; n++) keys[n] = more[n - 2];
+    keys[n] = NULL;
+    train(o, folder, false, keys);
+}
+
+/* Both runs add the same f32 numbers in another order. Each step's gradient differs by a few
+ * roundings (2^-24 relative, times the square root of the thousand terms); AdamW turns that
+ * into parameter differences that grow from step to step. Fifty steps of this model stay
+ * below 2e-4 of the loss; a wrong factor in any reduction moves it by more than 1e-2. */
+enum { LONG = 50 };
+
+static void check_agreement(const char *const *keys, double tolerance) {
+    train_on(&lone, 0, "lone", keys);
+    assert_trained(&lone);
+    assert_int_equal(lone.n_steps, LONG);
+    assert_true(lone.loss[LONG - 1] < lone.loss[0] - 0.5);
+    for (int mesh = 1; mesh < 6; mesh++) {
+        train_on(&other, mesh, "other", keys);
+        assert_trained(&other);
+        for (int i = 0; i < LONG; i++)
+            if (fabs(other.loss[i] - lone.loss[i]) > tolerance * lone.loss[i])
+                fail_msg("mesh %s x %s, step %d: %.7f, on one rank %.7f", meshes[mesh][0],
+                         meshes[mesh][1], i + 1, other.loss[i], lone.loss[i]);
+        assert_true(fabs(other.result.validation_loss - lone.result.validation_loss) <
+                    tolerance * lone.result.validation_loss);
+    }
+}
+
+static void full_synchronization_is_one_rank_on_every_mesh(void **state) {
+    (void)state;
+    check_agreement(KEYS("method=hsdp", "run.steps=50"), 2e-4);
+}
+
+static void so_it_is_without_clipping_and_with_dropout_and_small_batches(void **state) {
+    (void)state;
+    check_agreement(KEYS("method=hsdp", "run.steps=50", "optimizer.clip=0", "model.dropout=0.1",
+                         "batch.micro=1", "model.recompute=true"),
+                    2e-4);
+}
+
+static void llama_and_olmo2_too(void **state) {
+    (void)state;
+    check_agreement(KEYS("method=hsdp", "run.steps=50", "model.kind=llama", "model.kv_heads=2"),
+                    2e-4);
+    check_agreement(KEYS("method=hsdp", "run.steps=50", "model.kind=olmo2"), 2e-4);
+}
+
+static void check_bits(const char *const *keys, int mesh) {
+    train_on(&lone, mesh, "first", keys);
+    train_on(&other, mesh, "second", keys);
+    assert_trained(&lone);
+    assert_trained(&other);
+    assert_memory_equal(lone.loss, other.loss, sizeof lone.loss);
+    assert_same_file("first/checkpoints/step-00000012/model.safetensors",
+                     "second/checkpoints/step-00000012/model.safetensors");
+}
+
+static void a_run_twice_gives_the_same_bits(void **state) {
+    (void)state;
+    static const int some[] = {0, 3, 7};
+    for (int i = 0; i < 3; i++) {
+        check_bits(KEYS("method=hsdp", "batch.tokens_per_step=768", "data.length=48"), some[i]);
+        check_bits(KEYS("method=flexdemo", "batch.tokens_per_step=768", "data.length=48"), some[i]);
+    }
+}
+
+static void check_overlap(const char *const *with, const char *const *without, int mesh) {
+    train_on(&lone, mesh, "first", with);
+    train_on(&other, mesh, "second", without);
+    assert_trained(&lone);
+    assert_trained(&other);
+    assert_memory_equal(lone.loss, other.loss, sizeof lone.loss);
+    assert_same_file("first/checkpoints/step-00000012/model.safetensors",
+                     "second/checkpoints/step-00000012/model.safetensors");
+}
+
+static void overlap_does_not_change_a_bit(void **state) {
+    (void)state;
+    for (int mesh = 2; mesh < 4; mesh++) {
+        check_overlap(KEYS("method=hsdp", "optimizer.clip=0"),
+                      KEYS("method=hsdp", "optimizer.clip=0", "mesh.overlap=false"), mesh);
+        check_overlap(KEYS("method=flexdemo"), KEYS("method=flexdemo", "mesh.overlap=false"),
+                      mesh);
+        check_overlap(KEYS("method=flexdemo", "optimizer.clip=0.5"),
+                      KEYS("method=flexdemo", "optimizer.clip=0.5", "mesh.overlap=false"), mesh);
+        check_overlap(KEYS("method=flexdemo", "mesh.link=200Mbit,1ms"), KEYS("method=flexdemo"),
+                      mesh);
+    }
+}
+
+static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
+    (void)state;
+    for (int mesh = 0; mesh < 8; mesh++) {
+        for (int method = 0; method < 2; method++) {
+            const char *name = method ? "method=flexdemo" : "method=hsdp";
+            train_on(&other, mesh, "other",
+                     KEYS(name, "batch.tokens_per_step=1536", "run.steps=4"));
+            assert_trained(&other);
+            for (int i = 0; i < 4; i++) assert_int_equal(other.wire[i], other.wire_predicted);
+            assert_true((other.wire_predicted > 0) == (meshes[mesh][0][0] != '1'));
+        }
+    }
+}
+
+/* Better than counting pairs of letters, after 120 steps of 512 letters. */
+static void flexdemo_learns_in_one_and_in_two_dimensions(void **state) {
+    (void)state;
+    static const char *const knobs[][3] = {
+        {"replicator.compression_dims=1", "replicator.compression_topk=4",
+         "replicator.compression_chunk=64"},
+        {"replicator.compression_dims=2", "replicator.compression_topk=32",
+         "replicator.compression_chunk=16"}};
+    for (int i = 0; i < 2; i++) {
+        train_on(&other, 3, "other",
+                 KEYS("method=flexdemo", "run.steps=120", "optimizer.lr=1e-2", knobs[i][0],
+                      knobs[i][1], knobs[i][2]));
+        assert_trained(&other);
+        if (other.result.validation_loss > other.result.bigram_loss)
+            fail_msg("validation loss %f, bigram %f", other.result.validation_loss,
+                     other.result.bigram_loss);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(full_synchronization_is_one_rank_on_every_mesh),
+        cmocka_unit_test(so_it_is_without_clipping_and_with_dropout_and_small_batches),
+        cmocka_unit_test(llama_and_olmo2_too),
+        cmocka_unit_test(a_run_twice_gives_the_same_bits),
+        cmocka_unit_test(overlap_does_not_change_a_bit),
+        cmocka_unit_test(bytes_on_the_wire_are_the_bytes_predicted),
+        cmocka_unit_test(flexdemo_learns_in_one_and_in_two_dimensions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

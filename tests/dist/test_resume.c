@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Stopping, resuming, and what a checkpoint holds. */
+#define _DEFAULT_SOURCE
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "checkpoint/folder.h"
+#include "training.h"
+
+static outcome whole, part, rest;
+
+#define LAST "checkpoints/step-00000012"
+
+static void check_resume(const char *const *keys, bool has_momentum, bool has_moments) {
+    train(&whole, "whole", false, keys);
+    assert_trained(&whole);
+    part.stop_after = 5;
+    train(&part, "part", false, keys);
+    assert_trained(&part);
+    assert_true(part.result.stopped);
+    int done = (int)part.result.steps;
+    assert_true(done >= 5 && done < 12);
+    rest.stop_after = 0;
+    train(&rest, "part", true, keys);
+    assert_trained(&rest);
+    assert_int_equal(rest.first_step, done);
+    for (int i = 0; i < 12; i++)
+        assert_true((i < done ? part : rest).loss[i] == whole.loss[i]);
+    assert_same_file("whole/" LAST "/model.safetensors", "part/" LAST "/model.safetensors");
+    if (has_momentum)
+        assert_same_file("whole/" LAST "/momentum-node-00001.safetensors",
+                         "part/" LAST "/momentum-node-00001.safetensors");
+    if (has_moments)
+        assert_same_file("whole/" LAST "/optimizer.safetensors",
+                         "part/" LAST "/optimizer.safetensors");
+}
+
+static void a_stopped_run_resumes_to_the_same_bits(void **state) {
+    (void)state;
+    check_resume(KEYS("method=hsdp", "mesh.nodes=2", "mesh.ranks_per_node=2"), false, true);
+    check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2"), true, false);
+    check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "optimizer.kind=adamw",
+                      "model.dropout=0.1", "optimizer.clip=1"),
+                 true, true);
+}
+
+/* Same numbers in another order of summation, as in test_meshes.c. */
+static void full_resumes_on_another_mesh_to_within_rounding(void **state) {
+    (void)state;
+    train(&whole, "whole", false, KEYS("method=hsdp"));
+    assert_trained(&whole);
+    static const char *const meshes[][2] = {{"mesh.nodes=2", "mesh.ranks_per_node=2"},
+                                            {"mesh.nodes=1", "mesh.ranks_per_node=4"},
+                                            {"mesh.nodes=4", "mesh.ranks_per_node=1"}};
+    for (int i = 0; i < 3; i++) {
+        part.stop_after = 6;
+        train(&part, "part", false, KEYS("method=hsdp", "mesh.nodes=2"));
+        assert_trained(&part);
+        rest.stop_after = 0;
+        train(&rest, "part", true, KEYS("method=hsdp", meshes[i][0], meshes[i][1]));
+        assert_trained(&rest);
+        for (int s = rest.first_step; s < 12; s++)
+            assert_true(fabs(rest.loss[s] - whole.loss[s]) < 1e-5 * whole.loss[s]);
+    }
+}
+
+/* Each node starts with the mean momentum of the nodes that were saved, so the next step is
+ * the same kind of step; the loss goes on falling. */
+static void demo_resumes_on_another_number_of_nodes(void **state) {
+    (void)state;
+    part.stop_after = 6;
+    train(&part, "part", false, KEYS("method=flexdemo", "mesh.nodes=4", "optimizer.lr=1e-2"));
+    assert_trained(&part);
+    rest.stop_after = 0;
+    train(&rest, "part", true,
+          KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2", "optimizer.lr=1e-2"));
+    assert_trained(&rest);
+    assert_true(rest.loss[11] < part.loss[part.n_steps - 1]);
+}
+
+static void a_folder_with_a_run_is_not_overwritten(void **state) {
+    (void)state;
+    train(&whole, "whole", false, KEYS("run.steps=2"));
+    assert_trained(&whole);
+    weft_ctx *ctx;
+    weft_config *config;
+    weft_train_result result;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, weft_config_create(ctx, &config));
+    assert_ok(ctx, weft_config_set(ctx, config, "data.path=text.txt"));
+    assert_ok(ctx, weft_config_set(ctx, config, "run.folder=whole"));
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_int_equal(weft_train(ctx, config, false, NULL, &result), WEFT_ERR_CONFIG);
+    assert_non_null(strstr(weft_ctx_message(ctx), "--resume"));
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+static void another_method_does_not_resume(void **state) {
+    (void)state;
+    train(&part, "part", false, KEYS("method=flexdemo", "mesh.nodes=2", "run.steps=3"));
+    assert_trained(&part);
+    train(&rest, "part", true, KEYS("method=hsdp", "mesh.nodes=2"));
+    assert_int_equal(rest.status, WEFT_ERR_CONFIG);
+    assert_non_null(strstr(rest.message, "was trained with demo and sgd"));
+}
+
+static void a_flipped_byte_in_the_checkpoint_is_refused(void **state) {
+    (void)state;
+    train(&part, "part", false, KEYS("run.steps=3"));
+    assert_trained(&part);
+    FILE *file = fopen("part/checkpoints/step-00000003/optimizer.safetensors", "r+");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -100, SEEK_END), 0);
+    int byte = fgetc(file);
+    assert_int_equal(fseek(file, -1, SEEK_CUR), 0);
+    fputc(byte ^ 4, file);
+    fclose(file);
+    train(&rest, "part", true, KEYS("run.steps=6"));
+    assert_int_equal(rest.status, WEFT_ERR_FORMAT);
+    assert_non_null(strstr(rest.message, "optimizer.safetensors"));
+}
+
+/* Whatever the instant of a kill -9, the run resumes from a complete checkpoint and ends
+ * with the bits of a run that was never killed. */
+static void a_killed_run_resumes_to_the_same_bits(void **state) {
+    (void)state;
+    const char *const *keys = KEYS("method=flexdemo", "mesh.nodes=2", "run.save_every=2");
+    train(&whole, "whole", false, keys);
+    assert_trained(&whole);
+    assert_int_equal(system("rm -rf part"), 0);
+    for (int round = 0; round < 8; round++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            rest.stop_after = 0;
+            train(&rest, "part", true, keys);
+            _exit(rest.status == WEFT_OK ? 0 : 1);
+        }
+        int delay_us = (int)(wefti_rng_u64(3, WEFTI_STREAM_TEST, 0, (uint64_t)round) % 120000);
+        usleep((useconds_t)delay_us + 20000);
+        kill(child, SIGKILL);
+        int how;
+        waitpid(child, &how, 0);
+        assert_true(WIFSIGNALED(how) || WEXITSTATUS(how) == 0);
+    }
+    train(&rest, "part", true, keys);
+    assert_trained(&rest);
+    assert_same_file("whole/" LAST "/model.safetensors", "part/" LAST "/model.safetensors");
+    assert_same_file("whole/" LAST "/momentum-node-00001.safetensors",
+                     "part/" LAST "/momentum-node-00001.safetensors");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stopped_run_resumes_to_the_same_bits),
+        cmocka_unit_test(full_resumes_on_another_mesh_to_within_rounding),
+        cmocka_unit_test(demo_resumes_on_another_number_of_nodes),
+        cmocka_unit_test(a_folder_with_a_run_is_not_overwritten),
+        cmocka_unit_test(another_method_does_not_resume),
+        cmocka_unit_test(a_flipped_byte_in_the_checkpoint_is_refused),
+        cmocka_unit_test(a_killed_run_resumes_to_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

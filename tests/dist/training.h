@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Small training runs inside a test: text made here, a run per folder, losses by step. */
+#ifndef TESTS_TRAINING_H
+#define TESTS_TRAINING_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <weft/train.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "check.h"
+
+enum { MAX_STEPS = 128 };
+
+typedef struct outcome {
+    weft_status status;
+    char message[1024];
+    weft_train_result result;
+    int n_steps, first_step;
+    double loss[MAX_STEPS], grad_norm[MAX_STEPS], update_norm[MAX_STEPS];
+    int64_t wire[MAX_STEPS];
+    int64_t wire_predicted, memory_predicted;
+    volatile sig_atomic_t stop;
+    int stop_after; /* steps; 0: never */
+} outcome;
+
+static inline void note_step(void *user, const weft_step_record *r) {
+    outcome *o = user;
+    assert_true(o->n_steps < MAX_STEPS);
+    o->loss[r->step - 1] = r->loss;
+    o->grad_norm[r->step - 1] = r->grad_norm;
+    o->update_norm[r->step - 1] = r->update_norm;
+    o->wire[r->step - 1] = r->wire_bytes_out;
+    o->n_steps++;
+    if (o->stop_after && r->step >= o->stop_after) o->stop = 1;
+}
+
+static inline void note_start(void *user, const weft_run_summary *s) {
+    outcome *o = user;
+    o->wire_predicted = s->wire_bytes_per_step;
+    o->memory_predicted = s->memory_bytes;
+    o->first_step = (int)s->first_step;
+}
+
+/* Words of a small made-up language, so that there is something to learn. */
+static inline void write_text(const char *path, int n_words) {
+    static const char *const words[] = {"warp", "weft", "loom", "thread", "shuttle", "cloth",
+                                        "the",  "a",    "over", "under",  "and",     "goes"};
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    uint64_t last = 0;
+    for (int i = 0; i < n_words; i++) {
+        uint64_t draw = wefti_rng_u64(9, WEFTI_STREAM_TEST, 0, (uint64_t)i);
+        last = draw % 4 ? (last * 5 + 3) % 12 : draw / 4 % 12;
+        fprintf(file, "%s%s", words[last], i % 11 == 10 ? ".\n" : " ");
+    }
+    fclose(file);
+}
+
+static const char *const small_run[] = {
+    "data.path=text.txt", "data.length=32", "model.layers=2", "model.width=32", "model.heads=4",
+    "batch.tokens_per_step=512", "run.steps=12", "schedule.warmup=4", "run.eval_tokens=2048",
+    "run.tensorboard=false", "mesh.threads=1", "mesh.min_message=4kB", NULL};
+
+/* Runs small_run with more keys over it ("" ends the list). The folder is emptied first
+ * unless resuming. */
+static inline void train(outcome *o, const char *folder, bool resume, const char *const *keys) {
+    weft_ctx *ctx;
+    weft_config *config;
+    char assignment[256];
+    int stop_after = o->stop_after;
+    memset(o, 0, sizeof *o);
+    o->stop_after = stop_after;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    struct stat info;
+    if (stat("text.txt", &info) != 0) write_text("text.txt", 20000);
+    if (!resume) assert_ok(ctx, wefti_file_remove_tree(ctx, folder));
+    assert_ok(ctx, weft_config_create(ctx, &config));
+    o->status = WEFT_OK;
+    for (int i = 0; small_run[i]; i++) assert_ok(ctx, weft_config_set(ctx, config, small_run[i]));
+    for (int i = 0; keys[i] && o->status == WEFT_OK; i++)
+        o->status = weft_config_set(ctx, config, keys[i]);
+    snprintf(assignment, sizeof assignment, "run.folder=%s", folder);
+    assert_ok(ctx, weft_config_set(ctx, config, assignment));
+    if (o->status == WEFT_OK) o->status = weft_config_finish(ctx, config);
+    weft_train_hooks hooks = {o, note_start, note_step, NULL, &o->stop};
+    if (o->status == WEFT_OK)
+        o->status = weft_train(ctx, config, resume, &hooks, &o->result);
+    snprintf(o->message, sizeof o->message, "%s", weft_ctx_message(ctx));
+    weft_config_destroy(ctx, config);
+    assert_int_equal(weft_ctx_bytes_held(ctx), 0);
+    weft_ctx_destroy(ctx);
+}
+
+#define KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+#define assert_trained(o)                                                                \
+    do {                                                                                 \
+        if ((o)->status != WEFT_OK) fail_msg("%s", (o)->message);                        \
+    } while (0)
+
+/* The bytes of a file, for bit comparisons. */
+static inline char *slurp(const char *path, int64_t *n) {
+    weft_ctx *ctx;
+    char *data;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, wefti_file_read(ctx, path, INT64_MAX, &data, n));
+    char *copy = malloc((size_t)*n + 1);
+    assert_non_null(copy);
+    memcpy(copy, data, (size_t)*n);
+    wefti_free(ctx, data);
+    weft_ctx_destroy(ctx);
+    return copy;
+}
+
+static inline void assert_same_file(const char *a, const char *b) {
+    int64_t n_a, n_b;
+    char *x = slurp(a, &n_a), *y = slurp(b, &n_b);
+    assert_int_equal(n_a, n_b);
+    if (memcmp(x, y, (size_t)n_a) != 0) fail_msg("%s and %s differ", a, b);
+    free(x);
+    free(y);
+}
+
+#endif

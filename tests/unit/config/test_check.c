@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "config_helpers.h"
+
+/* Loads `yaml`, finishes, and expects this sentence. */
+static void refused(fixture *f, const char *yaml, const char *sentence) {
+    weft_config *fresh;
+    assert_ok(f, weft_config_create(f->ctx, &fresh));
+    weft_config_destroy(f->ctx, f->c);
+    f->c = fresh;
+    assert_ok(f, load_text(f, yaml));
+    assert_refused(f, weft_config_finish(f->ctx, f->c), WEFT_ERR_CONFIG, sentence);
+}
+
+static void methods_refuse_a_mesh_they_cannot_use(void **state) {
+    fixture *f = *state;
+    refused(f, "mesh:\n  ranks_per_node: 2\nmethod: ddp\n",
+            "run.yaml:3: method is ddp, which needs mesh.ranks_per_node 1, found 2 (hsdp "
+            "shards "
+            "the model inside a node)");
+    refused(
+        f, "method: fsdp\nmesh: {nodes: 2}\n",
+        "run.yaml:1: method is fsdp, which needs mesh.nodes 1, found 2 (hsdp goes over "
+        "several nodes)");
+    assert_ok(f, load_text(f, "method: ddp\nmesh: {nodes: 2}\n"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+}
+
+static void line_is_that_of_the_key_in_the_file(void **state) {
+    fixture *f = *state;
+    assert_ok(f, load_text(f, "\n\nmesh:\n  ranks_per_node: 2\n"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "method=ddp"));
+    assert_refused(
+        f, weft_config_finish(f->ctx, f->c), WEFT_ERR_CONFIG,
+        "run.yaml:4: method is ddp, which needs mesh.ranks_per_node 1, found 2 (hsdp "
+        "shards the model inside a node)");
+    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.ranks_per_node=4"));
+    assert_refused(
+        f, weft_config_finish(f->ctx, f->c), WEFT_ERR_CONFIG,
+        "method is ddp, which needs mesh.ranks_per_node 1, found 4 (hsdp shards the "
+        "model inside a node)");
+}
+
+static void topk_fits_in_a_chunk(void **state) {
+    fixture *f = *state;
+    refused(f, "replicator:\n  compression_topk: 17\n  compression_chunk: 16\n",
+            "run.yaml:2: replicator.compression_topk is 17, expected at most 16, the "
+            "size of a "
+            "chunk (replicator.compression_chunk)");
+    refused(f,
+            "replicator: {compression_topk: 257, compression_chunk: 16, "
+            "compression_dims: 2}\n",
+            "run.yaml:1: replicator.compression_topk is 257, expected at most 256, the "
+            "size of a "
+            "chunk (replicator.compression_chunk squared)");
+    assert_ok(f, weft_config_set(f->ctx, f->c, "replicator.compression_topk=256"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+}
+
+static void shapes_of_the_model_fit_together(void **state) {
+    fixture *f = *state;
+    refused(f, "model: {width: 100, heads: 12}\n",
+            "run.yaml:1: model.width is 100, expected a multiple of model.heads (12)");
+    refused(f, "model: {heads: 6, kv_heads: 4}\n",
+            "run.yaml:1: model.kv_heads is 4, expected a divisor of model.heads (6)");
+    refused(f, "model: {context: 128}\n",
+            "run.yaml:1: model.context is 128, expected at least data.length (256)");
+}
+
+static void batch_gives_every_rank_the_same_number_of_sequences(void **state) {
+    fixture *f = *state;
+    refused(f, "batch: {tokens_per_step: 512}\nmesh: {nodes: 3}\n",
+            "run.yaml:1: batch.tokens_per_step is 512, expected a multiple of 768 (3 "
+            "ranks times "
+            "data.length 256) such as 768");
+    refused(
+        f, "mesh: {nodes: 3}\ndata: {length: 128}\n",
+        "run.yaml:2: batch.tokens_per_step is 16384, expected a multiple of 384 (3 ranks "
+        "times data.length 128) such as 16128");
+    refused(f, "mesh: {nodes: 2}\nbatch: {micro: 3}\n",
+            "run.yaml:2: batch.micro is 3, expected a divisor of 32, the sequences of "
+            "each rank "
+            "in a step");
+    assert_ok(f, weft_config_set(f->ctx, f->c, "batch.micro=16"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+}
+
+static void ranks_are_not_more_than_can_be_addressed(void **state) {
+    refused(
+        *state, "mesh: {nodes: 64, ranks_per_node: 32}\n",
+        "run.yaml:1: mesh.nodes times mesh.ranks_per_node is 2048, expected at most 1024 "
+        "ranks");
+}
+
+static void weights_belong_to_paths(void **state) {
+    fixture *f = *state;
+    refused(
+        f, "data: {path: [a, b], weights: [1]}\n",
+        "run.yaml:1: data.weights has 1 numbers, expected one for each data.path (2)");
+    refused(f, "data: {path: [a, b], weights: [0, 0]}\n",
+            "run.yaml:1: data.weights are all 0, expected at least one above 0");
+}
+
+static void misspelt_tokenizer_is_not_looked_for_as_a_file(void **state) {
+    fixture *f = *state;
+    refused(f, "data: {tokenizer: byte}\n",
+            "run.yaml:1: data.tokenizer is 'byte', expected bytes, bpe or the path of a "
+            "tokenizer.json");
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.tokenizer=my.json"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+}
+
+static void odd_combinations_are_warned_of(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=20"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_non_null(
+        strstr(f->warning, "schedule.warmup (100) is longer than run.steps (20)"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "schedule.warmup=5"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "replicator.kind=none"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.nodes=2"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_string_equal(f->warning,
+                        "replicator.kind is none with 2 nodes: their models drift apart");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(methods_refuse_a_mesh_they_cannot_use),
+        TEST(line_is_that_of_the_key_in_the_file),
+        TEST(topk_fits_in_a_chunk),
+        TEST(shapes_of_the_model_fit_together),
+        TEST(batch_gives_every_rank_the_same_number_of_sequences),
+        TEST(ranks_are_not_more_than_can_be_addressed),
+        TEST(weights_belong_to_paths),
+        TEST(misspelt_tokenizer_is_not_looked_for_as_a_file),
+        TEST(odd_combinations_are_warned_of),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

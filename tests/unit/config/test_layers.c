@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "config_helpers.h"
+
+static const char *const layered = "method: flexdemo\n"
+                                   "optimizer:\n"
+                                   "  lr: 2e-3\n"
+                                   "run: {steps: 50}\n";
+
+static void defaults_are_those_of_the_table(void **state) {
+    fixture *f = *state;
+    assert_string_equal(f->c->method, "none");
+    assert_string_equal(f->c->run.folder, "runs/weft");
+    assert_int_equal(f->c->run.steps, 1000);
+    assert_true(f->c->run.tensorboard);
+    assert_int_equal(f->c->data.path.n, 0);
+    assert_true(f->c->data.validation == 0.05);
+    assert_string_equal(f->c->data.tokenizer, "bytes");
+    assert_int_equal(f->c->model.tied, -1);
+    assert_string_equal(f->c->model.init, "");
+    assert_int_equal(f->c->mesh.min_message, 64000);
+    assert_string_equal(f->c->replicator.kind, "full");
+    assert_true(f->c->optimizer.lr == 6e-4);
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+}
+
+static void default_is_below_preset_below_file_below_override(void **state) {
+    fixture *f = *state;
+    assert_ok(f, load_text(f, layered));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=7"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_true(f->c->optimizer.beta1 == 0.9);          /* default */
+    assert_string_equal(f->c->replicator.kind, "demo"); /* preset over default */
+    assert_string_equal(f->c->optimizer.kind, "sgd");
+    assert_true(f->c->optimizer.clip == 0);
+    assert_true(f->c->optimizer.lr == 2e-3); /* file over preset */
+    assert_int_equal(f->c->run.steps, 7);    /* override over file */
+}
+
+static void order_of_calls_does_not_matter(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=7"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "optimizer.clip=3"));
+    assert_ok(f, load_text(f, layered));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_int_equal(f->c->run.steps, 7);
+    assert_true(f->c->optimizer.clip == 3);
+    assert_true(f->c->optimizer.lr == 2e-3);
+}
+
+static void value_below_a_higher_layer_is_still_checked(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=7"));
+    assert_refused(
+        f, load_text(f, "run: {steps: many}"), WEFT_ERR_CONFIG,
+        "run.yaml:1: run.steps is 'many', expected a whole number of at least 1 "
+        "(steps)");
+    assert_int_equal(f->c->run.steps, 7);
+}
+
+static void later_override_wins(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=a.txt,b.txt"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=c.txt"));
+    assert_int_equal(f->c->data.path.n, 1);
+    assert_string_equal(f->c->data.path.items[0], "c.txt");
+}
+
+static void later_file_wins(void **state) {
+    fixture *f = *state;
+    assert_ok(f, load_text(f, "run: {steps: 5, keep: 9}"));
+    assert_ok(f, load_text(f, "run: {steps: 6}"));
+    assert_int_equal(f->c->run.steps, 6);
+    assert_int_equal(f->c->run.keep, 9);
+}
+
+static void another_method_takes_back_what_the_first_one_set(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "method=flexdemo"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_true(f->c->optimizer.lr == 1e-3);
+    assert_ok(f, weft_config_set(f->ctx, f->c, "method=hsdp"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_string_equal(f->c->replicator.kind, "full");
+    assert_string_equal(f->c->optimizer.kind, "adamw");
+    assert_true(f->c->optimizer.lr == 6e-4);
+    assert_true(f->c->optimizer.clip == 1);
+}
+
+static void failed_override_changes_nothing(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=1,2"));
+    assert_int_equal(weft_config_set(f->ctx, f->c, "data.weights=1,two"),
+                     WEFT_ERR_CONFIG);
+    assert_int_equal(f->c->data.weights.n, 2);
+    assert_true(f->c->data.weights.items[1] == 2);
+}
+
+static void values_carry_units(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "batch.tokens_per_step=64k"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=1e6"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.min_message=2MiB"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "model.rope_theta=500k"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.link=100Mbit,10ms"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.overlap=off"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "model.tied=Yes"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_int_equal(f->c->batch.tokens_per_step, 64000);
+    assert_int_equal(f->c->run.steps, 1000000);
+    assert_int_equal(f->c->mesh.min_message, 2 << 20);
+    assert_true(f->c->model.rope_theta == 500000);
+    assert_true(f->c->mesh.bandwidth_Bps == 12.5e6);
+    assert_true(f->c->mesh.latency_s > 0.00999 && f->c->mesh.latency_s < 0.01001);
+    assert_false(f->c->mesh.overlap);
+    assert_int_equal(f->c->model.tied, 1);
+}
+
+static void every_word_for_a_truth_value_is_understood(void **state) {
+    fixture *f = *state;
+    static const char *const words[] = {"true", "yes", "on", "True", "ON"};
+    static const char *const others[] = {"false", "no", "off", "FALSE", "No"};
+    char text[40];
+    for (int i = 0; i < 5; i++) {
+        snprintf(text, sizeof text, "model.recompute=%s", words[i]);
+        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_true(f->c->model.recompute);
+        snprintf(text, sizeof text, "model.recompute=%s", others[i]);
+        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_false(f->c->model.recompute);
+    }
+}
+
+static void override_of_a_list_may_empty_it(void **state) {
+    fixture *f = *state;
+    assert_ok(f, load_text(f, "data: {path: [a, 'b,c']}"));
+    assert_int_equal(f->c->data.path.n, 2);
+    assert_string_equal(f->c->data.path.items[1], "b,c");
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path="));
+    assert_int_equal(f->c->data.path.n, 0);
+}
+
+/* Creating, setting and finishing with the k-th allocation failing, k = 0, 1, 2, ...: an
+ * error and nothing left, until k is past the last allocation. */
+static weft_status whole_life(weft_ctx *ctx) {
+    weft_config *c;
+    const char *text;
+    weft_status status = weft_config_create(ctx, &c);
+    if (status != WEFT_OK) return status;
+    status = weft_config_load(ctx, c, "run.yaml");
+    if (status == WEFT_OK) status = weft_config_set(ctx, c, "data.path=a,b");
+    if (status == WEFT_OK) status = weft_config_set(ctx, c, "data.weights=1,2");
+    if (status == WEFT_OK) status = weft_config_finish(ctx, c);
+    if (status == WEFT_OK) status = weft_config_text(ctx, c, WEFT_CONFIG_DOCS, &text);
+    if (status == WEFT_OK) status = weft_config_write(ctx, c, "out.yaml");
+    weft_config_destroy(ctx, c);
+    return status;
+}
+
+static void every_failing_allocation_is_a_clean_error(void **state) {
+    (void)state;
+    weft_ctx *ctx;
+    const char *yaml =
+        "method: flexdemo\ndata:\n  path: [x, y, z]\n  weights: [1, 2, 3]\n";
+    write_file("run.yaml", yaml, strlen(yaml));
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    int64_t k = 0;
+    weft_status status = WEFT_ERR_MEMORY;
+    for (; k < 200 && status != WEFT_OK; k++) {
+        weft_ctx_clear(ctx);
+        weft_ctx_fail_allocation(ctx, k);
+        status = whole_life(ctx);
+        assert_int_equal(weft_ctx_bytes_held(ctx), 0);
+        if (status == WEFT_OK) break;
+        assert_int_equal(status, WEFT_ERR_MEMORY);
+        assert_non_null(strstr(weft_ctx_message(ctx), "could not allocate"));
+    }
+    weft_ctx_fail_allocation(ctx, -1);
+    assert_int_equal(status, WEFT_OK);
+    assert_true(k > 15);
+    weft_ctx_destroy(ctx);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(defaults_are_those_of_the_table),
+        TEST(default_is_below_preset_below_file_below_override),
+        TEST(order_of_calls_does_not_matter),
+        TEST(value_below_a_higher_layer_is_still_checked),
+        TEST(later_override_wins),
+        TEST(later_file_wins),
+        TEST(another_method_takes_back_what_the_first_one_set),
+        TEST(failed_override_changes_nothing),
+        TEST(values_carry_units),
+        TEST(every_word_for_a_truth_value_is_understood),
+        TEST(override_of_a_list_may_empty_it),
+        cmocka_unit_test(every_failing_allocation_is_a_clean_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "config_helpers.h"
+
+#include <stdbool.h>
+
+#include "config/schema.h"
+#include "config/value.h"
+
+static bool knows_section(const char *key) {
+    const char *name, *dot = strchr(key, '.');
+    if (!dot) return strcmp(key, "method") == 0;
+    for (int i = 0; (name = weft_config_section(i, NULL)); i++)
+        if (strlen(name) == (size_t)(dot - key) && strncmp(name, key, strlen(name)) == 0)
+            return true;
+    return false;
+}
+
+static void every_key_is_whole_and_unique(void **state) {
+    (void)state;
+    const weft_config_key *key, *other;
+    int n = 0;
+    for (; (key = weft_config_key_at(n)); n++) {
+        assert_true(knows_section(key->name));
+        assert_true(strlen(key->doc) > 10 && strlen(key->doc) < 80);
+        assert_true(key->doc[strlen(key->doc) - 1] != '.');
+        assert_true(key->type != WEFT_KEY_CHOICE || key->choices);
+        assert_true(key->offset < sizeof(weft_config));
+        for (int j = 0; j < n; j++) {
+            other = weft_config_key_at(j);
+            assert_string_not_equal(key->name, other->name);
+            assert_int_not_equal(key->offset, other->offset);
+        }
+    }
+    assert_true(n > 50);
+    assert_null(weft_config_key_at(n));
+    assert_null(weft_config_key_at(-1));
+}
+
+static void every_default_is_a_value_of_its_key(void **state) {
+    (void)state;
+    const weft_config_key *key;
+    wefti_value value;
+    for (int i = 0; (key = weft_config_key_at(i)); i++)
+        if (!wefti_key_is_list(key) && !wefti_value_parse(key, key->fallback, &value))
+            fail_msg("%s cannot be '%s'", key->name, key->fallback);
+}
+
+static void every_preset_sets_values_of_known_keys(void **state) {
+    (void)state;
+    const char *name, *text;
+    wefti_value value;
+    int n = 0;
+    for (const weft_choice *m = wefti_methods; m->name; m++) {
+        for (int j = 0; (name = weft_config_method_key(m->name, j, &text)); j++, n++) {
+            const weft_config_key *key = wefti_config_key_find(name);
+            assert_non_null(key);
+            assert_true(wefti_value_parse(key, text, &value));
+        }
+    }
+    assert_true(n >= 10);
+    assert_null(weft_config_method_key("none", 0, &text));
+    assert_null(weft_config_method_key("nonsense", 0, &text));
+}
+
+static void every_need_is_of_a_known_method_and_an_integer_key(void **state) {
+    (void)state;
+    for (const wefti_method_need *need = wefti_method_needs; need->method; need++) {
+        assert_non_null(wefti_choice_find(wefti_methods, need->method));
+        const weft_config_key *key = wefti_config_key_find(need->key);
+        assert_non_null(key);
+        assert_int_equal(key->type, WEFT_KEY_INT);
+    }
+}
+
+static void numbers_are_written_shortest_and_exact(void **state) {
+    (void)state;
+    static const double numbers[] = {0,    6e-4,  0.1,     1e-8,  1.0 / 3,
+                                     0.95, 64000, 1048576, 5e-324};
+    static const char *const texts[] = {
+        "0", "0.0006", "0.1", "1e-08", "0.3333333333333333", "0.95", "64000", "1048576"};
+    char text[40];
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        wefti_number_text(numbers[i], text, sizeof text);
+        assert_true(strtod(text, NULL) == numbers[i]);
+        if (i < sizeof texts / sizeof texts[0]) assert_string_equal(text, texts[i]);
+    }
+}
+
+static void malformed_utf8_is_recognised(void **state) {
+    (void)state;
+    static const char *const bad[] = {
+        "\x80",         "\xc0\x80",         "\xe0\x80\x80",
+        "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80",
+        "a\xc3"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(wefti_is_utf8(bad[i]));
+    assert_true(wefti_is_utf8(""));
+    assert_true(wefti_is_utf8("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf"));
+}
+
+static void shown_text_is_short_and_whole_letters(void **state) {
+    (void)state;
+    char out[12];
+    assert_string_equal(wefti_shown("a\tb\x1b", out, sizeof out), "a?b?");
+    assert_string_equal(wefti_shown("12345678", out, sizeof out), "12345678");
+    assert_string_equal(wefti_shown("123456789", out, sizeof out), "12345678...");
+    assert_string_equal(wefti_shown("1234567\xc3\xa4xxx", out, sizeof out), "1234567...");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_is_whole_and_unique),
+        cmocka_unit_test(every_default_is_a_value_of_its_key),
+        cmocka_unit_test(every_preset_sets_values_of_known_keys),
+        cmocka_unit_test(every_need_is_of_a_known_method_and_an_integer_key),
+        cmocka_unit_test(numbers_are_written_shortest_and_exact),
+        cmocka_unit_test(malformed_utf8_is_recognised),
+        cmocka_unit_test(shown_text_is_short_and_whole_letters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
