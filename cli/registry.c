@@ -7,6 +7,7 @@
 extern const command command_train;
 extern const command command_eval;
 extern const command command_sample;
+extern const command command_bench;
 extern const command command_data;
 extern const command command_report;
 extern const command command_config;
@@ -15,7 +16,7 @@ extern const command command_man;
 extern const command command_completion;
 
 const command *const commands[] = {
-    &command_train, &command_eval,   &command_sample, &command_data,       &command_report,
+    &command_train, &command_eval,   &command_sample, &command_bench, &command_data,       &command_report,
     &command_config, &command_list,
     &command_man,   &command_completion, NULL,
 };

@@ -25,7 +25,7 @@ static const flag flags[] = {
 
 extern const command command_train;
 
-static volatile sig_atomic_t stop_requested;
+static volatile sig_atomic_t stop_requested; /* written by the signal handler */
 
 /* The first signal asks for a clean end; a second one ends the program at once. */
 static void request_stop(int number) {
@@ -42,6 +42,11 @@ static void catch_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     signal(SIGXFSZ, SIG_IGN); /* a full quota is an error message, not a crash */
+}
+
+static bool should_stop(void *user) {
+    (void)user;
+    return stop_requested != 0;
 }
 
 typedef struct view {
@@ -121,7 +126,7 @@ static void show_result(const weft_config *config, const weft_train_result *r) {
 
 static int train(weft_ctx *ctx, const args *a, weft_config *config) {
     view v = {.json = args_has(a, "--json"), .quiet = args_has(a, "--quiet")};
-    weft_train_hooks hooks = {&v, show_start, show_step, show_evaluation, &stop_requested};
+    weft_train_hooks hooks = {&v, show_start, show_step, show_evaluation, should_stop};
     weft_train_result result;
     catch_signals();
     if (!v.quiet && !v.json) progress_begin(config->run.steps);

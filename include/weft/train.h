@@ -2,8 +2,6 @@
 #ifndef WEFT_TRAIN_H
 #define WEFT_TRAIN_H
 
-#include <signal.h>
-
 #include <weft/config.h>
 #include <weft/ctx.h>
 
@@ -62,13 +60,14 @@ typedef struct weft_train_hooks {
     void (*on_start)(void *user, const weft_run_summary *summary);
     void (*on_step)(void *user, const weft_step_record *record);
     void (*on_evaluation)(void *user, const weft_eval_record *record);
-    /* Polled between steps: non-zero = finish the step, save, return. May be NULL. */
-    const volatile sig_atomic_t *stop;
+    /* Asked once per step on the first rank's thread, like the others: true = finish the step,
+     * save, return. Any hook may be NULL. */
+    bool (*should_stop)(void *user);
 } weft_train_hooks;
 
 typedef struct weft_train_result {
     int64_t steps;        /* done in all */
-    bool stopped;         /* by hooks.stop, before the last step */
+    bool stopped;         /* by should_stop, before the last step */
     double loss;          /* of the last step */
     double validation_loss; /* NAN if stopped */
     double bigram_loss;   /* the baseline on the same validation tokens; NAN if stopped */
@@ -87,6 +86,12 @@ typedef struct weft_train_result {
 WEFT_API weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
                                 const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
+
+/* Takes run.steps training steps on tokens made by a generator, without any file: what the
+ * configured model, batch, mesh and method cost. Losses mean nothing. */
+WEFT_API weft_status weft_bench_train(weft_ctx *ctx, weft_config *config,
+                                      const weft_train_hooks *hooks,
+                                      weft_train_result *result) WEFT_CHECKED;
 
 #ifdef __cplusplus
 }

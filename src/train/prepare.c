@@ -13,6 +13,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 
+enum { BENCH_VOCAB = 256 };
+
 static bool exists(const char *path) {
     struct stat info;
     return stat(path, &info) == 0;
@@ -158,10 +160,15 @@ static void describe(wefti_prepared *p) {
     double millions = (double)plan->model->n_elements / 1e6;
     snprintf(text[0], n, "%s, %lld layers x %lld, %.4g M parameters", model->kind,
              (long long)model->layers, (long long)model->width, millions);
-    snprintf(text[1], n, "%lld training tokens, %lld x %lld for validation, %s tokenizer of %lld",
-             (long long)weft_dataset_train_tokens(p->dataset),
-             (long long)weft_dataset_validation_rows(p->dataset), (long long)plan->T,
-             weft_tokenizer_kind(p->tokenizer), (long long)weft_tokenizer_vocab(p->tokenizer));
+    if (p->dataset)
+        snprintf(text[1], n,
+                 "%lld training tokens, %lld x %lld for validation, %s tokenizer of %lld",
+                 (long long)weft_dataset_train_tokens(p->dataset),
+                 (long long)weft_dataset_validation_rows(p->dataset), (long long)plan->T,
+                 weft_tokenizer_kind(p->tokenizer),
+                 (long long)weft_tokenizer_vocab(p->tokenizer));
+    else
+        snprintf(text[1], n, "made tokens, vocabulary %lld", (long long)model->vocab);
     snprintf(text[2], n, "%s: %s + %s", config->method, config->replicator.kind,
              config->optimizer.kind);
     snprintf(text[3], n, "%d node%s x %d rank%s x %d thread%s, wire %s", plan->R,
@@ -193,8 +200,8 @@ static weft_status check_method(weft_ctx *ctx, const weft_config *config) {
 }
 
 static weft_status make_plan(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
-    WEFT_TRY(wefti_plan_create(ctx, config, p->dataset, weft_tokenizer_vocab(p->tokenizer),
-                               &p->plan));
+    int64_t vocab = p->tokenizer ? weft_tokenizer_vocab(p->tokenizer) : config->model.vocab;
+    WEFT_TRY(wefti_plan_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->plan));
     if (p->saved.step >= 0) {
         p->plan->first_step = p->saved.step;
         p->plan->first_row = p->saved.rows;
@@ -224,11 +231,24 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume, weft
     return write_folder(ctx, config, p);
 }
 
-weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume, wefti_prepared **out) {
+static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume,
+                                 wefti_prepared *p) {
+    (void)resume;
+    p->saved.step = -1;
+    p->bigram_loss = NAN;
+    WEFT_TRY(check_method(ctx, config));
+    return make_plan(ctx, config, p);
+}
+
+typedef weft_status (*preparation)(weft_ctx *ctx, weft_config *config, bool resume,
+                                   wefti_prepared *p);
+
+static weft_status prepare_with(weft_ctx *ctx, weft_config *config, bool resume,
+                                preparation prepare_all, wefti_prepared **out) {
     *out = NULL;
     wefti_prepared *p;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the run", &p));
-    weft_status status = prepare(ctx, config, resume, p);
+    weft_status status = prepare_all(ctx, config, resume, p);
     if (status == WEFT_OK) {
         *out = p;
         return WEFT_OK;
@@ -236,6 +256,14 @@ weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume, wefti
     weft_status closed = wefti_prepared_destroy(ctx, p);
     (void)closed; /* the first failure is the one to tell */
     return status;
+}
+
+weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume, wefti_prepared **out) {
+    return prepare_with(ctx, config, resume, prepare, out);
+}
+
+weft_status wefti_prepare_bench(weft_ctx *ctx, weft_config *config, wefti_prepared **out) {
+    return prepare_with(ctx, config, false, prepare_bench, out);
 }
 
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {

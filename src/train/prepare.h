@@ -29,6 +29,11 @@ typedef struct wefti_prepared {
 weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume,
                           wefti_prepared **out) WEFT_CHECKED;
 
+/* The same for a run without text and files: tokens are made (dataset, tokenizer and journal
+ * stay NULL). */
+weft_status wefti_prepare_bench(weft_ctx *ctx, weft_config *config,
+                                wefti_prepared **out) WEFT_CHECKED;
+
 /* Closes the journal and frees everything; NULL is accepted. */
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *prepared) WEFT_CHECKED;
 

@@ -2,8 +2,6 @@
 #ifndef WEFTI_RANK_H
 #define WEFTI_RANK_H
 
-#include <signal.h>
-
 #include "comm/comm.h"
 #include "comm/worker.h"
 #include "train/plan.h"
@@ -66,7 +64,8 @@ typedef struct wefti_rank {
     wefti_traffic traffic_before;
     int64_t n_shard_messages;   /* makes the tags of the shard group */
     int64_t n_control_messages; /* and of the control group, beside the votes */
-    const volatile sig_atomic_t *stop; /* borrowed, or NULL */
+    bool (*should_stop)(void *user); /* or NULL */
+    void *stop_user;
 } wefti_rank;
 
 /* Allocates everything; after the first step nothing more is allocated. `comms` are taken. */

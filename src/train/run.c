@@ -48,7 +48,10 @@ static weft_status build_rank(rank_thread *t) {
     WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_REPLICA, 0, &replica));
     WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_WORLD, 0, &control));
     WEFT_TRY(wefti_rank_create(t->ctx, plan, t->rank, shard, replica, control, &t->state));
-    if (t->run->hooks) t->state->stop = t->run->hooks->stop;
+    if (t->run->hooks && t->rank == 0) {
+        t->state->should_stop = t->run->hooks->should_stop;
+        t->state->stop_user = t->run->hooks->user;
+    }
     wefti_rank_init_params(t->state);
     const wefti_prepared *prepared = t->run->prepared;
     if (prepared->saved.step >= 0)
@@ -114,6 +117,7 @@ static weft_status tell_step(rank_thread *t, const wefti_vote *agreed, const wef
     run->prepared->exchange_s += record.exchange_s;
     run->prepared->wait_s += record.wait_s;
     if (run->hooks && run->hooks->on_step) run->hooks->on_step(run->hooks->user, &record);
+    if (!run->prepared->journal) return WEFT_OK;
     int64_t every = run->prepared->plan->config->run.log_every;
     if (record.step % every != 0 && record.step != record.steps) return WEFT_OK;
     return wefti_journal_step(run->prepared->journal, &record);
@@ -145,6 +149,7 @@ static weft_status check_vote(rank_thread *t, const wefti_vote *agreed) {
 static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
     const weft_config *config = prepared->plan->config;
+    if (!prepared->journal) return WEFT_OK;
     bool last = done == config->run.steps;
     bool eval_due = config->run.eval_every > 0 && done % config->run.eval_every == 0;
     bool save_due = config->run.save_every > 0 && done % config->run.save_every == 0;
@@ -232,6 +237,11 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;
     weft_status status = run_ranks(ctx, run);
     wefti_world_destroy(ctx, run->world);
+    weft_train_result *result = run->result;
+    result->elapsed_s = wefti_now_s() - run->start_s;
+    result->memory_bytes = wefti_process_peak_bytes();
+    result->memory_predicted_bytes = run->prepared->summary.memory_bytes;
+    result->hidden_share = hidden_share(run->prepared->exchange_s, run->prepared->wait_s);
     return status;
 }
 
@@ -239,17 +249,20 @@ weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
                        const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.hooks = hooks, .result = result};
-    weft_status status = wefti_prepare(ctx, config, resume, &run.prepared);
-    if (status == WEFT_OK) status = run_prepared(ctx, &run);
-    if (run.prepared) {
-        result->elapsed_s = wefti_now_s() - run.start_s;
-        result->bigram_loss = run.prepared->bigram_loss;
-        result->bytes_per_token = weft_dataset_bytes_per_token(run.prepared->dataset);
-        result->memory_bytes = wefti_process_peak_bytes();
-        result->memory_predicted_bytes = run.prepared->summary.memory_bytes;
-        result->hidden_share =
-            hidden_share(run.prepared->exchange_s, run.prepared->wait_s);
-    }
+    WEFT_TRY(wefti_prepare(ctx, config, resume, &run.prepared));
+    result->bigram_loss = run.prepared->bigram_loss;
+    result->bytes_per_token = weft_dataset_bytes_per_token(run.prepared->dataset);
+    weft_status status = run_prepared(ctx, &run);
+    weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
+    return status == WEFT_OK ? closed : status;
+}
+
+weft_status weft_bench_train(weft_ctx *ctx, weft_config *config, const weft_train_hooks *hooks,
+                             weft_train_result *result) {
+    *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
+    training run = {.hooks = hooks, .result = result};
+    WEFT_TRY(wefti_prepare_bench(ctx, config, &run.prepared));
+    weft_status status = run_prepared(ctx, &run);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     return status == WEFT_OK ? closed : status;
 }

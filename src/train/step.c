@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "train/schedule.h"
 
 int64_t wefti_rank_control_tag(wefti_rank *r) { return -1 - r->n_control_messages++; }
@@ -57,16 +58,32 @@ static weft_status clip_and_submit(wefti_rank *r) {
 
 /* Sends this rank's vote to all; it is read in settle. */
 static weft_status cast_vote(wefti_rank *r) {
-    r->vote.stop = r->stop && *r->stop ? 1 : 0;
+    r->vote.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
     r->vote.failed = isfinite(r->vote.loss_sum) ? 0 : 1;
     return wefti_comm_send_all(r->control, r->step, &r->vote, sizeof r->vote);
+}
+
+/* Rows of the text, or made tokens where there is none (benchmarks). */
+static void load_rows(wefti_rank *r, int64_t row) {
+    const wefti_plan *plan = r->plan;
+    if (plan->dataset) {
+        weft_dataset_train_rows(plan->dataset, row, plan->B, r->tokens, r->targets);
+        return;
+    }
+    uint64_t vocab = (uint64_t)plan->model->config.vocab;
+    for (int64_t i = 0; i < plan->B * plan->T; i++) {
+        uint64_t pair[2];
+        wefti_rng_pair((uint64_t)row, WEFTI_STREAM_TEST, 0, (uint64_t)i, pair);
+        r->tokens[i] = (int32_t)(pair[0] % vocab);
+        r->targets[i] = (int32_t)(pair[1] % vocab);
+    }
 }
 
 static weft_status micro_batch(wefti_rank *r, int64_t micro) {
     const wefti_plan *plan = r->plan;
     int64_t row = plan->first_row + (r->step - plan->first_step) * plan->rows_per_step +
                   r->rank * plan->rows_per_rank + micro * plan->B;
-    weft_dataset_train_rows(plan->dataset, row, plan->B, r->tokens, r->targets);
+    load_rows(r, row);
     WEFT_TRY(wefti_rank_forward(r, true, row));
     return wefti_rank_backward(r, row, micro);
 }

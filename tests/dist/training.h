@@ -23,7 +23,6 @@ typedef struct outcome {
     double loss[MAX_STEPS], grad_norm[MAX_STEPS], update_norm[MAX_STEPS];
     int64_t wire[MAX_STEPS];
     int64_t wire_predicted, memory_predicted;
-    volatile sig_atomic_t stop;
     int stop_after; /* steps; 0: never */
 } outcome;
 
@@ -35,7 +34,11 @@ static inline void note_step(void *user, const weft_step_record *r) {
     o->update_norm[r->step - 1] = r->update_norm;
     o->wire[r->step - 1] = r->wire_bytes_out;
     o->n_steps++;
-    if (o->stop_after && r->step >= o->stop_after) o->stop = 1;
+}
+
+static inline bool stop_in_time(void *user) {
+    const outcome *o = user;
+    return o->stop_after > 0 && o->n_steps + 1 >= o->stop_after;
 }
 
 static inline void note_start(void *user, const weft_run_summary *s) {
@@ -86,7 +89,7 @@ static inline void train(outcome *o, const char *folder, bool resume, const char
     snprintf(assignment, sizeof assignment, "run.folder=%s", folder);
     assert_ok(ctx, weft_config_set(ctx, config, assignment));
     if (o->status == WEFT_OK) o->status = weft_config_finish(ctx, config);
-    weft_train_hooks hooks = {o, note_start, note_step, NULL, &o->stop};
+    weft_train_hooks hooks = {o, note_start, note_step, NULL, stop_in_time};
     if (o->status == WEFT_OK)
         o->status = weft_train(ctx, config, resume, &hooks, &o->result);
     snprintf(o->message, sizeof o->message, "%s", weft_ctx_message(ctx));

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/train.h>
+
+#include "common.h"
+
+static const flag flags[] = {
+    {"--steps", "N", "steps that count (default 10)", NULL},
+    {"--warmup", "N", "steps before them that do not (default 2)", NULL},
+    {"--json", NULL, "one JSON object instead of text", NULL},
+    {NULL, NULL, NULL, NULL}};
+
+static const char *const words[] = {"train", NULL};
+
+extern const command command_bench;
+
+enum { MAX_STEPS = 10000 };
+
+typedef struct results {
+    long long warmup;
+    int n;
+    double tokens_per_s[MAX_STEPS], mfu[MAX_STEPS], step_s[MAX_STEPS], wait_s[MAX_STEPS];
+    int64_t wire_bytes;
+    char model[512], mesh[512], batch[512], method[512], kernels[64];
+    double gemm_flops;
+    int64_t memory_predicted;
+} results;
+
+static void note_start(void *user, const weft_run_summary *s) {
+    results *sheet = user;
+    snprintf(sheet->model, sizeof sheet->model, "%s", s->model);
+    snprintf(sheet->mesh, sizeof sheet->mesh, "%s", s->mesh);
+    snprintf(sheet->batch, sizeof sheet->batch, "%s", s->batch);
+    snprintf(sheet->method, sizeof sheet->method, "%s", s->method);
+    snprintf(sheet->kernels, sizeof sheet->kernels, "%s", s->kernels);
+    sheet->gemm_flops = s->gemm_flops;
+    sheet->memory_predicted = s->memory_bytes;
+}
+
+static void note_step(void *user, const weft_step_record *r) {
+    results *sheet = user;
+    if (r->step <= sheet->warmup || sheet->n == MAX_STEPS) return;
+    sheet->tokens_per_s[sheet->n] = r->tokens_per_s;
+    sheet->mfu[sheet->n] = r->mfu;
+    sheet->wait_s[sheet->n] = r->wait_s;
+    sheet->step_s[sheet->n++] = r->step_s;
+    sheet->wire_bytes = r->wire_bytes_out;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int n) {
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static void print_text(results *s, const weft_train_result *r) {
+    double speed = median(s->tokens_per_s, s->n), step = median(s->step_s, s->n);
+    printf("model     %s\nmethod    %s\nmesh      %s, %s kernels\nbatch     %s\n", s->model,
+           s->method, s->mesh, s->kernels, s->batch);
+    printf("speed     %.0f tokens/s (median of %d steps; %.0f to %.0f)\n", speed, s->n,
+           s->tokens_per_s[0], s->tokens_per_s[s->n - 1]);
+    printf("step      %.4f s (%.4f to %.4f), of which %.4f s waiting for the exchange\n", step,
+           s->step_s[0], s->step_s[s->n - 1], median(s->wait_s, s->n));
+    printf("MFU       %.1f %% of %.0f GFLOP/s, measured on a matrix product of this machine\n",
+           100 * median(s->mfu, s->n), s->gemm_flops / 1e9);
+    printf("memory    %.2f GB at its peak, %.2f GB predicted\n", (double)r->memory_bytes / 1e9,
+           (double)s->memory_predicted / 1e9);
+    printf("wire      %lld bytes per step out of each node\n", (long long)s->wire_bytes);
+}
+
+static void print_json(results *s, const weft_train_result *r) {
+    printf("{\"tokens_per_s\": %.6g, \"step_s\": %.6g, ", median(s->tokens_per_s, s->n),
+           median(s->step_s, s->n));
+    printf("\"tokens_per_s_min\": %.6g, \"tokens_per_s_max\": %.6g, ", s->tokens_per_s[0],
+           s->tokens_per_s[s->n - 1]);
+    printf("\"wait_s\": %.6g, \"mfu\": %.6g, \"gemm_flops\": %.6g, ", median(s->wait_s, s->n),
+           median(s->mfu, s->n), s->gemm_flops);
+    printf("\"memory_bytes\": %lld, \"memory_predicted_bytes\": %lld, \"wire_bytes\": %lld}\n",
+           (long long)r->memory_bytes, (long long)s->memory_predicted, (long long)s->wire_bytes);
+}
+
+static weft_status bench(weft_ctx *ctx, const args *a, long long steps, results *sheet) {
+    char assignment[64];
+    weft_config *config = NULL;
+    weft_train_result result;
+    snprintf(assignment, sizeof assignment, "run.steps=%lld", steps + sheet->warmup);
+    weft_status status = config_of_args(ctx, a, &config);
+    if (status == WEFT_OK) status = weft_config_set(ctx, config, assignment);
+    if (status == WEFT_OK) status = weft_config_finish(ctx, config);
+    weft_train_hooks hooks = {sheet, note_start, note_step, NULL, NULL};
+    if (status == WEFT_OK) status = weft_bench_train(ctx, config, &hooks, &result);
+    if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(sheet, &result);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    long long steps = 10, warmup = 2;
+    int code = args_parse(&command_bench, argc, argv, &a);
+    if (code == CODE_OK) code = args_expect(&a, 1, 1000);
+    if (code == CODE_OK) code = args_int(&a, "--steps", 1, MAX_STEPS, &steps);
+    if (code == CODE_OK) code = args_int(&a, "--warmup", 0, MAX_STEPS, &warmup);
+    if (code != CODE_OK) return code;
+    if (strcmp(a.operands[0], "train") != 0)
+        return usage_error("unknown benchmark '%s', expected train", a.operands[0]);
+    a.operands++;
+    a.n_operands--;
+    weft_ctx *ctx = program_context();
+    results *sheet = calloc(1, sizeof *sheet);
+    if (!ctx || !sheet) return CODE_USAGE;
+    sheet->warmup = warmup;
+    weft_status status = bench(ctx, &a, steps, sheet);
+    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    free(sheet);
+    weft_ctx_destroy(ctx);
+    return code;
+}
+
+const command command_bench = {
+    .name = "bench",
+    .summary = "measure how fast this machine trains a model",
+    .usage = "train [run.yaml] [key=value ...]",
+    .help = "Takes training steps on made tokens, writes no file, and prints the median and the "
+            "range of tokens per second, the share of the machine's measured matrix product "
+            "rate that the model's own FLOP amount to, and the peak memory.",
+    .flags = flags,
+    .words = words,
+    .configures = true,
+    .run = run,
+};
