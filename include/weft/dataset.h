@@ -11,39 +11,40 @@ extern "C" {
 
 /* Tokens from files, and batches that are a pure function of (seed, step, row).
  *
- * A source is a file, or a folder whose *.bin and *.txt are read as one stream in the order of
- * their names. A file is a token shard if it is named *.bin (shard_file.h: weft's own format,
- * nanoGPT's, llm.c's) or begins as one of weft's; else it is text, encoded when opened. Each
- * source is split into a training part and a validation part (the last `validation` fraction,
- * cut at a token). The training part is cut into windows of T tokens (target of the last
- * token = first token of the next window, so each token is a target once per epoch; the rest
- * at the end, shorter than a window, is not used). Without weights the windows of all sources
- * are one pool: epoch e visits them in the order of a seeded permutation. With weights, rows
- * come in cycles of 10000; in each, source s has exactly its share of rows (rounded to whole
- * rows, at least one) at places shuffled by the seed, and takes its own next window, in an
- * order permuted anew in each of its own epochs. Row r is the same whatever the number of
- * ranks. */
+ * A source is a file, or a folder whose *.bin and *.txt are read as one stream in the
+ * order of their names. A file is a token shard if it is named *.bin (shard_file.h:
+ * weft's own format, nanoGPT's, llm.c's) or begins as one of weft's; else it is text,
+ * encoded when opened. Each source is split into a training part and a validation part
+ * (the last `validation` fraction, cut at a token). The training part is cut into
+ * windows of T tokens (target of the last token = first token of the next window, so
+ * each token is a target once per epoch; the rest at the end, shorter than a window,
+ * is not used). Without weights the windows of all sources are one pool: epoch e
+ * visits them in the order of a seeded permutation. With weights, rows come in cycles
+ * of 10000; in each, source s has exactly its share of rows (rounded to whole rows, at
+ * least one) at places shuffled by the seed, and takes its own next window, in an
+ * order permuted anew in each of its own epochs. Row r is the same whatever the number
+ * of ranks. */
 typedef struct weft_dataset weft_dataset;
 
 typedef struct weft_dataset_config {
-    const char *const *paths; /* files; a path may be a folder of *.bin / *.txt (sorted) */
+    const char *const *paths; /* files, or folders of *.bin and *.txt */
     const double *weights;    /* one per path, positive; or NULL: proportional to size */
     int n_paths;
     const char *const *validation_paths; /* files used whole for validation; or */
     int n_validation_paths;
-    double validation;        /* this fraction of each source's end, if no validation path;
-                                 0: no validation part */
-    int64_t T;                /* tokens per row */
+    double validation; /* without those, this fraction of each source's end; 0: none */
+    int64_t T;         /* tokens per row */
     uint64_t seed;
-    int threads;              /* for encoding text; below 1: one */
+    int threads; /* for encoding text; below 1: one */
 } weft_dataset_config;
 
-/* Opens the sources. Errors, one sentence: missing or unreadable file, empty text, text
- * shorter than T + 1 tokens (train or validation part), corrupt or truncated shard, shard
- * written with another tokenizer, id outside the vocabulary. `tokenizer` is borrowed for the
- * call. */
+/* Opens the sources. Errors, one sentence: missing or unreadable file, empty text,
+ * text shorter than T + 1 tokens (train or validation part), corrupt or truncated
+ * shard, shard written with another tokenizer, id outside the vocabulary. `tokenizer`
+ * is borrowed for the call. */
 WEFT_API weft_status weft_dataset_open(weft_ctx *ctx, const weft_dataset_config *config,
-                              const weft_tokenizer *tokenizer, weft_dataset **out) WEFT_CHECKED;
+                                       const weft_tokenizer *tokenizer,
+                                       weft_dataset **out) WEFT_CHECKED;
 WEFT_API void weft_dataset_close(weft_ctx *ctx, weft_dataset *dataset);
 
 /* Targets per epoch: T times the training windows of all sources. */
@@ -52,31 +53,34 @@ WEFT_API int64_t weft_dataset_train_tokens(const weft_dataset *dataset);
 /* Validation windows of T; 0 if there is no validation part. */
 WEFT_API int64_t weft_dataset_validation_rows(const weft_dataset *dataset);
 
-/* One line for a person: the sources, their kinds, tokens. Writes at most `size` bytes with
- * the NUL to out and returns it. */
-WEFT_API const char *weft_dataset_describe(const weft_dataset *dataset, char *out, size_t size);
+/* One line for a person: the sources, their kinds, tokens. Writes at most `size` bytes
+ * with the NUL to out and returns it. */
+WEFT_API const char *weft_dataset_describe(const weft_dataset *dataset, char *out,
+                                           size_t size);
 
-/* Rows [row, row + n_rows) of the endless sequence of training rows (global row of step s =
- * s * rows_per_step + index); row >= 0. tokens and targets: [n_rows, T]. Read-only on the
- * dataset: ranks (threads) share it. O(log sources) per row, no allocation. */
-WEFT_API void weft_dataset_train_rows(const weft_dataset *dataset, int64_t row, int64_t n_rows,
-                             int32_t *tokens, int32_t *targets);
+/* Rows [row, row + n_rows) of the endless sequence of training rows (global row of
+ * step s = s * rows_per_step + index); row >= 0. tokens and targets: [n_rows, T].
+ * Read-only on the dataset: ranks (threads) share it. O(log sources) per row, no
+ * allocation. */
+WEFT_API void weft_dataset_train_rows(const weft_dataset *dataset, int64_t row,
+                                      int64_t n_rows, int32_t *tokens, int32_t *targets);
 
 /* Validation windows in file order; after the last one comes the first. Writes nothing if
  * there is no validation part. */
-WEFT_API void weft_dataset_validation_batch(const weft_dataset *dataset, int64_t row, int64_t n_rows,
-                                   int32_t *tokens, int32_t *targets);
+WEFT_API void weft_dataset_validation_batch(const weft_dataset *dataset, int64_t row,
+                                            int64_t n_rows, int32_t *tokens,
+                                            int32_t *targets);
 
-/* Cross-entropy in nats per token on the validation part of a bigram model counted on the
- * training part, add-one smoothed over the vocabulary actually seen: the baseline a network
- * has to beat. (Jurafsky & Martin, ch. 3) Ids are below `vocab`. Costs a walk over the
- * training part and memory for its different pairs. */
+/* Cross-entropy in nats per token on the validation part of a bigram model counted on
+ * the training part, add-one smoothed over the vocabulary actually seen: the baseline
+ * a network has to beat. (Jurafsky & Martin, ch. 3) Ids are below `vocab`. Costs a
+ * walk over the training part and memory for its different pairs. */
 WEFT_API weft_status weft_dataset_bigram_loss(weft_ctx *ctx, const weft_dataset *dataset,
                                      int64_t vocab, double *nats) WEFT_CHECKED;
 
-/* Mean number of text bytes per validation target (special tokens stand for none): turns nats
- * per token into bits per byte. Without a validation part: of the training targets, at most
- * the first 2^20 of each source. */
+/* Mean number of text bytes per validation target (special tokens stand for none):
+ * turns nats per token into bits per byte. Without a validation part: of the training
+ * targets, at most the first 2^20 of each source. */
 WEFT_API double weft_dataset_bytes_per_token(const weft_dataset *dataset);
 
 #ifdef __cplusplus

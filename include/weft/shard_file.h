@@ -14,14 +14,15 @@ extern "C" {
  * neither: raw uint16 as nanoGPT writes it, and llm.c's .bin (magic 20240520 version 1:
  * uint16; magic 20240801 version 7: uint32). */
 
-/* A shard that is being read: the file mapped into memory. Read-only: threads share it. The
- * file must not be shortened while it is open. */
+/* A shard that is being read: the file mapped into memory. Read-only: threads share
+ * it. The file must not be shortened while it is open. */
 typedef struct weft_shard weft_shard;
 
-/* Opens a shard and reads all of it once: size, checksums, every id against the vocabulary.
- * With a tokenizer, a shard of weft must have been written with that tokenizer; with NULL the
- * vocabulary is the one that the file names, or, where it names none, any id below 2^31.
- * Nothing is held after a failure. `tokenizer` is not kept. */
+/* Opens a shard and reads all of it once: size, checksums, every id against the
+ * vocabulary. With a tokenizer, a shard of weft must have been written with that
+ * tokenizer; with NULL the vocabulary is the one that the file names, or, where it
+ * names none, any id below 2^31. Nothing is held after a failure. `tokenizer` is not
+ * kept. */
 WEFT_API weft_status weft_shard_open(weft_ctx *ctx, const char *path,
                                      const weft_tokenizer *tokenizer,
                                      weft_shard **out) WEFT_CHECKED;
@@ -36,33 +37,39 @@ WEFT_API const char *weft_shard_format(const weft_shard *shard);
 WEFT_API uint64_t weft_shard_tokenizer_hash(const weft_shard *shard);
 
 /* Copies tokens [start, start + n) to ids[n]; the range lies inside the shard. */
-WEFT_API void weft_shard_read(const weft_shard *shard, int64_t start, int64_t n, int32_t *ids);
+WEFT_API void weft_shard_read(const weft_shard *shard, int64_t start, int64_t n,
+                              int32_t *ids);
 
-/* A shard that is being written, aside: nothing is under the final name before the commit. */
+/* A shard that is being written, aside: nothing is under the final name before the
+ * commit. */
 typedef struct weft_shard_writer weft_shard_writer;
 
-/* Begins a shard of weft's format: two bytes per token if the vocabulary allows, else four. */
+/* Begins a shard of weft's format: two bytes per token if the vocabulary allows, else
+ * four. */
 WEFT_API weft_status weft_shard_writer_create(weft_ctx *ctx, const char *path,
                                               const weft_tokenizer *tokenizer,
                                               weft_shard_writer **out) WEFT_CHECKED;
 
-/* Appends ids[n_ids]; an id outside the vocabulary is refused. After a failure the writer is
- * only good for destroying. */
+/* Appends ids[n_ids]; an id outside the vocabulary is refused. After a failure the
+ * writer is only good for destroying. */
 WEFT_API weft_status weft_shard_writer_append(weft_ctx *ctx, weft_shard_writer *writer,
-                                              const int32_t *ids, int64_t n_ids) WEFT_CHECKED;
+                                              const int32_t *ids,
+                                              int64_t n_ids) WEFT_CHECKED;
 
-/* Writes the header, syncs, and renames the file to its final name. A shard without tokens is
- * refused. */
+/* Writes the header, syncs, and renames the file to its final name. A shard without
+ * tokens is refused. */
 WEFT_API weft_status weft_shard_writer_commit(weft_ctx *ctx,
                                               weft_shard_writer *writer) WEFT_CHECKED;
 
 /* Frees the writer; what was not committed is removed. NULL is accepted. */
 WEFT_API void weft_shard_writer_destroy(weft_ctx *ctx, weft_shard_writer *writer);
 
-/* Encodes a text file of any size into a shard, in chunks: memory does not grow with the file
- * (but with the longest stretch of text that has no safe place to cut, docs/tokenizer.md). The
- * shard does not depend on `threads`. [out] *n_tokens how many were written; may be NULL. */
-WEFT_API weft_status weft_shard_encode_text(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+/* Encodes a text file of any size into a shard, in chunks: memory does not grow with
+ * the file (but with the longest stretch of text that has no safe place to cut,
+ * docs/tokenizer.md). The shard does not depend on `threads`. [out] *n_tokens how many
+ * were written; may be NULL. */
+WEFT_API weft_status weft_shard_encode_text(weft_ctx *ctx,
+                                            const weft_tokenizer *tokenizer,
                                             const char *in_path, const char *out_path,
                                             int threads, int64_t *n_tokens) WEFT_CHECKED;
 

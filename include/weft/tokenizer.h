@@ -8,23 +8,27 @@
 extern "C" {
 #endif
 
-/* Text <-> token ids. Kinds: "bytes" (256 ids) and "bpe" (byte-level BPE, Sennrich et al.
- * 2016 as in GPT-2), saved and loaded as Hugging Face tokenizer.json. Splitting rules: "gpt2"
- * and "llama3", through PCRE2. A tokenizer is read-only after creation: threads may share it. */
+/* Text <-> token ids. Kinds: "bytes" (256 ids) and "bpe" (byte-level BPE, Sennrich et
+ * al. 2016 as in GPT-2), saved and loaded as Hugging Face tokenizer.json. Splitting
+ * rules: "gpt2" and "llama3", through PCRE2. A tokenizer is read-only after creation:
+ * threads may share it. */
 typedef struct weft_tokenizer weft_tokenizer;
 
-WEFT_API weft_status weft_tokenizer_create_bytes(weft_ctx *ctx, weft_tokenizer **out) WEFT_CHECKED;
+WEFT_API weft_status weft_tokenizer_create_bytes(weft_ctx *ctx,
+                                                 weft_tokenizer **out) WEFT_CHECKED;
 
-/* Trains byte-level BPE on text: merges of the most frequent pair (ties: the lower pair of
- * ids) until `vocab` ids exist or no pair occurs twice (then there are fewer). The first 256
- * ids are the bytes in GPT-2's order; with vocab >= 257 the last id is the special token
- * <|endoftext|>. 256 <= vocab <= 2^24; split_rule: "gpt2" or "llama3". */
-WEFT_API weft_status weft_tokenizer_train(weft_ctx *ctx, const char *text, int64_t n_bytes,
-                                 int64_t vocab, const char *split_rule,
-                                 weft_tokenizer **out) WEFT_CHECKED;
+/* Trains byte-level BPE on text: merges of the most frequent pair (ties: the lower
+ * pair of ids) until `vocab` ids exist or no pair occurs twice (then there are fewer).
+ * The first 256 ids are the bytes in GPT-2's order; with vocab >= 257 the last id is
+ * the special token <|endoftext|>. 256 <= vocab <= 2^24; split_rule: "gpt2" or
+ * "llama3". */
+WEFT_API weft_status weft_tokenizer_train(weft_ctx *ctx, const char *text,
+                                          int64_t n_bytes, int64_t vocab,
+                                          const char *split_rule,
+                                          weft_tokenizer **out) WEFT_CHECKED;
 
-/* Reads a tokenizer.json of GPT-2 or Llama-3 kind; unknown parts are refused by name. Special
- * tokens in plain text are not recognized (docs/tokenizer.md). */
+/* Reads a tokenizer.json of GPT-2 or Llama-3 kind; unknown parts are refused by name.
+ * Special tokens in plain text are not recognized (docs/tokenizer.md). */
 WEFT_API weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path,
                                 weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *tokenizer,
@@ -38,15 +42,16 @@ WEFT_API int32_t weft_tokenizer_end(const weft_tokenizer *tokenizer);
 /* 64-bit hash of everything that decides the mapping; stored in token shards. */
 WEFT_API uint64_t weft_tokenizer_hash(const weft_tokenizer *tokenizer);
 
-/* Encodes text. [out] *ids owned by the caller (wefti_free). Any bytes are accepted (invalid
- * UTF-8 is encoded byte by byte). `threads` encode pieces in parallel, cut at places where
- * the splitting rule always splits; the result does not depend on `threads`. */
+/* Encodes text. [out] *ids owned by the caller (wefti_free). Any bytes are accepted
+ * (invalid UTF-8 is encoded byte by byte). `threads` encode pieces in parallel, cut at
+ * places where the splitting rule always splits; the result does not depend on
+ * `threads`. */
 WEFT_API weft_status weft_tokenizer_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer,
                                   const char *text, int64_t n_bytes, int threads,
                                   int32_t **ids, int64_t *n_ids) WEFT_CHECKED;
 
-/* Bytes of one id (borrowed from the tokenizer); NULL for an id outside the vocabulary, and
- * for one that a loaded vocabulary skips. */
+/* Bytes of one id (borrowed from the tokenizer); NULL for an id outside the
+ * vocabulary, and for one that a loaded vocabulary skips. */
 WEFT_API const char *weft_tokenizer_bytes(const weft_tokenizer *tokenizer, int32_t id,
                                           int64_t *n_bytes);
 

@@ -15,7 +15,8 @@ typedef struct weft_step_record {
     int64_t step, steps;         /* steps done, of all */
     double loss;                 /* nats per token, mean over the step's tokens */
     double lr;
-    double grad_norm;            /* of the gradient before clipping */
+    double grad_norm;            /* before clipping; of the agreed gradient with full, of
+                                    the first node's own with demo */
     double update_norm;          /* of the change of all parameters */
     int64_t tokens;              /* of the step, all ranks */
     double tokens_per_s;
@@ -28,6 +29,7 @@ typedef struct weft_step_record {
     double wait_s;               /* computing stood still for the exchange */
     double hidden_share;         /* 1 - wait/exchange; 1 if nothing was exchanged */
     double step_s, elapsed_s;
+    int64_t allocations;         /* made by the first rank and the mesh so far */
     double left_s;               /* estimate of the time to the last step */
 } weft_step_record;
 
@@ -80,7 +82,7 @@ typedef struct weft_train_result {
 } weft_train_result;
 
 /* Trains as `config` (finished) says, in this process: nodes x ranks_per_node threads. Writes
- * the run folder: config.yaml, metrics.jsonl, TensorBoard events, checkpoints, report.html.
+ * the run folder: config.yaml, metrics.jsonl, TensorBoard events, checkpoints.
  * resume: continues the folder's newest complete checkpoint; without one it starts anew.
  * Refuses a folder that holds another run unless resuming. */
 WEFT_API weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,

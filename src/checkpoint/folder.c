@@ -6,8 +6,9 @@
  *   step-N.old       complete; a newer step-N is about to take its place
  *   step-N.removed   being removed
  *
- * Each change of state is one rename of one folder, so a crash leaves every folder in a state,
- * and the states `complete` are never entered before everything in the folder is synced. */
+ * Each change of state is one rename of one folder, so a crash leaves every folder in a
+ * state, and the states `complete` are never entered before everything in the folder is
+ * synced. */
 #define _GNU_SOURCE
 #include "checkpoint/folder.h"
 
@@ -35,8 +36,8 @@ static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path)
 }
 
 /* [out] path: PATH_MAX. */
-static weft_status path_of(weft_ctx *ctx, const char *checkpoints, int64_t step, state in_state,
-                           char *path) {
+static weft_status path_of(weft_ctx *ctx, const char *checkpoints, int64_t step,
+                           state in_state, char *path) {
     char name[64];
     snprintf(name, sizeof name, "step-%08lld%s", (long long)step, endings[in_state]);
     return wefti_path_join(ctx, checkpoints, name, path);
@@ -135,7 +136,8 @@ static weft_status scan(weft_ctx *ctx, const char *checkpoints, found_list *list
 
 static weft_status check_step(weft_ctx *ctx, int64_t step) {
     if (step >= 0 && step < 1000000000000000000) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "a checkpoint of step %lld, expected 0 to 1e18",
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "a checkpoint of step %lld, expected 0 to 1e18",
                          (long long)step);
 }
 
@@ -242,7 +244,8 @@ static bool is_surplus(const found_list *list, int64_t i, int64_t step, int64_t 
     return item.step != step && keep > 0 && n_newer >= keep - 1;
 }
 
-static weft_status prune(weft_ctx *ctx, const char *checkpoints, int64_t step, int64_t keep) {
+static weft_status prune(weft_ctx *ctx, const char *checkpoints, int64_t step,
+                         int64_t keep) {
     found_list list;
     WEFT_TRY(scan(ctx, checkpoints, &list));
     weft_status status = WEFT_OK;
@@ -257,7 +260,8 @@ static weft_status prune(weft_ctx *ctx, const char *checkpoints, int64_t step, i
     return status;
 }
 
-/* The checkpoint is on the disk: what goes wrong from here on must not stop a training run. */
+/* The checkpoint is on the disk: what goes wrong from here on must not stop a training
+ * run. */
 static weft_status prune_or_warn(weft_ctx *ctx, const char *checkpoints, int64_t step,
                                  int64_t keep) {
     bool had_message = weft_ctx_message(ctx)[0] != '\0';
@@ -281,7 +285,8 @@ weft_status wefti_checkpoint_commit(weft_ctx *ctx, const char *checkpoints, int6
 
 /* ---- verify ---- */
 
-static weft_status compare_names(weft_ctx *ctx, const char *path, const wefti_listing *expected,
+static weft_status compare_names(weft_ctx *ctx, const char *path,
+                                 const wefti_listing *expected,
                                  const wefti_listing *present) {
     for (int64_t i = 0;; i++) {
         const char *want = i < expected->n ? expected->files[i].name : NULL;
@@ -289,18 +294,20 @@ static weft_status compare_names(weft_ctx *ctx, const char *path, const wefti_li
         if (!want && !have) return WEFT_OK;
         int order = !want ? 1 : !have ? -1 : strcmp(want, have);
         if (order < 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "%s is not complete: its index.json lists %s, which is not there",
-                                 path, want);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_FORMAT,
+                "%s is not complete: its index.json lists %s, which is not there", path,
+                want);
         if (order > 0)
             return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "%s has a file that its index.json does not list: %s", path,
-                                 have);
+                                 "%s has a file that its index.json does not list: %s",
+                                 path, have);
     }
 }
 
 static weft_status compare_hash(weft_ctx *ctx, const char *path,
-                                const wefti_listed_file *expected, wefti_listed_file *present) {
+                                const wefti_listed_file *expected,
+                                wefti_listed_file *present) {
     WEFT_TRY(wefti_listing_hash(ctx, path, false, present));
     if (present->n_bytes != expected->n_bytes)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
@@ -331,7 +338,8 @@ static weft_status read_index(weft_ctx *ctx, const char *path, int64_t *step,
     int64_t n_text;
     WEFT_TRY(wefti_path_join(ctx, path, "index.json", where));
     WEFT_TRY(wefti_file_read(ctx, where, MAX_INDEX_BYTES, &text, &n_text));
-    weft_status status = wefti_index_decode(ctx, where, text, n_text, step, layout_json, listing);
+    weft_status status = wefti_index_decode(ctx, where, text, n_text, step, layout_json,
+                                            listing);
     wefti_free(ctx, text);
     return status;
 }
@@ -341,8 +349,9 @@ static weft_status check_name(weft_ctx *ctx, const char *path, int64_t step) {
     const char *slash = strrchr(path, '/');
     found item;
     if (!parse_name(slash ? slash + 1 : path, &item) || item.step == step) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s holds step %lld, as its index.json says",
-                         path, (long long)step);
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                         "%s holds step %lld, as its index.json says", path,
+                         (long long)step);
 }
 
 weft_status wefti_checkpoint_verify(weft_ctx *ctx, const char *path, char **layout_json) {

@@ -4,24 +4,24 @@
 
 #include <weft/ctx.h>
 
-/* A checkpoint is a folder `step-<N>` (N zero-padded to 8 digits) under `<run>/checkpoints`.
- * It is written as `step-<N>.partial`, its files are synced, `index.json` (format version,
- * step, caller's JSON, and for each file its size and XXH3-128) is written last, then the
- * folder is renamed and the parent synced: a crash at any instant leaves complete
- * checkpoints complete. One writer (a process, a thread) per folder of checkpoints.
- * docs/checkpoint-format.md */
+/* A checkpoint is a folder `step-<N>` (N zero-padded to 8 digits) under
+ * `<run>/checkpoints`. It is written as `step-<N>.partial`, its files are synced,
+ * `index.json` (format version, step, caller's JSON, and for each file its size and
+ * XXH3-128) is written last, then the folder is renamed and the parent synced: a crash at
+ * any instant leaves complete checkpoints complete. One writer (a process, a thread) per
+ * folder of checkpoints. docs/checkpoint-format.md */
 
-/* Makes an empty step-<N>.partial (an old one is removed). [out] path: at least PATH_MAX. */
+/* Makes an empty step-<N>.partial (an old one is removed). [out] path: PATH_MAX bytes. */
 weft_status wefti_checkpoint_begin(weft_ctx *ctx, const char *checkpoints, int64_t step,
                                    char *path) WEFT_CHECKED;
 
 /* Hashes every file in the partial folder (recursively), writes index.json with
- * `layout_json` (a JSON object text describing mesh, step, tensors; whole numbers up to 2^63-1)
- * embedded under "layout", syncs, renames to step-<N> (replacing an older folder of the same step; while that happens,
- * the older one is step-<N>.old), then removes the oldest complete checkpoints beyond `keep`
- * (keep <= 0: keeps all; this one is always kept) and what earlier crashes left. On failure
- * the partial folder stays as it is; an old checkpoint that can not be removed is only
- * a warning in the log. */
+ * `layout_json` (a JSON object text describing mesh, step, tensors; whole numbers up to
+ * 2^63-1) embedded under "layout", syncs, renames to step-<N> (replacing an older folder
+ * of the same step; while that happens, the older one is step-<N>.old), then removes the
+ * oldest complete checkpoints beyond `keep` (keep <= 0: keeps all; this one is always
+ * kept) and what earlier crashes left. On failure the partial folder stays as it is; an
+ * old checkpoint that can not be removed is only a warning in the log. */
 weft_status wefti_checkpoint_commit(weft_ctx *ctx, const char *checkpoints, int64_t step,
                                     const char *layout_json, int64_t keep) WEFT_CHECKED;
 
@@ -30,9 +30,9 @@ weft_status wefti_checkpoint_commit(weft_ctx *ctx, const char *checkpoints, int6
 weft_status wefti_checkpoint_latest(weft_ctx *ctx, const char *checkpoints, int64_t *step,
                                     char *path) WEFT_CHECKED;
 
-/* Checks index.json, that exactly its files are there, and every file's size and hash: any
- * flipped byte in any file is found and named. [out] *layout_json owned by the caller
- * (wefti_free): the same values in the same order as given, not always the same spelling. */
+/* Checks index.json, that exactly its files are there, and every file's size and hash:
+ * any flipped byte in any file is found and named. [out] *layout_json owned by the caller
+ * (wefti_free): the values as given and in that order, not always in that spelling. */
 weft_status wefti_checkpoint_verify(weft_ctx *ctx, const char *path,
                                     char **layout_json) WEFT_CHECKED;
 

@@ -7,15 +7,15 @@
  *    "index_xxh3_128": "32 hex digits"
  *   }
  *
- * The last value is the hash of all bytes before the quote that opens its key. The bytes from
- * that quote on have one form only, so a change of any byte of the file shows. */
+ * The last value is the hash of all bytes before the quote that opens its key. The bytes
+ * from that quote on have one form only, so a change of any byte of the file shows. */
 #include "checkpoint/index.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "checkpoint/json.h"
 
 #define TAIL_BEGIN "\"index_xxh3_128\": \""
 #define TAIL_END "\"\n}\n"
@@ -35,26 +35,16 @@ static weft_status no_memory(weft_ctx *ctx) {
     return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for a checkpoint's index.json");
 }
 
-static weft_status parse_object(weft_ctx *ctx, const char *where, const char *text, size_t n,
-                                weft_status blame, json_t **out) {
-    json_error_t error;
-    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
-    if (json_is_object(*out)) return WEFT_OK;
-    bool memory = !*out && json_error_code(&error) == json_error_out_of_memory;
-    const char *why = *out ? "expected an object" : error.text;
-    json_decref(*out);
-    *out = NULL;
-    if (memory) return no_memory(ctx);
-    return weft_ctx_fail(ctx, blame, "%s is not a JSON object: %s", where, why);
-}
-
 static weft_status add_files(weft_ctx *ctx, json_t *array, const wefti_listing *listing) {
     for (int64_t i = 0; i < listing->n; i++) {
         const wefti_listed_file *file = &listing->files[i];
         json_t *name = json_string(file->name);
+        if (!name && wefti_json_blame(WEFT_ERR_FORMAT) == WEFT_ERR_MEMORY)
+            return no_memory(ctx);
         if (!name)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "the name of the checkpoint file '%s' is "
-                                 "not UTF-8 text", file->name);
+            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                                 "the name of the checkpoint file '%s' is not UTF-8 text",
+                                 file->name);
         json_t *entry = json_pack("{s:o, s:I, s:s}", "name", name, "n_bytes",
                                   (json_int_t)file->n_bytes, "xxh3_128", file->hash);
         if (json_array_append_new(array, entry) != 0) return no_memory(ctx);
@@ -82,15 +72,17 @@ static weft_status dump(weft_ctx *ctx, const json_t *root, char **text, int64_t 
 }
 
 weft_status wefti_index_encode(weft_ctx *ctx, int64_t step, const char *layout_json,
-                               const wefti_listing *listing, char **text, int64_t *n_text) {
+                               const wefti_listing *listing, char **text,
+                               int64_t *n_text) {
     json_t *layout, *files = NULL;
     *text = NULL;
-    WEFT_TRY(parse_object(ctx, "the layout of a checkpoint", layout_json, strlen(layout_json),
-                          WEFT_ERR_ARGUMENT, &layout));
-    json_t *root = json_pack("{s:i, s:I, s:o}", "format", FORMAT, "step", (json_int_t)step,
-                             "layout", layout);
+    WEFT_TRY(wefti_json_read(ctx, "the layout of ", "a checkpoint", layout_json,
+                             (int64_t)strlen(layout_json), WEFT_ERR_ARGUMENT, &layout));
+    json_t *root = json_pack("{s:i, s:I, s:o}", "format", FORMAT, "step",
+                             (json_int_t)step, "layout", layout);
     weft_status status = WEFT_OK;
-    if (!root || !(files = json_array()) || json_object_set_new(root, "files", files) != 0)
+    if (!root || !(files = json_array()) ||
+        json_object_set_new(root, "files", files) != 0)
         status = no_memory(ctx);
     if (status == WEFT_OK) status = add_files(ctx, files, listing);
     if (status == WEFT_OK) status = dump(ctx, root, text, n_text);
@@ -109,7 +101,8 @@ static weft_status check_tail(weft_ctx *ctx, const char *where, const char *text
         if (memcmp(text + n_before, tail, TAIL_BYTES) == 0) return WEFT_OK;
     }
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                         "%s is damaged: its bytes do not have the hash at its end", where);
+                         "%s is damaged: its bytes do not have the hash at its end",
+                         where);
 }
 
 static weft_status read_file_entry(weft_ctx *ctx, const char *where, const json_t *entry,
@@ -118,12 +111,14 @@ static weft_status read_file_entry(weft_ctx *ctx, const char *where, const json_
     const char *hash = json_string_value(json_object_get(entry, "xxh3_128"));
     const json_t *size = json_object_get(entry, "n_bytes");
     if (!name || !hash || strlen(hash) != WEFTI_HASH_TEXT - 1 || !json_is_integer(size))
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "entry %lld of \"files\" of %s has no name, n_bytes and xxh3_128 of "
-                             "32 digits", (long long)listing->n, where);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "entry %lld of \"files\" of %s has no name, n_bytes and xxh3_128 of "
+            "32 digits",
+            (long long)listing->n, where);
     if (listing->n && strcmp(listing->files[listing->n - 1].name, name) >= 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "the files in %s are not sorted: '%s'", where,
-                             name);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "the files in %s are not sorted: '%s'",
+                             where, name);
     WEFT_TRY(wefti_listing_add(ctx, listing, name));
     wefti_listed_file *file = &listing->files[listing->n - 1];
     file->n_bytes = (int64_t)json_integer_value(size);
@@ -149,8 +144,8 @@ static weft_status read_index(weft_ctx *ctx, const char *where, const json_t *ro
     const json_t *number = json_object_get(root, "step");
     const json_t *files = json_object_get(root, "files");
     if (!json_is_integer(format) || json_integer_value(format) != FORMAT)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s has format %lld, expected %d", where,
-                             (long long)json_integer_value(format), FORMAT);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s has format %lld, expected %d",
+                             where, (long long)json_integer_value(format), FORMAT);
     if (!json_is_integer(number) || json_integer_value(number) < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s has no \"step\" >= 0", where);
     if (!json_is_array(files))
@@ -168,7 +163,7 @@ weft_status wefti_index_decode(weft_ctx *ctx, const char *where, const char *tex
     *layout_json = NULL;
     *listing = (wefti_listing){0};
     WEFT_TRY(check_tail(ctx, where, text, n_text));
-    WEFT_TRY(parse_object(ctx, where, text, (size_t)n_text, WEFT_ERR_FORMAT, &root));
+    WEFT_TRY(wefti_json_read(ctx, "", where, text, n_text, WEFT_ERR_FORMAT, &root));
     weft_status status = read_index(ctx, where, root, step, layout_json, listing);
     json_decref(root);
     if (status != WEFT_OK) {

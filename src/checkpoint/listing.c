@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The files of a checkpoint folder and their hashes (XXH3-128, seed 0, canonical big-endian
- * hex: the number that `xxhsum -H2` prints). */
+/* The files of a checkpoint folder and their hashes (XXH3-128, seed 0, canonical
+ * big-endian hex: the number that `xxhsum -H2` prints). */
 #define _GNU_SOURCE
 #include "checkpoint/listing.h"
 
@@ -24,7 +24,8 @@ static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path)
                          strerror(errno));
 }
 
-weft_status wefti_path_join(weft_ctx *ctx, const char *folder, const char *name, char *out) {
+weft_status wefti_path_join(weft_ctx *ctx, const char *folder, const char *name,
+                            char *out) {
     if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
 }
@@ -65,14 +66,17 @@ static weft_status scan_entry(const walk *w, const char *name, int depth) {
     if (lstat(path, &info) != 0) return fail_errno(w->ctx, "stat", path);
     if (S_ISDIR(info.st_mode)) return scan_folder(w, name, depth + 1);
     if (!S_ISREG(info.st_mode))
-        return weft_ctx_fail(w->ctx, WEFT_ERR_FORMAT,
-                             "%s is neither a file nor a folder: it does not belong into a "
-                             "checkpoint", path);
+        return weft_ctx_fail(
+            w->ctx, WEFT_ERR_FORMAT,
+            "%s is neither a file nor a folder: it does not belong into a "
+            "checkpoint",
+            path);
     if (strcmp(name, "index.json") == 0) return WEFT_OK;
     return wefti_listing_add(w->ctx, w->listing, name);
 }
 
-static weft_status scan_entries(const walk *w, DIR *folder, const char *below, int depth) {
+static weft_status scan_entries(const walk *w, DIR *folder, const char *below,
+                                int depth) {
     for (;;) {
         char name[PATH_MAX];
         errno = 0;
@@ -80,7 +84,8 @@ static weft_status scan_entries(const walk *w, DIR *folder, const char *below, i
         if (!entry && errno) return fail_errno(w->ctx, "list", w->root);
         if (!entry) return WEFT_OK;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        int n = snprintf(name, sizeof name, "%s%s%s", below, below[0] ? "/" : "", entry->d_name);
+        int n = snprintf(name, sizeof name, "%s%s%s", below, below[0] ? "/" : "",
+                         entry->d_name);
         if (n >= (int)sizeof name)
             return weft_ctx_fail(w->ctx, WEFT_ERR_FILE, "path too long: %s/%s", below,
                                  entry->d_name);
@@ -92,8 +97,8 @@ static weft_status scan_folder(const walk *w, const char *below, int depth) {
     char path[PATH_MAX];
     WEFT_TRY(wefti_path_join(w->ctx, w->root, below, path));
     if (depth > MAX_DEPTH)
-        return weft_ctx_fail(w->ctx, WEFT_ERR_FORMAT, "%s lies more than %d folders deep", path,
-                             MAX_DEPTH);
+        return weft_ctx_fail(w->ctx, WEFT_ERR_FORMAT, "%s lies more than %d folders deep",
+                             path, MAX_DEPTH);
     DIR *folder = opendir(path);
     if (!folder) return fail_errno(w->ctx, "open folder", path);
     weft_status status = scan_entries(w, folder, below, depth);
@@ -129,8 +134,8 @@ void wefti_hash_text(const void *data, size_t n_bytes, char out[WEFTI_HASH_TEXT]
     hash_to_text(XXH3_128bits(data, n_bytes), out);
 }
 
-static weft_status hash_open_file(weft_ctx *ctx, int fd, const char *path, XXH3_state_t *hasher,
-                                  wefti_listed_file *file) {
+static weft_status hash_open_file(weft_ctx *ctx, int fd, const char *path,
+                                  XXH3_state_t *hasher, wefti_listed_file *file) {
     char *buffer;
     weft_status status = WEFT_OK;
     WEFT_TRY(wefti_alloc(ctx, READ_BYTES, "hashing a file", &buffer));
@@ -165,11 +170,12 @@ weft_status wefti_listing_hash(weft_ctx *ctx, const char *folder, bool sync,
     WEFT_TRY(wefti_path_join(ctx, folder, file->name, path));
     WEFT_TRY(open_regular(ctx, path, &fd));
     XXH3_state_t *hasher = XXH3_createState();
-    weft_status status =
-        hasher ? hash_open_file(ctx, fd, path, hasher, file)
-               : weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for hashing %s", path);
+    weft_status status = hasher ? hash_open_file(ctx, fd, path, hasher, file)
+                                : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
+                                                "no memory for hashing %s", path);
     XXH3_freeState(hasher);
-    if (status == WEFT_OK && sync && fsync(fd) != 0) status = fail_errno(ctx, "sync", path);
+    if (status == WEFT_OK && sync && fsync(fd) != 0)
+        status = fail_errno(ctx, "sync", path);
     close(fd);
     return status;
 }

@@ -22,8 +22,8 @@ typedef struct wefti_listing {
 weft_status wefti_path_join(weft_ctx *ctx, const char *folder, const char *name,
                             char *out) WEFT_CHECKED;
 
-/* Lists the files of a folder and its subfolders, except <folder>/index.json. Anything that is
- * neither a regular file nor a folder is refused. Only names are filled in. */
+/* Lists the files of a folder and its subfolders, except <folder>/index.json. Anything
+ * that is neither a regular file nor a folder is refused. Only names are filled in. */
 weft_status wefti_listing_scan(weft_ctx *ctx, const char *folder,
                                wefti_listing *out) WEFT_CHECKED;
 
@@ -31,8 +31,8 @@ weft_status wefti_listing_scan(weft_ctx *ctx, const char *folder,
 weft_status wefti_listing_add(weft_ctx *ctx, wefti_listing *listing,
                               const char *name) WEFT_CHECKED;
 
-/* Reads <folder>/<name> and fills in n_bytes and hash; with `sync` the file is also flushed
- * to the disk. */
+/* Reads <folder>/<name> and fills in n_bytes and hash; with `sync` the file is also
+ * flushed to the disk. */
 weft_status wefti_listing_hash(weft_ctx *ctx, const char *folder, bool sync,
                                wefti_listed_file *file) WEFT_CHECKED;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A safetensors file: 8 bytes of little-endian header length, the header (see
- * safetensors_header.c), then the data. Numbers are little-endian on every machine. Row r of a
- * tensor begins at 8 + header + tensor.begin + r * cols * (bytes of a number): writers fill
- * their rows with pwrite and never touch a byte of another's. */
+ * safetensors_header.c), then the data. Numbers are little-endian on every machine. Row r
+ * of a tensor begins at 8 + header + tensor.begin + r * cols * (bytes of a number):
+ * writers fill their rows with pwrite and never touch a byte of another's. */
 #define _GNU_SOURCE
 #include "checkpoint/safetensors.h"
 
@@ -26,8 +26,10 @@ struct wefti_safetensors {
     wefti_safetensors_header header;
 };
 
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path, int error) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path, strerror(error));
+static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path,
+                              int error) {
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
+                         strerror(error));
 }
 
 static void destroy(weft_ctx *ctx, wefti_safetensors *file) {
@@ -70,27 +72,30 @@ static weft_status write_new(weft_ctx *ctx, wefti_safetensors *file, const char 
         prefix[i] = (unsigned char)((uint64_t)n_text >> (8 * i));
     file->data_begin = WEFTI_SAFETENSORS_PREFIX + n_text;
     int64_t n_bytes = file->data_begin + file->header.data_bytes;
-    file->fd = open(file->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+    file->fd = open(file->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK,
+                    0666);
     if (file->fd < 0) return fail_errno(ctx, "create", file->path, errno);
     weft_status status = reserve(ctx, file->fd, file->path, n_bytes);
     if (status == WEFT_OK)
         status = wefti_file_pwrite(ctx, file->fd, file->path, prefix, sizeof prefix, 0);
     if (status == WEFT_OK)
-        status = wefti_file_pwrite(ctx, file->fd, file->path, text, n_text, sizeof prefix);
+        status = wefti_file_pwrite(ctx, file->fd, file->path, text, n_text,
+                                   sizeof prefix);
     if (status != WEFT_OK) unlink(file->path);
     return status;
 }
 
 weft_status wefti_safetensors_create(weft_ctx *ctx, const char *path,
                                      const wefti_tensor_spec *specs, int n,
-                                     const char *const *metadata, wefti_safetensors **out) {
+                                     const char *const *metadata,
+                                     wefti_safetensors **out) {
     char *text;
     int64_t n_text, data_bytes;
     wefti_safetensors *file;
     *out = NULL;
     WEFT_TRY(create_shell(ctx, path, true, &file));
-    weft_status status = wefti_safetensors_header_encode(ctx, path, specs, n, metadata, &text,
-                                                         &n_text, &data_bytes);
+    weft_status status = wefti_safetensors_header_encode(ctx, path, specs, n, metadata,
+                                                         &text, &n_text, &data_bytes);
     if (status == WEFT_OK)
         status = wefti_safetensors_header_decode(ctx, path, text, n_text, data_bytes,
                                                  &file->header);
@@ -113,8 +118,9 @@ static weft_status read_bytes(weft_ctx *ctx, const wefti_safetensors *file, void
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return fail_errno(ctx, "read", file->path, errno);
         if (got == 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s ends at byte %lld, expected %lld more",
-                                 file->path, (long long)offset, (long long)n_bytes);
+            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                                 "%s ends at byte %lld, expected %lld more", file->path,
+                                 (long long)offset, (long long)n_bytes);
         bytes += got;
         offset += got;
         n_bytes -= got;
@@ -122,7 +128,8 @@ static weft_status read_bytes(weft_ctx *ctx, const wefti_safetensors *file, void
     return WEFT_OK;
 }
 
-static weft_status open_regular(weft_ctx *ctx, wefti_safetensors *file, int64_t *n_bytes) {
+static weft_status open_regular(weft_ctx *ctx, wefti_safetensors *file,
+                                int64_t *n_bytes) {
     int access = file->writable ? O_RDWR : O_RDONLY;
     struct stat info;
     file->fd = open(file->path, access | O_CLOEXEC | O_NONBLOCK);
@@ -134,25 +141,27 @@ static weft_status open_regular(weft_ctx *ctx, wefti_safetensors *file, int64_t 
     return WEFT_OK;
 }
 
-static weft_status read_length(weft_ctx *ctx, const wefti_safetensors *file, int64_t n_bytes,
-                               int64_t *n_text) {
+static weft_status read_length(weft_ctx *ctx, const wefti_safetensors *file,
+                               int64_t n_bytes, int64_t *n_text) {
     unsigned char prefix[WEFTI_SAFETENSORS_PREFIX];
     if (n_bytes < WEFTI_SAFETENSORS_PREFIX)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s has %lld bytes, a safetensors file has at least 10", file->path,
-                             (long long)n_bytes);
+                             "%s has %lld bytes, a safetensors file has at least 10",
+                             file->path, (long long)n_bytes);
     WEFT_TRY(read_bytes(ctx, file, prefix, sizeof prefix, 0));
     uint64_t length = 0;
-    for (int i = 0; i < WEFTI_SAFETENSORS_PREFIX; i++) length |= (uint64_t)prefix[i] << (8 * i);
+    for (int i = 0; i < WEFTI_SAFETENSORS_PREFIX; i++)
+        length |= (uint64_t)prefix[i] << (8 * i);
     uint64_t room = (uint64_t)n_bytes - WEFTI_SAFETENSORS_PREFIX;
     if (length > room || length > WEFTI_SAFETENSORS_MAX_HEADER)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s says that its header has %llu bytes, expected at most %llu: not "
-                             "a safetensors file, or cut off", file->path,
-                             (unsigned long long)length,
-                             (unsigned long long)(room < WEFTI_SAFETENSORS_MAX_HEADER
-                                                      ? room
-                                                      : WEFTI_SAFETENSORS_MAX_HEADER));
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "%s says that its header has %llu bytes, expected at most %llu: not "
+            "a safetensors file, or cut off",
+            file->path, (unsigned long long)length,
+            (unsigned long long)(room < WEFTI_SAFETENSORS_MAX_HEADER
+                                     ? room
+                                     : WEFTI_SAFETENSORS_MAX_HEADER));
     *n_text = (int64_t)length;
     return WEFT_OK;
 }
@@ -166,8 +175,8 @@ static weft_status open_and_check(weft_ctx *ctx, wefti_safetensors *file) {
     WEFT_TRY(wefti_alloc(ctx, (size_t)n_text + 1, "a safetensors header", &text));
     weft_status status = read_bytes(ctx, file, text, n_text, WEFTI_SAFETENSORS_PREFIX);
     if (status == WEFT_OK)
-        status = wefti_safetensors_header_decode(ctx, file->path, text, n_text,
-                                                 n_bytes - file->data_begin, &file->header);
+        status = wefti_safetensors_header_decode(
+            ctx, file->path, text, n_text, n_bytes - file->data_begin, &file->header);
     wefti_free(ctx, text);
     return status;
 }
@@ -189,7 +198,8 @@ weft_status wefti_safetensors_open(weft_ctx *ctx, const char *path, bool writabl
 
 int wefti_safetensors_count(const wefti_safetensors *file) { return file->header.n; }
 
-const wefti_tensor_spec *wefti_safetensors_spec(const wefti_safetensors *file, int index) {
+const wefti_tensor_spec *wefti_safetensors_spec(const wefti_safetensors *file,
+                                                int index) {
     if (index < 0 || index >= file->header.n) return NULL;
     return &file->header.tensors[index].spec;
 }
@@ -215,7 +225,8 @@ const char *wefti_safetensors_metadata(const wefti_safetensors *file, const char
 /* ---- rows ---- */
 
 static uint32_t bits_of_f16(uint32_t half) {
-    uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31, mantissa = half & 0x3ffu;
+    uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31,
+             mantissa = half & 0x3ffu;
     if (exponent == 31) return sign | 0x7f800000u | mantissa << 13;
     if (exponent != 0) return sign | (exponent + 112) << 23 | mantissa << 13;
     if (mantissa == 0) return sign;
@@ -226,8 +237,8 @@ static uint32_t bits_of_f16(uint32_t half) {
 
 static void decode_f32(const unsigned char *bytes, int64_t n, float *out) {
     for (int64_t i = 0; i < n; i++, bytes += 4) {
-        uint32_t bits = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-                        (uint32_t)bytes[3] << 24;
+        uint32_t bits = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
+                        (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
         memcpy(&out[i], &bits, sizeof bits);
     }
 }
@@ -251,33 +262,39 @@ static void encode_f32(const float *data, int64_t n, unsigned char *bytes) {
 static weft_status check_rows(weft_ctx *ctx, const wefti_safetensors *file, int index,
                               int64_t row_begin, int64_t n_rows) {
     if (index < 0 || index >= file->header.n)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s has %d tensors, tensor %d was asked for",
-                             file->path, file->header.n, index);
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%s has %d tensors, tensor %d was asked for", file->path,
+                             file->header.n, index);
     const wefti_safetensors_tensor *t = &file->header.tensors[index];
     if (t->dtype == WEFTI_DTYPE_OTHER)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "tensor '%s' of %s has the dtype %s, expected F32, F16 or BF16",
-                             t->name, file->path, t->dtype_name);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "tensor '%s' of %s has the dtype %s, expected F32, F16 or BF16", t->name,
+            file->path, t->dtype_name);
     if (t->spec.ndim != 1 && t->spec.ndim != 2)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "tensor '%s' of %s has %d dimensions, expected 1 or 2", t->name,
-                             file->path, t->spec.ndim);
+                             "tensor '%s' of %s has %d dimensions, expected 1 or 2",
+                             t->name, file->path, t->spec.ndim);
     if (row_begin < 0 || n_rows < 0 || row_begin > t->spec.rows - n_rows)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "%lld rows from row %lld of tensor '%s' of %s were asked for, it has "
-                             "%lld", (long long)n_rows, (long long)row_begin, t->name, file->path,
-                             (long long)t->spec.rows);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "%lld rows from row %lld of tensor '%s' of %s were asked for, it has "
+            "%lld",
+            (long long)n_rows, (long long)row_begin, t->name, file->path,
+            (long long)t->spec.rows);
     return WEFT_OK;
 }
 
-weft_status wefti_safetensors_write_rows(weft_ctx *ctx, wefti_safetensors *file, int index,
-                                         int64_t row_begin, int64_t n_rows, const float *data) {
+weft_status wefti_safetensors_write_rows(weft_ctx *ctx, wefti_safetensors *file,
+                                         int index, int64_t row_begin, int64_t n_rows,
+                                         const float *data) {
     unsigned char bytes[4 * CHUNK];
     WEFT_TRY(check_rows(ctx, file, index, row_begin, n_rows));
     const wefti_safetensors_tensor *t = &file->header.tensors[index];
     if (!file->writable || t->dtype != WEFTI_DTYPE_F32)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "tensor '%s' (%s) of %s can not be written",
-                             t->name, t->dtype_name, file->path);
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "tensor '%s' (%s) of %s can not be written", t->name,
+                             t->dtype_name, file->path);
     int64_t left = n_rows * t->spec.cols;
     int64_t offset = file->data_begin + t->begin + 4 * row_begin * t->spec.cols;
     while (left > 0) {
@@ -291,8 +308,9 @@ weft_status wefti_safetensors_write_rows(weft_ctx *ctx, wefti_safetensors *file,
     return WEFT_OK;
 }
 
-weft_status wefti_safetensors_read_rows(weft_ctx *ctx, const wefti_safetensors *file, int index,
-                                        int64_t row_begin, int64_t n_rows, float *data) {
+weft_status wefti_safetensors_read_rows(weft_ctx *ctx, const wefti_safetensors *file,
+                                        int index, int64_t row_begin, int64_t n_rows,
+                                        float *data) {
     unsigned char bytes[4 * CHUNK];
     WEFT_TRY(check_rows(ctx, file, index, row_begin, n_rows));
     const wefti_safetensors_tensor *t = &file->header.tensors[index];

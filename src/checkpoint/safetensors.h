@@ -5,30 +5,32 @@
 #include <weft/ctx.h>
 
 /* The safetensors file format: u64 header length, JSON header, then the tensors' bytes in
- * header order without gaps. f32 only when written; sharded writers fill row blocks in place
- * (a row block of a row-major tensor is one byte range). docs/checkpoint-format.md */
+ * header order without gaps. f32 only when written; sharded writers fill row blocks in
+ * place (a row block of a row-major tensor is one byte range).
+ * docs/checkpoint-format.md */
 
 typedef struct wefti_tensor_spec {
     const char *name; /* borrowed */
     int ndim;         /* 1 or 2; in an opened file any number, see read_rows */
-    int64_t rows, cols; /* cols = 1 when ndim == 1; rows * cols = all elements otherwise */
+    int64_t rows;     /* first dimension */
+    int64_t cols;     /* product of the others; 1 when ndim == 1 */
 } wefti_tensor_spec;
 
 typedef struct wefti_safetensors wefti_safetensors;
 
-/* Creates the file at its full size, header written, data zero; an older file of that name is
- * replaced. `metadata` is a list of key, value, key, value, NULL (may be NULL). Refuses
- * duplicate names. Reserves the disk space, so that a full disk is found here; then no file is
- * left behind. Tensor i of the file is specs[i]. */
+/* Creates the file at its full size, header written, data zero; an older file of that
+ * name is replaced. `metadata` is a list of key, value, key, value, NULL (may be NULL).
+ * Refuses duplicate names. Reserves the disk space, so that a full disk is found here;
+ * then no file is left behind. Tensor i of the file is specs[i]. */
 weft_status wefti_safetensors_create(weft_ctx *ctx, const char *path,
                                      const wefti_tensor_spec *specs, int n,
                                      const char *const *metadata,
                                      wefti_safetensors **out) WEFT_CHECKED;
 
-/* Opens for reading (writable = false) or for filling row blocks of a file that another rank
- * created. The header is checked: length, JSON, dtypes, shapes, offsets contiguous and inside
- * the file, no duplicate names. Tensors of other dtypes or dimensions than ours may be in the
- * file; they are refused, by name, when they are read. */
+/* Opens for reading (writable = false) or for filling row blocks of a file that another
+ * rank created. The header is checked: length, JSON, dtypes, shapes, offsets contiguous
+ * and inside the file, no duplicate names. Tensors of other dtypes or dimensions than
+ * ours may be in the file; they are refused, by name, when they are read. */
 weft_status wefti_safetensors_open(weft_ctx *ctx, const char *path, bool writable,
                                    wefti_safetensors **out) WEFT_CHECKED;
 
@@ -39,18 +41,19 @@ int wefti_safetensors_find(const wefti_safetensors *file, const char *name); /* 
 /* Value of a metadata key, or NULL. Borrowed until close. */
 const char *wefti_safetensors_metadata(const wefti_safetensors *file, const char *key);
 
-/* Rows [row_begin, row_begin + n_rows) of a tensor; data: [n_rows, cols]. Reading converts F16
- * and BF16 to f32 and refuses other dtypes (I8..I64, U8..U64, F64, BOOL, F8) and tensors that
- * do not have 1 or 2 dimensions. Threads may read and write different rows at once. */
-weft_status wefti_safetensors_write_rows(weft_ctx *ctx, wefti_safetensors *file, int index,
-                                         int64_t row_begin, int64_t n_rows,
+/* Rows [row_begin, row_begin + n_rows) of a tensor; data: [n_rows, cols]. Reading
+ * converts F16 and BF16 to f32 and refuses other dtypes (I8..I64, U8..U64, F64, BOOL, F8)
+ * and tensors that do not have 1 or 2 dimensions. Threads may read and write different
+ * rows at once. */
+weft_status wefti_safetensors_write_rows(weft_ctx *ctx, wefti_safetensors *file,
+                                         int index, int64_t row_begin, int64_t n_rows,
                                          const float *data) WEFT_CHECKED;
-weft_status wefti_safetensors_read_rows(weft_ctx *ctx, const wefti_safetensors *file, int index,
-                                        int64_t row_begin, int64_t n_rows,
+weft_status wefti_safetensors_read_rows(weft_ctx *ctx, const wefti_safetensors *file,
+                                        int index, int64_t row_begin, int64_t n_rows,
                                         float *data) WEFT_CHECKED;
 
-/* Syncs (if writable) and closes; the status says whether everything reached the disk. The
- * file object is gone afterwards in any case; NULL is accepted. */
+/* Syncs (if writable) and closes; the status says whether everything reached the disk.
+ * The file object is gone afterwards in any case; NULL is accepted. */
 weft_status wefti_safetensors_close(weft_ctx *ctx, wefti_safetensors *file) WEFT_CHECKED;
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "checkpoint/json.h"
 
 enum { MAX_NAME = 512 };
 
@@ -46,35 +47,52 @@ static bool multiply(int64_t *product, int64_t factor) {
     return true;
 }
 
+static weft_status no_memory(weft_ctx *ctx, const char *where) {
+    return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the header of %s", where);
+}
+
 /* ---- encode ---- */
 
-static weft_status check_spec(weft_ctx *ctx, const char *where, const wefti_tensor_spec *spec,
-                              int64_t *n_bytes) {
+/* Why a text did not become part of the header. */
+static weft_status not_taken(weft_ctx *ctx, const char *where, const char *what,
+                             const char *text) {
+    if (wefti_json_blame(WEFT_ERR_ARGUMENT) == WEFT_ERR_MEMORY)
+        return no_memory(ctx, where);
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s '%s' of %s is not UTF-8 text", what,
+                         text, where);
+}
+
+static weft_status check_spec(weft_ctx *ctx, const char *where,
+                              const wefti_tensor_spec *spec, int64_t *n_bytes) {
     if (!spec->name || !spec->name[0] || strcmp(spec->name, "__metadata__") == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "a tensor of %s has the name '%s', expected a name that is not "
-                             "empty and not __metadata__", where, spec->name ? spec->name : "");
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "a tensor of %s has the name '%s', expected a name that is not "
+            "empty and not __metadata__",
+            where, spec->name ? spec->name : "");
     if ((spec->ndim != 1 && spec->ndim != 2) || spec->rows < 0 || spec->cols < 0 ||
         (spec->ndim == 1 && spec->cols != 1))
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "tensor '%s' of %s has %d dimensions, %lld rows and %lld columns, "
-                             "expected 1 dimension and 1 column, or 2 dimensions", spec->name,
-                             where, spec->ndim, (long long)spec->rows, (long long)spec->cols);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "tensor '%s' of %s has %d dimensions, %lld rows and %lld columns, "
+            "expected 1 dimension and 1 column, or 2 dimensions",
+            spec->name, where, spec->ndim, (long long)spec->rows, (long long)spec->cols);
     *n_bytes = (int64_t)sizeof(float);
     if (!multiply(n_bytes, spec->rows) || !multiply(n_bytes, spec->cols))
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "tensor '%s' of %s has %lld x %lld numbers, too many for a file",
-                             spec->name, where, (long long)spec->rows, (long long)spec->cols);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "tensor '%s' of %s has %lld x %lld numbers, too many for a file", spec->name,
+            where, (long long)spec->rows, (long long)spec->cols);
     return WEFT_OK;
 }
 
 static json_t *entry_of(const wefti_tensor_spec *spec, int64_t begin, int64_t end) {
-    json_t *shape = spec->ndim == 1
-                        ? json_pack("[I]", (json_int_t)spec->rows)
-                        : json_pack("[I, I]", (json_int_t)spec->rows, (json_int_t)spec->cols);
+    json_t *shape = spec->ndim == 1 ? json_pack("[I]", (json_int_t)spec->rows)
+                                    : json_pack("[I, I]", (json_int_t)spec->rows,
+                                                (json_int_t)spec->cols);
     if (!shape) return NULL;
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
-                     (json_int_t)begin, (json_int_t)end);
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape,
+                     "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
 static weft_status add_metadata(weft_ctx *ctx, const char *where, json_t *root,
@@ -82,57 +100,55 @@ static weft_status add_metadata(weft_ctx *ctx, const char *where, json_t *root,
     if (!metadata || !metadata[0]) return WEFT_OK;
     json_t *object = json_object();
     if (json_object_set_new(root, "__metadata__", object) != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the metadata of %s", where);
+        return no_memory(ctx, where);
     for (int i = 0; metadata[i] && metadata[i + 1]; i += 2) {
         if (json_object_get(object, metadata[i]))
-            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "two metadata keys of %s are '%s'",
-                                 where, metadata[i]);
-        if (json_object_set_new(object, metadata[i], json_string(metadata[i + 1])) != 0)
             return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                                 "metadata '%s' of %s is not UTF-8 text", metadata[i], where);
+                                 "two metadata keys of %s are '%s'", where, metadata[i]);
+        if (json_object_set_new(object, metadata[i], json_string(metadata[i + 1])) != 0)
+            return not_taken(ctx, where, "the metadata", metadata[i]);
     }
     return WEFT_OK;
 }
 
 static weft_status add_tensors(weft_ctx *ctx, const char *where, json_t *root,
-                               const wefti_tensor_spec *specs, int n, int64_t *data_bytes) {
+                               const wefti_tensor_spec *specs, int n,
+                               int64_t *data_bytes) {
     *data_bytes = 0;
     for (int i = 0; i < n; i++) {
         int64_t n_bytes = 0;
         WEFT_TRY(check_spec(ctx, where, &specs[i], &n_bytes));
         if (n_bytes > INT64_MAX - WEFTI_SAFETENSORS_MAX_HEADER - 64 - *data_bytes)
-            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s has too many bytes for a file",
-                                 where);
+            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                                 "%s has too many bytes for a file", where);
         if (json_object_get(root, specs[i].name))
-            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "two tensors of %s have the name '%s'",
-                                 where, specs[i].name);
+            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                                 "two tensors of %s have the name '%s'", where,
+                                 specs[i].name);
         json_t *entry = entry_of(&specs[i], *data_bytes, *data_bytes + n_bytes);
-        if (!entry)
-            return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the header of %s", where);
+        if (!entry) return no_memory(ctx, where);
         if (json_object_set_new(root, specs[i].name, entry) != 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "the name of tensor %d of %s is not "
-                                 "UTF-8 text", i, where);
+            return not_taken(ctx, where, "the tensor name", specs[i].name);
         *data_bytes += n_bytes;
     }
     return WEFT_OK;
 }
 
-static weft_status dump_padded(weft_ctx *ctx, const char *where, const json_t *root, char **text,
-                               int64_t *n_text) {
+static weft_status dump_padded(weft_ctx *ctx, const char *where, const json_t *root,
+                               char **text, int64_t *n_text) {
     size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT);
     size_t padded = (n + 7) / 8 * 8;
-    if (n == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the header of %s", where);
+    if (n == 0) return no_memory(ctx, where);
     if (padded > WEFTI_SAFETENSORS_MAX_HEADER)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "the header of %s would have %zu bytes, expected at most %d", where,
-                             padded, WEFTI_SAFETENSORS_MAX_HEADER);
+                             "the header of %s would have %zu bytes, expected at most %d",
+                             where, padded, WEFTI_SAFETENSORS_MAX_HEADER);
     WEFT_TRY(wefti_alloc(ctx, padded + 1, "a safetensors header", text));
     memset(*text, ' ', padded);
     if (json_dumpb(root, *text, n, JSON_COMPACT) != n) {
         wefti_free(ctx, *text);
         *text = NULL;
-        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the header of %s", where);
+        return no_memory(ctx, where);
     }
     *n_text = (int64_t)padded;
     return WEFT_OK;
@@ -144,8 +160,7 @@ weft_status wefti_safetensors_header_encode(weft_ctx *ctx, const char *where,
                                             int64_t *n_text, int64_t *data_bytes) {
     *text = NULL;
     json_t *root = json_object();
-    if (!root)
-        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the header of %s", where);
+    if (!root) return no_memory(ctx, where);
     weft_status status = add_metadata(ctx, where, root, metadata);
     if (status == WEFT_OK) status = add_tensors(ctx, where, root, specs, n, data_bytes);
     if (status == WEFT_OK) status = dump_padded(ctx, where, root, text, n_text);
@@ -158,8 +173,8 @@ weft_status wefti_safetensors_header_encode(weft_ctx *ctx, const char *where,
 static weft_status take_metadata(weft_ctx *ctx, const char *where, json_t *value,
                                  wefti_safetensors_header *out) {
     if (!json_is_object(value))
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "__metadata__ of %s is not a JSON object",
-                             where);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "__metadata__ of %s is not a JSON object", where);
     const char *key;
     json_t *text;
     json_object_foreach(value, key, text) {
@@ -175,13 +190,14 @@ static weft_status read_dtype(weft_ctx *ctx, const char *where, const json_t *en
                               wefti_safetensors_tensor *t) {
     const json_t *value = json_object_get(entry, "dtype");
     if (!json_is_string(value))
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "tensor '%s' of %s has no dtype", t->name,
-                             where);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "tensor '%s' of %s has no dtype",
+                             t->name, where);
     const dtype_row *row = find_dtype(json_string_value(value));
     if (!row)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "tensor '%s' of %s has the dtype '%.40s', which is not known",
-                             t->name, where, json_string_value(value));
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "tensor '%s' of %s has the dtype '%.40s', which is not known", t->name, where,
+            json_string_value(value));
     t->dtype = row->dtype;
     t->dtype_name = row->name;
     t->n_bytes = row->n_bytes;
@@ -201,21 +217,22 @@ static weft_status read_shape(weft_ctx *ctx, const char *where, const json_t *en
     const json_t *shape = json_object_get(entry, "shape");
     if (!json_is_array(shape) || json_array_size(shape) > 64)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "tensor '%s' of %s has no shape of at most 64 dimensions", t->name,
-                             where);
+                             "tensor '%s' of %s has no shape of at most 64 dimensions",
+                             t->name, where);
     t->spec.ndim = (int)json_array_size(shape);
     t->spec.rows = t->spec.cols = 1;
     for (int d = 0; d < t->spec.ndim; d++) {
         int64_t extent = whole(shape, (size_t)d);
         if (extent < 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "dimension %d of tensor '%s' of %s is not a whole number >= 0",
-                                 d, t->name, where);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_FORMAT,
+                "dimension %d of tensor '%s' of %s is not a whole number >= 0", d,
+                t->name, where);
         if (d == 0) t->spec.rows = extent;
         if (!multiply(&t->n_bytes, extent) || (d > 0 && !multiply(&t->spec.cols, extent)))
             return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "the shape of tensor '%s' of %s has too many elements", t->name,
-                                 where);
+                                 "the shape of tensor '%s' of %s has too many elements",
+                                 t->name, where);
     }
     return WEFT_OK;
 }
@@ -224,32 +241,36 @@ static weft_status read_offsets(weft_ctx *ctx, const char *where, const json_t *
                                 wefti_safetensors_tensor *t) {
     const json_t *offsets = json_object_get(entry, "data_offsets");
     if (json_array_size(offsets) != 2 || whole(offsets, 0) < 0 || whole(offsets, 1) < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "tensor '%s' of %s has no data_offsets of two whole numbers >= 0",
-                             t->name, where);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "tensor '%s' of %s has no data_offsets of two whole numbers >= 0", t->name,
+            where);
     t->begin = whole(offsets, 0);
     int64_t end = whole(offsets, 1);
     if (end < t->begin || end - t->begin != t->n_bytes)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "tensor '%s' of %s lies at bytes %lld to %lld, expected %lld bytes "
-                             "as its shape and dtype %s say", t->name, where,
-                             (long long)t->begin, (long long)end, (long long)t->n_bytes,
-                             t->dtype_name);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "tensor '%s' of %s lies at bytes %lld to %lld, expected %lld bytes "
+            "as its shape and dtype %s say",
+            t->name, where, (long long)t->begin, (long long)end, (long long)t->n_bytes,
+            t->dtype_name);
     return WEFT_OK;
 }
 
 static weft_status read_tensor(weft_ctx *ctx, const char *where, const char *name,
                                const json_t *entry, wefti_safetensors_tensor *t) {
     if (strlen(name) > MAX_NAME)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "a tensor of %s has a name of %zu bytes, expected at most %d", where,
-                             strlen(name), MAX_NAME);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "a tensor of %s has a name of %zu bytes, expected at most %d", where,
+            strlen(name), MAX_NAME);
     WEFT_TRY(wefti_strdup(ctx, name, &t->name));
     t->spec.name = t->name;
     if (!json_is_object(entry) || json_object_size(entry) != 3)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "tensor '%s' of %s is not an object of dtype, shape and "
-                             "data_offsets", name, where);
+                             "data_offsets",
+                             name, where);
     WEFT_TRY(read_dtype(ctx, where, entry, t));
     WEFT_TRY(read_shape(ctx, where, entry, t));
     return read_offsets(ctx, where, entry, t);
@@ -289,16 +310,18 @@ static weft_status check_places(weft_ctx *ctx, const char *where, int64_t data_b
     for (int i = 0; i < out->n; i++) {
         const wefti_safetensors_tensor *t = &out->tensors[i];
         if (t->begin != expected)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "tensor '%s' of %s begins at byte %lld, expected %lld: tensors "
-                                 "lie one after the other, without gaps or overlaps", t->name,
-                                 where, (long long)t->begin, (long long)expected);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_FORMAT,
+                "tensor '%s' of %s begins at byte %lld, expected %lld: tensors "
+                "lie one after the other, without gaps or overlaps",
+                t->name, where, (long long)t->begin, (long long)expected);
         expected += t->n_bytes;
     }
     if (expected != data_bytes)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s holds %lld bytes of data, expected %lld as its header says",
-                             where, (long long)data_bytes, (long long)expected);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "%s holds %lld bytes of data, expected %lld as its header says", where,
+            (long long)data_bytes, (long long)expected);
     out->data_bytes = data_bytes;
     return WEFT_OK;
 }
@@ -316,24 +339,20 @@ static weft_status sort_names(weft_ctx *ctx, wefti_safetensors_header *out) {
     return WEFT_OK;
 }
 
-static weft_status load_json(weft_ctx *ctx, const char *where, const char *text, int64_t n_text,
-                             json_t **root) {
-    json_error_t error;
+static weft_status load_json(weft_ctx *ctx, const char *where, const char *text,
+                             int64_t n_text, json_t **root) {
     *root = NULL;
     if (n_text < 2 || text[0] != '{')
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "the header of %s does not begin with '{': not a safetensors file?",
-                             where);
-    *root = json_loadb(text, (size_t)n_text, JSON_REJECT_DUPLICATES, &error);
-    if (*root) return WEFT_OK;
-    if (json_error_code(&error) == json_error_out_of_memory)
-        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the header of %s", where);
-    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "the header of %s is not valid JSON: %s (byte %d)",
-                         where, error.text, error.position);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "the header of %s does not begin with '{': not a safetensors file?", where);
+    return wefti_json_read(ctx, "the header of ", where, text, n_text, WEFT_ERR_FORMAT,
+                           root);
 }
 
-weft_status wefti_safetensors_header_decode(weft_ctx *ctx, const char *where, const char *text,
-                                            int64_t n_text, int64_t data_bytes,
+weft_status wefti_safetensors_header_decode(weft_ctx *ctx, const char *where,
+                                            const char *text, int64_t n_text,
+                                            int64_t data_bytes,
                                             wefti_safetensors_header *out) {
     json_t *root;
     *out = (wefti_safetensors_header){0};

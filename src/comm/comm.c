@@ -35,6 +35,10 @@ weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) {
     return comm->ops->await(comm, tag);
 }
 
+weft_status wefti_comm_reserve(wefti_comm *comm, int n_messages) {
+    return comm->ops->reserve(comm, n_messages);
+}
+
 void wefti_comm_traffic(const wefti_comm *comm, wefti_traffic *out) {
     comm->ops->traffic(comm, out);
 }

@@ -35,6 +35,7 @@ typedef struct wefti_comm_ops {
                            const void **view);
     void (*release)(wefti_comm *comm, int peer, int64_t tag);
     weft_status (*await)(wefti_comm *comm, int64_t tag);
+    weft_status (*reserve)(wefti_comm *comm, int n_messages);
     void (*traffic)(const wefti_comm *comm, wefti_traffic *out);
     void (*destroy)(wefti_comm *comm);
 } wefti_comm_ops;
@@ -62,6 +63,10 @@ void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag);
 /* Waits until every message that this rank sent with `tag` was released by its receiver: the
  * buffer is the sender's own again. */
 weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) WEFT_CHECKED;
+
+/* Makes room for n messages of this rank under way at once, beyond what other communicators
+ * of the rank have reserved: then sending allocates nothing. */
+weft_status wefti_comm_reserve(wefti_comm *comm, int n_messages) WEFT_CHECKED;
 
 /* What this rank has sent and received so far, over all its communicators. */
 void wefti_comm_traffic(const wefti_comm *comm, wefti_traffic *out);

@@ -230,6 +230,20 @@ static weft_status local_await(wefti_comm *head, int64_t tag) {
     return done ? WEFT_OK : poisoned_error(comm);
 }
 
+static weft_status local_reserve(wefti_comm *head, int n_messages) {
+    local_comm *comm = (local_comm *)head;
+    mailbox *mine = &comm->world->boxes[comm->world_rank];
+    for (int i = 0; i < n_messages; i++) {
+        message *node;
+        WEFT_TRY(wefti_alloc(comm->world->ctx, sizeof *node, "a message", &node));
+        pthread_mutex_lock(&mine->lock);
+        node->next = mine->spare;
+        mine->spare = node;
+        pthread_mutex_unlock(&mine->lock);
+    }
+    return WEFT_OK;
+}
+
 static void local_traffic(const wefti_comm *head, wefti_traffic *out) {
     const local_comm *comm = (const local_comm *)head;
     mailbox *box = &comm->world->boxes[comm->world_rank];
@@ -240,9 +254,16 @@ static void local_traffic(const wefti_comm *head, wefti_traffic *out) {
 
 static void local_destroy(wefti_comm *head) { wefti_free(head->ctx, head); }
 
-static const wefti_comm_ops local_ops = {"local",       local_send,    local_receive,
-                                         local_release, local_await,   local_traffic,
-                                         local_destroy};
+static const wefti_comm_ops local_ops = {
+    .name = "local",
+    .send = local_send,
+    .receive = local_receive,
+    .release = local_release,
+    .await = local_await,
+    .reserve = local_reserve,
+    .traffic = local_traffic,
+    .destroy = local_destroy,
+};
 
 static weft_status init_boxes(weft_ctx *ctx, wefti_world *world) {
     pthread_condattr_t monotonic;

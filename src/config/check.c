@@ -146,6 +146,23 @@ static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
+/* Replicas that nothing pulls together are not one model. */
+static weft_status check_drift(weft_ctx *ctx, const wefti_config *config) {
+    const weft_config *c = &config->values;
+    const char *kind = c->replicator.kind;
+    if (strcmp(kind, "none") == 0 && c->mesh.nodes > 1)
+        return refuse(ctx, config, "replicator.kind", "mesh.nodes",
+                      "replicator.kind is none with mesh.nodes %lld: the nodes would train "
+                      "unrelated models; choose full or demo",
+                      (long long)c->mesh.nodes);
+    if (strcmp(kind, "full") == 0 && c->replicator.every > 1)
+        return refuse(ctx, config, "replicator.every", "replicator.kind",
+                      "replicator.every is %lld with replicator.kind full, expected 1: the "
+                      "nodes' models would drift apart between exchanges",
+                      (long long)c->replicator.every);
+    return WEFT_OK;
+}
+
 static weft_status check_replicator(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     int64_t chunk = c->replicator.compression_chunk;
@@ -161,12 +178,8 @@ static weft_status check_replicator(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
-/* Combinations that run, and of which few people want the result. */
+/* What runs, and of which few people want the result. */
 static void warn(weft_ctx *ctx, const weft_config *c) {
-    if (strcmp(c->replicator.kind, "none") == 0 && c->mesh.nodes > 1)
-        weft_ctx_log(ctx, WEFT_LOG_WARN,
-                     "replicator.kind is none with %lld nodes: their models drift apart",
-                     (long long)c->mesh.nodes);
     if (c->schedule.warmup > c->run.steps)
         weft_ctx_log(
             ctx, WEFT_LOG_WARN,
@@ -187,6 +200,7 @@ weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(check_model(ctx, config));
     WEFT_TRY(check_mesh(ctx, config));
     WEFT_TRY(check_batch(ctx, config));
+    WEFT_TRY(check_drift(ctx, config));
     WEFT_TRY(check_replicator(ctx, config));
     warn(ctx, values);
     return WEFT_OK;

@@ -131,7 +131,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(batch.tokens_per_step), INT, "tokens", "16384", FROM(1),
      "tokens of all ranks together in one optimizer step"},
     {AT(batch.micro), INT, "sequences", "0", WITHIN(0, 1048576),
-     "sequences per rank in one forward pass; 0 = chosen by memory"},
+     "sequences per rank and forward pass; 0 = about 4096 tokens' worth"},
 
     {AT(mesh.nodes), INT, "", "1", WITHIN(1, 1024),
      "nodes: the slow links are between them"},
@@ -159,7 +159,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(replicator.compression_decay), NUMBER, "", "0.999", WITHIN(0, 1),
      "demo: what remains of the momentum after a step"},
     {AT(replicator.compression_dims), INT, "", "1", WITHIN(1, 2),
-     "demo: 1 = chunks of the flattened shard, 2 = square blocks of matrices"},
+     "demo: 1 = chunks of flattened tensors, 2 = square blocks of matrices"},
     {AT(replicator.sign), BOOL, "", "true", ANY,
      "demo: only the sign of the agreed direction goes to the optimizer"},
     {AT(replicator.every), INT, "steps", "1", FROM(1),
@@ -182,7 +182,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(schedule.kind), CHOICE, "", "cosine", ONE_OF(schedules),
      "the learning rate over time"},
     {AT(schedule.warmup), INT, "steps", "100", ANY,
-     "steps over which the learning rate rises from 0 to optimizer.lr"},
+     "steps over which the learning rate rises to optimizer.lr"},
     {AT(schedule.final), NUMBER, "", "0.1", WITHIN(0, 1),
      "learning rate at the end, as a fraction of optimizer.lr"},
     {NULL, 0, INT, NULL, NULL, ANY, NULL}};

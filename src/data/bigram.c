@@ -84,26 +84,31 @@ static weft_status score_block(weft_ctx *ctx, void *user, const int32_t *ids, in
 }
 
 static weft_status run(weft_ctx *ctx, bigram *b, const weft_dataset *d) {
-    WEFT_TRY(wefti_alloc_n(ctx, b->vocab, sizeof *b->followed, "token counts", &b->followed));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, b->vocab, sizeof *b->followed, "token counts", &b->followed));
     WEFT_TRY(wefti_alloc_n(ctx, b->vocab, sizeof *b->seen, "token counts", &b->seen));
     for (int k = 0; k < d->n_train; k++)
-        WEFT_TRY(wefti_part_visit(ctx, &d->train[k], d->train[k].n_tokens, count_block, b));
+        WEFT_TRY(
+            wefti_part_visit(ctx, &d->train[k], d->train[k].n_tokens, count_block, b));
     for (int k = 0; k < d->n_validation; k++)
         WEFT_TRY(wefti_part_visit(ctx, &d->validation[k],
-                                  wefti_part_used(&d->validation[k], d->T), see_block, b));
+                                  wefti_part_used(&d->validation[k], d->T), see_block,
+                                  b));
     for (int k = 0; k < d->n_validation; k++)
         WEFT_TRY(wefti_part_visit(ctx, &d->validation[k],
-                                  wefti_part_used(&d->validation[k], d->T), score_block, b));
+                                  wefti_part_used(&d->validation[k], d->T), score_block,
+                                  b));
     return WEFT_OK;
 }
 
-weft_status weft_dataset_bigram_loss(weft_ctx *ctx, const weft_dataset *dataset, int64_t vocab,
-                                     double *nats) {
+weft_status weft_dataset_bigram_loss(weft_ctx *ctx, const weft_dataset *dataset,
+                                     int64_t vocab, double *nats) {
     bigram b = {.vocab = vocab};
     *nats = 0;
     if (dataset->n_validation == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "the data has no validation part to measure a bigram model on");
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "the data has no validation part to measure a bigram model on");
     weft_status status = run(ctx, &b, dataset);
     if (status == WEFT_OK) *nats = b.sum / (double)b.n;
     wefti_u64map_fini(ctx, &b.pairs);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Training of byte-level BPE (Sennrich, Haddow, Birch 2016).
  *
- * The text is split into pieces; equal pieces are one word with a count w. The words' symbols
- * lie in flat arrays as linked lists. For each pair of adjacent symbols
- *   count[pair] = sum over its positions of w          (kept exact at every merge)
- *   positions[pair] = a list of where it was seen      (may hold places where it is no more)
- * and a heap holds (count, pair), highest count first, then the lower pair. A count in the
- * heap is never below the true one: rises are pushed, falls are put right when popped.
- * A merge visits only its own positions, so the whole costs O(n log n) in the symbols. */
+ * The text is split into pieces; equal pieces are one word with a count w. The words'
+ * symbols lie in flat arrays as linked lists. For each pair of adjacent symbols
+ *   count[pair] = sum over its positions of w      (kept exact at every merge)
+ *   positions[pair] = a list of where it was seen  (it may be there no more)
+ * and a heap holds (count, pair), highest count first, then the lower pair. Two
+ * symbols come to stand side by side only while the younger of them is being made, so
+ * a pair gets all its positions, in ascending order, in one merge, enters the heap
+ * after that merge, and only falls from then on: a count in the heap is never below
+ * the true one, and is put right when it comes to the top. A merge visits only its own
+ * positions, so the whole costs O(n log n) in the symbols. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -19,13 +21,12 @@
 enum { LARGEST_VOCAB = 1 << 24 };
 
 typedef struct position {
-    int32_t at, next; /* index of a symbol; next position in the list, -1: none */
+    int32_t at, next; /* index of a symbol; the next in the list of its pair, -1: none */
 } position;
 
 typedef struct pair_state {
     int64_t count;
-    int32_t first;   /* head of the list of positions, -1: empty */
-    int32_t touched; /* the last merge that raised the count */
+    int32_t first, last; /* ends of the list of positions */
 } pair_state;
 
 typedef struct candidate {
@@ -38,7 +39,8 @@ typedef struct trainer {
     weft_tokenizer *t;
     const char *text; /* borrowed */
     wefti_strmap words;
-    int32_t *symbols, *before, *after, *word_of; /* [n_symbols]; a symbol that is gone: -1 */
+    int32_t *symbols; /* [n_symbols]; one that is gone: -1 */
+    int32_t *before, *after, *word_of; /* [n_symbols] */
     int64_t n_symbols;
     wefti_u64map pairs;
     pair_state *states; /* [pairs.n] */
@@ -47,16 +49,12 @@ typedef struct trainer {
     int64_t n_positions, positions_capacity;
     candidate *heap; /* [n_heap] */
     int64_t n_heap, heap_capacity;
-    int64_t *raised; /* [n_raised] pairs that the present merge made more frequent */
-    int64_t n_raised, raised_capacity;
-    int32_t *sorted; /* positions of the present merge */
-    int64_t sorted_capacity;
-    int32_t n_merges;
+    int64_t n_offered; /* pairs that have been in the heap */
 } trainer;
 
 /* Grows a list so that it holds at least `need` items. */
-static weft_status reserve(trainer *r, void *list, int64_t *capacity, int64_t n, int64_t need,
-                           size_t item) {
+static weft_status reserve(trainer *r, void *list, int64_t *capacity, int64_t n,
+                           int64_t need, size_t item) {
     if (need <= *capacity) return WEFT_OK;
     int64_t more = need < 512 ? 1024 : 2 * need;
     WEFT_TRY(wefti_grow(r->ctx, list, n, more, item, "training of the tokenizer"));
@@ -71,7 +69,8 @@ static bool comes_first(const candidate *a, const candidate *b) {
 static weft_status heap_push(trainer *r, int64_t pair) {
     WEFT_TRY(reserve(r, &r->heap, &r->heap_capacity, r->n_heap, r->n_heap + 1,
                      sizeof *r->heap));
-    candidate c = {.count = r->states[pair].count, .pair = pair, .key = r->pairs.keys[pair]};
+    candidate c = {
+        .count = r->states[pair].count, .pair = pair, .key = r->pairs.keys[pair]};
     int64_t i = r->n_heap++;
     while (i > 0 && comes_first(&c, &r->heap[(i - 1) / 2])) {
         r->heap[i] = r->heap[(i - 1) / 2];
@@ -85,7 +84,8 @@ static weft_status heap_push(trainer *r, int64_t pair) {
 static void heap_sink(trainer *r, candidate c) {
     int64_t i = 0;
     for (int64_t child = 1; child < r->n_heap; child = 2 * i + 1) {
-        if (child + 1 < r->n_heap && comes_first(&r->heap[child + 1], &r->heap[child])) child++;
+        if (child + 1 < r->n_heap && comes_first(&r->heap[child + 1], &r->heap[child]))
+            child++;
         if (!comes_first(&r->heap[child], &c)) break;
         r->heap[i] = r->heap[child];
         i = child;
@@ -119,20 +119,20 @@ static weft_status raise_pair(trainer *r, int32_t at) {
                      sizeof *r->states));
     WEFT_TRY(wefti_u64map_put(r->ctx, &r->pairs, key, &pair));
     pair_state *s = &r->states[pair];
-    if (pair == before) *s = (pair_state){.first = -1, .touched = -1};
     if (r->n_positions == INT32_MAX)
-        return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY, "the text has too many different pieces "
+        return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY,
+                             "the text has too many different pieces "
                              "to train a tokenizer on; train it on a part of the text");
     WEFT_TRY(reserve(r, &r->positions, &r->positions_capacity, r->n_positions,
                      r->n_positions + 1, sizeof *r->positions));
-    r->positions[r->n_positions] = (position){.at = at, .next = s->first};
-    s->first = (int32_t)r->n_positions++;
+    int32_t here = (int32_t)r->n_positions++;
+    r->positions[here] = (position){.at = at, .next = -1};
+    if (pair == before)
+        *s = (pair_state){.first = here};
+    else
+        r->positions[s->last].next = here;
+    s->last = here;
     s->count += r->words.entries[r->word_of[at]].value;
-    if (s->touched == r->n_merges) return WEFT_OK;
-    s->touched = r->n_merges;
-    WEFT_TRY(reserve(r, &r->raised, &r->raised_capacity, r->n_raised, r->n_raised + 1,
-                     sizeof *r->raised));
-    r->raised[r->n_raised++] = pair;
     return WEFT_OK;
 }
 
@@ -143,9 +143,10 @@ static void lower_pair(trainer *r, int32_t at) {
     r->states[pair].count -= r->words.entries[r->word_of[at]].value;
 }
 
-static weft_status push_raised(trainer *r) {
-    for (int64_t k = 0; k < r->n_raised; k++) WEFT_TRY(heap_push(r, r->raised[k]));
-    r->n_raised = 0;
+/* Puts the pairs that the present merge has brought about into the heap. */
+static weft_status offer_new_pairs(trainer *r) {
+    for (; r->n_offered < r->pairs.n; r->n_offered++)
+        WEFT_TRY(heap_push(r, r->n_offered));
     return WEFT_OK;
 }
 
@@ -164,10 +165,11 @@ static weft_status count_words(trainer *r, wefti_scan *scan, int64_t n_bytes) {
         word->value++;
     }
     if (r->n_symbols < INT32_MAX) return WEFT_OK;
-    return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY,
-                         "the text has %lld bytes of different pieces, expected fewer than "
-                         "%d; train the tokenizer on a part of it",
-                         (long long)r->n_symbols, INT32_MAX);
+    return weft_ctx_fail(
+        r->ctx, WEFT_ERR_MEMORY,
+        "the text has %lld bytes of different pieces, expected fewer than "
+        "%d; train the tokenizer on a part of it",
+        (long long)r->n_symbols, INT32_MAX);
 }
 
 static weft_status lay_out_words(trainer *r) {
@@ -189,29 +191,7 @@ static weft_status lay_out_words(trainer *r) {
     }
     for (at = 0; at < r->n_symbols; at++)
         if (r->after[at] >= 0) WEFT_TRY(raise_pair(r, at));
-    return push_raised(r);
-}
-
-static int ascending(const void *a, const void *b) {
-    int32_t x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return (x > y) - (x < y);
-}
-
-/* Copies the positions of a pair to r->sorted. Their order matters only where a symbol is
- * paired with itself: in "aaa" the left pair is merged. */
-static weft_status collect_positions(trainer *r, int64_t pair, int64_t *n) {
-    *n = 0;
-    for (int32_t k = r->states[pair].first; k >= 0; k = r->positions[k].next) ++*n;
-    WEFT_TRY(reserve(r, &r->sorted, &r->sorted_capacity, 0, *n, sizeof *r->sorted));
-    int64_t i = *n; /* the list runs from the last inserted to the first */
-    for (int32_t k = r->states[pair].first; k >= 0; k = r->positions[k].next)
-        r->sorted[--i] = r->positions[k].at;
-    uint64_t key = r->pairs.keys[pair];
-    if (key >> 32 == (key & UINT32_MAX))
-        qsort(r->sorted, (size_t)*n, sizeof *r->sorted, ascending);
-    return WEFT_OK;
+    return offer_new_pairs(r);
 }
 
 static weft_status merge_at(trainer *r, int32_t at, int32_t merged) {
@@ -227,32 +207,32 @@ static weft_status merge_at(trainer *r, int32_t at, int32_t merged) {
     return right >= 0 ? raise_pair(r, at) : WEFT_OK;
 }
 
-/* Names the merged pair: a new token, unless another pair made the same bytes before. */
+/* Gives the merged pair its token. Its bytes are new: bytes that no merge has crossed
+ * the edge of are merged alike wherever they stand, so no two pairs ever make the same
+ * ones. */
 static weft_status name_merge(trainer *r, int32_t left, int32_t right, int32_t *merged) {
     bool fresh;
+    *merged = (int32_t)r->t->vocab;
     WEFT_TRY(wefti_vocab_stage_pair(r->ctx, r->t, left, right));
-    *merged = wefti_vocab_find_staged(r->t);
-    if (*merged < 0) {
-        *merged = (int32_t)r->t->vocab;
-        WEFT_TRY(wefti_vocab_add_staged(r->ctx, r->t, *merged, WEFTI_TOKEN_MODEL));
-    }
+    if (wefti_vocab_find_staged(r->t) >= 0)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_INTERNAL,
+                             "ids %d and %d make a token twice", left, right);
+    WEFT_TRY(wefti_vocab_add_staged(r->ctx, r->t, *merged, WEFTI_TOKEN_MODEL));
     return wefti_vocab_add_merge(r->ctx, r->t, left, right, *merged, &fresh);
 }
 
+/* Visits the positions from the left: of "aaa", the left pair of "a"s is merged. */
 static weft_status merge_pair(trainer *r, int64_t pair) {
     int32_t left = (int32_t)(r->pairs.keys[pair] >> 32);
     int32_t right = (int32_t)(r->pairs.keys[pair] & UINT32_MAX);
     int32_t merged;
-    int64_t n;
-    r->n_merges++;
     WEFT_TRY(name_merge(r, left, right, &merged));
-    WEFT_TRY(collect_positions(r, pair, &n));
-    for (int64_t k = 0; k < n; k++) {
-        int32_t at = r->sorted[k];
+    for (int32_t k = r->states[pair].first; k >= 0; k = r->positions[k].next) {
+        int32_t at = r->positions[k].at;
         if (r->symbols[at] != left || r->after[at] < 0) continue;
         if (r->symbols[r->after[at]] == right) WEFT_TRY(merge_at(r, at, merged));
     }
-    return push_raised(r);
+    return offer_new_pairs(r);
 }
 
 /* The 256 bytes in GPT-2's order: by the code point that stands for them. */
@@ -270,14 +250,17 @@ static weft_status add_alphabet(weft_ctx *ctx, weft_tokenizer *t) {
 
 static weft_status add_end(weft_ctx *ctx, weft_tokenizer *t) {
     char extras[320];
-    snprintf(extras, sizeof extras,
-             "{\"added_tokens\": [{\"id\": %lld, \"content\": \"%s\", \"single_word\": false, "
-             "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true}], "
-             "\"post_processor\": null}",
-             (long long)t->vocab, WEFTI_END_OF_TEXT);
+    snprintf(
+        extras, sizeof extras,
+        "{\"added_tokens\": [{\"id\": %lld, \"content\": \"%s\", \"single_word\": false, "
+        "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+        "\"special\": true}], \"post_processor\": null}",
+        (long long)t->vocab, WEFTI_END_OF_TEXT);
     WEFT_TRY(wefti_strdup(ctx, extras, &t->extras));
-    WEFT_TRY(wefti_vocab_stage(ctx, t, WEFTI_END_OF_TEXT, (int64_t)strlen(WEFTI_END_OF_TEXT)));
-    return wefti_vocab_add_staged(ctx, t, t->vocab, WEFTI_TOKEN_MODEL | WEFTI_TOKEN_SPECIAL);
+    WEFT_TRY(
+        wefti_vocab_stage(ctx, t, WEFTI_END_OF_TEXT, (int64_t)strlen(WEFTI_END_OF_TEXT)));
+    return wefti_vocab_add_staged(ctx, t, t->vocab,
+                                  WEFTI_TOKEN_MODEL | WEFTI_TOKEN_SPECIAL);
 }
 
 static weft_status train(trainer *r, wefti_scan *scan, int64_t n_bytes, int64_t vocab) {
@@ -290,9 +273,10 @@ static weft_status train(trainer *r, wefti_scan *scan, int64_t n_bytes, int64_t 
 }
 
 static void trainer_fini(trainer *r) {
-    void *const blocks[] = {r->symbols, r->before, r->after,  r->word_of, r->states,
-                            r->positions, r->heap, r->raised, r->sorted};
-    for (size_t k = 0; k < sizeof blocks / sizeof blocks[0]; k++) wefti_free(r->ctx, blocks[k]);
+    void *const blocks[] = {r->symbols, r->before,    r->after, r->word_of,
+                            r->states,  r->positions, r->heap};
+    for (size_t k = 0; k < sizeof blocks / sizeof blocks[0]; k++)
+        wefti_free(r->ctx, blocks[k]);
     wefti_strmap_fini(r->ctx, &r->words);
     wefti_u64map_fini(r->ctx, &r->pairs);
 }
@@ -326,7 +310,8 @@ static weft_status check_arguments(weft_ctx *ctx, int64_t n_bytes, int64_t vocab
 }
 
 weft_status weft_tokenizer_train(weft_ctx *ctx, const char *text, int64_t n_bytes,
-                                 int64_t vocab, const char *split_rule, weft_tokenizer **out) {
+                                 int64_t vocab, const char *split_rule,
+                                 weft_tokenizer **out) {
     *out = NULL;
     wefti_rule rule;
     int missing;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The byte alphabet of GPT-2 (Radford et al. 2019): the 188 bytes that print in Latin-1
- * (0x21..0x7E, 0xA1..0xAC, 0xAE..0xFF) stand for themselves; the other 68 in ascending order
- * (0x00..0x20, 0x7F..0xA0, 0xAD) are U+0100..U+0143. */
+/* The byte alphabet of GPT-2 (Radford et al. 2019): the 188 bytes that print in
+ * Latin-1 (0x21..0x7E, 0xA1..0xAC, 0xAE..0xFF) stand for themselves; the other 68 in
+ * ascending order (0x00..0x20, 0x7F..0xA0, 0xAD) are U+0100..U+0143. */
 #include "data/bytemap.h"
 
 #include "data/utf8.h"
@@ -15,7 +15,8 @@ uint32_t wefti_bytemap_code(unsigned char byte) {
 
 int wefti_bytemap_byte(uint32_t code) {
     if (code >= WEFTI_BYTEMAP_CODES) return -1;
-    if (code < 0x100) return wefti_bytemap_code((unsigned char)code) == code ? (int)code : -1;
+    if (code < 0x100)
+        return wefti_bytemap_code((unsigned char)code) == code ? (int)code : -1;
     if (code <= 0x120) return (int)(code - 0x100);
     return code < 0x143 ? (int)(code - 0x121 + 0x7F) : 0xAD;
 }

@@ -18,7 +18,8 @@ int wefti_bytemap_byte(uint32_t code);
  * Returns their number, or -1 (out untouched) if a character is not of the alphabet. */
 int64_t wefti_bytemap_decode(const char *text, int64_t n, char *out);
 
-/* The printable string of n bytes, not terminated; out has room for 2n. Returns its length. */
+/* The printable string of n bytes, not terminated; out has room for 2n. Returns its
+ * length. */
 int64_t wefti_bytemap_encode(const char *bytes, int64_t n, char *out);
 
 #endif

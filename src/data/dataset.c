@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Rows of tokens as a pure function of (seed, row).
- *   one pool    epoch e = row / W, window = permutation(seed, e) of row mod W, where W counts
- *               the training windows of all sources: each is visited once per epoch
+ *   one pool    epoch e = row / W, window = permutation(seed, e) of row mod W; W counts the
+ *               training windows of all sources: each is visited once per epoch
  *   by weights  row -> (source s, k-th row of s) by the mixing cycle, then the same with
  *               e = k / W_s and a permutation of the source's own */
 #include <math.h>
@@ -19,17 +19,18 @@ static weft_status check_config(weft_ctx *ctx, const weft_dataset_config *c) {
     if (c->n_paths < 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "data.paths names no file");
     if (c->T < 1)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "data.length is %lld, expected at least 1",
-                             (long long)c->T);
-    if (!(c->validation >= 0 && c->validation < 1))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "data.validation is %g, expected a fraction from 0 to below 1",
-                             c->validation);
+                             "data.length is %lld, expected at least 1", (long long)c->T);
+    if (!(c->validation >= 0 && c->validation < 1))
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "data.validation is %g, expected a fraction from 0 to below 1",
+            c->validation);
     if (!c->weights) return WEFT_OK;
     if (c->n_paths > WEFTI_MIXING_CYCLE)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "data.weights mixes %d sources, expected at most %d", c->n_paths,
-                             WEFTI_MIXING_CYCLE);
+                             "data.weights mixes %d sources, expected at most %d",
+                             c->n_paths, WEFTI_MIXING_CYCLE);
     for (int s = 0; s < c->n_paths; s++)
         if (!(c->weights[s] > 0 && isfinite(c->weights[s])))
             return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
@@ -43,20 +44,23 @@ static weft_status add_part(weft_ctx *ctx, const weft_dataset *d, wefti_part *pa
                             const char *role) {
     int64_t n_tokens = end - first;
     if (n_tokens <= d->T)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "data.length is %lld but %s has only %lld %s tokens, expected at "
-                             "least %lld", (long long)d->T, source->path, (long long)n_tokens,
-                             role, (long long)d->T + 1);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "data.length is %lld but %s has only %lld %s tokens, expected at "
+            "least %lld",
+            (long long)d->T, source->path, (long long)n_tokens, role,
+            (long long)d->T + 1);
     *part = (wefti_part){.source = source, .first = first, .n_tokens = n_tokens,
                          .n_windows = (n_tokens - 1) / d->T};
     return WEFT_OK;
 }
 
-static weft_status open_sources(weft_ctx *ctx, weft_dataset *d, const weft_dataset_config *c,
+static weft_status open_sources(weft_ctx *ctx, weft_dataset *d,
+                                const weft_dataset_config *c,
                                 const weft_tokenizer *tokenizer) {
     int more = c->n_validation_paths > 0 ? c->n_validation_paths : 0;
-    WEFT_TRY(wefti_alloc_n(ctx, (int64_t)c->n_paths + more, sizeof *d->sources, "data sources",
-                           &d->sources));
+    WEFT_TRY(wefti_alloc_n(ctx, (int64_t)c->n_paths + more, sizeof *d->sources,
+                           "data sources", &d->sources));
     for (int s = 0; s < c->n_paths + more; s++) {
         const char *path =
             s < c->n_paths ? c->paths[s] : c->validation_paths[s - c->n_paths];
@@ -66,7 +70,8 @@ static weft_status open_sources(weft_ctx *ctx, weft_dataset *d, const weft_datas
     return WEFT_OK;
 }
 
-static weft_status split_sources(weft_ctx *ctx, weft_dataset *d, const weft_dataset_config *c) {
+static weft_status split_sources(weft_ctx *ctx, weft_dataset *d,
+                                 const weft_dataset_config *c) {
     bool by_fraction = d->n_sources == c->n_paths && c->validation > 0;
     int n_validation = by_fraction ? c->n_paths : d->n_sources - c->n_paths;
     size_t item = sizeof *d->train;
@@ -126,7 +131,8 @@ static weft_status count_bytes(weft_ctx *ctx, void *user, const int32_t *ids, in
     return WEFT_OK;
 }
 
-static weft_status measure_bytes(weft_ctx *ctx, weft_dataset *d, const weft_tokenizer *tokenizer) {
+static weft_status measure_bytes(weft_ctx *ctx, weft_dataset *d,
+                                 const weft_tokenizer *tokenizer) {
     byte_count b = {.tokenizer = tokenizer};
     bool sampled = d->n_validation == 0;
     const wefti_part *parts = sampled ? d->train : d->validation;
@@ -177,8 +183,12 @@ void weft_dataset_close(weft_ctx *ctx, weft_dataset *d) {
     wefti_free(ctx, d);
 }
 
-int64_t weft_dataset_train_tokens(const weft_dataset *d) { return d->train_windows * d->T; }
-int64_t weft_dataset_validation_rows(const weft_dataset *d) { return d->validation_windows; }
+int64_t weft_dataset_train_tokens(const weft_dataset *d) {
+    return d->train_windows * d->T;
+}
+int64_t weft_dataset_validation_rows(const weft_dataset *d) {
+    return d->validation_windows;
+}
 double weft_dataset_bytes_per_token(const weft_dataset *d) { return d->bytes_per_token; }
 
 /* The part that holds window w of all parts. */
@@ -202,7 +212,8 @@ static void read_window(const weft_dataset *d, const wefti_part *part, int64_t w
     wefti_source_read(part->source, at + d->T, 1, targets + d->T - 1);
 }
 
-static const wefti_part *train_window(const weft_dataset *d, int64_t row, int64_t *window) {
+static const wefti_part *train_window(const weft_dataset *d, int64_t row,
+                                      int64_t *window) {
     if (!d->mixed) {
         uint64_t epoch = (uint64_t)(row / d->train_windows);
         int64_t w = wefti_rng_permute(d->seed, WEFTI_STREAM_DATA, epoch, d->train_windows,
@@ -236,7 +247,8 @@ void weft_dataset_validation_batch(const weft_dataset *d, int64_t row, int64_t n
     for (int64_t i = 0; i < n_rows; i++) {
         int64_t w = (row + i) % d->validation_windows;
         const wefti_part *part = part_of(d->validation, d->n_validation, w);
-        read_window(d, part, w - part->window_start, tokens + i * d->T, targets + i * d->T);
+        read_window(d, part, w - part->window_start, tokens + i * d->T,
+                    targets + i * d->T);
     }
 }
 
@@ -254,14 +266,16 @@ const char *weft_dataset_describe(const weft_dataset *d, char *out, size_t size)
         const wefti_source *source = d->train[s].source;
         append(out, size, &n, s > 0 ? ", " : "");
         append(out, size, &n, source->path);
-        snprintf(line, sizeof line, " (%s)", wefti_source_kind(source, kind, sizeof kind));
+        snprintf(line, sizeof line, " (%s)",
+                 wefti_source_kind(source, kind, sizeof kind));
         append(out, size, &n, line);
     }
     if (d->n_train > SOURCES_SHOWN) {
         snprintf(line, sizeof line, " and %d more", d->n_train - SOURCES_SHOWN);
         append(out, size, &n, line);
     }
-    snprintf(line, sizeof line, ": %lld training and %lld validation tokens, %.2f bytes each",
+    snprintf(line, sizeof line,
+             ": %lld training and %lld validation tokens, %.2f bytes each",
              (long long)weft_dataset_train_tokens(d),
              (long long)(d->validation_windows * d->T), d->bytes_per_token);
     append(out, size, &n, line);

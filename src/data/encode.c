@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Text -> ids. The text is cut at safe places (see splitter.h) into parts; threads take the
- * next part until none is left; the parts' ids are put one after another. In a part, each
- * piece is looked up among the pieces seen lately, and merged if it is not there. */
+/* Text -> ids. The text is cut at safe places (see splitter.h) into parts; threads
+ * take the next part until none is left; the parts' ids are put one after another. In
+ * a part, each piece is looked up among the pieces seen lately, and merged if it is
+ * not there. */
 #include "data/encode.h"
 
 #include <pthread.h>
@@ -58,8 +59,8 @@ static weft_status reserve_ids(weft_ctx *ctx, part *p, int64_t n) {
 }
 
 /* Ids of a piece that is not remembered: at most n_bytes of them, into room at `ids`. */
-static weft_status encode_piece(worker *w, const char *piece, int64_t n_bytes, int32_t *ids,
-                                int64_t *n_ids) {
+static weft_status encode_piece(worker *w, const char *piece, int64_t n_bytes,
+                                int32_t *ids, int64_t *n_ids) {
     const weft_tokenizer *t = w->job->t;
     if (t->ignore_merges) {
         const wefti_str_entry *e = wefti_strmap_find(&t->lookup, t->text, piece, n_bytes);
@@ -102,7 +103,8 @@ static weft_status encode_bytes(worker *w, part *p) {
     int64_t n = p->end - p->start;
     WEFT_TRY(reserve_ids(w->job->ctx, p, n));
     const char *text = w->job->text + p->start;
-    for (int64_t i = 0; i < n; i++) p->ids[i] = w->job->t->byte_ids[(unsigned char)text[i]];
+    for (int64_t i = 0; i < n; i++)
+        p->ids[i] = w->job->t->byte_ids[(unsigned char)text[i]];
     p->n_ids = n;
     return WEFT_OK;
 }
@@ -146,7 +148,8 @@ static void *work(void *user) {
 /* A thread that the system refuses is done without: the others take its parts. */
 static weft_status run_workers(job *j, int threads) {
     worker *workers;
-    WEFT_TRY(wefti_alloc_n(j->ctx, threads, sizeof *workers, "encoding threads", &workers));
+    WEFT_TRY(
+        wefti_alloc_n(j->ctx, threads, sizeof *workers, "encoding threads", &workers));
     int started = 1;
     for (int k = 0; k < threads; k++) workers[k].job = j;
     while (started < threads &&
@@ -174,7 +177,8 @@ static weft_status add_part(job *j, int64_t start, int64_t end) {
 }
 
 /* Where the part that starts at text[0] ends. */
-static int64_t part_end(const job *j, const char *text, int64_t n_bytes, int64_t part_bytes) {
+static int64_t part_end(const job *j, const char *text, int64_t n_bytes,
+                        int64_t part_bytes) {
     if (n_bytes <= part_bytes) return n_bytes;
     if (j->t->rule == WEFTI_RULE_NONE) return part_bytes;
     int64_t end = wefti_safe_cut_after(text, n_bytes, part_bytes);
@@ -215,7 +219,8 @@ weft_status wefti_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer, const c
     *ids = NULL;
     *n_ids = 0;
     if (n_bytes < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "a text of %lld bytes", (long long)n_bytes);
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "a text of %lld bytes",
+                             (long long)n_bytes);
     if (n_bytes == 0) return wefti_alloc(ctx, 0, "token ids", ids);
     job j = {.ctx = ctx, .t = tokenizer, .text = text};
     weft_status status = cut(&j, n_bytes, part_bytes);
@@ -232,6 +237,6 @@ weft_status wefti_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer, const c
 weft_status weft_tokenizer_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer,
                                   const char *text, int64_t n_bytes, int threads,
                                   int32_t **ids, int64_t *n_ids) {
-    return wefti_encode(ctx, tokenizer, text, n_bytes, threads, WEFTI_ENCODE_PART_BYTES, ids,
-                        n_ids);
+    return wefti_encode(ctx, tokenizer, text, n_bytes, threads, WEFTI_ENCODE_PART_BYTES,
+                        ids, n_ids);
 }

@@ -33,7 +33,8 @@ weft_status wefti_json_text(weft_ctx *ctx, const json_t *value, size_t flags, ch
     *n_bytes = 0;
     if (!value || json_dump_callback(value, put, &o, flags) != 0) {
         wefti_free(ctx, o.bytes);
-        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not allocate memory for JSON text");
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
+                             "could not allocate memory for JSON text");
     }
     *text = o.bytes;
     *n_bytes = o.n;

@@ -20,13 +20,14 @@ typedef struct wefti_loader {
 /* The value of `key`, or NULL if it is absent or null. Borrowed. */
 json_t *wefti_loader_get(const json_t *object, const char *key);
 
-/* The flag `key` of a part, `fallback` if absent; anything but true and false is refused. */
+/* The flag `key` of a part, `fallback` if absent; anything but true and false is
+ * refused. */
 weft_status wefti_loader_flag(const wefti_loader *l, const json_t *part, const char *key,
                               bool fallback, bool *out) WEFT_CHECKED;
 
 /* Fails with "<path>: <what> is '<found>', expected <expected>". */
-weft_status wefti_loader_refuse(const wefti_loader *l, const char *what, const char *found,
-                                const char *expected) WEFT_CHECKED;
+weft_status wefti_loader_refuse(const wefti_loader *l, const char *what,
+                                const char *found, const char *expected) WEFT_CHECKED;
 
 /* Checks everything around the model. */
 weft_status wefti_loader_root(const wefti_loader *l) WEFT_CHECKED;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Byte-pair encoding of a piece (Sennrich, Haddow, Birch 2016): among all adjacent pairs of
- * symbols take the one whose merge has the lowest rank, the leftmost among equals, replace it
- * by the merged symbol, repeat.
- * Short pieces: a table of the ranks of adjacent pairs, searched in full each time.
- * Long pieces: the symbols as a linked list, the pairs in a heap of rank << 32 | position. An
- * entry of the heap is stale, and skipped, if the pair at that position has another rank now. */
+/* Byte-pair encoding of a piece (Sennrich, Haddow, Birch 2016): among all adjacent
+ * pairs of symbols take the one whose merge has the lowest rank, the leftmost among
+ * equals, replace it by the merged symbol, repeat. Short pieces: a table of the ranks
+ * of adjacent pairs, searched in full each time. Long pieces: the symbols as a linked
+ * list, the pairs in a heap of rank << 32 | position. An entry of the heap is stale,
+ * and skipped, if the pair at that position has another rank now. */
 #include "data/merge.h"
 
 #include <string.h>
@@ -31,7 +31,8 @@ int64_t wefti_merge_short(const weft_tokenizer *t, const char *piece, int64_t n,
         ids[best] = t->merged[ranks[best]];
         size_t tail = (size_t)(n - best - 2);
         memmove(ids + best + 1, ids + best + 2, tail * sizeof *ids);
-        if (tail > 0) memmove(ranks + best + 1, ranks + best + 2, (tail - 1) * sizeof *ranks);
+        if (tail > 0)
+            memmove(ranks + best + 1, ranks + best + 2, (tail - 1) * sizeof *ranks);
         n--;
         if (best > 0) ranks[best - 1] = rank_of(t, ids[best - 1], ids[best]);
         if (best + 1 < n) ranks[best] = rank_of(t, ids[best], ids[best + 1]);
@@ -64,13 +65,18 @@ static uint64_t heap_pop(uint64_t *heap, int64_t *n) {
 static weft_status reserve(weft_ctx *ctx, wefti_merge_room *room, int64_t n) {
     if (n <= room->capacity) return WEFT_OK;
     if (n >= INT32_MAX)
-        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
-                             "a stretch of %lld bytes of text without a place to split it is "
-                             "too long", (long long)n);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_MEMORY,
+            "a stretch of %lld bytes of text without a place to split it is "
+            "too long",
+            (long long)n);
     wefti_merge_room_fini(ctx, room);
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *room->before, "a long piece of text", &room->before));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *room->after, "a long piece of text", &room->after));
-    WEFT_TRY(wefti_alloc_n(ctx, 2 * n, sizeof *room->heap, "a long piece of text", &room->heap));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *room->before, "a long piece of text",
+                           &room->before));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, n, sizeof *room->after, "a long piece of text", &room->after));
+    WEFT_TRY(wefti_alloc_n(ctx, 2 * n, sizeof *room->heap, "a long piece of text",
+                           &room->heap));
     room->capacity = n;
     return WEFT_OK;
 }
@@ -83,8 +89,8 @@ void wefti_merge_room_fini(weft_ctx *ctx, wefti_merge_room *room) {
 }
 
 /* Puts the pair that starts at position i into the heap, if it merges. */
-static void offer(const weft_tokenizer *t, const wefti_merge_room *room, const int32_t *ids,
-                  int64_t *n_heap, int32_t i) {
+static void offer(const weft_tokenizer *t, const wefti_merge_room *room,
+                  const int32_t *ids, int64_t *n_heap, int32_t i) {
     if (i < 0 || room->after[i] < 0) return;
     int32_t rank = rank_of(t, ids[i], ids[room->after[i]]);
     if (rank != NO_RANK)
@@ -100,8 +106,9 @@ static void join(const wefti_merge_room *room, int32_t *ids, int32_t i, int32_t 
     if (next >= 0) room->before[next] = i;
 }
 
-weft_status wefti_merge_long(weft_ctx *ctx, const weft_tokenizer *t, wefti_merge_room *room,
-                             const char *piece, int64_t n, int32_t *ids, int64_t *n_ids) {
+weft_status wefti_merge_long(weft_ctx *ctx, const weft_tokenizer *t,
+                             wefti_merge_room *room, const char *piece, int64_t n,
+                             int32_t *ids, int64_t *n_ids) {
     WEFT_TRY(reserve(ctx, room, n));
     int64_t n_heap = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -125,9 +132,11 @@ weft_status wefti_merge_long(weft_ctx *ctx, const weft_tokenizer *t, wefti_merge
     return WEFT_OK;
 }
 
-weft_status wefti_merge_piece(weft_ctx *ctx, const weft_tokenizer *t, wefti_merge_room *room,
-                              const char *piece, int64_t n, int32_t *ids, int64_t *n_ids) {
-    if (n > WEFTI_MERGE_SHORT) return wefti_merge_long(ctx, t, room, piece, n, ids, n_ids);
+weft_status wefti_merge_piece(weft_ctx *ctx, const weft_tokenizer *t,
+                              wefti_merge_room *room, const char *piece, int64_t n,
+                              int32_t *ids, int64_t *n_ids) {
+    if (n > WEFTI_MERGE_SHORT)
+        return wefti_merge_long(ctx, t, room, piece, n, ids, n_ids);
     *n_ids = wefti_merge_short(t, piece, n, ids);
     return WEFT_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights -> slots of a cycle of N rows. Source s is due q_s = N w_s / sum(w) slots; it gets
- * floor(q_s), and the slots left over go to the largest remainders, ties to the lower source.
- * A source that would get none takes one from the source that has most. */
+/* Weights -> slots of a cycle of N rows. Source s is due q_s = N w_s / sum(w) slots;
+ * it gets floor(q_s), and the slots left over go to the largest remainders, ties to
+ * the lower source. A source that would get none takes one from the source that has
+ * most. */
 #include "data/mixing.h"
 
 #include <math.h>
@@ -63,8 +64,8 @@ static void shuffle(wefti_mixing *m, int n, int32_t *counts, uint64_t seed) {
     for (at = 0; at < CYCLE; at++) m->earlier[at] = counts[m->source[at]]++;
 }
 
-weft_status wefti_mixing_init(weft_ctx *ctx, wefti_mixing *m, const double *weights, int n,
-                              uint64_t seed) {
+weft_status wefti_mixing_init(weft_ctx *ctx, wefti_mixing *m, const double *weights,
+                              int n, uint64_t seed) {
     double *remainders;
     int32_t *counts;
     WEFT_TRY(wefti_alloc_n(ctx, CYCLE, sizeof *m->source, "mixing", &m->source));

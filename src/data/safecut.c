@@ -2,13 +2,13 @@
 /* Where text may be cut without changing its pieces. Two kinds of place are safe:
  *   A  ASCII letter or digit | ASCII white space
  *   B  not white space, newline | not white space
- * No alternative of a rule matches across either place (a piece has white space after a
- * letter or digit never, and "\n" before something else never), so each is a piece's edge.
- * The pieces before it do not change when the text ends there: repetitions stop there anyway,
- * and the one thing that looks ahead, \s+(?!\S), starts from white space that reaches the
- * cut, which in A is none and in B is the single "\n": as `\s+` or with the lookahead, it is
- * the same piece. A byte that is not UTF-8 is a piece of its own and counts as not white
- * space. docs/tokenizer.md has this in full. */
+ * No alternative of a rule matches across either place (a piece has white space after
+ * a letter or digit never, and "\n" before something else never), so each is a piece's
+ * edge. The pieces before it do not change when the text ends there: repetitions stop
+ * there anyway, and the one thing that looks ahead, \s+(?!\S), starts from white space
+ * that reaches the cut, which in A is none and in B is the single "\n": as `\s+` or
+ * with the lookahead, it is the same piece. A byte that is not UTF-8 is a piece of its
+ * own and counts as not white space. docs/tokenizer.md has this in full. */
 #include "data/splitter.h"
 #include "data/utf8.h"
 
@@ -39,7 +39,8 @@ static bool is_safe(const char *text, int64_t n, int64_t p) {
 }
 
 int64_t wefti_safe_cut_after(const char *text, int64_t n_bytes, int64_t from) {
-    int64_t last = n_bytes - LONGEST_CHARACTER; /* the character after the cut is in view */
+    int64_t last = n_bytes -
+                   LONGEST_CHARACTER; /* the character after the cut is in view */
     for (int64_t p = from > 1 ? from : 1; p <= last; p++)
         if (is_safe(text, n_bytes, p)) return p;
     return -1;

@@ -24,8 +24,8 @@ typedef struct wefti_shard_header {
     uint64_t n_tokens, vocab, tokenizer_hash, payload_checksum, reserved, header_checksum;
 } wefti_shard_header;
 
-/* Inverses of each other, except that encode computes the header's checksum and decode tells
- * what it should be. */
+/* Inverses of each other, except that encode computes the header's checksum and decode
+ * tells what it should be. */
 void wefti_shard_header_encode(const wefti_shard_header *header,
                                unsigned char out[WEFTI_SHARD_HEADER_BYTES]);
 uint64_t wefti_shard_header_decode(const unsigned char bytes[WEFTI_SHARD_HEADER_BYTES],
@@ -36,7 +36,8 @@ static inline uint32_t wefti_load16(const unsigned char *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8;
 }
 static inline uint32_t wefti_load32(const unsigned char *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+           (uint32_t)p[3] << 24;
 }
 static inline void wefti_store16(unsigned char *p, uint32_t x) {
     p[0] = (unsigned char)x;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading token shards: weft's own (shardlayout.h) and two formats of others,
- *   llm.c    256 int32 of header: magic, version, tokens; then the tokens (uint16 or uint32)
+ *   llm.c    256 int32 of header: magic, version, tokens; then uint16 or uint32 tokens
  *   nanoGPT  uint16 tokens and nothing else
  * All of a file is checked when it is opened, so that reading cannot fail. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 
 #include "base/memory.h"
 #include "data/shardlayout.h"
+#include "data/syserror.h"
 
 enum {
     LLMC_HEADER_BYTES = 1024,
@@ -37,20 +37,15 @@ struct weft_shard {
     const char *format;
 };
 
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
-                         strerror(errno));
-}
-
 static weft_status map_open_file(weft_ctx *ctx, weft_shard *s, int fd, const char *path) {
     struct stat info;
-    if (fstat(fd, &info) != 0) return fail_errno(ctx, "stat", path);
+    if (fstat(fd, &info) != 0) return wefti_fail_errno(ctx, "stat", path);
     if (!S_ISREG(info.st_mode))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
     if (info.st_size == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is empty, expected tokens", path);
     void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) return fail_errno(ctx, "map", path);
+    if (map == MAP_FAILED) return wefti_fail_errno(ctx, "map", path);
     s->map = map;
     s->n_map = info.st_size;
     return WEFT_OK;
@@ -58,7 +53,7 @@ static weft_status map_open_file(weft_ctx *ctx, weft_shard *s, int fd, const cha
 
 static weft_status map_file(weft_ctx *ctx, weft_shard *s, const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(ctx, "open", path);
+    if (fd < 0) return wefti_fail_errno(ctx, "open", path);
     weft_status status = map_open_file(ctx, s, fd, path);
     close(fd);
     return status;
@@ -76,31 +71,35 @@ static weft_status check_size(weft_ctx *ctx, const weft_shard *s, const char *pa
                               int64_t header_bytes, uint64_t n_tokens) {
     uint64_t have = (uint64_t)(s->n_map - header_bytes);
     uint64_t width = (uint64_t)s->width;
-    if (n_tokens > 0 && n_tokens <= have / width && n_tokens * width == have) return WEFT_OK;
+    if (n_tokens > 0 && n_tokens <= have / width && n_tokens * width == have)
+        return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                         "%s says that it has %" PRIu64 " tokens of %d bytes, but %" PRIu64
-                         " bytes follow its header", path, n_tokens, s->width, have);
+                         "%s says that it has %" PRIu64
+                         " tokens of %d bytes, but %" PRIu64 " bytes follow its header",
+                         path, n_tokens, s->width, have);
 }
 
 static weft_status check_header(weft_ctx *ctx, const char *path, const unsigned char *map,
                                 wefti_shard_header *h) {
     uint64_t checksum = wefti_shard_header_decode(map, h);
     if (memcmp(map, wefti_shard_magic, WEFTI_SHARD_MAGIC_BYTES) != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "the first bytes of %s are damaged", path);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "the first bytes of %s are damaged",
+                             path);
     if (h->version != WEFTI_SHARD_VERSION)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s is a token shard of version %" PRIu32 ", expected %d", path,
-                             h->version, WEFTI_SHARD_VERSION);
+                             "%s is a token shard of version %" PRIu32 ", expected %d",
+                             path, h->version, WEFTI_SHARD_VERSION);
     if (h->header_checksum != checksum)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "the header of %s is damaged: its checksum is %016" PRIx64
-                             ", expected %016" PRIx64, path, checksum, h->header_checksum);
+                             ", expected %016" PRIx64,
+                             path, checksum, h->header_checksum);
     if ((h->width != 2 && h->width != 4) || h->reserved != 0 || h->vocab < 1 ||
         h->vocab > INT32_MAX)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "the header of %s makes no sense: width %" PRIu32
-                             ", vocabulary %" PRIu64 ", reserved %" PRIu64, path, h->width,
-                             h->vocab, h->reserved);
+                             ", vocabulary %" PRIu64 ", reserved %" PRIu64,
+                             path, h->width, h->vocab, h->reserved);
     return WEFT_OK;
 }
 
@@ -157,7 +156,8 @@ static weft_status open_llmc(weft_ctx *ctx, weft_shard *s, const char *path) {
     uint32_t expected = s->width == 2 ? LLMC_VERSION_16 : LLMC_VERSION_32;
     if (version != expected)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s is an llm.c file of version %" PRIu32 ", expected %" PRIu32,
+                             "%s is an llm.c file of version %" PRIu32
+                             ", expected %" PRIu32,
                              path, version, expected);
     uint32_t n_tokens = wefti_load32(s->map + 8);
     s->tokens = s->map + LLMC_HEADER_BYTES;
@@ -167,9 +167,11 @@ static weft_status open_llmc(weft_ctx *ctx, weft_shard *s, const char *path) {
 
 static weft_status open_nanogpt(weft_ctx *ctx, weft_shard *s, const char *path) {
     if (s->n_map % 2 != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s has %lld bytes, which is no known format and not a whole "
-                             "number of uint16", path, (long long)s->n_map);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "%s has %lld bytes, which is no known format and not a whole "
+            "number of uint16",
+            path, (long long)s->n_map);
     s->format = "nanogpt";
     s->width = 2;
     s->tokens = s->map;
@@ -178,7 +180,8 @@ static weft_status open_nanogpt(weft_ctx *ctx, weft_shard *s, const char *path) 
 }
 
 static uint32_t load(const weft_shard *s, int64_t i) {
-    return s->width == 2 ? wefti_load16(s->tokens + 2 * i) : wefti_load32(s->tokens + 4 * i);
+    return s->width == 2 ? wefti_load16(s->tokens + 2 * i)
+                         : wefti_load32(s->tokens + 4 * i);
 }
 
 static weft_status check_ids(weft_ctx *ctx, const weft_shard *s, const char *path) {
@@ -191,7 +194,8 @@ static weft_status check_ids(weft_ctx *ctx, const weft_shard *s, const char *pat
     int64_t i = 0;
     while (load(s, i) < (uint64_t)s->vocab) i++;
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                         "token %lld of %s has the id %" PRIu32 ", expected 0 to %lld: the "
+                         "token %lld of %s has the id %" PRIu32
+                         ", expected 0 to %lld: the "
                          "file was written with another tokenizer, or holds no tokens",
                          (long long)i, path, load(s, i), (long long)s->vocab - 1);
 }
@@ -208,8 +212,8 @@ static weft_status open_any(weft_ctx *ctx, weft_shard *s, const char *path,
     return check_ids(ctx, s, path);
 }
 
-weft_status weft_shard_open(weft_ctx *ctx, const char *path, const weft_tokenizer *tokenizer,
-                            weft_shard **out) {
+weft_status weft_shard_open(weft_ctx *ctx, const char *path,
+                            const weft_tokenizer *tokenizer, weft_shard **out) {
     *out = NULL;
     weft_shard *s;
     WEFT_TRY(wefti_alloc(ctx, sizeof *s, "a token shard", &s));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing a token shard: the tokens stream to a file aside, the header goes in last, then the
- * file is synced and renamed. A full disk or a crash leaves nothing under the final name. */
+/* Writing a token shard: the tokens stream to a file aside, the header goes in last,
+ * then the file is synced and renamed. A full disk or a crash leaves nothing under the
+ * final name. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,23 +17,20 @@
 #include "base/memory.h"
 #include "data/encode.h"
 #include "data/shardlayout.h"
+#include "data/syserror.h"
 
 enum { BUFFER_BYTES = 1 << 16 };
 
 struct weft_shard_writer {
     XXH3_state_t checksum;
     unsigned char buffer[BUFFER_BYTES];
-    int64_t n_buffer, n_payload; /* bytes in the buffer; bytes in the file after the header */
+    int64_t n_buffer,
+        n_payload; /* bytes in the buffer; bytes in the file after the header */
     wefti_shard_header header;
     int fd; /* -1: not open */
     bool pending; /* the file aside is there */
     char path[PATH_MAX], aside[PATH_MAX];
 };
-
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
-                         strerror(errno));
-}
 
 static weft_status open_aside(weft_ctx *ctx, weft_shard_writer *w, const char *path) {
     int n = snprintf(w->path, sizeof w->path, "%s", path);
@@ -42,11 +39,12 @@ static weft_status open_aside(weft_ctx *ctx, weft_shard_writer *w, const char *p
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", path);
     w->fd = open(w->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     w->pending = w->fd >= 0;
-    return w->pending ? WEFT_OK : fail_errno(ctx, "create", w->aside);
+    return w->pending ? WEFT_OK : wefti_fail_errno(ctx, "create", w->aside);
 }
 
 weft_status weft_shard_writer_create(weft_ctx *ctx, const char *path,
-                                     const weft_tokenizer *tokenizer, weft_shard_writer **out) {
+                                     const weft_tokenizer *tokenizer,
+                                     weft_shard_writer **out) {
     *out = NULL;
     weft_shard_writer *w;
     WEFT_TRY(wefti_alloc(ctx, sizeof *w, "a shard writer", &w));
@@ -74,8 +72,8 @@ static weft_status flush(weft_ctx *ctx, weft_shard_writer *w) {
     return WEFT_OK;
 }
 
-weft_status weft_shard_writer_append(weft_ctx *ctx, weft_shard_writer *w, const int32_t *ids,
-                                     int64_t n_ids) {
+weft_status weft_shard_writer_append(weft_ctx *ctx, weft_shard_writer *w,
+                                     const int32_t *ids, int64_t n_ids) {
     for (int64_t i = 0; i < n_ids; i++) {
         if (ids[i] < 0 || (uint64_t)ids[i] >= w->header.vocab)
             return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
@@ -102,11 +100,11 @@ weft_status weft_shard_writer_commit(weft_ctx *ctx, weft_shard_writer *w) {
     w->header.payload_checksum = XXH3_64bits_digest(&w->checksum);
     wefti_shard_header_encode(&w->header, bytes);
     WEFT_TRY(wefti_file_pwrite(ctx, w->fd, w->aside, bytes, sizeof bytes, 0));
-    if (fsync(w->fd) != 0) return fail_errno(ctx, "sync", w->aside);
+    if (fsync(w->fd) != 0) return wefti_fail_errno(ctx, "sync", w->aside);
     int rc = close(w->fd);
     w->fd = -1;
-    if (rc != 0) return fail_errno(ctx, "close", w->aside);
-    if (rename(w->aside, w->path) != 0) return fail_errno(ctx, "rename", w->aside);
+    if (rc != 0) return wefti_fail_errno(ctx, "close", w->aside);
+    if (rename(w->aside, w->path) != 0) return wefti_fail_errno(ctx, "rename", w->aside);
     w->pending = false;
     return wefti_file_sync_parent(ctx, w->path);
 }
@@ -127,7 +125,8 @@ weft_status weft_shard_encode_text(weft_ctx *ctx, const weft_tokenizer *tokenize
                                    int64_t *n_tokens) {
     weft_shard_writer *w;
     WEFT_TRY(weft_shard_writer_create(ctx, out_path, tokenizer, &w));
-    weft_status status = wefti_encode_file(ctx, tokenizer, in_path, threads, 0, append, w);
+    weft_status status = wefti_encode_file(ctx, tokenizer, in_path, threads, 0, append,
+                                           w);
     if (status == WEFT_OK) status = weft_shard_writer_commit(ctx, w);
     if (status == WEFT_OK && n_tokens) *n_tokens = (int64_t)w->header.n_tokens;
     weft_shard_writer_destroy(ctx, w);

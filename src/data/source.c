@@ -15,16 +15,12 @@
 #include "base/memory.h"
 #include "data/encode.h"
 #include "data/shardlayout.h"
+#include "data/syserror.h"
 
 typedef struct name_list {
     char **names; /* [n], each owned */
     int64_t n, capacity;
 } name_list;
-
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
-                         strerror(errno));
-}
 
 static bool ends_in(const char *name, const char *suffix) {
     size_t n = strlen(name), m = strlen(suffix);
@@ -38,17 +34,20 @@ static bool begins_as_shard(const char *path) {
     if (fd < 0) return false;
     ssize_t got = read(fd, bytes, sizeof bytes);
     close(fd);
-    return got == (ssize_t)sizeof bytes && memcmp(bytes, wefti_shard_magic, sizeof bytes) == 0;
+    return got == (ssize_t)sizeof bytes &&
+           memcmp(bytes, wefti_shard_magic, sizeof bytes) == 0;
 }
 
 /* Takes the next ids of a text that is being encoded. */
-static weft_status keep_ids(weft_ctx *ctx, void *user, const int32_t *ids, int64_t n_ids) {
+static weft_status keep_ids(weft_ctx *ctx, void *user, const int32_t *ids,
+                            int64_t n_ids) {
     wefti_token_file *f = user;
     int64_t need = f->n_tokens + n_ids;
     size_t width = (size_t)f->width;
     if (need > f->capacity) {
         int64_t more = need + need / 2;
-        WEFT_TRY(wefti_grow(ctx, &f->room, f->n_tokens, more, width, "the tokens of a text"));
+        WEFT_TRY(
+            wefti_grow(ctx, &f->room, f->n_tokens, more, width, "the tokens of a text"));
         f->capacity = more;
     }
     unsigned char *to = f->room + (size_t)f->n_tokens * width;
@@ -75,12 +74,13 @@ static weft_status open_text(weft_ctx *ctx, wefti_token_file *f, const char *pat
 static weft_status add_file(weft_ctx *ctx, wefti_source *s, const char *path,
                             const weft_tokenizer *tokenizer, int threads) {
     struct stat info;
-    if (stat(path, &info) != 0) return fail_errno(ctx, "open", path);
+    if (stat(path, &info) != 0) return wefti_fail_errno(ctx, "open", path);
     if (!S_ISREG(info.st_mode))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
     if (s->n_files == s->files_capacity) {
         int64_t more = s->files_capacity ? 2 * s->files_capacity : 4;
-        WEFT_TRY(wefti_grow(ctx, &s->files, s->n_files, more, sizeof *s->files, "data files"));
+        WEFT_TRY(
+            wefti_grow(ctx, &s->files, s->n_files, more, sizeof *s->files, "data files"));
         s->files_capacity = more;
     }
     wefti_token_file *f = &s->files[s->n_files++];
@@ -112,12 +112,13 @@ static weft_status add_name(weft_ctx *ctx, name_list *list, const char *name) {
     return WEFT_OK;
 }
 
-static weft_status list_folder(weft_ctx *ctx, const char *path, DIR *folder, name_list *list) {
+static weft_status list_folder(weft_ctx *ctx, const char *path, DIR *folder,
+                               name_list *list) {
     weft_status status = WEFT_OK;
     while (status == WEFT_OK) {
         errno = 0;
         const struct dirent *entry = readdir(folder);
-        if (!entry && errno != 0) return fail_errno(ctx, "read", path);
+        if (!entry && errno != 0) return wefti_fail_errno(ctx, "read", path);
         if (!entry) break;
         if (entry->d_name[0] == '.') continue;
         if (ends_in(entry->d_name, ".bin") || ends_in(entry->d_name, ".txt"))
@@ -137,7 +138,8 @@ static weft_status add_files(weft_ctx *ctx, wefti_source *s, name_list *list,
                              const weft_tokenizer *tokenizer, int threads) {
     char path[PATH_MAX];
     if (list->n == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "the folder %s has no *.bin or *.txt", s->path);
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "the folder %s has no *.bin or *.txt",
+                             s->path);
     qsort(list->names, (size_t)list->n, sizeof *list->names, by_name);
     for (int64_t k = 0; k < list->n; k++) {
         int n = snprintf(path, sizeof path, "%s/%s", s->path, list->names[k]);
@@ -148,11 +150,11 @@ static weft_status add_files(weft_ctx *ctx, wefti_source *s, name_list *list,
     return WEFT_OK;
 }
 
-static weft_status open_folder(weft_ctx *ctx, wefti_source *s, const weft_tokenizer *tokenizer,
-                               int threads) {
+static weft_status open_folder(weft_ctx *ctx, wefti_source *s,
+                               const weft_tokenizer *tokenizer, int threads) {
     name_list list = {0};
     DIR *folder = opendir(s->path);
-    if (!folder) return fail_errno(ctx, "open", s->path);
+    if (!folder) return wefti_fail_errno(ctx, "open", s->path);
     weft_status status = list_folder(ctx, s->path, folder, &list);
     closedir(folder);
     if (status == WEFT_OK) status = add_files(ctx, s, &list, tokenizer, threads);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Splitting rules through PCRE2. The expressions are those of GPT-2 (Radford et al. 2019) and
- * Llama 3, with \s written out as the Unicode property White_Space, which is what it means to
- * the other programs that read these files (PCRE2's own \s also has U+180E). Every character
- * is matched by some alternative, so the matches tile the text; no alternative nests one
- * repetition in another, so the work of a match is linear in what it looks at. */
+/* Splitting rules through PCRE2. The expressions are those of GPT-2 (Radford et al.
+ * 2019) and Llama 3, with \s written out as the Unicode property White_Space, which is
+ * what it means to the other programs that read these files (PCRE2's own \s also has
+ * U+180E). Every character is matched by some alternative, so the matches tile the
+ * text; no alternative nests one repetition in another, so the work of a match is
+ * linear in what it looks at. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "data/splitter.h"
 
@@ -21,11 +22,12 @@ typedef struct rule_text {
 
 static const rule_text rules[] = {
     [WEFTI_RULE_NONE] = {"none", NULL, NULL},
-    [WEFTI_RULE_GPT2] =
-        {"gpt2",
-         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|"
-         "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"},
+    [WEFTI_RULE_GPT2] = {"gpt2",
+                         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| "
+                         "?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+                         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES
+                         "\\p{L}\\p{N}]+|"
+                         "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"},
     [WEFTI_RULE_LLAMA3] =
         {"llama3",
          "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
@@ -102,7 +104,8 @@ static weft_status fail_pcre(weft_ctx *ctx, const pcre_memory *memory, int code,
 }
 
 static weft_status compile(weft_ctx *ctx, wefti_splitter *splitter, wefti_rule rule) {
-    splitter->general = pcre2_general_context_create(pcre_malloc, pcre_free, &splitter->memory);
+    splitter->general = pcre2_general_context_create(pcre_malloc, pcre_free,
+                                                     &splitter->memory);
     if (!splitter->general) return WEFT_ERR_MEMORY;
     pcre2_compile_context *how = pcre2_compile_context_create(splitter->general);
     if (!how) return WEFT_ERR_MEMORY;
@@ -110,10 +113,12 @@ static weft_status compile(weft_ctx *ctx, wefti_splitter *splitter, wefti_rule r
     PCRE2_SIZE where;
     splitter->code = pcre2_compile(
         (PCRE2_SPTR)rules[rule].compiled, PCRE2_ZERO_TERMINATED,
-        PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NO_START_OPTIMIZE, &code, &where, how);
+        PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NO_START_OPTIMIZE, &code, &where,
+        how);
     pcre2_compile_context_free(how);
     if (!splitter->code) return fail_pcre(ctx, &splitter->memory, code, "compile a rule");
-    /* Where the system has no just-in-time code, PCRE2 interprets: slower, same pieces. */
+    /* Where the system has no just-in-time code, PCRE2 interprets: slower, same
+     * pieces. */
     pcre2_jit_compile(splitter->code, PCRE2_JIT_COMPLETE);
     return splitter->memory.failed ? WEFT_ERR_MEMORY : WEFT_OK;
 }
@@ -173,14 +178,15 @@ void wefti_scan_start(wefti_scan *scan, const char *text, int64_t n_bytes) {
     scan->at = scan->run_start = scan->run_end = 0;
 }
 
-/* Finds the stretch of valid UTF-8 that begins at `at`. A match looks at each byte of it a
- * few times at most, which bounds the work that a fault of ours could cost. */
+/* Finds the stretch of valid UTF-8 that begins at `at`. A match looks at each byte of
+ * it a few times at most, which bounds the work that a fault of ours could cost. */
 static void find_run(wefti_scan *scan) {
     int64_t n = wefti_utf8_valid(scan->text + scan->at, scan->n_bytes - scan->at);
     scan->run_start = scan->at;
     scan->run_end = scan->at + n;
     uint64_t limit = 1000 + 16 * (uint64_t)n;
-    pcre2_set_match_limit(scan->limits, limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
+    pcre2_set_match_limit(scan->limits,
+                          limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
 }
 
 static weft_status match(wefti_scan *scan, int64_t *n_bytes) {
@@ -189,10 +195,11 @@ static weft_status match(wefti_scan *scan, int64_t *n_bytes) {
     size_t from = (size_t)(scan->at - scan->run_start);
     const pcre2_code *code = scan->splitter->code;
     uint32_t options = PCRE2_NO_UTF_CHECK;
-    int rc = pcre2_match(code, (PCRE2_SPTR)run, n, from, options, scan->match, scan->limits);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(code, (PCRE2_SPTR)run, n, from, options | PCRE2_NO_JIT, scan->match,
+    int rc = pcre2_match(code, (PCRE2_SPTR)run, n, from, options, scan->match,
                          scan->limits);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match(code, (PCRE2_SPTR)run, n, from, options | PCRE2_NO_JIT,
+                         scan->match, scan->limits);
     if (rc < 0) return fail_pcre(scan->memory.ctx, &scan->memory, rc, "split the text");
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(scan->match);
     *n_bytes = (int64_t)(span[1] - span[0]);

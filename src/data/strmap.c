@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Open addressing with linear search over entry numbers; at most half of the slots are taken. */
+/* Open addressing with linear search over entry numbers; at most half of the slots are
+ * taken. */
 #include "data/strmap.h"
 
 #include <string.h>
@@ -21,8 +22,8 @@ static int64_t slot_of(const wefti_strmap *map, const char *base, const char *ke
     return i;
 }
 
-wefti_str_entry *wefti_strmap_find(const wefti_strmap *map, const char *base, const char *key,
-                                   int64_t n_bytes) {
+wefti_str_entry *wefti_strmap_find(const wefti_strmap *map, const char *base,
+                                   const char *key, int64_t n_bytes) {
     if (map->n_slots == 0) return NULL;
     uint64_t hash = XXH3_64bits(key, (size_t)n_bytes);
     int64_t taken = map->slots[slot_of(map, base, key, n_bytes, hash)];
@@ -51,8 +52,8 @@ static weft_status make_room(weft_ctx *ctx, wefti_strmap *map) {
     return WEFT_OK;
 }
 
-weft_status wefti_strmap_put(weft_ctx *ctx, wefti_strmap *map, const char *base, int64_t offset,
-                             int64_t n_bytes, wefti_str_entry **entry) {
+weft_status wefti_strmap_put(weft_ctx *ctx, wefti_strmap *map, const char *base,
+                             int64_t offset, int64_t n_bytes, wefti_str_entry **entry) {
     WEFT_TRY(make_room(ctx, map));
     const char *key = base + offset;
     uint64_t hash = XXH3_64bits(key, (size_t)n_bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Text file -> ids, chunk by chunk. The buffer holds what was read and not yet encoded; all
- * of it up to its last safe place is encoded, the rest moves to the front. */
+/* Text file -> ids, chunk by chunk. The buffer holds what was read and not yet
+ * encoded; all of it up to its last safe place is encoded, the rest moves to the
+ * front. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 
 #include "base/memory.h"
 #include "data/encode.h"
+#include "data/syserror.h"
 #include "data/vocab.h"
 
 enum { CHUNK_BYTES_PER_THREAD = 4 << 20 };
@@ -25,16 +27,11 @@ typedef struct reader {
     bool at_end;
 } reader;
 
-static weft_status fail_errno(const reader *r, const char *verb) {
-    return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, r->path,
-                         strerror(errno));
-}
-
 static weft_status open_text(reader *r) {
     r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
-    if (r->fd < 0) return fail_errno(r, "open");
+    if (r->fd < 0) return wefti_fail_errno(r->ctx, "open", r->path);
     struct stat info;
-    if (fstat(r->fd, &info) != 0) return fail_errno(r, "stat");
+    if (fstat(r->fd, &info) != 0) return wefti_fail_errno(r->ctx, "stat", r->path);
     if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
         return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "%s is not a regular file", r->path);
     return WEFT_OK;
@@ -44,7 +41,7 @@ static weft_status fill(reader *r) {
     while (!r->at_end && r->n < r->capacity) {
         ssize_t got = read(r->fd, r->buffer + r->n, (size_t)(r->capacity - r->n));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail_errno(r, "read");
+        if (got < 0) return wefti_fail_errno(r->ctx, "read", r->path);
         r->at_end = got == 0;
         r->n += got;
     }
@@ -68,8 +65,8 @@ static weft_status grow_buffer(reader *r) {
 static weft_status pass_on(reader *r, int64_t n, wefti_id_sink sink, void *user) {
     int32_t *ids;
     int64_t n_ids;
-    WEFT_TRY(wefti_encode(r->ctx, r->t, r->buffer, n, r->threads, WEFTI_ENCODE_PART_BYTES, &ids,
-                          &n_ids));
+    WEFT_TRY(wefti_encode(r->ctx, r->t, r->buffer, n, r->threads, WEFTI_ENCODE_PART_BYTES,
+                          &ids, &n_ids));
     weft_status status = sink(r->ctx, user, ids, n_ids);
     wefti_free(r->ctx, ids);
     r->n -= n;
@@ -78,7 +75,8 @@ static weft_status pass_on(reader *r, int64_t n, wefti_id_sink sink, void *user)
     return status;
 }
 
-static weft_status encode_all(reader *r, int64_t chunk_bytes, wefti_id_sink sink, void *user) {
+static weft_status encode_all(reader *r, int64_t chunk_bytes, wefti_id_sink sink,
+                              void *user) {
     WEFT_TRY(open_text(r));
     WEFT_TRY(wefti_alloc_n(r->ctx, chunk_bytes, 1, "a chunk of text", &r->buffer));
     r->capacity = chunk_bytes;
@@ -94,9 +92,9 @@ static weft_status encode_all(reader *r, int64_t chunk_bytes, wefti_id_sink sink
     return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s is empty, expected text", r->path);
 }
 
-weft_status wefti_encode_file(weft_ctx *ctx, const weft_tokenizer *tokenizer, const char *path,
-                              int threads, int64_t chunk_bytes, wefti_id_sink sink,
-                              void *user) {
+weft_status wefti_encode_file(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+                              const char *path, int threads, int64_t chunk_bytes,
+                              wefti_id_sink sink, void *user) {
     reader r = {.ctx = ctx, .t = tokenizer, .path = path, .fd = -1, .threads = threads};
     if (threads < 1) threads = 1;
     if (threads > WEFTI_ENCODE_MAX_THREADS) threads = WEFTI_ENCODE_MAX_THREADS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tokenizer.json -> tokenizer. Tokens are written in the byte alphabet (bytemap.h); merges as
- * "a b" or ["a", "b"]; added tokens have ids in the vocabulary or after it. */
+/* tokenizer.json -> tokenizer. Tokens are written in the byte alphabet (bytemap.h);
+ * merges as "a b" or ["a", "b"]; added tokens have ids in the vocabulary or after it. */
 #include <string.h>
 
 #include "base/file.h"
@@ -11,8 +11,10 @@
 
 enum { LARGEST_FILE = 1 << 29 };
 
-/* Stages the bytes of a token's printable string. [out] *literal: they are its own UTF-8. */
-static weft_status stage_string(const wefti_loader *l, const char *text, size_t n, bool *literal) {
+/* Stages the bytes of a token's printable string. [out] *literal: they are its own
+ * UTF-8. */
+static weft_status stage_string(const wefti_loader *l, const char *text, size_t n,
+                                bool *literal) {
     WEFT_TRY(wefti_vocab_stage(l->ctx, l->t, text, (int64_t)n));
     char *staged = l->t->text + l->t->n_text;
     int64_t n_bytes = wefti_bytemap_decode(staged, (int64_t)n, staged);
@@ -24,26 +26,30 @@ static weft_status stage_string(const wefti_loader *l, const char *text, size_t 
 static weft_status check_id(const wefti_loader *l, const char *name, const json_t *id,
                             int64_t most) {
     if (!json_is_integer(id))
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: token '%.*s' has no number as its id",
-                             l->path, WEFTI_LOADER_SHOWN, name);
+        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
+                             "%s: token '%.*s' has no number as its id", l->path,
+                             WEFTI_LOADER_SHOWN, name);
     if (json_integer_value(id) >= 0 && json_integer_value(id) < most) return WEFT_OK;
-    return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
-                         "%s: token '%.*s' has the id %" JSON_INTEGER_FORMAT
-                         ", expected 0 to %lld",
-                         l->path, WEFTI_LOADER_SHOWN, name, json_integer_value(id), (long long)most - 1);
+    return weft_ctx_fail(
+        l->ctx, WEFT_ERR_FORMAT,
+        "%s: token '%.*s' has the id %" JSON_INTEGER_FORMAT ", expected 0 to %lld",
+        l->path, WEFTI_LOADER_SHOWN, name, json_integer_value(id), (long long)most - 1);
 }
 
-static weft_status add_string(const wefti_loader *l, const char *text, size_t n, int64_t id,
-                              uint32_t flags) {
+static weft_status add_string(const wefti_loader *l, const char *text, size_t n,
+                              int64_t id, uint32_t flags) {
     bool literal;
     if (n == 0)
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: the token with id %lld is empty",
-                             l->path, (long long)id);
+        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
+                             "%s: the token with id %lld is empty", l->path,
+                             (long long)id);
     if (n > INT32_MAX)
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: the token with id %lld is too long",
-                             l->path, (long long)id);
+        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
+                             "%s: the token with id %lld is too long", l->path,
+                             (long long)id);
     WEFT_TRY(stage_string(l, text, n, &literal));
-    return wefti_vocab_add_staged(l->ctx, l->t, id, flags | (literal ? WEFTI_TOKEN_LITERAL : 0));
+    return wefti_vocab_add_staged(l->ctx, l->t, id,
+                                  flags | (literal ? WEFTI_TOKEN_LITERAL : 0));
 }
 
 static weft_status read_vocab(const wefti_loader *l, int64_t most) {
@@ -54,8 +60,8 @@ static weft_status read_vocab(const wefti_loader *l, int64_t most) {
         int64_t id = json_integer_value(value);
         if (wefti_vocab_has(l->t, id))
             return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
-                                 "%s: two tokens have the id %lld, one is '%.*s'", l->path,
-                                 (long long)id, WEFTI_LOADER_SHOWN, key);
+                                 "%s: two tokens have the id %lld, one is '%.*s'",
+                                 l->path, (long long)id, WEFTI_LOADER_SHOWN, key);
         WEFT_TRY(add_string(l, key, strlen(key), id, WEFTI_TOKEN_MODEL));
     }
     return WEFT_OK;
@@ -85,9 +91,11 @@ static weft_status read_added(const wefti_loader *l, const json_t *added, int64_
     int32_t known = literal ? -1 : wefti_vocab_find_staged(l->t);
     bool taken = wefti_vocab_has(l->t, id);
     if ((taken && !staged_is(l->t, id)) || (known >= 0 && known != id))
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
-                             "%s: the added token '%.*s' has the id %lld, which is not its id "
-                             "in the vocabulary", l->path, WEFTI_LOADER_SHOWN, text, (long long)id);
+        return weft_ctx_fail(
+            l->ctx, WEFT_ERR_FORMAT,
+            "%s: the added token '%.*s' has the id %lld, which is not its id "
+            "in the vocabulary",
+            l->path, WEFTI_LOADER_SHOWN, text, (long long)id);
     if (!taken) return add_string(l, text, n, id, flags);
     l->t->tokens[id].flags |= flags;
     return WEFT_OK;
@@ -97,9 +105,11 @@ static weft_status read_tokens(const wefti_loader *l) {
     const json_t *vocab = json_object_get(l->model, "vocab");
     const json_t *added = wefti_loader_get(l->root, "added_tokens");
     if (!json_is_object(vocab) || json_object_size(vocab) == 0)
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: the model has no vocab", l->path);
+        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: the model has no vocab",
+                             l->path);
     if (added && !json_is_array(added))
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: added_tokens is not a list", l->path);
+        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: added_tokens is not a list",
+                             l->path);
     /* some files skip a few ids; a stray one must not cost gigabytes */
     int64_t most = 2 * (int64_t)(json_object_size(vocab) + json_array_size(added)) + 1024;
     WEFT_TRY(read_vocab(l, most));
@@ -128,10 +138,11 @@ static bool merge_halves(const json_t *merge, const char *half[2], size_t n[2]) 
     return true;
 }
 
-static weft_status fail_merge(const wefti_loader *l, size_t rank, const char *half, size_t n,
-                              const char *fault) {
-    return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: merge %zu: '%.*s' %s", l->path, rank,
-                         n < WEFTI_LOADER_SHOWN ? (int)n : WEFTI_LOADER_SHOWN, half ? half : "", fault);
+static weft_status fail_merge(const wefti_loader *l, size_t rank, const char *half,
+                              size_t n, const char *fault) {
+    return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: merge %zu: '%.*s' %s", l->path,
+                         rank, n < WEFTI_LOADER_SHOWN ? (int)n : WEFTI_LOADER_SHOWN,
+                         half ? half : "", fault);
 }
 
 static weft_status read_merge(const wefti_loader *l, const json_t *merge, size_t rank) {
@@ -140,18 +151,23 @@ static weft_status read_merge(const wefti_loader *l, const json_t *merge, size_t
     int32_t ids[2];
     if (!merge_halves(merge, half, n))
         return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
-                             "%s: merge %zu is not \"a b\" or [\"a\", \"b\"]", l->path, rank);
+                             "%s: merge %zu is not \"a b\" or [\"a\", \"b\"]", l->path,
+                             rank);
     for (int k = 0; k < 2; k++) {
         bool literal;
         WEFT_TRY(stage_string(l, half[k], n[k], &literal));
         ids[k] = literal ? -1 : wefti_vocab_find_staged(l->t);
-        if (ids[k] < 0) return fail_merge(l, rank, half[k], n[k], "is not in the vocabulary");
+        if (ids[k] < 0)
+            return fail_merge(l, rank, half[k], n[k], "is not in the vocabulary");
     }
     WEFT_TRY(wefti_vocab_stage_pair(l->ctx, l->t, ids[0], ids[1]));
     int32_t merged = wefti_vocab_find_staged(l->t);
     if (merged < 0)
         return fail_merge(l, rank, half[0], n[0], "joined with its partner is not in the "
                                                   "vocabulary");
+    if (l->t->tokens[merged].flags & WEFTI_TOKEN_SPECIAL)
+        return fail_merge(l, rank, half[0], n[0],
+                          "joined with its partner is a special token");
     bool fresh;
     WEFT_TRY(wefti_vocab_add_merge(l->ctx, l->t, ids[0], ids[1], merged, &fresh));
     if (fresh) return WEFT_OK;
@@ -161,14 +177,16 @@ static weft_status read_merge(const wefti_loader *l, const json_t *merge, size_t
 static weft_status read_merges(const wefti_loader *l) {
     const json_t *merges = json_object_get(l->model, "merges");
     if (!json_is_array(merges))
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: the model has no merges", l->path);
+        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: the model has no merges",
+                             l->path);
     size_t rank;
     json_t *merge;
     json_array_foreach(merges, rank, merge) WEFT_TRY(read_merge(l, merge, rank));
     return WEFT_OK;
 }
 
-/* Without a rule there are no pieces to merge in: only the tokenizer of the kind "bytes". */
+/* Without a rule there are no pieces to merge in: only the tokenizer of the kind
+ * "bytes". */
 static weft_status check_bytes_kind(const wefti_loader *l) {
     if (l->t->rule != WEFTI_RULE_NONE) return WEFT_OK;
     bool plain = l->t->merges.n == 0 && l->t->vocab == 256;
@@ -195,7 +213,8 @@ static weft_status finish(const wefti_loader *l) {
     int missing = -1;
     weft_status status = wefti_vocab_finish(l->ctx, l->t, &missing);
     if (missing >= 0 && status == WEFT_ERR_FORMAT)
-        return weft_ctx_fail(l->ctx, status, "%s: the vocabulary has no token for the byte 0x%02X",
+        return weft_ctx_fail(l->ctx, status,
+                             "%s: the vocabulary has no token for the byte 0x%02X",
                              l->path, (unsigned)missing);
     WEFT_TRY(status);
     WEFT_TRY(check_bytes_kind(l));
@@ -212,8 +231,8 @@ static weft_status parse(wefti_loader *l) {
     if (!l->root && json_error_code(&error) == json_error_out_of_memory)
         return weft_ctx_fail(l->ctx, WEFT_ERR_MEMORY, "no memory to parse %s", l->path);
     if (!l->root)
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: line %d, column %d: %s", l->path,
-                             error.line, error.column, error.text);
+        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: line %d, column %d: %s",
+                             l->path, error.line, error.column, error.text);
     l->model = json_object_get(l->root, "model");
     return WEFT_OK;
 }

@@ -6,8 +6,8 @@
 #include "data/jsontext.h"
 #include "data/vocab.h"
 
-/* The printable string of a token as JSON; NULL if there is no memory. `room` holds two bytes
- * per byte of the longest token. */
+/* The printable string of a token as JSON; NULL if there is no memory. `room` holds
+ * two bytes per byte of the longest token. */
 static json_t *token_string(const weft_tokenizer *t, int64_t id, char *room) {
     const wefti_token *token = &t->tokens[id];
     const char *bytes = t->text + token->offset;
@@ -36,7 +36,8 @@ static bool add_merges(json_t *model, const weft_tokenizer *t, char *room) {
     if (json_object_set_new(model, "merges", merges) != 0) return false;
     for (int64_t rank = 0; rank < t->merges.n; rank++) {
         json_t *left = token_string(t, (int64_t)(t->merges.keys[rank] >> 32), room);
-        json_t *right = token_string(t, (int64_t)(t->merges.keys[rank] & UINT32_MAX), room);
+        json_t *right = token_string(t, (int64_t)(t->merges.keys[rank] & UINT32_MAX),
+                                     room);
         json_t *both = left && right ? json_sprintf("%s %s", json_string_value(left),
                                                     json_string_value(right)) : NULL;
         json_decref(left);
@@ -80,8 +81,8 @@ static json_t *whole_json(const weft_tokenizer *t, char *room) {
     json_t *model = model_json(t, room);
     json_t *root = NULL;
     if (extras && model)
-        root = json_pack("{s:s, s:n, s:n, s:O, s:n, s:o, s:O, s:o, s:O}", "version", "1.0",
-                         "truncation", "padding", "added_tokens",
+        root = json_pack("{s:s, s:n, s:n, s:O, s:n, s:o, s:O, s:o, s:O}", "version",
+                         "1.0", "truncation", "padding", "added_tokens",
                          json_object_get(extras, "added_tokens"), "normalizer",
                          "pre_tokenizer", pre_tokenizer(t->rule), "post_processor",
                          json_object_get(extras, "post_processor"), "decoder",
@@ -91,7 +92,8 @@ static json_t *whole_json(const weft_tokenizer *t, char *room) {
     return root;
 }
 
-weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *t, const char *path) {
+weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *t,
+                                const char *path) {
     int64_t longest = 0, n;
     for (int64_t id = 0; id < t->vocab; id++)
         if (t->tokens[id].n_bytes > longest) longest = t->tokens[id].n_bytes;

@@ -4,8 +4,9 @@
 
 #include <weft/ctx.h>
 
-/* A set of 64-bit keys numbered 0, 1, 2, ... in the order of insertion; what belongs to a
- * key is kept by the user in arrays indexed by that number. Zeroed memory is an empty map. */
+/* A set of 64-bit keys numbered 0, 1, 2, ... in the order of insertion; what belongs
+ * to a key is kept by the user in arrays indexed by that number. Zeroed memory is an
+ * empty map. */
 typedef struct wefti_u64slot {
     uint64_t key;
     int64_t index; /* + 1; 0: the slot is free */
@@ -18,7 +19,8 @@ typedef struct wefti_u64map {
     int64_t n, capacity;
 } wefti_u64map;
 
-/* Finds or inserts a key. [out] *index its number; it is new if it equals the former n. */
+/* Finds or inserts a key. [out] *index its number; it is new if it equals the former
+ * n. */
 weft_status wefti_u64map_put(weft_ctx *ctx, wefti_u64map *map, uint64_t key,
                              int64_t *index) WEFT_CHECKED;
 

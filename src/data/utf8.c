@@ -14,7 +14,11 @@ int wefti_utf8_decode(const char *text, int64_t n, uint32_t *code) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     if (n < 1) return 0;
     unsigned char lead = (unsigned char)text[0];
-    int length = lead < 0x80 ? 1 : lead < 0xC0 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    int length = lead < 0x80   ? 1
+                 : lead < 0xC0 ? 0
+                 : lead < 0xE0 ? 2
+                 : lead < 0xF0 ? 3
+                               : 4;
     if (length == 0 || lead > 0xF4 || n < length) return 0;
     uint32_t value = length == 1 ? lead : lead & (0xFFu >> (length + 1));
     for (int i = 1; i < length; i++) {

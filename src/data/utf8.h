@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Length (1..4) of the well-formed UTF-8 sequence at the start of text[0..n), and its code
- * point; 0 if there is none: too short, overlong, a surrogate, above U+10FFFF. */
+/* Length (1..4) of the well-formed UTF-8 sequence at the start of text[0..n), and its
+ * code point; 0 if there is none: too short, overlong, a surrogate, above U+10FFFF. */
 int wefti_utf8_decode(const char *text, int64_t n, uint32_t *code);
 
 /* Writes the code point and returns its length (1..4). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tokenizer is made of: tokens by id, their bytes in one buffer, merges by rank. */
+/* What a tokenizer is made of: tokens by id, their bytes in one buffer, merges by
+ * rank. */
 #include "data/vocab.h"
 
 #include <string.h>
@@ -67,7 +68,8 @@ int32_t wefti_vocab_find_staged(const weft_tokenizer *t) {
 static weft_status reserve_tokens(weft_ctx *ctx, weft_tokenizer *t, int64_t need) {
     if (need <= t->tokens_capacity) return WEFT_OK;
     int64_t more = need < 512 ? 1024 : 2 * need;
-    WEFT_TRY(wefti_grow(ctx, &t->tokens, t->vocab, more, sizeof *t->tokens, "the tokens"));
+    WEFT_TRY(
+        wefti_grow(ctx, &t->tokens, t->vocab, more, sizeof *t->tokens, "the tokens"));
     t->tokens_capacity = more;
     return WEFT_OK;
 }
@@ -77,7 +79,8 @@ weft_status wefti_vocab_add_staged(weft_ctx *ctx, weft_tokenizer *t, int64_t id,
     WEFT_TRY(reserve_tokens(ctx, t, id + 1));
     if ((flags & WEFTI_TOKEN_MODEL) && !(flags & WEFTI_TOKEN_LITERAL)) {
         wefti_str_entry *entry;
-        WEFT_TRY(wefti_strmap_put(ctx, &t->lookup, t->text, t->n_text, t->n_staged, &entry));
+        WEFT_TRY(
+            wefti_strmap_put(ctx, &t->lookup, t->text, t->n_text, t->n_staged, &entry));
         entry->value = id;
     }
     t->tokens[id] = (wefti_token){.offset = t->n_text,
@@ -89,8 +92,8 @@ weft_status wefti_vocab_add_staged(weft_ctx *ctx, weft_tokenizer *t, int64_t id,
     return WEFT_OK;
 }
 
-weft_status wefti_vocab_add_merge(weft_ctx *ctx, weft_tokenizer *t, int32_t left, int32_t right,
-                                  int32_t merged, bool *fresh) {
+weft_status wefti_vocab_add_merge(weft_ctx *ctx, weft_tokenizer *t, int32_t left,
+                                  int32_t right, int32_t merged, bool *fresh) {
     if (t->merges.n == t->merged_capacity) {
         int64_t more = t->merged_capacity ? 2 * t->merged_capacity : 1024;
         WEFT_TRY(wefti_grow(ctx, &t->merged, t->merges.n, more, sizeof *t->merged,
@@ -124,7 +127,8 @@ static void hash_u64(XXH3_state_t *state, uint64_t x) {
     XXH3_64bits_update(state, bytes, sizeof bytes);
 }
 
-/* Everything that decides text -> ids and ids -> text; docs/tokenizer.md names the order. */
+/* Everything that decides text -> ids and ids -> text; docs/tokenizer.md names the
+ * order. */
 static uint64_t hash_of(const weft_tokenizer *t) {
     XXH3_state_t state;
     const char *rule = wefti_rule_name(t->rule);
@@ -170,7 +174,8 @@ weft_status weft_tokenizer_create_bytes(weft_ctx *ctx, weft_tokenizer **out) {
     for (int byte = 0; byte < 256 && status == WEFT_OK; byte++) {
         char c = (char)byte;
         status = wefti_vocab_stage(ctx, t, &c, 1);
-        if (status == WEFT_OK) status = wefti_vocab_add_staged(ctx, t, byte, WEFTI_TOKEN_MODEL);
+        if (status == WEFT_OK)
+            status = wefti_vocab_add_staged(ctx, t, byte, WEFTI_TOKEN_MODEL);
     }
     if (status == WEFT_OK) status = wefti_vocab_finish(ctx, t, &missing);
     if (status == WEFT_OK)

@@ -12,7 +12,8 @@
 
 enum {
     WEFTI_TOKEN_EXISTS = 1,
-    WEFTI_TOKEN_MODEL = 2,   /* in the model's vocabulary, not only among the added tokens */
+    WEFTI_TOKEN_MODEL =
+        2, /* in the model's vocabulary, not only among the added tokens */
     WEFTI_TOKEN_SPECIAL = 4, /* never the result of encoding text */
     WEFTI_TOKEN_LITERAL = 8  /* written with characters outside the byte alphabet */
 };
@@ -25,7 +26,7 @@ typedef struct wefti_token {
 
 struct weft_tokenizer {
     wefti_rule rule;    /* WEFTI_RULE_NONE: the kind "bytes" */
-    bool ignore_merges; /* a piece that is a token is that token, whatever the merges say */
+    bool ignore_merges; /* a piece that is a token is that token, merges or not */
     int64_t vocab;
     wefti_token *tokens; /* [vocab], owned */
     int64_t tokens_capacity;
@@ -39,13 +40,16 @@ struct weft_tokenizer {
     int32_t end;
     uint64_t hash;
     wefti_splitter *splitter; /* NULL for the kind "bytes"; owned */
-    char *extras; /* parts of tokenizer.json that are kept as they came, as JSON; or NULL */
+    char *
+        extras; /* parts of tokenizer.json that are kept as they came, as JSON; or NULL */
 };
 
 /* An empty tokenizer, to be filled and finished. */
-weft_status wefti_vocab_create(weft_ctx *ctx, wefti_rule rule, weft_tokenizer **out) WEFT_CHECKED;
+weft_status wefti_vocab_create(weft_ctx *ctx, wefti_rule rule,
+                               weft_tokenizer **out) WEFT_CHECKED;
 
-/* Stages the bytes of a token in t->text + t->n_text, or the bytes of two tokens joined. */
+/* Stages the bytes of a token in t->text + t->n_text, or the bytes of two tokens
+ * joined. */
 weft_status wefti_vocab_stage(weft_ctx *ctx, weft_tokenizer *t, const char *bytes,
                               int64_t n_bytes) WEFT_CHECKED;
 weft_status wefti_vocab_stage_pair(weft_ctx *ctx, weft_tokenizer *t, int32_t left,
@@ -58,13 +62,17 @@ int32_t wefti_vocab_find_staged(const weft_tokenizer *t);
 weft_status wefti_vocab_add_staged(weft_ctx *ctx, weft_tokenizer *t, int64_t id,
                                    uint32_t flags) WEFT_CHECKED;
 
-/* Appends a merge. [out] *fresh is false if the pair has one already (nothing is added). */
-weft_status wefti_vocab_add_merge(weft_ctx *ctx, weft_tokenizer *t, int32_t left, int32_t right,
-                                  int32_t merged, bool *fresh) WEFT_CHECKED;
+/* Appends a merge. [out] *fresh is false if the pair has one already (nothing is
+ * added). */
+weft_status wefti_vocab_add_merge(weft_ctx *ctx, weft_tokenizer *t, int32_t left,
+                                  int32_t right, int32_t merged,
+                                  bool *fresh) WEFT_CHECKED;
 
-/* Finds the end token, compiles the rule, computes the hash. Every byte must have a token;
- * [out] *missing is the first that has none (WEFT_ERR_FORMAT, without a sentence), else -1. */
-weft_status wefti_vocab_finish(weft_ctx *ctx, weft_tokenizer *t, int *missing) WEFT_CHECKED;
+/* Finds the end token, compiles the rule, computes the hash. Every byte must have a
+ * token; [out] *missing is the first that has none (WEFT_ERR_FORMAT, without a
+ * sentence), else -1. */
+weft_status wefti_vocab_finish(weft_ctx *ctx, weft_tokenizer *t,
+                               int *missing) WEFT_CHECKED;
 
 /* The key of a pair in t->merges. */
 static inline uint64_t wefti_pair_key(int32_t left, int32_t right) {

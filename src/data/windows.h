@@ -7,8 +7,8 @@
 #include "data/mixing.h"
 #include "data/source.h"
 
-/* A stretch of a source, cut into windows: window w has the tokens first + w T + (0..T-1) and
- * the same places plus one as targets. */
+/* A stretch of a source, cut into windows: window w has the tokens first + w T +
+ * (0..T-1) and the same places plus one as targets. */
 typedef struct wefti_part {
     const wefti_source *source; /* borrowed */
     int64_t first, n_tokens;

@@ -9,8 +9,10 @@
 
 #include "base/memory.h"
 
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path, int error) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path, strerror(error));
+static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path,
+                              int error) {
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
+                         strerror(error));
 }
 
 static weft_status check_regular(weft_ctx *ctx, wefti_append *file) {
@@ -24,7 +26,8 @@ static weft_status check_regular(weft_ctx *ctx, wefti_append *file) {
 
 weft_status wefti_append_init(weft_ctx *ctx, const char *path, bool fresh, bool *exists,
                               wefti_append *out) {
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (fresh ? O_EXCL : 0);
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK |
+                (fresh ? O_EXCL : 0);
     *out = (wefti_append){.fd = -1};
     *exists = false;
     WEFT_TRY(wefti_strdup(ctx, path, &out->path));

@@ -4,16 +4,16 @@
 
 #include <weft/ctx.h>
 
-/* A file that only grows, whole pieces at a time: a piece is one write, and if the disk is
- * full half-way, what was written of it is taken back. One writer. */
+/* A file that only grows, whole pieces at a time: a piece is one write, and if the disk
+ * is full half-way, what was written of it is taken back. One writer. */
 typedef struct wefti_append {
     char *path; /* owned */
     int fd;
     int64_t n_bytes;
 } wefti_append;
 
-/* Opens for appending; with `fresh` it is an error (*exists = true, no message) if the file is
- * there already. On failure nothing is owned. */
+/* Opens for appending; with `fresh` it is an error (*exists = true, no message) if the
+ * file is there already. On failure nothing is owned. */
 weft_status wefti_append_init(weft_ctx *ctx, const char *path, bool fresh, bool *exists,
                               wefti_append *out) WEFT_CHECKED;
 

@@ -25,7 +25,8 @@ void wefti_buffer_reserve(weft_ctx *ctx, wefti_buffer *buffer, int64_t n_bytes) 
     if (buffer->status == WEFT_OK) buffer->capacity = more;
 }
 
-void wefti_buffer_put(weft_ctx *ctx, wefti_buffer *buffer, const void *bytes, int64_t n_bytes) {
+void wefti_buffer_put(weft_ctx *ctx, wefti_buffer *buffer, const void *bytes,
+                      int64_t n_bytes) {
     wefti_buffer_reserve(ctx, buffer, n_bytes);
     if (buffer->status != WEFT_OK) return;
     if (n_bytes) memcpy(buffer->bytes + buffer->n, bytes, (size_t)n_bytes);

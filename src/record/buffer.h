@@ -4,9 +4,9 @@
 
 #include <weft/ctx.h>
 
-/* Bytes or text that grow at the end. The first failure is kept in `status`, and what comes
- * after it does nothing, so that a page can be written without a check per line. Start with
- * {0}. There is always a NUL after the bytes once something was put. */
+/* Bytes or text that grow at the end. The first failure is kept in `status`, and what
+ * comes after it does nothing, so that a page can be written without a check per line.
+ * Start with {0}. There is always a NUL after the bytes once something was put. */
 typedef struct wefti_buffer {
     char *bytes; /* owned */
     int64_t n, capacity;
@@ -18,7 +18,8 @@ void wefti_buffer_fini(weft_ctx *ctx, wefti_buffer *buffer);
 /* Makes room for n_bytes more, so that putting them allocates nothing. */
 void wefti_buffer_reserve(weft_ctx *ctx, wefti_buffer *buffer, int64_t n_bytes);
 
-void wefti_buffer_put(weft_ctx *ctx, wefti_buffer *buffer, const void *bytes, int64_t n_bytes);
+void wefti_buffer_put(weft_ctx *ctx, wefti_buffer *buffer, const void *bytes,
+                      int64_t n_bytes);
 void wefti_buffer_text(weft_ctx *ctx, wefti_buffer *buffer, const char *text);
 
 /* As printf; for text and whole numbers (real ones would follow the process's locale). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Line charts and bars as SVG. Pixels below are units of the view box, which is scaled to the
- * width of the card it lies in. */
+/* Line charts and bars as SVG. Pixels below are units of the view box, which is scaled to
+ * the width of the card it lies in. */
 #include "record/chart.h"
 
 #include <math.h>
@@ -84,36 +84,40 @@ static double place_y(const frame *f, double y) {
 
 /* ---- small pieces ---- */
 
-static void put_pair(weft_ctx *ctx, wefti_buffer *out, const char *before, double x, double y) {
+static void put_pair(weft_ctx *ctx, wefti_buffer *out, const char *before, double x,
+                     double y) {
     wefti_buffer_text(ctx, out, before);
     wefti_buffer_fixed(ctx, out, x, 1);
     wefti_buffer_text(ctx, out, " ");
     wefti_buffer_fixed(ctx, out, y, 1);
 }
 
-static void put_attribute(weft_ctx *ctx, wefti_buffer *out, const char *name, double value) {
+static void put_attribute(weft_ctx *ctx, wefti_buffer *out, const char *name,
+                          double value) {
     wefti_buffer_print(ctx, out, " %s=\"", name);
     wefti_buffer_fixed(ctx, out, value, 1);
     wefti_buffer_text(ctx, out, "\"");
 }
 
 /* Begins <text ...>; the caller writes the text and </text>. */
-static void begin_text(weft_ctx *ctx, wefti_buffer *out, double x, double y, const char *class) {
+static void begin_text(weft_ctx *ctx, wefti_buffer *out, double x, double y,
+                       const char *class) {
     wefti_buffer_print(ctx, out, "<text class=\"%s\"", class);
     put_attribute(ctx, out, "x", x);
     put_attribute(ctx, out, "y", y);
     wefti_buffer_text(ctx, out, ">");
 }
 
-static void put_line(weft_ctx *ctx, wefti_buffer *out, const char *class, double x1, double y1,
-                     double x2, double y2) {
+static void put_line(weft_ctx *ctx, wefti_buffer *out, const char *class, double x1,
+                     double y1, double x2, double y2) {
     wefti_buffer_print(ctx, out, "<path class=\"%s\" d=\"", class);
     put_pair(ctx, out, "M", x1, y1);
     put_pair(ctx, out, "L", x2, y2);
     wefti_buffer_text(ctx, out, "\"/>\n");
 }
 
-static void begin_figure(weft_ctx *ctx, wefti_buffer *out, const char *title, const char *note) {
+static void begin_figure(weft_ctx *ctx, wefti_buffer *out, const char *title,
+                         const char *note) {
     wefti_buffer_text(ctx, out, "<figure>\n<figcaption>");
     wefti_buffer_html(ctx, out, title);
     if (note) {
@@ -125,8 +129,8 @@ static void begin_figure(weft_ctx *ctx, wefti_buffer *out, const char *title, co
 }
 
 static void begin_svg(weft_ctx *ctx, wefti_buffer *out, const char *title, int height) {
-    wefti_buffer_print(ctx, out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH,
-                       height);
+    wefti_buffer_print(ctx, out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
+                       WIDTH, height);
     wefti_buffer_html(ctx, out, title);
     wefti_buffer_text(ctx, out, "\">\n");
 }
@@ -143,7 +147,8 @@ static void put_tick(weft_ctx *ctx, wefti_buffer *out, const wefti_ticks *ticks,
 }
 
 static void put_axis_title(weft_ctx *ctx, wefti_buffer *out, double x, double y,
-                           const char *class, const char *title, const wefti_scale *scale) {
+                           const char *class, const char *title,
+                           const wefti_scale *scale) {
     begin_text(ctx, out, x, y, class);
     wefti_buffer_html(ctx, out, title);
     if (scale->unit[0]) {
@@ -215,13 +220,14 @@ static bool has_gap(const wefti_series *s, int64_t after, int64_t before) {
     return false;
 }
 
-static void put_curve(weft_ctx *ctx, wefti_buffer *out, const frame *f, const wefti_series *s,
-                      const int64_t *picked, int n) {
+static void put_curve(weft_ctx *ctx, wefti_buffer *out, const frame *f,
+                      const wefti_series *s, const int64_t *picked, int n) {
     wefti_buffer_text(ctx, out, "<path d=\"");
     int in_piece = 0;
     for (int k = 0; k < n; k++) {
         bool begins = k == 0 || has_gap(s, picked[k - 1], picked[k]);
-        if (begins && in_piece == 1) wefti_buffer_text(ctx, out, "h.1"); /* a lone point */
+        if (begins && in_piece == 1)
+            wefti_buffer_text(ctx, out, "h.1"); /* a lone point */
         in_piece = begins ? 1 : in_piece + 1;
         put_pair(ctx, out, begins ? "M" : "L", place_x(f, s->x[picked[k]]),
                  place_y(f, s->y[picked[k]]));
@@ -229,8 +235,8 @@ static void put_curve(weft_ctx *ctx, wefti_buffer *out, const frame *f, const we
     wefti_buffer_text(ctx, out, in_piece == 1 ? "h.1\"/>\n" : "\"/>\n");
 }
 
-static void put_dots(weft_ctx *ctx, wefti_buffer *out, const frame *f, const wefti_series *s,
-                     const int64_t *picked, int n) {
+static void put_dots(weft_ctx *ctx, wefti_buffer *out, const frame *f,
+                     const wefti_series *s, const int64_t *picked, int n) {
     for (int k = 0; k < n; k++) {
         wefti_buffer_text(ctx, out, "<circle r=\"3\"");
         put_attribute(ctx, out, "cx", place_x(f, s->x[picked[k]]));
@@ -241,7 +247,8 @@ static void put_dots(weft_ctx *ctx, wefti_buffer *out, const frame *f, const wef
     }
 }
 
-static void put_series(weft_ctx *ctx, wefti_buffer *out, const frame *f, const wefti_series *s) {
+static void put_series(weft_ctx *ctx, wefti_buffer *out, const frame *f,
+                       const wefti_series *s) {
     int64_t picked[WEFTI_MAX_POINTS];
     int n_thin = wefti_thin(s->x, s->y, s->n, picked), n = 0;
     for (int k = 0; k < n_thin; k++)
@@ -256,8 +263,8 @@ static void put_series(weft_ctx *ctx, wefti_buffer *out, const frame *f, const w
 
 static void begin_key(weft_ctx *ctx, wefti_buffer *out, const char *class, int colour,
                       const char *label) {
-    wefti_buffer_print(ctx, out, "<span style=\"--c:var(--s%d)\"><i class=\"%s\"></i>", colour,
-                       class);
+    wefti_buffer_print(ctx, out, "<span style=\"--c:var(--s%d)\"><i class=\"%s\"></i>",
+                       colour, class);
     wefti_buffer_html(ctx, out, label);
 }
 
@@ -279,7 +286,8 @@ static void put_plot(weft_ctx *ctx, wefti_buffer *out, const wefti_chart *chart,
     enum { W = RIGHT - LEFT + 2 * EDGE, H = BOTTOM - TOP + 2 * EDGE };
     wefti_buffer_print(ctx, out,
                        "<svg x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
-                       "viewBox=\"%d %d %d %d\">\n", X, Y, W, H, X, Y, W, H);
+                       "viewBox=\"%d %d %d %d\">\n",
+                       X, Y, W, H, X, Y, W, H);
     for (int s = 0; s < chart->n_series; s++) put_series(ctx, out, f, &chart->series[s]);
     wefti_buffer_text(ctx, out, "</svg>\n");
 }
@@ -302,7 +310,16 @@ void wefti_chart_write(weft_ctx *ctx, wefti_buffer *out, const wefti_chart *char
 
 /* ---- bars ---- */
 
-enum { BAR_LEFT = 8, BAR_RIGHT = WIDTH - 8, BAR_FIRST = 56, BAR_HEIGHT = 44, BAR_STEP = 104 };
+enum { BAR_LEFT = 8, BAR_RIGHT = WIDTH - 8, BAR_TOP = 56 };
+
+/* Few bars are fat, so that they fill as much of the page as a chart beside them. */
+typedef struct bar_size {
+    int height, step;
+} bar_size;
+
+static bar_size size_of_bars(int n_bars) {
+    return n_bars <= 2 ? (bar_size){44, 104} : (bar_size){26, 62};
+}
 
 static bool counts(const wefti_part *part) {
     return part->seconds > 0 && wefti_drawable(part->seconds, 0);
@@ -315,24 +332,31 @@ static double total_of(const wefti_bar *bar) {
     return total;
 }
 
-static void put_part(weft_ctx *ctx, wefti_buffer *out, const wefti_part *part, double x, double y,
-                     double width, double share) {
-    wefti_buffer_print(ctx, out, "<rect class=\"part\" style=\"--c:var(--s%d)\" height=\"%d\"",
-                       part->colour, BAR_HEIGHT);
-    put_attribute(ctx, out, "x", x);
-    put_attribute(ctx, out, "y", y);
-    put_attribute(ctx, out, "width", width);
+typedef struct box {
+    double x, y, width, height;
+} box;
+
+static void put_part(weft_ctx *ctx, wefti_buffer *out, const wefti_part *part, box b,
+                     double share) {
+    wefti_buffer_print(ctx, out, "<rect class=\"part\" style=\"--c:var(--s%d)\"",
+                       part->colour);
+    put_attribute(ctx, out, "x", b.x);
+    put_attribute(ctx, out, "y", b.y);
+    put_attribute(ctx, out, "width", b.width);
+    put_attribute(ctx, out, "height", b.height);
     wefti_buffer_text(ctx, out, "/>\n");
-    if (width < 44) return;
-    begin_text(ctx, out, x + width / 2, y + BAR_HEIGHT / 2.0 + 4, "mid inside");
+    if (b.width < 44) return;
+    begin_text(ctx, out, b.x + b.width / 2, b.y + b.height / 2 + 4, "mid inside");
     wefti_buffer_fixed(ctx, out, 100 * share, 0);
     wefti_buffer_text(ctx, out, "%</text>\n");
 }
 
-static void put_bar(weft_ctx *ctx, wefti_buffer *out, const wefti_bar *bar, double y,
+/* `place` is where a bar of `longest` seconds would lie. */
+static void put_bar(weft_ctx *ctx, wefti_buffer *out, const wefti_bar *bar, box place,
                     double longest) {
-    double total = total_of(bar), x = BAR_LEFT;
-    begin_text(ctx, out, BAR_LEFT, y - 10, "strong");
+    double total = total_of(bar);
+    box b = place;
+    begin_text(ctx, out, b.x, b.y - 10, "strong");
     wefti_buffer_html(ctx, out, bar->label);
     wefti_buffer_text(ctx, out, " ");
     wefti_put_short(ctx, out, total, WEFTI_AXIS_TIME);
@@ -340,36 +364,40 @@ static void put_bar(weft_ctx *ctx, wefti_buffer *out, const wefti_bar *bar, doub
     for (int i = 0; i < bar->n_parts; i++) {
         const wefti_part *part = &bar->parts[i];
         if (!counts(part)) continue;
-        double width = part->seconds / longest * (BAR_RIGHT - BAR_LEFT);
-        put_part(ctx, out, part, x, y, width, part->seconds / total);
-        x += width;
+        b.width = part->seconds / longest * place.width;
+        put_part(ctx, out, part, b, part->seconds / total);
+        b.x += b.width;
     }
 }
 
 static void put_bar_legend(weft_ctx *ctx, wefti_buffer *out, const wefti_bar *bar) {
-    for (int i = 0; i < bar->n_parts; i++) {
+    for (int i = 0; i < bar->n_parts && bar->legend != WEFTI_LEGEND_NONE; i++) {
         const wefti_part *part = &bar->parts[i];
         begin_key(ctx, out, "block", part->colour, part->label);
-        wefti_buffer_text(ctx, out, " ");
-        wefti_put_short(ctx, out, counts(part) ? part->seconds : 0, WEFTI_AXIS_TIME);
+        if (bar->legend == WEFTI_LEGEND_VALUES) {
+            wefti_buffer_text(ctx, out, " ");
+            wefti_put_short(ctx, out, counts(part) ? part->seconds : 0, WEFTI_AXIS_TIME);
+        }
         wefti_buffer_text(ctx, out, "</span>\n");
     }
 }
 
-void wefti_bars_write(weft_ctx *ctx, wefti_buffer *out, const char *title, const char *note,
-                      const wefti_bar *bars, int n_bars) {
+void wefti_bars_write(weft_ctx *ctx, wefti_buffer *out, const char *title,
+                      const char *note, const wefti_bar *bars, int n_bars) {
+    bar_size size = size_of_bars(n_bars);
+    box place = {BAR_LEFT, BAR_TOP, BAR_RIGHT - BAR_LEFT, size.height};
     double longest = 0;
     for (int b = 0; b < n_bars; b++) longest = fmax(longest, total_of(&bars[b]));
     begin_figure(ctx, out, title, note);
     wefti_buffer_text(ctx, out, "<div class=\"legend\">\n");
     for (int b = 0; b < n_bars; b++) put_bar_legend(ctx, out, &bars[b]);
     wefti_buffer_text(ctx, out, "</div>\n");
-    begin_svg(ctx, out, title, BAR_FIRST + n_bars * BAR_STEP - BAR_HEIGHT);
+    begin_svg(ctx, out, title, BAR_TOP + n_bars * size.step - size.height);
     if (!(longest > 0)) {
-        begin_text(ctx, out, WIDTH / 2.0, BAR_FIRST, "mid name");
+        begin_text(ctx, out, WIDTH / 2.0, BAR_TOP, "mid name");
         wefti_buffer_text(ctx, out, "no data</text>\n");
     }
-    for (int b = 0; b < n_bars && longest > 0; b++)
-        put_bar(ctx, out, &bars[b], BAR_FIRST + b * BAR_STEP, longest);
+    for (int b = 0; b < n_bars && longest > 0; b++, place.y += size.step)
+        put_bar(ctx, out, &bars[b], place, longest);
     wefti_buffer_text(ctx, out, "</svg>\n</figure>\n");
 }

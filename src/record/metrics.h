@@ -4,16 +4,17 @@
 
 #include <weft/ctx.h>
 
-/* metrics.jsonl: one JSON object per line, appended as the run goes on. The names that the
- * report knows; all of one step and of one rank's node, none cumulative but elapsed_s:
+/* metrics.jsonl: one JSON object per line, appended as the run goes on. These names are
+ * known to the report; all are of one step and, bytes, of one node's interface; only
+ * elapsed_s adds up.
  *
- *   each step      step, loss (nats per token), lr, grad_norm, update_norm, tokens (of all
- *                  ranks), tokens_per_s, mfu, memory_bytes (held by this rank),
- *                  wire_bytes_out, wire_bytes_in (between nodes), local_bytes_out,
- *                  local_bytes_in (inside the node), compute_s, exchange_s (of the exchange
- *                  thread), wait_s (the part of it that the step had to wait for), hidden_share
- *                  (the rest of it, 0..1), step_s, elapsed_s (since the run began)
- *   evaluation     step, elapsed_s, validation_loss, and bigram_loss in the last one */
+ *   each step    step, loss (nats per token), lr, grad_norm, update_norm, tokens (of all
+ *                ranks), tokens_per_s, mfu, memory_bytes (held by this rank),
+ *                wire_bytes_out, wire_bytes_in (between nodes), local_bytes_out,
+ *                local_bytes_in (inside the node), compute_s, exchange_s (of the exchange
+ *                thread), wait_s (the part of it that the step waited for), hidden_share
+ *                (the rest of it, 0..1), step_s, elapsed_s (since the run began)
+ *   evaluation   step, elapsed_s, validation_loss, and bigram_loss in the last one */
 
 typedef enum wefti_metric_kind {
     WEFTI_METRIC_INT,
@@ -31,23 +32,24 @@ typedef struct wefti_metric {
 
 typedef struct wefti_metrics wefti_metrics;
 
-/* Opens `path` for appending. Lines of an older run with "step" >= first_step and a last line
- * that a crash cut off are dropped first (the file is written aside and renamed), so that a run
- * resumed at first_step has each step once; first_step = 0 begins with an empty file. Any other
- * line that is not a JSON object is refused with its number. */
+/* Opens `path` for appending. Lines of an older run with "step" >= first_step and a last
+ * line that a crash cut off are dropped first (the file is written aside and renamed), so
+ * that a run resumed at first_step has each step once; first_step = 0 begins with an
+ * empty file. Any other line that is not a JSON object is refused with its number. */
 weft_status wefti_metrics_open(weft_ctx *ctx, const char *path, int64_t first_step,
                                wefti_metrics **out) WEFT_CHECKED;
 
-/* Appends a line with one write. Allocates nothing unless the line is longer than any before
- * and than 4 KiB. On failure the file is as it was. */
-weft_status wefti_metrics_write(weft_ctx *ctx, wefti_metrics *metrics, const wefti_metric *row,
-                                int n) WEFT_CHECKED;
+/* Appends a line with one write. Allocates nothing unless the line is longer than any
+ * before and than 4 KiB. On failure the file is as it was. */
+weft_status wefti_metrics_write(weft_ctx *ctx, wefti_metrics *metrics,
+                                const wefti_metric *row, int n) WEFT_CHECKED;
 
 /* Syncs and closes; NULL is accepted. */
 weft_status wefti_metrics_close(weft_ctx *ctx, wefti_metrics *metrics) WEFT_CHECKED;
 
-/* Reads every line. [out] *rows: [*n_rows, n_names], owned by the caller (wefti_free), NAN where
- * a line has no number of that name. A last line cut off by a crash is left out. */
+/* Reads every line. [out] *rows: [*n_rows, n_names], owned by the caller (wefti_free),
+ * NAN where a line has no number of that name. A last line cut off by a crash is left
+ * out. */
 weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *const *names,
                                int n_names, double **rows, int64_t *n_rows) WEFT_CHECKED;
 

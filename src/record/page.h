@@ -11,10 +11,11 @@
 void wefti_page_begin(weft_ctx *ctx, wefti_buffer *out, const char *title);
 
 /* Ends the page and writes it to `path`, unless something failed before. */
-weft_status wefti_page_end(weft_ctx *ctx, wefti_buffer *out, const char *path) WEFT_CHECKED;
+weft_status wefti_page_end(weft_ctx *ctx, wefti_buffer *out,
+                           const char *path) WEFT_CHECKED;
 
-/* A tile: label, then the caller writes the number (escaped), then wefti_tile_note, then the
- * caller writes a line of small text, then wefti_tile_end. */
+/* A tile: label, then the caller writes the number (escaped), then wefti_tile_note, then
+ * the caller writes a line of small text, then wefti_tile_end. */
 void wefti_tile_begin(weft_ctx *ctx, wefti_buffer *out, const char *label);
 void wefti_tile_note(weft_ctx *ctx, wefti_buffer *out);
 void wefti_tile_end(weft_ctx *ctx, wefti_buffer *out);

@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "record/chart.h"
 #include "record/page.h"
-#include "record/run.h"
+#include "record/history.h"
 
 enum { MAX_CONFIG_BYTES = 4 << 20 };
 
@@ -25,17 +25,25 @@ typedef struct sheet {
     const wefti_run *run;
 } sheet;
 
-static void text(const sheet *s, const char *words) { wefti_buffer_text(s->ctx, s->out, words); }
+static void text(const sheet *s, const char *words) {
+    wefti_buffer_text(s->ctx, s->out, words);
+}
 
 static void number(const sheet *s, double value, wefti_axis kind) {
     wefti_put_short(s->ctx, s->out, value, kind);
 }
 
-static double last(const sheet *s, wefti_column c) { return wefti_column_last(&s->run->steps, c); }
+static double last(const sheet *s, wefti_column c) {
+    return wefti_column_last(&s->run->steps, c);
+}
 
-static double mean(const sheet *s, wefti_column c) { return wefti_column_mean(&s->run->steps, c); }
+static double mean(const sheet *s, wefti_column c) {
+    return wefti_column_mean(&s->run->steps, c);
+}
 
-static double sum(const sheet *s, wefti_column c) { return wefti_column_sum(&s->run->steps, c); }
+static double sum(const sheet *s, wefti_column c) {
+    return wefti_column_sum(&s->run->steps, c);
+}
 
 static void percent(const sheet *s, double share) {
     if (isfinite(share)) {
@@ -95,13 +103,14 @@ static void put_speed_tiles(const sheet *s) {
     wefti_tile_begin(s->ctx, s->out, "Tokens");
     number(s, sum(s, WEFTI_TOKENS), WEFTI_AXIS_COUNT);
     wefti_tile_note(s->ctx, s->out);
-    number(s, mean(s, WEFTI_TOKENS_PER_S), WEFTI_AXIS_COUNT);
+    number(s, wefti_column_mean_over_time(&s->run->steps, WEFTI_TOKENS_PER_S),
+           WEFTI_AXIS_COUNT);
     text(s, " per second");
     wefti_tile_end(s->ctx, s->out);
     wefti_tile_begin(s->ctx, s->out, "Time of a step");
     number(s, mean(s, WEFTI_STEP_S), WEFTI_AXIS_TIME);
     wefti_tile_note(s->ctx, s->out);
-    percent(s, mean(s, WEFTI_MFU));
+    percent(s, wefti_column_mean_over_time(&s->run->steps, WEFTI_MFU));
     text(s, " of peak");
     wefti_tile_end(s->ctx, s->out);
 }
@@ -114,7 +123,7 @@ static void put_wire_tiles(const sheet *s) {
     text(s, " in all");
     wefti_tile_end(s->ctx, s->out);
     wefti_tile_begin(s->ctx, s->out, "Exchange hidden");
-    percent(s, mean(s, WEFTI_HIDDEN));
+    percent(s, wefti_run_hidden_share(s->run));
     wefti_tile_note(s->ctx, s->out);
     number(s, mean(s, WEFTI_WAIT), WEFTI_AXIS_TIME);
     text(s, " exposed");
@@ -133,8 +142,8 @@ static wefti_series series_of(const wefti_rows *rows, wefti_column x, wefti_colu
     return (wefti_series){label, rows->column[x], rows->column[y], rows->n, colour, mark};
 }
 
-static void put_loss_chart(const sheet *s, const char *title, wefti_column x, const char *x_title,
-                           wefti_axis x_axis) {
+static void put_loss_chart(const sheet *s, const char *title, wefti_column x,
+                           const char *x_title, wefti_axis x_axis) {
     const wefti_rows *steps = &s->run->steps, *evaluations = &s->run->evaluations;
     double bigram = wefti_column_last(evaluations, WEFTI_BIGRAM);
     double ends[2] = {NAN, NAN}, level[2] = {bigram, bigram};
@@ -144,16 +153,23 @@ static void put_loss_chart(const sheet *s, const char *title, wefti_column x, co
     bool is_smooth = s->run->smoothing > 1;
     series[n++] = series_of(steps, x, WEFTI_LOSS, is_smooth ? NULL : "training", 1,
                             is_smooth ? WEFTI_MARK_FAINT : WEFTI_MARK_LINE);
-    if (is_smooth) series[n++] = series_of(steps, x, WEFTI_SMOOTH, "training", 1, WEFTI_MARK_LINE);
+    if (is_smooth)
+        series[n++] = series_of(steps, x, WEFTI_SMOOTH, "training", 1, WEFTI_MARK_LINE);
     if (isfinite(bigram))
         series[n++] = (wefti_series){"bigram model", ends, level, 2, 8, WEFTI_MARK_DASH};
     if (evaluations->n)
         series[n++] = series_of(evaluations, x, WEFTI_VALIDATION, "validation", 2,
                                 WEFTI_MARK_DOTS);
     double most = wefti_run_loss_most(s->run);
-    wefti_chart chart = {.title = title, .note = most > 0 ? "cut off at the top" : NULL,
-                         .x_title = x_title, .y_title = "nats per token", .x_axis = x_axis,
-                         .y_most = most, .series = series, .n_series = n};
+    bool is_cut = most < wefti_run_loss_top(s->run);
+    wefti_chart chart = {.title = title,
+                         .note = is_cut ? "cut off at the top" : NULL,
+                         .x_title = x_title,
+                         .y_title = "nats per token",
+                         .x_axis = x_axis,
+                         .y_most = is_cut ? most : 0,
+                         .series = series,
+                         .n_series = n};
     wefti_chart_write(s->ctx, s->out, &chart);
 }
 
@@ -169,9 +185,13 @@ static void put_wire_chart(const sheet *s) {
     wefti_series series[] = {
         series_of(&s->run->steps, WEFTI_STEP, WEFTI_WIRE_OUT, "out", 1, WEFTI_MARK_LINE),
         series_of(&s->run->steps, WEFTI_STEP, WEFTI_WIRE_IN, "in", 3, WEFTI_MARK_DASH)};
-    wefti_chart chart = {.title = "Bytes on the wire per step", .x_title = "step",
-                         .y_title = "per step", .x_axis = WEFTI_AXIS_COUNT,
-                         .y_axis = WEFTI_AXIS_BYTES, .y_from_zero = true, .series = series,
+    wefti_chart chart = {.title = "Bytes on the wire per step",
+                         .x_title = "step",
+                         .y_title = "per step",
+                         .x_axis = WEFTI_AXIS_COUNT,
+                         .y_axis = WEFTI_AXIS_BYTES,
+                         .y_from_zero = true,
+                         .series = series,
                          .n_series = 2};
     wefti_chart_write(s->ctx, s->out, &chart);
 }
@@ -186,18 +206,24 @@ typedef struct plain_chart {
 } plain_chart;
 
 static const plain_chart speed = {
-    "Speed", "tokens per second", WEFTI_TOKENS_PER_S, WEFTI_AXIS_COUNT, 6, WEFTI_MARK_THIN};
-static const plain_chart learning_rate = {
-    "Learning rate", "", WEFTI_LR, WEFTI_AXIS_PLAIN, 4, WEFTI_MARK_LINE};
-static const plain_chart gradient_norm = {
-    "Gradient norm", "", WEFTI_GRAD_NORM, WEFTI_AXIS_PLAIN, 5, WEFTI_MARK_THIN};
+    "Speed", "tokens per second", WEFTI_TOKENS_PER_S, WEFTI_AXIS_COUNT,
+    6,       WEFTI_MARK_THIN};
+static const plain_chart learning_rate = {"Learning rate",  "", WEFTI_LR,
+                                          WEFTI_AXIS_PLAIN, 4,  WEFTI_MARK_LINE};
+static const plain_chart gradient_norm = {"Gradient norm",  "", WEFTI_GRAD_NORM,
+                                          WEFTI_AXIS_PLAIN, 5,  WEFTI_MARK_THIN};
 
 static void put_plain_chart(const sheet *s, const plain_chart *what) {
-    wefti_series series =
-        series_of(&s->run->steps, WEFTI_STEP, what->y, NULL, what->colour, what->mark);
-    wefti_chart chart = {.title = what->title, .x_title = "step", .y_title = what->y_title,
-                         .x_axis = WEFTI_AXIS_COUNT, .y_axis = what->y_axis,
-                         .y_from_zero = true, .series = &series, .n_series = 1};
+    wefti_series series = series_of(&s->run->steps, WEFTI_STEP, what->y, NULL,
+                                    what->colour, what->mark);
+    wefti_chart chart = {.title = what->title,
+                         .x_title = "step",
+                         .y_title = what->y_title,
+                         .x_axis = WEFTI_AXIS_COUNT,
+                         .y_axis = what->y_axis,
+                         .y_from_zero = true,
+                         .series = &series,
+                         .n_series = 1};
     if (isfinite(last(s, what->y))) wefti_chart_write(s->ctx, s->out, &chart);
 }
 
@@ -205,13 +231,15 @@ static void put_time_budget(const sheet *s) {
     double compute = mean(s, WEFTI_COMPUTE), wait = mean(s, WEFTI_WAIT);
     double exchange = mean(s, WEFTI_EXCHANGE);
     double rest = mean(s, WEFTI_STEP_S) - compute - wait;
-    wefti_part step[] = {{"compute", compute, 1}, {"exposed wait", wait, 2}, {"other", rest, 8}};
+    wefti_part step[] = {
+        {"compute", compute, 1}, {"exposed wait", wait, 2}, {"other", rest, 8}};
     wefti_part wire[] = {{"exchange hidden behind compute", exchange - wait, 3},
                          {"exchange waited for", fmin(wait, exchange), 2}};
-    wefti_bar bars[] = {{"step", step, 3}, {"exchange", wire, 2}};
+    wefti_bar bars[] = {{"step", step, 3, WEFTI_LEGEND_VALUES},
+                        {"exchange", wire, 2, WEFTI_LEGEND_VALUES}};
     int n_bars = exchange > 0 ? 2 : 1;
-    wefti_bars_write(s->ctx, s->out, "Where the time of a step goes", "mean of all steps", bars,
-                     n_bars);
+    wefti_bars_write(s->ctx, s->out, "Where the time of a step goes", "mean of all steps",
+                     bars, n_bars);
 }
 
 static void put_page(const sheet *s, const char *config_text) {
@@ -234,8 +262,9 @@ static void put_page(const sheet *s, const char *config_text) {
     text(s, "</pre></details>\n");
 }
 
-weft_status wefti_report_write(weft_ctx *ctx, const char *metrics_path, const char *config_text,
-                               const char *title, const char *out_path) {
+weft_status wefti_report_write(weft_ctx *ctx, const char *metrics_path,
+                               const char *config_text, const char *title,
+                               const char *out_path) {
     wefti_buffer out = {0};
     wefti_run run;
     WEFT_TRY(wefti_run_read(ctx, metrics_path, &run));
@@ -265,7 +294,8 @@ static weft_status read_config(weft_ctx *ctx, const char *run_folder, char **con
     return wefti_file_read(ctx, path, MAX_CONFIG_BYTES, config, &n);
 }
 
-weft_status weft_report_write(weft_ctx *ctx, const char *run_folder, const char *out_path) {
+weft_status weft_report_write(weft_ctx *ctx, const char *run_folder,
+                              const char *out_path) {
     char metrics[PATH_MAX], out[PATH_MAX], whole[PATH_MAX], *config;
     WEFT_TRY(join(ctx, run_folder, "metrics.jsonl", metrics));
     WEFT_TRY(join(ctx, run_folder, "report.html", out));
@@ -274,8 +304,8 @@ weft_status weft_report_write(weft_ctx *ctx, const char *run_folder, const char 
                              run_folder, strerror(errno));
     const char *slash = strrchr(whole, '/');
     WEFT_TRY(read_config(ctx, run_folder, &config));
-    weft_status status = wefti_report_write(ctx, metrics, config, slash ? slash + 1 : whole,
-                                            out_path ? out_path : out);
+    weft_status status = wefti_report_write(
+        ctx, metrics, config, slash ? slash + 1 : whole, out_path ? out_path : out);
     wefti_free(ctx, config);
     return status;
 }

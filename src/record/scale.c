@@ -52,13 +52,14 @@ wefti_scale wefti_scale_for(wefti_axis axis, double largest) {
 
 void wefti_put_short(weft_ctx *ctx, wefti_buffer *out, double value, wefti_axis kind) {
     wefti_scale s = wefti_scale_for(kind, fabs(value));
-    double shown = value / s.factor, size = fabs(shown);
+    double shown = value / s.factor + 0.0, size = fabs(shown); /* + 0.0: no minus zero */
     if (!isfinite(shown)) {
         wefti_buffer_text(ctx, out, "\xe2\x80\x93"); /* a dash */
         return;
     }
     int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-    if (kind != WEFTI_AXIS_PLAIN && shown == rint(shown)) decimals = 0;
+    bool whole = fabs(shown - rint(shown)) <= 1e-9 * size; /* but for rounding */
+    if (kind != WEFTI_AXIS_PLAIN && whole) decimals = 0;
     if (kind == WEFTI_AXIS_PLAIN && size < 9.9995) decimals = 3;
     wefti_buffer_fixed(ctx, out, shown, decimals);
     wefti_buffer_text(ctx, out, s.suffix);
@@ -72,7 +73,8 @@ wefti_ticks wefti_nice_ticks(double low, double high) {
     double digit = rough / power; /* in [1, 10) */
     double nice = digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10;
     wefti_ticks t = {.step = nice * power};
-    double slack = 1e-9 * (high - low); /* a tick on the border counts in spite of rounding */
+    double slack = 1e-9 *
+                   (high - low); /* a tick on the border counts in spite of rounding */
     t.first = ceil((low - slack) / t.step) * t.step;
     while (t.n < 12 && t.first + t.n * t.step <= high + slack) t.n++;
     double exponent = floor(log10(t.step * 1.000001));

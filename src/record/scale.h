@@ -24,11 +24,11 @@ typedef struct wefti_scale {
 /* For numbers of up to this size. */
 wefti_scale wefti_scale_for(wefti_axis axis, double largest);
 
-/* "1.2 GB", "350 ms", "12.5k", "3.142": about three digits; a dash if it is not finite. */
+/* "1.2 GB", "350 ms", "12.5k", "3.142": about three digits; a dash if not finite. */
 void wefti_put_short(weft_ctx *ctx, wefti_buffer *out, double value, wefti_axis kind);
 
-/* Round numbers inside [low, high]: first, first + step, ...; step is 1, 2 or 5 times a power
- * of ten. */
+/* Round numbers inside [low, high]: first, first + step, ...; step is 1, 2 or 5 times a
+ * power of ten. */
 typedef struct wefti_ticks {
     double first, step;
     int n;        /* at most 12 */
@@ -43,9 +43,9 @@ bool wefti_drawable(double x, double y);
 
 enum { WEFTI_MAX_POINTS = 2000 };
 
-/* Picks at most WEFTI_MAX_POINTS of n points: the least and the greatest y of each stretch, so
- * that every spike stays. [out] picked: WEFTI_MAX_POINTS indices, ascending; returns their
- * number. Points that can not be drawn are not picked. */
+/* Picks at most WEFTI_MAX_POINTS of n points: the least and the greatest y of each
+ * stretch, so that every spike stays. [out] picked: WEFTI_MAX_POINTS indices, ascending;
+ * returns their number. Points that can not be drawn are not picked. */
 int wefti_thin(const double *x, const double *y, int64_t n, int64_t *picked);
 
 #endif

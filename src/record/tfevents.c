@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* TFRecord framing, all little-endian:
  *
- *   u64 length | u32 masked CRC-32C of the length | the bytes | u32 masked CRC-32C of the bytes
+ *   u64 length | u32 masked CRC-32C of the length | the bytes | u32 masked CRC of them
  *   masked(c) = (c rotated right by 15 bits) + 0xa282ead8
  *
  * The bytes are one protobuf `Event` (tensorflow/core/util/event.proto):
  *
  *   1 double wall_time, 2 int64 step, 3 string file_version, 5 Summary, 7 SessionLog
- *   Summary: repeated 1 Value { 1 string tag, 2 float simple_value };  SessionLog: 1 status
+ *   Summary: repeated 1 Value { 1 string tag, 2 float simple_value }
+ *   SessionLog: 1 status
  *
  * CRC-32C: Castagnoli, reflected polynomial 0x82f63b78 (RFC 3720, B.4). */
 #define _GNU_SOURCE
@@ -47,7 +48,8 @@ static void fill_crc_table(uint32_t table[256]) {
 
 static uint32_t masked_crc(const uint32_t table[256], const char *bytes, int64_t n) {
     uint32_t c = 0xffffffffu;
-    for (int64_t i = 0; i < n; i++) c = table[(c ^ (unsigned char)bytes[i]) & 255] ^ c >> 8;
+    for (int64_t i = 0; i < n; i++)
+        c = table[(c ^ (unsigned char)bytes[i]) & 255] ^ c >> 8;
     c = ~c;
     return (c >> 15 | c << 17) + 0xa282ead8u;
 }
@@ -145,7 +147,9 @@ double wefti_unix_now_s(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-const char *wefti_tfevents_path(const wefti_tfevents *events) { return events->file.path; }
+const char *wefti_tfevents_path(const wefti_tfevents *events) {
+    return events->file.path;
+}
 
 /* The first name of its kind that is not taken. */
 static weft_status create_file(weft_ctx *ctx, const char *folder, double unix_s,
@@ -156,14 +160,15 @@ static weft_status create_file(weft_ctx *ctx, const char *folder, double unix_s,
     for (char *c = host; *c; c++)
         if (*c == '/') *c = '_';
     for (int k = 0; k < MAX_FILES; k++) {
-        int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s.%ld.%d", folder,
-                         (long long)unix_s, host, (long)getpid(), k);
+        int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s.%ld.%d",
+                         folder, (long long)unix_s, host, (long)getpid(), k);
         if (n >= (int)sizeof path)
             return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", folder);
         weft_status status = wefti_append_init(ctx, path, true, &exists, file);
         if (!exists) return status;
     }
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is there already, and so are %d before it", path,
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                         "%s is there already, and so are %d before it", path,
                          MAX_FILES - 1);
 }
 
@@ -202,8 +207,8 @@ weft_status wefti_tfevents_create(weft_ctx *ctx, const char *folder, int64_t fir
     wefti_tfevents *e;
     *out = NULL;
     if (!(unix_s >= 0 && unix_s < 1e15))
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "the clock says %g seconds since 1970",
-                             unix_s);
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "the clock says %g seconds since 1970", unix_s);
     WEFT_TRY(wefti_alloc(ctx, sizeof *e, "the event file", &e));
     e->file.fd = -1;
     fill_crc_table(e->crc_table);

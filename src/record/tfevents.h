@@ -4,8 +4,9 @@
 
 #include <weft/ctx.h>
 
-/* A TensorBoard event file with scalars: <folder>/events.out.tfevents.<time>.<host>.<pid>.<k>,
- * a new one for every start of a run. */
+/* A TensorBoard event file with scalars:
+ * <folder>/events.out.tfevents.<time>.<host>.<pid>.<k>, a new one for every start of a
+ * run. */
 typedef struct wefti_tfevents wefti_tfevents;
 
 typedef struct wefti_scalar {
@@ -13,8 +14,9 @@ typedef struct wefti_scalar {
     double value;    /* stored as f32 */
 } wefti_scalar;
 
-/* Creates the file; the folder must exist. `unix_s`: seconds since 1970. With first_step > 0
- * TensorBoard is told to forget what earlier files of the folder say of steps >= first_step. */
+/* Creates the file; the folder must exist. `unix_s`: seconds since 1970. With first_step
+ * > 0 TensorBoard is told to forget what earlier files of the folder say of steps >=
+ * first_step. */
 weft_status wefti_tfevents_create(weft_ctx *ctx, const char *folder, int64_t first_step,
                                   double unix_s, wefti_tfevents **out) WEFT_CHECKED;
 

@@ -46,6 +46,11 @@ static int64_t full_work_bytes(const wefti_replicator_config *config, const weft
 
 static weft_status full_create(wefti_replicator *r) {
     int R = r->comm->size;
+    if (r->config.every != 1)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "replicator.every is %lld with full, expected 1: between exchanges "
+                             "the nodes' models would drift apart; demo can wait, full cannot",
+                             (long long)r->config.every);
     full *self;
     WEFT_TRY(wefti_alloc(r->ctx, sizeof *self, "the full replicator", &self));
     r->self = self;
@@ -62,7 +67,6 @@ static weft_status full_begin(wefti_replicator *r, int bucket, int64_t step, flo
                               float *grad) {
     (void)lr;
     int R = r->comm->size, me = r->comm->rank;
-    if (!wefti_replicator_is_due(&r->config, step)) return WEFT_OK;
     int64_t n = r->buckets[bucket].n_elements, tag = wefti_replicator_tag(step, bucket, 0);
     for (int k = 1; k < R; k++) {
         int peer = (me + k) % R;
@@ -111,7 +115,7 @@ static weft_status collect_ranges(wefti_replicator *r, int bucket, int64_t step,
 static weft_status full_end(wefti_replicator *r, int bucket, int64_t step, float *grad) {
     full *self = r->self;
     int R = r->comm->size;
-    if (R == 1 || !wefti_replicator_is_due(&r->config, step)) return WEFT_OK;
+    if (R == 1) return WEFT_OK;
     int64_t n = r->buckets[bucket].n_elements, tag = wefti_replicator_tag(step, bucket, 1);
     WEFT_TRY(sum_own_range(r, bucket, step, grad));
     int64_t n_bytes = range_floats(n, R, r->comm->rank) * (int64_t)sizeof(float);

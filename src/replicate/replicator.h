@@ -35,7 +35,7 @@ typedef struct wefti_replicator_config {
     double compression_decay;
     int compression_dims; /* 1 or 2 */
     bool sign;
-    int64_t every; /* replicate on steps divisible by this */
+    int64_t every; /* replicate on steps divisible by this; full: 1 */
 } wefti_replicator_config;
 
 typedef struct wefti_replicator wefti_replicator;

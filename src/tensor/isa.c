@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which of the compiled instruction sets may run here: the processor must have it and the
- * operating system must save its registers; the compiler's builtin asks for both. The lists
- * are those of the compile options in CMakeLists.txt. */
+ * operating system must save its registers; the compiler's builtin asks for both. The
+ * lists are those of the compile options in CMakeLists.txt. */
 #include "tensor/isa.h"
 
 #include <stdbool.h>
@@ -23,7 +23,5 @@ wefti_isa wefti_isa_detect(void) {
     return has_avx512() ? WEFTI_ISA_AVX512 : WEFTI_ISA_AVX2;
 }
 #else
-wefti_isa wefti_isa_detect(void) {
-    return WEFTI_ISA_BASE;
-}
+wefti_isa wefti_isa_detect(void) { return WEFTI_ISA_BASE; }
 #endif

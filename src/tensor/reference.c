@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reference table: each kernel as its definition reads, with sums in double. It is slow
- * and single-threaded on purpose; the fast tables are tested against it. */
+/* The reference table: each kernel as its definition reads, with sums in double. It is
+ * slow and single-threaded on purpose; the fast tables are tested against it. */
 #include "tensor/reference.h"
 
 #include <math.h>
@@ -56,8 +56,8 @@ static double sum_squares(int64_t n, const float *x) {
     return dot_strided(n, x, 1, x, 1);
 }
 
-static double adamw(int64_t n, const wefti_adamw_step *s, const float *g, float *p, float *m,
-                    float *v) {
+static double adamw(int64_t n, const wefti_adamw_step *s, const float *g, float *p,
+                    float *m, float *v) {
     double moved = 0;
     double beta1 = (double)s->beta1, beta2 = (double)s->beta2, lr = (double)s->lr;
     for (int64_t i = 0; i < n; i++) {

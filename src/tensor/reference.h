@@ -16,17 +16,18 @@ void wefti_reference_layernorm_backward(int64_t N, int64_t C, const float *x,
                                         const float *rstd, const float *dy, float *dx,
                                         float *dgain, float *dbias);
 void wefti_reference_rmsnorm_forward(int64_t N, int64_t C, int64_t ld, float eps,
-                                     const float *x, const float *gain, float *y, float *rstd);
+                                     const float *x, const float *gain, float *y,
+                                     float *rstd);
 void wefti_reference_rmsnorm_backward(int64_t N, int64_t C, int64_t ld, const float *x,
-                                      const float *gain, const float *rstd, const float *dy,
-                                      float *dx, float *dgain);
+                                      const float *gain, const float *rstd,
+                                      const float *dy, float *dx, float *dgain);
 
 /* reference_activation.c */
 void wefti_reference_gelu_forward(int64_t n, const float *x, float *y);
 void wefti_reference_gelu_backward(int64_t n, const float *x, const float *dy, float *dx);
 void wefti_reference_swiglu_forward(int64_t N, int64_t F, const float *gu, float *y);
-void wefti_reference_swiglu_backward(int64_t N, int64_t F, const float *gu, const float *dy,
-                                     float *dgu);
+void wefti_reference_swiglu_backward(int64_t N, int64_t F, const float *gu,
+                                     const float *dy, float *dgu);
 void wefti_reference_rope(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
                           const float *cos_sin, bool inverse, float *x);
 void wefti_reference_dropout(int64_t n, float rate, uint64_t seed, uint64_t step,
@@ -35,8 +36,8 @@ void wefti_reference_dropout(int64_t n, float rate, uint64_t seed, uint64_t step
 /* reference_attention.c */
 int64_t wefti_reference_attention_scratch(const wefti_attention_shape *s, int threads);
 void wefti_reference_attention_forward(const wefti_attention_shape *s, const float *q,
-                                       const float *k, const float *v, float *o, float *lse,
-                                       float *scratch);
+                                       const float *k, const float *v, float *o,
+                                       float *lse, float *scratch);
 void wefti_reference_attention_backward(const wefti_attention_shape *s, const float *q,
                                         const float *k, const float *v, const float *o,
                                         const float *lse, const float *d_o, float *dq,

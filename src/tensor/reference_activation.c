@@ -2,8 +2,9 @@
 /* GELU (tanh form): y = x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3).
  * SwiGLU: y = silu(g) u, silu(g) = g s, s = 1/(1 + exp(-g)); silu' = s (1 + g (1 - s)).
  * Rotation by t: (a, b) -> (a cos - b sin, b cos + a sin), a = x[i], b = x[i + D/2].
- * Dropout: element e is dropped if word e % 4 of Philox(seed, dropout, step, e / 4) is below
- * rate 2^32; the words are the halves, low first, of the two numbers of wefti_rng_pair. */
+ * Dropout: element e is dropped if word e % 4 of Philox(seed, dropout, step, e / 4) is
+ * below rate 2^32; the words are the halves, low first, of the two numbers of
+ * wefti_rng_pair. */
 #include "base/rng.h"
 #include "tensor/reference.h"
 
@@ -20,7 +21,8 @@ void wefti_reference_gelu_forward(int64_t n, const float *x, float *y) {
     }
 }
 
-void wefti_reference_gelu_backward(int64_t n, const float *x, const float *dy, float *dx) {
+void wefti_reference_gelu_backward(int64_t n, const float *x, const float *dy,
+                                   float *dx) {
     for (int64_t i = 0; i < n; i++) {
         double a = (double)x[i];
         double t = tanh(gelu_slope * (a + gelu_cubic * a * a * a));
@@ -29,9 +31,7 @@ void wefti_reference_gelu_backward(int64_t n, const float *x, const float *dy, f
     }
 }
 
-static double sigmoid(double a) {
-    return 1 / (1 + exp(-a));
-}
+static double sigmoid(double a) { return 1 / (1 + exp(-a)); }
 
 void wefti_reference_swiglu_forward(int64_t N, int64_t F, const float *gu, float *y) {
     for (int64_t n = 0; n < N; n++) {
@@ -41,8 +41,8 @@ void wefti_reference_swiglu_forward(int64_t N, int64_t F, const float *gu, float
     }
 }
 
-void wefti_reference_swiglu_backward(int64_t N, int64_t F, const float *gu, const float *dy,
-                                     float *dgu) {
+void wefti_reference_swiglu_backward(int64_t N, int64_t F, const float *gu,
+                                     const float *dy, float *dgu) {
     for (int64_t n = 0; n < N; n++) {
         for (int64_t f = 0; f < F; f++) {
             double g = (double)gu[n * 2 * F + f], u = (double)gu[n * 2 * F + F + f];

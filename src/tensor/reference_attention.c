@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Causal attention, one head at a time, query i sees keys 0..i:
- *   s_ij = scale q_i.k_j, lse_i = log sum_j exp s_ij, p_ij = exp(s_ij - lse_i), o_i = sum p v
+ *   s_ij = scale q_i.k_j, lse_i = log sum_j exp s_ij
+ *   p_ij = exp(s_ij - lse_i), o_i = sum_j p_ij v_j
  *   dp_ij = do_i.v_j, ds_ij = p_ij (dp_ij - do_i.o_i) scale
  *   dq_i = sum_j ds_ij k_j, dk_j = sum_i ds_ij q_i, dv_j = sum_i p_ij do_i
  * scratch: two T x T matrices of one head. */
@@ -20,7 +21,8 @@ int64_t wefti_reference_attention_scratch(const wefti_attention_shape *s, int th
 }
 
 static void forward_row(const wefti_attention_shape *s, int64_t i, const float *q,
-                        const float *k, const float *v, float *o, float *lse, float *score) {
+                        const float *k, const float *v, float *o, float *lse,
+                        float *score) {
     double top = -HUGE_VAL, sum = 0;
     for (int64_t j = 0; j <= i; j++) {
         score[j] = (float)((double)s->scale * dot(s->D, q, k + j * s->ld_kv));
@@ -37,16 +39,16 @@ static void forward_row(const wefti_attention_shape *s, int64_t i, const float *
 }
 
 void wefti_reference_attention_forward(const wefti_attention_shape *s, const float *q,
-                                       const float *k, const float *v, float *o, float *lse,
-                                       float *scratch) {
+                                       const float *k, const float *v, float *o,
+                                       float *lse, float *scratch) {
     for (int64_t b = 0; b < s->B; b++) {
         for (int64_t h = 0; h < s->H; h++) {
             int64_t first_kv = b * s->T * s->ld_kv + h / (s->H / s->K) * s->D;
             for (int64_t i = 0; i < s->T; i++) {
                 int64_t row = b * s->T + i;
-                forward_row(s, i, q + row * s->ld_q + h * s->D, k + first_kv, v + first_kv,
-                            o + row * s->ld_o + h * s->D, lse + (b * s->H + h) * s->T + i,
-                            scratch);
+                forward_row(s, i, q + row * s->ld_q + h * s->D, k + first_kv,
+                            v + first_kv, o + row * s->ld_o + h * s->D,
+                            lse + (b * s->H + h) * s->T + i, scratch);
             }
         }
     }
@@ -54,8 +56,8 @@ void wefti_reference_attention_forward(const wefti_attention_shape *s, const flo
 
 /* p[T,T] and ds[T,T] of one head; nothing is written above the diagonal. */
 static void probabilities(const wefti_attention_shape *s, const float *q, const float *k,
-                          const float *v, const float *o, const float *lse, const float *d_o,
-                          float *p, float *ds) {
+                          const float *v, const float *o, const float *lse,
+                          const float *d_o, float *p, float *ds) {
     for (int64_t i = 0; i < s->T; i++) {
         const float *qi = q + i * s->ld_q, *doi = d_o + i * s->ld_o;
         double delta = dot(s->D, doi, o + i * s->ld_o);
@@ -70,8 +72,9 @@ static void probabilities(const wefti_attention_shape *s, const float *q, const 
 }
 
 /* out_j (+)= sum over i >= j of a_ij x_i, for all j */
-static void transposed_product(const wefti_attention_shape *s, const float *a, const float *x,
-                               int64_t ld_x, bool accumulate, float *out) {
+static void transposed_product(const wefti_attention_shape *s, const float *a,
+                               const float *x, int64_t ld_x, bool accumulate,
+                               float *out) {
     for (int64_t j = 0; j < s->T; j++) {
         for (int64_t d = 0; d < s->D; d++) {
             double sum = accumulate ? (double)out[j * s->ld_kv + d] : 0;
@@ -83,8 +86,8 @@ static void transposed_product(const wefti_attention_shape *s, const float *a, c
 }
 
 /* dq_i = sum over j <= i of ds_ij k_j, for all i */
-static void query_gradient(const wefti_attention_shape *s, const float *ds, const float *k,
-                           float *dq) {
+static void query_gradient(const wefti_attention_shape *s, const float *ds,
+                           const float *k, float *dq) {
     for (int64_t i = 0; i < s->T; i++) {
         for (int64_t d = 0; d < s->D; d++) {
             double sum = 0;
@@ -106,7 +109,8 @@ void wefti_reference_attention_backward(const wefti_attention_shape *s, const fl
             int64_t at_q = b * s->T * s->ld_q + h * s->D;
             int64_t at_kv = b * s->T * s->ld_kv + h / group * s->D;
             int64_t at_o = b * s->T * s->ld_o + h * s->D;
-            bool later = h % group > 0; /* dk, dv already hold this group's earlier heads */
+            bool later = h % group >
+                         0; /* dk, dv already hold this group's earlier heads */
             probabilities(s, q + at_q, k + at_kv, v + at_kv, o + at_o,
                           lse + (b * s->H + h) * s->T, d_o + at_o, p, ds);
             query_gradient(s, ds, k + at_kv, dq + at_q);

@@ -32,8 +32,8 @@ int64_t wefti_reference_head_scratch(int64_t N, int64_t V, int threads) {
 }
 
 /* The loss of one row; logit[V] becomes softmax minus the target's one-hot. */
-static double row_loss(int64_t C, int64_t V, const float *x, const float *w, int32_t target,
-                       float *logit) {
+static double row_loss(int64_t C, int64_t V, const float *x, const float *w,
+                       int32_t target, float *logit) {
     double top = -HUGE_VAL, sum = 0;
     for (int64_t v = 0; v < V; v++) {
         double l = 0;
@@ -48,8 +48,8 @@ static double row_loss(int64_t C, int64_t V, const float *x, const float *w, int
     return loss;
 }
 
-static void row_gradient(int64_t C, int64_t V, const float *x, const float *w, float grad_scale,
-                         const float *g, float *dx, float *dw) {
+static void row_gradient(int64_t C, int64_t V, const float *x, const float *w,
+                         float grad_scale, const float *g, float *dx, float *dw) {
     for (int64_t c = 0; c < C; c++) {
         double sum = 0;
         for (int64_t v = 0; v < V; v++) sum += (double)g[v] * (double)w[v * C + c];

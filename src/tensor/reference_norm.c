@@ -26,8 +26,8 @@ void wefti_reference_layernorm_forward(int64_t N, int64_t C, float eps, const fl
     }
 }
 
-static void layernorm_backward_row(int64_t C, const float *x, const float *gain, double center,
-                                   double r, const float *dy, float *dx) {
+static void layernorm_backward_row(int64_t C, const float *x, const float *gain,
+                                   double center, double r, const float *dy, float *dx) {
     double sum_h = 0, sum_hn = 0;
     for (int64_t c = 0; c < C; c++) {
         double h = (double)dy[c] * (double)gain[c];
@@ -68,7 +68,8 @@ void wefti_reference_rmsnorm_forward(int64_t N, int64_t C, int64_t ld, float eps
         double squares = 0;
         for (int64_t c = 0; c < C; c++) squares += (double)x[c] * (double)x[c];
         double r = 1 / sqrt(squares / (double)C + (double)eps);
-        for (int64_t c = 0; c < C; c++) y[c] = (float)((double)x[c] * r * (double)gain[c]);
+        for (int64_t c = 0; c < C; c++)
+            y[c] = (float)((double)x[c] * r * (double)gain[c]);
         rstd[n] = (float)r;
     }
 }
@@ -85,8 +86,8 @@ static void rmsnorm_backward_row(int64_t C, const float *x, const float *gain, d
 }
 
 void wefti_reference_rmsnorm_backward(int64_t N, int64_t C, int64_t ld, const float *x,
-                                      const float *gain, const float *rstd, const float *dy,
-                                      float *dx, float *dgain) {
+                                      const float *gain, const float *rstd,
+                                      const float *dy, float *dx, float *dgain) {
     for (int64_t c = 0; c < C; c++) { /* first, for dx may be dy */
         double sum = 0;
         for (int64_t n = 0; n < N; n++)
@@ -94,5 +95,6 @@ void wefti_reference_rmsnorm_backward(int64_t N, int64_t C, int64_t ld, const fl
         dgain[c] = (float)((double)dgain[c] + sum);
     }
     for (int64_t n = 0; n < N; n++)
-        rmsnorm_backward_row(C, x + n * ld, gain, (double)rstd[n], dy + n * ld, dx + n * ld);
+        rmsnorm_backward_row(C, x + n * ld, gain, (double)rstd[n], dy + n * ld,
+                             dx + n * ld);
 }

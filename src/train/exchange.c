@@ -15,7 +15,8 @@ weft_status wefti_exchange_begin(void *rank, int64_t bucket) {
     int64_t n = a->buckets[b].n_elements;
     bool scaled = !r->clip_after_exchange && r->grad_scale != 1;
     if (scaled) r->plan->kernels->scale(n, r->grad_scale, grad);
-    if (r->apply_in_exchange) r->squares[b] = r->plan->kernels->sum_squares(n, grad);
+    bool local_norm = r->apply_in_exchange && !r->clip_after_exchange;
+    if (local_norm) r->squares[b] = r->plan->kernels->sum_squares(n, grad);
     return wefti_replicator_begin(r->replicator, b, r->step, r->lr, grad);
 }
 
@@ -24,6 +25,9 @@ weft_status wefti_exchange_end(void *rank, int64_t bucket) {
     int b = (int)bucket;
     float *grad = r->grads + r->arrangement->bucket_offset[b];
     WEFT_TRY(wefti_replicator_end(r->replicator, b, r->step, grad));
+    int64_t n = r->arrangement->buckets[b].n_elements;
+    bool agreed_norm = r->apply_in_exchange && r->clip_after_exchange;
+    if (agreed_norm) r->squares[b] = r->plan->kernels->sum_squares(n, grad);
     if (r->apply_in_exchange || !r->clip_after_exchange) wefti_exchange_apply(r, b);
     return WEFT_OK;
 }

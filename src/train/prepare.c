@@ -117,7 +117,7 @@ weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int 
 static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *n_bytes,
                                 wefti_footprint *footprint) {
     const wefti_replicator_ops *ops = wefti_replicator_find(plan->replicator_config.kind);
-    *n_bytes = (int64_t)plan->S * (plan->W - plan->S) * (int64_t)sizeof(wefti_vote);
+    *n_bytes = (int64_t)plan->S * (plan->W - plan->S) * (int64_t)WEFTI_VOTE_BYTES;
     *footprint = (wefti_footprint){0};
     for (int s = 0; s < plan->S; s++) {
         wefti_arrangement *a;
@@ -133,7 +133,8 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *
 
 static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p, const wefti_footprint *f) {
     const wefti_plan *plan = p->plan;
-    int64_t here = wefti_process_resident_bytes(), wanted = f->total * plan->W;
+    int64_t here = wefti_process_resident_bytes(), threads = (int64_t)plan->W * plan->threads;
+    int64_t wanted = f->total * plan->W + p->library_bytes * threads;
     int64_t limit = plan->config->mesh.memory_limit, have = wefti_machine_available_bytes();
     if (limit > 0) have = limit - here;
     p->summary.memory_rank_bytes = f->total;
@@ -189,16 +190,6 @@ static void describe(wefti_prepared *p) {
     p->summary.first_step = plan->first_step;
 }
 
-/* Replicas that nothing pulls together are not one model. */
-static weft_status check_method(weft_ctx *ctx, const weft_config *config) {
-    if (config->mesh.nodes > 1 && strcmp(config->replicator.kind, "none") == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "replicator.kind is none with mesh.nodes %lld: the nodes would train "
-                             "%lld unrelated models; choose full or demo",
-                             (long long)config->mesh.nodes, (long long)config->mesh.nodes);
-    return WEFT_OK;
-}
-
 static weft_status make_plan(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
     int64_t vocab = p->tokenizer ? weft_tokenizer_vocab(p->tokenizer) : config->model.vocab;
     WEFT_TRY(wefti_plan_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->plan));
@@ -206,7 +197,9 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config, wefti_pre
         p->plan->first_step = p->saved.step;
         p->plan->first_row = p->saved.rows;
     }
+    int64_t before = wefti_process_resident_bytes();
     WEFT_TRY(wefti_measure_gemm(ctx, p->plan->kernels, wefti_machine_cores(), &p->gemm_flops));
+    p->library_bytes = (wefti_process_resident_bytes() - before) / wefti_machine_cores();
     wefti_footprint footprint;
     WEFT_TRY(predict_wire(ctx, p->plan, &p->summary.wire_bytes_per_step, &footprint));
     WEFT_TRY(check_memory(ctx, p, &footprint));
@@ -223,7 +216,6 @@ static weft_status write_folder(weft_ctx *ctx, weft_config *config, wefti_prepar
 }
 
 static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume, wefti_prepared *p) {
-    WEFT_TRY(check_method(ctx, config));
     WEFT_TRY(open_folder(ctx, config, resume, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(open_dataset(ctx, config, p));
@@ -236,7 +228,6 @@ static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume
     (void)resume;
     p->saved.step = -1;
     p->bigram_loss = NAN;
-    WEFT_TRY(check_method(ctx, config));
     return make_plan(ctx, config, p);
 }
 

@@ -119,6 +119,14 @@ static weft_status allocate_activations(wefti_rank *r) {
     return wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->targets);
 }
 
+/* Two stages of each bucket may be under way in each of two steps; of votes and shard messages
+ * two rounds. */
+static weft_status reserve_messages(wefti_rank *r) {
+    WEFT_TRY(wefti_comm_reserve(r->replica, 4 * r->arrangement->n_buckets * (r->plan->R - 1)));
+    WEFT_TRY(wefti_comm_reserve(r->shard, 2 * (r->plan->S - 1)));
+    return wefti_comm_reserve(r->control, 2 * (r->plan->W - 1));
+}
+
 static weft_status build(wefti_rank *r) {
     const wefti_plan *plan = r->plan;
     WEFT_TRY(wefti_arrangement_create(r->ctx, plan, r->local, &r->arrangement));
@@ -126,6 +134,7 @@ static weft_status build(wefti_rank *r) {
     WEFT_TRY(allocate_shards(r));
     WEFT_TRY(allocate_flight(r));
     WEFT_TRY(allocate_activations(r));
+    WEFT_TRY(reserve_messages(r));
     WEFT_TRY(wefti_replicator_create(r->ctx, &plan->replicator_config, plan->kernels, r->replica,
                                      a->buckets, a->n_buckets, &r->replicator));
     r->apply_in_exchange = plan->config->optimizer.clip == 0;

@@ -6,12 +6,14 @@
 #include "comm/worker.h"
 #include "train/plan.h"
 
-/* What every rank tells every other once per step; doubles, in this order. */
+/* What every rank tells every other once per step; travels as three little-endian f64. */
 typedef struct wefti_vote {
     double loss_sum; /* of this rank's tokens */
     double stop;     /* asked to stop */
     double failed;   /* the loss is not finite */
 } wefti_vote;
+
+enum { WEFTI_VOTE_BYTES = 24 };
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
 typedef struct wefti_tally {
@@ -59,6 +61,7 @@ typedef struct wefti_rank {
     int64_t step;
     float lr, grad_scale;
     wefti_vote vote;
+    unsigned char ballot[WEFTI_VOTE_BYTES]; /* the vote as it travels */
     wefti_tally tally;
     double busy_before_s;
     wefti_traffic traffic_before;
@@ -77,7 +80,7 @@ void wefti_rank_destroy(wefti_rank *r);
 /* Initial values of this rank's shards, from the plan's seed. */
 void wefti_rank_init_params(wefti_rank *r);
 
-/* Bytes wefti_rank_create takes, item by item (rank.c and this agree: a test). */
+/* Bytes wefti_rank_create takes, item by item (tests/dist/test_memory.c). */
 typedef struct wefti_footprint {
     int64_t parameters, gradients, optimizer, replicator, in_flight, activations, batch, total;
 } wefti_footprint;

@@ -24,6 +24,7 @@
 
 /* What all rank threads share. */
 typedef struct training {
+    weft_ctx *ctx; /* the caller's, which owns the mesh */
     wefti_prepared *prepared;
     const weft_train_hooks *hooks;
     weft_train_result *result; /* written by rank 0 */
@@ -95,6 +96,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_vote *agre
         .hidden_share = hidden_share(tally->exchange_s, tally->wait_s),
         .step_s = step_s,
         .elapsed_s = wefti_now_s() - t->run->start_s,
+        .allocations = weft_ctx_allocations(t->ctx) + weft_ctx_allocations(t->run->ctx),
     };
     record.mfu = record.tokens_per_s * weft_model_flop_per_token(plan->model, plan->T) /
                  t->run->prepared->gemm_flops;
@@ -248,7 +250,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
 weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
                        const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
-    training run = {.hooks = hooks, .result = result};
+    training run = {.ctx = ctx, .hooks = hooks, .result = result};
     WEFT_TRY(wefti_prepare(ctx, config, resume, &run.prepared));
     result->bigram_loss = run.prepared->bigram_loss;
     result->bytes_per_token = weft_dataset_bytes_per_token(run.prepared->dataset);
@@ -260,7 +262,7 @@ weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
 weft_status weft_bench_train(weft_ctx *ctx, weft_config *config, const weft_train_hooks *hooks,
                              weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
-    training run = {.hooks = hooks, .result = result};
+    training run = {.ctx = ctx, .hooks = hooks, .result = result};
     WEFT_TRY(wefti_prepare_bench(ctx, config, &run.prepared));
     weft_status status = run_prepared(ctx, &run);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);

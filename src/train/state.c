@@ -222,23 +222,26 @@ weft_status wefti_state_save(wefti_rank *r, const char *folder, const weft_token
 
 static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *path,
                                 wefti_saved_layout *saved) {
-    json_int_t step, rows, nodes;
+    json_int_t step, rows, nodes, seed, parameters;
     const char *optimizer, *replicator;
     json_t *layout = json_loads(text, 0, NULL);
-    int bad = json_unpack(layout, "{s:I, s:I, s:I, s:s, s:s}", "step", &step, "rows", &rows,
+    int bad = json_unpack(layout, "{s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "step", &step, "rows",
+                          &rows, "seed", &seed, "parameters", &parameters,
                           "nodes", &nodes, "optimizer", &optimizer, "replicator", &replicator);
     if (!bad) {
         saved->step = step;
         saved->rows = rows;
         saved->nodes = nodes;
+        saved->seed = seed;
+        saved->parameters = parameters;
         snprintf(saved->optimizer, sizeof saved->optimizer, "%s", optimizer);
         snprintf(saved->replicator, sizeof saved->replicator, "%s", replicator);
     }
     json_decref(layout);
     if (bad || step < 0 || rows < 0 || nodes < 1)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s/index.json has no usable layout (step, rows, nodes, optimizer, "
-                             "replicator)",
+                             "%s/index.json has no usable layout (step, rows, nodes, seed, "
+                             "parameters, optimizer, replicator)",
                              path);
     return WEFT_OK;
 }
@@ -296,6 +299,12 @@ weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved, con
                              "%s was trained with %s and %s, this run has %s and %s", path,
                              saved->replicator, saved->optimizer, r->replicator->ops->name,
                              plan->optimizer->name);
+    int64_t parameters = plan->model->n_elements, seed = plan->config->run.seed;
+    if (saved->parameters != parameters || saved->seed != seed)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "%s has %lld parameters and seed %lld, this run %lld and %lld", path,
+                             (long long)saved->parameters, (long long)saved->seed,
+                             (long long)parameters, (long long)seed);
     tensor_file file;
     WEFT_TRY(wefti_state_load_model(r, path));
     WEFT_TRY(name_optimizer_file(r, path, &file));

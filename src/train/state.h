@@ -9,7 +9,7 @@
 /* A training run's state <-> a checkpoint folder (docs/checkpoint-format.md):
  *
  *     model.safetensors, config.json   the model under Hugging Face names
- *     tokenizer.json                   unless the tokenizer is bytes
+ *     tokenizer.json
  *     optimizer.safetensors            "m.<name>", "v.<name>": the same on all nodes
  *     momentum-node-<n>.safetensors    "<name>": what the replicator of node n has kept back
  *     index.json                       sizes, hashes, and the layout below
@@ -21,6 +21,7 @@ typedef struct wefti_saved_layout {
     int64_t step;     /* steps done */
     int64_t rows;     /* training rows consumed */
     int64_t nodes;    /* momentum files */
+    int64_t seed, parameters;
     char optimizer[32], replicator[32];
 } wefti_saved_layout;
 

@@ -18,6 +18,7 @@
 
 #include "base/rng.h"
 #include "train/schedule.h"
+#include "wire/bits.h"
 
 int64_t wefti_rank_control_tag(wefti_rank *r) { return -1 - r->n_control_messages++; }
 
@@ -56,11 +57,27 @@ static weft_status clip_and_submit(wefti_rank *r) {
     return WEFT_OK;
 }
 
+static void put_f64(unsigned char *p, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    wefti_put_u64(p, bits);
+}
+
+static double get_f64(const unsigned char *p) {
+    uint64_t bits = wefti_get_u64(p);
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* Sends this rank's vote to all; it is read in settle. */
 static weft_status cast_vote(wefti_rank *r) {
     r->vote.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
     r->vote.failed = isfinite(r->vote.loss_sum) ? 0 : 1;
-    return wefti_comm_send_all(r->control, r->step, &r->vote, sizeof r->vote);
+    put_f64(r->ballot, r->vote.loss_sum);
+    put_f64(r->ballot + 8, r->vote.stop);
+    put_f64(r->ballot + 16, r->vote.failed);
+    return wefti_comm_send_all(r->control, r->step, r->ballot, sizeof r->ballot);
 }
 
 /* Rows of the text, or made tokens where there is none (benchmarks). */
@@ -104,14 +121,14 @@ weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
 static weft_status count_votes(wefti_rank *r, wefti_vote *agreed) {
     *agreed = (wefti_vote){0};
     for (int peer = 0; peer < r->control->size; peer++) {
-        const void *view = &r->vote;
+        const void *view = r->ballot;
         bool mine = peer == r->control->rank;
         if (!mine)
-            WEFT_TRY(wefti_comm_receive(r->control, peer, r->step, sizeof r->vote, &view));
-        const wefti_vote *vote = view;
-        agreed->loss_sum += vote->loss_sum;
-        agreed->stop += vote->stop;
-        agreed->failed += vote->failed;
+            WEFT_TRY(wefti_comm_receive(r->control, peer, r->step, sizeof r->ballot, &view));
+        const unsigned char *ballot = view;
+        agreed->loss_sum += get_f64(ballot);
+        agreed->stop += get_f64(ballot + 8);
+        agreed->failed += get_f64(ballot + 16);
         if (!mine) wefti_comm_release(r->control, peer, r->step);
     }
     return wefti_comm_await(r->control, r->step);

@@ -15,7 +15,7 @@
  *         16    4  bucket
  *         20    4  rank of the sender in its replication group
  *         24    8  payload bytes
- *         32    8  XXH3-64 of bytes 0..31 and the payload, seed 0
+ *         32    8  XXH3-64 of (XXH3-64 of bytes 0..31, XXH3-64 of the payload)
  */
 enum { WEFTI_FRAME_BYTES = 40, WEFTI_FRAME_VERSION = 1 };
 

@@ -71,7 +71,8 @@ static void start_then_kill(weft_ctx *ctx, int64_t step, uint64_t trial) {
     assert_true(child >= 0);
     if (child == 0) write_forever(ctx, step, pipe_ends[1]);
     close(pipe_ends[1]);
-    assert_int_equal(read(pipe_ends[0], &byte, 1), 1); /* its first checkpoint has begun */
+    assert_int_equal(read(pipe_ends[0], &byte, 1),
+                     1); /* its first checkpoint has begun */
     close(pipe_ends[0]);
     long wait_ns = (long)(6e7 * wefti_rng_uniform(1, WEFTI_STREAM_TEST, 0, trial));
     nanosleep(&(struct timespec){0, wait_ns}, NULL);
@@ -88,7 +89,8 @@ static void assert_numbers_are(weft_ctx *ctx, const char *folder, const char *na
     snprintf(path, sizeof path, "%s/%s", folder, name);
     assert_int_equal(wefti_safetensors_open(ctx, path, false, &file), WEFT_OK);
     for (int64_t row = 0; row < ROWS; row++) {
-        assert_int_equal(wefti_safetensors_read_rows(ctx, file, 0, row, 1, data), WEFT_OK);
+        assert_int_equal(wefti_safetensors_read_rows(ctx, file, 0, row, 1, data),
+                         WEFT_OK);
         for (int i = 0; i < COLS; i++) assert_true(data[i] == (float)step);
     }
     assert_int_equal(wefti_safetensors_close(ctx, file), WEFT_OK);

@@ -103,6 +103,20 @@ static void overlap_does_not_change_a_bit(void **state) {
     }
 }
 
+static void nothing_is_allocated_after_the_first_step(void **state) {
+    (void)state;
+    for (int mesh = 0; mesh < 8; mesh++) {
+        for (int method = 0; method < 2; method++) {
+            train_on(&other, mesh, "other",
+                     KEYS(method ? "method=flexdemo" : "method=hsdp", "batch.tokens_per_step=1536",
+                          "run.steps=8", method ? "mesh.link=none" : "mesh.link=1Gbit,1ms"));
+            assert_trained(&other);
+            for (int i = 1; i < 8; i++)
+                assert_int_equal(other.allocations[i], other.allocations[0]);
+        }
+    }
+}
+
 static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
     (void)state;
     for (int mesh = 0; mesh < 8; mesh++) {
@@ -143,6 +157,7 @@ int main(void) {
         cmocka_unit_test(llama_and_olmo2_too),
         cmocka_unit_test(a_run_twice_gives_the_same_bits),
         cmocka_unit_test(overlap_does_not_change_a_bit),
+        cmocka_unit_test(nothing_is_allocated_after_the_first_step),
         cmocka_unit_test(bytes_on_the_wire_are_the_bytes_predicted),
         cmocka_unit_test(flexdemo_learns_in_one_and_in_two_dimensions),
     };

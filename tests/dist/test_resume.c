@@ -106,6 +106,17 @@ static void another_method_does_not_resume(void **state) {
     assert_non_null(strstr(rest.message, "was trained with demo and sgd"));
 }
 
+static void another_model_or_seed_does_not_resume(void **state) {
+    (void)state;
+    train(&part, "part", false, KEYS("run.steps=3"));
+    assert_trained(&part);
+    train(&rest, "part", true, KEYS("model.layers=1"));
+    assert_int_equal(rest.status, WEFT_ERR_CONFIG);
+    train(&rest, "part", true, KEYS("run.seed=2"));
+    assert_int_equal(rest.status, WEFT_ERR_CONFIG);
+    assert_non_null(strstr(rest.message, "seed 1, this run"));
+}
+
 static void a_flipped_byte_in_the_checkpoint_is_refused(void **state) {
     (void)state;
     train(&part, "part", false, KEYS("run.steps=3"));
@@ -159,6 +170,7 @@ int main(void) {
         cmocka_unit_test(demo_resumes_on_another_number_of_nodes),
         cmocka_unit_test(a_folder_with_a_run_is_not_overwritten),
         cmocka_unit_test(another_method_does_not_resume),
+        cmocka_unit_test(another_model_or_seed_does_not_resume),
         cmocka_unit_test(a_flipped_byte_in_the_checkpoint_is_refused),
         cmocka_unit_test(a_killed_run_resumes_to_the_same_bits),
     };

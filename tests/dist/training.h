@@ -21,7 +21,7 @@ typedef struct outcome {
     weft_train_result result;
     int n_steps, first_step;
     double loss[MAX_STEPS], grad_norm[MAX_STEPS], update_norm[MAX_STEPS];
-    int64_t wire[MAX_STEPS];
+    int64_t wire[MAX_STEPS], allocations[MAX_STEPS];
     int64_t wire_predicted, memory_predicted;
     int stop_after; /* steps; 0: never */
 } outcome;
@@ -33,6 +33,7 @@ static inline void note_step(void *user, const weft_step_record *r) {
     o->grad_norm[r->step - 1] = r->grad_norm;
     o->update_norm[r->step - 1] = r->update_norm;
     o->wire[r->step - 1] = r->wire_bytes_out;
+    o->allocations[r->step - 1] = r->allocations;
     o->n_steps++;
 }
 

@@ -47,10 +47,9 @@ def train(rule):
 
 
 def encodings(name, tokenizer):
+    # a special token in plain text is text to weft: hide it from the other's search
     lines = []
     for probe in PROBES:
-        # a special token in plain text is text to weft: hide it from the other's search
-        ids = []
         plain = Tokenizer.from_str(without_added(tokenizer.to_str()))
         ids = plain.encode(probe, add_special_tokens=False).ids
         lines.append("%s %s %s" % (name, probe.encode().hex() or "-",

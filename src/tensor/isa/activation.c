@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* GELU in its tanh form is x s(2u), s(a) = 1/(1 + exp(-a)), u = sqrt(2/pi)(x + 0.044715 x^3);
- * its slope s + x s (1 - s) 2u'. SwiGLU: silu(g) u, silu(g) = g s(g), silu' = s (1 + g (1 - s)).
- */
+/* GELU in its tanh form is x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3), with the sigmoid
+ * s(a) = 1/(1 + exp(-a)); its slope is s + x s (1 - s) 2u'.
+ * SwiGLU is silu(g) u, silu(g) = g s(g), silu' = s (1 + g (1 - s)). */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
@@ -9,25 +9,31 @@
 static const float twice_slope = 1.5957691216057308f; /* 2 sqrt(2/pi) */
 static const float cubic = 0.044715f;
 
+static inline vfloat clamp(vfloat x, float limit) {
+    x = pick(x > limit, splat(limit), x);
+    return pick(x < -limit, splat(-limit), x);
+}
+
+/* Beyond +-87 it is 1 or below 2e-38. */
 static inline vfloat sigmoid(vfloat a) {
-    return 1.0f / (exp_lanes(-a) + 1.0f);
+    return 1.0f / (exp_lanes(clamp(-a, 87.0f)) + 1.0f);
 }
 
+/* Beyond x = +-9.9, where 2u is +-85, s is 1 or 1e-37 and the slope 1 or 0 to the last
+ * bit. */
 static inline vfloat gelu(vfloat x) {
-    return x * sigmoid(x * (x * x * cubic + 1.0f) * twice_slope);
+    vfloat near = clamp(x, 9.9f);
+    vfloat u = near * (near * near * cubic + 1.0f) * twice_slope;
+    return x * (1.0f / (exp_lanes(-u) + 1.0f));
 }
 
-/* s (1 - s) = e/(1 + e)^2 with e = exp(-|2u|), which neither cancels nor overflows. Beyond
- * +-32 the slope is 1 or 0 to the last bit, and x cubed could overflow. */
+/* 1 - s is e s, which does not cancel. */
 static inline vfloat gelu_slope(vfloat x) {
-    x = pick(x > 32.0f, splat(32.0f), x);
-    x = pick(x < -32.0f, splat(-32.0f), x);
-    vfloat square = x * x;
-    vfloat u = x * (square * cubic + 1.0f) * twice_slope;
-    vfloat e = exp_lanes(pick(u > 0.0f, -u, u));
-    vfloat s = 1.0f / (e + 1.0f), rest = e * s;
+    vfloat near = clamp(x, 9.9f), square = near * near;
+    vfloat u = near * (square * cubic + 1.0f) * twice_slope;
+    vfloat e = exp_lanes(-u), s = 1.0f / (e + 1.0f);
     vfloat du = (square * (3 * cubic) + 1.0f) * twice_slope;
-    return pick(u > 0.0f, s, rest) + x * du * (s * rest);
+    return s + near * du * (s * (e * s));
 }
 
 void WEFT_ISA_NAME(wefti_gelu_forward)(int64_t n, const float *x, float *y) {
@@ -69,7 +75,8 @@ static void swiglu_row(int64_t F, const float *g, const float *u, float *y) {
     }
 }
 
-void WEFT_ISA_NAME(wefti_swiglu_forward)(int64_t N, int64_t F, const float *gu, float *y) {
+void WEFT_ISA_NAME(wefti_swiglu_forward)(int64_t N, int64_t F, const float *gu,
+                                         float *y) {
     int t = team_size(N * F);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int k = 0; k < t; k++) {

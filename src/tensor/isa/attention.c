@@ -1,236 +1,273 @@
 /* SPDX-License-Identifier: MIT */
-/* Causal attention in blocks (Dao et al. 2022): QUERY_ROWS queries against KEY_ROWS keys at a
- * time, so that a thread holds one or two blocks of scores and never a T x T matrix.
- *   forward: running maximum and sum per row; a new maximum rescales what was summed before
- *   backward: p = exp(s - lse) again, dp = do v^T, ds = p (dp - do.o) scale,
- *             dq = ds k, dk += ds^T q, dv += p^T do
- * The forward's tasks are (sequence, head, query block); the backward's are (sequence,
- * key/value head), whose dk and dv one thread sums over query heads in ascending and query
- * blocks in descending order: results do not depend on who takes which task. */
-#include "tensor/isa/lanes.h"
+/* Causal attention without the T x T matrix (after Dao et al. 2022), PAIR = 2 LANES
+ * queries against all their past keys at a time. Scores are kept transposed, as strips
+ * [key][query lane]: the product of key strips and query strips leaves them so, the
+ * softmax runs down the keys with a query per lane, and a strip is again a factor of the
+ * next product.
+ *   forward:  s = scale k q^T, p = exp(s - max), o = p^T v / sum, lse = max + log sum
+ *   backward: p = exp(s - lse), dp = v do^T, ds = p (dp - do.o) scale,
+ *             dq = ds^T k, dk += ds q, dv += p do
+ * A task of the forward is a head of a sequence; of the backward a key/value head, whose
+ * dk and dv one thread sums over query heads in ascending and queries in descending
+ * order: results do not depend on who takes which task. Scratch grows with T, not T^2. */
 #include "tensor/isa/parts.h"
+#include "tensor/isa/strips.h"
 #include "tensor/isa/team.h"
 
 #include <math.h>
+#include <stddef.h>
 
-enum {
-    QUERY_ROWS = 64,
-    KEY_ROWS = 512,          /* a multiple of QUERY_ROWS: no block of keys is all in the future */
-    BLOCK = QUERY_ROWS * KEY_ROWS,
-    STRIP = 64               /* of a block per product: CBLAS is fastest on small ones */
-};
+enum { PAIR = 2 * LANES };
 
-/* One head of one sequence, and the block of queries that is worked on. */
+/* One head of one sequence; row t of q at q + t * ld_q, and so on. */
 typedef struct head {
     const wefti_attention_shape *s;
-    const float *q, *k, *v, *o, *d_o;
-    float *out, *dq, *dk, *dv;
-    int64_t first; /* query of the block */
-    int64_t rows;
+    const float *q, *k, *v, *o, *d_o, *lse;
+    float *dq, *dk, *dv;
 } head;
 
-static int64_t at_most(int64_t n, int64_t limit) {
-    return n < limit ? n : limit;
+/* A thread's scratch: strips of the sequence, of a pair, and the scores of a pair. */
+typedef struct strips {
+    float *k_keys, *v_keys;       /* lines are keys, terms are D */
+    float *k_columns, *v_columns; /* lines are D, terms are keys */
+    float *q_queries, *d_o_queries;
+    float *q_columns, *d_o_columns;
+    float *p, *ds; /* two strips, lines are queries, terms are keys */
+    int64_t size;  /* of one strip of p or ds */
+} strips;
+
+static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
+
+static int64_t whole_strips(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+
+/* Takes n floats, rounded up to 64 bytes, of what *at counts; NULL when only counting. */
+static float *take(float *scratch, int64_t *at, int64_t n) {
+    float *here = scratch == NULL ? NULL : scratch + *at;
+    *at += (n + 15) / 16 * 16;
+    return here;
 }
 
-int64_t WEFT_ISA_NAME(wefti_attention_scratch)(const wefti_attention_shape *s, int threads) {
-    (void)s;
-    return (int64_t)threads * 2 * BLOCK;
-}
-
-/* score[rows, keys] = alpha a[rows, D] b[keys, D]^T, as far as the past reaches */
-static void row_products(const head *h, const float *a, int64_t ld_a, const float *b,
-                         float alpha, int64_t keys, float *score) {
-    for (int64_t j = 0; j < keys; j += STRIP)
-        WEFT_ISA_NAME(wefti_gemm_serial)(false, true, h->rows, at_most(keys - j, STRIP), h->s->D,
-                                         alpha, a, ld_a, b + j * h->s->ld_kv, h->s->ld_kv, 0,
-                                         score + j, KEY_ROWS);
-}
-
-/* out[rows, D] = beta out + p[rows, keys] b[keys, D] */
-static void weighted_sum(const head *h, const float *p, const float *b, int64_t keys, float beta,
-                         float *out, int64_t ld_out) {
-    for (int64_t j = 0; j < keys; j += STRIP)
-        WEFT_ISA_NAME(wefti_gemm_serial)(false, false, h->rows, h->s->D, at_most(keys - j, STRIP),
-                                         1, p + j, KEY_ROWS, b + j * h->s->ld_kv, h->s->ld_kv,
-                                         j > 0 ? 1 : beta, out, ld_out);
-}
-
-/* out[keys, D] = beta out + p[rows, keys]^T a[rows, D] */
-static void scatter_sum(const head *h, const float *p, const float *a, int64_t ld_a,
-                        int64_t keys, float beta, float *out) {
-    for (int64_t j = 0; j < keys; j += STRIP)
-        WEFT_ISA_NAME(wefti_gemm_serial)(true, false, at_most(keys - j, STRIP), h->s->D, h->rows,
-                                         1, p + j, KEY_ROWS, a, ld_a, beta,
-                                         out + j * h->s->ld_kv, h->s->ld_kv);
-}
-
-static float row_max(int64_t n, const float *x) {
-    float top = x[0];
-    int64_t i = 0;
-    if (n >= LANES) {
-        vfloat m = load(x);
-        for (i = LANES; i + LANES <= n; i += LANES) m = larger(load(x + i), m);
-        top = lane_max(m);
+/* Divides the scratch of thread `rank`; `n_floats` is what one thread needs. */
+static strips divide_scratch(const wefti_attention_shape *s, int rank, float *scratch,
+                             int64_t *n_floats) {
+    int64_t T = whole_strips(s->T), D = whole_strips(s->D), at = 0;
+    strips w = {.size = T * LANES};
+    if (scratch != NULL) {
+        int64_t each;
+        divide_scratch(s, 0, NULL, &each);
+        scratch += rank * each;
     }
-    for (; i < n; i++) top = x[i] > top ? x[i] : top;
-    return top;
+    w.k_keys = take(scratch, &at, T * s->D);
+    w.v_keys = take(scratch, &at, T * s->D);
+    w.k_columns = take(scratch, &at, s->T * D);
+    w.v_columns = take(scratch, &at, s->T * D);
+    w.q_queries = take(scratch, &at, PAIR * s->D);
+    w.d_o_queries = take(scratch, &at, PAIR * s->D);
+    w.q_columns = take(scratch, &at, PAIR * D);
+    w.d_o_columns = take(scratch, &at, PAIR * D);
+    w.p = take(scratch, &at, 2 * w.size);
+    w.ds = take(scratch, &at, 2 * w.size);
+    *n_floats = at;
+    return w;
 }
 
-/* x = exp(x - top) for n elements, 0 for the others up to `end`; the sum of the n. */
-static float exponentials(int64_t n, int64_t end, float top, float *x) {
-    vfloat sum = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vfloat e = exp_lanes(load(x + i) - top);
-        store(x + i, e);
+int64_t WEFT_ISA_NAME(wefti_attention_scratch)(const wefti_attention_shape *s,
+                                               int threads) {
+    int64_t each;
+    divide_scratch(s, 0, NULL, &each);
+    return threads * each;
+}
+
+/* out strips = alpha * rows (strips of keys) times queries (one or two strips) */
+static void score_products(const strips *w, int64_t D, const float *rows, int64_t keys,
+                           const float *queries, int n_strips, float alpha, float *out) {
+    const float *second = n_strips == 2 ? queries + D * LANES : queries;
+    for (int64_t key = 0; key < keys; key += TILE_ROWS) {
+        const float *a = rows + key / LANES * LANES * D + key % LANES;
+        tile t = tile_multiply(tile_zero(), D, a, 1, LANES, queries, second);
+        for (int i = 0; i < TILE_ROWS; i++) {
+            store(out + (key + i) * LANES, t.v[i][0] * alpha);
+            store(out + w->size + (key + i) * LANES, t.v[i][1] * alpha);
+        }
+    }
+}
+
+/* out[rows, D] = sum over keys of strip[key][row] columns[key][D], times scale[row]
+ * unless scale is NULL */
+static void weighted_sums(const float *strip, int64_t keys, const float *columns,
+                          int64_t T, int64_t D, const float *scale, int64_t rows,
+                          float *out, int64_t ld) {
+    for (int64_t r = 0; r < rows; r += TILE_ROWS) {
+        for (int64_t d = 0; d < D; d += TILE_COLUMNS) {
+            const float *b = columns + d * T, *b2 = d + LANES < D ? b + T * LANES : b;
+            tile t = tile_multiply(tile_zero(), keys, strip + r, 1, LANES, b, b2);
+            if (scale != NULL) t = tile_scale_rows(t, scale + r);
+            tile_store(t, rows - r, D - d, 0, out + r * ld + d, ld);
+        }
+    }
+}
+
+/* out[keys, D] = beta out + sum over queries of pair[key][query] columns[query][D] */
+static void scattered_sums(const head *h, const strips *w, const float *pair,
+                           int64_t keys, const float *columns, int64_t queries,
+                           float beta, float *out) {
+    int64_t D = h->s->D, ld = h->s->ld_kv, first = at_most(queries, LANES);
+    for (int64_t key = 0; key < keys; key += TILE_ROWS) {
+        const float *a = pair + key * LANES;
+        for (int64_t d = 0; d < D; d += TILE_COLUMNS) {
+            const float *b = columns + d * queries;
+            const float *b2 = d + LANES < D ? b + queries * LANES : b;
+            tile t = tile_multiply(tile_zero(), first, a, LANES, 1, b, b2);
+            t = tile_multiply(t, queries - first, a + w->size, LANES, 1,
+                              b + LANES * LANES, b2 + LANES * LANES);
+            tile_store(t, keys - key, D - d, beta, out + key * ld + d, ld);
+        }
+    }
+}
+
+/* Scores of one key, -infinity where the lane's query, first + lane, comes before it. */
+static inline vfloat causal(vfloat score, int64_t key, int64_t first) {
+    const vint lane = {LANES_COUNT};
+    return pick(lane < (int32_t)(key - first), splat(-INFINITY), score);
+}
+
+/* Scores of the queries first + lane become exp(score - maximum); the sum of each. */
+static vfloat softmax_strip(int64_t first, int64_t keys, float *strip, vfloat *maximum) {
+    vfloat top = load(strip), sum = {0};
+    int64_t past = at_most(first + 1, keys); /* keys that all lanes see */
+    for (int64_t key = 1; key < past; key++) top = larger(load(strip + key * LANES), top);
+    for (int64_t key = past; key < keys; key++) {
+        vfloat score = causal(load(strip + key * LANES), key, first);
+        store(strip + key * LANES, score);
+        top = larger(score, top);
+    }
+    for (int64_t key = 0; key < keys; key++) {
+        vfloat e = exp_falling(load(strip + key * LANES) - top);
+        store(strip + key * LANES, e);
         sum += e;
     }
-    float total = lane_sum(sum);
-    if (i < n) {
-        float tail[LANES];
-        store(tail, exp_lanes(load_part(x + i, n - i) - top));
-        for (int64_t lane = 0; i < n; i++, lane++) {
-            x[i] = tail[lane];
-            total += tail[lane];
-        }
-    }
-    for (; i < end; i++) x[i] = 0;
-    return total;
+    *maximum = top;
+    return sum;
 }
 
-static void scale_row(int64_t n, float s, float *x) {
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) store(x + i, load(x + i) * s);
-    for (; i < n; i++) x[i] *= s;
-}
-
-/* The rows' running maximum and sum of exponentials. */
-typedef struct running {
-    float top[QUERY_ROWS], sum[QUERY_ROWS];
-} running;
-
-/* Scores of keys from `key` on become unnormalized probabilities. */
-static void softmax_block(const head *h, int64_t key, int64_t keys, float *score, running *r) {
-    for (int64_t i = 0; i < h->rows; i++) {
-        float *row = score + i * KEY_ROWS;
-        int64_t past = at_most(h->first + i + 1 - key, keys);
-        float top = row_max(past, row);
-        if (key > 0 && top < r->top[i]) top = r->top[i];
-        float sum = exponentials(past, keys, top, row);
-        if (key > 0) {
-            float shrink = expf(r->top[i] - top);
-            sum += r->sum[i] * shrink;
-            scale_row(h->s->D, shrink, h->out + i * h->s->ld_o);
-        }
-        r->top[i] = top;
-        r->sum[i] = sum;
-    }
-}
-
-static void forward_block(const head *h, float *lse, float *score) {
-    running r;
-    int64_t end = h->first + h->rows;
-    for (int64_t key = 0; key < end; key += KEY_ROWS) {
-        int64_t keys = at_most(end - key, KEY_ROWS);
-        row_products(h, h->q, h->s->ld_q, h->k + key * h->s->ld_kv, h->s->scale, keys, score);
-        softmax_block(h, key, keys, score, &r);
-        weighted_sum(h, score, h->v + key * h->s->ld_kv, keys, key > 0 ? 1 : 0, h->out,
-                     h->s->ld_o);
-    }
-    for (int64_t i = 0; i < h->rows; i++) {
-        scale_row(h->s->D, 1.0f / r.sum[i], h->out + i * h->s->ld_o);
-        lse[h->first + i] = r.top[i] + logf(r.sum[i]);
-    }
-}
-
-void WEFT_ISA_NAME(wefti_attention_forward)(const wefti_attention_shape *s, const float *q,
-                                            const float *k, const float *v, float *o,
-                                            float *lse, float *scratch) {
-    int64_t blocks = (s->T + QUERY_ROWS - 1) / QUERY_ROWS, tasks = s->B * s->H * blocks;
-#pragma omp parallel for num_threads(team_size(tasks * QUERY_ROWS * s->T)) schedule(dynamic)
-    for (int64_t task = 0; task < tasks; task++) {
-        int64_t b = task / blocks / s->H, n = task / blocks % s->H;
-        head h = {.s = s, .first = task % blocks * QUERY_ROWS};
-        h.rows = at_most(s->T - h.first, QUERY_ROWS);
-        h.q = q + (b * s->T + h.first) * s->ld_q + n * s->D;
-        h.k = k + b * s->T * s->ld_kv + n / (s->H / s->K) * s->D;
-        h.v = v + (h.k - k);
-        h.out = o + (b * s->T + h.first) * s->ld_o + n * s->D;
-        forward_block(&h, lse + (b * s->H + n) * s->T, scratch + team_rank() * 2 * BLOCK);
-    }
-}
-
-/* p: scores -> probabilities; ds: dp -> ds; 0 in the future. */
-static void backward_row(int64_t past, int64_t keys, float lse, float delta, float scale,
-                         float *p, float *ds) {
-    int64_t j = 0;
-    for (; j + LANES <= past; j += LANES) {
-        vfloat e = exp_lanes(load(p + j) - lse);
-        store(p + j, e);
-        store(ds + j, e * ((load(ds + j) - delta) * scale));
-    }
-    if (j < past) {
-        int64_t left = past - j;
-        vfloat e = exp_lanes(load_part(p + j, left) - lse);
-        vfloat d = e * ((load_part(ds + j, left) - delta) * scale);
-        store_part(p + j, e, left);
-        store_part(ds + j, d, left);
-    }
-    for (j = past; j < keys; j++) p[j] = ds[j] = 0;
-}
-
-/* do.o of each row */
-static void row_deltas(const head *h, float *delta) {
-    for (int64_t i = 0; i < h->rows; i++) {
-        const float *a = h->o + i * h->s->ld_o, *b = h->d_o + i * h->s->ld_o;
-        vfloat sum = {0};
-        float rest = 0;
-        int64_t d = 0;
-        for (; d + LANES <= h->s->D; d += LANES) sum += load(a + d) * load(b + d);
-        for (; d < h->s->D; d++) rest += a[d] * b[d];
-        delta[i] = lane_sum(sum) + rest;
-    }
-}
-
-/* One block of queries; `fresh` if it is the first to reach dk and dv. */
-static void backward_block(const head *h, const float *lse, bool fresh, float *p, float *ds) {
-    float delta[QUERY_ROWS];
+static void forward_head(const head *h, const strips *w, float *o, float *lse) {
     const wefti_attention_shape *s = h->s;
-    int64_t end = h->first + h->rows;
-    row_deltas(h, delta);
-    for (int64_t key = 0; key < end; key += KEY_ROWS) {
-        int64_t keys = at_most(end - key, KEY_ROWS), at = key * s->ld_kv;
-        row_products(h, h->q, s->ld_q, h->k + at, s->scale, keys, p);
-        row_products(h, h->d_o, s->ld_o, h->v + at, 1, keys, ds);
-        for (int64_t i = 0; i < h->rows; i++)
-            backward_row(at_most(h->first + i + 1 - key, keys), keys, lse[h->first + i],
-                         delta[i], s->scale, p + i * KEY_ROWS, ds + i * KEY_ROWS);
-        weighted_sum(h, ds, h->k + at, keys, key > 0 ? 1 : 0, h->dq, s->ld_q);
-        scatter_sum(h, ds, h->q, s->ld_q, keys, fresh ? 0 : 1, h->dk + at);
-        scatter_sum(h, p, h->d_o, s->ld_o, keys, fresh ? 0 : 1, h->dv + at);
+    pack_strips(true, h->k, s->ld_kv, s->T, s->D, w->k_keys);
+    pack_strips(false, h->v, s->ld_kv, s->D, s->T, w->v_columns);
+    for (int64_t pair = 0; pair < s->T; pair += PAIR) {
+        int64_t queries = at_most(s->T - pair, PAIR);
+        pack_strips(true, h->q + pair * s->ld_q, s->ld_q, queries, s->D, w->q_queries);
+        score_products(w, s->D, w->k_keys, pair + queries, w->q_queries,
+                       queries > LANES ? 2 : 1, s->scale, w->p);
+        for (int64_t first = pair; first < pair + queries; first += LANES) {
+            float *strip = first == pair ? w->p : w->p + w->size, inverse[LANES];
+            int64_t rows = at_most(s->T - first, LANES);
+            vfloat top, sum = softmax_strip(first, first + rows, strip, &top);
+            store(inverse, 1.0f / sum);
+            weighted_sums(strip, first + rows, w->v_columns, s->T, s->D, inverse, rows,
+                          o + first * s->ld_o, s->ld_o);
+            store_part(lse + first, top + log_lanes(sum), rows);
+        }
     }
 }
 
-void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s, const float *q,
-                                             const float *k, const float *v, const float *o,
-                                             const float *lse, const float *d_o, float *dq,
-                                             float *dk, float *dv, float *scratch) {
-    int64_t group = s->H / s->K, blocks = (s->T + QUERY_ROWS - 1) / QUERY_ROWS;
-#pragma omp parallel for num_threads(team_size(s->B * s->H * s->T * s->T)) schedule(dynamic)
+void WEFT_ISA_NAME(wefti_attention_forward)(const wefti_attention_shape *s,
+                                            const float *q, const float *k,
+                                            const float *v, float *o, float *lse,
+                                            float *scratch) {
+#pragma omp parallel for num_threads(team_size(s->B * s->H * s->T * s->T))               \
+    schedule(dynamic)
+    for (int64_t task = 0; task < s->B * s->H; task++) {
+        int64_t b = task / s->H, n = task % s->H, n_floats;
+        int64_t at_kv = b * s->T * s->ld_kv + n / (s->H / s->K) * s->D;
+        head h = {.s = s, .q = q + b * s->T * s->ld_q + n * s->D};
+        h.k = k + at_kv;
+        h.v = v + at_kv;
+        strips w = divide_scratch(s, team_rank(), scratch, &n_floats);
+        forward_head(&h, &w, o + b * s->T * s->ld_o + n * s->D, lse + task * s->T);
+    }
+}
+
+/* p: scores -> probabilities, ds: dp -> ds, of the queries first + lane. */
+static void backward_strip(const head *h, int64_t first, int64_t keys, float *p,
+                           float *ds) {
+    int64_t rows = at_most(h->s->T - first, LANES), past = at_most(first + 1, keys);
+    int64_t seen = at_most(first + LANES, keys);
+    vfloat lse = load_part(h->lse + first, rows), delta;
+    float dots[LANES] = {0};
+    for (int64_t i = 0; i < rows; i++) {
+        const float *o = h->o + (first + i) * h->s->ld_o,
+                    *d_o = h->d_o + (first + i) * h->s->ld_o;
+        vfloat sum = {0};
+        int64_t d = 0;
+        for (; d + LANES <= h->s->D; d += LANES) sum += load(o + d) * load(d_o + d);
+        if (d < h->s->D)
+            sum += load_part(o + d, h->s->D - d) * load_part(d_o + d, h->s->D - d);
+        dots[i] = lane_sum(sum);
+    }
+    delta = load(dots);
+    for (int64_t key = 0; key < seen; key++) {
+        vfloat score = load(p + key * LANES);
+        if (key >= past) score = causal(score, key, first);
+        vfloat e = exp_falling(score - lse);
+        store(p + key * LANES, e);
+        store(ds + key * LANES, e * ((load(ds + key * LANES) - delta) * h->s->scale));
+    }
+    for (int64_t i = seen * LANES; i < keys * LANES; i++) p[i] = ds[i] = 0;
+}
+
+/* A pair of strips of queries; `fresh` if it is the first to reach dk and dv. */
+static void backward_pair(const head *h, const strips *w, int64_t pair, bool fresh) {
+    const wefti_attention_shape *s = h->s;
+    int64_t queries = at_most(s->T - pair, PAIR), keys = pair + queries;
+    const float *q = h->q + pair * s->ld_q, *d_o = h->d_o + pair * s->ld_o;
+    int n_strips = queries > LANES ? 2 : 1;
+    pack_strips(true, q, s->ld_q, queries, s->D, w->q_queries);
+    pack_strips(true, d_o, s->ld_o, queries, s->D, w->d_o_queries);
+    pack_strips(false, q, s->ld_q, s->D, queries, w->q_columns);
+    pack_strips(false, d_o, s->ld_o, s->D, queries, w->d_o_columns);
+    score_products(w, s->D, w->k_keys, keys, w->q_queries, n_strips, s->scale, w->p);
+    score_products(w, s->D, w->v_keys, keys, w->d_o_queries, n_strips, 1, w->ds);
+    for (int i = 0; i < n_strips; i++) {
+        int64_t first = pair + i * LANES, rows = at_most(s->T - first, LANES);
+        backward_strip(h, first, keys, w->p + i * w->size, w->ds + i * w->size);
+        weighted_sums(w->ds + i * w->size, first + rows, w->k_columns, s->T, s->D, NULL,
+                      rows, h->dq + first * s->ld_q, s->ld_q);
+    }
+    float beta = fresh ? 0 : 1;
+    scattered_sums(h, w, w->ds, keys, w->q_columns, queries, beta, h->dk);
+    scattered_sums(h, w, w->p, keys, w->d_o_columns, queries, beta, h->dv);
+}
+
+void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s,
+                                             const float *q, const float *k,
+                                             const float *v, const float *o,
+                                             const float *lse, const float *d_o,
+                                             float *dq, float *dk, float *dv,
+                                             float *scratch) {
+    int64_t group = s->H / s->K;
+#pragma omp parallel for num_threads(team_size(s->B * s->H * s->T * s->T))               \
+    schedule(dynamic)
     for (int64_t task = 0; task < s->B * s->K; task++) {
-        float *p = scratch + team_rank() * 2 * BLOCK;
-        int64_t b = task / s->K, at_kv = b * s->T * s->ld_kv + task % s->K * s->D;
-        for (int64_t turn = 0; turn < group * blocks; turn++) {
-            int64_t n = task % s->K * group + turn / blocks;
-            head h = {.s = s, .k = k + at_kv, .v = v + at_kv, .dk = dk + at_kv, .dv = dv + at_kv};
-            h.first = (blocks - 1 - turn % blocks) * QUERY_ROWS;
-            h.rows = at_most(s->T - h.first, QUERY_ROWS);
-            int64_t at_q = (b * s->T + h.first) * s->ld_q + n * s->D;
-            int64_t at_o = (b * s->T + h.first) * s->ld_o + n * s->D;
-            h.q = q + at_q, h.dq = dq + at_q;
-            h.o = o + at_o, h.d_o = d_o + at_o;
-            backward_block(&h, lse + (b * s->H + n) * s->T, turn == 0, p, p + BLOCK);
+        int64_t b = task / s->K, kv = task % s->K, n_floats;
+        int64_t at_kv = b * s->T * s->ld_kv + kv * s->D;
+        head h = {
+            .s = s, .k = k + at_kv, .v = v + at_kv, .dk = dk + at_kv, .dv = dv + at_kv};
+        strips w = divide_scratch(s, team_rank(), scratch, &n_floats);
+        pack_strips(true, h.k, s->ld_kv, s->T, s->D, w.k_keys);
+        pack_strips(true, h.v, s->ld_kv, s->T, s->D, w.v_keys);
+        pack_strips(false, h.k, s->ld_kv, s->D, s->T, w.k_columns);
+        for (int64_t n = kv * group; n < (kv + 1) * group; n++) {
+            int64_t at_q = b * s->T * s->ld_q + n * s->D,
+                    at_o = b * s->T * s->ld_o + n * s->D;
+            h.q = q + at_q;
+            h.dq = dq + at_q;
+            h.o = o + at_o;
+            h.d_o = d_o + at_o;
+            h.lse = lse + (b * s->H + n) * s->T;
+            int64_t last = (s->T - 1) / PAIR * PAIR;
+            for (int64_t pair = last; pair >= 0; pair -= PAIR)
+                backward_pair(&h, &w, pair, n == kv * group && pair == last);
         }
     }
 }

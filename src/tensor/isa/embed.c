@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Embedding: rows are copied; the transpose adds rows in ascending order within each column,
- * and the columns are divided among the threads, so equal tokens never race. */
+/* Embedding: rows are copied; the transpose adds rows in ascending order within each
+ * column, and the columns are divided among the threads, so equal tokens never race. */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
@@ -13,8 +13,9 @@ static void add_row(int64_t C, const float *a, const float *b, float *y) {
     for (; c < C; c++) y[c] = a[c] + b[c];
 }
 
-void WEFT_ISA_NAME(wefti_embed_forward)(int64_t N, int64_t T, int64_t C, const int32_t *token,
-                                        const float *table, const float *pos, float *y) {
+void WEFT_ISA_NAME(wefti_embed_forward)(int64_t N, int64_t T, int64_t C,
+                                        const int32_t *token, const float *table,
+                                        const float *pos, float *y) {
     int t = team_size(N * C);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int i = 0; i < t; i++) {
@@ -30,8 +31,8 @@ void WEFT_ISA_NAME(wefti_embed_forward)(int64_t N, int64_t T, int64_t C, const i
 }
 
 void WEFT_ISA_NAME(wefti_embed_backward)(int64_t N, int64_t T, int64_t C,
-                                         const int32_t *token, const float *dy, float *dtable,
-                                         float *dpos) {
+                                         const int32_t *token, const float *dy,
+                                         float *dtable, float *dpos) {
     int t = team_size(N * C);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int i = 0; i < t; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Head and cross-entropy, a block of rows at a time: l = x w^T, loss = log sum exp l -
- * l[target], g = grad_scale (softmax(l) - onehot(target)) in place, dx = g w, dw += g^T x. The
- * blocks are as many and as equal as their BUDGET of floats allows. */
+/* Head and cross-entropy, a block of rows at a time:
+ *   l = x w^T, loss = log sum exp l - l[target]
+ *   g = grad_scale (softmax(l) - onehot(target)) in place, dx = g w, dw += g^T x
+ * The blocks are as many and as equal as their budget of floats allows. */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
@@ -47,7 +48,7 @@ static double exponentials(int64_t n, float top, float *x) {
     while (i + LANES <= n) {
         vfloat sum = {0};
         for (int64_t end = i + RUN; i + LANES <= n && i < end; i += LANES) {
-            vfloat e = exp_lanes(load(x + i) - top);
+            vfloat e = exp_falling(load(x + i) - top);
             store(x + i, e);
             sum += e;
         }
@@ -55,7 +56,7 @@ static double exponentials(int64_t n, float top, float *x) {
     }
     if (i < n) {
         float tail[LANES];
-        store(tail, exp_lanes(load_part(x + i, n - i) - top));
+        store(tail, exp_falling(load_part(x + i, n - i) - top));
         for (int64_t lane = 0; i < n; i++, lane++) total += (double)(x[i] = tail[lane]);
     }
     return total;
@@ -68,7 +69,8 @@ static void scale_row(int64_t n, float s, float *x) {
 }
 
 /* The loss of a row; its logits become the gradient if `grad`. */
-static double loss_row(int64_t V, int32_t target, float grad_scale, bool grad, float *logit) {
+static double loss_row(int64_t V, int32_t target, float grad_scale, bool grad,
+                       float *logit) {
     if (target < 0) {
         if (grad) memset(logit, 0, (size_t)V * sizeof *logit);
         return 0;
@@ -83,7 +85,7 @@ static double loss_row(int64_t V, int32_t target, float grad_scale, bool grad, f
     return log(sum) - at_target;
 }
 
-/* All rows of a block. Losses are added in the order of the rows, whatever the threads. */
+/* All rows of a block; their losses are added in ascending order. */
 static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float grad_scale,
                         bool grad, float *logit) {
     enum { GROUP = 64 };
@@ -99,8 +101,9 @@ static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float gr
 }
 
 void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
-                                    const float *w, const int32_t *target, float grad_scale,
-                                    double *loss_sum, float *dx, float *dw, float *scratch) {
+                                    const float *w, const int32_t *target,
+                                    float grad_scale, double *loss_sum, float *dx,
+                                    float *dw, float *scratch) {
     int64_t block = block_rows(N, V);
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;
@@ -108,7 +111,9 @@ void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float
         WEFT_ISA_NAME(wefti_gemm)(false, true, rows, V, C, 1, xn, C, w, C, 0, scratch, V);
         *loss_sum += loss_rows(rows, V, target + n, grad_scale, dx != NULL, scratch);
         if (dx == NULL) continue;
-        WEFT_ISA_NAME(wefti_gemm)(false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
-        WEFT_ISA_NAME(wefti_gemm)(true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
+        WEFT_ISA_NAME(wefti_gemm)
+        (false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
+        WEFT_ISA_NAME(wefti_gemm)
+        (true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
     }
 }

@@ -2,24 +2,34 @@
 #ifndef WEFTI_LANES_H
 #define WEFTI_LANES_H
 
-/* Vectors of the instruction set that the including file is compiled for, as the compilers'
- * portable vector extension: LANES floats that add and multiply like one. Reductions over
- * lanes have a fixed order, so results depend on the instruction set but never on the run. */
+/* Vectors of the instruction set that the including file is compiled for, as the
+ * compilers' portable vector extension: LANES floats that add and multiply like one.
+ * Reductions over lanes have a fixed order, so results depend on the instruction set but
+ * never on the run. */
 
 #include <stdint.h>
 #include <string.h>
 
 #if defined(__AVX512F__)
 enum { LANES = 16 };
+#define LANES_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define LANES_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define LANES_COUNT 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 #elif defined(__AVX2__)
 enum { LANES = 8 };
+#define LANES_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define LANES_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define LANES_COUNT 0, 1, 2, 3, 4, 5, 6, 7
 #else
 enum { LANES = 4 };
+#define LANES_LOW 0, 4, 1, 5
+#define LANES_HIGH 2, 6, 3, 7
+#define LANES_COUNT 0, 1, 2, 3
 #endif
 
 typedef float vfloat __attribute__((vector_size(LANES * 4)));
 typedef int32_t vint __attribute__((vector_size(LANES * 4)));
-typedef double vdouble __attribute__((vector_size(LANES * 4)));  /* half as many lanes */
+typedef double vdouble __attribute__((vector_size(LANES * 4))); /* half as many lanes */
 typedef float vfloat_half __attribute__((vector_size(LANES * 2)));
 
 static inline vfloat load(const float *p) {
@@ -28,9 +38,7 @@ static inline vfloat load(const float *p) {
     return v;
 }
 
-static inline void store(float *p, vfloat v) {
-    memcpy(p, &v, sizeof v);
-}
+static inline void store(float *p, vfloat v) { memcpy(p, &v, sizeof v); }
 
 /* The first n < LANES floats; the other lanes are 0. */
 static inline vfloat load_part(const float *p, int64_t n) {
@@ -43,9 +51,7 @@ static inline void store_part(float *p, vfloat v, int64_t n) {
     memcpy(p, &v, (size_t)n * sizeof *p);
 }
 
-static inline vfloat splat(float s) {
-    return s - (vfloat){0};
-}
+static inline vfloat splat(float s) { return s - (vfloat){0}; }
 
 /* Sum of the lanes, by halves. */
 static inline float lane_sum(vfloat v) {
@@ -61,9 +67,7 @@ static inline vfloat pick(vint mask, vfloat a, vfloat b) {
     return (vfloat)((mask & (vint)a) | (~mask & (vint)b));
 }
 
-static inline vfloat larger(vfloat a, vfloat b) {
-    return pick(a > b, a, b);
-}
+static inline vfloat larger(vfloat a, vfloat b) { return pick(a > b, a, b); }
 
 static inline float lane_max(vfloat v) {
     float a[LANES];
@@ -73,20 +77,32 @@ static inline float lane_max(vfloat v) {
     return a[0];
 }
 
-/* 2^k, -126 <= k <= 127 */
-static inline vfloat power_of_two(vint k) {
-    return (vfloat)((k + 127) << 23);
+/* a0 b0 a1 b1 ... of the lower halves, and of the upper halves */
+#ifdef __clang__
+static inline vfloat interleave_low(vfloat a, vfloat b) {
+    return __builtin_shufflevector(a, b, LANES_LOW);
 }
 
-/* exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r) with q
- * the minimax polynomial of degree 4 (relative error 3.2e-9; in all below 2 ulp). Adding 1.5 *
- * 2^23 rounds to an integer that lies in the low bits; ln 2 is split so that n ln2_high is
- * exact; 2^n is applied in two steps, so denormal results and infinity come out right. */
+static inline vfloat interleave_high(vfloat a, vfloat b) {
+    return __builtin_shufflevector(a, b, LANES_HIGH);
+}
+#else
+static inline vfloat interleave_low(vfloat a, vfloat b) {
+    return __builtin_shuffle(a, b, (vint){LANES_LOW});
+}
+
+static inline vfloat interleave_high(vfloat a, vfloat b) {
+    return __builtin_shuffle(a, b, (vint){LANES_HIGH});
+}
+#endif
+
+/* exp(x), |x| <= 87.3: 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2; exp(r) = 1 + r +
+ * r^2 q(r) with q the minimax polynomial of degree 4 (relative error 3.2e-9; in all below
+ * 2 ulp). Adding 1.5 * 2^23 rounds to an integer that lies in the low bits; ln 2 is split
+ * so that n ln2_high is exact; 2^n is made of its exponent. */
 static inline vfloat exp_lanes(vfloat x) {
     const vfloat round = splat(0x1.8p23f);
     const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
-    x = pick(x > 89.0f, splat(89.0f), x);
-    x = pick(x < -104.0f, splat(-104.0f), x);
     vfloat shifted = x * 0x1.715476p0f + round;
     vfloat n = shifted - round;
     vfloat r = (x - n * ln2_high) - n * ln2_low;
@@ -94,10 +110,29 @@ static inline vfloat exp_lanes(vfloat x) {
     q = q * r + 0x1.5558fap-5f;
     q = q * r + 0x1.55549p-3f;
     q = q * r + 0x1.fffffcp-2f;
-    vfloat e = (r + r * r * q) + 1.0f;
-    vint k = (vint)shifted - (vint)round;
-    vint half = k >> 1;
-    return e * power_of_two(half) * power_of_two(k - half);
+    vint power = ((vint)shifted - (vint)round + 127) << 23;
+    return ((r + r * r * q) + 1.0f) * (vfloat)power;
+}
+
+/* exp(x) of x <= 0; 0 below -87, where the denormal numbers are near. */
+static inline vfloat exp_falling(vfloat x) {
+    const vint gone = x < -87.0f;
+    return (vfloat)(~gone & (vint)exp_lanes(pick(gone, splat(-87.0f), x)));
+}
+
+/* log(x) of normal positive x: x = 2^k m, sqrt(1/2) <= m < sqrt(2), log m = 2 atanh(s)
+ * with s = (m - 1)/(m + 1), |s| < 0.172; the series ends where its terms fall below 2^-27
+ * s. */
+static inline vfloat log_lanes(vfloat x) {
+    const vint above = (vint)x - 0x3f3504f3; /* the bits of sqrt(1/2) */
+    vint k = above >> 23;
+    vfloat m = (vfloat)((vint)x - (k << 23));
+    vfloat s = (m - 1.0f) / (m + 1.0f), square = s * s;
+    vfloat series = square * (1.0f / 9) + 1.0f / 7;
+    series = series * square + 1.0f / 5;
+    series = series * square + 1.0f / 3;
+    vfloat n = __builtin_convertvector(k, vfloat);
+    return (series * square * s + s) * 2.0f + n * 0x1.62e43p-1f;
 }
 
 #endif

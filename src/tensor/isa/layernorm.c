@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* LayerNorm, n = (x - mean) rstd, y = n gain + bias; h = dy gain,
- * dx += rstd (h - mean(h) - n mean(h n)). Rows are divided among the threads, but the columns
- * for the parameters' gradients, whose rows are added in ascending order. */
+ * dx += rstd (h - mean(h) - n mean(h n)). Rows are divided among the threads, but the
+ * columns for the parameters' gradients, whose rows are added in ascending order. */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
@@ -25,17 +25,18 @@ static inline float centered_sum(int64_t C, const float *x, float center, int po
     return lane_sum(a + b) + rest;
 }
 
-static void forward_row(int64_t C, float center, float r, const float *x, const float *gain,
-                        const float *bias, float *y) {
+static void forward_row(int64_t C, float center, float r, const float *x,
+                        const float *gain, const float *bias, float *y) {
     int64_t c = 0;
     for (; c + LANES <= C; c += LANES)
         store(y + c, (load(x + c) - center) * r * load(gain + c) + load(bias + c));
     for (; c < C; c++) y[c] = (x[c] - center) * r * gain[c] + bias[c];
 }
 
-void WEFT_ISA_NAME(wefti_layernorm_forward)(int64_t N, int64_t C, float eps, const float *x,
-                                            const float *gain, const float *bias, float *y,
-                                            float *mean, float *rstd) {
+void WEFT_ISA_NAME(wefti_layernorm_forward)(int64_t N, int64_t C, float eps,
+                                            const float *x, const float *gain,
+                                            const float *bias, float *y, float *mean,
+                                            float *rstd) {
     int t = team_size(N * C);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int i = 0; i < t; i++) {
@@ -50,8 +51,8 @@ void WEFT_ISA_NAME(wefti_layernorm_forward)(int64_t N, int64_t C, float eps, con
     }
 }
 
-static void backward_row(int64_t C, const float *x, const float *gain, float center, float r,
-                         const float *dy, float *dx) {
+static void backward_row(int64_t C, const float *x, const float *gain, float center,
+                         float r, const float *dy, float *dx) {
     vfloat sum_h = {0}, sum_hn = {0};
     float rest_h = 0, rest_hn = 0;
     int64_t c = 0;
@@ -70,8 +71,7 @@ static void backward_row(int64_t C, const float *x, const float *gain, float cen
         vfloat h = load(dy + c) * load(gain + c) - mean_h;
         store(dx + c, load(dx + c) + (h - (load(x + c) - center) * slope) * r);
     }
-    for (; c < C; c++)
-        dx[c] += (dy[c] * gain[c] - mean_h - (x[c] - center) * slope) * r;
+    for (; c < C; c++) dx[c] += (dy[c] * gain[c] - mean_h - (x[c] - center) * slope) * r;
 }
 
 typedef struct parameter_grads {
@@ -107,17 +107,21 @@ static void backward_columns(const parameter_grads *g, span n, span c) {
 
 void WEFT_ISA_NAME(wefti_layernorm_backward)(int64_t N, int64_t C, const float *x,
                                              const float *gain, const float *mean,
-                                             const float *rstd, const float *dy, float *dx,
-                                             float *dgain, float *dbias) {
-    enum { ROWS = 16 }; /* at a time: their sum stays in registers */
+                                             const float *rstd, const float *dy,
+                                             float *dx, float *dgain, float *dbias) {
+    enum { ROWS = 16 }; /* at a time: their sum stays in registers, they in the cache */
     parameter_grads g = {C, x, mean, rstd, dy, dgain, dbias};
     int t = team_size(N * C);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int i = 0; i < t; i++) {
-        span rows = team_slice(N, 1, i, t), columns = team_slice(C, 16, i, t);
-        for (int64_t n = 0; n < N; n += ROWS)
-            backward_columns(&g, (span){n, n + ROWS < N ? n + ROWS : N}, columns);
-        for (int64_t n = rows.begin; n < rows.end; n++)
-            backward_row(C, x + n * C, gain, mean[n], rstd[n], dy + n * C, dx + n * C);
+        span rows = team_slice(N, ROWS, i, t), columns = team_slice(C, 16, i, t);
+        for (int64_t first = 0; first < N; first += ROWS) {
+            int64_t end = first + ROWS < N ? first + ROWS : N;
+            backward_columns(&g, (span){first, end}, columns);
+            if (first < rows.begin || first >= rows.end) continue;
+            for (int64_t n = first; n < end; n++)
+                backward_row(C, x + n * C, gain, mean[n], rstd[n], dy + n * C,
+                             dx + n * C);
+        }
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimizer steps in one pass over memory; plain loops, whose square root and division the
- * compilers vectorize. AdamW, with g the scaled gradient:
- *   m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2,
+/* Optimizer steps in one pass over memory; plain loops, whose square root and division
+ * the compilers vectorize. AdamW, with g the scaled gradient:
+ *   m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2
  *   p <- p - lr (decay p + (m / correction1) / (sqrt(v / correction2) + eps))
  * The changes of p pass through a small buffer on their way to the sum of their squares,
  * which is taken over a fixed number of segments: the same for any thread count. */

@@ -9,14 +9,9 @@
 #include "tensor/kernels.h"
 
 /* gemm.c */
-void WEFT_ISA_NAME(wefti_gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
-                               const float *A, int64_t lda, const float *B, int64_t ldb,
-                               float beta, float *C, int64_t ldc);
-/* The same on the calling thread alone. */
-void WEFT_ISA_NAME(wefti_gemm_serial)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
-                                      float alpha, const float *A, int64_t lda,
-                                      const float *B, int64_t ldb, float beta, float *C,
-                                      int64_t ldc);
+void WEFT_ISA_NAME(wefti_gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
+                               float alpha, const float *A, int64_t lda, const float *B,
+                               int64_t ldb, float beta, float *C, int64_t ldc);
 
 /* elementwise.c */
 void WEFT_ISA_NAME(wefti_bias_add)(int64_t N, int64_t C, const float *b, float *y);
@@ -27,53 +22,62 @@ void WEFT_ISA_NAME(wefti_scale)(int64_t n, float s, float *y);
 double WEFT_ISA_NAME(wefti_sum_squares)(int64_t n, const float *x);
 
 /* layernorm.c, rmsnorm.c */
-void WEFT_ISA_NAME(wefti_layernorm_forward)(int64_t N, int64_t C, float eps, const float *x,
-                                            const float *gain, const float *bias, float *y,
-                                            float *mean, float *rstd);
+void WEFT_ISA_NAME(wefti_layernorm_forward)(int64_t N, int64_t C, float eps,
+                                            const float *x, const float *gain,
+                                            const float *bias, float *y, float *mean,
+                                            float *rstd);
 void WEFT_ISA_NAME(wefti_layernorm_backward)(int64_t N, int64_t C, const float *x,
                                              const float *gain, const float *mean,
-                                             const float *rstd, const float *dy, float *dx,
-                                             float *dgain, float *dbias);
+                                             const float *rstd, const float *dy,
+                                             float *dx, float *dgain, float *dbias);
 void WEFT_ISA_NAME(wefti_rmsnorm_forward)(int64_t N, int64_t C, int64_t ld, float eps,
                                           const float *x, const float *gain, float *y,
                                           float *rstd);
-void WEFT_ISA_NAME(wefti_rmsnorm_backward)(int64_t N, int64_t C, int64_t ld, const float *x,
-                                           const float *gain, const float *rstd,
-                                           const float *dy, float *dx, float *dgain);
+void WEFT_ISA_NAME(wefti_rmsnorm_backward)(int64_t N, int64_t C, int64_t ld,
+                                           const float *x, const float *gain,
+                                           const float *rstd, const float *dy, float *dx,
+                                           float *dgain);
 
 /* activation.c */
 void WEFT_ISA_NAME(wefti_gelu_forward)(int64_t n, const float *x, float *y);
-void WEFT_ISA_NAME(wefti_gelu_backward)(int64_t n, const float *x, const float *dy, float *dx);
+void WEFT_ISA_NAME(wefti_gelu_backward)(int64_t n, const float *x, const float *dy,
+                                        float *dx);
 void WEFT_ISA_NAME(wefti_swiglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
 void WEFT_ISA_NAME(wefti_swiglu_backward)(int64_t N, int64_t F, const float *gu,
                                           const float *dy, float *dgu);
 
 /* rope.c, dropout.c */
-void WEFT_ISA_NAME(wefti_rope)(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
-                               const float *cos_sin, bool inverse, float *x);
+void WEFT_ISA_NAME(wefti_rope)(int64_t B, int64_t T, int64_t n_heads, int64_t D,
+                               int64_t ld, const float *cos_sin, bool inverse, float *x);
 void WEFT_ISA_NAME(wefti_dropout)(int64_t n, float rate, uint64_t seed, uint64_t step,
                                   uint64_t first, float *x);
 
 /* attention.c */
-int64_t WEFT_ISA_NAME(wefti_attention_scratch)(const wefti_attention_shape *s, int threads);
-void WEFT_ISA_NAME(wefti_attention_forward)(const wefti_attention_shape *s, const float *q,
-                                            const float *k, const float *v, float *o,
-                                            float *lse, float *scratch);
-void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s, const float *q,
-                                             const float *k, const float *v, const float *o,
-                                             const float *lse, const float *d_o, float *dq,
-                                             float *dk, float *dv, float *scratch);
+int64_t WEFT_ISA_NAME(wefti_attention_scratch)(const wefti_attention_shape *s,
+                                               int threads);
+void WEFT_ISA_NAME(wefti_attention_forward)(const wefti_attention_shape *s,
+                                            const float *q, const float *k,
+                                            const float *v, float *o, float *lse,
+                                            float *scratch);
+void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s,
+                                             const float *q, const float *k,
+                                             const float *v, const float *o,
+                                             const float *lse, const float *d_o,
+                                             float *dq, float *dk, float *dv,
+                                             float *scratch);
 
 /* embed.c, head.c */
-void WEFT_ISA_NAME(wefti_embed_forward)(int64_t N, int64_t T, int64_t C, const int32_t *token,
-                                        const float *table, const float *pos, float *y);
+void WEFT_ISA_NAME(wefti_embed_forward)(int64_t N, int64_t T, int64_t C,
+                                        const int32_t *token, const float *table,
+                                        const float *pos, float *y);
 void WEFT_ISA_NAME(wefti_embed_backward)(int64_t N, int64_t T, int64_t C,
-                                         const int32_t *token, const float *dy, float *dtable,
-                                         float *dpos);
+                                         const int32_t *token, const float *dy,
+                                         float *dtable, float *dpos);
 int64_t WEFT_ISA_NAME(wefti_head_scratch)(int64_t N, int64_t V, int threads);
 void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
-                                    const float *w, const int32_t *target, float grad_scale,
-                                    double *loss_sum, float *dx, float *dw, float *scratch);
+                                    const float *w, const int32_t *target,
+                                    float grad_scale, double *loss_sum, float *dx,
+                                    float *dw, float *scratch);
 
 /* optimizer.c */
 double WEFT_ISA_NAME(wefti_adamw)(int64_t n, const wefti_adamw_step *s, const float *g,

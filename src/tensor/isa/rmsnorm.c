@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RMSNorm, n = x rstd, y = n gain; h = dy gain, dx = rstd (h - n mean(h n)). The gradient of
- * gain is finished before dx is written, for dx may be dy. */
+/* RMSNorm, n = x rstd, y = n gain; h = dy gain, dx = rstd (h - n mean(h n)). The gradient
+ * of gain is finished before dx is written, for dx may be dy. */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
@@ -53,8 +53,8 @@ static void backward_row(int64_t C, const float *x, const float *gain, float r,
 }
 
 /* Adds rows n to columns c of dgain. */
-static void backward_columns(int64_t ld, const float *x, const float *rstd, const float *dy,
-                             span n, span c, float *dgain) {
+static void backward_columns(int64_t ld, const float *x, const float *rstd,
+                             const float *dy, span n, span c, float *dgain) {
     int64_t i = c.begin;
     for (; i + LANES <= c.end; i += LANES) {
         vfloat sum = {0};
@@ -70,17 +70,18 @@ static void backward_columns(int64_t ld, const float *x, const float *rstd, cons
     }
 }
 
-void WEFT_ISA_NAME(wefti_rmsnorm_backward)(int64_t N, int64_t C, int64_t ld, const float *x,
-                                           const float *gain, const float *rstd,
-                                           const float *dy, float *dx, float *dgain) {
+void WEFT_ISA_NAME(wefti_rmsnorm_backward)(int64_t N, int64_t C, int64_t ld,
+                                           const float *x, const float *gain,
+                                           const float *rstd, const float *dy, float *dx,
+                                           float *dgain) {
     enum { ROWS = 16 }; /* at a time: their sum stays in registers */
     int t = team_size(N * C);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int i = 0; i < t; i++) {
         span columns = team_slice(C, 16, i, t);
         for (int64_t n = 0; n < N; n += ROWS)
-            backward_columns(ld, x, rstd, dy, (span){n, n + ROWS < N ? n + ROWS : N}, columns,
-                             dgain);
+            backward_columns(ld, x, rstd, dy, (span){n, n + ROWS < N ? n + ROWS : N},
+                             columns, dgain);
     }
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int i = 0; i < t; i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Rotary positions: (a, b) -> (a cos - b sin, b cos + a sin), a = x[i], b = x[i + D/2]. */
+/* Rotary positions: (a, b) -> (a cos - b sin, b cos + a sin), a = x[i], b = x[i + D/2] */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
 
-static void rotate_head(int64_t half, const float *cosines, const float *sines, float sign,
-                        float *x) {
+static void rotate_head(int64_t half, const float *cosines, const float *sines,
+                        float sign, float *x) {
     int64_t i = 0;
     for (; i + LANES <= half; i += LANES) {
         vfloat a = load(x + i), b = load(x + half + i);
@@ -20,8 +20,8 @@ static void rotate_head(int64_t half, const float *cosines, const float *sines, 
     }
 }
 
-void WEFT_ISA_NAME(wefti_rope)(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
-                               const float *cos_sin, bool inverse, float *x) {
+void WEFT_ISA_NAME(wefti_rope)(int64_t B, int64_t T, int64_t n_heads, int64_t D,
+                               int64_t ld, const float *cos_sin, bool inverse, float *x) {
     float sign = inverse ? -1.0f : 1.0f;
     int t = team_size(B * T * n_heads * D);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)

@@ -3,7 +3,7 @@
 #define WEFTI_TEAM_H
 
 /* How a kernel divides its work among the threads of the rank: into as many contiguous
- * slices as it has threads worth using, a pure function of the size and the thread count. */
+ * slices as threads are worth using, a pure function of the size and thread count. */
 
 #include <stdint.h>
 
@@ -31,14 +31,14 @@ static inline int team_rank(void) {
 #endif
 }
 
-/* Threads for `work` elements of elementwise work: waking one costs about as much as 16384. */
+/* Threads for `work` cheap elements: waking one costs about as much as 16384 of them. */
 static inline int team_size(int64_t work) {
     int64_t worth = 1 + work / 16384;
     int most = team_max();
     return worth < most ? (int)worth : most;
 }
 
-/* Slice i of t of 0..n, its bounds multiples of `unit` (or n); empty if there is none left. */
+/* Slice i of t of 0..n, its bounds multiples of `unit` (or n); it may be empty. */
 static inline span team_slice(int64_t n, int64_t unit, int i, int t) {
     int64_t units = (n + unit - 1) / unit;
     int64_t begin = units * i / t * unit, end = units * (i + 1) / t * unit;

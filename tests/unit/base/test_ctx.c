@@ -12,7 +12,7 @@
 #include "base/memory.h"
 
 /* The address sanitizer would stop the program on impossible sizes. */
-const char *__asan_default_options(void);
+WEFT_API const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 
 static weft_ctx *ctx;
@@ -37,13 +37,15 @@ static void every_status_has_its_own_name(void **state) {
             assert_string_not_equal(weft_status_name((weft_status)a),
                                     weft_status_name((weft_status)b));
     }
-    assert_string_equal(weft_status_name((weft_status)(WEFT_ERR_INTERNAL + 1)), "unknown");
+    assert_string_equal(weft_status_name((weft_status)(WEFT_ERR_INTERNAL + 1)),
+                        "unknown");
 }
 
 static void the_first_message_stays_until_cleared(void **state) {
     (void)state;
     assert_string_equal(weft_ctx_message(ctx), "");
-    assert_int_equal(weft_ctx_fail(ctx, WEFT_ERR_WIRE, "rank %d stopped", 3), WEFT_ERR_WIRE);
+    assert_int_equal(weft_ctx_fail(ctx, WEFT_ERR_WIRE, "rank %d stopped", 3),
+                     WEFT_ERR_WIRE);
     assert_int_equal(weft_ctx_fail(ctx, WEFT_ERR_PEER, "another"), WEFT_ERR_PEER);
     assert_string_equal(weft_ctx_message(ctx), "rank 3 stopped");
     weft_ctx_clear(ctx);
@@ -105,7 +107,8 @@ static void a_sink_may_fail_and_log_itself(void **state) {
 
 static void blocks_are_zeroed_aligned_and_counted(void **state) {
     (void)state;
-    static const size_t sizes[] = {0, 1, 63, 64, 4096, (4 << 20) - 1, 4 << 20, (9 << 20) + 5};
+    static const size_t sizes[] = {
+        0, 1, 63, 64, 4096, (4 << 20) - 1, 4 << 20, (9 << 20) + 5};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         unsigned char *block;
         int64_t before = weft_ctx_allocations(ctx);
@@ -181,10 +184,12 @@ static void a_failed_growth_leaves_the_block(void **state) {
     items[1] = 5;
     int *before = items;
     weft_ctx_fail_allocation(ctx, 0);
-    assert_int_equal(wefti_grow(ctx, &items, 2, 4, sizeof *items, "items"), WEFT_ERR_MEMORY);
+    assert_int_equal(wefti_grow(ctx, &items, 2, 4, sizeof *items, "items"),
+                     WEFT_ERR_MEMORY);
     assert_ptr_equal(items, before);
     assert_int_equal(items[1], 5);
-    assert_int_equal(wefti_grow(ctx, &items, 2, -1, sizeof *items, "items"), WEFT_ERR_MEMORY);
+    assert_int_equal(wefti_grow(ctx, &items, 2, -1, sizeof *items, "items"),
+                     WEFT_ERR_MEMORY);
     assert_ptr_equal(items, before);
     wefti_free(ctx, items);
 }
@@ -236,16 +241,21 @@ static void destroying_nothing_is_fine(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_has_its_own_name),
-        cmocka_unit_test_setup_teardown(the_first_message_stays_until_cleared, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_first_message_stays_until_cleared, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_long_message_is_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(log_lines_reach_the_sink, setup, teardown),
         cmocka_unit_test_setup_teardown(a_sink_may_fail_and_log_itself, setup, teardown),
-        cmocka_unit_test_setup_teardown(blocks_are_zeroed_aligned_and_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(impossible_sizes_are_a_clean_failure, setup, teardown),
-        cmocka_unit_test_setup_teardown(exactly_the_staged_allocation_fails, setup, teardown),
-        cmocka_unit_test_setup_teardown(growing_keeps_the_old_items_and_zeroes_the_new, setup,
+        cmocka_unit_test_setup_teardown(blocks_are_zeroed_aligned_and_counted, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_failed_growth_leaves_the_block, setup, teardown),
+        cmocka_unit_test_setup_teardown(impossible_sizes_are_a_clean_failure, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(exactly_the_staged_allocation_fails, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(growing_keeps_the_old_items_and_zeroes_the_new,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_growth_leaves_the_block, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(strings_are_copied, setup, teardown),
         cmocka_unit_test_setup_teardown(threads_share_a_context, setup, teardown),
         cmocka_unit_test(destroying_nothing_is_fine),

@@ -82,7 +82,8 @@ static void reading_respects_the_limit(void **state) {
     assert_ok(wefti_file_write(ctx, "room/a", "12345", 5));
     assert_ok(wefti_file_read(ctx, "room/a", 5, &data, &n));
     wefti_free(ctx, data);
-    assert_fails(wefti_file_read(ctx, "room/a", 4, &data, &n), "5 bytes, expected at most 4");
+    assert_fails(wefti_file_read(ctx, "room/a", 4, &data, &n),
+                 "5 bytes, expected at most 4");
     assert_null(data);
     assert_int_equal(n, 0);
 }
@@ -95,7 +96,8 @@ static void only_regular_files_are_read_and_nothing_blocks(void **state) {
     assert_fails(wefti_file_read(ctx, "room/fifo", 100, &data, &n), "not a regular file");
     assert_fails(wefti_file_read(ctx, "room", 100, &data, &n), "not a regular file");
     assert_fails(wefti_file_read(ctx, "/dev/zero", 100, &data, &n), "not a regular file");
-    assert_fails(wefti_file_read(ctx, "room/absent", 100, &data, &n), "could not open room/absent");
+    assert_fails(wefti_file_read(ctx, "room/absent", 100, &data, &n),
+                 "could not open room/absent");
     assert_fails(wefti_file_read(ctx, "", 100, &data, &n), "could not open");
 }
 
@@ -134,7 +136,8 @@ static void pwrite_puts_bytes_at_their_offset(void **state) {
     close(fd);
     assert_contents("room/p", "hello world");
     fd = open("room/p", O_RDONLY);
-    assert_fails(wefti_file_pwrite(ctx, fd, "room/p", "x", 1, 0), "could not write room/p");
+    assert_fails(wefti_file_pwrite(ctx, fd, "room/p", "x", 1, 0),
+                 "could not write room/p");
     close(fd);
 }
 
@@ -183,7 +186,8 @@ static void the_parent_of_any_path_is_synced(void **state) {
     assert_ok(wefti_file_sync_parent(ctx, "room"));
     assert_ok(wefti_file_sync_parent(ctx, "room/a"));
     assert_ok(wefti_file_sync_parent(ctx, "/room"));
-    assert_fails(wefti_file_sync_parent(ctx, "room/absent/a"), "could not open room/absent");
+    assert_fails(wefti_file_sync_parent(ctx, "room/absent/a"),
+                 "could not open room/absent");
 }
 
 static void a_failed_allocation_is_reported_and_closes_the_file(void **state) {
@@ -205,21 +209,23 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_written_file_is_read_back, setup, teardown),
         cmocka_unit_test_setup_teardown(reading_respects_the_limit, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_regular_files_are_read_and_nothing_blocks, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_failed_write_leaves_the_old_file_and_nothing_else,
+        cmocka_unit_test_setup_teardown(only_regular_files_are_read_and_nothing_blocks,
                                         setup, teardown),
-        cmocka_unit_test_setup_teardown(a_write_onto_a_folder_or_into_none_is_an_error, setup,
+        cmocka_unit_test_setup_teardown(
+            a_failed_write_leaves_the_old_file_and_nothing_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_write_onto_a_folder_or_into_none_is_an_error,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(pwrite_puts_bytes_at_their_offset, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(pwrite_puts_bytes_at_their_offset, setup, teardown),
-        cmocka_unit_test_setup_teardown(mkdirs_makes_parents_and_accepts_what_is_there, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(mkdirs_makes_parents_and_accepts_what_is_there,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(mkdirs_names_what_is_in_the_way, setup, teardown),
-        cmocka_unit_test_setup_teardown(remove_tree_removes_all_below_and_follows_no_link, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(the_parent_of_any_path_is_synced, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_failed_allocation_is_reported_and_closes_the_file,
+        cmocka_unit_test_setup_teardown(remove_tree_removes_all_below_and_follows_no_link,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(the_parent_of_any_path_is_synced, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            a_failed_allocation_is_reported_and_closes_the_file, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,25 +66,25 @@ static void quantities_are_read_in_their_units(void **state) {
 }
 
 static const reading bad[] = {
-    {"", WEFTI_UNIT_COUNT, 0},        {" 1", WEFTI_UNIT_COUNT, 0},
-    {"\t1", WEFTI_UNIT_COUNT, 0},     {"k", WEFTI_UNIT_COUNT, 0},
-    {"-", WEFTI_UNIT_COUNT, 0},       {"1K", WEFTI_UNIT_COUNT, 0},
-    {"1kk", WEFTI_UNIT_COUNT, 0},     {"1k1", WEFTI_UNIT_COUNT, 0},
-    {"1m", WEFTI_UNIT_COUNT, 0},      {"1,5", WEFTI_UNIT_COUNT, 0},
-    {"1_000", WEFTI_UNIT_COUNT, 0},   {"1 000", WEFTI_UNIT_COUNT, 0},
-    {"0x10", WEFTI_UNIT_COUNT, 0},    {"-0x10", WEFTI_UNIT_COUNT, 0},
-    {"0X1p3", WEFTI_UNIT_COUNT, 0},   {"nan", WEFTI_UNIT_COUNT, 0},
-    {"-nan", WEFTI_UNIT_COUNT, 0},    {"inf", WEFTI_UNIT_COUNT, 0},
+    {"", WEFTI_UNIT_COUNT, 0},          {" 1", WEFTI_UNIT_COUNT, 0},
+    {"\t1", WEFTI_UNIT_COUNT, 0},       {"k", WEFTI_UNIT_COUNT, 0},
+    {"-", WEFTI_UNIT_COUNT, 0},         {"1K", WEFTI_UNIT_COUNT, 0},
+    {"1kk", WEFTI_UNIT_COUNT, 0},       {"1k1", WEFTI_UNIT_COUNT, 0},
+    {"1m", WEFTI_UNIT_COUNT, 0},        {"1,5", WEFTI_UNIT_COUNT, 0},
+    {"1_000", WEFTI_UNIT_COUNT, 0},     {"1 000", WEFTI_UNIT_COUNT, 0},
+    {"0x10", WEFTI_UNIT_COUNT, 0},      {"-0x10", WEFTI_UNIT_COUNT, 0},
+    {"0X1p3", WEFTI_UNIT_COUNT, 0},     {"nan", WEFTI_UNIT_COUNT, 0},
+    {"-nan", WEFTI_UNIT_COUNT, 0},      {"inf", WEFTI_UNIT_COUNT, 0},
     {"-Infinity", WEFTI_UNIT_COUNT, 0}, {"1e999", WEFTI_UNIT_COUNT, 0},
-    {"1e308G", WEFTI_UNIT_COUNT, 0},  {"1e", WEFTI_UNIT_COUNT, 0},
-    {"1B", WEFTI_UNIT_COUNT, 0},      {"1s", WEFTI_UNIT_COUNT, 0},
-    {"1k", WEFTI_UNIT_BYTES, 0},      {"1mb", WEFTI_UNIT_BYTES, 0},
-    {"1Mbit", WEFTI_UNIT_BYTES, 0},   {"1kiB", WEFTI_UNIT_BYTES, 0},
-    {"1", WEFTI_UNIT_TIME, 0},        {"1m", WEFTI_UNIT_TIME, 0},
-    {"1S", WEFTI_UNIT_TIME, 0},       {"1sec", WEFTI_UNIT_TIME, 0},
-    {"1ms2", WEFTI_UNIT_TIME, 0},     {"0x", WEFTI_UNIT_TIME, 0},
-    {"100", WEFTI_UNIT_RATE, 0},      {"100MB", WEFTI_UNIT_RATE, 0},
-    {"100mbit", WEFTI_UNIT_RATE, 0},  {"100Mbit/", WEFTI_UNIT_RATE, 0},
+    {"1e308G", WEFTI_UNIT_COUNT, 0},    {"1e", WEFTI_UNIT_COUNT, 0},
+    {"1B", WEFTI_UNIT_COUNT, 0},        {"1s", WEFTI_UNIT_COUNT, 0},
+    {"1k", WEFTI_UNIT_BYTES, 0},        {"1mb", WEFTI_UNIT_BYTES, 0},
+    {"1Mbit", WEFTI_UNIT_BYTES, 0},     {"1kiB", WEFTI_UNIT_BYTES, 0},
+    {"1", WEFTI_UNIT_TIME, 0},          {"1m", WEFTI_UNIT_TIME, 0},
+    {"1S", WEFTI_UNIT_TIME, 0},         {"1sec", WEFTI_UNIT_TIME, 0},
+    {"1ms2", WEFTI_UNIT_TIME, 0},       {"0x", WEFTI_UNIT_TIME, 0},
+    {"100", WEFTI_UNIT_RATE, 0},        {"100MB", WEFTI_UNIT_RATE, 0},
+    {"100mbit", WEFTI_UNIT_RATE, 0},    {"100Mbit/", WEFTI_UNIT_RATE, 0},
     {"100Mbps", WEFTI_UNIT_RATE, 0},
 };
 
@@ -121,10 +121,26 @@ static void whole_numbers_are_read_exactly(void **state) {
 
 static void what_is_no_whole_number_is_refused(void **state) {
     (void)state;
-    static const char *const rows[] = {
-        "",    " 1",  "+1",  "-",    "- 1",  "k",  "1.0", "1e3", "0x10",
-        "1kk", "1 k", "1kB", "1k ",  "1 ",   "--1", "9223372036854775808",
-        "-9223372036854775809", "9223372036854776k", "-9223372036854776k", "9223372037G"};
+    static const char *const rows[] = {"",
+                                       " 1",
+                                       "+1",
+                                       "-",
+                                       "- 1",
+                                       "k",
+                                       "1.0",
+                                       "1e3",
+                                       "0x10",
+                                       "1kk",
+                                       "1 k",
+                                       "1kB",
+                                       "1k ",
+                                       "1 ",
+                                       "--1",
+                                       "9223372036854775808",
+                                       "-9223372036854775809",
+                                       "9223372036854776k",
+                                       "-9223372036854776k",
+                                       "9223372037G"};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t value = 0;
         if (wefti_parse_int(rows[i], &value))
@@ -157,7 +173,8 @@ static void long_words_are_compared_up_to_64_letters(void **state) {
 
 static void nearest_finds_typos_only(void **state) {
     (void)state;
-    static const char *const names[] = {"lr", "layers", "momentum", "compression_topk", "b"};
+    static const char *const names[] = {"lr", "layers", "momentum", "compression_topk",
+                                        "b"};
     enum { N = sizeof names / sizeof names[0] };
     assert_string_equal(wefti_nearest("layer", names, N), "layers");
     assert_string_equal(wefti_nearest("compresion_topk", names, N), "compression_topk");
@@ -180,13 +197,15 @@ static void bytes_are_written_with_two_or_three_digits(void **state) {
     static const struct {
         double n_bytes;
         const char *text;
-    } rows[] = {{0, "0 B"},          {1, "1 B"},         {120, "120 B"},   {999, "999 B"},
-                {1000, "1.0 kB"},    {3440000, "3.4 MB"}, {9949, "9.9 kB"}, {9960, "10 kB"},
-                {999400, "999 kB"},  {999600, "1.0 MB"}, {5e9, "5.0 GB"},  {12e12, "12 TB"},
+    } rows[] = {{0, "0 B"},         {1, "1 B"},       {120, "120 B"},
+                {999, "999 B"},     {1000, "1.0 kB"}, {3440000, "3.4 MB"},
+                {9949, "9.9 kB"},   {9960, "10 kB"},  {999400, "999 kB"},
+                {999600, "1.0 MB"}, {5e9, "5.0 GB"},  {12e12, "12 TB"},
                 {1.5e15, "1500 TB"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char out[24];
-        assert_string_equal(wefti_format_bytes(rows[i].n_bytes, out, sizeof out), rows[i].text);
+        assert_string_equal(wefti_format_bytes(rows[i].n_bytes, out, sizeof out),
+                            rows[i].text);
     }
     char out[24];
     wefti_format_bytes(1e300, out, sizeof out); /* cut, not written past the end */

@@ -44,8 +44,8 @@ static void assert_fails(weft_status got, weft_status expected, const char *word
     snprintf(message, sizeof message, "%s", weft_ctx_message(ctx));
     weft_ctx_clear(ctx);
     if (got != expected || !strstr(message, words))
-        fail_msg("status %s, message '%s'; expected %s and '%s'", weft_status_name(got), message,
-                 weft_status_name(expected), words);
+        fail_msg("status %s, message '%s'; expected %s and '%s'", weft_status_name(got),
+                 message, weft_status_name(expected), words);
 }
 
 /* ---- small checkpoints ---- */
@@ -53,12 +53,21 @@ static void assert_fails(weft_status got, weft_status expected, const char *word
 static const char layout[] = "{\"nodes\":2,\"tensors\":[\"a\",\"b\"],\"x\":0.25}";
 static const char *const sample_names[] = {"model.safetensors", "optimizer/rank-0.bin",
                                            "config.json"};
-static const char *const sample_texts[] = {"weights of the model, some bytes", "momentum", "{}"};
+static const char *const sample_texts[] = {"weights of the model, some bytes", "momentum",
+                                           "{}"};
+
+static void overwrite(const char *path, const char *data, int64_t n) {
+    remove(path); /* some file systems sync a file that is cut and written again */
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, (size_t)n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
 
 static void write_text(const char *folder, const char *name, const char *text) {
     char path[PATH_MAX + 300];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_ok(wefti_file_write(ctx, path, text, (int64_t)strlen(text)));
+    overwrite(path, text, (int64_t)strlen(text));
 }
 
 static void begin_sample(const char *checkpoints, int64_t step, char *path) {
@@ -214,10 +223,15 @@ static void a_crash_between_the_two_renames_loses_nothing(void **state) {
 
 static void only_names_of_checkpoints_count(void **state) {
     (void)state;
-    static const char *const others[] = {
-        "step-1",          "step-000000009", "step-00000009x", "Step-00000009",
-        "step-",           "step-0000000-9", "step-00000009.OLD", "step-99999999999999999999",
-        "step-00000009.old.old"};
+    static const char *const others[] = {"step-1",
+                                         "step-000000009",
+                                         "step-00000009x",
+                                         "Step-00000009",
+                                         "step-",
+                                         "step-0000000-9",
+                                         "step-00000009.OLD",
+                                         "step-99999999999999999999",
+                                         "step-00000009.old.old"};
     const char *c = fresh("names");
     assert_int_equal(latest_step(c), -1);
     make_sample(c, 8, 0);
@@ -238,13 +252,6 @@ static void only_names_of_checkpoints_count(void **state) {
 
 static void read_sample(const char *path, char **data, int64_t *n) {
     assert_ok(wefti_file_read(ctx, path, 1 << 20, data, n));
-}
-
-static void overwrite(const char *path, const char *data, int64_t n) {
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, (size_t)n, f), n);
-    assert_int_equal(fclose(f), 0);
 }
 
 static const char *const damaged_names[] = {"model.safetensors", "optimizer/rank-0.bin",
@@ -340,7 +347,8 @@ static void impossible_commits_are_refused_and_publish_nothing(void **state) {
     begin_sample(c, 1, path);
     static const char *const bad[] = {"", "{", "[]", "7", "{\"a\":1,\"a\":2}", "{} x"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_fails(wefti_checkpoint_commit(ctx, c, 1, bad[i], 0), WEFT_ERR_ARGUMENT, "layout");
+        assert_fails(wefti_checkpoint_commit(ctx, c, 1, bad[i], 0), WEFT_ERR_ARGUMENT,
+                     "layout");
     assert_int_equal(mkfifo("refuse/step-00000001.partial/fifo", 0600), 0);
     assert_fails(wefti_checkpoint_commit(ctx, c, 1, layout, 0), WEFT_ERR_FORMAT, "fifo");
     remove("refuse/step-00000001.partial/fifo");
@@ -358,8 +366,10 @@ static void a_file_in_the_place_of_the_folder_is_an_error(void **state) {
     int64_t step;
     fresh("occupied");
     assert_ok(wefti_file_write(ctx, "occupied", "x", 1));
-    assert_fails(wefti_checkpoint_begin(ctx, "occupied", 1, path), WEFT_ERR_FILE, "not a folder");
-    assert_fails(wefti_checkpoint_latest(ctx, "occupied", &step, path), WEFT_ERR_FILE, "occupied");
+    assert_fails(wefti_checkpoint_begin(ctx, "occupied", 1, path), WEFT_ERR_FILE,
+                 "not a folder");
+    assert_fails(wefti_checkpoint_latest(ctx, "occupied", &step, path), WEFT_ERR_FILE,
+                 "occupied");
 }
 
 static void paths_too_long_are_an_error(void **state) {
@@ -368,7 +378,8 @@ static void paths_too_long_are_an_error(void **state) {
     int64_t step;
     memset(name, 'a', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    assert_fails(wefti_checkpoint_begin(ctx, name, 1, path), WEFT_ERR_FILE, "path too long");
+    assert_fails(wefti_checkpoint_begin(ctx, name, 1, path), WEFT_ERR_FILE,
+                 "path too long");
     assert_fails(wefti_checkpoint_latest(ctx, name, &step, path), WEFT_ERR_FILE, "aaa");
     assert_fails(verify(name), WEFT_ERR_FILE, "path too long");
 }
@@ -447,10 +458,10 @@ static weft_status commit_find_verify(const char *checkpoints, char **json) {
 static void every_allocation_failure_is_clean(void **state) {
     (void)state;
     int64_t held = weft_ctx_bytes_held(ctx), k = 0;
+    const char *c = fresh("memory");
+    make_sample(c, 1, 0);
     for (;; k++) {
-        const char *c = fresh("memory");
         char path[PATH_MAX], *json;
-        make_sample(c, 1, 0);
         begin_sample(c, 2, path);
         weft_ctx_fail_allocation(ctx, k);
         weft_status status = commit_find_verify(c, &json);

@@ -34,21 +34,23 @@ static void index_has_the_bytes_of_the_format(void **state) {
     file.name = name;
     wefti_hash_text("abc", 3, file.hash);
     assert_string_equal(file.hash, "06b05ab6733a618578af5f94892f3950"); /* xxhsum -H2 */
-    assert_int_equal(wefti_index_encode(ctx, 7, "{\"k\":1}", &listing, &text, &n), WEFT_OK);
-    static const char expected[] = "{\n"
-                                   " \"format\": 1,\n"
-                                   " \"step\": 7,\n"
-                                   " \"layout\": {\n"
-                                   "  \"k\": 1\n"
-                                   " },\n"
-                                   " \"files\": [\n"
-                                   "  {\n"
-                                   "   \"name\": \"a\",\n"
-                                   "   \"n_bytes\": 3,\n"
-                                   "   \"xxh3_128\": \"06b05ab6733a618578af5f94892f3950\"\n"
-                                   "  }\n"
-                                   " ],\n"
-                                   " ";
+    assert_int_equal(wefti_index_encode(ctx, 7, "{\"k\":1}", &listing, &text, &n),
+                     WEFT_OK);
+    static const char expected[] =
+        "{\n"
+        " \"format\": 1,\n"
+        " \"step\": 7,\n"
+        " \"layout\": {\n"
+        "  \"k\": 1\n"
+        " },\n"
+        " \"files\": [\n"
+        "  {\n"
+        "   \"name\": \"a\",\n"
+        "   \"n_bytes\": 3,\n"
+        "   \"xxh3_128\": \"06b05ab6733a618578af5f94892f3950\"\n"
+        "  }\n"
+        " ],\n"
+        " ";
     char tail[128], hash[WEFTI_HASH_TEXT];
     wefti_hash_text(expected, sizeof expected - 1, hash);
     snprintf(tail, sizeof tail, "\"index_xxh3_128\": \"%s\"\n}\n", hash);
@@ -83,9 +85,11 @@ static const bad_index bad_indexes[] = {
     {FILES("[{\"name\":\"a\",\"n_bytes\":1,\"xxh3_128\":\"06\"}]"), "entry 0"},
     {FILES("[{\"name\":\"a\",\"n_bytes\":\"1\"," HASH "}]"), "entry 0"},
     {FILES("[{\"name\":7,\"n_bytes\":1," HASH "}]"), "entry 0"},
-    {FILES("[{\"name\":\"b\",\"n_bytes\":1," HASH "},{\"name\":\"a\",\"n_bytes\":1," HASH "}]"),
+    {FILES("[{\"name\":\"b\",\"n_bytes\":1," HASH "},{\"name\":\"a\",\"n_bytes\":1," HASH
+           "}]"),
      "not sorted"},
-    {FILES("[{\"name\":\"a\",\"n_bytes\":1," HASH "},{\"name\":\"a\",\"n_bytes\":1," HASH "}]"),
+    {FILES("[{\"name\":\"a\",\"n_bytes\":1," HASH "},{\"name\":\"a\",\"n_bytes\":1," HASH
+           "}]"),
      "not sorted"},
 };
 
@@ -98,10 +102,11 @@ static void wrong_contents_under_a_right_hash_are_refused(void **state) {
         const char *before = bad_indexes[i].before;
         wefti_hash_text(before, strlen(before), hash);
         snprintf(text, sizeof text, "%s\"index_xxh3_128\": \"%s\"\n}\n", before, hash);
-        weft_status status = wefti_index_decode(ctx, "i.json", text, (int64_t)strlen(text), &step,
-                                                &layout, &listing);
+        weft_status status = wefti_index_decode(
+            ctx, "i.json", text, (int64_t)strlen(text), &step, &layout, &listing);
         if (before[0]) {
-            if (status != WEFT_ERR_FORMAT || !strstr(weft_ctx_message(ctx), bad_indexes[i].words))
+            if (status != WEFT_ERR_FORMAT ||
+                !strstr(weft_ctx_message(ctx), bad_indexes[i].words))
                 fail_msg("index %zu: %s", i, weft_ctx_message(ctx));
         }
         assert_int_equal(status, WEFT_ERR_FORMAT);

@@ -44,8 +44,8 @@ static void assert_fails(weft_status got, weft_status expected, const char *word
     snprintf(message, sizeof message, "%s", weft_ctx_message(ctx));
     weft_ctx_clear(ctx);
     if (got != expected || !strstr(message, words))
-        fail_msg("status %s, message '%s'; expected %s and '%s'", weft_status_name(got), message,
-                 weft_status_name(expected), words);
+        fail_msg("status %s, message '%s'; expected %s and '%s'", weft_status_name(got),
+                 message, weft_status_name(expected), words);
 }
 
 static const wefti_tensor_spec three[] = {
@@ -54,6 +54,7 @@ static const wefti_tensor_spec three[] = {
 /* ---- files made by hand ---- */
 
 static void write_bytes(const char *path, const void *data, size_t n) {
+    remove(path); /* some file systems sync a file that is cut and written again */
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(data, 1, n, f), n);
@@ -61,7 +62,8 @@ static void write_bytes(const char *path, const void *data, size_t n) {
 }
 
 /* Length, header, then n_data bytes of `data` (or of zeros). */
-static void write_file(const char *path, const char *header, const void *data, size_t n_data) {
+static void write_file(const char *path, const char *header, const void *data,
+                       size_t n_data) {
     size_t n = strlen(header);
     unsigned char *all = calloc(1, 8 + n + n_data);
     assert_non_null(all);
@@ -114,7 +116,10 @@ static void rows_of_several_writers_come_back(void **state) {
 
 static void large_tensors_keep_every_bit(void **state) {
     (void)state;
-    enum { ROWS = 301, COLS = 173 }; /* more than a conversion chunk, not a multiple of it */
+    enum {
+        ROWS = 301,
+        COLS = 173
+    }; /* more than a conversion chunk, not a multiple of it */
     wefti_tensor_spec spec = {"t", 2, ROWS, COLS};
     static float data[ROWS * COLS], got[ROWS * COLS];
     for (uint64_t i = 0; i < ROWS * COLS; i++) {
@@ -216,7 +221,8 @@ static void unwritten_rows_are_zero_in_a_replaced_file(void **state) {
 /* The value of f16 bits from the definition, in double. */
 static double value_of_f16(int bits) {
     int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    double size = exponent == 0 ? ldexp(mantissa, -24) : ldexp(1024 + mantissa, exponent - 25);
+    double size = exponent == 0 ? ldexp(mantissa, -24)
+                                : ldexp(1024 + mantissa, exponent - 25);
     if (exponent == 31) size = mantissa ? NAN : INFINITY;
     return bits >> 15 ? -size : size;
 }
@@ -230,9 +236,10 @@ static void every_f16_is_read_as_its_value(void **state) {
         data[2 * i] = (unsigned char)i;
         data[2 * i + 1] = (unsigned char)(i >> 8);
     }
-    write_file("h.safetensors",
-               "{\"h\":{\"dtype\":\"F16\",\"shape\":[256,256],\"data_offsets\":[0,131072]}}",
-               data, sizeof data);
+    write_file(
+        "h.safetensors",
+        "{\"h\":{\"dtype\":\"F16\",\"shape\":[256,256],\"data_offsets\":[0,131072]}}",
+        data, sizeof data);
     assert_ok(wefti_safetensors_open(ctx, "h.safetensors", false, &file));
     assert_ok(wefti_safetensors_read_rows(ctx, file, 0, 0, 256, got));
     for (int i = 0; i < 65536; i++) {
@@ -253,7 +260,8 @@ static void bf16_is_the_upper_half_of_f32(void **state) {
     float got[4];
     wefti_safetensors *file;
     write_file("bf.safetensors",
-               "{\"x\":{\"dtype\":\"BF16\",\"shape\":[4],\"data_offsets\":[0,8]}}", data, 8);
+               "{\"x\":{\"dtype\":\"BF16\",\"shape\":[4],\"data_offsets\":[0,8]}}", data,
+               8);
     assert_ok(wefti_safetensors_open(ctx, "bf.safetensors", false, &file));
     assert_ok(wefti_safetensors_read_rows(ctx, file, 0, 0, 4, got));
     assert_true(got[0] == 1.0f && got[1] == -3.140625f && isinf(got[2]));
@@ -276,11 +284,14 @@ static void other_dtypes_and_dimensions_are_refused_by_name(void **state) {
     assert_ok(wefti_safetensors_open(ctx, "d.safetensors", true, &file));
     assert_fails(wefti_safetensors_read_rows(ctx, file, 0, 0, 1, got), WEFT_ERR_FORMAT,
                  "'ids' of d.safetensors has the dtype I64");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 1, 0, 4, got), WEFT_ERR_FORMAT, "U8");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 2, 0, 1, got), WEFT_ERR_FORMAT, "F64");
+    assert_fails(wefti_safetensors_read_rows(ctx, file, 1, 0, 4, got), WEFT_ERR_FORMAT,
+                 "U8");
+    assert_fails(wefti_safetensors_read_rows(ctx, file, 2, 0, 1, got), WEFT_ERR_FORMAT,
+                 "F64");
     assert_fails(wefti_safetensors_read_rows(ctx, file, 3, 0, 1, got), WEFT_ERR_FORMAT,
                  "'mask' of d.safetensors has 3 dimensions");
-    assert_fails(wefti_safetensors_write_rows(ctx, file, 3, 0, 1, got), WEFT_ERR_FORMAT, "mask");
+    assert_fails(wefti_safetensors_write_rows(ctx, file, 3, 0, 1, got), WEFT_ERR_FORMAT,
+                 "mask");
     assert_fails(wefti_safetensors_read_rows(ctx, file, 4, 0, 1, got), WEFT_ERR_FORMAT,
                  "0 dimensions");
     assert_ok(wefti_safetensors_read_rows(ctx, file, 5, 0, 1, got));
@@ -295,50 +306,57 @@ static void rows_outside_are_refused(void **state) {
     wefti_safetensors *file;
     float data[64] = {0};
     assert_ok(wefti_safetensors_create(ctx, "r.safetensors", three, 3, NULL, &file));
-    assert_fails(wefti_safetensors_write_rows(ctx, file, 0, 4, 2, data), WEFT_ERR_ARGUMENT,
-                 "it has 5");
+    assert_fails(wefti_safetensors_write_rows(ctx, file, 0, 4, 2, data),
+                 WEFT_ERR_ARGUMENT, "it has 5");
     assert_fails(wefti_safetensors_write_rows(ctx, file, 0, INT64_MAX, 2, data),
                  WEFT_ERR_ARGUMENT, "it has 5");
     assert_fails(wefti_safetensors_read_rows(ctx, file, 0, 0, INT64_MAX, data),
                  WEFT_ERR_ARGUMENT, "it has 5");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 0, -1, 2, data), WEFT_ERR_ARGUMENT, "-1");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 0, 0, -1, data), WEFT_ERR_ARGUMENT, "-1");
+    assert_fails(wefti_safetensors_read_rows(ctx, file, 0, -1, 2, data),
+                 WEFT_ERR_ARGUMENT, "-1");
+    assert_fails(wefti_safetensors_read_rows(ctx, file, 0, 0, -1, data),
+                 WEFT_ERR_ARGUMENT, "-1");
     assert_fails(wefti_safetensors_read_rows(ctx, file, 3, 0, 1, data), WEFT_ERR_ARGUMENT,
                  "has 3 tensors");
-    assert_fails(wefti_safetensors_write_rows(ctx, file, -1, 0, 1, data), WEFT_ERR_ARGUMENT,
-                 "tensor -1");
+    assert_fails(wefti_safetensors_write_rows(ctx, file, -1, 0, 1, data),
+                 WEFT_ERR_ARGUMENT, "tensor -1");
     assert_ok(wefti_safetensors_close(ctx, file));
     assert_ok(wefti_safetensors_open(ctx, "r.safetensors", false, &file));
-    assert_fails(wefti_safetensors_write_rows(ctx, file, 0, 0, 1, data), WEFT_ERR_ARGUMENT,
-                 "can not be written");
+    assert_fails(wefti_safetensors_write_rows(ctx, file, 0, 0, 1, data),
+                 WEFT_ERR_ARGUMENT, "can not be written");
     assert_ok(wefti_safetensors_close(ctx, file));
     assert_ok(wefti_safetensors_close(ctx, NULL));
 }
 
-static void create_refuses(const wefti_tensor_spec *specs, int n, const char *const *metadata,
-                           const char *words) {
+static void create_refuses(const wefti_tensor_spec *specs, int n,
+                           const char *const *metadata, const char *words) {
     wefti_safetensors *file;
     remove("c.safetensors");
-    assert_fails(wefti_safetensors_create(ctx, "c.safetensors", specs, n, metadata, &file),
-                 WEFT_ERR_ARGUMENT, words);
+    assert_fails(
+        wefti_safetensors_create(ctx, "c.safetensors", specs, n, metadata, &file),
+        WEFT_ERR_ARGUMENT, words);
     assert_null(file);
     assert_int_equal(access("c.safetensors", F_OK), -1);
 }
 
 static void impossible_tables_are_refused_before_a_file_exists(void **state) {
     (void)state;
-    static const wefti_tensor_spec twins[] = {{"x", 1, 2, 1}, {"y", 1, 2, 1}, {"x", 2, 1, 1}};
+    static const wefti_tensor_spec twins[] = {
+        {"x", 1, 2, 1}, {"y", 1, 2, 1}, {"x", 2, 1, 1}};
     static const wefti_tensor_spec bad[] = {
         {"t", 3, 2, 2}, {"t", 0, 1, 1}, {"t", 1, 2, 2}, {"t", 2, -1, 2}, {"t", 2, 2, -1}};
     static const wefti_tensor_spec huge = {"t", 2, INT64_MAX / 8, 3};
-    static const wefti_tensor_spec sum[] = {{"s", 1, INT64_MAX / 8, 1}, {"t", 1, INT64_MAX / 8, 1},
+    static const wefti_tensor_spec sum[] = {{"s", 1, INT64_MAX / 8, 1},
+                                            {"t", 1, INT64_MAX / 8, 1},
                                             {"u", 1, INT64_MAX / 8, 1}};
-    static const wefti_tensor_spec unnamed = {"", 1, 1, 1}, reserved = {"__metadata__", 1, 1, 1},
+    static const wefti_tensor_spec unnamed = {"", 1, 1, 1},
+                                   reserved = {"__metadata__", 1, 1, 1},
                                    bytes = {"\xff\xfe", 1, 1, 1}, fine = {"t", 1, 1, 1};
     static const char *const twice[] = {"k", "1", "k", "2", NULL};
     static const char *const latin[] = {"k", "\xe9", NULL};
     create_refuses(twins, 3, NULL, "the name 'x'");
-    for (int i = 0; i < 5; i++) create_refuses(&bad[i], 1, NULL, "tensor 't' of c.safetensors");
+    for (int i = 0; i < 5; i++)
+        create_refuses(&bad[i], 1, NULL, "tensor 't' of c.safetensors");
     create_refuses(&huge, 1, NULL, "too many");
     create_refuses(sum, 3, NULL, "too many");
     create_refuses(&unnamed, 1, NULL, "not empty");
@@ -369,7 +387,8 @@ static const bad_header bad_headers[] = {
     {"{\"t\":1}", 0, "'t'"},
     {"{\"t\":null}", 0, "'t'"},
     {"{\"t\":{}}", 0, "'t'"},
-    {"{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4, "'t'"},
+    {"{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
+     "'t'"},
     {"{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"offsets\":[0,4]}}", 4, "data_offsets"},
     {"{\"t\":" T("F33", "[1]", "[0,4]") "}", 4, "'F33'"},
     {"{\"t\":{\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype"},
@@ -393,12 +412,14 @@ static const bad_header bad_headers[] = {
      "begins at byte 8, expected 4"},
     {"{\"t\":" T("F32", "[2]", "[0,8]") ",\"u\":" T("F32", "[2]", "[4,12]") "}", 12,
      "begins at byte 4, expected 8"},
-    {"{\"t\":" T("F32", "[1]", "[0,4]") ",\"t\":" T("F32", "[1]", "[4,8]") "}", 8, "duplicate"},
-    {"{\"t\":{\"dtype\":\"F32\",\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+    {"{\"t\":" T("F32", "[1]", "[0,4]") ",\"t\":" T("F32", "[1]", "[4,8]") "}", 8,
      "duplicate"},
+    {"{\"t\":{\"dtype\":\"F32\",\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+     4, "duplicate"},
     {"{\"t\":" T("F32", "[4611686018427387904]", "[0,4]") "}", 4, "too many"},
     {"{\"t\":" T("F32", "[2147483648,4294967296]", "[0,0]") "}", 0, "too many"},
-    {"{\"t\":" T("F32", "[4294967296,4294967296,4294967296]", "[0,0]") "}", 0, "too many"},
+    {"{\"t\":" T("F32", "[4294967296,4294967296,4294967296]", "[0,0]") "}", 0,
+     "too many"},
     {"{\"t\":" T("F32", "[0,4294967296,4294967296]", "[0,0]") "}", 0, "too many"},
     {"{\"t\":" T("F32", "[18446744073709551617]", "[0,4]") "}", 4, "JSON"},
     {"{\"t\":" T("U8", "[9223372036854775807]", "[0,9223372036854775807]") "}", 4,
@@ -420,18 +441,20 @@ static void faulty_headers_are_refused_with_the_fault(void **state) {
 
 static void header_lengths_beyond_the_file_are_refused(void **state) {
     (void)state;
-    static const uint64_t lengths[] = {3, 4, 1 << 20, INT64_MAX, 1ull << 63, UINT64_MAX - 7,
-                                       UINT64_MAX};
+    static const uint64_t lengths[] = {
+        3, 4, 1 << 20, INT64_MAX, 1ull << 63, UINT64_MAX - 7, UINT64_MAX};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         unsigned char all[10] = {0, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
         for (int k = 0; k < 8; k++) all[k] = (unsigned char)(lengths[i] >> (8 * k));
         write_bytes("len.safetensors", all, sizeof all);
         assert_fails(try_open("len.safetensors"), WEFT_ERR_FORMAT, "expected at most 2");
     }
-    unsigned char long_length[8] = {1, 0, 0, 1}; /* 16 MiB + 1, and the file has that many */
+    unsigned char long_length[8] = {1, 0, 0,
+                                    1}; /* 16 MiB + 1, and the file has that many */
     write_bytes("len.safetensors", long_length, 8);
     assert_int_equal(truncate("len.safetensors", 17 << 20), 0);
-    assert_fails(try_open("len.safetensors"), WEFT_ERR_FORMAT, "expected at most 16777216");
+    assert_fails(try_open("len.safetensors"), WEFT_ERR_FORMAT,
+                 "expected at most 16777216");
     remove("len.safetensors");
 }
 
@@ -467,9 +490,8 @@ static void a_file_cut_anywhere_is_refused(void **state) {
 /* Opens a file with random damage; what opens must be readable to its last byte. */
 static void damaged_headers_never_lead_outside(void **state) {
     (void)state;
-    static const char header[] =
-        "{\"a\":" T("F32", "[2,3]", "[0,24]") ",\"b\":" T("F16", "[4]", "[24,32]")
-        ",\"__metadata__\":{\"k\":\"v\"}}";
+    static const char header[] = "{\"a\":" T("F32", "[2,3]", "[0,24]") ",\"b\":" T(
+        "F16", "[4]", "[24,32]") ",\"__metadata__\":{\"k\":\"v\"}}";
     enum { N = sizeof header - 1 };
     int opened = 0;
     for (uint64_t trial = 0; trial < 4000; trial++) {
@@ -492,7 +514,8 @@ static void damaged_headers_never_lead_outside(void **state) {
         for (int i = 0; i < wefti_safetensors_count(file); i++) {
             float got[64];
             const wefti_tensor_spec *spec = wefti_safetensors_spec(file, i);
-            assert_true(spec->rows >= 0 && spec->cols >= 0 && spec->rows * spec->cols <= 64);
+            assert_true(spec->rows >= 0 && spec->cols >= 0 &&
+                        spec->rows * spec->cols <= 64);
             (void)!wefti_safetensors_read_rows(ctx, file, i, 0, spec->rows, got);
         }
         weft_ctx_clear(ctx);
@@ -507,7 +530,8 @@ static void a_file_that_shrinks_while_open_is_an_error(void **state) {
     float got[15];
     assert_ok(wefti_safetensors_create(ctx, "s.safetensors", three, 3, NULL, &file));
     assert_int_equal(truncate("s.safetensors", 300), 0);
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 2, 0, 2, got), WEFT_ERR_FORMAT, "ends at");
+    assert_fails(wefti_safetensors_read_rows(ctx, file, 2, 0, 2, got), WEFT_ERR_FORMAT,
+                 "ends at");
     assert_ok(wefti_safetensors_close(ctx, file));
 }
 
@@ -534,7 +558,8 @@ static void a_full_disk_is_found_at_creation_and_leaves_no_file(void **state) {
     small = before;
     small.rlim_cur = 1 << 20;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    weft_status status = wefti_safetensors_create(ctx, "full.safetensors", &spec, 1, NULL, &file);
+    weft_status status = wefti_safetensors_create(ctx, "full.safetensors", &spec, 1, NULL,
+                                                  &file);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_fails(status, WEFT_ERR_FILE, "could not reserve 4000");
     assert_null(file);

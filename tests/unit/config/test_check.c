@@ -115,12 +115,16 @@ static void odd_combinations_are_warned_of(void **state) {
     assert_ok(f, weft_config_finish(f->ctx, f->c));
     assert_non_null(
         strstr(f->warning, "schedule.warmup (100) is longer than run.steps (20)"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "schedule.warmup=5"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "replicator.kind=none"));
-    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.nodes=2"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
-    assert_string_equal(f->warning,
-                        "replicator.kind is none with 2 nodes: their models drift apart");
+}
+
+static void nodes_that_would_drift_apart_are_refused(void **state) {
+    fixture *f = *state;
+    refused(f, "replicator: {kind: none}\nmesh: {nodes: 2}\n",
+            "run.yaml:1: replicator.kind is none with mesh.nodes 2: the nodes would train "
+            "unrelated models; choose full or demo");
+    refused(f, "replicator: {kind: full, every: 3}\nmesh: {nodes: 2}\n",
+            "run.yaml:1: replicator.every is 3 with replicator.kind full, expected 1: the "
+            "nodes' models would drift apart between exchanges");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -130,6 +134,7 @@ int main(void) {
         TEST(methods_refuse_a_mesh_they_cannot_use),
         TEST(line_is_that_of_the_key_in_the_file),
         TEST(topk_fits_in_a_chunk),
+        TEST(nodes_that_would_drift_apart_are_refused),
         TEST(shapes_of_the_model_fit_together),
         TEST(batch_gives_every_rank_the_same_number_of_sequences),
         TEST(ranks_are_not_more_than_can_be_addressed),

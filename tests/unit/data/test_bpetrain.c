@@ -17,7 +17,8 @@ typedef struct slow {
     int64_t n_merges;
 } slow;
 
-static void slow_start(weft_ctx *ctx, slow *s, const char *text, int64_t n, wefti_rule rule) {
+static void slow_start(weft_ctx *ctx, slow *s, const char *text, int64_t n,
+                       wefti_rule rule) {
     wefti_splitter *splitter;
     wefti_scan *scan;
     int32_t id_of[256];
@@ -37,7 +38,8 @@ static void slow_start(weft_ctx *ctx, slow *s, const char *text, int64_t n, weft
     for (;;) {
         assert_ok(ctx, wefti_scan_next(scan, &piece, &length));
         if (length == 0) break;
-        for (int64_t i = 0; i < length; i++) s->ids[s->n++] = id_of[(unsigned char)piece[i]];
+        for (int64_t i = 0; i < length; i++)
+            s->ids[s->n++] = id_of[(unsigned char)piece[i]];
         s->ids[s->n++] = -1;
     }
     wefti_scan_destroy(scan);
@@ -62,16 +64,12 @@ static void slow_merge(slow *s, int32_t left, int32_t right) {
     int n = s->length[left] + s->length[right];
     memcpy(joined, s->bytes[left], (size_t)s->length[left]);
     memcpy(joined + s->length[left], s->bytes[right], (size_t)s->length[right]);
-    int32_t merged = 0;
-    while (merged < s->n_ids && !(s->length[merged] == n &&
-                                  memcmp(s->bytes[merged], joined, (size_t)n) == 0))
-        merged++;
-    if (merged == s->n_ids) {
-        assert_true(n <= LONGEST && merged < MOST_IDS);
-        memcpy(s->bytes[merged], joined, (size_t)n);
-        s->length[merged] = n;
-        s->n_ids++;
-    }
+    int32_t merged = s->n_ids++;
+    assert_true(n <= LONGEST && merged < MOST_IDS);
+    for (int32_t id = 0; id < merged; id++) /* no bytes are made twice */
+        assert_false(s->length[id] == n && memcmp(s->bytes[id], joined, (size_t)n) == 0);
+    memcpy(s->bytes[merged], joined, (size_t)n);
+    s->length[merged] = n;
     s->merges[s->n_merges++] = wefti_pair_key(left, right);
     int64_t to = 0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -95,7 +93,8 @@ static void assert_trains_like_the_definition(weft_ctx *ctx, const char *text, i
     assert_ok(ctx, weft_tokenizer_train(ctx, text, n, vocab, rule_name, &t));
     assert_int_equal(weft_tokenizer_vocab(t), s.n_ids + 1);
     assert_int_equal(t->merges.n, s.n_merges);
-    assert_memory_equal(t->merges.keys, s.merges, (size_t)s.n_merges * sizeof s.merges[0]);
+    assert_memory_equal(t->merges.keys, s.merges,
+                        (size_t)s.n_merges * sizeof s.merges[0]);
     for (int32_t id = 0; id < s.n_ids; id++) {
         int64_t length;
         const char *bytes = weft_tokenizer_bytes(t, id, &length);
@@ -120,21 +119,10 @@ static void overlapping_pairs_are_merged_from_the_left(void **state) {
     char text[900];
     for (int64_t letters = 1; letters <= 3; letters++) {
         for (int i = 0; i < COUNT(text); i++)
-            text[i] = pick(4, 2 * i, 9) == 0 ? ' ' : (char)('a' + pick(4, 2 * i + 1, letters));
+            text[i] = pick(4, 2 * i, 9) == 0 ? ' '
+                                             : (char)('a' + pick(4, 2 * i + 1, letters));
         assert_trains_like_the_definition(ctx, text, sizeof text, "gpt2", 330);
     }
-}
-
-/* "abc" comes from (ab, c) and from (a, bc): two merges, one token. */
-static void two_pairs_may_make_the_same_token(void **state) {
-    weft_ctx *ctx = *state;
-    static const char text[] = "abc abc abc abd abd abd abd xbc xbc xbc xbc xbc dabce dabce "
-                               "dabce dabce aabc aabc zab zab zab zab zab zab zab";
-    weft_tokenizer *t;
-    assert_trains_like_the_definition(ctx, text, sizeof text - 1, "gpt2", 300);
-    assert_ok(ctx, weft_tokenizer_train(ctx, text, sizeof text - 1, 300, "gpt2", &t));
-    assert_true(t->merges.n > t->vocab - 257);
-    weft_tokenizer_destroy(ctx, t);
 }
 
 static void one_long_piece_is_trained_on(void **state) {
@@ -149,7 +137,8 @@ static void one_long_piece_is_trained_on(void **state) {
     weft_tokenizer_destroy(ctx, t);
     memset(text, 'a', N);
     assert_ok(ctx, weft_tokenizer_train(ctx, text, N, 2000, "gpt2", &t));
-    assert_int_equal(weft_tokenizer_vocab(t), 256 + 15 + 1); /* aa, aaaa, ..: 2^15 twice */
+    assert_int_equal(weft_tokenizer_vocab(t),
+                     256 + 15 + 1); /* aa, aaaa, ..: 2^15 twice */
     weft_tokenizer_destroy(ctx, t);
     wefti_free(ctx, text);
 }
@@ -176,14 +165,14 @@ static void the_end_token_is_last_and_only_if_there_is_room(void **state) {
 static void senseless_arguments_are_refused(void **state) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t;
-    assert_refused(ctx, weft_tokenizer_train(ctx, "a", 0, 300, "gpt2", &t), WEFT_ERR_ARGUMENT,
-                   "no text");
-    assert_refused(ctx, weft_tokenizer_train(ctx, "a", 1, 255, "gpt2", &t), WEFT_ERR_ARGUMENT,
-                   "255 ids");
+    assert_refused(ctx, weft_tokenizer_train(ctx, "a", 0, 300, "gpt2", &t),
+                   WEFT_ERR_ARGUMENT, "no text");
+    assert_refused(ctx, weft_tokenizer_train(ctx, "a", 1, 255, "gpt2", &t),
+                   WEFT_ERR_ARGUMENT, "255 ids");
     assert_refused(ctx, weft_tokenizer_train(ctx, "a", 1, 1 << 25, "gpt2", &t),
                    WEFT_ERR_ARGUMENT, "33554432 ids");
-    assert_refused(ctx, weft_tokenizer_train(ctx, "a", 1, 300, "gpt3", &t), WEFT_ERR_ARGUMENT,
-                   "'gpt3'");
+    assert_refused(ctx, weft_tokenizer_train(ctx, "a", 1, 300, "gpt3", &t),
+                   WEFT_ERR_ARGUMENT, "'gpt3'");
     assert_null(t);
 }
 
@@ -191,7 +180,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         claim(training_follows_the_definition),
         claim(overlapping_pairs_are_merged_from_the_left),
-        claim(two_pairs_may_make_the_same_token),
         claim(one_long_piece_is_trained_on),
         claim(the_end_token_is_last_and_only_if_there_is_room),
         claim(senseless_arguments_are_refused),

@@ -12,11 +12,20 @@ static weft_tokenizer *make(weft_ctx *ctx, int which) {
     mixed_text(11, text, sizeof text, true);
     switch (which) {
     case 0: assert_ok(ctx, weft_tokenizer_create_bytes(ctx, &t)); break;
-    case 1: assert_ok(ctx, weft_tokenizer_train(ctx, text, sizeof text, 400, "gpt2", &t)); break;
-    case 2: assert_ok(ctx, weft_tokenizer_train(ctx, text, sizeof text, 500, "llama3", &t)); break;
-    case 3: assert_ok(ctx, weft_tokenizer_load(ctx, GOLDEN "tokenizer-gpt2.json", &t)); break;
-    case 4: assert_ok(ctx, weft_tokenizer_load(ctx, GOLDEN "tokenizer-llama3.json", &t)); break;
-    default: assert_ok(ctx, weft_tokenizer_train(ctx, text, sizeof text, 256, "gpt2", &t));
+    case 1:
+        assert_ok(ctx, weft_tokenizer_train(ctx, text, sizeof text, 400, "gpt2", &t));
+        break;
+    case 2:
+        assert_ok(ctx, weft_tokenizer_train(ctx, text, sizeof text, 500, "llama3", &t));
+        break;
+    case 3:
+        assert_ok(ctx, weft_tokenizer_load(ctx, GOLDEN "tokenizer-gpt2.json", &t));
+        break;
+    case 4:
+        assert_ok(ctx, weft_tokenizer_load(ctx, GOLDEN "tokenizer-llama3.json", &t));
+        break;
+    default:
+        assert_ok(ctx, weft_tokenizer_train(ctx, text, sizeof text, 256, "gpt2", &t));
     }
     return t;
 }
@@ -55,7 +64,8 @@ static void threads_and_parts_do_not_change_the_ids(void **state) {
             assert_ok(ctx, wefti_encode(ctx, t, text, N, 1, N, &expected, &n_expected));
             for (int threads = 1; threads <= 4; threads++) {
                 int64_t part = (int64_t[]){7, 64, 999, 9000}[(threads + (int)seed) % 4];
-                assert_ok(ctx, wefti_encode(ctx, t, text, N, threads, part, &ids, &n_ids));
+                assert_ok(ctx,
+                          wefti_encode(ctx, t, text, N, threads, part, &ids, &n_ids));
                 assert_int_equal(n_ids, n_expected);
                 assert_memory_equal(ids, expected, (size_t)n_ids * sizeof *ids);
                 wefti_free(ctx, ids);
@@ -94,8 +104,8 @@ static void a_file_in_chunks_gives_the_ids_of_the_whole(void **state) {
         assert_ok(ctx, wefti_encode(ctx, t, text, N, 1, N, &expected, &n_expected));
         for (int k = 0; k < COUNT(chunks); k++) {
             collected c = {0};
-            assert_ok(ctx, wefti_encode_file(ctx, t, "text.txt", 1 + k % 3, chunks[k], collect,
-                                             &c));
+            assert_ok(ctx, wefti_encode_file(ctx, t, "text.txt", 1 + k % 3, chunks[k],
+                                             collect, &c));
             assert_int_equal(c.n, n_expected);
             assert_memory_equal(c.ids, expected, (size_t)c.n * sizeof *c.ids);
             assert_true(chunks[k] == 0 ? c.calls == 1 : c.calls >= N / 4096);
@@ -172,7 +182,8 @@ static void special_tokens_in_text_are_plain_text(void **state) {
         weft_tokenizer *t = make(ctx, which);
         int32_t *ids;
         int64_t n_ids;
-        assert_ok(ctx, weft_tokenizer_encode(ctx, t, text, sizeof text - 1, 1, &ids, &n_ids));
+        assert_ok(ctx,
+                  weft_tokenizer_encode(ctx, t, text, sizeof text - 1, 1, &ids, &n_ids));
         assert_decodes(ctx, t, text, sizeof text - 1, ids, n_ids);
         assert_true(weft_tokenizer_end(t) >= 0);
         for (int64_t k = 0; k < n_ids; k++) assert_true(ids[k] != weft_tokenizer_end(t));
@@ -188,8 +199,8 @@ static void unusable_files_are_refused(void **state) {
     write_file(ctx, "empty.txt", "", 0);
     assert_refused(ctx, wefti_encode_file(ctx, t, "empty.txt", 1, 0, collect, &c),
                    WEFT_ERR_FORMAT, "empty.txt is empty");
-    assert_refused(ctx, wefti_encode_file(ctx, t, "none.txt", 1, 0, collect, &c), WEFT_ERR_FILE,
-                   "none.txt");
+    assert_refused(ctx, wefti_encode_file(ctx, t, "none.txt", 1, 0, collect, &c),
+                   WEFT_ERR_FILE, "none.txt");
     assert_refused(ctx, wefti_encode_file(ctx, t, ".", 1, 0, collect, &c), WEFT_ERR_FILE,
                    "not a regular file");
     int32_t *ids;

@@ -8,7 +8,8 @@ static weft_tokenizer *busy_tokenizer(weft_ctx *ctx) {
     enum { N = 6000 };
     char text[N];
     weft_tokenizer *t;
-    for (int i = 0; i < N; i++) text[i] = i % 17 == 16 ? ' ' : (char)('a' + pick(3, i, 3));
+    for (int i = 0; i < N; i++)
+        text[i] = i % 17 == 16 ? ' ' : (char)('a' + pick(3, i, 3));
     assert_ok(ctx, weft_tokenizer_train(ctx, text, N, 600, "gpt2", &t));
     assert_true(t->merges.n > 100);
     return t;
@@ -21,7 +22,8 @@ static int64_t merge_by_definition(const weft_tokenizer *t, const char *piece, i
     for (;;) {
         int64_t best = -1, at = -1;
         for (int64_t i = 0; i + 1 < n; i++) {
-            int64_t rank = wefti_u64map_find(&t->merges, wefti_pair_key(ids[i], ids[i + 1]));
+            int64_t rank = wefti_u64map_find(&t->merges,
+                                             wefti_pair_key(ids[i], ids[i + 1]));
             if (rank >= 0 && (best < 0 || rank < best)) best = rank, at = i;
         }
         if (best < 0) return n;

@@ -51,10 +51,12 @@ static void assert_pieces(weft_ctx *ctx, wefti_rule rule, const char *text,
 
 static void gpt2_splits_as_published(void **state) {
     weft_ctx *ctx = *state;
-    assert_pieces(ctx, WEFTI_RULE_GPT2, "Hello world, it's 2024!", "Hello| world|,| it|'s| 2024|!|");
+    assert_pieces(ctx, WEFTI_RULE_GPT2, "Hello world, it's 2024!",
+                  "Hello| world|,| it|'s| 2024|!|");
     assert_pieces(ctx, WEFTI_RULE_GPT2, "a  b\n\nc ", "a| | b|\n|\n|c| |");
     assert_pieces(ctx, WEFTI_RULE_GPT2, "DON'T don't", "DON|'|T| don|'t|");
-    assert_pieces(ctx, WEFTI_RULE_GPT2, "x\xc2\xa0y \xe1\xa0\x8e", "x|\xc2\xa0|y| \xe1\xa0\x8e|");
+    assert_pieces(ctx, WEFTI_RULE_GPT2, "x\xc2\xa0y \xe1\xa0\x8e",
+                  "x|\xc2\xa0|y| \xe1\xa0\x8e|");
     assert_pieces(ctx, WEFTI_RULE_GPT2, "", "");
 }
 
@@ -68,7 +70,8 @@ static void llama3_splits_as_published(void **state) {
 
 static void a_byte_that_is_not_utf8_is_a_piece(void **state) {
     weft_ctx *ctx = *state;
-    assert_pieces(ctx, WEFTI_RULE_GPT2, "ab\xff\xc3z\xe2\x80", "ab|\xff|\xc3|z|\xe2|\x80|");
+    assert_pieces(ctx, WEFTI_RULE_GPT2, "ab\xff\xc3z\xe2\x80",
+                  "ab|\xff|\xc3|z|\xe2|\x80|");
     assert_pieces(ctx, WEFTI_RULE_LLAMA3, "\xed\xa0\x80 x", "\xed|\xa0|\x80| x|");
 }
 

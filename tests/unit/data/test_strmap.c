@@ -29,6 +29,7 @@ static void equal_strings_are_one_entry_wherever_they_lie(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {claim(equal_strings_are_one_entry_wherever_they_lie)};
+    const struct CMUnitTest tests[] = {
+        claim(equal_strings_are_one_entry_wherever_they_lie)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,8 @@ static void assert_comes_back(weft_ctx *ctx, weft_tokenizer *t) {
     assert_int_equal(weft_tokenizer_end(t), weft_tokenizer_end(back));
     assert_string_equal(weft_tokenizer_kind(t), weft_tokenizer_kind(back));
     assert_ok(ctx, weft_tokenizer_encode(ctx, t, text, sizeof text, 1, &ids, &n));
-    assert_ok(ctx, weft_tokenizer_encode(ctx, back, text, sizeof text, 1, &ids_back, &n_back));
+    assert_ok(ctx,
+              weft_tokenizer_encode(ctx, back, text, sizeof text, 1, &ids_back, &n_back));
     assert_int_equal(n, n_back);
     assert_memory_equal(ids, ids_back, (size_t)n * sizeof *ids);
     wefti_free(ctx, ids);
@@ -92,7 +93,8 @@ static void golden_broken_files_are_refused(void **state) {
         char path[512];
         weft_tokenizer *t;
         snprintf(path, sizeof path, "%stokenizer-broken-%s.json", GOLDEN, cases[k][0]);
-        assert_refused(ctx, weft_tokenizer_load(ctx, path, &t), WEFT_ERR_FORMAT, cases[k][1]);
+        assert_refused(ctx, weft_tokenizer_load(ctx, path, &t), WEFT_ERR_FORMAT,
+                       cases[k][1]);
         assert_null(t);
     }
 }
@@ -107,7 +109,8 @@ static weft_status load_changed(weft_ctx *ctx, const char *golden, const char *f
     const char *at = strstr(text, from);
     if (!at) fail_msg("%s has no %s", golden, from);
     assert_ok(ctx, wefti_alloc(ctx, (size_t)n + strlen(to) + 1, "text", &changed));
-    int length = sprintf(changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    int length = sprintf(changed, "%.*s%s%s", (int)(at - text), text, to,
+                         at + strlen(from));
     write_file(ctx, "changed.json", changed, length);
     wefti_free(ctx, text);
     wefti_free(ctx, changed);
@@ -126,15 +129,16 @@ static void unknown_parts_are_refused_by_name(void **state) {
     static const change gpt2[] = {
         {"{", "", "line"},
         {"\"version\"", "\"sauce\"", "unknown part 'sauce'"},
-        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"Lowercase\"}", "'Lowercase'"},
+        {"\"normalizer\": null", "\"normalizer\": {\"type\": \"Lowercase\"}",
+         "'Lowercase'"},
         {"\"pre_tokenizer\": {\n\"type\": \"ByteLevel\"",
          "\"pre_tokenizer\": {\n\"type\": \"Whitespace\"", "'Whitespace'"},
         {"\"use_regex\": true", "\"use_regex\": false", "use_regex"},
         {"\"add_prefix_space\": false", "\"add_prefix_space\": true", "add_prefix_space"},
         {"\"post_processor\": {\n\"type\": \"ByteLevel\"",
          "\"post_processor\": {\n\"type\": \"BertProcessing\"", "'BertProcessing'"},
-        {"\"decoder\": {\n\"type\": \"ByteLevel\"", "\"decoder\": {\n\"type\": \"WordPiece\"",
-         "'WordPiece'"},
+        {"\"decoder\": {\n\"type\": \"ByteLevel\"",
+         "\"decoder\": {\n\"type\": \"WordPiece\"", "'WordPiece'"},
         {"\"type\": \"BPE\"", "\"type\": \"Unigram\"", "'Unigram'"},
         {"\"dropout\": null", "\"dropout\": 0.1", "dropout"},
         {"\"byte_fallback\": false", "\"byte_fallback\": true", "byte_fallback"},
@@ -155,12 +159,15 @@ static void unknown_parts_are_refused_by_name(void **state) {
         {"\"merges\": [", "\"merges\": [7,", "merge 0 is not"},
         {"\"merges\": [", "\"merges\": [[\"q\", \"q\"],", "joined with its partner"},
         {"\"merges\": [", "\"merges\": [[\"t\", \"h\"],", "were merged before"},
+        {"\"id\": 320,\n\"content\": \"<|endoftext|>\"", "\"id\": 256, \"content\": \"th\"",
+         "merge 0: 't' joined with its partner is a special token"},
         {"\"added_tokens\": [", "\"added_tokens\": 5, \"padding\": [", "line"},
     };
     static const change llama3[] = {
         {"\"type\": \"Split\"", "\"type\": \"Digits\"", "'Digits'"},
         {"(?i:'s|", "(?i:'z|", "splitting expression"},
-        {"\"behavior\": \"Isolated\"", "\"behavior\": \"MergedWithNext\"", "MergedWithNext"},
+        {"\"behavior\": \"Isolated\"", "\"behavior\": \"MergedWithNext\"",
+         "MergedWithNext"},
         {"\"invert\": false", "\"invert\": true", "behavior"},
         {"\"use_regex\": false", "\"use_regex\": true", "use_regex"},
         {"\"type\": \"TemplateProcessing\"", "\"type\": \"Sequence\"", "no nesting"},
@@ -169,22 +176,28 @@ static void unknown_parts_are_refused_by_name(void **state) {
         assert_refused(ctx, load_changed(ctx, GOLDEN "tokenizer-gpt2.json", gpt2[k].from,
                                          gpt2[k].to), WEFT_ERR_FORMAT, gpt2[k].part);
     for (int k = 0; k < COUNT(llama3); k++)
-        assert_refused(ctx, load_changed(ctx, GOLDEN "tokenizer-llama3.json", llama3[k].from,
-                                         llama3[k].to), WEFT_ERR_FORMAT, llama3[k].part);
-    assert_ok(ctx, load_changed(ctx, GOLDEN "tokenizer-gpt2.json", "\"decoder\"", "\"decoder\""));
+        assert_refused(ctx,
+                       load_changed(ctx, GOLDEN "tokenizer-llama3.json", llama3[k].from,
+                                    llama3[k].to),
+                       WEFT_ERR_FORMAT, llama3[k].part);
+    assert_ok(ctx, load_changed(ctx, GOLDEN "tokenizer-gpt2.json", "\"decoder\"",
+                                "\"decoder\""));
 }
 
 static void files_that_are_no_tokenizer_are_refused(void **state) {
     weft_ctx *ctx = *state;
-    static const char *const texts[] = {"", "{", "[]", "{}", "null", "{\"model\": {}}", "\xff",
-                                        "{\"pre_tokenizer\": {\"type\": 3}}"};
+    static const char *const texts[] = {"",     "{",
+                                        "[]",   "{}",
+                                        "null", "{\"model\": {}}",
+                                        "\xff", "{\"pre_tokenizer\": {\"type\": 3}}"};
     weft_tokenizer *t;
     for (int k = 0; k < COUNT(texts); k++) {
         write_file(ctx, "wrong.json", texts[k], (int64_t)strlen(texts[k]));
         assert_refused(ctx, weft_tokenizer_load(ctx, "wrong.json", &t), WEFT_ERR_FORMAT,
                        "wrong.json: ");
     }
-    assert_refused(ctx, weft_tokenizer_load(ctx, "no.json", &t), WEFT_ERR_FILE, "no.json");
+    assert_refused(ctx, weft_tokenizer_load(ctx, "no.json", &t), WEFT_ERR_FILE,
+                   "no.json");
     assert_refused(ctx, weft_tokenizer_load(ctx, ".", &t), WEFT_ERR_FILE, "regular file");
 }
 
@@ -204,7 +217,8 @@ static void damaged_files_never_crash(void **state) {
         if (status == WEFT_OK) {
             int32_t *ids;
             int64_t n_ids;
-            assert_ok(ctx, weft_tokenizer_encode(ctx, t, "the weft 12", 11, 1, &ids, &n_ids));
+            assert_ok(ctx,
+                      weft_tokenizer_encode(ctx, t, "the weft 12", 11, 1, &ids, &n_ids));
             assert_decodes(ctx, t, "the weft 12", 11, ids, n_ids);
             wefti_free(ctx, ids);
             weft_tokenizer_destroy(ctx, t);

@@ -27,6 +27,7 @@ static void keys_are_numbered_in_the_order_of_insertion(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {claim(keys_are_numbered_in_the_order_of_insertion)};
+    const struct CMUnitTest tests[] = {
+        claim(keys_are_numbered_in_the_order_of_insertion)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

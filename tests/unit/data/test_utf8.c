@@ -18,10 +18,24 @@ static void every_code_point_comes_back(void **state) {
 
 static void malformed_bytes_are_refused(void **state) {
     (void)state;
-    static const char *const bad[] = {
-        "\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2 ", "\xe0\x80\x80", "\xe0\x9f\xbf",
-        "\xe2\x80", "\xe2\x80 ", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x8f\xbf\xbf",
-        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xf8\x88\x80\x80\x80", "\xfe", "\xff"};
+    static const char *const bad[] = {"\x80",
+                                      "\xbf",
+                                      "\xc0\x80",
+                                      "\xc1\xbf",
+                                      "\xc2",
+                                      "\xc2 ",
+                                      "\xe0\x80\x80",
+                                      "\xe0\x9f\xbf",
+                                      "\xe2\x80",
+                                      "\xe2\x80 ",
+                                      "\xed\xa0\x80",
+                                      "\xed\xbf\xbf",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xf8\x88\x80\x80\x80",
+                                      "\xfe",
+                                      "\xff"};
     uint32_t code;
     for (int k = 0; k < COUNT(bad); k++)
         assert_int_equal(wefti_utf8_decode(bad[k], (int64_t)strlen(bad[k]), &code), 0);

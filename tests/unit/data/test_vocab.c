@@ -37,9 +37,11 @@ static void ids_outside_the_vocabulary_have_no_bytes(void **state) {
     weft_tokenizer_destroy(ctx, t);
 }
 
-static uint64_t hash_after(weft_ctx *ctx, const char *text, int64_t vocab, const char *rule) {
+static uint64_t hash_after(weft_ctx *ctx, const char *text, int64_t vocab,
+                           const char *rule) {
     weft_tokenizer *t;
-    assert_ok(ctx, weft_tokenizer_train(ctx, text, (int64_t)strlen(text), vocab, rule, &t));
+    assert_ok(ctx,
+              weft_tokenizer_train(ctx, text, (int64_t)strlen(text), vocab, rule, &t));
     uint64_t hash = weft_tokenizer_hash(t);
     weft_tokenizer_destroy(ctx, t);
     return hash;
@@ -53,6 +55,32 @@ static void the_hash_tells_tokenizers_apart(void **state) {
     assert_true(one != hash_after(ctx, "abab cecd cecd", 300, "gpt2"));
     assert_true(one != hash_after(ctx, "abab cdcd", 257, "gpt2"));
     assert_true(hash_after(ctx, "x", 256, "gpt2") != hash_after(ctx, "x", 257, "gpt2"));
+}
+
+/* The same tokens, "abc" made of ab + c or of a + bc. */
+static uint64_t hash_with_merge(weft_ctx *ctx, bool left) {
+    static const char *const more[] = {"ab", "bc", "abc"};
+    weft_tokenizer *t;
+    int missing;
+    bool fresh;
+    assert_ok(ctx, weft_tokenizer_create_bytes(ctx, &t));
+    for (int k = 0; k < COUNT(more); k++) {
+        assert_ok(ctx, wefti_vocab_stage(ctx, t, more[k], (int64_t)strlen(more[k])));
+        assert_ok(ctx, wefti_vocab_add_staged(ctx, t, 256 + k, WEFTI_TOKEN_MODEL));
+    }
+    assert_ok(ctx, wefti_vocab_add_merge(ctx, t, left ? 256 : 'a', left ? 'c' : 257, 258,
+                                         &fresh));
+    assert_true(fresh);
+    assert_ok(ctx, wefti_vocab_finish(ctx, t, &missing));
+    uint64_t hash = weft_tokenizer_hash(t);
+    weft_tokenizer_destroy(ctx, t);
+    return hash;
+}
+
+static void the_hash_knows_the_merges(void **state) {
+    weft_ctx *ctx = *state;
+    assert_true(hash_with_merge(ctx, true) == hash_with_merge(ctx, true));
+    assert_true(hash_with_merge(ctx, true) != hash_with_merge(ctx, false));
 }
 
 /* docs/tokenizer.md names the order; the golden shard was hashed by another program. */
@@ -80,6 +108,7 @@ int main(void) {
         claim(the_bytes_tokenizer_maps_each_byte_to_itself),
         claim(ids_outside_the_vocabulary_have_no_bytes),
         claim(the_hash_tells_tokenizers_apart),
+        claim(the_hash_knows_the_merges),
         claim(the_hash_is_the_documented_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

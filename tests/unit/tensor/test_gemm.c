@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products of every table against the reference, whole buffers compared, so that what
- * lies between rows must stay as it was. */
+/* Matrix products of every table against the reference, whole buffers compared, so that
+ * what lies between rows must stay as it was. */
 #include "helpers.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 static const wefti_kernels *const ref = &wefti_kernels_reference;
@@ -11,18 +12,18 @@ typedef struct size {
     int64_t M, N, K;
 } size;
 
-/* Terms are at most 1 in absolute value: K roundings of the running sum, which stays below
- * K/3 on average; alpha and beta add a few. */
-static double product_tolerance(int64_t K) {
-    return rounding * (4 + (double)K);
-}
+/* Terms are at most 1 in absolute value: K roundings of the running sum, which stays
+ * below K/3 on average; alpha and beta add a few. */
+static double product_tolerance(int64_t K) { return rounding * (4 + (double)K); }
 
-static void check_product(const wefti_kernels *fast, size s, bool ta, bool tb, float alpha,
-                          float beta, int64_t gap) {
+static void check_product(const wefti_kernels *fast, size s, bool ta, bool tb,
+                          float alpha, float beta, int64_t gap) {
     int64_t lda = (ta ? s.M : s.K) + gap, ldb = (tb ? s.K : s.N) + gap, ldc = s.N + gap;
     int64_t n_c = s.M * ldc;
-    float *A = new_noise((ta ? s.K : s.M) * lda, 1, 1), *B = new_noise((tb ? s.N : s.K) * ldb, 2, 1);
-    float *want = new_noise(n_c, 3, 1), *got = new_copy(n_c, want), *again = new_copy(n_c, want);
+    float *A = new_noise((ta ? s.K : s.M) * lda, 1, 1),
+          *B = new_noise((tb ? s.N : s.K) * ldb, 2, 1);
+    float *want = new_noise(n_c, 3, 1), *got = new_copy(n_c, want),
+          *again = new_copy(n_c, want);
     ref->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, want, ldc);
     fast->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, got, ldc);
     fast->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, again, ldc);
@@ -32,7 +33,8 @@ static void check_product(const wefti_kernels *fast, size s, bool ta, bool tb, f
 }
 
 static void check_small_products(const wefti_kernels *fast) {
-    static const size sizes[] = {{1, 1, 1}, {3, 17, 5}, {17, 3, 33}, {64, 65, 1}, {1, 70, 40}};
+    static const size sizes[] = {
+        {1, 1, 1}, {3, 17, 5}, {17, 3, 33}, {64, 65, 1}, {1, 70, 40}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int form = 0; form < 4; form++) {
             check_product(fast, sizes[i], form & 1, form & 2, 1, 0, 0);
@@ -49,7 +51,8 @@ static void small_products_follow_the_reference(void **state) {
 
 /* Over 10^6 multiplications, so that threads divide rows, columns or both. */
 static void check_divided_products(const wefti_kernels *fast) {
-    static const size sizes[] = {{401, 33, 130}, {37, 300, 131}, {129, 129, 129}, {1, 1100, 1000}};
+    static const size sizes[] = {
+        {401, 33, 130}, {37, 300, 131}, {129, 129, 129}, {1, 1100, 1000}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int form = 0; form < 4; form++)
             check_product(fast, sizes[i], form & 1, form & 2, 1, 1, 2);
@@ -77,13 +80,56 @@ static void beta_zero_ignores_what_was_there(void **state) {
     }
 }
 
+/* What one rank computes, with as many OpenMP threads as its number. */
+typedef struct rank_work {
+    pthread_t thread;
+    int threads;
+    float *A, *B, *C;
+} rank_work;
+
+enum { RANK_N = 150 };
+
+static void *rank_main(void *work_) {
+    rank_work *w = work_;
+    const wefti_kernels *fast = wefti_kernels_find(NULL);
+    wefti_kernels_set_threads(w->threads);
+    for (int i = 0; i < 20; i++)
+        fast->gemm(false, true, RANK_N, RANK_N, RANK_N, 1, w->A, RANK_N, w->B, RANK_N,
+                   i == 0 ? 0 : 0.5f, w->C, RANK_N);
+    return NULL;
+}
+
+static void ranks_that_are_threads_do_not_disturb_each_other(void **state) {
+    (void)state;
+    enum { RANKS = 4, SQUARE = RANK_N * RANK_N };
+    float *A = new_noise(SQUARE, 1, 1), *B = new_noise(SQUARE, 2, 1);
+    rank_work together[RANKS], alone[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        together[r] = alone[r] = (rank_work){.threads = 1 + r % 3, .A = A, .B = B};
+        together[r].C = new_floats(SQUARE), alone[r].C = new_floats(SQUARE);
+    }
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(
+            pthread_create(&together[r].thread, NULL, rank_main, &together[r]), 0);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(pthread_join(together[r].thread, NULL), 0);
+    for (int r = 0; r < RANKS; r++) {
+        rank_main(&alone[r]);
+        assert_memory_equal(together[r].C, alone[r].C, SQUARE * sizeof(float));
+        free(together[r].C), free(alone[r].C);
+    }
+    wefti_kernels_set_threads(1);
+    free(A), free(B);
+}
+
 /* A stride beyond 2^31: the address space is reserved, only a few pages are touched. */
 static void strides_beyond_an_int_are_cut_into_rows(void **state) {
     (void)state;
     const int64_t far = (int64_t)1 << 31;
     const size_t n_bytes = (size_t)(2 * far + 4) * sizeof(float);
     float *x = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | 0x20 /* MAP_ANONYMOUS */ | 0x4000 /* MAP_NORESERVE */, -1, 0);
+                    MAP_PRIVATE | 0x20 /* MAP_ANONYMOUS */ | 0x4000 /* MAP_NORESERVE */,
+                    -1, 0);
     if (x == MAP_FAILED) skip();
     for (int i = 0; i < 3; i++) {
         x[i * far] = (float)(i + 1);
@@ -109,6 +155,7 @@ int main(void) {
         cmocka_unit_test(products_divided_among_threads_follow_the_reference),
         cmocka_unit_test(many_threads_cut_a_grid_of_tiles),
         cmocka_unit_test(beta_zero_ignores_what_was_there),
+        cmocka_unit_test(ranks_that_are_threads_do_not_disturb_each_other),
         cmocka_unit_test(strides_beyond_an_int_are_cut_into_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

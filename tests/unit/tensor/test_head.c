@@ -23,9 +23,7 @@ static head_case make_case(int64_t N, int64_t C, int64_t V, double noise) {
     return h;
 }
 
-static void free_case(head_case *h) {
-    free(h->x), free(h->w), free(h->target);
-}
+static void free_case(head_case *h) { free(h->x), free(h->w), free(h->target); }
 
 typedef struct head_result {
     double loss;
@@ -34,18 +32,20 @@ typedef struct head_result {
 
 static head_result run(const wefti_kernels *kernels, const head_case *h) {
     head_result r = {2, new_noise(h->N * h->C, 5, 1), new_noise(h->V * h->C, 6, 1)};
-    float *scratch = new_floats(kernels->head_scratch(h->N, h->V, wefti_kernels_threads()));
+    float *scratch = new_floats(
+        kernels->head_scratch(h->N, h->V, wefti_kernels_threads()));
     kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, 0.5f, &r.loss, r.dx, r.dw,
                        scratch);
     double loss = 2;
-    kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, 0.5f, &loss, NULL, NULL, scratch);
+    kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, 0.5f, &loss, NULL, NULL,
+                       scratch);
     assert_true(loss == r.loss); /* the loss alone is the same loss */
     free(scratch);
     return r;
 }
 
-/* Logits are sums of C products below `noise`, wrong by C roundings, which is the relative
- * error of a probability; dx averages over w, dw sums over N rows. */
+/* Logits are sums of C products below `noise`, wrong by C roundings, which is the
+ * relative error of a probability; dx averages over w, dw sums over N rows. */
 static void check_case(const wefti_kernels *fast, int64_t N, int64_t C, int64_t V,
                        double noise) {
     head_case h = make_case(N, C, V, noise);
@@ -130,17 +130,22 @@ static void check_embedding(const wefti_kernels *fast, int64_t N, int64_t T, int
     assert_non_null(token);
     for (int64_t n = 0; n < N; n++)
         token[n] = (int32_t)wefti_rng_permute(1, WEFTI_STREAM_TEST, 0, V, n * n % V);
-    float *table = new_noise(V * C, 1, 1), *pos = positions ? new_noise(T * C, 2, 1) : NULL;
-    float *want = new_floats(N * C), *got = new_floats(N * C), *dy = new_noise(N * C, 3, 1);
+    float *table = new_noise(V * C, 1, 1),
+          *pos = positions ? new_noise(T * C, 2, 1) : NULL;
+    float *want = new_floats(N * C), *got = new_floats(N * C),
+          *dy = new_noise(N * C, 3, 1);
     ref->embed_forward(N, T, C, token, table, pos, want);
     fast->embed_forward(N, T, C, token, table, pos, got);
     assert_memory_equal(got, want, (size_t)(N * C) * sizeof *got);
-    float *table2 = new_copy(V * C, table), *pos2 = positions ? new_copy(T * C, pos) : NULL;
+    float *table2 = new_copy(V * C, table),
+          *pos2 = positions ? new_copy(T * C, pos) : NULL;
     ref->embed_backward(N, T, C, token, dy, table, pos);
     fast->embed_backward(N, T, C, token, dy, table2, pos2);
-    assert_memory_equal(table2, table, (size_t)(V * C) * sizeof *table); /* the same order */
+    assert_memory_equal(table2, table,
+                        (size_t)(V * C) * sizeof *table); /* the same order */
     if (positions) assert_memory_equal(pos2, pos, (size_t)(T * C) * sizeof *pos);
-    free(token), free(table), free(pos), free(want), free(got), free(dy), free(table2), free(pos2);
+    free(token), free(table), free(pos), free(want), free(got), free(dy), free(table2),
+        free(pos2);
 }
 
 static void check_embeddings(const wefti_kernels *fast) {

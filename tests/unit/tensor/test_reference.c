@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reference kernels against their definitions: each backward against central differences
- * of its forward, and what is stored, added and left alone. */
+/* The reference kernels against their definitions: each backward against central
+ * differences of its forward, and what is stored, added and left alone. */
 #include "helpers.h"
 
 static const wefti_kernels *const ref = &wefti_kernels_reference;
@@ -9,11 +9,12 @@ static const wefti_kernels *const ref = &wefti_kernels_reference;
 typedef double (*loss_fn)(void *problem);
 
 /* Five-point differences with h = 1/32: truncation h^4/30 = 3e-8 of the fifth derivative;
- * each of the at most 64 outputs that an input moves is rounded to 2^-24, which the formula
- * multiplies by 1.5/h = 48: 64 * 48 * 6e-8 = 1.9e-4 at most. */
+ * each of the at most 64 outputs that an input moves is rounded to 2^-24, which the
+ * formula multiplies by 1.5/h = 48: 64 * 48 * 6e-8 = 1.9e-4 at most. */
 static const double gradient_tolerance = 2e-4;
 
-static void check_gradient(loss_fn loss, void *problem, int64_t n, float *x, const float *grad) {
+static void check_gradient(loss_fn loss, void *problem, int64_t n, float *x,
+                           const float *grad) {
     static const double weight[] = {1.0 / 12, -8.0 / 12, 0, 8.0 / 12, -1.0 / 12};
     const float h = 1.0f / 32;
     for (int64_t i = 0; i < n; i++) {
@@ -62,7 +63,8 @@ static void free_problem(problem *p) {
 
 static double layernorm_loss(void *problem_) {
     problem *p = problem_;
-    ref->layernorm_forward(p->N, p->C, 0.5f, p->x, p->gain, p->bias, p->y, p->mean, p->rstd);
+    ref->layernorm_forward(p->N, p->C, 0.5f, p->x, p->gain, p->bias, p->y, p->mean,
+                           p->rstd);
     return weighted(p->N * p->C, p->dy, p->y);
 }
 
@@ -138,8 +140,15 @@ static double attention_loss(void *problem_) {
 
 static void attention_backward_is_the_slope_of_forward(void **state) {
     (void)state;
-    wefti_attention_shape s = {.B = 2, .T = 5, .H = 4, .K = 2, .D = 3, .ld_q = 13, .ld_kv = 7,
-                               .ld_o = 12, .scale = 0.6f};
+    wefti_attention_shape s = {.B = 2,
+                               .T = 5,
+                               .H = 4,
+                               .K = 2,
+                               .D = 3,
+                               .ld_q = 13,
+                               .ld_kv = 7,
+                               .ld_o = 12,
+                               .scale = 0.6f};
     int64_t n = s.B * s.T, n_q = n * s.ld_q, n_kv = n * s.ld_kv;
     attention_problem p = {.s = s};
     p.q = new_noise(n_q, 1, 1), p.k = new_noise(n_kv, 2, 1), p.v = new_noise(n_kv, 3, 1);
@@ -158,8 +167,15 @@ static void attention_backward_is_the_slope_of_forward(void **state) {
 
 static void attention_of_the_first_position_is_its_value(void **state) {
     (void)state;
-    wefti_attention_shape s = {.B = 1, .T = 1, .H = 1, .K = 1, .D = 2, .ld_q = 2, .ld_kv = 2,
-                               .ld_o = 2, .scale = 0.5f};
+    wefti_attention_shape s = {.B = 1,
+                               .T = 1,
+                               .H = 1,
+                               .K = 1,
+                               .D = 2,
+                               .ld_q = 2,
+                               .ld_kv = 2,
+                               .ld_o = 2,
+                               .scale = 0.5f};
     float q[] = {1, 2}, k[] = {3, 4}, v[] = {5, 6}, o[2], lse[1], scratch[2];
     ref->attention_forward(&s, q, k, v, o, lse, scratch);
     assert_true(o[0] == 5 && o[1] == 6);
@@ -175,7 +191,8 @@ typedef struct head_problem {
 static double head_loss(void *problem_) {
     head_problem *p = problem_;
     double loss = 0;
-    ref->head_loss(p->N, p->C, p->V, p->x, p->w, p->target, 1, &loss, NULL, NULL, p->scratch);
+    ref->head_loss(p->N, p->C, p->V, p->x, p->w, p->target, 1, &loss, NULL, NULL,
+                   p->scratch);
     return 3 * loss;
 }
 
@@ -199,13 +216,15 @@ static void head_loss_of_equal_logits_is_log_of_the_vocabulary(void **state) {
     int32_t target[] = {1};
     double loss = 0;
     ref->head_loss(1, 2, 3, x, w, target, 1, &loss, NULL, NULL, scratch);
-    assert_true(fabs(loss - log(3)) < 1e-11); /* log(sum) + 1e4 - 1e4: 1e4 * 2^-52 * few */
+    assert_true(fabs(loss - log(3)) <
+                1e-11); /* log(sum) + 1e4 - 1e4: 1e4 * 2^-52 * few */
 }
 
 static void rope_inverse_undoes_rope(void **state) {
     (void)state;
     enum { B = 2, T = 3, HEADS = 2, D = 4, LD = 9 };
-    float cos_sin[T * D], *x = new_noise(B * T * LD, 1, 1), *old = new_copy(B * T * LD, x);
+    float cos_sin[T * D], *x = new_noise(B * T * LD, 1, 1),
+                          *old = new_copy(B * T * LD, x);
     for (int t = 0; t < T; t++) {
         for (int i = 0; i < D / 2; i++) {
             cos_sin[t * D + i] = (float)cos(t * pow(0.1, i));
@@ -240,8 +259,14 @@ static void dropout_keeps_its_share_and_depends_on_index_only(void **state) {
 
 static void adamw_first_step_moves_by_lr_against_the_sign(void **state) {
     (void)state;
-    wefti_adamw_step s = {.lr = 0.5f, .beta1 = 0.75f, .beta2 = 0.5f, .eps = 0, .decay = 0.25f,
-                          .correction1 = 0.25f, .correction2 = 0.5f, .grad_scale = 2};
+    wefti_adamw_step s = {.lr = 0.5f,
+                          .beta1 = 0.75f,
+                          .beta2 = 0.5f,
+                          .eps = 0,
+                          .decay = 0.25f,
+                          .correction1 = 0.25f,
+                          .correction2 = 0.5f,
+                          .grad_scale = 2};
     float g[] = {3, -4}, p[] = {8, 8}, m[2] = {0}, v[2] = {0};
     double moved = ref->adamw(2, &s, g, p, m, v);
     assert_true(moved == 1.5 * 1.5 + 0.5 * 0.5);
@@ -260,10 +285,11 @@ static void sgd_steps_against_the_direction_and_decays(void **state) {
 static void gemm_follows_its_definition(void **state) {
     (void)state;
     float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, 2, 1, 0, 3}, c[4], nan = (float)NAN;
-    for (int i = 0; i < 4; i++) c[i] = nan; /* beta = 0 ignores it */
+    for (int i = 0; i < 4; i++) c[i] = nan;                   /* beta = 0 ignores it */
     ref->gemm(false, false, 2, 2, 3, 2, a, 3, b, 2, 0, c, 2); /* a 2x3, b 3x2 */
     assert_true(c[0] == 10 && c[1] == 22 && c[2] == 28 && c[3] == 46);
-    ref->gemm(true, true, 2, 2, 2, 1, a, 3, b, 3, -1, c, 2); /* a^T 3x2 cut, b^T 3x2 cut */
+    ref->gemm(true, true, 2, 2, 2, 1, a, 3, b, 3, -1, c,
+              2); /* a^T 3x2 cut, b^T 3x2 cut */
     assert_true(c[0] == 1 - 10 && c[1] == 1 - 22 && c[2] == 2 - 28 && c[3] == 2 - 46);
 }
 

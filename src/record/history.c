@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The moving mean of a loss at step i is the mean over i-h..i+h with h = min(half, i), cut at
- * the last step: it follows a falling curve without lag. */
-#include "record/run.h"
+/* The moving mean of a loss at step i is the mean over i-h..i+h with h = min(half, i),
+ * cut at the last step: it follows a falling curve without lag. */
+#include "record/history.h"
 
 #include <math.h>
 
@@ -9,21 +9,24 @@
 #include "record/metrics.h"
 
 static const char *const names[WEFTI_N_READ] = {
-    "step",       "loss",   "lr",           "grad_norm",    "tokens",
-    "tokens_per_s", "mfu",  "memory_bytes", "wire_bytes_out", "wire_bytes_in",
-    "compute_s",  "exchange_s", "wait_s",   "hidden_share", "step_s",
-    "elapsed_s",  "validation_loss", "bigram_loss"};
+    "step",           "loss",          "lr",        "grad_norm",
+    "tokens",         "tokens_per_s",  "mfu",       "memory_bytes",
+    "wire_bytes_out", "wire_bytes_in", "compute_s", "exchange_s",
+    "wait_s",         "step_s",        "elapsed_s", "validation_loss",
+    "bigram_loss"};
 
 static weft_status rows_init(weft_ctx *ctx, int64_t n, wefti_rows *out) {
     double *block;
-    WEFT_TRY(wefti_alloc_n(ctx, n, WEFTI_N_COLUMNS * sizeof(double), "a run's metrics", &block));
+    WEFT_TRY(wefti_alloc_n(ctx, n, WEFTI_N_COLUMNS * sizeof(double), "a run's metrics",
+                           &block));
     for (int c = 0; c < WEFTI_N_COLUMNS; c++) out->column[c] = block + c * n;
     return WEFT_OK;
 }
 
-/* A line of a training step has the step's own numbers, an evaluation's has none of them. */
+/* A line of a training step has numbers that an evaluation's line has not. */
 static bool is_step(const double *row) {
-    return !isnan(row[WEFTI_LOSS]) || !isnan(row[WEFTI_TOKENS]) || !isnan(row[WEFTI_STEP_S]);
+    return !isnan(row[WEFTI_LOSS]) || !isnan(row[WEFTI_TOKENS]) ||
+           !isnan(row[WEFTI_STEP_S]);
 }
 
 static bool is_evaluation(const double *row) {
@@ -103,13 +106,31 @@ void wefti_run_fini(weft_ctx *ctx, wefti_run *run) {
 
 /* ---- summaries ---- */
 
+double wefti_run_loss_top(const wefti_run *run) {
+    double top = wefti_column_greatest(&run->steps, WEFTI_LOSS);
+    top = fmax(top, wefti_column_greatest(&run->evaluations, WEFTI_VALIDATION));
+    return fmax(top, wefti_column_last(&run->evaluations, WEFTI_BIGRAM));
+}
+
 double wefti_run_loss_most(const wefti_run *run) {
-    const wefti_rows *s = &run->steps;
-    double most = wefti_column_last(&run->evaluations, WEFTI_BIGRAM);
-    for (int64_t i = s->n / 12; i < s->n; i++) most = fmax(most, s->column[WEFTI_SMOOTH][i]);
-    double least = wefti_column_least(s, WEFTI_SMOOTH);
-    double top = wefti_column_greatest(s, WEFTI_LOSS);
-    return s->n >= 100 && top - least > 1.5 * (most - least) ? most : 0;
+    const wefti_rows *s = &run->steps, *e = &run->evaluations;
+    double top = wefti_run_loss_top(run), least = wefti_column_least(s, WEFTI_SMOOTH);
+    if (s->n < 100) return top;
+    double most = wefti_column_last(e, WEFTI_BIGRAM),
+           from = s->column[WEFTI_STEP][s->n / 12];
+    for (int64_t i = s->n / 12; i < s->n; i++)
+        most = fmax(most, s->column[WEFTI_SMOOTH][i]);
+    for (int64_t i = 0; i < e->n; i++)
+        if (!(e->column[WEFTI_STEP][i] < from))
+            most = fmax(most, e->column[WEFTI_VALIDATION][i]);
+    return top - least > 1.5 * (most - least) ? most : top;
+}
+
+double wefti_run_hidden_share(const wefti_run *run) {
+    double exchange = wefti_column_sum(&run->steps, WEFTI_EXCHANGE);
+    double wait = wefti_column_sum(&run->steps, WEFTI_WAIT);
+    if (!(exchange > 0)) return NAN;
+    return wait > exchange ? 0 : 1 - wait / exchange;
 }
 
 double wefti_column_last(const wefti_rows *rows, wefti_column column) {
@@ -144,6 +165,17 @@ double wefti_column_mean(const wefti_rows *rows, wefti_column column) {
 double wefti_column_sum(const wefti_rows *rows, wefti_column column) {
     totals t = add_up(rows, column);
     return t.n ? t.sum : (double)NAN;
+}
+
+double wefti_column_mean_over_time(const wefti_rows *rows, wefti_column column) {
+    double sum = 0, time = 0;
+    for (int64_t i = 0; i < rows->n; i++) {
+        double x = rows->column[column][i], s = rows->column[WEFTI_STEP_S][i];
+        if (!isfinite(x) || !isfinite(s) || s <= 0) continue;
+        sum += x * s;
+        time += s;
+    }
+    return time > 0 ? sum / time : wefti_column_mean(rows, column);
 }
 
 double wefti_column_least(const wefti_rows *rows, wefti_column column) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_RUN_H
-#define WEFTI_RUN_H
+#ifndef WEFTI_HISTORY_H
+#define WEFTI_HISTORY_H
 
 #include <weft/ctx.h>
 
@@ -20,20 +20,20 @@ typedef enum wefti_column {
     WEFTI_COMPUTE,
     WEFTI_EXCHANGE,
     WEFTI_WAIT,
-    WEFTI_HIDDEN,
     WEFTI_STEP_S,
     WEFTI_ELAPSED,
     WEFTI_VALIDATION,
     WEFTI_BIGRAM,
-    WEFTI_N_READ,                       /* columns that are read; below: made from them */
-    WEFTI_WIRE_TOTAL = WEFTI_N_READ,    /* wire bytes out since the first step */
-    WEFTI_SMOOTH,                       /* moving mean of the loss */
+    WEFTI_N_READ,                    /* columns that are read; below: made from them */
+    WEFTI_WIRE_TOTAL = WEFTI_N_READ, /* wire bytes out since the first step */
+    WEFTI_SMOOTH,                    /* moving mean of the loss */
     WEFTI_N_COLUMNS
 } wefti_column;
 
+/* NAN where nothing was said. */
 typedef struct wefti_rows {
     int64_t n;
-    double *column[WEFTI_N_COLUMNS]; /* [n] each, NAN where nothing was said; one owned block */
+    double *column[WEFTI_N_COLUMNS]; /* [n] each; one block, owned */
 } wefti_rows;
 
 typedef struct wefti_run {
@@ -47,15 +47,22 @@ typedef struct wefti_run {
 weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) WEFT_CHECKED;
 void wefti_run_fini(weft_ctx *ctx, wefti_run *run);
 
-/* A loss that the curves are below for all but the first twelfth of the run: above it, a chart
- * may be cut. 0 if cutting would win little. */
+/* The greatest loss of a run, and one that its curves stay below after the first twelfth:
+ * a chart may be cut there. The same number if cutting would win little; NAN if there is
+ * no loss. */
+double wefti_run_loss_top(const wefti_run *run);
 double wefti_run_loss_most(const wefti_run *run);
+
+/* Share of the exchange that no step waited for; NAN if there was no exchange. */
+double wefti_run_hidden_share(const wefti_run *run);
 
 /* The last finite number of a column; NAN if there is none. */
 double wefti_column_last(const wefti_rows *rows, wefti_column column);
 /* Mean and sum of the finite numbers; NAN if there are none. */
 double wefti_column_mean(const wefti_rows *rows, wefti_column column);
 double wefti_column_sum(const wefti_rows *rows, wefti_column column);
+/* Mean over the time of the steps, not over their number. */
+double wefti_column_mean_over_time(const wefti_rows *rows, wefti_column column);
 double wefti_column_least(const wefti_rows *rows, wefti_column column);
 double wefti_column_greatest(const wefti_rows *rows, wefti_column column);
 

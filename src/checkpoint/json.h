@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_JSON_H
+#define WEFTI_JSON_H
+
+#include <jansson.h>
+
+#include <weft/ctx.h>
+
+/* Reads a JSON object; a key that comes twice is refused. "<what><where>" is named in the
+ * error, which has the status `blame` if the text is to blame. [out] *out owned by the
+ * caller (json_decref); NULL on failure. */
+weft_status wefti_json_read(weft_ctx *ctx, const char *what, const char *where,
+                            const char *text, int64_t n, weft_status blame,
+                            json_t **out) WEFT_CHECKED;
+
+/* Why did a call of the JSON library fail: WEFT_ERR_MEMORY if it has no memory, `blame`
+ * otherwise. The library itself tells only sometimes. */
+weft_status wefti_json_blame(weft_status blame);
+
+#endif

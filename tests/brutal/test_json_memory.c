@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* The JSON library has an allocator of its own: its allocation k fails, for k = 0, 1, 2,
+ * ... */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <limits.h>
+
+#include <jansson.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/safetensors.h"
+#include "record/metrics.h"
+
+static weft_ctx *ctx;
+static int64_t allocations_left = -1, blocks;
+
+static void *count_and_allocate(size_t n) {
+    if (allocations_left == 0) return NULL;
+    if (allocations_left > 0) allocations_left--;
+    blocks++;
+    return malloc(n);
+}
+
+static void count_and_free(void *block) {
+    if (!block) return;
+    blocks--;
+    free(block);
+}
+
+static int setup(void **state) {
+    (void)state;
+    json_set_alloc_funcs(count_and_allocate, count_and_free);
+    return weft_ctx_create(&ctx) != WEFT_OK;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    weft_ctx_destroy(ctx);
+    return blocks != 0;
+}
+
+/* From the k-th allocation on, all fail: the work fails cleanly, until k is large enough.
+ */
+static void every_failure_is_clean(weft_status (*work)(void)) {
+    int64_t k = 0, held = weft_ctx_bytes_held(ctx), held_blocks = blocks;
+    for (;; k++) {
+        allocations_left = k;
+        weft_status status = work();
+        allocations_left = -1;
+        assert_int_equal(weft_ctx_bytes_held(ctx), held);
+        assert_int_equal(blocks, held_blocks);
+        if (status == WEFT_OK) break;
+        if (status != WEFT_ERR_MEMORY)
+            fail_msg("k = %lld: %s: %s", (long long)k, weft_status_name(status),
+                     weft_ctx_message(ctx));
+        assert_non_null(strstr(weft_ctx_message(ctx), "memory"));
+        weft_ctx_clear(ctx);
+    }
+    assert_true(k > 5);
+}
+
+static weft_status create_and_open(void) {
+    static const wefti_tensor_spec specs[] = {{"a", 2, 2, 2}, {"b", 1, 3, 1}};
+    static const char *const metadata[] = {"k", "v", NULL};
+    wefti_safetensors *file;
+    WEFT_TRY(wefti_safetensors_create(ctx, "t.safetensors", specs, 2, metadata, &file));
+    WEFT_TRY(wefti_safetensors_close(ctx, file));
+    WEFT_TRY(wefti_safetensors_open(ctx, "t.safetensors", false, &file));
+    return wefti_safetensors_close(ctx, file);
+}
+
+static void a_tensor_file(void **state) {
+    (void)state;
+    every_failure_is_clean(create_and_open);
+}
+
+static weft_status commit_and_verify(void) {
+    char path[PATH_MAX], *layout;
+    int64_t step;
+    WEFT_TRY(wefti_checkpoint_begin(ctx, "checkpoints", 1, path));
+    strcat(path, "/file");
+    WEFT_TRY(wefti_file_write(ctx, path, "x", 1));
+    WEFT_TRY(wefti_checkpoint_commit(ctx, "checkpoints", 1, "{\"a\":[1,2.5,\"b\"]}", 1));
+    WEFT_TRY(wefti_checkpoint_latest(ctx, "checkpoints", &step, path));
+    WEFT_TRY(wefti_checkpoint_verify(ctx, path, &layout));
+    wefti_free(ctx, layout);
+    return WEFT_OK;
+}
+
+static void a_checkpoint(void **state) {
+    (void)state;
+    every_failure_is_clean(commit_and_verify);
+}
+
+static weft_status read_metrics(void) {
+    static const char *const names[] = {"step", "loss"};
+    wefti_metrics *m;
+    double *rows;
+    int64_t n;
+    WEFT_TRY(wefti_metrics_open(ctx, "metrics.jsonl", 2, &m));
+    WEFT_TRY(wefti_metrics_close(ctx, m));
+    WEFT_TRY(wefti_metrics_read(ctx, "metrics.jsonl", names, 2, &rows, &n));
+    wefti_free(ctx, rows);
+    return n == 2 ? WEFT_OK
+                  : WEFT_ERR_INTERNAL; /* a line must not vanish for want of memory */
+}
+
+static void metrics(void **state) {
+    (void)state;
+    static const char text[] = "{\"step\":0,\"loss\":1.5}\n{\"step\":1,\"loss\":[\"x\"]}";
+    assert_int_equal(wefti_file_write(ctx, "metrics.jsonl", text, sizeof text - 1),
+                     WEFT_OK);
+    every_failure_is_clean(read_metrics);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_tensor_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(metrics, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory a run takes is known before it begins. Each case runs in a process of its own,
+ * because a process's peak only grows. */
+#define _DEFAULT_SOURCE
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "training.h"
+
+static outcome run;
+
+/* Children report through the exit code: per cent of the prediction, 100 = exact. */
+static int per_cent_in_child(const char *const *keys) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        train(&run, "memory", false, keys);
+        if (run.status != WEFT_OK) _exit(255);
+        double ratio = (double)run.result.memory_bytes / (double)run.memory_predicted;
+        _exit((int)(100 * ratio + 0.5) < 250 ? (int)(100 * ratio + 0.5) : 250);
+    }
+    int how;
+    waitpid(child, &how, 0);
+    assert_true(WIFEXITED(how));
+    return WEXITSTATUS(how);
+}
+
+#define BIG                                                                              \
+    "model.layers=4", "model.width=256", "model.heads=4", "data.length=128",             \
+        "batch.tokens_per_step=4096", "run.steps=3", "run.eval_tokens=512"
+
+static void peak_memory_is_within_a_tenth_of_the_prediction(void **state) {
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* the sanitizers' own memory is many times the program's */
+#endif
+    static const char *const meshes[][2] = {{"mesh.nodes=1", "mesh.ranks_per_node=1"},
+                                            {"mesh.nodes=2", "mesh.ranks_per_node=1"},
+                                            {"mesh.nodes=1", "mesh.ranks_per_node=4"},
+                                            {"mesh.nodes=2", "mesh.ranks_per_node=2"}};
+    for (int mesh = 0; mesh < 4; mesh++) {
+        for (int method = 0; method < 2; method++) {
+            const char *name = method ? "method=flexdemo" : "method=hsdp";
+            int found = per_cent_in_child(KEYS(BIG, name, meshes[mesh][0], meshes[mesh][1]));
+            if (found < 90 || found > 110)
+                fail_msg("%s %s %s: %d %% of the prediction", name, meshes[mesh][0],
+                         meshes[mesh][1], found);
+        }
+    }
+    int found = per_cent_in_child(KEYS(BIG, "model.recompute=true", "model.kind=llama"));
+    assert_true(found >= 90 && found <= 110);
+}
+
+static void recomputing_takes_less_memory(void **state) {
+    (void)state;
+    train(&run, "memory", false, KEYS(BIG, "run.steps=1"));
+    assert_trained(&run);
+    int64_t kept = run.memory_predicted;
+    train(&run, "memory", false, KEYS(BIG, "run.steps=1", "model.recompute=true"));
+    assert_trained(&run);
+    /* three of four blocks' saved activations: at least 8 floats per token and channel each */
+    assert_true(run.memory_predicted < kept - 3 * 8 * 4 * 4096 * 256);
+}
+
+static void a_run_that_does_not_fit_is_refused_with_the_numbers(void **state) {
+    (void)state;
+    train(&run, "memory", false, KEYS("model.width=1024", "model.layers=48", "model.heads=16",
+                                      "mesh.memory_limit=1GB"));
+    assert_int_equal(run.status, WEFT_ERR_MEMORY);
+    assert_non_null(strstr(run.message, "the run needs"));
+    assert_non_null(strstr(run.message, "is free"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peak_memory_is_within_a_tenth_of_the_prediction),
+        cmocka_unit_test(recomputing_takes_less_memory),
+        cmocka_unit_test(a_run_that_does_not_fit_is_refused_with_the_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

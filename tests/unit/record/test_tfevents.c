@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* The files are read back by a decoder of its own: CRC bit by bit, protobuf field by
+ * field. */
+#include "unit/record/helpers.h"
+
+#include <float.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "record/tfevents.h"
+
+/* ---- decoder ---- */
+
+static uint32_t slow_crc32c(const unsigned char *bytes, size_t n) {
+    uint32_t crc = 0xffffffffu;
+    for (size_t i = 0; i < n; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            uint32_t in = (crc ^ (uint32_t)bytes[i] >> bit) & 1;
+            crc = crc >> 1 ^ (in ? 0x82f63b78u : 0);
+        }
+    return ~crc;
+}
+
+static uint64_t little(const unsigned char *bytes, int n) {
+    uint64_t value = 0;
+    for (int i = n; i-- > 0;) value = value << 8 | bytes[i];
+    return value;
+}
+
+static void assert_crc(const unsigned char *bytes, size_t n,
+                       const unsigned char *stored) {
+    uint32_t crc = slow_crc32c(bytes, n);
+    uint32_t masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+    assert_int_equal(little(stored, 4), masked);
+}
+
+typedef struct field {
+    uint64_t number, wire, value; /* value: number, or length of the bytes */
+    const unsigned char *bytes;
+} field;
+
+static uint64_t read_varint(const unsigned char **at, const unsigned char *end) {
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+        assert_true(*at < end && shift < 70);
+        unsigned char byte = *(*at)++;
+        value |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) return value;
+    }
+}
+
+static bool next_field(const unsigned char **at, const unsigned char *end, field *out) {
+    if (*at == end) return false;
+    uint64_t key = read_varint(at, end);
+    *out = (field){.number = key >> 3, .wire = key & 7};
+    int width = out->wire == 1 ? 8 : 4;
+    if (out->wire == 0) {
+        out->value = read_varint(at, end);
+    } else if (out->wire == 2) {
+        out->value = read_varint(at, end);
+        out->bytes = *at;
+        assert_true(out->value <= (uint64_t)(end - *at));
+        *at += out->value;
+    } else {
+        assert_true(out->wire == 1 || out->wire == 5);
+        assert_true(end - *at >= width);
+        out->value = little(*at, width);
+        *at += width;
+    }
+    return true;
+}
+
+typedef struct event {
+    double wall_time;
+    int64_t step;
+    char version[32];
+    int session_status; /* -1: no session log */
+    int n;
+    char tags[300][64];
+    float values[300];
+} event;
+
+static void read_value(const field *f, event *out) {
+    const unsigned char *at = f->bytes, *end = f->bytes + f->value;
+    field part;
+    assert_true(next_field(&at, end, &part));
+    assert_true(part.number == 1 && part.wire == 2 && part.value < 64);
+    memcpy(out->tags[out->n], part.bytes, part.value);
+    assert_true(next_field(&at, end, &part));
+    assert_true(part.number == 2 && part.wire == 5);
+    uint32_t bits = (uint32_t)part.value;
+    memcpy(&out->values[out->n++], &bits, sizeof bits);
+    assert_false(next_field(&at, end, &part));
+}
+
+static void read_event(const unsigned char *at, const unsigned char *end, event *out) {
+    field f;
+    memset(out, 0, sizeof *out);
+    out->session_status = -1;
+    while (next_field(&at, end, &f)) {
+        const unsigned char *inner = f.bytes;
+        field part;
+        if (f.number == 1) memcpy(&out->wall_time, &f.value, 8);
+        if (f.number == 2) out->step = (int64_t)f.value;
+        if (f.number == 3) memcpy(out->version, f.bytes, f.value);
+        if (f.number == 5)
+            while (next_field(&inner, f.bytes + f.value, &part)) read_value(&part, out);
+        if (f.number == 7) {
+            assert_true(next_field(&inner, f.bytes + f.value, &part));
+            assert_true(part.number == 1 && part.wire == 0);
+            out->session_status = (int)part.value;
+        }
+    }
+}
+
+/* Reads at most `capacity` events; returns their number. */
+static int read_events(const char *path, event *out, int capacity) {
+    int64_t n_bytes;
+    char *data = read_text(path, &n_bytes);
+    const unsigned char *at = (const unsigned char *)data, *end = at + n_bytes;
+    int n = 0;
+    while (at < end) {
+        assert_true(end - at >= 16);
+        uint64_t length = little(at, 8);
+        assert_crc(at, 8, at + 8);
+        assert_true(length <= (uint64_t)(end - at - 16));
+        assert_crc(at + 12, length, at + 12 + length);
+        assert_true(n < capacity);
+        read_event(at + 12, at + 12 + length, &out[n++]);
+        at += 16 + length;
+    }
+    wefti_free(ctx, data);
+    return n;
+}
+
+/* ---- claims ---- */
+
+static void the_decoders_crc_is_the_published_one(void **state) {
+    (void)state;
+    assert_int_equal(slow_crc32c((const unsigned char *)"123456789", 9), 0xe3069283u);
+}
+
+static void a_file_begins_with_its_version(void **state) {
+    (void)state;
+    static event events[4];
+    wefti_tfevents *e;
+    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1700000000.25, &e));
+    assert_int_equal(read_events(wefti_tfevents_path(e), events, 4), 1);
+    assert_string_equal(events[0].version, "brain.Event:2");
+    assert_true(events[0].wall_time == 1700000000.25);
+    assert_int_equal(events[0].session_status, -1);
+    assert_non_null(
+        strstr(wefti_tfevents_path(e), "room/events.out.tfevents.1700000000."));
+    assert_ok(wefti_tfevents_close(ctx, e));
+}
+
+static void scalars_come_back(void **state) {
+    (void)state;
+    static event events[8];
+    static const wefti_scalar row[] = {{"train/loss", 3.25},
+                                       {"train/lr", 6e-4},
+                                       {"\xc3\xa9", -1e300},
+                                       {"x", 1e300},
+                                       {"nan", NAN}};
+    static const int64_t steps[] = {0, 1, 127, 128, INT64_MAX};
+    wefti_tfevents *e;
+    char path[4096];
+    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1, &e));
+    for (int i = 0; i < 5; i++)
+        assert_ok(wefti_tfevents_write(ctx, e, steps[i], 2.5 + i, row, i + 1));
+    assert_ok(wefti_tfevents_write(ctx, e, 7, 9, row, 0));
+    snprintf(path, sizeof path, "%s", wefti_tfevents_path(e));
+    assert_ok(wefti_tfevents_close(ctx, e));
+    assert_int_equal(read_events(path, events, 8), 7);
+    for (int i = 0; i < 5; i++) {
+        const event *got = &events[i + 1];
+        assert_int_equal(got->step, steps[i]);
+        assert_true(got->wall_time == 2.5 + i);
+        assert_int_equal(got->n, i + 1);
+        for (int k = 0; k <= i; k++) assert_string_equal(got->tags[k], row[k].tag);
+    }
+    assert_true(events[5].values[0] == 3.25f && events[5].values[1] == 6e-4f);
+    assert_true(events[5].values[2] == -INFINITY && events[5].values[3] == INFINITY);
+    assert_true(isnan(events[5].values[4]));
+    assert_int_equal(events[6].n, 0);
+}
+
+static void an_event_may_be_longer_than_what_is_reserved(void **state) {
+    (void)state;
+    static event events[2];
+    static wefti_scalar row[300];
+    static char tags[300][32];
+    wefti_tfevents *e;
+    for (int i = 0; i < 300; i++) {
+        snprintf(tags[i], sizeof tags[i], "a/rather/long/tag/%d", i);
+        row[i] = (wefti_scalar){tags[i], i};
+    }
+    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1, &e));
+    assert_ok(wefti_tfevents_write(ctx, e, 1, 1, row, 300));
+    assert_int_equal(read_events(wefti_tfevents_path(e), events, 2), 2);
+    assert_int_equal(events[1].n, 300);
+    for (int i = 0; i < 300; i++) assert_true(events[1].values[i] == (float)i);
+    assert_ok(wefti_tfevents_close(ctx, e));
+}
+
+static void a_resumed_run_purges_later_steps(void **state) {
+    (void)state;
+    static event events[4];
+    wefti_tfevents *e;
+    assert_ok(wefti_tfevents_create(ctx, "room", 500, 3, &e));
+    assert_int_equal(read_events(wefti_tfevents_path(e), events, 4), 2);
+    assert_int_equal(events[1].session_status, 1); /* START */
+    assert_int_equal(events[1].step, 500);
+    assert_ok(wefti_tfevents_close(ctx, e));
+}
+
+static void two_starts_in_one_second_get_two_files(void **state) {
+    (void)state;
+    wefti_tfevents *a, *b;
+    assert_ok(wefti_tfevents_create(ctx, "room", 0, 5, &a));
+    assert_ok(wefti_tfevents_create(ctx, "room", 0, 5, &b));
+    assert_string_not_equal(wefti_tfevents_path(a), wefti_tfevents_path(b));
+    assert_ok(wefti_tfevents_close(ctx, a));
+    assert_ok(wefti_tfevents_close(ctx, b));
+}
+
+static void writing_allocates_nothing(void **state) {
+    (void)state;
+    static const wefti_scalar row[] = {{"train/loss", 3.25}, {"train/lr", 6e-4}};
+    wefti_tfevents *e;
+    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1, &e));
+    int64_t before = weft_ctx_allocations(ctx);
+    for (int64_t step = 0; step < 100; step++)
+        assert_ok(wefti_tfevents_write(ctx, e, step, 1, row, 2));
+    assert_int_equal(weft_ctx_allocations(ctx), before);
+    assert_ok(wefti_tfevents_close(ctx, e));
+}
+
+static void impossible_places_and_times_are_refused(void **state) {
+    (void)state;
+    wefti_tfevents *e;
+    assert_fails(wefti_tfevents_create(ctx, "room/absent", 0, 1, &e), WEFT_ERR_FILE,
+                 "absent");
+    assert_null(e);
+    assert_fails(wefti_tfevents_create(ctx, "room", 0, NAN, &e), WEFT_ERR_ARGUMENT,
+                 "1970");
+    assert_fails(wefti_tfevents_create(ctx, "room", 0, -1, &e), WEFT_ERR_ARGUMENT,
+                 "1970");
+    assert_fails(wefti_tfevents_create(ctx, "room", 0, 1e300, &e), WEFT_ERR_ARGUMENT,
+                 "1970");
+    assert_ok(wefti_tfevents_close(ctx, NULL));
+    assert_true(wefti_unix_now_s() > 1.6e9);
+}
+
+static void a_full_disk_leaves_whole_records(void **state) {
+    (void)state;
+    static event events[4];
+    static const wefti_scalar row[] = {
+        {"a/tag/that/does/not/fit/any/more/into/the/file", 1}};
+    struct rlimit before, small;
+    wefti_tfevents *e;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1, &e));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 80;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    weft_status status = wefti_tfevents_write(ctx, e, 1, 1, row, 1);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_fails(status, WEFT_ERR_FILE, "could not write room/events");
+    assert_ok(wefti_tfevents_write(ctx, e, 2, 1, row, 1));
+    assert_int_equal(read_events(wefti_tfevents_path(e), events, 4), 2);
+    assert_int_equal(events[1].step, 2);
+    assert_ok(wefti_tfevents_close(ctx, e));
+}
+
+static void every_allocation_failure_is_clean(void **state) {
+    (void)state;
+    static const wefti_scalar row[] = {{"loss", 1}};
+    int64_t k = 0, held = weft_ctx_bytes_held(ctx);
+    for (;; k++) {
+        wefti_tfevents *e;
+        weft_ctx_fail_allocation(ctx, k);
+        weft_status status = wefti_tfevents_create(ctx, "room", 9, 1, &e);
+        if (status == WEFT_OK) {
+            status = wefti_tfevents_write(ctx, e, 9, 1, row, 1);
+            assert_ok(wefti_tfevents_close(ctx, e));
+        }
+        weft_ctx_fail_allocation(ctx, -1);
+        assert_int_equal(weft_ctx_bytes_held(ctx), held);
+        if (status == WEFT_OK) break;
+        assert_fails(status, WEFT_ERR_MEMORY, "could not allocate");
+    }
+    assert_true(k >= 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        claim(the_decoders_crc_is_the_published_one),
+        claim(a_file_begins_with_its_version),
+        claim(scalars_come_back),
+        claim(an_event_may_be_longer_than_what_is_reserved),
+        claim(a_resumed_run_purges_later_steps),
+        claim(two_starts_in_one_second_get_two_files),
+        claim(writing_allocates_nothing),
+        claim(impossible_places_and_times_are_refused),
+        claim(a_full_disk_leaves_whole_records),
+        claim(every_allocation_failure_is_clean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
