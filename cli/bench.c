@@ -62,16 +62,17 @@ static double median(double *values, int n) {
 
 static void print_text(results *s, const weft_train_result *r) {
     double speed = median(s->tokens_per_s, s->n), step = median(s->step_s, s->n);
-    printf("model     %s\nmethod    %s\nmesh      %s, %s kernels\nbatch     %s\n", s->model,
-           s->method, s->mesh, s->kernels, s->batch);
+    printf("model     %s\nmethod    %s\nmesh      %s, %s kernels\nbatch     %s\n",
+           s->model, s->method, s->mesh, s->kernels, s->batch);
     printf("speed     %.0f tokens/s (median of %d steps; %.0f to %.0f)\n", speed, s->n,
            s->tokens_per_s[0], s->tokens_per_s[s->n - 1]);
-    printf("step      %.4f s (%.4f to %.4f), of which %.4f s waiting for the exchange\n", step,
-           s->step_s[0], s->step_s[s->n - 1], median(s->wait_s, s->n));
-    printf("MFU       %.1f %% of %.0f GFLOP/s, measured on a matrix product of this machine\n",
+    printf("step      %.4f s (%.4f to %.4f), of which %.4f s waiting for the exchange\n",
+           step, s->step_s[0], s->step_s[s->n - 1], median(s->wait_s, s->n));
+    printf("MFU       %.1f %% of %.0f GFLOP/s, measured on a matrix product of this "
+           "machine\n",
            100 * median(s->mfu, s->n), s->gemm_flops / 1e9);
-    printf("memory    %.2f GB at its peak, %.2f GB predicted\n", (double)r->memory_bytes / 1e9,
-           (double)s->memory_predicted / 1e9);
+    printf("memory    %.2f GB at its peak, %.2f GB predicted\n",
+           (double)r->memory_bytes / 1e9, (double)s->memory_predicted / 1e9);
     printf("wire      %lld bytes per step out of each node\n", (long long)s->wire_bytes);
 }
 
@@ -80,10 +81,12 @@ static void print_json(results *s, const weft_train_result *r) {
            median(s->step_s, s->n));
     printf("\"tokens_per_s_min\": %.6g, \"tokens_per_s_max\": %.6g, ", s->tokens_per_s[0],
            s->tokens_per_s[s->n - 1]);
-    printf("\"wait_s\": %.6g, \"mfu\": %.6g, \"gemm_flops\": %.6g, ", median(s->wait_s, s->n),
-           median(s->mfu, s->n), s->gemm_flops);
-    printf("\"memory_bytes\": %lld, \"memory_predicted_bytes\": %lld, \"wire_bytes\": %lld}\n",
-           (long long)r->memory_bytes, (long long)s->memory_predicted, (long long)s->wire_bytes);
+    printf("\"wait_s\": %.6g, \"mfu\": %.6g, \"gemm_flops\": %.6g, ",
+           median(s->wait_s, s->n), median(s->mfu, s->n), s->gemm_flops);
+    printf("\"memory_bytes\": %lld, \"memory_predicted_bytes\": %lld, \"wire_bytes\": "
+           "%lld}\n",
+           (long long)r->memory_bytes, (long long)s->memory_predicted,
+           (long long)s->wire_bytes);
 }
 
 static weft_status bench(weft_ctx *ctx, const args *a, long long steps, results *sheet) {
@@ -96,7 +99,8 @@ static weft_status bench(weft_ctx *ctx, const args *a, long long steps, results 
     if (status == WEFT_OK) status = weft_config_finish(ctx, config);
     weft_train_hooks hooks = {sheet, note_start, note_step, NULL, NULL};
     if (status == WEFT_OK) status = weft_bench_train(ctx, config, &hooks, &result);
-    if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(sheet, &result);
+    if (status == WEFT_OK)
+        (args_has(a, "--json") ? print_json : print_text)(sheet, &result);
     weft_config_destroy(ctx, config);
     return status;
 }
@@ -128,9 +132,11 @@ const command command_bench = {
     .name = "bench",
     .summary = "measure how fast this machine trains a model",
     .usage = "train [run.yaml] [key=value ...]",
-    .help = "Takes training steps on made tokens, writes no file, and prints the median and the "
-            "range of tokens per second, the share of the machine's measured matrix product "
-            "rate that the model's own FLOP amount to, and the peak memory.",
+    .help =
+        "Takes training steps on made tokens, writes no file, and prints the median and "
+        "the "
+        "range of tokens per second, the share of the machine's measured matrix product "
+        "rate that the model's own FLOP amount to, and the peak memory.",
     .flags = flags,
     .words = words,
     .configures = true,

@@ -8,8 +8,8 @@
 #include "common.h"
 
 static const flag flags[] = {
-    {"--data", "FILE", "text or token shard to evaluate on; otherwise the run's own validation text",
-     NULL},
+    {"--data", "FILE",
+     "text or token shard to evaluate on; otherwise the run's own validation text", NULL},
     {"--tokens", "N", "at most this many tokens; 0 = all", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
@@ -17,15 +17,17 @@ static const flag flags[] = {
 extern const command command_eval;
 
 /* What a run was trained on says which text it did not see. */
-static weft_status open_run_data(weft_ctx *ctx, const char *run, const weft_tokenizer *tokenizer,
-                                 weft_dataset **dataset, int64_t *T) {
+static weft_status open_run_data(weft_ctx *ctx, const char *run,
+                                 const weft_tokenizer *tokenizer, weft_dataset **dataset,
+                                 int64_t *T) {
     char path[4096];
     weft_config *config;
     struct stat info;
     snprintf(path, sizeof path, "%s/config.yaml", run);
     if (stat(path, &info) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                             "%s is not a run folder (no config.yaml); give --data FILE", run);
+                             "%s is not a run folder (no config.yaml); give --data FILE",
+                             run);
     WEFT_TRY(weft_config_create(ctx, &config));
     weft_status status = weft_config_load(ctx, config, path);
     if (status == WEFT_OK) status = weft_config_finish(ctx, config);
@@ -48,14 +50,19 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run, const weft_toke
     return status;
 }
 
-static weft_status open_data(weft_ctx *ctx, const args *a, const weft_inference *inference,
-                             weft_dataset **dataset, int64_t *T) {
+static weft_status open_data(weft_ctx *ctx, const args *a,
+                             const weft_inference *inference, weft_dataset **dataset,
+                             int64_t *T) {
     const weft_tokenizer *tokenizer = weft_inference_tokenizer(inference);
     const char *file = args_value(a, "--data");
     if (!file) return open_run_data(ctx, a->operands[0], tokenizer, dataset, T);
     *T = weft_inference_model(inference)->context;
-    weft_dataset_config wanted = {.paths = &file, .n_paths = 1, .validation_paths = &file,
-                                  .n_validation_paths = 1, .T = *T, .threads = 2};
+    weft_dataset_config wanted = {.paths = &file,
+                                  .n_paths = 1,
+                                  .validation_paths = &file,
+                                  .n_validation_paths = 1,
+                                  .T = *T,
+                                  .threads = 2};
     return weft_dataset_open(ctx, &wanted, tokenizer, dataset);
 }
 
@@ -67,14 +74,16 @@ static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t max_tokens) {
     WEFT_TRY(weft_inference_open(ctx, a->operands[0], &inference));
     weft_status status = open_data(ctx, a, inference, &dataset, &T);
     if (status == WEFT_OK)
-        status = weft_inference_evaluate(ctx, inference, dataset, T, max_tokens, &loss, &n_tokens);
+        status = weft_inference_evaluate(ctx, inference, dataset, T, max_tokens, &loss,
+                                         &n_tokens);
     if (status == WEFT_OK) {
         double bits = loss / log(2) / weft_dataset_bytes_per_token(dataset);
         const char *format =
             args_has(a, "--json")
                 ? "{\"loss\": %.9g, \"perplexity\": %.9g, \"bits_per_byte\": %.9g, "
                   "\"tokens\": %lld}\n"
-                : "loss %.4f nats per token, perplexity %.3f, %.4f bits per byte, %lld tokens\n";
+                : "loss %.4f nats per token, perplexity %.3f, %.4f bits per byte, %lld "
+                  "tokens\n";
         printf(format, loss, exp(loss), bits, (long long)n_tokens);
     }
     weft_dataset_close(ctx, dataset);
@@ -101,9 +110,11 @@ const command command_eval = {
     .name = "eval",
     .summary = "measure a trained model's loss on text",
     .usage = "RUN [--data FILE]",
-    .help = "RUN is a run folder (its newest complete checkpoint is verified and used) or any "
-            "folder with model.safetensors, config.json and tokenizer.json. Prints the mean "
-            "cross-entropy per token, its exponential, and bits per byte of text.",
+    .help =
+        "RUN is a run folder (its newest complete checkpoint is verified and used) or "
+        "any "
+        "folder with model.safetensors, config.json and tokenizer.json. Prints the mean "
+        "cross-entropy per token, its exponential, and bits per byte of text.",
     .flags = flags,
     .run = run,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,6 +51,7 @@ static int dispatch(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error message, not a crash */
     int code = dispatch(argc, argv);
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;

@@ -9,7 +9,8 @@
 static const flag flags[] = {
     {"--prompt", "TEXT", "what the model continues (default: a new line)", NULL},
     {"--tokens", "N", "tokens to write (default 200)", NULL},
-    {"--temperature", "X", "0 = always the likeliest token, 1 = as learned (default 0.8)", NULL},
+    {"--temperature", "X", "0 = always the likeliest token, 1 = as learned (default 0.8)",
+     NULL},
     {"--top-k", "K", "choose among the K likeliest tokens; 0 = all (default 40)", NULL},
     {"--seed", "S", "another seed, another text (default 1)", NULL},
     {NULL, NULL, NULL, NULL}};
@@ -27,8 +28,8 @@ static weft_status sample(weft_ctx *ctx, const char *path, const char *prompt,
     weft_inference *inference;
     WEFT_TRY(weft_inference_open(ctx, path, &inference));
     fputs(prompt, stdout);
-    weft_status status = weft_inference_sample(ctx, inference, prompt, (int64_t)strlen(prompt),
-                                               options, write_bytes, NULL);
+    weft_status status = weft_inference_sample(
+        ctx, inference, prompt, (int64_t)strlen(prompt), options, write_bytes, NULL);
     putchar('\n');
     weft_inference_close(ctx, inference);
     return status;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <weft/report.h>
@@ -41,7 +42,6 @@ static void catch_signals(void) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* a full quota is an error message, not a crash */
 }
 
 static bool should_stop(void *user) {
@@ -67,12 +67,14 @@ static void show_start(void *user, const weft_run_summary *s) {
     bytes_text((double)s->memory_bytes, memory, sizeof memory);
     bytes_text((double)s->memory_rank_bytes, rank, sizeof rank);
     bytes_text((double)s->wire_bytes_per_step, wire, sizeof wire);
-    fprintf(stderr, "model    %s\ndata     %s\nmethod   %s\nmesh     %s\nbatch    %s\n", s->model,
-            s->data, s->method, s->mesh, s->batch);
-    fprintf(stderr, "expects  %s memory (%s per rank), %s per step on each node's wire\n", memory,
-            rank, wire);
-    fprintf(stderr, "kernels  %s, %.0f GFLOP/s measured\n", s->kernels, s->gemm_flops / 1e9);
-    if (s->first_step > 0) fprintf(stderr, "resumes  after step %lld\n", (long long)s->first_step);
+    fprintf(stderr, "model    %s\ndata     %s\nmethod   %s\nmesh     %s\nbatch    %s\n",
+            s->model, s->data, s->method, s->mesh, s->batch);
+    fprintf(stderr, "expects  %s memory (%s per rank), %s per step on each node's wire\n",
+            memory, rank, wire);
+    fprintf(stderr, "kernels  %s, %.0f GFLOP/s measured\n", s->kernels,
+            s->gemm_flops / 1e9);
+    if (s->first_step > 0)
+        fprintf(stderr, "resumes  after step %lld\n", (long long)s->first_step);
     fprintf(stderr, "folder   %s\n", s->folder);
 }
 
@@ -81,13 +83,16 @@ static void show_step(void *user, const weft_step_record *r) {
     if (v->json)
         printf("{\"step\": %lld, \"loss\": %.9g, \"lr\": %.9g, \"tokens_per_s\": %.6g, "
                "\"wire_bytes_out\": %lld, \"hidden_share\": %.4f, \"elapsed_s\": %.3f}\n",
-               (long long)r->step, r->loss, r->lr, r->tokens_per_s, (long long)r->wire_bytes_out,
-               r->hidden_share, r->elapsed_s);
+               (long long)r->step, r->loss, r->lr, r->tokens_per_s,
+               (long long)r->wire_bytes_out, r->hidden_share, r->elapsed_s);
     if (v->json || v->quiet) return;
-    progress_state state = {.step = r->step, .total = r->steps, .loss = r->loss,
+    progress_state state = {.step = r->step,
+                            .total = r->steps,
+                            .loss = r->loss,
                             .tokens_per_s = r->tokens_per_s,
                             .wire_bytes_per_step = (double)r->wire_bytes_out,
-                            .hidden_share = r->hidden_share, .eta_s = r->left_s,
+                            .hidden_share = r->hidden_share,
+                            .eta_s = r->left_s,
                             .phase = "train"};
     progress_update(&state);
 }
@@ -114,14 +119,29 @@ static void show_result(const weft_config *config, const weft_train_result *r) {
         printf("stopped after step %lld of %lld and saved; continue with --resume\n",
                (long long)r->steps, (long long)config->run.steps);
     else if (!isnan(r->validation_loss))
-        printf("validation loss  %.4f nats per token (%.3f bits per byte); bigram model %.4f\n",
+        printf("validation loss  %.4f nats per token (%.3f bits per byte); bigram model "
+               "%.4f\n",
                r->validation_loss, r->validation_loss / log(2) / r->bytes_per_token,
                r->bigram_loss);
     printf("time             %.1f s for %lld steps\n", r->elapsed_s, (long long)r->steps);
-    printf("wire             %s out of each node in all, %.0f %% of exchange time hidden\n", wire,
-           100 * r->hidden_share);
+    printf(
+        "wire             %s out of each node in all, %.0f %% of exchange time hidden\n",
+        wire, 100 * r->hidden_share);
     printf("memory           %s at its peak, %s predicted\n", peak, predicted);
     printf("run folder       %s\n", config->run.folder);
+}
+
+/* Settings that make the BLAS library choose slower kernels than the processor has. */
+static void warn_of_environment(void) {
+    static const char *const names[] = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value)
+            fprintf(stderr,
+                    "weft: %s=%s is set in the environment: OpenBLAS may run at half its "
+                    "speed; unset it\n",
+                    names[i], value);
+    }
 }
 
 static int train(weft_ctx *ctx, const args *a, weft_config *config) {
@@ -129,8 +149,10 @@ static int train(weft_ctx *ctx, const args *a, weft_config *config) {
     weft_train_hooks hooks = {&v, show_start, show_step, show_evaluation, should_stop};
     weft_train_result result;
     catch_signals();
+    if (!v.quiet) warn_of_environment();
     if (!v.quiet && !v.json) progress_begin(config->run.steps);
-    weft_status status = weft_train(ctx, config, args_has(a, "--resume"), &hooks, &result);
+    weft_status status = weft_train(ctx, config, args_has(a, "--resume"), &hooks,
+                                    &result);
     if (!v.quiet && !v.json) progress_end();
     if (status == WEFT_OK) status = weft_report_write(ctx, config->run.folder, NULL);
     if (status != WEFT_OK) return program_fail(ctx, status);
@@ -156,12 +178,14 @@ const command command_train = {
     .name = "train",
     .summary = "train a model on text, over one or several nodes",
     .usage = "[run.yaml] [key=value ...] [--resume]",
-    .help = "Trains as the configuration says and writes the run folder: config.yaml, "
-            "metrics.jsonl, TensorBoard events, checkpoints and report.html.\n\n"
-            "Nodes and ranks are threads of this process; --link puts an emulated wire between "
-            "the nodes, which delays the real bytes.\n\n"
-            "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues with "
-            "the same bits as if nothing had happened. A second Ctrl-C ends at once.",
+    .help =
+        "Trains as the configuration says and writes the run folder: config.yaml, "
+        "metrics.jsonl, TensorBoard events, checkpoints and report.html.\n\n"
+        "Nodes and ranks are threads of this process; --link puts an emulated wire "
+        "between "
+        "the nodes, which delays the real bytes.\n\n"
+        "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues with "
+        "the same bits as if nothing had happened. A second Ctrl-C ends at once.",
     .flags = flags,
     .configures = true,
     .run = run,

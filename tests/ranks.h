@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a function on every rank of a small mesh, each rank a thread with its own context. */
+/* Runs a function on every rank of a small mesh, each rank a thread with its own context.
+ */
 #ifndef TESTS_RANKS_H
 #define TESTS_RANKS_H
 
@@ -20,10 +21,12 @@ typedef struct rank_env {
 } rank_env;
 
 static inline weft_status rank_env_join(rank_env *env) {
-    WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SHARD, 0, &env->shard));
+    WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SHARD, 0,
+                              &env->shard));
     WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_REPLICA, 0,
                               &env->replica));
-    return wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_WORLD, 0, &env->control);
+    return wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_WORLD, 0,
+                            &env->control);
 }
 
 static inline void *rank_env_main(void *argument) {
@@ -31,12 +34,13 @@ static inline void *rank_env_main(void *argument) {
     env->status = rank_env_join(env);
     if (env->status == WEFT_OK) env->status = env->body(env);
     if (env->status != WEFT_OK)
-        wefti_world_poison(env->world, env->rank, env->status, weft_ctx_message(env->ctx));
+        wefti_world_poison(env->world, env->rank, env->status,
+                           weft_ctx_message(env->ctx));
     return NULL;
 }
 
-/* Returns the status of each rank in statuses[nodes * ranks_per_node] (may be NULL: then all
- * must be WEFT_OK). users[rank] is handed to the body. */
+/* Returns the status of each rank in statuses[nodes * ranks_per_node] (may be NULL: then
+ * all must be WEFT_OK). users[rank] is handed to the body. */
 static inline void run_ranks(int nodes, int ranks_per_node, wefti_wire_model wire,
                              weft_status (*body)(rank_env *), void **users,
                              weft_status *statuses) {
@@ -48,10 +52,11 @@ static inline void run_ranks(int nodes, int ranks_per_node, wefti_wire_model wir
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, wefti_world_create(ctx, nodes, ranks_per_node, wire, &world));
     for (int r = 0; r < W; r++) {
-        envs[r] = (rank_env){.world = world, .rank = r, .user = users ? users[r] : NULL,
-                             .body = body};
+        envs[r] = (rank_env){
+            .world = world, .rank = r, .user = users ? users[r] : NULL, .body = body};
         assert_int_equal(weft_ctx_create(&envs[r].ctx), WEFT_OK);
-        assert_int_equal(pthread_create(&envs[r].thread, NULL, rank_env_main, &envs[r]), 0);
+        assert_int_equal(pthread_create(&envs[r].thread, NULL, rank_env_main, &envs[r]),
+                         0);
     }
     for (int r = 0; r < W; r++) pthread_join(envs[r].thread, NULL);
     for (int r = 0; r < W; r++) {

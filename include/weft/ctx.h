@@ -22,7 +22,8 @@ typedef enum weft_log_level { WEFT_LOG_INFO, WEFT_LOG_WARN } weft_log_level;
 /* Receives one line of text without a newline. Called on the thread that logs. */
 typedef void (*weft_sink)(void *user, weft_log_level level, const char *line);
 
-/* Creates a context that logs nowhere. [out] *out owned by the caller; NULL on failure. */
+/* Creates a context that logs nowhere. [out] *out owned by the caller; NULL on failure.
+ */
 WEFT_API weft_status weft_ctx_create(weft_ctx **out) WEFT_CHECKED;
 
 /* Destroys a context; NULL is accepted. */
@@ -38,21 +39,25 @@ WEFT_API const char *weft_ctx_message(const weft_ctx *ctx);
 /* Forgets the error sentence. */
 WEFT_API void weft_ctx_clear(weft_ctx *ctx);
 
-/* Records an error sentence unless one is recorded already; returns `status`. The sentence
- * says what was found, what was expected, and where. */
-WEFT_API weft_status weft_ctx_fail(weft_ctx *ctx, weft_status status, const char *format, ...)
-    WEFT_PRINTF(3, 4);
+/* Records an error sentence unless one is recorded already; returns `status`. The
+ * sentence says what was found, what was expected, and where. */
+WEFT_API weft_status weft_ctx_fail(weft_ctx *ctx, weft_status status, const char *format,
+                                   ...) WEFT_PRINTF(3, 4);
 
 /* Writes one line to the sink. */
 WEFT_API void weft_ctx_log(weft_ctx *ctx, weft_log_level level, const char *format, ...)
     WEFT_PRINTF(3, 4);
 
+/* Frees a block that a weft function gave to the caller (token ids, texts); NULL is
+ * accepted. */
+WEFT_API void weft_free(weft_ctx *ctx, void *block);
+
 /* Number of allocations made through this context so far, and bytes now held. */
 WEFT_API int64_t weft_ctx_allocations(const weft_ctx *ctx);
 WEFT_API int64_t weft_ctx_bytes_held(const weft_ctx *ctx);
 
-/* Makes the k-th allocation from now on fail (k = 0: the next one); k < 0: none. For tests
- * that show that every allocation failure is a clean error. */
+/* Makes the k-th allocation from now on fail (k = 0: the next one); k < 0: none. For
+ * tests that show that every allocation failure is a clean error. */
 WEFT_API void weft_ctx_fail_allocation(weft_ctx *ctx, int64_t k);
 
 #ifdef __cplusplus

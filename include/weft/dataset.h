@@ -76,7 +76,7 @@ WEFT_API void weft_dataset_validation_batch(const weft_dataset *dataset, int64_t
  * a network has to beat. (Jurafsky & Martin, ch. 3) Ids are below `vocab`. Costs a
  * walk over the training part and memory for its different pairs. */
 WEFT_API weft_status weft_dataset_bigram_loss(weft_ctx *ctx, const weft_dataset *dataset,
-                                     int64_t vocab, double *nats) WEFT_CHECKED;
+                                              int64_t vocab, double *nats) WEFT_CHECKED;
 
 /* Mean number of text bytes per validation target (special tokens stand for none):
  * turns nats per token into bits per byte. Without a validation part: of the training

@@ -14,9 +14,9 @@ extern "C" {
 /* A trained model ready to be asked: parameters in memory, one process, no gradients. */
 typedef struct weft_inference weft_inference;
 
-/* Opens a run folder (its newest complete checkpoint, every byte verified) or any folder with
- * model.safetensors and config.json under Hugging Face names, and tokenizer.json (without it
- * the vocabulary must be the 256 bytes). [out] *out owned by the caller. */
+/* Opens a run folder (its newest complete checkpoint, every byte verified) or any folder
+ * with model.safetensors and config.json under Hugging Face names, and tokenizer.json
+ * (without it the vocabulary must be the 256 bytes). [out] *out owned by the caller. */
 WEFT_API weft_status weft_inference_open(weft_ctx *ctx, const char *path,
                                          weft_inference **out) WEFT_CHECKED;
 WEFT_API void weft_inference_close(weft_ctx *ctx, weft_inference *inference);
@@ -36,12 +36,13 @@ typedef struct weft_sample_options {
 /* Receives the bytes of each sampled token; returns false to stop. */
 typedef bool (*weft_sample_sink)(void *user, const char *bytes, int64_t n_bytes);
 
-/* Continues a prompt (at least one token), token by token: a pure function of prompt, options
- * and parameters. Only the last `context` tokens are seen. */
+/* Continues a prompt (at least one token), token by token: a pure function of prompt,
+ * options and parameters. Only the last `context` tokens are seen. */
 WEFT_API weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inference,
                                            const char *prompt, int64_t n_bytes,
                                            const weft_sample_options *options,
-                                           weft_sample_sink sink, void *user) WEFT_CHECKED;
+                                           weft_sample_sink sink,
+                                           void *user) WEFT_CHECKED;
 
 /* Mean loss in nats per token over the first max_tokens (0 = all) validation tokens of a
  * dataset whose T is at most the model's context. */

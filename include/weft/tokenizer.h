@@ -30,9 +30,9 @@ WEFT_API weft_status weft_tokenizer_train(weft_ctx *ctx, const char *text,
 /* Reads a tokenizer.json of GPT-2 or Llama-3 kind; unknown parts are refused by name.
  * Special tokens in plain text are not recognized (docs/tokenizer.md). */
 WEFT_API weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path,
-                                weft_tokenizer **out) WEFT_CHECKED;
+                                         weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *tokenizer,
-                                const char *path) WEFT_CHECKED;
+                                         const char *path) WEFT_CHECKED;
 WEFT_API void weft_tokenizer_destroy(weft_ctx *ctx, weft_tokenizer *tokenizer);
 
 WEFT_API int64_t weft_tokenizer_vocab(const weft_tokenizer *tokenizer);
@@ -42,13 +42,13 @@ WEFT_API int32_t weft_tokenizer_end(const weft_tokenizer *tokenizer);
 /* 64-bit hash of everything that decides the mapping; stored in token shards. */
 WEFT_API uint64_t weft_tokenizer_hash(const weft_tokenizer *tokenizer);
 
-/* Encodes text. [out] *ids owned by the caller (wefti_free). Any bytes are accepted
+/* Encodes text. [out] *ids owned by the caller (weft_free). Any bytes are accepted
  * (invalid UTF-8 is encoded byte by byte). `threads` encode pieces in parallel, cut at
  * places where the splitting rule always splits; the result does not depend on
  * `threads`. */
 WEFT_API weft_status weft_tokenizer_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer,
-                                  const char *text, int64_t n_bytes, int threads,
-                                  int32_t **ids, int64_t *n_ids) WEFT_CHECKED;
+                                           const char *text, int64_t n_bytes, int threads,
+                                           int32_t **ids, int64_t *n_ids) WEFT_CHECKED;
 
 /* Bytes of one id (borrowed from the tokenizer); NULL for an id outside the
  * vocabulary, and for one that a loaded vocabulary skips. */

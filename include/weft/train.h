@@ -12,25 +12,25 @@ extern "C" {
 /* What one optimizer step did. Seconds and bytes are of one node (the first): its ranks'
  * mean seconds, its interface's bytes. */
 typedef struct weft_step_record {
-    int64_t step, steps;         /* steps done, of all */
-    double loss;                 /* nats per token, mean over the step's tokens */
+    int64_t step, steps; /* steps done, of all */
+    double loss;         /* nats per token, mean over the step's tokens */
     double lr;
-    double grad_norm;            /* before clipping; of the agreed gradient with full, of
-                                    the first node's own with demo */
-    double update_norm;          /* of the change of all parameters */
-    int64_t tokens;              /* of the step, all ranks */
+    double grad_norm;   /* before clipping; of the agreed gradient with full, of
+                           the first node's own with demo */
+    double update_norm; /* of the change of all parameters */
+    int64_t tokens;     /* of the step, all ranks */
     double tokens_per_s;
-    double mfu;                  /* model FLOP per second over the measured GEMM rate */
-    int64_t memory_bytes;        /* peak resident memory of the process */
+    double mfu;           /* model FLOP per second over the measured GEMM rate */
+    int64_t memory_bytes; /* peak resident memory of the process */
     int64_t wire_bytes_out, wire_bytes_in;   /* between nodes, this step */
     int64_t local_bytes_out, local_bytes_in; /* inside the node, this step */
-    double compute_s;            /* not waiting for an exchange */
-    double exchange_s;           /* exchange thread busy */
-    double wait_s;               /* computing stood still for the exchange */
-    double hidden_share;         /* 1 - wait/exchange; 1 if nothing was exchanged */
+    double compute_s;                        /* not waiting for an exchange */
+    double exchange_s;                       /* exchange thread busy */
+    double wait_s;                           /* computing stood still for the exchange */
+    double hidden_share; /* 1 - wait/exchange; 1 if nothing was exchanged */
     double step_s, elapsed_s;
-    int64_t allocations;         /* made by the first rank and the mesh so far */
-    double left_s;               /* estimate of the time to the last step */
+    int64_t allocations; /* made by the first rank and the mesh so far */
+    double left_s;       /* estimate of the time to the last step */
 } weft_step_record;
 
 typedef struct weft_eval_record {
@@ -40,21 +40,23 @@ typedef struct weft_eval_record {
     double elapsed_s;
 } weft_eval_record;
 
-/* What the run was before it began, for one screen of text. Texts live until training ends. */
+/* What the run was before it began, for one screen of text. Texts live until training
+ * ends. */
 typedef struct weft_run_summary {
     const char *folder;
-    const char *model;    /* "gpt2, 6 layers x 384, 10.8M parameters" */
+    const char *model; /* "gpt2, 6 layers x 384, 10.8M parameters" */
     const char *data;
-    const char *method;   /* "flexdemo: demo + sgd" */
-    const char *mesh;     /* "2 nodes x 2 ranks x 1 thread, wire 100Mbit,10ms" */
-    const char *batch;    /* "16384 tokens per step = 64 x 256, 1 micro-batch of 16 per rank" */
+    const char *method; /* "flexdemo: demo + sgd" */
+    const char *mesh;   /* "2 nodes x 2 ranks x 1 thread, wire 100Mbit,10ms" */
+    const char
+        *batch; /* "16384 tokens per step = 64 x 256, 1 micro-batch of 16 per rank" */
     const char *kernels;
     int64_t parameters;
-    int64_t memory_bytes;       /* predicted peak of the process */
-    int64_t memory_rank_bytes;  /* of which one rank's own */
+    int64_t memory_bytes;        /* predicted peak of the process */
+    int64_t memory_rank_bytes;   /* of which one rank's own */
     int64_t wire_bytes_per_step; /* predicted, one node's interface, out */
-    double gemm_flops;          /* measured, all ranks together */
-    int64_t first_step;         /* > 0 when resumed */
+    double gemm_flops;           /* measured, all ranks together */
+    int64_t first_step;          /* > 0 when resumed */
 } weft_run_summary;
 
 typedef struct weft_train_hooks {
@@ -62,35 +64,35 @@ typedef struct weft_train_hooks {
     void (*on_start)(void *user, const weft_run_summary *summary);
     void (*on_step)(void *user, const weft_step_record *record);
     void (*on_evaluation)(void *user, const weft_eval_record *record);
-    /* Asked once per step on the first rank's thread, like the others: true = finish the step,
-     * save, return. Any hook may be NULL. */
+    /* Asked once per step on the first rank's thread, like the others: true = finish the
+     * step, save, return. Any hook may be NULL. */
     bool (*should_stop)(void *user);
 } weft_train_hooks;
 
 typedef struct weft_train_result {
-    int64_t steps;        /* done in all */
-    bool stopped;         /* by should_stop, before the last step */
-    double loss;          /* of the last step */
+    int64_t steps;          /* done in all */
+    bool stopped;           /* by should_stop, before the last step */
+    double loss;            /* of the last step */
     double validation_loss; /* NAN if stopped */
-    double bigram_loss;   /* the baseline on the same validation tokens; NAN if stopped */
+    double bigram_loss; /* the baseline on the same validation tokens; NAN if stopped */
     double bytes_per_token;
     double elapsed_s;
     int64_t wire_bytes;   /* one node's interface, out, this run */
     int64_t memory_bytes; /* peak resident memory */
     int64_t memory_predicted_bytes;
-    double hidden_share;  /* over all steps of this run */
+    double hidden_share; /* over all steps of this run */
 } weft_train_result;
 
-/* Trains as `config` (finished) says, in this process: nodes x ranks_per_node threads. Writes
- * the run folder: config.yaml, metrics.jsonl, TensorBoard events, checkpoints.
+/* Trains as `config` (finished) says, in this process: nodes x ranks_per_node threads.
+ * Writes the run folder: config.yaml, metrics.jsonl, TensorBoard events, checkpoints.
  * resume: continues the folder's newest complete checkpoint; without one it starts anew.
  * Refuses a folder that holds another run unless resuming. */
 WEFT_API weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
                                 const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
 
-/* Takes run.steps training steps on tokens made by a generator, without any file: what the
- * configured model, batch, mesh and method cost. Losses mean nothing. */
+/* Takes run.steps training steps on tokens made by a generator, without any file: what
+ * the configured model, batch, mesh and method cost. Losses mean nothing. */
 WEFT_API weft_status weft_bench_train(weft_ctx *ctx, weft_config *config,
                                       const weft_train_hooks *hooks,
                                       weft_train_result *result) WEFT_CHECKED;

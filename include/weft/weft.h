@@ -6,6 +6,7 @@
 #include <weft/status.h>
 #include <weft/ctx.h>
 #include <weft/tokenizer.h>
+#include <weft/shard_file.h>
 #include <weft/dataset.h>
 #include <weft/model.h>
 #include <weft/config.h>

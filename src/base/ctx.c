@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The context of a rank, and the only malloc of the library.
- * Each block carries a 64-byte header with its size, so that bytes held can be counted. */
+ * Each block carries a 64-byte header with its size, so that bytes held can be counted.
+ */
 #define _GNU_SOURCE
 #include <weft/ctx.h>
 
@@ -27,8 +28,9 @@ struct weft_ctx {
 };
 
 const char *weft_status_name(weft_status status) {
-    static const char *const names[] = {"ok",     "argument", "config", "file",    "format",
-                                        "memory", "wire",     "peer",   "numeric", "internal"};
+    static const char *const names[] = {"ok",      "argument", "config", "file",
+                                        "format",  "memory",   "wire",   "peer",
+                                        "numeric", "internal"};
     if ((unsigned)status >= sizeof names / sizeof names[0]) return "unknown";
     return names[status];
 }
@@ -98,11 +100,15 @@ void weft_ctx_log(weft_ctx *ctx, weft_log_level level, const char *format, ...) 
     pthread_mutex_unlock(&ctx->lock);
 }
 
-int64_t weft_ctx_allocations(const weft_ctx *ctx) { return atomic_load(&ctx->allocations); }
+int64_t weft_ctx_allocations(const weft_ctx *ctx) {
+    return atomic_load(&ctx->allocations);
+}
 
 int64_t weft_ctx_bytes_held(const weft_ctx *ctx) { return atomic_load(&ctx->bytes_held); }
 
-void weft_ctx_fail_allocation(weft_ctx *ctx, int64_t k) { atomic_store(&ctx->fail_in, k); }
+void weft_ctx_fail_allocation(weft_ctx *ctx, int64_t k) {
+    atomic_store(&ctx->fail_in, k);
+}
 
 static bool failure_is_staged(weft_ctx *ctx) {
     if (atomic_load(&ctx->fail_in) < 0) return false;
@@ -129,7 +135,8 @@ weft_status wefti_alloc(weft_ctx *ctx, size_t n_bytes, const char *what, void *o
     return WEFT_OK;
 }
 
-weft_status wefti_alloc_n(weft_ctx *ctx, int64_t n, size_t item, const char *what, void *out) {
+weft_status wefti_alloc_n(weft_ctx *ctx, int64_t n, size_t item, const char *what,
+                          void *out) {
     *(void **)out = NULL;
     if (n < 0 || (item && (uint64_t)n > SIZE_MAX / item))
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
@@ -138,8 +145,8 @@ weft_status wefti_alloc_n(weft_ctx *ctx, int64_t n, size_t item, const char *wha
     return wefti_alloc(ctx, (size_t)n * item, what, out);
 }
 
-weft_status wefti_grow(weft_ctx *ctx, void *block, int64_t old_n, int64_t new_n, size_t item,
-                       const char *what) {
+weft_status wefti_grow(weft_ctx *ctx, void *block, int64_t old_n, int64_t new_n,
+                       size_t item, const char *what) {
     void *bigger;
     WEFT_TRY(wefti_alloc_n(ctx, new_n, item, what, &bigger));
     void *old = *(void **)block;
@@ -156,6 +163,8 @@ weft_status wefti_strdup(weft_ctx *ctx, const char *text, char **out) {
     memcpy(*out, text, n);
     return WEFT_OK;
 }
+
+void weft_free(weft_ctx *ctx, void *block) { wefti_free(ctx, block); }
 
 void wefti_free(weft_ctx *ctx, void *block) {
     if (!block) return;

@@ -18,7 +18,8 @@ static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path)
                          strerror(errno));
 }
 
-static weft_status read_all(weft_ctx *ctx, int fd, const char *path, char *data, int64_t n) {
+static weft_status read_all(weft_ctx *ctx, int fd, const char *path, char *data,
+                            int64_t n) {
     int64_t done = 0;
     while (done < n) {
         ssize_t got = read(fd, data + done, (size_t)(n - done));
@@ -31,8 +32,8 @@ static weft_status read_all(weft_ctx *ctx, int fd, const char *path, char *data,
     return WEFT_OK;
 }
 
-weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes, char **data,
-                            int64_t *n_bytes) {
+weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
+                            char **data, int64_t *n_bytes) {
     *data = NULL;
     *n_bytes = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block us */
@@ -44,9 +45,11 @@ weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes, 
     else if (!S_ISREG(info.st_mode))
         status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
     else if (info.st_size > max_bytes)
-        status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s has %lld bytes, expected at most %lld",
-                               path, (long long)info.st_size, (long long)max_bytes);
-    if (status == WEFT_OK) status = wefti_alloc(ctx, (size_t)info.st_size + 1, path, data);
+        status = weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                               "%s has %lld bytes, expected at most %lld", path,
+                               (long long)info.st_size, (long long)max_bytes);
+    if (status == WEFT_OK)
+        status = wefti_alloc(ctx, (size_t)info.st_size + 1, path, data);
     if (status == WEFT_OK) status = read_all(ctx, fd, path, *data, info.st_size);
     close(fd);
     if (status != WEFT_OK) {
@@ -93,14 +96,16 @@ weft_status wefti_file_sync_parent(weft_ctx *ctx, const char *path) {
 weft_status wefti_file_write(weft_ctx *ctx, const char *path, const void *data,
                              int64_t n_bytes) {
     char aside[PATH_MAX];
-    if (snprintf(aside, sizeof aside, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof aside)
+    if (snprintf(aside, sizeof aside, "%s.tmp%ld", path, (long)getpid()) >=
+        (int)sizeof aside)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", path);
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return fail_errno(ctx, "create", aside);
     weft_status status = wefti_file_pwrite(ctx, fd, aside, data, n_bytes, 0);
     if (status == WEFT_OK && fsync(fd) != 0) status = fail_errno(ctx, "sync", aside);
     if (close(fd) != 0 && status == WEFT_OK) status = fail_errno(ctx, "close", aside);
-    if (status == WEFT_OK && rename(aside, path) != 0) status = fail_errno(ctx, "rename", aside);
+    if (status == WEFT_OK && rename(aside, path) != 0)
+        status = fail_errno(ctx, "rename", aside);
     if (status != WEFT_OK) {
         unlink(aside);
         return status;
@@ -112,22 +117,25 @@ weft_status wefti_file_mkdirs(weft_ctx *ctx, const char *path) {
     char part[PATH_MAX];
     if (!path[0] || snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "not a usable folder name: '%s'", path);
-    for (char *p = part + 1; ; p++) {
+    for (char *p = part + 1;; p++) {
         if (*p != '/' && *p) continue;
         char kept = *p;
         *p = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) return fail_errno(ctx, "create", part);
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return fail_errno(ctx, "create", part);
         if (!kept) break;
         *p = kept;
     }
     struct stat info;
     if (stat(path, &info) != 0) return fail_errno(ctx, "stat", path);
     if (!S_ISDIR(info.st_mode))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is there already and is not a folder", path);
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "%s is there already and is not a folder", path);
     return WEFT_OK;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *walk) {
+static int remove_entry(const char *path, const struct stat *info, int type,
+                        struct FTW *walk) {
     (void)info;
     (void)type;
     (void)walk;

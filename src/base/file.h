@@ -6,8 +6,8 @@
 
 /* Reads a whole file. [out] *data owned by the caller (wefti_free), with a NUL after its
  * *n_bytes bytes. Refuses directories and files over max_bytes. */
-weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes, char **data,
-                            int64_t *n_bytes) WEFT_CHECKED;
+weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
+                            char **data, int64_t *n_bytes) WEFT_CHECKED;
 
 /* Writes a file aside, syncs it and renames it over `path`: after a crash at any instant
  * there is the old file or the new one, never a part. */

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number after `key` in a file of "key: number kB" lines, in bytes; -1 if not there. */
+/* The number after `key` in a file of "key: number kB" lines, in bytes; -1 if not there.
+ */
 static int64_t line_value(const char *path, const char *key) {
     char line[256];
     long long value = -1;
@@ -15,7 +16,8 @@ static int64_t line_value(const char *path, const char *key) {
     if (!file) return -1;
     while (value < 0 && fgets(line, sizeof line, file)) {
         size_t n = strlen(key);
-        if (strncmp(line, key, n) == 0 && sscanf(line + n, ": %lld", &value) == 1) value *= 1024;
+        if (strncmp(line, key, n) == 0 && sscanf(line + n, ": %lld", &value) == 1)
+            value *= 1024;
     }
     fclose(file);
     return value;
@@ -40,9 +42,13 @@ int64_t wefti_machine_available_bytes(void) {
     return available;
 }
 
-int64_t wefti_process_resident_bytes(void) { return line_value("/proc/self/status", "VmRSS"); }
+int64_t wefti_process_resident_bytes(void) {
+    return line_value("/proc/self/status", "VmRSS");
+}
 
-int64_t wefti_process_peak_bytes(void) { return line_value("/proc/self/status", "VmHWM"); }
+int64_t wefti_process_peak_bytes(void) {
+    return line_value("/proc/self/status", "VmHWM");
+}
 
 int wefti_machine_cores(void) {
     cpu_set_t set;

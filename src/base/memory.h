@@ -5,17 +5,19 @@
 #include <weft/ctx.h>
 
 /* Allocates n_bytes of zeroed memory aligned to 64 bytes (on huge pages when large).
- * n_bytes = 0 gives a valid pointer. On failure *out is NULL and the context says how much
- * was wanted for `what`. */
-weft_status wefti_alloc(weft_ctx *ctx, size_t n_bytes, const char *what, void *out) WEFT_CHECKED;
+ * n_bytes = 0 gives a valid pointer. On failure *out is NULL and the context says how
+ * much was wanted for `what`. */
+weft_status wefti_alloc(weft_ctx *ctx, size_t n_bytes, const char *what,
+                        void *out) WEFT_CHECKED;
 
 /* The same for n items of `item` bytes; refuses negative n and products over SIZE_MAX. */
 weft_status wefti_alloc_n(weft_ctx *ctx, int64_t n, size_t item, const char *what,
                           void *out) WEFT_CHECKED;
 
-/* Grows *block from old_n to new_n items (new items zeroed); on failure *block is as before. */
-weft_status wefti_grow(weft_ctx *ctx, void *block, int64_t old_n, int64_t new_n, size_t item,
-                       const char *what) WEFT_CHECKED;
+/* Grows *block from old_n to new_n items (new items zeroed); on failure *block is as
+ * before. */
+weft_status wefti_grow(weft_ctx *ctx, void *block, int64_t old_n, int64_t new_n,
+                       size_t item, const char *what) WEFT_CHECKED;
 
 /* Copies a string. */
 weft_status wefti_strdup(weft_ctx *ctx, const char *text, char **out) WEFT_CHECKED;

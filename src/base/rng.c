@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Philox4x32-10: ten rounds of two 32x32->64 multiplications on a 128-bit counter with a
- * 64-bit key (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, SC'11).
- * key = seed; counter = (index low, index high ^ stream << 16, step low, step high). */
+ * 64-bit key (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3,
+ * SC'11). key = seed; counter = (index low, index high ^ stream << 16, step low, step
+ * high). */
 #include "base/rng.h"
 
 #include <math.h>
@@ -23,8 +24,8 @@ static void philox(uint32_t c[4], uint32_t k0, uint32_t k1) {
 
 void wefti_rng_pair(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index,
                     uint64_t out[2]) {
-    uint32_t c[4] = {(uint32_t)index, (uint32_t)(index >> 32) ^ (stream << 16), (uint32_t)step,
-                     (uint32_t)(step >> 32)};
+    uint32_t c[4] = {(uint32_t)index, (uint32_t)(index >> 32) ^ (stream << 16),
+                     (uint32_t)step, (uint32_t)(step >> 32)};
     philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
     out[0] = (uint64_t)c[1] << 32 | c[0];
     out[1] = (uint64_t)c[3] << 32 | c[2];
@@ -48,7 +49,8 @@ double wefti_rng_normal(uint64_t seed, uint32_t stream, uint64_t step, uint64_t 
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
 }
 
-int64_t wefti_rng_permute(uint64_t seed, uint32_t stream, uint64_t step, int64_t n, int64_t i) {
+int64_t wefti_rng_permute(uint64_t seed, uint32_t stream, uint64_t step, int64_t n,
+                          int64_t i) {
     int half_bits = 1;
     while (half_bits < 31 && (1ll << (2 * half_bits)) < n) half_bits++;
     uint64_t mask = (1ull << half_bits) - 1;

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /* Counter-based randomness: a pure function of (seed, stream, step, index), Philox4x32-10
- * (Salmon et al., SC'11). A stream is one use of randomness; streams never share numbers. */
+ * (Salmon et al., SC'11). A stream is one use of randomness; streams never share numbers.
+ */
 typedef enum wefti_stream {
     WEFTI_STREAM_INIT = 1, /* parameter initialization; step = parameter number */
     WEFTI_STREAM_DATA,     /* order of the windows; step = epoch */
@@ -31,6 +32,7 @@ double wefti_rng_normal(uint64_t seed, uint32_t stream, uint64_t step, uint64_t 
 
 /* The image of i under a seeded permutation of 0..n-1 (a four-round Feistel network with
  * cycle walking): O(1), no table. 0 <= i < n. */
-int64_t wefti_rng_permute(uint64_t seed, uint32_t stream, uint64_t step, int64_t n, int64_t i);
+int64_t wefti_rng_permute(uint64_t seed, uint32_t stream, uint64_t step, int64_t n,
+                          int64_t i);
 
 #endif

@@ -13,16 +13,18 @@ typedef struct suffix {
     double factor;
 } suffix;
 
-static const suffix count_suffixes[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {NULL, 0}};
-static const suffix byte_suffixes[] = {{"", 1},         {"B", 1},       {"kB", 1e3},
-                                       {"MB", 1e6},     {"GB", 1e9},    {"KiB", 1024},
-                                       {"MiB", 1048576}, {"GiB", 1073741824}, {NULL, 0}};
-static const suffix time_suffixes[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9},
-                                       {"min", 60}, {"h", 3600},  {NULL, 0}};
+static const suffix count_suffixes[] = {
+    {"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {NULL, 0}};
+static const suffix byte_suffixes[] = {
+    {"", 1},       {"B", 1},         {"kB", 1e3},         {"MB", 1e6}, {"GB", 1e9},
+    {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {NULL, 0}};
+static const suffix time_suffixes[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6},
+                                       {"ns", 1e-9}, {"min", 60},  {"h", 3600},
+                                       {NULL, 0}};
 static const suffix rate_suffixes[] = {
-    {"bit", 0.125},      {"kbit", 125},       {"Mbit", 125e3},   {"Gbit", 125e6},
-    {"bit/s", 0.125},    {"kbit/s", 125},     {"Mbit/s", 125e3}, {"Gbit/s", 125e6},
-    {"B/s", 1},          {"kB/s", 1e3},       {"MB/s", 1e6},     {"GB/s", 1e9},
+    {"bit", 0.125},   {"kbit", 125},   {"Mbit", 125e3},   {"Gbit", 125e6},
+    {"bit/s", 0.125}, {"kbit/s", 125}, {"Mbit/s", 125e3}, {"Gbit/s", 125e6},
+    {"B/s", 1},       {"kB/s", 1e3},   {"MB/s", 1e6},     {"GB/s", 1e9},
     {NULL, 0}};
 
 static const suffix *suffixes_of(wefti_quantity unit) {
@@ -42,7 +44,8 @@ bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out) {
     errno = 0;
     double value = strtod(text, &end);
     if (end == text || !isfinite(value) || errno == ERANGE) return false;
-    if (memchr(text, 'x', (size_t)(end - text)) || memchr(text, 'X', (size_t)(end - text)))
+    if (memchr(text, 'x', (size_t)(end - text)) ||
+        memchr(text, 'X', (size_t)(end - text)))
         return false;
     while (*end == ' ') end++;
     if (unit == WEFTI_UNIT_TIME && !*end && value == 0) {
@@ -101,7 +104,8 @@ const char *wefti_nearest(const char *word, const char *const *candidates, size_
     int best_distance = 1 + (int)(n_word / 3);
     for (size_t i = 0; i < n; i++) {
         int distance = wefti_edit_distance(word, candidates[i]);
-        size_t length = strlen(candidates[i]), longest = length > n_word ? length : n_word;
+        size_t length = strlen(candidates[i]),
+               longest = length > n_word ? length : n_word;
         if ((size_t)distance >= longest) continue; /* no letter in common */
         if (distance < best_distance || (distance == best_distance && !best)) {
             best = candidates[i];
@@ -115,6 +119,7 @@ const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size) {
     static const char *const names[] = {"B", "kB", "MB", "GB", "TB"};
     int k = 0;
     while (k < 4 && n_bytes >= 999.5) n_bytes /= 1000, k++;
-    snprintf(out, out_size, n_bytes < 9.95 && k ? "%.1f %s" : "%.0f %s", n_bytes, names[k]);
+    snprintf(out, out_size, n_bytes < 9.95 && k ? "%.1f %s" : "%.0f %s", n_bytes,
+             names[k]);
     return out;
 }

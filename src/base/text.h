@@ -11,11 +11,12 @@ typedef enum wefti_quantity {
     WEFTI_UNIT_COUNT, /* plain, or k M G (powers of 1000) */
     WEFTI_UNIT_BYTES, /* B kB MB GB KiB MiB GiB */
     WEFTI_UNIT_TIME,  /* s ms us ns min h */
-    WEFTI_UNIT_RATE   /* bit/s: bit kbit Mbit Gbit, optional "/s"; MB/s GB/s; result in byte/s */
+    WEFTI_UNIT_RATE   /* bit/s: bit kbit Mbit Gbit, optional "/s"; MB/s GB/s; result in
+                         byte/s */
 } wefti_quantity;
 
-/* Parses "100Mbit", "10ms", "4MB", "1e-3". Returns false unless the whole text is a number
- * with a known unit. A time needs its unit unless it is 0. */
+/* Parses "100Mbit", "10ms", "4MB", "1e-3". Returns false unless the whole text is a
+ * number with a known unit. A time needs its unit unless it is 0. */
 bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out);
 
 /* Parses a whole decimal number, with optional k M G for powers of 1000. */

@@ -10,15 +10,16 @@ weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void 
                             int64_t n_bytes) {
     if (peer < 0 || peer >= comm->size || peer == comm->rank || n_bytes < 0)
         return weft_ctx_fail(comm->ctx, WEFT_ERR_INTERNAL,
-                             "rank %d of %d cannot send %lld bytes to rank %d", comm->rank,
-                             comm->size, (long long)n_bytes, peer);
+                             "rank %d of %d cannot send %lld bytes to rank %d",
+                             comm->rank, comm->size, (long long)n_bytes, peer);
     return comm->ops->send(comm, peer, tag, data, n_bytes);
 }
 
 weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
                                 int64_t n_bytes) {
     for (int k = 1; k < comm->size; k++)
-        WEFT_TRY(wefti_comm_send(comm, (comm->rank + k) % comm->size, tag, data, n_bytes));
+        WEFT_TRY(
+            wefti_comm_send(comm, (comm->rank + k) % comm->size, tag, data, n_bytes));
     return WEFT_OK;
 }
 
@@ -70,8 +71,8 @@ weft_status wefti_comm_all_gather(wefti_comm *comm, int64_t tag, const void *min
 weft_status wefti_comm_sum(wefti_comm *comm, int64_t tag, int n, double *values) {
     double mine[MAX_SUM], theirs[MAX_SUM], sum[MAX_SUM] = {0};
     if (n > MAX_SUM)
-        return weft_ctx_fail(comm->ctx, WEFT_ERR_INTERNAL, "a sum of %d values, at most %d", n,
-                             (int)MAX_SUM);
+        return weft_ctx_fail(comm->ctx, WEFT_ERR_INTERNAL,
+                             "a sum of %d values, at most %d", n, (int)MAX_SUM);
     size_t n_bytes = (size_t)n * sizeof *values;
     memcpy(mine, values, n_bytes);
     WEFT_TRY(wefti_comm_send_all(comm, tag, mine, (int64_t)n_bytes));

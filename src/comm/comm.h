@@ -4,18 +4,24 @@
 
 #include <weft/ctx.h>
 
-/* Bytes to other ranks. A communicator is one rank's view of a group of ranks. Messages are
- * matched by (communicator, sender, tag); a tag is used once until its message is released. Several
- * threads of a rank may use different communicators at the same time, one thread each.
+/* Bytes to other ranks. A communicator is one rank's view of a group of ranks. Messages
+ * are matched by (communicator, sender, tag); a tag is used once until its message is
+ * released. Several threads of a rank may use different communicators at the same time,
+ * one thread each.
  *
  * The receiver sees a message as a view that stays valid until it releases it; the sender
- * leaves its buffer unchanged until wefti_comm_await. Ranks of one process so exchange memory without
- * copies; an engine that has to stage messages keeps the staging to itself.
+ * leaves its buffer unchanged until wefti_comm_await. Ranks of one process so exchange
+ * memory without copies; an engine that has to stage messages keeps the staging to
+ * itself.
  *
  * When a rank fails it poisons the world: every wait of every rank then returns
  * WEFT_ERR_PEER instead of hanging. */
 
-typedef enum wefti_link_class { WEFTI_LINK_LOCAL, WEFTI_LINK_WIRE, WEFTI_LINK_CLASSES } wefti_link_class;
+typedef enum wefti_link_class {
+    WEFTI_LINK_LOCAL,
+    WEFTI_LINK_WIRE,
+    WEFTI_LINK_CLASSES
+} wefti_link_class;
 
 /* Payload bytes that one rank has sent and received, by link class. */
 typedef struct wefti_traffic {
@@ -46,7 +52,8 @@ struct wefti_comm {
     int rank, size;
 };
 
-/* Starts sending n_bytes to a peer. `data` is borrowed until wefti_comm_await. Not collective. */
+/* Starts sending n_bytes to a peer. `data` is borrowed until wefti_comm_await. Not
+ * collective. */
 weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void *data,
                             int64_t n_bytes) WEFT_CHECKED;
 
@@ -54,18 +61,18 @@ weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void 
 weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
                                 int64_t n_bytes) WEFT_CHECKED;
 
-/* Waits for the message of `peer` with `tag`, which must have exactly n_bytes (a peer's other
- * length is WEFT_ERR_WIRE). [out] *view is borrowed until wefti_comm_release. */
+/* Waits for the message of `peer` with `tag`, which must have exactly n_bytes (a peer's
+ * other length is WEFT_ERR_WIRE). [out] *view is borrowed until wefti_comm_release. */
 weft_status wefti_comm_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                                const void **view) WEFT_CHECKED;
 void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag);
 
-/* Waits until every message that this rank sent with `tag` was released by its receiver: the
- * buffer is the sender's own again. */
+/* Waits until every message that this rank sent with `tag` was released by its receiver:
+ * the buffer is the sender's own again. */
 weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) WEFT_CHECKED;
 
-/* Makes room for n messages of this rank under way at once, beyond what other communicators
- * of the rank have reserved: then sending allocates nothing. */
+/* Makes room for n messages of this rank under way at once, beyond what other
+ * communicators of the rank have reserved: then sending allocates nothing. */
 weft_status wefti_comm_reserve(wefti_comm *comm, int n_messages) WEFT_CHECKED;
 
 /* What this rank has sent and received so far, over all its communicators. */
@@ -78,8 +85,10 @@ weft_status wefti_comm_barrier(wefti_comm *comm, int64_t tag) WEFT_CHECKED;
 weft_status wefti_comm_all_gather(wefti_comm *comm, int64_t tag, const void *mine,
                                   int64_t n_bytes, void *out) WEFT_CHECKED;
 
-/* The sum over ranks, in rank order, of n doubles; in place. Collective; latency-bound. */
-weft_status wefti_comm_sum(wefti_comm *comm, int64_t tag, int n, double *values) WEFT_CHECKED;
+/* The sum over ranks, in rank order, of n doubles; in place. Collective; latency-bound.
+ */
+weft_status wefti_comm_sum(wefti_comm *comm, int64_t tag, int n,
+                           double *values) WEFT_CHECKED;
 
 void wefti_comm_destroy(wefti_comm *comm);
 

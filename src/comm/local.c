@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranks as threads. Every rank has a mailbox (lock, condition, list of posted messages); a
- * message is a pointer into the sender's memory and the moment it has arrived:
+/* Ranks as threads. Every rank has a mailbox (lock, condition, list of posted messages);
+ * a message is a pointer into the sender's memory and the moment it has arrived:
  *
  *     start   = max(now, out_free[node of sender])         out_free = start + n/bandwidth
- *     arrival = max(start + latency, in_free[receiver]) + n/bandwidth      in_free = arrival
+ *     arrival = max(start + latency, in_free[receiver]) + n/bandwidth      in_free =
+ * arrival
  *
  * The receiver sleeps until then. Inside a node the arrival is now. */
 #define _GNU_SOURCE
@@ -45,9 +46,9 @@ struct wefti_world {
     weft_ctx *ctx; /* borrowed; owns the messages */
     int nodes, ranks_per_node, size;
     wefti_wire_model wire;
-    mailbox *boxes;        /* [size] */
-    int n_boxes;           /* initialized */
-    interface *interfaces; /* [nodes], guarded by wire_lock */
+    mailbox *boxes;         /* [size] */
+    int n_boxes;            /* initialized */
+    interface *interfaces;  /* [nodes], guarded by wire_lock */
     wefti_traffic *traffic; /* [size], each guarded by its mailbox's lock */
     pthread_mutex_t wire_lock;
     atomic_int poisoned;
@@ -65,7 +66,9 @@ typedef struct local_comm {
     message *sent; /* not yet released; guarded by the own mailbox's lock */
 } local_comm;
 
-static int node_of(const wefti_world *world, int rank) { return rank / world->ranks_per_node; }
+static int node_of(const wefti_world *world, int rank) {
+    return rank / world->ranks_per_node;
+}
 
 static int world_rank_of(const local_comm *comm, int rank) {
     return comm->first + rank * comm->stride;
@@ -98,7 +101,8 @@ static weft_status poisoned_error(local_comm *comm) {
     char text[1024];
     weft_status status;
     int rank = wefti_world_failure(comm->world, &status, text);
-    return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER, "rank %d failed: %.900s", rank, text);
+    return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER, "rank %d failed: %.900s", rank,
+                         text);
 }
 
 /* A node for a new message: a spare one, or a fresh one. */
@@ -119,8 +123,12 @@ static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const voi
     int to = world_rank_of(comm, peer), from = comm->world_rank;
     message *post;
     WEFT_TRY(take_node(comm, &post));
-    *post = (message){.tag = tag, .n_bytes = n_bytes, .data = data, .sender = from,
-                      .channel = comm->channel, .origin = comm};
+    *post = (message){.tag = tag,
+                      .n_bytes = n_bytes,
+                      .data = data,
+                      .sender = from,
+                      .channel = comm->channel,
+                      .origin = comm};
     post->arrival_s = book_wire(world, from, to, n_bytes);
     wefti_link_class link = link_between(world, from, to);
     mailbox *mine = &world->boxes[from], *theirs = &world->boxes[to];
@@ -138,9 +146,11 @@ static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const voi
     return WEFT_OK;
 }
 
-static message *find_post(mailbox *box, int sender, int channel, int64_t tag, bool taken) {
+static message *find_post(mailbox *box, int sender, int channel, int64_t tag,
+                          bool taken) {
     for (message *m = box->posted; m; m = m->next)
-        if (m->tag == tag && m->sender == sender && m->channel == channel && m->taken == taken)
+        if (m->tag == tag && m->sender == sender && m->channel == channel &&
+            m->taken == taken)
             return m;
     return NULL;
 }
@@ -271,7 +281,8 @@ static weft_status init_boxes(weft_ctx *ctx, wefti_world *world) {
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     for (; world->n_boxes < world->size; world->n_boxes++) {
         mailbox *box = &world->boxes[world->n_boxes];
-        if (pthread_mutex_init(&box->lock, NULL) || pthread_cond_init(&box->changed, &monotonic)) {
+        if (pthread_mutex_init(&box->lock, NULL) ||
+            pthread_cond_init(&box->changed, &monotonic)) {
             pthread_condattr_destroy(&monotonic);
             return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not create a mailbox");
         }
@@ -281,7 +292,8 @@ static weft_status init_boxes(weft_ctx *ctx, wefti_world *world) {
 }
 
 static weft_status fill_world(weft_ctx *ctx, wefti_world *world) {
-    WEFT_TRY(wefti_alloc_n(ctx, world->size, sizeof(mailbox), "mailboxes", &world->boxes));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, world->size, sizeof(mailbox), "mailboxes", &world->boxes));
     WEFT_TRY(wefti_alloc_n(ctx, world->nodes, sizeof(interface), "interfaces",
                            &world->interfaces));
     WEFT_TRY(wefti_alloc_n(ctx, world->size, sizeof(wefti_traffic), "byte counters",
@@ -294,8 +306,8 @@ weft_status wefti_world_create(weft_ctx *ctx, int nodes, int ranks_per_node,
     *out = NULL;
     if (nodes < 1 || ranks_per_node < 1 || nodes > 4096 / ranks_per_node)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "%d nodes x %d ranks, expected 1 to 4096 ranks in all", nodes,
-                             ranks_per_node);
+                             "%d nodes x %d ranks, expected 1 to 4096 ranks in all",
+                             nodes, ranks_per_node);
     wefti_world *world;
     WEFT_TRY(wefti_alloc(ctx, sizeof *world, "the mesh", &world));
     world->ctx = ctx;
@@ -338,8 +350,8 @@ void wefti_world_destroy(weft_ctx *ctx, wefti_world *world) {
     wefti_free(ctx, world);
 }
 
-weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank, wefti_group group,
-                             int channel, wefti_comm **out) {
+weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank,
+                             wefti_group group, int channel, wefti_comm **out) {
     *out = NULL;
     local_comm *comm;
     WEFT_TRY(wefti_alloc(ctx, sizeof *comm, "a communicator", &comm));
@@ -360,7 +372,8 @@ weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank, wefti_
     return WEFT_OK;
 }
 
-void wefti_world_poison(wefti_world *world, int rank, weft_status status, const char *text) {
+void wefti_world_poison(wefti_world *world, int rank, weft_status status,
+                        const char *text) {
     pthread_mutex_lock(&world->wire_lock);
     if (world->failed_rank < 0) {
         world->failed_rank = rank;

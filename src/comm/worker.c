@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Three counters tell everything: submitted >= begun >= ended. The thread begins whatever is
- * submitted, and ends the oldest begun job when nothing else is to begin. */
+/* Three counters tell everything: submitted >= begun >= ended. The thread begins whatever
+ * is submitted, and ends the oldest begun job when nothing else is to begin. */
 #include "comm/worker.h"
 
 #include <pthread.h>
@@ -55,13 +55,14 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-weft_status wefti_worker_create(weft_ctx *ctx, int capacity, wefti_phase begin, wefti_phase end,
-                                void (*prepare)(void *user), void *user, wefti_worker **out) {
+weft_status wefti_worker_create(weft_ctx *ctx, int capacity, wefti_phase begin,
+                                wefti_phase end, void (*prepare)(void *user), void *user,
+                                wefti_worker **out) {
     *out = NULL;
     wefti_worker *worker;
     WEFT_TRY(wefti_alloc(ctx, sizeof *worker, "the exchange thread", &worker));
-    weft_status status =
-        wefti_alloc_n(ctx, capacity, sizeof(int64_t), "the exchange queue", &worker->items);
+    weft_status status = wefti_alloc_n(ctx, capacity, sizeof(int64_t),
+                                       "the exchange queue", &worker->items);
     if (status != WEFT_OK) {
         wefti_free(ctx, worker);
         return status;

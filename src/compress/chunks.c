@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-wefti_chunks wefti_chunks_make(int dims, int64_t c, int64_t k, int64_t rows, int64_t cols) {
+wefti_chunks wefti_chunks_make(int dims, int64_t c, int64_t k, int64_t rows,
+                               int64_t cols) {
     wefti_chunks s = {.c = c, .lines = 1, .k = k, .rows = 1, .cols = rows * cols};
     if (dims == 2 && cols > 1) {
         s.lines = c;
@@ -19,15 +20,16 @@ wefti_chunks wefti_chunks_make(int dims, int64_t c, int64_t k, int64_t rows, int
 }
 
 /* Where line `line` of chunk `chunk` lies in the tensor; returns how much of it does. */
-static int64_t locate(const wefti_chunks *s, int64_t chunk, int64_t line, int64_t *offset) {
+static int64_t locate(const wefti_chunks *s, int64_t chunk, int64_t line,
+                      int64_t *offset) {
     int64_t row = chunk / s->across * s->lines + line, col = chunk % s->across * s->c;
     *offset = row * s->cols + col;
     if (row >= s->rows) return 0;
     return s->cols - col < s->c ? s->cols - col : s->c;
 }
 
-void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n, const float *tensor,
-                       float *x) {
+void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n,
+                       const float *tensor, float *x) {
     for (int64_t i = 0; i < n * s->lines; i++, x += s->c) {
         int64_t offset, len = locate(s, first + i / s->lines, i % s->lines, &offset);
         if (len > 0) memcpy(x, tensor + offset, (size_t)len * sizeof(float));
@@ -35,8 +37,8 @@ void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n, const fl
     }
 }
 
-void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
-                           float *tensor) {
+void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n,
+                           const float *x, float *tensor) {
     for (int64_t i = 0; i < n * s->lines; i++, x += s->c) {
         int64_t offset, len = locate(s, first + i / s->lines, i % s->lines, &offset);
         for (int64_t j = 0; j < len; j++) tensor[offset + j] -= x[j];
@@ -51,8 +53,8 @@ void wefti_chunks_store(const wefti_chunks *s, int64_t first, int64_t n, const f
     }
 }
 
-void wefti_chunks_store_sign(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
-                             float *tensor) {
+void wefti_chunks_store_sign(const wefti_chunks *s, int64_t first, int64_t n,
+                             const float *x, float *tensor) {
     for (int64_t i = 0; i < n * s->lines; i++, x += s->c) {
         int64_t offset, len = locate(s, first + i / s->lines, i % s->lines, &offset);
         for (int64_t j = 0; j < len; j++)

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /* How a tensor block is cut into chunks. dims = 1: chunks of c along the flattened block;
- * dims = 2: blocks of c x c. A ragged end is padded with zeros. A chunk is `lines` lines of c
- * elements; only part of a line at the edge, or nothing, lies in the tensor. */
+ * dims = 2: blocks of c x c. A ragged end is padded with zeros. A chunk is `lines` lines
+ * of c elements; only part of a line at the edge, or nothing, lies in the tensor. */
 typedef struct wefti_chunks {
     int64_t c, lines, elements; /* of a chunk; elements = lines * c */
     int64_t k;                  /* coefficients kept per chunk */
@@ -15,19 +15,20 @@ typedef struct wefti_chunks {
     int64_t across;             /* chunks side by side in a row of chunks */
 } wefti_chunks;
 
-/* A vector (cols == 1) is always cut in 1-D; if dims is 2 it keeps max(1, k/c) per chunk, so
- * that its rate is the matrix's. */
-wefti_chunks wefti_chunks_make(int dims, int64_t c, int64_t k, int64_t rows, int64_t cols);
+/* A vector (cols == 1) is always cut in 1-D; if dims is 2 it keeps max(1, k/c) per chunk,
+ * so that its rate is the matrix's. */
+wefti_chunks wefti_chunks_make(int dims, int64_t c, int64_t k, int64_t rows,
+                               int64_t cols);
 
 /* Chunks [first, first + n): tensor -> x[n, elements] with zero padding; tensor -= x;
  * tensor <- x; tensor <- sign(x) with sign(0) = 0. */
-void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n, const float *tensor,
-                       float *x);
-void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
-                           float *tensor);
+void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n,
+                       const float *tensor, float *x);
+void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n,
+                           const float *x, float *tensor);
 void wefti_chunks_store(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
                         float *tensor);
-void wefti_chunks_store_sign(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
-                             float *tensor);
+void wefti_chunks_store_sign(const wefti_chunks *s, int64_t first, int64_t n,
+                             const float *x, float *tensor);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Selection by magnitude. The bits of |x| order like the numbers, so the k-th largest is
- * found by quickselect on integers; one scan in index order then takes what is above it, and
- * of what equals it the first few. For small k a sorted list of the k best is faster. */
+ * found by quickselect on integers; one scan in index order then takes what is above it,
+ * and of what equals it the first few. For small k a sorted list of the k best is faster.
+ */
 #include "compress/topk.h"
 
 #include <string.h>
@@ -45,7 +46,8 @@ static uint32_t median_of_three(uint32_t a, uint32_t b, uint32_t c) {
 static uint32_t threshold_select(int64_t n, uint32_t *keys, int64_t k) {
     int64_t low = 0, high = n; /* the answer is among keys[low, high) */
     for (;;) {
-        uint32_t pivot = median_of_three(keys[low], keys[(low + high) / 2], keys[high - 1]);
+        uint32_t pivot = median_of_three(keys[low], keys[(low + high) / 2],
+                                         keys[high - 1]);
         int64_t above = low, i = low, below = high;
         while (i < below) {
             uint32_t key = keys[i];

@@ -151,15 +151,17 @@ static weft_status check_drift(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     const char *kind = c->replicator.kind;
     if (strcmp(kind, "none") == 0 && c->mesh.nodes > 1)
-        return refuse(ctx, config, "replicator.kind", "mesh.nodes",
-                      "replicator.kind is none with mesh.nodes %lld: the nodes would train "
-                      "unrelated models; choose full or demo",
-                      (long long)c->mesh.nodes);
+        return refuse(
+            ctx, config, "replicator.kind", "mesh.nodes",
+            "replicator.kind is none with mesh.nodes %lld: the nodes would train "
+            "unrelated models; choose full or demo",
+            (long long)c->mesh.nodes);
     if (strcmp(kind, "full") == 0 && c->replicator.every > 1)
-        return refuse(ctx, config, "replicator.every", "replicator.kind",
-                      "replicator.every is %lld with replicator.kind full, expected 1: the "
-                      "nodes' models would drift apart between exchanges",
-                      (long long)c->replicator.every);
+        return refuse(
+            ctx, config, "replicator.every", "replicator.kind",
+            "replicator.every is %lld with replicator.kind full, expected 1: the "
+            "nodes' models would drift apart between exchanges",
+            (long long)c->replicator.every);
     return WEFT_OK;
 }
 

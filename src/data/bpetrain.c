@@ -39,7 +39,7 @@ typedef struct trainer {
     weft_tokenizer *t;
     const char *text; /* borrowed */
     wefti_strmap words;
-    int32_t *symbols; /* [n_symbols]; one that is gone: -1 */
+    int32_t *symbols;                  /* [n_symbols]; one that is gone: -1 */
     int32_t *before, *after, *word_of; /* [n_symbols] */
     int64_t n_symbols;
     wefti_u64map pairs;

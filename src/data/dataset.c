@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Rows of tokens as a pure function of (seed, row).
- *   one pool    epoch e = row / W, window = permutation(seed, e) of row mod W; W counts the
- *               training windows of all sources: each is visited once per epoch
- *   by weights  row -> (source s, k-th row of s) by the mixing cycle, then the same with
- *               e = k / W_s and a permutation of the source's own */
+ *   one pool    epoch e = row / W, window = permutation(seed, e) of row mod W; W counts
+ * the training windows of all sources: each is visited once per epoch by weights  row ->
+ * (source s, k-th row of s) by the mixing cycle, then the same with e = k / W_s and a
+ * permutation of the source's own */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { BLOCK_TOKENS = 4096, SAMPLE_TOKENS = 1 << 20, SOURCES_SHOWN = 3 };
 
 static weft_status check_config(weft_ctx *ctx, const weft_dataset_config *c) {
     if (c->n_paths < 1)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "data.paths names no file");
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "data.path names no file");
     if (c->T < 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "data.length is %lld, expected at least 1", (long long)c->T);
@@ -50,7 +50,9 @@ static weft_status add_part(weft_ctx *ctx, const weft_dataset *d, wefti_part *pa
             "least %lld",
             (long long)d->T, source->path, (long long)n_tokens, role,
             (long long)d->T + 1);
-    *part = (wefti_part){.source = source, .first = first, .n_tokens = n_tokens,
+    *part = (wefti_part){.source = source,
+                         .first = first,
+                         .n_tokens = n_tokens,
                          .n_windows = (n_tokens - 1) / d->T};
     return WEFT_OK;
 }
@@ -62,8 +64,8 @@ static weft_status open_sources(weft_ctx *ctx, weft_dataset *d,
     WEFT_TRY(wefti_alloc_n(ctx, (int64_t)c->n_paths + more, sizeof *d->sources,
                            "data sources", &d->sources));
     for (int s = 0; s < c->n_paths + more; s++) {
-        const char *path =
-            s < c->n_paths ? c->paths[s] : c->validation_paths[s - c->n_paths];
+        const char *path = s < c->n_paths ? c->paths[s]
+                                          : c->validation_paths[s - c->n_paths];
         d->n_sources++;
         WEFT_TRY(wefti_source_open(ctx, &d->sources[s], path, tokenizer, c->threads));
     }

@@ -136,7 +136,8 @@ static weft_status open_ours(weft_ctx *ctx, weft_shard *s, const char *path,
     if (checksum == h.payload_checksum) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                          "the tokens of %s are damaged: their checksum is %016" PRIx64
-                         ", expected %016" PRIx64, path, checksum, h.payload_checksum);
+                         ", expected %016" PRIx64,
+                         path, checksum, h.payload_checksum);
 }
 
 /* The width of an llm.c file's tokens, 0 if it is none. */

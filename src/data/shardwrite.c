@@ -27,7 +27,7 @@ struct weft_shard_writer {
     int64_t n_buffer,
         n_payload; /* bytes in the buffer; bytes in the file after the header */
     wefti_shard_header header;
-    int fd; /* -1: not open */
+    int fd;       /* -1: not open */
     bool pending; /* the file aside is there */
     char path[PATH_MAX], aside[PATH_MAX];
 };

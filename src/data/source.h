@@ -17,7 +17,7 @@ typedef struct wefti_token_file {
 
 /* One source: a file, or the files of a folder one after another. */
 typedef struct wefti_source {
-    char *path; /* owned */
+    char *path;              /* owned */
     wefti_token_file *files; /* [n_files], owned */
     int64_t n_files, files_capacity;
     int64_t n_tokens;

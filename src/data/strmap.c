@@ -59,8 +59,8 @@ weft_status wefti_strmap_put(weft_ctx *ctx, wefti_strmap *map, const char *base,
     uint64_t hash = XXH3_64bits(key, (size_t)n_bytes);
     int64_t i = slot_of(map, base, key, n_bytes, hash);
     if (map->slots[i] == 0) {
-        map->entries[map->n] =
-            (wefti_str_entry){.hash = hash, .offset = offset, .n_bytes = n_bytes};
+        map->entries[map->n] = (wefti_str_entry){
+            .hash = hash, .offset = offset, .n_bytes = n_bytes};
         map->slots[i] = ++map->n;
     }
     *entry = &map->entries[map->slots[i] - 1];

@@ -67,11 +67,11 @@ static weft_status check_split(const wefti_loader *l, const json_t *part,
                                wefti_rule *rule) {
     if (strcmp(type_of(part), "Split") != 0)
         return wefti_loader_refuse(l, "the first pre_tokenizer", type_of(part), "Split");
-    const char *regex =
-        json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex"));
+    const char *regex = json_string_value(
+        json_object_get(json_object_get(part, "pattern"), "Regex"));
     if (!regex || !wefti_rule_by_regex(regex, rule))
         return wefti_loader_refuse(l, "the splitting expression", regex ? regex : "",
-                      "that of gpt2 or of llama3");
+                                   "that of gpt2 or of llama3");
     const char *behavior = json_string_value(json_object_get(part, "behavior"));
     bool invert;
     WEFT_TRY(wefti_loader_flag(l, part, "invert", false, &invert));
@@ -151,9 +151,17 @@ static weft_status check_affixes(const wefti_loader *l) {
 }
 
 weft_status wefti_loader_model(const wefti_loader *l) {
-    static const char *const known[] = {
-        "type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
-        "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges", NULL};
+    static const char *const known[] = {"type",
+                                        "dropout",
+                                        "unk_token",
+                                        "continuing_subword_prefix",
+                                        "end_of_word_suffix",
+                                        "fuse_unk",
+                                        "byte_fallback",
+                                        "ignore_merges",
+                                        "vocab",
+                                        "merges",
+                                        NULL};
     if (!json_is_object(l->model))
         return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: there is no model", l->path);
     /* the oldest files of GPT-2 kind do not say the type */

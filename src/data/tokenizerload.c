@@ -163,8 +163,9 @@ static weft_status read_merge(const wefti_loader *l, const json_t *merge, size_t
     WEFT_TRY(wefti_vocab_stage_pair(l->ctx, l->t, ids[0], ids[1]));
     int32_t merged = wefti_vocab_find_staged(l->t);
     if (merged < 0)
-        return fail_merge(l, rank, half[0], n[0], "joined with its partner is not in the "
-                                                  "vocabulary");
+        return fail_merge(l, rank, half[0], n[0],
+                          "joined with its partner is not in the "
+                          "vocabulary");
     if (l->t->tokens[merged].flags & WEFTI_TOKEN_SPECIAL)
         return fail_merge(l, rank, half[0], n[0],
                           "joined with its partner is a special token");
@@ -193,8 +194,9 @@ static weft_status check_bytes_kind(const wefti_loader *l) {
     for (int64_t id = 0; plain && id < 256; id++)
         plain = l->t->tokens[id].n_bytes == 1 && l->t->byte_ids[id] == id;
     if (plain) return WEFT_OK;
-    return wefti_loader_refuse(l, "use_regex of ByteLevel", "false",
-                  "true, or a Split before it (only the bytes tokenizer has neither)");
+    return wefti_loader_refuse(
+        l, "use_regex of ByteLevel", "false",
+        "true, or a Split before it (only the bytes tokenizer has neither)");
 }
 
 /* Keeps the parts that a saved copy should have again. */

@@ -24,7 +24,8 @@ static bool add_vocab(json_t *model, const weft_tokenizer *t, char *room) {
         if (!(t->tokens[id].flags & WEFTI_TOKEN_MODEL)) continue;
         json_t *key = token_string(t, id, room);
         int rc = key ? json_object_set_new_nocheck(vocab, json_string_value(key),
-                                                   json_integer(id)) : -1;
+                                                   json_integer(id))
+                     : -1;
         json_decref(key);
         if (rc != 0) return false;
     }
@@ -39,7 +40,8 @@ static bool add_merges(json_t *model, const weft_tokenizer *t, char *room) {
         json_t *right = token_string(t, (int64_t)(t->merges.keys[rank] & UINT32_MAX),
                                      room);
         json_t *both = left && right ? json_sprintf("%s %s", json_string_value(left),
-                                                    json_string_value(right)) : NULL;
+                                                    json_string_value(right))
+                                     : NULL;
         json_decref(left);
         json_decref(right);
         if (json_array_append_new(merges, both) != 0) return false;

@@ -60,8 +60,8 @@ weft_status wefti_vocab_stage_pair(weft_ctx *ctx, weft_tokenizer *t, int32_t lef
 }
 
 int32_t wefti_vocab_find_staged(const weft_tokenizer *t) {
-    const wefti_str_entry *entry =
-        wefti_strmap_find(&t->lookup, t->text, t->text + t->n_text, t->n_staged);
+    const wefti_str_entry *entry = wefti_strmap_find(&t->lookup, t->text,
+                                                     t->text + t->n_text, t->n_staged);
     return entry ? (int32_t)entry->value : -1;
 }
 

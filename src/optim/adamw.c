@@ -8,9 +8,10 @@
 
 #include "optim/optimizers.h"
 
-static void adamw_apply(const wefti_optimizer_config *config, const wefti_kernels *kernels,
-                        const wefti_optimizer_step *step, const wefti_span *span, const float *d,
-                        float *p, float *const *state, double *moved) {
+static void adamw_apply(const wefti_optimizer_config *config,
+                        const wefti_kernels *kernels, const wefti_optimizer_step *step,
+                        const wefti_span *span, const float *d, float *p,
+                        float *const *state, double *moved) {
     wefti_adamw_step s = {
         .lr = step->lr,
         .beta1 = (float)config->beta1,

@@ -29,13 +29,13 @@ typedef struct wefti_optimizer_step {
 typedef struct wefti_optimizer_ops {
     const char *name;
     const char *summary;
-    int n_states;                    /* state arrays, each as long as the parameters */
-    const char *const *state_names;  /* as in checkpoints */
-    /* p[span] <- step along d[span]; state[i] are parallel to p. Adds the sum of squares of
-     * the change of p to *moved. */
+    int n_states;                   /* state arrays, each as long as the parameters */
+    const char *const *state_names; /* as in checkpoints */
+    /* p[span] <- step along d[span]; state[i] are parallel to p. Adds the sum of squares
+     * of the change of p to *moved. */
     void (*apply)(const wefti_optimizer_config *config, const wefti_kernels *kernels,
-                  const wefti_optimizer_step *step, const wefti_span *span, const float *d,
-                  float *p, float *const *state, double *moved);
+                  const wefti_optimizer_step *step, const wefti_span *span,
+                  const float *d, float *p, float *const *state, double *moved);
 } wefti_optimizer_ops;
 
 const wefti_optimizer_ops *wefti_optimizer_find(const char *kind);

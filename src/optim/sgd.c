@@ -3,8 +3,8 @@
 #include "optim/optimizers.h"
 
 static void sgd_apply(const wefti_optimizer_config *config, const wefti_kernels *kernels,
-                      const wefti_optimizer_step *step, const wefti_span *span, const float *d,
-                      float *p, float *const *state, double *moved) {
+                      const wefti_optimizer_step *step, const wefti_span *span,
+                      const float *d, float *p, float *const *state, double *moved) {
     (void)state;
     float decay = span->decays ? (float)config->weight_decay : 0;
     *moved += kernels->sgd(span->n, step->lr, step->grad_scale, decay, d + span->begin,

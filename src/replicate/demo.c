@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Decoupled momentum (DeMo, arXiv 2411.19870; FlexDeMo, arXiv 2502.06728), docs/methods.md:
+/* Decoupled momentum (DeMo, arXiv 2411.19870; FlexDeMo, arXiv 2502.06728),
+ * docs/methods.md:
  *
  *     m <- beta m + lr g        q <- top-k per chunk of DCT(m)        m <- m - IDCT(q)
- *     Q <- per coefficient, mean over the ranks THAT SENT IT          d <- IDCT(Q), sign(d)
+ *     Q <- per coefficient, mean over the ranks THAT SENT IT          d <- IDCT(Q),
+ * sign(d)
  *
- * Message of a bucket: head (wire/frame.h), then a sparse section (wire/sparse.h) per piece.
- * Every rank sends its own to all others of the replication group and combines the R messages
- * in rank order, so that all ranks compute the same bits.
+ * Message of a bucket: head (wire/frame.h), then a sparse section (wire/sparse.h) per
+ * piece. Every rank sends its own to all others of the replication group and combines the
+ * R messages in rank order, so that all ranks compute the same bits.
  */
 #include <string.h>
 
@@ -25,7 +27,7 @@ typedef struct demo {
     float *basis;             /* [c, c] */
     unsigned char **messages; /* [n_buckets] mine, unchanged until peers have read it */
     int64_t *message_bytes;   /* [n_buckets] */
-    int64_t *sent_step;       /* [n_buckets] the step whose message is on its way, or -1 */
+    int64_t *sent_step; /* [n_buckets] the step whose message is on its way, or -1 */
     const unsigned char **views; /* [R] the messages of one bucket */
     /* one batch each: [batch, chunk elements] */
     float *chunks, *spectrum, *scratch, *values;
@@ -48,7 +50,8 @@ static int64_t demo_state_floats(const wefti_replicator_config *config,
     return bucket->n_elements;
 }
 
-static int64_t message_bytes(const wefti_replicator_config *config, const wefti_bucket *bucket) {
+static int64_t message_bytes(const wefti_replicator_config *config,
+                             const wefti_bucket *bucket) {
     int64_t n_bytes = WEFTI_FRAME_BYTES;
     for (int i = 0; i < bucket->n_pieces; i++) {
         wefti_chunks s = cut(config, &bucket->pieces[i]);
@@ -58,8 +61,8 @@ static int64_t message_bytes(const wefti_replicator_config *config, const wefti_
     return n_bytes;
 }
 
-static int64_t demo_wire_bytes(const wefti_replicator_config *config, const wefti_bucket *bucket,
-                               int R, int rank) {
+static int64_t demo_wire_bytes(const wefti_replicator_config *config,
+                               const wefti_bucket *bucket, int R, int rank) {
     (void)rank;
     return (R - 1) * message_bytes(config, bucket);
 }
@@ -69,8 +72,8 @@ static int64_t batch_floats(const wefti_replicator_config *config) {
     return config->compression_dims == 2 ? BATCH_2D * c * c : BATCH_1D * c;
 }
 
-static int64_t demo_work_bytes(const wefti_replicator_config *config, const wefti_bucket *buckets,
-                               int n_buckets, int R) {
+static int64_t demo_work_bytes(const wefti_replicator_config *config,
+                               const wefti_bucket *buckets, int n_buckets, int R) {
     (void)R;
     int64_t n_bytes = 7 * 4 * batch_floats(config);
     for (int b = 0; b < n_buckets; b++) n_bytes += message_bytes(config, &buckets[b]);
@@ -132,14 +135,15 @@ static void transform(wefti_replicator *r, const wefti_chunks *s, int64_t n, boo
                       const float *x, float *out) {
     demo *self = r->self;
     if (s->lines > 1)
-        wefti_dct_blocks(r->kernels, s->c, self->basis, n, inverse, x, out, self->scratch);
+        wefti_dct_blocks(r->kernels, s->c, self->basis, n, inverse, x, out,
+                         self->scratch);
     else
         wefti_dct_vectors(r->kernels, s->c, self->basis, n, inverse, x, out);
 }
 
 /* m <- m - IDCT(q): the selected coefficients alone, inverted, subtracted. */
-static void subtract_sent(wefti_replicator *r, const wefti_chunks *s, int64_t first, int64_t n,
-                          float *m) {
+static void subtract_sent(wefti_replicator *r, const wefti_chunks *s, int64_t first,
+                          int64_t n, float *m) {
     demo *self = r->self;
     memset(self->spectrum, 0, (size_t)(n * s->elements) * sizeof(float));
     for (int64_t i = 0; i < n * s->k; i++)
@@ -166,7 +170,8 @@ static void encode_piece(wefti_replicator *r, const wefti_chunks *s, float *m,
     }
 }
 
-static void accumulate_momentum(wefti_replicator *r, int bucket, float lr, const float *grad) {
+static void accumulate_momentum(wefti_replicator *r, int bucket, float lr,
+                                const float *grad) {
     int64_t n = r->buckets[bucket].n_elements;
     float beta = (float)r->config.compression_decay, *m = r->state[bucket];
     for (int64_t i = 0; i < n; i++) m[i] = beta * m[i] + lr * grad[i];
@@ -179,17 +184,22 @@ static weft_status demo_begin(wefti_replicator *r, int bucket, int64_t step, flo
     accumulate_momentum(r, bucket, lr, grad);
     if (!wefti_replicator_is_due(&r->config, step)) return WEFT_OK;
     int64_t sent = self->sent_step[bucket];
-    if (sent >= 0) WEFT_TRY(wefti_comm_await(r->comm, wefti_replicator_tag(sent, bucket, 0)));
-    unsigned char *message = self->messages[bucket], *section = message + WEFTI_FRAME_BYTES;
+    if (sent >= 0)
+        WEFT_TRY(wefti_comm_await(r->comm, wefti_replicator_tag(sent, bucket, 0)));
+    unsigned char *message = self->messages[bucket],
+                  *section = message + WEFTI_FRAME_BYTES;
     for (int i = 0; i < b->n_pieces; i++) {
         wefti_chunks s = cut(&r->config, &b->pieces[i]);
         wefti_sparse sparse = section_of(&s);
         encode_piece(r, &s, r->state[bucket] + b->pieces[i].offset, section);
         section += wefti_sparse_bytes(&sparse);
     }
-    wefti_frame frame = {.kind = WEFTI_FRAME_DEMO, .step = step, .bucket = bucket,
+    wefti_frame frame = {.kind = WEFTI_FRAME_DEMO,
+                         .step = step,
+                         .bucket = bucket,
                          .sender = r->comm->rank,
-                         .payload_bytes = self->message_bytes[bucket] - WEFTI_FRAME_BYTES};
+                         .payload_bytes = self->message_bytes[bucket] -
+                                          WEFTI_FRAME_BYTES};
     wefti_frame_encode(&frame, message);
     self->sent_step[bucket] = step;
     return wefti_comm_send_all(r->comm, wefti_replicator_tag(step, bucket, 0), message,
@@ -197,15 +207,16 @@ static weft_status demo_begin(wefti_replicator *r, int bucket, int64_t step, flo
 }
 
 /* spectrum <- per coefficient, the mean over the ranks that sent it, in rank order. */
-static weft_status combine_batch(wefti_replicator *r, const wefti_chunks *s, int64_t first,
-                                 int64_t n, int64_t section) {
+static weft_status combine_batch(wefti_replicator *r, const wefti_chunks *s,
+                                 int64_t first, int64_t n, int64_t section) {
     demo *self = r->self;
     wefti_sparse sparse = section_of(s);
     memset(self->spectrum, 0, (size_t)(n * s->elements) * sizeof(float));
     memset(self->senders, 0, (size_t)(n * s->elements) * sizeof(int32_t));
     for (int rank = 0; rank < r->comm->size; rank++) {
-        WEFT_TRY(wefti_sparse_decode(r->ctx, &sparse, first, n, self->views[rank] + section,
-                                     self->indices, self->values));
+        WEFT_TRY(wefti_sparse_decode(r->ctx, &sparse, first, n,
+                                     self->views[rank] + section, self->indices,
+                                     self->values));
         for (int64_t i = 0; i < n * s->k; i++) {
             int64_t at = i / s->k * s->elements + self->indices[i];
             self->spectrum[at] += self->values[i];
@@ -217,8 +228,8 @@ static weft_status combine_batch(wefti_replicator *r, const wefti_chunks *s, int
     return WEFT_OK;
 }
 
-static weft_status decode_piece(wefti_replicator *r, const wefti_chunks *s, int64_t section,
-                                float *d) {
+static weft_status decode_piece(wefti_replicator *r, const wefti_chunks *s,
+                                int64_t section, float *d) {
     demo *self = r->self;
     int64_t batch = s->lines > 1 ? BATCH_2D : BATCH_1D;
     for (int64_t first = 0; first < s->n; first += batch) {
@@ -252,12 +263,16 @@ static weft_status collect(wefti_replicator *r, int bucket, int64_t step) {
     for (int rank = 0; rank < r->comm->size; rank++) {
         const void *view = self->messages[bucket];
         if (rank != r->comm->rank)
-            WEFT_TRY(wefti_comm_receive(r->comm, rank, wefti_replicator_tag(step, bucket, 0),
-                                        n_bytes, &view));
+            WEFT_TRY(wefti_comm_receive(
+                r->comm, rank, wefti_replicator_tag(step, bucket, 0), n_bytes, &view));
         self->views[rank] = view;
-        wefti_frame frame = {.kind = WEFTI_FRAME_DEMO, .step = step, .bucket = bucket,
-                             .sender = rank, .payload_bytes = n_bytes - WEFTI_FRAME_BYTES};
-        if (rank != r->comm->rank) WEFT_TRY(wefti_frame_check(r->ctx, &frame, view, n_bytes));
+        wefti_frame frame = {.kind = WEFTI_FRAME_DEMO,
+                             .step = step,
+                             .bucket = bucket,
+                             .sender = rank,
+                             .payload_bytes = n_bytes - WEFTI_FRAME_BYTES};
+        if (rank != r->comm->rank)
+            WEFT_TRY(wefti_frame_check(r->ctx, &frame, view, n_bytes));
     }
     return WEFT_OK;
 }
@@ -282,10 +297,11 @@ static void demo_destroy(wefti_replicator *r) {
     if (!self) return;
     for (int b = 0; self->messages && b < r->n_buckets; b++)
         wefti_free(r->ctx, self->messages[b]);
-    void *blocks[] = {self->basis,   self->messages, self->message_bytes, self->sent_step,
-                      self->views,   self->chunks,   self->spectrum,      self->scratch,
-                      self->values,  self->indices,  self->senders,       self->keys};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) wefti_free(r->ctx, blocks[i]);
+    void *blocks[] = {self->basis,  self->messages, self->message_bytes, self->sent_step,
+                      self->views,  self->chunks,   self->spectrum,      self->scratch,
+                      self->values, self->indices,  self->senders,       self->keys};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(r->ctx, blocks[i]);
     wefti_free(r->ctx, self);
 }
 

@@ -3,14 +3,15 @@
  * together. Nothing is sent. */
 #include "replicate/replicators.h"
 
-static int64_t no_floats(const wefti_replicator_config *config, const wefti_bucket *bucket) {
+static int64_t no_floats(const wefti_replicator_config *config,
+                         const wefti_bucket *bucket) {
     (void)config;
     (void)bucket;
     return 0;
 }
 
-static int64_t no_bytes(const wefti_replicator_config *config, const wefti_bucket *bucket, int R,
-                        int rank) {
+static int64_t no_bytes(const wefti_replicator_config *config, const wefti_bucket *bucket,
+                        int R, int rank) {
     (void)config;
     (void)bucket;
     (void)R;

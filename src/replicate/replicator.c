@@ -18,7 +18,8 @@ static weft_status allocate_state(wefti_replicator *r) {
     for (int b = 0; b < r->n_buckets; b++) {
         int64_t n = r->ops->state_floats(&r->config, &r->buckets[b]);
         if (n > 0)
-            WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float), "replicator state", &r->state[b]));
+            WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float), "replicator state",
+                                   &r->state[b]));
     }
     return r->ops->create(r);
 }
@@ -30,14 +31,21 @@ weft_status wefti_replicator_create(weft_ctx *ctx, const wefti_replicator_config
     *out = NULL;
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     if (!ops)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown replicator '%s'", config->kind);
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown replicator '%s'",
+                             config->kind);
     if (config->every < 1)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "replicator.every is %lld, expected 1 or more",
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "replicator.every is %lld, expected 1 or more",
                              (long long)config->every);
     wefti_replicator *r;
     WEFT_TRY(wefti_alloc(ctx, sizeof *r, "the replicator", &r));
-    *r = (wefti_replicator){.ops = ops, .ctx = ctx, .kernels = kernels, .comm = comm,
-                            .config = *config, .n_buckets = n_buckets, .buckets = buckets};
+    *r = (wefti_replicator){.ops = ops,
+                            .ctx = ctx,
+                            .kernels = kernels,
+                            .comm = comm,
+                            .config = *config,
+                            .n_buckets = n_buckets,
+                            .buckets = buckets};
     weft_status status = allocate_state(r);
     if (status != WEFT_OK) {
         wefti_replicator_destroy(r);
@@ -59,12 +67,13 @@ bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step
     return step % config->every == 0;
 }
 
-weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step, float lr,
-                                   float *grad) {
+weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step,
+                                   float lr, float *grad) {
     return r->ops->begin(r, bucket, step, lr, grad);
 }
 
-weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step, float *grad) {
+weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
+                                 float *grad) {
     return r->ops->end(r, bucket, step, grad);
 }
 

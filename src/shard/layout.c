@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Row blocks: floor(rows s / S) is where rank s begins, so sizes differ by at most one row
- * and nothing is padded. */
+/* Row blocks: floor(rows s / S) is where rank s begins, so sizes differ by at most one
+ * row and nothing is padded. */
 #include "shard/layout.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@ static int64_t first_row(int64_t rows, int S, int s) { return rows * s / S; }
 
 wefti_layout wefti_layout_make(int n_tensors, const wefti_tensor *tensors, int S, int s) {
     wefti_layout layout = {.n_tensors = n_tensors, .tensors = tensors, .S = S, .s = s};
-    for (int t = 0; t < n_tensors; t++) layout.n_full += tensors[t].rows * tensors[t].cols;
+    for (int t = 0; t < n_tensors; t++)
+        layout.n_full += tensors[t].rows * tensors[t].cols;
     layout.n_shard = wefti_layout_shard_floats(&layout, s);
     return layout;
 }
@@ -49,7 +50,8 @@ wefti_block wefti_layout_block(const wefti_layout *layout, int r, int t) {
     return block;
 }
 
-void wefti_layout_pack(const wefti_layout *layout, int r, const float *full, float *shard) {
+void wefti_layout_pack(const wefti_layout *layout, int r, const float *full,
+                       float *shard) {
     for (int t = 0; t < layout->n_tensors; t++) {
         wefti_block b = wefti_layout_block(layout, r, t);
         size_t n_bytes = (size_t)(b.n_rows * b.cols) * sizeof(float);
@@ -57,7 +59,8 @@ void wefti_layout_pack(const wefti_layout *layout, int r, const float *full, flo
     }
 }
 
-void wefti_layout_unpack(const wefti_layout *layout, int r, const float *shard, float *full) {
+void wefti_layout_unpack(const wefti_layout *layout, int r, const float *shard,
+                         float *full) {
     for (int t = 0; t < layout->n_tensors; t++) {
         wefti_block b = wefti_layout_block(layout, r, t);
         size_t n_bytes = (size_t)(b.n_rows * b.cols) * sizeof(float);
@@ -99,8 +102,8 @@ static weft_status send_blocks(const wefti_layout *layout, wefti_comm *comm, int
 }
 
 weft_status wefti_shard_reduce(const wefti_layout *layout, wefti_comm *comm, int64_t tag,
-                               const wefti_kernels *kernels, const float *full, bool accumulate,
-                               float *staging, float *shard) {
+                               const wefti_kernels *kernels, const float *full,
+                               bool accumulate, float *staging, float *shard) {
     const float *mine = NULL;
     int64_t n = layout->n_shard;
     WEFT_TRY(send_blocks(layout, comm, tag, full, staging, &mine));
@@ -108,7 +111,8 @@ weft_status wefti_shard_reduce(const wefti_layout *layout, wefti_comm *comm, int
     for (int r = 0; r < layout->S; r++) {
         const void *view = mine;
         if (r != layout->s)
-            WEFT_TRY(wefti_comm_receive(comm, r, tag, shard_bytes(layout, layout->s), &view));
+            WEFT_TRY(
+                wefti_comm_receive(comm, r, tag, shard_bytes(layout, layout->s), &view));
         kernels->accumulate(n, view, shard);
         if (r != layout->s) wefti_comm_release(comm, r, tag);
     }

@@ -12,7 +12,8 @@ static weft_status allocate(weft_ctx *ctx, const wefti_plan *plan, wefti_arrange
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), "buckets", &a->bucket_offset));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "buckets", &a->bucket_last_unit));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_bucket), "buckets", &a->buckets));
-    return wefti_alloc_n(ctx, plan->model->n_params, sizeof(wefti_piece), "pieces", &a->pieces);
+    return wefti_alloc_n(ctx, plan->model->n_params, sizeof(wefti_piece), "pieces",
+                         &a->pieces);
 }
 
 /* Appends unit u's blocks to the bucket; returns where the next piece goes. */
@@ -70,8 +71,9 @@ weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_plan *plan, int 
 
 void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *a) {
     if (!a) return;
-    void *blocks[] = {a->layouts, a->unit_offset, a->bucket_of, a->bucket_offset,
-                      a->bucket_last_unit, a->buckets, a->pieces};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) wefti_free(ctx, blocks[i]);
+    void *blocks[] = {a->layouts,          a->unit_offset, a->bucket_of, a->bucket_offset,
+                      a->bucket_last_unit, a->buckets,     a->pieces};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(ctx, blocks[i]);
     wefti_free(ctx, a);
 }

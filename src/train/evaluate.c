@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Loss on held-out text: every rank takes its share of the windows, in batches of B; a batch
- * beyond the last window is padded with skipped targets, because all ranks of a node have to
- * make the same number of passes. */
+/* Loss on held-out text: every rank takes its share of the windows, in batches of B; a
+ * batch beyond the last window is padded with skipped targets, because all ranks of a
+ * node have to make the same number of passes. */
 #include "train/rank.h"
 
 static int64_t min2(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void load_rows(wefti_rank *r, int64_t row, int64_t n) {
     const wefti_plan *plan = r->plan;
-    if (n > 0) weft_dataset_validation_batch(plan->dataset, row, n, r->tokens, r->targets);
+    if (n > 0)
+        weft_dataset_validation_batch(plan->dataset, row, n, r->tokens, r->targets);
     for (int64_t i = (n > 0 ? n : 0) * plan->T; i < plan->B * plan->T; i++) {
         r->tokens[i] = 0;
         r->targets[i] = -1;

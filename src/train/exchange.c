@@ -42,9 +42,10 @@ void wefti_exchange_apply(wefti_rank *r, int bucket) {
     double moved = 0;
     for (int i = 0; i < b->n_pieces; i++) {
         const wefti_piece *piece = &b->pieces[i];
-        wefti_span span = {base + piece->offset, piece->rows * piece->cols, piece->decays};
-        plan->optimizer->apply(&plan->optimizer_config, plan->kernels, &step, &span, r->grads,
-                               r->params, r->state, &moved);
+        wefti_span span = {base + piece->offset, piece->rows * piece->cols,
+                           piece->decays};
+        plan->optimizer->apply(&plan->optimizer_config, plan->kernels, &step, &span,
+                               r->grads, r->params, r->state, &moved);
     }
     r->moved[bucket] = moved;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A model without training: all units' parameters, two activation buffers that take turns. */
+/* A model without training: all units' parameters, two activation buffers that take
+ * turns. */
 #define _GNU_SOURCE
 #include <weft/inference.h>
 
@@ -24,9 +25,9 @@ struct weft_inference {
     weft_tokenizer *tokenizer;
     const wefti_kernels *kernels;
     int64_t step;
-    float **params;     /* [units] */
+    float **params;                         /* [units] */
     float *x[2], *saved, *scratch, *logits; /* for B x T = capacity tokens */
-    int32_t *order;     /* [V] for top-k */
+    int32_t *order;                         /* [V] for top-k */
     int64_t capacity_B, capacity_T;
 };
 
@@ -37,7 +38,8 @@ static bool has_file(const char *folder, const char *name, char *path) {
 }
 
 /* The folder with the model: the path itself, or the run's newest checkpoint. */
-static weft_status find_model(weft_ctx *ctx, const char *path, char *folder, int64_t *step) {
+static weft_status find_model(weft_ctx *ctx, const char *path, char *folder,
+                              int64_t *step) {
     char probe[PATH_MAX];
     wefti_saved_layout saved;
     *step = -1;
@@ -47,10 +49,11 @@ static weft_status find_model(weft_ctx *ctx, const char *path, char *folder, int
     }
     WEFT_TRY(wefti_state_find(ctx, path, &saved, folder));
     if (saved.step < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                             "%s holds no complete checkpoint (checkpoints/step-*) and no "
-                             "model.safetensors",
-                             path);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FILE,
+            "%s holds no complete checkpoint (checkpoints/step-*) and no "
+            "model.safetensors",
+            path);
     *step = saved.step;
     return WEFT_OK;
 }
@@ -68,7 +71,8 @@ static weft_status read_model(weft_ctx *ctx, const char *folder, weft_inference 
     return status;
 }
 
-static weft_status read_tokenizer(weft_ctx *ctx, const char *folder, weft_inference *inf) {
+static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
+                                  weft_inference *inf) {
     char path[PATH_MAX];
     if (has_file(folder, "tokenizer.json", path))
         WEFT_TRY(weft_tokenizer_load(ctx, path, &inf->tokenizer));
@@ -89,11 +93,11 @@ static weft_status read_unit(weft_ctx *ctx, wefti_safetensors *file, const char 
         int index = wefti_safetensors_find(file, param->name);
         const wefti_tensor_spec *spec = wefti_safetensors_spec(file, index);
         if (!spec || spec->rows != param->rows || spec->cols != param->cols)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "%s has no tensor '%s' of %lld x %lld, which its config.json "
-                                 "asks for",
-                                 path, param->name, (long long)param->rows,
-                                 (long long)param->cols);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_FORMAT,
+                "%s has no tensor '%s' of %lld x %lld, which its config.json "
+                "asks for",
+                path, param->name, (long long)param->rows, (long long)param->cols);
         WEFT_TRY(wefti_safetensors_read_rows(ctx, file, index, 0, param->rows,
                                              params + param->offset));
     }
@@ -168,9 +172,10 @@ void weft_inference_close(weft_ctx *ctx, weft_inference *inf) {
     if (!inf) return;
     for (int u = 0; inf->params && u < inf->model->n_units; u++)
         wefti_free(ctx, inf->params[u]);
-    void *blocks[] = {inf->params, inf->x[0],   inf->x[1], inf->saved,
+    void *blocks[] = {inf->params,  inf->x[0],   inf->x[1], inf->saved,
                       inf->scratch, inf->logits, inf->order};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) wefti_free(ctx, blocks[i]);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(ctx, blocks[i]);
     weft_model_destroy(ctx, inf->model);
     weft_tokenizer_destroy(ctx, inf->tokenizer);
     wefti_free(ctx, inf);
@@ -188,14 +193,20 @@ int64_t weft_inference_step(const weft_inference *inf) { return inf->step; }
 
 static wefti_pass make_pass(weft_inference *inf, int u, int64_t B, int64_t T) {
     int borrowed = inf->model->units[u].borrows;
-    return (wefti_pass){.kernels = inf->kernels, .B = B, .T = T, .params = inf->params[u],
+    return (wefti_pass){.kernels = inf->kernels,
+                        .B = B,
+                        .T = T,
+                        .params = inf->params[u],
                         .borrowed = borrowed >= 0 ? inf->params[borrowed] : NULL,
-                        .x = inf->x[(u + 1) % 2], .y = inf->x[u % 2], .saved = inf->saved,
+                        .x = inf->x[(u + 1) % 2],
+                        .y = inf->x[u % 2],
+                        .saved = inf->saved,
                         .scratch = inf->scratch};
 }
 
 /* All units but the head; the result is the head's x. */
-static const float *forward(weft_inference *inf, int64_t B, int64_t T, const int32_t *tokens) {
+static const float *forward(weft_inference *inf, int64_t B, int64_t T,
+                            const int32_t *tokens) {
     int head = inf->model->n_units - 1;
     for (int u = 0; u < head; u++) {
         wefti_pass pass = make_pass(inf, u, B, T);
@@ -226,11 +237,13 @@ static void select_top(weft_inference *inf, int64_t n, int64_t k) {
     }
 }
 
-static int32_t choose(weft_inference *inf, const weft_sample_options *options, uint64_t index) {
+static int32_t choose(weft_inference *inf, const weft_sample_options *options,
+                      uint64_t index) {
     int64_t n = weft_tokenizer_vocab(inf->tokenizer), k = options->top_k;
     if (k <= 0 || k > n) k = n;
     bool greedy = options->temperature <= 0;
-    if (greedy || k < n) select_top(inf, n, greedy ? 1 : k);
+    if (greedy || k < n)
+        select_top(inf, n, greedy ? 1 : k);
     else
         for (int64_t i = 0; i < n; i++) inf->order[i] = (int32_t)i;
     if (greedy) return inf->order[0];
@@ -247,8 +260,8 @@ static int32_t choose(weft_inference *inf, const weft_sample_options *options, u
 }
 
 static weft_status sample_tokens(weft_inference *inf, int32_t *tokens, int64_t n,
-                                 const weft_sample_options *options, weft_sample_sink sink,
-                                 void *user) {
+                                 const weft_sample_options *options,
+                                 weft_sample_sink sink, void *user) {
     int64_t context = inf->capacity_T;
     for (int64_t i = 0; i < options->n_tokens; i++, n++) {
         int64_t T = n < context ? n : context, n_bytes;
@@ -269,10 +282,11 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
     WEFT_TRY(weft_tokenizer_encode(ctx, inf->tokenizer, prompt, n_bytes, 1, &ids, &n));
     if (n == 0) {
         wefti_free(ctx, ids);
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "the prompt is empty, expected some text");
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "the prompt is empty, expected some text");
     }
-    weft_status status = wefti_alloc_n(ctx, n + options->n_tokens, sizeof(int32_t), "tokens",
-                                       &tokens);
+    weft_status status = wefti_alloc_n(ctx, n + options->n_tokens, sizeof(int32_t),
+                                       "tokens", &tokens);
     if (status == WEFT_OK) {
         memcpy(tokens, ids, (size_t)n * sizeof(int32_t));
         status = sample_tokens(inf, tokens, n, options, sink, user);
@@ -282,8 +296,8 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
     return status;
 }
 
-static void evaluate_rows(weft_inference *inf, int64_t B, int64_t T, const int32_t *tokens,
-                          const int32_t *targets, double *sum) {
+static void evaluate_rows(weft_inference *inf, int64_t B, int64_t T,
+                          const int32_t *tokens, const int32_t *targets, double *sum) {
     int head = inf->model->n_units - 1;
     const float *x = forward(inf, B, T, tokens);
     wefti_pass pass = make_pass(inf, head, B, T);
@@ -295,14 +309,15 @@ static void evaluate_rows(weft_inference *inf, int64_t B, int64_t T, const int32
 }
 
 weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *inf,
-                                    const weft_dataset *dataset, int64_t T, int64_t max_tokens,
-                                    double *loss, int64_t *n_tokens) {
+                                    const weft_dataset *dataset, int64_t T,
+                                    int64_t max_tokens, double *loss, int64_t *n_tokens) {
     int64_t rows = weft_dataset_validation_rows(dataset), B = inf->capacity_B;
     if (T > inf->capacity_T)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "windows of %lld tokens, but the model's context is %lld",
                              (long long)T, (long long)inf->capacity_T);
-    if (max_tokens > 0 && (max_tokens + T - 1) / T < rows) rows = (max_tokens + T - 1) / T;
+    if (max_tokens > 0 && (max_tokens + T - 1) / T < rows)
+        rows = (max_tokens + T - 1) / T;
     if (rows == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "there is no validation text");
     int32_t *tokens;

@@ -30,7 +30,8 @@ static weft_status read_elapsed(weft_ctx *ctx, const char *path, double *elapsed
 }
 
 weft_status wefti_journal_open(weft_ctx *ctx, const char *folder, bool tensorboard,
-                               int64_t steps_done, double *elapsed_s, wefti_journal **out) {
+                               int64_t steps_done, double *elapsed_s,
+                               wefti_journal **out) {
     *out = NULL;
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/metrics.jsonl", folder) >= PATH_MAX)
@@ -42,7 +43,8 @@ weft_status wefti_journal_open(weft_ctx *ctx, const char *folder, bool tensorboa
     weft_status status = wefti_metrics_open(ctx, path, first, &journal->metrics);
     if (status == WEFT_OK) status = read_elapsed(ctx, path, elapsed_s);
     if (status == WEFT_OK && tensorboard)
-        status = wefti_tfevents_create(ctx, folder, first, wefti_unix_now_s(), &journal->events);
+        status = wefti_tfevents_create(ctx, folder, first, wefti_unix_now_s(),
+                                       &journal->events);
     if (status == WEFT_OK) {
         *out = journal;
         return WEFT_OK;
@@ -76,8 +78,9 @@ static weft_status write_step_events(wefti_journal *journal, const weft_step_rec
         {"wire/bytes_in", (double)r->wire_bytes_in},
         {"memory/peak_bytes", (double)r->memory_bytes},
     };
-    return wefti_tfevents_write(journal->ctx, journal->events, r->step, wefti_unix_now_s(),
-                                scalars, sizeof scalars / sizeof scalars[0]);
+    return wefti_tfevents_write(journal->ctx, journal->events, r->step,
+                                wefti_unix_now_s(), scalars,
+                                sizeof scalars / sizeof scalars[0]);
 }
 
 weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r) {
@@ -110,18 +113,16 @@ weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r
 weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_record *r,
                                      double bigram_loss) {
     const wefti_metric row[] = {
-        integer("step", r->step),
-        real("elapsed_s", r->elapsed_s),
-        real("validation_loss", r->loss),
-        integer("validation_tokens", r->tokens),
+        integer("step", r->step),         real("elapsed_s", r->elapsed_s),
+        real("validation_loss", r->loss), integer("validation_tokens", r->tokens),
         real("bigram_loss", bigram_loss),
     };
     int n = isnan(bigram_loss) ? 4 : 5;
     WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row, n));
     if (!journal->events) return WEFT_OK;
     const wefti_scalar scalar = {"validation/loss", r->loss};
-    return wefti_tfevents_write(journal->ctx, journal->events, r->step, wefti_unix_now_s(),
-                                &scalar, 1);
+    return wefti_tfevents_write(journal->ctx, journal->events, r->step,
+                                wefti_unix_now_s(), &scalar, 1);
 }
 
 weft_status wefti_journal_close(wefti_journal *journal) {

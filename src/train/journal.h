@@ -7,15 +7,16 @@
 /* Where a run's numbers go: metrics.jsonl and, if wanted, TensorBoard events. */
 typedef struct wefti_journal wefti_journal;
 
-/* `steps_done` > 0: the run goes on; lines of later steps are dropped, and *elapsed_s is what
- * it has taken so far. */
+/* `steps_done` > 0: the run goes on; lines of later steps are dropped, and *elapsed_s is
+ * what it has taken so far. */
 weft_status wefti_journal_open(weft_ctx *ctx, const char *folder, bool tensorboard,
                                int64_t steps_done, double *elapsed_s,
                                wefti_journal **out) WEFT_CHECKED;
 weft_status wefti_journal_step(wefti_journal *journal,
                                const weft_step_record *record) WEFT_CHECKED;
 /* bigram_loss: NAN except in the last evaluation. */
-weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_record *record,
+weft_status wefti_journal_evaluation(wefti_journal *journal,
+                                     const weft_eval_record *record,
                                      double bigram_loss) WEFT_CHECKED;
 weft_status wefti_journal_close(wefti_journal *journal) WEFT_CHECKED;
 

@@ -3,7 +3,8 @@
  *
  *     for u in forward order:   gather(u); forward(u)
  *     for u in backward order:  gather(u); [forward(u) again]; backward(u);
- *                               reduce(gradient of u) -> shard; bucket complete: hand it over
+ *                               reduce(gradient of u) -> shard; bucket complete: hand it
+ * over
  */
 #include <string.h>
 
@@ -11,7 +12,9 @@
 
 static int n_units(const wefti_rank *r) { return r->arrangement->n_units; }
 
-static int borrowed_unit(const wefti_rank *r, int u) { return r->plan->model->units[u].borrows; }
+static int borrowed_unit(const wefti_rank *r, int u) {
+    return r->plan->model->units[u].borrows;
+}
 
 /* The place of unit u among the units in flight: see WEFTI_PLACES. */
 static int place_of(const wefti_rank *r, int u) {
@@ -31,22 +34,23 @@ weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
     *params = full;
     if (r->gathered.unit[place] == u) return WEFT_OK;
     r->gathered.unit[place] = u;
-    return wefti_shard_gather(&r->arrangement->layouts[u], r->shard, r->n_shard_messages++,
-                              shard, full);
+    return wefti_shard_gather(&r->arrangement->layouts[u], r->shard,
+                              r->n_shard_messages++, shard, full);
 }
 
 void wefti_rank_forget_gathered(wefti_rank *r) {
     for (int i = 0; i < WEFTI_PLACES; i++) r->gathered.unit[i] = -1;
 }
 
-/* Where unit u's full gradient is added to: zero before its first addition of a step (S = 1:
- * the micro-batches add up in the shard itself) or of a micro-batch (S > 1). */
+/* Where unit u's full gradient is added to: zero before its first addition of a step (S =
+ * 1: the micro-batches add up in the shard itself) or of a micro-batch (S > 1). */
 static float *gradient_of(wefti_rank *r, int u, int64_t micro) {
     int place = place_of(r, u);
     size_t n_bytes = (size_t)r->plan->model->units[u].n_elements * sizeof(float);
     bool begun = r->gradients.unit[place] == u;
     r->gradients.unit[place] = u;
-    float *grads = r->plan->S == 1 ? shard_of(r, r->grads, u) : r->gradients.buffer[place];
+    float *grads = r->plan->S == 1 ? shard_of(r, r->grads, u)
+                                   : r->gradients.buffer[place];
     if (!begun && (r->plan->S > 1 || micro == 0)) memset(grads, 0, n_bytes);
     return grads;
 }
@@ -54,11 +58,18 @@ static float *gradient_of(wefti_rank *r, int u, int64_t micro) {
 static weft_status make_pass(wefti_rank *r, int u, bool training, int64_t row,
                              wefti_pass *pass) {
     const wefti_plan *plan = r->plan;
-    *pass = (wefti_pass){.kernels = plan->kernels, .B = plan->B, .T = plan->T,
-                         .training = training, .seed = (uint64_t)plan->config->run.seed,
-                         .step = (uint64_t)r->step, .row = (uint64_t)row,
-                         .tokens = r->tokens, .targets = r->targets, .dy = r->dy,
-                         .saved = r->saved[u], .scratch = r->scratch};
+    *pass = (wefti_pass){.kernels = plan->kernels,
+                         .B = plan->B,
+                         .T = plan->T,
+                         .training = training,
+                         .seed = (uint64_t)plan->config->run.seed,
+                         .step = (uint64_t)r->step,
+                         .row = (uint64_t)row,
+                         .tokens = r->tokens,
+                         .targets = r->targets,
+                         .dy = r->dy,
+                         .saved = r->saved[u],
+                         .scratch = r->scratch};
     if (u > 0) pass->x = r->outputs[u - 1];
     if (u < n_units(r) - 1) pass->y = r->outputs[u];
     WEFT_TRY(wefti_rank_gather(r, u, &pass->params));

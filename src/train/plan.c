@@ -7,7 +7,8 @@
 
 #include "base/memory.h"
 
-/* A micro-batch of about this many tokens keeps the kernels busy and the activations small. */
+/* A micro-batch of about this many tokens keeps the kernels busy and the activations
+ * small. */
 enum { MICRO_TOKENS = 4096 };
 
 weft_model_config wefti_plan_model_config(const weft_config *config, int64_t vocab) {
@@ -35,19 +36,20 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_plan *plan) {
     const weft_config *config = plan->config;
     int64_t tokens = config->batch.tokens_per_step, unit = plan->T * plan->W;
     if (tokens % unit != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "batch.tokens_per_step is %lld, expected a multiple of data.length x "
-                             "nodes x ranks_per_node = %lld x %d x %d = %lld",
-                             (long long)tokens, (long long)plan->T, plan->R, plan->S,
-                             (long long)unit);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "batch.tokens_per_step is %lld, expected a multiple of data.length x "
+            "nodes x ranks_per_node = %lld x %d x %d = %lld",
+            (long long)tokens, (long long)plan->T, plan->R, plan->S, (long long)unit);
     plan->rows_per_step = tokens / plan->T;
     plan->rows_per_rank = plan->rows_per_step / plan->W;
     int64_t B = config->batch.micro, rows = plan->rows_per_rank;
     if (B > 0 && rows % B != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "batch.micro is %lld, expected a divisor of the %lld sequences that "
-                             "each rank has per step",
-                             (long long)B, (long long)rows);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "batch.micro is %lld, expected a divisor of the %lld sequences that "
+            "each rank has per step",
+            (long long)B, (long long)rows);
     if (B == 0)
         for (B = rows; B > 1 && (rows % B != 0 || B * plan->T > MICRO_TOKENS);) B--;
     plan->B = B;
@@ -68,7 +70,8 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_plan *plan) {
     plan->kernels = wefti_kernels_find(strcmp(name, "auto") == 0 ? NULL : name);
     if (!plan->kernels)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "mesh.kernels is '%s', which this processor cannot run", name);
+                             "mesh.kernels is '%s', which this processor cannot run",
+                             name);
     return WEFT_OK;
 }
 
@@ -107,9 +110,10 @@ static weft_status derive_model(weft_ctx *ctx, wefti_plan *plan, int64_t vocab) 
                              "model.vocab is %lld, but the tokenizer has %lld ids",
                              (long long)wanted.vocab, (long long)vocab);
     if (wanted.context < plan->T)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "model.context is %lld, expected at least data.length (%lld)",
-                             (long long)wanted.context, (long long)plan->T);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "model.context is %lld, expected at least data.length (%lld)",
+            (long long)wanted.context, (long long)plan->T);
     WEFT_TRY(weft_model_create(ctx, &wanted, &plan->model));
     const weft_model *model = plan->model;
     WEFT_TRY(wefti_alloc_n(ctx, model->n_params, sizeof(wefti_tensor), "tensor table",
@@ -121,14 +125,16 @@ static weft_status derive_model(weft_ctx *ctx, wefti_plan *plan, int64_t vocab) 
         plan->unit_tensors[u] = next;
         for (int p = 0; p < model->units[u].n_params; p++, next++) {
             const wefti_param *param = &model->units[u].params[p];
-            *next = (wefti_tensor){param->rows, param->cols, param->offset, param->decays};
+            *next = (wefti_tensor){param->rows, param->cols, param->offset,
+                                   param->decays};
         }
     }
     return WEFT_OK;
 }
 
 weft_status wefti_plan_create(weft_ctx *ctx, const weft_config *config,
-                              const weft_dataset *dataset, int64_t vocab, wefti_plan **out) {
+                              const weft_dataset *dataset, int64_t vocab,
+                              wefti_plan **out) {
     *out = NULL;
     wefti_plan *plan;
     WEFT_TRY(wefti_alloc(ctx, sizeof *plan, "the plan", &plan));

@@ -10,29 +10,30 @@
 #include "replicate/replicator.h"
 #include "shard/layout.h"
 
-/* What follows from a configuration before anything runs: read-only, shared by all ranks. */
+/* What follows from a configuration before anything runs: read-only, shared by all ranks.
+ */
 typedef struct wefti_plan {
-    const weft_config *config;    /* borrowed */
-    const weft_dataset *dataset;  /* borrowed; NULL when nothing is trained */
-    weft_model *model;            /* owned */
+    const weft_config *config;   /* borrowed */
+    const weft_dataset *dataset; /* borrowed; NULL when nothing is trained */
+    weft_model *model;           /* owned */
     const wefti_kernels *kernels;
     const wefti_optimizer_ops *optimizer;
     wefti_optimizer_config optimizer_config;
     wefti_replicator_config replicator_config;
-    int R, S, W;                  /* nodes, ranks per node, ranks */
-    int threads;                  /* of a rank's compute thread */
+    int R, S, W; /* nodes, ranks per node, ranks */
+    int threads; /* of a rank's compute thread */
     int64_t T;
-    int64_t B;                    /* sequences per rank and forward pass */
-    int64_t n_micro;              /* passes per step */
+    int64_t B;       /* sequences per rank and forward pass */
+    int64_t n_micro; /* passes per step */
     int64_t rows_per_rank, rows_per_step;
-    int64_t first_row;            /* of step first_step, in the endless sequence of rows */
+    int64_t first_row; /* of step first_step, in the endless sequence of rows */
     int64_t first_step;
-    wefti_tensor *tensors;        /* owned, [model params], unit by unit */
+    wefti_tensor *tensors;             /* owned, [model params], unit by unit */
     const wefti_tensor **unit_tensors; /* owned, [units] into tensors */
 } wefti_plan;
 
-/* Checks that the numbers fit together (world size divides the batch, T fits the model, the
- * vocabulary fits) and derives the rest. `vocab` is the tokenizer's. */
+/* Checks that the numbers fit together (world size divides the batch, T fits the model,
+ * the vocabulary fits) and derives the rest. `vocab` is the tokenizer's. */
 weft_status wefti_plan_create(weft_ctx *ctx, const weft_config *config,
                               const weft_dataset *dataset, int64_t vocab,
                               wefti_plan **out) WEFT_CHECKED;
@@ -44,17 +45,18 @@ weft_model_config wefti_plan_model_config(const weft_config *config, int64_t voc
 /* How local rank s holds unit u. */
 wefti_layout wefti_plan_layout(const wefti_plan *plan, int unit, int s);
 
-/* One rank's flat buffers: its shards of all units in backward order (head first), cut into
- * buckets of neighbouring units whose message has at least mesh.min_message bytes. */
+/* One rank's flat buffers: its shards of all units in backward order (head first), cut
+ * into buckets of neighbouring units whose message has at least mesh.min_message bytes.
+ */
 typedef struct wefti_arrangement {
     int n_units, n_buckets;
-    wefti_layout *layouts;     /* [units] */
-    int64_t *unit_offset;      /* [units] in the flat buffer, in floats */
-    int *bucket_of;            /* [units] */
-    int64_t *bucket_offset;    /* [buckets] */
-    int *bucket_last_unit;     /* [buckets] the unit whose backward completes it */
-    wefti_bucket *buckets;     /* [buckets] */
-    wefti_piece *pieces;       /* all of them */
+    wefti_layout *layouts;  /* [units] */
+    int64_t *unit_offset;   /* [units] in the flat buffer, in floats */
+    int *bucket_of;         /* [units] */
+    int64_t *bucket_offset; /* [buckets] */
+    int *bucket_last_unit;  /* [buckets] the unit whose backward completes it */
+    wefti_bucket *buckets;  /* [buckets] */
+    wefti_piece *pieces;    /* all of them */
     int64_t n_elements;
 } wefti_arrangement;
 

@@ -23,8 +23,8 @@ static bool exists(const char *path) {
 static weft_status run_path(weft_ctx *ctx, const weft_config *config, const char *name,
                             char *out) {
     if (snprintf(out, PATH_MAX, "%s/%s", config->run.folder, name) >= PATH_MAX)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", config->run.folder,
-                             name);
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s",
+                             config->run.folder, name);
     return WEFT_OK;
 }
 
@@ -35,29 +35,52 @@ static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool re
     p->saved.step = -1;
     WEFT_TRY(run_path(ctx, config, "metrics.jsonl", path));
     if (!resume && exists(path))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "%s holds a run already; continue it with --resume or name another "
-                             "run.folder",
-                             config->run.folder);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "%s holds a run already; continue it with --resume or name another "
+            "run.folder",
+            config->run.folder);
     WEFT_TRY(wefti_file_mkdirs(ctx, config->run.folder));
     return resume ? wefti_state_find(ctx, config->run.folder, &p->saved, p->saved_path)
                   : WEFT_OK;
 }
 
-/* Reads the first text file whole and learns merges from it. */
-static weft_status train_bpe(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
-    char *text;
-    int64_t n_bytes;
-    if (config->data.path.n == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "data.path names no text");
-    WEFT_TRY(wefti_file_read(ctx, config->data.path.items[0], INT64_MAX, &text, &n_bytes));
-    weft_status status = weft_tokenizer_train(ctx, text, n_bytes, config->data.vocab,
-                                              config->data.split, &p->tokenizer);
+/* Appends a text file to *text; folders and token shards have no text to learn from. */
+static weft_status append_text(weft_ctx *ctx, const char *path, char **text, int64_t *n) {
+    char *more;
+    int64_t n_more;
+    WEFT_TRY(wefti_file_read(ctx, path, INT64_MAX, &more, &n_more));
+    weft_status status = wefti_grow(ctx, text, *n, *n + n_more, 1, "text");
+    if (status == WEFT_OK) memcpy(*text + *n, more, (size_t)n_more);
+    if (status == WEFT_OK) *n += n_more;
+    wefti_free(ctx, more);
+    return status;
+}
+
+/* Learns merges from all text files of the run. */
+static weft_status train_bpe(weft_ctx *ctx, const weft_config *config,
+                             wefti_prepared *p) {
+    char *text = NULL;
+    int64_t n = 0;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < config->data.path.n && status == WEFT_OK; i++)
+        status = append_text(ctx, config->data.path.items[i], &text, &n);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_train(ctx, text, n, config->data.vocab,
+                                      config->data.split, &p->tokenizer);
     wefti_free(ctx, text);
     return status;
 }
 
-static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
+/* Before anything is read, so that the first thing missing is the first thing said. */
+static weft_status check_paths(weft_ctx *ctx, const weft_config *config) {
+    if (config->data.path.n > 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "data.path names no text; give data.path=my.txt");
+}
+
+static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config,
+                                  wefti_prepared *p) {
     char path[PATH_MAX];
     const char *name = config->data.tokenizer;
     if (p->saved.step >= 0) {
@@ -65,15 +88,14 @@ static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config, weft
             exists(path))
             return weft_tokenizer_load(ctx, path, &p->tokenizer);
     }
-    if (strcmp(name, "bytes") == 0) return weft_tokenizer_create_bytes(ctx, &p->tokenizer);
+    if (strcmp(name, "bytes") == 0)
+        return weft_tokenizer_create_bytes(ctx, &p->tokenizer);
     if (strcmp(name, "bpe") == 0) return train_bpe(ctx, config, p);
     return weft_tokenizer_load(ctx, name, &p->tokenizer);
 }
 
-static weft_status open_dataset(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
-    if (config->data.path.n == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "data.path names no text; give data.path=my.txt");
+static weft_status open_dataset(weft_ctx *ctx, const weft_config *config,
+                                wefti_prepared *p) {
     weft_dataset_config wanted = {
         .paths = config->data.path.items,
         .weights = config->data.weights.n ? config->data.weights.items : NULL,
@@ -123,7 +145,8 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *
         wefti_arrangement *a;
         WEFT_TRY(wefti_arrangement_create(ctx, plan, s, &a));
         for (int b = 0; b < a->n_buckets && plan->R > 1; b++)
-            *n_bytes += ops->wire_bytes(&plan->replicator_config, &a->buckets[b], plan->R, 0);
+            *n_bytes += ops->wire_bytes(&plan->replicator_config, &a->buckets[b], plan->R,
+                                        0);
         wefti_footprint own = wefti_rank_footprint(plan, a);
         if (own.total > footprint->total) *footprint = own;
         wefti_arrangement_destroy(ctx, a);
@@ -131,11 +154,14 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *
     return WEFT_OK;
 }
 
-static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p, const wefti_footprint *f) {
+static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
+                                const wefti_footprint *f) {
     const wefti_plan *plan = p->plan;
-    int64_t here = wefti_process_resident_bytes(), threads = (int64_t)plan->W * plan->threads;
+    int64_t here = wefti_process_resident_bytes(),
+            threads = (int64_t)plan->W * plan->threads;
     int64_t wanted = f->total * plan->W + p->library_bytes * threads;
-    int64_t limit = plan->config->mesh.memory_limit, have = wefti_machine_available_bytes();
+    int64_t limit = plan->config->mesh.memory_limit,
+            have = wefti_machine_available_bytes();
     if (limit > 0) have = limit - here;
     p->summary.memory_rank_bytes = f->total;
     p->summary.memory_bytes = here + wanted;
@@ -143,8 +169,10 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p, const wefti_fo
     char a[32], b[32], c[32], d[32], e[32];
     return weft_ctx_fail(
         ctx, WEFT_ERR_MEMORY,
-        "the run needs %s (%d ranks x %s: %s parameters, gradients and state, %s activations), "
-        "but %s is free; use fewer layers or width, batch.micro=1 or model.recompute=true",
+        "the run needs %s (%d ranks x %s: %s parameters, gradients and state, %s "
+        "activations), "
+        "but %s is free; use fewer layers or width, batch.micro=1 or "
+        "model.recompute=true",
         wefti_format_bytes((double)wanted, a, sizeof a), plan->W,
         wefti_format_bytes((double)f->total, b, sizeof b),
         wefti_format_bytes((double)(f->total - f->activations - f->batch), c, sizeof c),
@@ -156,7 +184,7 @@ static void describe(wefti_prepared *p) {
     const wefti_plan *plan = p->plan;
     const weft_config *config = plan->config;
     const weft_model_config *model = &plan->model->config;
-    char (*text)[512] = p->texts;
+    char(*text)[512] = p->texts;
     size_t n = sizeof text[0];
     double millions = (double)plan->model->n_elements / 1e6;
     snprintf(text[0], n, "%s, %lld layers x %lld, %.4g M parameters", model->kind,
@@ -175,7 +203,8 @@ static void describe(wefti_prepared *p) {
     snprintf(text[3], n, "%d node%s x %d rank%s x %d thread%s, wire %s", plan->R,
              plan->R > 1 ? "s" : "", plan->S, plan->S > 1 ? "s" : "", plan->threads,
              plan->threads > 1 ? "s" : "", config->mesh.link);
-    snprintf(text[4], n, "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
+    snprintf(text[4], n,
+             "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
              (long long)(plan->rows_per_step * plan->T), (long long)plan->rows_per_step,
              (long long)plan->T, (long long)plan->n_micro, (long long)plan->B);
     p->summary.folder = config->run.folder;
@@ -190,15 +219,19 @@ static void describe(wefti_prepared *p) {
     p->summary.first_step = plan->first_step;
 }
 
-static weft_status make_plan(weft_ctx *ctx, const weft_config *config, wefti_prepared *p) {
-    int64_t vocab = p->tokenizer ? weft_tokenizer_vocab(p->tokenizer) : config->model.vocab;
-    WEFT_TRY(wefti_plan_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->plan));
+static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
+                             wefti_prepared *p) {
+    int64_t vocab = p->tokenizer ? weft_tokenizer_vocab(p->tokenizer)
+                                 : config->model.vocab;
+    WEFT_TRY(wefti_plan_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB,
+                               &p->plan));
     if (p->saved.step >= 0) {
         p->plan->first_step = p->saved.step;
         p->plan->first_row = p->saved.rows;
     }
     int64_t before = wefti_process_resident_bytes();
-    WEFT_TRY(wefti_measure_gemm(ctx, p->plan->kernels, wefti_machine_cores(), &p->gemm_flops));
+    WEFT_TRY(
+        wefti_measure_gemm(ctx, p->plan->kernels, wefti_machine_cores(), &p->gemm_flops));
     p->library_bytes = (wefti_process_resident_bytes() - before) / wefti_machine_cores();
     wefti_footprint footprint;
     WEFT_TRY(predict_wire(ctx, p->plan, &p->summary.wire_bytes_per_step, &footprint));
@@ -215,7 +248,9 @@ static weft_status write_folder(weft_ctx *ctx, weft_config *config, wefti_prepar
                               p->plan->first_step, &p->elapsed_s, &p->journal);
 }
 
-static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume, wefti_prepared *p) {
+static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
+                           wefti_prepared *p) {
+    WEFT_TRY(check_paths(ctx, config));
     WEFT_TRY(open_folder(ctx, config, resume, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(open_dataset(ctx, config, p));
@@ -249,11 +284,13 @@ static weft_status prepare_with(weft_ctx *ctx, weft_config *config, bool resume,
     return status;
 }
 
-weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume, wefti_prepared **out) {
+weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume,
+                          wefti_prepared **out) {
     return prepare_with(ctx, config, resume, prepare, out);
 }
 
-weft_status wefti_prepare_bench(weft_ctx *ctx, weft_config *config, wefti_prepared **out) {
+weft_status wefti_prepare_bench(weft_ctx *ctx, weft_config *config,
+                                wefti_prepared **out) {
     return prepare_with(ctx, config, false, prepare_bench, out);
 }
 

@@ -15,23 +15,23 @@ typedef struct wefti_prepared {
     weft_dataset *dataset;
     wefti_plan *plan;
     wefti_journal *journal;
-    wefti_saved_layout saved;  /* step = -1: a new run */
+    wefti_saved_layout saved; /* step = -1: a new run */
     char saved_path[PATH_MAX];
     weft_run_summary summary;
-    char texts[7][512];        /* the summary's */
+    char texts[7][512]; /* the summary's */
     double gemm_flops, bigram_loss;
     int64_t library_bytes;     /* that the BLAS library takes per thread, measured */
     double elapsed_s;          /* of the run before it was resumed */
     double exchange_s, wait_s; /* summed over steps by rank 0 */
 } wefti_prepared;
 
-/* Opens the text, makes the plan, checks the memory, opens the run folder. *out is NULL on
- * failure. */
+/* Opens the text, makes the plan, checks the memory, opens the run folder. *out is NULL
+ * on failure. */
 weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume,
                           wefti_prepared **out) WEFT_CHECKED;
 
-/* The same for a run without text and files: tokens are made (dataset, tokenizer and journal
- * stay NULL). */
+/* The same for a run without text and files: tokens are made (dataset, tokenizer and
+ * journal stay NULL). */
 weft_status wefti_prepare_bench(weft_ctx *ctx, weft_config *config,
                                 wefti_prepared **out) WEFT_CHECKED;
 

@@ -16,7 +16,8 @@ static void place_floats(const wefti_plan *plan, int64_t floats[WEFTI_PLACES]) {
     floats[0] = floats[1] = 0;
     for (int u = 0; u < model->n_units && plan->S > 1; u++) {
         int place = has_own_place(plan, u) ? 1 : 0;
-        if (model->units[u].n_elements > floats[place]) floats[place] = model->units[u].n_elements;
+        if (model->units[u].n_elements > floats[place])
+            floats[place] = model->units[u].n_elements;
     }
 }
 
@@ -49,8 +50,8 @@ static int64_t scratch_floats(const wefti_plan *plan) {
 }
 
 wefti_footprint wefti_rank_footprint(const wefti_plan *plan, const wefti_arrangement *a) {
-    const wefti_replicator_ops *replicator =
-        wefti_replicator_find(plan->replicator_config.kind);
+    const wefti_replicator_ops *replicator = wefti_replicator_find(
+        plan->replicator_config.kind);
     int64_t n = a->n_elements, places[WEFTI_PLACES], saved = 0;
     place_floats(plan, places);
     for (int u = 0; u < a->n_units; u++) saved += saved_floats(plan, u);
@@ -58,9 +59,10 @@ wefti_footprint wefti_rank_footprint(const wefti_plan *plan, const wefti_arrange
     wefti_footprint f = {.parameters = 4 * n, .gradients = 4 * n};
     f.optimizer = 4 * n * plan->optimizer->n_states;
     for (int b = 0; b < a->n_buckets; b++)
-        f.replicator += 4 * replicator->state_floats(&plan->replicator_config, &a->buckets[b]);
-    f.replicator += replicator->work_bytes(&plan->replicator_config, a->buckets, a->n_buckets,
-                                           plan->R);
+        f.replicator += 4 * replicator->state_floats(&plan->replicator_config,
+                                                     &a->buckets[b]);
+    f.replicator += replicator->work_bytes(&plan->replicator_config, a->buckets,
+                                           a->n_buckets, plan->R);
     if (plan->S > 1) f.in_flight = 4 * (2 * (places[0] + places[1]) + largest_unit(plan));
     f.activations = 4 * (saved + a->n_units * output_floats(plan) + scratch_floats(plan));
     f.batch = 8 * plan->B * plan->T;
@@ -104,7 +106,8 @@ static weft_status allocate_activations(wefti_rank *r) {
     WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->outputs));
     WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->saved));
     for (int u = 0; u < n; u++) {
-        if (u < n - 1) WEFT_TRY(floats(r, output_floats(plan), "activations", &r->outputs[u]));
+        if (u < n - 1)
+            WEFT_TRY(floats(r, output_floats(plan), "activations", &r->outputs[u]));
         if (recompute && u > 0) {
             r->saved[u] = r->saved[0];
             continue;
@@ -119,10 +122,11 @@ static weft_status allocate_activations(wefti_rank *r) {
     return wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->targets);
 }
 
-/* Two stages of each bucket may be under way in each of two steps; of votes and shard messages
- * two rounds. */
+/* Two stages of each bucket may be under way in each of two steps; of votes and shard
+ * messages two rounds. */
 static weft_status reserve_messages(wefti_rank *r) {
-    WEFT_TRY(wefti_comm_reserve(r->replica, 4 * r->arrangement->n_buckets * (r->plan->R - 1)));
+    WEFT_TRY(
+        wefti_comm_reserve(r->replica, 4 * r->arrangement->n_buckets * (r->plan->R - 1)));
     WEFT_TRY(wefti_comm_reserve(r->shard, 2 * (r->plan->S - 1)));
     return wefti_comm_reserve(r->control, 2 * (r->plan->W - 1));
 }
@@ -135,17 +139,19 @@ static weft_status build(wefti_rank *r) {
     WEFT_TRY(allocate_flight(r));
     WEFT_TRY(allocate_activations(r));
     WEFT_TRY(reserve_messages(r));
-    WEFT_TRY(wefti_replicator_create(r->ctx, &plan->replicator_config, plan->kernels, r->replica,
-                                     a->buckets, a->n_buckets, &r->replicator));
+    WEFT_TRY(wefti_replicator_create(r->ctx, &plan->replicator_config, plan->kernels,
+                                     r->replica, a->buckets, a->n_buckets,
+                                     &r->replicator));
     r->apply_in_exchange = plan->config->optimizer.clip == 0;
     r->clip_after_exchange = r->replicator->ops->keeps_norm;
     r->grad_scale = 1;
-    return wefti_worker_create(r->ctx, a->n_buckets, wefti_exchange_begin, wefti_exchange_end,
-                               wefti_exchange_prepare, r, &r->worker);
+    return wefti_worker_create(r->ctx, a->n_buckets, wefti_exchange_begin,
+                               wefti_exchange_end, wefti_exchange_prepare, r, &r->worker);
 }
 
-weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank, wefti_comm *shard,
-                              wefti_comm *replica, wefti_comm *control, wefti_rank **out) {
+weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank,
+                              wefti_comm *shard, wefti_comm *replica, wefti_comm *control,
+                              wefti_rank **out) {
     *out = NULL;
     wefti_rank *r;
     weft_status status = wefti_alloc(ctx, sizeof *r, "a rank", &r);
@@ -155,8 +161,13 @@ weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank, w
         wefti_comm_destroy(control);
         return status;
     }
-    *r = (wefti_rank){.plan = plan, .ctx = ctx, .rank = rank, .node = rank / plan->S,
-                      .local = rank % plan->S, .shard = shard, .replica = replica,
+    *r = (wefti_rank){.plan = plan,
+                      .ctx = ctx,
+                      .rank = rank,
+                      .node = rank / plan->S,
+                      .local = rank % plan->S,
+                      .shard = shard,
+                      .replica = replica,
                       .control = control};
     status = build(r);
     if (status != WEFT_OK) {
@@ -173,7 +184,8 @@ static void free_activations(wefti_rank *r) {
     for (int u = 0; r->saved && u < n; u++)
         if (u == 0 || r->saved[u] != r->saved[0]) wefti_free(r->ctx, r->saved[u]);
     void *blocks[] = {r->outputs, r->saved, r->dy, r->scratch, r->tokens, r->targets};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) wefti_free(r->ctx, blocks[i]);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(r->ctx, blocks[i]);
 }
 
 void wefti_rank_destroy(wefti_rank *r) {
@@ -188,9 +200,10 @@ void wefti_rank_destroy(wefti_rank *r) {
         wefti_free(r->ctx, r->gathered.buffer[i]);
         wefti_free(r->ctx, r->gradients.buffer[i]);
     }
-    void *blocks[] = {r->params, r->grads,  r->state[0], r->state[1],
+    void *blocks[] = {r->params, r->grads,   r->state[0], r->state[1],
                       r->moved,  r->squares, r->staging};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) wefti_free(r->ctx, blocks[i]);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(r->ctx, blocks[i]);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_free(r->ctx, r);
 }
@@ -201,7 +214,8 @@ void wefti_rank_init_params(wefti_rank *r) {
     for (int u = 0; u < a->n_units; u++) {
         for (int t = 0; t < a->layouts[u].n_tensors; t++) {
             wefti_block block = wefti_layout_block(&a->layouts[u], r->local, t);
-            wefti_model_init_rows(r->plan->model, seed, u, t, block.row_begin, block.n_rows,
+            wefti_model_init_rows(r->plan->model, seed, u, t, block.row_begin,
+                                  block.n_rows,
                                   r->params + a->unit_offset[u] + block.shard_offset);
         }
     }

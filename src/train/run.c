@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A whole run: prepare -> start one thread per rank -> each rank's loop -> results.
  *
- *     rank's loop:  step(t); settle -> record(t); [evaluate]; [save]; until the last step or stop
+ *     rank's loop:  step(t); settle -> record(t); [evaluate]; [save]; until the last step
+ * or stop
  *
  * A rank that fails poisons the mesh, so that all others leave; the first failure is the
- * run's. Ranks' memory is freed only after all threads have ended, because a peer may still
- * be reading it. */
+ * run's. Ranks' memory is freed only after all threads have ended, because a peer may
+ * still be reading it. */
 #define _GNU_SOURCE
 #include <weft/train.h>
 
@@ -45,10 +46,14 @@ typedef struct rank_thread {
 static weft_status build_rank(rank_thread *t) {
     const wefti_plan *plan = t->run->prepared->plan;
     wefti_comm *shard, *replica, *control;
-    WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_SHARD, 0, &shard));
-    WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_REPLICA, 0, &replica));
-    WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_WORLD, 0, &control));
-    WEFT_TRY(wefti_rank_create(t->ctx, plan, t->rank, shard, replica, control, &t->state));
+    WEFT_TRY(
+        wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_SHARD, 0, &shard));
+    WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_REPLICA, 0,
+                              &replica));
+    WEFT_TRY(
+        wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_WORLD, 0, &control));
+    WEFT_TRY(
+        wefti_rank_create(t->ctx, plan, t->rank, shard, replica, control, &t->state));
     if (t->run->hooks && t->rank == 0) {
         t->state->should_stop = t->run->hooks->should_stop;
         t->state->stop_user = t->run->hooks->user;
@@ -107,8 +112,8 @@ static weft_step_record make_record(const rank_thread *t, const wefti_vote *agre
     return record;
 }
 
-static weft_status tell_step(rank_thread *t, const wefti_vote *agreed, const wefti_tally *tally,
-                             double step_s) {
+static weft_status tell_step(rank_thread *t, const wefti_vote *agreed,
+                             const wefti_tally *tally, double step_s) {
     if (t->rank != 0) return WEFT_OK;
     training *run = t->run;
     weft_step_record record = make_record(t, agreed, tally, step_s);
@@ -141,10 +146,11 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
 
 static weft_status check_vote(rank_thread *t, const wefti_vote *agreed) {
     if (agreed->failed == 0) return WEFT_OK;
-    return weft_ctx_fail(t->ctx, WEFT_ERR_NUMERIC,
-                         "the loss is not finite at step %lld (learning rate %g); the last "
-                         "checkpoint is as it was",
-                         (long long)t->state->step + 1, (double)t->state->lr);
+    return weft_ctx_fail(
+        t->ctx, WEFT_ERR_NUMERIC,
+        "the loss is not finite at step %lld (learning rate %g); the last "
+        "checkpoint is as it was",
+        (long long)t->state->step + 1, (double)t->state->lr);
 }
 
 /* What comes after step number `done`: evaluation and checkpoint when they are due. */
@@ -189,14 +195,16 @@ static void *rank_main(void *argument) {
     return NULL;
 }
 
-static weft_status start_threads(weft_ctx *ctx, training *run, rank_thread *threads, int n) {
+static weft_status start_threads(weft_ctx *ctx, training *run, rank_thread *threads,
+                                 int n) {
     for (int r = 0; r < n; r++) {
         rank_thread *t = &threads[r];
         t->run = run;
         t->rank = r;
         WEFT_TRY(weft_ctx_create(&t->ctx));
         if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not start a thread for rank %d", r);
+            return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
+                                 "could not start a thread for rank %d", r);
         t->started = true;
     }
     return WEFT_OK;
@@ -232,7 +240,8 @@ static weft_status run_ranks(weft_ctx *ctx, training *run) {
 
 static weft_status run_prepared(weft_ctx *ctx, training *run) {
     const wefti_plan *plan = run->prepared->plan;
-    wefti_wire_model wire = {plan->config->mesh.bandwidth_Bps, plan->config->mesh.latency_s};
+    wefti_wire_model wire = {plan->config->mesh.bandwidth_Bps,
+                             plan->config->mesh.latency_s};
     WEFT_TRY(wefti_world_create(ctx, plan->R, plan->S, wire, &run->world));
     if (run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
@@ -259,8 +268,8 @@ weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
     return status == WEFT_OK ? closed : status;
 }
 
-weft_status weft_bench_train(weft_ctx *ctx, weft_config *config, const weft_train_hooks *hooks,
-                             weft_train_result *result) {
+weft_status weft_bench_train(weft_ctx *ctx, weft_config *config,
+                             const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
     WEFT_TRY(wefti_prepare_bench(ctx, config, &run.prepared));

@@ -15,7 +15,8 @@
 
 enum { MAX_PREFIXES = 3 };
 
-/* A file of the model's tensors, once per prefix: which of this rank's flat buffers fill it. */
+/* A file of the model's tensors, once per prefix: which of this rank's flat buffers fill
+ * it. */
 typedef struct tensor_file {
     char path[PATH_MAX];
     int n;
@@ -34,7 +35,8 @@ static weft_status name_model_file(wefti_rank *r, const char *folder, tensor_fil
     return join(r->ctx, file->path, folder, "model.safetensors");
 }
 
-static weft_status name_optimizer_file(wefti_rank *r, const char *folder, tensor_file *file) {
+static weft_status name_optimizer_file(wefti_rank *r, const char *folder,
+                                       tensor_file *file) {
     static const char *const prefixes[] = {"m.", "v."};
     *file = (tensor_file){.n = r->plan->optimizer->n_states};
     for (int i = 0; i < file->n; i++) {
@@ -52,15 +54,16 @@ static weft_status name_momentum_file(wefti_rank *r, const char *folder, int nod
     return join(r->ctx, file->path, folder, name);
 }
 
-static weft_status fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec *specs,
-                              char (*names)[128]) {
+static weft_status fill_specs(wefti_rank *r, const tensor_file *file,
+                              wefti_tensor_spec *specs, char (*names)[128]) {
     const weft_model *model = r->plan->model;
     int k = 0;
     for (int i = 0; i < file->n; i++) {
         for (int p = 0; p < model->n_params; p++, k++) {
             const wefti_param *param = &model->params[p];
             snprintf(names[k], sizeof names[k], "%s%s", file->prefix[i], param->name);
-            specs[k] = (wefti_tensor_spec){names[k], param->ndim, param->rows, param->cols};
+            specs[k] = (wefti_tensor_spec){names[k], param->ndim, param->rows,
+                                           param->cols};
         }
     }
     return WEFT_OK;
@@ -78,7 +81,8 @@ static weft_status create_file(wefti_rank *r, const tensor_file *file) {
         status = wefti_alloc_n(r->ctx, n, sizeof *names, "a tensor list", &names);
     if (status == WEFT_OK) status = fill_specs(r, file, specs, names);
     if (status == WEFT_OK)
-        status = wefti_safetensors_create(r->ctx, file->path, specs, n, metadata, &handle);
+        status = wefti_safetensors_create(r->ctx, file->path, specs, n, metadata,
+                                          &handle);
     if (status == WEFT_OK) status = wefti_safetensors_close(r->ctx, handle);
     wefti_free(r->ctx, specs);
     wefti_free(r->ctx, names);
@@ -95,19 +99,21 @@ static float *block_data(wefti_rank *r, const tensor_file *file, int i, int u,
     return r->replicator->state[b] + offset - a->bucket_offset[b];
 }
 
-/* Calls `visit` for each block that this rank holds, with the tensor's index in the file. */
+/* Calls `visit` for each block that this rank holds, with the tensor's index in the file.
+ */
 typedef weft_status (*block_visit)(wefti_rank *r, wefti_safetensors *handle, int index,
                                    const wefti_block *block, float *data);
 
-static weft_status for_blocks(wefti_rank *r, const tensor_file *file, wefti_safetensors *handle,
-                              block_visit visit) {
+static weft_status for_blocks(wefti_rank *r, const tensor_file *file,
+                              wefti_safetensors *handle, block_visit visit) {
     const weft_model *model = r->plan->model;
     char name[128];
     for (int i = 0; i < file->n; i++) {
         for (int u = 0; u < model->n_units; u++) {
             for (int t = 0; t < model->units[u].n_params; t++) {
                 const wefti_param *param = &model->units[u].params[t];
-                wefti_block block = wefti_layout_block(&r->arrangement->layouts[u], r->local, t);
+                wefti_block block = wefti_layout_block(&r->arrangement->layouts[u],
+                                                       r->local, t);
                 snprintf(name, sizeof name, "%s%s", file->prefix[i], param->name);
                 int index = wefti_safetensors_find(handle, name);
                 if (index < 0)
@@ -120,7 +126,8 @@ static weft_status for_blocks(wefti_rank *r, const tensor_file *file, wefti_safe
                                          file->path, name, (long long)spec->rows,
                                          (long long)spec->cols, (long long)param->rows,
                                          (long long)param->cols);
-                WEFT_TRY(visit(r, handle, index, &block, block_data(r, file, i, u, &block)));
+                WEFT_TRY(
+                    visit(r, handle, index, &block, block_data(r, file, i, u, &block)));
             }
         }
     }
@@ -129,14 +136,14 @@ static weft_status for_blocks(wefti_rank *r, const tensor_file *file, wefti_safe
 
 static weft_status write_block(wefti_rank *r, wefti_safetensors *handle, int index,
                                const wefti_block *block, float *data) {
-    return wefti_safetensors_write_rows(r->ctx, handle, index, block->row_begin, block->n_rows,
-                                        data);
+    return wefti_safetensors_write_rows(r->ctx, handle, index, block->row_begin,
+                                        block->n_rows, data);
 }
 
 static weft_status read_block(wefti_rank *r, wefti_safetensors *handle, int index,
                               const wefti_block *block, float *data) {
-    return wefti_safetensors_read_rows(r->ctx, handle, index, block->row_begin, block->n_rows,
-                                       data);
+    return wefti_safetensors_read_rows(r->ctx, handle, index, block->row_begin,
+                                       block->n_rows, data);
 }
 
 /* Opens the file and visits this rank's blocks. */
@@ -191,18 +198,19 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
         "{s:I, s:I, s:i, s:i, s:s, s:s, s:I, s:I}", "step", (json_int_t)step, "rows",
         (json_int_t)rows, "nodes", plan->R, "ranks_per_node", plan->S, "optimizer",
         plan->optimizer->name, "replicator", r->replicator->ops->name, "seed",
-        (json_int_t)plan->config->run.seed, "parameters", (json_int_t)plan->model->n_elements);
+        (json_int_t)plan->config->run.seed, "parameters",
+        (json_int_t)plan->model->n_elements);
     char *text = layout ? json_dumps(layout, JSON_COMPACT) : NULL;
     json_decref(layout);
     if (!text) return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY, "no memory for a layout");
-    weft_status status =
-        wefti_checkpoint_commit(r->ctx, checkpoints, step, text, plan->config->run.keep);
+    weft_status status = wefti_checkpoint_commit(r->ctx, checkpoints, step, text,
+                                                 plan->config->run.keep);
     free(text);
     return status;
 }
 
-weft_status wefti_state_save(wefti_rank *r, const char *folder, const weft_tokenizer *tokenizer,
-                             int64_t step) {
+weft_status wefti_state_save(wefti_rank *r, const char *folder,
+                             const weft_tokenizer *tokenizer, int64_t step) {
     char checkpoints[PATH_MAX], partial[PATH_MAX];
     WEFT_TRY(join(r->ctx, checkpoints, folder, "checkpoints"));
     if (snprintf(partial, sizeof partial, "%.4000s/step-%08lld.partial", checkpoints,
@@ -225,9 +233,10 @@ static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *pat
     json_int_t step, rows, nodes, seed, parameters;
     const char *optimizer, *replicator;
     json_t *layout = json_loads(text, 0, NULL);
-    int bad = json_unpack(layout, "{s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "step", &step, "rows",
-                          &rows, "seed", &seed, "parameters", &parameters,
-                          "nodes", &nodes, "optimizer", &optimizer, "replicator", &replicator);
+    int bad = json_unpack(layout, "{s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "step", &step,
+                          "rows", &rows, "seed", &seed, "parameters", &parameters,
+                          "nodes", &nodes, "optimizer", &optimizer, "replicator",
+                          &replicator);
     if (!bad) {
         saved->step = step;
         saved->rows = rows;
@@ -239,10 +248,11 @@ static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *pat
     }
     json_decref(layout);
     if (bad || step < 0 || rows < 0 || nodes < 1)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s/index.json has no usable layout (step, rows, nodes, seed, "
-                             "parameters, optimizer, replicator)",
-                             path);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "%s/index.json has no usable layout (step, rows, nodes, seed, "
+            "parameters, optimizer, replicator)",
+            path);
     return WEFT_OK;
 }
 
@@ -269,7 +279,8 @@ static weft_status add_momentum(wefti_rank *r, const char *path, int node, float
     for (int b = 0; b < a->n_buckets; b++) {
         float *grads = r->grads + a->bucket_offset[b];
         r->plan->kernels->scale(a->buckets[b].n_elements, factor, grads);
-        r->plan->kernels->accumulate(a->buckets[b].n_elements, grads, r->replicator->state[b]);
+        r->plan->kernels->accumulate(a->buckets[b].n_elements, grads,
+                                     r->replicator->state[b]);
     }
     return WEFT_OK;
 }
@@ -291,20 +302,22 @@ weft_status wefti_state_load_model(wefti_rank *r, const char *path) {
     return with_file(r, &file, false, read_block);
 }
 
-weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved, const char *path) {
+weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
+                             const char *path) {
     const wefti_plan *plan = r->plan;
     if (strcmp(saved->optimizer, plan->optimizer->name) != 0 ||
         strcmp(saved->replicator, r->replicator->ops->name) != 0)
         return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
-                             "%s was trained with %s and %s, this run has %s and %s", path,
-                             saved->replicator, saved->optimizer, r->replicator->ops->name,
-                             plan->optimizer->name);
+                             "%s was trained with %s and %s, this run has %s and %s",
+                             path, saved->replicator, saved->optimizer,
+                             r->replicator->ops->name, plan->optimizer->name);
     int64_t parameters = plan->model->n_elements, seed = plan->config->run.seed;
     if (saved->parameters != parameters || saved->seed != seed)
-        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
-                             "%s has %lld parameters and seed %lld, this run %lld and %lld", path,
-                             (long long)saved->parameters, (long long)saved->seed,
-                             (long long)parameters, (long long)seed);
+        return weft_ctx_fail(
+            r->ctx, WEFT_ERR_CONFIG,
+            "%s has %lld parameters and seed %lld, this run %lld and %lld", path,
+            (long long)saved->parameters, (long long)saved->seed, (long long)parameters,
+            (long long)seed);
     tensor_file file;
     WEFT_TRY(wefti_state_load_model(r, path));
     WEFT_TRY(name_optimizer_file(r, path, &file));

@@ -11,23 +11,23 @@
  *     model.safetensors, config.json   the model under Hugging Face names
  *     tokenizer.json
  *     optimizer.safetensors            "m.<name>", "v.<name>": the same on all nodes
- *     momentum-node-<n>.safetensors    "<name>": what the replicator of node n has kept back
- *     index.json                       sizes, hashes, and the layout below
+ *     momentum-node-<n>.safetensors    "<name>": what the replicator of node n has kept
+ * back index.json                       sizes, hashes, and the layout below
  *
  * Every tensor is stored whole, so any number of ranks per node reads its row blocks. */
 
 /* What index.json keeps under "layout". */
 typedef struct wefti_saved_layout {
-    int64_t step;     /* steps done */
-    int64_t rows;     /* training rows consumed */
-    int64_t nodes;    /* momentum files */
+    int64_t step;  /* steps done */
+    int64_t rows;  /* training rows consumed */
+    int64_t nodes; /* momentum files */
     int64_t seed, parameters;
     char optimizer[32], replicator[32];
 } wefti_saved_layout;
 
 /* Saves under <folder>/checkpoints after `step` steps. Collective. */
-weft_status wefti_state_save(wefti_rank *r, const char *folder, const weft_tokenizer *tokenizer,
-                             int64_t step) WEFT_CHECKED;
+weft_status wefti_state_save(wefti_rank *r, const char *folder,
+                             const weft_tokenizer *tokenizer, int64_t step) WEFT_CHECKED;
 
 /* Finds the newest complete checkpoint of a run folder and checks every byte of it.
  * saved->step = -1 if there is none. [out] path: at least PATH_MAX. Not collective. */
@@ -39,7 +39,8 @@ weft_status wefti_state_find(weft_ctx *ctx, const char *folder, wefti_saved_layo
 weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
                              const char *path) WEFT_CHECKED;
 
-/* Reads the parameters alone, from any folder with a model.safetensors. Not collective. */
+/* Reads the parameters alone, from any folder with a model.safetensors. Not collective.
+ */
 weft_status wefti_state_load_model(wefti_rank *r, const char *path) WEFT_CHECKED;
 
 #endif

@@ -7,9 +7,9 @@
  *     vote:                  loss, stop, failure; travels while the exchange does
  *     settle:                wait for both, before the next step reads a parameter
  *
- * Clipping needs a norm of the whole gradient. A replicator that keeps norms (full) exchanges
- * at once and is clipped and optimized when all buckets are back; any other (demo) is clipped
- * first, so its exchange starts after the backward pass.
+ * Clipping needs a norm of the whole gradient. A replicator that keeps norms (full)
+ * exchanges at once and is clipped and optimized when all buckets are back; any other
+ * (demo) is clipped first, so its exchange starts after the backward pass.
  */
 #include "train/rank.h"
 
@@ -24,7 +24,8 @@ int64_t wefti_rank_control_tag(wefti_rank *r) { return -1 - r->n_control_message
 
 static double bucket_squares(wefti_rank *r, int b) {
     const wefti_arrangement *a = r->arrangement;
-    return r->plan->kernels->sum_squares(a->buckets[b].n_elements, r->grads + a->bucket_offset[b]);
+    return r->plan->kernels->sum_squares(a->buckets[b].n_elements,
+                                         r->grads + a->bucket_offset[b]);
 }
 
 /* Squared norm of the node's gradient as it lies in the shards now. */
@@ -124,7 +125,8 @@ static weft_status count_votes(wefti_rank *r, wefti_vote *agreed) {
         const void *view = r->ballot;
         bool mine = peer == r->control->rank;
         if (!mine)
-            WEFT_TRY(wefti_comm_receive(r->control, peer, r->step, sizeof r->ballot, &view));
+            WEFT_TRY(
+                wefti_comm_receive(r->control, peer, r->step, sizeof r->ballot, &view));
         const unsigned char *ballot = view;
         agreed->loss_sum += get_f64(ballot);
         agreed->stop += get_f64(ballot + 8);
@@ -144,18 +146,21 @@ static weft_status take_tally(wefti_rank *r, wefti_tally *tally) {
     r->busy_before_s = busy_s;
     wefti_traffic now, *before = &r->traffic_before;
     wefti_comm_traffic(r->control, &now);
-    r->tally.wire_out = (double)(now.bytes_out[WEFTI_LINK_WIRE] - before->bytes_out[WEFTI_LINK_WIRE]);
-    r->tally.wire_in = (double)(now.bytes_in[WEFTI_LINK_WIRE] - before->bytes_in[WEFTI_LINK_WIRE]);
-    r->tally.local_out =
-        (double)(now.bytes_out[WEFTI_LINK_LOCAL] - before->bytes_out[WEFTI_LINK_LOCAL]);
-    r->tally.local_in =
-        (double)(now.bytes_in[WEFTI_LINK_LOCAL] - before->bytes_in[WEFTI_LINK_LOCAL]);
+    r->tally.wire_out = (double)(now.bytes_out[WEFTI_LINK_WIRE] -
+                                 before->bytes_out[WEFTI_LINK_WIRE]);
+    r->tally.wire_in = (double)(now.bytes_in[WEFTI_LINK_WIRE] -
+                                before->bytes_in[WEFTI_LINK_WIRE]);
+    r->tally.local_out = (double)(now.bytes_out[WEFTI_LINK_LOCAL] -
+                                  before->bytes_out[WEFTI_LINK_LOCAL]);
+    r->tally.local_in = (double)(now.bytes_in[WEFTI_LINK_LOCAL] -
+                                 before->bytes_in[WEFTI_LINK_LOCAL]);
     r->traffic_before = now;
     *tally = r->tally;
     double sums[sizeof *tally / sizeof(double)];
     _Static_assert(sizeof sums == sizeof *tally, "a tally is doubles only");
     memcpy(sums, tally, sizeof sums);
-    WEFT_TRY(wefti_comm_sum(r->shard, r->n_shard_messages++, (int)(sizeof sums / sizeof *sums), sums));
+    WEFT_TRY(wefti_comm_sum(r->shard, r->n_shard_messages++,
+                            (int)(sizeof sums / sizeof *sums), sums));
     memcpy(tally, sums, sizeof sums);
     return WEFT_OK;
 }

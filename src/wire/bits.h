@@ -32,8 +32,11 @@ int wefti_bits_for(int64_t n);
 /* Bytes of `count` numbers of `width` bits. */
 int64_t wefti_packed_bytes(int64_t count, int width);
 
-/* Packs numbers of 0..24 bits, lowest bit first; unused bits of the last byte are zero. */
-void wefti_bits_pack(int64_t count, int width, const int32_t *numbers, unsigned char *out);
-void wefti_bits_unpack(int64_t count, int width, const unsigned char *packed, int32_t *numbers);
+/* Packs numbers of 0..24 bits, lowest bit first; unused bits of the last byte are zero.
+ */
+void wefti_bits_pack(int64_t count, int width, const int32_t *numbers,
+                     unsigned char *out);
+void wefti_bits_unpack(int64_t count, int width, const unsigned char *packed,
+                       int32_t *numbers);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Message head: see frame.h. Nothing of a peer's head is used before it has been compared. */
+/* Message head: see frame.h. Nothing of a peer's head is used before it has been
+ * compared. */
 #include "wire/frame.h"
 
 #include <string.h>
@@ -57,13 +58,15 @@ weft_status wefti_frame_check(weft_ctx *ctx, const wefti_frame *expected,
     encode_fields(expected, head);
     for (int i = 0; i < 32; i++)
         if (message[i] != head[i])
-            return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
-                                 "wrong %s in the message of rank %d for step %lld, bucket %d",
-                                 field_at(i), expected->sender, (long long)expected->step,
-                                 expected->bucket);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_WIRE,
+                "wrong %s in the message of rank %d for step %lld, bucket %d",
+                field_at(i), expected->sender, (long long)expected->step,
+                expected->bucket);
     if (wefti_get_u64(message + 32) != checksum(message, expected->payload_bytes))
-        return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
-                             "wrong checksum in the message of rank %d for step %lld, bucket %d",
-                             expected->sender, (long long)expected->step, expected->bucket);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_WIRE,
+            "wrong checksum in the message of rank %d for step %lld, bucket %d",
+            expected->sender, (long long)expected->step, expected->bucket);
     return WEFT_OK;
 }

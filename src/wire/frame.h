@@ -29,11 +29,12 @@ typedef struct wefti_frame {
     int64_t payload_bytes;
 } wefti_frame;
 
-/* Writes the head in front of a payload that already lies at message + WEFTI_FRAME_BYTES. */
+/* Writes the head in front of a payload that already lies at message + WEFTI_FRAME_BYTES.
+ */
 void wefti_frame_encode(const wefti_frame *frame, unsigned char *message);
 
-/* Checks that message (n_bytes long) is exactly the frame that is expected: every field and
- * the checksum. WEFT_ERR_WIRE names the first field that differs. */
+/* Checks that message (n_bytes long) is exactly the frame that is expected: every field
+ * and the checksum. WEFT_ERR_WIRE names the first field that differs. */
 weft_status wefti_frame_check(weft_ctx *ctx, const wefti_frame *expected,
                               const unsigned char *message, int64_t n_bytes) WEFT_CHECKED;
 

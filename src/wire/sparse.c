@@ -32,26 +32,28 @@ static void get_values(int64_t n, const unsigned char *in, float *values) {
     }
 }
 
-void wefti_sparse_encode(const wefti_sparse *s, int64_t first, int64_t n, const int32_t *indices,
-                         const float *values, unsigned char *section) {
+void wefti_sparse_encode(const wefti_sparse *s, int64_t first, int64_t n,
+                         const int32_t *indices, const float *values,
+                         unsigned char *section) {
     int width = wefti_bits_for(s->elements);
     wefti_bits_pack(n * s->k, width, indices, section + index_offset(s, first));
     put_values(n * s->k, values, section + index_bytes(s) + first * s->k * 4);
 }
 
-weft_status wefti_sparse_decode(weft_ctx *ctx, const wefti_sparse *s, int64_t first, int64_t n,
-                                const unsigned char *section, int32_t *indices, float *values) {
+weft_status wefti_sparse_decode(weft_ctx *ctx, const wefti_sparse *s, int64_t first,
+                                int64_t n, const unsigned char *section, int32_t *indices,
+                                float *values) {
     int width = wefti_bits_for(s->elements);
     wefti_bits_unpack(n * s->k, width, section + index_offset(s, first), indices);
     get_values(n * s->k, section + index_bytes(s) + first * s->k * 4, values);
     for (int64_t i = 0; i < n * s->k; i++) {
         bool ascending = i % s->k == 0 || indices[i] > indices[i - 1];
         if (!ascending || indices[i] >= s->elements)
-            return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
-                                 "coefficient index %d in chunk %lld, expected ascending and "
-                                 "below %lld",
-                                 (int)indices[i], (long long)(first + i / s->k),
-                                 (long long)s->elements);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_WIRE,
+                "coefficient index %d in chunk %lld, expected ascending and "
+                "below %lld",
+                (int)indices[i], (long long)(first + i / s->k), (long long)s->elements);
     }
     return WEFT_OK;
 }

@@ -8,8 +8,9 @@
 
 enum { N = 64 * 9 + 5 + 70 * 33 + 48, STEPS = 5, MAX_R = 4 };
 
-static const wefti_piece pieces[] = {
-    {64 * 9 + 5, 1, 0, false}, {70, 33, 64 * 9 + 5, true}, {48, 1, 64 * 9 + 5 + 70 * 33, false}};
+static const wefti_piece pieces[] = {{64 * 9 + 5, 1, 0, false},
+                                     {70, 33, 64 * 9 + 5, true},
+                                     {48, 1, 64 * 9 + 5 + 70 * 33, false}};
 static const wefti_bucket buckets[] = {{2, pieces, 64 * 9 + 5 + 70 * 33},
                                        {1, (wefti_piece[]){{48, 1, 0, false}}, 48}};
 static const int64_t bucket_at[] = {0, 64 * 9 + 5 + 70 * 33};
@@ -26,12 +27,13 @@ static weft_status replicate(rank_env *env) {
     trial *t = env->user;
     wefti_replicator *r;
     int rank = env->replica->rank;
-    WEFT_TRY(wefti_replicator_create(env->ctx, &t->config, &wefti_kernels_reference, env->replica,
-                                     buckets, 2, &r));
+    WEFT_TRY(wefti_replicator_create(env->ctx, &t->config, &wefti_kernels_reference,
+                                     env->replica, buckets, 2, &r));
     weft_status status = WEFT_OK;
     for (int step = 0; step < STEPS && status == WEFT_OK; step++) {
         float *d = t->direction[step];
-        fill_normal(17 * (uint64_t)step + (t->same_gradients ? 0 : (uint64_t)rank * 1000), N, d);
+        fill_normal(17 * (uint64_t)step + (t->same_gradients ? 0 : (uint64_t)rank * 1000),
+                    N, d);
         memcpy(t->gradient[step], d, sizeof t->gradient[step]);
         for (int b = 0; b < 2 && status == WEFT_OK; b++)
             status = wefti_replicator_begin(r, b, step, 0.5f, d + bucket_at[b]);
@@ -43,8 +45,8 @@ static weft_status replicate(rank_env *env) {
                        (size_t)buckets[b].n_elements * sizeof(float));
         if (wefti_replicator_is_due(&t->config, step))
             for (int b = 0; b < 2; b++)
-                t->bytes_predicted +=
-                    r->ops->wire_bytes(&t->config, &buckets[b], env->replica->size, rank);
+                t->bytes_predicted += r->ops->wire_bytes(&t->config, &buckets[b],
+                                                         env->replica->size, rank);
     }
     if (status == WEFT_OK) status = wefti_comm_barrier(env->control, -1);
     wefti_traffic traffic;
@@ -54,7 +56,8 @@ static weft_status replicate(rank_env *env) {
     return status;
 }
 
-static void run(trial *trials, int R, wefti_replicator_config config, bool same_gradients) {
+static void run(trial *trials, int R, wefti_replicator_config config,
+                bool same_gradients) {
     void *users[MAX_R];
     for (int r = 0; r < R; r++) {
         memset(&trials[r], 0, sizeof trials[r]);
@@ -66,15 +69,19 @@ static void run(trial *trials, int R, wefti_replicator_config config, bool same_
 }
 
 static wefti_replicator_config knobs(const char *kind, int dims, int64_t k, bool sign) {
-    return (wefti_replicator_config){.kind = kind, .compression_topk = k,
+    return (wefti_replicator_config){.kind = kind,
+                                     .compression_topk = k,
                                      .compression_chunk = dims == 2 ? 16 : 64,
-                                     .compression_decay = 0.9, .compression_dims = dims,
-                                     .sign = sign, .every = 1};
+                                     .compression_decay = 0.9,
+                                     .compression_dims = dims,
+                                     .sign = sign,
+                                     .every = 1};
 }
 
 static trial trials[MAX_R], lone[1];
 
-/* Every kind with the knobs worth trying; replicators that ignore knobs run more than once. */
+/* Every kind with the knobs worth trying; replicators that ignore knobs run more than
+ * once. */
 static void for_each_kind(void (*claim)(wefti_replicator_config config)) {
     for (int i = 0; wefti_replicator_registry[i]; i++) {
         const char *kind = wefti_replicator_registry[i]->name;
@@ -119,7 +126,8 @@ static void bytes_counted_are_bytes_predicted(void **state) {
     for_each_kind(claim_bytes);
 }
 
-/* The mean of R equal values has at most one rounding per addition and one per division. */
+/* The mean of R equal values has at most one rounding per addition and one per division.
+ */
 static void claim_identical(wefti_replicator_config config) {
     run(lone, 1, config, true);
     for (int R = 2; R <= MAX_R; R++) {
@@ -160,7 +168,8 @@ static void demo_that_sends_everything_is_the_mean_gradient(void **state) {
         for (int step = 0; step < STEPS; step++) {
             for (int i = 0; i < N - 48; i++) {
                 float mean = 0;
-                for (int r = 0; r < 3; r++) mean += 0.5f * trials[r].gradient[step][i] / 3;
+                for (int r = 0; r < 3; r++)
+                    mean += 0.5f * trials[r].gradient[step][i] / 3;
                 assert_true(fabsf(trials[0].direction[step][i] - mean) < 2e-5f);
                 assert_true(fabsf(trials[0].kept[step][i]) < 2e-5f);
             }
@@ -208,13 +217,13 @@ static void bad_knobs_are_refused_in_a_sentence(void **state) {
     wefti_replicator *r;
     wefti_comm lonely = {.size = 1};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    wefti_replicator_config bad[] = {knobs("demo", 1, 65, true), knobs("demo", 1, 0, true),
-                                     knobs("demo", 3, 4, true), knobs("fast", 1, 4, true),
-                                     knobs("full", 1, 4, true)};
+    wefti_replicator_config bad[] = {
+        knobs("demo", 1, 65, true), knobs("demo", 1, 0, true), knobs("demo", 3, 4, true),
+        knobs("fast", 1, 4, true), knobs("full", 1, 4, true)};
     bad[4].every = 2;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(wefti_replicator_create(ctx, &bad[i], &wefti_kernels_reference, &lonely,
-                                                 buckets, 2, &r),
+        assert_int_equal(wefti_replicator_create(ctx, &bad[i], &wefti_kernels_reference,
+                                                 &lonely, buckets, 2, &r),
                          WEFT_ERR_CONFIG);
         assert_null(r);
         assert_true(weft_ctx_message(ctx)[0]);
@@ -231,12 +240,13 @@ static void every_failed_allocation_is_a_clean_error(void **state) {
     wefti_comm pair = {.size = 2};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (int i = 0; wefti_replicator_registry[i]; i++) {
-        wefti_replicator_config config = knobs(wefti_replicator_registry[i]->name, 1, 4, true);
+        wefti_replicator_config config = knobs(wefti_replicator_registry[i]->name, 1, 4,
+                                               true);
         weft_status status = WEFT_ERR_MEMORY;
         for (int64_t k = 0; status != WEFT_OK; k++) {
             weft_ctx_fail_allocation(ctx, k);
-            status = wefti_replicator_create(ctx, &config, &wefti_kernels_reference, &pair,
-                                             buckets, 2, &r);
+            status = wefti_replicator_create(ctx, &config, &wefti_kernels_reference,
+                                             &pair, buckets, 2, &r);
             if (status != WEFT_OK) assert_int_equal(status, WEFT_ERR_MEMORY);
             wefti_replicator_destroy(r);
             assert_int_equal(weft_ctx_bytes_held(ctx), 0);

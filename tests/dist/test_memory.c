@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory a run takes is known before it begins. Each case runs in a process of its own,
- * because a process's peak only grows. */
+/* The memory a run takes is known before it begins. Each case runs in a process of its
+ * own, because a process's peak only grows. */
 #define _DEFAULT_SOURCE
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,7 +41,8 @@ static void peak_memory_is_within_a_tenth_of_the_prediction(void **state) {
     for (int mesh = 0; mesh < 4; mesh++) {
         for (int method = 0; method < 2; method++) {
             const char *name = method ? "method=flexdemo" : "method=hsdp";
-            int found = per_cent_in_child(KEYS(BIG, name, meshes[mesh][0], meshes[mesh][1]));
+            int found = per_cent_in_child(
+                KEYS(BIG, name, meshes[mesh][0], meshes[mesh][1]));
             if (found < 90 || found > 110)
                 fail_msg("%s %s %s: %d %% of the prediction", name, meshes[mesh][0],
                          meshes[mesh][1], found);
@@ -58,14 +59,16 @@ static void recomputing_takes_less_memory(void **state) {
     int64_t kept = run.memory_predicted;
     train(&run, "memory", false, KEYS(BIG, "run.steps=1", "model.recompute=true"));
     assert_trained(&run);
-    /* three of four blocks' saved activations: at least 8 floats per token and channel each */
+    /* three of four blocks' saved activations: at least 8 floats per token and channel
+     * each */
     assert_true(run.memory_predicted < kept - 3 * 8 * 4 * 4096 * 256);
 }
 
 static void a_run_that_does_not_fit_is_refused_with_the_numbers(void **state) {
     (void)state;
-    train(&run, "memory", false, KEYS("model.width=1024", "model.layers=48", "model.heads=16",
-                                      "mesh.memory_limit=1GB"));
+    train(&run, "memory", false,
+          KEYS("model.width=1024", "model.layers=48", "model.heads=16",
+               "mesh.memory_limit=1GB"));
     assert_int_equal(run.status, WEFT_ERR_MEMORY);
     assert_non_null(strstr(run.message, "the run needs"));
     assert_non_null(strstr(run.message, "is free"));

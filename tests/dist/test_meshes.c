@@ -18,10 +18,11 @@ static void train_on(outcome *o, int mesh, const char *folder, const char *const
     train(o, folder, false, keys);
 }
 
-/* Both runs add the same f32 numbers in another order. Each step's gradient differs by a few
- * roundings (2^-24 relative, times the square root of the thousand terms); AdamW turns that
- * into parameter differences that grow from step to step. Fifty steps of this model stay
- * below 2e-4 of the loss; a wrong factor in any reduction moves it by more than 1e-2. */
+/* Both runs add the same f32 numbers in another order. Each step's gradient differs by a
+ * few roundings (2^-24 relative, times the square root of the thousand terms); AdamW
+ * turns that into parameter differences that grow from step to step. Fifty steps of this
+ * model stay below 2e-4 of the loss; a wrong factor in any reduction moves it by more
+ * than 1e-2. */
 enum { LONG = 50 };
 
 static void check_agreement(const char *const *keys, double tolerance) {
@@ -48,15 +49,16 @@ static void full_synchronization_is_one_rank_on_every_mesh(void **state) {
 
 static void so_it_is_without_clipping_and_with_dropout_and_small_batches(void **state) {
     (void)state;
-    check_agreement(KEYS("method=hsdp", "run.steps=50", "optimizer.clip=0", "model.dropout=0.1",
-                         "batch.micro=1", "model.recompute=true"),
+    check_agreement(KEYS("method=hsdp", "run.steps=50", "optimizer.clip=0",
+                         "model.dropout=0.1", "batch.micro=1", "model.recompute=true"),
                     2e-4);
 }
 
 static void llama_and_olmo2_too(void **state) {
     (void)state;
-    check_agreement(KEYS("method=hsdp", "run.steps=50", "model.kind=llama", "model.kv_heads=2"),
-                    2e-4);
+    check_agreement(
+        KEYS("method=hsdp", "run.steps=50", "model.kind=llama", "model.kv_heads=2"),
+        2e-4);
     check_agreement(KEYS("method=hsdp", "run.steps=50", "model.kind=olmo2"), 2e-4);
 }
 
@@ -74,8 +76,10 @@ static void a_run_twice_gives_the_same_bits(void **state) {
     (void)state;
     static const int some[] = {0, 3, 7};
     for (int i = 0; i < 3; i++) {
-        check_bits(KEYS("method=hsdp", "batch.tokens_per_step=768", "data.length=48"), some[i]);
-        check_bits(KEYS("method=flexdemo", "batch.tokens_per_step=768", "data.length=48"), some[i]);
+        check_bits(KEYS("method=hsdp", "batch.tokens_per_step=768", "data.length=48"),
+                   some[i]);
+        check_bits(KEYS("method=flexdemo", "batch.tokens_per_step=768", "data.length=48"),
+                   some[i]);
     }
 }
 
@@ -93,13 +97,15 @@ static void overlap_does_not_change_a_bit(void **state) {
     (void)state;
     for (int mesh = 2; mesh < 4; mesh++) {
         check_overlap(KEYS("method=hsdp", "optimizer.clip=0"),
-                      KEYS("method=hsdp", "optimizer.clip=0", "mesh.overlap=false"), mesh);
-        check_overlap(KEYS("method=flexdemo"), KEYS("method=flexdemo", "mesh.overlap=false"),
+                      KEYS("method=hsdp", "optimizer.clip=0", "mesh.overlap=false"),
                       mesh);
+        check_overlap(KEYS("method=flexdemo"),
+                      KEYS("method=flexdemo", "mesh.overlap=false"), mesh);
         check_overlap(KEYS("method=flexdemo", "optimizer.clip=0.5"),
-                      KEYS("method=flexdemo", "optimizer.clip=0.5", "mesh.overlap=false"), mesh);
-        check_overlap(KEYS("method=flexdemo", "mesh.link=200Mbit,1ms"), KEYS("method=flexdemo"),
+                      KEYS("method=flexdemo", "optimizer.clip=0.5", "mesh.overlap=false"),
                       mesh);
+        check_overlap(KEYS("method=flexdemo", "mesh.link=200Mbit,1ms"),
+                      KEYS("method=flexdemo"), mesh);
     }
 }
 
@@ -108,8 +114,9 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
     for (int mesh = 0; mesh < 8; mesh++) {
         for (int method = 0; method < 2; method++) {
             train_on(&other, mesh, "other",
-                     KEYS(method ? "method=flexdemo" : "method=hsdp", "batch.tokens_per_step=1536",
-                          "run.steps=8", method ? "mesh.link=none" : "mesh.link=1Gbit,1ms"));
+                     KEYS(method ? "method=flexdemo" : "method=hsdp",
+                          "batch.tokens_per_step=1536", "run.steps=8",
+                          method ? "mesh.link=none" : "mesh.link=1Gbit,1ms"));
             assert_trained(&other);
             for (int i = 1; i < 8; i++)
                 assert_int_equal(other.allocations[i], other.allocations[0]);
@@ -125,7 +132,8 @@ static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
             train_on(&other, mesh, "other",
                      KEYS(name, "batch.tokens_per_step=1536", "run.steps=4"));
             assert_trained(&other);
-            for (int i = 0; i < 4; i++) assert_int_equal(other.wire[i], other.wire_predicted);
+            for (int i = 0; i < 4; i++)
+                assert_int_equal(other.wire[i], other.wire_predicted);
             assert_true((other.wire_predicted > 0) == (meshes[mesh][0][0] != '1'));
         }
     }
@@ -141,8 +149,8 @@ static void flexdemo_learns_in_one_and_in_two_dimensions(void **state) {
          "replicator.compression_chunk=16"}};
     for (int i = 0; i < 2; i++) {
         train_on(&other, 3, "other",
-                 KEYS("method=flexdemo", "run.steps=120", "optimizer.lr=1e-2", knobs[i][0],
-                      knobs[i][1], knobs[i][2]));
+                 KEYS("method=flexdemo", "run.steps=120", "optimizer.lr=1e-2",
+                      knobs[i][0], knobs[i][1], knobs[i][2]));
         assert_trained(&other);
         if (other.result.validation_loss > other.result.bigram_loss)
             fail_msg("validation loss %f, bigram %f", other.result.validation_loss,

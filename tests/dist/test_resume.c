@@ -27,7 +27,8 @@ static void check_resume(const char *const *keys, bool has_momentum, bool has_mo
     assert_int_equal(rest.first_step, done);
     for (int i = 0; i < 12; i++)
         assert_true((i < done ? part : rest).loss[i] == whole.loss[i]);
-    assert_same_file("whole/" LAST "/model.safetensors", "part/" LAST "/model.safetensors");
+    assert_same_file("whole/" LAST "/model.safetensors",
+                     "part/" LAST "/model.safetensors");
     if (has_momentum)
         assert_same_file("whole/" LAST "/momentum-node-00001.safetensors",
                          "part/" LAST "/momentum-node-00001.safetensors");
@@ -38,8 +39,10 @@ static void check_resume(const char *const *keys, bool has_momentum, bool has_mo
 
 static void a_stopped_run_resumes_to_the_same_bits(void **state) {
     (void)state;
-    check_resume(KEYS("method=hsdp", "mesh.nodes=2", "mesh.ranks_per_node=2"), false, true);
-    check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2"), true, false);
+    check_resume(KEYS("method=hsdp", "mesh.nodes=2", "mesh.ranks_per_node=2"), false,
+                 true);
+    check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2"), true,
+                 false);
     check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "optimizer.kind=adamw",
                       "model.dropout=0.1", "optimizer.clip=1"),
                  true, true);
@@ -65,16 +68,18 @@ static void full_resumes_on_another_mesh_to_within_rounding(void **state) {
     }
 }
 
-/* Each node starts with the mean momentum of the nodes that were saved, so the next step is
- * the same kind of step; the loss goes on falling. */
+/* Each node starts with the mean momentum of the nodes that were saved, so the next step
+ * is the same kind of step; the loss goes on falling. */
 static void demo_resumes_on_another_number_of_nodes(void **state) {
     (void)state;
     part.stop_after = 6;
-    train(&part, "part", false, KEYS("method=flexdemo", "mesh.nodes=4", "optimizer.lr=1e-2"));
+    train(&part, "part", false,
+          KEYS("method=flexdemo", "mesh.nodes=4", "optimizer.lr=1e-2"));
     assert_trained(&part);
     rest.stop_after = 0;
     train(&rest, "part", true,
-          KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2", "optimizer.lr=1e-2"));
+          KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2",
+               "optimizer.lr=1e-2"));
     assert_trained(&rest);
     assert_true(rest.loss[11] < part.loss[part.n_steps - 1]);
 }
@@ -149,7 +154,8 @@ static void a_killed_run_resumes_to_the_same_bits(void **state) {
             train(&rest, "part", true, keys);
             _exit(rest.status == WEFT_OK ? 0 : 1);
         }
-        int delay_us = (int)(wefti_rng_u64(3, WEFTI_STREAM_TEST, 0, (uint64_t)round) % 120000);
+        int delay_us = (int)(wefti_rng_u64(3, WEFTI_STREAM_TEST, 0, (uint64_t)round) %
+                             120000);
         usleep((useconds_t)delay_us + 20000);
         kill(child, SIGKILL);
         int how;
@@ -158,7 +164,8 @@ static void a_killed_run_resumes_to_the_same_bits(void **state) {
     }
     train(&rest, "part", true, keys);
     assert_trained(&rest);
-    assert_same_file("whole/" LAST "/model.safetensors", "part/" LAST "/model.safetensors");
+    assert_same_file("whole/" LAST "/model.safetensors",
+                     "part/" LAST "/model.safetensors");
     assert_same_file("whole/" LAST "/momentum-node-00001.safetensors",
                      "part/" LAST "/momentum-node-00001.safetensors");
 }

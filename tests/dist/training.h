@@ -51,8 +51,9 @@ static inline void note_start(void *user, const weft_run_summary *s) {
 
 /* Words of a small made-up language, so that there is something to learn. */
 static inline void write_text(const char *path, int n_words) {
-    static const char *const words[] = {"warp", "weft", "loom", "thread", "shuttle", "cloth",
-                                        "the",  "a",    "over", "under",  "and",     "goes"};
+    static const char *const words[] = {"warp",    "weft",  "loom", "thread",
+                                        "shuttle", "cloth", "the",  "a",
+                                        "over",    "under", "and",  "goes"};
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     uint64_t last = 0;
@@ -64,14 +65,24 @@ static inline void write_text(const char *path, int n_words) {
     fclose(file);
 }
 
-static const char *const small_run[] = {
-    "data.path=text.txt", "data.length=32", "model.layers=2", "model.width=32", "model.heads=4",
-    "batch.tokens_per_step=512", "run.steps=12", "schedule.warmup=4", "run.eval_tokens=2048",
-    "run.tensorboard=false", "mesh.threads=1", "mesh.min_message=4kB", NULL};
+static const char *const small_run[] = {"data.path=text.txt",
+                                        "data.length=32",
+                                        "model.layers=2",
+                                        "model.width=32",
+                                        "model.heads=4",
+                                        "batch.tokens_per_step=512",
+                                        "run.steps=12",
+                                        "schedule.warmup=4",
+                                        "run.eval_tokens=2048",
+                                        "run.tensorboard=false",
+                                        "mesh.threads=1",
+                                        "mesh.min_message=4kB",
+                                        NULL};
 
 /* Runs small_run with more keys over it ("" ends the list). The folder is emptied first
  * unless resuming. */
-static inline void train(outcome *o, const char *folder, bool resume, const char *const *keys) {
+static inline void train(outcome *o, const char *folder, bool resume,
+                         const char *const *keys) {
     weft_ctx *ctx;
     weft_config *config;
     char assignment[256];
@@ -84,7 +95,8 @@ static inline void train(outcome *o, const char *folder, bool resume, const char
     if (!resume) assert_ok(ctx, wefti_file_remove_tree(ctx, folder));
     assert_ok(ctx, weft_config_create(ctx, &config));
     o->status = WEFT_OK;
-    for (int i = 0; small_run[i]; i++) assert_ok(ctx, weft_config_set(ctx, config, small_run[i]));
+    for (int i = 0; small_run[i]; i++)
+        assert_ok(ctx, weft_config_set(ctx, config, small_run[i]));
     for (int i = 0; keys[i] && o->status == WEFT_OK; i++)
         o->status = weft_config_set(ctx, config, keys[i]);
     snprintf(assignment, sizeof assignment, "run.folder=%s", folder);

@@ -28,8 +28,7 @@ typedef struct head {
 
 /* A thread's scratch: strips of the sequence, of a pair, and the scores of a pair. */
 typedef struct strips {
-    float *k_keys, *v_keys;       /* lines are keys, terms are D */
-    float *k_columns, *v_columns; /* lines are D, terms are keys */
+    float *columns; /* of v forward, of k backward: lines are D, terms are keys */
     float *q_queries, *d_o_queries;
     float *q_columns, *d_o_columns;
     float *p, *ds; /* two strips, lines are queries, terms are keys */
@@ -57,10 +56,7 @@ static strips divide_scratch(const wefti_attention_shape *s, int rank, float *sc
         divide_scratch(s, 0, NULL, &each);
         scratch += rank * each;
     }
-    w.k_keys = take(scratch, &at, T * s->D);
-    w.v_keys = take(scratch, &at, T * s->D);
-    w.k_columns = take(scratch, &at, s->T * D);
-    w.v_columns = take(scratch, &at, s->T * D);
+    w.columns = take(scratch, &at, s->T * D);
     w.q_queries = take(scratch, &at, PAIR * s->D);
     w.d_o_queries = take(scratch, &at, PAIR * s->D);
     w.q_columns = take(scratch, &at, PAIR * D);
@@ -78,13 +74,22 @@ int64_t WEFT_ISA_NAME(wefti_attention_scratch)(const wefti_attention_shape *s,
     return threads * each;
 }
 
-/* out strips = alpha * rows (strips of keys) times queries (one or two strips) */
-static void score_products(const strips *w, int64_t D, const float *rows, int64_t keys,
+/* Asks for the rows that the next tile reads: too far apart to be foreseen. */
+static inline void prefetch_rows(const float *x, int64_t ld, int64_t D) {
+    for (int i = 0; i < TILE_ROWS; i++)
+        for (int64_t d = 0; d < D; d += 16) __builtin_prefetch(x + i * ld + d);
+}
+
+/* out strips = alpha * x[keys, D] times queries (one or two strips) */
+static void score_products(const head *h, const strips *w, const float *x, int64_t keys,
                            const float *queries, int n_strips, float alpha, float *out) {
-    const float *second = n_strips == 2 ? queries + D * LANES : queries;
+    int64_t D = h->s->D, ld = h->s->ld_kv;
+    const float *second = n_strips == 2 ? queries + D * LANES : queries, *a[TILE_ROWS];
     for (int64_t key = 0; key < keys; key += TILE_ROWS) {
-        const float *a = rows + key / LANES * LANES * D + key % LANES;
-        tile t = tile_multiply(tile_zero(), D, a, 1, LANES, queries, second);
+        int64_t next = key + TILE_ROWS;
+        if (next + TILE_ROWS <= h->s->T) prefetch_rows(x + next * ld, ld, D);
+        for (int i = 0; i < TILE_ROWS; i++) a[i] = x + at_most(key + i, keys - 1) * ld;
+        tile t = tile_multiply(tile_zero(), D, a, 1, queries, second);
         for (int i = 0; i < TILE_ROWS; i++) {
             store(out + (key + i) * LANES, t.v[i][0] * alpha);
             store(out + w->size + (key + i) * LANES, t.v[i][1] * alpha);
@@ -97,10 +102,12 @@ static void score_products(const strips *w, int64_t D, const float *rows, int64_
 static void weighted_sums(const float *strip, int64_t keys, const float *columns,
                           int64_t T, int64_t D, const float *scale, int64_t rows,
                           float *out, int64_t ld) {
+    const float *a[TILE_ROWS];
     for (int64_t r = 0; r < rows; r += TILE_ROWS) {
+        for (int i = 0; i < TILE_ROWS; i++) a[i] = strip + r + i;
         for (int64_t d = 0; d < D; d += TILE_COLUMNS) {
             const float *b = columns + d * T, *b2 = d + LANES < D ? b + T * LANES : b;
-            tile t = tile_multiply(tile_zero(), keys, strip + r, 1, LANES, b, b2);
+            tile t = tile_multiply(tile_zero(), keys, a, LANES, b, b2);
             if (scale != NULL) t = tile_scale_rows(t, scale + r);
             tile_store(t, rows - r, D - d, 0, out + r * ld + d, ld);
         }
@@ -112,14 +119,18 @@ static void scattered_sums(const head *h, const strips *w, const float *pair,
                            int64_t keys, const float *columns, int64_t queries,
                            float beta, float *out) {
     int64_t D = h->s->D, ld = h->s->ld_kv, first = at_most(queries, LANES);
+    const float *a[TILE_ROWS], *a2[TILE_ROWS];
     for (int64_t key = 0; key < keys; key += TILE_ROWS) {
-        const float *a = pair + key * LANES;
+        for (int i = 0; i < TILE_ROWS; i++) {
+            a[i] = pair + (key + i) * LANES;
+            a2[i] = a[i] + w->size;
+        }
         for (int64_t d = 0; d < D; d += TILE_COLUMNS) {
             const float *b = columns + d * queries;
             const float *b2 = d + LANES < D ? b + queries * LANES : b;
-            tile t = tile_multiply(tile_zero(), first, a, LANES, 1, b, b2);
-            t = tile_multiply(t, queries - first, a + w->size, LANES, 1,
-                              b + LANES * LANES, b2 + LANES * LANES);
+            tile t = tile_multiply(tile_zero(), first, a, 1, b, b2);
+            t = tile_multiply(t, queries - first, a2, 1, b + LANES * LANES,
+                              b2 + LANES * LANES);
             tile_store(t, keys - key, D - d, beta, out + key * ld + d, ld);
         }
     }
@@ -152,19 +163,18 @@ static vfloat softmax_strip(int64_t first, int64_t keys, float *strip, vfloat *m
 
 static void forward_head(const head *h, const strips *w, float *o, float *lse) {
     const wefti_attention_shape *s = h->s;
-    pack_strips(true, h->k, s->ld_kv, s->T, s->D, w->k_keys);
-    pack_strips(false, h->v, s->ld_kv, s->D, s->T, w->v_columns);
+    pack_strips(false, h->v, s->ld_kv, s->D, s->T, w->columns);
     for (int64_t pair = 0; pair < s->T; pair += PAIR) {
         int64_t queries = at_most(s->T - pair, PAIR);
         pack_strips(true, h->q + pair * s->ld_q, s->ld_q, queries, s->D, w->q_queries);
-        score_products(w, s->D, w->k_keys, pair + queries, w->q_queries,
-                       queries > LANES ? 2 : 1, s->scale, w->p);
+        score_products(h, w, h->k, pair + queries, w->q_queries, queries > LANES ? 2 : 1,
+                       s->scale, w->p);
         for (int64_t first = pair; first < pair + queries; first += LANES) {
             float *strip = first == pair ? w->p : w->p + w->size, inverse[LANES];
             int64_t rows = at_most(s->T - first, LANES);
             vfloat top, sum = softmax_strip(first, first + rows, strip, &top);
             store(inverse, 1.0f / sum);
-            weighted_sums(strip, first + rows, w->v_columns, s->T, s->D, inverse, rows,
+            weighted_sums(strip, first + rows, w->columns, s->T, s->D, inverse, rows,
                           o + first * s->ld_o, s->ld_o);
             store_part(lse + first, top + log_lanes(sum), rows);
         }
@@ -188,24 +198,28 @@ void WEFT_ISA_NAME(wefti_attention_forward)(const wefti_attention_shape *s,
     }
 }
 
+/* do.o of the queries first + lane. */
+static vfloat query_deltas(const head *h, int64_t first, int64_t rows) {
+    float delta[LANES] = {0};
+    for (int64_t i = 0; i < rows; i++) {
+        const float *o = h->o + (first + i) * h->s->ld_o;
+        const float *d_o = h->d_o + (first + i) * h->s->ld_o;
+        vfloat sum = {0};
+        int64_t d = 0, left;
+        for (; d + LANES <= h->s->D; d += LANES) sum += load(o + d) * load(d_o + d);
+        if ((left = h->s->D - d) > 0)
+            sum += load_part(o + d, left) * load_part(d_o + d, left);
+        delta[i] = lane_sum(sum);
+    }
+    return load(delta);
+}
+
 /* p: scores -> probabilities, ds: dp -> ds, of the queries first + lane. */
 static void backward_strip(const head *h, int64_t first, int64_t keys, float *p,
                            float *ds) {
     int64_t rows = at_most(h->s->T - first, LANES), past = at_most(first + 1, keys);
     int64_t seen = at_most(first + LANES, keys);
-    vfloat lse = load_part(h->lse + first, rows), delta;
-    float dots[LANES] = {0};
-    for (int64_t i = 0; i < rows; i++) {
-        const float *o = h->o + (first + i) * h->s->ld_o,
-                    *d_o = h->d_o + (first + i) * h->s->ld_o;
-        vfloat sum = {0};
-        int64_t d = 0;
-        for (; d + LANES <= h->s->D; d += LANES) sum += load(o + d) * load(d_o + d);
-        if (d < h->s->D)
-            sum += load_part(o + d, h->s->D - d) * load_part(d_o + d, h->s->D - d);
-        dots[i] = lane_sum(sum);
-    }
-    delta = load(dots);
+    vfloat lse = load_part(h->lse + first, rows), delta = query_deltas(h, first, rows);
     for (int64_t key = 0; key < seen; key++) {
         vfloat score = load(p + key * LANES);
         if (key >= past) score = causal(score, key, first);
@@ -226,12 +240,12 @@ static void backward_pair(const head *h, const strips *w, int64_t pair, bool fre
     pack_strips(true, d_o, s->ld_o, queries, s->D, w->d_o_queries);
     pack_strips(false, q, s->ld_q, s->D, queries, w->q_columns);
     pack_strips(false, d_o, s->ld_o, s->D, queries, w->d_o_columns);
-    score_products(w, s->D, w->k_keys, keys, w->q_queries, n_strips, s->scale, w->p);
-    score_products(w, s->D, w->v_keys, keys, w->d_o_queries, n_strips, 1, w->ds);
+    score_products(h, w, h->k, keys, w->q_queries, n_strips, s->scale, w->p);
+    score_products(h, w, h->v, keys, w->d_o_queries, n_strips, 1, w->ds);
     for (int i = 0; i < n_strips; i++) {
         int64_t first = pair + i * LANES, rows = at_most(s->T - first, LANES);
         backward_strip(h, first, keys, w->p + i * w->size, w->ds + i * w->size);
-        weighted_sums(w->ds + i * w->size, first + rows, w->k_columns, s->T, s->D, NULL,
+        weighted_sums(w->ds + i * w->size, first + rows, w->columns, s->T, s->D, NULL,
                       rows, h->dq + first * s->ld_q, s->ld_q);
     }
     float beta = fresh ? 0 : 1;
@@ -254,9 +268,7 @@ void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s,
         head h = {
             .s = s, .k = k + at_kv, .v = v + at_kv, .dk = dk + at_kv, .dv = dv + at_kv};
         strips w = divide_scratch(s, team_rank(), scratch, &n_floats);
-        pack_strips(true, h.k, s->ld_kv, s->T, s->D, w.k_keys);
-        pack_strips(true, h.v, s->ld_kv, s->T, s->D, w.v_keys);
-        pack_strips(false, h.k, s->ld_kv, s->D, s->T, w.k_columns);
+        pack_strips(false, h.k, s->ld_kv, s->D, s->T, w.columns);
         for (int64_t n = kv * group; n < (kv + 1) * group; n++) {
             int64_t at_q = b * s->T * s->ld_q + n * s->D,
                     at_o = b * s->T * s->ld_o + n * s->D;

@@ -40,7 +40,7 @@ static inline vfloat load(const float *p) {
 
 static inline void store(float *p, vfloat v) { memcpy(p, &v, sizeof v); }
 
-/* The first n < LANES floats; the other lanes are 0. */
+/* The first n <= LANES floats; the other lanes are 0. */
 static inline vfloat load_part(const float *p, int64_t n) {
     vfloat v = {0};
     memcpy(&v, p, (size_t)n * sizeof *p);

@@ -4,9 +4,8 @@
 
 /* Matrix products from strips. A strip holds LANES lines of a matrix side by side, term
  * after term: strip[term * LANES + line]. The lines are rows of the left factor or
- * columns of the right one, the terms are what is summed over. A tile is TILE_ROWS lines
- * of a strip of the left factor against two strips of the right one, and lives in
- * registers. */
+ * columns of the right one, the terms are what is summed over. A tile is TILE_ROWS rows
+ * of the left factor against two strips of the right one, and lives in registers. */
 
 #include "tensor/isa/lanes.h"
 
@@ -85,15 +84,14 @@ STRIPS_INLINE tile tile_zero(void) {
     return t;
 }
 
-/* tile += sum over terms of a[row, term] (b1 | b2)[term]. Row i of term t of the left
- * factor lies at a[i * row + t * term]: (1, LANES) in a strip, (LANES, 1) for the terms
- * of a strip as rows. */
-STRIPS_INLINE tile tile_multiply(tile acc, int64_t terms, const float *a, int64_t row,
-                                 int64_t term, const float *b1, const float *b2) {
+/* tile += sum over terms of a[row][term] (b1 | b2)[term]; term t of row i of the left
+ * factor is a[i][t * step]. */
+STRIPS_INLINE tile tile_multiply(tile acc, int64_t terms, const float *const a[TILE_ROWS],
+                                 int64_t step, const float *b1, const float *b2) {
     for (int64_t t = 0; t < terms; t++) {
         vfloat left = load(b1 + t * LANES), right = load(b2 + t * LANES);
         for (int i = 0; i < TILE_ROWS; i++) {
-            vfloat x = splat(a[i * row + t * term]);
+            vfloat x = splat(a[i][t * step]);
             acc.v[i][0] += x * left;
             acc.v[i][1] += x * right;
         }

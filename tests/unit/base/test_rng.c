@@ -52,7 +52,8 @@ static void normal_has_mean_zero_and_variance_one(void **state) {
 static void philox_matches_the_published_zero_vector(void **state) {
     (void)state;
     uint64_t out[2];
-    wefti_rng_pair(0, 0, 0, 0, out); /* Random123 known answer: 6627e8d5 e169c58d bc57ac4c 9b00dbd8 */
+    wefti_rng_pair(0, 0, 0, 0,
+                   out); /* Random123 known answer: 6627e8d5 e169c58d bc57ac4c 9b00dbd8 */
     assert_int_equal(out[0], 0xe169c58d6627e8d5ull);
     assert_int_equal(out[1], 0x9b00dbd8bc57ac4cull);
 }

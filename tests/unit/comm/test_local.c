@@ -23,7 +23,8 @@ static weft_status gather_and_sum(rank_env *env) {
 
 static void collectives_agree_on_every_mesh(void **state) {
     (void)state;
-    static const int meshes[][2] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {3, 1}, {1, 4}, {7, 1}, {4, 2}};
+    static const int meshes[][2] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
+                                    {3, 1}, {1, 4}, {7, 1}, {4, 2}};
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++)
         run_ranks(meshes[i][0], meshes[i][1], no_wire, gather_and_sum, NULL, NULL);
 }
@@ -173,7 +174,8 @@ static void a_failed_job_is_reported_and_later_ones_are_skipped(void **state) {
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, wefti_worker_create(ctx, 4, log_begin, log_end, NULL, &log, &worker));
     for (int i = 0; i < 3; i++) {
-        weft_status status = wefti_worker_wait(worker, wefti_worker_submit(worker, i), &waited_s);
+        weft_status status = wefti_worker_wait(worker, wefti_worker_submit(worker, i),
+                                               &waited_s);
         assert_int_equal(status, i == 2 ? WEFT_ERR_NUMERIC : WEFT_OK);
     }
     int64_t ticket = wefti_worker_submit(worker, 3);

@@ -14,7 +14,8 @@ static void basis_is_orthonormal(void **state) {
     for (int a = 0; a < 64; a++) {
         for (int b = 0; b < 64; b++) {
             double dot = 0;
-            for (int i = 0; i < 64; i++) dot += (double)basis[a * 64 + i] * (double)basis[b * 64 + i];
+            for (int i = 0; i < 64; i++)
+                dot += (double)basis[a * 64 + i] * (double)basis[b * 64 + i];
             assert_true(fabs(dot - (a == b)) < 64 * 6e-8); /* c rounded products */
         }
     }
@@ -42,7 +43,8 @@ static void forward_is_the_definition(void **state) {
     wefti_dct_vectors(&wefti_kernels_reference, C, basis, 1, false, x, y);
     for (int f = 0; f < C; f++) {
         double sum = 0;
-        for (int i = 0; i < C; i++) sum += (double)x[i] * cos(acos(-1.0) / C * (i + 0.5) * f);
+        for (int i = 0; i < C; i++)
+            sum += (double)x[i] * cos(acos(-1.0) / C * (i + 0.5) * f);
         sum *= sqrt((f ? 2.0 : 1.0) / C);
         assert_true(fabs(sum - (double)y[f]) < 1e-5);
     }
@@ -60,13 +62,15 @@ static void a_constant_block_has_one_coefficient(void **state) {
 
 static void chunks_cover_a_ragged_matrix_once(void **state) {
     (void)state;
-    static const int64_t shapes[][2] = {{1, 1}, {5, 7}, {4, 4}, {9, 1}, {1, 13}, {17, 3}, {8, 12}};
+    static const int64_t shapes[][2] = {{1, 1},  {5, 7},  {4, 4}, {9, 1},
+                                        {1, 13}, {17, 3}, {8, 12}};
     for (int dims = 1; dims <= 2; dims++) {
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
             int64_t rows = shapes[i][0], cols = shapes[i][1];
             wefti_chunks s = wefti_chunks_make(dims, 4, 2, rows, cols);
             float tensor[128], x[1024], back[128];
-            for (int64_t j = 0; j < rows * cols; j++) tensor[j] = (float)(j + 1), back[j] = 0;
+            for (int64_t j = 0; j < rows * cols; j++)
+                tensor[j] = (float)(j + 1), back[j] = 0;
             assert_true(s.n * s.elements <= 1024);
             wefti_chunks_load(&s, 0, s.n, tensor, x);
             double sum = 0;

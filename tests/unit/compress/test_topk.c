@@ -46,7 +46,9 @@ static void ties_go_to_the_lower_index(void **state) {
     float x[600];
     for (int64_t k = 1; k <= 300; k += 7) {
         for (int64_t i = 0; i < 300; i++)
-            x[i] = (float)((int)(wefti_rng_u64(1, WEFTI_STREAM_TEST, 0, (uint64_t)i) % 5) - 2);
+            x[i] =
+                (float)((int)(wefti_rng_u64(1, WEFTI_STREAM_TEST, 0, (uint64_t)i) % 5) -
+                        2);
         check(300, x, k);
     }
     memset(x, 0, sizeof x);

@@ -119,12 +119,14 @@ static void odd_combinations_are_warned_of(void **state) {
 
 static void nodes_that_would_drift_apart_are_refused(void **state) {
     fixture *f = *state;
-    refused(f, "replicator: {kind: none}\nmesh: {nodes: 2}\n",
-            "run.yaml:1: replicator.kind is none with mesh.nodes 2: the nodes would train "
-            "unrelated models; choose full or demo");
-    refused(f, "replicator: {kind: full, every: 3}\nmesh: {nodes: 2}\n",
-            "run.yaml:1: replicator.every is 3 with replicator.kind full, expected 1: the "
-            "nodes' models would drift apart between exchanges");
+    refused(
+        f, "replicator: {kind: none}\nmesh: {nodes: 2}\n",
+        "run.yaml:1: replicator.kind is none with mesh.nodes 2: the nodes would train "
+        "unrelated models; choose full or demo");
+    refused(
+        f, "replicator: {kind: full, every: 3}\nmesh: {nodes: 2}\n",
+        "run.yaml:1: replicator.every is 3 with replicator.kind full, expected 1: the "
+        "nodes' models would drift apart between exchanges");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -93,8 +93,8 @@ static weft_status encode_long(scene *s) {
 
 static weft_status encode_file(scene *s) {
     unlink("out.bin");
-    weft_status status =
-        weft_shard_encode_text(s->ctx, s->t, "scene.txt", "out.bin", 1, NULL);
+    weft_status status = weft_shard_encode_text(s->ctx, s->t, "scene.txt", "out.bin", 1,
+                                                NULL);
     assert_int_equal(access("out.bin", F_OK) == 0, status == WEFT_OK);
     return status;
 }
@@ -109,8 +109,8 @@ static weft_status open_shard(scene *s) {
 static weft_status open_and_count(scene *s) {
     static const char *const paths[] = {"scene.txt", "scene.bin", "scene-folder"};
     static const double weights[] = {1, 2, 3};
-    weft_dataset_config config = {.paths = paths, .weights = weights, .n_paths = 3,
-                                  .validation = 0.2, .T = 8};
+    weft_dataset_config config = {
+        .paths = paths, .weights = weights, .n_paths = 3, .validation = 0.2, .T = 8};
     weft_dataset *d;
     double nats;
     WEFT_TRY(weft_dataset_open(s->ctx, &config, s->t, &d));
@@ -149,16 +149,11 @@ static void opening_a_dataset_fails_cleanly(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        claim(training_fails_cleanly),
-        claim(the_bytes_tokenizer_fails_cleanly),
-        claim(loading_fails_cleanly),
-        claim(saving_fails_cleanly),
-        claim(encoding_fails_cleanly),
-        claim(encoding_in_threads_fails_cleanly),
-        claim(a_long_piece_fails_cleanly),
-        claim(encoding_a_file_fails_cleanly),
-        claim(opening_a_shard_fails_cleanly),
-        claim(opening_a_dataset_fails_cleanly),
+        claim(training_fails_cleanly),        claim(the_bytes_tokenizer_fails_cleanly),
+        claim(loading_fails_cleanly),         claim(saving_fails_cleanly),
+        claim(encoding_fails_cleanly),        claim(encoding_in_threads_fails_cleanly),
+        claim(a_long_piece_fails_cleanly),    claim(encoding_a_file_fails_cleanly),
+        claim(opening_a_shard_fails_cleanly), claim(opening_a_dataset_fails_cleanly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,8 +289,8 @@ static void text_and_shards_give_the_same_rows(void **state) {
                                                            "same.tokens"};
     weft_tokenizer *t;
     weft_dataset *a, *b;
-    weft_dataset_config config = {.n_paths = 1, .validation = 0.2, .T = T, .seed = 3,
-                                  .threads = 2};
+    weft_dataset_config config = {
+        .n_paths = 1, .validation = 0.2, .T = T, .seed = 3, .threads = 2};
     mixed_text(8, text, N, true);
     write_file(ctx, "same.txt", text, N);
     assert_ok(ctx, weft_tokenizer_train(ctx, text, N, 500, "llama3", &t));

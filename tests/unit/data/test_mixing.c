@@ -100,10 +100,8 @@ static void places_are_shuffled_by_the_seed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        claim(shares_are_exact_in_every_cycle),
-        claim(shares_are_the_weights_rounded),
-        claim(the_smallest_weight_still_gets_rows),
-        claim(many_sources_share_the_cycle),
+        claim(shares_are_exact_in_every_cycle),     claim(shares_are_the_weights_rounded),
+        claim(the_smallest_weight_still_gets_rows), claim(many_sources_share_the_cycle),
         claim(places_are_shuffled_by_the_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,7 +159,8 @@ static void unknown_parts_are_refused_by_name(void **state) {
         {"\"merges\": [", "\"merges\": [7,", "merge 0 is not"},
         {"\"merges\": [", "\"merges\": [[\"q\", \"q\"],", "joined with its partner"},
         {"\"merges\": [", "\"merges\": [[\"t\", \"h\"],", "were merged before"},
-        {"\"id\": 320,\n\"content\": \"<|endoftext|>\"", "\"id\": 256, \"content\": \"th\"",
+        {"\"id\": 320,\n\"content\": \"<|endoftext|>\"",
+         "\"id\": 256, \"content\": \"th\"",
          "merge 0: 't' joined with its partner is a special token"},
         {"\"added_tokens\": [", "\"added_tokens\": 5, \"padding\": [", "line"},
     };
@@ -173,8 +174,10 @@ static void unknown_parts_are_refused_by_name(void **state) {
         {"\"type\": \"TemplateProcessing\"", "\"type\": \"Sequence\"", "no nesting"},
     };
     for (int k = 0; k < COUNT(gpt2); k++)
-        assert_refused(ctx, load_changed(ctx, GOLDEN "tokenizer-gpt2.json", gpt2[k].from,
-                                         gpt2[k].to), WEFT_ERR_FORMAT, gpt2[k].part);
+        assert_refused(
+            ctx,
+            load_changed(ctx, GOLDEN "tokenizer-gpt2.json", gpt2[k].from, gpt2[k].to),
+            WEFT_ERR_FORMAT, gpt2[k].part);
     for (int k = 0; k < COUNT(llama3); k++)
         assert_refused(ctx,
                        load_changed(ctx, GOLDEN "tokenizer-llama3.json", llama3[k].from,

@@ -63,8 +63,9 @@ static void white_space_is_the_unicode_property(void **state) {
     int n = 0;
     for (uint32_t code = 0; code <= 0x10FFFF; code++) n += wefti_utf8_is_space(code);
     assert_int_equal(n, 25); /* PropList.txt: White_Space has 25 code points */
-    static const uint32_t yes[] = {9, 0xA, 0xD, 0x20, 0x85, 0xA0, 0x1680, 0x2000, 0x200A,
-                                   0x2028, 0x2029, 0x202F, 0x205F, 0x3000};
+    static const uint32_t yes[] = {9,      0xA,    0xD,    0x20,   0x85,
+                                   0xA0,   0x1680, 0x2000, 0x200A, 0x2028,
+                                   0x2029, 0x202F, 0x205F, 0x3000};
     for (int k = 0; k < COUNT(yes); k++) assert_true(wefti_utf8_is_space(yes[k]));
     assert_false(wefti_utf8_is_space(0x180E));
     assert_false(wefti_utf8_is_space(0x1C));

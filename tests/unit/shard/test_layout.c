@@ -41,11 +41,13 @@ static weft_status gather_and_reduce(rank_env *env) {
     if (memcmp(gathered, full, sizeof full) != 0) return WEFT_ERR_INTERNAL;
     for (int i = 0; i < FULL; i++) full[i] = (float)(i * (s + 1));
     for (int round = 0; round < 2; round++) {
-        WEFT_TRY(wefti_shard_reduce(&layout, env->shard, 2 + round, &wefti_kernels_reference,
-                                    full, round > 0, staging, sum));
+        WEFT_TRY(wefti_shard_reduce(&layout, env->shard, 2 + round,
+                                    &wefti_kernels_reference, full, round > 0, staging,
+                                    sum));
         for (int64_t i = 0; i < layout.n_shard; i++) {
             float wanted = shard[i] * (float)(S * (S + 1) / 2 * (round + 1));
-            if (sum[i] != wanted) return weft_ctx_fail(env->ctx, WEFT_ERR_INTERNAL, "sum");
+            if (sum[i] != wanted)
+                return weft_ctx_fail(env->ctx, WEFT_ERR_INTERNAL, "sum");
         }
     }
     return WEFT_OK;

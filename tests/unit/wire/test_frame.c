@@ -26,11 +26,13 @@ static void any_flipped_bit_of_a_message_is_found(void **state) {
     assert_ok(ctx, wefti_frame_check(ctx, &frame, message, sizeof message));
     for (size_t bit = 0; bit < 8 * sizeof message; bit++) {
         message[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        assert_int_equal(wefti_frame_check(ctx, &frame, message, sizeof message), WEFT_ERR_WIRE);
+        assert_int_equal(wefti_frame_check(ctx, &frame, message, sizeof message),
+                         WEFT_ERR_WIRE);
         message[bit / 8] ^= (unsigned char)(1 << bit % 8);
         weft_ctx_clear(ctx);
     }
-    assert_int_equal(wefti_frame_check(ctx, &frame, message, sizeof message - 1), WEFT_ERR_WIRE);
+    assert_int_equal(wefti_frame_check(ctx, &frame, message, sizeof message - 1),
+                     WEFT_ERR_WIRE);
     weft_ctx_clear(ctx);
 }
 
@@ -41,12 +43,14 @@ static void a_message_of_another_step_or_rank_is_refused(void **state) {
     wefti_frame_encode(&frame, message);
     wefti_frame other = frame;
     other.step = 6;
-    assert_int_equal(wefti_frame_check(ctx, &other, message, sizeof message), WEFT_ERR_WIRE);
+    assert_int_equal(wefti_frame_check(ctx, &other, message, sizeof message),
+                     WEFT_ERR_WIRE);
     assert_non_null(strstr(weft_ctx_message(ctx), "wrong step"));
     weft_ctx_clear(ctx);
     other = frame;
     other.sender = 1;
-    assert_int_equal(wefti_frame_check(ctx, &other, message, sizeof message), WEFT_ERR_WIRE);
+    assert_int_equal(wefti_frame_check(ctx, &other, message, sizeof message),
+                     WEFT_ERR_WIRE);
     assert_non_null(strstr(weft_ctx_message(ctx), "wrong sender"));
     weft_ctx_clear(ctx);
 }
@@ -58,7 +62,8 @@ static void packing_is_undone_at_every_width(void **state) {
     for (int width = 0; width <= 24; width++) {
         for (int i = 0; i < 67; i++)
             numbers[i] = (int32_t)(wefti_rng_u64(1, WEFTI_STREAM_TEST, (uint64_t)width,
-                                                 (uint64_t)i) & ((1u << width) - 1));
+                                                 (uint64_t)i) &
+                                   ((1u << width) - 1));
         int64_t n_bytes = wefti_packed_bytes(67, width);
         assert_int_equal(n_bytes, (67 * width + 7) / 8);
         packed[n_bytes] = 0xA5;
@@ -75,11 +80,13 @@ static void sparse_sections_round_trip_in_batches(void **state) {
     unsigned char section[1024];
     int32_t indices[63], back[63];
     float values[63], values_back[63];
-    for (int i = 0; i < 63; i++) indices[i] = i % 3 * 16 + i / 3 % 16, values[i] = (float)i - 30;
+    for (int i = 0; i < 63; i++)
+        indices[i] = i % 3 * 16 + i / 3 % 16, values[i] = (float)i - 30;
     assert_int_equal(wefti_sparse_bytes(&s), (63 * 6 + 7) / 8 + 63 * 4);
     for (int first = 16; first >= 0; first -= 8) {
         int n = first == 16 ? 5 : 8;
-        wefti_sparse_encode(&s, first, n, indices + first * 3, values + first * 3, section);
+        wefti_sparse_encode(&s, first, n, indices + first * 3, values + first * 3,
+                            section);
     }
     for (int first = 0; first < 21; first += 8) {
         int n = first == 16 ? 5 : 8;
