@@ -392,7 +392,7 @@ static void senseless_configs_are_refused(void **state) {
     static const double bad[] = {0, -1, (double)INFINITY, (double)NAN};
     f.config.n_paths = 0;
     assert_refused(f.ctx, weft_dataset_open(f.ctx, &f.config, f.t, &d), WEFT_ERR_CONFIG,
-                   "data.paths");
+                   "data.path");
     f.config = good;
     f.config.T = 0;
     assert_refused(f.ctx, weft_dataset_open(f.ctx, &f.config, f.t, &d), WEFT_ERR_CONFIG,
