@@ -89,14 +89,22 @@ static void print_json(results *s, const weft_train_result *r) {
            (long long)s->wire_bytes);
 }
 
-static weft_status bench(weft_ctx *ctx, const args *a, long long steps, results *sheet) {
+/* A run of `steps` steps; the learning rate's warm-up must not outlast them. */
+static weft_status shorten(weft_ctx *ctx, weft_config *config, long long steps) {
     char assignment[64];
+    snprintf(assignment, sizeof assignment, "run.steps=%lld", steps);
+    WEFT_TRY(weft_config_set(ctx, config, assignment));
+    snprintf(assignment, sizeof assignment, "schedule.warmup=%lld", steps);
+    if (config->schedule.warmup > steps)
+        WEFT_TRY(weft_config_set(ctx, config, assignment));
+    return weft_config_finish(ctx, config);
+}
+
+static weft_status bench(weft_ctx *ctx, const args *a, long long steps, results *sheet) {
     weft_config *config = NULL;
     weft_train_result result;
-    snprintf(assignment, sizeof assignment, "run.steps=%lld", steps + sheet->warmup);
     weft_status status = config_of_args(ctx, a, &config);
-    if (status == WEFT_OK) status = weft_config_set(ctx, config, assignment);
-    if (status == WEFT_OK) status = weft_config_finish(ctx, config);
+    if (status == WEFT_OK) status = shorten(ctx, config, steps + sheet->warmup);
     weft_train_hooks hooks = {sheet, note_start, note_step, NULL, NULL};
     if (status == WEFT_OK) status = weft_bench_train(ctx, config, &hooks, &result);
     if (status == WEFT_OK)

@@ -17,8 +17,14 @@ static const flag flags[] = {
 
 extern const command command_sample;
 
+/* What the model continues, written before its first byte; NULL: written. */
+static void write_prompt(const char **prompt) {
+    if (*prompt) fputs(*prompt, stdout);
+    *prompt = NULL;
+}
+
 static bool write_bytes(void *user, const char *bytes, int64_t n_bytes) {
-    (void)user;
+    write_prompt(user);
     size_t n = (size_t)n_bytes;
     return fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0;
 }
@@ -27,12 +33,14 @@ static weft_status sample(weft_ctx *ctx, const char *path, const char *prompt,
                           const weft_sample_options *options) {
     weft_inference *inference;
     WEFT_TRY(weft_inference_open(ctx, path, &inference));
-    fputs(prompt, stdout);
-    weft_status status = weft_inference_sample(
-        ctx, inference, prompt, (int64_t)strlen(prompt), options, write_bytes, NULL);
-    putchar('\n');
+    int64_t n_bytes = (int64_t)strlen(prompt);
+    weft_status status = weft_inference_sample(ctx, inference, prompt, n_bytes, options,
+                                               write_bytes, &prompt);
     weft_inference_close(ctx, inference);
-    return status;
+    if (status != WEFT_OK) return status;
+    write_prompt(&prompt); /* the model had nothing to add */
+    putchar('\n');
+    return WEFT_OK;
 }
 
 static int run(int argc, char **argv) {

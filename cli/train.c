@@ -124,9 +124,10 @@ static void show_result(const weft_config *config, const weft_train_result *r) {
                r->validation_loss, r->validation_loss / log(2) / r->bytes_per_token,
                r->bigram_loss);
     printf("time             %.1f s for %lld steps\n", r->elapsed_s, (long long)r->steps);
-    printf(
-        "wire             %s out of each node in all, %.0f %% of exchange time hidden\n",
-        wire, 100 * r->hidden_share);
+    if (r->wire_bytes > 0)
+        printf("wire             %s out of each node in all, %.0f %% of exchange time "
+               "hidden\n",
+               wire, 100 * r->hidden_share);
     printf("memory           %s at its peak, %s predicted\n", peak, predicted);
     printf("run folder       %s\n", config->run.folder);
 }
@@ -149,6 +150,7 @@ static int train(weft_ctx *ctx, const args *a, weft_config *config) {
     weft_train_hooks hooks = {&v, show_start, show_step, show_evaluation, should_stop};
     weft_train_result result;
     catch_signals();
+    if (v.json) setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads along sees each step */
     if (!v.quiet) warn_of_environment();
     if (!v.quiet && !v.json) progress_begin(config->run.steps);
     weft_status status = weft_train(ctx, config, args_has(a, "--resume"), &hooks,

@@ -134,9 +134,10 @@ static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
     if (tokens % unit != 0)
         return refuse(
             ctx, config, "batch.tokens_per_step", "data.length",
-            "batch.tokens_per_step is %lld, expected a multiple of %lld (%lld ranks "
+            "batch.tokens_per_step is %lld, expected a multiple of %lld (%lld rank%s "
             "times data.length %lld) such as %lld",
-            tokens, unit, ranks, (long long)c->data.length, nearest);
+            tokens, unit, ranks, ranks > 1 ? "s" : "", (long long)c->data.length,
+            nearest);
     if (c->batch.micro && tokens / unit % c->batch.micro != 0)
         return refuse(
             ctx, config, "batch.micro", "batch.tokens_per_step",

@@ -233,8 +233,9 @@ static weft_status parse(wefti_loader *l) {
     if (!l->root && json_error_code(&error) == json_error_out_of_memory)
         return weft_ctx_fail(l->ctx, WEFT_ERR_MEMORY, "no memory to parse %s", l->path);
     if (!l->root)
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT, "%s: line %d, column %d: %s",
-                             l->path, error.line, error.column, error.text);
+        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
+                             "%s is not valid JSON: line %d, column %d: %s", l->path,
+                             error.line, error.column, error.text);
     l->model = json_object_get(l->root, "model");
     return WEFT_OK;
 }

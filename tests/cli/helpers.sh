@@ -32,6 +32,16 @@ refuses() {
     [[ $(cat err) == "weft: $sentence" ]] || fail "found '$(cat err)', expected 'weft: $sentence'"
 }
 
+# refuses_like REGEX COMMAND...: as `refuses`; the whole sentence matches the expression.
+refuses_like() {
+    local regex=$1
+    shift
+    expect 2 "$@"
+    [[ ! -s out ]] || fail "something on stdout: $*"
+    (($(wc -l <err) == 1)) || fail "$(wc -l <err) lines on stderr, expected 1: $*"
+    grep -qxE -- "weft: $regex" err || fail "found '$(cat err)', expected 'weft: $regex'"
+}
+
 # prints TEXT COMMAND...: exit code 0, nothing on stderr, TEXT is a line of stdout.
 prints() {
     local text=$1
@@ -43,6 +53,29 @@ prints() {
 
 same() {
     cmp -s "$1" "$2" || fail "$1 and $2 differ: $(diff "$1" "$2" | head -5)"
+}
+
+# Leaves no file there, whatever folders.
+no_files() {
+    local found
+    found=$(find "$@" -type f 2>/dev/null | head -3)
+    [[ -z $found ]] || fail "left behind: $found"
+}
+
+# flip FILE OFFSET: changes one bit of that byte.
+flip() {
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    # shellcheck disable=SC2059
+    printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+# A model and text so small that a run takes a tenth of a second.
+# shellcheck disable=SC2034
+tiny=(data.length=16 model.layers=1 model.width=16 model.heads=2 batch.tokens_per_step=64
+    mesh.threads=1 schedule.warmup=1 run.steps=8)
+some_text() {
+    for ((i = 1; i <= 300; i++)); do echo "the cat $i and the dog $((i % 7)) sat on the mat"; done
 }
 
 finish() {

@@ -22,7 +22,7 @@ typedef struct outcome {
     int n_steps, first_step;
     double loss[MAX_STEPS], grad_norm[MAX_STEPS], update_norm[MAX_STEPS];
     int64_t wire[MAX_STEPS], allocations[MAX_STEPS];
-    int64_t wire_predicted, memory_predicted;
+    int64_t wire_predicted, memory_predicted, memory_rank;
     int stop_after; /* steps; 0: never */
 } outcome;
 
@@ -46,6 +46,7 @@ static inline void note_start(void *user, const weft_run_summary *s) {
     outcome *o = user;
     o->wire_predicted = s->wire_bytes_per_step;
     o->memory_predicted = s->memory_bytes;
+    o->memory_rank = s->memory_rank_bytes;
     o->first_step = (int)s->first_step;
 }
 

@@ -117,11 +117,11 @@ void WEFT_ISA_NAME(wefti_layernorm_backward)(int64_t N, int64_t C, const float *
         span rows = team_slice(N, ROWS, i, t), columns = team_slice(C, 16, i, t);
         for (int64_t first = 0; first < N; first += ROWS) {
             int64_t end = first + ROWS < N ? first + ROWS : N;
-            backward_columns(&g, (span){first, end}, columns);
-            if (first < rows.begin || first >= rows.end) continue;
-            for (int64_t n = first; n < end; n++)
+            bool mine = first >= rows.begin && first < rows.end;
+            for (int64_t n = first; mine && n < end; n++)
                 backward_row(C, x + n * C, gain, mean[n], rstd[n], dy + n * C,
                              dx + n * C);
+            backward_columns(&g, (span){first, end}, columns);
         }
     }
 }
