@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,15 +27,14 @@ static const flag flags[] = {
 
 extern const command command_train;
 
-static volatile sig_atomic_t stop_requested; /* written by the signal handler */
+static atomic_int stop_requested; /* written by the signal handler, read by rank 0 */
 
 /* The first signal asks for a clean end; a second one ends the program at once. */
 static void request_stop(int number) {
-    if (stop_requested) {
+    if (atomic_exchange(&stop_requested, 1)) {
         signal(number, SIG_DFL);
         raise(number);
     }
-    stop_requested = 1;
 }
 
 static void catch_signals(void) {
@@ -46,7 +46,7 @@ static void catch_signals(void) {
 
 static bool should_stop(void *user) {
     (void)user;
-    return stop_requested != 0;
+    return atomic_load(&stop_requested) != 0;
 }
 
 typedef struct view {

@@ -17,6 +17,13 @@
 
 #include "base/rng.h"
 
+/* A sanitizer makes everything some ten times slower: long runs are shorter there. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNDER_SANITIZER 1
+#else
+#define UNDER_SANITIZER 0
+#endif
+
 /* Fails with the context's sentence. */
 #define assert_ok(ctx, expr)                                                             \
     do {                                                                                 \

@@ -234,7 +234,7 @@ static weft_status parse(wefti_loader *l) {
         return weft_ctx_fail(l->ctx, WEFT_ERR_MEMORY, "no memory to parse %s", l->path);
     if (!l->root)
         return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
-                             "%s is not valid JSON: line %d, column %d: %s", l->path,
+                             "%s: not valid JSON: line %d, column %d: %s", l->path,
                              error.line, error.column, error.text);
     l->model = json_object_get(l->root, "model");
     return WEFT_OK;

@@ -216,7 +216,14 @@ static const float *forward(weft_inference *inf, int64_t B, int64_t T,
     return inf->x[(head + 1) % 2];
 }
 
+/* A pass of less work than this is not worth a team of threads. */
+static void choose_threads(const weft_inference *inf, int64_t n_tokens) {
+    double work = (double)inf->model->n_elements * (double)n_tokens;
+    wefti_kernels_set_threads(work < 2e9 ? 1 : wefti_machine_cores());
+}
+
 static void next_logits(weft_inference *inf, int64_t T, const int32_t *tokens) {
+    choose_threads(inf, T);
     int head = inf->model->n_units - 1;
     const float *x = forward(inf, 1, T, tokens);
     wefti_pass pass = make_pass(inf, head, 1, 1);

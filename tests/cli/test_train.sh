@@ -22,8 +22,8 @@ trains() {
 
 # losses RUN: "step loss" and "step validation_loss" of each line of metrics.jsonl.
 losses() {
-    sed -nE 's/^\{"step":([0-9]+),.*"(validation_loss|loss)":([^,}]*).*/\1 \2 \3/p;
-             s/^\{"step":([0-9]+),"(loss)":([^,}]*).*/\1 \2 \3/p' "$1/metrics.jsonl" | sort -u
+    sed -nE 's/^\{"step":([0-9]+),.*"(validation_loss|loss)":([^,}]*).*/\1 \2 \3/p' \
+        "$1/metrics.jsonl"
 }
 
 same_losses() {
@@ -56,12 +56,12 @@ number='-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?'
 # -- a run of two nodes with a wire between them, and its folder
 expect 0 "$weft" train "${tiny[@]}" "${mesh[@]}" method=flexdemo mesh.link=100Mbit,1ms \
     data.path=text.txt --folder demo run.save_every=3 run.eval_every=4 run.keep=2
-grep -qE "^validation loss  [0-9.]+ nats per token \([0-9.]+ bits per byte\); bigram model [0-9.]+$" \
-    out || fail "no validation loss: $(cat out)"
+grep -qE "^validation loss  [0-9.]+ nats per token \([0-9.]+ bits per byte\); bigram model \
+[0-9.]+$" out || fail "no validation loss: $(cat out)"
 grep -qE "^time             [0-9.]+ s for 8 steps$" out || fail "no time: $(cat out)"
 grep -qE "^wire             [0-9.]+ kB out of each node in all, [0-9]+ % of exchange time hidden$" \
     out || fail "no wire: $(cat out)"
-grep -qE "^memory           [0-9.]+ MB at its peak, [0-9.]+ MB predicted$" out ||
+grep -qE "^memory           [0-9.]+ [MG]B at its peak, [0-9.]+ [MG]B predicted$" out ||
     fail "no memory: $(cat out)"
 grep -qx "run folder       demo" out || fail "no folder: $(cat out)"
 grep -qx "mesh     2 nodes x 2 ranks x 1 thread, wire 100Mbit,1ms" err || fail "no mesh: $(cat err)"
@@ -72,6 +72,7 @@ for word in model data expects kernels folder; do
     grep -q "^$word  *[^ ]" err || fail "no line '$word' at the start: $(cat err)"
 done
 cp out trained
+cp err start
 
 (cd demo && find . -type f | sed 's/events.out.tfevents.*/events/; s/^..//' | sort) >found
 step6=checkpoints/step-00000006
@@ -80,7 +81,7 @@ step8=checkpoints/step-00000008
     for folder in $step6 $step8; do
         for file in config.json index.json model.safetensors momentum-node-00000.safetensors \
             momentum-node-00001.safetensors tokenizer.json; do
-            echo $folder/$file
+            echo "$folder/$file"
         done
     done
     printf '%s\n' config.yaml events metrics.jsonl report.html
@@ -98,7 +99,8 @@ same out demo/config.yaml
 expect 0 "$weft" report demo
 [[ $(cat out) == demo/report.html ]] || fail "report says: $(cat out)"
 names="step loss lr grad_norm update_norm tokens tokens_per_s mfu memory_bytes wire_bytes_out \
-wire_bytes_in local_bytes_out local_bytes_in compute_s exchange_s wait_s hidden_share step_s elapsed_s"
+wire_bytes_in local_bytes_out local_bytes_in compute_s exchange_s wait_s hidden_share step_s \
+elapsed_s"
 evaluation="step elapsed_s validation_loss validation_tokens"
 {
     for step in 1 2 3 4; do echo "$step $names"; done
@@ -113,19 +115,16 @@ while IFS= read -r line; do
 done <demo/metrics.jsonl >found
 same found wanted
 
-# what crossed the wire is what was predicted, in each step
-predicted=$(sed -nE 's/^expects .*, ([0-9.]+ k?B) per step on each node.s wire$/\1/p' err)
+# what crossed the wire is what was predicted, and the total is what was printed
+predicted=$(sed -nE 's/^expects .*, ([0-9.]+) kB per step on each node.s wire$/\1/p' start)
+total=$(sed -nE 's/^wire +([0-9.]+) kB.*/\1/p' trained)
 for side in out in; do
     grep -oE "\"wire_bytes_$side\":[0-9]+" demo/metrics.jsonl | sed 's/.*://' >bytes
-    (($(wc -l <bytes) == 8)) || fail "$(wc -l <bytes) counts of bytes $side, expected 8"
-    awk -v total="$(sed -nE 's/^wire +([0-9.]+) kB.*/\1/p' trained)" \
-        '{ sum += $1 } END { d = sum / 1000 - total; exit !(NR > 0 && d * d <= 0.5 * 0.5) }' bytes ||
-        fail "bytes $side of all steps are not the total that was printed: $(cat bytes)"
+    awk -v predicted="$predicted" -v total="$total" '
+        { d = $1 / 1000 - predicted; sum += $1; if (d * d > 0.06 * 0.06) bad = 1 }
+        END { d = sum / 1000 - total; exit !(NR == 8 && !bad && d * d < 0.6 * 0.6) }' bytes ||
+        fail "predicted $predicted kB, in all $total kB, found $side $(paste -sd' ' bytes)"
 done
-expect 0 "$weft" train "${tiny[@]}" "${mesh[@]}" method=flexdemo data.path=text.txt --folder bytes.run
-predicted=$(sed -nE 's/^expects .*, ([0-9.]+) kB per step on each node.s wire$/\1/p' err)
-awk -v kB="$predicted" '{ d = $1 / 1000 - kB; if (d * d > 0.06 * 0.06) bad = 1 }
-    END { exit !(NR == 8 && !bad) }' bytes || fail "predicted $predicted kB, found $(head -1 bytes)"
 
 # events, model, index, report
 grep -qa "brain.Event:2" demo/events.out.tfevents.* || fail "no TensorBoard events"
@@ -161,8 +160,8 @@ evaluates held
 cp trained out
 evaluates held --data tail.txt
 expect 0 "$weft" eval held --data tail.txt --tokens 32 --json
-grep -qxE "\{\"loss\": $number, \"perplexity\": $number, \"bits_per_byte\": $number, \"tokens\": 32\}" \
-    out || fail "eval --json says: $(cat out)"
+grep -qxE "\{\"loss\": $number, \"perplexity\": $number, \"bits_per_byte\": $number, \
+\"tokens\": 32\}" out || fail "eval --json says: $(cat out)"
 
 # -- samples
 for try in 1 2; do
@@ -197,7 +196,8 @@ expect 0 "$weft" train "${tiny[@]}" data.path=text.txt --folder json --json run.
 [[ ! -s err ]] || fail "--json says on stderr: $(head -1 err)"
 step="\{\"step\": [0-9]+, \"loss\": $number, \"lr\": $number, \"tokens_per_s\": $number, \
 \"wire_bytes_out\": [0-9]+, \"hidden_share\": $number, \"elapsed_s\": $number\}"
-evaluation="\{\"step\": [0-9]+, \"validation_loss\": $number, \"tokens\": [0-9]+, \"elapsed_s\": $number\}"
+evaluation="\{\"step\": [0-9]+, \"validation_loss\": $number, \"tokens\": [0-9]+, \
+\"elapsed_s\": $number\}"
 (($(grep -cxE "$step" out) == 8)) || fail "not 8 steps: $(cat out)"
 (($(grep -cxE "$evaluation" out) == 2)) || fail "not 2 evaluations: $(cat out)"
 (($(wc -l <out) == 10)) || fail "$(wc -l <out) lines of JSON, expected 10"
@@ -231,13 +231,14 @@ for signal in TERM INT; do
     [[ $code == 0 ]] || fail "exit code $code after SIG$signal: $(head -1 err)"
     last=$(sed -n '$s/.*"step": \([0-9]*\),.*/\1/p' steps)
     ((last >= 1 && last < 40)) || fail "SIG$signal ended the run after step $last of 40"
-    [[ -s $(checkpoint "$folder" "$last")/index.json ]] || fail "SIG$signal: step $last is not saved"
+    [[ -s $(checkpoint "$folder" "$last")/index.json ]] || fail "SIG$signal: $last is not saved"
     rm steps
     expect 0 "$weft" eval "$folder"
     expect 0 "$weft" train "${long[@]}" --folder "$folder" --quiet --resume
     cmp -s <(head -1 out) <(head -1 whole.out) || fail "resumed: $(head -1 out)"
+    a=$(checkpoint "$folder" 40) b=$(checkpoint whole 40)
     for file in model momentum-node-00000 momentum-node-00001; do
-        same "$(checkpoint "$folder" 40)/$file.safetensors" "$(checkpoint whole 40)/$file.safetensors"
+        same "$a/$file.safetensors" "$b/$file.safetensors"
     done
     same_losses "$folder" whole
     [[ -s $folder/report.html ]] || fail "no report after resuming"
@@ -248,17 +249,14 @@ expect 0 "$weft" train stopped.INT/config.yaml --resume run.steps=50 --quiet
 # -- another working folder, relative paths; keys before and after the file
 mkdir -p away/inner
 printf 'data:\n  path: ../text.txt\nrun:\n  folder: inner/run\n' >away/run.yaml
-(
-    cd away || exit 1
-    trains_here() { "$weft" train "$@" --quiet >out 2>err </dev/null || fail "$(cat err)"; }
-    trains_here run.yaml "${tiny[@]}"
-    trains_here "${tiny[@]}" optimizer.lr=1e-3 run.yaml run.folder=before
-    trains_here run.yaml "${tiny[@]}" run.folder=after optimizer.lr=1e-3
-    "$weft" eval inner/run >out 2>err || fail "eval: $(cat err)"
-    cd inner
-    "$weft" sample run --tokens 5 >out 2>err || fail "sample: $(cat err)"
-    exit "$failures"
-) || failures=$((failures + 1))
+cd away || exit 1
+expect 0 "$weft" train run.yaml "${tiny[@]}" --quiet
+expect 0 "$weft" eval inner/run
+expect 0 "$weft" train "${tiny[@]}" optimizer.lr=1e-3 run.yaml run.folder=before --quiet
+expect 0 "$weft" train run.yaml "${tiny[@]}" run.folder=after optimizer.lr=1e-3 --quiet
+cd inner || exit 1
+expect 0 "$weft" sample run --tokens 5
+cd ../..
 same away/before/checkpoints/step-00000008/model.safetensors \
     away/after/checkpoints/step-00000008/model.safetensors
 same_losses away/inner/run other
@@ -266,7 +264,9 @@ other_losses away/inner/run away/before
 
 # -- several files and their weights
 seq 3000 >numbers.txt
-for weights in 3,1 1,3; do trains mixed.$weights data.path=text.txt,numbers.txt data.weights=$weights; done
+for weights in 3,1 1,3; do
+    trains mixed.$weights data.path=text.txt,numbers.txt data.weights=$weights
+done
 other_losses mixed.3,1 mixed.1,3
 grep -qx "  weights: \[3, 1\]" mixed.3,1/config.yaml || fail "the weights are not in config.yaml"
 mkdir texts
@@ -300,7 +300,7 @@ for kind in llama olmo2; do
 done
 other_losses llama olmo2
 trains fsdp data.path=text.txt method=fsdp mesh.ranks_per_node=2
-grep -q "^wire  *0 B" out && fail "one node has no wire to speak of: $(cat out)"
+grep -q "^wire" out && fail "one node has no wire to speak of: $(cat out)"
 trains ddp data.path=text.txt method=ddp mesh.nodes=2 run.tensorboard=false
 grep -q "^wire  *[0-9.]* kB" out || fail "two nodes had no wire: $(cat out)"
 ls ddp/events* >/dev/null 2>&1 && fail "TensorBoard events in spite of run.tensorboard=false"

@@ -31,9 +31,7 @@ static int per_cent_in_child(const char *const *keys) {
 
 static void peak_memory_is_within_a_tenth_of_the_prediction(void **state) {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* the sanitizers' own memory is many times the program's */
-#endif
+    if (UNDER_SANITIZER) skip(); /* its own memory is many times the program's */
     static const char *const meshes[][2] = {{"mesh.nodes=1", "mesh.ranks_per_node=1"},
                                             {"mesh.nodes=2", "mesh.ranks_per_node=1"},
                                             {"mesh.nodes=1", "mesh.ranks_per_node=4"},

@@ -1,0 +1,338 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What is wrong with a file, a value or an argument is said in one sentence, with exit code 2;
+# nothing else is printed, and nothing half-written stays.
+# Usage: test_badinput.sh PROGRAM SOURCE_DIR
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+umount full 2>/dev/null # of a test that was killed
+find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +
+some_text >text.txt
+printf 'short' >short.txt
+: >empty.txt
+mkdir empty
+
+# refuses_run SENTENCE KEY...: a run that is refused and leaves no file.
+refuses_run() {
+    local sentence=$1
+    shift
+    refuses "$sentence" "$weft" train "${tiny[@]}" data.path=text.txt --folder new "$@"
+    no_files new
+}
+
+# -- commands, flags, keys, values
+refuses "unknown command 'trian' (did you mean 'train'?)" "$weft" trian text.txt
+refuses "unknown flag --step of 'weft train' (did you mean --steps?)" "$weft" train --step 3
+refuses "unknown flag --temprature of 'weft sample' (did you mean --temperature?)" \
+    "$weft" sample run --temprature 1
+refuses "--folder needs a value: --folder FOLDER" "$weft" train data.path=text.txt --folder
+refuses "--resume takes no value, found 'now'" "$weft" train --resume=now
+refuses "an argument is missing, expected: weft eval RUN [--data FILE]" "$weft" eval
+refuses "'b' is one argument too many, expected: weft eval RUN [--data FILE]" "$weft" eval a b
+refuses "--tokens is 'many', expected a whole number from 1 to 1000000" \
+    "$weft" sample run --tokens many
+refuses "--temperature is '-1', expected a number from 0 to 100" \
+    "$weft" sample run --temperature -1
+refuses "--steps is '0', expected a whole number from 1 to 10000" "$weft" bench train --steps 0
+refuses "unknown benchmark 'tran', expected train" "$weft" bench tran
+
+refuses_run "unknown key 'optimizer.lrr' (did you mean 'optimizer.lr'?)" optimizer.lrr=1
+refuses_run "unknown key 'lr' (did you mean 'optimizer.lr'?)" lr=1
+refuses_run "run.steps is 'ten', expected a whole number of at least 1 (steps)" run.steps=ten
+refuses_run "run.steps is '1.5', expected a whole number of at least 1 (steps)" --steps 1.5
+refuses_run "optimizer.lr is 'nan', expected a number from 0 to 1000" optimizer.lr=nan
+refuses_run "mesh.overlap is 'maybe', expected true or false" mesh.overlap=maybe
+refuses_run "model.kind is 'gpt3', expected gpt2, llama or olmo2 (did you mean 'gpt2'?)" \
+    model.kind=gpt3
+refuses_run "mesh.memory_limit is '3GBit', expected a size such as 64kB or 4MB" \
+    mesh.memory_limit=3GBit
+for link in 100MB,10ms 100Mbit 100Mbit,10kg 10ms,100Mbit; do
+    refuses_run "mesh.link is '$link', expected 'none' or RATE,LATENCY such as '100Mbit,10ms'" \
+        mesh.link=$link
+done
+cat >bad.yaml <<'YAML'
+optimizer:
+  lr: 1e-3
+  learning_rat: 1e-3
+  beta: 0.9
+YAML
+refuses "bad.yaml:3: unknown key 'optimizer.learning_rat'" "$weft" train bad.yaml
+sed -i 3d bad.yaml
+refuses "bad.yaml:3: unknown key 'optimizer.beta' (did you mean 'optimizer.beta1'?)" \
+    "$weft" train bad.yaml
+printf 'rum:\n  steps: 5\n' >bad.yaml
+refuses "bad.yaml:1: unknown section 'rum' (did you mean 'run'?)" "$weft" train bad.yaml
+printf 'run:\n  steps: [1, 2]\n' >bad.yaml
+refuses "bad.yaml:2: run.steps is a list, expected a whole number of at least 1 (steps)" \
+    "$weft" train bad.yaml
+
+# -- files that are not there, not readable, not what they should be
+refuses "could not open nowhere.yaml: No such file or directory" "$weft" train nowhere.yaml
+refuses "empty is not a regular file" "$weft" train empty
+refuses "text.txt:1: found a single value or list, expected sections and keys" \
+    "$weft" train text.txt
+refuses_run "could not open nowhere.txt: No such file or directory" data.path=nowhere.txt
+refuses_run "could not open nowhere.txt: No such file or directory" data.path=text.txt,nowhere.txt
+refuses_run "could not open nowhere.txt: No such file or directory" \
+    data.validation_path=nowhere.txt
+refuses_run "could not open nowhere.json: No such file or directory" data.tokenizer=nowhere.json
+refuses_run "the folder empty has no *.bin or *.txt" data.path=empty
+refuses_run "data.path names no text; give data.path=my.txt" data.path=
+refuses_run "data.tokenizer is 'bpee', expected bytes, bpe or the path of a tokenizer.json" \
+    data.tokenizer=bpee
+refuses_run "text.txt: not valid JSON: line 1, column 3: '[' or '{' expected near 'the'" \
+    data.tokenizer=text.txt
+for command in eval sample; do
+    refuses "empty holds no complete checkpoint (checkpoints/step-*) and no model.safetensors" \
+        "$weft" $command empty
+    refuses "nowhere holds no complete checkpoint (checkpoints/step-*) and no model.safetensors" \
+        "$weft" $command nowhere
+done
+refuses "could not open the run folder nowhere: No such file or directory" "$weft" report nowhere
+refuses "could not open empty/metrics.jsonl: No such file or directory" "$weft" report empty
+
+# as somebody who may not read or write here, which root is not
+somebody=()
+if (($(id -u) == 0)); then somebody=(setpriv --reuid=65534 --regid=65534 --clear-groups); fi
+chmod 755 .
+if "${somebody[@]}" "$weft" --version >/dev/null 2>&1 && "${somebody[@]}" test -r text.txt; then
+    mkdir locked open
+    cp text.txt locked.txt
+    cp bad.yaml locked.yaml
+    chmod 000 locked.txt locked.yaml
+    chmod 555 locked
+    chmod 777 open
+    refuses "could not open locked.txt: Permission denied" \
+        "${somebody[@]}" "$weft" train "${tiny[@]}" data.path=locked.txt --folder open/new
+    no_files open
+    refuses "could not open locked.yaml: Permission denied" \
+        "${somebody[@]}" "$weft" train locked.yaml
+    refuses "could not create locked/new: Permission denied" \
+        "${somebody[@]}" "$weft" train "${tiny[@]}" data.path=text.txt --folder locked/new
+    chmod 755 locked
+fi
+
+# -- a run folder that cannot be made
+refuses_run "text.txt is there already and is not a folder" --folder text.txt
+refuses_run "could not create text.txt/new: Not a directory" --folder text.txt/new
+refuses_run "run.folder is '', expected a text that is not empty" run.folder= --folder ''
+some_text >again.txt
+same text.txt again.txt
+
+# -- text that is too little, ranks that do not fit, vocabularies that differ
+refuses_run "empty.txt is empty, expected text" data.path=empty.txt
+refuses_run "empty.txt is empty, expected text" data.validation_path=empty.txt
+refuses_run "there is no text to train a tokenizer on" data.path=empty.txt data.tokenizer=bpe
+refuses_run "data.length is 16 but short.txt has only 5 training tokens, expected at least 17" \
+    data.path=short.txt
+refuses_run "data.length is 16 but short.txt has only 5 validation tokens, expected at least 17" \
+    data.validation_path=short.txt
+refuses_like "data\.length is 32768 but text\.txt has only [0-9]+ training tokens, expected at \
+least 32769" "$weft" train "${tiny[@]}" data.path=text.txt data.length=32768 batch.tokens_per_step=32768 \
+    --folder new
+no_files new
+refuses_run "batch.tokens_per_step is 64, expected a multiple of 48 (3 ranks times data.length 16) \
+such as 48" mesh.nodes=3
+refuses_run "batch.tokens_per_step is 64, expected a multiple of 128 (8 ranks times data.length \
+16) such as 128" mesh.nodes=2 mesh.ranks_per_node=4
+refuses_run "batch.micro is 3, expected a divisor of 4, the sequences of each rank in a step" \
+    batch.micro=3
+refuses_run "model.width is 16, expected a multiple of model.heads (3)" model.heads=3
+refuses_run "model.vocab is 255, but the tokenizer has 256 ids" model.vocab=255
+refuses_run "data.weights has 2 numbers, expected one for each data.path (1)" data.weights=1,2
+
+# -- a model that is too big, for the machine and for a limit
+huge='the run needs [0-9.]+ [kMGT]B \([0-9]+ ranks? x [0-9.]+ [kMGT]B: [0-9.]+ [kMGT]B parameters, '
+huge+='gradients and state, [0-9.]+ [kMGT]B activations\), but %s; use fewer layers or width, '
+huge+='batch\.micro=1 or model\.recompute=true'
+# shellcheck disable=SC2059
+refuses_like "$(printf "$huge" '[0-9.]+ [MGT]B is free')" "$weft" train data.path=text.txt \
+    model.width=65536 model.layers=1000 model.heads=16 --folder new
+# shellcheck disable=SC2059
+refuses_like "$(printf "$huge" '(3\.[0-9]|4\.0) GB is free')" "$weft" train data.path=text.txt \
+    model.width=8192 model.layers=3 model.heads=16 mesh.memory_limit=4GB --folder new
+no_files new
+
+# -- token shards: another tokenizer, cut off, a flipped bit
+expect 0 "$weft" data encode text.txt -o bytes.bin
+expect 0 "$weft" data train-tokenizer text.txt -o bpe.json --vocab 280
+expect 0 "$weft" data encode text.txt -o bpe.bin --tokenizer bpe.json
+bytes_hash=$("$weft" data inspect bytes.bin | sed -n 's/^tokenizer hash: //p')
+bpe_hash=$("$weft" data inspect bpe.bin | sed -n 's/^tokenizer hash: //p')
+other="was written with another tokenizer: hash"
+refuses_run "bpe.bin $other $bpe_hash with 280 ids, expected $bytes_hash with 256" data.path=bpe.bin
+refuses_run "bytes.bin $other $bytes_hash with 256 ids, expected $bpe_hash with 280" \
+    data.path=bytes.bin data.tokenizer=bpe.json
+n=$(stat -c %s bytes.bin)
+for bytes in 0 10 64 65 $((n - 1)) $((n + 2)); do
+    cp bytes.bin cut.bin
+    truncate -s "$bytes" cut.bin
+    case $bytes in
+    0) sentence="cut.bin is empty, expected tokens" ;;
+    10) sentence="cut.bin is cut off: 10 bytes, expected a header of 64" ;;
+    *) sentence="cut.bin says that it has $(((n - 64) / 2)) tokens of 2 bytes, but \
+$((bytes - 64)) bytes follow its header" ;;
+    esac
+    refuses_run "$sentence" data.path=cut.bin
+done
+sum='[0-9a-f]{16}'
+for at in 0 7 8 12 16 24 32 40 48 56 63 64 $((n / 2)) $((n - 1)); do
+    cp bytes.bin cut.bin
+    flip cut.bin "$at"
+    if ((at < 8)); then
+        sentence="the first bytes of cut\.bin are damaged"
+    elif ((at == 8)); then
+        sentence="cut\.bin is a token shard of version 0, expected 1"
+    elif ((at < 64)); then
+        sentence="the header of cut\.bin is damaged: its checksum is $sum, expected $sum"
+    else
+        sentence="the tokens of cut\.bin are damaged: their checksum is $sum, expected $sum"
+    fi
+    refuses_like "$sentence" "$weft" train "${tiny[@]}" data.path=cut.bin --folder new
+    refuses_like "$sentence" "$weft" data inspect cut.bin
+done
+no_files new
+cp text.txt text.bin
+refuses_run "token 0 of text.bin has the id 26740, expected 0 to 255: the file was written with \
+another tokenizer, or holds no tokens" data.path=text.bin
+
+# -- checkpoints: a flipped bit, a missing or a foreign file, cut off
+demo=(mesh.nodes=2 replicator.kind=demo data.path=text.txt run.save_every=4)
+expect 0 "$weft" train "${tiny[@]}" "${demo[@]}" --folder run --quiet
+expect 0 "$weft" eval run
+cp out evaluated
+old=run/checkpoints/step-00000004
+step=run/checkpoints/step-00000008
+# damaged SENTENCE: eval, sample and resume say it, and leave the run as it is.
+damaged() {
+    cksum run/config.yaml run/metrics.jsonl >before
+    refuses_like "$1" "$weft" eval run
+    refuses_like "$1" "$weft" sample run --tokens 3
+    refuses_like "$1" "$weft" train run/config.yaml --resume run.steps=12
+    cksum run/config.yaml run/metrics.jsonl >after
+    same before after
+    [[ ! -e run/checkpoints/step-00000012 ]] || fail "a damaged checkpoint was continued"
+}
+sum='[0-9a-f]{32}'
+n_files=0
+for path in "$step"/*; do
+    n_files=$((n_files + 1))
+    n=$(stat -c %s "$path")
+    sentence="$path is damaged: its hash is $sum, expected $sum"
+    if [[ $path == */index.json ]]; then sentence="$path is (damaged|not valid).*"; fi
+    cp "$path" kept
+    for at in 0 8 $((n / 3)) $((n - 56)) $((n - 40)) $((n - 1)); do
+        flip "$path" "$at"
+        refuses_like "$sentence" "$weft" eval run
+        cp kept "$path"
+    done
+    flip "$path" $((n / 2))
+    damaged "$sentence"
+    truncate -s $((n / 2)) "$path"
+    if [[ $path != */index.json ]]; then
+        damaged "$path is damaged: it has $((n / 2)) bytes, expected $n"
+        rm "$path"
+        damaged "$step is not complete: its index.json lists ${path##*/}, which is not there"
+    else
+        damaged "$path is damaged.*"
+    fi
+    cp kept "$path"
+done
+((n_files == 7)) || fail "$n_files files in a checkpoint, expected 7"
+: >$step/notes.txt
+damaged "$step has a file that its index.json does not list: notes.txt"
+rm $step/notes.txt
+mv $step run/checkpoints/step-00000009
+refuses "run/checkpoints/step-00000009 holds step 8, as its index.json says" "$weft" eval run
+mv run/checkpoints/step-00000009 $step
+expect 0 "$weft" eval run
+same out evaluated
+
+# -- resuming another run, evaluating with another tokenizer, no prompt
+resumes() {
+    local sentence=$1
+    shift
+    sentence="(rank [0-9]: )?copy/checkpoints/step-00000008 $sentence"
+    refuses_like "$sentence" "$weft" train "${tiny[@]}" "${demo[@]}" --folder copy \
+        --resume --quiet run.steps=12 "$@"
+    [[ ! -e copy/checkpoints/step-00000012 ]] || fail "another run was continued: $*"
+}
+cp -r run copy
+had=$(sed -n 's/.*"parameters": *\([0-9]*\).*/\1/p' $step/index.json)
+resumes "was trained with demo and adamw, this run has full and adamw" replicator.kind=full
+resumes "was trained with demo and adamw, this run has demo and sgd" optimizer.kind=sgd
+resumes "has $had parameters and seed 1, this run [0-9]+ and 1" model.width=32
+resumes "has $had parameters and seed 1, this run [0-9]+ and 1" model.kind=llama
+resumes "has $had parameters and seed 1, this run $had and 2" run.seed=2
+for file in model.safetensors momentum-node-00000.safetensors; do
+    cksum <$step/$file >before
+    cksum <copy/checkpoints/step-00000008/$file >after
+    same before after
+done
+refuses "bpe.bin $other $bpe_hash with 280 ids, expected $bytes_hash with 256" \
+    "$weft" eval run --data bpe.bin
+refuses "could not open nowhere.txt: No such file or directory" "$weft" eval run --data nowhere.txt
+refuses "empty.txt is empty, expected text" "$weft" eval run --data empty.txt
+refuses_like "data\.length is 16 but short\.txt has only 5 [a-z]+ tokens, expected at least 17" \
+    "$weft" eval run --data short.txt
+refuses "the prompt is empty, expected some text" "$weft" sample run --prompt ""
+refuses "$step is not a run folder (no config.yaml); give --data FILE" "$weft" eval $step
+cp -r run spoilt
+echo '{"step":8,"loss":' >>spoilt/metrics.jsonl
+refuses_like "line [0-9]+ of spoilt/metrics\.jsonl is not a JSON object: .*" "$weft" report spoilt
+
+# -- no room: a limit on the size of files, then a full disk
+room() {
+    local kB=$1
+    shift
+    bash -c 'ulimit -f "$1" && shift && exec "$@"' room "$kB" "$@"
+}
+# whole RUN: what is there under its final name is whole.
+whole() {
+    [[ ! -e $1/config.yaml ]] || expect 0 "$weft" config "$1/config.yaml"
+    [[ ! -s $1/metrics.jsonl || $(tail -c 1 "$1/metrics.jsonl" | od -An -c) == *\\n* ]] ||
+        fail "the last line of $1/metrics.jsonl is cut off"
+    for folder in "$1"/checkpoints/step-????????; do
+        [[ ! -e $folder ]] || same "$folder/model.safetensors" \
+            "run/checkpoints/${folder##*/}/model.safetensors"
+    done
+    [[ -z $(find "$1" -name '*.tmp*') ]] || fail "left behind: $(find "$1" -name '*.tmp*')"
+}
+biggest=$(($(stat -c %s $step/optimizer.safetensors) / 1024 + 1))
+model=$(($(stat -c %s $step/model.safetensors) / 1024 + 1))
+for kB in 1 $((model / 2)) "$model" $((biggest - 1)); do
+    refuses_like "(rank 0: )?could not (write|reserve [0-9]+ bytes for) .*: File too large" \
+        room "$kB" "$weft" train "${tiny[@]}" "${demo[@]}" --folder small.$kB --quiet
+    whole small.$kB
+    [[ -z $(ls -d small."$kB"/checkpoints/step-???????? 2>/dev/null) ]] || fail "half a checkpoint"
+    [[ ! -e small.$kB/report.html ]] || fail "a report of a run that failed"
+done
+expect 0 "$weft" train "${tiny[@]}" "${demo[@]}" --folder small.1 --quiet --resume
+same small.1/checkpoints/step-00000008/model.safetensors $step/model.safetensors
+for arguments in "data encode text.txt -o big.bin" "data train-tokenizer text.txt -o big.json" \
+    "report run -o big.html"; do
+    # shellcheck disable=SC2086
+    refuses_like "could not write .*: File too large" room 1 "$weft" $arguments
+    no_files big*
+done
+
+mkdir full
+fits=$((2 * ($(du -s -k --apparent-size $old | cut -f1) + 40)))
+if mount -t tmpfs -o size=$((fits * 2 / 3))k tmpfs full 2>/dev/null; then
+    trap 'umount full' EXIT
+    refuses_like "(rank 0: )?could not (write|reserve [0-9]+ bytes for) .*: No space left on device" \
+        "$weft" train "${tiny[@]}" "${demo[@]}" --folder full/run --quiet
+    whole full/run
+    [[ -e full/run/checkpoints/step-00000004/index.json ]] || fail "the first checkpoint is lost"
+    [[ ! -e full/run/checkpoints/step-00000008 ]] || fail "the second checkpoint had no room"
+    expect 0 "$weft" eval full/run
+    mount -o remount,size=$((fits * 2))k full
+    expect 0 "$weft" train "${tiny[@]}" "${demo[@]}" --folder full/run --quiet --resume
+    whole full/run
+    same full/run/checkpoints/step-00000008/model.safetensors $step/model.safetensors
+fi
+
+finish
