@@ -14,6 +14,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"
 #include "model/model.h"
 #include "train/state.h"
@@ -37,6 +38,14 @@ static bool has_file(const char *folder, const char *name, char *path) {
     return n < PATH_MAX && stat(path, &info) == 0;
 }
 
+/* A checkpoint of a run says itself which bytes it has. */
+static weft_status verify(weft_ctx *ctx, const char *folder) {
+    char *layout;
+    WEFT_TRY(wefti_checkpoint_verify(ctx, folder, &layout));
+    wefti_free(ctx, layout);
+    return WEFT_OK;
+}
+
 /* The folder with the model: the path itself, or the run's newest checkpoint. */
 static weft_status find_model(weft_ctx *ctx, const char *path, char *folder,
                               int64_t *step) {
@@ -45,7 +54,7 @@ static weft_status find_model(weft_ctx *ctx, const char *path, char *folder,
     *step = -1;
     if (has_file(path, "model.safetensors", probe)) {
         snprintf(folder, PATH_MAX, "%s", path);
-        return WEFT_OK;
+        return has_file(path, "index.json", probe) ? verify(ctx, path) : WEFT_OK;
     }
     WEFT_TRY(wefti_state_find(ctx, path, &saved, folder));
     if (saved.step < 0)

@@ -12,12 +12,18 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "checkpoint/folder.h"
 
 enum { BENCH_VOCAB = 256 };
 
 static bool exists(const char *path) {
     struct stat info;
     return stat(path, &info) == 0;
+}
+
+static bool has_bytes(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_size > 0;
 }
 
 static weft_status run_path(weft_ctx *ctx, const weft_config *config, const char *name,
@@ -28,19 +34,31 @@ static weft_status run_path(weft_ctx *ctx, const weft_config *config, const char
     return WEFT_OK;
 }
 
+/* Whether somebody's steps would be lost: there are metrics or a checkpoint. */
+static weft_status find_run(weft_ctx *ctx, const weft_config *config, bool *found) {
+    char path[PATH_MAX], newest[PATH_MAX];
+    int64_t step;
+    WEFT_TRY(run_path(ctx, config, "metrics.jsonl", path));
+    *found = has_bytes(path);
+    WEFT_TRY(run_path(ctx, config, "checkpoints", path));
+    WEFT_TRY(wefti_checkpoint_latest(ctx, path, &step, newest));
+    *found |= step >= 0;
+    return WEFT_OK;
+}
+
 /* A new run needs a folder without one; a resumed run finds its newest checkpoint. */
 static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool resume,
                                wefti_prepared *p) {
-    char path[PATH_MAX];
+    bool found = false;
     p->saved.step = -1;
-    WEFT_TRY(run_path(ctx, config, "metrics.jsonl", path));
-    if (!resume && exists(path))
+    WEFT_TRY(wefti_file_mkdirs(ctx, config->run.folder));
+    if (!resume) WEFT_TRY(find_run(ctx, config, &found));
+    if (found)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "%s holds a run already; continue it with --resume or name another "
             "run.folder",
             config->run.folder);
-    WEFT_TRY(wefti_file_mkdirs(ctx, config->run.folder));
     return resume ? wefti_state_find(ctx, config->run.folder, &p->saved, p->saved_path)
                   : WEFT_OK;
 }
@@ -162,22 +180,22 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
     int64_t wanted = f->total * plan->W + p->library_bytes * threads;
     int64_t limit = plan->config->mesh.memory_limit,
             have = wefti_machine_available_bytes();
-    if (limit > 0) have = limit - here;
+    if (limit > 0) have = limit > here ? limit - here : 0;
     p->summary.memory_rank_bytes = f->total;
     p->summary.memory_bytes = here + wanted;
     if (have < 0 || wanted <= have) return WEFT_OK;
     char a[32], b[32], c[32], d[32], e[32];
     return weft_ctx_fail(
         ctx, WEFT_ERR_MEMORY,
-        "the run needs %s (%d ranks x %s: %s parameters, gradients and state, %s "
-        "activations), "
-        "but %s is free; use fewer layers or width, batch.micro=1 or "
+        "the run needs %s (%d rank%s x %s: %s parameters, gradients and state, %s "
+        "activations), but %s is free%s; use fewer layers or width, batch.micro=1 or "
         "model.recompute=true",
-        wefti_format_bytes((double)wanted, a, sizeof a), plan->W,
+        wefti_format_bytes((double)wanted, a, sizeof a), plan->W, plan->W > 1 ? "s" : "",
         wefti_format_bytes((double)f->total, b, sizeof b),
         wefti_format_bytes((double)(f->total - f->activations - f->batch), c, sizeof c),
         wefti_format_bytes((double)f->activations, d, sizeof d),
-        wefti_format_bytes((double)have, e, sizeof e));
+        wefti_format_bytes((double)have, e, sizeof e),
+        limit > 0 ? " under mesh.memory_limit" : "");
 }
 
 static void describe(wefti_prepared *p) {
@@ -255,6 +273,8 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(open_dataset(ctx, config, p));
     WEFT_TRY(make_plan(ctx, config, p));
+    if (p->saved.step >= 0)
+        WEFT_TRY(wefti_state_check(ctx, p->plan, &p->saved, p->saved_path));
     return write_folder(ctx, config, p);
 }
 

@@ -13,7 +13,7 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"
 
-enum { MAX_PREFIXES = 3 };
+enum { MAX_PREFIXES = 3, MAX_CONFIG_BYTES = 1 << 20 };
 
 /* A file of the model's tensors, once per prefix: which of this rank's flat buffers fill
  * it. */
@@ -302,22 +302,50 @@ weft_status wefti_state_load_model(wefti_rank *r, const char *path) {
     return with_file(r, &file, false, read_block);
 }
 
-weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
-                             const char *path) {
-    const wefti_plan *plan = r->plan;
-    if (strcmp(saved->optimizer, plan->optimizer->name) != 0 ||
-        strcmp(saved->replicator, r->replicator->ops->name) != 0)
-        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
-                             "%s was trained with %s and %s, this run has %s and %s",
-                             path, saved->replicator, saved->optimizer,
-                             r->replicator->ops->name, plan->optimizer->name);
+/* Models of the same number of parameters may still cut them into other heads. */
+static weft_status check_model(weft_ctx *ctx, const weft_model_config *wanted,
+                               const char *folder) {
+    char path[PATH_MAX], *json;
+    int64_t n_bytes;
+    weft_model_config saved;
+    WEFT_TRY(join(ctx, path, folder, "config.json"));
+    WEFT_TRY(wefti_file_read(ctx, path, MAX_CONFIG_BYTES, &json, &n_bytes));
+    weft_status status = weft_model_config_from_json(ctx, json, n_bytes, path, &saved);
+    wefti_free(ctx, json);
+    WEFT_TRY(status);
+    if (saved.kv_heads == 0) saved.kv_heads = saved.heads;
+    if (strcmp(saved.kind, wanted->kind) == 0 && saved.heads == wanted->heads &&
+        saved.kv_heads == wanted->kv_heads)
+        return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s has a %s of %lld heads and %lld key-value heads, this run a "
+                         "%s of %lld and %lld",
+                         folder, saved.kind, (long long)saved.heads,
+                         (long long)saved.kv_heads, wanted->kind,
+                         (long long)wanted->heads, (long long)wanted->kv_heads);
+}
+
+weft_status wefti_state_check(weft_ctx *ctx, const wefti_plan *plan,
+                              const wefti_saved_layout *saved, const char *path) {
+    const char *optimizer = plan->optimizer->name,
+               *replicator = plan->replicator_config.kind;
+    if (strcmp(saved->optimizer, optimizer) != 0 ||
+        strcmp(saved->replicator, replicator) != 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG, "%s was trained with %s and %s, this run has %s and %s",
+            path, saved->replicator, saved->optimizer, replicator, optimizer);
     int64_t parameters = plan->model->n_elements, seed = plan->config->run.seed;
     if (saved->parameters != parameters || saved->seed != seed)
         return weft_ctx_fail(
-            r->ctx, WEFT_ERR_CONFIG,
+            ctx, WEFT_ERR_CONFIG,
             "%s has %lld parameters and seed %lld, this run %lld and %lld", path,
             (long long)saved->parameters, (long long)saved->seed, (long long)parameters,
             (long long)seed);
+    return check_model(ctx, &plan->model->config, path);
+}
+
+weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
+                             const char *path) {
     tensor_file file;
     WEFT_TRY(wefti_state_load_model(r, path));
     WEFT_TRY(name_optimizer_file(r, path, &file));

@@ -34,6 +34,12 @@ weft_status wefti_state_save(wefti_rank *r, const char *folder,
 weft_status wefti_state_find(weft_ctx *ctx, const char *folder, wefti_saved_layout *saved,
                              char *path) WEFT_CHECKED;
 
+/* Whether the run of the plan can go on from there: the same replicator, optimizer, seed
+ * and model. Writes nothing. Not collective. */
+weft_status wefti_state_check(weft_ctx *ctx, const wefti_plan *plan,
+                              const wefti_saved_layout *saved,
+                              const char *path) WEFT_CHECKED;
+
 /* Reads parameters, optimizer state and momentum of this rank. Momentum saved by another
  * number of nodes: each node starts with the mean. Not collective. */
 weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,

@@ -131,8 +131,8 @@ refuses_run "data.length is 16 but short.txt has only 5 training tokens, expecte
 refuses_run "data.length is 16 but short.txt has only 5 validation tokens, expected at least 17" \
     data.validation_path=short.txt
 refuses_like "data\.length is 32768 but text\.txt has only [0-9]+ training tokens, expected at \
-least 32769" "$weft" train "${tiny[@]}" data.path=text.txt data.length=32768 batch.tokens_per_step=32768 \
-    --folder new
+least 32769" "$weft" train "${tiny[@]}" data.path=text.txt data.length=32768 \
+    batch.tokens_per_step=32768 --folder new
 no_files new
 refuses_run "batch.tokens_per_step is 64, expected a multiple of 48 (3 ranks times data.length 16) \
 such as 48" mesh.nodes=3
@@ -152,8 +152,12 @@ huge+='batch\.micro=1 or model\.recompute=true'
 refuses_like "$(printf "$huge" '[0-9.]+ [MGT]B is free')" "$weft" train data.path=text.txt \
     model.width=65536 model.layers=1000 model.heads=16 --folder new
 # shellcheck disable=SC2059
-refuses_like "$(printf "$huge" '(3\.[0-9]|4\.0) GB is free')" "$weft" train data.path=text.txt \
-    model.width=8192 model.layers=3 model.heads=16 mesh.memory_limit=4GB --folder new
+refuses_like "$(printf "$huge" '(3\.[0-9]|4\.0) GB is free under mesh\.memory_limit')" \
+    "$weft" train data.path=text.txt model.width=8192 model.layers=3 model.heads=16 \
+    mesh.memory_limit=4GB --folder new
+# shellcheck disable=SC2059
+refuses_like "$(printf "$huge" '0 B is free under mesh\.memory_limit')" "$weft" train "${tiny[@]}" \
+    data.path=text.txt mesh.memory_limit=64kB --folder new
 no_files new
 
 # -- token shards: another tokenizer, cut off, a flipped bit
@@ -227,6 +231,7 @@ for path in "$step"/*; do
     for at in 0 8 $((n / 3)) $((n - 56)) $((n - 40)) $((n - 1)); do
         flip "$path" "$at"
         refuses_like "$sentence" "$weft" eval run
+        refuses_like "$sentence" "$weft" sample $step
         cp kept "$path"
     done
     flip "$path" $((n / 2))
@@ -255,10 +260,11 @@ same out evaluated
 resumes() {
     local sentence=$1
     shift
-    sentence="(rank [0-9]: )?copy/checkpoints/step-00000008 $sentence"
+    sentence="copy/checkpoints/step-00000008 $sentence"
     refuses_like "$sentence" "$weft" train "${tiny[@]}" "${demo[@]}" --folder copy \
-        --resume --quiet run.steps=12 "$@"
+        --resume run.steps=12 "$@"
     [[ ! -e copy/checkpoints/step-00000012 ]] || fail "another run was continued: $*"
+    diff -r run copy >differences || fail "a refused run changed: $(head -1 differences)"
 }
 cp -r run copy
 had=$(sed -n 's/.*"parameters": *\([0-9]*\).*/\1/p' $step/index.json)
@@ -267,6 +273,7 @@ resumes "was trained with demo and adamw, this run has demo and sgd" optimizer.k
 resumes "has $had parameters and seed 1, this run [0-9]+ and 1" model.width=32
 resumes "has $had parameters and seed 1, this run [0-9]+ and 1" model.kind=llama
 resumes "has $had parameters and seed 1, this run $had and 2" run.seed=2
+resumes "has a gpt2 of 2 heads and 2 key-value heads, this run a gpt2 of 4 and 4" model.heads=4
 for file in model.safetensors momentum-node-00000.safetensors; do
     cksum <$step/$file >before
     cksum <copy/checkpoints/step-00000008/$file >after
@@ -323,8 +330,8 @@ mkdir full
 fits=$((2 * ($(du -s -k --apparent-size $old | cut -f1) + 40)))
 if mount -t tmpfs -o size=$((fits * 2 / 3))k tmpfs full 2>/dev/null; then
     trap 'umount full' EXIT
-    refuses_like "(rank 0: )?could not (write|reserve [0-9]+ bytes for) .*: No space left on device" \
-        "$weft" train "${tiny[@]}" "${demo[@]}" --folder full/run --quiet
+    sentence="(rank 0: )?could not (write|reserve [0-9]+ bytes for) .*: No space left on device"
+    refuses_like "$sentence" "$weft" train "${tiny[@]}" "${demo[@]}" --folder full/run --quiet
     whole full/run
     [[ -e full/run/checkpoints/step-00000004/index.json ]] || fail "the first checkpoint is lost"
     [[ ! -e full/run/checkpoints/step-00000008 ]] || fail "the second checkpoint had no room"

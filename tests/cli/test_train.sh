@@ -313,4 +313,10 @@ grep -qxE "weft: the loss is not finite at step [0-9]+ \(learning rate [0-9.]+\)
 checkpoint is as it was" err || fail "diverged: $(cat err)"
 expect 0 "$weft" report diverged
 
+# -- a run that could not begin does not hold its folder
+refuses_like "could not open nowhere/model\.safetensors: .*" \
+    "$weft" train "${tiny[@]}" data.path=text.txt --folder late --quiet model.init=nowhere
+trains late data.path=text.txt
+same_losses late other
+
 finish
