@@ -10,7 +10,8 @@
 static const flag flags[] = {
     {"--data", "FILE",
      "text or token shard to evaluate on; otherwise the run's own validation text", NULL},
-    {"--tokens", "N", "at most this many tokens; 0 = all", NULL},
+    {"--tokens", "N",
+     "at most this many tokens; 0 = all (default: as many as the run evaluated)", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
@@ -19,7 +20,7 @@ extern const command command_eval;
 /* What a run was trained on says which text it did not see. */
 static weft_status open_run_data(weft_ctx *ctx, const char *run,
                                  const weft_tokenizer *tokenizer, weft_dataset **dataset,
-                                 int64_t *T) {
+                                 int64_t *T, int64_t *max_tokens) {
     char path[4096];
     weft_config *config;
     struct stat info;
@@ -29,10 +30,12 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
                              "%s is not a run folder (no config.yaml); give --data FILE",
                              run);
     WEFT_TRY(weft_config_create(ctx, &config));
+    weft_ctx_set_sink(ctx, NULL, NULL); /* warnings were given when it was trained */
     weft_status status = weft_config_load(ctx, config, path);
     if (status == WEFT_OK) status = weft_config_finish(ctx, config);
     if (status == WEFT_OK) {
         *T = config->data.length;
+        if (*max_tokens < 0) *max_tokens = config->run.eval_tokens;
         weft_dataset_config wanted = {
             .paths = config->data.path.items,
             .n_paths = config->data.path.n,
@@ -52,10 +55,11 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
 
 static weft_status open_data(weft_ctx *ctx, const args *a,
                              const weft_inference *inference, weft_dataset **dataset,
-                             int64_t *T) {
+                             int64_t *T, int64_t *max_tokens) {
     const weft_tokenizer *tokenizer = weft_inference_tokenizer(inference);
     const char *file = args_value(a, "--data");
-    if (!file) return open_run_data(ctx, a->operands[0], tokenizer, dataset, T);
+    if (!file)
+        return open_run_data(ctx, a->operands[0], tokenizer, dataset, T, max_tokens);
     *T = weft_inference_model(inference)->context;
     weft_dataset_config wanted = {.paths = &file,
                                   .n_paths = 1,
@@ -72,7 +76,7 @@ static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t max_tokens) {
     int64_t T = 0, n_tokens = 0;
     double loss = 0;
     WEFT_TRY(weft_inference_open(ctx, a->operands[0], &inference));
-    weft_status status = open_data(ctx, a, inference, &dataset, &T);
+    weft_status status = open_data(ctx, a, inference, &dataset, &T, &max_tokens);
     if (status == WEFT_OK)
         status = weft_inference_evaluate(ctx, inference, dataset, T, max_tokens, &loss,
                                          &n_tokens);
@@ -93,7 +97,7 @@ static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t max_tokens) {
 
 static int run(int argc, char **argv) {
     args a;
-    long long max_tokens = 0;
+    long long max_tokens = -1; /* as many as the run evaluates */
     int code = args_parse(&command_eval, argc, argv, &a);
     if (code == CODE_OK) code = args_expect(&a, 1, 1);
     if (code == CODE_OK) code = args_int(&a, "--tokens", 0, 1000000000000ll, &max_tokens);

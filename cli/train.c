@@ -156,6 +156,11 @@ static int train(weft_ctx *ctx, const args *a, weft_config *config) {
     weft_status status = weft_train(ctx, config, args_has(a, "--resume"), &hooks,
                                     &result);
     if (!v.quiet && !v.json) progress_end();
+    bool nothing = status == WEFT_OK && result.elapsed_s == 0;
+    if (nothing && !v.json)
+        printf("nothing left to do: %lld of run.steps=%lld are done in %s\n",
+               (long long)result.steps, (long long)config->run.steps, config->run.folder);
+    if (nothing) return CODE_OK;
     if (status == WEFT_OK) status = weft_report_write(ctx, config->run.folder, NULL);
     if (status != WEFT_OK) return program_fail(ctx, status);
     if (!v.json) show_result(config, &result);

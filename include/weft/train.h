@@ -85,8 +85,9 @@ typedef struct weft_train_result {
 
 /* Trains as `config` (finished) says, in this process: nodes x ranks_per_node threads.
  * Writes the run folder: config.yaml, metrics.jsonl, TensorBoard events, checkpoints.
- * resume: continues the folder's newest complete checkpoint; without one it starts anew.
- * Refuses a folder that holds another run unless resuming. */
+ * resume: continues the folder's newest complete checkpoint; without one it starts anew,
+ * and if all its steps are done nothing happens (result->steps says how many). Refuses a
+ * folder that holds another run unless resuming. */
 WEFT_API weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
                                 const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;

@@ -100,12 +100,12 @@ weft_status wefti_file_write(weft_ctx *ctx, const char *path, const void *data,
         (int)sizeof aside)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", path);
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return fail_errno(ctx, "create", aside);
-    weft_status status = wefti_file_pwrite(ctx, fd, aside, data, n_bytes, 0);
-    if (status == WEFT_OK && fsync(fd) != 0) status = fail_errno(ctx, "sync", aside);
-    if (close(fd) != 0 && status == WEFT_OK) status = fail_errno(ctx, "close", aside);
+    if (fd < 0) return fail_errno(ctx, "create", path);
+    weft_status status = wefti_file_pwrite(ctx, fd, path, data, n_bytes, 0);
+    if (status == WEFT_OK && fsync(fd) != 0) status = fail_errno(ctx, "write", path);
+    if (close(fd) != 0 && status == WEFT_OK) status = fail_errno(ctx, "write", path);
     if (status == WEFT_OK && rename(aside, path) != 0)
-        status = fail_errno(ctx, "rename", aside);
+        status = fail_errno(ctx, "write", path);
     if (status != WEFT_OK) {
         unlink(aside);
         return status;

@@ -75,11 +75,11 @@ static weft_status check_data(weft_ctx *ctx, const wefti_config *config) {
         return refuse(ctx, config, "data.weights", "data.path",
                       "data.weights has %d numbers, expected one for each data.path (%d)",
                       c->data.weights.n, c->data.path.n);
-    double sum = 0;
-    for (int i = 0; i < c->data.weights.n; i++) sum += c->data.weights.items[i];
-    if (c->data.weights.n && sum <= 0)
-        return refuse(ctx, config, "data.weights", "data.path",
-                      "data.weights are all 0, expected at least one above 0");
+    for (int i = 0; i < c->data.weights.n; i++)
+        if (c->data.weights.items[i] <= 0)
+            return refuse(ctx, config, "data.weights", "data.path",
+                          "data.weights holds a 0, expected numbers above 0: leave the "
+                          "path out instead");
     return WEFT_OK;
 }
 

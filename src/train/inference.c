@@ -38,35 +38,6 @@ static bool has_file(const char *folder, const char *name, char *path) {
     return n < PATH_MAX && stat(path, &info) == 0;
 }
 
-/* A checkpoint of a run says itself which bytes it has. */
-static weft_status verify(weft_ctx *ctx, const char *folder) {
-    char *layout;
-    WEFT_TRY(wefti_checkpoint_verify(ctx, folder, &layout));
-    wefti_free(ctx, layout);
-    return WEFT_OK;
-}
-
-/* The folder with the model: the path itself, or the run's newest checkpoint. */
-static weft_status find_model(weft_ctx *ctx, const char *path, char *folder,
-                              int64_t *step) {
-    char probe[PATH_MAX];
-    wefti_saved_layout saved;
-    *step = -1;
-    if (has_file(path, "model.safetensors", probe)) {
-        snprintf(folder, PATH_MAX, "%s", path);
-        return has_file(path, "index.json", probe) ? verify(ctx, path) : WEFT_OK;
-    }
-    WEFT_TRY(wefti_state_find(ctx, path, &saved, folder));
-    if (saved.step < 0)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_FILE,
-            "%s holds no complete checkpoint (checkpoints/step-*) and no "
-            "model.safetensors",
-            path);
-    *step = saved.step;
-    return WEFT_OK;
-}
-
 static weft_status read_model(weft_ctx *ctx, const char *folder, weft_inference *inf) {
     char path[PATH_MAX], *json;
     int64_t n_bytes;
@@ -157,7 +128,7 @@ static weft_status open_all(weft_ctx *ctx, const char *path, weft_inference *inf
     char folder[PATH_MAX];
     inf->kernels = wefti_kernels_find(NULL);
     wefti_kernels_set_threads(wefti_machine_cores());
-    WEFT_TRY(find_model(ctx, path, folder, &inf->step));
+    WEFT_TRY(wefti_state_locate(ctx, path, folder, &inf->step));
     WEFT_TRY(read_model(ctx, folder, inf));
     WEFT_TRY(read_tokenizer(ctx, folder, inf));
     WEFT_TRY(read_params(ctx, folder, inf));

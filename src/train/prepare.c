@@ -97,6 +97,28 @@ static weft_status check_paths(weft_ctx *ctx, const weft_config *config) {
                          "data.path names no text; give data.path=my.txt");
 }
 
+/* A resumed run goes on with the tokenizer it was begun with; a wish for another is
+ * refused. */
+static weft_status resume_tokenizer(weft_ctx *ctx, const weft_config *config,
+                                    const char *path, wefti_prepared *p) {
+    weft_tokenizer *wanted = NULL;
+    const char *name = config->data.tokenizer;
+    WEFT_TRY(weft_tokenizer_load(ctx, path, &p->tokenizer));
+    if (strcmp(name, "bpe") == 0) return WEFT_OK;
+    if (strcmp(name, "bytes") == 0)
+        WEFT_TRY(weft_tokenizer_create_bytes(ctx, &wanted));
+    else
+        WEFT_TRY(weft_tokenizer_load(ctx, name, &wanted));
+    bool same = weft_tokenizer_hash(wanted) == weft_tokenizer_hash(p->tokenizer);
+    weft_tokenizer_destroy(ctx, wanted);
+    if (same) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "data.tokenizer is %s, but the run was begun with another tokenizer "
+        "(%s)",
+        name, path);
+}
+
 static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config,
                                   wefti_prepared *p) {
     char path[PATH_MAX];
@@ -104,7 +126,7 @@ static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config,
     if (p->saved.step >= 0) {
         if (snprintf(path, sizeof path, "%.4000s/tokenizer.json", p->saved_path) > 0 &&
             exists(path))
-            return weft_tokenizer_load(ctx, path, &p->tokenizer);
+            return resume_tokenizer(ctx, config, path, p);
     }
     if (strcmp(name, "bytes") == 0)
         return weft_tokenizer_create_bytes(ctx, &p->tokenizer);
@@ -275,7 +297,8 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(make_plan(ctx, config, p));
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->plan, &p->saved, p->saved_path));
-    return write_folder(ctx, config, p);
+    bool finished = p->plan->first_step >= config->run.steps;
+    return finished ? WEFT_OK : write_folder(ctx, config, p);
 }
 
 static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume,

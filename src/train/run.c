@@ -43,6 +43,13 @@ typedef struct rank_thread {
     weft_status status;
 } rank_thread;
 
+static weft_status load_initial(rank_thread *t, const char *path) {
+    char folder[PATH_MAX];
+    int64_t step;
+    WEFT_TRY(wefti_state_locate(t->ctx, path, folder, &step));
+    return wefti_state_load_model(t->state, folder);
+}
+
 static weft_status build_rank(rank_thread *t) {
     const wefti_plan *plan = t->run->prepared->plan;
     wefti_comm *shard, *replica, *control;
@@ -62,8 +69,7 @@ static weft_status build_rank(rank_thread *t) {
     const wefti_prepared *prepared = t->run->prepared;
     if (prepared->saved.step >= 0)
         return wefti_state_load(t->state, &prepared->saved, prepared->saved_path);
-    if (plan->config->model.init[0])
-        return wefti_state_load_model(t->state, plan->config->model.init);
+    if (plan->config->model.init[0]) return load_initial(t, plan->config->model.init);
     return WEFT_OK;
 }
 
@@ -263,7 +269,8 @@ weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(wefti_prepare(ctx, config, resume, &run.prepared));
     result->bigram_loss = run.prepared->bigram_loss;
     result->bytes_per_token = weft_dataset_bytes_per_token(run.prepared->dataset);
-    weft_status status = run_prepared(ctx, &run);
+    result->steps = run.prepared->plan->first_step;
+    weft_status status = run.prepared->journal ? run_prepared(ctx, &run) : WEFT_OK;
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     return status == WEFT_OK ? closed : status;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -351,4 +352,34 @@ weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
     WEFT_TRY(name_optimizer_file(r, path, &file));
     WEFT_TRY(with_file(r, &file, false, read_block));
     return load_momentum(r, saved, path);
+}
+
+static bool holds(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    struct stat info;
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n < PATH_MAX && stat(path, &info) == 0;
+}
+
+weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
+                               int64_t *step) {
+    wefti_saved_layout saved;
+    *step = -1;
+    if (holds(path, "model.safetensors")) {
+        char *layout;
+        snprintf(folder, PATH_MAX, "%s", path);
+        if (!holds(path, "index.json")) return WEFT_OK;
+        WEFT_TRY(wefti_checkpoint_verify(ctx, path, &layout));
+        wefti_free(ctx, layout);
+        return WEFT_OK;
+    }
+    WEFT_TRY(wefti_state_find(ctx, path, &saved, folder));
+    if (saved.step < 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FILE,
+            "%s holds no complete checkpoint (checkpoints/step-*) and no "
+            "model.safetensors",
+            path);
+    *step = saved.step;
+    return WEFT_OK;
 }

@@ -314,9 +314,15 @@ checkpoint is as it was" err || fail "diverged: $(cat err)"
 expect 0 "$weft" report diverged
 
 # -- a run that could not begin does not hold its folder
-refuses_like "could not open nowhere/model\.safetensors: .*" \
+refuses_like "nowhere holds no complete checkpoint .*" \
     "$weft" train "${tiny[@]}" data.path=text.txt --folder late --quiet model.init=nowhere
 trains late data.path=text.txt
 same_losses late other
+
+# -- a finished run has nothing left to do, and model.init takes a run
+expect 0 "$weft" train late/config.yaml --resume --quiet
+grep -qx "nothing left to do: 8 of run.steps=8 are done in late" out || fail "finished: $(cat out)"
+trains begun data.path=text.txt model.init=late
+[[ $(losses begun | head -1) != $(losses late | head -1) ]] || fail "model.init changed nothing"
 
 finish

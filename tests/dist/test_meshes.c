@@ -50,16 +50,15 @@ static void full_synchronization_is_one_rank_on_every_mesh(void **state) {
 
 static void so_it_is_without_clipping_and_with_dropout_and_small_batches(void **state) {
     (void)state;
-    check_agreement(KEYS("method=hsdp", STEPS, "optimizer.clip=0",
-                         "model.dropout=0.1", "batch.micro=1", "model.recompute=true"),
+    check_agreement(KEYS("method=hsdp", STEPS, "optimizer.clip=0", "model.dropout=0.1",
+                         "batch.micro=1", "model.recompute=true"),
                     2e-4);
 }
 
 static void llama_and_olmo2_too(void **state) {
     (void)state;
-    check_agreement(
-        KEYS("method=hsdp", STEPS, "model.kind=llama", "model.kv_heads=2"),
-        2e-4);
+    check_agreement(KEYS("method=hsdp", STEPS, "model.kind=llama", "model.kv_heads=2"),
+                    2e-4);
     check_agreement(KEYS("method=hsdp", STEPS, "model.kind=olmo2"), 2e-4);
 }
 

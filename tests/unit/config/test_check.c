@@ -97,7 +97,8 @@ static void weights_belong_to_paths(void **state) {
         f, "data: {path: [a, b], weights: [1]}\n",
         "run.yaml:1: data.weights has 1 numbers, expected one for each data.path (2)");
     refused(f, "data: {path: [a, b], weights: [0, 0]}\n",
-            "run.yaml:1: data.weights are all 0, expected at least one above 0");
+            "run.yaml:1: data.weights holds a 0, expected numbers above 0: leave the "
+            "path out instead");
 }
 
 static void misspelt_tokenizer_is_not_looked_for_as_a_file(void **state) {
