@@ -115,13 +115,21 @@ static bool failure_is_staged(weft_ctx *ctx) {
     return atomic_fetch_sub(&ctx->fail_in, 1) == 0;
 }
 
+static size_t alignment_of(size_t n_bytes) {
+    return n_bytes >= LARGE_BYTES ? HUGE_PAGE_BYTES : HEADER_BYTES;
+}
+
+size_t wefti_alloc_cost(size_t n_bytes) {
+    size_t align = alignment_of(n_bytes);
+    return (n_bytes + HEADER_BYTES + align - 1) / align * align;
+}
+
 weft_status wefti_alloc(weft_ctx *ctx, size_t n_bytes, const char *what, void *out) {
     char *block = NULL;
     *(void **)out = NULL;
-    size_t align = n_bytes >= LARGE_BYTES ? HUGE_PAGE_BYTES : HEADER_BYTES;
-    size_t total = n_bytes;
+    size_t align = alignment_of(n_bytes), total = n_bytes;
     bool fits = n_bytes <= SIZE_MAX - 2 * (size_t)HUGE_PAGE_BYTES;
-    if (fits) total = (n_bytes + HEADER_BYTES + align - 1) / align * align;
+    if (fits) total = wefti_alloc_cost(n_bytes);
     if (fits && !failure_is_staged(ctx)) block = aligned_alloc(align, total);
     if (!block)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not allocate %zu bytes for %s",

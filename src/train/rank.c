@@ -49,23 +49,37 @@ static int64_t scratch_floats(const wefti_plan *plan) {
                                             plan->kernels);
 }
 
+/* What an allocation of n floats takes, rounding included; nothing for none. */
+static int64_t cost(int64_t n) {
+    return n > 0 ? (int64_t)wefti_alloc_cost((size_t)n * sizeof(float)) : 0;
+}
+
+static int64_t activation_bytes(const wefti_plan *plan) {
+    int64_t n_bytes = cost(largest_saved(plan));
+    if (!plan->config->model.recompute) {
+        n_bytes = 0;
+        for (int u = 0; u < plan->model->n_units; u++)
+            n_bytes += cost(saved_floats(plan, u));
+    }
+    /* outputs of all units but the head, and dy */
+    return n_bytes + plan->model->n_units * cost(output_floats(plan)) +
+           cost(scratch_floats(plan));
+}
+
 wefti_footprint wefti_rank_footprint(const wefti_plan *plan, const wefti_arrangement *a) {
-    const wefti_replicator_ops *replicator = wefti_replicator_find(
-        plan->replicator_config.kind);
-    int64_t n = a->n_elements, places[WEFTI_PLACES], saved = 0;
+    const wefti_replicator_config *config = &plan->replicator_config;
+    const wefti_replicator_ops *replicator = wefti_replicator_find(config->kind);
+    int64_t n = a->n_elements, places[WEFTI_PLACES];
     place_floats(plan, places);
-    for (int u = 0; u < a->n_units; u++) saved += saved_floats(plan, u);
-    if (plan->config->model.recompute) saved = largest_saved(plan);
-    wefti_footprint f = {.parameters = 4 * n, .gradients = 4 * n};
-    f.optimizer = 4 * n * plan->optimizer->n_states;
+    wefti_footprint f = {.parameters = cost(n), .gradients = cost(n)};
+    f.optimizer = plan->optimizer->n_states * cost(n);
     for (int b = 0; b < a->n_buckets; b++)
-        f.replicator += 4 * replicator->state_floats(&plan->replicator_config,
-                                                     &a->buckets[b]);
-    f.replicator += replicator->work_bytes(&plan->replicator_config, a->buckets,
-                                           a->n_buckets, plan->R);
-    if (plan->S > 1) f.in_flight = 4 * (2 * (places[0] + places[1]) + largest_unit(plan));
-    f.activations = 4 * (saved + a->n_units * output_floats(plan) + scratch_floats(plan));
-    f.batch = 8 * plan->B * plan->T;
+        f.replicator += cost(replicator->state_floats(config, &a->buckets[b]));
+    f.replicator += replicator->work_bytes(config, a->buckets, a->n_buckets, plan->R);
+    if (plan->S > 1)
+        f.in_flight = 2 * (cost(places[0]) + cost(places[1])) + cost(largest_unit(plan));
+    f.activations = activation_bytes(plan);
+    f.batch = 2 * cost(plan->B * plan->T);
     f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.in_flight +
               f.activations + f.batch;
     return f;
