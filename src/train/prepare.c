@@ -197,11 +197,8 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *
 static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
                                 const wefti_footprint *f) {
     const wefti_plan *plan = p->plan;
-    /* coding transforms on the exchange thread, with the BLAS library as well */
-    const char *kind = plan->replicator_config.kind;
-    int coders = wefti_replicator_find(kind)->keeps_norm ? 0 : 1;
     int64_t here = wefti_process_resident_bytes(),
-            threads = (int64_t)plan->W * (plan->threads + coders);
+            threads = (int64_t)plan->W * plan->threads;
     int64_t wanted = f->total * plan->W + p->library_bytes * threads;
     int64_t limit = plan->config->mesh.memory_limit,
             have = wefti_machine_available_bytes();
