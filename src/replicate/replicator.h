@@ -8,7 +8,7 @@
 #include "tensor/kernels.h"
 
 /* Gradient side of the step: turns this node's gradient into the update direction that
- * all nodes agree on (METHODS: gradient --[replicator]--> agreed update direction).
+ * all nodes agree on (docs/methods.md: gradient --[replicator]--> agreed update direction).
  *
  * It works on buckets: one or more neighbouring units whose shards lie one after another
  * in one flat buffer and travel in one message. A bucket is a list of pieces, the row
