@@ -55,8 +55,8 @@ static weft_status name_momentum_file(wefti_rank *r, const char *folder, int nod
     return join(r->ctx, file->path, folder, name);
 }
 
-static weft_status fill_specs(wefti_rank *r, const tensor_file *file,
-                              wefti_tensor_spec *specs, char (*names)[128]) {
+static void fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec *specs,
+                       char (*names)[128]) {
     const weft_model *model = r->plan->model;
     int k = 0;
     for (int i = 0; i < file->n; i++) {
@@ -67,7 +67,6 @@ static weft_status fill_specs(wefti_rank *r, const tensor_file *file,
                                            param->cols};
         }
     }
-    return WEFT_OK;
 }
 
 static weft_status create_file(wefti_rank *r, const tensor_file *file) {
@@ -80,7 +79,7 @@ static weft_status create_file(wefti_rank *r, const tensor_file *file) {
     weft_status status = wefti_alloc_n(r->ctx, n, sizeof *specs, "a tensor list", &specs);
     if (status == WEFT_OK)
         status = wefti_alloc_n(r->ctx, n, sizeof *names, "a tensor list", &names);
-    if (status == WEFT_OK) status = fill_specs(r, file, specs, names);
+    if (status == WEFT_OK) fill_specs(r, file, specs, names);
     if (status == WEFT_OK)
         status = wefti_safetensors_create(r->ctx, file->path, specs, n, metadata,
                                           &handle);
