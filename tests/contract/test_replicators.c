@@ -177,6 +177,50 @@ static void demo_that_sends_everything_is_the_mean_gradient(void **state) {
     }
 }
 
+/* One rank's k largest of the first step's spectrum of a chunk, in double: added to sum.
+ */
+static void add_selection(const float *gradient, int n, double *sum, int *senders) {
+    double spectrum[64];
+    bool taken[64] = {false};
+    for (int f = 0; f < 64; f++) {
+        spectrum[f] = 0;
+        for (int i = 0; i < n; i++)
+            spectrum[f] += sqrt((f ? 2.0 : 1.0) / 64) * 0.5 * (double)gradient[i] *
+                           cos(acos(-1.0) * (2 * i + 1) * f / 128);
+    }
+    for (int k = 0; k < 4; k++) {
+        int best = -1;
+        for (int f = 0; f < 64; f++)
+            if (!taken[f] && (best < 0 || fabs(spectrum[f]) > fabs(spectrum[best])))
+                best = f;
+        taken[best] = true;
+        sum[best] += spectrum[best];
+        senders[best]++;
+    }
+}
+
+static void demo_averages_over_those_that_sent(void **state) {
+    (void)state;
+    int shared = 0;
+    run(trials, 3, knobs("demo", 1, 4, false), false);
+    for (int first = 0; first < 64 * 9 + 5; first += 64) {
+        int n = 64 * 9 + 5 - first < 64 ? 64 * 9 + 5 - first : 64, senders[64] = {0};
+        double sum[64] = {0};
+        for (int r = 0; r < 3; r++)
+            add_selection(trials[r].gradient[0] + first, n, sum, senders);
+        for (int f = 0; f < 64; f++) shared += senders[f] == 2;
+        for (int i = 0; i < n; i++) {
+            double d = 0;
+            for (int f = 0; f < 64; f++)
+                if (senders[f])
+                    d += sqrt((f ? 2.0 : 1.0) / 64) * sum[f] / senders[f] *
+                         cos(acos(-1.0) * (2 * i + 1) * f / 128);
+            assert_true(fabs(d - (double)trials[0].direction[0][first + i]) < 1e-5);
+        }
+    }
+    assert_true(shared > 0); /* or the claim was not tried */
+}
+
 static void demo_with_sign_moves_by_minus_one_zero_or_one(void **state) {
     (void)state;
     run(trials, 2, knobs("demo", 1, 4, true), false);
@@ -264,6 +308,7 @@ int main(void) {
         cmocka_unit_test(identical_ranks_are_one_rank),
         cmocka_unit_test(demo_sends_and_keeps_all_there_is),
         cmocka_unit_test(demo_that_sends_everything_is_the_mean_gradient),
+        cmocka_unit_test(demo_averages_over_those_that_sent),
         cmocka_unit_test(demo_with_sign_moves_by_minus_one_zero_or_one),
         cmocka_unit_test(a_step_that_is_not_due_moves_nothing_and_loses_nothing),
         cmocka_unit_test(full_is_the_mean_of_gradients),
