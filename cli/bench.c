@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/bench.h>
 #include <weft/train.h>
 
 #include "common.h"
@@ -10,10 +11,11 @@
 static const flag flags[] = {
     {"--steps", "N", "steps that count (default 10)", NULL},
     {"--warmup", "N", "steps before them that do not (default 2)", NULL},
+    {"--parameters", "N", "optimizers: how many (default 16777216)", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
-static const char *const words[] = {"train", NULL};
+static const char *const words[] = {"train", "optimizers", NULL};
 
 extern const command command_bench;
 
@@ -113,6 +115,68 @@ static weft_status bench(weft_ctx *ctx, const args *a, long long steps, results 
     return status;
 }
 
+static int run_train(weft_ctx *ctx, const args *a, long long steps, long long warmup) {
+    results *sheet = calloc(1, sizeof *sheet);
+    if (!sheet) return usage_error("no memory left to start");
+    sheet->warmup = warmup;
+    weft_status status = bench(ctx, a, steps, sheet);
+    free(sheet);
+    return status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+}
+
+static void print_speeds_text(const weft_optimizer_speeds *s) {
+    printf("machine    %d thread%s, %s kernels, %lld parameters\n", s->threads,
+           s->threads == 1 ? "" : "s", s->kernels, (long long)s->n);
+    printf("stream     %.1f GB/s: x <- s x %.1f, y <- y + x %.1f\n", s->stream_Bps / 1e9,
+           s->scale_Bps / 1e9, s->update_Bps / 1e9);
+    for (int i = 0; i < s->n_optimizers; i++) {
+        const weft_optimizer_speed *o = &s->of[i];
+        printf("%-12s %5.1f bytes per parameter, %6.1f GB/s, %5.1f %% of the stream, "
+               "%6.0f million parameters/s\n",
+               o->name, o->bytes, o->bandwidth_Bps / 1e9, 100 * o->share_of_stream,
+               o->bandwidth_Bps / o->bytes / 1e6);
+    }
+}
+
+static void print_speeds_json(const weft_optimizer_speeds *s) {
+    printf("{\"threads\": %d, \"kernels\": \"%s\", \"parameters\": %lld, "
+           "\"accumulate\": %lld, ",
+           s->threads, s->kernels, (long long)s->n, (long long)s->accumulate);
+    printf("\"scale_Bps\": %.6g, \"update_Bps\": %.6g, \"stream_Bps\": %.6g, "
+           "\"optimizers\": [",
+           s->scale_Bps, s->update_Bps, s->stream_Bps);
+    for (int i = 0; i < s->n_optimizers; i++) {
+        const weft_optimizer_speed *o = &s->of[i];
+        printf("%s{\"name\": \"%s\", \"bytes\": %.6g, \"bandwidth_Bps\": %.6g, "
+               "\"share_of_stream\": %.4g}",
+               i ? ", " : "", o->name, o->bytes, o->bandwidth_Bps, o->share_of_stream);
+    }
+    printf("]}\n");
+}
+
+static int run_optimizers(weft_ctx *ctx, const args *a, long long steps,
+                          long long warmup) {
+    long long n = 0;
+    weft_config *config = NULL;
+    weft_optimizer_speeds speeds;
+    int code = args_int(a, "--parameters", 1, 1ll << 40, &n);
+    if (code != CODE_OK) return code;
+    weft_status status = config_of_args(ctx, a, &config);
+    if (status == WEFT_OK) {
+        weft_bench_optimizers_options o = {.kernels = config->mesh.kernels,
+                                           .threads = (int)config->mesh.threads,
+                                           .n = n,
+                                           .accumulate = config->optimizer.accumulate,
+                                           .steps = steps,
+                                           .warmup = warmup};
+        status = weft_bench_optimizers(ctx, &o, &speeds);
+    }
+    if (status == WEFT_OK)
+        (args_has(a, "--json") ? print_speeds_json : print_speeds_text)(&speeds);
+    weft_config_destroy(ctx, config);
+    return status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+}
+
 static int run(int argc, char **argv) {
     args a;
     long long steps = 10, warmup = 2;
@@ -121,17 +185,15 @@ static int run(int argc, char **argv) {
     if (code == CODE_OK) code = args_int(&a, "--steps", 1, MAX_STEPS, &steps);
     if (code == CODE_OK) code = args_int(&a, "--warmup", 0, MAX_STEPS, &warmup);
     if (code != CODE_OK) return code;
-    if (strcmp(a.operands[0], "train") != 0)
-        return usage_error("unknown benchmark '%s', expected train", a.operands[0]);
+    bool train = strcmp(a.operands[0], "train") == 0;
+    if (!train && strcmp(a.operands[0], "optimizers") != 0)
+        return usage_error("unknown benchmark '%s', expected train or optimizers",
+                           a.operands[0]);
     a.operands++;
     a.n_operands--;
     weft_ctx *ctx = program_context();
-    results *sheet = calloc(1, sizeof *sheet);
-    if (!ctx || !sheet) return CODE_USAGE;
-    sheet->warmup = warmup;
-    weft_status status = bench(ctx, &a, steps, sheet);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    free(sheet);
+    if (!ctx) return CODE_USAGE;
+    code = (train ? run_train : run_optimizers)(ctx, &a, steps, warmup);
     weft_ctx_destroy(ctx);
     return code;
 }
@@ -139,12 +201,17 @@ static int run(int argc, char **argv) {
 const command command_bench = {
     .name = "bench",
     .summary = "measure how fast this machine trains a model",
-    .usage = "train [run.yaml] [key=value ...]",
+    .usage = "train|optimizers [run.yaml] [key=value ...]",
     .help =
-        "Takes training steps on made tokens, writes no file, and prints the median and "
+        "train: takes training steps on made tokens, writes no file, and prints the "
+        "median and the range of tokens per second, the share of the machine's measured "
+        "matrix product rate that the model's own FLOP amount to, and the peak memory."
+        "\n\n"
+        "optimizers: takes steps of every optimizer on --parameters numbers, with "
+        "mesh.threads, mesh.kernels and optimizer.accumulate (here 0 = 4), and prints "
         "the "
-        "range of tokens per second, the share of the machine's measured matrix product "
-        "rate that the model's own FLOP amount to, and the peak memory.",
+        "median of the bytes that it reads and writes per second, also as a share of the "
+        "rate at which this machine changes memory in place.",
     .flags = flags,
     .words = words,
     .configures = true,

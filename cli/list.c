@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include <weft/model.h>
+#include <weft/topology.h>
 
 #include "common.h"
 
@@ -12,12 +13,13 @@ static const struct {
     {"replicators", "replicator.kind"}, {"optimizers", "optimizer.kind"},
     {"schedules", "schedule.kind"},     {"kernels", "mesh.kernels"},
     {"tokenizers", "data.tokenizer"},   {"splits", "data.split"},
+    {"topologies", "mixer.topology"},
 };
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 
-static const char *const topic_words[] = {"models",     "methods",   "replicators",
-                                          "optimizers", "schedules", "kernels",
-                                          "tokenizers", "splits",    NULL};
+static const char *const topic_words[] = {
+    "models",  "methods",    "replicators", "optimizers", "schedules",
+    "kernels", "tokenizers", "splits",      "topologies", NULL};
 
 extern const command command_list;
 
@@ -26,6 +28,11 @@ static void print_topic(int topic, const char *margin) {
     if (strcmp(topics[topic].topic, "models") == 0) {
         for (int i = 0; (name = weft_model_kind(i, &summary)); i++)
             printf("%s%-14s %s\n", margin, name, summary);
+        return;
+    }
+    if (strcmp(topics[topic].topic, "topologies") == 0) {
+        for (int i = 0; (name = weft_topology_kind(i, &summary)); i++)
+            printf("%s%-18s %s\n", margin, name, summary);
         return;
     }
     const weft_config_key *key = key_of(topics[topic].key);

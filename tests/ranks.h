@@ -50,7 +50,12 @@ static inline void run_ranks(int nodes, int ranks_per_node, wefti_wire_model wir
     int W = nodes * ranks_per_node;
     assert_true(W <= 64);
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    assert_ok(ctx, wefti_world_create(ctx, nodes, ranks_per_node, wire, &world));
+    wefti_world_shape shape = {.replicas = nodes,
+                               .shards = ranks_per_node,
+                               .replicas_per_node = 1,
+                               .sites = 1,
+                               .wire = wire};
+    assert_ok(ctx, wefti_world_create(ctx, &shape, &world));
     for (int r = 0; r < W; r++) {
         envs[r] = (rank_env){
             .world = world, .rank = r, .user = users ? users[r] : NULL, .body = body};

@@ -28,17 +28,37 @@ typedef struct weft_numbers {
     int n;
 } weft_numbers;
 
+/* The keys of a replicator section. */
+typedef struct weft_replicator_keys {
+    const char *kind; /* choice */
+    int64_t compression_topk;
+    int64_t compression_chunk;
+    double compression_rate;
+    double compression_decay;
+    int64_t compression_dims;   /* 1 or 2 */
+    const char *momentum_style; /* choice */
+    double alpha;
+    bool sign;
+    const char *exchange; /* choice, like the next three */
+    const char *values;
+    const char *indices;
+    const char *rounding;
+    int64_t dense_below; /* elements */
+    int64_t every;       /* steps */
+} weft_replicator_keys;
+
 typedef struct weft_config {
     const char *method; /* choice: a named set of the keys below, or "none" */
     struct {
         const char *folder;
         int64_t seed;
         int64_t steps;
-        int64_t log_every;   /* steps */
-        int64_t eval_every;  /* steps; 0 = only at the end */
-        int64_t eval_tokens; /* 0 = all validation windows */
-        int64_t save_every;  /* steps; 0 = only at the end */
-        int64_t keep;        /* checkpoints; 0 = all */
+        int64_t log_every;     /* steps */
+        int64_t eval_every;    /* steps; 0 = only at the end */
+        int64_t eval_tokens;   /* 0 = all validation windows */
+        int64_t save_every;    /* steps; 0 = only at the end */
+        int64_t keep;          /* checkpoints; 0 = all */
+        int64_t compare_every; /* steps; 0 = never */
         bool tensorboard;
     } run;
     struct {
@@ -76,30 +96,46 @@ typedef struct weft_config {
     struct {
         int64_t nodes;
         int64_t ranks_per_node;
-        int64_t threads;      /* per rank; 0 = cores / ranks */
-        const char *link;     /* "none" or "100Mbit,10ms" */
-        double bandwidth_Bps; /* parsed from link; 0 = not emulated */
-        double latency_s;     /* parsed from link */
+        int64_t shards; /* ranks that share one copy; 0 = all of a node */
+        int64_t sites;
+        int64_t threads;       /* per rank; 0 = cores / ranks */
+        const char *link;      /* "none" or "100Mbit,10ms" */
+        double bandwidth_Bps;  /* parsed from link; 0 = not emulated */
+        double latency_s;      /* parsed from link */
+        const char *site_link; /* "none" or as link */
+        double site_bandwidth_Bps, site_latency_s; /* parsed from site_link */
+        double pace;                               /* seconds */
+        double stall;                              /* seconds */
         bool overlap;
         int64_t min_message;  /* bytes */
         const char *kernels;  /* choice */
         int64_t memory_limit; /* bytes; 0 = the machine's free memory */
     } mesh;
+    weft_replicator_keys replicator;      /* between the nodes of a site */
+    weft_replicator_keys site_replicator; /* between sites */
     struct {
-        const char *kind; /* choice */
-        int64_t compression_topk;
-        int64_t compression_chunk;
-        double compression_decay;
-        int64_t compression_dims; /* 1 or 2 */
-        bool sign;
-        int64_t every; /* steps */
-    } replicator;
+        const char *kind;     /* choice */
+        const char *topology; /* choice */
+        const char *links;    /* "" or the path of a list of links */
+        const char *order;    /* choice */
+        double gamma;
+        int64_t average_every; /* steps; 0 = never */
+        int64_t outer_every;   /* steps */
+        double outer_lr;
+        double outer_momentum;
+        int64_t fragments;
+        int64_t delay; /* steps */
+        double merge;
+        const char *values;   /* choice */
+        const char *rounding; /* choice */
+    } mixer;
     struct {
         const char *kind; /* choice */
         double lr;
         double beta1;
         double beta2;
         double eps;
+        int64_t accumulate; /* steps; 0 = half the replicas, at least 1 */
         double weight_decay;
         double clip; /* 0 = off */
     } optimizer;

@@ -15,10 +15,12 @@ typedef struct weft_step_record {
     int64_t step, steps; /* steps done, of all */
     double loss;         /* nats per token, mean over the step's tokens */
     double lr;
-    double grad_norm;   /* before clipping; of the agreed gradient with full, of
-                           the first node's own with demo */
-    double update_norm; /* of the change of all parameters */
-    int64_t tokens;     /* of the step, all ranks */
+    double grad_norm;          /* before clipping; of the agreed gradient with full, of
+                                  the first node's own with demo */
+    double update_norm;        /* of the change of all parameters */
+    double consensus_distance; /* estimate of sqrt(mean |x_i - mean x|^2) over the
+                                  replicas before the last mixing; NAN without gossip */
+    int64_t tokens;            /* of the step, all ranks */
     double tokens_per_s;
     double mfu;           /* model FLOP per second over the measured GEMM rate */
     int64_t memory_bytes; /* peak resident memory of the process */
@@ -36,7 +38,10 @@ typedef struct weft_step_record {
 typedef struct weft_eval_record {
     int64_t step;
     int64_t tokens;
-    double loss; /* nats per token */
+    double loss;       /* nats per token; of the mean of the replicas where they differ */
+    double local_loss; /* of the replicas as they are, each on its share of the text; NAN
+                          where they do not differ */
+    double distance;   /* of the replicas: sqrt(mean |x_i - mean x|^2); NAN likewise */
     double elapsed_s;
 } weft_eval_record;
 

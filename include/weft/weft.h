@@ -10,8 +10,10 @@
 #include <weft/dataset.h>
 #include <weft/model.h>
 #include <weft/config.h>
+#include <weft/topology.h>
 #include <weft/train.h>
 #include <weft/inference.h>
 #include <weft/report.h>
+#include <weft/bench.h>
 
 #endif

@@ -14,12 +14,26 @@ typedef enum wefti_stream {
     WEFTI_STREAM_DROPOUT,  /* step = optimizer step mixed with the unit */
     WEFTI_STREAM_SAMPLE,   /* text generation */
     WEFTI_STREAM_SELECT,   /* coordinates of the random replicator */
-    WEFTI_STREAM_TEST
+    WEFTI_STREAM_TEST,
+    WEFTI_STREAM_STALL,    /* emulated stalls; index 0 = which rank */
+    WEFTI_STREAM_MATCHING, /* topology `matching`; index = member */
+    WEFTI_STREAM_ROUND     /* rounding of coded values; index = value number / 8 */
 } wefti_stream;
 
 /* Two independent 64-bit numbers. */
 void wefti_rng_pair(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index,
                     uint64_t out[2]);
+
+/* n pairs: those of the indices first, first + 1, ... Several times as fast as one by
+ * one.
+ */
+typedef struct wefti_rng_run {
+    uint64_t seed;
+    uint32_t stream;
+    uint64_t step, first;
+    int64_t n;
+} wefti_rng_run;
+void wefti_rng_pairs(const wefti_rng_run *run, uint64_t (*out)[2]);
 
 /* One 64-bit number. */
 uint64_t wefti_rng_u64(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index);

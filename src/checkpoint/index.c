@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
-#include "checkpoint/json.h"
 
 #define TAIL_BEGIN "\"index_xxh3_128\": \""
 #define TAIL_END "\"\n}\n"

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
-#include "checkpoint/json.h"
 
 enum { MAX_NAME = 512 };
 

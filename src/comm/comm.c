@@ -88,6 +88,10 @@ weft_status wefti_comm_sum(wefti_comm *comm, int64_t tag, int n, double *values)
     return wefti_comm_await(comm, tag);
 }
 
+int64_t wefti_comm_tag(int64_t step, int bucket, int stage) {
+    return (step << 24) | ((int64_t)bucket << 4) | stage;
+}
+
 void wefti_comm_destroy(wefti_comm *comm) {
     if (comm) comm->ops->destroy(comm);
 }

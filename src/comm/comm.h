@@ -18,8 +18,9 @@
  * WEFT_ERR_PEER instead of hanging. */
 
 typedef enum wefti_link_class {
-    WEFTI_LINK_LOCAL,
-    WEFTI_LINK_WIRE,
+    WEFTI_LINK_LOCAL, /* inside a node */
+    WEFTI_LINK_WIRE,  /* between nodes of a site */
+    WEFTI_LINK_SITE,  /* between sites */
     WEFTI_LINK_CLASSES
 } wefti_link_class;
 
@@ -50,6 +51,7 @@ struct wefti_comm {
     const wefti_comm_ops *ops;
     weft_ctx *ctx; /* borrowed */
     int rank, size;
+    double arrival_s; /* when the message last received was there (wefti_now_s) */
 };
 
 /* Starts sending n_bytes to a peer. `data` is borrowed until wefti_comm_await. Not
@@ -77,6 +79,10 @@ weft_status wefti_comm_reserve(wefti_comm *comm, int n_messages) WEFT_CHECKED;
 
 /* What this rank has sent and received so far, over all its communicators. */
 void wefti_comm_traffic(const wefti_comm *comm, wefti_traffic *out);
+
+/* A tag that no other message of the same communicator uses at the time: what is told
+ * apart is the step, the bucket and the stage (0..15) of its exchange. */
+int64_t wefti_comm_tag(int64_t step, int bucket, int stage);
 
 /* Returns when every rank of the group has called it. Collective. */
 weft_status wefti_comm_barrier(wefti_comm *comm, int64_t tag) WEFT_CHECKED;

@@ -44,11 +44,12 @@ typedef struct interface {
 
 struct wefti_world {
     weft_ctx *ctx; /* borrowed; owns the messages */
-    int nodes, ranks_per_node, size;
-    wefti_wire_model wire;
+    wefti_world_shape shape;
+    int size;
     mailbox *boxes;         /* [size] */
     int n_boxes;            /* initialized */
     interface *interfaces;  /* [nodes], guarded by wire_lock */
+    interface *uplinks;     /* [sites], the same */
     wefti_traffic *traffic; /* [size], each guarded by its mailbox's lock */
     pthread_mutex_t wire_lock;
     atomic_int poisoned;
@@ -67,7 +68,11 @@ typedef struct local_comm {
 } local_comm;
 
 static int node_of(const wefti_world *world, int rank) {
-    return rank / world->ranks_per_node;
+    return rank / (world->shape.shards * world->shape.replicas_per_node);
+}
+
+static int site_of(const wefti_world *world, int rank) {
+    return rank / (world->size / world->shape.sites);
 }
 
 static int world_rank_of(const local_comm *comm, int rank) {
@@ -75,7 +80,8 @@ static int world_rank_of(const local_comm *comm, int rank) {
 }
 
 static wefti_link_class link_between(const wefti_world *world, int a, int b) {
-    return node_of(world, a) == node_of(world, b) ? WEFTI_LINK_LOCAL : WEFTI_LINK_WIRE;
+    if (node_of(world, a) == node_of(world, b)) return WEFTI_LINK_LOCAL;
+    return site_of(world, a) == site_of(world, b) ? WEFTI_LINK_WIRE : WEFTI_LINK_SITE;
 }
 
 static double max2(double a, double b) { return a > b ? a : b; }
@@ -83,14 +89,19 @@ static double max2(double a, double b) { return a > b ? a : b; }
 /* Books the interfaces for a message and returns when it has arrived. */
 static double book_wire(wefti_world *world, int sender, int receiver, int64_t n_bytes) {
     double now = wefti_now_s();
-    if (link_between(world, sender, receiver) == WEFTI_LINK_LOCAL) return now;
-    if (world->wire.bandwidth_Bps <= 0) return now + world->wire.latency_s;
-    double busy_s = (double)n_bytes / world->wire.bandwidth_Bps;
+    wefti_link_class link = link_between(world, sender, receiver);
+    if (link == WEFTI_LINK_LOCAL) return now;
+    bool far = link == WEFTI_LINK_SITE;
+    const wefti_wire_model *wire = far ? &world->shape.site_wire : &world->shape.wire;
+    if (wire->bandwidth_Bps <= 0) return now + wire->latency_s;
+    double busy_s = (double)n_bytes / wire->bandwidth_Bps;
     pthread_mutex_lock(&world->wire_lock);
-    interface *from = &world->interfaces[node_of(world, sender)];
-    interface *to = &world->interfaces[node_of(world, receiver)];
+    interface *from = far ? &world->uplinks[site_of(world, sender)]
+                          : &world->interfaces[node_of(world, sender)];
+    interface *to = far ? &world->uplinks[site_of(world, receiver)]
+                        : &world->interfaces[node_of(world, receiver)];
     double start = max2(now, from->out_free_s);
-    double arrival = max2(start + world->wire.latency_s, to->in_free_s) + busy_s;
+    double arrival = max2(start + wire->latency_s, to->in_free_s) + busy_s;
     from->out_free_s = start + busy_s;
     to->in_free_s = arrival;
     pthread_mutex_unlock(&world->wire_lock);
@@ -184,6 +195,7 @@ static weft_status local_receive(wefti_comm *head, int peer, int64_t tag, int64_
     if (post) {
         post->taken = true;
         *view = post->data;
+        head->arrival_s = post->arrival_s;
         wefti_link_class link = link_between(world, sender, comm->world_rank);
         world->traffic[comm->world_rank].bytes_in[link] += got;
     }
@@ -294,27 +306,41 @@ static weft_status init_boxes(weft_ctx *ctx, wefti_world *world) {
 static weft_status fill_world(weft_ctx *ctx, wefti_world *world) {
     WEFT_TRY(
         wefti_alloc_n(ctx, world->size, sizeof(mailbox), "mailboxes", &world->boxes));
-    WEFT_TRY(wefti_alloc_n(ctx, world->nodes, sizeof(interface), "interfaces",
-                           &world->interfaces));
+    int nodes = world->shape.replicas / world->shape.replicas_per_node;
+    WEFT_TRY(
+        wefti_alloc_n(ctx, nodes, sizeof(interface), "interfaces", &world->interfaces));
+    WEFT_TRY(wefti_alloc_n(ctx, world->shape.sites, sizeof(interface), "interfaces",
+                           &world->uplinks));
     WEFT_TRY(wefti_alloc_n(ctx, world->size, sizeof(wefti_traffic), "byte counters",
                            &world->traffic));
     return init_boxes(ctx, world);
 }
 
-weft_status wefti_world_create(weft_ctx *ctx, int nodes, int ranks_per_node,
-                               wefti_wire_model wire, wefti_world **out) {
-    *out = NULL;
-    if (nodes < 1 || ranks_per_node < 1 || nodes > 4096 / ranks_per_node)
+static weft_status check_shape(weft_ctx *ctx, const wefti_world_shape *s) {
+    if (s->replicas < 1 || s->shards < 1 || s->replicas > 4096 / s->shards)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "%d nodes x %d ranks, expected 1 to 4096 ranks in all",
-                             nodes, ranks_per_node);
+                             "%d replicas x %d shards, expected 1 to 4096 ranks in all",
+                             s->replicas, s->shards);
+    bool even = s->replicas_per_node > 0 && s->sites > 0 &&
+                s->replicas % s->replicas_per_node == 0 &&
+                s->replicas / s->replicas_per_node % s->sites == 0;
+    if (!even)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%d replicas, %d per node, in %d sites: expected as many "
+                             "nodes in each site and replicas in each node",
+                             s->replicas, s->replicas_per_node, s->sites);
+    return WEFT_OK;
+}
+
+weft_status wefti_world_create(weft_ctx *ctx, const wefti_world_shape *shape,
+                               wefti_world **out) {
+    *out = NULL;
+    WEFT_TRY(check_shape(ctx, shape));
     wefti_world *world;
     WEFT_TRY(wefti_alloc(ctx, sizeof *world, "the mesh", &world));
     world->ctx = ctx;
-    world->nodes = nodes;
-    world->ranks_per_node = ranks_per_node;
-    world->size = nodes * ranks_per_node;
-    world->wire = wire;
+    world->shape = *shape;
+    world->size = shape->replicas * shape->shards;
     world->failed_rank = -1;
     pthread_mutex_init(&world->wire_lock, NULL);
     weft_status status = fill_world(ctx, world);
@@ -346,8 +372,32 @@ void wefti_world_destroy(weft_ctx *ctx, wefti_world *world) {
     pthread_mutex_destroy(&world->wire_lock);
     wefti_free(ctx, world->boxes);
     wefti_free(ctx, world->interfaces);
+    wefti_free(ctx, world->uplinks);
     wefti_free(ctx, world->traffic);
     wefti_free(ctx, world);
+}
+
+/* Group rank r is world rank first + r * stride. */
+static void choose_members(local_comm *comm, wefti_group group) {
+    const wefti_world_shape *shape = &comm->world->shape;
+    int S = shape->shards, rank = comm->world_rank;
+    int per_site = comm->world->size / shape->sites;
+    if (group == WEFTI_GROUP_SITES && shape->sites == 1) group = WEFTI_GROUP_REPLICA;
+    comm->stride = 1;
+    comm->head.size = comm->world->size;
+    if (group == WEFTI_GROUP_SHARD) {
+        comm->first = rank / S * S;
+        comm->head.size = S;
+    } else if (group == WEFTI_GROUP_REPLICA) {
+        comm->first = rank / per_site * per_site + rank % S;
+        comm->stride = S;
+        comm->head.size = per_site / S;
+    } else if (group == WEFTI_GROUP_SITES) {
+        comm->first = rank % per_site;
+        comm->stride = per_site;
+        comm->head.size = shape->sites;
+    }
+    comm->head.rank = (rank - comm->first) / comm->stride;
 }
 
 weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank,
@@ -355,19 +405,12 @@ weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank,
     *out = NULL;
     local_comm *comm;
     WEFT_TRY(wefti_alloc(ctx, sizeof *comm, "a communicator", &comm));
-    int S = world->ranks_per_node;
     comm->head.ops = &local_ops;
     comm->head.ctx = ctx;
     comm->world = world;
     comm->world_rank = rank;
     comm->channel = (int)group * 8 + channel;
-    comm->stride = group == WEFTI_GROUP_REPLICA ? S : 1;
-    comm->first = group == WEFTI_GROUP_SHARD ? rank / S * S : 0;
-    if (group == WEFTI_GROUP_REPLICA) comm->first = rank % S;
-    comm->head.rank = (rank - comm->first) / comm->stride;
-    comm->head.size = world->size;
-    if (group == WEFTI_GROUP_SHARD) comm->head.size = S;
-    if (group == WEFTI_GROUP_REPLICA) comm->head.size = world->nodes;
+    choose_members(comm, group);
     *out = &comm->head;
     return WEFT_OK;
 }

@@ -4,8 +4,9 @@
 
 #include "comm/comm.h"
 
-/* The local engine: R nodes x S ranks as threads of one process, with an emulated wire
- * between nodes. rank = node * S + local. */
+/* The local engine: R replicas x S shards as threads of one process, with an emulated
+ * wire between nodes. rank = replica * S + shard; neighbouring replicas share a node,
+ * neighbouring nodes a site. */
 typedef struct wefti_world wefti_world;
 
 /* The emulated wire. Each node has one full-duplex interface, shared by its ranks: a
@@ -18,13 +19,22 @@ typedef struct wefti_wire_model {
 } wefti_wire_model;
 
 typedef enum wefti_group {
-    WEFTI_GROUP_WORLD,  /* all ranks */
-    WEFTI_GROUP_SHARD,  /* the ranks of this node */
-    WEFTI_GROUP_REPLICA /* the ranks with this local index, one per node */
+    WEFTI_GROUP_WORLD,   /* all ranks */
+    WEFTI_GROUP_SHARD,   /* the ranks that share one copy of the model */
+    WEFTI_GROUP_REPLICA, /* the ranks with this shard, one per replica of this site */
+    WEFTI_GROUP_SITES    /* the ranks with this shard at this place in its site, one per
+                            site; with one site: as WEFTI_GROUP_REPLICA */
 } wefti_group;
 
-weft_status wefti_world_create(weft_ctx *ctx, int nodes, int ranks_per_node,
-                               wefti_wire_model wire, wefti_world **out) WEFT_CHECKED;
+/* How ranks lie: replicas_per_node divides replicas, sites divides the nodes. A site has
+ * one interface to all other sites, shared by its nodes, which obeys site_wire. */
+typedef struct wefti_world_shape {
+    int replicas, shards, replicas_per_node, sites;
+    wefti_wire_model wire, site_wire;
+} wefti_world_shape;
+
+weft_status wefti_world_create(weft_ctx *ctx, const wefti_world_shape *shape,
+                               wefti_world **out) WEFT_CHECKED;
 /* All communicators must be destroyed first. */
 void wefti_world_destroy(weft_ctx *ctx, wefti_world *world);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Three counters tell everything: submitted >= begun >= ended. The thread begins whatever
- * is submitted, and ends the oldest begun job when nothing else is to begin. */
+/* Counters tell everything: submitted >= done[0] >= done[1] >= ... */
 #include "comm/worker.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -13,20 +13,23 @@ struct wefti_worker {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    wefti_phase begin, end;
+    wefti_phase phases[WEFTI_MAX_PHASES];
+    int n_phases;
+    wefti_order order;
     void (*prepare)(void *user);
     void *user;
     int64_t *items; /* ring of `capacity` */
     int64_t capacity;
-    int64_t submitted, begun, ended;
+    int64_t submitted, done[WEFTI_MAX_PHASES]; /* jobs that have passed phase p */
     double busy_s;
     weft_status status;
     bool quit;
 };
 
-/* Runs one phase of job `number` without the lock; afterwards its counter advances. */
-static void run_phase(wefti_worker *worker, wefti_phase phase, int64_t *counter) {
-    int64_t item = worker->items[*counter % worker->capacity];
+/* Runs phase p of its next job without the lock; afterwards its counter advances. */
+static void run_phase(wefti_worker *worker, int p) {
+    int64_t item = worker->items[worker->done[p] % worker->capacity];
+    wefti_phase phase = worker->phases[p];
     bool skip = worker->status != WEFT_OK;
     pthread_mutex_unlock(&worker->lock);
     double start = wefti_now_s();
@@ -35,8 +38,23 @@ static void run_phase(wefti_worker *worker, wefti_phase phase, int64_t *counter)
     pthread_mutex_lock(&worker->lock);
     worker->busy_s += spent;
     if (worker->status == WEFT_OK) worker->status = status;
-    (*counter)++;
+    worker->done[p]++;
     pthread_cond_broadcast(&worker->changed);
+}
+
+static int64_t ended(const wefti_worker *worker) {
+    return worker->done[worker->n_phases - 1];
+}
+
+/* The phase that is to run next, or -1: there is none. */
+static int next_phase(const wefti_worker *worker) {
+    if (worker->done[0] < worker->submitted) return 0;
+    for (int p = 1; p < worker->n_phases; p++) {
+        bool has_job = worker->done[p] < worker->done[p - 1];
+        bool oldest = worker->done[p] == ended(worker);
+        if (has_job && (oldest || worker->order == WEFTI_ORDER_BY_PHASE)) return p;
+    }
+    return -1;
 }
 
 static void *worker_main(void *argument) {
@@ -44,10 +62,9 @@ static void *worker_main(void *argument) {
     if (worker->prepare) worker->prepare(worker->user);
     pthread_mutex_lock(&worker->lock);
     while (!worker->quit) {
-        if (worker->begun < worker->submitted)
-            run_phase(worker, worker->begin, &worker->begun);
-        else if (worker->ended < worker->begun)
-            run_phase(worker, worker->end, &worker->ended);
+        int p = next_phase(worker);
+        if (p >= 0)
+            run_phase(worker, p);
         else
             pthread_cond_wait(&worker->changed, &worker->lock);
     }
@@ -55,24 +72,25 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-weft_status wefti_worker_create(weft_ctx *ctx, int capacity, wefti_phase begin,
-                                wefti_phase end, void (*prepare)(void *user), void *user,
+weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config,
                                 wefti_worker **out) {
     *out = NULL;
     wefti_worker *worker;
     WEFT_TRY(wefti_alloc(ctx, sizeof *worker, "the exchange thread", &worker));
-    weft_status status = wefti_alloc_n(ctx, capacity, sizeof(int64_t),
+    weft_status status = wefti_alloc_n(ctx, config->capacity, sizeof(int64_t),
                                        "the exchange queue", &worker->items);
     if (status != WEFT_OK) {
         wefti_free(ctx, worker);
         return status;
     }
     worker->ctx = ctx;
-    worker->capacity = capacity;
-    worker->begin = begin;
-    worker->end = end;
-    worker->prepare = prepare;
-    worker->user = user;
+    worker->capacity = config->capacity;
+    worker->n_phases = config->n_phases;
+    memcpy(worker->phases, config->phases,
+           (size_t)config->n_phases * sizeof *config->phases);
+    worker->order = config->order;
+    worker->prepare = config->prepare;
+    worker->user = config->user;
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->changed, NULL);
     if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
@@ -86,7 +104,7 @@ weft_status wefti_worker_create(weft_ctx *ctx, int capacity, wefti_phase begin,
 
 int64_t wefti_worker_submit(wefti_worker *worker, int64_t item) {
     pthread_mutex_lock(&worker->lock);
-    while (worker->submitted - worker->ended >= worker->capacity)
+    while (worker->submitted - ended(worker) >= worker->capacity)
         pthread_cond_wait(&worker->changed, &worker->lock);
     worker->items[worker->submitted % worker->capacity] = item;
     int64_t ticket = ++worker->submitted;
@@ -97,9 +115,9 @@ int64_t wefti_worker_submit(wefti_worker *worker, int64_t item) {
 
 weft_status wefti_worker_wait(wefti_worker *worker, int64_t ticket, double *waited_s) {
     pthread_mutex_lock(&worker->lock);
-    if (worker->ended < ticket) {
+    if (ended(worker) < ticket) {
         double start = wefti_now_s();
-        while (worker->ended < ticket) pthread_cond_wait(&worker->changed, &worker->lock);
+        while (ended(worker) < ticket) pthread_cond_wait(&worker->changed, &worker->lock);
         *waited_s += wefti_now_s() - start;
     }
     weft_status status = worker->status;

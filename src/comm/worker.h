@@ -4,19 +4,41 @@
 
 #include <weft/ctx.h>
 
-/* The exchange thread of a rank: runs jobs of two phases behind the compute thread's
- * back. Jobs begin in the order they were submitted and end in that order; while a job
- * waits to end, later jobs may begin, so that the latency of many small messages is paid
- * once. The results do not depend on how the phases interleave. */
+/* The exchange thread of a rank: runs jobs of several phases behind the compute thread's
+ * back. Each phase passes the jobs in the order they were submitted; how the phases of
+ * different jobs interleave changes no result. The first phase never blocks and goes
+ * first. A later one may block until the other ranks have passed the phase before it for
+ * the same job. */
 typedef struct wefti_worker wefti_worker;
+
+/* Which job is next among those that have begun. */
+typedef enum wefti_order {
+    /* The earliest phase of any job: the latency of many small messages is paid once per
+     * phase. No cycle of waiting ranks can form as long as only two phases in a row block
+     * (whoever waits in one of them waits for an older job, or for a phase that the other
+     * passes first), so this is for one exchange. */
+    WEFTI_ORDER_BY_PHASE,
+    /* The oldest job: safe for any number of blocking phases, because everybody waits for
+     * a job that is older, or for an earlier phase of the same. */
+    WEFTI_ORDER_BY_JOB
+} wefti_order;
+
+enum { WEFTI_MAX_PHASES = 8 };
 
 typedef weft_status (*wefti_phase)(void *user, int64_t item);
 
-/* Jobs are (user, item); at most `capacity` are submitted and not yet ended. `threads` is
- * the kernels' thread count on the exchange thread, set through `prepare` (may be NULL),
- * which runs on the new thread first. */
-weft_status wefti_worker_create(weft_ctx *ctx, int capacity, wefti_phase begin,
-                                wefti_phase end, void (*prepare)(void *user), void *user,
+/* Jobs are (user, item); at most `capacity` are submitted and not yet ended. `prepare`
+ * (may be NULL) runs on the new thread first. phases: 1 to WEFTI_MAX_PHASES, copied. */
+typedef struct wefti_worker_config {
+    int capacity;
+    const wefti_phase *phases;
+    int n_phases;
+    wefti_order order;
+    void (*prepare)(void *user);
+    void *user;
+} wefti_worker_config;
+
+weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config,
                                 wefti_worker **out) WEFT_CHECKED;
 
 /* Hands a job over; returns its ticket. Never blocks unless `capacity` is exceeded. */

@@ -20,6 +20,11 @@ typedef struct wefti_chunks {
 wefti_chunks wefti_chunks_make(int dims, int64_t c, int64_t k, int64_t rows,
                                int64_t cols);
 
+/* Where line `line` of chunk `chunk` begins in the tensor; returns how many of its c
+ * elements lie there, at least 0. */
+int64_t wefti_chunks_line(const wefti_chunks *s, int64_t chunk, int64_t line,
+                          int64_t *offset);
+
 /* Chunks [first, first + n): tensor -> x[n, elements] with zero padding; tensor -= x;
  * tensor <- x; tensor <- sign(x) with sign(0) = 0. */
 void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n,

@@ -121,6 +121,15 @@ static weft_status check_mesh(weft_ctx *ctx, const wefti_config *config) {
             ctx, config, "mesh.nodes", "mesh.ranks_per_node",
             "mesh.nodes times mesh.ranks_per_node is %lld, expected at most 1024 ranks",
             ranks);
+    if (c->mesh.shards && c->mesh.ranks_per_node % c->mesh.shards != 0)
+        return refuse(ctx, config, "mesh.shards", "mesh.ranks_per_node",
+                      "mesh.shards is %lld, expected a divisor of mesh.ranks_per_node "
+                      "(%lld)",
+                      (long long)c->mesh.shards, (long long)c->mesh.ranks_per_node);
+    if (c->mesh.nodes % c->mesh.sites != 0)
+        return refuse(ctx, config, "mesh.sites", "mesh.nodes",
+                      "mesh.sites is %lld, expected a divisor of mesh.nodes (%lld)",
+                      (long long)c->mesh.sites, (long long)c->mesh.nodes);
     return WEFT_OK;
 }
 
@@ -147,37 +156,90 @@ static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
+static bool is_none(const char *kind) { return strcmp(kind, "none") == 0; }
+
+/* Replicas per node and the replicas of a site. */
+static int64_t copies_per_node(const weft_config *c) {
+    return c->mesh.shards ? c->mesh.ranks_per_node / c->mesh.shards : 1;
+}
+
+static int64_t copies_per_site(const weft_config *c) {
+    return c->mesh.nodes / c->mesh.sites * copies_per_node(c);
+}
+
 /* Replicas that nothing pulls together are not one model. */
 static weft_status check_drift(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
-    const char *kind = c->replicator.kind;
-    if (strcmp(kind, "none") == 0 && c->mesh.nodes > 1)
+    bool mixed = !is_none(c->mixer.kind), sites = c->mesh.sites > 1;
+    if (is_none(c->replicator.kind) && copies_per_site(c) > 1 && (sites || !mixed))
         return refuse(
             ctx, config, "replicator.kind", "mesh.nodes",
-            "replicator.kind is none with mesh.nodes %lld: the nodes would train "
-            "unrelated models; choose full or demo",
-            (long long)c->mesh.nodes);
-    if (strcmp(kind, "full") == 0 && c->replicator.every > 1)
+            "replicator.kind is none with %lld copies of the model%s: they would train "
+            "unrelated models; choose a replicator%s",
+            (long long)copies_per_site(c), sites ? " in a site" : "",
+            sites ? "" : " or a mixer");
+    if (sites && is_none(c->site_replicator.kind) && !mixed)
         return refuse(
-            ctx, config, "replicator.every", "replicator.kind",
-            "replicator.every is %lld with replicator.kind full, expected 1: the "
-            "nodes' models would drift apart between exchanges",
-            (long long)c->replicator.every);
+            ctx, config, "site_replicator.kind", "mesh.sites",
+            "mesh.sites is %lld, but neither site_replicator.kind nor mixer.kind "
+            "joins the sites: they would train unrelated models",
+            (long long)c->mesh.sites);
+    if (!sites && !is_none(c->site_replicator.kind))
+        return refuse(ctx, config, "site_replicator.kind", "mesh.sites",
+                      "site_replicator.kind is %s with mesh.sites 1, expected none or "
+                      "several sites",
+                      c->site_replicator.kind);
+    if (mixed && !is_none(sites ? c->site_replicator.kind : c->replicator.kind))
+        return refuse(
+            ctx, config, "mixer.kind", sites ? "site_replicator.kind" : "replicator.kind",
+            "mixer.kind is %s beside %s %s, which already keeps the same copies "
+            "equal: set one of them to none",
+            c->mixer.kind, sites ? "site_replicator.kind" : "replicator.kind",
+            sites ? c->site_replicator.kind : c->replicator.kind);
     return WEFT_OK;
 }
 
-static weft_status check_replicator(weft_ctx *ctx, const wefti_config *config) {
-    const weft_config *c = &config->values;
-    int64_t chunk = c->replicator.compression_chunk;
-    bool square = c->replicator.compression_dims == 2;
+/* One replicator section; `name` is "replicator" or "site_replicator". */
+static weft_status check_one(weft_ctx *ctx, const wefti_config *config, const char *name,
+                             const weft_replicator_keys *keys) {
+    char about[64], other[64];
+    int64_t chunk = keys->compression_chunk;
+    bool square = keys->compression_dims == 2;
     int64_t room = square ? chunk * chunk : chunk;
-    if (c->replicator.compression_topk > room)
+    snprintf(about, sizeof about, "%s.every", name);
+    snprintf(other, sizeof other, "%s.kind", name);
+    if (strcmp(keys->kind, "full") == 0 && keys->every > 1)
+        return refuse(ctx, config, about, other,
+                      "%s is %lld with %s full, expected 1: the nodes' models would "
+                      "drift apart between exchanges",
+                      about, (long long)keys->every, other);
+    snprintf(about, sizeof about, "%s.compression_topk", name);
+    snprintf(other, sizeof other, "%s.compression_chunk", name);
+    if (keys->compression_topk > room)
+        return refuse(ctx, config, about, other,
+                      "%s is %lld, expected at most %lld, the size of a chunk (%s%s)",
+                      about, (long long)keys->compression_topk, (long long)room, other,
+                      square ? " squared" : "");
+    return WEFT_OK;
+}
+
+static weft_status check_mixer(weft_ctx *ctx, const wefti_config *config) {
+    const weft_config *c = &config->values;
+    if (strcmp(c->mixer.kind, "gossip") == 0 && strcmp(c->mixer.values, "f32") != 0)
+        return refuse(ctx, config, "mixer.values", "mixer.kind",
+                      "mixer.values is %s with mixer.kind gossip, expected f32: "
+                      "mixer.kind choco sends coded differences",
+                      c->mixer.values);
+    if (strcmp(c->mixer.kind, "outer") != 0) return WEFT_OK;
+    if (c->mixer.delay >= c->mixer.outer_every && c->mixer.delay > 0)
+        return refuse(ctx, config, "mixer.delay", "mixer.outer_every",
+                      "mixer.delay is %lld, expected less than mixer.outer_every (%lld)",
+                      (long long)c->mixer.delay, (long long)c->mixer.outer_every);
+    if (c->mixer.fragments > c->mixer.outer_every)
         return refuse(
-            ctx, config, "replicator.compression_topk", "replicator.compression_chunk",
-            "replicator.compression_topk is %lld, expected at most %lld, the size of "
-            "a chunk (replicator.compression_chunk%s)",
-            (long long)c->replicator.compression_topk, (long long)room,
-            square ? " squared" : "");
+            ctx, config, "mixer.fragments", "mixer.outer_every",
+            "mixer.fragments is %lld, expected at most mixer.outer_every (%lld)",
+            (long long)c->mixer.fragments, (long long)c->mixer.outer_every);
     return WEFT_OK;
 }
 
@@ -197,6 +259,8 @@ weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(apply_preset(ctx, config));
     (void)wefti_link_parse(values->mesh.link, &values->mesh.bandwidth_Bps,
                            &values->mesh.latency_s); /* checked when it was set */
+    (void)wefti_link_parse(values->mesh.site_link, &values->mesh.site_bandwidth_Bps,
+                           &values->mesh.site_latency_s);
     WEFT_TRY(check_method(ctx, config));
     WEFT_TRY(check_data(ctx, config));
     WEFT_TRY(check_tokenizer(ctx, config));
@@ -204,7 +268,9 @@ weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(check_mesh(ctx, config));
     WEFT_TRY(check_batch(ctx, config));
     WEFT_TRY(check_drift(ctx, config));
-    WEFT_TRY(check_replicator(ctx, config));
+    WEFT_TRY(check_one(ctx, config, "replicator", &values->replicator));
+    WEFT_TRY(check_one(ctx, config, "site_replicator", &values->site_replicator));
+    WEFT_TRY(check_mixer(ctx, config));
     warn(ctx, values);
     return WEFT_OK;
 }

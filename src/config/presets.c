@@ -15,7 +15,23 @@ const weft_choice wefti_methods[] = {
     {"hsdp", "hybrid: sharded inside a node, gradients averaged in full between nodes"},
     {"flexdemo",
      "hybrid: sharded inside a node, few DCT coefficients of a momentum between nodes"},
+    {"random", "hybrid, with rows of the momentum drawn anew for each step"},
+    {"striding", "hybrid, with every n-th row of the momentum, each in its turn"},
+    {"slicing", "hybrid, with a moving window of rows of the momentum"},
+    {"deto-adamw", "flexdemo's coefficients, without signs, as AdamW's gradient"},
+    {"dadam", "decentralized AdamW: weights mixed with neighbours, behind a whole step"},
+    {"accumadam", "dadam with AccumAdamW, whose moments change every few steps"},
+    {"diloco", "AdamW on each node, an outer step along the mean change now and then"},
+    {"streaming-diloco", "diloco in parts that take turns, hidden behind inner steps"},
     {NULL, NULL}};
+
+/* What the methods that send a part of the momentum have in common. */
+#define DECOUPLED(method, kind)                                                          \
+    {method, "replicator.kind", kind}, {method, "replicator.sign", "true"},              \
+        {method, "optimizer.kind", "sgd"}, {method, "optimizer.lr", "1e-3"},             \
+        {method, "optimizer.weight_decay", "0"}, {                                       \
+        method, "optimizer.clip", "0"                                                    \
+    }
 
 static const struct {
     const char *method, *key, *value;
@@ -25,12 +41,33 @@ static const struct {
                 {"fsdp", "optimizer.kind", "adamw"},
                 {"hsdp", "replicator.kind", "full"},
                 {"hsdp", "optimizer.kind", "adamw"},
-                {"flexdemo", "replicator.kind", "demo"},
-                {"flexdemo", "replicator.sign", "true"},
-                {"flexdemo", "optimizer.kind", "sgd"},
-                {"flexdemo", "optimizer.lr", "1e-3"},
-                {"flexdemo", "optimizer.weight_decay", "0"},
-                {"flexdemo", "optimizer.clip", "0"},
+                DECOUPLED("flexdemo", "demo"),
+                DECOUPLED("random", "random"),
+                DECOUPLED("striding", "striding"),
+                DECOUPLED("slicing", "slicing"),
+                {"deto-adamw", "replicator.kind", "demo"},
+                {"deto-adamw", "replicator.sign", "false"},
+                {"deto-adamw", "optimizer.kind", "adamw"},
+                {"deto-adamw", "optimizer.clip", "0"},
+                {"dadam", "replicator.kind", "none"},
+                {"dadam", "optimizer.kind", "adamw"},
+                {"dadam", "mixer.kind", "gossip"},
+                {"accumadam", "replicator.kind", "none"},
+                {"accumadam", "optimizer.kind", "accum_adamw"},
+                {"accumadam", "optimizer.beta2", "0.98"},
+                {"accumadam", "mixer.kind", "gossip"},
+                {"diloco", "replicator.kind", "none"},
+                {"diloco", "optimizer.kind", "adamw"},
+                {"diloco", "mixer.kind", "outer"},
+                {"diloco", "mixer.outer_every", "500"},
+                {"streaming-diloco", "replicator.kind", "none"},
+                {"streaming-diloco", "optimizer.kind", "adamw"},
+                {"streaming-diloco", "mixer.kind", "outer"},
+                {"streaming-diloco", "mixer.outer_every", "100"},
+                {"streaming-diloco", "mixer.fragments", "4"},
+                {"streaming-diloco", "mixer.delay", "5"},
+                {"streaming-diloco", "mixer.merge", "0.5"},
+                {"streaming-diloco", "mixer.values", "int4"},
                 {NULL, NULL, NULL}};
 
 const wefti_method_need wefti_method_needs[] = {

@@ -32,10 +32,62 @@ static const weft_choice kernels[] = {
 static const weft_choice replicators[] = {
     {"full", "mean of all gradients, all numbers sent"},
     {"demo", "the largest DCT coefficients of a momentum, chunk by chunk"},
+    {"random", "rows of a momentum, drawn anew for each step"},
+    {"striding", "every n-th row of a momentum, one further in each step"},
+    {"slicing", "a window of rows of a momentum that moves on by its own length"},
     {"none", "nothing is sent between nodes"},
+    {NULL, NULL}};
+static const weft_choice momentum_styles[] = {
+    {"sum", "m <- decay m + lr g, as DeMo was published"},
+    {"mean", "m <- decay m + (1 - decay) g, as in its newer form"},
+    {NULL, NULL}};
+static const weft_choice exchanges[] = {
+    {"auto", "the one that sends fewer bytes"},
+    {"gather", "each node's numbers go to all others: grows with the nodes"},
+    {"owner", "each node combines a part and sends the signs: constant"},
+    {NULL, NULL}};
+static const weft_choice value_codecs[] = {
+    {"f32", "32 bits, nothing is lost"},
+    {"bf16", "16 bits: the upper half of an f32"},
+    {"int8", "8 bits and a scale for each 64 or so"},
+    {"int4", "4 bits and a scale for each 64 or so"},
+    {"sign", "1 bit and a scale for each 64 or so"},
+    {NULL, NULL}};
+static const weft_choice index_codecs[] = {
+    {"auto", "the shortest"},
+    {"fixed", "each index by itself"},
+    {"bitmap", "a bit for each coefficient of a chunk"},
+    {"enumerative", "the number of the chosen set: as short as can be"},
+    {NULL, NULL}};
+static const weft_choice roundings[] = {
+    {"nearest", "to the nearest number that the codec has"},
+    {"stochastic", "up or down by chance, right on average; seeded by run.seed"},
+    {NULL, NULL}};
+static const weft_choice mixers[] = {
+    {"none", "nothing: the replicator keeps all nodes equal"},
+    {"gossip", "weighted means with neighbours, hidden behind a whole step"},
+    {"choco", "gossip of coded differences: int8, int4 or signs, and the mean is kept"},
+    {"outer", "DiLoCo: every so many steps an outer step along the mean change"},
+    {NULL, NULL}};
+static const weft_choice topologies[] = {
+    {"aer", "alternating exponential ring: pairs of nodes, exact in one period"},
+    {"complete", "everybody with everybody"},
+    {"ring", "one neighbour per step, left and right in turn"},
+    {"exponential", "one peer per step, at distances 1, 2, 4, ..."},
+    {"static_exponential", "all peers at distances 1, 2, 4, ... in each step"},
+    {"torus", "four neighbours on a grid"},
+    {"matching", "pairs drawn anew for each step"},
+    {"measured", "pairs that prefer the cheap links of mixer.links"},
+    {NULL, NULL}};
+static const weft_choice orders[] = {
+    {"awc", "what was sent after a step is mixed in the next one: hidden"},
+    {"atc", "what was sent after a step is mixed at once: fresher, not hidden"},
     {NULL, NULL}};
 static const weft_choice optimizers[] = {
     {"adamw", "Adam with decoupled weight decay"},
+    {"adam", "Adam with weight decay as a part of the gradient"},
+    {"accum_adamw", "adamw whose moments take in the mean gradient of several steps"},
+    {"accum_adam", "adam whose moments take in the mean gradient of several steps"},
     {"sgd", "a plain step along the agreed direction (signs with replicator.sign)"},
     {NULL, NULL}};
 static const weft_choice schedules[] = {
@@ -62,6 +114,80 @@ static const weft_choice schedules[] = {
 #define TEXTS WEFT_KEY_TEXTS
 #define NUMBERS WEFT_KEY_NUMBERS
 
+/* The keys of one replicator; `first` says between whom. */
+#define REPLICATOR(section, fallback, first)                                             \
+    {AT(section.kind), CHOICE, "", fallback, ONE_OF(replicators), first},                \
+        {AT(section.compression_topk),           INT, "", "4", WITHIN(1, 1048576),       \
+         "demo: coefficients sent of each chunk"},                                       \
+        {AT(section.compression_chunk),          INT, "", "64", WITHIN(2, 1024),         \
+         "demo: length of a chunk along an axis"},                                       \
+        {AT(section.compression_rate),                                                   \
+         NUMBER,                                                                         \
+         "",                                                                             \
+         "0.0625",                                                                       \
+         WITHIN(1e-6, 1),                                                                \
+         "random, striding, slicing: share of the rows sent in a step"},                 \
+        {AT(section.compression_decay),                                                  \
+         NUMBER,                                                                         \
+         "",                                                                             \
+         "0.999",                                                                        \
+         WITHIN(0, 1),                                                                   \
+         "what remains of the momentum after a step"},                                   \
+        {AT(section.compression_dims),                                                   \
+         INT,                                                                            \
+         "",                                                                             \
+         "1",                                                                            \
+         WITHIN(1, 2),                                                                   \
+         "demo: 1 = chunks of flattened tensors, 2 = square blocks of matrices"},        \
+        {AT(section.momentum_style),                                                     \
+         CHOICE,                                                                         \
+         "",                                                                             \
+         "sum",                                                                          \
+         ONE_OF(momentum_styles),                                                        \
+         "how the momentum takes the gradient in"},                                      \
+        {AT(section.alpha),                                                              \
+         NUMBER,                                                                         \
+         "",                                                                             \
+         "1",                                                                            \
+         WITHIN(0, 1),                                                                   \
+         "share of what was sent that is taken out of the momentum"},                    \
+        {AT(section.sign),                                                               \
+         BOOL,                                                                           \
+         "",                                                                             \
+         "true",                                                                         \
+         ANY,                                                                            \
+         "all but full: only the sign of the agreed direction is used"},                 \
+        {AT(section.exchange),                                                           \
+         CHOICE,                                                                         \
+         "",                                                                             \
+         "auto",                                                                         \
+         ONE_OF(exchanges),                                                              \
+         "demo: which way the coefficients travel; changes no number"},                  \
+        {AT(section.values),                                                             \
+         CHOICE,                                                                         \
+         "",                                                                             \
+         "f32",                                                                          \
+         ONE_OF(value_codecs),                                                           \
+         "how numbers are coded on the wire; what is lost stays for later"},             \
+        {AT(section.indices),                                                            \
+         CHOICE,                                                                         \
+         "",                                                                             \
+         "auto",                                                                         \
+         ONE_OF(index_codecs),                                                           \
+         "demo: how the places of coefficients are coded; loses nothing"},               \
+        {AT(section.rounding),     CHOICE, "", "nearest", ONE_OF(roundings),             \
+         "how int8 and int4 round"},                                                     \
+        {AT(section.dense_below),                                                        \
+         INT,                                                                            \
+         "elements",                                                                     \
+         "1024",                                                                         \
+         ANY,                                                                            \
+         "demo: tensors with fewer elements than this are sent whole"},                  \
+    {                                                                                    \
+        AT(section.every), INT, "steps", "1", FROM(1),                                   \
+            "exchange only on steps divisible by this"                                   \
+    }
+
 const weft_config_key wefti_config_keys[] = {
     {AT(method), CHOICE, "", "none", ONE_OF(wefti_methods),
      "a named set of keys; what you set yourself goes over it"},
@@ -80,6 +206,8 @@ const weft_config_key wefti_config_keys[] = {
     {AT(run.save_every), INT, "steps", "0", ANY,
      "steps between two checkpoints; 0 = only at the end"},
     {AT(run.keep), INT, "checkpoints", "3", ANY, "newest checkpoints to keep; 0 = all"},
+    {AT(run.compare_every), INT, "steps", "100", ANY,
+     "steps between two checks that equal replicas are equal; 0 = never"},
     {AT(run.tensorboard), BOOL, "", "true", ANY, "also write TensorBoard event files"},
 
     {AT(data.path), TEXTS, "", "", ANY,
@@ -137,10 +265,20 @@ const weft_config_key wefti_config_keys[] = {
      "nodes: the slow links are between them"},
     {AT(mesh.ranks_per_node), INT, "ranks", "1", WITHIN(1, 1024),
      "ranks in a node; they share one sharded copy of the model"},
+    {AT(mesh.shards), INT, "ranks", "0", WITHIN(0, 1024),
+     "ranks that share one copy of the model; 0 = all of a node"},
+    {AT(mesh.sites), INT, "", "1", WITHIN(1, 1024),
+     "groups of nodes with slower links between them; they divide the nodes"},
     {AT(mesh.threads), INT, "threads", "0", WITHIN(0, 4096),
      "threads of each rank; 0 = the cores divided by the ranks"},
     {AT(mesh.link), LINK, "", "none", ANY,
      "emulated wire between nodes when all ranks run in one process"},
+    {AT(mesh.site_link), LINK, "", "none", ANY,
+     "the same between sites; the nodes of a site share it"},
+    {AT(mesh.pace), NUMBER, "seconds", "0", WITHIN(0, 3600),
+     "emulation: computing a step takes each rank at least so long"},
+    {AT(mesh.stall), NUMBER, "seconds", "0", WITHIN(0, 3600),
+     "emulation: in each step one rank, drawn by chance, stands still so long"},
     {AT(mesh.overlap), BOOL, "", "true", ANY,
      "exchange one unit while the next one computes; changes no number"},
     {AT(mesh.min_message), BYTES, "bytes", "64kB", WITHIN(0, 1073741824),
@@ -150,30 +288,50 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mesh.memory_limit), BYTES, "bytes", "0", ANY,
      "refuse a run that needs more memory; 0 = what the machine has free"},
 
-    {AT(replicator.kind), CHOICE, "", "full", ONE_OF(replicators),
-     "what the nodes tell each other about their gradients"},
-    {AT(replicator.compression_topk), INT, "", "4", WITHIN(1, 1048576),
-     "demo: coefficients sent of each chunk"},
-    {AT(replicator.compression_chunk), INT, "", "64", WITHIN(2, 1024),
-     "demo: length of a chunk along an axis"},
-    {AT(replicator.compression_decay), NUMBER, "", "0.999", WITHIN(0, 1),
-     "demo: what remains of the momentum after a step"},
-    {AT(replicator.compression_dims), INT, "", "1", WITHIN(1, 2),
-     "demo: 1 = chunks of flattened tensors, 2 = square blocks of matrices"},
-    {AT(replicator.sign), BOOL, "", "true", ANY,
-     "demo: only the sign of the agreed direction goes to the optimizer"},
-    {AT(replicator.every), INT, "steps", "1", FROM(1),
-     "exchange only on steps divisible by this"},
+    REPLICATOR(replicator, "full",
+               "what the nodes tell each other about their gradients"),
+    REPLICATOR(site_replicator, "none", "what sites tell each other, after their nodes"),
+
+    {AT(mixer.kind), CHOICE, "", "none", ONE_OF(mixers),
+     "how nodes (with several sites: sites) pull their parameters together"},
+    {AT(mixer.topology), CHOICE, "", "aer", ONE_OF(topologies),
+     "gossip: who mixes with whom, and when; see weft topology"},
+    {AT(mixer.links), TEXT, "", "", ANY,
+     "gossip: file with the list of links for the topology measured"},
+    {AT(mixer.order), CHOICE, "", "awc", ONE_OF(orders),
+     "gossip: whether the exchange is hidden behind a step"},
+    {AT(mixer.gamma), NUMBER, "", "1", WITHIN(0, 1),
+     "gossip: share of the way to the neighbours' mean that is gone"},
+    {AT(mixer.average_every), INT, "steps", "0", ANY,
+     "gossip: steps between two exact means of all nodes; 0 = never"},
+    {AT(mixer.outer_every), INT, "steps", "500", FROM(1),
+     "outer: steps between two outer steps (H)"},
+    {AT(mixer.outer_lr), NUMBER, "", "0.7", WITHIN(0, 1000),
+     "outer: learning rate of the outer step"},
+    {AT(mixer.outer_momentum), NUMBER, "", "0.9", BELOW(0, 1),
+     "outer: Nesterov momentum of the outer step"},
+    {AT(mixer.fragments), INT, "", "1", WITHIN(1, 1024),
+     "outer: parts of the model that take turns; 1 = all at once"},
+    {AT(mixer.delay), INT, "steps", "0", ANY,
+     "outer: steps that an exchange may take, hidden behind the inner steps"},
+    {AT(mixer.merge), NUMBER, "", "0", WITHIN(0, 1),
+     "outer: share of a node's own parameters that stays at an outer step"},
+    {AT(mixer.values), CHOICE, "", "f32", ONE_OF(value_codecs),
+     "how changes of parameters are coded on the wire; the loss is kept"},
+    {AT(mixer.rounding), CHOICE, "", "nearest", ONE_OF(roundings),
+     "how int8 and int4 round"},
 
     {AT(optimizer.kind), CHOICE, "", "adamw", ONE_OF(optimizers),
      "how the agreed direction changes the parameters"},
     {AT(optimizer.lr), NUMBER, "", "6e-4", WITHIN(0, 1000), "learning rate at its peak"},
     {AT(optimizer.beta1), NUMBER, "", "0.9", BELOW(0, 1),
-     "adamw: decay of the first moment"},
+     "all but sgd: decay of the first moment"},
     {AT(optimizer.beta2), NUMBER, "", "0.95", BELOW(0, 1),
-     "adamw: decay of the second moment"},
+     "all but sgd: decay of the second moment"},
     {AT(optimizer.eps), NUMBER, "", "1e-8", WITHIN(1e-30, 1),
-     "adamw: added to the root of the second moment"},
+     "all but sgd: added to the root of the second moment"},
+    {AT(optimizer.accumulate), INT, "steps", "0", WITHIN(0, 1048576),
+     "accum_*: the moments change every so many steps; 0 = half the replicas"},
     {AT(optimizer.weight_decay), NUMBER, "", "0.1", WITHIN(0, 1000),
      "decay of matrices per step, as a factor of the learning rate"},
     {AT(optimizer.clip), NUMBER, "", "1", ANY,
@@ -199,6 +357,8 @@ static const struct {
     {"batch", "How much data goes into one step."},
     {"mesh", "Which ranks there are and what lies between them."},
     {"replicator", "Gradient side: what crosses the wire between nodes."},
+    {"site_replicator", "The same between sites, if mesh.sites is more than 1."},
+    {"mixer", "Parameter side: how differing replicas are pulled together."},
     {"optimizer", "How parameters move."},
     {"schedule", "The learning rate over the steps."},
 };

@@ -7,7 +7,7 @@
 /* The one table of keys, ended by a NULL name. */
 extern const weft_config_key wefti_config_keys[];
 
-enum { WEFTI_MAX_KEYS = 96 };
+enum { WEFTI_MAX_KEYS = 192 };
 
 /* The key of that name and its place in the table; NULL if there is none. */
 const weft_config_key *wefti_config_key_find(const char *name);

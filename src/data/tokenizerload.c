@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "data/bytemap.h"
 #include "data/jsontext.h"
@@ -226,18 +227,12 @@ static weft_status finish(const wefti_loader *l) {
 static weft_status parse(wefti_loader *l) {
     char *text;
     int64_t n;
-    json_error_t error;
     WEFT_TRY(wefti_file_read(l->ctx, l->path, LARGEST_FILE, &text, &n));
-    l->root = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &error);
+    weft_status status = wefti_json_read(l->ctx, "", l->path, text, n, WEFT_ERR_FORMAT,
+                                         &l->root);
     wefti_free(l->ctx, text);
-    if (!l->root && json_error_code(&error) == json_error_out_of_memory)
-        return weft_ctx_fail(l->ctx, WEFT_ERR_MEMORY, "no memory to parse %s", l->path);
-    if (!l->root)
-        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
-                             "%s: not valid JSON: line %d, column %d: %s", l->path,
-                             error.line, error.column, error.text);
     l->model = json_object_get(l->root, "model");
-    return WEFT_OK;
+    return status;
 }
 
 static weft_status load(wefti_loader *l) {

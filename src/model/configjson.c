@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading a Hugging Face config.json. Keys that change the mathematics are read or, where
  * weft has no such thing, refused; other keys are passed over. */
-#include <jansson.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "model/model.h"
 
 /* The first failure sticks; later reads give their fallback. */
@@ -173,17 +173,11 @@ static void read_root(reader *r, weft_model_config *c) {
 
 weft_status weft_model_config_from_json(weft_ctx *ctx, const char *json, int64_t n_bytes,
                                         const char *where, weft_model_config *out) {
-    json_error_t error;
+    json_t *root;
     *out = (weft_model_config){0};
-    json_t *root = json_loadb(json, (size_t)n_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!root)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s: line %d: %s", where, error.line,
-                             error.text);
+    WEFT_TRY(wefti_json_read(ctx, "", where, json, n_bytes, WEFT_ERR_FORMAT, &root));
     reader r = {ctx, where, root, WEFT_OK};
-    if (json_is_object(root))
-        read_root(&r, out);
-    else
-        r.status = weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s: not a JSON object", where);
+    read_root(&r, out);
     json_decref(root);
     return r.status;
 }

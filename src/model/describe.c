@@ -76,14 +76,17 @@ static weft_status print_json(weft_ctx *ctx, const weft_model *model, writer *w,
     weft_status status = WEFT_OK;
     *out = NULL;
     if (n_bytes == 0)
-        status = weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not build the config.json");
+        status = weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the config.json");
     if (status == WEFT_OK)
         status = wefti_alloc(ctx, n_bytes + 2, "the model's config.json", out);
-    if (status == WEFT_OK) {
-        json_dumpb(w->root, *out, n_bytes, flags);
-        memcpy(*out + n_bytes, "\n", 2);
+    json_t *root = w->root;
+    if (status == WEFT_OK && json_dumpb(root, *out, n_bytes, flags) != n_bytes) {
+        wefti_free(ctx, *out); /* writing takes memory too */
+        *out = NULL;
+        status = weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the config.json");
     }
-    json_decref(w->root);
+    if (status == WEFT_OK) memcpy(*out + n_bytes, "\n", 2);
+    json_decref(root);
     return status;
 }
 

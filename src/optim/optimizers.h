@@ -5,6 +5,9 @@
 #include "optim/optimizer.h"
 
 extern const wefti_optimizer_ops wefti_optimizer_sgd;
+extern const wefti_optimizer_ops wefti_optimizer_adam;
 extern const wefti_optimizer_ops wefti_optimizer_adamw;
+extern const wefti_optimizer_ops wefti_optimizer_accum_adam;
+extern const wefti_optimizer_ops wefti_optimizer_accum_adamw;
 
 #endif

@@ -4,9 +4,8 @@
 #include "optim/optimizers.h"
 
 const wefti_optimizer_ops *const wefti_optimizer_registry[] = {
-    &wefti_optimizer_adamw,
-    &wefti_optimizer_sgd,
-    NULL,
+    &wefti_optimizer_adamw,      &wefti_optimizer_adam, &wefti_optimizer_accum_adamw,
+    &wefti_optimizer_accum_adam, &wefti_optimizer_sgd,  NULL,
 };
 
 const wefti_optimizer_ops *wefti_optimizer_find(const char *kind) {
@@ -14,4 +13,9 @@ const wefti_optimizer_ops *wefti_optimizer_find(const char *kind) {
         if (strcmp(wefti_optimizer_registry[i]->name, kind) == 0)
             return wefti_optimizer_registry[i];
     return NULL;
+}
+
+int64_t wefti_optimizer_period(int64_t accumulate, int64_t replicas) {
+    if (accumulate > 0) return accumulate;
+    return replicas > 2 ? replicas / 2 : 1;
 }

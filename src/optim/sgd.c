@@ -11,9 +11,16 @@ static void sgd_apply(const wefti_optimizer_config *config, const wefti_kernels 
                            p + span->begin);
 }
 
+/* The direction is read, parameters are read and written. */
+static double sgd_traffic(const wefti_optimizer_config *config) {
+    (void)config;
+    return 12;
+}
+
 const wefti_optimizer_ops wefti_optimizer_sgd = {
     .name = "sgd",
     .summary = "a step along the direction; no state",
     .n_states = 0,
+    .traffic = sgd_traffic,
     .apply = sgd_apply,
 };

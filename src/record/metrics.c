@@ -2,12 +2,12 @@
 #include "record/metrics.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "record/append.h"
 #include "record/buffer.h"
@@ -36,15 +36,6 @@ static bool is_blank(const char *text, int64_t n) {
     return true;
 }
 
-/* Without memory, the JSON library may call a good line an invalid one, and a good last
- * line would pass for one that was cut off. */
-static bool json_has_memory(void) {
-    static const char good[] = "{\"a\":[\"b\",1,0.5,{}]}";
-    json_t *probe = json_loadb(good, sizeof good - 1, 0, NULL);
-    json_decref(probe);
-    return probe != NULL;
-}
-
 /* The next line; the caller has checked that there is one. */
 static weft_status next_line(weft_ctx *ctx, lines *in, line *out) {
     json_error_t error;
@@ -57,7 +48,8 @@ static weft_status next_line(weft_ctx *ctx, lines *in, line *out) {
     if (is_blank(begin, out->n_bytes)) return WEFT_OK;
     out->object = json_loadb(begin, (size_t)out->n_bytes, JSON_REJECT_DUPLICATES, &error);
     if (json_is_object(out->object)) return WEFT_OK;
-    bool memory = out->object || json_has_memory();
+    /* for want of memory a good last line would pass for one that was cut off */
+    bool memory = out->object || wefti_json_blame(WEFT_ERR_FORMAT) == WEFT_ERR_FORMAT;
     const char *why = out->object ? "expected an object" : error.text;
     json_decref(out->object);
     out->object = NULL;

@@ -3,19 +3,19 @@
  * together. Nothing is sent. */
 #include "replicate/replicators.h"
 
-static int64_t no_floats(const wefti_replicator_config *config,
-                         const wefti_bucket *bucket) {
+static const char *const *no_states(const wefti_replicator_config *config) {
+    static const char *const none[] = {NULL};
     (void)config;
-    (void)bucket;
-    return 0;
+    return none;
 }
 
 static int64_t no_bytes(const wefti_replicator_config *config, const wefti_bucket *bucket,
-                        int R, int rank) {
+                        int R, int from, int to) {
     (void)config;
     (void)bucket;
     (void)R;
-    (void)rank;
+    (void)from;
+    (void)to;
     return 0;
 }
 
@@ -57,7 +57,7 @@ const wefti_replicator_ops wefti_replicator_none = {
     .name = "none",
     .summary = "each node follows its own gradient; nothing is sent",
     .keeps_norm = true,
-    .state_floats = no_floats,
+    .states = no_states,
     .wire_bytes = no_bytes,
     .work_bytes = no_work,
     .create = none_create,

@@ -13,14 +13,17 @@ const wefti_replicator_ops *wefti_replicator_find(const char *kind) {
 }
 
 static weft_status allocate_state(wefti_replicator *r) {
-    WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(float *), "replicator state",
-                           &r->state));
+    int64_t n = 0;
+    WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(int64_t), "replicator state",
+                           &r->bucket_at));
     for (int b = 0; b < r->n_buckets; b++) {
-        int64_t n = r->ops->state_floats(&r->config, &r->buckets[b]);
-        if (n > 0)
-            WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float), "replicator state",
-                                   &r->state[b]));
+        r->bucket_at[b] = n;
+        n += r->buckets[b].n_elements;
     }
+    for (const char *const *name = r->ops->states(&r->config); *name;
+         name++, r->n_states++)
+        WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float), "replicator state",
+                               &r->state[r->n_states]));
     return r->ops->create(r);
 }
 
@@ -58,8 +61,8 @@ weft_status wefti_replicator_create(weft_ctx *ctx, const wefti_replicator_config
 void wefti_replicator_destroy(wefti_replicator *r) {
     if (!r) return;
     r->ops->destroy(r);
-    for (int b = 0; r->state && b < r->n_buckets; b++) wefti_free(r->ctx, r->state[b]);
-    wefti_free(r->ctx, r->state);
+    for (int i = 0; i < r->n_states; i++) wefti_free(r->ctx, r->state[i]);
+    wefti_free(r->ctx, r->bucket_at);
     wefti_free(r->ctx, r);
 }
 
@@ -77,6 +80,21 @@ weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
     return r->ops->end(r, bucket, step, grad);
 }
 
-int64_t wefti_replicator_tag(int64_t step, int bucket, int stage) {
-    return (step << 24) | ((int64_t)bucket << 3) | stage;
+weft_status wefti_replicator_combine(wefti_replicator *r, int bucket, int64_t step,
+                                     float *grad) {
+    bool due = wefti_replicator_is_due(&r->config, step);
+    return r->ops->combine && due ? r->ops->combine(r, bucket, step, grad) : WEFT_OK;
+}
+
+wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int piece,
+                                   int64_t step) {
+    int64_t due_so_far = step / r->config.every + 1;
+    if (!wefti_replicator_is_due(&r->config, step))
+        return (wefti_cover){.count = due_so_far};
+    if (r->ops->cover) return r->ops->cover(r, bucket, piece, step);
+    return (wefti_cover){.all = true, .count = due_so_far};
+}
+
+float *wefti_replicator_state(const wefti_replicator *r, int i, int bucket) {
+    return r->state[i] + r->bucket_at[bucket];
 }

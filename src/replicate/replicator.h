@@ -6,20 +6,23 @@
 
 #include "comm/comm.h"
 #include "tensor/kernels.h"
+#include "wire/section.h"
 
 /* Gradient side of the step: turns this node's gradient into the update direction that
- * all nodes agree on (docs/methods.md: gradient --[replicator]--> agreed update direction).
+ * all nodes agree on (docs/methods.md: gradient --[replicator]--> agreed update
+ * direction).
  *
  * It works on buckets: one or more neighbouring units whose shards lie one after another
  * in one flat buffer and travel in one message. A bucket is a list of pieces, the row
- * blocks of tensors that this rank holds. begin() sends, end() receives and combines;
- * several buckets may be between their begin and end, which run on the exchange thread in
- * bucket order. */
+ * blocks of tensors that this rank holds. begin() sends, combine() answers what the
+ * others sent, end() receives the answers; a replicator of one round has no combine().
+ * Several buckets may be under way, each phase in bucket order on the exchange thread. */
 
 typedef struct wefti_piece {
     int64_t rows, cols; /* a matrix block; cols = 1: a vector */
     int64_t offset;     /* of its first element in the bucket */
     bool decays;        /* weight decay applies; used by optimizers */
+    int tensor;         /* its number in the model: what is drawn differs by tensor */
 } wefti_piece;
 
 typedef struct wefti_bucket {
@@ -28,16 +31,45 @@ typedef struct wefti_bucket {
     int64_t n_elements;
 } wefti_bucket;
 
+/* Which way demo's coefficients travel. */
+typedef enum wefti_route {
+    WEFTI_ROUTE_AUTO,   /* the one that sends less */
+    WEFTI_ROUTE_GATHER, /* each to all: messages sent */
+    WEFTI_ROUTE_OWNER   /* range j to rank j, which answers all: constant in R */
+} wefti_route;
+
 /* The knobs, named as in the papers. Every replicator reads its own. */
 typedef struct wefti_replicator_config {
     const char *kind;
     int64_t compression_topk;
     int64_t compression_chunk;
+    double compression_rate; /* random, striding, slicing: share of the rows sent */
     double compression_decay;
     int compression_dims; /* 1 or 2 */
     bool sign;
-    int64_t every; /* replicate on steps divisible by this; full: 1 */
+    bool ema;     /* m <- beta m + (1 - beta) g instead of beta m + lr g */
+    double alpha; /* share of what was sent that leaves the momentum; 1 = all */
+    wefti_route route;
+    wefti_value_codec values;
+    wefti_index_codec indices;
+    bool stochastic;     /* rounding of coded values */
+    int64_t dense_below; /* demo: pieces of fewer elements are sent whole */
+    int64_t every;       /* replicate on steps divisible by this; full: 1 */
+    uint64_t seed;
+    int threads; /* of the codec */
 } wefti_replicator_config;
+
+/* What a step's direction covers of one piece; all else stays as it is. */
+typedef struct wefti_run {
+    int64_t begin, n; /* elements of the piece */
+} wefti_run;
+
+typedef struct wefti_cover {
+    bool all;              /* every element; then runs is not used */
+    const wefti_run *runs; /* borrowed until the bucket's next begin */
+    int64_t n_runs;
+    int64_t count; /* updates of a covered element so far, this one included */
+} wefti_cover;
 
 typedef struct wefti_replicator wefti_replicator;
 
@@ -47,21 +79,28 @@ typedef struct wefti_replicator_ops {
     /* The direction is a mean of gradients, so its norm is what clipping bounds;
      * otherwise clipping bounds the local gradient that goes in. */
     bool keeps_norm;
-    /* Floats of state per bucket that a checkpoint must keep (momentum), 0 if none. */
-    int64_t (*state_floats)(const wefti_replicator_config *config,
-                            const wefti_bucket *bucket);
-    /* Payload bytes that `rank` of R sends for one bucket in a step that replicates. */
+    /* Names of the state arrays that a checkpoint must keep, NULL-terminated; each is as
+     * long as the parameters. */
+    const char *const *(*states)(const wefti_replicator_config *config);
+    /* Payload bytes that rank `from` of R sends to rank `to` for one bucket in a step
+     * that replicates. */
     int64_t (*wire_bytes)(const wefti_replicator_config *config,
-                          const wefti_bucket *bucket, int R, int rank);
-    /* Bytes of working memory of a rank: messages and scratch, without state_floats. */
+                          const wefti_bucket *bucket, int R, int from, int to);
+    /* Bytes of working memory of a rank: messages and scratch, without states. */
     int64_t (*work_bytes)(const wefti_replicator_config *config,
                           const wefti_bucket *buckets, int n_buckets, int R);
     weft_status (*create)(wefti_replicator *r); /* fills r->self */
     weft_status (*begin)(wefti_replicator *r, int bucket, int64_t step, float lr,
                          float *grad);
+    weft_status (*combine)(wefti_replicator *r, int bucket, int64_t step,
+                           float *grad); /* or NULL */
     weft_status (*end)(wefti_replicator *r, int bucket, int64_t step, float *grad);
+    /* What the direction of a due step covers of a piece; NULL: everything. */
+    wefti_cover (*cover)(const wefti_replicator *r, int bucket, int piece, int64_t step);
     void (*destroy)(wefti_replicator *r);
 } wefti_replicator_ops;
+
+enum { WEFTI_REPLICATOR_STATES = 2 };
 
 struct wefti_replicator {
     const wefti_replicator_ops *ops;
@@ -71,8 +110,10 @@ struct wefti_replicator {
     wefti_replicator_config config;
     int n_buckets;
     const wefti_bucket *buckets;
-    float **state; /* [n_buckets] owned; state[b] has state_floats(b) */
-    void *self;    /* the implementation's */
+    int n_states;
+    float *state[WEFTI_REPLICATOR_STATES]; /* owned; each [all buckets' elements] */
+    int64_t *bucket_at;                    /* [n_buckets] owned; where they begin there */
+    void *self;                            /* the implementation's */
 };
 
 /* Creates a replicator; an unknown kind or a bad knob is WEFT_ERR_CONFIG. Not collective.
@@ -88,19 +129,28 @@ void wefti_replicator_destroy(wefti_replicator *r);
 weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step,
                                    float lr, float *grad) WEFT_CHECKED;
 
+/* Answers what the others sent for this bucket; between begin and end, on every rank. */
+weft_status wefti_replicator_combine(wefti_replicator *r, int bucket, int64_t step,
+                                     float *grad) WEFT_CHECKED;
+
 /* Finishes it: grad holds the agreed direction, the same bits on every rank of the group.
  */
 weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
                                  float *grad) WEFT_CHECKED;
 
-/* Whether `step` exchanges anything. */
+/* Whether `step` exchanges anything. A step that does not moves nothing: no parameter, no
+ * moment; the momentum keeps the gradient. */
 bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step);
+
+/* What the direction of `step` covers of a piece, its runs ascending and apart. */
+wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int piece,
+                                   int64_t step);
+
+/* State array i of a bucket. */
+float *wefti_replicator_state(const wefti_replicator *r, int i, int bucket);
 
 const wefti_replicator_ops *wefti_replicator_find(const char *kind);
 extern const wefti_replicator_ops
     *const wefti_replicator_registry[]; /* NULL-terminated */
-
-/* A tag that no other message of the same communicator uses at the time. stage: 0..7. */
-int64_t wefti_replicator_tag(int64_t step, int bucket, int stage);
 
 #endif

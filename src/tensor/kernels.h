@@ -16,16 +16,26 @@
  * count of the calling thread. For a fixed table and thread count they are deterministic.
  */
 
-/* Consts of one AdamW step (Loshchilov & Hutter 2019), decoupled decay. */
-typedef struct wefti_adamw_step {
+/* Consts of one step of Adam (Kingma & Ba 2015). Weight decay is coupled (a part of the
+ * gradient), decoupled (Loshchilov & Hutter 2019: AdamW), or 0. */
+typedef struct wefti_adam_step {
     float lr, beta1, beta2, eps;
-    float decay;       /* 0 for tensors that do not decay */
+    float coupled_decay, decoupled_decay;
     float correction1; /* 1 - beta1^t, t counted from 1 */
     float correction2; /* 1 - beta2^t */
     float grad_scale;  /* the gradient is multiplied by this first (clipping) */
-} wefti_adamw_step;
+} wefti_adam_step;
 
-/* Where the queries, keys and values of attention lie: row n of q starts at q + n*ld_q. */
+/* Consts of one step of AccumAdam (arXiv 2410.11998): where in its period of K steps it
+ * lies. With K = 1 it both opens and closes its period. */
+typedef struct wefti_accum_step {
+    wefti_adam_step adam; /* t counts periods, the one under way included */
+    float share;          /* 1/K */
+    bool opens, closes;
+} wefti_accum_step;
+
+/* Where the queries, keys and values of attention lie: row n of q starts at q + n*ld_q.
+ */
 typedef struct wefti_attention_shape {
     int64_t B, T, H, K, D;
     int64_t ld_q, ld_kv; /* floats between consecutive rows of q, and of k and v */
@@ -36,8 +46,8 @@ typedef struct wefti_attention_shape {
 typedef struct wefti_kernels {
     const char *name;
 
-    /* C[M,N] = alpha * op(A)[M,K] * op(B)[K,N] + beta * C; op is transposition when ta, tb
-     * (A is then stored [K,M], B [N,K]). beta = 0 ignores what C held. */
+    /* C[M,N] = alpha * op(A)[M,K] * op(B)[K,N] + beta * C; op is transposition when ta,
+     * tb (A is then stored [K,M], B [N,K]). beta = 0 ignores what C held. */
     void (*gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
                  const float *A, int64_t lda, const float *B, int64_t ldb, float beta,
                  float *C, int64_t ldc);
@@ -62,44 +72,47 @@ typedef struct wefti_kernels {
     void (*layernorm_backward)(int64_t N, int64_t C, const float *x, const float *gain,
                                const float *mean, const float *rstd, const float *dy,
                                float *dx, float *dgain, float *dbias);
-    /* RMSNorm (Zhang & Sennrich 2019) of C columns of rows ld apart (x and y share ld; so do
-     * x, dy and dx). rstd[N] = 1/sqrt(mean(x^2) + eps) is saved. y may be x.
-     * backward: dx is STORED and may be dy; dgain += ... */
+    /* RMSNorm (Zhang & Sennrich 2019) of C columns of rows ld apart (x and y share ld; so
+     * do x, dy and dx). rstd[N] = 1/sqrt(mean(x^2) + eps) is saved. y may be x. backward:
+     * dx is STORED and may be dy; dgain += ... */
     void (*rmsnorm_forward)(int64_t N, int64_t C, int64_t ld, float eps, const float *x,
                             const float *gain, float *y, float *rstd);
     void (*rmsnorm_backward)(int64_t N, int64_t C, int64_t ld, const float *x,
-                             const float *gain, const float *rstd, const float *dy, float *dx,
-                             float *dgain);
+                             const float *gain, const float *rstd, const float *dy,
+                             float *dx, float *dgain);
 
-    /* GELU, tanh form (Hendrycks & Gimpel 2016; "gelu_new"). y may be x. backward: dx STORED
-     * from x and dy; dx may be dy. */
+    /* GELU, tanh form (Hendrycks & Gimpel 2016; "gelu_new"). y may be x. backward: dx
+     * STORED from x and dy; dx may be dy. */
     void (*gelu_forward)(int64_t n, const float *x, float *y);
     void (*gelu_backward)(int64_t n, const float *x, const float *dy, float *dx);
     /* SwiGLU (Shazeer 2020): gu[N,2F] holds gate | up; y[N,F] = silu(gate) * up.
      * backward: dgu[N,2F] STORED; may be gu. */
     void (*swiglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
-    void (*swiglu_backward)(int64_t N, int64_t F, const float *gu, const float *dy, float *dgu);
+    void (*swiglu_backward)(int64_t N, int64_t F, const float *gu, const float *dy,
+                            float *dgu);
 
-    /* Rotary positions (Su et al. 2021), Hugging Face halves: element i pairs with i + D/2.
-     * Rotates n_heads heads of width D in each row, in place; row n = b*T + t has position t.
-     * cos_sin[T][D] holds D/2 cosines then D/2 sines. inverse = true rotates back (backward). */
+    /* Rotary positions (Su et al. 2021), Hugging Face halves: element i pairs with i +
+     * D/2. Rotates n_heads heads of width D in each row, in place; row n = b*T + t has
+     * position t. cos_sin[T][D] holds D/2 cosines then D/2 sines. inverse = true rotates
+     * back (backward). */
     void (*rope)(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
                  const float *cos_sin, bool inverse, float *x);
 
     /* Causal attention, grouped queries: o = softmax(scale q k^T, lower triangle) v.
-     * lse[B,H,T] (log of the sum of exponentials) is saved. Never stores T x T for all heads.
-     * backward needs o and lse; dq, dk, dv are STORED with the strides of q, k, v; `d_o` has
-     * o's stride. scratch: attention_scratch(shape, threads) floats. */
+     * lse[B,H,T] (log of the sum of exponentials) is saved. Never stores T x T for all
+     * heads. backward needs o and lse; dq, dk, dv are STORED with the strides of q, k, v;
+     * `d_o` has o's stride. scratch: attention_scratch(shape, threads) floats. */
     int64_t (*attention_scratch)(const wefti_attention_shape *s, int threads);
-    void (*attention_forward)(const wefti_attention_shape *s, const float *q, const float *k,
-                              const float *v, float *o, float *lse, float *scratch);
-    void (*attention_backward)(const wefti_attention_shape *s, const float *q, const float *k,
-                               const float *v, const float *o, const float *lse,
-                               const float *d_o, float *dq, float *dk, float *dv,
-                               float *scratch);
+    void (*attention_forward)(const wefti_attention_shape *s, const float *q,
+                              const float *k, const float *v, float *o, float *lse,
+                              float *scratch);
+    void (*attention_backward)(const wefti_attention_shape *s, const float *q,
+                               const float *k, const float *v, const float *o,
+                               const float *lse, const float *d_o, float *dq, float *dk,
+                               float *dv, float *scratch);
 
-    /* y[N,C] = table[token[n]] (rows of C); position table added if pos != NULL: row n gets
-     * pos[n % T]. */
+    /* y[N,C] = table[token[n]] (rows of C); position table added if pos != NULL: row n
+     * gets pos[n % T]. */
     void (*embed_forward)(int64_t N, int64_t T, int64_t C, const int32_t *token,
                           const float *table, const float *pos, float *y);
     /* dtable[token[n]] += dy[n], dpos[n % T] += dy[n] (dpos may be NULL); fixed order */
@@ -107,26 +120,40 @@ typedef struct wefti_kernels {
                            const float *dy, float *dtable, float *dpos);
 
     /* Fused head and cross-entropy: logits = x[N,C] w[V,C]^T, a block of rows at a time.
-     * Adds the sum over rows of -log softmax(logits)[target] to *loss_sum. A target < 0 is
-     * skipped. If dx is not NULL: dx STORED and dw += gradients of grad_scale * loss_sum.
-     * scratch: head_scratch(N, V, threads) floats; never N*V for large N. */
+     * Adds the sum over rows of -log softmax(logits)[target] to *loss_sum. A target < 0
+     * is skipped. If dx is not NULL: dx STORED and dw += gradients of grad_scale *
+     * loss_sum. scratch: head_scratch(N, V, threads) floats; never N*V for large N. */
     int64_t (*head_scratch)(int64_t N, int64_t V, int threads);
     void (*head_loss)(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
-                      const int32_t *target, float grad_scale, double *loss_sum, float *dx,
-                      float *dw, float *scratch);
+                      const int32_t *target, float grad_scale, double *loss_sum,
+                      float *dx, float *dw, float *scratch);
 
-    /* Inverted dropout in place: element i is kept with probability 1 - rate and divided by
-     * it; the mask is a pure function of (seed, step, first + i), so backward calls it on the
-     * gradient with the same arguments. */
+    /* Inverted dropout in place: element i is kept with probability 1 - rate and divided
+     * by it; the mask is a pure function of (seed, step, first + i), so backward calls it
+     * on the gradient with the same arguments. */
     void (*dropout)(int64_t n, float rate, uint64_t seed, uint64_t step, uint64_t first,
                     float *x);
 
-    /* Optimizers, in place on n parameters; one pass over memory. Both return the sum of
+    /* Optimizers, in place on n parameters; one pass over memory. All return the sum of
      * squares of the change of p (double, fixed order), for the update norm. */
-    double (*adamw)(int64_t n, const wefti_adamw_step *s, const float *g, float *p, float *m,
-                    float *v);
+
+    /* g' = grad_scale g + coupled_decay p
+     * m <- beta1 m + (1 - beta1) g',  v <- beta2 v + (1 - beta2) g'^2
+     * p <- (1 - lr decoupled_decay) p
+     *      - lr (m / correction1) / (sqrt(v / correction2) + eps) */
+    double (*adam)(int64_t n, const wefti_adam_step *s, const float *g, float *p,
+                   float *m, float *v);
+    /* M = beta1 m and V = beta2 v are stored; a is the period's mean gradient so far.
+     * p takes adam's step with m = M + (1 - beta1) g' and v = V + (1 - beta2) g'^2;
+     * a <- a + g'/K, but what a held is not read if the step opens the period.
+     * If it closes the period: M <- beta1 (M + (1 - beta1) a),
+     * V <- beta2 (V + (1 - beta2) a^2), then a <- 0; if not, M and V are only read.
+     * A step that opens and closes leaves a alone. */
+    double (*accum_adam)(int64_t n, const wefti_accum_step *s, const float *g, float *p,
+                         float *m, float *v, float *a);
     /* p <- (1 - lr decay) p - lr grad_scale d */
-    double (*sgd)(int64_t n, float lr, float grad_scale, float decay, const float *d, float *p);
+    double (*sgd)(int64_t n, float lr, float grad_scale, float decay, const float *d,
+                  float *p);
 } wefti_kernels;
 
 /* The plain table: loops as in the mathematics, double accumulation where it matters. */

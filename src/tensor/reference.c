@@ -3,7 +3,6 @@
  * slow and single-threaded on purpose; the fast tables are tested against it. */
 #include "tensor/reference.h"
 
-#include <math.h>
 #include <stddef.h>
 
 static double dot_strided(int64_t n, const float *a, int64_t step_a, const float *b,
@@ -56,36 +55,6 @@ static double sum_squares(int64_t n, const float *x) {
     return dot_strided(n, x, 1, x, 1);
 }
 
-static double adamw(int64_t n, const wefti_adamw_step *s, const float *g, float *p,
-                    float *m, float *v) {
-    double moved = 0;
-    double beta1 = (double)s->beta1, beta2 = (double)s->beta2, lr = (double)s->lr;
-    for (int64_t i = 0; i < n; i++) {
-        double grad = (double)s->grad_scale * (double)g[i];
-        double first = beta1 * (double)m[i] + (1 - beta1) * grad;
-        double second = beta2 * (double)v[i] + (1 - beta2) * grad * grad;
-        double root = sqrt(second / (double)s->correction2) + (double)s->eps;
-        double update = first / (double)s->correction1 / root;
-        double change = -lr * ((double)s->decay * (double)p[i] + update);
-        p[i] = (float)((double)p[i] + change);
-        m[i] = (float)first;
-        v[i] = (float)second;
-        moved += change * change;
-    }
-    return moved;
-}
-
-static double sgd(int64_t n, float lr, float grad_scale, float decay, const float *d,
-                  float *p) {
-    double moved = 0, step = (double)lr * (double)grad_scale;
-    for (int64_t i = 0; i < n; i++) {
-        double change = -(double)lr * (double)decay * (double)p[i] - step * (double)d[i];
-        p[i] = (float)((double)p[i] + change);
-        moved += change * change;
-    }
-    return moved;
-}
-
 const wefti_kernels wefti_kernels_reference = {
     .name = "reference",
     .gemm = gemm,
@@ -112,6 +81,7 @@ const wefti_kernels wefti_kernels_reference = {
     .head_scratch = wefti_reference_head_scratch,
     .head_loss = wefti_reference_head_loss,
     .dropout = wefti_reference_dropout,
-    .adamw = adamw,
-    .sgd = sgd,
+    .adam = wefti_reference_adam,
+    .accum_adam = wefti_reference_accum_adam,
+    .sgd = wefti_reference_sgd,
 };

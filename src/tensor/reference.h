@@ -53,4 +53,12 @@ void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,
                                const float *w, const int32_t *target, float grad_scale,
                                double *loss_sum, float *dx, float *dw, float *scratch);
 
+/* reference_optimizer.c */
+double wefti_reference_adam(int64_t n, const wefti_adam_step *s, const float *g, float *p,
+                            float *m, float *v);
+double wefti_reference_accum_adam(int64_t n, const wefti_accum_step *s, const float *g,
+                                  float *p, float *m, float *v, float *a);
+double wefti_reference_sgd(int64_t n, float lr, float grad_scale, float decay,
+                           const float *d, float *p);
+
 #endif

@@ -18,21 +18,33 @@ static weft_status allocate(weft_ctx *ctx, const wefti_plan *plan, wefti_arrange
 
 /* Appends unit u's blocks to the bucket; returns where the next piece goes. */
 static wefti_piece *append_unit(wefti_arrangement *a, int u, int s, wefti_bucket *bucket,
-                                wefti_piece *next) {
+                                int first_tensor, wefti_piece *next) {
     const wefti_layout *layout = &a->layouts[u];
     for (int t = 0; t < layout->n_tensors; t++) {
         wefti_block block = wefti_layout_block(layout, s, t);
         if (block.n_rows == 0) continue;
-        *next++ = (wefti_piece){block.n_rows, block.cols,
-                                bucket->n_elements + block.shard_offset, block.decays};
+        *next++ = (wefti_piece){.rows = block.n_rows,
+                                .cols = block.cols,
+                                .offset = bucket->n_elements + block.shard_offset,
+                                .decays = block.decays,
+                                .tensor = first_tensor + t};
         bucket->n_pieces++;
     }
     bucket->n_elements += layout->n_shard;
     return next;
 }
 
+/* The larger of what replicator and mixer would send in one message. */
+static int64_t message_bytes(const wefti_plan *plan, const wefti_bucket *bucket) {
+    const wefti_replicator_config *r = &plan->replicator_config;
+    if (plan->site_replicas == 1 && plan->sites > 1) r = &plan->site_replicator_config;
+    int64_t sent = wefti_replicator_find(r->kind)->wire_bytes(r, bucket, 2, 0, 1);
+    const wefti_mixer_config *m = &plan->mixer_config;
+    int64_t mixed = wefti_mixer_find(m->kind)->message_bytes(m, bucket);
+    return sent > mixed ? sent : mixed;
+}
+
 static void arrange(const wefti_plan *plan, int s, wefti_arrangement *a) {
-    const wefti_replicator_ops *ops = wefti_replicator_find(plan->replicator_config.kind);
     wefti_piece *next = a->pieces;
     bool open = false;
     for (int u = a->n_units - 1; u >= 0; u--) {
@@ -46,10 +58,10 @@ static void arrange(const wefti_plan *plan, int s, wefti_arrangement *a) {
         a->unit_offset[u] = a->n_elements;
         a->bucket_of[u] = b;
         a->bucket_last_unit[b] = u;
-        next = append_unit(a, u, s, bucket, next);
+        int first_tensor = (int)(plan->unit_tensors[u] - plan->tensors);
+        next = append_unit(a, u, s, bucket, first_tensor, next);
         a->n_elements += a->layouts[u].n_shard;
-        int64_t message = ops->wire_bytes(&plan->replicator_config, bucket, 2, 0);
-        open = message < plan->config->mesh.min_message;
+        open = message_bytes(plan, bucket) < plan->config->mesh.min_message;
     }
 }
 

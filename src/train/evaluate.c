@@ -2,6 +2,8 @@
 /* Loss on held-out text: every rank takes its share of the windows, in batches of B; a
  * batch beyond the last window is padded with skipped targets, because all ranks of a
  * node have to make the same number of passes. */
+#include <math.h>
+
 #include "train/rank.h"
 
 static int64_t min2(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -16,11 +18,9 @@ static void load_rows(wefti_rank *r, int64_t row, int64_t n) {
     }
 }
 
-weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens, double *loss,
-                                int64_t *n_tokens) {
+/* Of the parameters as they are: each rank takes its share of the windows. */
+static weft_status mean_loss(wefti_rank *r, int64_t rows, double *loss) {
     const wefti_plan *plan = r->plan;
-    int64_t rows = weft_dataset_validation_rows(plan->dataset);
-    if (max_tokens > 0) rows = min2(rows, (max_tokens + plan->T - 1) / plan->T);
     int64_t batches = (rows + plan->B - 1) / plan->B;
     int64_t rounds = (batches + plan->W - 1) / plan->W;
     double sum = 0;
@@ -31,8 +31,26 @@ weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens, double *loss,
         WEFT_TRY(wefti_rank_forward(r, false, 0));
         WEFT_TRY(wefti_rank_loss(r, &sum));
     }
-    *n_tokens = rows * plan->T;
-    WEFT_TRY(wefti_comm_sum(r->control, wefti_rank_control_tag(r), 1, &sum));
-    *loss = rows > 0 ? sum / (double)*n_tokens : 0;
+    WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &sum));
+    *loss = rows > 0 ? sum / (double)(rows * plan->T) : 0;
+    return WEFT_OK;
+}
+
+weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,
+                                weft_eval_record *out) {
+    const wefti_plan *plan = r->plan;
+    int64_t rows = weft_dataset_validation_rows(plan->dataset);
+    if (max_tokens > 0) rows = min2(rows, (max_tokens + plan->T - 1) / plan->T);
+    out->tokens = rows * plan->T;
+    out->local_loss = out->distance = NAN;
+    if (plan->replicas_equal) return mean_loss(r, rows, &out->loss);
+    WEFT_TRY(mean_loss(r, rows, &out->local_loss));
+    WEFT_TRY(wefti_rank_average(r));
+    double squares = wefti_rank_distance_squares(r);
+    weft_status status = mean_loss(r, rows, &out->loss);
+    wefti_rank_restore(r);
+    WEFT_TRY(status);
+    WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &squares));
+    out->distance = sqrt(squares / plan->R);
     return WEFT_OK;
 }

@@ -1,18 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* The exchange thread of a rank: bucket by bucket, replicate -> optimize. */
+/* The exchange thread of a rank. A bucket passes, in this order,
+ *
+ *     replicator: begin, combine, end        site replicator: the same
+ *     apply: mixer before -> optimizer -> mixer after           mixer finish
+ *
+ * each of them one phase (comm/worker.h); a phase that a method lacks is left out. With
+ * clipping of what the nodes agreed on, the last two wait for the compute thread
+ * (step.c). */
 #include "train/rank.h"
 
-void wefti_exchange_prepare(void *rank) {
+static void prepare(void *rank) {
     (void)rank;
     wefti_kernels_set_threads(1);
 }
 
-weft_status wefti_exchange_begin(void *rank, int64_t bucket) {
+static float *grads_of(wefti_rank *r, int64_t bucket) {
+    return r->grads + r->arrangement->bucket_offset[bucket];
+}
+
+static float *params_of(wefti_rank *r, int64_t bucket) {
+    return r->params + r->arrangement->bucket_offset[bucket];
+}
+
+static weft_status begin(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
-    const wefti_arrangement *a = r->arrangement;
     int b = (int)bucket;
-    float *grad = r->grads + a->bucket_offset[b];
-    int64_t n = a->buckets[b].n_elements;
+    float *grad = grads_of(r, b);
+    int64_t n = r->arrangement->buckets[b].n_elements;
     bool scaled = !r->clip_after_exchange && r->grad_scale != 1;
     if (scaled) r->plan->kernels->scale(n, r->grad_scale, grad);
     bool local_norm = r->apply_in_exchange && !r->clip_after_exchange;
@@ -20,32 +34,104 @@ weft_status wefti_exchange_begin(void *rank, int64_t bucket) {
     return wefti_replicator_begin(r->replicator, b, r->step, r->lr, grad);
 }
 
-weft_status wefti_exchange_end(void *rank, int64_t bucket) {
+static weft_status combine(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
-    int b = (int)bucket;
-    float *grad = r->grads + r->arrangement->bucket_offset[b];
-    WEFT_TRY(wefti_replicator_end(r->replicator, b, r->step, grad));
-    int64_t n = r->arrangement->buckets[b].n_elements;
-    bool agreed_norm = r->apply_in_exchange && r->clip_after_exchange;
-    if (agreed_norm) r->squares[b] = r->plan->kernels->sum_squares(n, grad);
-    if (r->apply_in_exchange || !r->clip_after_exchange) wefti_exchange_apply(r, b);
-    return WEFT_OK;
+    return wefti_replicator_combine(r->replicator, (int)bucket, r->step,
+                                    grads_of(r, bucket));
 }
 
-void wefti_exchange_apply(wefti_rank *r, int bucket) {
-    const wefti_plan *plan = r->plan;
-    const wefti_arrangement *a = r->arrangement;
-    int64_t base = a->bucket_offset[bucket];
-    const wefti_bucket *b = &a->buckets[bucket];
-    wefti_optimizer_step step = {.count = r->step + 1, .lr = r->lr, .grad_scale = 1};
-    if (r->clip_after_exchange) step.grad_scale = r->grad_scale;
-    double moved = 0;
-    for (int i = 0; i < b->n_pieces; i++) {
-        const wefti_piece *piece = &b->pieces[i];
-        wefti_span span = {base + piece->offset, piece->rows * piece->cols,
-                           piece->decays};
-        plan->optimizer->apply(&plan->optimizer_config, plan->kernels, &step, &span,
-                               r->grads, r->params, r->state, &moved);
+static weft_status end(void *rank, int64_t bucket) {
+    wefti_rank *r = rank;
+    float *grad = grads_of(r, bucket);
+    WEFT_TRY(wefti_replicator_end(r->replicator, (int)bucket, r->step, grad));
+    if (!r->site_replicator) return WEFT_OK;
+    return wefti_replicator_begin(r->site_replicator, (int)bucket, r->step, r->lr, grad);
+}
+
+static weft_status combine_sites(void *rank, int64_t bucket) {
+    wefti_rank *r = rank;
+    return wefti_replicator_combine(r->site_replicator, (int)bucket, r->step,
+                                    grads_of(r, bucket));
+}
+
+static weft_status end_sites(void *rank, int64_t bucket) {
+    wefti_rank *r = rank;
+    return wefti_replicator_end(r->site_replicator, (int)bucket, r->step,
+                                grads_of(r, bucket));
+}
+
+static weft_status apply(void *rank, int64_t bucket) {
+    wefti_rank *r = rank;
+    int b = (int)bucket;
+    int64_t n = r->arrangement->buckets[b].n_elements;
+    bool agreed_norm = r->apply_in_exchange && r->clip_after_exchange;
+    if (agreed_norm) r->squares[b] = r->plan->kernels->sum_squares(n, grads_of(r, b));
+    if (!r->apply_in_exchange && r->clip_after_exchange) return WEFT_OK;
+    return wefti_exchange_apply(r, b);
+}
+
+static weft_status finish(void *rank, int64_t bucket) {
+    wefti_rank *r = rank;
+    if (!r->apply_in_exchange && r->clip_after_exchange) return WEFT_OK;
+    return wefti_mixer_finish(r->mixer, (int)bucket, r->step, params_of(r, bucket));
+}
+
+weft_status wefti_exchange_create(wefti_rank *r) {
+    wefti_phase phases[WEFTI_MAX_PHASES];
+    int n = 0;
+    phases[n++] = begin;
+    phases[n++] = combine;
+    phases[n++] = end;
+    if (r->site_replicator) {
+        phases[n++] = combine_sites;
+        phases[n++] = end_sites;
     }
+    phases[n++] = apply;
+    if (!r->plan->replicas_equal) phases[n++] = finish;
+    wefti_worker_config config = {.capacity = r->arrangement->n_buckets,
+                                  .phases = phases,
+                                  .n_phases = n,
+                                  .order = r->plan->sites > 1 ? WEFTI_ORDER_BY_JOB
+                                                              : WEFTI_ORDER_BY_PHASE,
+                                  .prepare = prepare,
+                                  .user = r};
+    return wefti_worker_create(r->ctx, &config, &r->worker);
+}
+
+/* The optimizer on one run of a piece's elements. */
+static void optimize(wefti_rank *r, const wefti_optimizer_step *step, wefti_span span,
+                     double *moved) {
+    const wefti_plan *plan = r->plan;
+    plan->optimizer->apply(&plan->optimizer_config, plan->kernels, step, &span, r->grads,
+                           r->params, r->state, moved);
+}
+
+/* The optimizer on what the direction covers of a piece. */
+static void optimize_piece(wefti_rank *r, int bucket, int index, double *moved) {
+    const wefti_piece *piece = &r->arrangement->buckets[bucket].pieces[index];
+    const wefti_replicator *last = r->site_replicator ? r->site_replicator
+                                                      : r->replicator;
+    wefti_cover cover = wefti_replicator_cover(last, bucket, index, r->step);
+    wefti_optimizer_step step = {.count = cover.count, .lr = r->lr, .grad_scale = 1};
+    if (r->clip_after_exchange) step.grad_scale = r->grad_scale;
+    int64_t base = r->arrangement->bucket_offset[bucket] + piece->offset;
+    if (cover.all) {
+        wefti_span span = {base, piece->rows * piece->cols, piece->decays};
+        optimize(r, &step, span, moved);
+        return;
+    }
+    for (int64_t i = 0; i < cover.n_runs; i++) {
+        wefti_span span = {base + cover.runs[i].begin, cover.runs[i].n, piece->decays};
+        optimize(r, &step, span, moved);
+    }
+}
+
+weft_status wefti_exchange_apply(wefti_rank *r, int bucket) {
+    float *params = params_of(r, bucket);
+    double moved = 0;
+    WEFT_TRY(wefti_mixer_before(r->mixer, bucket, r->step, params));
+    for (int i = 0; i < r->arrangement->buckets[bucket].n_pieces; i++)
+        optimize_piece(r, bucket, i, &moved);
     r->moved[bucket] = moved;
+    return wefti_mixer_after(r->mixer, bucket, r->step, params);
 }

@@ -77,10 +77,12 @@ static weft_status write_step_events(wefti_journal *journal, const weft_step_rec
         {"wire/bytes_out", (double)r->wire_bytes_out},
         {"wire/bytes_in", (double)r->wire_bytes_in},
         {"memory/peak_bytes", (double)r->memory_bytes},
+        {"train/consensus_distance", r->consensus_distance},
     };
+    int n = sizeof scalars / sizeof scalars[0];
     return wefti_tfevents_write(journal->ctx, journal->events, r->step,
                                 wefti_unix_now_s(), scalars,
-                                sizeof scalars / sizeof scalars[0]);
+                                isnan(r->consensus_distance) ? n - 1 : n);
 }
 
 weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r) {
@@ -104,20 +106,26 @@ weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r
         real("hidden_share", r->hidden_share),
         real("step_s", r->step_s),
         real("elapsed_s", r->elapsed_s),
+        real("consensus_distance", r->consensus_distance),
     };
+    int n = sizeof row / sizeof row[0];
     WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row,
-                                 sizeof row / sizeof row[0]));
+                                 isnan(r->consensus_distance) ? n - 1 : n));
     return write_step_events(journal, r);
 }
 
 weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_record *r,
                                      double bigram_loss) {
-    const wefti_metric row[] = {
-        integer("step", r->step),         real("elapsed_s", r->elapsed_s),
-        real("validation_loss", r->loss), integer("validation_tokens", r->tokens),
-        real("bigram_loss", bigram_loss),
+    wefti_metric row[7] = {
+        integer("step", r->step),
+        real("elapsed_s", r->elapsed_s),
+        real("validation_loss", r->loss),
+        integer("validation_tokens", r->tokens),
     };
-    int n = isnan(bigram_loss) ? 4 : 5;
+    int n = 4;
+    if (!isnan(bigram_loss)) row[n++] = real("bigram_loss", bigram_loss);
+    if (!isnan(r->local_loss)) row[n++] = real("local_validation_loss", r->local_loss);
+    if (!isnan(r->distance)) row[n++] = real("exact_consensus_distance", r->distance);
     WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row, n));
     if (!journal->events) return WEFT_OK;
     const wefti_scalar scalar = {"validation/loss", r->loss};

@@ -34,7 +34,7 @@ weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
     *params = full;
     if (r->gathered.unit[place] == u) return WEFT_OK;
     r->gathered.unit[place] = u;
-    return wefti_shard_gather(&r->arrangement->layouts[u], r->shard,
+    return wefti_shard_gather(&r->arrangement->layouts[u], r->comms.shard,
                               r->n_shard_messages++, shard, full);
 }
 
@@ -108,13 +108,22 @@ static weft_status finish_unit(wefti_rank *r, int u, const float *grads, int64_t
     const wefti_arrangement *a = r->arrangement;
     r->gradients.unit[place_of(r, u)] = -1;
     if (r->plan->S > 1)
-        WEFT_TRY(wefti_shard_reduce(&a->layouts[u], r->shard, r->n_shard_messages++,
+        WEFT_TRY(wefti_shard_reduce(&a->layouts[u], r->comms.shard, r->n_shard_messages++,
                                     r->plan->kernels, grads, micro > 0, r->staging,
                                     shard_of(r, r->grads, u)));
     int b = a->bucket_of[u];
     bool complete = micro == r->plan->n_micro - 1 && a->bucket_last_unit[b] == u;
     bool at_once = r->apply_in_exchange || r->clip_after_exchange;
     return complete && at_once ? wefti_rank_submit(r, b) : WEFT_OK;
+}
+
+/* Share of a pass's computing that is done after the backward pass of unit u, by the
+ * parameters: a third is forward. */
+static double backward_share(const wefti_rank *r, int u) {
+    const weft_model *model = r->plan->model;
+    int64_t left = 0;
+    for (int v = 0; v < u; v++) left += model->units[v].n_elements;
+    return 1 - 2.0 / 3 * (double)left / (double)model->n_elements;
 }
 
 weft_status wefti_rank_backward(wefti_rank *r, int64_t row, int64_t micro) {
@@ -131,6 +140,8 @@ weft_status wefti_rank_backward(wefti_rank *r, int64_t row, int64_t micro) {
         pass.grad_scale = (float)(1.0 / tokens_of_node);
         pass.loss_sum = &r->vote.loss_sum;
         model->ops->backward(model, u, &pass);
+        wefti_rank_pace(r, ((double)micro + backward_share(r, u)) /
+                               (double)r->plan->n_micro);
         WEFT_TRY(finish_unit(r, u, pass.grads, micro));
     }
     return WEFT_OK;

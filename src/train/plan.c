@@ -9,7 +9,7 @@
 
 /* A micro-batch of about this many tokens keeps the kernels busy and the activations
  * small. */
-enum { MICRO_TOKENS = 4096 };
+enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024 };
 
 weft_model_config wefti_plan_model_config(const weft_config *config, int64_t vocab) {
     bool is_gpt2 = strcmp(config->model.kind, "gpt2") == 0;
@@ -59,9 +59,15 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_plan *plan) {
 
 static weft_status derive_mesh(weft_ctx *ctx, wefti_plan *plan) {
     const weft_config *config = plan->config;
-    plan->R = (int)config->mesh.nodes;
-    plan->S = (int)config->mesh.ranks_per_node;
+    int per_node = (int)config->mesh.ranks_per_node;
+    plan->S = config->mesh.shards ? (int)config->mesh.shards : per_node;
+    plan->copies = per_node / plan->S;
+    plan->R = (int)config->mesh.nodes * plan->copies;
     plan->W = plan->R * plan->S;
+    plan->sites = (int)config->mesh.sites;
+    plan->site_replicas = plan->R / plan->sites;
+    plan->mixed_replicas = plan->sites > 1 ? plan->sites : plan->R;
+    plan->replicas_equal = strcmp(config->mixer.kind, "none") == 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     plan->threads = (int)config->mesh.threads;
     if (plan->threads == 0) plan->threads = (int)(cores / plan->W);
@@ -72,6 +78,115 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_plan *plan) {
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mesh.kernels is '%s', which this processor cannot run",
                              name);
+    return WEFT_OK;
+}
+
+static bool is_word(const char *text, const char *word) {
+    return strcmp(text, word) == 0;
+}
+
+static wefti_route route_named(const char *name) {
+    if (is_word(name, "gather")) return WEFTI_ROUTE_GATHER;
+    return is_word(name, "owner") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
+}
+
+static weft_status derive_replicator(weft_ctx *ctx, const wefti_plan *plan,
+                                     const weft_replicator_keys *keys,
+                                     wefti_replicator_config *out) {
+    *out = (wefti_replicator_config){
+        .kind = keys->kind,
+        .compression_topk = keys->compression_topk,
+        .compression_chunk = keys->compression_chunk,
+        .compression_rate = keys->compression_rate,
+        .compression_decay = keys->compression_decay,
+        .compression_dims = (int)keys->compression_dims,
+        .sign = keys->sign,
+        .ema = is_word(keys->momentum_style, "mean"),
+        .alpha = keys->alpha,
+        .route = route_named(keys->exchange),
+        .values = (wefti_value_codec)wefti_value_codec_find(keys->values),
+        .indices = (wefti_index_codec)wefti_index_codec_find(keys->indices),
+        .stochastic = is_word(keys->rounding, "stochastic"),
+        .dense_below = keys->dense_below,
+        .every = keys->every,
+        .seed = (uint64_t)plan->config->run.seed,
+        .threads = plan->config->mesh.overlap ? 1 : plan->threads,
+    };
+    if (wefti_replicator_find(keys->kind)) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown replicator '%s'", keys->kind);
+}
+
+static weft_status derive_mixer(weft_ctx *ctx, wefti_plan *plan) {
+    const weft_config *config = plan->config;
+    plan->mixer_config = (wefti_mixer_config){
+        .kind = config->mixer.kind,
+        .seed = (uint64_t)config->run.seed,
+        .steps = config->run.steps,
+        .combine_last = is_word(config->mixer.order, "atc"),
+        .gamma = config->mixer.gamma,
+        .average_every = config->mixer.average_every,
+        .outer_every = config->mixer.outer_every,
+        .outer_lr = config->mixer.outer_lr,
+        .outer_momentum = config->mixer.outer_momentum,
+        .fragments = config->mixer.fragments,
+        .delay = config->mixer.delay,
+        .merge = config->mixer.merge,
+        .values = (wefti_value_codec)wefti_value_codec_find(config->mixer.values),
+        .stochastic = is_word(config->mixer.rounding, "stochastic"),
+    };
+    if (!wefti_mixer_find(config->mixer.kind))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown mixer '%s'",
+                             config->mixer.kind);
+    return WEFT_OK;
+}
+
+/* Most members that one ever meets. */
+static int count_partners(wefti_plan *plan) {
+    weft_topology_facts facts = weft_topology_describe(plan->topology);
+    int most = 0, n = (int)facts.members;
+    if (facts.period == 0) return n - 1;
+    for (int i = 0; i < n; i++) {
+        bool met[MAX_MEMBERS] = {false};
+        int partners = 0;
+        for (int64_t t = 0; t < facts.period; t++) {
+            weft_topology_neighbours(plan->topology, i, t, plan->room);
+            for (int j = 0; j < plan->room->n_targets; j++) {
+                partners += !met[plan->room->targets[j]];
+                met[plan->room->targets[j]] = true;
+            }
+        }
+        if (partners > most) most = partners;
+    }
+    return most;
+}
+
+/* Members are the replicas, or with several sites the sites. */
+static weft_status derive_topology(weft_ctx *ctx, wefti_plan *plan) {
+    const weft_config *config = plan->config;
+    bool choco = is_word(config->mixer.kind, "choco");
+    if (!choco && !is_word(config->mixer.kind, "gossip")) return WEFT_OK;
+    weft_links links = {NULL, 0};
+    if (config->mixer.links[0])
+        WEFT_TRY(weft_links_load(ctx, config->mixer.links, &links));
+    weft_topology_config wanted = {
+        .kind = config->mixer.topology,
+        .nodes = plan->sites > 1 ? plan->sites : plan->R / plan->copies,
+        .ranks = plan->sites > 1 ? 1 : plan->copies,
+        .seed = (uint64_t)config->run.seed,
+        .copy_bytes = plan->model->n_elements * (int64_t)sizeof(float),
+        .links = links.items,
+        .n_links = links.n};
+    weft_status status = weft_topology_create(ctx, &wanted, &plan->topology);
+    weft_free(ctx, links.items);
+    WEFT_TRY(status);
+    wanted = (weft_topology_config){
+        .kind = "complete", .nodes = wanted.nodes, .ranks = wanted.ranks};
+    WEFT_TRY(weft_topology_create(ctx, &wanted, &plan->everybody));
+    plan->mixer_config.topology = plan->topology;
+    plan->mixer_config.everybody = plan->everybody;
+    plan->vote_lag = WEFTI_GOSSIP_LAG;
+    WEFT_TRY(weft_neighbours_create(ctx, plan->everybody, &plan->room));
+    if (choco) plan->mixer_config.partners = count_partners(plan);
     return WEFT_OK;
 }
 
@@ -87,20 +202,12 @@ static weft_status derive_method(weft_ctx *ctx, wefti_plan *plan) {
         .beta2 = config->optimizer.beta2,
         .eps = config->optimizer.eps,
         .weight_decay = config->optimizer.weight_decay,
+        .accumulate = wefti_optimizer_period(config->optimizer.accumulate, plan->R),
     };
-    plan->replicator_config = (wefti_replicator_config){
-        .kind = config->replicator.kind,
-        .compression_topk = config->replicator.compression_topk,
-        .compression_chunk = config->replicator.compression_chunk,
-        .compression_decay = config->replicator.compression_decay,
-        .compression_dims = (int)config->replicator.compression_dims,
-        .sign = config->replicator.sign,
-        .every = config->replicator.every,
-    };
-    if (!wefti_replicator_find(config->replicator.kind))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown replicator '%s'",
-                             config->replicator.kind);
-    return WEFT_OK;
+    WEFT_TRY(derive_replicator(ctx, plan, &config->replicator, &plan->replicator_config));
+    WEFT_TRY(derive_replicator(ctx, plan, &config->site_replicator,
+                               &plan->site_replicator_config));
+    return derive_mixer(ctx, plan);
 }
 
 static weft_status derive_model(weft_ctx *ctx, wefti_plan *plan, int64_t vocab) {
@@ -145,6 +252,7 @@ weft_status wefti_plan_create(weft_ctx *ctx, const weft_config *config,
     if (status == WEFT_OK) status = derive_batch(ctx, plan);
     if (status == WEFT_OK) status = derive_method(ctx, plan);
     if (status == WEFT_OK) status = derive_model(ctx, plan, vocab);
+    if (status == WEFT_OK) status = derive_topology(ctx, plan);
     if (status != WEFT_OK) {
         wefti_plan_destroy(ctx, plan);
         return status;
@@ -155,6 +263,9 @@ weft_status wefti_plan_create(weft_ctx *ctx, const weft_config *config,
 
 void wefti_plan_destroy(weft_ctx *ctx, wefti_plan *plan) {
     if (!plan) return;
+    weft_neighbours_destroy(ctx, plan->room);
+    weft_topology_destroy(ctx, plan->topology);
+    weft_topology_destroy(ctx, plan->everybody);
     weft_model_destroy(ctx, plan->model);
     wefti_free(ctx, plan->tensors);
     wefti_free(ctx, plan->unit_tensors);

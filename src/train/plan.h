@@ -5,10 +5,14 @@
 #include <weft/config.h>
 #include <weft/dataset.h>
 
+#include "mix/mixer.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "replicate/replicator.h"
 #include "shard/layout.h"
+
+/* Gossip waits for neighbours only; votes, which all wait for, are read so much later. */
+enum { WEFTI_GOSSIP_LAG = 8, WEFTI_MAX_LAG = 8 };
 
 /* What follows from a configuration before anything runs: read-only, shared by all ranks.
  */
@@ -19,9 +23,18 @@ typedef struct wefti_plan {
     const wefti_kernels *kernels;
     const wefti_optimizer_ops *optimizer;
     wefti_optimizer_config optimizer_config;
-    wefti_replicator_config replicator_config;
-    int R, S, W; /* nodes, ranks per node, ranks */
-    int threads; /* of a rank's compute thread */
+    wefti_replicator_config replicator_config;      /* in a site */
+    wefti_replicator_config site_replicator_config; /* between sites */
+    wefti_mixer_config mixer_config;
+    weft_topology *topology, *everybody; /* owned; NULL unless the mixer gossips */
+    weft_neighbours *room;               /* owned; for predictions, by one thread */
+    int vote_lag;                        /* steps after which the ranks' votes are read */
+    int R, S, W;         /* replicas of the model, shards of each, ranks */
+    int copies, sites;   /* replicas per node; sites, each with as many replicas */
+    int site_replicas;   /* R / sites: whom the replicator talks to */
+    int mixed_replicas;  /* whom the mixer talks to: the sites, or all if there is one */
+    bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
+    int threads;         /* of a rank's compute thread */
     int64_t T;
     int64_t B;       /* sequences per rank and forward pass */
     int64_t n_micro; /* passes per step */
@@ -59,6 +72,11 @@ typedef struct wefti_arrangement {
     wefti_piece *pieces;    /* all of them */
     int64_t n_elements;
 } wefti_arrangement;
+
+/* Payload bytes that rank (replica, s) of this arrangement sends over wires, to other
+ * nodes, in a step: replicators, mixer and votes. */
+int64_t wefti_plan_wire_bytes(const wefti_plan *plan, const wefti_arrangement *a,
+                              int replica, int64_t step);
 
 weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_plan *plan, int s,
                                      wefti_arrangement **out) WEFT_CHECKED;

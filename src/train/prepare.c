@@ -175,22 +175,26 @@ weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int 
     return WEFT_OK;
 }
 
-/* Predicted payload bytes per step of one node's interface, out: votes and messages. */
+enum { MEASURED_STEPS = 1024 }; /* over which a prediction is averaged */
+
+/* Predicted payload bytes per step that the first replica's ranks send to other nodes,
+ * the mean over the steps to come. */
 static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *n_bytes,
                                 wefti_footprint *footprint) {
-    const wefti_replicator_ops *ops = wefti_replicator_find(plan->replicator_config.kind);
-    *n_bytes = (int64_t)plan->S * (plan->W - plan->S) * (int64_t)WEFTI_VOTE_BYTES;
+    int64_t steps = plan->config->run.steps - plan->first_step;
+    if (steps > MEASURED_STEPS) steps = MEASURED_STEPS;
+    *n_bytes = 0;
     *footprint = (wefti_footprint){0};
     for (int s = 0; s < plan->S; s++) {
         wefti_arrangement *a;
         WEFT_TRY(wefti_arrangement_create(ctx, plan, s, &a));
-        for (int b = 0; b < a->n_buckets && plan->R > 1; b++)
-            *n_bytes += ops->wire_bytes(&plan->replicator_config, &a->buckets[b], plan->R,
-                                        0);
+        for (int64_t t = 0; t < steps; t++)
+            *n_bytes += wefti_plan_wire_bytes(plan, a, 0, plan->first_step + t);
         wefti_footprint own = wefti_rank_footprint(plan, a);
         if (own.total > footprint->total) *footprint = own;
         wefti_arrangement_destroy(ctx, a);
     }
+    if (steps > 0) *n_bytes /= steps;
     return WEFT_OK;
 }
 
@@ -220,6 +224,33 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
         limit > 0 ? " under mesh.memory_limit" : "");
 }
 
+static const char *plural(int64_t n) { return n > 1 ? "s" : ""; }
+
+static void describe_method(const wefti_plan *plan, char *out, size_t size) {
+    const weft_config *c = plan->config;
+    int n = snprintf(out, size, "%s: %s", c->method, c->replicator.kind);
+    if (plan->sites > 1)
+        n += snprintf(out + n, size - (size_t)n, ", %s between sites",
+                      c->site_replicator.kind);
+    n += snprintf(out + n, size - (size_t)n, " + %s", c->optimizer.kind);
+    if (!plan->replicas_equal)
+        snprintf(out + n, size - (size_t)n, " + %s", c->mixer.kind);
+}
+
+static void describe_mesh(const wefti_plan *plan, char *out, size_t size) {
+    const weft_config *c = plan->config;
+    int ranks = plan->copies * plan->S;
+    int n = snprintf(out, size, "%lld node%s x %d rank%s x %d thread%s, wire %s",
+                     (long long)c->mesh.nodes, plural(c->mesh.nodes), ranks,
+                     plural(ranks), plan->threads, plural(plan->threads), c->mesh.link);
+    if (plan->copies > 1)
+        n += snprintf(out + n, size - (size_t)n, ", %d copies of the model per node",
+                      plan->copies);
+    if (plan->sites > 1)
+        snprintf(out + n, size - (size_t)n, ", %d sites, wire %s", plan->sites,
+                 c->mesh.site_link);
+}
+
 static void describe(wefti_prepared *p) {
     const wefti_plan *plan = p->plan;
     const weft_config *config = plan->config;
@@ -238,11 +269,8 @@ static void describe(wefti_prepared *p) {
                  (long long)weft_tokenizer_vocab(p->tokenizer));
     else
         snprintf(text[1], n, "made tokens, vocabulary %lld", (long long)model->vocab);
-    snprintf(text[2], n, "%s: %s + %s", config->method, config->replicator.kind,
-             config->optimizer.kind);
-    snprintf(text[3], n, "%d node%s x %d rank%s x %d thread%s, wire %s", plan->R,
-             plan->R > 1 ? "s" : "", plan->S, plan->S > 1 ? "s" : "", plan->threads,
-             plan->threads > 1 ? "s" : "", config->mesh.link);
+    describe_method(plan, text[2], n);
+    describe_mesh(plan, text[3], n);
     snprintf(text[4], n,
              "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
              (long long)(plan->rows_per_step * plan->T), (long long)plan->rows_per_step,

@@ -66,22 +66,40 @@ static int64_t activation_bytes(const wefti_plan *plan) {
            cost(scratch_floats(plan));
 }
 
+static int64_t replicator_bytes(const wefti_replicator_config *config,
+                                const wefti_arrangement *a, int R) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    int64_t n_bytes = ops->work_bytes(config, a->buckets, a->n_buckets, R);
+    for (const char *const *name = ops->states(config); *name; name++)
+        n_bytes += cost(a->n_elements);
+    return n_bytes;
+}
+
+static int64_t mixer_bytes(const wefti_plan *plan, const wefti_arrangement *a) {
+    const wefti_mixer_config *config = &plan->mixer_config;
+    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
+    int64_t n_bytes = ops->work_bytes(config, a->buckets, a->n_buckets,
+                                      plan->mixed_replicas);
+    for (const char *const *name = ops->states(config); *name; name++)
+        n_bytes += cost(a->n_elements);
+    return n_bytes;
+}
+
 wefti_footprint wefti_rank_footprint(const wefti_plan *plan, const wefti_arrangement *a) {
-    const wefti_replicator_config *config = &plan->replicator_config;
-    const wefti_replicator_ops *replicator = wefti_replicator_find(config->kind);
     int64_t n = a->n_elements, places[WEFTI_PLACES];
     place_floats(plan, places);
     wefti_footprint f = {.parameters = cost(n), .gradients = cost(n)};
     f.optimizer = plan->optimizer->n_states * cost(n);
-    for (int b = 0; b < a->n_buckets; b++)
-        f.replicator += cost(replicator->state_floats(config, &a->buckets[b]));
-    f.replicator += replicator->work_bytes(config, a->buckets, a->n_buckets, plan->R);
+    f.replicator = replicator_bytes(&plan->replicator_config, a, plan->site_replicas);
+    if (plan->sites > 1)
+        f.replicator += replicator_bytes(&plan->site_replicator_config, a, plan->sites);
+    f.mixer = mixer_bytes(plan, a);
     if (plan->S > 1)
         f.in_flight = 2 * (cost(places[0]) + cost(places[1])) + cost(largest_unit(plan));
     f.activations = activation_bytes(plan);
     f.batch = 2 * cost(plan->B * plan->T);
-    f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.in_flight +
-              f.activations + f.batch;
+    f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.mixer +
+              f.in_flight + f.activations + f.batch;
     return f;
 }
 
@@ -97,7 +115,9 @@ static weft_status allocate_shards(wefti_rank *r) {
         WEFT_TRY(floats(r, n, "optimizer state", &r->state[i]));
     int n_buckets = r->arrangement->n_buckets;
     WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->moved));
-    return wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->squares);
+    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->squares));
+    return wefti_alloc_n(r->ctx, r->arrangement->n_units, sizeof(uint64_t), "checksums",
+                         &r->sums);
 }
 
 static weft_status allocate_flight(wefti_rank *r) {
@@ -139,10 +159,11 @@ static weft_status allocate_activations(wefti_rank *r) {
 /* Two stages of each bucket may be under way in each of two steps; of votes and shard
  * messages two rounds. */
 static weft_status reserve_messages(wefti_rank *r) {
-    WEFT_TRY(
-        wefti_comm_reserve(r->replica, 4 * r->arrangement->n_buckets * (r->plan->R - 1)));
-    WEFT_TRY(wefti_comm_reserve(r->shard, 2 * (r->plan->S - 1)));
-    return wefti_comm_reserve(r->control, 2 * (r->plan->W - 1));
+    int n = r->arrangement->n_buckets;
+    WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->plan->site_replicas - 1)));
+    WEFT_TRY(wefti_comm_reserve(r->comms.sites, 4 * n * (r->plan->mixed_replicas - 1)));
+    WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->plan->S - 1)));
+    return wefti_comm_reserve(r->comms.control, (WEFTI_MAX_LAG + 2) * (r->plan->W - 1));
 }
 
 static weft_status build(wefti_rank *r) {
@@ -154,35 +175,45 @@ static weft_status build(wefti_rank *r) {
     WEFT_TRY(allocate_activations(r));
     WEFT_TRY(reserve_messages(r));
     WEFT_TRY(wefti_replicator_create(r->ctx, &plan->replicator_config, plan->kernels,
-                                     r->replica, a->buckets, a->n_buckets,
+                                     r->comms.replica, a->buckets, a->n_buckets,
                                      &r->replicator));
+    if (plan->sites > 1)
+        WEFT_TRY(wefti_replicator_create(r->ctx, &plan->site_replicator_config,
+                                         plan->kernels, r->comms.sites, a->buckets,
+                                         a->n_buckets, &r->site_replicator));
+    WEFT_TRY(wefti_mixer_create(r->ctx, &plan->mixer_config, plan->kernels,
+                                r->comms.sites, a->buckets, a->n_buckets, &r->mixer));
     r->apply_in_exchange = plan->config->optimizer.clip == 0;
-    r->clip_after_exchange = r->replicator->ops->keeps_norm;
+    r->clip_after_exchange = r->replicator->ops->keeps_norm &&
+                             (!r->site_replicator || r->site_replicator->ops->keeps_norm);
     r->grad_scale = 1;
-    return wefti_worker_create(r->ctx, a->n_buckets, wefti_exchange_begin,
-                               wefti_exchange_end, wefti_exchange_prepare, r, &r->worker);
+    return wefti_exchange_create(r);
+}
+
+void wefti_comms_destroy(wefti_comms *comms) {
+    wefti_comm_destroy(comms->shard);
+    wefti_comm_destroy(comms->replica);
+    wefti_comm_destroy(comms->sites);
+    wefti_comm_destroy(comms->control);
+    *comms = (wefti_comms){NULL, NULL, NULL, NULL};
 }
 
 weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank,
-                              wefti_comm *shard, wefti_comm *replica, wefti_comm *control,
-                              wefti_rank **out) {
+                              const wefti_comms *comms, wefti_rank **out) {
     *out = NULL;
     wefti_rank *r;
     weft_status status = wefti_alloc(ctx, sizeof *r, "a rank", &r);
     if (status != WEFT_OK) {
-        wefti_comm_destroy(shard);
-        wefti_comm_destroy(replica);
-        wefti_comm_destroy(control);
+        wefti_comms own = *comms;
+        wefti_comms_destroy(&own);
         return status;
     }
     *r = (wefti_rank){.plan = plan,
                       .ctx = ctx,
                       .rank = rank,
-                      .node = rank / plan->S,
+                      .replica = rank / plan->S,
                       .local = rank % plan->S,
-                      .shard = shard,
-                      .replica = replica,
-                      .control = control};
+                      .comms = *comms};
     status = build(r);
     if (status != WEFT_OK) {
         wefti_rank_destroy(r);
@@ -206,16 +237,16 @@ void wefti_rank_destroy(wefti_rank *r) {
     if (!r) return;
     wefti_worker_destroy(r->ctx, r->worker);
     wefti_replicator_destroy(r->replicator);
-    wefti_comm_destroy(r->shard);
-    wefti_comm_destroy(r->replica);
-    wefti_comm_destroy(r->control);
+    wefti_replicator_destroy(r->site_replicator);
+    wefti_mixer_destroy(r->mixer);
+    wefti_comms_destroy(&r->comms);
     free_activations(r);
     for (int i = 0; i < WEFTI_PLACES; i++) {
         wefti_free(r->ctx, r->gathered.buffer[i]);
         wefti_free(r->ctx, r->gradients.buffer[i]);
     }
-    void *blocks[] = {r->params, r->grads,   r->state[0], r->state[1],
-                      r->moved,  r->squares, r->staging};
+    for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
+    void *blocks[] = {r->params, r->grads, r->moved, r->squares, r->sums, r->staging};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(r->ctx, blocks[i]);
     wefti_arrangement_destroy(r->ctx, r->arrangement);

@@ -2,18 +2,21 @@
 #ifndef WEFTI_RANK_H
 #define WEFTI_RANK_H
 
+#include <weft/train.h>
+
 #include "comm/comm.h"
 #include "comm/worker.h"
 #include "train/plan.h"
 
-/* What every rank tells every other once per step; travels as three little-endian f64. */
+/* What every rank tells every other once per step; travels as four little-endian f64. */
 typedef struct wefti_vote {
     double loss_sum; /* of this rank's tokens */
     double stop;     /* asked to stop */
     double failed;   /* the loss is not finite */
+    double distance; /* of the replicas, squared (mix/mixer.h) */
 } wefti_vote;
 
-enum { WEFTI_VOTE_BYTES = 24 };
+enum { WEFTI_VOTE_BYTES = 32 };
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
 typedef struct wefti_tally {
@@ -31,20 +34,30 @@ typedef struct wefti_flight {
     int unit[WEFTI_PLACES]; /* which unit lies there now, or -1 */
 } wefti_flight;
 
+/* A rank's communicators. Sites and replica belong to the exchange thread during a step,
+ * to the compute thread between steps. */
+typedef struct wefti_comms {
+    wefti_comm *shard;   /* the ranks that share this replica */
+    wefti_comm *replica; /* this shard in all replicas of the site */
+    wefti_comm *sites;   /* this shard at this place of all sites; one site: as replica */
+    wefti_comm *control; /* all ranks */
+} wefti_comms;
+
+void wefti_comms_destroy(wefti_comms *comms);
+
 /* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
  * replicate -> optimize on completed buckets. */
 typedef struct wefti_rank {
-    const wefti_plan *plan; /* borrowed */
-    weft_ctx *ctx;          /* borrowed */
-    int rank, node, local;
-    wefti_comm *shard, *replica,
-        *control;                   /* owned; replica belongs to the exchange thread */
+    const wefti_plan *plan;         /* borrowed */
+    weft_ctx *ctx;                  /* borrowed */
+    int rank, replica, local;       /* rank = replica * S + local */
+    wefti_comms comms;              /* owned */
     wefti_arrangement *arrangement; /* owned */
 
-    float *params, *grads;            /* [arrangement n_elements] shards, owned */
-    float *state[2];                  /* optimizer state, parallel to params */
-    wefti_flight gathered, gradients; /* S > 1 */
-    float *staging;                   /* S > 1: largest unit */
+    float *params, *grads;                /* [arrangement n_elements] shards, owned */
+    float *state[WEFTI_OPTIMIZER_STATES]; /* the optimizer's, parallel to params */
+    wefti_flight gathered, gradients;     /* S > 1 */
+    float *staging;                       /* S > 1: largest unit */
 
     int32_t *tokens, *targets; /* [B,T] */
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
@@ -52,33 +65,39 @@ typedef struct wefti_rank {
     float *dy, *scratch;
 
     wefti_replicator *replicator;
+    wefti_replicator *site_replicator; /* NULL with one site */
+    wefti_mixer *mixer;
     wefti_worker *worker;
     int64_t last_ticket;
-    bool apply_in_exchange;   /* the exchange thread also optimizes: no clipping */
+    bool apply_in_exchange;   /* the exchange thread also optimizes and mixes */
     bool clip_after_exchange; /* norm of the agreed gradient (full), else of the local one
                                */
     double *moved,
-        *squares; /* [buckets] written by whoever applies, or begins, a bucket */
+        *squares;   /* [buckets] written by whoever applies, or begins, a bucket */
+    uint64_t *sums; /* [units] checksums of the parameters */
 
     /* the step under way; read by the exchange thread after a submit */
     int64_t step;
+    double begun_s; /* when its computing began */
     float lr, grad_scale;
     wefti_vote vote;
-    unsigned char ballot[WEFTI_VOTE_BYTES]; /* the vote as it travels */
+    unsigned char ballots[WEFTI_MAX_LAG + 1][WEFTI_VOTE_BYTES]; /* votes as they travel,
+                                                                   step t at t % that */
     wefti_tally tally;
+    double distance; /* the mixer's, after the last step */
     double busy_before_s;
     wefti_traffic traffic_before;
     int64_t n_shard_messages;        /* makes the tags of the shard group */
     int64_t n_control_messages;      /* and of the control group, beside the votes */
+    int64_t n_replica_messages;      /* and of the exchange groups, between steps */
     bool (*should_stop)(void *user); /* or NULL */
     void *stop_user;
 } wefti_rank;
 
 /* Allocates everything; after the first step nothing more is allocated. `comms` are
- * taken. */
+ * taken, also on failure. */
 weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank,
-                              wefti_comm *shard, wefti_comm *replica, wefti_comm *control,
-                              wefti_rank **out) WEFT_CHECKED;
+                              const wefti_comms *comms, wefti_rank **out) WEFT_CHECKED;
 void wefti_rank_destroy(wefti_rank *r);
 
 /* Initial values of this rank's shards, from the plan's seed. */
@@ -86,8 +105,8 @@ void wefti_rank_init_params(wefti_rank *r);
 
 /* Bytes wefti_rank_create takes, item by item (tests/dist/test_memory.c). */
 typedef struct wefti_footprint {
-    int64_t parameters, gradients, optimizer, replicator, in_flight, activations, batch,
-        total;
+    int64_t parameters, gradients, optimizer, replicator, mixer, in_flight, activations,
+        batch, total;
 } wefti_footprint;
 
 wefti_footprint wefti_rank_footprint(const wefti_plan *plan, const wefti_arrangement *a);
@@ -97,14 +116,22 @@ wefti_footprint wefti_rank_footprint(const wefti_plan *plan, const wefti_arrange
 /* Computes step `step` and leaves its exchange under way. Collective. */
 weft_status wefti_rank_step(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
-/* Waits for the exchange of the last step and for everybody's vote: *agreed is their sum
- * in rank order, *tally the node's. Collective. */
-weft_status wefti_rank_settle(wefti_rank *r, wefti_vote *agreed,
-                              wefti_tally *tally) WEFT_CHECKED;
+/* Waits for the exchange of the last step; *tally is the replica's. Collective over it.
+ */
+weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) WEFT_CHECKED;
+
+/* Waits for everybody's vote of `step`, at most WEFTI_MAX_LAG steps back: *agreed is
+ * their sum in rank order. Once for each step, in order. Collective. */
+weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step,
+                                   wefti_vote *agreed) WEFT_CHECKED;
 
 /* A tag of the control group that no vote and no other call uses; all ranks agree on it.
  */
 int64_t wefti_rank_control_tag(wefti_rank *r);
+
+/* Emulated slowness (mesh.pace, mesh.stall): waits until this share of the step's
+ * computing may be done. A rank drawn for the step stands still on top of that. */
+void wefti_rank_pace(const wefti_rank *r, double share);
 
 /* --- passes.c: units forward and backward --- */
 
@@ -128,19 +155,34 @@ void wefti_rank_forget_gathered(wefti_rank *r);
 /* Hands bucket b to the exchange thread; without overlap waits for it. */
 weft_status wefti_rank_submit(wefti_rank *r, int b) WEFT_CHECKED;
 
-/* --- exchange.c: the two phases of the exchange thread --- */
-weft_status wefti_exchange_begin(void *rank, int64_t bucket);
-weft_status wefti_exchange_end(void *rank, int64_t bucket);
-void wefti_exchange_prepare(void *rank);
+/* --- exchange.c: what the exchange thread does with a bucket --- */
 
-/* Applies the optimizer to one bucket. */
-void wefti_exchange_apply(wefti_rank *r, int bucket);
+/* Makes the thread, with the phases that this rank's method has. */
+weft_status wefti_exchange_create(wefti_rank *r) WEFT_CHECKED;
+
+/* Optimizes and mixes one bucket: all but the mixer's finish. */
+weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;
+
+/* --- replicas.c: one model out of several --- */
+
+/* params <- their mean over all replicas, in the order of the replicas; what they were is
+ * kept in the gradients until wefti_rank_restore. Collective; between steps. */
+weft_status wefti_rank_average(wefti_rank *r) WEFT_CHECKED;
+void wefti_rank_restore(wefti_rank *r);
+
+/* Between the two: this rank's share of |x_i - mean x|^2. */
+double wefti_rank_distance_squares(const wefti_rank *r);
+
+/* Compares a checksum of each unit's parameters over the replicas that ought to be equal
+ * after step `step`; WEFT_ERR_NUMERIC names the first unit and replica that differ.
+ * Collective; between steps. */
+weft_status wefti_rank_compare(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
 /* --- evaluate.c --- */
 
-/* Mean loss in nats over the first `max_tokens` (0 = all) validation tokens. Collective.
- */
-weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens, double *loss,
-                                int64_t *n_tokens) WEFT_CHECKED;
+/* Fills in losses, tokens and distance of *out over the first `max_tokens` (0 = all)
+ * validation tokens. Collective. */
+weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,
+                                weft_eval_record *out) WEFT_CHECKED;
 
 #endif

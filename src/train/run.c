@@ -38,6 +38,9 @@ typedef struct rank_thread {
     int rank;
     weft_ctx *ctx; /* owned */
     wefti_rank *state;
+    weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose votes are not read yet */
+    int64_t counted;                             /* the first of them */
+    bool stop_agreed;
     pthread_t thread;
     bool started;
     weft_status status;
@@ -50,27 +53,51 @@ static weft_status load_initial(rank_thread *t, const char *path) {
     return wefti_state_load_model(t->state, folder);
 }
 
+static weft_status join_groups(rank_thread *t, wefti_comms *comms) {
+    const struct {
+        wefti_group group;
+        wefti_comm **out;
+    } groups[] = {{WEFTI_GROUP_SHARD, &comms->shard},
+                  {WEFTI_GROUP_REPLICA, &comms->replica},
+                  {WEFTI_GROUP_SITES, &comms->sites},
+                  {WEFTI_GROUP_WORLD, &comms->control}};
+    weft_status status = WEFT_OK;
+    *comms = (wefti_comms){NULL, NULL, NULL, NULL};
+    for (int i = 0; i < 4 && status == WEFT_OK; i++)
+        status = wefti_world_join(t->ctx, t->run->world, t->rank, groups[i].group, 0,
+                                  groups[i].out);
+    if (status != WEFT_OK) wefti_comms_destroy(comms);
+    return status;
+}
+
+static weft_status prime(wefti_rank *r) {
+    const wefti_arrangement *a = r->arrangement;
+    for (int b = 0; b < a->n_buckets; b++)
+        WEFT_TRY(wefti_mixer_prime(r->mixer, b, r->plan->first_step,
+                                   r->params + a->bucket_offset[b]));
+    return WEFT_OK;
+}
+
+static weft_status fill_rank(rank_thread *t) {
+    const wefti_prepared *prepared = t->run->prepared;
+    wefti_rank_init_params(t->state);
+    if (prepared->saved.step >= 0)
+        return wefti_state_load(t->state, &prepared->saved, prepared->saved_path);
+    const char *init = prepared->plan->config->model.init;
+    return init[0] ? load_initial(t, init) : WEFT_OK;
+}
+
 static weft_status build_rank(rank_thread *t) {
     const wefti_plan *plan = t->run->prepared->plan;
-    wefti_comm *shard, *replica, *control;
-    WEFT_TRY(
-        wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_SHARD, 0, &shard));
-    WEFT_TRY(wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_REPLICA, 0,
-                              &replica));
-    WEFT_TRY(
-        wefti_world_join(t->ctx, t->run->world, t->rank, WEFTI_GROUP_WORLD, 0, &control));
-    WEFT_TRY(
-        wefti_rank_create(t->ctx, plan, t->rank, shard, replica, control, &t->state));
+    wefti_comms comms;
+    WEFT_TRY(join_groups(t, &comms));
+    WEFT_TRY(wefti_rank_create(t->ctx, plan, t->rank, &comms, &t->state));
     if (t->run->hooks && t->rank == 0) {
         t->state->should_stop = t->run->hooks->should_stop;
         t->state->stop_user = t->run->hooks->user;
     }
-    wefti_rank_init_params(t->state);
-    const wefti_prepared *prepared = t->run->prepared;
-    if (prepared->saved.step >= 0)
-        return wefti_state_load(t->state, &prepared->saved, prepared->saved_path);
-    if (plan->config->model.init[0]) return load_initial(t, plan->config->model.init);
-    return WEFT_OK;
+    WEFT_TRY(fill_rank(t));
+    return prime(t->state);
 }
 
 static double mean_of_node(const rank_thread *t, double sum) {
@@ -83,15 +110,16 @@ static double hidden_share(double exchange_s, double wait_s) {
     return share > 0 ? share : 0;
 }
 
-/* Rank 0 turns what the ranks agreed on into a record. */
-static weft_step_record make_record(const rank_thread *t, const wefti_vote *agreed,
-                                    const wefti_tally *tally, double step_s) {
+/* The step just done, but for what the ranks' votes will tell. */
+static weft_step_record make_record(const rank_thread *t, const wefti_tally *tally,
+                                    double step_s) {
     const wefti_plan *plan = t->run->prepared->plan;
     int64_t tokens = plan->rows_per_step * plan->T, step = t->state->step + 1;
     weft_step_record record = {
         .step = step,
         .steps = plan->config->run.steps,
-        .loss = agreed->loss_sum / (double)tokens,
+        .loss = NAN,
+        .consensus_distance = NAN,
         .lr = t->state->lr,
         .grad_norm = sqrt(tally->grad_squares),
         .update_norm = sqrt(tally->moved),
@@ -118,12 +146,14 @@ static weft_step_record make_record(const rank_thread *t, const wefti_vote *agre
     return record;
 }
 
-static weft_status tell_step(rank_thread *t, const wefti_vote *agreed,
-                             const wefti_tally *tally, double step_s) {
+static weft_status tell_step(rank_thread *t, weft_step_record record,
+                             const wefti_vote *agreed) {
     if (t->rank != 0) return WEFT_OK;
     training *run = t->run;
-    weft_step_record record = make_record(t, agreed, tally, step_s);
     weft_train_result *result = run->result;
+    record.loss = agreed->loss_sum / (double)record.tokens;
+    if (t->state->mixer->ops->distance)
+        record.consensus_distance = sqrt(agreed->distance / run->prepared->plan->R);
     result->steps = record.step;
     result->loss = record.loss;
     result->wire_bytes += record.wire_bytes_out;
@@ -140,7 +170,7 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     training *run = t->run;
     weft_eval_record record = {.step = step};
     int64_t max_tokens = run->prepared->plan->config->run.eval_tokens;
-    WEFT_TRY(wefti_rank_evaluate(t->state, max_tokens, &record.loss, &record.tokens));
+    WEFT_TRY(wefti_rank_evaluate(t->state, max_tokens, &record));
     if (t->rank != 0 || record.tokens == 0) return WEFT_OK;
     record.elapsed_s = wefti_now_s() - run->start_s;
     if (last) run->result->validation_loss = record.loss;
@@ -150,13 +180,31 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     return wefti_journal_evaluation(run->prepared->journal, &record, bigram);
 }
 
-static weft_status check_vote(rank_thread *t, const wefti_vote *agreed) {
-    if (agreed->failed == 0) return WEFT_OK;
-    return weft_ctx_fail(
-        t->ctx, WEFT_ERR_NUMERIC,
-        "the loss is not finite at step %lld (learning rate %g); the last "
-        "checkpoint is as it was",
-        (long long)t->state->step + 1, (double)t->state->lr);
+/* Reads the votes of all steps up to `step` that have not been read. */
+static weft_status count_votes(rank_thread *t, int64_t step) {
+    for (; t->counted <= step; t->counted++) {
+        wefti_vote agreed;
+        WEFT_TRY(wefti_rank_count_votes(t->state, t->counted, &agreed));
+        weft_step_record record = t->pending[t->counted % (WEFTI_MAX_LAG + 1)];
+        WEFT_TRY(tell_step(t, record, &agreed));
+        t->stop_agreed |= agreed.stop > 0;
+        if (agreed.failed > 0)
+            return weft_ctx_fail(
+                t->ctx, WEFT_ERR_NUMERIC,
+                "the loss is not finite at step %lld (learning rate %g); the last "
+                "checkpoint is as it was",
+                (long long)record.step, record.lr);
+    }
+    return WEFT_OK;
+}
+
+static bool is_due(int64_t every, int64_t done) { return every > 0 && done % every == 0; }
+
+/* Whether all ranks come together after `done` steps. */
+static bool is_pause(const rank_thread *t, int64_t done) {
+    const weft_config *c = t->run->prepared->plan->config;
+    return t->stop_agreed || done == c->run.steps || is_due(c->run.eval_every, done) ||
+           is_due(c->run.save_every, done) || is_due(c->run.compare_every, done);
 }
 
 /* What comes after step number `done`: evaluation and checkpoint when they are due. */
@@ -165,8 +213,11 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const weft_config *config = prepared->plan->config;
     if (!prepared->journal) return WEFT_OK;
     bool last = done == config->run.steps;
-    bool eval_due = config->run.eval_every > 0 && done % config->run.eval_every == 0;
-    bool save_due = config->run.save_every > 0 && done % config->run.save_every == 0;
+    bool compare_due = is_due(config->run.compare_every, done);
+    if (compare_due || (config->run.compare_every > 0 && (last || stopping)))
+        WEFT_TRY(wefti_rank_compare(t->state, done - 1));
+    bool eval_due = is_due(config->run.eval_every, done);
+    bool save_due = is_due(config->run.save_every, done);
     if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
     if (!last && !save_due && !stopping) return WEFT_OK;
     return wefti_state_save(t->state, config->run.folder, prepared->tokenizer, done);
@@ -176,16 +227,21 @@ static weft_status rank_loop(rank_thread *t) {
     const wefti_plan *plan = t->run->prepared->plan;
     int64_t steps = plan->config->run.steps;
     bool stopping = false;
+    double start_s = wefti_now_s(); /* a step begins when the one before has settled */
+    t->counted = plan->first_step;
     for (int64_t step = plan->first_step; step < steps && !stopping; step++) {
-        wefti_vote agreed;
         wefti_tally tally;
-        double start_s = wefti_now_s();
         WEFT_TRY(wefti_rank_step(t->state, step));
-        WEFT_TRY(wefti_rank_settle(t->state, &agreed, &tally));
-        WEFT_TRY(tell_step(t, &agreed, &tally, wefti_now_s() - start_s));
-        WEFT_TRY(check_vote(t, &agreed));
-        stopping = agreed.stop > 0 && step + 1 < steps;
+        WEFT_TRY(wefti_rank_settle(t->state, &tally));
+        double now_s = wefti_now_s();
+        t->pending[step % (WEFTI_MAX_LAG + 1)] = make_record(t, &tally, now_s - start_s);
+        start_s = now_s;
+        WEFT_TRY(count_votes(t, step - plan->vote_lag));
+        if (!is_pause(t, step + 1)) continue;
+        WEFT_TRY(count_votes(t, step));
+        stopping = t->stop_agreed && step + 1 < steps;
         WEFT_TRY(after_step(t, step + 1, stopping));
+        start_s = wefti_now_s();
     }
     if (t->rank == 0) t->run->result->stopped = stopping;
     return WEFT_OK;
@@ -246,9 +302,15 @@ static weft_status run_ranks(weft_ctx *ctx, training *run) {
 
 static weft_status run_prepared(weft_ctx *ctx, training *run) {
     const wefti_plan *plan = run->prepared->plan;
-    wefti_wire_model wire = {plan->config->mesh.bandwidth_Bps,
-                             plan->config->mesh.latency_s};
-    WEFT_TRY(wefti_world_create(ctx, plan->R, plan->S, wire, &run->world));
+    const weft_config *config = plan->config;
+    wefti_world_shape shape = {
+        .replicas = plan->R,
+        .shards = plan->S,
+        .replicas_per_node = plan->copies,
+        .sites = plan->sites,
+        .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
+        .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
+    WEFT_TRY(wefti_world_create(ctx, &shape, &run->world));
     if (run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;

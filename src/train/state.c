@@ -14,15 +14,19 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"
 
-enum { MAX_PREFIXES = 3, MAX_CONFIG_BYTES = 1 << 20 };
+enum {
+    MAX_ARRAYS = 1 + WEFTI_OPTIMIZER_STATES + 2 * WEFTI_REPLICATOR_STATES +
+                 WEFTI_MIXER_STATES,
+    MAX_CONFIG_BYTES = 1 << 20
+};
 
 /* A file of the model's tensors, once per prefix: which of this rank's flat buffers fill
  * it. */
 typedef struct tensor_file {
     char path[PATH_MAX];
     int n;
-    const char *prefix[MAX_PREFIXES];
-    float *flat[MAX_PREFIXES]; /* NULL: the replicator's state, bucket by bucket */
+    char prefix[MAX_ARRAYS][64];
+    float *flat[MAX_ARRAYS];
 } tensor_file;
 
 static weft_status join(weft_ctx *ctx, char *out, const char *folder, const char *name) {
@@ -31,27 +35,55 @@ static weft_status join(weft_ctx *ctx, char *out, const char *folder, const char
     return WEFT_OK;
 }
 
+static void add_array(tensor_file *file, const char *owner, const char *name,
+                      float *flat) {
+    snprintf(file->prefix[file->n], sizeof file->prefix[0], "%s%s%s", owner, name,
+             owner[0] || name[0] ? "." : "");
+    file->flat[file->n++] = flat;
+}
+
 static weft_status name_model_file(wefti_rank *r, const char *folder, tensor_file *file) {
-    *file = (tensor_file){.n = 1, .prefix = {""}, .flat = {r->params}};
+    file->n = 0;
+    add_array(file, "", "", r->params);
     return join(r->ctx, file->path, folder, "model.safetensors");
 }
 
+static void add_optimizer(wefti_rank *r, const char *owner, tensor_file *file) {
+    const wefti_optimizer_ops *ops = r->plan->optimizer;
+    for (int i = 0; i < ops->n_states; i++)
+        add_array(file, owner, ops->state_names[i], r->state[i]);
+}
+
+/* Empty if every replica has its own. */
 static weft_status name_optimizer_file(wefti_rank *r, const char *folder,
                                        tensor_file *file) {
-    static const char *const prefixes[] = {"m.", "v."};
-    *file = (tensor_file){.n = r->plan->optimizer->n_states};
-    for (int i = 0; i < file->n; i++) {
-        file->prefix[i] = prefixes[i];
-        file->flat[i] = r->state[i];
-    }
+    file->n = 0;
+    if (r->plan->replicas_equal) add_optimizer(r, "", file);
     return join(r->ctx, file->path, folder, "optimizer.safetensors");
 }
 
-static weft_status name_momentum_file(wefti_rank *r, const char *folder, int node,
-                                      tensor_file *file) {
+static void add_replicator(const wefti_replicator *replicator, const char *owner,
+                           tensor_file *file) {
+    const char *const *names = replicator->ops->states(&replicator->config);
+    for (int i = 0; i < replicator->n_states; i++)
+        add_array(file, owner, names[i], replicator->state[i]);
+}
+
+/* What differs between replicas. */
+static weft_status name_replica_file(wefti_rank *r, const char *folder, int replica,
+                                     tensor_file *file) {
     char name[64];
-    *file = (tensor_file){.n = r->replicator->state[0] ? 1 : 0, .prefix = {""}};
-    snprintf(name, sizeof name, "momentum-node-%05d.safetensors", node);
+    file->n = 0;
+    if (!r->plan->replicas_equal) {
+        add_array(file, "", "parameters", r->params);
+        add_optimizer(r, "optimizer.", file);
+    }
+    add_replicator(r->replicator, "replicator.", file);
+    if (r->site_replicator) add_replicator(r->site_replicator, "site_replicator.", file);
+    const char *const *names = r->mixer->ops->states(&r->mixer->config);
+    for (int i = 0; i < r->mixer->n_states; i++)
+        add_array(file, "mixer.", names[i], r->mixer->state[i]);
+    snprintf(name, sizeof name, "replica-%05d.safetensors", replica);
     return join(r->ctx, file->path, folder, name);
 }
 
@@ -92,11 +124,7 @@ static weft_status create_file(wefti_rank *r, const tensor_file *file) {
 /* This rank's block of tensor t of unit u in buffer i of the file. */
 static float *block_data(wefti_rank *r, const tensor_file *file, int i, int u,
                          const wefti_block *block) {
-    const wefti_arrangement *a = r->arrangement;
-    int64_t offset = a->unit_offset[u] + block->shard_offset;
-    if (file->flat[i]) return file->flat[i] + offset;
-    int b = a->bucket_of[u];
-    return r->replicator->state[b] + offset - a->bucket_offset[b];
+    return file->flat[i] + r->arrangement->unit_offset[u] + block->shard_offset;
 }
 
 /* Calls `visit` for each block that this rank holds, with the tensor's index in the file.
@@ -165,8 +193,8 @@ static weft_status create_files(wefti_rank *r, const char *partial,
     WEFT_TRY(create_file(r, &file));
     WEFT_TRY(name_optimizer_file(r, partial, &file));
     WEFT_TRY(create_file(r, &file));
-    for (int node = 0; node < r->plan->R; node++) {
-        WEFT_TRY(name_momentum_file(r, partial, node, &file));
+    for (int replica = 0; replica < r->plan->R; replica++) {
+        WEFT_TRY(name_replica_file(r, partial, replica, &file));
         WEFT_TRY(create_file(r, &file));
     }
     WEFT_TRY(join(r->ctx, path, partial, "tokenizer.json"));
@@ -179,15 +207,25 @@ static weft_status create_files(wefti_rank *r, const char *partial,
     return status;
 }
 
+/* The model is the mean of the replicas where they differ. */
+static weft_status write_model(wefti_rank *r, const char *partial) {
+    tensor_file file;
+    WEFT_TRY(name_model_file(r, partial, &file));
+    if (!r->plan->replicas_equal) WEFT_TRY(wefti_rank_average(r));
+    weft_status status = WEFT_OK;
+    if (r->replica == 0) status = with_file(r, &file, true, write_block);
+    if (!r->plan->replicas_equal) wefti_rank_restore(r);
+    return status;
+}
+
 static weft_status write_blocks(wefti_rank *r, const char *partial) {
     tensor_file file;
-    if (r->node == 0) {
-        WEFT_TRY(name_model_file(r, partial, &file));
-        WEFT_TRY(with_file(r, &file, true, write_block));
+    WEFT_TRY(write_model(r, partial));
+    if (r->replica == 0) {
         WEFT_TRY(name_optimizer_file(r, partial, &file));
         WEFT_TRY(with_file(r, &file, true, write_block));
     }
-    WEFT_TRY(name_momentum_file(r, partial, r->node, &file));
+    WEFT_TRY(name_replica_file(r, partial, r->replica, &file));
     return with_file(r, &file, true, write_block);
 }
 
@@ -195,10 +233,11 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
     const wefti_plan *plan = r->plan;
     int64_t rows = plan->first_row + (step - plan->first_step) * plan->rows_per_step;
     json_t *layout = json_pack(
-        "{s:I, s:I, s:i, s:i, s:s, s:s, s:I, s:I}", "step", (json_int_t)step, "rows",
-        (json_int_t)rows, "nodes", plan->R, "ranks_per_node", plan->S, "optimizer",
-        plan->optimizer->name, "replicator", r->replicator->ops->name, "seed",
-        (json_int_t)plan->config->run.seed, "parameters",
+        "{s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "step", (json_int_t)step,
+        "rows", (json_int_t)rows, "replicas", plan->R, "shards", plan->S, "optimizer",
+        plan->optimizer->name, "replicator", plan->replicator_config.kind,
+        "site_replicator", plan->site_replicator_config.kind, "mixer",
+        plan->mixer_config.kind, "seed", (json_int_t)plan->config->run.seed, "parameters",
         (json_int_t)plan->model->n_elements);
     char *text = layout ? json_dumps(layout, JSON_COMPACT) : NULL;
     json_decref(layout);
@@ -221,37 +260,41 @@ weft_status wefti_state_save(wefti_rank *r, const char *folder,
         WEFT_TRY(wefti_checkpoint_begin(r->ctx, checkpoints, step, partial));
         WEFT_TRY(create_files(r, partial, tokenizer));
     }
-    WEFT_TRY(wefti_comm_barrier(r->control, wefti_rank_control_tag(r)));
+    WEFT_TRY(wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r)));
     WEFT_TRY(write_blocks(r, partial));
-    WEFT_TRY(wefti_comm_barrier(r->control, wefti_rank_control_tag(r)));
+    WEFT_TRY(wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r)));
     if (r->rank == 0) WEFT_TRY(commit(r, checkpoints, step));
-    return wefti_comm_barrier(r->control, wefti_rank_control_tag(r));
+    return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
 }
 
 static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *path,
                                 wefti_saved_layout *saved) {
-    json_int_t step, rows, nodes, seed, parameters;
-    const char *optimizer, *replicator;
+    json_int_t step, rows, replicas, seed, parameters;
+    const char *optimizer, *replicator, *site_replicator, *mixer;
     json_t *layout = json_loads(text, 0, NULL);
-    int bad = json_unpack(layout, "{s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "step", &step,
-                          "rows", &rows, "seed", &seed, "parameters", &parameters,
-                          "nodes", &nodes, "optimizer", &optimizer, "replicator",
-                          &replicator);
+    int bad = json_unpack(layout, "{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s}", "step",
+                          &step, "rows", &rows, "seed", &seed, "parameters", &parameters,
+                          "replicas", &replicas, "optimizer", &optimizer, "replicator",
+                          &replicator, "site_replicator", &site_replicator, "mixer",
+                          &mixer);
     if (!bad) {
         saved->step = step;
         saved->rows = rows;
-        saved->nodes = nodes;
+        saved->replicas = replicas;
         saved->seed = seed;
         saved->parameters = parameters;
         snprintf(saved->optimizer, sizeof saved->optimizer, "%s", optimizer);
         snprintf(saved->replicator, sizeof saved->replicator, "%s", replicator);
+        snprintf(saved->site_replicator, sizeof saved->site_replicator, "%s",
+                 site_replicator);
+        snprintf(saved->mixer, sizeof saved->mixer, "%s", mixer);
     }
     json_decref(layout);
-    if (bad || step < 0 || rows < 0 || nodes < 1)
+    if (bad || step < 0 || rows < 0 || replicas < 1)
         return weft_ctx_fail(
             ctx, WEFT_ERR_FORMAT,
-            "%s/index.json has no usable layout (step, rows, nodes, seed, "
-            "parameters, optimizer, replicator)",
+            "%s/index.json has no usable layout (step, rows, replicas, seed, parameters, "
+            "optimizer, replicator, site_replicator, mixer)",
             path);
     return WEFT_OK;
 }
@@ -269,31 +312,40 @@ weft_status wefti_state_find(weft_ctx *ctx, const char *folder, wefti_saved_layo
     return status;
 }
 
-/* Adds one node's momentum to this rank's, through the gradient buffer. */
-static weft_status add_momentum(wefti_rank *r, const char *path, int node, float factor) {
-    const wefti_arrangement *a = r->arrangement;
+/* Adds one saved replica's array i to this rank's, through the gradient buffer. */
+static weft_status add_saved(wefti_rank *r, const tensor_file *all, int i, float factor) {
+    const wefti_kernels *kernels = r->plan->kernels;
+    int64_t n = r->arrangement->n_elements;
+    tensor_file one = *all;
+    one.n = 1;
+    one.flat[0] = r->grads;
+    memcpy(one.prefix[0], all->prefix[i], sizeof one.prefix[0]);
+    WEFT_TRY(with_file(r, &one, false, read_block));
+    kernels->scale(n, factor, r->grads);
+    kernels->accumulate(n, r->grads, all->flat[i]);
+    return WEFT_OK;
+}
+
+/* Another number of replicas than was saved: each starts with their mean. */
+static weft_status load_mean(wefti_rank *r, int64_t replicas, const char *path) {
     tensor_file file;
-    WEFT_TRY(name_momentum_file(r, path, node, &file));
-    file.flat[0] = r->grads;
-    WEFT_TRY(with_file(r, &file, false, read_block));
-    for (int b = 0; b < a->n_buckets; b++) {
-        float *grads = r->grads + a->bucket_offset[b];
-        r->plan->kernels->scale(a->buckets[b].n_elements, factor, grads);
-        r->plan->kernels->accumulate(a->buckets[b].n_elements, grads,
-                                     r->replicator->state[b]);
+    WEFT_TRY(name_replica_file(r, path, 0, &file));
+    for (int i = 0; i < file.n; i++)
+        memset(file.flat[i], 0, (size_t)r->arrangement->n_elements * sizeof(float));
+    for (int replica = 0; replica < replicas; replica++) {
+        WEFT_TRY(name_replica_file(r, path, replica, &file));
+        for (int i = 0; i < file.n; i++)
+            WEFT_TRY(add_saved(r, &file, i, 1.0f / (float)replicas));
     }
     return WEFT_OK;
 }
 
-static weft_status load_momentum(wefti_rank *r, const wefti_saved_layout *saved,
-                                 const char *path) {
+static weft_status load_replica(wefti_rank *r, const wefti_saved_layout *saved,
+                                const char *path) {
     tensor_file file;
-    WEFT_TRY(name_momentum_file(r, path, r->node, &file));
-    if (saved->nodes == r->plan->R) return with_file(r, &file, false, read_block);
-    if (file.n == 0) return WEFT_OK;
-    for (int node = 0; node < saved->nodes; node++)
-        WEFT_TRY(add_momentum(r, path, node, 1.0f / (float)saved->nodes));
-    return WEFT_OK;
+    if (saved->replicas != r->plan->R) return load_mean(r, saved->replicas, path);
+    WEFT_TRY(name_replica_file(r, path, r->replica, &file));
+    return with_file(r, &file, false, read_block);
 }
 
 weft_status wefti_state_load_model(wefti_rank *r, const char *path) {
@@ -327,13 +379,16 @@ static weft_status check_model(weft_ctx *ctx, const weft_model_config *wanted,
 
 weft_status wefti_state_check(weft_ctx *ctx, const wefti_plan *plan,
                               const wefti_saved_layout *saved, const char *path) {
-    const char *optimizer = plan->optimizer->name,
-               *replicator = plan->replicator_config.kind;
-    if (strcmp(saved->optimizer, optimizer) != 0 ||
-        strcmp(saved->replicator, replicator) != 0)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG, "%s was trained with %s and %s, this run has %s and %s",
-            path, saved->replicator, saved->optimizer, replicator, optimizer);
+    const char *pairs[][3] = {
+        {"replicator", saved->replicator, plan->replicator_config.kind},
+        {"site_replicator", saved->site_replicator, plan->site_replicator_config.kind},
+        {"optimizer", saved->optimizer, plan->optimizer->name},
+        {"mixer", saved->mixer, plan->mixer_config.kind}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (strcmp(pairs[i][1], pairs[i][2]) != 0)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "%s was trained with %s %s, this run has %s", path,
+                                 pairs[i][0], pairs[i][1], pairs[i][2]);
     int64_t parameters = plan->model->n_elements, seed = plan->config->run.seed;
     if (saved->parameters != parameters || saved->seed != seed)
         return weft_ctx_fail(
@@ -350,7 +405,7 @@ weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
     WEFT_TRY(wefti_state_load_model(r, path));
     WEFT_TRY(name_optimizer_file(r, path, &file));
     WEFT_TRY(with_file(r, &file, false, read_block));
-    return load_momentum(r, saved, path);
+    return load_replica(r, saved, path);
 }
 
 static bool holds(const char *folder, const char *name) {

@@ -10,19 +10,24 @@
  *
  *     model.safetensors, config.json   the model under Hugging Face names
  *     tokenizer.json
- *     optimizer.safetensors            "m.<name>", "v.<name>": the same on all nodes
- *     momentum-node-<n>.safetensors    "<name>": what the replicator of node n has kept
- * back index.json                       sizes, hashes, and the layout below
+ *     optimizer.safetensors            "m.<name>", "v.<name>": the same on all replicas
+ *     replica-<n>.safetensors          what differs between replicas: of the replicators
+ *                                      "replicator.momentum.<name>"; with a mixer also
+ *                                      "parameters.<name>", "optimizer.m.<name>", and the
+ *                                      mixer's own
+ *     index.json                       sizes, hashes, and the layout below
+ *
+ * With a mixer model.safetensors holds the mean of the replicas.
  *
  * Every tensor is stored whole, so any number of ranks per node reads its row blocks. */
 
 /* What index.json keeps under "layout". */
 typedef struct wefti_saved_layout {
-    int64_t step;  /* steps done */
-    int64_t rows;  /* training rows consumed */
-    int64_t nodes; /* momentum files */
+    int64_t step; /* steps done */
+    int64_t rows; /* training rows consumed */
+    int64_t replicas;
     int64_t seed, parameters;
-    char optimizer[32], replicator[32];
+    char optimizer[32], replicator[32], site_replicator[32], mixer[32];
 } wefti_saved_layout;
 
 /* Saves under <folder>/checkpoints after `step` steps. Collective. */
@@ -40,8 +45,8 @@ weft_status wefti_state_check(weft_ctx *ctx, const wefti_plan *plan,
                               const wefti_saved_layout *saved,
                               const char *path) WEFT_CHECKED;
 
-/* Reads parameters, optimizer state and momentum of this rank. Momentum saved by another
- * number of nodes: each node starts with the mean. Not collective. */
+/* Reads parameters and all state of this rank. Where another number of replicas was
+ * saved, each starts with their mean. Not collective. */
 weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
                              const char *path) WEFT_CHECKED;
 

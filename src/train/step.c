@@ -3,9 +3,10 @@
  *
  *     for each micro-batch:  tokens -> forward -> loss -> backward -> gradient shards
  *     each bucket, as soon as its gradient is complete, on the exchange thread:
- *                            replicate -> optimize
+ *                            replicate -> optimize -> mix
  *     vote:                  loss, stop, failure; travels while the exchange does
- *     settle:                wait for both, before the next step reads a parameter
+ *     settle:                wait for the exchange, before the next step reads a
+ * parameter votes:                 counted then too, or with gossip some steps later
  *
  * Clipping needs a norm of the whole gradient. A replicator that keeps norms (full)
  * exchanges at once and is clipped and optimized when all buckets are back; any other
@@ -16,6 +17,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "train/schedule.h"
 #include "wire/bits.h"
@@ -33,7 +35,7 @@ static weft_status node_squares(wefti_rank *r, double *squares) {
     *squares = 0;
     for (int b = 0; b < r->arrangement->n_buckets; b++)
         *squares += r->squares[b] = bucket_squares(r, b);
-    return wefti_comm_sum(r->shard, r->n_shard_messages++, 1, squares);
+    return wefti_comm_sum(r->comms.shard, r->n_shard_messages++, 1, squares);
 }
 
 static void set_scale(wefti_rank *r, double squares) {
@@ -46,7 +48,13 @@ static weft_status clip_and_apply(wefti_rank *r) {
     WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
     WEFT_TRY(node_squares(r, &squares));
     set_scale(r, squares);
-    for (int b = 0; b < r->arrangement->n_buckets; b++) wefti_exchange_apply(r, b);
+    int n = r->arrangement->n_buckets;
+    double waited_s = r->mixer->waited_s;
+    for (int b = 0; b < n; b++) WEFT_TRY(wefti_exchange_apply(r, b));
+    for (int b = 0; b < n; b++)
+        WEFT_TRY(wefti_mixer_finish(r->mixer, b, r->step,
+                                    r->params + r->arrangement->bucket_offset[b]));
+    r->tally.wait_s += r->mixer->waited_s - waited_s;
     return WEFT_OK;
 }
 
@@ -71,14 +79,22 @@ static double get_f64(const unsigned char *p) {
     return x;
 }
 
-/* Sends this rank's vote to all; it is read in settle. */
+static unsigned char *ballot_of(wefti_rank *r, int64_t step) {
+    return r->ballots[step % (WEFTI_MAX_LAG + 1)];
+}
+
+/* Sends this rank's vote to all; wefti_rank_count_votes reads it. The distance is that of
+ * the step before: this step's mixing is not done. */
 static weft_status cast_vote(wefti_rank *r) {
+    unsigned char *ballot = ballot_of(r, r->step);
     r->vote.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
     r->vote.failed = isfinite(r->vote.loss_sum) ? 0 : 1;
-    put_f64(r->ballot, r->vote.loss_sum);
-    put_f64(r->ballot + 8, r->vote.stop);
-    put_f64(r->ballot + 16, r->vote.failed);
-    return wefti_comm_send_all(r->control, r->step, r->ballot, sizeof r->ballot);
+    r->vote.distance = r->distance;
+    put_f64(ballot, r->vote.loss_sum);
+    put_f64(ballot + 8, r->vote.stop);
+    put_f64(ballot + 16, r->vote.failed);
+    put_f64(ballot + 24, r->vote.distance);
+    return wefti_comm_send_all(r->comms.control, r->step, ballot, WEFTI_VOTE_BYTES);
 }
 
 /* Rows of the text, or made tokens where there is none (benchmarks). */
@@ -97,6 +113,17 @@ static void load_rows(wefti_rank *r, int64_t row) {
     }
 }
 
+void wefti_rank_pace(const wefti_rank *r, double share) {
+    const weft_config *config = r->plan->config;
+    uint64_t W = (uint64_t)r->plan->W, step = (uint64_t)r->step;
+    double due_s = r->begun_s + share * config->mesh.pace;
+    if (config->mesh.stall > 0 &&
+        wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL, step, 0) % W ==
+            (uint64_t)r->rank)
+        due_s += config->mesh.stall;
+    if (due_s > r->begun_s) wefti_sleep_until_s(due_s);
+}
+
 static weft_status micro_batch(wefti_rank *r, int64_t micro) {
     const wefti_plan *plan = r->plan;
     int64_t row = plan->first_row + (r->step - plan->first_step) * plan->rows_per_step +
@@ -112,28 +139,34 @@ weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
     r->grad_scale = 1;
     r->vote = (wefti_vote){0};
     r->tally = (wefti_tally){0};
+    int64_t earlier = step - (WEFTI_MAX_LAG + 1);
+    if (earlier >= r->plan->first_step)
+        WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
+    wefti_comm_traffic(r->comms.control, &r->traffic_before);
     wefti_rank_forget_gathered(r);
+    r->begun_s = wefti_now_s();
     for (int64_t m = 0; m < r->plan->n_micro; m++) WEFT_TRY(micro_batch(r, m));
     WEFT_TRY(cast_vote(r));
     if (r->apply_in_exchange) return WEFT_OK;
     return r->clip_after_exchange ? clip_and_apply(r) : clip_and_submit(r);
 }
 
-static weft_status count_votes(wefti_rank *r, wefti_vote *agreed) {
+weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step, wefti_vote *agreed) {
     *agreed = (wefti_vote){0};
-    for (int peer = 0; peer < r->control->size; peer++) {
-        const void *view = r->ballot;
-        bool mine = peer == r->control->rank;
+    for (int peer = 0; peer < r->comms.control->size; peer++) {
+        const void *view = ballot_of(r, step);
+        bool mine = peer == r->comms.control->rank;
         if (!mine)
-            WEFT_TRY(
-                wefti_comm_receive(r->control, peer, r->step, sizeof r->ballot, &view));
+            WEFT_TRY(wefti_comm_receive(r->comms.control, peer, step, WEFTI_VOTE_BYTES,
+                                        &view));
         const unsigned char *ballot = view;
         agreed->loss_sum += get_f64(ballot);
         agreed->stop += get_f64(ballot + 8);
         agreed->failed += get_f64(ballot + 16);
-        if (!mine) wefti_comm_release(r->control, peer, r->step);
+        agreed->distance += get_f64(ballot + 24);
+        if (!mine) wefti_comm_release(r->comms.control, peer, step);
     }
-    return wefti_comm_await(r->control, r->step);
+    return WEFT_OK;
 }
 
 static weft_status take_tally(wefti_rank *r, wefti_tally *tally) {
@@ -141,32 +174,30 @@ static weft_status take_tally(wefti_rank *r, wefti_tally *tally) {
         r->tally.grad_squares += r->squares[b];
         r->tally.moved += r->moved[b];
     }
-    double busy_s = wefti_worker_busy_s(r->worker);
+    double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->exchange_s;
     r->tally.exchange_s = busy_s - r->busy_before_s;
     r->busy_before_s = busy_s;
     wefti_traffic now, *before = &r->traffic_before;
-    wefti_comm_traffic(r->control, &now);
-    r->tally.wire_out = (double)(now.bytes_out[WEFTI_LINK_WIRE] -
-                                 before->bytes_out[WEFTI_LINK_WIRE]);
-    r->tally.wire_in = (double)(now.bytes_in[WEFTI_LINK_WIRE] -
-                                before->bytes_in[WEFTI_LINK_WIRE]);
-    r->tally.local_out = (double)(now.bytes_out[WEFTI_LINK_LOCAL] -
-                                  before->bytes_out[WEFTI_LINK_LOCAL]);
-    r->tally.local_in = (double)(now.bytes_in[WEFTI_LINK_LOCAL] -
-                                 before->bytes_in[WEFTI_LINK_LOCAL]);
-    r->traffic_before = now;
+    wefti_comm_traffic(r->comms.control, &now);
+    for (int link = 0; link < WEFTI_LINK_CLASSES; link++) {
+        double out = (double)(now.bytes_out[link] - before->bytes_out[link]);
+        double in = (double)(now.bytes_in[link] - before->bytes_in[link]);
+        bool local = link == WEFTI_LINK_LOCAL;
+        *(local ? &r->tally.local_out : &r->tally.wire_out) += out;
+        *(local ? &r->tally.local_in : &r->tally.wire_in) += in;
+    }
     *tally = r->tally;
     double sums[sizeof *tally / sizeof(double)];
     _Static_assert(sizeof sums == sizeof *tally, "a tally is doubles only");
     memcpy(sums, tally, sizeof sums);
-    WEFT_TRY(wefti_comm_sum(r->shard, r->n_shard_messages++,
+    WEFT_TRY(wefti_comm_sum(r->comms.shard, r->n_shard_messages++,
                             (int)(sizeof sums / sizeof *sums), sums));
     memcpy(tally, sums, sizeof sums);
     return WEFT_OK;
 }
 
-weft_status wefti_rank_settle(wefti_rank *r, wefti_vote *agreed, wefti_tally *tally) {
+weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) {
     WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
-    WEFT_TRY(count_votes(r, agreed));
+    if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
     return take_tally(r, tally);
 }

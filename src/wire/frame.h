@@ -19,7 +19,15 @@
  */
 enum { WEFTI_FRAME_BYTES = 40, WEFTI_FRAME_VERSION = 1 };
 
-typedef enum wefti_frame_kind { WEFTI_FRAME_DEMO = 1 } wefti_frame_kind;
+typedef enum wefti_frame_kind {
+    WEFTI_FRAME_DEMO = 1,        /* coefficients, coded */
+    WEFTI_FRAME_DEMO_ANSWER = 2, /* an owner's answer: the direction of its range */
+    WEFTI_FRAME_PART = 8,    /* all-reduce: coded numbers for the rank that adds them */
+    WEFTI_FRAME_MEAN = 9,    /* its answer: their coded mean */
+    WEFTI_FRAME_SIGNS = 10,  /* its answer: the signs of their mean */
+    WEFTI_FRAME_GOSSIP = 16, /* parameters, for a weighted mean */
+    WEFTI_FRAME_CHOCO = 17   /* coded change of what neighbours hold of the sender */
+} wefti_frame_kind;
 
 typedef struct wefti_frame {
     wefti_frame_kind kind;

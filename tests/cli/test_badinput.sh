@@ -37,7 +37,7 @@ refuses "--tokens is 'many', expected a whole number from 1 to 1000000" \
 refuses "--temperature is '-1', expected a number from 0 to 100" \
     "$weft" sample run --temperature -1
 refuses "--steps is '0', expected a whole number from 1 to 10000" "$weft" bench train --steps 0
-refuses "unknown benchmark 'tran', expected train" "$weft" bench tran
+refuses "unknown benchmark 'tran', expected train or optimizers" "$weft" bench tran
 
 refuses_run "unknown key 'optimizer.lrr' (did you mean 'optimizer.lr'?)" optimizer.lrr=1
 refuses_run "unknown key 'lr' (did you mean 'optimizer.lr'?)" lr=1
@@ -83,7 +83,7 @@ refuses_run "the folder empty has no *.bin or *.txt" data.path=empty
 refuses_run "data.path names no text; give data.path=my.txt" data.path=
 refuses_run "data.tokenizer is 'bpee', expected bytes, bpe or the path of a tokenizer.json" \
     data.tokenizer=bpee
-refuses_run "text.txt: not valid JSON: line 1, column 3: '[' or '{' expected near 'the'" \
+refuses_run "text.txt: not a JSON object: line 1, column 3: '[' or '{' expected near 'the'" \
     data.tokenizer=text.txt
 for command in eval sample; do
     refuses "empty holds no complete checkpoint (checkpoints/step-*) and no model.safetensors" \
@@ -268,13 +268,13 @@ resumes() {
 }
 cp -r run copy
 had=$(sed -n 's/.*"parameters": *\([0-9]*\).*/\1/p' $step/index.json)
-resumes "was trained with demo and adamw, this run has full and adamw" replicator.kind=full
-resumes "was trained with demo and adamw, this run has demo and sgd" optimizer.kind=sgd
+resumes "was trained with replicator demo, this run has full" replicator.kind=full
+resumes "was trained with optimizer adamw, this run has sgd" optimizer.kind=sgd
 resumes "has $had parameters and seed 1, this run [0-9]+ and 1" model.width=32
 resumes "has $had parameters and seed 1, this run [0-9]+ and 1" model.kind=llama
 resumes "has $had parameters and seed 1, this run $had and 2" run.seed=2
 resumes "has a gpt2 of 2 heads and 2 key-value heads, this run a gpt2 of 4 and 4" model.heads=4
-for file in model.safetensors momentum-node-00000.safetensors; do
+for file in model.safetensors replica-00000.safetensors; do
     cksum <$step/$file >before
     cksum <copy/checkpoints/step-00000008/$file >after
     same before after

@@ -79,8 +79,8 @@ step6=checkpoints/step-00000006
 step8=checkpoints/step-00000008
 {
     for folder in $step6 $step8; do
-        for file in config.json index.json model.safetensors momentum-node-00000.safetensors \
-            momentum-node-00001.safetensors tokenizer.json; do
+        for file in config.json index.json model.safetensors replica-00000.safetensors \
+            replica-00001.safetensors tokenizer.json; do
             echo "$folder/$file"
         done
     done
@@ -118,13 +118,11 @@ same found wanted
 # what crossed the wire is what was predicted, and the total is what was printed
 predicted=$(sed -nE 's/^expects .*, ([0-9.]+) kB per step on each node.s wire$/\1/p' start)
 total=$(sed -nE 's/^wire +([0-9.]+) kB.*/\1/p' trained)
-for side in out in; do
-    grep -oE "\"wire_bytes_$side\":[0-9]+" demo/metrics.jsonl | sed 's/.*://' >bytes
-    awk -v predicted="$predicted" -v total="$total" '
-        { d = $1 / 1000 - predicted; sum += $1; if (d * d > 0.06 * 0.06) bad = 1 }
-        END { d = sum / 1000 - total; exit !(NR == 8 && !bad && d * d < 0.6 * 0.6) }' bytes ||
-        fail "predicted $predicted kB, in all $total kB, found $side $(paste -sd' ' bytes)"
-done
+grep -oE '"wire_bytes_out":[0-9]+' demo/metrics.jsonl | sed 's/.*://' >bytes
+awk -v predicted="$predicted" -v total="$total" '
+    { d = $1 / 1000 - predicted; sum += $1; if (d * d > 0.06 * 0.06) bad = 1 }
+    END { d = sum / 1000 - total; exit !(NR == 8 && !bad && d * d < 0.6 * 0.6) }' bytes ||
+    fail "predicted $predicted kB, in all $total kB, found $(paste -sd' ' bytes)"
 
 # events, model, index, report
 grep -qa "brain.Event:2" demo/events.out.tfevents.* || fail "no TensorBoard events"
@@ -135,7 +133,7 @@ prints "kind: bytes" "$weft" data inspect demo/$step8/tokenizer.json
 tr -d ' \n' <demo/$step8/index.json |
     grep -oE '"name":"[^"]+","n_bytes":[0-9]+' | sed 's/"name":"//; s/","n_bytes":/ /' >found
 same found wanted
-cmp -s demo/$step8/momentum-node-0000{0,1}.safetensors && fail "all nodes kept the same back"
+cmp -s demo/$step8/replica-0000{0,1}.safetensors && fail "all nodes kept the same back"
 head -1 demo/report.html | grep -qx '<!doctype html>' || fail "report.html is no page"
 (($(grep -o '<svg' demo/report.html | wc -l) >= 3)) || fail "report.html has no curves"
 tail -1 demo/report.html | grep -q '</html>$' || fail "report.html is cut off"
@@ -237,7 +235,7 @@ for signal in TERM INT; do
     expect 0 "$weft" train "${long[@]}" --folder "$folder" --quiet --resume
     cmp -s <(head -1 out) <(head -1 whole.out) || fail "resumed: $(head -1 out)"
     a=$(checkpoint "$folder" 40) b=$(checkpoint whole 40)
-    for file in model momentum-node-00000 momentum-node-00001; do
+    for file in model replica-00000 replica-00001; do
         same "$a/$file.safetensors" "$b/$file.safetensors"
     done
     same_losses "$folder" whole

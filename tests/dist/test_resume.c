@@ -30,8 +30,8 @@ static void check_resume(const char *const *keys, bool has_momentum, bool has_mo
     assert_same_file("whole/" LAST "/model.safetensors",
                      "part/" LAST "/model.safetensors");
     if (has_momentum)
-        assert_same_file("whole/" LAST "/momentum-node-00001.safetensors",
-                         "part/" LAST "/momentum-node-00001.safetensors");
+        assert_same_file("whole/" LAST "/replica-00001.safetensors",
+                         "part/" LAST "/replica-00001.safetensors");
     if (has_moments)
         assert_same_file("whole/" LAST "/optimizer.safetensors",
                          "part/" LAST "/optimizer.safetensors");
@@ -108,7 +108,7 @@ static void another_method_does_not_resume(void **state) {
     assert_trained(&part);
     train(&rest, "part", true, KEYS("method=hsdp", "mesh.nodes=2"));
     assert_int_equal(rest.status, WEFT_ERR_CONFIG);
-    assert_non_null(strstr(rest.message, "was trained with demo and sgd"));
+    assert_non_null(strstr(rest.message, "was trained with replicator demo, this run has full"));
 }
 
 static void another_model_or_seed_does_not_resume(void **state) {
@@ -166,8 +166,8 @@ static void a_killed_run_resumes_to_the_same_bits(void **state) {
     assert_trained(&rest);
     assert_same_file("whole/" LAST "/model.safetensors",
                      "part/" LAST "/model.safetensors");
-    assert_same_file("whole/" LAST "/momentum-node-00001.safetensors",
-                     "part/" LAST "/momentum-node-00001.safetensors");
+    assert_same_file("whole/" LAST "/replica-00001.safetensors",
+                     "part/" LAST "/replica-00001.safetensors");
 }
 
 int main(void) {

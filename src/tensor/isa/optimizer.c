@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimizer steps in one pass over memory; plain loops, whose square root and division
- * the compilers vectorize. AdamW, with g the scaled gradient:
- *   m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2
- *   p <- p - lr (decay p + (m / correction1) / (sqrt(v / correction2) + eps))
+/* Optimizer steps in one pass over memory, as defined in tensor/kernels.h; plain loops,
+ * whose square root and division the compilers vectorize. Bytes per parameter, read and
+ * written: sgd 12, adam 28, accum_adam 28, where it closes a period 36, with K = 1 always
+ * 28. (What opens a period does not read a, but a store brings its line in all the same.)
  * The changes of p pass through a small buffer on their way to the sum of their squares,
  * which is taken over a fixed number of segments: the same for any thread count. */
 #include "tensor/isa/lanes.h"
@@ -12,6 +12,38 @@
 #include <math.h>
 
 enum { RUN = 512, SEGMENTS = 64 };
+
+/* What the loops need of a step, so that nothing is divided per element twice. */
+typedef struct numbers {
+    float scale, coupled;       /* g' = scale g + coupled p */
+    float beta1, beta2;         /* what remains of a moment */
+    float new1, new2;           /* and what a gradient adds to it */
+    float shrink, rate;         /* p <- (1 - shrink) p - rate ... */
+    float inverse2, eps, share; /* 1/correction2; 1/K */
+} numbers;
+
+/* A pass over n parameters; arrays that an optimizer does not have are NULL. */
+typedef struct pass {
+    numbers s;
+    bool opens, closes;
+    const float *g;
+    float *p, *m, *v, *a;
+} pass;
+
+static numbers adam_numbers(const wefti_adam_step *s) {
+    return (numbers){
+        .scale = s->grad_scale,
+        .coupled = s->coupled_decay,
+        .beta1 = s->beta1,
+        .beta2 = s->beta2,
+        .new1 = 1.0f - s->beta1,
+        .new2 = 1.0f - s->beta2,
+        .shrink = s->lr * s->decoupled_decay,
+        .rate = s->lr / s->correction1,
+        .inverse2 = 1.0f / s->correction2,
+        .eps = s->eps,
+    };
+}
 
 /* Sum of squares of at most RUN floats. */
 static float run_squares(int64_t n, const float *x) {
@@ -27,49 +59,101 @@ static float run_squares(int64_t n, const float *x) {
     return lane_sum(a + b) + rest;
 }
 
-static double segments_sum(const double part[SEGMENTS]) {
-    double total = 0;
-    for (int i = 0; i < SEGMENTS; i++) total += part[i];
-    return total;
-}
-
-static void adamw_run(int64_t n, const wefti_adamw_step *s, const float *restrict g,
-                      float *restrict p, float *restrict m, float *restrict v,
-                      float *restrict change) {
-    const float beta1 = s->beta1, beta2 = s->beta2, eps = s->eps, scale = s->grad_scale;
-    const float new1 = 1.0f - beta1, new2 = 1.0f - beta2, shrink = s->lr * s->decay;
-    const float rate = s->lr / s->correction1, inverse2 = 1.0f / s->correction2;
-    for (int64_t i = 0; i < n; i++) {
-        float grad = g[i] * scale;
-        float first = beta1 * m[i] + new1 * grad;
-        float second = beta2 * v[i] + new2 * grad * grad;
-        float step = shrink * p[i] + rate * first / (sqrtf(second * inverse2) + eps);
-        m[i] = first;
-        v[i] = second;
-        p[i] -= step;
-        change[i] = step;
-    }
-}
-
-double WEFT_ISA_NAME(wefti_adamw)(int64_t n, const wefti_adamw_step *s, const float *g,
-                                  float *p, float *m, float *v) {
-    double part[SEGMENTS];
+/* Runs `run` over elements i..i+n of the pass, at most RUN at a time, and sums the
+ * squares of what it leaves in `change`. */
+static inline double over_segments(int64_t n, const pass *w,
+                                   void (*run)(const pass *w, int64_t i, int64_t n,
+                                               float *change)) {
+    double part[SEGMENTS], total = 0;
 #pragma omp parallel for num_threads(team_size(n)) schedule(static)
     for (int k = 0; k < SEGMENTS; k++) {
         span segment = team_slice(n, 64, k, SEGMENTS);
         float change[RUN];
         part[k] = 0;
         for (int64_t i = segment.begin; i < segment.end; i += RUN) {
-            int64_t run = segment.end - i < RUN ? segment.end - i : RUN;
-            adamw_run(run, s, g + i, p + i, m + i, v + i, change);
-            part[k] += (double)run_squares(run, change);
+            int64_t length = segment.end - i < RUN ? segment.end - i : RUN;
+            run(w, i, length, change);
+            part[k] += (double)run_squares(length, change);
         }
     }
-    return segments_sum(part);
+    for (int k = 0; k < SEGMENTS; k++) total += part[k];
+    return total;
 }
 
-static void sgd_run(int64_t n, float rate, float shrink, const float *restrict d,
-                    float *restrict p, float *restrict change) {
+/* The gradient that the moments see. */
+static inline float gradient(numbers s, float g, float p) {
+    return s.scale * g + s.coupled * p;
+}
+
+/* What a parameter with these moments loses. */
+static inline float adam_step(numbers s, float p, float m, float v) {
+    return s.shrink * p + s.rate * m / (sqrtf(v * s.inverse2) + s.eps);
+}
+
+static void adam_loop(int64_t n, numbers s, const float *restrict g, float *restrict p,
+                      float *restrict m, float *restrict v, float *restrict change) {
+    for (int64_t i = 0; i < n; i++) {
+        float grad = gradient(s, g[i], p[i]);
+        m[i] = s.beta1 * m[i] + s.new1 * grad;
+        v[i] = s.beta2 * v[i] + s.new2 * grad * grad;
+        change[i] = adam_step(s, p[i], m[i], v[i]);
+        p[i] -= change[i];
+    }
+}
+
+static void adam_run(const pass *w, int64_t i, int64_t n, float *change) {
+    adam_loop(n, w->s, w->g + i, w->p + i, w->m + i, w->v + i, change);
+}
+
+double WEFT_ISA_NAME(wefti_adam)(int64_t n, const wefti_adam_step *s, const float *g,
+                                 float *p, float *m, float *v) {
+    pass w = {.s = adam_numbers(s), .g = g, .p = p, .m = m, .v = v};
+    return over_segments(n, &w, adam_run);
+}
+
+/* `opens` and `closes` are constants where this is called, so nothing is decided inside
+ * the loop, and what is not read or written costs nothing. */
+static inline void accum_loop(int64_t n, numbers s, bool opens, bool closes,
+                              const float *restrict g, float *restrict p,
+                              float *restrict m, float *restrict v, float *restrict a,
+                              float *restrict change) {
+    for (int64_t i = 0; i < n; i++) {
+        float grad = gradient(s, g[i], p[i]);
+        float mean = grad; /* of a period of one step */
+        if (!opens || !closes) mean = (opens ? 0 : a[i]) + s.share * grad;
+        change[i] = adam_step(s, p[i], m[i] + s.new1 * grad, v[i] + s.new2 * grad * grad);
+        p[i] -= change[i];
+        if (closes) {
+            m[i] = s.beta1 * (m[i] + s.new1 * mean);
+            v[i] = s.beta2 * (v[i] + s.new2 * mean * mean);
+        }
+        if (!opens || !closes) a[i] = closes ? 0 : mean;
+    }
+}
+
+static void accum_run(const pass *w, int64_t i, int64_t n, float *change) {
+    const float *g = w->g + i;
+    float *p = w->p + i, *m = w->m + i, *v = w->v + i, *a = w->a + i;
+    if (w->opens && w->closes)
+        accum_loop(n, w->s, true, true, g, p, m, v, a, change);
+    else if (w->opens)
+        accum_loop(n, w->s, true, false, g, p, m, v, a, change);
+    else if (w->closes)
+        accum_loop(n, w->s, false, true, g, p, m, v, a, change);
+    else
+        accum_loop(n, w->s, false, false, g, p, m, v, a, change);
+}
+
+double WEFT_ISA_NAME(wefti_accum_adam)(int64_t n, const wefti_accum_step *s,
+                                       const float *g, float *p, float *m, float *v,
+                                       float *a) {
+    pass w = {adam_numbers(&s->adam), s->opens, s->closes, g, p, m, v, a};
+    w.s.share = s->share;
+    return over_segments(n, &w, accum_run);
+}
+
+static void sgd_loop(int64_t n, float rate, float shrink, const float *restrict d,
+                     float *restrict p, float *restrict change) {
     for (int64_t i = 0; i < n; i++) {
         float step = shrink * p[i] + rate * d[i];
         p[i] -= step;
@@ -77,19 +161,12 @@ static void sgd_run(int64_t n, float rate, float shrink, const float *restrict d
     }
 }
 
+static void sgd_run(const pass *w, int64_t i, int64_t n, float *change) {
+    sgd_loop(n, w->s.rate, w->s.shrink, w->g + i, w->p + i, change);
+}
+
 double WEFT_ISA_NAME(wefti_sgd)(int64_t n, float lr, float grad_scale, float decay,
                                 const float *d, float *p) {
-    double part[SEGMENTS];
-#pragma omp parallel for num_threads(team_size(n)) schedule(static)
-    for (int k = 0; k < SEGMENTS; k++) {
-        span segment = team_slice(n, 64, k, SEGMENTS);
-        float change[RUN];
-        part[k] = 0;
-        for (int64_t i = segment.begin; i < segment.end; i += RUN) {
-            int64_t run = segment.end - i < RUN ? segment.end - i : RUN;
-            sgd_run(run, lr * grad_scale, lr * decay, d + i, p + i, change);
-            part[k] += (double)run_squares(run, change);
-        }
-    }
-    return segments_sum(part);
+    pass w = {.s = {.rate = lr * grad_scale, .shrink = lr * decay}, .g = d, .p = p};
+    return over_segments(n, &w, sgd_run);
 }

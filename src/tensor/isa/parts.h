@@ -80,8 +80,11 @@ void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float
                                     float *dw, float *scratch);
 
 /* optimizer.c */
-double WEFT_ISA_NAME(wefti_adamw)(int64_t n, const wefti_adamw_step *s, const float *g,
-                                  float *p, float *m, float *v);
+double WEFT_ISA_NAME(wefti_adam)(int64_t n, const wefti_adam_step *s, const float *g,
+                                 float *p, float *m, float *v);
+double WEFT_ISA_NAME(wefti_accum_adam)(int64_t n, const wefti_accum_step *s,
+                                       const float *g, float *p, float *m, float *v,
+                                       float *a);
 double WEFT_ISA_NAME(wefti_sgd)(int64_t n, float lr, float grad_scale, float decay,
                                 const float *d, float *p);
 

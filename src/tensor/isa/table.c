@@ -31,6 +31,7 @@ const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {
     .head_scratch = WEFT_ISA_NAME(wefti_head_scratch),
     .head_loss = WEFT_ISA_NAME(wefti_head_loss),
     .dropout = WEFT_ISA_NAME(wefti_dropout),
-    .adamw = WEFT_ISA_NAME(wefti_adamw),
+    .adam = WEFT_ISA_NAME(wefti_adam),
+    .accum_adam = WEFT_ISA_NAME(wefti_accum_adam),
     .sgd = WEFT_ISA_NAME(wefti_sgd),
 };

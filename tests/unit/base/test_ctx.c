@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 
 #include "base/memory.h"
+#include "check.h"
 
 /* The address sanitizer would stop the program on impossible sizes. */
 WEFT_API const char *__asan_default_options(void);
@@ -19,14 +12,12 @@ static weft_ctx *ctx;
 
 static int setup(void **state) {
     (void)state;
-    return weft_ctx_create(&ctx) != WEFT_OK;
+    return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
     (void)state;
-    int64_t held = weft_ctx_bytes_held(ctx);
-    weft_ctx_destroy(ctx);
-    return held != 0;
+    return ctx_end(ctx);
 }
 
 static void every_status_has_its_own_name(void **state) {

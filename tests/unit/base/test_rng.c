@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/rng.h"
+#include "check.h"
 
 static void permute_hits_every_index_once(void **state) {
     (void)state;

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "base/text.h"
+#include "check.h"
 
 typedef struct reading {
     const char *text;

@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/memory.h"
+#include "check.h"
 #include "checkpoint/index.h"
 
 static weft_ctx *ctx;
 
 static int setup(void **state) {
     (void)state;
-    return weft_ctx_create(&ctx) != WEFT_OK;
+    return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
     (void)state;
-    int64_t held = weft_ctx_bytes_held(ctx);
-    weft_ctx_destroy(ctx);
-    return held != 0;
+    return ctx_end(ctx);
 }
 
 static void index_has_the_bytes_of_the_format(void **state) {

@@ -1,65 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/rng.h"
+#include "check.h"
 #include "checkpoint/safetensors.h"
 
 static weft_ctx *ctx;
 
 static int setup(void **state) {
     (void)state;
-    return weft_ctx_create(&ctx) != WEFT_OK;
+    return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
     (void)state;
-    int64_t held = weft_ctx_bytes_held(ctx);
-    weft_ctx_destroy(ctx);
-    return held != 0;
-}
-
-#define assert_ok(expr)                                                                  \
-    do {                                                                                 \
-        if ((expr) != WEFT_OK) fail_msg("%s: %s", #expr, weft_ctx_message(ctx));         \
-    } while (0)
-
-static void assert_fails(weft_status got, weft_status expected, const char *words) {
-    char message[1024];
-    snprintf(message, sizeof message, "%s", weft_ctx_message(ctx));
-    weft_ctx_clear(ctx);
-    if (got != expected || !strstr(message, words))
-        fail_msg("status %s, message '%s'; expected %s and '%s'", weft_status_name(got),
-                 message, weft_status_name(expected), words);
+    return ctx_end(ctx);
 }
 
 static const wefti_tensor_spec three[] = {
     {"wte", 2, 5, 3}, {"bias", 1, 7, 1}, {"head", 2, 2, 4}};
 
 /* ---- files made by hand ---- */
-
-static void write_bytes(const char *path, const void *data, size_t n) {
-    remove(path); /* some file systems sync a file that is cut and written again */
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
 
 /* Length, header, then n_data bytes of `data` (or of zeros). */
 static void write_file(const char *path, const char *header, const void *data,
@@ -70,7 +35,7 @@ static void write_file(const char *path, const char *header, const void *data,
     for (int i = 0; i < 8; i++) all[i] = (unsigned char)(n >> (8 * i));
     memcpy(all + 8, header, n);
     if (data) memcpy(all + 8 + n, data, n_data);
-    write_bytes(path, all, 8 + n + n_data);
+    put_bytes(path, all, (int64_t)(8 + n + n_data));
     free(all);
 }
 
@@ -95,23 +60,23 @@ static void rows_of_several_writers_come_back(void **state) {
     float wte[15], bias[7], head[8], got[15];
     wefti_safetensors *a, *b;
     fill(wte, 15, 1), fill(bias, 7, 100), fill(head, 8, -50);
-    assert_ok(wefti_safetensors_create(ctx, "w.safetensors", three, 3, NULL, &a));
-    assert_ok(wefti_safetensors_open(ctx, "w.safetensors", true, &b));
-    assert_ok(wefti_safetensors_write_rows(ctx, a, 0, 0, 2, wte));
-    assert_ok(wefti_safetensors_write_rows(ctx, b, 0, 2, 3, wte + 6));
-    assert_ok(wefti_safetensors_write_rows(ctx, b, 1, 0, 7, bias));
-    assert_ok(wefti_safetensors_write_rows(ctx, a, 2, 1, 1, head + 4));
-    assert_ok(wefti_safetensors_write_rows(ctx, b, 2, 0, 1, head));
-    assert_ok(wefti_safetensors_close(ctx, a));
-    assert_ok(wefti_safetensors_close(ctx, b));
-    assert_ok(wefti_safetensors_open(ctx, "w.safetensors", false, &a));
-    assert_ok(wefti_safetensors_read_rows(ctx, a, 0, 0, 5, got));
+    assert_ok(ctx, wefti_safetensors_create(ctx, "w.safetensors", three, 3, NULL, &a));
+    assert_ok(ctx, wefti_safetensors_open(ctx, "w.safetensors", true, &b));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, a, 0, 0, 2, wte));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, b, 0, 2, 3, wte + 6));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, b, 1, 0, 7, bias));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, a, 2, 1, 1, head + 4));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, b, 2, 0, 1, head));
+    assert_ok(ctx, wefti_safetensors_close(ctx, a));
+    assert_ok(ctx, wefti_safetensors_close(ctx, b));
+    assert_ok(ctx, wefti_safetensors_open(ctx, "w.safetensors", false, &a));
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, a, 0, 0, 5, got));
     assert_memory_equal(got, wte, sizeof wte);
-    assert_ok(wefti_safetensors_read_rows(ctx, a, 1, 3, 4, got));
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, a, 1, 3, 4, got));
     assert_memory_equal(got, bias + 3, 4 * sizeof(float));
-    assert_ok(wefti_safetensors_read_rows(ctx, a, 2, 0, 2, got));
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, a, 2, 0, 2, got));
     assert_memory_equal(got, head, sizeof head);
-    assert_ok(wefti_safetensors_close(ctx, a));
+    assert_ok(ctx, wefti_safetensors_close(ctx, a));
 }
 
 static void large_tensors_keep_every_bit(void **state) {
@@ -127,11 +92,11 @@ static void large_tensors_keep_every_bit(void **state) {
         memcpy(&data[i], &bits, sizeof bits); /* any bits, NaN and infinity too */
     }
     wefti_safetensors *file;
-    assert_ok(wefti_safetensors_create(ctx, "l.safetensors", &spec, 1, NULL, &file));
-    assert_ok(wefti_safetensors_write_rows(ctx, file, 0, 0, ROWS, data));
-    assert_ok(wefti_safetensors_read_rows(ctx, file, 0, 0, ROWS, got));
+    assert_ok(ctx, wefti_safetensors_create(ctx, "l.safetensors", &spec, 1, NULL, &file));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, file, 0, 0, ROWS, data));
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 0, 0, ROWS, got));
     assert_memory_equal(got, data, sizeof data);
-    assert_ok(wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
 static void file_has_the_bytes_of_the_format(void **state) {
@@ -145,12 +110,13 @@ static void file_has_the_bytes_of_the_format(void **state) {
     static const unsigned char numbers[] = {0, 0, 128, 63, 0, 0, 0, 192, 0, 0, 0, 0};
     float row[] = {1, -2};
     wefti_safetensors *file;
-    assert_ok(wefti_safetensors_create(ctx, "b.safetensors", specs, 2, metadata, &file));
-    assert_ok(wefti_safetensors_write_rows(ctx, file, 0, 0, 1, row));
-    assert_ok(wefti_safetensors_close(ctx, file));
+    assert_ok(ctx,
+              wefti_safetensors_create(ctx, "b.safetensors", specs, 2, metadata, &file));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, file, 0, 0, 1, row));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
     char *data;
     int64_t n;
-    assert_ok(wefti_file_read(ctx, "b.safetensors", 4096, &data, &n));
+    assert_ok(ctx, wefti_file_read(ctx, "b.safetensors", 4096, &data, &n));
     size_t text = strlen(header), padded = (text + 7) / 8 * 8;
     assert_int_equal(n, 8 + padded + 12);
     assert_int_equal((unsigned char)data[0], padded);
@@ -165,9 +131,10 @@ static void names_shapes_and_metadata_are_found(void **state) {
     (void)state;
     static const char *const metadata[] = {"format", "weft", "step", "12", NULL};
     wefti_safetensors *file;
-    assert_ok(wefti_safetensors_create(ctx, "m.safetensors", three, 3, metadata, &file));
-    assert_ok(wefti_safetensors_close(ctx, file));
-    assert_ok(wefti_safetensors_open(ctx, "m.safetensors", false, &file));
+    assert_ok(ctx,
+              wefti_safetensors_create(ctx, "m.safetensors", three, 3, metadata, &file));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_open(ctx, "m.safetensors", false, &file));
     assert_int_equal(wefti_safetensors_count(file), 3);
     for (int i = 0; i < 3; i++) {
         const wefti_tensor_spec *spec = wefti_safetensors_spec(file, i);
@@ -182,7 +149,7 @@ static void names_shapes_and_metadata_are_found(void **state) {
     assert_null(wefti_safetensors_spec(file, -1));
     assert_string_equal(wefti_safetensors_metadata(file, "step"), "12");
     assert_null(wefti_safetensors_metadata(file, "steps"));
-    assert_ok(wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
 static void tensors_without_rows_keep_their_place(void **state) {
@@ -191,15 +158,15 @@ static void tensors_without_rows_keep_their_place(void **state) {
         {"z", 2, 0, 3}, {"a", 2, 0, 3}, {"m", 1, 2, 1}, {"c", 1, 0, 1}};
     wefti_safetensors *file;
     float got[2] = {1, 2};
-    assert_ok(wefti_safetensors_create(ctx, "z.safetensors", specs, 4, NULL, &file));
+    assert_ok(ctx, wefti_safetensors_create(ctx, "z.safetensors", specs, 4, NULL, &file));
     for (int i = 0; i < 4; i++)
         assert_string_equal(wefti_safetensors_spec(file, i)->name, specs[i].name);
-    assert_ok(wefti_safetensors_write_rows(ctx, file, 0, 0, 0, got));
-    assert_ok(wefti_safetensors_write_rows(ctx, file, 2, 0, 2, got));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, file, 0, 0, 0, got));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, file, 2, 0, 2, got));
     got[0] = got[1] = 0;
-    assert_ok(wefti_safetensors_read_rows(ctx, file, 2, 0, 2, got));
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 2, 0, 2, got));
     assert_true(got[0] == 1 && got[1] == 2);
-    assert_ok(wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
 static void unwritten_rows_are_zero_in_a_replaced_file(void **state) {
@@ -208,12 +175,12 @@ static void unwritten_rows_are_zero_in_a_replaced_file(void **state) {
     char junk[4096];
     float got[15];
     memset(junk, 0x5a, sizeof junk);
-    write_bytes("o.safetensors", junk, sizeof junk);
-    assert_ok(wefti_safetensors_create(ctx, "o.safetensors", three, 3, NULL, &file));
-    assert_ok(wefti_safetensors_read_rows(ctx, file, 0, 0, 5, got));
+    put_bytes("o.safetensors", junk, sizeof junk);
+    assert_ok(ctx, wefti_safetensors_create(ctx, "o.safetensors", three, 3, NULL, &file));
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 0, 0, 5, got));
     for (int i = 0; i < 15; i++) assert_true(got[i] == 0);
-    assert_ok(wefti_safetensors_close(ctx, file));
-    assert_ok(try_open("o.safetensors"));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, try_open("o.safetensors"));
 }
 
 /* ---- other dtypes ---- */
@@ -240,8 +207,8 @@ static void every_f16_is_read_as_its_value(void **state) {
         "h.safetensors",
         "{\"h\":{\"dtype\":\"F16\",\"shape\":[256,256],\"data_offsets\":[0,131072]}}",
         data, sizeof data);
-    assert_ok(wefti_safetensors_open(ctx, "h.safetensors", false, &file));
-    assert_ok(wefti_safetensors_read_rows(ctx, file, 0, 0, 256, got));
+    assert_ok(ctx, wefti_safetensors_open(ctx, "h.safetensors", false, &file));
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 0, 0, 256, got));
     for (int i = 0; i < 65536; i++) {
         double expected = value_of_f16(i);
         if (isnan(expected))
@@ -249,9 +216,9 @@ static void every_f16_is_read_as_its_value(void **state) {
         else
             assert_true((double)got[i] == expected && !signbit(got[i]) == !(i >> 15));
     }
-    assert_ok(wefti_safetensors_read_rows(ctx, file, 0, 60, 1, got));
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 0, 60, 1, got));
     assert_true(got[0] == 1.0f); /* row 60 begins with 0x3c00 */
-    assert_ok(wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
 static void bf16_is_the_upper_half_of_f32(void **state) {
@@ -262,11 +229,11 @@ static void bf16_is_the_upper_half_of_f32(void **state) {
     write_file("bf.safetensors",
                "{\"x\":{\"dtype\":\"BF16\",\"shape\":[4],\"data_offsets\":[0,8]}}", data,
                8);
-    assert_ok(wefti_safetensors_open(ctx, "bf.safetensors", false, &file));
-    assert_ok(wefti_safetensors_read_rows(ctx, file, 0, 0, 4, got));
+    assert_ok(ctx, wefti_safetensors_open(ctx, "bf.safetensors", false, &file));
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 0, 0, 4, got));
     assert_true(got[0] == 1.0f && got[1] == -3.140625f && isinf(got[2]));
     assert_true(got[3] == ldexpf(1, -133)); /* the smallest subnormal */
-    assert_ok(wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
 static void other_dtypes_and_dimensions_are_refused_by_name(void **state) {
@@ -281,22 +248,22 @@ static void other_dtypes_and_dimensions_are_refused_by_name(void **state) {
                "\"one\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[28,32]},"
                "\"good\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[32,36]}}",
                "0123456789012345678901234567890\0\0\0\x80\x3f", 36);
-    assert_ok(wefti_safetensors_open(ctx, "d.safetensors", true, &file));
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 0, 0, 1, got), WEFT_ERR_FORMAT,
-                 "'ids' of d.safetensors has the dtype I64");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 1, 0, 4, got), WEFT_ERR_FORMAT,
-                 "U8");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 2, 0, 1, got), WEFT_ERR_FORMAT,
-                 "F64");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 3, 0, 1, got), WEFT_ERR_FORMAT,
-                 "'mask' of d.safetensors has 3 dimensions");
-    assert_fails(wefti_safetensors_write_rows(ctx, file, 3, 0, 1, got), WEFT_ERR_FORMAT,
-                 "mask");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 4, 0, 1, got), WEFT_ERR_FORMAT,
-                 "0 dimensions");
-    assert_ok(wefti_safetensors_read_rows(ctx, file, 5, 0, 1, got));
+    assert_ok(ctx, wefti_safetensors_open(ctx, "d.safetensors", true, &file));
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 0, 0, 1, got),
+                 WEFT_ERR_FORMAT, "'ids' of d.safetensors has the dtype I64");
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 1, 0, 4, got),
+                 WEFT_ERR_FORMAT, "U8");
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 2, 0, 1, got),
+                 WEFT_ERR_FORMAT, "F64");
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 3, 0, 1, got),
+                 WEFT_ERR_FORMAT, "'mask' of d.safetensors has 3 dimensions");
+    assert_fails(ctx, wefti_safetensors_write_rows(ctx, file, 3, 0, 1, got),
+                 WEFT_ERR_FORMAT, "mask");
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 4, 0, 1, got),
+                 WEFT_ERR_FORMAT, "0 dimensions");
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 5, 0, 1, got));
     assert_true(got[0] == 1.0f);
-    assert_ok(wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
 /* ---- arguments ---- */
@@ -305,27 +272,27 @@ static void rows_outside_are_refused(void **state) {
     (void)state;
     wefti_safetensors *file;
     float data[64] = {0};
-    assert_ok(wefti_safetensors_create(ctx, "r.safetensors", three, 3, NULL, &file));
-    assert_fails(wefti_safetensors_write_rows(ctx, file, 0, 4, 2, data),
+    assert_ok(ctx, wefti_safetensors_create(ctx, "r.safetensors", three, 3, NULL, &file));
+    assert_fails(ctx, wefti_safetensors_write_rows(ctx, file, 0, 4, 2, data),
                  WEFT_ERR_ARGUMENT, "it has 5");
-    assert_fails(wefti_safetensors_write_rows(ctx, file, 0, INT64_MAX, 2, data),
+    assert_fails(ctx, wefti_safetensors_write_rows(ctx, file, 0, INT64_MAX, 2, data),
                  WEFT_ERR_ARGUMENT, "it has 5");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 0, 0, INT64_MAX, data),
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 0, 0, INT64_MAX, data),
                  WEFT_ERR_ARGUMENT, "it has 5");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 0, -1, 2, data),
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 0, -1, 2, data),
                  WEFT_ERR_ARGUMENT, "-1");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 0, 0, -1, data),
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 0, 0, -1, data),
                  WEFT_ERR_ARGUMENT, "-1");
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 3, 0, 1, data), WEFT_ERR_ARGUMENT,
-                 "has 3 tensors");
-    assert_fails(wefti_safetensors_write_rows(ctx, file, -1, 0, 1, data),
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 3, 0, 1, data),
+                 WEFT_ERR_ARGUMENT, "has 3 tensors");
+    assert_fails(ctx, wefti_safetensors_write_rows(ctx, file, -1, 0, 1, data),
                  WEFT_ERR_ARGUMENT, "tensor -1");
-    assert_ok(wefti_safetensors_close(ctx, file));
-    assert_ok(wefti_safetensors_open(ctx, "r.safetensors", false, &file));
-    assert_fails(wefti_safetensors_write_rows(ctx, file, 0, 0, 1, data),
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_open(ctx, "r.safetensors", false, &file));
+    assert_fails(ctx, wefti_safetensors_write_rows(ctx, file, 0, 0, 1, data),
                  WEFT_ERR_ARGUMENT, "can not be written");
-    assert_ok(wefti_safetensors_close(ctx, file));
-    assert_ok(wefti_safetensors_close(ctx, NULL));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_close(ctx, NULL));
 }
 
 static void create_refuses(const wefti_tensor_spec *specs, int n,
@@ -333,7 +300,7 @@ static void create_refuses(const wefti_tensor_spec *specs, int n,
     wefti_safetensors *file;
     remove("c.safetensors");
     assert_fails(
-        wefti_safetensors_create(ctx, "c.safetensors", specs, n, metadata, &file),
+        ctx, wefti_safetensors_create(ctx, "c.safetensors", specs, n, metadata, &file),
         WEFT_ERR_ARGUMENT, words);
     assert_null(file);
     assert_int_equal(access("c.safetensors", F_OK), -1);
@@ -435,7 +402,7 @@ static void faulty_headers_are_refused_with_the_fault(void **state) {
     for (size_t i = 0; i < sizeof bad_headers / sizeof bad_headers[0]; i++) {
         const bad_header *bad = &bad_headers[i];
         write_file("bad.safetensors", bad->json, NULL, (size_t)bad->n_data);
-        assert_fails(try_open("bad.safetensors"), WEFT_ERR_FORMAT, bad->words);
+        assert_fails(ctx, try_open("bad.safetensors"), WEFT_ERR_FORMAT, bad->words);
     }
 }
 
@@ -446,14 +413,15 @@ static void header_lengths_beyond_the_file_are_refused(void **state) {
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         unsigned char all[10] = {0, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
         for (int k = 0; k < 8; k++) all[k] = (unsigned char)(lengths[i] >> (8 * k));
-        write_bytes("len.safetensors", all, sizeof all);
-        assert_fails(try_open("len.safetensors"), WEFT_ERR_FORMAT, "expected at most 2");
+        put_bytes("len.safetensors", all, sizeof all);
+        assert_fails(ctx, try_open("len.safetensors"), WEFT_ERR_FORMAT,
+                     "expected at most 2");
     }
     unsigned char long_length[8] = {1, 0, 0,
                                     1}; /* 16 MiB + 1, and the file has that many */
-    write_bytes("len.safetensors", long_length, 8);
+    put_bytes("len.safetensors", long_length, 8);
     assert_int_equal(truncate("len.safetensors", 17 << 20), 0);
-    assert_fails(try_open("len.safetensors"), WEFT_ERR_FORMAT,
+    assert_fails(ctx, try_open("len.safetensors"), WEFT_ERR_FORMAT,
                  "expected at most 16777216");
     remove("len.safetensors");
 }
@@ -468,7 +436,7 @@ static void deep_nesting_is_refused(void **state) {
     json[5 + DEEP] = '\0';
     write_file("deep.safetensors", json, NULL, 0);
     free(json);
-    assert_fails(try_open("deep.safetensors"), WEFT_ERR_FORMAT, "depth");
+    assert_fails(ctx, try_open("deep.safetensors"), WEFT_ERR_FORMAT, "depth");
     remove("deep.safetensors");
 }
 
@@ -477,12 +445,14 @@ static void a_file_cut_anywhere_is_refused(void **state) {
     wefti_safetensors *file;
     char *data;
     int64_t n;
-    assert_ok(wefti_safetensors_create(ctx, "cut.safetensors", three, 3, NULL, &file));
-    assert_ok(wefti_safetensors_close(ctx, file));
-    assert_ok(wefti_file_read(ctx, "cut.safetensors", 1 << 20, &data, &n));
+    assert_ok(ctx,
+              wefti_safetensors_create(ctx, "cut.safetensors", three, 3, NULL, &file));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_file_read(ctx, "cut.safetensors", 1 << 20, &data, &n));
     for (int64_t cut = n - 1; cut >= 0; cut--) {
         assert_int_equal(truncate("cut.safetensors", cut), 0);
-        assert_fails(try_open("cut.safetensors"), WEFT_ERR_FORMAT, "cut.safetensors");
+        assert_fails(ctx, try_open("cut.safetensors"), WEFT_ERR_FORMAT,
+                     "cut.safetensors");
     }
     wefti_free(ctx, data);
 }
@@ -519,7 +489,7 @@ static void damaged_headers_never_lead_outside(void **state) {
             (void)!wefti_safetensors_read_rows(ctx, file, i, 0, spec->rows, got);
         }
         weft_ctx_clear(ctx);
-        assert_ok(wefti_safetensors_close(ctx, file));
+        assert_ok(ctx, wefti_safetensors_close(ctx, file));
     }
     assert_true(opened > 10);
 }
@@ -528,20 +498,20 @@ static void a_file_that_shrinks_while_open_is_an_error(void **state) {
     (void)state;
     wefti_safetensors *file;
     float got[15];
-    assert_ok(wefti_safetensors_create(ctx, "s.safetensors", three, 3, NULL, &file));
+    assert_ok(ctx, wefti_safetensors_create(ctx, "s.safetensors", three, 3, NULL, &file));
     assert_int_equal(truncate("s.safetensors", 300), 0);
-    assert_fails(wefti_safetensors_read_rows(ctx, file, 2, 0, 2, got), WEFT_ERR_FORMAT,
-                 "ends at");
-    assert_ok(wefti_safetensors_close(ctx, file));
+    assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 2, 0, 2, got),
+                 WEFT_ERR_FORMAT, "ends at");
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
 static void things_that_are_no_files_are_refused_without_waiting(void **state) {
     (void)state;
     remove("fifo.safetensors");
     assert_int_equal(mkfifo("fifo.safetensors", 0600), 0);
-    assert_fails(try_open("fifo.safetensors"), WEFT_ERR_FILE, "not a regular file");
-    assert_fails(try_open("."), WEFT_ERR_FILE, "not a regular file");
-    assert_fails(try_open("absent.safetensors"), WEFT_ERR_FILE, "No such file");
+    assert_fails(ctx, try_open("fifo.safetensors"), WEFT_ERR_FILE, "not a regular file");
+    assert_fails(ctx, try_open("."), WEFT_ERR_FILE, "not a regular file");
+    assert_fails(ctx, try_open("absent.safetensors"), WEFT_ERR_FILE, "No such file");
     remove("fifo.safetensors");
 }
 
@@ -561,12 +531,13 @@ static void a_full_disk_is_found_at_creation_and_leaves_no_file(void **state) {
     weft_status status = wefti_safetensors_create(ctx, "full.safetensors", &spec, 1, NULL,
                                                   &file);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_fails(status, WEFT_ERR_FILE, "could not reserve 4000");
+    assert_fails(ctx, status, WEFT_ERR_FILE, "could not reserve 4000");
     assert_null(file);
     assert_int_equal(access("full.safetensors", F_OK), -1);
 }
 
-static weft_status write_and_read(void) {
+static weft_status write_and_read(void *user) {
+    (void)user;
     static const char *const metadata[] = {"k", "v", NULL};
     wefti_safetensors *file;
     WEFT_TRY(wefti_safetensors_create(ctx, "a.safetensors", three, 3, metadata, &file));
@@ -577,16 +548,7 @@ static weft_status write_and_read(void) {
 
 static void every_allocation_failure_is_clean(void **state) {
     (void)state;
-    int64_t held = weft_ctx_bytes_held(ctx), k = 0;
-    for (;; k++) {
-        weft_ctx_fail_allocation(ctx, k);
-        weft_status status = write_and_read();
-        weft_ctx_fail_allocation(ctx, -1);
-        assert_int_equal(weft_ctx_bytes_held(ctx), held);
-        if (status == WEFT_OK) break;
-        assert_fails(status, WEFT_ERR_MEMORY, "could not allocate");
-    }
-    assert_true(k > 10);
+    assert_true(fail_each_allocation(ctx, NULL, write_and_read, NULL) > 10);
 }
 
 int main(void) {

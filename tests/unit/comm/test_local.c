@@ -129,6 +129,7 @@ typedef struct log {
     int64_t begun[16], ended[16];
     int n_begun, n_ended;
     int64_t fail_at;
+    wefti_order order;
 } job_log;
 
 static weft_status log_begin(void *user, int64_t item) {
@@ -143,15 +144,21 @@ static weft_status log_end(void *user, int64_t item) {
     return item == log->fail_at ? WEFT_ERR_NUMERIC : WEFT_OK;
 }
 
-static void jobs_begin_and_end_in_order(void **state) {
-    (void)state;
+static weft_status create_worker(weft_ctx *ctx, job_log *log, wefti_worker **out) {
+    static const wefti_phase phases[] = {log_begin, log_end};
+    wefti_worker_config config = {
+        .capacity = 4, .phases = phases, .n_phases = 2, .order = log->order, .user = log};
+    return wefti_worker_create(ctx, &config, out);
+}
+
+static void check_order(wefti_order order) {
     weft_ctx *ctx;
     wefti_worker *worker;
-    job_log log = {.fail_at = -1};
+    job_log log = {.fail_at = -1, .order = order};
     double waited_s = 0;
     int64_t ticket = 0;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    assert_ok(ctx, wefti_worker_create(ctx, 4, log_begin, log_end, NULL, &log, &worker));
+    assert_ok(ctx, create_worker(ctx, &log, &worker));
     assert_ok(ctx, wefti_worker_wait(worker, 0, &waited_s));
     for (int i = 0; i < 10; i++) ticket = wefti_worker_submit(worker, i * i);
     assert_ok(ctx, wefti_worker_wait(worker, ticket, &waited_s));
@@ -166,6 +173,12 @@ static void jobs_begin_and_end_in_order(void **state) {
     weft_ctx_destroy(ctx);
 }
 
+static void jobs_begin_and_end_in_order(void **state) {
+    (void)state;
+    check_order(WEFTI_ORDER_BY_PHASE);
+    check_order(WEFTI_ORDER_BY_JOB);
+}
+
 static void a_failed_job_is_reported_and_later_ones_are_skipped(void **state) {
     (void)state;
     weft_ctx *ctx;
@@ -173,7 +186,7 @@ static void a_failed_job_is_reported_and_later_ones_are_skipped(void **state) {
     job_log log = {.fail_at = 2};
     double waited_s = 0;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    assert_ok(ctx, wefti_worker_create(ctx, 4, log_begin, log_end, NULL, &log, &worker));
+    assert_ok(ctx, create_worker(ctx, &log, &worker));
     for (int i = 0; i < 3; i++) {
         weft_status status = wefti_worker_wait(worker, wefti_worker_submit(worker, i),
                                                &waited_s);

@@ -120,10 +120,32 @@ static void odd_combinations_are_warned_of(void **state) {
 
 static void nodes_that_would_drift_apart_are_refused(void **state) {
     fixture *f = *state;
+    refused(f, "replicator: {kind: none}\nmesh: {nodes: 2}\n",
+            "run.yaml:1: replicator.kind is none with 2 copies of the model: they would "
+            "train "
+            "unrelated models; choose a replicator or a mixer");
     refused(
-        f, "replicator: {kind: none}\nmesh: {nodes: 2}\n",
-        "run.yaml:1: replicator.kind is none with mesh.nodes 2: the nodes would train "
-        "unrelated models; choose full or demo");
+        f, "mesh: {nodes: 4, sites: 2}\n",
+        "run.yaml:1: mesh.sites is 2, but neither site_replicator.kind nor mixer.kind "
+        "joins the sites: they would train unrelated models");
+    refused(
+        f,
+        "replicator: {kind: none}\nmesh: {nodes: 4, sites: 2}\n"
+        "site_replicator: {kind: full}\n",
+        "run.yaml:1: replicator.kind is none with 2 copies of the model in a site: they "
+        "would train unrelated models; choose a replicator");
+    refused(
+        f, "site_replicator: {kind: full}\n",
+        "run.yaml:1: site_replicator.kind is full with mesh.sites 1, expected none or "
+        "several sites");
+    refused(f, "mixer: {kind: outer}\n",
+            "run.yaml:1: mixer.kind is outer beside replicator.kind full, which already "
+            "keeps the same copies equal: set one of them to none");
+    refused(f, "mesh: {nodes: 3, sites: 2}\n",
+            "run.yaml:1: mesh.sites is 2, expected a divisor of mesh.nodes (3)");
+    refused(
+        f, "mesh: {ranks_per_node: 4, shards: 3}\n",
+        "run.yaml:1: mesh.shards is 3, expected a divisor of mesh.ranks_per_node (4)");
     refused(
         f, "replicator: {kind: full, every: 3}\nmesh: {nodes: 2}\n",
         "run.yaml:1: replicator.every is 3 with replicator.kind full, expected 1: the "

@@ -232,7 +232,7 @@ static void broken_files_are_refused_with_the_line(void **state) {
     assert_int_equal(
         weft_model_config_from_json(*state, "{\n\"a\" 1}", 8, "c.json", &config),
         WEFT_ERR_FORMAT);
-    assert_ptr_equal(strstr(weft_ctx_message(*state), "c.json: line 2: "),
+    assert_ptr_equal(strstr(weft_ctx_message(*state), "c.json: not a JSON object: line 2, "),
                      weft_ctx_message(*state));
     assert_refused(*state, "[1]", "c.json: not a JSON object");
 }

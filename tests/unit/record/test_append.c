@@ -10,27 +10,27 @@ static void pieces_are_appended(void **state) {
     (void)state;
     wefti_append file;
     bool exists;
-    write_text("room/a", "old ");
-    assert_ok(wefti_append_init(ctx, "room/a", false, &exists, &file));
-    assert_ok(wefti_append_write(ctx, &file, "one ", 4));
-    assert_ok(wefti_append_write(ctx, &file, "", 0));
-    assert_ok(wefti_append_write(ctx, &file, "two", 3));
-    assert_contents("room/a", "old one two");
-    assert_ok(wefti_append_fini(ctx, &file));
+    put_text("room/a", "old ");
+    assert_ok(ctx, wefti_append_init(ctx, "room/a", false, &exists, &file));
+    assert_ok(ctx, wefti_append_write(ctx, &file, "one ", 4));
+    assert_ok(ctx, wefti_append_write(ctx, &file, "", 0));
+    assert_ok(ctx, wefti_append_write(ctx, &file, "two", 3));
+    assert_contents(ctx, "room/a", "old one two");
+    assert_ok(ctx, wefti_append_fini(ctx, &file));
 }
 
 static void a_fresh_file_must_not_be_there(void **state) {
     (void)state;
     wefti_append file;
     bool exists;
-    assert_ok(wefti_append_init(ctx, "room/a", true, &exists, &file));
+    assert_ok(ctx, wefti_append_init(ctx, "room/a", true, &exists, &file));
     assert_false(exists);
-    assert_ok(wefti_append_fini(ctx, &file));
+    assert_ok(ctx, wefti_append_fini(ctx, &file));
     assert_int_equal(wefti_append_init(ctx, "room/a", true, &exists, &file),
                      WEFT_ERR_FILE);
     assert_true(exists);
     assert_string_equal(weft_ctx_message(ctx), "");
-    assert_fails(wefti_append_init(ctx, "room/none/a", true, &exists, &file),
+    assert_fails(ctx, wefti_append_init(ctx, "room/none/a", true, &exists, &file),
                  WEFT_ERR_FILE, "room/none/a");
     assert_false(exists);
 }
@@ -41,26 +41,26 @@ static void a_piece_that_does_not_fit_is_taken_back(void **state) {
     wefti_append file;
     bool exists;
     signal(SIGXFSZ, SIG_IGN);
-    assert_ok(wefti_append_init(ctx, "room/a", false, &exists, &file));
-    assert_ok(wefti_append_write(ctx, &file, "12345", 5));
+    assert_ok(ctx, wefti_append_init(ctx, "room/a", false, &exists, &file));
+    assert_ok(ctx, wefti_append_write(ctx, &file, "12345", 5));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = before;
     small.rlim_cur = 8;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     weft_status status = wefti_append_write(ctx, &file, "67890", 5);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_fails(status, WEFT_ERR_FILE, "could not write room/a");
-    assert_contents("room/a", "12345");
-    assert_ok(wefti_append_fini(ctx, &file));
+    assert_fails(ctx, status, WEFT_ERR_FILE, "could not write room/a");
+    assert_contents(ctx, "room/a", "12345");
+    assert_ok(ctx, wefti_append_fini(ctx, &file));
 }
 
 static void a_folder_is_refused(void **state) {
     (void)state;
     wefti_append file;
     bool exists;
-    assert_fails(wefti_append_init(ctx, "room", false, &exists, &file), WEFT_ERR_FILE,
-                 "room");
-    assert_fails(wefti_append_init(ctx, "/dev/null", false, &exists, &file),
+    assert_fails(ctx, wefti_append_init(ctx, "room", false, &exists, &file),
+                 WEFT_ERR_FILE, "room");
+    assert_fails(ctx, wefti_append_init(ctx, "/dev/null", false, &exists, &file),
                  WEFT_ERR_FILE, "not a regular file");
 }
 

@@ -21,7 +21,7 @@ static char *draw(const double *x, const double *y, int64_t n, wefti_mark mark,
                          .series = &series,
                          .n_series = 1};
     wefti_chart_write(ctx, &out, &chart);
-    assert_ok(out.status);
+    assert_ok(ctx, out.status);
     check_page(out.bytes);
     return out.bytes;
 }

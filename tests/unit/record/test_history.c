@@ -10,13 +10,13 @@ static const char path[] = "room/metrics.jsonl";
 static void steps_and_evaluations_are_told_apart(void **state) {
     (void)state;
     wefti_run run;
-    write_text(path,
-               "{\"step\":0,\"elapsed_s\":0,\"validation_loss\":5}\n"
-               "{\"step\":1,\"loss\":4,\"tokens\":100,\"wire_bytes_out\":10}\n"
-               "{\"step\":2,\"loss\":null,\"tokens\":100,\"wire_bytes_out\":20}\n"
-               "{\"step\":2,\"elapsed_s\":7,\"validation_loss\":3,\"bigram_loss\":6}\n"
-               "{\"host\":\"a\"}\n");
-    assert_ok(wefti_run_read(ctx, path, &run));
+    put_text(path,
+             "{\"step\":0,\"elapsed_s\":0,\"validation_loss\":5}\n"
+             "{\"step\":1,\"loss\":4,\"tokens\":100,\"wire_bytes_out\":10}\n"
+             "{\"step\":2,\"loss\":null,\"tokens\":100,\"wire_bytes_out\":20}\n"
+             "{\"step\":2,\"elapsed_s\":7,\"validation_loss\":3,\"bigram_loss\":6}\n"
+             "{\"host\":\"a\"}\n");
+    assert_ok(ctx, wefti_run_read(ctx, path, &run));
     assert_int_equal(run.steps.n, 2);
     assert_int_equal(run.evaluations.n, 2);
     assert_true(run.steps.column[WEFTI_LOSS][0] == 4);
@@ -42,13 +42,13 @@ static void the_moving_mean_has_no_lag(void **state) {
     enum { N = 1000 };
     char *text;
     size_t at = 0;
-    assert_ok(wefti_alloc(ctx, N * 40, "text", &text));
+    assert_ok(ctx, wefti_alloc(ctx, N * 40, "text", &text));
     for (int i = 0; i < N; i++)
         at += (size_t)snprintf(text + at, 40, "{\"step\":%d,\"loss\":%d}\n", i, N - i);
-    write_text(path, text);
+    put_text(path, text);
     wefti_free(ctx, text);
     wefti_run run;
-    assert_ok(wefti_run_read(ctx, path, &run));
+    assert_ok(ctx, wefti_run_read(ctx, path, &run));
     assert_int_equal(run.smoothing, 21);
     for (int i = 0; i < N - 10; i++)
         assert_true(fabs(run.steps.column[WEFTI_SMOOTH][i] - (N - i)) < 1e-9);
@@ -60,14 +60,14 @@ static void the_moving_mean_has_no_lag(void **state) {
 static void read_falling_run(int n, double validation, wefti_run *run) {
     char *text;
     size_t at = 0;
-    assert_ok(wefti_alloc(ctx, (size_t)n * 80 + 200, "text", &text));
+    assert_ok(ctx, wefti_alloc(ctx, (size_t)n * 80 + 200, "text", &text));
     for (int i = 0; i < n; i++)
         at += (size_t)snprintf(text + at, 80, "{\"step\":%d,\"loss\":%.6f}\n", i,
                                3 + 7 * exp(-40.0 * i / n));
     snprintf(text + at, 80, "{\"step\":%d,\"validation_loss\":%.6f}\n", n, validation);
-    write_text(path, text);
+    put_text(path, text);
     wefti_free(ctx, text);
-    assert_ok(wefti_run_read(ctx, path, run));
+    assert_ok(ctx, wefti_run_read(ctx, path, run));
 }
 
 static void a_chart_may_be_cut_only_above_what_matters(void **state) {
@@ -88,16 +88,16 @@ static void a_chart_may_be_cut_only_above_what_matters(void **state) {
 static void shares_and_speeds_are_means_over_time(void **state) {
     (void)state;
     wefti_run run;
-    write_text(path, "{\"step\":1,\"loss\":1,\"tokens_per_s\":300,\"step_s\":1,"
-                     "\"exchange_s\":1,\"wait_s\":0}\n"
-                     "{\"step\":2,\"loss\":1,\"tokens_per_s\":100,\"step_s\":3,"
-                     "\"exchange_s\":3,\"wait_s\":1}\n");
-    assert_ok(wefti_run_read(ctx, path, &run));
+    put_text(path, "{\"step\":1,\"loss\":1,\"tokens_per_s\":300,\"step_s\":1,"
+                   "\"exchange_s\":1,\"wait_s\":0}\n"
+                   "{\"step\":2,\"loss\":1,\"tokens_per_s\":100,\"step_s\":3,"
+                   "\"exchange_s\":3,\"wait_s\":1}\n");
+    assert_ok(ctx, wefti_run_read(ctx, path, &run));
     assert_true(wefti_column_mean_over_time(&run.steps, WEFTI_TOKENS_PER_S) == 150);
     assert_true(wefti_run_hidden_share(&run) == 0.75);
     wefti_run_fini(ctx, &run);
-    write_text(path, "{\"step\":1,\"loss\":1,\"tokens_per_s\":300}\n");
-    assert_ok(wefti_run_read(ctx, path, &run));
+    put_text(path, "{\"step\":1,\"loss\":1,\"tokens_per_s\":300}\n");
+    assert_ok(ctx, wefti_run_read(ctx, path, &run));
     assert_true(wefti_column_mean_over_time(&run.steps, WEFTI_TOKENS_PER_S) == 300);
     assert_true(isnan(wefti_run_hidden_share(&run)));
     wefti_run_fini(ctx, &run);

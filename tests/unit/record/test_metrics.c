@@ -22,10 +22,10 @@ static weft_status write_step(wefti_metrics *m, int64_t step, double loss) {
 
 static void write_steps(int64_t first, int64_t end) {
     wefti_metrics *m;
-    assert_ok(wefti_metrics_open(ctx, path, first, &m));
+    assert_ok(ctx, wefti_metrics_open(ctx, path, first, &m));
     for (int64_t step = first; step < end; step++)
-        assert_ok(write_step(m, step, (double)step / 4));
-    assert_ok(wefti_metrics_close(ctx, m));
+        assert_ok(ctx, write_step(m, step, (double)step / 4));
+    assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
 static void a_line_is_an_object_of_the_given_values(void **state) {
@@ -39,42 +39,43 @@ static void a_line_is_an_object_of_the_given_values(void **state) {
         {.name = "host \"a\"", .kind = WEFTI_METRIC_TEXT, .text = "x\ny\xff"},
         {.name = "none", .kind = WEFTI_METRIC_TEXT},
     };
-    assert_ok(wefti_metrics_open(ctx, path, 0, &m));
-    assert_ok(wefti_metrics_write(ctx, m, row, 6));
-    assert_ok(wefti_metrics_write(ctx, m, row, 0));
-    assert_contents(path, "{\"step\":-9223372036854775808,\"loss\":3.25,\"bad\":null,"
-                          "\"worse\":null,\"host \\\"a\\\"\":\"x\\u000ay\xef\xbf\xbd\","
-                          "\"none\":null}\n{}\n");
-    assert_ok(wefti_metrics_close(ctx, m));
+    assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
+    assert_ok(ctx, wefti_metrics_write(ctx, m, row, 6));
+    assert_ok(ctx, wefti_metrics_write(ctx, m, row, 0));
+    assert_contents(ctx, path,
+                    "{\"step\":-9223372036854775808,\"loss\":3.25,\"bad\":null,"
+                    "\"worse\":null,\"host \\\"a\\\"\":\"x\\u000ay\xef\xbf\xbd\","
+                    "\"none\":null}\n{}\n");
+    assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
 static void a_line_is_there_as_soon_as_it_is_written(void **state) {
     (void)state;
     wefti_metrics *m;
-    assert_ok(wefti_metrics_open(ctx, path, 0, &m));
-    assert_ok(write_step(m, 1, 0.5));
-    assert_contents(path, "{\"step\":1,\"loss\":0.5}\n");
-    assert_ok(wefti_metrics_close(ctx, m));
+    assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
+    assert_ok(ctx, write_step(m, 1, 0.5));
+    assert_contents(ctx, path, "{\"step\":1,\"loss\":0.5}\n");
+    assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
 static void two_metrics_of_one_name_are_refused(void **state) {
     (void)state;
     wefti_metrics *m;
     const wefti_metric row[] = {{.name = "a"}, {.name = "b"}, {.name = "a"}};
-    assert_ok(wefti_metrics_open(ctx, path, 0, &m));
-    assert_fails(wefti_metrics_write(ctx, m, row, 3), WEFT_ERR_ARGUMENT, "'a'");
-    assert_contents(path, "");
-    assert_ok(wefti_metrics_close(ctx, m));
+    assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
+    assert_fails(ctx, wefti_metrics_write(ctx, m, row, 3), WEFT_ERR_ARGUMENT, "'a'");
+    assert_contents(ctx, path, "");
+    assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
 static void writing_allocates_nothing(void **state) {
     (void)state;
     wefti_metrics *m;
-    assert_ok(wefti_metrics_open(ctx, path, 0, &m));
+    assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
     int64_t before = weft_ctx_allocations(ctx);
-    for (int64_t step = 0; step < 100; step++) assert_ok(write_step(m, step, 1e-3));
+    for (int64_t step = 0; step < 100; step++) assert_ok(ctx, write_step(m, step, 1e-3));
     assert_int_equal(weft_ctx_allocations(ctx), before);
-    assert_ok(wefti_metrics_close(ctx, m));
+    assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
 /* Steps of the file in order, as "0 1 2". */
@@ -83,7 +84,7 @@ static void assert_steps(const char *expected) {
     double *rows;
     int64_t n;
     char text[1000] = "";
-    assert_ok(wefti_metrics_read(ctx, path, names, 1, &rows, &n));
+    assert_ok(ctx, wefti_metrics_read(ctx, path, names, 1, &rows, &n));
     for (int64_t i = 0; i < n; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), i ? " %g" : "%g",
                  rows[i]);
@@ -120,11 +121,11 @@ static void nothing_to_drop_leaves_the_file_alone(void **state) {
 
 static void lines_without_a_step_are_kept(void **state) {
     (void)state;
-    write_text(path,
-               "{\"note\":\"a\"}\n{\"step\":5.0}\n{\"step\":\"9\"}\n{\"step\":4}\n");
+    put_text(path, "{\"note\":\"a\"}\n{\"step\":5.0}\n{\"step\":\"9\"}\n{\"step\":4}\n");
     write_steps(5, 6);
-    assert_contents(path, "{\"note\":\"a\"}\n{\"step\":\"9\"}\n{\"step\":4}\n"
-                          "{\"step\":5,\"loss\":1.25}\n");
+    assert_contents(ctx, path,
+                    "{\"note\":\"a\"}\n{\"step\":\"9\"}\n{\"step\":4}\n"
+                    "{\"step\":5,\"loss\":1.25}\n");
 }
 
 static void a_line_cut_anywhere_is_dropped_and_the_rest_kept(void **state) {
@@ -135,7 +136,7 @@ static void a_line_cut_anywhere_is_dropped_and_the_rest_kept(void **state) {
         char torn[sizeof text];
         snprintf(torn, cut + 1, "%s", text);
         bool has_first = cut >= first - 1, has_second = cut >= sizeof text - 2;
-        write_text(path, torn);
+        put_text(path, torn);
         assert_steps(has_second ? "1 2" : has_first ? "1" : "");
         write_steps(7, 8);
         assert_steps(has_second ? "1 2 7" : has_first ? "1 7" : "7");
@@ -144,10 +145,11 @@ static void a_line_cut_anywhere_is_dropped_and_the_rest_kept(void **state) {
 
 static void empty_lines_are_left_out(void **state) {
     (void)state;
-    write_text(path, "\n{\"step\":1}\r\n  \n{\"step\":2}");
+    put_text(path, "\n{\"step\":1}\r\n  \n{\"step\":2}");
     assert_steps("1 2");
     write_steps(3, 4);
-    assert_contents(path, "{\"step\":1}\r\n{\"step\":2}\n{\"step\":3,\"loss\":0.75}\n");
+    assert_contents(ctx, path,
+                    "{\"step\":1}\r\n{\"step\":2}\n{\"step\":3,\"loss\":0.75}\n");
 }
 
 static void damaged_lines_are_refused_with_their_number(void **state) {
@@ -168,19 +170,19 @@ static void damaged_lines_are_refused_with_their_number(void **state) {
         double *rows;
         int64_t n;
         snprintf(text, sizeof text, "{\"step\":0}\n%s\n{\"step\":2}\n", bad[i]);
-        write_text(path, text);
-        assert_fails(wefti_metrics_open(ctx, path, 5, &m), WEFT_ERR_FORMAT,
+        put_text(path, text);
+        assert_fails(ctx, wefti_metrics_open(ctx, path, 5, &m), WEFT_ERR_FORMAT,
                      "line 2 of room/");
         assert_null(m);
-        assert_fails(wefti_metrics_read(ctx, path, names, 1, &rows, &n), WEFT_ERR_FORMAT,
-                     "line 2 of room/");
+        assert_fails(ctx, wefti_metrics_read(ctx, path, names, 1, &rows, &n),
+                     WEFT_ERR_FORMAT, "line 2 of room/");
         assert_null(rows);
-        assert_contents(path, text);
+        assert_contents(ctx, path, text);
     }
     wefti_metrics *m;
-    assert_ok(wefti_metrics_open(ctx, path, 0, &m)); /* a new run does not mind */
-    assert_ok(wefti_metrics_close(ctx, m));
-    assert_contents(path, "");
+    assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m)); /* a new run does not mind */
+    assert_ok(ctx, wefti_metrics_close(ctx, m));
+    assert_contents(ctx, path, "");
 }
 
 static void numbers_are_read_by_name(void **state) {
@@ -188,10 +190,10 @@ static void numbers_are_read_by_name(void **state) {
     static const char *const names[] = {"loss", "step", "absent"};
     double *rows;
     int64_t n;
-    write_text(path, "{\"step\":1,\"loss\":0.5,\"host\":\"a\"}\n"
-                     "{\"loss\":null,\"step\":9007199254740993}\n{}\n"
-                     "{\"loss\":true,\"step\":[1]}\n{\"loss\":-1e-3}\n");
-    assert_ok(wefti_metrics_read(ctx, path, names, 3, &rows, &n));
+    put_text(path, "{\"step\":1,\"loss\":0.5,\"host\":\"a\"}\n"
+                   "{\"loss\":null,\"step\":9007199254740993}\n{}\n"
+                   "{\"loss\":true,\"step\":[1]}\n{\"loss\":-1e-3}\n");
+    assert_ok(ctx, wefti_metrics_read(ctx, path, names, 3, &rows, &n));
     assert_int_equal(n, 5);
     assert_true(rows[0] == 0.5 && rows[1] == 1);
     assert_true(isnan(rows[3]) && rows[4] == 9007199254740992.0);
@@ -206,25 +208,26 @@ static void a_file_without_lines_has_no_rows(void **state) {
     static const char *const names[] = {"loss"};
     double *rows;
     int64_t n;
-    write_text(path, "");
-    assert_ok(wefti_metrics_read(ctx, path, names, 1, &rows, &n));
+    put_text(path, "");
+    assert_ok(ctx, wefti_metrics_read(ctx, path, names, 1, &rows, &n));
     assert_int_equal(n, 0);
     assert_non_null(rows);
     wefti_free(ctx, rows);
-    assert_fails(wefti_metrics_read(ctx, "room/absent", names, 1, &rows, &n),
+    assert_fails(ctx, wefti_metrics_read(ctx, "room/absent", names, 1, &rows, &n),
                  WEFT_ERR_FILE, "room/absent");
 }
 
 static void places_that_can_not_be_written_are_an_error(void **state) {
     (void)state;
     wefti_metrics *m;
-    assert_fails(wefti_metrics_open(ctx, "room/absent/m", 0, &m), WEFT_ERR_FILE,
+    assert_fails(ctx, wefti_metrics_open(ctx, "room/absent/m", 0, &m), WEFT_ERR_FILE,
                  "room/absent/m");
-    assert_fails(wefti_metrics_open(ctx, "room", 3, &m), WEFT_ERR_FILE, "room");
+    assert_fails(ctx, wefti_metrics_open(ctx, "room", 3, &m), WEFT_ERR_FILE, "room");
     assert_null(m);
     assert_int_equal(mkfifo("room/fifo", 0600), 0);
-    assert_fails(wefti_metrics_open(ctx, "room/fifo", 3, &m), WEFT_ERR_FILE, "regular");
-    assert_ok(wefti_metrics_close(ctx, NULL));
+    assert_fails(ctx, wefti_metrics_open(ctx, "room/fifo", 3, &m), WEFT_ERR_FILE,
+                 "regular");
+    assert_ok(ctx, wefti_metrics_close(ctx, NULL));
 }
 
 static void a_full_disk_leaves_whole_lines(void **state) {
@@ -236,23 +239,29 @@ static void a_full_disk_leaves_whole_lines(void **state) {
     note[sizeof note - 1] = '\0';
     const wefti_metric big = {.name = "note", .kind = WEFTI_METRIC_TEXT, .text = note};
     signal(SIGXFSZ, SIG_IGN);
-    assert_ok(wefti_metrics_open(ctx, path, 0, &m));
+    assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = before;
     small.rlim_cur = 100;
-    assert_ok(write_step(m, 1, 0.5));
+    assert_ok(ctx, write_step(m, 1, 0.5));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     weft_status status = wefti_metrics_write(ctx, m, &big,
                                              1); /* 78 bytes of it would fit */
     weft_status again = write_step(m, 2, 0.5);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_fails(status, WEFT_ERR_FILE, "could not write room/metrics.jsonl");
-    assert_ok(again);
-    assert_ok(wefti_metrics_close(ctx, m));
-    assert_contents(path, "{\"step\":1,\"loss\":0.5}\n{\"step\":2,\"loss\":0.5}\n");
+    assert_fails(ctx, status, WEFT_ERR_FILE, "could not write room/metrics.jsonl");
+    assert_ok(ctx, again);
+    assert_ok(ctx, wefti_metrics_close(ctx, m));
+    assert_contents(ctx, path, "{\"step\":1,\"loss\":0.5}\n{\"step\":2,\"loss\":0.5}\n");
 }
 
-static weft_status resume_and_read(void) {
+static void write_hundred(void *user) {
+    (void)user;
+    write_steps(0, 100);
+}
+
+static weft_status resume_and_read(void *user) {
+    (void)user;
     static const char *const names[] = {"loss"};
     wefti_metrics *m;
     double *rows;
@@ -268,18 +277,7 @@ static weft_status resume_and_read(void) {
 
 static void every_allocation_failure_is_clean(void **state) {
     (void)state;
-    int64_t k = 0;
-    for (;; k++) {
-        write_steps(0, 100);
-        int64_t held = weft_ctx_bytes_held(ctx);
-        weft_ctx_fail_allocation(ctx, k);
-        weft_status status = resume_and_read();
-        weft_ctx_fail_allocation(ctx, -1);
-        assert_int_equal(weft_ctx_bytes_held(ctx), held);
-        if (status == WEFT_OK) break;
-        assert_fails(status, WEFT_ERR_MEMORY, "could not allocate");
-    }
-    assert_true(k >= 5);
+    assert_true(fail_each_allocation(ctx, write_hundred, resume_and_read, NULL) >= 5);
 }
 
 int main(void) {

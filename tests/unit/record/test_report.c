@@ -28,7 +28,7 @@ static void write_step(wefti_metrics *m, int64_t step, double wire) {
         {.name = "step_s", .kind = WEFTI_METRIC_REAL, .real = 0.25},
         {.name = "elapsed_s", .kind = WEFTI_METRIC_REAL, .real = 0.25 * s},
     };
-    assert_ok(wefti_metrics_write(ctx, m, row, sizeof row / sizeof row[0]));
+    assert_ok(ctx, wefti_metrics_write(ctx, m, row, sizeof row / sizeof row[0]));
 }
 
 static void write_evaluation(wefti_metrics *m, int64_t step, double loss, double bigram) {
@@ -38,25 +38,25 @@ static void write_evaluation(wefti_metrics *m, int64_t step, double loss, double
         {.name = "validation_loss", .kind = WEFTI_METRIC_REAL, .real = loss},
         {.name = "bigram_loss", .kind = WEFTI_METRIC_REAL, .real = bigram},
     };
-    assert_ok(wefti_metrics_write(ctx, m, row, isnan(bigram) ? 3 : 4));
+    assert_ok(ctx, wefti_metrics_write(ctx, m, row, isnan(bigram) ? 3 : 4));
 }
 
 static void make_run(const char *folder, int64_t n_steps, double wire) {
     char path[200];
     wefti_metrics *m;
-    assert_ok(wefti_file_mkdirs(ctx, folder));
+    assert_ok(ctx, wefti_file_mkdirs(ctx, folder));
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
-    assert_ok(wefti_metrics_open(ctx, path, 0, &m));
+    assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
     for (int64_t step = 1; step <= n_steps; step++) {
         write_step(m, step, wire);
         if (step % 50 == 0) write_evaluation(m, step, 4.125, NAN);
     }
     write_evaluation(m, n_steps, 3.125, 5.5);
-    assert_ok(wefti_metrics_close(ctx, m));
+    assert_ok(ctx, wefti_metrics_close(ctx, m));
 }
 
 static char *checked_page(const char *path) {
-    char *page = read_text(path, NULL);
+    char *page = read_text(ctx, path, NULL);
     check_page(page);
     return page;
 }
@@ -68,8 +68,8 @@ static void assert_has(const char *page, const char *words) {
 static void a_page_has_its_numbers_charts_and_config(void **state) {
     (void)state;
     make_run("room/flexdemo", 200, 2e6);
-    write_text("room/flexdemo/config.yaml", "method: flexdemo # a <b> & \"c\"\n");
-    assert_ok(weft_report_write(ctx, "room/flexdemo", NULL));
+    put_text("room/flexdemo/config.yaml", "method: flexdemo # a <b> & \"c\"\n");
+    assert_ok(ctx, weft_report_write(ctx, "room/flexdemo", NULL));
     char *page = checked_page("room/flexdemo/report.html");
     assert_has(page, "<h1>flexdemo</h1>");
     assert_has(
@@ -97,7 +97,7 @@ static void a_page_has_its_numbers_charts_and_config(void **state) {
 static void a_run_without_a_network_has_no_chart_over_bytes(void **state) {
     (void)state;
     make_run("room/alone", 20, 0);
-    assert_ok(weft_report_write(ctx, "room/alone", "room/page.html"));
+    assert_ok(ctx, weft_report_write(ctx, "room/alone", "room/page.html"));
     char *page = checked_page("room/page.html");
     assert_null(strstr(page, "Loss over bytes"));
     assert_null(strstr(page, "Configuration"));
@@ -111,8 +111,8 @@ static void a_run_that_has_just_begun_has_a_page(void **state) {
         "", "{\"step\":0,\"validation_loss\":5.0}\n", "{\"step\":1,\"loss\":4.5}\n",
         "{\"step\":1,\"loss\":nul", "{\"step\":1,\"loss\":null,\"tokens\":5}\n"};
     for (int i = 0; i < 5; i++) {
-        write_text("room/metrics.jsonl", begun[i]);
-        assert_ok(weft_report_write(ctx, "room", NULL));
+        put_text("room/metrics.jsonl", begun[i]);
+        assert_ok(ctx, weft_report_write(ctx, "room", NULL));
         wefti_free(ctx, checked_page("room/report.html"));
     }
 }
@@ -120,13 +120,13 @@ static void a_run_that_has_just_begun_has_a_page(void **state) {
 static void names_are_escaped(void **state) {
     (void)state;
     make_run("room/<script>alert(1)<\\script>&\"'", 3, 1);
-    assert_ok(
-        weft_report_write(ctx, "room/<script>alert(1)<\\script>&\"'", "room/p.html"));
+    assert_ok(ctx, weft_report_write(ctx, "room/<script>alert(1)<\\script>&\"'",
+                                     "room/p.html"));
     char *page = checked_page("room/p.html");
     assert_has(page, "<h1>&lt;script&gt;alert(1)&lt;\\script&gt;&amp;&quot;&#39;</h1>");
     wefti_free(ctx, page);
     static const char *const folders[] = {"room/<script>alert(1)<\\script>&\"'"};
-    assert_ok(weft_report_compare(ctx, folders, 1, "room/c.html"));
+    assert_ok(ctx, weft_report_compare(ctx, folders, 1, "room/c.html"));
     wefti_free(ctx, checked_page("room/c.html"));
 }
 
@@ -165,11 +165,11 @@ static void wild_numbers_do_not_break_the_page(void **state) {
             }
             strcat(text, "}\n");
         }
-        write_text("room/metrics.jsonl", text);
-        assert_ok(weft_report_write(ctx, "room", NULL));
+        put_text("room/metrics.jsonl", text);
+        assert_ok(ctx, weft_report_write(ctx, "room", NULL));
         wefti_free(ctx, checked_page("room/report.html"));
         static const char *const folders[] = {"room", "./room"};
-        assert_ok(weft_report_compare(ctx, folders, 2, "room/c.html"));
+        assert_ok(ctx, weft_report_compare(ctx, folders, 2, "room/c.html"));
         wefti_free(ctx, checked_page("room/c.html"));
     }
 }
@@ -180,7 +180,7 @@ static void runs_are_laid_over_each_other_with_a_legend(void **state) {
     make_run(folders[0], 150, 4e8);
     make_run(folders[1], 150, 1e6);
     make_run(folders[2], 30, 1e6);
-    assert_ok(weft_report_compare(ctx, folders, 3, "room/compare.html"));
+    assert_ok(ctx, weft_report_compare(ctx, folders, 3, "room/compare.html"));
     char *page = checked_page("room/compare.html");
     assert_int_equal(count_of(page, "<figure>"), 4);
     assert_int_equal(count_of(page, "<tr>"), 4);
@@ -196,14 +196,14 @@ static void no_run_of_a_comparison_is_cut_away(void **state) {
     (void)state;
     static const char *const folders[] = {"room/long", "room/short"};
     make_run(folders[0], 300, 1e6);
-    assert_ok(wefti_file_mkdirs(ctx, folders[1]));
-    write_text("room/short/metrics.jsonl", "{\"step\":1,\"loss\":7.9}\n"
-                                           "{\"step\":2,\"loss\":7.8}\n");
-    assert_ok(weft_report_compare(ctx, folders, 2, "room/c.html"));
+    assert_ok(ctx, wefti_file_mkdirs(ctx, folders[1]));
+    put_text("room/short/metrics.jsonl", "{\"step\":1,\"loss\":7.9}\n"
+                                         "{\"step\":2,\"loss\":7.8}\n");
+    assert_ok(ctx, weft_report_compare(ctx, folders, 2, "room/c.html"));
     char *page = checked_page("room/c.html");
     assert_has(page, ">7</text>");
     wefti_free(ctx, page);
-    assert_ok(weft_report_compare(ctx, folders, 1, "room/c.html"));
+    assert_ok(ctx, weft_report_compare(ctx, folders, 1, "room/c.html"));
     page = checked_page("room/c.html");
     assert_has(page, "cut off at the top");
     assert_null(strstr(page, ">7</text>"));
@@ -213,41 +213,38 @@ static void no_run_of_a_comparison_is_cut_away(void **state) {
 static void what_is_missing_is_named(void **state) {
     (void)state;
     static const char *const folders[] = {"room/absent"};
-    assert_fails(weft_report_write(ctx, "room/absent", NULL), WEFT_ERR_FILE,
+    assert_fails(ctx, weft_report_write(ctx, "room/absent", NULL), WEFT_ERR_FILE,
                  "room/absent");
-    assert_fails(weft_report_write(ctx, "room", NULL), WEFT_ERR_FILE,
+    assert_fails(ctx, weft_report_write(ctx, "room", NULL), WEFT_ERR_FILE,
                  "room/metrics.jsonl");
-    assert_fails(weft_report_compare(ctx, folders, 1, "room/c.html"), WEFT_ERR_FILE,
+    assert_fails(ctx, weft_report_compare(ctx, folders, 1, "room/c.html"), WEFT_ERR_FILE,
                  "absent");
-    assert_fails(weft_report_compare(ctx, folders, 0, "room/c.html"), WEFT_ERR_ARGUMENT,
-                 "one");
-    assert_fails(weft_report_compare(ctx, folders, 1, NULL), WEFT_ERR_ARGUMENT, "path");
+    assert_fails(ctx, weft_report_compare(ctx, folders, 0, "room/c.html"),
+                 WEFT_ERR_ARGUMENT, "one");
+    assert_fails(ctx, weft_report_compare(ctx, folders, 1, NULL), WEFT_ERR_ARGUMENT,
+                 "path");
     make_run("room/a", 3, 1);
-    assert_fails(weft_report_write(ctx, "room/a", "room/none/r.html"), WEFT_ERR_FILE,
+    assert_fails(ctx, weft_report_write(ctx, "room/a", "room/none/r.html"), WEFT_ERR_FILE,
                  "room/none");
-    write_text("room/a/metrics.jsonl", "x\n");
-    assert_fails(weft_report_write(ctx, "room/a", NULL), WEFT_ERR_FORMAT, "line 1");
+    put_text("room/a/metrics.jsonl", "x\n");
+    assert_fails(ctx, weft_report_write(ctx, "room/a", NULL), WEFT_ERR_FORMAT, "line 1");
     assert_int_equal(access("room/a/report.html", F_OK), -1);
+}
+
+static const char *const folders[] = {"room/a", "room/b"};
+
+static weft_status report_and_compare(void *user) {
+    (void)user;
+    WEFT_TRY(weft_report_write(ctx, folders[0], NULL));
+    return weft_report_compare(ctx, folders, 2, "room/c.html");
 }
 
 static void every_allocation_failure_is_clean(void **state) {
     (void)state;
-    static const char *const folders[] = {"room/a", "room/b"};
     make_run(folders[0], 100, 1e6);
     make_run(folders[1], 10, 1e6);
-    write_text("room/a/config.yaml", "a: b\n");
-    int64_t held = weft_ctx_bytes_held(ctx), k = 0;
-    for (;; k++) {
-        weft_ctx_fail_allocation(ctx, k);
-        weft_status status = weft_report_write(ctx, folders[0], NULL);
-        if (status == WEFT_OK)
-            status = weft_report_compare(ctx, folders, 2, "room/c.html");
-        weft_ctx_fail_allocation(ctx, -1);
-        assert_int_equal(weft_ctx_bytes_held(ctx), held);
-        if (status == WEFT_OK) break;
-        assert_fails(status, WEFT_ERR_MEMORY, "could not allocate");
-    }
-    assert_true(k > 20);
+    put_text("room/a/config.yaml", "a: b\n");
+    assert_true(fail_each_allocation(ctx, NULL, report_and_compare, NULL) > 20);
 }
 
 int main(void) {

@@ -118,7 +118,7 @@ static void read_event(const unsigned char *at, const unsigned char *end, event 
 /* Reads at most `capacity` events; returns their number. */
 static int read_events(const char *path, event *out, int capacity) {
     int64_t n_bytes;
-    char *data = read_text(path, &n_bytes);
+    char *data = read_text(ctx, path, &n_bytes);
     const unsigned char *at = (const unsigned char *)data, *end = at + n_bytes;
     int n = 0;
     while (at < end) {
@@ -146,14 +146,14 @@ static void a_file_begins_with_its_version(void **state) {
     (void)state;
     static event events[4];
     wefti_tfevents *e;
-    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1700000000.25, &e));
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 1700000000.25, &e));
     assert_int_equal(read_events(wefti_tfevents_path(e), events, 4), 1);
     assert_string_equal(events[0].version, "brain.Event:2");
     assert_true(events[0].wall_time == 1700000000.25);
     assert_int_equal(events[0].session_status, -1);
     assert_non_null(
         strstr(wefti_tfevents_path(e), "room/events.out.tfevents.1700000000."));
-    assert_ok(wefti_tfevents_close(ctx, e));
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
 static void scalars_come_back(void **state) {
@@ -167,12 +167,12 @@ static void scalars_come_back(void **state) {
     static const int64_t steps[] = {0, 1, 127, 128, INT64_MAX};
     wefti_tfevents *e;
     char path[4096];
-    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1, &e));
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 1, &e));
     for (int i = 0; i < 5; i++)
-        assert_ok(wefti_tfevents_write(ctx, e, steps[i], 2.5 + i, row, i + 1));
-    assert_ok(wefti_tfevents_write(ctx, e, 7, 9, row, 0));
+        assert_ok(ctx, wefti_tfevents_write(ctx, e, steps[i], 2.5 + i, row, i + 1));
+    assert_ok(ctx, wefti_tfevents_write(ctx, e, 7, 9, row, 0));
     snprintf(path, sizeof path, "%s", wefti_tfevents_path(e));
-    assert_ok(wefti_tfevents_close(ctx, e));
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
     assert_int_equal(read_events(path, events, 8), 7);
     for (int i = 0; i < 5; i++) {
         const event *got = &events[i + 1];
@@ -197,60 +197,60 @@ static void an_event_may_be_longer_than_what_is_reserved(void **state) {
         snprintf(tags[i], sizeof tags[i], "a/rather/long/tag/%d", i);
         row[i] = (wefti_scalar){tags[i], i};
     }
-    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1, &e));
-    assert_ok(wefti_tfevents_write(ctx, e, 1, 1, row, 300));
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 1, &e));
+    assert_ok(ctx, wefti_tfevents_write(ctx, e, 1, 1, row, 300));
     assert_int_equal(read_events(wefti_tfevents_path(e), events, 2), 2);
     assert_int_equal(events[1].n, 300);
     for (int i = 0; i < 300; i++) assert_true(events[1].values[i] == (float)i);
-    assert_ok(wefti_tfevents_close(ctx, e));
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
 static void a_resumed_run_purges_later_steps(void **state) {
     (void)state;
     static event events[4];
     wefti_tfevents *e;
-    assert_ok(wefti_tfevents_create(ctx, "room", 500, 3, &e));
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 500, 3, &e));
     assert_int_equal(read_events(wefti_tfevents_path(e), events, 4), 2);
     assert_int_equal(events[1].session_status, 1); /* START */
     assert_int_equal(events[1].step, 500);
-    assert_ok(wefti_tfevents_close(ctx, e));
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
 static void two_starts_in_one_second_get_two_files(void **state) {
     (void)state;
     wefti_tfevents *a, *b;
-    assert_ok(wefti_tfevents_create(ctx, "room", 0, 5, &a));
-    assert_ok(wefti_tfevents_create(ctx, "room", 0, 5, &b));
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 5, &a));
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 5, &b));
     assert_string_not_equal(wefti_tfevents_path(a), wefti_tfevents_path(b));
-    assert_ok(wefti_tfevents_close(ctx, a));
-    assert_ok(wefti_tfevents_close(ctx, b));
+    assert_ok(ctx, wefti_tfevents_close(ctx, a));
+    assert_ok(ctx, wefti_tfevents_close(ctx, b));
 }
 
 static void writing_allocates_nothing(void **state) {
     (void)state;
     static const wefti_scalar row[] = {{"train/loss", 3.25}, {"train/lr", 6e-4}};
     wefti_tfevents *e;
-    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1, &e));
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 1, &e));
     int64_t before = weft_ctx_allocations(ctx);
     for (int64_t step = 0; step < 100; step++)
-        assert_ok(wefti_tfevents_write(ctx, e, step, 1, row, 2));
+        assert_ok(ctx, wefti_tfevents_write(ctx, e, step, 1, row, 2));
     assert_int_equal(weft_ctx_allocations(ctx), before);
-    assert_ok(wefti_tfevents_close(ctx, e));
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
 static void impossible_places_and_times_are_refused(void **state) {
     (void)state;
     wefti_tfevents *e;
-    assert_fails(wefti_tfevents_create(ctx, "room/absent", 0, 1, &e), WEFT_ERR_FILE,
+    assert_fails(ctx, wefti_tfevents_create(ctx, "room/absent", 0, 1, &e), WEFT_ERR_FILE,
                  "absent");
     assert_null(e);
-    assert_fails(wefti_tfevents_create(ctx, "room", 0, NAN, &e), WEFT_ERR_ARGUMENT,
+    assert_fails(ctx, wefti_tfevents_create(ctx, "room", 0, NAN, &e), WEFT_ERR_ARGUMENT,
                  "1970");
-    assert_fails(wefti_tfevents_create(ctx, "room", 0, -1, &e), WEFT_ERR_ARGUMENT,
+    assert_fails(ctx, wefti_tfevents_create(ctx, "room", 0, -1, &e), WEFT_ERR_ARGUMENT,
                  "1970");
-    assert_fails(wefti_tfevents_create(ctx, "room", 0, 1e300, &e), WEFT_ERR_ARGUMENT,
+    assert_fails(ctx, wefti_tfevents_create(ctx, "room", 0, 1e300, &e), WEFT_ERR_ARGUMENT,
                  "1970");
-    assert_ok(wefti_tfevents_close(ctx, NULL));
+    assert_ok(ctx, wefti_tfevents_close(ctx, NULL));
     assert_true(wefti_unix_now_s() > 1.6e9);
 }
 
@@ -262,38 +262,33 @@ static void a_full_disk_leaves_whole_records(void **state) {
     struct rlimit before, small;
     wefti_tfevents *e;
     signal(SIGXFSZ, SIG_IGN);
-    assert_ok(wefti_tfevents_create(ctx, "room", 0, 1, &e));
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 1, &e));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = before;
     small.rlim_cur = 80;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     weft_status status = wefti_tfevents_write(ctx, e, 1, 1, row, 1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_fails(status, WEFT_ERR_FILE, "could not write room/events");
-    assert_ok(wefti_tfevents_write(ctx, e, 2, 1, row, 1));
+    assert_fails(ctx, status, WEFT_ERR_FILE, "could not write room/events");
+    assert_ok(ctx, wefti_tfevents_write(ctx, e, 2, 1, row, 1));
     assert_int_equal(read_events(wefti_tfevents_path(e), events, 4), 2);
     assert_int_equal(events[1].step, 2);
-    assert_ok(wefti_tfevents_close(ctx, e));
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
+}
+
+static weft_status create_and_write(void *user) {
+    static const wefti_scalar row[] = {{"loss", 1}};
+    wefti_tfevents *e;
+    (void)user;
+    WEFT_TRY(wefti_tfevents_create(ctx, "room", 9, 1, &e));
+    weft_status status = wefti_tfevents_write(ctx, e, 9, 1, row, 1);
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
+    return status;
 }
 
 static void every_allocation_failure_is_clean(void **state) {
     (void)state;
-    static const wefti_scalar row[] = {{"loss", 1}};
-    int64_t k = 0, held = weft_ctx_bytes_held(ctx);
-    for (;; k++) {
-        wefti_tfevents *e;
-        weft_ctx_fail_allocation(ctx, k);
-        weft_status status = wefti_tfevents_create(ctx, "room", 9, 1, &e);
-        if (status == WEFT_OK) {
-            status = wefti_tfevents_write(ctx, e, 9, 1, row, 1);
-            assert_ok(wefti_tfevents_close(ctx, e));
-        }
-        weft_ctx_fail_allocation(ctx, -1);
-        assert_int_equal(weft_ctx_bytes_held(ctx), held);
-        if (status == WEFT_OK) break;
-        assert_fails(status, WEFT_ERR_MEMORY, "could not allocate");
-    }
-    assert_true(k >= 5);
+    assert_true(fail_each_allocation(ctx, NULL, create_and_write, NULL) >= 5);
 }
 
 int main(void) {

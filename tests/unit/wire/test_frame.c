@@ -2,7 +2,6 @@
 #include "check.h"
 #include "wire/bits.h"
 #include "wire/frame.h"
-#include "wire/sparse.h"
 
 static weft_ctx *ctx;
 
@@ -74,51 +73,11 @@ static void packing_is_undone_at_every_width(void **state) {
     }
 }
 
-static void sparse_sections_round_trip_in_batches(void **state) {
-    (void)state;
-    wefti_sparse s = {.n_chunks = 21, .k = 3, .elements = 50};
-    unsigned char section[1024];
-    int32_t indices[63], back[63];
-    float values[63], values_back[63];
-    for (int i = 0; i < 63; i++)
-        indices[i] = i % 3 * 16 + i / 3 % 16, values[i] = (float)i - 30;
-    assert_int_equal(wefti_sparse_bytes(&s), (63 * 6 + 7) / 8 + 63 * 4);
-    for (int first = 16; first >= 0; first -= 8) {
-        int n = first == 16 ? 5 : 8;
-        wefti_sparse_encode(&s, first, n, indices + first * 3, values + first * 3,
-                            section);
-    }
-    for (int first = 0; first < 21; first += 8) {
-        int n = first == 16 ? 5 : 8;
-        assert_ok(ctx, wefti_sparse_decode(ctx, &s, first, n, section, back + first * 3,
-                                           values_back + first * 3));
-    }
-    assert_memory_equal(indices, back, sizeof indices);
-    assert_memory_equal(values, values_back, sizeof values);
-}
-
-static void hostile_indices_are_refused(void **state) {
-    (void)state;
-    wefti_sparse s = {.n_chunks = 1, .k = 3, .elements = 50};
-    static const int32_t bad[][3] = {{0, 1, 50}, {0, 1, 63}, {5, 5, 6}, {9, 8, 10}};
-    unsigned char section[64];
-    float values[3] = {1, 2, 3};
-    int32_t indices[3];
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        wefti_sparse_encode(&s, 0, 1, bad[i], values, section);
-        assert_int_equal(wefti_sparse_decode(ctx, &s, 0, 1, section, indices, values),
-                         WEFT_ERR_WIRE);
-        weft_ctx_clear(ctx);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_flipped_bit_of_a_message_is_found),
         cmocka_unit_test(a_message_of_another_step_or_rank_is_refused),
         cmocka_unit_test(packing_is_undone_at_every_width),
-        cmocka_unit_test(sparse_sections_round_trip_in_batches),
-        cmocka_unit_test(hostile_indices_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "checkpoint/json.h"
+#include "base/json.h"
 
 /* Without memory, the library may call a good text an invalid one. So after a failure it
  * is given a text that is good for sure. */
@@ -15,12 +15,15 @@ weft_status wefti_json_read(weft_ctx *ctx, const char *what, const char *where,
                             const char *text, int64_t n, weft_status blame,
                             json_t **out) {
     json_error_t error;
-    *out = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &error);
-    if (json_is_object(*out)) return WEFT_OK;
-    const char *why = *out ? "expected an object" : error.text;
-    if (!*out && wefti_json_blame(blame) == WEFT_ERR_MEMORY)
+    json_t *value = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &error);
+    *out = json_is_object(value) ? value : NULL;
+    if (*out) return WEFT_OK;
+    if (value) {
+        json_decref(value);
+        return weft_ctx_fail(ctx, blame, "%s%s: not a JSON object", what, where);
+    }
+    if (wefti_json_blame(blame) == WEFT_ERR_MEMORY)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for %s%s", what, where);
-    json_decref(*out);
-    *out = NULL;
-    return weft_ctx_fail(ctx, blame, "%s%s is not a JSON object: %s", what, where, why);
+    return weft_ctx_fail(ctx, blame, "%s%s: not a JSON object: line %d, column %d: %s",
+                         what, where, error.line, error.column, error.text);
 }

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* The front of spectrum.h: tables, scratch, and which implementation runs. */
+#include "compress/spectrum_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "compress/dct.h"
+
+extern const wefti_spectrum_ops wefti_spectrum_ops_reference, wefti_spectrum_ops_base;
+#if defined(__x86_64__)
+extern const wefti_spectrum_ops wefti_spectrum_ops_avx2, wefti_spectrum_ops_avx512;
+#endif
+
+/* By the name of the kernels, so that the user's choice of an instruction set holds here
+ * too. Kernels that are none of ours have a matrix product: the definition runs on it. */
+static const wefti_spectrum_ops *ops_of(const wefti_kernels *kernels) {
+#if defined(__x86_64__)
+    if (strcmp(kernels->name, "avx512") == 0) return &wefti_spectrum_ops_avx512;
+    if (strcmp(kernels->name, "avx2") == 0) return &wefti_spectrum_ops_avx2;
+#endif
+    if (strcmp(kernels->name, "base") == 0) return &wefti_spectrum_ops_base;
+    return &wefti_spectrum_ops_reference;
+}
+
+static int64_t padded(int64_t n) {
+    return (n + SPECTRUM_WIDE - 1) / SPECTRUM_WIDE * SPECTRUM_WIDE;
+}
+
+/* The parts of a thread's memory, each a whole number of cache lines. */
+typedef struct sizes {
+    int64_t area, blocks, temp, sums, words, seen, all; /* in floats */
+} sizes;
+
+static sizes sizes_of(int dims, int64_t c) {
+    int64_t ld = padded(c), elements = dims == 2 ? c * c : c;
+    sizes n = {.area = ld * (dims == 2 ? ld : SPECTRUM_WIDE),
+               .temp = 8 * ld * SPECTRUM_WIDE,
+               .sums = padded(2 * (elements + 1)),
+               .words = 2 * ((ld + 63) / 64) * SPECTRUM_WIDE,
+               .seen = padded(2 * ((elements + 63) / 64))};
+    n.blocks = dims == 2 ? SPECTRUM_BESIDE * n.area : 0;
+    n.all = 5 * n.area + n.blocks + n.temp + n.sums + n.words + n.seen;
+    return n;
+}
+
+int64_t wefti_spectrum_cost(int dims, int64_t c, int threads) {
+    int64_t ld = padded(c), all = sizes_of(dims, c).all;
+    size_t n_bytes = wefti_alloc_cost(sizeof(wefti_spectrum));
+    n_bytes += wefti_alloc_cost((size_t)(c * ld) * sizeof(float));
+    n_bytes += 2 * wefti_alloc_cost((size_t)ld * sizeof(float));
+    n_bytes += wefti_alloc_cost((size_t)(threads * all) * sizeof(float));
+    n_bytes += wefti_alloc_cost((size_t)threads * sizeof(spectrum_scratch));
+    return (int64_t)n_bytes;
+}
+
+static spectrum_scratch scratch_at(float *memory, const sizes *n) {
+    spectrum_scratch scratch = {.a = memory, .b = memory + n->area};
+    memory += 2 * n->area;
+    scratch.blocks = memory;
+    memory += n->blocks;
+    scratch.temp = memory;
+    memory += n->temp;
+    scratch.sums = memory;
+    memory += n->sums;
+    scratch.value = memory;
+    memory += n->area;
+    scratch.index = (int32_t *)(void *)memory;
+    memory += n->area;
+    scratch.keys = (uint32_t *)(void *)memory;
+    memory += n->area;
+    scratch.words = (uint64_t *)(void *)memory;
+    memory += n->words;
+    scratch.seen = (uint64_t *)(void *)memory;
+    return scratch;
+}
+
+/* The rows of a [c, c] matrix apart, to ld, with zeros between. */
+static void spread_rows(int64_t c, int64_t ld, float *x) {
+    for (int64_t row = c - 1; row >= 0; row--) {
+        memmove(x + row * ld, x + row * c, (size_t)c * sizeof *x);
+        memset(x + row * ld + c, 0, (size_t)(ld - c) * sizeof *x);
+    }
+}
+
+static void fill_turns(int64_t c, double scale, float *turns) {
+    const double pi = 3.14159265358979323846;
+    turns[0] = (float)(scale * cos(pi / 4));
+    for (int64_t n = 2; n < c; n *= 2) {
+        for (int64_t i = 0; i < n / 2; i++) {
+            double angle = pi * (double)(2 * i + 1) / (double)(4 * n);
+            turns[n + 2 * i] = (float)(scale * cos(angle));
+            turns[n + 2 * i + 1] = (float)(scale * sin(angle));
+        }
+    }
+}
+
+static weft_status allocate(weft_ctx *ctx, wefti_spectrum *p, int dims, int threads) {
+    sizes n = sizes_of(dims, p->c);
+    WEFT_TRY(wefti_alloc_n(ctx, p->c * p->ld, sizeof(float), "the DCT", &p->basis));
+    WEFT_TRY(wefti_alloc_n(ctx, p->ld, sizeof(float), "the DCT", &p->turns));
+    WEFT_TRY(wefti_alloc_n(ctx, p->ld, sizeof(float), "the DCT", &p->turns_scaled));
+    WEFT_TRY(wefti_alloc_n(ctx, threads * n.all, sizeof(float), "chunks", &p->memory));
+    WEFT_TRY(wefti_alloc_n(ctx, threads, sizeof *p->scratch, "chunks", &p->scratch));
+    for (int t = 0; t < threads; t++)
+        p->scratch[t] = scratch_at(p->memory + t * n.all, &n);
+    return WEFT_OK;
+}
+
+weft_status wefti_spectrum_create(weft_ctx *ctx, const wefti_kernels *kernels, int dims,
+                                  int64_t c, int threads, wefti_spectrum **out) {
+    wefti_spectrum *p;
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the spectrum", &p));
+    *p = (wefti_spectrum){.ops = ops_of(kernels),
+                          .kernels = kernels,
+                          .c = c,
+                          .ld = padded(c),
+                          .is_fast = (c & (c - 1)) == 0};
+    weft_status status = allocate(ctx, p, dims, threads);
+    if (status != WEFT_OK) {
+        wefti_spectrum_destroy(ctx, p);
+        return status;
+    }
+    wefti_dct_basis(c, p->basis);
+    if (p->ops != &wefti_spectrum_ops_reference) spread_rows(c, p->ld, p->basis);
+    if (p->is_fast) fill_turns(c, 1, p->turns);
+    if (p->is_fast) fill_turns(c, sqrt(2.0 / (double)c), p->turns_scaled);
+    *out = p;
+    return WEFT_OK;
+}
+
+void wefti_spectrum_destroy(weft_ctx *ctx, wefti_spectrum *p) {
+    if (!p) return;
+    wefti_free(ctx, p->basis);
+    wefti_free(ctx, p->turns);
+    wefti_free(ctx, p->turns_scaled);
+    wefti_free(ctx, p->memory);
+    wefti_free(ctx, p->scratch);
+    wefti_free(ctx, p);
+}
+
+/* 128 KiB of the momentum in 2-D, and of its gradient, beside 128 KiB of scratch at 64 x
+ * 64; half of it in 1-D. */
+int64_t wefti_spectrum_batch(const wefti_chunks *s) {
+    if (s->lines == 1) return padded(16384 / s->c);
+    int64_t chunks = 32768 / s->elements;
+    return chunks > 1 ? chunks : 1;
+}
+
+static spectrum_run run_of(const wefti_spectrum *p, int thread, const wefti_chunks *s,
+                           int64_t first, int64_t n) {
+    return (spectrum_run){
+        .spectrum = p, .scratch = &p->scratch[thread], .s = s, .first = first, .n = n};
+}
+
+void wefti_spectrum_select(wefti_spectrum *p, int thread, const wefti_chunks *s,
+                           int64_t first, int64_t n, const wefti_momentum *momentum,
+                           const float *g, float *m, int32_t *indices, float *values) {
+    spectrum_run run = run_of(p, thread, s, first, n);
+    p->ops->select(&run, momentum, g, m, indices, values);
+}
+
+void wefti_spectrum_subtract(wefti_spectrum *p, int thread, const wefti_chunks *s,
+                             int64_t first, int64_t n, float alpha,
+                             const int32_t *indices, const float *values, float *m) {
+    spectrum_run run = run_of(p, thread, s, first, n);
+    spectrum_lists lists = {.R = 1, .indices = &indices, .values = &values};
+    spectrum_sink sink = {.kind = SINK_SUBTRACT, .alpha = alpha, .tensor = m};
+    p->ops->invert(&run, &lists, &sink);
+}
+
+void wefti_spectrum_combine(wefti_spectrum *p, int thread, const wefti_chunks *s,
+                            int64_t first, int64_t n, int R,
+                            const int32_t *const *indices, const float *const *values,
+                            wefti_direction direction, float *d) {
+    spectrum_run run = run_of(p, thread, s, first, n);
+    spectrum_lists lists = {.R = R, .indices = indices, .values = values};
+    spectrum_sink sink = {.kind = direction == WEFTI_DIRECTION_SIGN ? SINK_SIGN
+                                                                    : SINK_VALUE,
+                          .tensor = d};
+    p->ops->invert(&run, &lists, &sink);
+}
+
+int64_t wefti_chunks_bits_bytes(const wefti_chunks *s) { return (s->elements + 7) / 8; }
+
+void wefti_spectrum_combine_signs(wefti_spectrum *p, int thread, const wefti_chunks *s,
+                                  int64_t first, int64_t n, int R,
+                                  const int32_t *const *indices,
+                                  const float *const *values, unsigned char *states,
+                                  unsigned char *bits) {
+    spectrum_run run = run_of(p, thread, s, first, n);
+    spectrum_lists lists = {.R = R, .indices = indices, .values = values};
+    spectrum_sink sink = {.kind = SINK_BITS, .states = states, .bits = bits};
+    p->ops->invert(&run, &lists, &sink);
+}
+
+void wefti_chunks_store_bits(const wefti_spectrum *p, const wefti_chunks *s,
+                             int64_t first, int64_t n, const unsigned char *states,
+                             const unsigned char *bits, float *d) {
+    p->ops->store_bits(s, first, n, states, bits, d);
+}

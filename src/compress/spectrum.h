@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_SPECTRUM_H
+#define WEFTI_SPECTRUM_H
+
+#include <weft/ctx.h>
+
+#include "compress/chunks.h"
+#include "tensor/kernels.h"
+
+/* The hot loop of decoupled momentum: momentum -> chunks -> DCT -> k largest, and back.
+ * Works on a batch of neighbouring chunks that stays in cache, one batch per thread; a
+ * tensor is a loop over batches. Chunks of 64 (1-D and 64 x 64) are fast paths; every
+ * other length goes through matrix products. */
+
+typedef struct wefti_spectrum wefti_spectrum;
+
+/* What batches of one cut need: tables, and scratch for `threads` threads. Serves every
+ * tensor cut with (dims, c), vectors under dims = 2 included. The instruction set is that
+ * of `kernels`: "reference" runs the plain definition. */
+weft_status wefti_spectrum_create(weft_ctx *ctx, const wefti_kernels *kernels, int dims,
+                                  int64_t c, int threads, wefti_spectrum **out) WEFT_CHECKED;
+void wefti_spectrum_destroy(weft_ctx *ctx, wefti_spectrum *spectrum);
+/* Bytes that create takes, rounding of the allocator included. */
+int64_t wefti_spectrum_cost(int dims, int64_t c, int threads);
+
+/* Chunks per batch at which all of a batch stays in the second-level cache; a multiple of
+ * 16 in 1-D. Only advice: the calls below take any n and keep nothing between them. */
+int64_t wefti_spectrum_batch(const wefti_chunks *s);
+
+/* How the momentum takes the gradient in: m <- decay m + gain g. */
+typedef struct wefti_momentum {
+    float decay, gain;
+} wefti_momentum;
+
+/* Chunks [first, first + n) of the cut s: takes g into m, transforms, and returns the s->k
+ * largest coefficients of each chunk: indices[n * k] ascending inside a chunk, values[n *
+ * k]. Largest by magnitude, ties to the lower index, a NaN before everything. g and m are
+ * the whole tensor's. Each chunk's part of m is touched by nobody else. g NULL: m is taken
+ * as it is. */
+void wefti_spectrum_select(wefti_spectrum *spectrum, int thread, const wefti_chunks *s,
+                           int64_t first, int64_t n, const wefti_momentum *momentum,
+                           const float *g, float *m, int32_t *indices, float *values);
+
+/* m <- m - alpha IDCT(q) for the coefficients q of chunks [first, first + n). */
+void wefti_spectrum_subtract(wefti_spectrum *spectrum, int thread, const wefti_chunks *s,
+                             int64_t first, int64_t n, float alpha,
+                             const int32_t *indices, const float *values, float *m);
+
+/* What becomes of the inverted chunk. */
+typedef enum wefti_direction {
+    WEFTI_DIRECTION_VALUE, /* d <- IDCT(Q) */
+    WEFTI_DIRECTION_SIGN   /* d <- its sign: 1 where >= 0, else -1; a chunk all of whose
+                              coefficients are zero (or has none) is 0; one with a
+                              coefficient that is not finite is NaN */
+} wefti_direction;
+
+/* Q <- per coefficient the mean over those of the R lists that have it, added in the
+ * order of the lists; d[chunks first..first+n) <- IDCT(Q). indices[r], values[r]: [n * k]
+ * each. Same bits whatever n and first are cut like. */
+void wefti_spectrum_combine(wefti_spectrum *spectrum, int thread, const wefti_chunks *s,
+                            int64_t first, int64_t n, int R,
+                            const int32_t *const *indices, const float *const *values,
+                            wefti_direction direction, float *d);
+
+/* What a chunk's signs are, in one byte. */
+enum {
+    WEFTI_SIGNS_ZERO,      /* every coefficient is zero: the signs are 0 */
+    WEFTI_SIGNS_BITS,      /* the chunk's bits say */
+    WEFTI_SIGNS_NOT_FINITE /* some coefficient is not finite: the signs are NaN */
+};
+
+/* Bytes of one chunk's bits: its elements / 8, rounded up. */
+int64_t wefti_chunks_bits_bytes(const wefti_chunks *s);
+
+/* As combine with WEFTI_DIRECTION_SIGN, but into states[n] and bits[n][bits_bytes]: bit
+ * i % 8 of byte i / 8 is 1 where element i of the chunk is below 0. Elements outside the
+ * tensor have bits too; the bits of a chunk without signs, and those that fill the last
+ * byte, are 0. */
+void wefti_spectrum_combine_signs(wefti_spectrum *spectrum, int thread,
+                                  const wefti_chunks *s, int64_t first, int64_t n, int R,
+                                  const int32_t *const *indices,
+                                  const float *const *values, unsigned char *states,
+                                  unsigned char *bits);
+
+/* d[chunks first..first+n) <- 1, -1, 0 or NaN, from the states and bits of those chunks: the
+ * same d as combine's. A state that is none of the above counts as NOT_FINITE. */
+void wefti_chunks_store_bits(const wefti_spectrum *spectrum, const wefti_chunks *s,
+                             int64_t first, int64_t n, const unsigned char *states,
+                             const unsigned char *bits, float *d);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/* Gossip of coded differences (CHOCO-SGD, arXiv 1902.00340; quantized, 2002.09964). For
+ * each partner j that a replica i ever meets, both keep what each has told the other:
+ *
+ *     told_ij     what i has told j       = heard_ji, what j has heard of i
+ *
+ *     meeting:    q_ij <- code(x_i - told_ij), sent to j
+ *                 told_ij <- told_ij + q_ij            heard_ij <- heard_ij + q_ji
+ *                 x_i <- x_i + gamma sum_j W_ij (heard_ij - told_ij)
+ *
+ * What j adds for i is what i takes away for j, so the mean is kept whatever coding
+ * loses; and what it loses stays in the next difference. Copies belong to pairs because
+ * partners change from step to step. W has to be symmetric.
+ *
+ * Message: head (wire/frame.h), then the bucket as a dense section (wire/section.h). told
+ * and heard change when the meeting is mixed, so a run that starts between the two sends
+ * the same bits again. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "mix/meeting.h"
+#include "mix/mixers.h"
+#include "wire/frame.h"
+
+enum { BUFFERS = 2, STAGE = 8, TOLD = 0, HEARD = 1 };
+
+typedef struct choco {
+    wefti_meeting meeting;
+    int n_partners;
+    int *partners;       /* [n_partners] ascending */
+    float *weights;      /* [n_partners] of the meeting at hand; 0: does not take part */
+    wefti_section *cuts; /* [n_buckets] */
+    int64_t *message_at; /* [n_buckets + 1] in a partner's buffer */
+    unsigned char *messages[BUFFERS]; /* [n_partners][message_at[n_buckets]] */
+    int64_t *sent_step[BUFFERS];      /* [n_partners * n_buckets], or -1 */
+    double *sent_s[BUFFERS];          /* [n_buckets] */
+} choco;
+
+/* state array 2 k: told to partner k; 2 k + 1: heard of it */
+static const char *const *choco_states(const wefti_mixer_config *config) {
+    static const char *const names[] = {
+        "told.15",  "heard.15", "told.14",  "heard.14", "told.13",  "heard.13", "told.12",
+        "heard.12", "told.11",  "heard.11", "told.10",  "heard.10", "told.9",   "heard.9",
+        "told.8",   "heard.8",  "told.7",   "heard.7",  "told.6",   "heard.6",  "told.5",
+        "heard.5",  "told.4",   "heard.4",  "told.3",   "heard.3",  "told.2",   "heard.2",
+        "told.1",   "heard.1",  "told.0",   "heard.0",  NULL};
+    return names + 2 * (WEFTI_MAX_PARTNERS - config->partners);
+}
+
+static int64_t section_bytes(const wefti_section *section) {
+    return wefti_section_bytes(section, 0, section->n_blocks);
+}
+
+static int64_t message_bytes(const wefti_mixer_config *config,
+                             const wefti_bucket *bucket) {
+    wefti_section cut = wefti_section_dense(bucket->n_elements, config->values);
+    return WEFTI_FRAME_BYTES + section_bytes(&cut);
+}
+
+static int64_t choco_wire_bytes(const wefti_mixer_config *config,
+                                const wefti_mixer_question *q) {
+    return wefti_meeting_of(config, q) >= 0 ? message_bytes(config, q->bucket) : 0;
+}
+
+static int64_t choco_work_bytes(const wefti_mixer_config *config,
+                                const wefti_bucket *buckets, int n_buckets, int R) {
+    int64_t n_bytes = 0;
+    (void)R;
+    for (int b = 0; b < n_buckets; b++) n_bytes += message_bytes(config, &buckets[b]);
+    return BUFFERS * config->partners * n_bytes;
+}
+
+static int slot_of(const choco *self, int partner) {
+    for (int k = 0; k < self->n_partners; k++)
+        if (self->partners[k] == partner) return k;
+    return -1;
+}
+
+static unsigned char *message_of(const wefti_mixer *m, int buffer, int k, int bucket) {
+    const choco *self = m->self;
+    return self->messages[buffer] + k * self->message_at[m->n_buckets] +
+           self->message_at[bucket];
+}
+
+static wefti_frame frame_of(const wefti_mixer *m, int bucket, int64_t step, int sender) {
+    const choco *self = m->self;
+    return (wefti_frame){.kind = WEFTI_FRAME_CHOCO,
+                         .step = step,
+                         .bucket = bucket,
+                         .sender = sender,
+                         .payload_bytes = section_bytes(&self->cuts[bucket])};
+}
+
+/* section <- code(x - told), block by block. */
+static void encode_difference(const wefti_section *cut, const wefti_rounding *rounding,
+                              const float *x, const float *told, unsigned char *section) {
+    float values[WEFTI_BLOCK_VALUES];
+    for (int64_t b = 0; b < cut->n_blocks; b++) {
+        int64_t n = wefti_section_block_values(cut, b), at = b * cut->block_values;
+        for (int64_t i = 0; i < n; i++) values[i] = x[at + i] - told[at + i];
+        wefti_section_encode(cut, b, NULL, values, rounding,
+                             section + wefti_section_bytes(cut, 0, b));
+    }
+}
+
+static weft_status send_to(wefti_mixer *m, int k, int bucket, int64_t step,
+                           const float *params) {
+    choco *self = m->self;
+    int buffer = (int)(step % BUFFERS);
+    int64_t *earlier = &self->sent_step[buffer][k * m->n_buckets + bucket];
+    if (*earlier >= 0)
+        WEFT_TRY(wefti_comm_await(m->comm, wefti_comm_tag(*earlier, bucket, STAGE)));
+    wefti_rounding rounding = {
+        .stochastic = m->config.stochastic,
+        .seed = m->config.seed,
+        .step = (uint64_t)step,
+        .place = (uint64_t)(m->comm->rank * m->comm->size + self->partners[k]) *
+                     (uint64_t)m->n_buckets +
+                 (uint64_t)bucket};
+    unsigned char *message = message_of(m, buffer, k, bucket);
+    encode_difference(&self->cuts[bucket], &rounding, params,
+                      wefti_mixer_state(m, 2 * k + TOLD, bucket),
+                      message + WEFTI_FRAME_BYTES);
+    wefti_frame frame = frame_of(m, bucket, step, m->comm->rank);
+    wefti_frame_encode(&frame, message);
+    *earlier = step;
+    return wefti_comm_send(m->comm, self->partners[k],
+                           wefti_comm_tag(step, bucket, STAGE), message,
+                           WEFTI_FRAME_BYTES + frame.payload_bytes);
+}
+
+static weft_status choco_send(wefti_mixer *m, int bucket, int64_t step,
+                              const float *params) {
+    choco *self = m->self;
+    const weft_neighbours *to = self->meeting.neighbours;
+    self->sent_s[step % BUFFERS][bucket] = wefti_now_s();
+    for (int i = 0; i < to->n_targets; i++)
+        WEFT_TRY(send_to(m, slot_of(self, to->targets[i]), bucket, step, params));
+    return WEFT_OK;
+}
+
+/* copy <- copy + what the section holds. */
+static weft_status add_section(wefti_mixer *m, const wefti_section *cut,
+                               const unsigned char *section, float *copy) {
+    float values[WEFTI_BLOCK_VALUES];
+    for (int64_t b = 0; b < cut->n_blocks; b++) {
+        int64_t n = wefti_section_block_values(cut, b), at = b * cut->block_values;
+        WEFT_TRY(wefti_section_decode(
+            m->ctx, cut, b, section + wefti_section_bytes(cut, 0, b), NULL, values));
+        for (int64_t i = 0; i < n; i++) copy[at + i] += values[i];
+    }
+    return WEFT_OK;
+}
+
+/* Brings both copies of the pair up to date. */
+static weft_status hear(wefti_mixer *m, int k, int bucket, int64_t step) {
+    choco *self = m->self;
+    const wefti_section *cut = &self->cuts[bucket];
+    int partner = self->partners[k], buffer = (int)(step % BUFFERS);
+    int64_t tag = wefti_comm_tag(step, bucket, STAGE);
+    wefti_frame frame = frame_of(m, bucket, step, partner);
+    int64_t n_bytes = WEFTI_FRAME_BYTES + frame.payload_bytes;
+    const void *view;
+    double begin_s = wefti_now_s();
+    WEFT_TRY(wefti_comm_receive(m->comm, partner, tag, n_bytes, &view));
+    wefti_mixer_note(m, self->sent_s[buffer][bucket], begin_s);
+    WEFT_TRY(wefti_frame_check(m->ctx, &frame, view, n_bytes));
+    WEFT_TRY(add_section(m, cut, (const unsigned char *)view + WEFTI_FRAME_BYTES,
+                         wefti_mixer_state(m, 2 * k + HEARD, bucket)));
+    wefti_comm_release(m->comm, partner, tag);
+    return add_section(m, cut, message_of(m, buffer, k, bucket) + WEFTI_FRAME_BYTES,
+                       wefti_mixer_state(m, 2 * k + TOLD, bucket));
+}
+
+/* x <- x + gamma sum_k w_k (heard_k - told_k), partners ascending; returns
+ * sum_k w_k |heard_k - told_k|^2. */
+static double pull(const wefti_mixer *m, int bucket, float *x) {
+    const choco *self = m->self;
+    double sum = 0;
+    for (int k = 0; k < self->n_partners; k++) {
+        const float *told = wefti_mixer_state(m, 2 * k + TOLD, bucket);
+        const float *heard = wefti_mixer_state(m, 2 * k + HEARD, bucket);
+        float strength = (float)m->config.gamma * self->weights[k];
+        double squares = 0;
+        if (self->weights[k] == 0) continue;
+        for (int64_t i = 0; i < m->buckets[bucket].n_elements; i++) {
+            float apart = heard[i] - told[i];
+            x[i] += strength * apart;
+            squares += (double)(apart * apart);
+        }
+        sum += (double)self->weights[k] * squares;
+    }
+    return sum;
+}
+
+static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    choco *self = m->self;
+    const weft_neighbours *from = self->meeting.neighbours;
+    double others = 0;
+    memset(self->weights, 0, (size_t)self->n_partners * sizeof *self->weights);
+    for (int i = 0; i < from->n_sources; i++) {
+        if (i == from->self) continue;
+        int k = slot_of(self, from->sources[i]);
+        self->weights[k] = from->weights_f32[i];
+        others += from->weights[i];
+        WEFT_TRY(hear(m, k, bucket, step));
+    }
+    /* a pair of independent deviations is apart by 2 R/(R-1) of the distance */
+    int R = m->comm->size;
+    self->meeting.distances[bucket] = pull(m, bucket, params) * (R - 1) /
+                                      (2 * others * R);
+    return WEFT_OK;
+}
+
+/* Whom this rank meets in a period; all others if there is none. */
+static weft_status list_partners(wefti_mixer *m) {
+    choco *self = m->self;
+    weft_topology_facts facts = weft_topology_describe(m->config.topology);
+    bool *met;
+    int R = m->comm->size;
+    WEFT_TRY(wefti_alloc_n(m->ctx, m->config.partners, sizeof(int), "partners",
+                           &self->partners));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(bool), "partners", &met));
+    for (int64_t t = 0; t < facts.period; t++) {
+        weft_topology_neighbours(m->config.topology, m->comm->rank, t,
+                                 self->meeting.neighbours);
+        for (int i = 0; i < self->meeting.neighbours->n_targets; i++)
+            met[self->meeting.neighbours->targets[i]] = true;
+    }
+    for (int j = 0; j < R; j++)
+        if (j != m->comm->rank && (met[j] || facts.period == 0))
+            self->partners[self->n_partners++] = j;
+    wefti_free(m->ctx, met);
+    return WEFT_OK;
+}
+
+static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
+    weft_topology_facts facts = weft_topology_describe(c->topology);
+    if (facts.directed)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.kind choco needs both to hear each other, but "
+                             "mixer.topology %s of %lld is directed",
+                             facts.kind, (long long)facts.members);
+    if (c->partners > WEFTI_MAX_PARTNERS)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.kind choco keeps two copies for each partner, and "
+                             "mixer.topology %s has %d, expected at most %d",
+                             facts.kind, c->partners, (int)WEFTI_MAX_PARTNERS);
+    if (c->average_every > 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "mixer.average_every is %lld with mixer.kind choco, expected "
+            "0: coded differences give no exact mean",
+            (long long)c->average_every);
+    return WEFT_OK;
+}
+
+static weft_status cut_buckets(wefti_mixer *m) {
+    choco *self = m->self;
+    int n = m->n_buckets;
+    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof *self->cuts, "sections", &self->cuts));
+    WEFT_TRY(wefti_alloc_n(m->ctx, n + 1, sizeof(int64_t), "offsets", &self->message_at));
+    for (int b = 0; b < n; b++) {
+        self->cuts[b] = wefti_section_dense(m->buckets[b].n_elements, m->config.values);
+        self->message_at[b + 1] = self->message_at[b] +
+                                  message_bytes(&m->config, &m->buckets[b]);
+    }
+    return WEFT_OK;
+}
+
+static weft_status choco_create(wefti_mixer *m) {
+    choco *self;
+    int n = m->n_buckets, partners = m->config.partners;
+    WEFT_TRY(check_knobs(m->ctx, &m->config));
+    WEFT_TRY(wefti_alloc(m->ctx, sizeof *self, "the choco mixer", &self));
+    m->self = self;
+    self->meeting.send = choco_send;
+    self->meeting.mix = choco_mix;
+    WEFT_TRY(wefti_meeting_init(m, &self->meeting));
+    WEFT_TRY(list_partners(m));
+    WEFT_TRY(cut_buckets(m));
+    WEFT_TRY(wefti_alloc_n(m->ctx, partners, sizeof(float), "weights", &self->weights));
+    for (int i = 0; i < BUFFERS; i++) {
+        WEFT_TRY(wefti_alloc_n(m->ctx, partners * self->message_at[n], 1, "messages",
+                               &self->messages[i]));
+        WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(double), "times", &self->sent_s[i]));
+        WEFT_TRY(wefti_alloc_n(m->ctx, partners * n, sizeof(int64_t), "steps",
+                               &self->sent_step[i]));
+        for (int j = 0; j < partners * n; j++) self->sent_step[i][j] = -1;
+    }
+    return WEFT_OK;
+}
+
+/* All replicas begin with the same parameters, and know it. */
+static weft_status choco_prime(wefti_mixer *m, int bucket, int64_t step,
+                               const float *params) {
+    size_t n_bytes = (size_t)m->buckets[bucket].n_elements * sizeof(float);
+    for (int i = 0; i < m->n_states && step == 0; i++)
+        memcpy(wefti_mixer_state(m, i, bucket), params, n_bytes);
+    return wefti_meeting_prime(m, bucket, step, params);
+}
+
+static bool choco_agrees(const wefti_mixer_config *config, int64_t step) {
+    (void)config, (void)step;
+    return false;
+}
+
+static void choco_destroy(wefti_mixer *m) {
+    choco *self = m->self;
+    if (!self) return;
+    wefti_meeting_fini(m, &self->meeting);
+    for (int i = 0; i < BUFFERS; i++) {
+        wefti_free(m->ctx, self->messages[i]);
+        wefti_free(m->ctx, self->sent_step[i]);
+        wefti_free(m->ctx, self->sent_s[i]);
+    }
+    void *blocks[] = {self->partners, self->weights, self->cuts, self->message_at, self};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(m->ctx, blocks[i]);
+}
+
+const wefti_mixer_ops wefti_mixer_choco = {
+    .name = "choco",
+    .summary = "gossip of coded differences to what the partner knows already",
+    .states = choco_states,
+    .wire_bytes = choco_wire_bytes,
+    .message_bytes = message_bytes,
+    .work_bytes = choco_work_bytes,
+    .create = choco_create,
+    .prime = choco_prime,
+    .before = wefti_meeting_before,
+    .after = wefti_meeting_after,
+    .finish = wefti_meeting_finish,
+    .distance = wefti_meeting_distance,
+    .agrees = choco_agrees,
+    .destroy = choco_destroy,
+};

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* The front of all mixers: creation, state arrays, dispatch. */
+#include "mix/mixer.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+const wefti_mixer_ops *wefti_mixer_find(const char *kind) {
+    for (int i = 0; wefti_mixer_registry[i]; i++)
+        if (strcmp(wefti_mixer_registry[i]->name, kind) == 0)
+            return wefti_mixer_registry[i];
+    return NULL;
+}
+
+static weft_status fill(wefti_mixer *m) {
+    int64_t n = 0;
+    WEFT_TRY(wefti_alloc_n(m->ctx, m->n_buckets, sizeof(int64_t), "mixer state",
+                           &m->bucket_at));
+    for (int b = 0; b < m->n_buckets; b++) {
+        m->bucket_at[b] = n;
+        n += m->buckets[b].n_elements;
+    }
+    for (const char *const *name = m->ops->states(&m->config); *name;
+         name++, m->n_states++)
+        WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(float), "mixer state",
+                               &m->state[m->n_states]));
+    return m->ops->create(m);
+}
+
+weft_status wefti_mixer_create(weft_ctx *ctx, const wefti_mixer_config *config,
+                               const wefti_kernels *kernels, wefti_comm *comm,
+                               const wefti_bucket *buckets, int n_buckets,
+                               wefti_mixer **out) {
+    *out = NULL;
+    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
+    if (!ops)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown mixer '%s'", config->kind);
+    wefti_mixer *m;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *m, "the mixer", &m));
+    *m = (wefti_mixer){.ops = ops,
+                       .ctx = ctx,
+                       .kernels = kernels,
+                       .comm = comm,
+                       .config = *config,
+                       .n_buckets = n_buckets,
+                       .buckets = buckets};
+    weft_status status = fill(m);
+    if (status != WEFT_OK) {
+        wefti_mixer_destroy(m);
+        return status;
+    }
+    *out = m;
+    return WEFT_OK;
+}
+
+void wefti_mixer_destroy(wefti_mixer *m) {
+    if (!m) return;
+    m->ops->destroy(m);
+    for (int i = 0; i < m->n_states; i++) wefti_free(m->ctx, m->state[i]);
+    wefti_free(m->ctx, m->bucket_at);
+    wefti_free(m->ctx, m);
+}
+
+weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
+                              const float *params) {
+    return m->ops->prime(m, bucket, step, params);
+}
+
+weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    return m->ops->before(m, bucket, step, params);
+}
+
+weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    return m->ops->after(m, bucket, step, params);
+}
+
+weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    return m->ops->finish(m, bucket, step, params);
+}
+
+void wefti_mixer_note(wefti_mixer *m, double start_s, double wait_begin_s) {
+    double end_s = m->comm->arrival_s;
+    if (start_s < m->covered_s) start_s = m->covered_s;
+    if (end_s > start_s) m->exchange_s += end_s - start_s;
+    if (end_s > m->covered_s) m->covered_s = end_s;
+    if (end_s > wait_begin_s) m->waited_s += end_s - wait_begin_s;
+}
+
+float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket) {
+    return m->state[i] + m->bucket_at[bucket];
+}

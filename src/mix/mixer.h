@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_MIXER_H
+#define WEFTI_MIXER_H
+
+#include <weft/ctx.h>
+#include <weft/topology.h>
+
+#include "comm/comm.h"
+#include "replicate/replicator.h"
+#include "tensor/kernels.h"
+
+/* Parameter side of the step: the replicas' parameters differ and are pulled together
+ * (docs/methods.md: parameters --[mixer]--> parameters).
+ *
+ * It works on the replicator's buckets, on the exchange thread, around the optimizer:
+ *
+ *     prime                    once, before the first step of a run, new or resumed
+ *     before -> optimizer -> after -> finish         each step, each bucket in this order
+ *
+ * All buckets have passed `after` of a step before any passes `finish`, so messages that
+ * after() sends travel together. Tags: wefti_comm_tag, stages 8 to 15. */
+
+/* choco keeps two arrays for each member that it ever meets. */
+enum { WEFTI_MAX_PARTNERS = 16 };
+
+/* The knobs, named as in the papers. Every mixer reads its own. */
+typedef struct wefti_mixer_config {
+    const char *kind;
+    uint64_t seed;
+    int64_t steps; /* of the whole run: nothing is sent that no later step would read */
+
+    /* gossip: whom to mix with, and when; members are ranks of the group. `everybody` is
+     * complete: for means of all. Borrowed, NULL for other mixers. */
+    const weft_topology *topology, *everybody;
+    int partners;          /* choco: most members that one ever meets */
+    bool combine_last;     /* gossip: order atc, else awc */
+    double gamma;          /* gossip: x <- (1 - gamma) x + gamma mixed */
+    int64_t average_every; /* gossip: steps between two means of all; 0 = never */
+
+    int64_t outer_every; /* outer: inner steps between two outer ones, H */
+    double outer_lr, outer_momentum;
+    int64_t fragments; /* outer: the model is synchronized in this many parts, P */
+    int64_t delay;     /* outer: inner steps until what was sent is applied, tau */
+    double merge;      /* outer: share of the local parameters that stays, a */
+    wefti_value_codec values;
+    bool stochastic;
+} wefti_mixer_config;
+
+/* How much does rank `from` of R send to rank `to` for this bucket in this step? */
+typedef struct wefti_mixer_question {
+    const wefti_bucket *bucket;
+    int number, n_buckets; /* the bucket's, of all */
+    int R, from, to;
+    int64_t step;
+    weft_neighbours *room; /* to look into config.topology; NULL if there is none */
+} wefti_mixer_question;
+
+typedef struct wefti_mixer wefti_mixer;
+
+typedef struct wefti_mixer_ops {
+    const char *name;
+    const char *summary;
+    /* Names of the state arrays that a checkpoint must keep, NULL-terminated; each is as
+     * long as the parameters. */
+    const char *const *(*states)(const wefti_mixer_config *config);
+    /* Payload bytes of what the question asks for. */
+    int64_t (*wire_bytes)(const wefti_mixer_config *config,
+                          const wefti_mixer_question *question);
+    /* Payload of a typical message of this bucket: small ones are merged. */
+    int64_t (*message_bytes)(const wefti_mixer_config *config,
+                             const wefti_bucket *bucket);
+    /* Bytes of working memory of a rank, without states. */
+    int64_t (*work_bytes)(const wefti_mixer_config *config, const wefti_bucket *buckets,
+                          int n_buckets, int R);
+    weft_status (*create)(wefti_mixer *m); /* fills m->self */
+    weft_status (*prime)(wefti_mixer *m, int bucket, int64_t step, const float *params);
+    weft_status (*before)(wefti_mixer *m, int bucket, int64_t step, float *params);
+    weft_status (*after)(wefti_mixer *m, int bucket, int64_t step, float *params);
+    weft_status (*finish)(wefti_mixer *m, int bucket, int64_t step, float *params);
+    /* This rank's part of an estimate of the consensus distance before the last mixing,
+     * mean_i |x_i - mean x|^2: the estimate is the mean over replicas of the sum over the
+     * ranks of a replica. NULL: there is none. Between steps. */
+    double (*distance)(const wefti_mixer *m);
+    /* Whether all replicas hold the same bits after this step. */
+    bool (*agrees)(const wefti_mixer_config *config, int64_t step);
+    void (*destroy)(wefti_mixer *m);
+} wefti_mixer_ops;
+
+enum { WEFTI_MIXER_STATES = 2 * WEFTI_MAX_PARTNERS };
+
+struct wefti_mixer {
+    const wefti_mixer_ops *ops;
+    weft_ctx *ctx; /* borrowed, like kernels, comm, buckets */
+    const wefti_kernels *kernels;
+    wefti_comm *comm;
+    wefti_mixer_config config;
+    int n_buckets;
+    const wefti_bucket *buckets;
+    int n_states;
+    float *state[WEFTI_MIXER_STATES]; /* owned; each [all buckets' elements] */
+    int64_t *bucket_at;               /* [n_buckets] owned; where they begin there */
+    void *self;                       /* the implementation's */
+    double exchange_s; /* exchanges were under way, in all so far; see wefti_mixer_note */
+    double waited_s;   /* of this, the caller of before() or finish() stood still */
+    double covered_s;  /* moment up to which exchange_s is counted */
+};
+
+/* Creates a mixer; an unknown kind or a bad knob is WEFT_ERR_CONFIG. The state arrays are
+ * zero. Not collective. */
+weft_status wefti_mixer_create(weft_ctx *ctx, const wefti_mixer_config *config,
+                               const wefti_kernels *kernels, wefti_comm *comm,
+                               const wefti_bucket *buckets, int n_buckets,
+                               wefti_mixer **out) WEFT_CHECKED;
+void wefti_mixer_destroy(wefti_mixer *m);
+
+/* Each is collective over the group, bucket by bucket. params: the bucket's, on this
+ * rank. `step` is the one under way; for prime, the next one to come. A resumed run has
+ * its states back before prime. */
+weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
+                              const float *params) WEFT_CHECKED;
+weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step,
+                               float *params) WEFT_CHECKED;
+weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step,
+                              float *params) WEFT_CHECKED;
+weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step,
+                               float *params) WEFT_CHECKED;
+
+/* For implementations: an exchange that began at start_s has arrived at comm->arrival_s;
+ * the caller waited for it since wait_begin_s. Exchanges that overlap count once. */
+void wefti_mixer_note(wefti_mixer *m, double start_s, double wait_begin_s);
+
+/* State array i of a bucket. */
+float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket);
+
+const wefti_mixer_ops *wefti_mixer_find(const char *kind);
+extern const wefti_mixer_ops *const wefti_mixer_registry[]; /* NULL-terminated */
+
+#endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/* DiLoCo (arXiv 2311.08105) and Streaming DiLoCo (2501.18512). theta_i: replica i's
+ * parameters; s and v: what all replicas hold alike. Every H steps, for each bucket:
+ *
+ *     x_i <- s - theta_i + e_i           its change, and what coding lost of earlier ones
+ *     q_i <- code(x_i)                   e_i <- x_i - q_i
+ *     d <- code(a), a = mean_i q_i       e_j <- e_j + R (a - d), j the rank that adds
+ *     v <- mu v + d;  s <- s - eta (d + mu v)
+ *     theta_i <- merge theta_i + (1 - merge) s
+ *
+ * d comes of an all-reduce in two rounds (replicate/allreduce.h), whose times are in
+ * outerschedule.h.
+ *
+ * With a delay, x is kept (state "pending", NaN while nothing is under way), so that a
+ * resumed run can send the same once more.
+ *
+ * With delay 0 both rounds are in one step: finish() of a bucket answers, then waits for
+ * the others' answers, which they send in their finish() of the same bucket before they
+ * wait. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "mix/mixers.h"
+#include "mix/outerschedule.h"
+#include "replicate/allreduce.h"
+
+enum { START, VELOCITY, STAGE = 8, OWN_DRAWS = 0x6f757465 };
+
+typedef struct outer {
+    int error, pending; /* numbers of these state arrays; -1: there is none */
+    wefti_allreduce *reduce;
+    float *x;           /* [all buckets' elements] what is sent, then the mean; NULL if
+                           "pending" is sent as it is */
+    int64_t *under_way; /* [n_buckets] start of the exchange under way, or -1 */
+    double *sent_s;     /* [n_buckets] when its last message was sent */
+} outer;
+
+static int64_t start_of(const wefti_mixer *m, int bucket, int64_t step) {
+    wefti_outer_part part = {bucket, m->n_buckets};
+    return wefti_outer_start(&m->config, part, step);
+}
+
+static wefti_coding coding_of(const wefti_mixer_config *config) {
+    return (wefti_coding){.values = config->values,
+                          .stochastic = config->stochastic,
+                          .seed = config->seed ^ OWN_DRAWS,
+                          .threads = 1};
+}
+
+static bool loses(const wefti_mixer_config *config) {
+    wefti_coding coding = coding_of(config);
+    return wefti_coding_loses(&coding);
+}
+
+/* Whether x needs a place of its own: coding changes it, "pending" is to stay. */
+static bool has_own_x(const wefti_mixer_config *config) {
+    return config->delay == 0 || loses(config);
+}
+
+/* --- before it is created --- */
+
+static const char *const *outer_states(const wefti_mixer_config *config) {
+    static const char *const names[2][2][5] = {
+        {{"start", "velocity", NULL}, {"start", "velocity", "pending", NULL}},
+        {{"start", "velocity", "error", NULL},
+         {"start", "velocity", "error", "pending", NULL}}};
+    return names[loses(config)][config->delay > 0];
+}
+
+static int64_t outer_wire_bytes(const wefti_mixer_config *config,
+                                const wefti_mixer_question *q) {
+    wefti_outer_part part = {q->number, q->n_buckets};
+    wefti_coding coding = coding_of(config);
+    int64_t start = wefti_outer_start(config, part, q->step), n_bytes = 0;
+    int64_t n = q->bucket->n_elements;
+    if (start < 0 || q->from == q->to) return 0;
+    if (q->step == start) n_bytes += wefti_allreduce_part_bytes(&coding, n, q->R, q->to);
+    if (q->step == wefti_outer_answer_step(config, start))
+        n_bytes += wefti_allreduce_answer_bytes(&coding, n, q->R, q->from);
+    return n_bytes;
+}
+
+/* Of uncoded numbers, so that how they are coded does not change which buckets there are.
+ */
+static int64_t outer_message_bytes(const wefti_mixer_config *config,
+                                   const wefti_bucket *bucket) {
+    (void)config;
+    return bucket->n_elements * (int64_t)sizeof(float);
+}
+
+static int64_t cost(int64_t n, size_t item) {
+    return (int64_t)wefti_alloc_cost((size_t)n * item);
+}
+
+static int64_t outer_work_bytes(const wefti_mixer_config *config,
+                                const wefti_bucket *buckets, int n_buckets, int R) {
+    wefti_coding coding = coding_of(config);
+    int64_t n = 0, n_bytes = 0;
+    for (int b = 0; b < n_buckets; b++) {
+        n += buckets[b].n_elements;
+        n_bytes += wefti_allreduce_work_bytes(&coding, buckets[b].n_elements, R);
+    }
+    return n_bytes + (has_own_x(config) ? cost(n, sizeof(float)) : 0);
+}
+
+static bool outer_agrees(const wefti_mixer_config *config, int64_t step) {
+    return config->fragments == 1 && config->delay == 0 && config->merge == 0 &&
+           wefti_outer_start(config, (wefti_outer_part){0, 1}, step) == step;
+}
+
+/* --- creation --- */
+
+static weft_status check_counts(weft_ctx *ctx, const wefti_mixer_config *c) {
+    if (c->outer_every < 1 || c->fragments < 1 || c->fragments > c->outer_every)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "mixer.fragments is %lld and mixer.outer_every %lld, expected 1 or more "
+            "fragments and at least as many steps",
+            (long long)c->fragments, (long long)c->outer_every);
+    if (c->delay < 0 || (c->delay > 0 && c->delay >= c->outer_every))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.delay is %lld, expected 0 or more and less than "
+                             "mixer.outer_every (%lld)",
+                             (long long)c->delay, (long long)c->outer_every);
+    return WEFT_OK;
+}
+
+static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
+    WEFT_TRY(check_counts(ctx, c));
+    if (!(c->outer_lr >= 0) || !(c->outer_momentum >= 0) || !(c->outer_momentum < 1))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.outer_lr is %g and mixer.outer_momentum %g, expected "
+                             "0 or more, and 0 to below 1",
+                             c->outer_lr, c->outer_momentum);
+    if (!(c->merge >= 0 && c->merge <= 1))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "mixer.merge is %g, expected 0 to 1",
+                             c->merge);
+    return WEFT_OK;
+}
+
+static void warn_of_few_buckets(const wefti_mixer *m) {
+    if (m->n_buckets >= m->config.fragments || m->comm->rank > 0) return;
+    weft_ctx_log(m->ctx, WEFT_LOG_WARN,
+                 "mixer.fragments is %lld, but the model is cut into %d buckets: there "
+                 "are %lld fragments; a smaller mesh.min_message gives more",
+                 (long long)m->config.fragments, m->n_buckets,
+                 (long long)wefti_outer_fragments(&m->config, m->n_buckets));
+}
+
+static weft_status make_reduce(wefti_mixer *m, wefti_allreduce **out) {
+    wefti_allreduce_setup setup = {.ctx = m->ctx,
+                                   .kernels = m->kernels,
+                                   .comm = m->comm,
+                                   .coding = coding_of(&m->config),
+                                   .stage = STAGE,
+                                   .n_vectors = m->n_buckets};
+    WEFT_TRY(wefti_allreduce_create(&setup, out));
+    for (int b = 0; b < m->n_buckets; b++)
+        WEFT_TRY(wefti_allreduce_open(*out, b, m->buckets[b].n_elements));
+    return WEFT_OK;
+}
+
+static weft_status outer_create(wefti_mixer *m) {
+    outer *self;
+    WEFT_TRY(check_knobs(m->ctx, &m->config));
+    WEFT_TRY(wefti_alloc(m->ctx, sizeof *self, "the outer mixer", &self));
+    m->self = self;
+    self->error = loses(&m->config) ? VELOCITY + 1 : -1;
+    self->pending = m->config.delay > 0 ? m->n_states - 1 : -1;
+    int last = m->n_buckets - 1;
+    int64_t n = m->bucket_at[last] + m->buckets[last].n_elements;
+    if (has_own_x(&m->config))
+        WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(float), "outer changes", &self->x));
+    WEFT_TRY(wefti_alloc_n(m->ctx, m->n_buckets, sizeof(int64_t), "outer steps",
+                           &self->under_way));
+    WEFT_TRY(wefti_alloc_n(m->ctx, m->n_buckets, sizeof(double), "outer times",
+                           &self->sent_s));
+    for (int b = 0; b < m->n_buckets; b++) self->under_way[b] = -1;
+    warn_of_few_buckets(m);
+    return make_reduce(m, &self->reduce);
+}
+
+static void outer_destroy(wefti_mixer *m) {
+    outer *self = m->self;
+    if (!self) return;
+    wefti_allreduce_destroy(self->reduce);
+    wefti_free(m->ctx, self->x);
+    wefti_free(m->ctx, self->under_way);
+    wefti_free(m->ctx, self->sent_s);
+    wefti_free(m->ctx, self);
+}
+
+/* --- one bucket --- */
+
+/* Its part of state array i; NULL if there is no such array. */
+static float *part_of(const wefti_mixer *m, int i, int bucket) {
+    return i < 0 ? NULL : wefti_mixer_state(m, i, bucket);
+}
+
+/* Where what is sent lies. */
+static float *x_of(const wefti_mixer *m, int bucket) {
+    const outer *self = m->self;
+    if (!self->x) return part_of(m, self->pending, bucket);
+    return self->x + m->bucket_at[bucket];
+}
+
+static weft_status ask(wefti_mixer *m, int bucket, int64_t step, const float *params) {
+    outer *self = m->self;
+    const float *start = part_of(m, START, bucket);
+    float *error = part_of(m, self->error, bucket), *x = x_of(m, bucket);
+    float *pending = part_of(m, self->pending, bucket);
+    int64_t n = m->buckets[bucket].n_elements;
+    for (int64_t i = 0; i < n; i++) x[i] = start[i] - params[i];
+    for (int64_t i = 0; i < n && pending && error; i++) pending[i] = x[i] + error[i];
+    self->under_way[bucket] = step;
+    self->sent_s[bucket] = wefti_now_s();
+    return wefti_allreduce_begin(self->reduce, bucket, step, x, error);
+}
+
+static weft_status answer(wefti_mixer *m, int bucket) {
+    outer *self = m->self;
+    float *error = part_of(m, self->error, bucket), *x = x_of(m, bucket);
+    wefti_range lost;
+    WEFT_TRY(
+        wefti_allreduce_combine(self->reduce, bucket, self->under_way[bucket], x, &lost));
+    for (int64_t i = lost.begin; i < lost.begin + lost.n; i++) error[i] += x[i];
+    return WEFT_OK;
+}
+
+/* Both once more, as they were in an earlier run of the program; what they lost is in
+ * "error" already. */
+static weft_status repeat(wefti_mixer *m, int bucket, int64_t start, bool answered) {
+    outer *self = m->self;
+    float *x = x_of(m, bucket), *pending = part_of(m, self->pending, bucket);
+    wefti_range lost;
+    if (x != pending)
+        memcpy(x, pending, (size_t)m->buckets[bucket].n_elements * sizeof *x);
+    self->under_way[bucket] = start;
+    self->sent_s[bucket] = wefti_now_s();
+    WEFT_TRY(wefti_allreduce_begin(self->reduce, bucket, start, x, NULL));
+    if (!answered) return WEFT_OK;
+    return wefti_allreduce_combine(self->reduce, bucket, start, x, &lost);
+}
+
+static void mark_idle(const wefti_mixer *m, int bucket) {
+    outer *self = m->self;
+    float *pending = part_of(m, self->pending, bucket);
+    int64_t n = m->buckets[bucket].n_elements;
+    self->under_way[bucket] = -1;
+    for (int64_t i = 0; i < n && pending; i++) pending[i] = NAN;
+}
+
+/* Whether all of "pending" is there. On another mesh buckets may be others, some of whose
+ * units were under way and some not. */
+static bool is_pending(const wefti_mixer *m, int bucket) {
+    const outer *self = m->self;
+    const float *pending = part_of(m, self->pending, bucket);
+    bool all = pending != NULL;
+    for (int64_t i = 0; i < m->buckets[bucket].n_elements && pending; i++)
+        all &= !isnan(pending[i]);
+    return all;
+}
+
+static void outer_step(const wefti_mixer *m, int bucket, const float *d) {
+    float mu = (float)m->config.outer_momentum, eta = (float)m->config.outer_lr;
+    float *s = part_of(m, START, bucket), *v = part_of(m, VELOCITY, bucket);
+    for (int64_t i = 0; i < m->buckets[bucket].n_elements; i++) {
+        v[i] = mu * v[i] + d[i];
+        s[i] -= eta * (d[i] + mu * v[i]);
+    }
+}
+
+static weft_status apply(wefti_mixer *m, int bucket, float *params) {
+    const outer *self = m->self;
+    int64_t n = m->buckets[bucket].n_elements;
+    float *x = x_of(m, bucket), keep = (float)m->config.merge;
+    double begin_s = wefti_now_s();
+    WEFT_TRY(wefti_allreduce_end(self->reduce, bucket, self->under_way[bucket], x));
+    wefti_mixer_note(m, self->sent_s[bucket], begin_s);
+    outer_step(m, bucket, x);
+    const float *start = part_of(m, START, bucket);
+    for (int64_t i = 0; i < n; i++)
+        params[i] = keep == 0 ? start[i] : keep * params[i] + (1 - keep) * start[i];
+    mark_idle(m, bucket);
+    return WEFT_OK;
+}
+
+/* --- the phases --- */
+
+/* A new run begins where it is. In a resumed one what was under way is sent again, if it
+ * is there: a run that would have ended before has not begun it. */
+static weft_status outer_prime(wefti_mixer *m, int bucket, int64_t step,
+                               const float *params) {
+    int64_t n = m->buckets[bucket].n_elements;
+    int64_t start = start_of(m, bucket, step - 1);
+    bool under_way = start >= 0 && step <= start + m->config.delay;
+    if (under_way && is_pending(m, bucket))
+        return repeat(m, bucket, start,
+                      step > wefti_outer_answer_step(&m->config, start));
+    if (step == 0) memcpy(part_of(m, START, bucket), params, (size_t)n * sizeof *params);
+    mark_idle(m, bucket);
+    return WEFT_OK;
+}
+
+static weft_status outer_before(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    (void)m, (void)bucket, (void)step, (void)params;
+    return WEFT_OK;
+}
+
+static weft_status outer_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    const outer *self = m->self;
+    if (start_of(m, bucket, step) == step) return ask(m, bucket, step, params);
+    int64_t start = self->under_way[bucket];
+    bool due = start >= 0 && step == wefti_outer_answer_step(&m->config, start);
+    return due ? answer(m, bucket) : WEFT_OK;
+}
+
+static weft_status outer_finish(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    const outer *self = m->self;
+    int64_t start = self->under_way[bucket];
+    if (start < 0 || step != start + m->config.delay) return WEFT_OK;
+    if (m->config.delay == 0) WEFT_TRY(answer(m, bucket));
+    return apply(m, bucket, params);
+}
+
+const wefti_mixer_ops wefti_mixer_outer = {
+    .name = "outer",
+    .summary = "DiLoCo: every so many steps an outer step along the mean change",
+    .states = outer_states,
+    .wire_bytes = outer_wire_bytes,
+    .message_bytes = outer_message_bytes,
+    .work_bytes = outer_work_bytes,
+    .create = outer_create,
+    .prime = outer_prime,
+    .before = outer_before,
+    .after = outer_after,
+    .finish = outer_finish,
+    .agrees = outer_agrees,
+    .destroy = outer_destroy,
+};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ALLREDUCE_H
+#define WEFTI_ALLREDUCE_H
+
+#include "comm/comm.h"
+#include "tensor/kernels.h"
+#include "wire/section.h"
+
+/* The mean of a vector over the ranks of a group, direct, in two rounds of messages
+ * (docs/wire-format.md section 5):
+ *
+ *     begin:   range j of my vector goes to rank j
+ *     combine: the sum of my range over ranks 0, 1, ... times 1/R goes to all
+ *     end:     the ranges are put together
+ *
+ * The same bits on every rank, because each element is added by one rank in rank order.
+ * The numbers of either round may be coded. A rank's own range passes the same code as
+ * what it sends, with R = 1 too: so R equal ranks are one rank.
+ *
+ * One object serves several vectors, each with its own length and messages, which may be
+ * under way at the same time. */
+
+typedef struct wefti_coding {
+    wefti_value_codec values;
+    bool sign; /* the result is the sign of the mean: -1, 0, 1; NaN where not finite */
+    bool stochastic;
+    uint64_t seed; /* of stochastic rounding */
+    int threads;   /* that code and decode */
+} wefti_coding;
+
+typedef struct wefti_range {
+    int64_t begin, n;
+} wefti_range;
+
+typedef struct wefti_allreduce wefti_allreduce;
+
+typedef struct wefti_allreduce_setup {
+    weft_ctx *ctx; /* borrowed, like kernels and comm */
+    const wefti_kernels *kernels;
+    wefti_comm *comm;
+    wefti_coding coding;
+    int stage; /* of the first round's tags; the second has the next one */
+    int n_vectors;
+} wefti_allreduce_setup;
+
+/* Whether coding loses anything that a caller has to keep for later. */
+bool wefti_coding_loses(const wefti_coding *coding);
+
+/* Payload bytes from rank `from` to another rank `to` in both rounds of a vector of n;
+ * none to itself. */
+int64_t wefti_allreduce_bytes(const wefti_coding *coding, int64_t n, int R, int from,
+                              int to);
+
+/* Of these the first round's, to `to`, and the second one's, from `from`. */
+int64_t wefti_allreduce_part_bytes(const wefti_coding *coding, int64_t n, int R, int to);
+int64_t wefti_allreduce_answer_bytes(const wefti_coding *coding, int64_t n, int R,
+                                     int from);
+
+/* Bytes of working memory that wefti_allreduce_open takes, at most. */
+int64_t wefti_allreduce_work_bytes(const wefti_coding *coding, int64_t n, int R);
+
+/* An unknown value codec is WEFT_ERR_CONFIG. Not collective. */
+weft_status wefti_allreduce_create(const wefti_allreduce_setup *setup,
+                                   wefti_allreduce **out) WEFT_CHECKED;
+void wefti_allreduce_destroy(wefti_allreduce *a); /* NULL is accepted */
+
+/* Makes room for a vector of n elements; once for each, before its first use. */
+weft_status wefti_allreduce_open(wefti_allreduce *a, int vector, int64_t n) WEFT_CHECKED;
+
+/* Sends x [n]; collective, like the next two. kept [n] or NULL: what earlier rounds lost;
+ * it is sent too, and becomes what this one loses. [in,out] x: afterwards what the others
+ * decode; borrowed until end. */
+weft_status wefti_allreduce_begin(wefti_allreduce *a, int vector, int64_t step, float *x,
+                                  float *kept) WEFT_CHECKED;
+
+/* Answers. [out] lost: where in x now stands R times what coding the mean has lost, for
+ * the caller to keep; n = 0 if nothing is lost. */
+weft_status wefti_allreduce_combine(wefti_allreduce *a, int vector, int64_t step,
+                                    float *x, wefti_range *lost) WEFT_CHECKED;
+
+/* x becomes the mean, or its sign. */
+weft_status wefti_allreduce_end(wefti_allreduce *a, int vector, int64_t step,
+                                float *x) WEFT_CHECKED;
+
+#endif

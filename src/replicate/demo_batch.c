@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* The arithmetic of demo, a batch at a time, so that the batch stays in cache between the
+ * first reading and the last writing:
+ *
+ *     send      m <- decay m + gain g;  q <- the k largest of DCT(m), coded;
+ *               m <- m - alpha IDCT(q as it will be decoded)
+ *     combine   Q <- the mean of all ranks' q;  d <- IDCT(Q), or its sign
+ *
+ * A dense part has its elements in place of coefficients: all are sent, by everybody. */
+#include <string.h>
+
+#include "replicate/demo.h"
+#include "replicate/signs.h"
+#include "wire/frame.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static int thread_number(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* The last part that begins at or before a block; the same for a batch. */
+static const wefti_demo_part *part_at(const wefti_demo_bucket *bucket, int64_t number,
+                                      bool is_batch) {
+    int low = 0, high = bucket->n_parts;
+    while (high - low > 1) {
+        int mid = (low + high) / 2;
+        const wefti_demo_part *part = &bucket->parts[mid];
+        if ((is_batch ? part->first_batch : part->first.block) <= number)
+            low = mid;
+        else
+            high = mid;
+    }
+    return &bucket->parts[low];
+}
+
+static int64_t batch_with(const wefti_demo_bucket *bucket, int64_t block) {
+    const wefti_demo_part *part = part_at(bucket, block, false);
+    return part->first_batch + (block - part->first.block) / part->batch_blocks;
+}
+
+/* What of a batch lies in blocks [begin, end) of the bucket. */
+static wefti_demo_batch batch_at(const wefti_demo_bucket *bucket, int64_t number,
+                                 int64_t begin, int64_t end) {
+    const wefti_demo_part *part = part_at(bucket, number, true);
+    int64_t first = (number - part->first_batch) * part->batch_blocks;
+    int64_t last = first + part->batch_blocks, before = part->first.block;
+    if (last > part->section.n_blocks) last = part->section.n_blocks;
+    if (first < begin - before) first = begin - before;
+    if (last > end - before) last = end - before;
+    return (wefti_demo_batch){.part = part,
+                              .first_block = first,
+                              .n_blocks = last - first,
+                              .first = wefti_demo_items(part, 0, first),
+                              .n = wefti_demo_items(part, first, last - first)};
+}
+
+weft_status wefti_demo_run(const wefti_demo_pass *pass, wefti_demo_work work) {
+    const wefti_demo *self = pass->r->self;
+    const wefti_demo_bucket *bucket = pass->bucket;
+    int64_t begin = bucket->edges[pass->first_range].block;
+    int64_t end = bucket->edges[pass->first_range + pass->n_ranges].block;
+    if (begin == end) return WEFT_OK;
+    int64_t first = batch_with(bucket, begin), last = batch_with(bucket, end - 1);
+    int worst = WEFT_OK, threads = last > first ? self->threads : 1;
+#pragma omp parallel for num_threads(threads) schedule(dynamic)                          \
+    reduction(max                                                                        \
+              : worst) if (threads > 1)
+    for (int64_t i = first; i <= last; i++) {
+        const wefti_demo_scratch *scratch = &self->scratch[thread_number()];
+        int status = (int)work(pass, scratch, batch_at(bucket, i, begin, end));
+        if (status > worst) worst = status;
+    }
+    return (weft_status)worst;
+}
+
+/* Where a block of this rank's message goes; *range is at or before the block's. */
+static unsigned char *block_in_message(const wefti_demo_bucket *bucket,
+                                       const wefti_demo_part *part, int64_t b,
+                                       int *range) {
+    while (bucket->edges[*range + 1].block <= part->first.block + b) ++*range;
+    return bucket->message + (*range + 1) * WEFTI_FRAME_BYTES +
+           part->first.payload_bytes + wefti_section_bytes(&part->section, 0, b);
+}
+
+static void encode(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
+                   wefti_demo_batch batch) {
+    const wefti_section *s = &batch.part->section;
+    wefti_rounding rounding = pass->rounding;
+    rounding.place += (uint64_t)(batch.part - pass->bucket->parts);
+    int range = 0;
+    for (int64_t i = 0; i < batch.n_blocks; i++) {
+        int64_t b = batch.first_block + i, at = i * s->block_values;
+        wefti_section_encode(s, b, s->dense ? NULL : scratch->indices[0] + at,
+                             scratch->values[0] + at, &rounding,
+                             block_in_message(pass->bucket, batch.part, b, &range));
+    }
+}
+
+static void send_dense(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
+                       wefti_demo_batch batch) {
+    int64_t first = batch.part->offset + batch.first, n = batch.n;
+    const float *g = pass->g + first;
+    float *m = pass->m + first, *sent = scratch->values[0];
+    float decay = pass->momentum.decay, gain = pass->momentum.gain;
+    for (int64_t i = 0; i < n; i++) sent[i] = m[i] = decay * m[i] + gain * g[i];
+    encode(pass, scratch, batch);
+    float alpha = (float)pass->r->config.alpha;
+    for (int64_t i = 0; i < n; i++) m[i] -= alpha * sent[i];
+}
+
+weft_status wefti_demo_send(const wefti_demo_pass *pass,
+                            const wefti_demo_scratch *scratch, wefti_demo_batch batch) {
+    wefti_demo *self = pass->r->self;
+    const wefti_demo_part *part = batch.part;
+    if (part->section.dense) {
+        send_dense(pass, scratch, batch);
+        return WEFT_OK;
+    }
+    float *m = pass->m + part->offset;
+    wefti_spectrum_select(self->spectrum, scratch->thread, &part->chunks, batch.first,
+                          batch.n, &pass->momentum, pass->g + part->offset, m,
+                          scratch->indices[0], scratch->values[0]);
+    encode(pass, scratch, batch);
+    wefti_spectrum_subtract(self->spectrum, scratch->thread, &part->chunks, batch.first,
+                            batch.n, (float)pass->r->config.alpha, scratch->indices[0],
+                            scratch->values[0], m);
+    return WEFT_OK;
+}
+
+weft_status wefti_demo_decode(const wefti_demo_pass *pass,
+                              const wefti_demo_scratch *scratch, wefti_demo_batch batch) {
+    const wefti_demo *self = pass->r->self;
+    const wefti_section *s = &batch.part->section;
+    int64_t before = pass->bucket->edges[pass->first_range].payload_bytes;
+    int64_t at = batch.part->first.payload_bytes - before;
+    for (int rank = 0; rank < pass->r->comm->size; rank++) {
+        for (int64_t i = 0; i < batch.n_blocks; i++) {
+            int64_t b = batch.first_block + i, to = i * s->block_values;
+            const unsigned char *block = self->views[rank] + at +
+                                         wefti_section_bytes(s, 0, b);
+            WEFT_TRY(wefti_section_decode(pass->r->ctx, s, b, block,
+                                          scratch->indices[rank] + to,
+                                          scratch->values[rank] + to));
+        }
+    }
+    return WEFT_OK;
+}
+
+void wefti_demo_mean(int R, int64_t n, const wefti_demo_scratch *scratch) {
+    float *mean = scratch->values[0];
+    for (int rank = 1; rank < R; rank++)
+        for (int64_t i = 0; i < n; i++) mean[i] += scratch->values[rank][i];
+    for (int64_t i = 0; i < n; i++) mean[i] /= (float)R;
+}
+
+static void combine_dense(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
+                          wefti_demo_batch batch) {
+    int64_t first = batch.part->offset + batch.first, n = batch.n;
+    wefti_demo_mean(pass->r->comm->size, n, scratch);
+    if (pass->r->config.sign)
+        wefti_signs_of(n, scratch->values[0], pass->d + first);
+    else
+        memcpy(pass->d + first, scratch->values[0], (size_t)n * sizeof(float));
+}
+
+weft_status wefti_demo_combine(const wefti_demo_pass *pass,
+                               const wefti_demo_scratch *scratch,
+                               wefti_demo_batch batch) {
+    const wefti_demo *self = pass->r->self;
+    const wefti_demo_part *part = batch.part;
+    WEFT_TRY(wefti_demo_decode(pass, scratch, batch));
+    if (part->section.dense) {
+        combine_dense(pass, scratch, batch);
+        return WEFT_OK;
+    }
+    wefti_spectrum_combine(
+        self->spectrum, scratch->thread, &part->chunks, batch.first, batch.n,
+        pass->r->comm->size, (const int32_t *const *)scratch->indices,
+        (const float *const *)scratch->values,
+        pass->r->config.sign ? WEFTI_DIRECTION_SIGN : WEFTI_DIRECTION_VALUE,
+        pass->d + part->offset);
+    return WEFT_OK;
+}

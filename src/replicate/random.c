@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* Each turn k = round(rate rows) rows, at least 1, drawn anew without replacement, for
+ * each tensor by itself. Floyd's sampling (Bentley & Floyd, CACM 30(9), 1987): for j from
+ * rows - k to rows - 1 draw t from 0..j; mark t, or j if t is marked already. One number
+ * per row, and the marks are the rows in ascending order. */
+#include <string.h>
+
+#include "base/rng.h"
+#include "replicate/replicators.h"
+#include "replicate/select.h"
+
+static int64_t random_most(double rate, int64_t rows) {
+    return wefti_whole_within(rate * (double)rows, 1, rows);
+}
+
+/* floor(a b / 2^64): a number below b that is uniform if a is. */
+static uint64_t scaled(uint64_t a, uint64_t b) {
+    uint64_t a_low = (uint32_t)a, a_high = a >> 32, b_low = (uint32_t)b, b_high = b >> 32;
+    uint64_t middle = a_high * b_low + (a_low * b_low >> 32);
+    uint64_t other = a_low * b_high + (uint32_t)middle;
+    return a_high * b_high + (middle >> 32) + (other >> 32);
+}
+
+static bool is_marked(const uint64_t *marks, uint64_t i) {
+    return marks[i / 64] >> (i % 64) & 1;
+}
+
+static void mark_rows(const wefti_selection *s, int64_t k, uint64_t *marks) {
+    uint64_t key = wefti_rng_u64(s->seed, WEFTI_STREAM_SELECT, (uint64_t)s->turn,
+                                 (uint64_t)s->tensor);
+    uint64_t rows = (uint64_t)s->rows, pair[2];
+    memset(marks, 0, (rows + 63) / 64 * sizeof(uint64_t));
+    for (uint64_t i = 0; i < (uint64_t)k; i++) {
+        uint64_t j = rows - (uint64_t)k + i;
+        if (i % 2 == 0) wefti_rng_pair(key, WEFTI_STREAM_SELECT, rows, i / 2, pair);
+        uint64_t t = scaled(pair[i % 2], j + 1);
+        if (is_marked(marks, t)) t = j;
+        marks[t / 64] |= 1ull << (t % 64);
+    }
+}
+
+/* The first marked (or unmarked) row at or after i; `rows` if there is none. */
+static int64_t next_row(const uint64_t *marks, int64_t rows, int64_t i, bool marked) {
+    uint64_t flip = marked ? 0 : ~0ull;
+    while (i < rows) {
+        uint64_t word = (marks[i / 64] ^ flip) >> (i % 64);
+        if (word) {
+            int64_t found = i + __builtin_ctzll(word);
+            return found < rows ? found : rows;
+        }
+        i = (i / 64 + 1) * 64;
+    }
+    return rows;
+}
+
+static int64_t random_choose(const wefti_selection *s, uint64_t *scratch,
+                             wefti_run *runs) {
+    int64_t n = 0, end = 0;
+    mark_rows(s, random_most(s->rate, s->rows), scratch);
+    while (true) {
+        int64_t begin = next_row(scratch, s->rows, end, true);
+        if (begin == s->rows) return n;
+        end = next_row(scratch, s->rows, begin, false);
+        runs[n++] = (wefti_run){begin, end - begin};
+    }
+}
+
+/* Expected: this turn for certain, each earlier one with probability k/rows. */
+static int64_t random_count(const wefti_selection *s) {
+    double share = (double)random_most(s->rate, s->rows) / (double)s->rows;
+    return 1 + wefti_whole_within(share * (double)s->turn, 0, s->turn);
+}
+
+const wefti_chooser wefti_chooser_random = {
+    .most = random_most,
+    .choose = random_choose,
+    .count = random_count,
+};
+
+static int64_t random_wire_bytes(const wefti_replicator_config *config,
+                                 const wefti_bucket *bucket, int R, int from, int to) {
+    return wefti_select_wire_bytes(&wefti_chooser_random, config, bucket, R, from, to);
+}
+
+static int64_t random_work_bytes(const wefti_replicator_config *config,
+                                 const wefti_bucket *buckets, int n_buckets, int R) {
+    return wefti_select_work_bytes(&wefti_chooser_random, config, buckets, n_buckets, R);
+}
+
+static weft_status random_create(wefti_replicator *r) {
+    return wefti_select_create(&wefti_chooser_random, r);
+}
+
+const wefti_replicator_ops wefti_replicator_random = {
+    .name = "random",
+    .summary = "rows of a local momentum, drawn anew for each step",
+    .states = wefti_select_states,
+    .wire_bytes = random_wire_bytes,
+    .work_bytes = random_work_bytes,
+    .create = random_create,
+    .begin = wefti_select_begin,
+    .combine = wefti_select_combine,
+    .end = wefti_select_end,
+    .cover = wefti_select_cover,
+    .destroy = wefti_select_destroy,
+};

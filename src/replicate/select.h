@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_SELECT_H
+#define WEFTI_SELECT_H
+
+#include "replicate/replicator.h"
+
+/* What random, striding and slicing have in common: of a momentum, agreed rows are
+ * exchanged, and as all ranks know which, no index is sent. They differ in a chooser. A
+ * row is a row of a matrix, or an element of a vector (cols = 1). */
+
+/* All that a choice may depend on, so that every rank chooses alike. */
+typedef struct wefti_selection {
+    double rate;
+    int64_t rows; /* of the piece; 1 or more */
+    int64_t turn; /* number of the step among those that exchange, from 0 */
+    int tensor;
+    uint64_t seed;
+} wefti_selection;
+
+typedef struct wefti_chooser {
+    /* Rows of one turn at most: what messages have room for. */
+    int64_t (*most)(double rate, int64_t rows);
+    /* Writes the rows of a turn as ascending runs that do not touch, in rows; returns how
+     * many. runs has room for wefti_runs_most; scratch for a bit per row. */
+    int64_t (*choose)(const wefti_selection *s, uint64_t *scratch, wefti_run *runs);
+    /* Turns so far, this one included, that chose a row which this turn chooses. */
+    int64_t (*count)(const wefti_selection *s);
+} wefti_chooser;
+
+extern const wefti_chooser wefti_chooser_random, wefti_chooser_striding,
+    wefti_chooser_slicing;
+
+/* Runs of one turn at most: no more than rows chosen, and with a gap between any two. */
+int64_t wefti_runs_most(const wefti_chooser *chooser, double rate, int64_t rows);
+
+/* x rounded to a whole number, halves up, at least `low` and at most `high`. */
+int64_t wefti_whole_within(double x, int64_t low, int64_t high);
+
+/* The replicator's functions (replicator.h); those that need the chooser are wrapped in
+ * each kind's file. */
+const char *const *wefti_select_states(const wefti_replicator_config *config);
+int64_t wefti_select_wire_bytes(const wefti_chooser *chooser,
+                                const wefti_replicator_config *config,
+                                const wefti_bucket *bucket, int R, int from, int to);
+int64_t wefti_select_work_bytes(const wefti_chooser *chooser,
+                                const wefti_replicator_config *config,
+                                const wefti_bucket *buckets, int n_buckets, int R);
+weft_status wefti_select_create(const wefti_chooser *chooser, wefti_replicator *r);
+weft_status wefti_select_begin(wefti_replicator *r, int bucket, int64_t step, float lr,
+                               float *grad);
+weft_status wefti_select_combine(wefti_replicator *r, int bucket, int64_t step,
+                                 float *grad);
+weft_status wefti_select_end(wefti_replicator *r, int bucket, int64_t step, float *grad);
+wefti_cover wefti_select_cover(const wefti_replicator *r, int bucket, int piece,
+                               int64_t step);
+void wefti_select_destroy(wefti_replicator *r);
+
+#endif

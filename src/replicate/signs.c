@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Three-valued signs in two bits: see signs.h. */
+#include "replicate/signs.h"
+
+#include <math.h>
+
+static const float sign_of_code[] = {0, 1, -1, NAN};
+
+static unsigned code_of(float x) {
+    unsigned code = (unsigned)(x > 0) | (unsigned)(x < 0) << 1;
+    return isfinite(x) ? code : 3;
+}
+
+int64_t wefti_signs_bytes(int64_t n) { return (n + 3) / 4; }
+
+void wefti_signs_encode(int64_t n, const float *x, unsigned char *out) {
+    for (int64_t i = 0; i < n / 4; i++, x += 4)
+        out[i] = (unsigned char)(code_of(x[0]) | code_of(x[1]) << 2 | code_of(x[2]) << 4 |
+                                 code_of(x[3]) << 6);
+    unsigned last = 0;
+    for (int64_t i = 0; i < n % 4; i++) last |= code_of(x[i]) << (2 * i);
+    if (n % 4) out[n / 4] = (unsigned char)last;
+}
+
+weft_status wefti_signs_decode(weft_ctx *ctx, int64_t n, const unsigned char *in,
+                               float *x) {
+    for (int64_t i = 0; i < n; i++) x[i] = sign_of_code[in[i >> 2] >> (2 * (i & 3)) & 3];
+    if (n % 4 == 0 || in[n / 4] >> (2 * (n % 4)) == 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
+                         "the last of %lld signs is followed by bits that are not zero",
+                         (long long)n);
+}
+
+void wefti_signs_of(int64_t n, const float *x, float *signs) {
+    for (int64_t i = 0; i < n; i++) signs[i] = sign_of_code[code_of(x[i])];
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Turn t takes window t mod ceil(rows / w) of w = round(rate rows) rows, at least 1; the
+ * last window of a period ends with the tensor. So each row comes once in a period. */
+#include "replicate/replicators.h"
+#include "replicate/select.h"
+
+static int64_t slicing_most(double rate, int64_t rows) {
+    return wefti_whole_within(rate * (double)rows, 1, rows);
+}
+
+static int64_t period_of(const wefti_selection *s) {
+    int64_t window = slicing_most(s->rate, s->rows);
+    return (s->rows + window - 1) / window;
+}
+
+static int64_t slicing_choose(const wefti_selection *s, uint64_t *scratch,
+                              wefti_run *runs) {
+    (void)scratch;
+    int64_t window = slicing_most(s->rate, s->rows);
+    int64_t begin = s->turn % period_of(s) * window;
+    runs[0] = (wefti_run){begin, s->rows - begin < window ? s->rows - begin : window};
+    return 1;
+}
+
+static int64_t slicing_count(const wefti_selection *s) {
+    return s->turn / period_of(s) + 1;
+}
+
+const wefti_chooser wefti_chooser_slicing = {
+    .most = slicing_most,
+    .choose = slicing_choose,
+    .count = slicing_count,
+};
+
+static int64_t slicing_wire_bytes(const wefti_replicator_config *config,
+                                  const wefti_bucket *bucket, int R, int from, int to) {
+    return wefti_select_wire_bytes(&wefti_chooser_slicing, config, bucket, R, from, to);
+}
+
+static int64_t slicing_work_bytes(const wefti_replicator_config *config,
+                                  const wefti_bucket *buckets, int n_buckets, int R) {
+    return wefti_select_work_bytes(&wefti_chooser_slicing, config, buckets, n_buckets, R);
+}
+
+static weft_status slicing_create(wefti_replicator *r) {
+    return wefti_select_create(&wefti_chooser_slicing, r);
+}
+
+const wefti_replicator_ops wefti_replicator_slicing = {
+    .name = "slicing",
+    .summary = "a moving window of rows of a local momentum",
+    .states = wefti_select_states,
+    .wire_bytes = slicing_wire_bytes,
+    .work_bytes = slicing_work_bytes,
+    .create = slicing_create,
+    .begin = wefti_select_begin,
+    .combine = wefti_select_combine,
+    .end = wefti_select_end,
+    .cover = wefti_select_cover,
+    .destroy = wefti_select_destroy,
+};

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* W = 1/n everywhere: the mean of all members in every step. */
+#include "topology/kinds.h"
+
+static weft_status complete_create(weft_ctx *ctx, weft_topology *t,
+                                   const weft_topology_config *config) {
+    (void)ctx;
+    (void)config;
+    t->facts.exact = true;
+    t->facts.max_sources = t->facts.members;
+    t->facts.max_targets = t->facts.members - 1;
+    return WEFT_OK;
+}
+
+static void complete_neighbours(const weft_topology *t, int member, int64_t step,
+                                weft_neighbours *out) {
+    (void)step;
+    wefti_group(out, member, 0, wefti_topology_members(t));
+}
+
+const wefti_topology_ops wefti_topology_complete = {
+    .name = "complete",
+    .summary = "all members take their mean in every step",
+    .create = complete_create,
+    .neighbours = complete_neighbours,
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* One peer at a time round a ring: step t pairs (t, t+1), (t+2, t+3), ... mod n. With n
+ * even that is (0,1)(2,3).. and (1,2)..(n-1,0) in turns; with n odd one member is left
+ * over, another one in each of n steps, so that every link of the ring is used equally.
+ */
+#include "topology/kinds.h"
+
+static weft_status ring_create(weft_ctx *ctx, weft_topology *t,
+                               const weft_topology_config *config) {
+    (void)ctx;
+    (void)config;
+    int64_t n = t->facts.members;
+    t->facts.period = n <= 2 ? 1 : n % 2 == 0 ? 2 : n;
+    t->facts.exact = n <= 2 || n == 4; /* of 4, both steps are all bits of a number */
+    t->facts.max_sources = n < 2 ? 1 : 2;
+    t->facts.max_targets = n < 2 ? 0 : 1;
+    return WEFT_OK;
+}
+
+static void ring_neighbours(const weft_topology *t, int member, int64_t step,
+                            weft_neighbours *out) {
+    int n = wefti_topology_members(t);
+    int place = (member + n - (int)step) % n; /* counted from the first pair */
+    int partner = place % 2 == 1 ? member - 1 : place + 1 == n ? member : member + 1;
+    wefti_pair(out, member, (partner + n) % n);
+}
+
+const wefti_topology_ops wefti_topology_ring = {
+    .name = "ring",
+    .summary = "one neighbour of a ring at a time: right and left in turns",
+    .create = ring_create,
+    .neighbours = ring_neighbours,
+};

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_TOPOLOGY_H
+#define WEFTI_TOPOLOGY_H
+
+#include <weft/topology.h>
+
+#include "topology/fold.h"
+
+/* A kind of schedule: a constant table at the foot of its own file and a line in
+ * registry.c. */
+typedef struct wefti_topology_ops {
+    const char *name;
+    const char *summary;
+    /* Checks what is special about the kind and fills in t->facts (period, directed,
+     * exact, max_...) and t->self. On failure destroy is called. */
+    weft_status (*create)(weft_ctx *ctx, weft_topology *t,
+                          const weft_topology_config *config);
+    /* Lists sources with their weights and targets, in any order, with the functions
+     * below; 0 <= step, < period if there is one. */
+    void (*neighbours)(const weft_topology *t, int member, int64_t step,
+                       weft_neighbours *out);
+    void (*destroy)(weft_ctx *ctx,
+                    weft_topology *t); /* of t->self; NULL: nothing to do */
+} wefti_topology_ops;
+
+struct weft_topology {
+    const wefti_topology_ops *ops;
+    weft_topology_facts facts;
+    uint64_t seed;
+    int64_t copy_bytes;
+    double *cost_s; /* [nodes * nodes] owned: seconds for one copy over the link between
+                       two nodes, the dearer direction; INFINITY: not listed. NULL without
+                       links */
+    void *self;     /* the kind's, owned */
+};
+
+extern const wefti_topology_ops *const wefti_topology_registry[]; /* NULL-terminated */
+
+static inline int wefti_topology_members(const weft_topology *t) {
+    return (int)t->facts.members;
+}
+
+static inline int wefti_topology_node(const weft_topology *t, int member) {
+    return member / (int)t->facts.ranks;
+}
+
+/* ---- what a kind fills in ---- */
+
+/* `source` is heard with that weight. */
+void wefti_hear(weft_neighbours *out, int source, double weight);
+
+/* `target` hears the member. */
+void wefti_reach(weft_neighbours *out, int target);
+
+/* The member and a partner take their mean; a partner of -1 or itself: it is left alone.
+ */
+void wefti_pair(weft_neighbours *out, int member, int partner);
+
+/* The member's node takes the mean of its members; if it meets another node, it then
+ * takes (1 - weight) of its own mean and `weight` of the other's. */
+void wefti_pair_nodes(const weft_topology *t, int member, wefti_meeting met,
+                      weft_neighbours *out);
+
+/* All members first..first+n-1 take their mean. */
+void wefti_group(weft_neighbours *out, int member, int first, int n);
+
+/* Smallest k with 2^k >= n, and largest with 2^k <= n. n >= 1. */
+int wefti_log2_up(int64_t n);
+int wefti_log2_down(int64_t n);
+
+#endif

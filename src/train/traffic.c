@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Bytes of a step, before it runs: what the kinds say they send, between ranks that do
+ * not share a node. */
+#include "train/rank.h"
+
+/* Replica number of member i of a group that starts at `first` with this stride. */
+typedef struct members {
+    int first, stride, n;
+} members;
+
+static members site_of(const wefti_plan *plan, int replica) {
+    int n = plan->site_replicas;
+    return (members){replica / n * n, 1, n};
+}
+
+static members across_sites(const wefti_plan *plan, int replica) {
+    if (plan->sites == 1) return (members){0, 1, plan->R};
+    return (members){replica % plan->site_replicas, plan->site_replicas, plan->sites};
+}
+
+static bool share_node(const wefti_plan *plan, int a, int b) {
+    return a / plan->copies == b / plan->copies;
+}
+
+static int64_t replicator_bytes(const wefti_plan *plan, const wefti_arrangement *a,
+                                const wefti_replicator_config *config, members group,
+                                int replica) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    int me = (replica - group.first) / group.stride;
+    int64_t n_bytes = 0;
+    for (int to = 0; to < group.n; to++) {
+        if (share_node(plan, replica, group.first + to * group.stride)) continue;
+        for (int b = 0; b < a->n_buckets; b++)
+            n_bytes += ops->wire_bytes(config, &a->buckets[b], group.n, me, to);
+    }
+    return n_bytes;
+}
+
+static int64_t mixer_bytes(const wefti_plan *plan, const wefti_arrangement *a,
+                           int replica, int64_t step) {
+    const wefti_mixer_ops *ops = wefti_mixer_find(plan->mixer_config.kind);
+    members group = across_sites(plan, replica);
+    wefti_mixer_question q = {.n_buckets = a->n_buckets,
+                              .R = group.n,
+                              .from = (replica - group.first) / group.stride,
+                              .step = step,
+                              .room = plan->room};
+    int64_t n_bytes = 0;
+    for (q.to = 0; q.to < group.n; q.to++) {
+        if (share_node(plan, replica, group.first + q.to * group.stride)) continue;
+        for (q.number = 0; q.number < a->n_buckets; q.number++) {
+            q.bucket = &a->buckets[q.number];
+            n_bytes += ops->wire_bytes(&plan->mixer_config, &q);
+        }
+    }
+    return n_bytes;
+}
+
+int64_t wefti_plan_wire_bytes(const wefti_plan *plan, const wefti_arrangement *a,
+                              int replica, int64_t step) {
+    const wefti_replicator_config *near = &plan->replicator_config,
+                                  *far = &plan->site_replicator_config;
+    int64_t n_bytes = (int64_t)(plan->W - plan->copies * plan->S) * WEFTI_VOTE_BYTES;
+    if (wefti_replicator_is_due(near, step))
+        n_bytes += replicator_bytes(plan, a, near, site_of(plan, replica), replica);
+    if (plan->sites > 1 && wefti_replicator_is_due(far, step))
+        n_bytes += replicator_bytes(plan, a, far, across_sites(plan, replica), replica);
+    return n_bytes + mixer_bytes(plan, a, replica, step);
+}

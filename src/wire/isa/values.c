@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/* Value codecs (docs/wire-format.md, "Sections"): f32, bf16, and integers with a scale
+ * per block:
+ *
+ *     scale = up(max |x| / limit)      up: to the next bf16, so that no value is cut off
+ *     q = round(x / scale)             |q| <= limit = 127 or 7
+ *     sign: scale = mean |x|, q = 1 or -1
+ *
+ * The receiver multiplies a bf16 (8 bits) by an integer of 7 bits: exact. The sender
+ * takes the integer from a fixed-point number with 23 bits of fraction, so there is no
+ * sum of products that a compiler could contract, and the bits are the same on all
+ * processors and for all instruction sets this file is compiled for. Its loops are plain,
+ * for the compiler to make vectors of.
+ *
+ * A value that is not finite, or of 2^100 and more, makes the scale NaN, and so all
+ * values of its block at the receiver. A block whose scale would be below 2^-100 is sent
+ * as zeros. */
+#include "wire/values.h"
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "tensor/isa.h"
+#include "wire/bits.h"
+
+enum {
+    STRIP = 64,                     /* values at a time */
+    FRACTION = 23,                  /* bits of the fixed-point numbers */
+    NAN_SCALE = 0x7fc0,             /* as bf16 */
+    LEAST_SCALE = (127 - 100) << 7, /* 2^-100 as bf16 */
+    MOST_SCALE = (127 + 100) << 7,
+    TOO_LARGE = (127 + 100) << 23 /* 2^100 as f32 */
+};
+
+static inline uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float float_of(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint32_t magnitude_bits(float x) { return bits_of(x) & 0x7fffffffu; }
+
+/* Largest magnitude of n values as the bits of an f32; a NaN is larger than everything.
+ */
+static uint32_t largest(int64_t n, const float *x) {
+    int32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t magnitude = (int32_t)magnitude_bits(x[i]);
+        most = magnitude > most ? magnitude : most;
+    }
+    return (uint32_t)most;
+}
+
+static void fill(int64_t n, float value, float *values) {
+    for (int64_t i = 0; i < n; i++) values[i] = value;
+}
+
+/* --- f32 and bf16 --- */
+
+static void f32_encode(const wefti_value_place *place, const wefti_rounding *rounding,
+                       float *values, unsigned char *block) {
+    (void)rounding;
+    wefti_put_floats(place->n, values, block + place->at);
+}
+
+static const char *f32_decode(const wefti_value_place *place, const unsigned char *block,
+                              float *values) {
+    wefti_get_floats(place->n, block + place->at, values);
+    return NULL;
+}
+
+/* To the nearest bf16, ties to the even one; a NaN stays one. */
+static inline uint32_t bf16_of(float x) {
+    uint32_t bits = bits_of(x), cut = bits >> 16;
+    uint32_t rounded = (bits + 0x7fff + (cut & 1)) >> 16;
+    return magnitude_bits(x) > 0x7f800000u ? cut | 0x40 : rounded;
+}
+
+static inline float float_of_bf16(uint32_t bits) { return float_of(bits << 16); }
+
+static void bf16_encode(const wefti_value_place *place, const wefti_rounding *rounding,
+                        float *values, unsigned char *block) {
+    (void)rounding;
+    unsigned char *out = block + place->at;
+    uint16_t coded[STRIP];
+    for (int64_t i = 0; i < place->n; i += STRIP, values += STRIP) {
+        int64_t n = place->n - i < STRIP ? place->n - i : STRIP;
+        for (int64_t l = 0; l < n; l++) coded[l] = (uint16_t)bf16_of(values[l]);
+        for (int64_t l = 0; l < n; l++) values[l] = float_of_bf16(coded[l]);
+        for (int64_t l = 0; l < n; l++) wefti_put_u16(out + 2 * (i + l), coded[l]);
+    }
+}
+
+static const char *bf16_decode(const wefti_value_place *place, const unsigned char *block,
+                               float *values) {
+    const unsigned char *in = block + place->at;
+    for (int64_t i = 0; i < place->n; i++)
+        values[i] = float_of_bf16(wefti_get_u16(in + 2 * i));
+    return NULL;
+}
+
+/* --- integers --- */
+
+/* What a kind of integer is made of. */
+typedef struct integer_kind {
+    int limit, bits;
+    void (*pack)(int64_t n, const int8_t *q, unsigned char *out);
+    const int8_t *(*unpack)(int64_t n, const unsigned char *in, int8_t *space);
+    const char *too_low; /* what to call -limit - 1 */
+} integer_kind;
+
+/* The scale of a block whose largest magnitude is `most`: a bf16, 0 or NaN_SCALE. */
+static uint32_t integer_scale(uint32_t most, int limit) {
+    if (most >= TOO_LARGE) return NAN_SCALE;
+    uint32_t scale = (bits_of(float_of(most) / (float)limit) + 0xffff) >> 16;
+    return scale < LEAST_SCALE ? 0 : scale;
+}
+
+/* What is wrong with a scale; `all_zero`: the bits of the values are. */
+static const char *judge_scale(uint32_t scale, bool all_zero) {
+    if (scale == 0 || scale == NAN_SCALE)
+        return all_zero ? NULL : "bits that are not zero beside a scale of 0 or NaN";
+    if (scale < LEAST_SCALE || scale > MOST_SCALE)
+        return "a scale that is neither 0 nor between 2^-100 and 2^100";
+    return NULL;
+}
+
+/* 16 random bits per value: value v of a section has bits 16 (v mod 8) to 16 (v mod 8) +
+ * 15 of the 128 that belong to v / 8. */
+static void draw(const wefti_rounding *rounding, int64_t first, int64_t n,
+                 uint16_t *random) {
+    uint64_t pairs[STRIP / 8 + 1][2];
+    unsigned char bytes[sizeof pairs];
+    int64_t from = first / 8, to = (first + n + 7) / 8;
+    wefti_rng_run run = {.seed = rounding->seed ^ rounding->place * 0xD1342543DE82EF95u,
+                         .stream = WEFTI_STREAM_ROUND,
+                         .step = rounding->step,
+                         .first = (uint64_t)from,
+                         .n = to - from};
+    wefti_rng_pairs(&run, pairs);
+    for (int64_t i = 0; i < 2 * (to - from); i++)
+        wefti_put_u64(bytes + 8 * i, pairs[i / 2][i % 2]);
+    for (int64_t i = 0; i < n; i++)
+        random[i] = (uint16_t)wefti_get_u16(bytes + 2 * (first - 8 * from + i));
+}
+
+/* What is added to a fixed-point number before its fraction is cut: a half, or anything
+ * below 1 by chance. */
+static void roundings(const wefti_rounding *rounding, int64_t first, int64_t n,
+                      int32_t *add) {
+    uint16_t random[STRIP];
+    if (!rounding || !rounding->stochastic) {
+        for (int64_t i = 0; i < n; i++) add[i] = 1 << (FRACTION - 1);
+        return;
+    }
+    draw(rounding, first, n, random);
+    for (int64_t i = 0; i < n; i++)
+        add[i] = random[i] << (FRACTION - 16) | 1 << (FRACTION - 17);
+}
+
+/* q[i] = round(values[i] / scale); values[i] <- scale q[i] */
+static void quantize(int64_t n, int limit, float scale, const int32_t *add, float *values,
+                     int8_t *q) {
+    float steps = (float)(1 << FRACTION) / scale;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t sign = (int32_t)bits_of(values[i]) >> 31;
+        float magnitude = float_of(magnitude_bits(values[i]));
+        int32_t rounded = ((int32_t)(magnitude * steps) + add[i]) >> FRACTION;
+        rounded = rounded < limit ? rounded : limit;
+        rounded = (rounded ^ sign) - sign;
+        q[i] = (int8_t)rounded;
+        values[i] = (float)rounded * scale;
+    }
+}
+
+/* Inlined for a constant kind, as the next. */
+static inline void integer_encode(const integer_kind *kind,
+                                  const wefti_value_place *place,
+                                  const wefti_rounding *rounding, float *values,
+                                  unsigned char *block) {
+    uint32_t scale = integer_scale(largest(place->n, values), kind->limit);
+    int8_t q[STRIP];
+    int32_t add[STRIP];
+    wefti_put_u16(block, scale);
+    if (scale == 0 || scale == NAN_SCALE) {
+        memset(block + place->at, 0, (size_t)wefti_packed_bytes(place->n, kind->bits));
+        fill(place->n, float_of_bf16(scale), values);
+        return;
+    }
+    for (int64_t i = 0; i < place->n; i += STRIP) {
+        int64_t n = place->n - i < STRIP ? place->n - i : STRIP;
+        roundings(rounding, place->first + i, n, add);
+        quantize(n, kind->limit, float_of_bf16(scale), add, values + i, q);
+        kind->pack(n, q, block + place->at + i * kind->bits / 8);
+    }
+}
+
+static inline const char *integer_decode(const integer_kind *kind,
+                                         const wefti_value_place *place,
+                                         const unsigned char *block, float *values) {
+    uint32_t code = wefti_get_u16(block);
+    float scale = float_of_bf16(code);
+    int8_t space[STRIP];
+    int any = 0, too_low = 0;
+    for (int64_t i = 0; i < place->n; i += STRIP) {
+        int64_t n = place->n - i < STRIP ? place->n - i : STRIP;
+        const int8_t *q = kind->unpack(n, block + place->at + i * kind->bits / 8, space);
+        for (int64_t l = 0; l < n; l++) {
+            any |= q[l];
+            too_low |= q[l] < -kind->limit;
+            values[i + l] = (float)q[l] * scale;
+        }
+    }
+    /* one NaN, whatever a processor makes of 0 times NaN */
+    if (code == NAN_SCALE) fill(place->n, scale, values);
+    return too_low ? kind->too_low : judge_scale(code, any == 0);
+}
+
+static void pack_int8(int64_t n, const int8_t *q, unsigned char *out) {
+    memcpy(out, q, (size_t)n);
+}
+
+static const int8_t *unpack_int8(int64_t n, const unsigned char *in, int8_t *space) {
+    (void)n;
+    (void)space;
+    return (const int8_t *)in;
+}
+
+/* Two to a byte, the first in the lower half. */
+static void pack_int4(int64_t n, const int8_t *q, unsigned char *out) {
+    for (int64_t i = 0; i < n / 2; i++)
+        out[i] = (unsigned char)((q[2 * i] & 15) | (q[2 * i + 1] & 15) << 4);
+    if (n % 2) out[n / 2] = (unsigned char)(q[n - 1] & 15);
+}
+
+static const int8_t *unpack_int4(int64_t n, const unsigned char *in, int8_t *space) {
+    for (int64_t i = 0; i < n / 2; i++) {
+        space[2 * i] = (int8_t)(((in[i] & 15) ^ 8) - 8);
+        space[2 * i + 1] = (int8_t)((in[i] >> 4 ^ 8) - 8);
+    }
+    if (n % 2) space[n - 1] = (int8_t)(((in[n / 2] & 15) ^ 8) - 8);
+    return space;
+}
+
+static const integer_kind int8_kind = {127, 8, pack_int8, unpack_int8,
+                                       "a value of -128 steps, expected -127 to 127"};
+static const integer_kind int4_kind = {7, 4, pack_int4, unpack_int4,
+                                       "a value of -8 steps, expected -7 to 7"};
+
+static void int8_encode(const wefti_value_place *place, const wefti_rounding *rounding,
+                        float *values, unsigned char *block) {
+    integer_encode(&int8_kind, place, rounding, values, block);
+}
+
+static const char *int8_decode(const wefti_value_place *place, const unsigned char *block,
+                               float *values) {
+    return integer_decode(&int8_kind, place, block, values);
+}
+
+static void int4_encode(const wefti_value_place *place, const wefti_rounding *rounding,
+                        float *values, unsigned char *block) {
+    integer_encode(&int4_kind, place, rounding, values, block);
+}
+
+static const char *int4_decode(const wefti_value_place *place, const unsigned char *block,
+                               float *values) {
+    return integer_decode(&int4_kind, place, block, values);
+}
+
+/* --- sign --- */
+
+enum { LANES = 16, WORD = 32 };
+
+/* Mean magnitude; one order of additions for every instruction set. */
+static float mean_magnitude(int64_t n, const float *x) {
+    float lanes[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] += float_of(magnitude_bits(x[i + l]));
+    for (int l = 0; i < n; i++, l++) lanes[l] += float_of(magnitude_bits(x[i]));
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) lanes[l] += lanes[l + width];
+    return lanes[0] / (float)n;
+}
+
+static uint32_t sign_scale(int64_t n, const float *values) {
+    if (largest(n, values) >= TOO_LARGE) return NAN_SCALE;
+    uint32_t scale = bf16_of(mean_magnitude(n, values));
+    return scale < LEAST_SCALE ? 0 : scale;
+}
+
+/* The signs of WORD values. */
+static uint32_t word_of_signs(const float *values) {
+    uint32_t word = 0;
+    for (int l = 0; l < WORD; l++) word |= bits_of(values[l]) >> 31 << l;
+    return word;
+}
+
+static void put_signs(uint32_t word, uint32_t scale, int64_t n, float *values) {
+    for (int64_t l = 0; l < n; l++)
+        values[l] = float_of(scale << 16 | (word >> l & 1) << 31);
+}
+
+static void sign_encode(const wefti_value_place *place, const wefti_rounding *rounding,
+                        float *values, unsigned char *block) {
+    (void)rounding;
+    uint32_t scale = sign_scale(place->n, values);
+    bool plain = scale == 0 || scale == NAN_SCALE;
+    wefti_bit_writer out = {.out = block + place->at};
+    wefti_put_u16(block, scale);
+    for (int64_t i = 0; i < place->n; i += WORD) {
+        int64_t n = place->n - i < WORD ? place->n - i : WORD;
+        float part[WORD] = {0};
+        if (!plain) memcpy(part, values + i, (size_t)n * sizeof *part);
+        uint32_t word = word_of_signs(part);
+        wefti_bits_write(&out, word, (int)n);
+        put_signs(word, scale, n, values + i);
+    }
+    wefti_bits_finish(&out);
+}
+
+static const char *sign_decode(const wefti_value_place *place, const unsigned char *block,
+                               float *values) {
+    uint32_t scale = wefti_get_u16(block), any = 0;
+    wefti_bit_reader in = {block + place->at, wefti_packed_bytes(place->n, 1), 0};
+    for (int64_t i = 0; i < place->n; i += WORD) {
+        int64_t n = place->n - i < WORD ? place->n - i : WORD;
+        uint32_t word = (uint32_t)wefti_bits_read(&in, (int)n);
+        any |= word;
+        if (n == WORD)
+            put_signs(word, scale, WORD, values + i);
+        else
+            put_signs(word, scale, n, values + i);
+    }
+    return judge_scale(scale, any == 0);
+}
+
+const wefti_value_ops WEFT_ISA_NAME(wefti_value_ops)[WEFTI_VALUE_CODECS] = {
+    [WEFTI_VALUES_F32] = {"f32", 32, false, f32_encode, f32_decode},
+    [WEFTI_VALUES_BF16] = {"bf16", 16, false, bf16_encode, bf16_decode},
+    [WEFTI_VALUES_INT8] = {"int8", 8, true, int8_encode, int8_decode},
+    [WEFTI_VALUES_INT4] = {"int4", 4, true, int4_encode, int4_decode},
+    [WEFTI_VALUES_SIGN] = {"sign", 1, true, sign_encode, sign_decode},
+};

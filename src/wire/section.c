@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Sections: how long their blocks are, and one block to bytes and back. A block is
+ *
+ *     scale, 2 bytes, if the value codec has one | indices, to a whole byte
+ *     | values, to a whole byte
+ */
+#include "wire/section.h"
+
+#include <string.h>
+
+#include "wire/binomials.h"
+#include "wire/indices.h"
+#include "wire/values.h"
+
+/* At most one part in this of a block's index bits is lost in its last byte. */
+enum { SPARE_PART = 128, SCALE_BYTES = 2 };
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static int64_t index_bits(const wefti_section *s, int64_t chunks) {
+    if (chunks == s->block_chunks) return s->block_index_bits;
+    return chunks / s->group * s->group_bits[s->group] + s->group_bits[chunks % s->group];
+}
+
+static int64_t bytes_of_bits(int64_t bits) { return (bits + 7) / 8; }
+
+/* Where the values of a block of so many chunks begin. */
+static int64_t values_at(const wefti_section *s, int64_t chunks) {
+    int64_t bits = s->dense ? 0 : index_bits(s, chunks);
+    return SCALE_BYTES * s->value_ops->scaled + bytes_of_bits(bits);
+}
+
+static int64_t bytes_of_block(const wefti_section *s, int64_t chunks, int64_t n) {
+    return values_at(s, chunks) + bytes_of_bits(n * s->value_ops->bits);
+}
+
+/* The fewest chunks that have enough values and lose little to whole bytes; eight groups
+ * lose nothing. */
+static int64_t choose_block_chunks(const wefti_section *s) {
+    int64_t least = s->group * s->k, bits = s->group_bits[s->group];
+    int64_t n = (WEFTI_BLOCK_VALUES + least - 1) / least;
+    while ((8 * bytes_of_bits(n * bits) - n * bits) * SPARE_PART > n * bits) n++;
+    return n * s->group;
+}
+
+static void set_index_bits(wefti_section *s) {
+    s->group = 1;
+    if (s->indices == WEFTI_INDICES_FIXED)
+        s->group_bits[1] = (int)s->k * wefti_bits_for(s->elements);
+    else
+        s->group_bits[1] = (int)s->elements;
+    if (s->indices != WEFTI_INDICES_ENUMERATIVE) return;
+    wefti_binomial_shape made;
+    const wefti_binomial_shape *shape = &made;
+    if (s->binomials)
+        shape = &s->binomials->shape;
+    else
+        (void)wefti_binomial_shape_make(s->elements, s->k, &made);
+    s->group = shape->group;
+    memcpy(s->group_bits, shape->group_bits, sizeof s->group_bits);
+}
+
+wefti_section wefti_section_sparse(int64_t n_chunks, int64_t k, int64_t elements,
+                                   wefti_value_codec values, wefti_index_codec indices,
+                                   const wefti_binomials *binomials) {
+    wefti_section s = {.n_chunks = n_chunks,
+                       .k = k,
+                       .elements = elements,
+                       .n_values = n_chunks * k,
+                       .values = values,
+                       .indices = wefti_index_codec_choose(indices, elements, k),
+                       .binomials = binomials};
+    set_index_bits(&s);
+    s.value_ops = wefti_value_ops_of(values);
+    s.index_ops = wefti_index_ops_of(s.indices);
+    s.block_chunks = choose_block_chunks(&s);
+    s.block_values = s.block_chunks * k;
+    s.block_index_bits = s.block_chunks / s.group * s.group_bits[s.group];
+    s.block_bytes = bytes_of_block(&s, s.block_chunks, s.block_values);
+    s.n_blocks = (n_chunks + s.block_chunks - 1) / s.block_chunks;
+    return s;
+}
+
+wefti_section wefti_section_dense(int64_t n_values, wefti_value_codec values) {
+    wefti_section s = {.n_chunks = (n_values + WEFTI_BLOCK_VALUES - 1) /
+                                   WEFTI_BLOCK_VALUES,
+                       .k = WEFTI_BLOCK_VALUES,
+                       .elements = WEFTI_BLOCK_VALUES,
+                       .n_values = n_values,
+                       .values = values,
+                       .indices = WEFTI_INDICES_FIXED,
+                       .dense = true,
+                       .block_chunks = 1,
+                       .block_values = WEFTI_BLOCK_VALUES,
+                       .value_ops = wefti_value_ops_of(values),
+                       .group = 1};
+    s.block_bytes = bytes_of_block(&s, 1, WEFTI_BLOCK_VALUES);
+    s.n_blocks = s.n_chunks;
+    return s;
+}
+
+int64_t wefti_section_block_values(const wefti_section *s, int64_t b) {
+    return min64(s->block_values, s->n_values - b * s->block_values);
+}
+
+int64_t wefti_section_block_chunks(const wefti_section *s, int64_t b) {
+    return min64(s->block_chunks, s->n_chunks - b * s->block_chunks);
+}
+
+/* Bytes of blocks [0, n). */
+static int64_t bytes_before(const wefti_section *s, int64_t n) {
+    int64_t last = s->n_blocks - 1;
+    if (n < s->n_blocks || n == 0) return n * s->block_bytes;
+    return last * s->block_bytes + bytes_of_block(s, wefti_section_block_chunks(s, last),
+                                                  wefti_section_block_values(s, last));
+}
+
+int64_t wefti_section_bytes(const wefti_section *s, int64_t first, int64_t n) {
+    return bytes_before(s, first + n) - bytes_before(s, first);
+}
+
+/* Index bytes per chunk of full blocks. */
+static bool is_shorter(const wefti_section *a, const wefti_section *b) {
+    return bytes_of_bits(index_bits(a, a->block_chunks)) * b->block_chunks <
+           bytes_of_bits(index_bits(b, b->block_chunks)) * a->block_chunks;
+}
+
+wefti_index_codec wefti_index_codec_choose(wefti_index_codec wanted, int64_t elements,
+                                           int64_t k) {
+    if (wanted != WEFTI_INDICES_AUTO) return wanted;
+    wefti_section best = wefti_section_sparse(1, k, elements, WEFTI_VALUES_F32,
+                                              WEFTI_INDICES_FIXED, NULL);
+    for (int codec = WEFTI_INDICES_BITMAP; codec < WEFTI_INDEX_CODECS; codec++) {
+        if (codec == WEFTI_INDICES_ENUMERATIVE &&
+            wefti_binomials_bytes(elements, k) > WEFTI_BINOMIALS_MAX_BYTES)
+            continue;
+        wefti_section other = wefti_section_sparse(1, k, elements, WEFTI_VALUES_F32,
+                                                   (wefti_index_codec)codec, NULL);
+        if (is_shorter(&other, &best)) best = other;
+    }
+    return best.indices;
+}
+
+static wefti_value_place place_of(const wefti_section *s, int64_t b) {
+    return (wefti_value_place){.first = b * s->block_values,
+                               .n = wefti_section_block_values(s, b),
+                               .at = values_at(s, wefti_section_block_chunks(s, b))};
+}
+
+void wefti_section_encode(const wefti_section *s, int64_t b, const int32_t *indices,
+                          float *values, const wefti_rounding *rounding,
+                          unsigned char *out) {
+    wefti_value_place place = place_of(s, b);
+    if (!s->dense) {
+        wefti_bit_writer writer = {.out = out + SCALE_BYTES * s->value_ops->scaled};
+        s->index_ops->encode(s, wefti_section_block_chunks(s, b), indices, &writer);
+        wefti_bits_finish(&writer);
+    }
+    s->value_ops->encode(&place, rounding, values, out);
+}
+
+/* The bits of the last byte behind n_bits are zero. */
+static bool spare_is_zero(const unsigned char *in, int64_t n_bits) {
+    return n_bits % 8 == 0 || in[n_bits / 8] >> (n_bits % 8) == 0;
+}
+
+static weft_status decode_indices(weft_ctx *ctx, const wefti_section *s, int64_t b,
+                                  const unsigned char *in, int32_t *indices) {
+    int64_t n = wefti_section_block_chunks(s, b);
+    int64_t scale_bytes = SCALE_BYTES * s->value_ops->scaled;
+    in += scale_bytes;
+    /* the values are behind the indices, so that eight bytes can be read at once */
+    int64_t n_bytes = bytes_of_block(s, n, wefti_section_block_values(s, b));
+    wefti_bit_reader reader = {in, n_bytes - scale_bytes, 0};
+    int64_t bad = s->index_ops->decode(s, n, &reader, indices);
+    if (bad < n)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_WIRE,
+            "%s indices of chunk %lld are no ascending %lld numbers below %lld",
+            s->index_ops->name, (long long)(b * s->block_chunks + bad), (long long)s->k,
+            (long long)s->elements);
+    if (!spare_is_zero(in, index_bits(s, n)))
+        return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
+                             "bits behind the %s indices of block %lld are not zero",
+                             s->index_ops->name, (long long)b);
+    return WEFT_OK;
+}
+
+weft_status wefti_section_decode(weft_ctx *ctx, const wefti_section *s, int64_t b,
+                                 const unsigned char *in, int32_t *indices,
+                                 float *values) {
+    if (!s->dense) WEFT_TRY(decode_indices(ctx, s, b, in, indices));
+    wefti_value_place place = place_of(s, b);
+    const char *fault = s->value_ops->decode(&place, in, values);
+    if (!fault && !spare_is_zero(in + place.at, place.n * s->value_ops->bits))
+        fault = "bits that are not zero behind the values";
+    if (fault)
+        return weft_ctx_fail(ctx, WEFT_ERR_WIRE, "block %lld of %s values has %s",
+                             (long long)b, s->value_ops->name, fault);
+    return WEFT_OK;
+}
+
+int wefti_value_codec_find(const char *name) {
+    for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
+        if (strcmp(name, wefti_value_ops_of((wefti_value_codec)codec)->name) == 0)
+            return codec;
+    return -1;
+}
+
+int wefti_index_codec_find(const char *name) {
+    for (int codec = 0; codec < WEFTI_INDEX_CODECS; codec++)
+        if (strcmp(name, wefti_index_ops_of((wefti_index_codec)codec)->name) == 0)
+            return codec;
+    return -1;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_SECTION_H
+#define WEFTI_SECTION_H
+
+#include <weft/ctx.h>
+
+/* The coded numbers of one tensor block (docs/wire-format.md section 4).
+ *
+ * A section is a row of blocks. A block holds the kept coefficients of a few chunks, with
+ * one scale for all its values, and begins and ends on a byte, so blocks are coded in any
+ * order, by several threads, and a message may carry any run of them. All full blocks of
+ * a section have the same length, so every length is known beforehand.
+ *
+ *     sparse section   n_chunks chunks, k of `elements` coefficients each. A block has
+ *                      block_chunks chunks, enough for WEFTI_BLOCK_VALUES values
+ *     dense section    n values, WEFTI_BLOCK_VALUES per block, no indices
+ */
+enum { WEFTI_BLOCK_VALUES = 64 };
+
+typedef enum wefti_value_codec {
+    WEFTI_VALUES_F32,
+    WEFTI_VALUES_BF16,
+    WEFTI_VALUES_INT8, /* scale * (-127..127); scale: bf16, per block */
+    WEFTI_VALUES_INT4, /* scale * (-7..7) */
+    WEFTI_VALUES_SIGN, /* scale * (-1 or 1), scale = mean magnitude of the block */
+    WEFTI_VALUE_CODECS
+} wefti_value_codec;
+
+typedef enum wefti_index_codec {
+    WEFTI_INDICES_AUTO,        /* the shortest of those below */
+    WEFTI_INDICES_FIXED,       /* k numbers of ceil(log2 elements) bits */
+    WEFTI_INDICES_BITMAP,      /* one bit per coefficient */
+    WEFTI_INDICES_ENUMERATIVE, /* the number of the chosen set (Cover 1973) */
+    WEFTI_INDEX_CODECS
+} wefti_index_codec;
+
+/* How a value between two steps of an integer codec is rounded. Stochastic: up with the
+ * probability that makes the mean right, a function of (seed, step, place, number of the
+ * value in the section) alone. */
+typedef struct wefti_rounding {
+    bool stochastic;
+    uint64_t seed, step, place; /* place: which section; unique within a step and rank */
+} wefti_rounding;
+
+enum { WEFTI_GROUP_MAX = 16 };
+
+typedef struct wefti_section {
+    int64_t n_chunks, k, elements;
+    int64_t n_values; /* n_chunks * k, or the n of a dense section */
+    wefti_value_codec values;
+    wefti_index_codec indices; /* never AUTO; unused in a dense section */
+    bool dense;
+    int64_t block_chunks; /* chunks per full block (dense: 1 chunk of 64 values) */
+    int64_t block_values, block_bytes; /* of a full block */
+    int64_t n_blocks;
+    const struct wefti_binomials *binomials; /* ENUMERATIVE: borrowed, else NULL */
+    /* From here on the section's own. */
+    const struct wefti_value_ops *value_ops;
+    const struct wefti_index_ops *index_ops;
+    int group;                           /* chunks whose indices are coded together */
+    int group_bits[WEFTI_GROUP_MAX + 1]; /* bits of r such chunks, r <= group */
+    int64_t block_index_bits;            /* of a full block */
+} wefti_section;
+
+/* Binomial coefficients for the enumerative code of k out of `elements`; made once per
+ * (elements, k) at creation, shared by sections. */
+typedef struct wefti_binomials wefti_binomials;
+weft_status wefti_binomials_create(weft_ctx *ctx, int64_t elements, int64_t k,
+                                   wefti_binomials **out) WEFT_CHECKED;
+void wefti_binomials_destroy(weft_ctx *ctx, wefti_binomials *binomials);
+/* Bytes that a table takes; more than WEFTI_BINOMIALS_MAX_BYTES is refused by create, and
+ * AUTO does not choose enumerative then. */
+int64_t wefti_binomials_bytes(int64_t elements, int64_t k);
+enum { WEFTI_BINOMIALS_MAX_BYTES = 1 << 25 };
+
+/* Which index codec AUTO stands for: the shortest for (elements, k). */
+wefti_index_codec wefti_index_codec_choose(wefti_index_codec wanted, int64_t elements,
+                                           int64_t k);
+
+/* Lengths follow from these alone; `binomials` may be NULL if nothing is coded. */
+wefti_section wefti_section_sparse(int64_t n_chunks, int64_t k, int64_t elements,
+                                   wefti_value_codec values, wefti_index_codec indices,
+                                   const wefti_binomials *binomials);
+wefti_section wefti_section_dense(int64_t n_values, wefti_value_codec values);
+
+/* Bytes of blocks [first, first + n). Offsets of a block: wefti_section_bytes(s, 0, b).
+ */
+int64_t wefti_section_bytes(const wefti_section *s, int64_t first, int64_t n);
+/* Values (and chunks) of block b; the last one may be shorter. */
+int64_t wefti_section_block_values(const wefti_section *s, int64_t b);
+int64_t wefti_section_block_chunks(const wefti_section *s, int64_t b);
+
+/* Codes one block. indices[block values]: ascending inside a chunk, NULL if dense.
+ * [in,out] values[block values]: afterwards what the receiver will decode. */
+void wefti_section_encode(const wefti_section *s, int64_t b, const int32_t *indices,
+                          float *values, const wefti_rounding *rounding,
+                          unsigned char *out);
+
+/* Decodes one block from `in`, which has wefti_section_bytes(s, b, 1) bytes. Nothing but
+ * ascending indices below `elements`, and bytes that encode could have written, is
+ * accepted: all else is WEFT_ERR_WIRE. */
+weft_status wefti_section_decode(weft_ctx *ctx, const wefti_section *s, int64_t b,
+                                 const unsigned char *in, int32_t *indices,
+                                 float *values) WEFT_CHECKED;
+
+/* Names as in configurations: f32 bf16 int8 int4 sign; auto fixed bitmap enumerative.
+ * -1: unknown. */
+int wefti_value_codec_find(const char *name);
+int wefti_index_codec_find(const char *name);
+
+#endif

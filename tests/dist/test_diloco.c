@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* DiLoCo and Streaming DiLoCo in training runs. */
+#define _DEFAULT_SOURCE
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "training.h"
+
+static outcome one, two, part;
+
+#define LAST "/checkpoints/step-00000012/"
+#define DILOCO "method=diloco", "mixer.outer_every=4", "optimizer.lr=3e-3"
+#define STREAMING                                                                        \
+    "method=streaming-diloco", "mixer.outer_every=6", "mixer.fragments=3",               \
+        "mixer.delay=4", "optimizer.lr=3e-3"
+
+static void assert_close(const outcome *a, const outcome *b, double tolerance) {
+    assert_int_equal(a->n_steps, b->n_steps);
+    for (int i = 0; i < a->n_steps; i++)
+        if (!(fabs(a->loss[i] - b->loss[i]) <= tolerance * b->loss[i]))
+            fail_msg("step %d: %.7f and %.7f", i + 1, a->loss[i], b->loss[i]);
+}
+
+/* s - (s - (theta - lr g_i)), averaged, is theta - lr mean g: only the rounding differs.
+ * A change is a difference of numbers up to 1 and keeps 2^-24 of them, 1e-5 of a step. */
+static void one_inner_step_and_a_plain_outer_one_are_data_parallel(void **state) {
+    (void)state;
+    static const char *const sizes[] = {"mesh.nodes=2", "mesh.nodes=4"};
+    for (int i = 0; i < 2; i++) {
+        train(&one, "outer", false,
+              KEYS("replicator.kind=none", "optimizer.kind=sgd", "optimizer.clip=0",
+                   "optimizer.lr=0.3", "mixer.kind=outer", "mixer.outer_every=1",
+                   "mixer.outer_lr=1", "mixer.outer_momentum=0", "run.compare_every=1",
+                   "run.steps=40", sizes[i]));
+        train(&two, "full", false,
+              KEYS("replicator.kind=full", "optimizer.kind=sgd", "optimizer.clip=0",
+                   "optimizer.lr=0.3", "run.steps=40", sizes[i]));
+        assert_trained(&one);
+        assert_trained(&two);
+        assert_true(two.loss[39] < two.loss[0] - 0.3);
+        assert_close(&one, &two, 1e-5);
+        assert_true(fabs(one.result.validation_loss - two.result.validation_loss) <
+                    1e-5 * two.result.validation_loss);
+    }
+}
+
+/* Plain SGD keeps no state of its own, so that whole replica files can be compared:
+ * parameters, start and velocity. */
+static void replicas_are_equal_after_an_outer_step_and_only_then(void **state) {
+    (void)state;
+    static const char *const every[] = {"mixer.outer_every=4", "mixer.outer_every=5"};
+    for (int i = 0; i < 2; i++) {
+        train(&one, "outer", false,
+              KEYS("method=diloco", "optimizer.kind=sgd", "optimizer.lr=0.1",
+                   "mesh.nodes=3", "batch.tokens_per_step=480", "run.compare_every=1",
+                   every[i]));
+        assert_trained(&one);
+        int64_t n_a, n_b;
+        char *a = slurp("outer" LAST "replica-00000.safetensors", &n_a);
+        char *b = slurp("outer" LAST "replica-00002.safetensors", &n_b);
+        assert_int_equal(n_a, n_b);
+        assert_int_equal(memcmp(a, b, (size_t)n_a) == 0, i == 0);
+        free(a);
+        free(b);
+    }
+}
+
+static int64_t sum_of_wire(const outcome *o) {
+    int64_t sum = 0;
+    for (int i = 0; i < o->n_steps; i++) sum += o->wire[i];
+    return sum;
+}
+
+/* Two nodes: an exchange of n numbers sends n, half of them asked and half answered; the
+ * votes are there in every step. */
+static void bytes_are_those_predicted_and_few(void **state) {
+    (void)state;
+    train(&one, "outer", false, KEYS(DILOCO, "mesh.nodes=2", "run.steps=24"));
+    assert_trained(&one);
+    assert_int_equal(sum_of_wire(&one) / 24, one.wire_predicted);
+    for (int i = 1; i < 24; i++)
+        assert_true(i % 4 == 3 ? one.wire[i] > 100 * one.wire[0]
+                               : one.wire[i] == one.wire[0]);
+    train(&two, "full", false, KEYS("method=hsdp", "mesh.nodes=2", "run.steps=24"));
+    assert_trained(&two);
+    assert_int_equal(one.wire[3], two.wire[3]);
+    train(&two, "coded", false,
+          KEYS(STREAMING, "mesh.nodes=2", "mesh.ranks_per_node=2", "run.steps=24",
+               "mesh.min_message=0"));
+    assert_trained(&two);
+    assert_int_equal(sum_of_wire(&two) / 24, two.wire_predicted);
+}
+
+static void nothing_is_allocated_after_the_first_step(void **state) {
+    (void)state;
+    train(&one, "outer", false, KEYS(DILOCO, "mesh.nodes=2", "mesh.ranks_per_node=2"));
+    train(&two, "streaming", false,
+          KEYS(STREAMING, "mesh.nodes=4", "mesh.min_message=0"));
+    assert_trained(&one);
+    assert_trained(&two);
+    for (int i = 1; i < 12; i++) {
+        assert_int_equal(one.allocations[i], one.allocations[0]);
+        assert_int_equal(two.allocations[i], two.allocations[0]);
+    }
+}
+
+static void overlap_changes_no_bit(void **state) {
+    (void)state;
+    static const char *const clips[] = {"optimizer.clip=0", "optimizer.clip=1"};
+    for (int i = 0; i < 2; i++) {
+        for (int streaming = 0; streaming < 2; streaming++) {
+            const char *const *keys =
+                streaming
+                    ? KEYS(STREAMING, "mesh.nodes=4", clips[i], "mesh.min_message=0")
+                    : KEYS(DILOCO, "mesh.nodes=2", clips[i], "mesh.ranks_per_node=2");
+            const char *without[16];
+            int n = 0;
+            for (; keys[n]; n++) without[n] = keys[n];
+            without[n] = "mesh.overlap=false";
+            without[n + 1] = NULL;
+            train(&one, "with", false, keys);
+            train(&two, "without", false, without);
+            assert_trained(&one);
+            assert_trained(&two);
+            assert_memory_equal(one.loss, two.loss, sizeof one.loss);
+            assert_same_file("with" LAST "replica-00001.safetensors",
+                             "without" LAST "replica-00001.safetensors");
+        }
+    }
+}
+
+/* With exchanges of three fragments under way, at every step of their way. */
+static void a_run_stopped_after_any_step_goes_on_to_the_same_bits(void **state) {
+    (void)state;
+    const char *const *keys = KEYS(STREAMING, "mesh.nodes=2", "mesh.min_message=0",
+                                   "mixer.rounding=stochastic");
+    train(&one, "whole", false, keys);
+    assert_trained(&one);
+    for (int stop = 2; stop < 12; stop += UNDER_SANITIZER ? 4 : 1) {
+        part.stop_after = stop;
+        train(&part, "part", false, keys);
+        assert_trained(&part);
+        assert_true(part.result.stopped);
+        two.stop_after = 0;
+        train(&two, "part", true, keys);
+        assert_trained(&two);
+        assert_int_equal(two.first_step, part.result.steps);
+        for (int r = 0; r < 2; r++) {
+            char a[80], b[80];
+            snprintf(a, sizeof a, "whole" LAST "replica-%05d.safetensors", r);
+            snprintf(b, sizeof b, "part" LAST "replica-%05d.safetensors", r);
+            assert_same_file(a, b);
+        }
+    }
+}
+
+static void a_finished_run_goes_on_when_it_gets_more_steps(void **state) {
+    (void)state;
+    train(&one, "longer", false,
+          KEYS(STREAMING, "mesh.nodes=2", "mesh.min_message=0", "run.steps=12"));
+    train(&two, "longer", true,
+          KEYS(STREAMING, "mesh.nodes=2", "mesh.min_message=0", "run.steps=30"));
+    assert_trained(&one);
+    assert_trained(&two);
+    assert_int_equal(two.first_step, 12);
+    for (int i = 12; i < 30; i++) assert_true(two.loss[i] < one.loss[10]);
+}
+
+/* Each replica goes on from the mean of those that were saved. */
+static void another_number_of_nodes_goes_on(void **state) {
+    (void)state;
+    static const char *const methods[][5] = {{DILOCO, "mesh.min_message=0"},
+                                             {"method=streaming-diloco",
+                                              "mixer.outer_every=6", "optimizer.lr=3e-3",
+                                              "mixer.delay=4", "mesh.min_message=0"}};
+    for (int i = 0; i < 2; i++) {
+        const char *const *m = methods[i];
+        part.stop_after = 7;
+        train(&part, "part", false, KEYS(m[0], m[1], m[2], m[3], "mesh.nodes=4"));
+        assert_trained(&part);
+        two.stop_after = 0;
+        train(&two, "part", true,
+              KEYS(m[0], m[1], m[2], m[3], "mesh.nodes=2", "mesh.ranks_per_node=2",
+                   "run.compare_every=1"));
+        assert_trained(&two);
+        for (int s = two.first_step; s < 12; s++)
+            assert_true(two.loss[s] < part.loss[two.first_step - 2]);
+    }
+}
+
+/* The same numbers with the shards' gradients added in another order. */
+static void shards_change_no_more_than_the_rounding(void **state) {
+    (void)state;
+    train(&one, "shards", false,
+          KEYS(DILOCO, "mesh.nodes=2", "mesh.ranks_per_node=2", "run.steps=24"));
+    train(&two, "whole", false, KEYS(DILOCO, "mesh.nodes=2", "run.steps=24"));
+    assert_trained(&one);
+    assert_trained(&two);
+    assert_close(&one, &two, 2e-4);
+}
+
+/* If the outer start were not that of the loaded model, the first outer step would go
+ * back to a fresh one. */
+static void it_starts_from_the_model_it_is_given(void **state) {
+    (void)state;
+    train(&one, "given", false, KEYS("method=hsdp", "optimizer.lr=3e-3", "run.steps=40"));
+    train(&two, "outer", false,
+          KEYS("method=diloco", "mixer.outer_every=1", "optimizer.lr=1e-4",
+               "mesh.nodes=2", "model.init=given"));
+    assert_trained(&one);
+    assert_trained(&two);
+    for (int i = 0; i < 12; i++) assert_true(two.loss[i] < one.loss[25]);
+}
+
+/* The inner optimizer makes most of the way between two exchanges: nearly as good as
+ * full synchronization, and better than counting pairs of letters. */
+static void both_presets_learn(void **state) {
+    (void)state;
+    if (UNDER_SANITIZER) skip(); /* nothing new to find in more steps */
+    static const char *const methods[][2] = {
+        {"method=diloco", "mixer.delay=0"}, {"method=streaming-diloco", "mixer.delay=3"}};
+    for (int i = 0; i < 2; i++) {
+        train(&one, "learns", false,
+              KEYS(methods[i][0], methods[i][1], "mixer.outer_every=10", "mesh.nodes=2",
+                   "mesh.min_message=0", "run.steps=120", "optimizer.lr=3e-3"));
+        assert_trained(&one);
+        if (one.result.validation_loss > one.result.bigram_loss)
+            fail_msg("%s: validation loss %f, bigram %f", methods[i][0],
+                     one.result.validation_loss, one.result.bigram_loss);
+    }
+}
+
+/* Children report through the exit code: per cent of the prediction. */
+static int memory_of_child(const char *const *keys) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        train(&one, "memory", false, keys);
+        double ratio = (double)one.result.memory_bytes / (double)one.memory_predicted;
+        _exit(one.status == WEFT_OK && ratio < 2.5 ? (int)(100 * ratio + 0.5) : 255);
+    }
+    int how;
+    waitpid(child, &how, 0);
+    assert_true(WIFEXITED(how));
+    return WEXITSTATUS(how);
+}
+
+#define BIG                                                                              \
+    "model.layers=4", "model.width=256", "model.heads=4", "data.length=128",             \
+        "batch.tokens_per_step=1024", "run.steps=4", "run.eval_tokens=512",              \
+        "mesh.nodes=2", "mixer.outer_every=3"
+
+static void memory_is_within_a_tenth_of_the_prediction(void **state) {
+    (void)state;
+    if (UNDER_SANITIZER) skip(); /* its own memory is many times the program's */
+    static const char *const methods[][2] = {
+        {"method=diloco", "mixer.delay=0"}, {"method=streaming-diloco", "mixer.delay=2"}};
+    for (int i = 0; i < 2; i++) {
+        int found = memory_of_child(
+            KEYS(BIG, "mixer.fragments=1", methods[i][0], methods[i][1]));
+        if (found < 90 || found > 110)
+            fail_msg("%s: %d %% of the prediction", methods[i][0], found);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_inner_step_and_a_plain_outer_one_are_data_parallel),
+        cmocka_unit_test(replicas_are_equal_after_an_outer_step_and_only_then),
+        cmocka_unit_test(bytes_are_those_predicted_and_few),
+        cmocka_unit_test(nothing_is_allocated_after_the_first_step),
+        cmocka_unit_test(overlap_changes_no_bit),
+        cmocka_unit_test(a_run_stopped_after_any_step_goes_on_to_the_same_bits),
+        cmocka_unit_test(a_finished_run_goes_on_when_it_gets_more_steps),
+        cmocka_unit_test(another_number_of_nodes_goes_on),
+        cmocka_unit_test(shards_change_no_more_than_the_rounding),
+        cmocka_unit_test(it_starts_from_the_model_it_is_given),
+        cmocka_unit_test(both_presets_learn),
+        cmocka_unit_test(memory_is_within_a_tenth_of_the_prediction),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies of the model inside a node, sites of nodes, and the check that copies are equal.
+ */
+#include "ranks.h"
+#include "train/rank.h"
+#include "training.h"
+
+static outcome one, two;
+
+static void assert_same_losses(const outcome *a, const outcome *b, double tolerance) {
+    assert_int_equal(a->n_steps, b->n_steps);
+    for (int i = 0; i < a->n_steps; i++)
+        if (!(fabs(a->loss[i] - b->loss[i]) <= tolerance * b->loss[i]))
+            fail_msg("step %d: %.7f and %.7f", i + 1, a->loss[i], b->loss[i]);
+}
+
+/* The same ranks, with and without a wire between the copies. */
+static void copies_in_a_node_are_nodes_without_a_wire(void **state) {
+    (void)state;
+    static const char *const methods[] = {"method=hsdp", "method=flexdemo"};
+    for (int i = 0; i < 2; i++) {
+        train(&one, "near", false,
+              KEYS(methods[i], "mesh.ranks_per_node=4", "mesh.shards=2"));
+        train(&two, "far", false,
+              KEYS(methods[i], "mesh.nodes=2", "mesh.ranks_per_node=2"));
+        assert_trained(&one);
+        assert_trained(&two);
+        assert_memory_equal(one.loss, two.loss, sizeof one.loss);
+        assert_same_file("near/checkpoints/step-00000012/model.safetensors",
+                         "far/checkpoints/step-00000012/model.safetensors");
+        assert_int_equal(one.wire[3], 0);
+        assert_true(two.wire[3] > 0);
+        assert_int_equal(one.wire_predicted, 0);
+    }
+}
+
+/* A mean of means of equal groups is the mean; only the order of additions differs. */
+static void full_in_sites_and_between_them_is_full(void **state) {
+    (void)state;
+    train(&one, "levels", false,
+          KEYS("method=hsdp", "mesh.nodes=4", "mesh.sites=2", "site_replicator.kind=full",
+               "run.compare_every=1"));
+    train(&two, "flat", false, KEYS("method=hsdp", "mesh.nodes=4"));
+    assert_trained(&one);
+    assert_trained(&two);
+    assert_same_losses(&one, &two, 1e-4);
+}
+
+static void each_level_has_its_replicator(void **state) {
+    (void)state;
+    static const char *const pairs[][4] = {
+        {"replicator.kind=full", "site_replicator.kind=demo", "optimizer.kind=sgd",
+         "optimizer.lr=1e-3"},
+        {"replicator.kind=demo", "site_replicator.kind=full", "optimizer.kind=sgd",
+         "optimizer.lr=1e-3"},
+        {"replicator.kind=full", "site_replicator.kind=demo", "site_replicator.every=3",
+         "site_replicator.sign=false"}};
+    for (int i = 0; i < 3; i++) {
+        train(&one, "levels", false,
+              KEYS(pairs[i][0], pairs[i][1], pairs[i][2], pairs[i][3], "mesh.nodes=4",
+                   "mesh.sites=2", "mesh.ranks_per_node=2", "run.compare_every=1"));
+        assert_trained(&one);
+        int64_t sum = 0;
+        for (int step = 0; step < one.n_steps; step++) sum += one.wire[step];
+        assert_int_equal(sum / one.n_steps, one.wire_predicted);
+        assert_true(one.loss[11] < one.loss[0]);
+    }
+}
+
+static void levels_resume_to_the_same_bits(void **state) {
+    (void)state;
+    static const char *const keys[] = {"replicator.kind=demo",
+                                       "replicator.sign=false",
+                                       "site_replicator.kind=demo",
+                                       "optimizer.kind=sgd",
+                                       "optimizer.lr=1e-2",
+                                       "mesh.nodes=4",
+                                       "mesh.sites=2",
+                                       NULL};
+    train(&one, "whole", false, keys);
+    two.stop_after = 5;
+    train(&two, "part", false, keys);
+    assert_true(two.result.stopped);
+    two.stop_after = 0;
+    train(&two, "part", true, keys);
+    assert_trained(&one);
+    assert_trained(&two);
+    assert_same_file("whole/checkpoints/step-00000012/replica-00003.safetensors",
+                     "part/checkpoints/step-00000012/replica-00003.safetensors");
+    assert_same_file("whole/checkpoints/step-00000012/model.safetensors",
+                     "part/checkpoints/step-00000012/model.safetensors");
+}
+
+/* -- the check -- */
+
+typedef struct spoiler {
+    const wefti_plan *plan;
+    int replica, unit; /* whose parameters change, or -1 */
+    char message[512];
+} spoiler;
+
+static weft_status compare(rank_env *env) {
+    spoiler *s = env->user;
+    wefti_comms comms = {env->shard, env->replica, env->replica, env->control};
+    wefti_rank *r;
+    env->shard = env->replica = env->control = NULL;
+    WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SITES, 0,
+                              &comms.sites));
+    WEFT_TRY(wefti_rank_create(env->ctx, s->plan, env->rank, &comms, &r));
+    wefti_rank_init_params(r);
+    if (r->replica == s->replica)
+        r->params[r->arrangement->unit_offset[s->unit]] += 1e-6f;
+    weft_status status = wefti_rank_compare(r, 6);
+    snprintf(s->message, sizeof s->message, "%s", weft_ctx_message(env->ctx));
+    wefti_rank_destroy(r);
+    return status;
+}
+
+static void spoil(spoiler *spoilers, int replica, int unit, weft_status *statuses) {
+    weft_ctx *ctx;
+    weft_config *config;
+    wefti_plan *plan;
+    void *users[3];
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, weft_config_create(ctx, &config));
+    for (int i = 0; small_run[i]; i++)
+        assert_ok(ctx, weft_config_set(ctx, config, small_run[i]));
+    assert_ok(ctx, weft_config_set(ctx, config, "mesh.nodes=3"));
+    assert_ok(ctx, weft_config_set(ctx, config, "batch.tokens_per_step=480"));
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_ok(ctx, wefti_plan_create(ctx, config, NULL, 256, &plan));
+    for (int r = 0; r < 3; r++) {
+        spoilers[r] = (spoiler){.plan = plan, .replica = replica, .unit = unit};
+        users[r] = &spoilers[r];
+    }
+    run_ranks(3, 1, (wefti_wire_model){0, 0}, compare, users, statuses);
+    wefti_plan_destroy(ctx, plan);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+static void equal_replicas_pass_and_one_that_differs_is_named(void **state) {
+    (void)state;
+    spoiler spoilers[3];
+    weft_status statuses[3];
+    spoil(spoilers, -1, 0, statuses);
+    for (int r = 0; r < 3; r++) assert_int_equal(statuses[r], WEFT_OK);
+    spoil(spoilers, 2, 1, statuses);
+    assert_int_equal(statuses[2], WEFT_ERR_NUMERIC);
+    assert_non_null(strstr(spoilers[2].message, "after step 7"));
+    assert_non_null(strstr(spoilers[2].message, "block.0"));
+    assert_non_null(strstr(spoilers[2].message, "replica 2"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_in_a_node_are_nodes_without_a_wire),
+        cmocka_unit_test(full_in_sites_and_between_them_is_full),
+        cmocka_unit_test(each_level_has_its_replicator),
+        cmocka_unit_test(levels_resume_to_the_same_bits),
+        cmocka_unit_test(equal_replicas_pass_and_one_that_differs_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

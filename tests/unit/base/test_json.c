@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/json.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+
+static weft_ctx *ctx;
+static bool has_memory = true;
+static int64_t blocks;
+
+static void *allocate(size_t n) {
+    if (!has_memory) return NULL;
+    blocks++;
+    return malloc(n);
+}
+
+static void release(void *block) {
+    if (block) blocks--;
+    free(block);
+}
+
+/* The JSON library's blocks are counted. */
+static int setup(void **state) {
+    (void)state;
+    has_memory = true;
+    blocks = 0;
+    json_set_alloc_funcs(allocate, release);
+    return ctx_begin(&ctx);
+}
+
+static int teardown(void **state) {
+    (void)state;
+    return ctx_end(ctx) != 0 || blocks != 0;
+}
+
+static weft_status read(const char *text, json_t **out) {
+    weft_ctx_clear(ctx);
+    return wefti_json_read(ctx, "the head of ", "a file", text, (int64_t)strlen(text),
+                           WEFT_ERR_WIRE, out);
+}
+
+static void an_object_is_read(void **state) {
+    (void)state;
+    json_t *object;
+    assert_ok(ctx, read(" {\"a\": 5}\n", &object));
+    assert_int_equal(json_integer_value(json_object_get(object, "a")), 5);
+    json_decref(object);
+    assert_ok(ctx, wefti_json_read(ctx, "", "", "{}...", 2, WEFT_ERR_WIRE, &object));
+    json_decref(object);
+}
+
+static void other_texts_are_refused_with_the_place(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"{\n\"a\" 1}", "the head of a file: not a JSON object: line 2, column "},
+        {"", "the head of a file: not a JSON object: line 1, column 0: "},
+        {"[1, [2]]", "the head of a file: not a JSON object"},
+        {"{} {}", "line 1, column 4"},
+        {"{\"a\": 1, \"a\": 2}", "duplicate"},
+    };
+    for (int i = 0; i < 5; i++) {
+        json_t *object = (json_t *)&object;
+        assert_int_equal(read(cases[i][0], &object), WEFT_ERR_WIRE);
+        assert_null(object);
+        if (!strstr(weft_ctx_message(ctx), cases[i][1]))
+            fail_msg("'%s' of '%s'", weft_ctx_message(ctx), cases[i][0]);
+    }
+}
+
+static void without_memory_no_text_is_to_blame(void **state) {
+    (void)state;
+    static const char *const texts[] = {"{}", "[", ""};
+    json_t *object;
+    assert_int_equal(wefti_json_blame(WEFT_ERR_FORMAT), WEFT_ERR_FORMAT);
+    has_memory = false;
+    assert_int_equal(wefti_json_blame(WEFT_ERR_FORMAT), WEFT_ERR_MEMORY);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(read(texts[i], &object), WEFT_ERR_MEMORY);
+        assert_string_equal(weft_ctx_message(ctx), "no memory for the head of a file");
+        assert_null(object);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_object_is_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_texts_are_refused_with_the_place, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(without_memory_no_text_is_to_blame, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

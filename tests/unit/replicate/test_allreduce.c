@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: MIT */
+/* The direct all-reduce: raw, coded, signs; what it keeps, counts and refuses. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ranks.h"
+#include "replicate/allreduce.h"
+#include "wire/frame.h"
+
+enum { MAX_N = 700, MAX_R = 4, STEPS = 4, VECTORS = 2, STAGE = 2 };
+
+typedef struct trial {
+    wefti_coding coding;
+    int64_t n[VECTORS];
+    bool same;     /* every rank has rank 0's numbers */
+    bool poisoned; /* rank 0 has a NaN in element 1, an infinity in element 70 */
+    bool feedback; /* what is lost is kept */
+    float sent[STEPS][VECTORS][MAX_N], mean[STEPS][VECTORS][MAX_N];
+    float kept[STEPS][VECTORS][MAX_N];
+    int64_t bytes_out, bytes_predicted;
+} trial;
+
+static trial trials[MAX_R], lone[1];
+
+static void draw(const trial *t, int rank, int step, int v, float *x) {
+    uint64_t seed = (uint64_t)(step * 10 + v) + (t->same ? 0 : 100 * (uint64_t)rank);
+    fill_normal(seed, MAX_N, x);
+    for (int i = 0; i < MAX_N; i += 5) x[i] *= 100; /* blocks are not all alike */
+    if (t->poisoned && rank == 0) x[1] = NAN, x[70] = INFINITY;
+}
+
+/* All vectors are under way at once, as buckets are. */
+static weft_status take_step(trial *t, wefti_allreduce *a, int rank, int step,
+                             float (*x)[MAX_N], float (*kept)[MAX_N]) {
+    wefti_range lost;
+    for (int v = 0; v < VECTORS; v++) {
+        draw(t, rank, step, v, x[v]);
+        memcpy(t->sent[step][v], x[v], sizeof x[v]);
+        WEFT_TRY(wefti_allreduce_begin(a, v, step, x[v], t->feedback ? kept[v] : NULL));
+    }
+    for (int v = 0; v < VECTORS; v++) {
+        WEFT_TRY(wefti_allreduce_combine(a, v, step, x[v], &lost));
+        for (int64_t i = lost.begin; i < lost.begin + lost.n; i++) kept[v][i] += x[v][i];
+    }
+    for (int v = 0; v < VECTORS; v++) {
+        WEFT_TRY(wefti_allreduce_end(a, v, step, x[v]));
+        memcpy(t->mean[step][v], x[v], sizeof x[v]);
+        memcpy(t->kept[step][v], kept[v], sizeof x[v]);
+    }
+    return WEFT_OK;
+}
+
+static weft_status reduce(rank_env *env) {
+    trial *t = env->user;
+    wefti_comm *comm = env->replica;
+    float x[VECTORS][MAX_N], kept[VECTORS][MAX_N] = {{0}};
+    wefti_allreduce_setup setup = {.ctx = env->ctx,
+                                   .kernels = &wefti_kernels_reference,
+                                   .comm = comm,
+                                   .coding = t->coding,
+                                   .stage = STAGE,
+                                   .n_vectors = VECTORS};
+    wefti_allreduce *a;
+    WEFT_TRY(wefti_allreduce_create(&setup, &a));
+    weft_status status = WEFT_OK;
+    for (int v = 0; v < VECTORS && status == WEFT_OK; v++)
+        status = wefti_allreduce_open(a, v, t->n[v]);
+    int64_t allocations = weft_ctx_allocations(env->ctx);
+    for (int step = 0; step < STEPS && status == WEFT_OK; step++) {
+        status = take_step(t, a, comm->rank, step, x, kept);
+        for (int to = 0; to < comm->size; to++)
+            for (int v = 0; v < VECTORS; v++)
+                t->bytes_predicted += wefti_allreduce_bytes(&t->coding, t->n[v],
+                                                            comm->size, comm->rank, to);
+    }
+    assert_true(weft_ctx_allocations(env->ctx) == allocations);
+    if (status == WEFT_OK) status = wefti_comm_barrier(env->control, -1);
+    wefti_traffic traffic;
+    wefti_comm_traffic(env->control, &traffic);
+    t->bytes_out = traffic.bytes_out[WEFTI_LINK_WIRE];
+    wefti_allreduce_destroy(a);
+    return status;
+}
+
+static void run(trial *ts, int R, const trial *like) {
+    void *users[MAX_R];
+    for (int r = 0; r < R; r++) {
+        ts[r] = *like;
+        users[r] = &ts[r];
+    }
+    run_ranks(R, 1, (wefti_wire_model){0, 0}, reduce, users, NULL);
+}
+
+/* Every codec, with and without signs, lengths that are multiples of nothing. */
+static void for_each_coding(void (*claim)(const trial *like)) {
+    static const int64_t lengths[][VECTORS] = {{0, 700}, {1, 449}, {64, 130}};
+    for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
+        for (int sign = 0; sign < 2; sign++)
+            for (int i = 0; i < 3; i++) {
+                trial like = {.coding = {.values = (wefti_value_codec)codec,
+                                         .sign = sign > 0,
+                                         .stochastic = i == 1,
+                                         .seed = 5,
+                                         .threads = 1},
+                              .n = {lengths[i][0], lengths[i][1]},
+                              .feedback = codec > 0};
+                claim(&like);
+            }
+}
+
+static void claim_same_bits_and_bytes(const trial *like) {
+    for (int R = 1; R <= MAX_R; R++) {
+        run(trials, R, like);
+        for (int r = 0; r < R; r++) {
+            assert_int_equal(trials[r].bytes_out, trials[r].bytes_predicted);
+            for (int step = 0; step < STEPS; step++)
+                for (int v = 0; v < VECTORS; v++)
+                    assert_memory_equal(trials[r].mean[step][v], trials[0].mean[step][v],
+                                        (size_t)like->n[v] * sizeof(float));
+        }
+        if (R > 1) assert_true(trials[0].bytes_out > 0);
+    }
+}
+
+static void all_ranks_get_the_same_bits_for_the_bytes_predicted(void **state) {
+    (void)state;
+    for_each_coding(claim_same_bits_and_bytes);
+}
+
+/* sum over ranks of kept + R mean = sum of kept before + sum of x. Roundings: a few of
+ * each addend, which are below 1000. With signs the mean is not told, so it is left out.
+ */
+static void claim_nothing_is_lost(const trial *like) {
+    if (like->coding.sign || !like->feedback) return;
+    for (int R = 1; R <= MAX_R; R++) {
+        run(trials, R, like);
+        for (int step = 0; step < STEPS; step++)
+            for (int v = 0; v < VECTORS; v++)
+                for (int64_t i = 0; i < like->n[v]; i++) {
+                    double before = 0, after = 0;
+                    for (int r = 0; r < R; r++) {
+                        if (step) before += (double)trials[r].kept[step - 1][v][i];
+                        before += (double)trials[r].sent[step][v][i];
+                        after += (double)trials[r].kept[step][v][i];
+                    }
+                    after += R * (double)trials[0].mean[step][v][i];
+                    assert_true(fabs(before - after) < 1000 * 0x1p-22);
+                }
+    }
+}
+
+static void what_is_kept_and_what_is_told_is_all_there_was(void **state) {
+    (void)state;
+    for_each_coding(claim_nothing_is_lost);
+}
+
+/* The mean of R equal numbers may be off by a rounding, which at worst moves a scale to
+ * the next bf16 and every number by a step: max/127, max/7, or a rounding of the mean
+ * magnitude. */
+static void claim_identical(const trial *like) {
+    static const float steps[] = {0, 0, 4, 65, 0.5f}; /* numbers are below 450 */
+    trial same = *like;
+    same.same = true;
+    same.coding.stochastic = false;
+    same.feedback = false;
+    run(lone, 1, &same);
+    for (int R = 2; R <= MAX_R; R++) {
+        run(trials, R, &same);
+        bool exact = R != 3 || same.coding.sign;
+        for (int step = 0; step < STEPS; step++)
+            for (int v = 0; v < VECTORS; v++)
+                for (int64_t i = 0; i < same.n[v]; i++) {
+                    float a = trials[0].mean[step][v][i], b = lone->mean[step][v][i];
+                    float room = 0x1p-8f * fabsf(b) + steps[same.coding.values];
+                    assert_true(fabsf(a - b) <= (exact ? 0 : room));
+                }
+    }
+}
+
+static void equal_ranks_are_one_rank(void **state) {
+    (void)state;
+    for_each_coding(claim_identical);
+}
+
+/* The rank-order sum in f32, times 1/R: the bits themselves. */
+static void raw_is_the_sum_in_rank_order_times_one_over_R(void **state) {
+    (void)state;
+    for (int R = 1; R <= MAX_R; R++) {
+        trial like = {.n = {449, 3}, .coding = {.threads = 1}};
+        run(trials, R, &like);
+        int64_t own = 449 / R; /* of the first rank */
+        assert_int_equal(wefti_allreduce_bytes(&like.coding, 449, R, 0, R - 1),
+                         R == 1 ? 0 : 4 * own + 4 * (449 - 449 * (R - 1) / R));
+        for (int i = 0; i < 449; i++) {
+            float sum = 0;
+            for (int r = 0; r < R; r++) sum += trials[r].sent[1][0][i];
+            sum *= 1.0f / (float)R;
+            assert_true(trials[0].mean[1][0][i] == sum);
+        }
+    }
+}
+
+static void signs_are_those_of_the_mean(void **state) {
+    (void)state;
+    trial like = {.n = {449, 70}, .coding = {.sign = true, .threads = 1}};
+    trial plain = like;
+    plain.coding.sign = false;
+    run(trials, 3, &like);
+    static float signs[MAX_N];
+    memcpy(signs, trials[2].mean[1][0], sizeof signs);
+    run(trials, 3, &plain);
+    for (int i = 0; i < 449; i++) {
+        float mean = trials[0].mean[1][0][i];
+        assert_true(signs[i] == (float)((mean > 0) - (mean < 0)));
+    }
+}
+
+static void what_is_not_finite_stays_so_and_stays_in_its_block(void **state) {
+    (void)state;
+    for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
+        for (int sign = 0; sign < 2; sign++) {
+            trial like = {.n = {449, 300},
+                          .poisoned = true,
+                          .coding = {.values = (wefti_value_codec)codec,
+                                     .sign = sign > 0,
+                                     .threads = 1}};
+            run(trials, 3, &like);
+            for (int r = 0; r < 3; r++) {
+                const float *mean = trials[r].mean[0][0];
+                assert_true(!isfinite(mean[1]));
+                assert_true(!isfinite(mean[70]));
+                for (int i = 128; i < 449; i++) assert_true(isfinite(mean[i]));
+            }
+        }
+}
+
+static void threads_change_no_bit(void **state) {
+    (void)state;
+    for (int codec = 1; codec < WEFTI_VALUE_CODECS; codec++) {
+        trial like = {.n = {700, 300},
+                      .feedback = true,
+                      .coding = {.values = (wefti_value_codec)codec,
+                                 .stochastic = true,
+                                 .seed = 1,
+                                 .threads = 1}};
+        run(lone, 1, &like);
+        like.coding.threads = 3;
+        run(trials, 1, &like);
+        assert_memory_equal(lone->mean, trials->mean, sizeof lone->mean);
+        assert_memory_equal(lone->kept, trials->kept, sizeof lone->kept);
+    }
+}
+
+/* Steps with error feedback, gradients that do not grow: what is kept does not either. */
+static weft_status feed_back(rank_env *env) {
+    trial *t = env->user;
+    enum { LONG = 600, N = 256 };
+    wefti_allreduce_setup setup = {.ctx = env->ctx,
+                                   .kernels = &wefti_kernels_reference,
+                                   .comm = env->replica,
+                                   .coding = t->coding,
+                                   .n_vectors = 1};
+    wefti_allreduce *a;
+    wefti_range lost;
+    float x[N], kept[N] = {0}, most = 0;
+    WEFT_TRY(wefti_allreduce_create(&setup, &a));
+    WEFT_TRY(wefti_allreduce_open(a, 0, N));
+    for (int64_t step = 0; step < LONG; step++) {
+        fill_normal((uint64_t)(step * 8 + env->rank), N, x);
+        WEFT_TRY(wefti_allreduce_begin(a, 0, step, x, kept));
+        WEFT_TRY(wefti_allreduce_combine(a, 0, step, x, &lost));
+        for (int64_t i = lost.begin; i < lost.begin + lost.n; i++) kept[i] += x[i];
+        WEFT_TRY(wefti_allreduce_end(a, 0, step, x));
+        for (int i = 0; i < N; i++) most = fmaxf(most, fabsf(kept[i]));
+    }
+    t->kept[0][0][0] = most;
+    WEFT_TRY(wefti_comm_barrier(env->control, -1));
+    wefti_allreduce_destroy(a);
+    return WEFT_OK;
+}
+
+static void what_is_kept_stays_bounded(void **state) {
+    (void)state;
+    /* about twice the largest seen, of 4 ranks with normal gradients */
+    static const float bound[] = {0, 0.07f, 0.1f, 2, 30};
+    void *users[MAX_R];
+    for (int codec = 1; codec < WEFTI_VALUE_CODECS; codec++) {
+        for (int r = 0; r < MAX_R; r++) {
+            trials[r] = (trial){
+                .coding = {.values = (wefti_value_codec)codec, .threads = 1}};
+            users[r] = &trials[r];
+        }
+        run_ranks(MAX_R, 1, (wefti_wire_model){0, 0}, feed_back, users, NULL);
+        for (int r = 0; r < MAX_R; r++) {
+            assert_true(trials[r].kept[0][0][0] < bound[codec]);
+        }
+    }
+}
+
+/* --- a peer that sends something else --- */
+
+typedef struct forgery {
+    wefti_coding coding;
+    int round; /* whose message is forged */
+    int flip;  /* byte that is changed, or -1 */
+    bool seal; /* the checksum is made right again */
+    wefti_frame_kind kind;
+    int64_t step;
+    int64_t n_bytes; /* sent, if not 0 */
+    int64_t n_sent[2];
+    char message[1024];
+} forgery;
+
+enum { FORGED = 96 }; /* elements; ranges of 64 and 32 when coded, 48 and 48 when not */
+
+static weft_status victim(rank_env *env, forgery *f) {
+    wefti_allreduce_setup setup = {.ctx = env->ctx,
+                                   .kernels = &wefti_kernels_reference,
+                                   .comm = env->replica,
+                                   .coding = f->coding,
+                                   .n_vectors = 1};
+    wefti_allreduce *a;
+    wefti_range lost;
+    float x[FORGED];
+    fill_normal(3, FORGED, x);
+    WEFT_TRY(wefti_allreduce_create(&setup, &a));
+    weft_status status = wefti_allreduce_open(a, 0, FORGED);
+    if (status == WEFT_OK) status = wefti_allreduce_begin(a, 0, 7, x, NULL);
+    if (status == WEFT_OK) status = wefti_allreduce_combine(a, 0, 7, x, &lost);
+    if (status == WEFT_OK) status = wefti_allreduce_end(a, 0, 7, x);
+    snprintf(f->message, sizeof f->message, "%s", weft_ctx_message(env->ctx));
+    /* what was sent must live until the forger has ended */
+    wefti_world_poison(env->world, env->rank, WEFT_ERR_WIRE, "over");
+    weft_status ignored = wefti_comm_barrier(env->control, -1);
+    (void)ignored;
+    wefti_allreduce_destroy(a);
+    return status;
+}
+
+/* Rank 1 of 2: the true messages of an all-reduce, but for one. Returns its bytes. */
+static int64_t forge(const forgery *f, int round, unsigned char *message) {
+    const wefti_coding *c = &f->coding;
+    bool coded = c->values != WEFTI_VALUES_F32;
+    int64_t n = coded ? round ? 32 : 64 : 48;
+    unsigned char *payload = message + WEFTI_FRAME_BYTES;
+    float x[64];
+    fill_normal(4, 64, x);
+    wefti_frame frame = {WEFTI_FRAME_PART, 7, 0, 1, 0};
+    if (round && c->sign) {
+        frame.kind = WEFTI_FRAME_SIGNS;
+        frame.payload_bytes = n / 4;
+        memset(payload, 0x12, (size_t)frame.payload_bytes);
+    } else if (coded) {
+        wefti_section section = wefti_section_dense(n, c->values);
+        wefti_rounding nearest = {.stochastic = false};
+        if (round) frame.kind = WEFTI_FRAME_MEAN;
+        frame.payload_bytes = wefti_section_bytes(&section, 0, 1);
+        wefti_section_encode(&section, 0, NULL, x, &nearest, payload);
+    } else {
+        memcpy(message, x, (size_t)n * sizeof(float));
+        return round == f->round && f->n_bytes ? f->n_bytes : n * (int64_t)sizeof(float);
+    }
+    bool forged = round == f->round;
+    if (forged && f->kind) frame.kind = f->kind;
+    if (forged && f->step) frame.step = f->step;
+    if (forged && f->seal && f->flip >= WEFTI_FRAME_BYTES) message[f->flip] ^= 0x80;
+    wefti_frame_encode(&frame, message);
+    if (forged && !f->seal && f->flip >= 0) message[f->flip] ^= 0x04;
+    return forged && f->n_bytes ? f->n_bytes : WEFTI_FRAME_BYTES + frame.payload_bytes;
+}
+
+static weft_status send_and_wait(rank_env *env, const forgery *f,
+                                 const unsigned char *first,
+                                 const unsigned char *second) {
+    wefti_comm *comm = env->replica;
+    wefti_section mine = wefti_section_dense(32, f->coding.values);
+    bool coded = f->coding.values != WEFTI_VALUES_F32;
+    int64_t n_mine = coded ? WEFTI_FRAME_BYTES + wefti_section_bytes(&mine, 0, 1) : 192;
+    int64_t one = wefti_comm_tag(7, 0, 0), two = wefti_comm_tag(7, 0, 1);
+    const void *view;
+    WEFT_TRY(wefti_comm_send(comm, 0, one, first, f->n_sent[0]));
+    WEFT_TRY(wefti_comm_send(comm, 0, two, second, f->n_sent[1]));
+    WEFT_TRY(wefti_comm_receive(comm, 0, one, n_mine, &view));
+    wefti_comm_release(comm, 0, one);
+    /* this one never comes: wait until the victim has ended */
+    return wefti_comm_receive(comm, 0, 99, 0, &view);
+}
+
+static weft_status forger(rank_env *env, forgery *f) {
+    unsigned char first[2048] = {0}, second[2048] = {0};
+    f->n_sent[0] = forge(f, 0, first);
+    f->n_sent[1] = forge(f, 1, second);
+    weft_status status = send_and_wait(env, f, first, second);
+    return status == WEFT_ERR_PEER ? WEFT_OK : WEFT_ERR_INTERNAL;
+}
+
+static weft_status play(rank_env *env) {
+    return env->rank == 0 ? victim(env, env->user) : forger(env, env->user);
+}
+
+static weft_status outcome_of(forgery *f) {
+    void *users[] = {f, f};
+    weft_status statuses[2];
+    run_ranks(2, 1, (wefti_wire_model){0, 0}, play, users, statuses);
+    assert_int_equal(statuses[1], WEFT_OK);
+    return statuses[0];
+}
+
+static void assert_refused(forgery f) {
+    assert_int_equal(outcome_of(&f), WEFT_ERR_WIRE);
+    assert_true(f.message[0]);
+}
+
+static void a_flipped_byte_is_refused_in_either_round(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++)
+        for (int sign = 0; sign < 2; sign++) {
+            forgery f = {
+                .coding = {.values = WEFTI_VALUES_INT8, .sign = sign > 0, .threads = 1},
+                .round = round,
+                .flip = -1};
+            assert_int_equal(outcome_of(&f), WEFT_OK); /* the true messages pass */
+            for (f.flip = 0; f.flip < WEFTI_FRAME_BYTES + 6; f.flip += 5)
+                assert_refused(f);
+        }
+}
+
+static void a_message_of_another_kind_step_or_length_is_refused(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++)
+        for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
+            for (int sign = 0; sign < 2; sign++) {
+                forgery f = {.coding = {.values = (wefti_value_codec)codec,
+                                        .sign = sign > 0,
+                                        .threads = 1},
+                             .round = round,
+                             .flip = -1,
+                             .n_bytes = 44};
+                assert_refused(f);
+                if (codec == 0 && !(sign && round)) continue; /* no head */
+                f.n_bytes = 0;
+                f.kind = WEFTI_FRAME_DEMO;
+                assert_refused(f);
+                f.kind = 0;
+                f.step = 8;
+                assert_refused(f);
+            }
+}
+
+/* A peer that can compute checksums, and sends what no encoder writes: a scale below 0.
+ */
+static void a_sealed_message_that_no_encoder_writes_is_refused(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        forgery f = {.coding = {.values = WEFTI_VALUES_INT8, .threads = 1},
+                     .round = round,
+                     .flip = WEFTI_FRAME_BYTES + 1,
+                     .seal = true};
+        assert_refused(f);
+    }
+}
+
+static void every_failed_allocation_is_a_clean_error(void **state) {
+    (void)state;
+    weft_ctx *ctx;
+    wefti_comm pair = {.size = 2};
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    weft_status status = WEFT_ERR_MEMORY;
+    for (int64_t k = 0; status != WEFT_OK; k++) {
+        wefti_allreduce_setup setup = {
+            .ctx = ctx,
+            .kernels = &wefti_kernels_reference,
+            .comm = &pair,
+            .coding = {.values = WEFTI_VALUES_INT4, .threads = 1},
+            .n_vectors = 1};
+        wefti_allreduce *a;
+        weft_ctx_fail_allocation(ctx, k);
+        status = wefti_allreduce_create(&setup, &a);
+        if (status == WEFT_OK) status = wefti_allreduce_open(a, 0, 500);
+        int64_t held = weft_ctx_bytes_held(ctx);
+        if (status == WEFT_OK)
+            assert_true(held >= 500 / 2 &&
+                        held <= 1024 + wefti_allreduce_work_bytes(&setup.coding, 500, 2));
+        wefti_allreduce_destroy(a);
+        assert_int_equal(weft_ctx_bytes_held(ctx), 0);
+        weft_ctx_clear(ctx);
+        assert_true(k < 10);
+    }
+    weft_ctx_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_get_the_same_bits_for_the_bytes_predicted),
+        cmocka_unit_test(what_is_kept_and_what_is_told_is_all_there_was),
+        cmocka_unit_test(equal_ranks_are_one_rank),
+        cmocka_unit_test(raw_is_the_sum_in_rank_order_times_one_over_R),
+        cmocka_unit_test(signs_are_those_of_the_mean),
+        cmocka_unit_test(what_is_not_finite_stays_so_and_stays_in_its_block),
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(what_is_kept_stays_bounded),
+        cmocka_unit_test(a_flipped_byte_is_refused_in_either_round),
+        cmocka_unit_test(a_message_of_another_kind_step_or_length_is_refused),
+        cmocka_unit_test(a_sealed_message_that_no_encoder_writes_is_refused),
+        cmocka_unit_test(every_failed_allocation_is_a_clean_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "draws.h"
+#include "wire/enumerative.h"
+
+static weft_ctx *ctx;
+
+static int setup(void **state) {
+    (void)state;
+    return ctx_begin(&ctx);
+}
+
+static int teardown(void **state) {
+    (void)state;
+    return ctx_end(ctx);
+}
+
+/* Every kind of table, joined and long numbers, complements, low bits. */
+static const struct {
+    int64_t elements, k;
+} shapes[] = {
+    {1, 1},      {2, 1},       {3, 1},     {3, 2},      {5, 4},       {8, 4},
+    {7, 7},      {64, 1},      {64, 2},    {64, 3},     {64, 4},      {72, 4},
+    {73, 4},     {60, 4},      {64, 5},    {64, 8},     {64, 16},     {64, 32},
+    {64, 33},    {64, 60},     {64, 63},   {64, 64},    {66, 33},     {67, 33},
+    {70, 35},    {100, 7},     {128, 4},   {256, 4},    {256, 9},     {256, 16},
+    {256, 128},  {256, 250},   {257, 9},   {300, 140},  {1000, 1},    {1000, 3},
+    {1000, 30},  {1000, 70},   {4096, 5},  {4096, 8},   {4096, 32},   {4096, 64},
+    {4096, 256}, {4096, 4000}, {4095, 32}, {16384, 32}, {1 << 20, 1}, {1 << 20, 7},
+};
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static int64_t bits_of(const wefti_binomials *t, int64_t n) {
+    int64_t group = t->shape.group;
+    return n / group * t->shape.group_bits[group] + t->shape.group_bits[n % group];
+}
+
+/* n chunks in exactly their bytes, owned by the caller (free). */
+static unsigned char *encoded(const wefti_binomials *t, int64_t n,
+                              const int32_t *indices) {
+    int64_t n_bytes = (bits_of(t, n) + 7) / 8;
+    unsigned char *bytes = malloc((size_t)n_bytes + 1);
+    wefti_bit_writer out = {.out = bytes};
+    wefti_enumerative_encode(t, n, indices, &out);
+    wefti_bits_finish(&out);
+    assert_ptr_equal(out.out, bytes + n_bytes);
+    return bytes;
+}
+
+static int64_t decoded(const wefti_binomials *t, int64_t n, const unsigned char *bytes,
+                       int32_t *indices) {
+    wefti_bit_reader in = {bytes, (bits_of(t, n) + 7) / 8, 0};
+    return wefti_enumerative_decode(t, n, &in, indices);
+}
+
+static void sets_of_every_shape_come_back(void **state) {
+    (void)state;
+    for (int s = 0; s < N_SHAPES; s++) {
+        int64_t k = shapes[s].k, n = k > 100 ? 3 : 11;
+        wefti_binomials *t;
+        int32_t *indices = calloc((size_t)(n * k), 4), *back = calloc((size_t)(n * k), 4);
+        assert_ok(ctx, wefti_binomials_create(ctx, shapes[s].elements, k, &t));
+        draw_chunks((uint64_t)s, n, shapes[s].elements, k, indices);
+        for (int64_t part = 1; part <= n; part += 2) {
+            unsigned char *bytes = encoded(t, part, indices);
+            assert_int_equal(decoded(t, part, bytes, back), part);
+            assert_memory_equal(indices, back, (size_t)(part * k) * 4);
+            free(bytes);
+        }
+        wefti_binomials_destroy(ctx, t);
+        free(indices);
+        free(back);
+    }
+}
+
+static void every_small_set_has_a_number_of_its_own(void **state) {
+    (void)state;
+    for (int64_t elements = 1; elements <= 11; elements++)
+        for (int64_t k = 1; k <= elements; k++) {
+            wefti_binomials *t;
+            assert_ok(ctx, wefti_binomials_create(ctx, elements, k, &t));
+            unsigned char seen[1 << 10] = {0};
+            int64_t sets = 0;
+            for (int mask = 0; mask < 1 << elements; mask++) {
+                int32_t set[16], back[16];
+                int n = 0;
+                for (int i = 0; i < elements; i++)
+                    if (mask >> i & 1) set[n++] = i;
+                if (n != k) continue;
+                unsigned char *bytes = encoded(t, 1, set);
+                wefti_bit_reader in = {bytes, (bits_of(t, 1) + 7) / 8, 0};
+                uint64_t number = wefti_bits_read(&in, t->shape.group_bits[1]);
+                assert_true(number < t->radix);
+                assert_int_equal(seen[number]++, 0);
+                assert_int_equal(decoded(t, 1, bytes, back), 1);
+                assert_memory_equal(set, back, (size_t)k * 4);
+                free(bytes);
+                sets++;
+            }
+            assert_int_equal(sets, t->radix); /* and no number is left over */
+            wefti_binomials_destroy(ctx, t);
+        }
+}
+
+static void the_number_of_4_of_64_is_its_place_in_colexicographic_order(void **state) {
+    (void)state;
+    wefti_binomials *t;
+    assert_ok(ctx, wefti_binomials_create(ctx, 64, 4, &t));
+    uint64_t number = 0, step = UNDER_SANITIZER ? 17 : 1;
+    for (int32_t d = 3; d < 64; d++)
+        for (int32_t c = 2; c < d; c++)
+            for (int32_t b = 1; b < c; b++)
+                for (int32_t a = 0; a < b; a++, number++) {
+                    if (number % step != 0) continue;
+                    unsigned char bytes[3] = {(unsigned char)number,
+                                              (unsigned char)(number >> 8),
+                                              (unsigned char)(number >> 16)};
+                    unsigned char again[8];
+                    int32_t back[4];
+                    assert_int_equal(decoded(t, 1, bytes, back), 1);
+                    assert_true(back[0] == a && back[1] == b && back[2] == c &&
+                                back[3] == d);
+                    wefti_bit_writer out = {.out = again};
+                    wefti_enumerative_encode(t, 1, back, &out);
+                    wefti_bits_finish(&out);
+                    assert_memory_equal(bytes, again, 3);
+                }
+    assert_int_equal(number, 635376);
+    for (; number < 1 << 20; number++) {
+        unsigned char bytes[3] = {(unsigned char)number, (unsigned char)(number >> 8),
+                                  (unsigned char)(number >> 16)};
+        int32_t back[4];
+        assert_int_equal(decoded(t, 1, bytes, back), 0);
+    }
+    wefti_binomials_destroy(ctx, t);
+}
+
+/* Whatever is accepted is what encoding writes: all else has been refused. */
+static void arbitrary_bits_are_some_sets_or_refused(void **state) {
+    (void)state;
+    int accepted = 0, refused = 0;
+    for (int s = 0; s < N_SHAPES; s++) {
+        int64_t elements = shapes[s].elements, k = shapes[s].k;
+        wefti_binomials *t;
+        assert_ok(ctx, wefti_binomials_create(ctx, elements, k, &t));
+        int64_t n = t->shape.group + 1, bits = bits_of(t, n), n_bytes = (bits + 7) / 8;
+        unsigned char *bytes = malloc((size_t)n_bytes);
+        int32_t *indices = calloc((size_t)(n * k), 4);
+        for (uint64_t seed = 0; seed < (k > 100 ? 10 : 200); seed++) {
+            draw_bytes(seed, n_bytes, bytes);
+            for (int64_t i = 0; i < n_bytes && seed % 4 == 1; i++) bytes[i] = 0xff;
+            for (int64_t i = n_bytes / 2; i < n_bytes && seed % 4 == 2; i++) bytes[i] = 0;
+            if (bits % 8) bytes[n_bytes - 1] &= (unsigned char)((1 << bits % 8) - 1);
+            if (decoded(t, n, bytes, indices) < n) {
+                refused++;
+                continue;
+            }
+            accepted++;
+            unsigned char *again = encoded(t, n, indices);
+            assert_memory_equal(again, bytes, (size_t)n_bytes);
+            free(again);
+        }
+        free(bytes);
+        free(indices);
+        wefti_binomials_destroy(ctx, t);
+    }
+    assert_true(accepted > 1000 && refused > 1000);
+}
+
+/* Walks row j of a table from entry to entry. */
+static void assert_row_is_found(const wefti_binomials *t, int64_t j) {
+    const wefti_binomial_row *row = &t->rows[j];
+    for (int64_t n = j; n < t->shape.places; n++)
+        for (int above = 0; above < 2; above++) {
+            uint64_t x = above ? row->values[n + 1] - 1 : row->values[n];
+            int64_t near = row->near[wefti_near_entry(x, row->near_bits)];
+            assert_true(near == n || near == n - 1);
+        }
+}
+
+static void near_is_one_of_two_throughout_narrow_tables(void **state) {
+    (void)state;
+    for (int s = 0; s < N_SHAPES; s++) {
+        wefti_binomials *t;
+        assert_ok(ctx, wefti_binomials_create(ctx, shapes[s].elements, shapes[s].k, &t));
+        for (int64_t j = 2; j <= t->shape.picked && t->shape.narrow; j++)
+            assert_row_is_found(t, j);
+        wefti_binomials_destroy(ctx, t);
+    }
+}
+
+static void a_table_takes_the_bytes_that_were_said(void **state) {
+    (void)state;
+    for (int s = 0; s < N_SHAPES; s++) {
+        int64_t held = weft_ctx_bytes_held(ctx);
+        wefti_binomials *t;
+        assert_ok(ctx, wefti_binomials_create(ctx, shapes[s].elements, shapes[s].k, &t));
+        assert_int_equal(weft_ctx_bytes_held(ctx) - held,
+                         wefti_binomials_bytes(shapes[s].elements, shapes[s].k));
+        wefti_binomials_destroy(ctx, t);
+    }
+}
+
+static void a_table_that_is_too_large_is_refused_with_the_keys(void **state) {
+    (void)state;
+    wefti_binomials *t;
+    assert_true(wefti_binomials_bytes(4096, 2048) > WEFTI_BINOMIALS_MAX_BYTES);
+    assert_fails(ctx, wefti_binomials_create(ctx, 4096, 2048, &t), WEFT_ERR_CONFIG,
+                 "replicator.index_codec enumerative would need");
+    assert_null(t);
+    assert_true(wefti_binomials_bytes(4096, 256) <= WEFTI_BINOMIALS_MAX_BYTES);
+}
+
+static void no_memory_for_a_table_is_an_error(void **state) {
+    (void)state;
+    wefti_binomials *t;
+    weft_ctx_fail_allocation(ctx, 0);
+    assert_fails(ctx, wefti_binomials_create(ctx, 64, 4, &t), WEFT_ERR_MEMORY,
+                 "a table of binomials");
+    weft_ctx_fail_allocation(ctx, -1);
+    assert_null(t);
+    wefti_binomials_destroy(ctx, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sets_of_every_shape_come_back),
+        cmocka_unit_test(every_small_set_has_a_number_of_its_own),
+        cmocka_unit_test(the_number_of_4_of_64_is_its_place_in_colexicographic_order),
+        cmocka_unit_test(arbitrary_bits_are_some_sets_or_refused),
+        cmocka_unit_test(near_is_one_of_two_throughout_narrow_tables),
+        cmocka_unit_test(a_table_takes_the_bytes_that_were_said),
+        cmocka_unit_test(a_table_that_is_too_large_is_refused_with_the_keys),
+        cmocka_unit_test(no_memory_for_a_table_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
