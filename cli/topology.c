@@ -13,15 +13,15 @@ static const flag flags[] = {
     {"--ranks", "L", "ranks of a node that each hold a whole copy (default 1)", NULL},
     {"--bytes", "SIZE", "bytes of one copy, such as 100MB (default 100MB)", NULL},
     {"--links", "FILE", "YAML file with a list of links; measured needs it", NULL},
-    {"--seed", "S", "of matching (default 1)", NULL},
+    {"--seed", "S", "of matching and push (default 1)", NULL},
     {"--steps", "K", "steps to print; otherwise one period, at most 16", NULL},
     {"--svg", "FILE", "draw the first steps of the schedule, at most 12", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
-static const char *const words[] = {
-    "complete", "ring",     "exponential", "aer", "static_exponential",
-    "torus",    "matching", "measured",    NULL};
+static const char *const words[] = {"complete",           "ring",  "exponential", "aer",
+                                    "static_exponential", "torus", "matching",    "push",
+                                    "measured",           NULL};
 
 extern const command command_topology;
 
@@ -109,7 +109,8 @@ static void print_head(const weft_topology_facts *f) {
     else
         printf(", period of %lld step%s", (long long)f->period,
                f->period == 1 ? "" : "s");
-    printf("%s\n\n", f->directed ? ", directed" : "");
+    printf("%s", f->directed ? ", directed" : "");
+    printf("%s\n\n", f->push_sum ? ", needs push-sum weights" : "");
 }
 
 static weft_status print_schedule(weft_ctx *ctx, const weft_topology *t,
@@ -143,6 +144,7 @@ static void print_consensus(const weft_topology_facts *f,
 }
 
 static void print_gaps(const weft_topology_facts *f, const weft_topology_analysis *x) {
+    if (isnan(x->gap_mean)) return;
     printf("spectral gap  ");
     if (f->period > 1)
         printf("%.6g of the product over a period, %.6g of the mean matrix\n",
@@ -224,9 +226,10 @@ static weft_status print_json(weft_ctx *ctx, const weft_topology *t, const reque
     bool analysed = f.members <= WEFT_TOPOLOGY_ANALYSED;
     if (analysed) WEFT_TRY(weft_topology_analyse(ctx, t, &x));
     printf("{\"kind\": \"%s\", \"nodes\": %lld, \"ranks\": %lld, \"period\": %lld, "
-           "\"directed\": %s, \"copy_bytes\": %lld, \"schedule\": [",
+           "\"directed\": %s, \"push_sum\": %s, \"copy_bytes\": %lld, \"schedule\": [",
            f.kind, (long long)f.nodes, (long long)f.ranks, (long long)f.period,
-           f.directed ? "true" : "false", (long long)r->config.copy_bytes);
+           f.directed ? "true" : "false", f.push_sum ? "true" : "false",
+           (long long)r->config.copy_bytes);
     for (long long step = 0; step < steps_to_print(r, &f); step++) {
         char *text;
         WEFT_TRY(weft_topology_notation(ctx, t, step, &text));

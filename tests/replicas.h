@@ -43,24 +43,6 @@ static inline void fill_gradient(const trial *t, int rank, int step, float *g) {
     if (t->edit) t->edit(rank, step, g);
 }
 
-/* What the direction does not cover is nobody's business: 0 in its place. */
-static inline void blank_uncovered(const wefti_replicator *r, int64_t step, float *d) {
-    static const float zero = 0;
-    for (int b = 0; b < N_BUCKETS; b++) {
-        for (int i = 0; i < test_buckets[b].n_pieces; i++) {
-            const wefti_piece *piece = &test_buckets[b].pieces[i];
-            wefti_cover cover = wefti_replicator_cover(r, b, i, step);
-            float *x = d + bucket_at[b] + piece->offset;
-            int64_t at = 0;
-            for (int64_t j = 0; j < cover.n_runs && !cover.all; j++) {
-                for (; at < cover.runs[j].begin; at++) x[at] = zero;
-                at = cover.runs[j].begin + cover.runs[j].n;
-            }
-            for (; at < piece->rows * piece->cols && !cover.all; at++) x[at] = zero;
-        }
-    }
-}
-
 static inline weft_status replicate_step(wefti_replicator *r, int64_t step, float *x) {
     for (int b = 0; b < N_BUCKETS; b++)
         WEFT_TRY(wefti_replicator_begin(r, b, step, 0.5f, x + bucket_at[b]));
@@ -90,7 +72,6 @@ static inline weft_status run_steps(rank_env *env, trial *t, wefti_replicator *r
         fill_gradient(t, rank, step, t->gradient[step]);
         memcpy(d, t->gradient[step], sizeof t->gradient[step]);
         WEFT_TRY(replicate_step(r, step, d));
-        blank_uncovered(r, step, d);
         if (r->n_states > 0) memcpy(t->kept[step], r->state[0], sizeof t->kept[step]);
         t->due[step] = wefti_replicator_is_due(&t->config, step);
         if (t->due[step]) t->bytes_predicted += predicted_bytes(&t->config, R, rank);

@@ -110,10 +110,15 @@ static inline double distance_from_mean(const matrix *m) {
     return most;
 }
 
+/* Of a product of matrices. Its rows add up to one, or to the push-sum weights by which
+ * they are divided. */
 static inline double disagreement_of(const matrix *m) {
     double sum = 0;
-    for (int i = 0; i < m->n; i++)
-        for (int j = 0; j < m->n; j++) sum += pow(m->at[i][j] - 1.0 / m->n, 2);
+    for (int i = 0; i < m->n; i++) {
+        double weight = 0;
+        for (int j = 0; j < m->n; j++) weight += m->at[i][j];
+        for (int j = 0; j < m->n; j++) sum += pow(m->at[i][j] / weight - 1.0 / m->n, 2);
+    }
     return m->n > 1 ? sqrt(sum / (m->n - 1)) : 0;
 }
 

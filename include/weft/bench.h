@@ -48,6 +48,56 @@ WEFT_API weft_status weft_bench_optimizers(weft_ctx *ctx,
                                            const weft_bench_optimizers_options *options,
                                            weft_optimizer_speeds *out) WEFT_CHECKED;
 
+/* Zeros mean what is said beside them. */
+typedef struct weft_bench_replicators_options {
+    const char *kernels;   /* the set of mesh.kernels; NULL or "auto" = the fastest */
+    int threads;           /* of a node; 0 = all cores */
+    int nodes;             /* 0 = 2; at most WEFT_BENCH_NODES */
+    int64_t n;             /* parameters; 0 = 10844160: GPT-2, 6 layers x 384, 256 ids */
+    int64_t steps, warmup; /* rounds that count, 0 = 10; and before them that do not */
+    const char *only;      /* measure those whose name has this in it; NULL = all */
+} weft_bench_replicators_options;
+
+enum { WEFT_BENCH_REPLICATORS = 32, WEFT_BENCH_NODES = 64 };
+
+/* Of the rounds. */
+typedef struct weft_spread {
+    double median, min, max;
+} weft_spread;
+
+/* One replicator with its knobs. Everything is per parameter, and of one node. */
+typedef struct weft_replicator_speed {
+    char name[64];             /* "demo 4/64 int8 gather" */
+    char keys[320];            /* as they would be typed, a space between them */
+    weft_spread begin_ns;      /* coding and sending; waiting is in none of them */
+    weft_spread rest_ns;       /* receiving, combining, decoding */
+    weft_spread step_ns;       /* both */
+    double bytes;              /* that a step has to read and write */
+    weft_spread bandwidth_Bps; /* of those bytes */
+    weft_spread share_of_copy; /* of the same round's copy_Bps */
+    double sent;               /* numbers that the node tells */
+    double wire_bits;          /* sent to all others */
+    double bound_bits;         /* the same by the entropy bound */
+} weft_replicator_speed;
+
+typedef struct weft_replicator_speeds {
+    const char *kernels; /* the set that was used; lives as long as the program */
+    int threads, nodes;
+    int64_t n;
+    weft_spread copy_Bps; /* y <- x, bytes read and written */
+    int n_replicators;
+    weft_replicator_speed of[WEFT_BENCH_REPLICATORS];
+} weft_replicator_speeds;
+
+/* Measures the work of replicators on one of several nodes: the others' part is done
+ * between its phases and not counted, so nothing ever waits, and the node has all threads
+ * to itself. Each step follows a copy of the gradients, with which it is compared. Takes
+ * about 12 n bytes for each node, freed before it returns. docs/benchmarks.md says what
+ * each figure means. */
+WEFT_API weft_status weft_bench_replicators(weft_ctx *ctx,
+                                            const weft_bench_replicators_options *options,
+                                            weft_replicator_speeds *out) WEFT_CHECKED;
+
 #ifdef __cplusplus
 }
 #endif

@@ -119,8 +119,10 @@ typedef struct weft_config {
         const char *links;    /* "" or the path of a list of links */
         const char *order;    /* choice */
         double gamma;
-        int64_t average_every; /* steps; 0 = never */
-        int64_t outer_every;   /* steps */
+        int64_t average_every;  /* steps; 0 = never */
+        double consensus_bound; /* 0 = off */
+        double deadline;        /* seconds; 0 = off */
+        int64_t outer_every;    /* steps */
         double outer_lr;
         double outer_momentum;
         int64_t fragments;

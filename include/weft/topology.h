@@ -13,8 +13,9 @@ extern "C" {
  *     x_i(t+1) = sum_j W_ij(t) x_j(t)
  *
  * Members are numbered 0..n-1, n = nodes * ranks, member = node * ranks + local. Every
- * W(t) has nonnegative entries and rows and columns that add up to one, so the mean over
- * the members is kept. docs/topologies.md says which kind is for what. Nothing here
+ * W(t) has nonnegative entries and columns that add up to one, so the mean over the
+ * members is kept. Rows add up to one as well, but for kinds that need push-sum weights
+ * (weft_topology_facts). docs/topologies.md says which kind is for what. Nothing here
  * communicates: a schedule is a pure function of its configuration, the same on every
  * rank. No function is collective. */
 typedef struct weft_topology weft_topology;
@@ -44,7 +45,7 @@ typedef struct weft_topology_config {
     const char *kind;
     int64_t nodes;          /* N >= 1 */
     int64_t ranks;          /* L >= 1, members per node that each hold a whole copy */
-    uint64_t seed;          /* of `matching` */
+    uint64_t seed;          /* of `matching` and `push` */
     int64_t copy_bytes;     /* B, bytes of one copy: costs of links and of a step */
     const weft_link *links; /* [n_links]; `measured` needs them. Where two nodes have */
     int64_t n_links;        /* both directions, the dearer one counts */
@@ -66,6 +67,11 @@ typedef struct weft_topology_facts {
     int64_t nodes, ranks, members;
     int64_t period;      /* steps after which the schedule repeats; 0: never */
     bool directed;       /* in some step somebody sends to one that it does not hear */
+    bool push_sum;       /* rows of W(t) need not add up to one. What is mixed is then
+                            w_i x_i, with weights w(t+1) = W(t) w(t), w(0) = 1:
+                            x_i <- (sum_j W_ij w_j x_j) / (sum_j W_ij w_j), which keeps
+                            sum_i w_i x_i and brings all x_i to the same (push-sum, Kempe,
+                            Dobra, Gehrke 2003) */
     bool exact;          /* one period leaves the mean of all members on every member */
     int64_t max_sources; /* most members that one hears in a step, itself included */
     int64_t max_targets; /* most members that one sends to */
@@ -84,8 +90,9 @@ typedef struct weft_neighbours {
                       n_sources, and every member has the same bits */
     int *sources;  /* [n_sources] */
     double *weights;    /* [n_sources] row of W(t) */
-    float *weights_f32; /* the same in multiples of 2^-24: every row and every column adds
-                           up to exactly one, so that rounding does not move the mean */
+    float *weights_f32; /* the same in multiples of 2^-24: every column, and without
+                           push_sum every row, adds up to exactly one, so that rounding
+                           does not move the mean */
     int *targets;       /* [n_targets] */
 } weft_neighbours;
 
@@ -109,12 +116,13 @@ WEFT_API weft_status weft_topology_notation(weft_ctx *ctx, const weft_topology *
 
 /* What a schedule does to a disagreement, and what it costs. The disagreement of members
  * that started independently is the root mean square distance from their mean, as a
- * share of what it was at the start. */
+ * share of what it was at the start. With push_sum it is that of the weighted x_i. */
 typedef struct weft_topology_analysis {
     int64_t steps;           /* looked at: one period, or a sample if it never repeats */
-    double stochastic_error; /* largest distance of a row's or column's sum from 1 */
+    double stochastic_error; /* largest distance of a column's sum from 1, or, without
+                                push_sum, of a row's */
     double gap_mean;   /* 1 - s2 of the mean of W(t) over the steps, s2 the second largest
-                          singular value */
+                          singular value; NAN with push_sum */
     double gap_period; /* 1 - s2 of the product of W(t) over a period; NAN without one */
     double left;       /* disagreement after those steps */
     int64_t exact_steps; /* after which it is gone all at once; -1: never */

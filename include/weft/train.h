@@ -19,8 +19,13 @@ typedef struct weft_step_record {
                                   the first node's own with demo */
     double update_norm;        /* of the change of all parameters */
     double consensus_distance; /* estimate of sqrt(mean |x_i - mean x|^2) over the
-                                  replicas before the last mixing; NAN without gossip */
-    int64_t tokens;            /* of the step, all ranks */
+                                  replicas before the last mixing; NAN where nobody
+                                  mixed */
+    int mean_of_all;           /* 1: consensus control made the mixing a mean of all, or
+                                  average_every did, 0: it did not; -1 without control */
+    int64_t late;   /* messages that a deadline left out of this step's mixing; -1
+                       without one */
+    int64_t tokens; /* of the step, all ranks */
     double tokens_per_s;
     double mfu;           /* model FLOP per second over the measured GEMM rate */
     int64_t memory_bytes; /* peak resident memory of the process */

@@ -17,7 +17,8 @@ typedef enum wefti_stream {
     WEFTI_STREAM_TEST,
     WEFTI_STREAM_STALL,    /* emulated stalls; index 0 = which rank */
     WEFTI_STREAM_MATCHING, /* topology `matching`; index = member */
-    WEFTI_STREAM_ROUND     /* rounding of coded values; index = value number / 8 */
+    WEFTI_STREAM_ROUND,    /* rounding of coded values; index = value number / 8 */
+    WEFTI_STREAM_PUSH      /* topology `push`; index = member */
 } wefti_stream;
 
 /* Two independent 64-bit numbers. */

@@ -28,12 +28,21 @@ weft_status wefti_comm_receive(wefti_comm *comm, int peer, int64_t tag, int64_t 
     return comm->ops->receive(comm, peer, tag, n_bytes, view);
 }
 
+weft_status wefti_comm_receive_by(wefti_comm *comm, int peer, int64_t tag,
+                                  int64_t n_bytes, double moment_s, const void **view) {
+    return comm->ops->receive_by(comm, peer, tag, n_bytes, moment_s, view);
+}
+
 void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag) {
     comm->ops->release(comm, peer, tag);
 }
 
 weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) {
     return comm->ops->await(comm, tag);
+}
+
+bool wefti_comm_holds(wefti_comm *comm, const void *data) {
+    return comm->ops->holds(comm, data);
 }
 
 weft_status wefti_comm_reserve(wefti_comm *comm, int n_messages) {

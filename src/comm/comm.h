@@ -40,8 +40,12 @@ typedef struct wefti_comm_ops {
                         int64_t n_bytes);
     weft_status (*receive)(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                            const void **view);
+    /* May be NULL where no mixer has a deadline. */
+    weft_status (*receive_by)(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
+                              double moment_s, const void **view);
     void (*release)(wefti_comm *comm, int peer, int64_t tag);
     weft_status (*await)(wefti_comm *comm, int64_t tag);
+    bool (*holds)(wefti_comm *comm, const void *data); /* as receive_by */
     weft_status (*reserve)(wefti_comm *comm, int n_messages);
     void (*traffic)(const wefti_comm *comm, wefti_traffic *out);
     void (*destroy)(wefti_comm *comm);
@@ -67,11 +71,21 @@ weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
  * other length is WEFT_ERR_WIRE). [out] *view is borrowed until wefti_comm_release. */
 weft_status wefti_comm_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                                const void **view) WEFT_CHECKED;
+
+/* The same, but waits no longer than up to `moment_s` (wefti_now_s; a moment that is past
+ * asks without waiting): *view is NULL if the message has not arrived by then. It can be
+ * received some other time. */
+weft_status wefti_comm_receive_by(wefti_comm *comm, int peer, int64_t tag,
+                                  int64_t n_bytes, double moment_s,
+                                  const void **view) WEFT_CHECKED;
 void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag);
 
 /* Waits until every message that this rank sent with `tag` was released by its receiver:
  * the buffer is the sender's own again. */
 weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) WEFT_CHECKED;
+
+/* Whether a message that this rank sent from `data` has not been released yet. */
+bool wefti_comm_holds(wefti_comm *comm, const void *data);
 
 /* Makes room for n messages of this rank under way at once, beyond what other
  * communicators of the rank have reserved: then sending allocates nothing. */

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "comm/local.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -166,9 +167,10 @@ static message *find_post(mailbox *box, int sender, int channel, int64_t tag,
     return NULL;
 }
 
-/* Waits on the mailbox's condition until `when_s` (0: without limit). Lock held. */
+/* Waits on the mailbox's condition until `when_s` (INFINITY: without limit). Lock held.
+ */
 static void wait_changed(mailbox *box, double when_s) {
-    if (when_s <= 0) {
+    if (isinf(when_s)) {
         pthread_cond_wait(&box->changed, &box->lock);
         return;
     }
@@ -177,35 +179,52 @@ static void wait_changed(mailbox *box, double when_s) {
     pthread_cond_timedwait(&box->changed, &box->lock, &t);
 }
 
-static weft_status local_receive(wefti_comm *head, int peer, int64_t tag, int64_t n_bytes,
-                                 const void **view) {
+/* Waits for a message that has arrived, at most until `moment_s`; NULL: it has not, or
+ * the world is poisoned. Lock held. */
+static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
+                              int64_t tag, double moment_s) {
+    while (!atomic_load(&comm->world->poisoned)) {
+        message *post = find_post(box, sender, comm->channel, tag, false);
+        double now_s = wefti_now_s(), until_s = moment_s;
+        if (post && post->arrival_s <= now_s) return post;
+        if (now_s >= moment_s) return NULL;
+        if (post && post->arrival_s < until_s) until_s = post->arrival_s;
+        wait_changed(box, until_s);
+    }
+    return NULL;
+}
+
+/* The receiver's side of a message: the view is its own until released. Lock held. */
+static void take_post(local_comm *comm, message *post, const void **view) {
+    wefti_link_class link = link_between(comm->world, post->sender, comm->world_rank);
+    post->taken = true;
+    *view = post->data;
+    comm->head.arrival_s = post->arrival_s;
+    comm->world->traffic[comm->world_rank].bytes_in[link] += post->n_bytes;
+}
+
+static weft_status local_receive_by(wefti_comm *head, int peer, int64_t tag,
+                                    int64_t n_bytes, double moment_s, const void **view) {
     local_comm *comm = (local_comm *)head;
-    wefti_world *world = comm->world;
     int sender = world_rank_of(comm, peer);
-    mailbox *box = &world->boxes[comm->world_rank];
-    message *post = NULL;
+    mailbox *box = &comm->world->boxes[comm->world_rank];
+    *view = NULL;
     pthread_mutex_lock(&box->lock);
-    while (!atomic_load(&world->poisoned)) {
-        post = find_post(box, sender, comm->channel, tag, false);
-        if (post && post->arrival_s <= wefti_now_s()) break;
-        wait_changed(box, post ? post->arrival_s : 0);
-        post = NULL;
-    }
-    int64_t got = post ? post->n_bytes : 0;
-    if (post) {
-        post->taken = true;
-        *view = post->data;
-        head->arrival_s = post->arrival_s;
-        wefti_link_class link = link_between(world, sender, comm->world_rank);
-        world->traffic[comm->world_rank].bytes_in[link] += got;
-    }
+    message *post = wait_for_post(comm, box, sender, tag, moment_s);
+    int64_t got = post ? post->n_bytes : n_bytes;
+    if (post) take_post(comm, post, view);
     pthread_mutex_unlock(&box->lock);
-    if (!post) return poisoned_error(comm);
+    if (!post && atomic_load(&comm->world->poisoned)) return poisoned_error(comm);
     if (got == n_bytes) return WEFT_OK;
     wefti_comm_release(head, peer, tag);
     return weft_ctx_fail(head->ctx, WEFT_ERR_WIRE,
                          "a message of %lld bytes from rank %d, expected %lld",
                          (long long)got, sender, (long long)n_bytes);
+}
+
+static weft_status local_receive(wefti_comm *head, int peer, int64_t tag, int64_t n_bytes,
+                                 const void **view) {
+    return local_receive_by(head, peer, tag, n_bytes, (double)INFINITY, view);
 }
 
 static void unlink_sent(local_comm *origin, message *post) {
@@ -246,10 +265,21 @@ static weft_status local_await(wefti_comm *head, int64_t tag) {
     mailbox *box = &comm->world->boxes[comm->world_rank];
     pthread_mutex_lock(&box->lock);
     while (is_unreleased(comm, tag) && !atomic_load(&comm->world->poisoned))
-        wait_changed(box, 0);
+        wait_changed(box, (double)INFINITY);
     bool done = !is_unreleased(comm, tag);
     pthread_mutex_unlock(&box->lock);
     return done ? WEFT_OK : poisoned_error(comm);
+}
+
+static bool local_holds(wefti_comm *head, const void *data) {
+    local_comm *comm = (local_comm *)head;
+    mailbox *box = &comm->world->boxes[comm->world_rank];
+    bool holds = false;
+    pthread_mutex_lock(&box->lock);
+    for (const message *m = comm->sent; m && !holds; m = m->next_sent)
+        holds = m->data == data;
+    pthread_mutex_unlock(&box->lock);
+    return holds;
 }
 
 static weft_status local_reserve(wefti_comm *head, int n_messages) {
@@ -280,8 +310,10 @@ static const wefti_comm_ops local_ops = {
     .name = "local",
     .send = local_send,
     .receive = local_receive,
+    .receive_by = local_receive_by,
     .release = local_release,
     .await = local_await,
+    .holds = local_holds,
     .reserve = local_reserve,
     .traffic = local_traffic,
     .destroy = local_destroy,

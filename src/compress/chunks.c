@@ -30,7 +30,8 @@ int64_t wefti_chunks_line(const wefti_chunks *s, int64_t chunk, int64_t line,
 void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n,
                        const float *tensor, float *x) {
     for (int64_t i = 0; i < n * s->lines; i++, x += s->c) {
-        int64_t offset, len = wefti_chunks_line(s, first + i / s->lines, i % s->lines, &offset);
+        int64_t offset,
+            len = wefti_chunks_line(s, first + i / s->lines, i % s->lines, &offset);
         if (len > 0) memcpy(x, tensor + offset, (size_t)len * sizeof(float));
         if (len < s->c) memset(x + len, 0, (size_t)(s->c - len) * sizeof(float));
     }
@@ -39,7 +40,8 @@ void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n,
 void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n,
                            const float *x, float *tensor) {
     for (int64_t i = 0; i < n * s->lines; i++, x += s->c) {
-        int64_t offset, len = wefti_chunks_line(s, first + i / s->lines, i % s->lines, &offset);
+        int64_t offset,
+            len = wefti_chunks_line(s, first + i / s->lines, i % s->lines, &offset);
         for (int64_t j = 0; j < len; j++) tensor[offset + j] -= x[j];
     }
 }
@@ -47,16 +49,8 @@ void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n,
 void wefti_chunks_store(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
                         float *tensor) {
     for (int64_t i = 0; i < n * s->lines; i++, x += s->c) {
-        int64_t offset, len = wefti_chunks_line(s, first + i / s->lines, i % s->lines, &offset);
+        int64_t offset,
+            len = wefti_chunks_line(s, first + i / s->lines, i % s->lines, &offset);
         if (len > 0) memcpy(tensor + offset, x, (size_t)len * sizeof(float));
-    }
-}
-
-void wefti_chunks_store_sign(const wefti_chunks *s, int64_t first, int64_t n,
-                             const float *x, float *tensor) {
-    for (int64_t i = 0; i < n * s->lines; i++, x += s->c) {
-        int64_t offset, len = wefti_chunks_line(s, first + i / s->lines, i % s->lines, &offset);
-        for (int64_t j = 0; j < len; j++)
-            tensor[offset + j] = (float)((x[j] > 0) - (x[j] < 0));
     }
 }

@@ -26,14 +26,12 @@ int64_t wefti_chunks_line(const wefti_chunks *s, int64_t chunk, int64_t line,
                           int64_t *offset);
 
 /* Chunks [first, first + n): tensor -> x[n, elements] with zero padding; tensor -= x;
- * tensor <- x; tensor <- sign(x) with sign(0) = 0. */
+ * tensor <- x. */
 void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n,
                        const float *tensor, float *x);
 void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n,
                            const float *x, float *tensor);
 void wefti_chunks_store(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
                         float *tensor);
-void wefti_chunks_store_sign(const wefti_chunks *s, int64_t first, int64_t n,
-                             const float *x, float *tensor);
 
 #endif

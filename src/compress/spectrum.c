@@ -30,18 +30,16 @@ static int64_t padded(int64_t n) {
 
 /* The parts of a thread's memory, each a whole number of cache lines. */
 typedef struct sizes {
-    int64_t area, blocks, temp, sums, words, seen, all; /* in floats */
+    int64_t area, temp, sums, words, all; /* in floats */
 } sizes;
 
 static sizes sizes_of(int dims, int64_t c) {
     int64_t ld = padded(c), elements = dims == 2 ? c * c : c;
-    sizes n = {.area = ld * (dims == 2 ? ld : SPECTRUM_WIDE),
+    sizes n = {.area = ld * (dims == 2 ? ld : SPECTRUM_WIDE) + SPECTRUM_WIDE,
                .temp = 8 * ld * SPECTRUM_WIDE,
-               .sums = padded(2 * (elements + 1)),
-               .words = 2 * ((ld + 63) / 64) * SPECTRUM_WIDE,
-               .seen = padded(2 * ((elements + 63) / 64))};
-    n.blocks = dims == 2 ? SPECTRUM_BESIDE * n.area : 0;
-    n.all = 5 * n.area + n.blocks + n.temp + n.sums + n.words + n.seen;
+               .sums = padded(2 * elements),
+               .words = 2 * ((ld + 63) / 64) * SPECTRUM_WIDE};
+    n.all = 5 * n.area + n.temp + n.sums + n.words;
     return n;
 }
 
@@ -58,8 +56,6 @@ int64_t wefti_spectrum_cost(int dims, int64_t c, int threads) {
 static spectrum_scratch scratch_at(float *memory, const sizes *n) {
     spectrum_scratch scratch = {.a = memory, .b = memory + n->area};
     memory += 2 * n->area;
-    scratch.blocks = memory;
-    memory += n->blocks;
     scratch.temp = memory;
     memory += n->temp;
     scratch.sums = memory;
@@ -71,8 +67,6 @@ static spectrum_scratch scratch_at(float *memory, const sizes *n) {
     scratch.keys = (uint32_t *)(void *)memory;
     memory += n->area;
     scratch.words = (uint64_t *)(void *)memory;
-    memory += n->words;
-    scratch.seen = (uint64_t *)(void *)memory;
     return scratch;
 }
 
@@ -141,12 +135,16 @@ void wefti_spectrum_destroy(weft_ctx *ctx, wefti_spectrum *p) {
     wefti_free(ctx, p);
 }
 
-/* 128 KiB of the momentum in 2-D, and of its gradient, beside 128 KiB of scratch at 64 x
- * 64; half of it in 1-D. */
+/* In 1-D 64 KiB of the momentum, and of its gradient. In 2-D the chunks of a few rows of
+ * them, or an even part of one row: whole rows of a tensor are read in one stream, which
+ * memory delivers twice as fast as pieces of them. */
 int64_t wefti_spectrum_batch(const wefti_chunks *s) {
+    enum { FEW = 16, MANY = 48 };
+    int64_t across = s->across, scale = 4096 / s->elements > 1 ? 4096 / s->elements : 1;
     if (s->lines == 1) return padded(16384 / s->c);
-    int64_t chunks = 32768 / s->elements;
-    return chunks > 1 ? chunks : 1;
+    if (across <= FEW * scale) return FEW * scale / across * across;
+    int64_t pieces = (across + MANY * scale - 1) / (MANY * scale);
+    return (across + pieces - 1) / pieces;
 }
 
 static spectrum_run run_of(const wefti_spectrum *p, int thread, const wefti_chunks *s,
@@ -177,9 +175,8 @@ void wefti_spectrum_combine(wefti_spectrum *p, int thread, const wefti_chunks *s
                             wefti_direction direction, float *d) {
     spectrum_run run = run_of(p, thread, s, first, n);
     spectrum_lists lists = {.R = R, .indices = indices, .values = values};
-    spectrum_sink sink = {.kind = direction == WEFTI_DIRECTION_SIGN ? SINK_SIGN
-                                                                    : SINK_VALUE,
-                          .tensor = d};
+    spectrum_sink sink = {
+        .kind = direction == WEFTI_DIRECTION_SIGN ? SINK_SIGN : SINK_VALUE, .tensor = d};
     p->ops->invert(&run, &lists, &sink);
 }
 

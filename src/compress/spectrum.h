@@ -9,22 +9,29 @@
 
 /* The hot loop of decoupled momentum: momentum -> chunks -> DCT -> k largest, and back.
  * Works on a batch of neighbouring chunks that stays in cache, one batch per thread; a
- * tensor is a loop over batches. Chunks of 64 (1-D and 64 x 64) are fast paths; every
- * other length goes through matrix products. */
+ * tensor is a loop over batches, in ascending order per thread. Lengths that are powers
+ * of two go through a factored transform, 64 (and 64 x 64) through the fastest paths,
+ * every other one through products with the DCT's matrix.
+ *
+ * What comes out does not depend on how batches are cut or which thread does one. It does
+ * depend on the instruction set, in the last bits. */
 
 typedef struct wefti_spectrum wefti_spectrum;
 
-/* What batches of one cut need: tables, and scratch for `threads` threads. Serves every
- * tensor cut with (dims, c), vectors under dims = 2 included. The instruction set is that
- * of `kernels`: "reference" runs the plain definition. */
+/* What batches of one cut need: tables, and scratch for `threads` threads; 2 <= c <=
+ * 1024. Serves every tensor cut with (dims, c), vectors under dims = 2 included. The
+ * instruction set is that of `kernels`: "reference" runs the plain definition. */
 weft_status wefti_spectrum_create(weft_ctx *ctx, const wefti_kernels *kernels, int dims,
-                                  int64_t c, int threads, wefti_spectrum **out) WEFT_CHECKED;
+                                  int64_t c, int threads,
+                                  wefti_spectrum **out) WEFT_CHECKED;
 void wefti_spectrum_destroy(weft_ctx *ctx, wefti_spectrum *spectrum);
 /* Bytes that create takes, rounding of the allocator included. */
 int64_t wefti_spectrum_cost(int dims, int64_t c, int threads);
 
-/* Chunks per batch at which all of a batch stays in the second-level cache; a multiple of
- * 16 in 1-D. Only advice: the calls below take any n and keep nothing between them. */
+/* Chunks per batch at which most of a batch stays in the second-level cache: in 1-D a
+ * multiple of 16, in 2-D whole rows of chunks, or an even part of a long row. Only
+ * advice: the calls below take any n and keep nothing between them. Batches that begin
+ * elsewhere than at multiples of it cost time, not truth. */
 int64_t wefti_spectrum_batch(const wefti_chunks *s);
 
 /* How the momentum takes the gradient in: m <- decay m + gain g. */
@@ -32,11 +39,11 @@ typedef struct wefti_momentum {
     float decay, gain;
 } wefti_momentum;
 
-/* Chunks [first, first + n) of the cut s: takes g into m, transforms, and returns the s->k
- * largest coefficients of each chunk: indices[n * k] ascending inside a chunk, values[n *
- * k]. Largest by magnitude, ties to the lower index, a NaN before everything. g and m are
- * the whole tensor's. Each chunk's part of m is touched by nobody else. g NULL: m is taken
- * as it is. */
+/* Chunks [first, first + n) of the cut s: takes g into m, transforms, and returns the
+ * s->k largest coefficients of each chunk: indices[n * k] ascending inside a chunk,
+ * values[n * k]. Largest by magnitude, ties to the lower index, a NaN before everything.
+ * g and m are the whole tensor's. Each chunk's part of m is touched by nobody else. g
+ * NULL: m is taken as it is. */
 void wefti_spectrum_select(wefti_spectrum *spectrum, int thread, const wefti_chunks *s,
                            int64_t first, int64_t n, const wefti_momentum *momentum,
                            const float *g, float *m, int32_t *indices, float *values);
@@ -82,8 +89,8 @@ void wefti_spectrum_combine_signs(wefti_spectrum *spectrum, int thread,
                                   const float *const *values, unsigned char *states,
                                   unsigned char *bits);
 
-/* d[chunks first..first+n) <- 1, -1, 0 or NaN, from the states and bits of those chunks: the
- * same d as combine's. A state that is none of the above counts as NOT_FINITE. */
+/* d[chunks first..first+n) <- 1, -1, 0 or NaN, from the states and bits of those chunks:
+ * the same d as combine's. A state that is none of the above counts as NOT_FINITE. */
 void wefti_chunks_store_bits(const wefti_spectrum *spectrum, const wefti_chunks *s,
                              int64_t first, int64_t n, const unsigned char *states,
                              const unsigned char *bits, float *d);

@@ -12,21 +12,17 @@
 /* Lines of scratch are padded to a multiple of the widest vector. */
 enum { SPECTRUM_WIDE = 16 };
 
-/* Blocks side by side that are read and written together. */
-enum { SPECTRUM_BESIDE = 2 };
-
-/* The memory of one thread. Area: ld * SPECTRUM_WIDE, in 2-D ld * ld; E: elements of a
+/* The memory of one thread. Area: ld * SPECTRUM_WIDE, in 2-D ld * ld, and one vector
+ * more, so that neighbours do not begin at the same place of a page; E: elements of a
  * chunk. */
 typedef struct spectrum_scratch {
     float *a, *b;    /* [area] chunks and their coefficients */
-    float *blocks;   /* [SPECTRUM_BESIDE, area] in 2-D */
     float *temp;     /* [8, ld, SPECTRUM_WIDE] of a transform */
-    float *sums;     /* [E + 1, 2] */
+    float *sums;     /* [E, 2] all zero between calls */
     int32_t *index;  /* [area] */
     float *value;    /* [area] */
     uint32_t *keys;  /* [area] */
     uint64_t *words; /* [ld / 64 rounded up, SPECTRUM_WIDE] */
-    uint64_t *seen;  /* [E / 64 rounded up] zero between calls */
 } spectrum_scratch;
 
 struct wefti_spectrum {
@@ -35,8 +31,8 @@ struct wefti_spectrum {
     int64_t c, ld; /* chunk length; padded */
     bool is_fast;  /* c is a power of two: turns instead of products */
     float *basis;  /* [c, ld] the DCT as a matrix; of the reference [c, c] */
-    /* [ld] cos and sin of turn i of the DCT-IV of n < c terms (isa/cosine.c) at n + 2i and
-     * n + 2i + 1, cos(pi/4) at 0; and the same times sqrt(2/c) */
+    /* [ld] cos and sin of turn i of the DCT-IV of n < c terms (isa/cosine.c) at n + 2i
+     * and n + 2i + 1, cos(pi/4) at 0; and the same times sqrt(2/c) */
     float *turns, *turns_scaled;
     float *memory;             /* of all threads */
     spectrum_scratch *scratch; /* [threads] */
@@ -50,8 +46,8 @@ typedef struct spectrum_run {
     int64_t first, n;
 } spectrum_run;
 
-/* Where a chunk lies in its tensor: the first `height` of its lines, each the first `width`
- * elements, line l at `at` + l * stride. */
+/* Where a chunk lies in its tensor: the first `height` of its lines, each the first
+ * `width` elements, line l at `at` + l * stride. */
 typedef struct spectrum_window {
     int64_t at, stride, width, height;
 } spectrum_window;
@@ -77,7 +73,8 @@ typedef struct spectrum_lists {
     const float *const *values;
 } spectrum_lists;
 
-/* Where inverted chunks go: tensor <- tensor - alpha x, x, sign(x); or states and bits. */
+/* Where inverted chunks go: tensor <- tensor - alpha x, x, sign(x); or states and bits.
+ */
 typedef struct spectrum_sink {
     enum { SINK_SUBTRACT, SINK_VALUE, SINK_SIGN, SINK_BITS } kind;
     float alpha;

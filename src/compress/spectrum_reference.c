@@ -15,7 +15,7 @@ static void transform(const spectrum_run *run, bool inverse, const float *x, flo
     const wefti_spectrum *p = run->spectrum;
     if (run->s->lines > 1)
         wefti_dct_blocks(p->kernels, p->c, p->basis, 1, inverse, x, out,
-                         run->scratch->sums);
+                         run->scratch->value);
     else
         wefti_dct_vectors(p->kernels, p->c, p->basis, 1, inverse, x, out);
 }

@@ -223,8 +223,32 @@ static weft_status check_one(weft_ctx *ctx, const wefti_config *config, const ch
     return WEFT_OK;
 }
 
+static weft_status check_gossip(weft_ctx *ctx, const wefti_config *config) {
+    const weft_config *c = &config->values;
+    bool choco = strcmp(c->mixer.kind, "choco") == 0;
+    bool push = strcmp(c->mixer.kind, "gossip") == 0 &&
+                strcmp(c->mixer.topology, "push") == 0;
+    if (choco && c->mixer.consensus_bound > 0)
+        return refuse(ctx, config, "mixer.consensus_bound", "mixer.kind",
+                      "mixer.consensus_bound is %g with mixer.kind choco, expected 0: "
+                      "coded differences give no exact mean",
+                      c->mixer.consensus_bound);
+    if (choco && c->mixer.deadline > 0)
+        return refuse(ctx, config, "mixer.deadline", "mixer.kind",
+                      "mixer.deadline is %g with mixer.kind choco, expected 0: both ends "
+                      "have to hear every difference",
+                      c->mixer.deadline);
+    if (push && c->mixer.deadline > 0)
+        return refuse(ctx, config, "mixer.deadline", "mixer.topology",
+                      "mixer.deadline is %g with mixer.topology push, expected 0: its "
+                      "weights are right only if every message arrives",
+                      c->mixer.deadline);
+    return WEFT_OK;
+}
+
 static weft_status check_mixer(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
+    WEFT_TRY(check_gossip(ctx, config));
     if (strcmp(c->mixer.kind, "gossip") == 0 && strcmp(c->mixer.values, "f32") != 0)
         return refuse(ctx, config, "mixer.values", "mixer.kind",
                       "mixer.values is %s with mixer.kind gossip, expected f32: "

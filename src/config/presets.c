@@ -25,10 +25,11 @@ const weft_choice wefti_methods[] = {
     {"streaming-diloco", "diloco in parts that take turns, hidden behind inner steps"},
     {NULL, NULL}};
 
-/* What the methods that send a part of the momentum have in common. */
-#define DECOUPLED(method, kind)                                                          \
+/* What the methods that send a part of the momentum have in common. Where each row moves
+ * in few steps only, it moves further. */
+#define DECOUPLED(method, kind, lr)                                                      \
     {method, "replicator.kind", kind}, {method, "replicator.sign", "true"},              \
-        {method, "optimizer.kind", "sgd"}, {method, "optimizer.lr", "1e-3"},             \
+        {method, "optimizer.kind", "sgd"}, {method, "optimizer.lr", lr},                 \
         {method, "optimizer.weight_decay", "0"}, {                                       \
         method, "optimizer.clip", "0"                                                    \
     }
@@ -41,10 +42,10 @@ static const struct {
                 {"fsdp", "optimizer.kind", "adamw"},
                 {"hsdp", "replicator.kind", "full"},
                 {"hsdp", "optimizer.kind", "adamw"},
-                DECOUPLED("flexdemo", "demo"),
-                DECOUPLED("random", "random"),
-                DECOUPLED("striding", "striding"),
-                DECOUPLED("slicing", "slicing"),
+                DECOUPLED("flexdemo", "demo", "1e-3"),
+                DECOUPLED("random", "random", "8e-3"),
+                DECOUPLED("striding", "striding", "8e-3"),
+                DECOUPLED("slicing", "slicing", "8e-3"),
                 {"deto-adamw", "replicator.kind", "demo"},
                 {"deto-adamw", "replicator.sign", "false"},
                 {"deto-adamw", "optimizer.kind", "adamw"},

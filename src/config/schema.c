@@ -77,6 +77,7 @@ static const weft_choice topologies[] = {
     {"static_exponential", "all peers at distances 1, 2, 4, ... in each step"},
     {"torus", "four neighbours on a grid"},
     {"matching", "pairs drawn anew for each step"},
+    {"push", "each sends to one other at random; weights keep the mean (push-sum)"},
     {"measured", "pairs that prefer the cheap links of mixer.links"},
     {NULL, NULL}};
 static const weft_choice orders[] = {
@@ -304,6 +305,10 @@ const weft_config_key wefti_config_keys[] = {
      "gossip: share of the way to the neighbours' mean that is gone"},
     {AT(mixer.average_every), INT, "steps", "0", ANY,
      "gossip: steps between two exact means of all nodes; 0 = never"},
+    {AT(mixer.consensus_bound), NUMBER, "", "0", ANY,
+     "gossip: while the replicas are further apart all nodes meet; 0 = off"},
+    {AT(mixer.deadline), NUMBER, "seconds", "0", WITHIN(0, 3600),
+     "gossip: neighbours that are so late are left out; 0 = never"},
     {AT(mixer.outer_every), INT, "steps", "500", FROM(1),
      "outer: steps between two outer steps (H)"},
     {AT(mixer.outer_lr), NUMBER, "", "0.7", WITHIN(0, 1000),

@@ -60,7 +60,10 @@ static int64_t message_bytes(const wefti_mixer_config *config,
 
 static int64_t choco_wire_bytes(const wefti_mixer_config *config,
                                 const wefti_mixer_question *q) {
-    return wefti_meeting_of(config, q) >= 0 ? message_bytes(config, q->bucket) : 0;
+    int64_t step = wefti_meeting_sent_in(config, q->step);
+    if (step < 0) return 0;
+    wefti_meeting_foresee(config, q->from, step, q->room);
+    return wefti_meeting_tells(q->room, q->to) ? message_bytes(config, q->bucket) : 0;
 }
 
 static int64_t choco_work_bytes(const wefti_mixer_config *config,
@@ -198,6 +201,7 @@ static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *pa
     choco *self = m->self;
     const weft_neighbours *from = self->meeting.neighbours;
     double others = 0;
+    if (from->n_sources == 1) return WEFT_OK;
     memset(self->weights, 0, (size_t)self->n_partners * sizeof *self->weights);
     for (int i = 0; i < from->n_sources; i++) {
         if (i == from->self) continue;
@@ -253,6 +257,13 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
             "mixer.average_every is %lld with mixer.kind choco, expected "
             "0: coded differences give no exact mean",
             (long long)c->average_every);
+    if (c->consensus_bound > 0 || c->deadline_s > 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "mixer.consensus_bound is %g and mixer.deadline %g s with mixer.kind choco, "
+            "expected 0: coded differences give no exact mean, and both ends have to "
+            "hear every message",
+            c->consensus_bound, c->deadline_s);
     return WEFT_OK;
 }
 

@@ -7,12 +7,16 @@
  * A run's last step sends nothing that no later step would read. */
 #include "mix/meeting.h"
 
+#include <math.h>
+
 #include "base/memory.h"
 
 weft_status wefti_meeting_init(wefti_mixer *m, wefti_meeting *meeting) {
     WEFT_TRY(weft_neighbours_create(m->ctx, m->config.everybody, &meeting->neighbours));
-    return wefti_alloc_n(m->ctx, m->n_buckets, sizeof(double), "distances",
-                         &meeting->distances);
+    WEFT_TRY(wefti_alloc_n(m->ctx, m->n_buckets, sizeof(double), "distances",
+                           &meeting->distances));
+    for (int b = 0; b < m->n_buckets; b++) meeting->distances[b] = (double)NAN;
+    return WEFT_OK;
 }
 
 void wefti_meeting_fini(wefti_mixer *m, wefti_meeting *meeting) {
@@ -20,38 +24,66 @@ void wefti_meeting_fini(wefti_mixer *m, wefti_meeting *meeting) {
     wefti_free(m->ctx, meeting->distances);
 }
 
-static bool averages_all(const wefti_mixer_config *config, int64_t step) {
-    return config->average_every > 0 && (step + 1) % config->average_every == 0;
-}
-
-void wefti_meeting_look_up(const wefti_mixer_config *config, int member, int64_t step,
-                           weft_neighbours *room) {
-    bool all = averages_all(config, step);
+static void look_up(const wefti_mixer_config *config, bool all, int member, int64_t step,
+                    weft_neighbours *room) {
     weft_topology_neighbours(all ? config->everybody : config->topology, member, step,
                              room);
 }
 
-int64_t wefti_meeting_of(const wefti_mixer_config *config,
-                         const wefti_mixer_question *q) {
-    int64_t step = config->combine_last ? q->step : q->step + 1;
-    if (step >= config->steps) return -1;
-    wefti_meeting_look_up(config, q->from, step, q->room);
-    for (int i = 0; i < q->room->n_targets; i++)
-        if (q->room->targets[i] == q->to) return step;
-    return -1;
+void wefti_meeting_look_up(const wefti_mixer *m, int member, int64_t step,
+                           weft_neighbours *room) {
+    look_up(&m->config, wefti_mixer_averages_all(m, step), member, step, room);
+}
+
+void wefti_meeting_foresee(const wefti_mixer_config *config, int member, int64_t step,
+                           weft_neighbours *room) {
+    look_up(config, wefti_mixer_average_is_due(config, step), member, step, room);
+}
+
+int64_t wefti_meeting_sent_in(const wefti_mixer_config *config, int64_t step) {
+    int64_t meeting = config->combine_last ? step : step + 1;
+    return meeting < config->steps ? meeting : -1;
+}
+
+bool wefti_meeting_tells(const weft_neighbours *list, int member) {
+    for (int i = 0; i < list->n_targets; i++)
+        if (list->targets[i] == member) return true;
+    return false;
+}
+
+double wefti_meeting_variance_share(int n, const double *weights, int R) {
+    double squares = 0;
+    for (int j = 0; j < n; j++) squares += weights[j] * weights[j];
+    return R > 1 ? (1 - squares) * R / (R - 1) : 0;
+}
+
+void wefti_meeting_round(int n, const double *weights, float *rounded) {
+    const double one = 16777216; /* 2^24 */
+    double sum = 0, left = one;
+    int largest = 0;
+    for (int j = 0; j < n; j++) {
+        sum += weights[j];
+        if (weights[j] > weights[largest]) largest = j;
+    }
+    for (int j = 0; j < n; j++) {
+        double units = nearbyint(weights[j] / sum * one);
+        rounded[j] = (float)(units / one);
+        if (j != largest) left -= units;
+    }
+    rounded[largest] = (float)(left / one);
 }
 
 static weft_status mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
     wefti_meeting *meeting = m->self;
-    wefti_meeting_look_up(&m->config, m->comm->rank, step, meeting->neighbours);
-    bool alone = meeting->neighbours->n_sources == 1;
-    return alone ? WEFT_OK : meeting->mix(m, bucket, step, params);
+    wefti_meeting_look_up(m, m->comm->rank, step, meeting->neighbours);
+    meeting->distances[bucket] = (double)NAN;
+    return meeting->mix(m, bucket, step, params);
 }
 
 static weft_status send(wefti_mixer *m, int bucket, int64_t step, const float *params) {
     wefti_meeting *meeting = m->self;
-    if (step >= m->config.steps) return WEFT_OK;
-    wefti_meeting_look_up(&m->config, m->comm->rank, step, meeting->neighbours);
+    if (step < 0 || step >= m->config.steps) return WEFT_OK;
+    wefti_meeting_look_up(m, m->comm->rank, step, meeting->neighbours);
     return meeting->send(m, bucket, step, params);
 }
 
@@ -66,7 +98,7 @@ weft_status wefti_meeting_before(wefti_mixer *m, int bucket, int64_t step,
 }
 
 weft_status wefti_meeting_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    return send(m, bucket, m->config.combine_last ? step : step + 1, params);
+    return send(m, bucket, wefti_meeting_sent_in(&m->config, step), params);
 }
 
 weft_status wefti_meeting_finish(wefti_mixer *m, int bucket, int64_t step,

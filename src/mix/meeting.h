@@ -8,11 +8,12 @@
  * topology, and what they meet with is sent either a step before (order awc) or in the
  * step itself (atc). The implementation embeds this as the first member of m->self. */
 typedef struct wefti_meeting {
-    weft_neighbours *neighbours; /* of this rank in the step that `mix` is called for */
-    double *distances; /* [n_buckets] this rank's estimates (mixer.h: distance) */
+    weft_neighbours *neighbours; /* of this rank in the meeting that is at hand */
+    double *distances; /* [n_buckets] this rank's estimates of the last step (mixer.h:
+                          distance), NAN where it met nobody */
     /* Sends what the meeting of `step` needs. */
     weft_status (*send)(wefti_mixer *m, int bucket, int64_t step, const float *params);
-    /* Receives what others sent for `step` and mixes; there are others. */
+    /* Receives what others sent for `step` and mixes; there may be no others. */
     weft_status (*mix)(wefti_mixer *m, int bucket, int64_t step, float *params);
 } wefti_meeting;
 
@@ -21,12 +22,27 @@ weft_status wefti_meeting_init(wefti_mixer *m, wefti_meeting *meeting) WEFT_CHEC
 void wefti_meeting_fini(wefti_mixer *m, wefti_meeting *meeting);
 
 /* Whom `member` meets in `step`: all others when a mean of all is due. */
-void wefti_meeting_look_up(const wefti_mixer_config *config, int member, int64_t step,
+void wefti_meeting_look_up(const wefti_mixer *m, int member, int64_t step,
                            weft_neighbours *room);
 
-/* The step for which messages are sent in q->step, if q->from sends any to q->to; else
- * -1. */
-int64_t wefti_meeting_of(const wefti_mixer_config *config, const wefti_mixer_question *q);
+/* The same, as far as the configuration alone says: for predictions. */
+void wefti_meeting_foresee(const wefti_mixer_config *config, int member, int64_t step,
+                           weft_neighbours *room);
+
+/* The step of the meeting for which messages are sent in `step`; -1: there is none, the
+ * run ends before. */
+int64_t wefti_meeting_sent_in(const wefti_mixer_config *config, int64_t step);
+
+/* Whether one of the list's targets is `member`. */
+bool wefti_meeting_tells(const weft_neighbours *list, int member);
+
+/* How much smaller than the distance over all R members the weighted variance of a
+ * meeting is on average, if deviations are independent: (1 - sum of w^2) R / (R - 1). */
+double wefti_meeting_variance_share(int n, const double *weights, int R);
+
+/* rounded[n] <- the weights, which have any positive sum, as multiples of 2^-24 that add
+ * up to exactly one; what rounding leaves goes to the largest, of equals the first. */
+void wefti_meeting_round(int n, const double *weights, float *rounded);
 
 /* The ops that need no more than send and mix. */
 weft_status wefti_meeting_prime(wefti_mixer *m, int bucket, int64_t step,

@@ -13,8 +13,23 @@ const wefti_mixer_ops *wefti_mixer_find(const char *kind) {
     return NULL;
 }
 
+static weft_status make_known(wefti_mixer *m) {
+    const wefti_mixer_config *c = &m->config;
+    if (!c->topology) return WEFT_OK;
+    weft_topology_facts facts = weft_topology_describe(c->topology);
+    int n_control = c->consensus_bound > 0 ? WEFTI_CONTROL_STEPS : 0;
+    m->n_known = n_control + (facts.push_sum ? (int)facts.members : 0);
+    if (m->n_known == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(m->ctx, m->n_known, sizeof(double), "mixer state", &m->known));
+    if (n_control > 0) m->control = m->known;
+    if (facts.push_sum) m->weights = m->known + n_control;
+    for (int i = n_control; i < m->n_known; i++) m->known[i] = 1;
+    return WEFT_OK;
+}
+
 static weft_status fill(wefti_mixer *m) {
     int64_t n = 0;
+    WEFT_TRY(make_known(m));
     WEFT_TRY(wefti_alloc_n(m->ctx, m->n_buckets, sizeof(int64_t), "mixer state",
                            &m->bucket_at));
     for (int b = 0; b < m->n_buckets; b++) {
@@ -58,6 +73,7 @@ void wefti_mixer_destroy(wefti_mixer *m) {
     if (!m) return;
     m->ops->destroy(m);
     for (int i = 0; i < m->n_states; i++) wefti_free(m->ctx, m->state[i]);
+    wefti_free(m->ctx, m->known);
     wefti_free(m->ctx, m->bucket_at);
     wefti_free(m->ctx, m);
 }
@@ -65,6 +81,10 @@ void wefti_mixer_destroy(wefti_mixer *m) {
 weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
                               const float *params) {
     return m->ops->prime(m, bucket, step, params);
+}
+
+weft_status wefti_mixer_turn(wefti_mixer *m, int bucket, int64_t step) {
+    return m->ops->turn ? m->ops->turn(m, bucket, step) : WEFT_OK;
 }
 
 weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step, float *params) {
@@ -77,6 +97,19 @@ weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step, float *p
 
 weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step, float *params) {
     return m->ops->finish(m, bucket, step, params);
+}
+
+void wefti_mixer_average_all(wefti_mixer *m, int64_t step, bool all) {
+    if (m->control) m->control[step % WEFTI_CONTROL_STEPS] = all ? 1 : 0;
+}
+
+bool wefti_mixer_average_is_due(const wefti_mixer_config *config, int64_t step) {
+    return config->average_every > 0 && (step + 1) % config->average_every == 0;
+}
+
+bool wefti_mixer_averages_all(const wefti_mixer *m, int64_t step) {
+    bool decided = m->control && m->control[step % WEFTI_CONTROL_STEPS] > 0;
+    return decided || wefti_mixer_average_is_due(&m->config, step);
 }
 
 void wefti_mixer_note(wefti_mixer *m, double start_s, double wait_begin_s) {

@@ -15,13 +15,19 @@
  * It works on the replicator's buckets, on the exchange thread, around the optimizer:
  *
  *     prime                    once, before the first step of a run, new or resumed
- *     before -> optimizer -> after -> finish         each step, each bucket in this order
+ *     turn -> before -> optimizer -> after -> finish  each step, each bucket in this
+ *                                                     order; turn may be left out
  *
  * All buckets have passed `after` of a step before any passes `finish`, so messages that
- * after() sends travel together. Tags: wefti_comm_tag, stages 8 to 15. */
+ * after() sends travel together. turn() is called as early in a step as can be, before
+ * its gradients are there: it answers what others sent in the step before. Without it
+ * before() does so. Tags: wefti_comm_tag, stages 8 to 15. */
 
-/* choco keeps two arrays for each member that it ever meets. */
-enum { WEFTI_MAX_PARTNERS = 16 };
+enum {
+    WEFTI_MAX_PARTNERS =
+        16, /* choco keeps two arrays for each member that it ever meets */
+    WEFTI_CONTROL_STEPS = 16 /* decisions kept; more than those under way at once */
+};
 
 /* The knobs, named as in the papers. Every mixer reads its own. */
 typedef struct wefti_mixer_config {
@@ -32,10 +38,14 @@ typedef struct wefti_mixer_config {
     /* gossip: whom to mix with, and when; members are ranks of the group. `everybody` is
      * complete: for means of all. Borrowed, NULL for other mixers. */
     const weft_topology *topology, *everybody;
-    int partners;          /* choco: most members that one ever meets */
-    bool combine_last;     /* gossip: order atc, else awc */
-    double gamma;          /* gossip: x <- (1 - gamma) x + gamma mixed */
-    int64_t average_every; /* gossip: steps between two means of all; 0 = never */
+    int partners;           /* choco: most members that one ever meets */
+    bool combine_last;      /* gossip: order atc, else awc */
+    double gamma;           /* gossip: x <- (1 - gamma) x + gamma mixed */
+    int64_t average_every;  /* gossip: steps between two means of all; 0 = never */
+    double consensus_bound; /* gossip: a mean of all whenever the replicas are further
+                               apart (wefti_mixer_average_all); 0 = off */
+    double deadline_s;      /* gossip: how long a meeting waits for messages; 0 = until
+                               they are there */
 
     int64_t outer_every; /* outer: inner steps between two outer ones, H */
     double outer_lr, outer_momentum;
@@ -74,12 +84,14 @@ typedef struct wefti_mixer_ops {
                           int n_buckets, int R);
     weft_status (*create)(wefti_mixer *m); /* fills m->self */
     weft_status (*prime)(wefti_mixer *m, int bucket, int64_t step, const float *params);
+    weft_status (*turn)(wefti_mixer *m, int bucket, int64_t step); /* NULL: nothing */
     weft_status (*before)(wefti_mixer *m, int bucket, int64_t step, float *params);
     weft_status (*after)(wefti_mixer *m, int bucket, int64_t step, float *params);
     weft_status (*finish)(wefti_mixer *m, int bucket, int64_t step, float *params);
-    /* This rank's part of an estimate of the consensus distance before the last mixing,
-     * mean_i |x_i - mean x|^2: the estimate is the mean over replicas of the sum over the
-     * ranks of a replica. NULL: there is none. Between steps. */
+    /* This rank's part of an estimate of the consensus distance before the last step's
+     * mixing, mean_i |x_i - mean x|^2: the estimate is the mean, over the replicas that
+     * mixed, of the sum over the ranks of a replica. NAN: this one did not mix. NULL:
+     * there is none. Between steps. */
     double (*distance)(const wefti_mixer *m);
     /* Whether all replicas hold the same bits after this step. */
     bool (*agrees)(const wefti_mixer_config *config, int64_t step);
@@ -99,7 +111,15 @@ struct wefti_mixer {
     int n_states;
     float *state[WEFTI_MIXER_STATES]; /* owned; each [all buckets' elements] */
     int64_t *bucket_at;               /* [n_buckets] owned; where they begin there */
-    void *self;                       /* the implementation's */
+    /* [n_known] owned; what all ranks know alike and a checkpoint keeps beside the
+     * states. Changes while a step's first bucket is mixed; to be read between steps. */
+    int n_known;
+    double *known;
+    double *control;   /* in known: [WEFTI_CONTROL_STEPS], or NULL */
+    double *weights;   /* in known: [members] push-sum weights before the next meeting, or
+                          NULL where they are not needed */
+    void *self;        /* the implementation's */
+    int64_t late;      /* messages that were not there by their deadline, in all so far */
     double exchange_s; /* exchanges were under way, in all so far; see wefti_mixer_note */
     double waited_s;   /* of this, the caller of before() or finish() stood still */
     double covered_s;  /* moment up to which exchange_s is counted */
@@ -115,15 +135,27 @@ void wefti_mixer_destroy(wefti_mixer *m);
 
 /* Each is collective over the group, bucket by bucket. params: the bucket's, on this
  * rank. `step` is the one under way; for prime, the next one to come. A resumed run has
- * its states back before prime. */
+ * its states and `known` back before prime. */
 weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
                               const float *params) WEFT_CHECKED;
+weft_status wefti_mixer_turn(wefti_mixer *m, int bucket, int64_t step) WEFT_CHECKED;
 weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step,
                                float *params) WEFT_CHECKED;
 weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step,
                               float *params) WEFT_CHECKED;
 weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step,
                                float *params) WEFT_CHECKED;
+
+/* Consensus control (config.consensus_bound): decides, before anything is sent for the
+ * meeting of `step`, whether it is a mean of all. All ranks have to decide alike. At most
+ * WEFTI_CONTROL_STEPS decisions are open at once; what is not decided is none. Between
+ * steps. */
+void wefti_mixer_average_all(wefti_mixer *m, int64_t step, bool all);
+
+/* Whether the meeting of `step` is a mean of all: by average_every, for which the
+ * configuration alone says so, or by control. */
+bool wefti_mixer_average_is_due(const wefti_mixer_config *config, int64_t step);
+bool wefti_mixer_averages_all(const wefti_mixer *m, int64_t step);
 
 /* For implementations: an exchange that began at start_s has arrived at comm->arrival_s;
  * the caller waited for it since wait_begin_s. Exchanges that overlap count once. */

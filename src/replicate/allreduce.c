@@ -202,6 +202,7 @@ static void code_range(const wefti_allreduce *a, const vector *v, wefti_range ra
     const wefti_section *section = &v->section;
     int64_t first = block_at(range.begin), end = block_at(range.begin + range.n);
     int t = a->setup.coding.threads;
+    (void)t; /* without OpenMP */
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int64_t b = first; b < end; b++) {
         int64_t at = (b - first) * WEFTI_BLOCK_VALUES;
@@ -217,6 +218,7 @@ static weft_status decode_range(const wefti_allreduce *a, const vector *v,
     const wefti_section *section = &v->section;
     int64_t first = block_at(range.begin), end = block_at(range.begin + range.n);
     int t = a->setup.coding.threads, worst = WEFT_OK;
+    (void)t; /* without OpenMP */
 #pragma omp parallel for num_threads(t) schedule(static) reduction(max : worst) if (t > 1)
     for (int64_t b = first; b < end; b++) {
         float values[WEFTI_BLOCK_VALUES], *to = x + (b - first) * WEFTI_BLOCK_VALUES;
@@ -340,6 +342,7 @@ static void code_mean(wefti_allreduce *a, const letter *l, float *x) {
     wefti_rounding rounding = rounding_of(a, l->vector, l->step, 1);
     unsigned char *payload = v->answer + WEFTI_FRAME_BYTES;
     int t = a->setup.coding.threads;
+    (void)t; /* without OpenMP */
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int64_t b = first; b < end; b++) {
         int64_t at = (b - first) * WEFTI_BLOCK_VALUES;

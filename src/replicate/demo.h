@@ -27,7 +27,7 @@ typedef struct wefti_demo_scratch {
     int thread;
     int32_t **indices;            /* [R][batch values] a batch's coefficients, by rank */
     float **values;               /* [R][batch values] */
-    float *chunk;                 /* its elements */
+    float *chunk;                 /* the elements of one */
     unsigned char *states, *bits; /* of a batch's chunks */
 } wefti_demo_scratch;
 

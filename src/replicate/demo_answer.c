@@ -9,8 +9,8 @@
  * sign: the direction itself, f32, of every element of the chunks (dense: of every
  * value).
  *
- * Coefficients in place of the direction would be R k per chunk, less than the elements
- * only where all ranks' messages are shorter still: where gather is the better route. */
+ * The combined coefficients in place of the direction would be up to R k of a chunk, and
+ * uncoded: with them a rank would send more than by gather, whatever R. */
 #include <string.h>
 
 #include "replicate/demo.h"
@@ -153,10 +153,10 @@ static weft_status follow_dense(const wefti_demo_pass *pass,
 /* Bits of a chunk without signs, and those that fill its last byte, are zero. */
 static bool bits_are_clean(const wefti_chunks *s, int state, const unsigned char *bits) {
     int64_t size = wefti_chunks_bits_bytes(s);
-    int spare = (int)(8 * size - s->elements);
-    if (bits[size - 1] >> (8 - spare) != 0) return false;
+    if (s->elements % 8 != 0 && bits[size - 1] >> s->elements % 8 != 0) return false;
+    if (state == WEFTI_SIGNS_BITS) return true;
     unsigned char any = 0;
-    for (int64_t i = 0; i < size && state != WEFTI_SIGNS_BITS; i++) any |= bits[i];
+    for (int64_t i = 0; i < size; i++) any |= bits[i];
     return any == 0;
 }
 

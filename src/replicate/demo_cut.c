@@ -141,7 +141,7 @@ wefti_demo_place wefti_demo_edge(const wefti_demo_rules *rules,
     if (wanted >= next.weight) return end;
     int64_t block = items_before(&part, 1) * part.chunks.elements;
     int64_t b = (wanted - part.first.weight + block / 2) / block;
-    return wefti_demo_place_of(rules, &part, min64(b, part.section.n_blocks));
+    return wefti_demo_place_of(rules, &part, b);
 }
 
 bool wefti_demo_by_owner(const wefti_demo_rules *rules, const wefti_bucket *bucket) {

@@ -39,15 +39,13 @@ static void mark_rows(const wefti_selection *s, int64_t k, uint64_t *marks) {
     }
 }
 
-/* The first marked (or unmarked) row at or after i; `rows` if there is none. */
+/* The first marked (or unmarked) row at or after i; `rows` if there is none. Bits behind
+ * the last row are not marked. */
 static int64_t next_row(const uint64_t *marks, int64_t rows, int64_t i, bool marked) {
     uint64_t flip = marked ? 0 : ~0ull;
     while (i < rows) {
         uint64_t word = (marks[i / 64] ^ flip) >> (i % 64);
-        if (word) {
-            int64_t found = i + __builtin_ctzll(word);
-            return found < rows ? found : rows;
-        }
+        if (word) return i + __builtin_ctzll(word);
         i = (i / 64 + 1) * 64;
     }
     return rows;

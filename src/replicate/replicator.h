@@ -133,8 +133,8 @@ weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step
 weft_status wefti_replicator_combine(wefti_replicator *r, int bucket, int64_t step,
                                      float *grad) WEFT_CHECKED;
 
-/* Finishes it: grad holds the agreed direction, the same bits on every rank of the group.
- */
+/* Finishes it: grad holds the agreed direction, the same bits on every rank of the group,
+ * and 0 where it covers nothing. */
 weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
                                  float *grad) WEFT_CHECKED;
 

@@ -280,6 +280,7 @@ static void accumulate_momentum(const wefti_replicator *r, int bucket, float lr,
     float *restrict m = wefti_replicator_state(r, 0, bucket);
     const float *restrict g = grad;
     int t = config->threads;
+    (void)t; /* without OpenMP */
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int64_t i = 0; i < n; i++) m[i] = beta * m[i] + gain * g[i];
 }

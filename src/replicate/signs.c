@@ -32,5 +32,8 @@ weft_status wefti_signs_decode(weft_ctx *ctx, int64_t n, const unsigned char *in
 }
 
 void wefti_signs_of(int64_t n, const float *x, float *signs) {
-    for (int64_t i = 0; i < n; i++) signs[i] = sign_of_code[code_of(x[i])];
+    for (int64_t i = 0; i < n; i++) {
+        float sign = (float)((x[i] > 0) - (x[i] < 0));
+        signs[i] = isfinite(x[i]) ? sign : NAN;
+    }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a schedule does, from its matrices: P(t) = W(t-1) .. W(0) row by row, and the mean
  * of W(t) over the steps. Disagreement = |P - 1 1^T/n| / sqrt(n-1) (Frobenius), 1 at the
- * start. It is gone all at once if it falls from above 1e-6 to 1e-12 in one step. */
+ * start. With push-sum weights row i of P is divided by its sum first. Disagreement is
+ * gone all at once if it falls from above 1e-6 to 1e-12 in one step. */
 #include <math.h>
 #include <string.h>
 
@@ -56,11 +57,24 @@ static void analyst_fini(weft_ctx *ctx, analyst *a) {
 
 /* ---- matrices ---- */
 
+/* What row i of the product has to be divided by: its push-sum weight, (P 1)_i. */
+static double weight_of_row(const analyst *a, int64_t i) {
+    double sum = 0;
+    if (!a->t->facts.push_sum) return 1;
+    for (int64_t j = 0; j < a->n; j++) sum += a->product[i * a->n + j];
+    return sum;
+}
+
 static double disagreement(const analyst *a) {
     double sum = 0, mean = 1.0 / (double)a->n;
     if (a->n == 1) return 0;
-    for (int64_t i = 0; i < a->n * a->n; i++)
-        sum += (a->product[i] - mean) * (a->product[i] - mean);
+    for (int64_t i = 0; i < a->n; i++) {
+        double weight = weight_of_row(a, i);
+        for (int64_t j = 0; j < a->n; j++) {
+            double off = a->product[i * a->n + j] / weight - mean;
+            sum += off * off;
+        }
+    }
     return sqrt(sum / (double)(a->n - 1));
 }
 
@@ -97,7 +111,8 @@ static void add_row(analyst *a, int64_t i) {
         a->columns[a->near->sources[k]] += a->near->weights[k];
         a->mean[i * a->n + a->near->sources[k]] += a->near->weights[k];
     }
-    a->out->stochastic_error = fmax(a->out->stochastic_error, fabs(sum - 1));
+    if (!a->t->facts.push_sum)
+        a->out->stochastic_error = fmax(a->out->stochastic_error, fabs(sum - 1));
 }
 
 /* ---- bytes and links ---- */
@@ -214,9 +229,11 @@ static void analyse(analyst *a) {
     for (int64_t step = 0; step < out->steps; step++) look_at_step(a, step);
     out->left = a->left;
     for (int64_t i = 0; i < n * n; i++) a->mean[i] /= (double)out->steps;
-    out->gap_mean = 1 - wefti_second_singular_value(n, a->mean, a->work);
-    out->gap_period = period ? 1 - wefti_second_singular_value(n, a->product, a->work)
-                             : (double)NAN;
+    out->gap_mean = out->gap_period = (double)NAN;
+    if (!a->t->facts.push_sum)
+        out->gap_mean = 1 - wefti_second_singular_value(n, a->mean, a->work);
+    if (!a->t->facts.push_sum && period > 0)
+        out->gap_period = 1 - wefti_second_singular_value(n, a->product, a->work);
     if (!a->t->cost_s) out->link_max_s = out->link_mean_s = (double)NAN;
     look_further(a);
 }

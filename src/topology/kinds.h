@@ -12,6 +12,7 @@ extern const wefti_topology_ops wefti_topology_aer;
 extern const wefti_topology_ops wefti_topology_static_exponential;
 extern const wefti_topology_ops wefti_topology_torus;
 extern const wefti_topology_ops wefti_topology_matching;
+extern const wefti_topology_ops wefti_topology_push;
 extern const wefti_topology_ops wefti_topology_measured;
 
 #endif

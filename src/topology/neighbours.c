@@ -4,7 +4,8 @@
  * Weights in f32 lie on the grid of 2^-24, on which every sum of weights up to one is
  * exact. Others' weights are rounded to it and the own one is what is left of 1. Equal
  * weights round equally, so where the double weights are symmetric or the same for every
- * member, columns add up to exactly one as rows do. */
+ * member, columns add up to exactly one as rows do. Kinds that need push-sum weights have
+ * rows of another sum; their weights lie on the grid as they are. */
 #include <math.h>
 #include <string.h>
 
@@ -88,16 +89,16 @@ static void sort_targets(weft_neighbours *out) {
     }
 }
 
-static void round_weights(weft_neighbours *out) {
+static void round_weights(const weft_topology *t, weft_neighbours *out) {
     const double one = 16777216; /* 2^24 */
     double left = one;
     for (int j = 0; j < out->n_sources; j++) {
         double units = nearbyint(out->weights[j] * one);
-        if (j == out->self) continue;
         out->weights_f32[j] = (float)(units / one);
+        if (j == out->self) continue;
         left -= units;
     }
-    out->weights_f32[out->self] = (float)(left / one);
+    if (!t->facts.push_sum) out->weights_f32[out->self] = (float)(left / one);
 }
 
 void weft_topology_neighbours(const weft_topology *t, int64_t member, int64_t step,
@@ -112,7 +113,7 @@ void weft_topology_neighbours(const weft_topology *t, int64_t member, int64_t st
     out->mean = out->group;
     for (int j = 1; j < out->n_sources; j++)
         out->mean = out->mean && out->weights[j] == out->weights[0];
-    round_weights(out);
+    round_weights(t, out);
 }
 
 /* ---- room ---- */

@@ -9,6 +9,7 @@ const wefti_topology_ops *const wefti_topology_registry[] = {
     &wefti_topology_static_exponential,
     &wefti_topology_torus,
     &wefti_topology_matching,
+    &wefti_topology_push,
     &wefti_topology_measured,
     NULL,
 };

@@ -6,7 +6,8 @@
  *
  * each of them one phase (comm/worker.h); a phase that a method lacks is left out. With
  * clipping of what the nodes agreed on, the last two wait for the compute thread
- * (step.c). */
+ * (step.c). Ahead of the buckets of a step go jobs for the mixer's turn, one for each
+ * bucket, which has the place of combine in them. */
 #include "train/rank.h"
 
 static void prepare(void *rank) {
@@ -22,9 +23,19 @@ static float *params_of(wefti_rank *r, int64_t bucket) {
     return r->params + r->arrangement->bucket_offset[bucket];
 }
 
+/* What the job is: a bucket, or number n_buckets + b for the mixer's turn of bucket b. */
+static bool is_turn(const wefti_rank *r, int64_t job) {
+    return job >= r->arrangement->n_buckets;
+}
+
+static weft_status turn(wefti_rank *r, int64_t job) {
+    return wefti_mixer_turn(r->mixer, (int)job - r->arrangement->n_buckets, r->step);
+}
+
 static weft_status begin(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
     int b = (int)bucket;
+    if (is_turn(r, bucket)) return WEFT_OK;
     float *grad = grads_of(r, b);
     int64_t n = r->arrangement->buckets[b].n_elements;
     bool scaled = !r->clip_after_exchange && r->grad_scale != 1;
@@ -36,12 +47,14 @@ static weft_status begin(void *rank, int64_t bucket) {
 
 static weft_status combine(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
+    if (is_turn(r, bucket)) return turn(r, bucket);
     return wefti_replicator_combine(r->replicator, (int)bucket, r->step,
                                     grads_of(r, bucket));
 }
 
 static weft_status end(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
+    if (is_turn(r, bucket)) return WEFT_OK;
     float *grad = grads_of(r, bucket);
     WEFT_TRY(wefti_replicator_end(r->replicator, (int)bucket, r->step, grad));
     if (!r->site_replicator) return WEFT_OK;
@@ -50,12 +63,14 @@ static weft_status end(void *rank, int64_t bucket) {
 
 static weft_status combine_sites(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
+    if (is_turn(r, bucket)) return WEFT_OK;
     return wefti_replicator_combine(r->site_replicator, (int)bucket, r->step,
                                     grads_of(r, bucket));
 }
 
 static weft_status end_sites(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
+    if (is_turn(r, bucket)) return WEFT_OK;
     return wefti_replicator_end(r->site_replicator, (int)bucket, r->step,
                                 grads_of(r, bucket));
 }
@@ -63,6 +78,7 @@ static weft_status end_sites(void *rank, int64_t bucket) {
 static weft_status apply(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
     int b = (int)bucket;
+    if (is_turn(r, bucket)) return WEFT_OK;
     int64_t n = r->arrangement->buckets[b].n_elements;
     bool agreed_norm = r->apply_in_exchange && r->clip_after_exchange;
     if (agreed_norm) r->squares[b] = r->plan->kernels->sum_squares(n, grads_of(r, b));
@@ -72,6 +88,7 @@ static weft_status apply(void *rank, int64_t bucket) {
 
 static weft_status finish(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
+    if (is_turn(r, bucket)) return WEFT_OK;
     if (!r->apply_in_exchange && r->clip_after_exchange) return WEFT_OK;
     return wefti_mixer_finish(r->mixer, (int)bucket, r->step, params_of(r, bucket));
 }
@@ -88,7 +105,7 @@ weft_status wefti_exchange_create(wefti_rank *r) {
     }
     phases[n++] = apply;
     if (!r->plan->replicas_equal) phases[n++] = finish;
-    wefti_worker_config config = {.capacity = r->arrangement->n_buckets,
+    wefti_worker_config config = {.capacity = 2 * r->arrangement->n_buckets,
                                   .phases = phases,
                                   .n_phases = n,
                                   .order = r->plan->sites > 1 ? WEFTI_ORDER_BY_JOB
@@ -96,6 +113,12 @@ weft_status wefti_exchange_create(wefti_rank *r) {
                                   .prepare = prepare,
                                   .user = r};
     return wefti_worker_create(r->ctx, &config, &r->worker);
+}
+
+void wefti_exchange_turn(wefti_rank *r) {
+    int n = r->arrangement->n_buckets;
+    for (int b = 0; b < n && r->mixer->ops->turn; b++)
+        r->last_ticket = wefti_worker_submit(r->worker, n + b);
 }
 
 /* The optimizer on one run of a piece's elements. */

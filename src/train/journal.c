@@ -10,6 +10,8 @@
 #include "record/metrics.h"
 #include "record/tfevents.h"
 
+enum { MAX_FIGURES = 24 };
+
 struct wefti_journal {
     weft_ctx *ctx; /* borrowed */
     wefti_metrics *metrics;
@@ -86,7 +88,7 @@ static weft_status write_step_events(wefti_journal *journal, const weft_step_rec
 }
 
 weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r) {
-    const wefti_metric row[] = {
+    wefti_metric row[MAX_FIGURES] = {
         integer("step", r->step),
         real("loss", r->loss),
         real("lr", r->lr),
@@ -106,11 +108,14 @@ weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r
         real("hidden_share", r->hidden_share),
         real("step_s", r->step_s),
         real("elapsed_s", r->elapsed_s),
-        real("consensus_distance", r->consensus_distance),
     };
-    int n = sizeof row / sizeof row[0];
-    WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row,
-                                 isnan(r->consensus_distance) ? n - 1 : n));
+    int n = 0;
+    while (row[n].name) n++;
+    if (!isnan(r->consensus_distance))
+        row[n++] = real("consensus_distance", r->consensus_distance);
+    if (r->mean_of_all >= 0) row[n++] = integer("mean_of_all", r->mean_of_all);
+    if (r->late >= 0) row[n++] = integer("late", r->late);
+    WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row, n));
     return write_step_events(journal, r);
 }
 

@@ -125,6 +125,8 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_plan *plan) {
         .combine_last = is_word(config->mixer.order, "atc"),
         .gamma = config->mixer.gamma,
         .average_every = config->mixer.average_every,
+        .consensus_bound = config->mixer.consensus_bound,
+        .deadline_s = config->mixer.deadline,
         .outer_every = config->mixer.outer_every,
         .outer_lr = config->mixer.outer_lr,
         .outer_momentum = config->mixer.outer_momentum,

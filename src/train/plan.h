@@ -14,6 +14,10 @@
 /* Gossip waits for neighbours only; votes, which all wait for, are read so much later. */
 enum { WEFTI_GOSSIP_LAG = 8, WEFTI_MAX_LAG = 8 };
 
+/* A rank keeps its votes of so many steps. It may be ahead of the slowest reader by what
+ * this exceeds the lag. */
+enum { WEFTI_BALLOTS = 4 * WEFTI_MAX_LAG };
+
 /* What follows from a configuration before anything runs: read-only, shared by all ranks.
  */
 typedef struct wefti_plan {
@@ -74,9 +78,9 @@ typedef struct wefti_arrangement {
 } wefti_arrangement;
 
 /* Payload bytes that rank (replica, s) of this arrangement sends over wires, to other
- * nodes, in a step: replicators, mixer and votes. */
+ * nodes, in the n steps from `first` on: replicators, mixer and votes. */
 int64_t wefti_plan_wire_bytes(const wefti_plan *plan, const wefti_arrangement *a,
-                              int replica, int64_t step);
+                              int replica, int64_t first, int64_t n);
 
 weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_plan *plan, int s,
                                      wefti_arrangement **out) WEFT_CHECKED;

@@ -188,8 +188,7 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *
     for (int s = 0; s < plan->S; s++) {
         wefti_arrangement *a;
         WEFT_TRY(wefti_arrangement_create(ctx, plan, s, &a));
-        for (int64_t t = 0; t < steps; t++)
-            *n_bytes += wefti_plan_wire_bytes(plan, a, 0, plan->first_step + t);
+        *n_bytes += wefti_plan_wire_bytes(plan, a, 0, plan->first_step, steps);
         wefti_footprint own = wefti_rank_footprint(plan, a);
         if (own.total > footprint->total) *footprint = own;
         wefti_arrangement_destroy(ctx, a);

@@ -3,6 +3,8 @@
  * allocate stand beside each other. */
 #include "train/rank.h"
 
+#include <math.h>
+
 #include "base/memory.h"
 
 static bool has_own_place(const wefti_plan *plan, int u) {
@@ -163,7 +165,7 @@ static weft_status reserve_messages(wefti_rank *r) {
     WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->plan->site_replicas - 1)));
     WEFT_TRY(wefti_comm_reserve(r->comms.sites, 4 * n * (r->plan->mixed_replicas - 1)));
     WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->plan->S - 1)));
-    return wefti_comm_reserve(r->comms.control, (WEFTI_MAX_LAG + 2) * (r->plan->W - 1));
+    return wefti_comm_reserve(r->comms.control, (WEFTI_BALLOTS + 1) * (r->plan->W - 1));
 }
 
 static weft_status build(wefti_rank *r) {
@@ -187,6 +189,7 @@ static weft_status build(wefti_rank *r) {
     r->clip_after_exchange = r->replicator->ops->keeps_norm &&
                              (!r->site_replicator || r->site_replicator->ops->keeps_norm);
     r->grad_scale = 1;
+    r->distance = (double)NAN;
     return wefti_exchange_create(r);
 }
 

@@ -8,21 +8,23 @@
 #include "comm/worker.h"
 #include "train/plan.h"
 
-/* What every rank tells every other once per step; travels as four little-endian f64. */
+/* What every rank tells every other once per step; travels as five little-endian f64. */
 typedef struct wefti_vote {
     double loss_sum; /* of this rank's tokens */
     double stop;     /* asked to stop */
     double failed;   /* the loss is not finite */
-    double distance; /* of the replicas, squared (mix/mixer.h) */
+    double distance; /* of the replicas, squared, in the step before (mix/mixer.h) */
+    double met;      /* this rank has such an estimate */
 } wefti_vote;
 
-enum { WEFTI_VOTE_BYTES = 32 };
+enum { WEFTI_VOTE_BYTES = 40 };
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
 typedef struct wefti_tally {
     double grad_squares, moved; /* squared norms of the node's gradient and its update */
     double exchange_s, wait_s;  /* exchange thread busy; compute thread waiting for it */
     double wire_out, wire_in, local_out, local_in; /* payload bytes */
+    double late; /* messages that the mixer did without */
 } wefti_tally;
 
 /* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,
@@ -81,11 +83,12 @@ typedef struct wefti_rank {
     double begun_s; /* when its computing began */
     float lr, grad_scale;
     wefti_vote vote;
-    unsigned char ballots[WEFTI_MAX_LAG + 1][WEFTI_VOTE_BYTES]; /* votes as they travel,
+    unsigned char ballots[WEFTI_BALLOTS][WEFTI_VOTE_BYTES]; /* votes as they travel,
                                                                    step t at t % that */
     wefti_tally tally;
-    double distance; /* the mixer's, after the last step */
+    double distance; /* the mixer's, after the last step; NAN: there is none */
     double busy_before_s;
+    int64_t late_before;
     wefti_traffic traffic_before;
     int64_t n_shard_messages;        /* makes the tags of the shard group */
     int64_t n_control_messages;      /* and of the control group, beside the votes */
@@ -125,6 +128,19 @@ weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) WEFT_CHECKED;
 weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step,
                                    wefti_vote *agreed) WEFT_CHECKED;
 
+/* The replicas' consensus distance, sqrt(mean |x_i - mean x|^2), that votes agree on; NAN
+ * if nobody had an estimate. */
+double wefti_rank_consensus(const wefti_rank *r, const wefti_vote *agreed);
+
+/* Consensus control: the meeting of step + 2 + plan->vote_lag is a mean of all if the
+ * votes of `step` say that the replicas are too far apart. By then all ranks have counted
+ * them. Nothing without mixer.consensus_bound. Between steps. */
+void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_vote *agreed);
+
+/* The same, before a checkpoint is written, of the votes of the step to come, `step`:
+ * those of a run that is resumed there know nothing of the last mixing. Collective. */
+weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) WEFT_CHECKED;
+
 /* A tag of the control group that no vote and no other call uses; all ranks agree on it.
  */
 int64_t wefti_rank_control_tag(wefti_rank *r);
@@ -159,6 +175,9 @@ weft_status wefti_rank_submit(wefti_rank *r, int b) WEFT_CHECKED;
 
 /* Makes the thread, with the phases that this rank's method has. */
 weft_status wefti_exchange_create(wefti_rank *r) WEFT_CHECKED;
+
+/* Hands the mixer's turn of all buckets to the thread, ahead of the buckets of a step. */
+void wefti_exchange_turn(wefti_rank *r);
 
 /* Optimizes and mixes one bucket: all but the mixer's finish. */
 weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;

@@ -130,6 +130,8 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .wire_bytes_in = (int64_t)tally->wire_in,
         .local_bytes_out = (int64_t)tally->local_out,
         .local_bytes_in = (int64_t)tally->local_in,
+        .mean_of_all = -1,
+        .late = -1,
         .exchange_s = mean_of_node(t, tally->exchange_s),
         .wait_s = mean_of_node(t, tally->wait_s),
         .hidden_share = hidden_share(tally->exchange_s, tally->wait_s),
@@ -140,6 +142,10 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
     record.mfu = record.tokens_per_s * weft_model_flop_per_token(plan->model, plan->T) /
                  t->run->prepared->gemm_flops;
     record.compute_s = step_s - record.wait_s;
+    if (t->state->mixer->control)
+        record.mean_of_all = wefti_mixer_averages_all(t->state->mixer, t->state->step);
+    if (plan->mixer_config.deadline_s > 0 && t->state->mixer->ops->distance)
+        record.late = (int64_t)tally->late;
     double per_step = (record.elapsed_s - t->run->prepared->elapsed_s) /
                       (double)(step - plan->first_step);
     record.left_s = per_step * (double)(record.steps - step);
@@ -152,8 +158,7 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     training *run = t->run;
     weft_train_result *result = run->result;
     record.loss = agreed->loss_sum / (double)record.tokens;
-    if (t->state->mixer->ops->distance)
-        record.consensus_distance = sqrt(agreed->distance / run->prepared->plan->R);
+    record.consensus_distance = wefti_rank_consensus(t->state, agreed);
     result->steps = record.step;
     result->loss = record.loss;
     result->wire_bytes += record.wire_bytes_out;
@@ -180,6 +185,14 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     return wefti_journal_evaluation(run->prepared->journal, &record, bigram);
 }
 
+/* Consensus control: what the votes of a step tell decides a meeting that is so many
+ * steps later, however early they are counted. A resumed run's first votes tell nothing:
+ * the checkpoint has that decision. */
+static void control(rank_thread *t, int64_t step, const wefti_vote *agreed) {
+    if (step > t->run->prepared->plan->first_step)
+        wefti_rank_control(t->state, step, agreed);
+}
+
 /* Reads the votes of all steps up to `step` that have not been read. */
 static weft_status count_votes(rank_thread *t, int64_t step) {
     for (; t->counted <= step; t->counted++) {
@@ -187,6 +200,7 @@ static weft_status count_votes(rank_thread *t, int64_t step) {
         WEFT_TRY(wefti_rank_count_votes(t->state, t->counted, &agreed));
         weft_step_record record = t->pending[t->counted % (WEFTI_MAX_LAG + 1)];
         WEFT_TRY(tell_step(t, record, &agreed));
+        control(t, t->counted, &agreed);
         t->stop_agreed |= agreed.stop > 0;
         if (agreed.failed > 0)
             return weft_ctx_fail(

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"
@@ -229,6 +230,16 @@ static weft_status write_blocks(wefti_rank *r, const char *partial) {
     return with_file(r, &file, true, write_block);
 }
 
+/* Adds what the mixer's ranks know alike, if there is anything. False: no memory. */
+static bool pack_known(const wefti_mixer *m, json_t *layout) {
+    if (m->n_known == 0) return true;
+    json_t *known = json_array();
+    bool fine = known != NULL;
+    for (int i = 0; i < m->n_known && fine; i++)
+        fine = json_array_append_new(known, json_real(m->known[i])) == 0;
+    return json_object_set_new(layout, "mixer_known", known) == 0 && fine;
+}
+
 static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) {
     const wefti_plan *plan = r->plan;
     int64_t rows = plan->first_row + (step - plan->first_step) * plan->rows_per_step;
@@ -239,7 +250,8 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
         "site_replicator", plan->site_replicator_config.kind, "mixer",
         plan->mixer_config.kind, "seed", (json_int_t)plan->config->run.seed, "parameters",
         (json_int_t)plan->model->n_elements);
-    char *text = layout ? json_dumps(layout, JSON_COMPACT) : NULL;
+    bool fine = layout && pack_known(r->mixer, layout);
+    char *text = fine ? json_dumps(layout, JSON_COMPACT) : NULL;
     json_decref(layout);
     if (!text) return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY, "no memory for a layout");
     weft_status status = wefti_checkpoint_commit(r->ctx, checkpoints, step, text,
@@ -251,6 +263,7 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
 weft_status wefti_state_save(wefti_rank *r, const char *folder,
                              const weft_tokenizer *tokenizer, int64_t step) {
     char checkpoints[PATH_MAX], partial[PATH_MAX];
+    WEFT_TRY(wefti_rank_control_early(r, step));
     WEFT_TRY(join(r->ctx, checkpoints, folder, "checkpoints"));
     if (snprintf(partial, sizeof partial, "%.4000s/step-%08lld.partial", checkpoints,
                  (long long)step) < 0)
@@ -267,16 +280,34 @@ weft_status wefti_state_save(wefti_rank *r, const char *folder,
     return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
 }
 
+/* False: there is something else than positive numbers, or zeros. */
+static bool unpack_known(const json_t *layout, wefti_saved_layout *saved) {
+    const json_t *known = json_object_get(layout, "mixer_known");
+    size_t n = json_array_size(known);
+    if (!known) return true;
+    if (!json_is_array(known) || n > WEFTI_MAX_KNOWN) return false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *number = json_array_get(known, i);
+        saved->known[i] = json_number_value(number);
+        if (!json_is_number(number) || !(saved->known[i] >= 0)) return false;
+    }
+    saved->n_known = (int)n;
+    return true;
+}
+
 static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *path,
                                 wefti_saved_layout *saved) {
     json_int_t step, rows, replicas, seed, parameters;
     const char *optimizer, *replicator, *site_replicator, *mixer;
-    json_t *layout = json_loads(text, 0, NULL);
+    json_t *layout;
+    WEFT_TRY(wefti_json_read(ctx, path, "/index.json: layout", text,
+                             (int64_t)strlen(text), WEFT_ERR_FORMAT, &layout));
     int bad = json_unpack(layout, "{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s}", "step",
                           &step, "rows", &rows, "seed", &seed, "parameters", &parameters,
                           "replicas", &replicas, "optimizer", &optimizer, "replicator",
                           &replicator, "site_replicator", &site_replicator, "mixer",
                           &mixer);
+    bad = bad || !unpack_known(layout, saved);
     if (!bad) {
         saved->step = step;
         saved->rows = rows;
@@ -294,7 +325,7 @@ static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *pat
         return weft_ctx_fail(
             ctx, WEFT_ERR_FORMAT,
             "%s/index.json has no usable layout (step, rows, replicas, seed, parameters, "
-            "optimizer, replicator, site_replicator, mixer)",
+            "optimizer, replicator, site_replicator, mixer, mixer_known)",
             path);
     return WEFT_OK;
 }
@@ -340,10 +371,27 @@ static weft_status load_mean(wefti_rank *r, int64_t replicas, const char *path) 
     return WEFT_OK;
 }
 
+static weft_status load_known(wefti_mixer *m, const wefti_saved_layout *saved,
+                              const char *path) {
+    if (saved->n_known != m->n_known) return WEFT_OK;
+    for (int i = 0; i < m->n_known; i++) {
+        bool weight = m->weights && m->known + i >= m->weights;
+        if (weight && !(saved->known[i] > 0))
+            return weft_ctx_fail(
+                m->ctx, WEFT_ERR_FORMAT,
+                "%s/index.json: number %d of mixer_known is %g, expected "
+                "a weight above 0",
+                path, i, saved->known[i]);
+        m->known[i] = saved->known[i];
+    }
+    return WEFT_OK;
+}
+
 static weft_status load_replica(wefti_rank *r, const wefti_saved_layout *saved,
                                 const char *path) {
     tensor_file file;
     if (saved->replicas != r->plan->R) return load_mean(r, saved->replicas, path);
+    WEFT_TRY(load_known(r->mixer, saved, path));
     WEFT_TRY(name_replica_file(r, path, r->replica, &file));
     return with_file(r, &file, false, read_block);
 }

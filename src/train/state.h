@@ -21,6 +21,9 @@
  *
  * Every tensor is stored whole, so any number of ranks per node reads its row blocks. */
 
+/* Most numbers of a mixer (mix/mixer.h: known): decisions, and a weight per replica. */
+enum { WEFTI_MAX_KNOWN = WEFTI_CONTROL_STEPS + 1024 };
+
 /* What index.json keeps under "layout". */
 typedef struct wefti_saved_layout {
     int64_t step; /* steps done */
@@ -28,6 +31,8 @@ typedef struct wefti_saved_layout {
     int64_t replicas;
     int64_t seed, parameters;
     char optimizer[32], replicator[32], site_replicator[32], mixer[32];
+    int n_known; /* of the mixer; taken up by a run that has as many */
+    double known[WEFTI_MAX_KNOWN];
 } wefti_saved_layout;
 
 /* Saves under <folder>/checkpoints after `step` steps. Collective. */

@@ -80,7 +80,7 @@ static double get_f64(const unsigned char *p) {
 }
 
 static unsigned char *ballot_of(wefti_rank *r, int64_t step) {
-    return r->ballots[step % (WEFTI_MAX_LAG + 1)];
+    return r->ballots[step % WEFTI_BALLOTS];
 }
 
 /* Sends this rank's vote to all; wefti_rank_count_votes reads it. The distance is that of
@@ -89,11 +89,13 @@ static weft_status cast_vote(wefti_rank *r) {
     unsigned char *ballot = ballot_of(r, r->step);
     r->vote.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
     r->vote.failed = isfinite(r->vote.loss_sum) ? 0 : 1;
-    r->vote.distance = r->distance;
+    r->vote.met = isnan(r->distance) ? 0 : 1;
+    r->vote.distance = r->vote.met > 0 ? r->distance : 0;
     put_f64(ballot, r->vote.loss_sum);
     put_f64(ballot + 8, r->vote.stop);
     put_f64(ballot + 16, r->vote.failed);
     put_f64(ballot + 24, r->vote.distance);
+    put_f64(ballot + 32, r->vote.met);
     return wefti_comm_send_all(r->comms.control, r->step, ballot, WEFTI_VOTE_BYTES);
 }
 
@@ -139,12 +141,13 @@ weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
     r->grad_scale = 1;
     r->vote = (wefti_vote){0};
     r->tally = (wefti_tally){0};
-    int64_t earlier = step - (WEFTI_MAX_LAG + 1);
+    int64_t earlier = step - WEFTI_BALLOTS;
     if (earlier >= r->plan->first_step)
         WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
     wefti_comm_traffic(r->comms.control, &r->traffic_before);
     wefti_rank_forget_gathered(r);
     r->begun_s = wefti_now_s();
+    wefti_exchange_turn(r);
     for (int64_t m = 0; m < r->plan->n_micro; m++) WEFT_TRY(micro_batch(r, m));
     WEFT_TRY(cast_vote(r));
     if (r->apply_in_exchange) return WEFT_OK;
@@ -164,8 +167,30 @@ weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step, wefti_vote *agre
         agreed->stop += get_f64(ballot + 8);
         agreed->failed += get_f64(ballot + 16);
         agreed->distance += get_f64(ballot + 24);
+        agreed->met += get_f64(ballot + 32);
         if (!mine) wefti_comm_release(r->comms.control, peer, step);
     }
+    return WEFT_OK;
+}
+
+double wefti_rank_consensus(const wefti_rank *r, const wefti_vote *agreed) {
+    return agreed->met > 0 ? sqrt(agreed->distance * r->plan->S / agreed->met)
+                           : (double)NAN;
+}
+
+void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_vote *agreed) {
+    _Static_assert(WEFTI_CONTROL_STEPS >= WEFTI_MAX_LAG + 4, "all open decisions fit");
+    double bound = r->plan->mixer_config.consensus_bound;
+    bool all = wefti_rank_consensus(r, agreed) > bound;
+    wefti_mixer_average_all(r->mixer, step + 2 + r->plan->vote_lag, all);
+}
+
+weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
+    double met = isnan(r->distance) ? 0 : 1, sums[2] = {met > 0 ? r->distance : 0, met};
+    if (!r->mixer->control) return WEFT_OK;
+    WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 2, sums));
+    wefti_vote agreed = {.distance = sums[0], .met = sums[1]};
+    wefti_rank_control(r, step, &agreed);
     return WEFT_OK;
 }
 
@@ -177,6 +202,8 @@ static weft_status take_tally(wefti_rank *r, wefti_tally *tally) {
     double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->exchange_s;
     r->tally.exchange_s = busy_s - r->busy_before_s;
     r->busy_before_s = busy_s;
+    r->tally.late = (double)(r->mixer->late - r->late_before);
+    r->late_before = r->mixer->late;
     wefti_traffic now, *before = &r->traffic_before;
     wefti_comm_traffic(r->comms.control, &now);
     for (int link = 0; link < WEFTI_LINK_CLASSES; link++) {

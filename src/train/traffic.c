@@ -56,14 +56,26 @@ static int64_t mixer_bytes(const wefti_plan *plan, const wefti_arrangement *a,
     return n_bytes;
 }
 
+static int64_t due_steps(const wefti_replicator_config *config, int64_t first,
+                         int64_t n) {
+    int64_t n_due = 0;
+    for (int64_t t = first; t < first + n; t++)
+        n_due += wefti_replicator_is_due(config, t);
+    return n_due;
+}
+
 int64_t wefti_plan_wire_bytes(const wefti_plan *plan, const wefti_arrangement *a,
-                              int replica, int64_t step) {
+                              int replica, int64_t first, int64_t n) {
     const wefti_replicator_config *near = &plan->replicator_config,
                                   *far = &plan->site_replicator_config;
-    int64_t n_bytes = (int64_t)(plan->W - plan->copies * plan->S) * WEFTI_VOTE_BYTES;
-    if (wefti_replicator_is_due(near, step))
-        n_bytes += replicator_bytes(plan, a, near, site_of(plan, replica), replica);
-    if (plan->sites > 1 && wefti_replicator_is_due(far, step))
-        n_bytes += replicator_bytes(plan, a, far, across_sites(plan, replica), replica);
-    return n_bytes + mixer_bytes(plan, a, replica, step);
+    int64_t votes = (int64_t)(plan->W - plan->copies * plan->S) * WEFTI_VOTE_BYTES;
+    int64_t n_bytes = n * votes;
+    n_bytes += due_steps(near, first, n) *
+               replicator_bytes(plan, a, near, site_of(plan, replica), replica);
+    if (plan->sites > 1)
+        n_bytes += due_steps(far, first, n) *
+                   replicator_bytes(plan, a, far, across_sites(plan, replica), replica);
+    for (int64_t t = first; t < first + n; t++)
+        n_bytes += mixer_bytes(plan, a, replica, t);
+    return n_bytes;
 }

@@ -113,10 +113,11 @@ bool wefti_binomial_shape_make(int64_t elements, int64_t k, wefti_binomial_shape
     s.number_bits = wefti_rounded_bits(s.total);
     s.one_word = wefti_rounded_length(s.total) <= 64;
     s.narrow = s.places <= NARROW_PLACES && wefti_rounded_length(s.total) <= 63;
-    s.four = k == 4 && s.picked == 4 && s.low_bits == 0 &&
-             s.total < wefti_rounded_down(1 << WEFTI_ROUNDED_BITS);
-    s.n_bytes = table_bytes(&s, column);
     choose_group(&s);
+    s.four = k == 4 && s.picked == 4 && s.low_bits == 0 &&
+             s.total < wefti_rounded_down(1 << WEFTI_ROUNDED_BITS) &&
+             s.group_bits[s.group] <= 64;
+    s.n_bytes = table_bytes(&s, column);
     *out = s;
     return s.n_bytes <= WEFTI_BINOMIALS_MAX_BYTES &&
            s.number_bits <= 64 * WEFTI_NUMBER_WORDS;

@@ -60,12 +60,13 @@ typedef struct wefti_binomial_row {
     const uint32_t *curve;
 } wefti_binomial_row;
 
-/* For k = 4 without low bits and total < 2^20, so that B is exact: two looks find all
- * members. pairs[p] is pair number p, B(low, 1) + B(high, 2) = p. A set's number x is
- * below 2^20, a pair's below 2^12, so a pair of upper members and the least x that has it
- * go into one word, x << 12 | p: among x << 12 | 4095 it is at most those that have no
- * lower pair. steps[x >> WEFTI_STEP_BITS] has the pair of the step's least x and the next
- * one; where a step has still more, both are WEFTI_CROWDED. */
+/* For k = 4 without low bits, with total < 2^20, so that B is exact, and joined numbers
+ * of up to 64 bits: two looks find all members. pairs[p] is pair number p, B(low, 1) +
+ * B(high, 2) = p. A set's number x is below 2^20 and a pair's below 2^12, so the least x
+ * with a pair of upper members and that pair's number go into one word, x << 12 | p. It
+ * is at most y << 12 | 4095 if and only if x <= y. steps[y >> WEFTI_STEP_BITS] has the
+ * word of the step's least y and the one behind it; if more begin in the step, both are
+ * WEFTI_CROWDED. */
 typedef struct wefti_pair {
     int32_t low, high;
 } wefti_pair;

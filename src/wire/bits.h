@@ -99,6 +99,12 @@ static inline int wefti_bit_length(uint64_t x) {
     return x == 0 ? 0 : 64 - __builtin_clzll(x);
 }
 
+/* Bits that hold every index below n (n >= 1); 0 for n = 1. */
+static inline int wefti_bits_for(int64_t n) { return wefti_bit_length((uint64_t)n - 1); }
+
+/* Whole bytes for so many bits. */
+static inline int64_t wefti_bit_bytes(int64_t n_bits) { return (n_bits + 7) / 8; }
+
 /* A stream that is written from its beginning. */
 typedef struct wefti_bit_writer {
     unsigned char *out; /* where the next whole 8 bytes go */
@@ -170,27 +176,16 @@ static inline void wefti_bits_read_low(wefti_bit_reader *r, int64_t n, int width
                                        int32_t *numbers) {
     uint64_t mask = (1ull << width) - 1;
     int64_t i = 0;
+    wefti_bit_reader in = *r; /* a copy, which cannot be one of the numbers */
     for (; width <= 14 && i + 4 <= n; i += 4) {
-        uint64_t word = wefti_bits_read(r, 4 * width);
+        uint64_t word = wefti_bits_read(&in, 4 * width);
         numbers[i] = (int32_t)(word & mask);
         numbers[i + 1] = (int32_t)(word >> width & mask);
         numbers[i + 2] = (int32_t)(word >> 2 * width & mask);
         numbers[i + 3] = (int32_t)(word >> 3 * width);
     }
-    for (; i < n; i++) numbers[i] = (int32_t)wefti_bits_read(r, width);
+    for (; i < n; i++) numbers[i] = (int32_t)wefti_bits_read(&in, width);
+    *r = in;
 }
-
-/* Bits that hold every index below n (n >= 1); 0 for n = 1. */
-int wefti_bits_for(int64_t n);
-
-/* Bytes of `count` numbers of `width` bits. */
-int64_t wefti_packed_bytes(int64_t count, int width);
-
-/* Packs numbers of 0..24 bits, lowest bit first; unused bits of the last byte are zero.
- */
-void wefti_bits_pack(int64_t count, int width, const int32_t *numbers,
-                     unsigned char *out);
-void wefti_bits_unpack(int64_t count, int width, const unsigned char *packed,
-                       int32_t *numbers);
 
 #endif

@@ -53,9 +53,7 @@ static inline void decode_set(const four_table *t, uint32_t x, int32_t *set) {
     memcpy(set, &t->pairs[(key - upper) >> 12], sizeof(wefti_pair));
 }
 
-/* A division by the radix is a multiplication by its reciprocal, which is hardly ever 1
- * low.
- */
+/* Dividing by the radix is multiplying by its reciprocal, which is hardly ever 1 low. */
 static inline bool decode_group(const four_table *t, int64_t r, uint64_t joined,
                                 int32_t *indices) {
     for (int64_t i = 0; i < r - 1; i++) {

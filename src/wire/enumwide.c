@@ -53,8 +53,8 @@ static inline void lower(lane *l, int bits) {
  * an entry that is not above what is left lies within. */
 static inline wefti_rounded leading(lane *l) {
     int zeros = __builtin_clzll(l->window | 1);
-    while (zeros > 64 - WEFTI_ROUNDED_BITS &&
-           l->at > -64) { /* seldom: some ten are usual */
+    /* seldom: some ten are usual */
+    while (zeros > 64 - WEFTI_ROUNDED_BITS && l->at > -64) {
         lower(l, l->at >= -32 ? 32 : (int)l->at + 64);
         zeros = __builtin_clzll(l->window | 1);
     }

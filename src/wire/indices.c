@@ -10,18 +10,23 @@ static void fixed_encode(const wefti_section *s, int64_t n, const int32_t *indic
     wefti_bits_write_low(out, n * s->k, wefti_bits_for(s->elements), indices);
 }
 
-static bool ascends(int64_t k, int64_t elements, const int32_t *indices) {
-    bool good = indices[k - 1] < elements;
-    for (int64_t i = 1; i < k; i++) good &= indices[i] > indices[i - 1];
-    return good;
+/* The first of n chunks whose indices do not ascend below `elements`. Inlined for
+ * constant k. */
+static inline int64_t first_bad(int64_t n, int64_t k, int64_t elements,
+                                const int32_t *indices) {
+    for (int64_t i = 0; i < n; i++, indices += k) {
+        bool good = indices[k - 1] < elements;
+        for (int64_t j = 1; j < k; j++) good &= indices[j] > indices[j - 1];
+        if (!good) return i;
+    }
+    return n;
 }
 
 static int64_t fixed_decode(const wefti_section *s, int64_t n, wefti_bit_reader *in,
                             int32_t *indices) {
     wefti_bits_read_low(in, n * s->k, wefti_bits_for(s->elements), indices);
-    for (int64_t i = 0; i < n; i++)
-        if (!ascends(s->k, s->elements, indices + i * s->k)) return i;
-    return n;
+    if (s->k == 4) return first_bad(n, 4, s->elements, indices);
+    return first_bad(n, s->k, s->elements, indices);
 }
 
 static void bitmap_encode(const wefti_section *s, int64_t n, const int32_t *indices,

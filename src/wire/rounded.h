@@ -58,7 +58,7 @@ static inline wefti_rounded wefti_rounded_add(wefti_rounded a, wefti_rounded b) 
     int length = wefti_rounded_length(a), lag = length - wefti_rounded_length(b);
     uint64_t sum = (uint64_t)wefti_rounded_lead(a) << 24;
     uint64_t small = (uint64_t)wefti_rounded_lead(b) << 24;
-    sum += lag < 44 ? (small + (1ull << lag) - 1) >> lag : 1;
+    sum += lag < 44 ? small >> lag : 1; /* what is cut off is not all of it */
     int drop = 24 + (int)(sum >> 44);
     return wefti_rounded_make(length + drop - 24, (sum + (1ull << drop) - 1) >> drop);
 }

@@ -22,16 +22,14 @@ static int64_t index_bits(const wefti_section *s, int64_t chunks) {
     return chunks / s->group * s->group_bits[s->group] + s->group_bits[chunks % s->group];
 }
 
-static int64_t bytes_of_bits(int64_t bits) { return (bits + 7) / 8; }
-
 /* Where the values of a block of so many chunks begin. */
 static int64_t values_at(const wefti_section *s, int64_t chunks) {
     int64_t bits = s->dense ? 0 : index_bits(s, chunks);
-    return SCALE_BYTES * s->value_ops->scaled + bytes_of_bits(bits);
+    return SCALE_BYTES * s->value_ops->scaled + wefti_bit_bytes(bits);
 }
 
 static int64_t bytes_of_block(const wefti_section *s, int64_t chunks, int64_t n) {
-    return values_at(s, chunks) + bytes_of_bits(n * s->value_ops->bits);
+    return values_at(s, chunks) + wefti_bit_bytes(n * s->value_ops->bits);
 }
 
 /* The fewest chunks that have enough values and lose little to whole bytes; eight groups
@@ -39,7 +37,7 @@ static int64_t bytes_of_block(const wefti_section *s, int64_t chunks, int64_t n)
 static int64_t choose_block_chunks(const wefti_section *s) {
     int64_t least = s->group * s->k, bits = s->group_bits[s->group];
     int64_t n = (WEFTI_BLOCK_VALUES + least - 1) / least;
-    while ((8 * bytes_of_bits(n * bits) - n * bits) * SPARE_PART > n * bits) n++;
+    while ((8 * wefti_bit_bytes(n * bits) - n * bits) * SPARE_PART > n * bits) n++;
     return n * s->group;
 }
 
@@ -121,8 +119,8 @@ int64_t wefti_section_bytes(const wefti_section *s, int64_t first, int64_t n) {
 
 /* Index bytes per chunk of full blocks. */
 static bool is_shorter(const wefti_section *a, const wefti_section *b) {
-    return bytes_of_bits(index_bits(a, a->block_chunks)) * b->block_chunks <
-           bytes_of_bits(index_bits(b, b->block_chunks)) * a->block_chunks;
+    return wefti_bit_bytes(index_bits(a, a->block_chunks)) * b->block_chunks <
+           wefti_bit_bytes(index_bits(b, b->block_chunks)) * a->block_chunks;
 }
 
 wefti_index_codec wefti_index_codec_choose(wefti_index_codec wanted, int64_t elements,

@@ -4,7 +4,7 @@
 
 #include <weft/ctx.h>
 
-/* The coded numbers of one tensor block (docs/wire-format.md section 4).
+/* The coded numbers of one tensor block (docs/wire-format.md, "Sections").
  *
  * A section is a row of blocks. A block holds the kept coefficients of a few chunks, with
  * one scale for all its values, and begins and ends on a byte, so blocks are coded in any
@@ -14,12 +14,14 @@
  *     sparse section   n_chunks chunks, k of `elements` coefficients each. A block has
  *                      block_chunks chunks, enough for WEFTI_BLOCK_VALUES values
  *     dense section    n values, WEFTI_BLOCK_VALUES per block, no indices
- */
+ *
+ * Nothing that went wrong is hidden: f32 and bf16 carry what is not finite, the others
+ * make all values of a block with such a one (or one of 2^100 and more) NaN. */
 enum { WEFTI_BLOCK_VALUES = 64 };
 
 typedef enum wefti_value_codec {
     WEFTI_VALUES_F32,
-    WEFTI_VALUES_BF16,
+    WEFTI_VALUES_BF16, /* rounded to nearest, ties to even */
     WEFTI_VALUES_INT8, /* scale * (-127..127); scale: bf16, per block */
     WEFTI_VALUES_INT4, /* scale * (-7..7) */
     WEFTI_VALUES_SIGN, /* scale * (-1 or 1), scale = mean magnitude of the block */
@@ -27,16 +29,17 @@ typedef enum wefti_value_codec {
 } wefti_value_codec;
 
 typedef enum wefti_index_codec {
-    WEFTI_INDICES_AUTO,        /* the shortest of those below */
+    WEFTI_INDICES_AUTO,        /* the shortest of those below, of equals the first */
     WEFTI_INDICES_FIXED,       /* k numbers of ceil(log2 elements) bits */
     WEFTI_INDICES_BITMAP,      /* one bit per coefficient */
     WEFTI_INDICES_ENUMERATIVE, /* the number of the chosen set (Cover 1973) */
     WEFTI_INDEX_CODECS
 } wefti_index_codec;
 
-/* How a value between two steps of an integer codec is rounded. Stochastic: up with the
- * probability that makes the mean right, a function of (seed, step, place, number of the
- * value in the section) alone. */
+/* How a value between two steps of an integer codec is rounded: to the nearest, or up
+ * with the probability that makes the mean right, to 2^-16. That is a function of (seed,
+ * step, place, number of the value in the section) alone; sections that differ in seed,
+ * step or place are independent. */
 typedef struct wefti_rounding {
     bool stochastic;
     uint64_t seed, step, place; /* place: which section; unique within a step and rank */
@@ -54,7 +57,7 @@ typedef struct wefti_section {
     int64_t block_values, block_bytes; /* of a full block */
     int64_t n_blocks;
     const struct wefti_binomials *binomials; /* ENUMERATIVE: borrowed, else NULL */
-    /* From here on the section's own. */
+    /* the section's own */
     const struct wefti_value_ops *value_ops;
     const struct wefti_index_ops *index_ops;
     int group;                           /* chunks whose indices are coded together */
@@ -63,13 +66,14 @@ typedef struct wefti_section {
 } wefti_section;
 
 /* Binomial coefficients for the enumerative code of k out of `elements`; made once per
- * (elements, k) at creation, shared by sections. */
+ * (elements, k) at creation, shared by sections and threads. A table of more than
+ * WEFTI_BINOMIALS_MAX_BYTES is refused (WEFT_ERR_CONFIG). */
 typedef struct wefti_binomials wefti_binomials;
 weft_status wefti_binomials_create(weft_ctx *ctx, int64_t elements, int64_t k,
                                    wefti_binomials **out) WEFT_CHECKED;
 void wefti_binomials_destroy(weft_ctx *ctx, wefti_binomials *binomials);
-/* Bytes that a table takes; more than WEFTI_BINOMIALS_MAX_BYTES is refused by create, and
- * AUTO does not choose enumerative then. */
+/* Bytes that a table takes, in one block; some number over WEFTI_BINOMIALS_MAX_BYTES if
+ * it would take more. AUTO does not choose enumerative then. */
 int64_t wefti_binomials_bytes(int64_t elements, int64_t k);
 enum { WEFTI_BINOMIALS_MAX_BYTES = 1 << 25 };
 
@@ -77,7 +81,9 @@ enum { WEFTI_BINOMIALS_MAX_BYTES = 1 << 25 };
 wefti_index_codec wefti_index_codec_choose(wefti_index_codec wanted, int64_t elements,
                                            int64_t k);
 
-/* Lengths follow from these alone; `binomials` may be NULL if nothing is coded. */
+/* Lengths follow from these alone; `binomials` may be NULL if nothing is coded. AUTO, and
+ * ENUMERATIVE without a table, compute what is in it: 2 us for 4 of 64, 0.1 ms for 32 of
+ * 4096, 10 ms for 256 of 4096. */
 wefti_section wefti_section_sparse(int64_t n_chunks, int64_t k, int64_t elements,
                                    wefti_value_codec values, wefti_index_codec indices,
                                    const wefti_binomials *binomials);
@@ -90,8 +96,10 @@ int64_t wefti_section_bytes(const wefti_section *s, int64_t first, int64_t n);
 int64_t wefti_section_block_values(const wefti_section *s, int64_t b);
 int64_t wefti_section_block_chunks(const wefti_section *s, int64_t b);
 
-/* Codes one block. indices[block values]: ascending inside a chunk, NULL if dense.
- * [in,out] values[block values]: afterwards what the receiver will decode. */
+/* Codes one block to wefti_section_bytes(s, b, 1) bytes, the same ones on every
+ * processor. indices[block values]: ascending inside a chunk, NULL if dense. [in,out]
+ * values[block values]: afterwards what the receiver will decode, bit for bit. rounding
+ * NULL: to the nearest. */
 void wefti_section_encode(const wefti_section *s, int64_t b, const int32_t *indices,
                           float *values, const wefti_rounding *rounding,
                           unsigned char *out);

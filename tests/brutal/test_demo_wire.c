@@ -231,26 +231,49 @@ static void a_message_of_another_length_is_refused(void **state) {
     }
 }
 
-/* -- answers: the first range's, states before bits -- */
+/* -- answers: 22 states of 2 bits in 6 bytes, then 9 bits of each chunk in 2 -- */
+
+enum { STATES = WEFTI_FRAME_BYTES, BITS = STATES + 6 };
 
 static void say_state(unsigned char *message, int at, int n_bytes) {
-    (void)n_bytes;
-    message[WEFTI_FRAME_BYTES] = (unsigned char)((message[WEFTI_FRAME_BYTES] & ~3) | at);
+    assert_true(n_bytes == BITS + 22 * 2);
+    message[STATES] = (unsigned char)((message[STATES] & ~3) | at);
 }
 
-/* The answer of rank 0 begins with ceil(n/4) bytes of states and two bytes for each
- * chunk's nine bits. */
+static void say_state_without_bits(unsigned char *message, int at, int n_bytes) {
+    say_state(message, at, n_bytes);
+    message[BITS] = message[BITS + 1] = 0;
+}
+
+static void say_more(unsigned char *message, int at, int n_bytes) {
+    (void)n_bytes;
+    message[at] |= 0x80;
+}
+
 static void answers_with_bad_states_or_stray_bits_are_refused(void **state) {
     (void)state;
     wefti_replicator_config config = knobs(3);
-    lie some[4];
-    for (int i = 0; i < 4; i++)
-        some[i] = (lie){.stage = 1, .seal = true, .change = say_state, .at = i};
-    run_lies(&config, some, 4, heard);
-    assert_int_equal(heard[0], WEFT_ERR_WIRE); /* zero, but there are bits */
-    assert_int_equal(heard[1], WEFT_OK);
-    assert_int_equal(heard[2], WEFT_ERR_WIRE); /* not finite, but there are bits */
-    assert_int_equal(heard[3], WEFT_ERR_WIRE); /* no state at all */
+    static const struct {
+        lie told;
+        weft_status status;
+    } rows[] = {
+        {{.change = say_state, .at = 0}, WEFT_ERR_WIRE}, /* zero, but there are bits */
+        {{.change = say_state, .at = 1}, WEFT_OK},
+        {{.change = say_state, .at = 2}, WEFT_ERR_WIRE}, /* not finite, but bits */
+        {{.change = say_state_without_bits, .at = 0}, WEFT_OK},
+        {{.change = say_state_without_bits, .at = 2}, WEFT_OK},
+        {{.change = say_state_without_bits, .at = 3}, WEFT_ERR_WIRE}, /* no state */
+        {{.change = say_more, .at = BITS - 1}, WEFT_ERR_WIRE},        /* a 24th state */
+        {{.change = say_more, .at = BITS + 1}, WEFT_ERR_WIRE},        /* a 16th element */
+    };
+    enum { ROWS_OF_TABLE = sizeof rows / sizeof rows[0] };
+    for (int i = 0; i < ROWS_OF_TABLE; i++) {
+        lies[i] = rows[i].told;
+        lies[i].stage = 1;
+        lies[i].seal = true;
+    }
+    run_lies(&config, lies, ROWS_OF_TABLE, heard);
+    for (int i = 0; i < ROWS_OF_TABLE; i++) assert_int_equal(heard[i], rows[i].status);
 }
 
 int main(void) {

@@ -28,7 +28,36 @@ refuses "--parameters is '0', expected a whole number from 1 to 1099511627776" \
 refuses "unknown key 'optimizer.acumulate' (did you mean 'optimizer.accumulate'?)" \
     "$weft" bench optimizers optimizer.acumulate=2
 
-refuses_like "unknown benchmark 'fast', expected train or optimizers" "$weft" bench fast
+small=(--parameters 5000 --steps 2 mesh.threads=1 mesh.kernels=base)
+expect 0 "$weft" bench replicators "${small[@]}" --nodes 3
+number="  *[0-9]+\.[0-9]+"
+for line in "machine  *1 thread, base kernels, 5000 parameters, 3 nodes" \
+    "copy  *[0-9.]+ GB/s \([0-9.]+ to [0-9.]+\): " \
+    "demo 4/64 int8 gather$number \([0-9.]+ to [0-9.]+\)$number$number  *16.00($number){6}" \
+    "full f32 .*  *42.6667  *42.67  *42.6667  *0.00" \
+    "slicing 1/16 int8 "; do
+    grep -qE "^$line" out || fail "no line '$line': $(cat out)"
+done
+[[ $(wc -l <out) -ge 25 ]] || fail "$(wc -l <out) lines, expected a line for each replicator"
+expect 0 "$weft" bench replicators "${small[@]}" --only striding --json
+grep -qE '^\{"threads": 1, .*"replicators": \[\{"name": "striding 1/16 f32", "keys": "method=striding ' out ||
+    fail "json: $(cat out)"
+grep -qE '"wire_bits": [0-9.]+, "bound_bits": [0-9.]+, "hidden_share": null\}\]\}$' out ||
+    fail "json: $(cat out)"
+expect 0 "$weft" bench replicators "${small[@]}" "${keys[@]}" --only "4/64 int8" --hidden --json
+[[ $(grep -oE '"hidden_share": [01]\.?[0-9]*\}' out | wc -l) == 2 ]] || fail "hidden: $(cat out)"
+expect 0 "$weft" bench replicators "${small[@]}" "${keys[@]}" --only "4/64 int8" --hidden
+grep -qE "number  *bound  *\+ %  *hid\. %$" out || fail "hidden: $(cat out)"
+refuses "no replicator that is measured has 'demos' in its name" \
+    "$weft" bench replicators "${small[@]}" --only demos
+refuses "--nodes is '65', expected a whole number from 1 to 64" \
+    "$weft" bench replicators "${small[@]}" --nodes 65
+refuses "--parameters is 'x', expected a whole number from 1 to 1099511627776" \
+    "$weft" bench replicators --parameters x
+refuses "unknown key 'mesh.thread' (did you mean 'mesh.threads'?)" \
+    "$weft" bench replicators mesh.thread=2
+
+refuses_like "unknown benchmark 'fast', expected train, optimizers or replicators" "$weft" bench fast
 [[ -z $(ls | grep -vxE 'out|err|losses.*') ]] || fail "files: $(ls)"
 
 finish

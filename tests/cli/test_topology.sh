@@ -50,7 +50,7 @@ prints "matching: 5 nodes, never repeats" "$weft" topology matching --nodes 5
 # -- JSON
 expect 0 "$weft" topology ring --nodes 3 --json --bytes 1KiB
 cat >expected <<'TEXT'
-{"kind": "ring", "nodes": 3, "ranks": 1, "period": 3, "directed": false, "copy_bytes": 1024, "schedule": ["[01][2]", "[0][12]", "[02][1]"], "gap_period": 0.75, "gap_mean": 0.5, "left": 0.176776695297, "exact_steps": null, "steps_1e6": 21, "steps_1e6_estimated": false, "bytes_out_max": 1024, "bytes_out_mean": 682.666666667, "bytes_in_max": 1024, "bytes_in_mean": 682.666666667, "link_max_s": null, "link_mean_s": null, "unlisted_links": 0}
+{"kind": "ring", "nodes": 3, "ranks": 1, "period": 3, "directed": false, "push_sum": false, "copy_bytes": 1024, "schedule": ["[01][2]", "[0][12]", "[02][1]"], "gap_period": 0.75, "gap_mean": 0.5, "left": 0.176776695297, "exact_steps": null, "steps_1e6": 21, "steps_1e6_estimated": false, "bytes_out_max": 1024, "bytes_out_mean": 682.666666667, "bytes_in_max": 1024, "bytes_in_mean": 682.666666667, "link_max_s": null, "link_mean_s": null, "unlisted_links": 0}
 TEXT
 same out expected
 

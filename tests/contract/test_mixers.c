@@ -42,6 +42,11 @@ static const variant variants[] = {
     GOSSIP("ring", .combine_last = false),
     GOSSIP("exponential", .combine_last = true, .average_every = 3),
     GOSSIP("complete", .combine_last = false),
+    {{.kind = "gossip", .gamma = 0.25, .combine_last = true}, "complete"},
+    GOSSIP("push", .combine_last = false, .average_every = 5),
+    GOSSIP("push", .combine_last = true, .consensus_bound = 1),
+    GOSSIP("ring", .combine_last = false, .deadline_s = 3600),
+    GOSSIP("complete", .combine_last = true, .average_every = 2, .deadline_s = 3600),
     {{.kind = "choco", .gamma = 0.5, .values = WEFTI_VALUES_INT4}, "complete"},
     {{.kind = "choco",
       .gamma = 0.5,
@@ -59,6 +64,7 @@ typedef struct trial {
     int64_t steps;       /* of the whole run */
     int64_t first, last; /* steps [first, last) are done, from what x and state hold */
     float x[N], state[WEFTI_MIXER_STATES][N];
+    double known[WEFTI_CONTROL_STEPS + MAX_R];
     float after[STEPS][N];
     int64_t bytes_out[STEPS], bytes_predicted[STEPS];
     int64_t bytes_in;                   /* in all */
@@ -114,6 +120,7 @@ static weft_status one_step(const trial *t, wefti_mixer *m, int64_t step, float 
 static weft_status walk(rank_env *env, wefti_mixer *m, weft_neighbours *room) {
     trial *t = env->user;
     for (int i = 0; i < m->n_states; i++) memcpy(m->state[i], t->state[i], sizeof t->x);
+    for (int i = 0; i < m->n_known && t->first > 0; i++) m->known[i] = t->known[i];
     for (int b = 0; b < N_BUCKETS; b++)
         WEFT_TRY(wefti_mixer_prime(m, b, t->first, t->x + bucket_at[b]));
     for (int64_t step = t->first; step < t->last; step++) {
@@ -125,6 +132,7 @@ static weft_status walk(rank_env *env, wefti_mixer *m, weft_neighbours *room) {
         memcpy(t->after[step], t->x, sizeof t->x);
     }
     for (int i = 0; i < m->n_states; i++) memcpy(t->state[i], m->state[i], sizeof t->x);
+    for (int i = 0; i < m->n_known; i++) t->known[i] = m->known[i];
     wefti_traffic traffic;
     wefti_comm_traffic(env->control, &traffic);
     t->bytes_in = traffic.bytes_in[WEFTI_LINK_WIRE];
@@ -365,6 +373,51 @@ static void bad_knobs_are_refused_in_a_sentence(void **state) {
     weft_ctx_destroy(ctx);
 }
 
+/* Neither reads a byte of what the other sends: the lengths tell. */
+static void outer_refuses_a_peer_with_other_values(void **state) {
+    (void)state;
+    static const variant one = OUTER(.outer_every = 2, .fragments = 1,
+                                     .values = WEFTI_VALUES_INT8);
+    static const variant two = OUTER(.outer_every = 2, .fragments = 1,
+                                     .values = WEFTI_VALUES_INT4);
+    void *users[] = {&trials[0], &trials[1]};
+    weft_status statuses[2];
+    prepare(trials, &one, 2);
+    trials[1].variant = &two;
+    for (int r = 0; r < 2; r++) trials[r].last = STEPS;
+    run_ranks(2, 1, (wefti_wire_model){0, 0}, mix, users, statuses);
+    for (int r = 0; r < 2; r++)
+        assert_true(statuses[r] == WEFT_ERR_WIRE || statuses[r] == WEFT_ERR_PEER);
+    assert_true(statuses[0] == WEFT_ERR_WIRE || statuses[1] == WEFT_ERR_WIRE);
+}
+
+static void keep_line(void *user, weft_log_level level, const char *line) {
+    assert_int_equal(level, WEFT_LOG_WARN);
+    snprintf(user, 200, "%s", line);
+}
+
+static void outer_warns_of_fewer_buckets_than_fragments(void **state) {
+    (void)state;
+    char line[200];
+    weft_ctx *ctx;
+    wefti_mixer *m;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    weft_ctx_set_sink(ctx, keep_line, line);
+    for (int64_t P = 4; P <= 5; P++) {
+        for (int rank = 0; rank < 2; rank++) {
+            wefti_comm pair = {.rank = rank, .size = 2};
+            wefti_mixer_config c = {.kind = "outer", .outer_every = 9, .fragments = P};
+            line[0] = 0;
+            assert_ok(ctx, wefti_mixer_create(ctx, &c, &wefti_kernels_reference, &pair,
+                                              buckets, N_BUCKETS, &m));
+            wefti_mixer_destroy(m);
+            bool warned = strstr(line, "is 5") && strstr(line, "are 4 fragments");
+            assert_int_equal(warned, P == 5 && rank == 0);
+        }
+    }
+    weft_ctx_destroy(ctx);
+}
+
 typedef struct creation {
     weft_ctx *ctx;
     const wefti_mixer_config *config;
@@ -409,6 +462,8 @@ int main(void) {
         cmocka_unit_test(buckets_one_by_one_give_the_same_bits),
         cmocka_unit_test(memory_is_what_was_said),
         cmocka_unit_test(bad_knobs_are_refused_in_a_sentence),
+        cmocka_unit_test(outer_refuses_a_peer_with_other_values),
+        cmocka_unit_test(outer_warns_of_fewer_buckets_than_fragments),
         cmocka_unit_test(every_failed_allocation_is_a_clean_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ static void for_each_case(law claim) {
     for (int i = 0; wefti_replicator_registry[i]; i++) {
         const char *kind = wefti_replicator_registry[i]->name;
         if (strcmp(kind, "none") == 0) continue;
-        for (int values = 0; values < WEFTI_VALUE_CODECS; values++) {
+        for (int values = 0; values < WEFTI_VALUE_CODECS; values += 1 + UNDER_SANITIZER) {
             for (int form = 0; form < 4; form++) {
                 int dims = 1 + form / 2;
                 wefti_replicator_config config = knobs(kind, dims, 4 * dims, form % 2);
@@ -68,6 +68,82 @@ static void nothing_is_allocated_after_creation(void **state) {
     (void)state;
     for_each_case(count_allocations);
 }
+
+/* -- buffers -- */
+
+/* A communicator that insists on await before the same memory is sent under another tag.
+ */
+enum { UNDER_WAY = 64 };
+
+typedef struct strict {
+    wefti_comm head;
+    wefti_comm *inner;
+    const void *data[UNDER_WAY]; /* NULL: free */
+    int64_t tag[UNDER_WAY];
+} strict;
+
+static weft_status strict_send(wefti_comm *comm, int peer, int64_t tag, const void *data,
+                               int64_t n_bytes) {
+    strict *self = (strict *)comm;
+    int free_place = -1;
+    for (int i = 0; i < UNDER_WAY; i++) {
+        if (!self->data[i]) free_place = i;
+        if (self->data[i] == data && self->tag[i] != tag)
+            return weft_ctx_fail(comm->ctx, WEFT_ERR_INTERNAL,
+                                 "memory is sent again under tag %lld without await",
+                                 (long long)tag);
+    }
+    if (free_place < 0) return WEFT_ERR_INTERNAL;
+    self->data[free_place] = data;
+    self->tag[free_place] = tag;
+    return wefti_comm_send(self->inner, peer, tag, data, n_bytes);
+}
+
+static weft_status strict_receive(wefti_comm *comm, int peer, int64_t tag,
+                                  int64_t n_bytes, const void **view) {
+    return wefti_comm_receive(((strict *)comm)->inner, peer, tag, n_bytes, view);
+}
+
+static void strict_release(wefti_comm *comm, int peer, int64_t tag) {
+    wefti_comm_release(((strict *)comm)->inner, peer, tag);
+}
+
+static weft_status strict_await(wefti_comm *comm, int64_t tag) {
+    strict *self = (strict *)comm;
+    for (int i = 0; i < UNDER_WAY; i++)
+        if (self->tag[i] == tag) self->data[i] = NULL;
+    return wefti_comm_await(self->inner, tag);
+}
+
+static const wefti_comm_ops strict_ops = {.name = "strict",
+                                          .send = strict_send,
+                                          .receive = strict_receive,
+                                          .release = strict_release,
+                                          .await = strict_await};
+
+static weft_status run_strictly(rank_env *env) {
+    strict watch = {.head = *env->replica, .inner = env->replica};
+    rank_env watched = *env;
+    watch.head.ops = &strict_ops;
+    watched.replica = &watch.head;
+    return run_trial(&watched);
+}
+
+static void watch_buffers(const wefti_replicator_config *config) {
+    void *users[MAX_R];
+    for (int r = 0; r < 3; r++) {
+        trials[r] = (trial){.config = *config, .kernels = wefti_kernels_find(NULL)};
+        users[r] = &trials[r];
+    }
+    run_ranks(3, 1, (wefti_wire_model){0, 0}, run_strictly, users, NULL);
+}
+
+static void buffers_are_awaited_before_they_are_sent_again(void **state) {
+    (void)state;
+    for_each_case(watch_buffers);
+}
+
+/* -- equal ranks -- */
 
 /* Whether the mean is coded too: what that loses stays with the one rank that adds, so
  * that ranks do not remain alike. */
@@ -216,6 +292,7 @@ int main(void) {
         cmocka_unit_test(all_replicas_get_the_same_bits),
         cmocka_unit_test(bytes_counted_are_bytes_predicted),
         cmocka_unit_test(nothing_is_allocated_after_creation),
+        cmocka_unit_test(buffers_are_awaited_before_they_are_sent_again),
         cmocka_unit_test(identical_ranks_are_one_rank),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(a_step_that_is_not_due_covers_nothing_and_sends_nothing),

@@ -24,6 +24,7 @@ typedef struct trial {
     const wefti_optimizer_ops *optimizer; /* or NULL */
     bool same_gradients;                  /* every rank has rank 0's */
     float scale;                          /* of gradients */
+    int resume_at;                        /* a step before which it is made anew; or 0 */
     float gradient[STEPS][N], direction[STEPS][N], kept[STEPS][N];
     int64_t count[STEPS][N]; /* of the updates of what is covered; 0 elsewhere */
     float params[STEPS + 1][N], moments[STEPS + 1][2][N];
@@ -95,16 +96,38 @@ static int64_t predict(const wefti_replicator *r, int step) {
     return wefti_replicator_is_due(&r->config, step) ? n_bytes : 0;
 }
 
+static weft_status create(rank_env *env, const trial *t, wefti_replicator **out) {
+    return wefti_replicator_create(env->ctx, &t->config, &wefti_kernels_reference,
+                                   env->replica, buckets, BUCKETS, out);
+}
+
+/* As a run that ends and is resumed: nothing is kept but the states. */
+static weft_status resume(rank_env *env, const trial *t, wefti_replicator **r) {
+    static const int64_t tag = -100;
+    float states[WEFTI_REPLICATOR_STATES][N];
+    WEFT_TRY(wefti_comm_barrier(env->control, tag)); /* nobody reads my messages now */
+    for (int i = 0; i < (*r)->n_states; i++)
+        memcpy(states[i], (*r)->state[i], sizeof states[i]);
+    wefti_replicator_destroy(*r);
+    WEFT_TRY(create(env, t, r));
+    for (int i = 0; i < (*r)->n_states; i++)
+        memcpy((*r)->state[i], states[i], sizeof states[i]);
+    return WEFT_OK;
+}
+
 static weft_status replicate(rank_env *env) {
     trial *t = env->user;
     wefti_replicator *r;
-    WEFT_TRY(wefti_replicator_create(env->ctx, &t->config, &wefti_kernels_reference,
-                                     env->replica, buckets, BUCKETS, &r));
+    WEFT_TRY(create(env, t, &r));
     if (t->optimizer) fill_normal(99, N, t->params[0]);
     int64_t allocations = weft_ctx_allocations(env->ctx);
     weft_status status = WEFT_OK;
     for (int step = 0; step < STEPS && status == WEFT_OK; step++) {
-        status = take_step(t, r, env->replica->rank, step);
+        if (step && step == t->resume_at) {
+            status = resume(env, t, &r);
+            allocations = weft_ctx_allocations(env->ctx);
+        }
+        if (status == WEFT_OK) status = take_step(t, r, env->replica->rank, step);
         t->bytes_predicted += predict(r, step);
     }
     if (status == WEFT_OK && weft_ctx_allocations(env->ctx) != allocations)
@@ -156,7 +179,7 @@ static wefti_replicator_config knobs(const char *kind, double rate,
 
 /* Each kind, full included, with every codec, and with the knobs that change its way. */
 static void for_each_kind(void (*claim)(wefti_replicator_config config)) {
-    for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++) {
+    for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec += 1 + UNDER_SANITIZER) {
         claim(knobs("full", 1, (wefti_value_codec)codec));
         for (int kind = 0; kind < 3; kind++) {
             wefti_replicator_config c = knobs(kinds[kind], 0.15,
@@ -341,6 +364,43 @@ static void a_step_that_is_not_due_moves_nothing_and_takes_no_turn(void **state)
     }
 }
 
+static void claim_resumes(wefti_replicator_config config) {
+    void *users[MAX_R];
+    prepare(trials, 2, config, users);
+    run_ranks(2, 1, (wefti_wire_model){0, 0}, replicate, users, NULL);
+    *other = trials[1];
+    prepare(trials, 2, config, users);
+    for (int r = 0; r < 2; r++) trials[r].resume_at = 4;
+    run_ranks(2, 1, (wefti_wire_model){0, 0}, replicate, users, NULL);
+    assert_memory_equal(trials[1].direction, other->direction, sizeof other->direction);
+    assert_memory_equal(trials[1].kept, other->kept, sizeof other->kept);
+    assert_memory_equal(trials[1].count, other->count, sizeof other->count);
+}
+
+static void nothing_but_the_states_goes_on_from_step_to_step(void **state) {
+    (void)state;
+    for_each_kind(claim_resumes);
+}
+
+static void rounding_by_chance_is_another_rounding(void **state) {
+    (void)state;
+    for (int kind = -1; kind < 3; kind++) {
+        const char *name = kind < 0 ? "full" : kinds[kind];
+        wefti_replicator_config c = knobs(name, 0.15, WEFTI_VALUES_INT4);
+        run(lone, 1, c);
+        c.stochastic = true;
+        run(other, 1, c);
+        assert_memory_not_equal(lone->direction[0], other->direction[0],
+                                sizeof lone->direction[0]);
+        memcpy(lone, other, sizeof *lone);
+        c.seed++;
+        if (kind == 0) continue; /* the seed decides the rows as well */
+        run(other, 1, c);
+        assert_memory_not_equal(lone->direction[0], other->direction[0],
+                                sizeof lone->direction[0]);
+    }
+}
+
 /* --- with AdamW --- */
 
 typedef struct element {
@@ -491,6 +551,8 @@ int main(void) {
         cmocka_unit_test(a_direction_is_zero_where_it_does_not_cover),
         cmocka_unit_test(at_rate_one_all_kinds_are_full_with_momentum),
         cmocka_unit_test(a_step_that_is_not_due_moves_nothing_and_takes_no_turn),
+        cmocka_unit_test(nothing_but_the_states_goes_on_from_step_to_step),
+        cmocka_unit_test(rounding_by_chance_is_another_rounding),
         cmocka_unit_test(moments_and_parameters_move_where_the_direction_covers_alone),
         cmocka_unit_test(each_element_has_an_adamw_of_its_own),
         cmocka_unit_test(ranks_that_disagree_are_refused_and_nobody_hangs),

@@ -31,13 +31,13 @@ static void one_inner_step_and_a_plain_outer_one_are_data_parallel(void **state)
               KEYS("replicator.kind=none", "optimizer.kind=sgd", "optimizer.clip=0",
                    "optimizer.lr=0.3", "mixer.kind=outer", "mixer.outer_every=1",
                    "mixer.outer_lr=1", "mixer.outer_momentum=0", "run.compare_every=1",
-                   "run.steps=40", sizes[i]));
+                   "run.steps=24", sizes[i]));
         train(&two, "full", false,
               KEYS("replicator.kind=full", "optimizer.kind=sgd", "optimizer.clip=0",
-                   "optimizer.lr=0.3", "run.steps=40", sizes[i]));
+                   "optimizer.lr=0.3", "run.steps=24", sizes[i]));
         assert_trained(&one);
         assert_trained(&two);
-        assert_true(two.loss[39] < two.loss[0] - 0.3);
+        assert_true(two.loss[23] < two.loss[0] - 0.3);
         assert_close(&one, &two, 1e-5);
         assert_true(fabs(one.result.validation_loss - two.result.validation_loss) <
                     1e-5 * two.result.validation_loss);
@@ -91,6 +91,8 @@ static void bytes_are_those_predicted_and_few(void **state) {
     assert_int_equal(sum_of_wire(&two) / 24, two.wire_predicted);
 }
 
+/* A rank that is through with its first step waits for nobody: others may still be about
+ * to begin, and allocate. Behind the votes of that step all are there. */
 static void nothing_is_allocated_after_the_first_step(void **state) {
     (void)state;
     train(&one, "outer", false, KEYS(DILOCO, "mesh.nodes=2", "mesh.ranks_per_node=2"));
@@ -98,9 +100,9 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
           KEYS(STREAMING, "mesh.nodes=4", "mesh.min_message=0"));
     assert_trained(&one);
     assert_trained(&two);
-    for (int i = 1; i < 12; i++) {
-        assert_int_equal(one.allocations[i], one.allocations[0]);
-        assert_int_equal(two.allocations[i], two.allocations[0]);
+    for (int i = 2; i < 12; i++) {
+        assert_int_equal(one.allocations[i], one.allocations[1]);
+        assert_int_equal(two.allocations[i], two.allocations[1]);
     }
 }
 
@@ -129,14 +131,14 @@ static void overlap_changes_no_bit(void **state) {
     }
 }
 
-/* With exchanges of three fragments under way, at every step of their way. */
-static void a_run_stopped_after_any_step_goes_on_to_the_same_bits(void **state) {
+/* With exchanges of three fragments under way; contract/mixers stops after each step. */
+static void a_run_stopped_on_its_way_goes_on_to_the_same_bits(void **state) {
     (void)state;
     const char *const *keys = KEYS(STREAMING, "mesh.nodes=2", "mesh.min_message=0",
                                    "mixer.rounding=stochastic");
     train(&one, "whole", false, keys);
     assert_trained(&one);
-    for (int stop = 2; stop < 12; stop += UNDER_SANITIZER ? 4 : 1) {
+    for (int stop = 2; stop < 12; stop += 3) {
         part.stop_after = stop;
         train(&part, "part", false, keys);
         assert_trained(&part);
@@ -199,6 +201,20 @@ static void shards_change_no_more_than_the_rounding(void **state) {
     assert_close(&one, &two, 2e-4);
 }
 
+/* Two sites of two nodes: whole files of demo's momentum differ, so the checksums of all
+ * parameters, taken in every step that they ought to be equal in, have to do. */
+static void sites_take_outer_steps_too(void **state) {
+    (void)state;
+    train(&one, "sites", false,
+          KEYS("replicator.kind=demo", "optimizer.kind=sgd", "optimizer.lr=1e-2",
+               "optimizer.clip=0", "mixer.kind=outer", "mixer.outer_every=3",
+               "mesh.nodes=4", "mesh.sites=2", "mesh.min_message=0",
+               "run.compare_every=1"));
+    assert_trained(&one);
+    assert_int_equal(sum_of_wire(&one) / 12, one.wire_predicted);
+    assert_true(one.loss[11] < one.loss[0] - 0.3);
+}
+
 /* If the outer start were not that of the loaded model, the first outer step would go
  * back to a fresh one. */
 static void it_starts_from_the_model_it_is_given(void **state) {
@@ -212,21 +228,25 @@ static void it_starts_from_the_model_it_is_given(void **state) {
     for (int i = 0; i < 12; i++) assert_true(two.loss[i] < one.loss[25]);
 }
 
-/* The inner optimizer makes most of the way between two exchanges: nearly as good as
- * full synchronization, and better than counting pairs of letters. */
+/* After so few steps the outer momentum is still settling: within a quarter of the loss
+ * of full synchronization, which is a third of the first step's. */
 static void both_presets_learn(void **state) {
     (void)state;
     if (UNDER_SANITIZER) skip(); /* nothing new to find in more steps */
     static const char *const methods[][2] = {
         {"method=diloco", "mixer.delay=0"}, {"method=streaming-diloco", "mixer.delay=3"}};
+    train(&two, "full", false,
+          KEYS("method=hsdp", "mesh.nodes=2", "run.steps=120", "optimizer.lr=3e-3"));
+    assert_trained(&two);
+    assert_true(two.result.validation_loss < two.loss[0] / 3);
     for (int i = 0; i < 2; i++) {
         train(&one, "learns", false,
               KEYS(methods[i][0], methods[i][1], "mixer.outer_every=10", "mesh.nodes=2",
                    "mesh.min_message=0", "run.steps=120", "optimizer.lr=3e-3"));
         assert_trained(&one);
-        if (one.result.validation_loss > one.result.bigram_loss)
-            fail_msg("%s: validation loss %f, bigram %f", methods[i][0],
-                     one.result.validation_loss, one.result.bigram_loss);
+        if (one.result.validation_loss > 1.25 * two.result.validation_loss)
+            fail_msg("%s: validation loss %f, full synchronization %f", methods[i][0],
+                     one.result.validation_loss, two.result.validation_loss);
     }
 }
 
@@ -247,36 +267,32 @@ static int memory_of_child(const char *const *keys) {
 
 #define BIG                                                                              \
     "model.layers=4", "model.width=256", "model.heads=4", "data.length=128",             \
-        "batch.tokens_per_step=1024", "run.steps=4", "run.eval_tokens=512",              \
-        "mesh.nodes=2", "mixer.outer_every=3"
+        "batch.tokens_per_step=512", "run.steps=4", "run.eval_tokens=512",               \
+        "mesh.nodes=2", "mixer.outer_every=3", "mixer.fragments=1", "mixer.delay=2"
 
 static void memory_is_within_a_tenth_of_the_prediction(void **state) {
     (void)state;
     if (UNDER_SANITIZER) skip(); /* its own memory is many times the program's */
-    static const char *const methods[][2] = {
-        {"method=diloco", "mixer.delay=0"}, {"method=streaming-diloco", "mixer.delay=2"}};
-    for (int i = 0; i < 2; i++) {
-        int found = memory_of_child(
-            KEYS(BIG, "mixer.fragments=1", methods[i][0], methods[i][1]));
-        if (found < 90 || found > 110)
-            fail_msg("%s: %d %% of the prediction", methods[i][0], found);
-    }
+    int found = memory_of_child(KEYS("method=streaming-diloco", BIG));
+    if (found < 90 || found > 110) fail_msg("%d %% of the prediction", found);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        /* first: it forks, which a process that has begun threads should not */
+        cmocka_unit_test(memory_is_within_a_tenth_of_the_prediction),
         cmocka_unit_test(one_inner_step_and_a_plain_outer_one_are_data_parallel),
         cmocka_unit_test(replicas_are_equal_after_an_outer_step_and_only_then),
         cmocka_unit_test(bytes_are_those_predicted_and_few),
         cmocka_unit_test(nothing_is_allocated_after_the_first_step),
         cmocka_unit_test(overlap_changes_no_bit),
-        cmocka_unit_test(a_run_stopped_after_any_step_goes_on_to_the_same_bits),
+        cmocka_unit_test(a_run_stopped_on_its_way_goes_on_to_the_same_bits),
         cmocka_unit_test(a_finished_run_goes_on_when_it_gets_more_steps),
         cmocka_unit_test(another_number_of_nodes_goes_on),
         cmocka_unit_test(shards_change_no_more_than_the_rounding),
+        cmocka_unit_test(sites_take_outer_steps_too),
         cmocka_unit_test(it_starts_from_the_model_it_is_given),
         cmocka_unit_test(both_presets_learn),
-        cmocka_unit_test(memory_is_within_a_tenth_of_the_prediction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,9 @@ typedef struct outcome {
     weft_train_result result;
     int n_steps, first_step;
     double loss[MAX_STEPS], grad_norm[MAX_STEPS], update_norm[MAX_STEPS];
-    int64_t wire[MAX_STEPS], allocations[MAX_STEPS];
+    int64_t wire[MAX_STEPS], allocations[MAX_STEPS], late[MAX_STEPS];
+    int mean_of_all[MAX_STEPS];
+    double distance[MAX_STEPS], step_s[MAX_STEPS];
     int64_t wire_predicted, memory_predicted, memory_rank;
     int stop_after; /* steps; 0: never */
 } outcome;
@@ -34,6 +36,10 @@ static inline void note_step(void *user, const weft_step_record *r) {
     o->update_norm[r->step - 1] = r->update_norm;
     o->wire[r->step - 1] = r->wire_bytes_out;
     o->allocations[r->step - 1] = r->allocations;
+    o->late[r->step - 1] = r->late;
+    o->mean_of_all[r->step - 1] = r->mean_of_all;
+    o->distance[r->step - 1] = r->consensus_distance;
+    o->step_s[r->step - 1] = r->step_s;
     o->n_steps++;
 }
 

@@ -1,175 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* DCT-II and its inverse of LANES vectors side by side: term t of all of them at x + t*ldx.
+/* DCT-II and its inverse of LANES vectors side by side: term t of all of them at x +
+ * t*ldx.
  *
  * A power of two: C2(n), the unscaled DCT-II, is C2(n/2) of x_i + x_(n-1-i) for the even
  * coefficients and C4(n/2), a DCT-IV, of x_i - x_(n-1-i) for the odd ones. C4(n) turns
- * each pair (x_i, x_(n-1-i)) by the angle pi (2i+1)/4n into (u_i, w_i) and, of U = C2(n/2)
- * u and W = C2(n/2) (-1)^i w, is X_(2k) = U_k + W_(n/2-k), X_(2k-1) = U_k - W_(n/2-k)
- * (Wang 1984; Plonka & Tasche 2005). Only turns and sums of two: the error stays at a few
- * roundings of the vector's norm. The factors of the orthonormal transform are in the
- * turns that each coefficient passes first. The inverse is the transposed graph; C4 is its
- * own transpose. Up to 16 terms live in registers.
+ * each pair (x_i, x_(n-1-i)) by the angle pi (2i+1)/4n into (u_i, w_i) and, of U =
+ * C2(n/2) u and W = C2(n/2) (-1)^i w, is X_(2k) = U_k + W_(n/2-k), X_(2k-1) = U_k -
+ * W_(n/2-k) (Wang 1984; Plonka & Tasche 2005). Only turns and sums of two: the error
+ * stays at a few roundings of the vector's norm. The factors of the orthonormal transform
+ * are in the turns that each coefficient passes first. The inverse is the transposed
+ * graph; C4 is its own transpose. Up to 16 terms live in registers.
  *
  * Any other length: products with the basis. */
+#include "compress/isa/leaves.h"
 #include "compress/isa/steps.h"
-#define ASKPER (SPECTRUM_BESIDE/2)
-
-/* cos and sin of turn i of C4(n) lie at [n + 2i] and [n + 2i + 1]; [0] is cos(pi/4). */
-typedef struct turns {
-    const float *own;   /* of the branch whose coefficients are not scaled yet */
-    const float *plain; /* without the scale */
-    bool is_scaled;
-    const float *ask; int64_t stride;
-} turns;
-
-FLAT turns inner(turns t) { return (turns){t.plain, t.plain, false,t.ask,t.stride}; }
-
-FLAT void split_sums(int n, const vfloat *x, vfloat *s, vfloat *d) {
-    for (int i = 0; i < n / 2; i++) {
-        s[i] = x[i] + x[n - 1 - i];
-        d[i] = x[i] - x[n - 1 - i];
-    }
-}
-
-FLAT void merge_sums(int n, const vfloat *s, const vfloat *d, vfloat *x) {
-    for (int i = 0; i < n / 2; i++) {
-        x[i] = s[i] + d[i];
-        x[n - 1 - i] = s[i] - d[i];
-    }
-}
-
-FLAT void split_turns(int n, const float *angles, const vfloat *x, vfloat *u, vfloat *w) {
-    for (int i = 0; i < n / 2; i++) {
-        vfloat a = x[i], b = x[n - 1 - i];
-        float cosine = angles[n + 2 * i], sine = angles[n + 2 * i + 1];
-        u[i] = a * cosine + b * sine;
-        w[i] = i % 2 ? a * sine - b * cosine : b * cosine - a * sine;
-    }
-}
-
-FLAT void merge_turns(int n, const vfloat *u, const vfloat *w, vfloat *x) {
-    x[0] = u[0];
-    x[n - 1] = -w[0];
-    for (int k = 1; k < n / 2; k++) {
-        x[2 * k] = u[k] + w[n / 2 - k];
-        x[2 * k - 1] = u[k] - w[n / 2 - k];
-    }
-}
-
-FLAT void interleave_terms(int n, const vfloat *even, const vfloat *odd, vfloat *x) {
-    for (int i = 0; i < n / 2; i++) {
-        x[2 * i] = even[i];
-        x[2 * i + 1] = odd[i];
-    }
-}
-
-FLAT void part_terms(int n, const vfloat *x, vfloat *even, vfloat *odd) {
-    for (int i = 0; i < n / 2; i++) {
-        even[i] = x[2 * i];
-        odd[i] = x[2 * i + 1];
-    }
-}
-
-/* two_n: C2(n) in place; four_n: C4(n); back_n: the transpose of C2(n). */
-FLAT void four_1(turns t, vfloat *x) { x[0] *= t.own[0]; }
-
-FLAT void two_1(turns t, vfloat *x) {
-    if (t.is_scaled) four_1(t, x);
-}
-
-FLAT void two_2(turns t, vfloat *x) {
-    vfloat s[1], d[1];
-    split_sums(2, x, s, d);
-    two_1(t, s);
-    four_1(t, d);
-    interleave_terms(2, s, d, x);
-}
-
-FLAT void four_2(turns t, vfloat *x) {
-    vfloat u[1], w[1];
-    split_turns(2, t.own, x, u, w);
-    merge_turns(2, u, w, x);
-}
-
-FLAT void back_2(turns t, vfloat *x) {
-    vfloat s[1], d[1];
-    part_terms(2, x, s, d);
-    two_1(t, s);
-    four_1(t, d);
-    merge_sums(2, s, d, x);
-}
-
-FLAT void two_4(turns t, vfloat *x) {
-    vfloat s[2], d[2];
-    split_sums(4, x, s, d);
-    two_2(t, s);
-    four_2(t, d);
-    interleave_terms(4, s, d, x);
-}
-
-FLAT void four_4(turns t, vfloat *x) {
-    vfloat u[2], w[2];
-    split_turns(4, t.own, x, u, w);
-    two_2(inner(t), u);
-    two_2(inner(t), w);
-    merge_turns(4, u, w, x);
-}
-
-FLAT void back_4(turns t, vfloat *x) {
-    vfloat s[2], d[2];
-    part_terms(4, x, s, d);
-    back_2(t, s);
-    four_2(t, d);
-    merge_sums(4, s, d, x);
-}
-
-FLAT void two_8(turns t, vfloat *x) {
-    vfloat s[4], d[4];
-    split_sums(8, x, s, d);
-    two_4(t, s);
-    four_4(t, d);
-    interleave_terms(8, s, d, x);
-}
-
-FLAT void four_8(turns t, vfloat *x) {
-    vfloat u[4], w[4];
-    split_turns(8, t.own, x, u, w);
-    two_4(inner(t), u);
-    two_4(inner(t), w);
-    merge_turns(8, u, w, x);
-}
-
-FLAT void back_8(turns t, vfloat *x) {
-    vfloat s[4], d[4];
-    part_terms(8, x, s, d);
-    back_4(t, s);
-    four_4(t, d);
-    merge_sums(8, s, d, x);
-}
-
-FLAT void two_16(turns t, vfloat *x) {
-    vfloat s[8], d[8];
-    split_sums(16, x, s, d);
-    two_8(t, s);
-    four_8(t, d);
-    interleave_terms(16, s, d, x);
-}
-
-FLAT void four_16(turns t, vfloat *x) {
-    vfloat u[8], w[8];
-    split_turns(16, t.own, x, u, w);
-    two_8(inner(t), u);
-    two_8(inner(t), w);
-    merge_turns(16, u, w, x);
-}
-
-FLAT void back_16(turns t, vfloat *x) {
-    vfloat s[8], d[8];
-    part_terms(16, x, s, d);
-    back_8(t, s);
-    four_8(t, d);
-    merge_sums(16, s, d, x);
-}
 
 /* Terms of LANES vectors in memory: term i at p + i * ld. */
 typedef struct terms {
@@ -214,10 +58,10 @@ FLAT void back_terms(int n, turns t, source x, terms out) {
 }
 
 static void two_terms_8(turns t, source x, terms out) {
-    two_terms(8, (turns){t.own, t.plain, true,t.ask,t.stride}, x, out);
+    two_terms(8, (turns){t.own, t.plain, true}, x, out);
 }
 static void two_terms_16(turns t, source x, terms out) {
-    two_terms(16, (turns){t.own, t.plain, true,t.ask,t.stride}, x, out);
+    two_terms(16, (turns){t.own, t.plain, true}, x, out);
 }
 static void plain_terms_8(turns t, source x, terms out) {
     two_terms(8, inner(t), x, out);
@@ -228,8 +72,8 @@ static void plain_terms_16(turns t, source x, terms out) {
 static void four_terms_8(turns t, source x, terms out) { four_terms(8, t, x, out); }
 static void four_terms_16(turns t, source x, terms out) { four_terms(16, t, x, out); }
 
-/* Lengths of at least 32 in memory: two stages at once, then quarters. x may be out: it is
- * read whole before. `temp` has room for 4n vectors. */
+/* Lengths of at least 32 in memory: two stages at once, then quarters. x may be out: it
+ * is read whole before. `temp` has room for 4n vectors. */
 static void two(int64_t n, turns t, source x, terms out, float *temp);
 
 /* The odd coefficients (of n) from U and W, packed. */
@@ -241,6 +85,21 @@ FLAT void merge_terms(int64_t n, const float *u, const float *w, terms out) {
         vfloat a = load(u + k * LANES), b = load(w + (half - k) * LANES);
         put(out, 2 * k, a + b);
         put(out, 2 * k - 1, a - b);
+    }
+}
+
+/* The same for n = 32 from U and w: W = C2(16) w stays in registers. */
+static void merge_terms_32(turns t, const float *u, const float *w, terms out) {
+    vfloat v[16];
+    get_all(16, (source){w, LANES}, v);
+    two_16(inner(t), v);
+    put(out, 0, load(u));
+    put(out, 31, -v[0]);
+    UNROLL
+    for (int k = 1; k < 16; k++) {
+        vfloat a = load(u + k * LANES);
+        put(out, 2 * k, a + v[16 - k]);
+        put(out, 2 * k - 1, a - v[16 - k]);
     }
 }
 
@@ -279,9 +138,7 @@ FLAT void split_quarter(int64_t n, int64_t i, float sign, turns t, source x, flo
 
 FLAT void two_long(int64_t n, turns t, source x, terms out, float *temp) {
     int64_t quarter = n / 4, next = quarter * LANES;
-    const float *ask = t.ask;
     for (int64_t i = 0; i < quarter; i += 2) {
-        if (n == 64) { const float*at = ask + (i/2/ASKPER)*t.stride + (i/2%ASKPER)*128; for (int q = 0; q < 128; q += 16) __builtin_prefetch(at + q, 0, 3); }
         split_quarter(n, i, 1, t, x, temp);
         split_quarter(n, i + 1, -1, t, x, temp);
     }
@@ -290,8 +147,13 @@ FLAT void two_long(int64_t n, turns t, source x, terms out, float *temp) {
     two(quarter, t, (source){temp, LANES}, even, more);
     four(quarter, t, (source){temp + next, LANES}, middle, more);
     two(quarter, inner(t), (source){u, LANES}, (terms){u, LANES}, more);
+    terms odd = {out.p + out.ld, 2 * out.ld};
+    if (n == 64) {
+        merge_terms_32(t, u, w, odd);
+        return;
+    }
     two(quarter, inner(t), (source){w, LANES}, (terms){w, LANES}, more);
-    merge_terms(n / 2, u, w, (terms){out.p + out.ld, 2 * out.ld});
+    merge_terms(n / 2, u, w, odd);
 }
 static void two(int64_t n, turns t, source x, terms out, float *temp) {
     if (n == 8)
@@ -305,10 +167,10 @@ static void two(int64_t n, turns t, source x, terms out, float *temp) {
 }
 
 static void back_terms_8(turns t, source x, terms out) {
-    back_terms(8, (turns){t.own, t.plain, true,t.ask,t.stride}, x, out);
+    back_terms(8, (turns){t.own, t.plain, true}, x, out);
 }
 static void back_terms_16(turns t, source x, terms out) {
-    back_terms(16, (turns){t.own, t.plain, true,t.ask,t.stride}, x, out);
+    back_terms(16, (turns){t.own, t.plain, true}, x, out);
 }
 static void back_plain_8(turns t, source x, terms out) {
     back_terms(8, inner(t), x, out);
@@ -329,6 +191,21 @@ static void part_odd(int64_t n, source x, float *u, float *w) {
     }
 }
 
+/* The same for n = 32, and the transposed C2(16) of both in registers. */
+static void part_odd_32(turns t, source x, float *u, float *w) {
+    vfloat v[16];
+    v[0] = get(x, 0);
+    UNROLL
+    for (int k = 1; k < 16; k++) v[k] = get(x, 2 * k) + get(x, 2 * k - 1);
+    back_16(inner(t), v);
+    put_all(16, (terms){u, LANES}, v);
+    v[0] = -get(x, 31);
+    UNROLL
+    for (int k = 1; k < 16; k++) v[16 - k] = get(x, 2 * k) - get(x, 2 * k - 1);
+    back_16(inner(t), v);
+    put_all(16, (terms){w, LANES}, v);
+}
+
 /* The transpose of split_quarter. */
 FLAT void merge_quarter(int64_t n, int64_t i, float sign, turns t, const float *from,
                         terms out) {
@@ -344,26 +221,37 @@ FLAT void merge_quarter(int64_t n, int64_t i, float sign, turns t, const float *
     put(out, half + i, r - q);
 }
 
+static void back(int64_t n, turns t, source x, terms out, float *temp);
+
+FLAT void back_long(int64_t n, turns t, source x, terms out, float *temp) {
+    int64_t quarter = n / 4, next = quarter * LANES;
+    float *more = temp + n * LANES, *u = temp + 2 * next, *w = u + next;
+    source even = {x.p, 4 * x.ld}, middle = {x.p + 2 * x.ld, 4 * x.ld},
+           odd = {x.p + x.ld, 2 * x.ld};
+    back(quarter, t, even, (terms){temp, LANES}, more);
+    four(quarter, t, middle, (terms){temp + next, LANES}, more);
+    if (n == 64) {
+        part_odd_32(t, odd, u, w);
+    } else {
+        part_odd(n / 2, odd, u, w);
+        back(quarter, inner(t), (source){u, LANES}, (terms){u, LANES}, more);
+        back(quarter, inner(t), (source){w, LANES}, (terms){w, LANES}, more);
+    }
+    for (int64_t i = 0; i < quarter; i += 2) {
+        merge_quarter(n, i, 1, t, temp, out);
+        merge_quarter(n, i + 1, -1, t, temp, out);
+    }
+}
+
 static void back(int64_t n, turns t, source x, terms out, float *temp) {
     if (n == 8)
         t.is_scaled ? back_terms_8(t, x, out) : back_plain_8(t, x, out);
     else if (n == 16)
         t.is_scaled ? back_terms_16(t, x, out) : back_plain_16(t, x, out);
-    if (n <= 16) return;
-    int64_t quarter = n / 4, next = quarter * LANES;
-    const float *ask = t.ask;
-    float *more = temp + n * LANES, *u = temp + 2 * next, *w = u + next;
-    source even = {x.p, 4 * x.ld}, middle = {x.p + 2 * x.ld, 4 * x.ld};
-    part_odd(n / 2, (source){x.p + x.ld, 2 * x.ld}, u, w);
-    back(quarter, t, even, (terms){temp, LANES}, more);
-    four(quarter, t, middle, (terms){temp + next, LANES}, more);
-    back(quarter, inner(t), (source){u, LANES}, (terms){u, LANES}, more);
-    back(quarter, inner(t), (source){w, LANES}, (terms){w, LANES}, more);
-    for (int64_t i = 0; i < quarter; i += 2) {
-        if (n == 64) { const float*at = ask + (i/2/ASKPER)*t.stride + (i/2%ASKPER)*128; for (int q = 0; q < 128; q += 16) __builtin_prefetch(at + q, 0, 3); }
-        merge_quarter(n, i, 1, t, temp, out);
-        merge_quarter(n, i + 1, -1, t, temp, out);
-    }
+    else if (n == 64)
+        back_long(64, t, x, out, temp);
+    else
+        back_long(n, t, x, out, temp);
 }
 
 /* Two or four terms stand alone: nothing longer is cut into them. */
@@ -377,8 +265,8 @@ static void short_terms(int64_t n, bool is_back, turns t, source x, terms out) {
     put_all((int)n, out, v);
 }
 
-/* out_j = sum_t of factor(j, t) x_t, with factor(j, t) at f[j * ldj + t * ldt]: eight j at
- * a time, so that eight sums are on their way at once. */
+/* out_j = sum_t of factor(j, t) x_t, with factor(j, t) at f[j * ldj + t * ldt]: eight j
+ * at a time, so that eight sums are on their way at once. */
 static void product(int64_t c, const float *f, int64_t ldj, int64_t ldt, const float *x,
                     int64_t ldx, terms out) {
     for (int64_t j = 0; j < c; j += 8) {
@@ -399,8 +287,8 @@ static void product(int64_t c, const float *f, int64_t ldj, int64_t ldt, const f
 
 void WEFT_ISA_NAME(wefti_cosine_forward)(const wefti_spectrum *p, const float *x,
                                          int64_t ldx, float *out, int64_t ldo,
-                                         float *temp, const float *ask, int64_t stride) {
-    turns t = {p->turns_scaled, p->turns, true, ask, stride};
+                                         float *temp) {
+    turns t = {p->turns_scaled, p->turns, true};
     source from = {x, ldx};
     terms to = {out, ldo};
     if (!p->is_fast)
@@ -413,8 +301,8 @@ void WEFT_ISA_NAME(wefti_cosine_forward)(const wefti_spectrum *p, const float *x
 
 void WEFT_ISA_NAME(wefti_cosine_inverse)(const wefti_spectrum *p, const float *x,
                                          int64_t ldx, float *out, int64_t ldo,
-                                         float *temp, const float *ask, int64_t stride) {
-    turns t = {p->turns_scaled, p->turns, true, ask, stride};
+                                         float *temp) {
+    turns t = {p->turns_scaled, p->turns, true};
     source from = {x, ldx};
     terms to = {out, ldo};
     if (!p->is_fast)

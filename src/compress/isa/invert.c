@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Coefficients back to chunks: the mean of what the ranks sent, then the inverse DCT.
  *
- * Few coefficients: each adds its row of the basis. Many, in chunks side by side: the fast
- * inverse. A chunk of c lines: each line's coefficients add their rows, then the columns
- * are inverted side by side. Which way is taken follows from the cut, k and R alone, and
- * every chunk's bits from its own coefficients, so all ranks find the same. */
+ * A coefficient adds its row of the basis to the chunk; that is how few are inverted.
+ * Many are scattered into chunks side by side, which the fast inverse then turns back. In
+ * a chunk of c lines the coefficients of a line make that line, and the columns are
+ * inverted side by side; if there are many, lines and columns are. Which way is taken
+ * follows from the cut, k and R alone, and every chunk's bits from its own coefficients:
+ * all ranks find the same, however batches are cut. */
 #include "compress/isa/steps.h"
 
-/* The coefficients of one chunk, ascending. */
+/* The coefficients of one chunk. */
 typedef struct kept {
     int64_t n;
     const int32_t *index;
@@ -28,228 +30,201 @@ FLAT int state_of(uint32_t most) {
     return most > 0 ? WEFTI_SIGNS_BITS : WEFTI_SIGNS_ZERO;
 }
 
-/* The sum of a coefficient's values and how many they are. */
+/* Sums of what the lists have of each coefficient, and of how many have it: all zero
+ * between chunks. */
 typedef float pair __attribute__((vector_size(8)));
 
-/* Chunk i's lists into sums; a bit per coefficient that has one, until then its sum is
- * nothing. The zero taken instead lies behind the sums: no branch depends on the data. */
-static void add_lists(const spectrum_run *run, const spectrum_lists *lists, int64_t i,
-                      pair *sums, uint64_t *seen) {
-    int64_t k = run->s->k;
-    const int64_t none = run->s->elements;
-    sums[none] = (pair){0, 0};
-    for (int r = 0; r < lists->R; r++) {
-        const int32_t *from = lists->indices[r] + i * k;
-        const float *values = lists->values[r] + i * k;
-        for (int64_t j = 0; j < k; j++) {
-            int64_t f = from[j];
-            uint64_t *word = &seen[f / 64];
-            int64_t known = -(int64_t)(*word >> f % 64 & 1);
-            sums[f] = sums[none ^ (known & (f ^ none))] + (pair){values[j], 1};
-            *word |= (uint64_t)1 << f % 64;
-        }
-    }
+static void add_lists(const spectrum_lists *lists, int64_t first, int64_t k, pair *sums) {
+    for (int r = 0; r < lists->R; r++)
+        for (int64_t j = first; j < first + k; j++)
+            sums[lists->indices[r][j]] += (pair){lists->values[r][j], 1};
 }
 
-/* The mean of chunk i over the lists that have the coefficient. */
-static kept mean_of_lists(const spectrum_run *run, const spectrum_lists *lists,
-                          int64_t i) {
+/* 1/n for few senders: a division each would take longer than all the rest. */
+FLAT float share_of(float senders) {
+    static const float shares[] = {0,        1,        1.0f / 2, 1.0f / 3, 1.0f / 4,
+                                   1.0f / 5, 1.0f / 6, 1.0f / 7, 1.0f / 8};
+    return senders <= 8 ? shares[(int)senders] : 1 / senders;
+}
+
+/* The mean of chunk i over the lists that have the coefficient, in the order in which
+ * they first come. Without a branch that depends on the data: a coefficient that comes
+ * again finds its sum taken, and its place is written over. */
+static kept mean_of(const spectrum_run *run, const spectrum_lists *lists, int64_t i) {
+    int64_t k = run->s->k, first = i * k, n = 0;
+    if (lists->R == 1) {
+        kept q = {k, lists->indices[0] + first, lists->values[0] + first, 0};
+        for (int64_t j = 0; j < k; j++) q.most = larger_size(q.most, q.value[j]);
+        return q;
+    }
     pair *sums = (pair *)(void *)run->scratch->sums;
-    uint64_t *seen = run->scratch->seen;
     int32_t *index = run->scratch->index;
     float *value = run->scratch->value;
-    int64_t n = 0;
     uint32_t most = 0;
-    add_lists(run, lists, i, sums, seen);
-    for (int64_t w = 0; w * 64 < run->s->elements; w++) {
-        for (uint64_t word = seen[w]; word > 0; word &= word - 1) {
-            int64_t f = w * 64 + __builtin_ctzll(word);
-            index[n] = (int32_t)f;
-            value[n] = sums[f][0] / sums[f][1];
-            most = larger_size(most, value[n++]);
+    add_lists(lists, first, k, sums);
+    for (int r = 0; r < lists->R; r++) {
+        for (int64_t j = first; j < first + k; j++) {
+            int32_t f = lists->indices[r][j];
+            pair sum = sums[f];
+            index[n] = f;
+            value[n] = sum[0] * share_of(sum[1]);
+            most = larger_size(most, value[n]);
+            n += sum[1] > 0;
+            sums[f] = (pair){0, 0};
         }
-        seen[w] = 0;
     }
     return (kept){n, index, value, most};
 }
 
-/* One list as it is. */
-static kept kept_of(const spectrum_run *run, const spectrum_lists *lists, int64_t i) {
-    int64_t k = run->s->k;
-    kept q = {k, lists->indices[0] + i * k, lists->values[0] + i * k, 0};
-    for (int64_t j = 0; j < k; j++) q.most = larger_size(q.most, q.value[j]);
-    return q;
+/* How the line of a coefficient is found: in a power of two by a shift. */
+typedef struct divisor {
+    uint32_t c;
+    int shift;
+} divisor;
+
+FLAT divisor divisor_of(const wefti_spectrum *p) {
+    return (divisor){(uint32_t)p->c, p->is_fast ? __builtin_ctzll((uint64_t)p->c) : -1};
 }
 
-static kept mean_of(const spectrum_run *run, const spectrum_lists *lists, int64_t i) {
-    return lists->R == 1 ? kept_of(run, lists, i) : mean_of_lists(run, lists, i);
+FLAT int64_t line_of(divisor d, int32_t index) {
+    return d.shift >= 0 ? (uint32_t)index >> d.shift : (uint32_t)index / d.c;
 }
 
-/* out[ld] = sum of value_j times row index_j - base of the basis. */
-static void add_rows(const wefti_spectrum *p, const kept *q, int32_t base, float *out) {
-    enum { ACROSS = LANES == 4 ? 8 : 64 / LANES };
-    int64_t at = 0;
-    for (; at + ACROSS * LANES <= p->ld; at += ACROSS * LANES) {
+/* x[c][ld], zero before: each coefficient's row of the basis to its line. */
+FLAT void add_rows(const wefti_spectrum *p, int64_t ld, const kept *q, float *x) {
+    const divisor by_c = divisor_of(p);
+    for (int64_t j = 0; j < q->n; j++) {
+        int64_t line = line_of(by_c, q->index[j]);
+        const float *row = p->basis + (q->index[j] - line * p->c) * ld;
+        float *to = x + line * ld;
+        vfloat value = splat(q->value[j]);
+        for (int64_t h = 0; h < ld; h += LANES)
+            store(to + h, load(to + h) + load(row + h) * value);
+    }
+}
+
+static void inverse(const wefti_spectrum *p, const float *x, float *out, float *temp) {
+    for (int64_t h = 0; h < p->ld; h += LANES)
+        WEFT_ISA_NAME(wefti_cosine_inverse)(p, x + h, p->ld, out + h, p->ld, temp);
+}
+
+/* out[c][ld] of many coefficients of a power of two: lines side by side, then columns.
+ * `x` is room for another. */
+static void invert_dense(const spectrum_run *run, const kept *q, float *x, float *out) {
+    const wefti_spectrum *p = run->spectrum;
+    const divisor by_c = divisor_of(p);
+    memset(x, 0, (size_t)(p->ld * p->ld) * sizeof *x);
+    for (int64_t j = 0; j < q->n; j++) {
+        int64_t line = line_of(by_c, q->index[j]);
+        x[(q->index[j] - line * p->c) * p->ld + line] = q->value[j];
+    }
+    inverse(p, x, x, run->scratch->temp);
+    WEFT_ISA_NAME(wefti_block_transpose)(p, x, out);
+    inverse(p, out, out, run->scratch->temp);
+}
+
+static void invert_sparse(const spectrum_run *run, const kept *q, float *x, float *out) {
+    const wefti_spectrum *p = run->spectrum;
+    memset(x, 0, (size_t)(p->c * p->ld) * sizeof *x);
+    if (p->ld == 64)
+        add_rows(p, 64, q, x);
+    else
+        add_rows(p, p->ld, q, x);
+    inverse(p, x, out, run->scratch->temp);
+}
+
+/* Chunk i of c lines into out; x is room for another, and may be out if c is a power of
+ * two and the coefficients are few. */
+static put_chunk invert_block(const spectrum_run *run, const spectrum_lists *lists,
+                              int64_t i, bool is_dense, float *x, float *out) {
+    kept q = mean_of(run, lists, i);
+    if (is_dense)
+        invert_dense(run, &q, x, out);
+    else
+        invert_sparse(run, &q, x, out);
+    return (put_chunk){spectrum_window_of(run->s, run->first + i), out, state_of(q.most)};
+}
+
+/* Chunks of c lines. Where there is room for two, two that lie beside each other leave
+ * together: lines of a tensor that lie a multiple of 4 KiB apart share a few places of
+ * the first-level cache, and of longer pieces fewer are on their way at once. */
+static void invert_blocks(const spectrum_run *run, const spectrum_lists *lists,
+                          const spectrum_sink *sink) {
+    const wefti_spectrum *p = run->spectrum;
+    const wefti_chunks *s = run->s;
+    float *a = run->scratch->a, *b = run->scratch->b;
+    bool is_dense = p->is_fast && 16 * lists->R * s->k > s->elements,
+         by_two = p->is_fast && !is_dense;
+    for (int64_t i = 0; i < run->n;) {
+        put_chunk chunks[2];
+        int count = 1;
+        bool is_last = i + 1 == run->n || (run->first + i + 1) % s->across == 0;
+        chunks[0] = invert_block(run, lists, i, is_dense, a, by_two ? a : b);
+        if (by_two && !is_last)
+            chunks[count++] = invert_block(run, lists, i + 1, false, b, b);
+        WEFT_ISA_NAME(wefti_sink_put)(run, sink, i, chunks, count, p->ld);
+        i += count;
+    }
+}
+
+static void put_one(const spectrum_run *run, const spectrum_sink *sink, int64_t i,
+                    int state, const float *x, int64_t ld) {
+    put_chunk chunk = {spectrum_window_of(run->s, run->first + i), x, state};
+    WEFT_ISA_NAME(wefti_sink_put)(run, sink, i, &chunk, 1, ld);
+}
+
+/* out[ld] = sum of value_j times row index_j of the basis. */
+static void sum_rows(const wefti_spectrum *p, const kept *q, float *out) {
+    enum { ACROSS = 4 };
+    for (int64_t at = 0; at < p->ld; at += ACROSS * LANES) {
+        int64_t left = (p->ld - at) / LANES, across = left < ACROSS ? left : ACROSS;
         vfloat acc[ACROSS];
         for (int a = 0; a < ACROSS; a++) acc[a] = splat(0);
         for (int64_t j = 0; j < q->n; j++) {
-            const float *row = p->basis + (q->index[j] - base) * p->ld + at;
+            const float *row = p->basis + q->index[j] * p->ld + at;
             for (int a = 0; a < ACROSS; a++)
-                acc[a] += load(row + a * LANES) * q->value[j];
+                if (a < across) acc[a] += load(row + a * LANES) * q->value[j];
         }
-        for (int a = 0; a < ACROSS; a++) store(out + at + a * LANES, acc[a]);
-    }
-    for (; at < p->ld; at += LANES) {
-        vfloat acc = splat(0);
-        for (int64_t j = 0; j < q->n; j++)
-            acc += load(p->basis + (q->index[j] - base) * p->ld + at) * q->value[j];
-        store(out + at, acc);
+        for (int a = 0; a < across; a++) store(out + at + a * LANES, acc[a]);
     }
 }
 
-/* out[c][ld] from the coefficients of a chunk of c lines. */
-#define ASKPER (SPECTRUM_BESIDE/2)
-static void invert_block(const spectrum_run *run, const kept *q, float *out, int64_t next, int64_t row, const float *tensor) {
-    const wefti_spectrum *p = run->spectrum;
-    float *a = p->is_fast ? out : run->scratch->a;
-spectrum_window w = next<run->s->n&&tensor?spectrum_window_of(run->s,next):(spectrum_window){0}; const float*at=tensor?tensor+w.at+row*w.stride:a;
-    memset(a, 0, (size_t)(p->c * p->ld) * sizeof *a);
-    for (int64_t j = 0; j < q->n;) {
-        int64_t line = q->index[j] / p->c, n = 1;
-        while (j + n < q->n && q->index[j + n] < (line + 1) * p->c) n++;
-        kept of_line = {n, q->index + j, q->value + j, 0};
-        add_rows(p, &of_line, (int32_t)(line * p->c), a + line * p->ld);
-        j += n;
-    }
-    for (int64_t h = 0; h < p->ld; h += LANES)
-        {WEFT_ISA_NAME(wefti_cosine_inverse)(p, a + h, p->ld, out + h, p->ld,
-                                            run->scratch->temp,at+h/LANES*(8/ASKPER)*w.stride,w.stride);}
-}
-
-static void invert_blocks(const spectrum_run *run, const spectrum_lists *lists,
-                          const spectrum_sink *sink) {
-    float *blocks = run->scratch->blocks;
-    int64_t ld = run->spectrum->ld, count;
-    for (int64_t i = 0; i < run->n; i += count) {
-        int states[SPECTRUM_BESIDE];
-        count = blocks_beside(run, i);
-        for (int64_t b = 0; b < count; b++) {
-            kept q = mean_of(run, lists, i + b);
-            states[b] = state_of(q.most);
-            invert_block(run, &q, blocks + b * ld * ld,run->first+i+count,b*64/count,sink->kind==SINK_SUBTRACT?NULL:sink->tensor);
-        }
-        WEFT_ISA_NAME(wefti_sink_put_blocks)(run, sink, i, count, states, blocks);
-    }
-}
-
-static void invert_few(const spectrum_run *run, const spectrum_lists *lists,
-                       const spectrum_sink *sink) {
+/* Chunks of one line, alone. */
+static void invert_alone(const spectrum_run *run, const spectrum_lists *lists,
+                         const spectrum_sink *sink) {
     for (int64_t i = 0; i < run->n; i++) {
         kept q = mean_of(run, lists, i);
-        add_rows(run->spectrum, &q, 0, run->scratch->b);
-        WEFT_ISA_NAME(wefti_sink_put)(run, sink, i, state_of(q.most), run->scratch->b,
-                                      run->spectrum->ld);
+        sum_rows(run->spectrum, &q, run->scratch->b);
+        put_one(run, sink, i, state_of(q.most), run->scratch->b, run->spectrum->ld);
     }
 }
 
-/* LANES chunks of 64 with at most FEW entries of all lists together. */
-enum { FEW = 24, ACROSS_64 = 64 / LANES };
-typedef struct entries {
-    int64_t n; /* lists * k */
-    int32_t index[FEW][LANES];
-    float value[FEW][LANES];
-    int32_t most[LANES]; /* the bits of the largest magnitude */
-} entries;
-
-static void gather_entries(const spectrum_run *run, const spectrum_lists *lists,
-                           int64_t i, int64_t count, entries *e) {
-    int64_t k = run->s->k;
-    e->n = lists->R * k;
+/* What the lists have of LANES chunks, side by side: sums[c][LANES], counts[c][LANES]. */
+static void scatter_lists(const spectrum_run *run, const spectrum_lists *lists, int64_t i,
+                          float *sums, float *counts) {
+    int64_t k = run->s->k, count = run->n - i < LANES ? run->n - i : LANES;
     for (int r = 0; r < lists->R; r++) {
-        const int32_t *index = lists->indices[r] + i * k;
-        const float *value = lists->values[r] + i * k;
-        for (int64_t j = 0; j < k; j++) {
-            for (int64_t l = 0; l < LANES; l++) {
-                e->index[r * k + j][l] = l < count ? index[l * k + j] : 0;
-                e->value[r * k + j][l] = l < count ? value[l * k + j] : 0;
+        for (int64_t l = 0; l < count; l++) {
+            const int32_t *index = lists->indices[r] + (i + l) * k;
+            const float *value = lists->values[r] + (i + l) * k;
+            for (int64_t j = 0; j < k; j++) {
+                sums[index[j] * LANES + l] += value[j];
+                counts[index[j] * LANES + l] += 1;
             }
         }
     }
 }
 
-/* The first entry of a coefficient takes the mean, the others 0. Entries of one list
- * differ; k is their number. */
-static void merge_entries(int64_t k, entries *e) {
-    vint follows[FEW], most = splat_int(0);
-    for (int64_t a = 0; a < e->n; a++) follows[a] = splat_int(0);
-    for (int64_t a = 0; a < e->n; a++) {
-        vint index = (vint)load((const float *)e->index[a]);
-        vfloat total = load(e->value[a]), senders = splat(1);
-        for (int64_t b = (a / k + 1) * k; b < e->n; b++) {
-            vint same = index == (vint)load((const float *)e->index[b]);
-            total += (vfloat)(same & (vint)load(e->value[b]));
-            senders += (vfloat)(same & (vint)splat(1));
-            follows[b] |= same;
-        }
-        vint mean = (vint)(total / senders) & ~follows[a];
-        store(e->value[a], (vfloat)mean);
-        most = larger_int(most, mean & INT32_MAX);
+/* sums[c][LANES] / counts where there is something; returns the largest magnitude's bits
+ * of each lane. */
+static vint divide(int64_t c, bool is_one, float *sums, const float *counts) {
+    vint most = splat_int(0);
+    for (int64_t t = 0; t < c; t++) {
+        vfloat sum = load(sums + t * LANES), count = load(counts + t * LANES);
+        if (!is_one) store(sums + t * LANES, sum = pick(count > 1, sum / count, sum));
+        most = larger_int(most, (vint)sum & INT32_MAX);
     }
-    memcpy(e->most, &most, sizeof most);
-}
-
-FLAT void sum_rows_64(const float *basis, const entries *e, int64_t l, vfloat *acc) {
-    UNROLL
-    for (int a = 0; a < ACROSS_64; a++) acc[a] = splat(0);
-    for (int64_t j = 0; j < e->n; j++) {
-        const float *row = basis + (int64_t)e->index[j][l] * 64;
-        vfloat value = splat(e->value[j][l]);
-        UNROLL
-        for (int a = 0; a < ACROSS_64; a++) acc[a] += load(row + a * LANES) * value;
-    }
-}
-
-FLAT void invert_64(int kind, const spectrum_run *run, const spectrum_lists *lists,
-                    const spectrum_sink *sink) {
-    const float *basis = run->spectrum->basis;
-    const float alpha = sink->alpha;
-    int64_t whole = run->s->cols / 64 - run->first;
-    entries e;
-    for (int64_t i = 0; i < run->n; i++) {
-        if (i % LANES == 0) {
-            gather_entries(run, lists, i, run->n - i, &e);
-            merge_entries(run->s->k, &e);
-        }
-        int64_t l = i % LANES;
-        int state = state_of((uint32_t)e.most[l]);
-        vfloat acc[ACROSS_64];
-        sum_rows_64(basis, &e, l, acc);
-        bool is_plain = kind == SINK_SUBTRACT || kind == SINK_VALUE ||
-                        (kind == SINK_SIGN && state == WEFTI_SIGNS_BITS);
-        if (is_plain && i < whole) {
-            float *to = sink->tensor + (run->first + i) * 64;
-            UNROLL
-            for (int a = 0; a < ACROSS_64; a++)
-                store(to + a * LANES, sunk(kind, alpha, load(to + a * LANES), acc[a]));
-            continue;
-        }
-        UNROLL
-        for (int a = 0; a < ACROSS_64; a++)
-            store(run->scratch->b + a * LANES, acc[a]);
-        WEFT_ISA_NAME(wefti_sink_put)(run, sink, i, state, run->scratch->b, 64);
-    }
-}
-
-static void invert_few_64(const spectrum_run *run, const spectrum_lists *lists,
-                          const spectrum_sink *sink) {
-    if (sink->kind == SINK_SUBTRACT)
-        invert_64(SINK_SUBTRACT, run, lists, sink);
-    else if (sink->kind == SINK_VALUE)
-        invert_64(SINK_VALUE, run, lists, sink);
-    else if (sink->kind == SINK_SIGN)
-        invert_64(SINK_SIGN, run, lists, sink);
-    else
-        invert_64(SINK_BITS, run, lists, sink);
+    return most;
 }
 
 /* x[c][LANES] to out[LANES][c]; c is a multiple of LANES. */
@@ -258,32 +233,30 @@ static void unpack_rows(int64_t c, const float *x, float *out) {
         vfloat rows[LANES];
         UNROLL
         for (int i = 0; i < LANES; i++) rows[i] = load(x + (t + i) * LANES);
-        turn(rows);
+        transpose_square(rows);
         UNROLL
         for (int i = 0; i < LANES; i++) store(out + i * c + t, rows[i]);
     }
 }
 
-static void invert_many(const spectrum_run *run, const spectrum_lists *lists,
-                        const spectrum_sink *sink) {
+/* Chunks of one line of a power of two, LANES at a time. */
+static void invert_beside(const spectrum_run *run, const spectrum_lists *lists,
+                          const spectrum_sink *sink) {
     const spectrum_scratch *scratch = run->scratch;
+    float *a = scratch->a, *b = scratch->b;
     int64_t c = run->s->c;
     for (int64_t i = 0; i < run->n; i += LANES) {
-        int64_t count = run->n - i < LANES ? run->n - i : LANES;
-        int states[LANES];
-        memset(scratch->a, 0, (size_t)(c * LANES) * sizeof(float));
-        for (int64_t l = 0; l < count; l++) {
-            kept q = mean_of(run, lists, i + l);
-            states[l] = state_of(q.most);
-            for (int64_t j = 0; j < q.n; j++)
-                scratch->a[q.index[j] * LANES + l] = q.value[j];
-        }
-        WEFT_ISA_NAME(wefti_cosine_inverse)(run->spectrum, scratch->a, LANES, scratch->b,
-                                            LANES, scratch->temp,scratch->a,0);
-        unpack_rows(c, scratch->b, scratch->a);
-        for (int64_t l = 0; l < count; l++)
-            WEFT_ISA_NAME(wefti_sink_put)(run, sink, i + l, states[l],
-                                          scratch->a + l * c, c);
+        int32_t most[LANES];
+        memset(a, 0, (size_t)(c * LANES) * sizeof *a);
+        memset(b, 0, (size_t)(c * LANES) * sizeof *b);
+        scatter_lists(run, lists, i, a, b);
+        vint all = divide(c, lists->R == 1, a, b);
+        memcpy(most, &all, sizeof most);
+        WEFT_ISA_NAME(wefti_cosine_inverse)
+        (run->spectrum, a, LANES, b, LANES, scratch->temp);
+        unpack_rows(c, b, a);
+        for (int64_t l = 0; l < LANES && i + l < run->n; l++)
+            put_one(run, sink, i + l, state_of((uint32_t)most[l]), a + l * c, c);
     }
 }
 
@@ -291,13 +264,14 @@ void WEFT_ISA_NAME(wefti_spectrum_invert)(const spectrum_run *run,
                                           const spectrum_lists *lists,
                                           const spectrum_sink *sink) {
     const wefti_chunks *s = run->s;
+    int64_t entries = lists->R * s->k;
     if (s->lines > 1)
         invert_blocks(run, lists, sink);
-    else if (run->spectrum->is_fast && s->c >= SPECTRUM_WIDE &&
-             8 * lists->R * s->k > 3 * s->c)
-        invert_many(run, lists, sink);
-    else if (s->c == 64)
-        invert_few_64(run, lists, sink);
+    else if (s->c == 64 && entries <= INVERT_FEW)
+        WEFT_ISA_NAME(wefti_invert_few)(run, lists, sink);
+    else if (run->spectrum->is_fast && s->c >= SPECTRUM_WIDE && 8 * entries > 3 * s->c)
+        invert_beside(run, lists, sink);
     else
-        invert_few(run, lists, sink);
+        invert_alone(run, lists, sink);
+    settle_past();
 }

@@ -68,8 +68,7 @@ static void sort(int64_t n, vint *v) {
     for (int64_t i = 0; i < n; i += 8) sort_8(v + i);
     for (int64_t size = 16; size <= n; size *= 2) {
         for (int64_t i = 0; i < n; i += size) {
-            for (int64_t j = 0; j < size / 2; j++)
-                order(&v[i + j], &v[i + size - 1 - j]);
+            for (int64_t j = 0; j < size / 2; j++) order(&v[i + j], &v[i + size - 1 - j]);
             clean(size / 2, v + i);
             clean(size / 2, v + i + size / 2);
         }
@@ -174,7 +173,8 @@ static void reaching(int64_t c, const float *x, int64_t ld, vint floor, uint64_t
 static unsigned lanes_with_bits(int64_t n, const uint64_t *words) {
     unsigned lanes = 0;
     for (int64_t w = 0; w < n; w++)
-        for (int l = 0; l < LANES; l++) lanes |= (unsigned)(words[w * LANES + l] > 0) << l;
+        for (int l = 0; l < LANES; l++)
+            lanes |= (unsigned)(words[w * LANES + l] > 0) << l;
     return lanes;
 }
 
@@ -201,8 +201,8 @@ FLAT int64_t take_bits(int64_t n, const uint64_t *words, const float *x, int64_t
 static void settle_ties(const spectrum_run *run, const float *x, int32_t *index,
                         float *value) {
     int64_t c = run->s->c;
-    for (int64_t t = 0; t < c; t++) run->scratch->sums[t] = x[t * LANES];
-    wefti_topk(c, run->scratch->sums, run->s->k, index, value, run->scratch->keys);
+    for (int64_t t = 0; t < c; t++) run->scratch->value[t] = x[t * LANES];
+    wefti_topk(c, run->scratch->value, run->s->k, index, value, run->scratch->keys);
 }
 
 void WEFT_ISA_NAME(wefti_lines_largest)(const spectrum_run *run, const float *x,
@@ -262,7 +262,8 @@ typedef struct bounds {
 } bounds;
 
 /* Of n vectors: the k-th largest of the maxima of some groups bounds the k-th largest of
- * all from below. If so many are wanted that the groups would be small, all are halved. */
+ * all from below. If so many are wanted that the groups would be small, all are halved.
+ */
 static bounds bound_kth(int64_t n, const float *x, int64_t k, float *room) {
     int64_t lists = LISTS;
     while (lists * LANES < 2 * k) lists *= 2;

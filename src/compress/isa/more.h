@@ -2,8 +2,9 @@
 #ifndef WEFTI_MORE_H
 #define WEFTI_MORE_H
 
-/* What the portable vectors lack: larger and smaller integers, a bit per lane, and a
- * square of LANES vectors turned round. */
+/* What the portable vectors lack: larger and smaller integers, a bit per lane, stores
+ * past the caches, and a transposition in fewer and cheaper shuffles than strips.h has.
+ */
 
 #include "tensor/isa/strips.h"
 
@@ -18,6 +19,22 @@
 #else
 #define UNROLL _Pragma("GCC unroll 64")
 #endif
+
+/* a b + c with one rounding where the set has that instruction. What stands in two places
+ * that must agree is written with it: compilers choose freely what they contract. */
+static inline vfloat multiply_add(vfloat a, vfloat b, vfloat c) {
+#if defined(__AVX512F__)
+    return (vfloat)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__)
+    return (vfloat)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__ARM_FEATURE_FMA)
+    vfloat sum;
+    for (int i = 0; i < LANES; i++) sum[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return sum;
+#else
+    return a * b + c;
+#endif
+}
 
 /* The larger and the smaller of each lane. */
 static inline vint larger_int(vint a, vint b) {
@@ -65,7 +82,8 @@ static inline int count_lanes(vint mask) {
     const uint64_t counts = 0x4332322132212110; /* of the bits of four */
     unsigned bits = lane_bits(mask);
     int count = 0;
-    for (int i = 0; i < LANES; i += 4) count += (int)(counts >> (bits >> i & 15) * 4 & 15);
+    for (int i = 0; i < LANES; i += 4)
+        count += (int)(counts >> (bits >> i & 15) * 4 & 15);
     return count;
 #endif
 }
@@ -78,18 +96,47 @@ static inline int32_t lane_max_int(vint v) {
     return a[0];
 }
 
-/* Lane i: all ones where bit i is set, else 0. */
-static inline vint lane_mask(unsigned bits) {
-    vint each;
-    for (int i = 0; i < LANES; i++) each[i] = 1 << i;
-    return (((int32_t)bits - (vint){0}) & each) == each;
+/* A vector to memory past the caches, which spares reading the line that is written. Only
+ * for whole lines of the cache, in order; after the last one settle_past. */
+static inline void store_past(float *p, vfloat v) {
+#if defined(__AVX512F__)
+    _mm512_stream_ps(p, (__m512)v);
+#elif defined(__AVX2__)
+    _mm256_stream_ps(p, (__m256)v);
+#elif defined(__SSE2__)
+    _mm_stream_ps(p, (__m128)v);
+#else
+    store(p, v);
+#endif
+}
+
+static inline void settle_past(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+/* Floats from p to the next line of the cache. */
+static inline int64_t floats_to_past(const float *p) {
+    return (int64_t)(-(uintptr_t)p / sizeof *p % 16);
 }
 
 static inline vint splat_int(int32_t s) { return s - (vint){0}; }
 
+/* Lane i: a where bit i is set, else b. */
+static inline vfloat pick_bits(unsigned bits, vfloat a, vfloat b) {
+#if defined(__AVX512F__)
+    return (vfloat)_mm512_mask_blend_ps((__mmask16)bits, (__m512)b, (__m512)a);
+#else
+    vint each = splat_int(0);
+    for (int i = 0; i < LANES; i++) each[i] = 1 << i;
+    return pick((splat_int((int32_t)bits) & each) == each, a, b);
+#endif
+}
+
 #if defined(__AVX512F__)
 /* Squares of 4 x 4 inside each quarter of four vectors. */
-FLAT void turn_quarters(vfloat v[4]) {
+FLAT void transpose_quarters(vfloat v[4]) {
     __m512 a = _mm512_unpacklo_ps((__m512)v[0], (__m512)v[1]),
            b = _mm512_unpackhi_ps((__m512)v[0], (__m512)v[1]),
            c = _mm512_unpacklo_ps((__m512)v[2], (__m512)v[3]),
@@ -101,8 +148,8 @@ FLAT void turn_quarters(vfloat v[4]) {
 }
 
 /* rows[i] becomes column i: inside quarters, then the quarters; two shuffles each. */
-FLAT void turn(vfloat rows[LANES]) {
-    for (int i = 0; i < 16; i += 4) turn_quarters(rows + i);
+FLAT void transpose_square(vfloat rows[LANES]) {
+    for (int i = 0; i < 16; i += 4) transpose_quarters(rows + i);
     for (int i = 0; i < 4; i++) {
         __m512 p = (__m512)rows[i], q = (__m512)rows[i + 4], r = (__m512)rows[i + 8],
                s = (__m512)rows[i + 12];
@@ -115,7 +162,7 @@ FLAT void turn(vfloat rows[LANES]) {
     }
 }
 #elif defined(__AVX2__)
-FLAT void turn_halves(vfloat v[4]) {
+FLAT void transpose_halves(vfloat v[4]) {
     __m256 a = _mm256_unpacklo_ps((__m256)v[0], (__m256)v[1]),
            b = _mm256_unpackhi_ps((__m256)v[0], (__m256)v[1]),
            c = _mm256_unpacklo_ps((__m256)v[2], (__m256)v[3]),
@@ -126,9 +173,9 @@ FLAT void turn_halves(vfloat v[4]) {
     v[3] = (vfloat)_mm256_unpackhi_pd((__m256d)b, (__m256d)d);
 }
 
-FLAT void turn(vfloat rows[LANES]) {
-    turn_halves(rows);
-    turn_halves(rows + 4);
+FLAT void transpose_square(vfloat rows[LANES]) {
+    transpose_halves(rows);
+    transpose_halves(rows + 4);
     for (int i = 0; i < 4; i++) {
         __m256 a = (__m256)rows[i], b = (__m256)rows[i + 4];
         rows[i] = (vfloat)_mm256_permute2f128_ps(a, b, 0x20);
@@ -136,7 +183,7 @@ FLAT void turn(vfloat rows[LANES]) {
     }
 }
 #else
-FLAT void turn(vfloat rows[LANES]) { transpose(rows); }
+FLAT void transpose_square(vfloat rows[LANES]) { transpose(rows); }
 #endif
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Selection: momentum, DCT, largest; and the table of this instruction set.
  *
- * Chunks of one line go LANES at a time, a chunk of c lines alone: its columns side by
- * side, then, turned round, its lines. */
+ * Chunks of one line go LANES at a time. Of chunks of c lines a row of them takes the
+ * gradient in, in the order of memory; then each is transformed alone: its columns side
+ * by side, then, turned round, its lines. */
 #include "compress/isa/steps.h"
 
 static void select_lines(const spectrum_run *run, const intake *in, int32_t *indices,
@@ -11,42 +12,69 @@ static void select_lines(const spectrum_run *run, const intake *in, int32_t *ind
     for (int64_t i = 0; i < run->n; i += LANES) {
         int64_t count = run->n - i < LANES ? run->n - i : LANES, at = i * run->s->k;
         WEFT_ISA_NAME(wefti_lines_take)(run, in, run->first + i, count, scratch->a);
-        WEFT_ISA_NAME(wefti_cosine_forward)(run->spectrum, scratch->a, LANES, scratch->b,
-                                            LANES, scratch->temp,scratch->a,0);
-        WEFT_ISA_NAME(wefti_lines_largest)(run, scratch->b, count, indices + at,
-                                           values + at);
+        WEFT_ISA_NAME(wefti_cosine_forward)
+        (run->spectrum, scratch->a, LANES, scratch->b, LANES, scratch->temp);
+        WEFT_ISA_NAME(wefti_lines_largest)
+        (run, scratch->b, count, indices + at, values + at);
     }
 }
 
-/* The coefficients, turned round, of the block x[ld][ld], which is lost. Powers of two are
- * transformed in place, so that less memory is in use. */
-#define ASKPER (SPECTRUM_BESIDE/2)
-static const float *transform_block(const spectrum_run *run, float *x, int64_t next, int64_t row, const intake *in) {
+/* Asks for LANES lines of a window: they come in while others are transformed. */
+static void ask_for(const float *m, spectrum_window w, int64_t line) {
+    for (int64_t l = line; l < line + LANES && l < w.height; l++)
+        for (int64_t j = 0; j < w.width; j += 64 / (int64_t)sizeof *m)
+            __builtin_prefetch(m + w.at + l * w.stride + j, 0, 3);
+}
+
+/* Where the columns of a chunk are read: a whole one in the tensor, another from its copy
+ * in `room`. */
+static const float *columns_of(const spectrum_run *run, const float *m, int64_t chunk,
+                               float *room, int64_t *ldx) {
+    int64_t ld = run->spectrum->ld;
+    spectrum_window w = spectrum_window_of(run->s, chunk);
+    bool is_whole = w.width == ld && w.height == ld;
+    *ldx = is_whole ? w.stride : ld;
+    if (is_whole) return m + w.at;
+    WEFT_ISA_NAME(wefti_block_load)(run, m, chunk, room);
+    return room;
+}
+
+/* Coefficient (line f, column h) of a chunk of c lines, at [h * ld + f]. Powers of two
+ * are transformed in place, so that less memory is in use. `next`: the chunk after it. */
+static const float *transform_block(const spectrum_run *run, const float *m,
+                                    int64_t chunk, spectrum_window next) {
     const wefti_spectrum *p = run->spectrum;
-    const spectrum_scratch *scratch = run->scratch;
-    int64_t ld = p->ld;
-    spectrum_window w = next<run->s->n?spectrum_window_of(run->s,next):(spectrum_window){0}; const float*am=in->m+w.at+row*w.stride,*ag=in->g?in->g+w.at+row*w.stride:am;int64_t st=w.stride;
-    float *columns = p->is_fast ? x : scratch->b, *a = scratch->a,
-          *lines = p->is_fast ? a : scratch->b;
+    float *a = run->scratch->a, *b = run->scratch->b, *temp = run->scratch->temp;
+    int64_t ld = p->ld, ldx;
+    const float *x = columns_of(run, m, chunk, p->is_fast ? b : a, &ldx);
     for (int64_t h = 0; h < ld; h += LANES) {
-        WEFT_ISA_NAME(wefti_cosine_forward)(p, x + h, ld, columns + h, ld, scratch->temp,am+h/LANES*(8/ASKPER)*w.stride,st);}
-    WEFT_ISA_NAME(wefti_block_turn)(p, columns, a);
-    for (int64_t f = 0; f < ld; f += LANES) {
-        WEFT_ISA_NAME(wefti_cosine_forward)(p, a + f, ld, lines + f, ld, scratch->temp,ag+f/LANES*(8/ASKPER)*w.stride,st);}
-    return lines;
+        WEFT_ISA_NAME(wefti_cosine_forward)(p, x + h, ldx, b + h, ld, temp);
+        ask_for(m, next, h);
+    }
+    WEFT_ISA_NAME(wefti_block_transpose)(p, b, a);
+    float *out = p->is_fast ? a : b;
+    for (int64_t f = 0; f < ld; f += LANES)
+        WEFT_ISA_NAME(wefti_cosine_forward)(p, a + f, ld, out + f, ld, temp);
+    return out;
+}
+
+/* Chunks beside each other from chunk i of the run on. */
+static int64_t count_beside(const spectrum_run *run, int64_t i) {
+    int64_t across = run->s->across, count = across - (run->first + i) % across;
+    return count < run->n - i ? count : run->n - i;
 }
 
 static void select_blocks(const spectrum_run *run, const intake *in, int32_t *indices,
                           float *values) {
-    const spectrum_scratch *scratch = run->scratch;
-    int64_t ld = run->spectrum->ld, k = run->s->k, count;
+    int64_t k = run->s->k, count;
     for (int64_t i = 0; i < run->n; i += count) {
-        count = blocks_beside(run, i);
-        WEFT_ISA_NAME(wefti_blocks_take)(run, in, run->first + i, count, scratch->blocks);
-        for (int64_t b = 0; b < count; b++) {
-            const float *x = transform_block(run, scratch->blocks + b * ld * ld,run->first+i+count,b*64/count,in);
-            WEFT_ISA_NAME(wefti_block_largest)(run, x, indices + (i + b) * k,
-                                               values + (i + b) * k);
+        count = count_beside(run, i);
+        if (in->g) WEFT_ISA_NAME(wefti_blocks_take)(run, in, run->first + i, count);
+        for (int64_t j = i; j < i + count; j++) {
+            spectrum_window next = {0};
+            if (j + 1 < i + count) next = spectrum_window_of(run->s, run->first + j + 1);
+            const float *x = transform_block(run, in->m, run->first + j, next);
+            WEFT_ISA_NAME(wefti_block_largest)(run, x, indices + j * k, values + j * k);
         }
     }
 }

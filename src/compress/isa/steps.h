@@ -13,10 +13,10 @@
  * two. */
 void WEFT_ISA_NAME(wefti_cosine_forward)(const wefti_spectrum *p, const float *x,
                                          int64_t ldx, float *out, int64_t ldo,
-                                         float *temp, const float *ask, int64_t stride);
+                                         float *temp);
 void WEFT_ISA_NAME(wefti_cosine_inverse)(const wefti_spectrum *p, const float *x,
                                          int64_t ldx, float *out, int64_t ldo,
-                                         float *temp, const float *ask, int64_t stride);
+                                         float *temp);
 
 /* The momentum of a run: g is the tensor's gradient or NULL. */
 typedef struct intake {
@@ -29,21 +29,15 @@ typedef struct intake {
  * copies them side by side, zero-padded: x[c][LANES]. */
 void WEFT_ISA_NAME(wefti_lines_take)(const spectrum_run *run, const intake *in,
                                      int64_t chunk, int64_t count, float *x);
-/* The same for `count` chunks of c lines beside each other: x[count][ld][ld]. */
+/* Takes g into m for `count` chunks of c lines that lie beside each other. */
 void WEFT_ISA_NAME(wefti_blocks_take)(const spectrum_run *run, const intake *in,
-                                      int64_t chunk, int64_t count, float *x);
+                                      int64_t chunk, int64_t count);
+/* Copies a chunk of c lines, zero-padded: x[c][ld]. */
+void WEFT_ISA_NAME(wefti_block_load)(const spectrum_run *run, const float *m,
+                                     int64_t chunk, float *x);
 /* out[ld][ld] = the transposed of x[c][ld]; the lines that x lacks are 0. */
-void WEFT_ISA_NAME(wefti_block_turn)(const wefti_spectrum *p, const float *x, float *out);
-
-/* Asks for part `part` of `parts` of a chunk of the tensor. */
-FLAT void ask_for(const wefti_chunks *s, int64_t chunk, int64_t part, int64_t parts,
-                       const float *tensor) {
-    if (chunk >= s->n || tensor == NULL) return;
-    spectrum_window w = spectrum_window_of(s, chunk);
-    for (int64_t l = w.height * part / parts; l < w.height * (part + 1) / parts; l++)
-        for (int64_t j = 0; j < w.width; j += 16)
-            __builtin_prefetch(tensor + w.at + l * w.stride + j, 0,2);
-}
+void WEFT_ISA_NAME(wefti_block_transpose)(const wefti_spectrum *p, const float *x,
+                                          float *out);
 
 /* What a sink of this kind makes of x where `before` stood. */
 FLAT vfloat sunk(int kind, float alpha, vfloat before, vfloat x) {
@@ -51,23 +45,27 @@ FLAT vfloat sunk(int kind, float alpha, vfloat before, vfloat x) {
     return kind == SINK_SIGN ? pick(x >= 0.0f, splat(1), splat(-1)) : x;
 }
 
-/* Chunk i of the run, its lines at x, x + ld, ..., goes where the sink says; `state`: of
- * its signs. x may be read up to a multiple of SPECTRUM_WIDE in each line. */
-void WEFT_ISA_NAME(wefti_sink_put)(const spectrum_run *run, const spectrum_sink *sink,
-                                   int64_t i, int state, const float *x, int64_t ld);
-/* `count` chunks of c lines beside each other, x[count][ld][ld], from chunk i of the run
- * on. */
-void WEFT_ISA_NAME(wefti_sink_put_blocks)(const spectrum_run *run,
-                                          const spectrum_sink *sink, int64_t i,
-                                          int64_t count, const int *states,
-                                          const float *x);
-/* Chunks from chunk i of the run on that lie beside each other and are worked on together.
- */
-static inline int64_t blocks_beside(const spectrum_run *run, int64_t i) {
-    int64_t across = run->s->across, left = across - (run->first + i) % across;
-    if (left > run->n - i) left = run->n - i;
-    return left < SPECTRUM_BESIDE ? left : SPECTRUM_BESIDE;
+/* Bit j: x_j is below 0, or a NaN; of SPECTRUM_WIDE elements. */
+FLAT unsigned below_zero(const float *x) {
+    unsigned bits = 0;
+    for (int v = 0; v < SPECTRUM_WIDE; v += LANES)
+        bits |= lane_bits(~(load(x + v) >= 0.0f)) << v;
+    return bits;
 }
+
+/* An inverted chunk: its lines at x, x + ld, ..., readable up to a multiple of
+ * SPECTRUM_WIDE, and what its signs are. */
+typedef struct put_chunk {
+    spectrum_window window;
+    const float *x;
+    int state;
+} put_chunk;
+
+/* Chunks i, i + 1, ... of the run, which lie beside each other, go where the sink says.
+ */
+void WEFT_ISA_NAME(wefti_sink_put)(const spectrum_run *run, const spectrum_sink *sink,
+                                   int64_t i, const put_chunk *chunks, int count,
+                                   int64_t ld);
 void WEFT_ISA_NAME(wefti_bits_store)(const wefti_chunks *s, int64_t first, int64_t n,
                                      const unsigned char *states,
                                      const unsigned char *bits, float *d);
@@ -79,6 +77,11 @@ void WEFT_ISA_NAME(wefti_lines_largest)(const spectrum_run *run, const float *x,
 void WEFT_ISA_NAME(wefti_block_largest)(const spectrum_run *run, const float *x,
                                         int32_t *indices, float *values);
 
+/* The mean of the lists, inverted, where the sink says; in general, and for chunks of 64
+ * of which the lists have at most INVERT_FEW entries together. */
+enum { INVERT_FEW = 24 };
+void WEFT_ISA_NAME(wefti_invert_few)(const spectrum_run *run, const spectrum_lists *lists,
+                                     const spectrum_sink *sink);
 void WEFT_ISA_NAME(wefti_spectrum_invert)(const spectrum_run *run,
                                           const spectrum_lists *lists,
                                           const spectrum_sink *sink);

@@ -189,7 +189,7 @@ static inline void integer_encode(const integer_kind *kind,
     int32_t add[STRIP];
     wefti_put_u16(block, scale);
     if (scale == 0 || scale == NAN_SCALE) {
-        memset(block + place->at, 0, (size_t)wefti_packed_bytes(place->n, kind->bits));
+        memset(block + place->at, 0, (size_t)wefti_bit_bytes(place->n * kind->bits));
         fill(place->n, float_of_bf16(scale), values);
         return;
     }
@@ -328,7 +328,7 @@ static void sign_encode(const wefti_value_place *place, const wefti_rounding *ro
 static const char *sign_decode(const wefti_value_place *place, const unsigned char *block,
                                float *values) {
     uint32_t scale = wefti_get_u16(block), any = 0;
-    wefti_bit_reader in = {block + place->at, wefti_packed_bytes(place->n, 1), 0};
+    wefti_bit_reader in = {block + place->at, wefti_bit_bytes(place->n), 0};
     for (int64_t i = 0; i < place->n; i += WORD) {
         int64_t n = place->n - i < WORD ? place->n - i : WORD;
         uint32_t word = (uint32_t)wefti_bits_read(&in, (int)n);

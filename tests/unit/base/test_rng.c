@@ -51,8 +51,28 @@ static void philox_matches_the_published_zero_vector(void **state) {
     assert_int_equal(out[1], 0x9b00dbd8bc57ac4cull);
 }
 
+static void pairs_in_a_row_are_those_one_by_one(void **state) {
+    (void)state;
+    static const uint64_t firsts[] = {0, 5, 0xfffffff9ull, 0x123456789abcull};
+    for (int f = 0; f < 4; f++)
+        for (int64_t n = 0; n < 40; n += 1 + n / 10) {
+            wefti_rng_run run = {0x0123456789abcdefull, WEFTI_STREAM_TEST, 1ull << 40 | 7,
+                                 firsts[f], n};
+            uint64_t pairs[41][2], one[2];
+            memset(pairs[n], 0xa5, sizeof one);
+            wefti_rng_pairs(&run, pairs);
+            for (int64_t i = 0; i < n; i++) {
+                wefti_rng_pair(run.seed, run.stream, run.step, firsts[f] + (uint64_t)i,
+                               one);
+                assert_memory_equal(pairs[i], one, sizeof one);
+            }
+            assert_int_equal(pairs[n][1], 0xa5a5a5a5a5a5a5a5ull); /* and no further */
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_in_a_row_are_those_one_by_one),
         cmocka_unit_test(permute_hits_every_index_once),
         cmocka_unit_test(permute_depends_on_seed_and_step),
         cmocka_unit_test(normal_has_mean_zero_and_variance_one),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -125,6 +126,68 @@ static void the_wire_never_delivers_early(void **state) {
     for (int r = 0; r < 2; r++) assert_true(span[r][1] - span[r][0] >= 0.04);
 }
 
+/* A wire that takes 1000 s: what is under way is not there, a moment long past or one
+ * just ahead; what is inside the node is. */
+static weft_status ask_in_time(rank_env *env) {
+    static const char block[8];
+    const void *view = block;
+    int other = 1 - env->replica->rank, mate = 1 - env->shard->rank;
+    WEFT_TRY(wefti_comm_send(env->replica, other, 1, block, sizeof block));
+    WEFT_TRY(wefti_comm_send(env->shard, mate, 1, block, sizeof block));
+    double moment_s = wefti_now_s() + 0.002;
+    WEFT_TRY(wefti_comm_receive_by(env->replica, other, 1, 8, moment_s, &view));
+    if (view || wefti_now_s() < moment_s) return WEFT_ERR_INTERNAL;
+    view = &env;
+    WEFT_TRY(wefti_comm_receive_by(env->replica, other, 2, 8, 0, &view));
+    if (view) return WEFT_ERR_INTERNAL;
+    moment_s = wefti_now_s() + 1000;
+    WEFT_TRY(wefti_comm_receive_by(env->shard, mate, 1, 8, moment_s, &view));
+    if (view != block || wefti_now_s() >= moment_s) return WEFT_ERR_INTERNAL;
+    wefti_comm_release(env->shard, mate, 1);
+    return wefti_comm_await(env->shard, 1);
+}
+
+static void a_moment_ends_a_wait_and_leaves_the_message(void **state) {
+    (void)state;
+    run_ranks(2, 2, (wefti_wire_model){0, 1000}, ask_in_time, NULL, NULL);
+}
+
+static weft_status take_the_second_time(rank_env *env) {
+    static const char block[8];
+    const void *view;
+    if (env->rank == 0) {
+        WEFT_TRY(wefti_comm_barrier(env->control, 0));
+        WEFT_TRY(wefti_comm_send(env->control, 1, 7, block, 8));
+        return wefti_comm_await(env->control, 7);
+    }
+    WEFT_TRY(wefti_comm_receive_by(env->control, 0, 7, 8, 0, &view));
+    if (view) return WEFT_ERR_INTERNAL;
+    WEFT_TRY(wefti_comm_barrier(env->control, 0));
+    WEFT_TRY(wefti_comm_receive_by(env->control, 0, 7, 8, (double)INFINITY, &view));
+    if (view != block) return WEFT_ERR_INTERNAL;
+    wefti_comm_release(env->control, 0, 7);
+    return WEFT_OK;
+}
+
+static void what_was_not_there_is_received_later(void **state) {
+    (void)state;
+    run_ranks(2, 1, no_wire, take_the_second_time, NULL, NULL);
+}
+
+static weft_status fail_while_others_wait_in_time(rank_env *env) {
+    const void *view;
+    if (env->rank == 2) return weft_ctx_fail(env->ctx, WEFT_ERR_NUMERIC, "planted");
+    return wefti_comm_receive_by(env->control, 2, 5, 8, wefti_now_s() + 1000, &view);
+}
+
+static void a_failed_rank_wakes_those_with_a_moment_too(void **state) {
+    (void)state;
+    weft_status statuses[4];
+    run_ranks(2, 2, no_wire, fail_while_others_wait_in_time, NULL, statuses);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(statuses[r], r == 2 ? WEFT_ERR_NUMERIC : WEFT_ERR_PEER);
+}
+
 typedef struct log {
     int64_t begun[16], ended[16];
     int n_begun, n_ended;
@@ -207,6 +270,9 @@ int main(void) {
         cmocka_unit_test(a_failed_rank_wakes_all_others),
         cmocka_unit_test(a_message_of_another_length_is_refused),
         cmocka_unit_test(the_wire_never_delivers_early),
+        cmocka_unit_test(a_moment_ends_a_wait_and_leaves_the_message),
+        cmocka_unit_test(what_was_not_there_is_received_later),
+        cmocka_unit_test(a_failed_rank_wakes_those_with_a_moment_too),
         cmocka_unit_test(jobs_begin_and_end_in_order),
         cmocka_unit_test(a_failed_job_is_reported_and_later_ones_are_skipped),
     };

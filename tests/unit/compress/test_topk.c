@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <math.h>
+
 #include "check.h"
 #include "compress/topk.h"
 
@@ -56,10 +58,26 @@ static void ties_go_to_the_lower_index(void **state) {
     check(300, x, 299);
 }
 
+static void what_is_not_a_number_comes_before_everything(void **state) {
+    (void)state;
+    float x[40], value[20];
+    int32_t index[20];
+    uint32_t scratch[40];
+    for (int64_t k = 2; k <= 20; k += 9) {
+        fill_normal(3, 40, x);
+        x[5] = INFINITY, x[17] = NAN, x[30] = -NAN;
+        wefti_topk(40, x, k, index, value, scratch);
+        int found = 0;
+        for (int64_t j = 0; j < k; j++) found += isnan(value[j]) ? 1 : 0;
+        assert_int_equal(found, 2);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(topk_is_the_definition_on_random_vectors),
         cmocka_unit_test(ties_go_to_the_lower_index),
+        cmocka_unit_test(what_is_not_a_number_comes_before_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,6 +162,18 @@ static void ranges_follow_each_other_and_are_equal_to_half_a_block(void **state)
     for_each_cut(compare_ranges);
 }
 
+static void pieces_of_fewer_elements_than_dense_below_are_sent_whole(void **state) {
+    (void)state;
+    static const wefti_piece few = {1023, 1, 0, false, 0}, many = {1, 1024, 0, true, 0};
+    static const wefti_piece vector = {1024, 1, 0, false, 0};
+    wefti_replicator_config config = knobs(2, 4, WEFTI_VALUES_F32);
+    assert_int_equal(wefti_demo_kind(&config, &few), -1);
+    assert_int_equal(wefti_demo_kind(&config, &many), WEFTI_DEMO_MATRICES);
+    assert_int_equal(wefti_demo_kind(&config, &vector), WEFTI_DEMO_VECTORS);
+    config.compression_dims = 1;
+    assert_int_equal(wefti_demo_kind(&config, &vector), WEFTI_DEMO_MATRICES);
+}
+
 /* -- traffic -- */
 
 static int64_t bytes_from(const wefti_replicator_config *config, int R, int from) {
@@ -294,15 +306,29 @@ static void working_memory_is_counted_exactly(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
+/* The coefficients of all ranks that are worked on at a time fit in a cache. */
+static void working_memory_hardly_grows_with_the_number_of_ranks(void **state) {
+    (void)state;
+    wefti_replicator_config config = knobs(1, 4, WEFTI_VALUES_INT8);
+    const wefti_replicator_ops *ops = wefti_replicator_find("demo");
+    const model *m = gpt2();
+    config.route = WEFTI_ROUTE_GATHER;
+    int64_t alone = ops->work_bytes(&config, m->buckets, m->n_buckets, 1);
+    int64_t many = ops->work_bytes(&config, m->buckets, m->n_buckets, 512);
+    assert_true(many - alone < 1 << 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_place_is_the_sum_of_the_blocks_before_it),
         cmocka_unit_test(ranges_follow_each_other_and_are_equal_to_half_a_block),
+        cmocka_unit_test(pieces_of_fewer_elements_than_dense_below_are_sent_whole),
         cmocka_unit_test(the_owners_traffic_is_constant_in_the_number_of_ranks),
         cmocka_unit_test(gathers_traffic_is_linear_in_the_number_of_ranks),
         cmocka_unit_test(auto_takes_the_route_that_sends_less),
         cmocka_unit_test(int8_coefficients_take_at_most_13_and_a_half_bits),
         cmocka_unit_test(working_memory_is_counted_exactly),
+        cmocka_unit_test(working_memory_hardly_grows_with_the_number_of_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

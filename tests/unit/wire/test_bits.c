@@ -70,8 +70,8 @@ static void low_bits_come_back_at_every_width_and_count(void **state) {
             wefti_bit_writer w = {.out = bytes};
             wefti_bits_write_low(&w, n, width, numbers);
             wefti_bits_finish(&w);
-            assert_int_equal(w.out - bytes, wefti_packed_bytes(n, width));
-            wefti_bit_reader r = {bytes, wefti_packed_bytes(n, width), 0};
+            assert_int_equal(w.out - bytes, wefti_bit_bytes(n * width));
+            wefti_bit_reader r = {bytes, wefti_bit_bytes(n * width), 0};
             wefti_bits_read_low(&r, n, width, back);
             for (int i = 0; i < n; i++)
                 assert_int_equal(back[i], numbers[i] & ((1 << width) - 1));

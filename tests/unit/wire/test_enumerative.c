@@ -75,6 +75,24 @@ static void sets_of_every_shape_come_back(void **state) {
     }
 }
 
+static void four_of_any_number_come_back(void **state) {
+    (void)state;
+    int32_t indices[4 * 40], back[4 * 40];
+    int tables = 0;
+    for (int64_t elements = 4; elements <= 80; elements++) {
+        wefti_binomials *t;
+        assert_ok(ctx, wefti_binomials_create(ctx, elements, 4, &t));
+        tables += t->shape.four;
+        draw_chunks((uint64_t)elements, 40, elements, 4, indices);
+        unsigned char *bytes = encoded(t, 40, indices);
+        assert_int_equal(decoded(t, 40, bytes, back), 40);
+        assert_memory_equal(indices, back, sizeof indices);
+        free(bytes);
+        wefti_binomials_destroy(ctx, t);
+    }
+    assert_true(tables > 40); /* the fast tables are among them */
+}
+
 static void every_small_set_has_a_number_of_its_own(void **state) {
     (void)state;
     for (int64_t elements = 1; elements <= 11; elements++)
@@ -169,6 +187,55 @@ static void arbitrary_bits_are_some_sets_or_refused(void **state) {
     assert_true(accepted > 1000 && refused > 1000);
 }
 
+/* Adds one to the number that the bytes begin with. */
+static void increment(unsigned char *bytes) {
+    while (++*bytes == 0) bytes++;
+}
+
+/* Behind the last set of a (m_2 = n, m_1 = n - 1) there may be numbers that are no set's,
+ * because B(n + 1, 2) is rounded up. */
+static void the_numbers_between_sets_are_refused(void **state) {
+    (void)state;
+    int refused = 0;
+    wefti_binomials *t;
+    int32_t set[200], back[200];
+    assert_ok(ctx, wefti_binomials_create(ctx, 4096, 200, &t));
+    for (int32_t n = 1501; n < 3501; n += 99) {
+        for (int32_t j = 0; j < 200; j++) set[j] = j < 2 ? n - 1 + j : 3800 + j;
+        unsigned char *bytes = encoded(t, 1, set);
+        increment(bytes);
+        if (decoded(t, 1, bytes, back) == 1) {
+            assert_int_equal(back[0], 0);
+            assert_int_equal(back[1], n + 1);
+        } else {
+            refused++;
+        }
+        free(bytes);
+    }
+    assert_true(refused >= 10 && refused < 21);
+    wefti_binomials_destroy(ctx, t);
+}
+
+/* 4097 and 4104 are coded alike, in eights; index 4097 is in the one and not in the
+ * other. */
+static void an_index_that_low_bits_take_past_the_end_is_refused(void **state) {
+    (void)state;
+    wefti_binomials *shorter, *longer;
+    int32_t set[32], back[32];
+    assert_ok(ctx, wefti_binomials_create(ctx, 4097, 32, &shorter));
+    assert_ok(ctx, wefti_binomials_create(ctx, 4104, 32, &longer));
+    assert_int_equal(shorter->shape.places, longer->shape.places);
+    for (int32_t last = 4096; last <= 4097; last++) {
+        for (int32_t j = 0; j < 32; j++) set[j] = j < 31 ? 100 * j : last;
+        unsigned char *bytes = encoded(longer, 1, set);
+        assert_int_equal(decoded(longer, 1, bytes, back), 1);
+        assert_int_equal(decoded(shorter, 1, bytes, back), last == 4096);
+        free(bytes);
+    }
+    wefti_binomials_destroy(ctx, shorter);
+    wefti_binomials_destroy(ctx, longer);
+}
+
 /* Walks row j of a table from entry to entry. */
 static void assert_row_is_found(const wefti_binomials *t, int64_t j) {
     const wefti_binomial_row *row = &t->rows[j];
@@ -227,9 +294,12 @@ static void no_memory_for_a_table_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sets_of_every_shape_come_back),
+        cmocka_unit_test(four_of_any_number_come_back),
         cmocka_unit_test(every_small_set_has_a_number_of_its_own),
         cmocka_unit_test(the_number_of_4_of_64_is_its_place_in_colexicographic_order),
         cmocka_unit_test(arbitrary_bits_are_some_sets_or_refused),
+        cmocka_unit_test(the_numbers_between_sets_are_refused),
+        cmocka_unit_test(an_index_that_low_bits_take_past_the_end_is_refused),
         cmocka_unit_test(near_is_one_of_two_throughout_narrow_tables),
         cmocka_unit_test(a_table_takes_the_bytes_that_were_said),
         cmocka_unit_test(a_table_that_is_too_large_is_refused_with_the_keys),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "check.h"
-#include "wire/bits.h"
 #include "wire/frame.h"
 
 static weft_ctx *ctx;
@@ -54,30 +53,10 @@ static void a_message_of_another_step_or_rank_is_refused(void **state) {
     weft_ctx_clear(ctx);
 }
 
-static void packing_is_undone_at_every_width(void **state) {
-    (void)state;
-    int32_t numbers[67], back[67];
-    unsigned char packed[67 * 3 + 1];
-    for (int width = 0; width <= 24; width++) {
-        for (int i = 0; i < 67; i++)
-            numbers[i] = (int32_t)(wefti_rng_u64(1, WEFTI_STREAM_TEST, (uint64_t)width,
-                                                 (uint64_t)i) &
-                                   ((1u << width) - 1));
-        int64_t n_bytes = wefti_packed_bytes(67, width);
-        assert_int_equal(n_bytes, (67 * width + 7) / 8);
-        packed[n_bytes] = 0xA5;
-        wefti_bits_pack(67, width, numbers, packed);
-        assert_int_equal(packed[n_bytes], 0xA5);
-        wefti_bits_unpack(67, width, packed, back);
-        assert_memory_equal(numbers, back, sizeof numbers);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_flipped_bit_of_a_message_is_found),
         cmocka_unit_test(a_message_of_another_step_or_rank_is_refused),
-        cmocka_unit_test(packing_is_undone_at_every_width),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

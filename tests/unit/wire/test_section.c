@@ -33,7 +33,7 @@ typedef struct data {
 } data;
 
 static data data_of(wefti_section s, wefti_binomials *table) {
-    size_t n = (size_t)s.n_values + 1;
+    size_t n = s.n_values > 0 ? (size_t)s.n_values : 1;
     data d = {s, table, calloc(n, 4), calloc(n, 4), calloc(n, 4), calloc(n, 4)};
     if (!s.dense) draw_chunks(1, s.n_chunks, s.elements, s.k, d.indices);
     fill_normal(2, s.n_values, d.values);

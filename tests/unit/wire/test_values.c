@@ -105,6 +105,13 @@ static void integers_are_within_half_a_step_of_a_tight_scale(void **state) {
         }
 }
 
+static uint64_t random_of(const wefti_rounding *rounding, uint64_t v) {
+    uint64_t pair[2];
+    wefti_rng_pair(rounding->seed ^ rounding->place * 0xD1342543DE82EF95u,
+                   WEFTI_STREAM_ROUND, rounding->step, v / 8, pair);
+    return pair[v % 8 / 4] >> v % 4 * 16 & 0xffff;
+}
+
 /* The rule of docs/wire-format.md with the generator one number at a time; in double,
  * where the quotient is exact enough unless it is within 2^-16 of the border. */
 static void stochastic_rounding_is_the_documented_function(void **state) {
@@ -119,10 +126,7 @@ static void stochastic_rounding_is_the_documented_function(void **state) {
         wefti_value_ops_of(WEFTI_VALUES_INT8)
             ->encode(&c.place, &rounding, c.values, c.bytes);
         for (uint64_t i = 0; i < 64; i++) {
-            uint64_t v = block * 67 + i, pair[2];
-            wefti_rng_pair(11 ^ 33 * 0xD1342543DE82EF95u, WEFTI_STREAM_ROUND, 22, v / 8,
-                           pair);
-            double r = (double)(pair[v % 8 / 4] >> v % 4 * 16 & 0xffff);
+            double r = (double)random_of(&rounding, block * 67 + i);
             double up = fabs((double)values[i]) / (double)scale_of(&c) +
                         (r + 0.5) / 65536;
             double q = fmin(floor(up), 127);
@@ -132,6 +136,39 @@ static void stochastic_rounding_is_the_documented_function(void **state) {
         }
     }
     assert_true(decided > 3000);
+}
+
+/* With s = 1 and u = (r + 1/2) / 65536, x = 3 + (i + 1/2) / 65536 becomes 4 if i + r
+ * reaches 65535, and not before. */
+static void stochastic_rounding_is_exact_at_its_border(void **state) {
+    (void)state;
+    wefti_rounding rounding = {true, 11, 22, 33};
+    for (int up = 0; up < 2; up++) {
+        float values[64] = {[63] = 127};
+        for (uint64_t v = 0; v < 63; v++) {
+            double i = 65534 + up - (double)random_of(&rounding, v);
+            values[v] = (float)((v % 2 ? -1 : 1) * (3 + (i + 0.5) / 65536));
+        }
+        coded c = encode(WEFTI_ISA_BASE, WEFTI_VALUES_INT8, 64, values, &rounding);
+        assert_true(scale_of(&c) == 1);
+        for (int v = 0; v < 63; v++) assert_true(fabsf(c.values[v]) == (float)(3 + up));
+    }
+}
+
+/* x = 127 s exactly, but the product with 1 / s may come out a little high; with the
+ * largest of all random numbers it would be 128 steps. */
+static void no_rounding_leaves_the_range(void **state) {
+    (void)state;
+    wefti_rounding rounding = {true, 1, 2, 3};
+    uint64_t v = 0;
+    while (random_of(&rounding, v) != 65535) v++;
+    for (int i = 128; i < 256; i++) {
+        float s = (float)i / 128, x = 127 * s;
+        coded c = {.place = {.first = (int64_t)v, .n = 1, .at = 2}, .values = {x}};
+        wefti_value_ops_of(WEFTI_VALUES_INT8)
+            ->encode(&c.place, &rounding, c.values, c.bytes);
+        assert_true(c.values[0] == x);
+    }
 }
 
 /* A mean of N roundings has a standard deviation of at most s / (2 sqrt(N)); the law is
@@ -198,6 +235,16 @@ static void bf16_is_the_nearest_with_ties_to_even(void **state) {
                                      -1, INFINITY, 0x1p-133f * 0, -0.0f};
     coded c = encode(WEFTI_ISA_BASE, WEFTI_VALUES_BF16, 8, x, NULL);
     assert_memory_equal(c.values, expected, sizeof expected);
+}
+
+/* Cut off after 16 bits it would be infinite. */
+static void a_nan_whose_upper_half_is_that_of_infinity_stays_one(void **state) {
+    (void)state;
+    uint32_t bits = 0x7f800001;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    coded c = encode(WEFTI_ISA_BASE, WEFTI_VALUES_BF16, 1, &x, NULL);
+    assert_true(isnan(c.values[0]));
 }
 
 static void sign_sends_the_mean_magnitude(void **state) {
@@ -301,10 +348,13 @@ int main(void) {
         cmocka_unit_test(all_instruction_sets_write_and_read_the_same_bits),
         cmocka_unit_test(integers_are_within_half_a_step_of_a_tight_scale),
         cmocka_unit_test(stochastic_rounding_is_the_documented_function),
+        cmocka_unit_test(stochastic_rounding_is_exact_at_its_border),
+        cmocka_unit_test(no_rounding_leaves_the_range),
         cmocka_unit_test(stochastic_rounding_has_the_right_mean),
         cmocka_unit_test(each_of_seed_step_place_and_number_changes_the_rounding),
         cmocka_unit_test(values_keep_their_rounding_wherever_a_block_begins),
         cmocka_unit_test(bf16_is_the_nearest_with_ties_to_even),
+        cmocka_unit_test(a_nan_whose_upper_half_is_that_of_infinity_stays_one),
         cmocka_unit_test(sign_sends_the_mean_magnitude),
         cmocka_unit_test(what_is_not_finite_is_seen_by_the_receiver),
         cmocka_unit_test(zeros_and_what_is_too_small_become_zeros),

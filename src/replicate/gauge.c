@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/* Replicators against the rate at which memory is copied. The nodes take turns on one
+ * thread (which has helpers), phase by phase:
+ *
+ *     copy the gradients of all nodes                      timed: the copy
+ *     begin of all buckets on node 0; on nodes 1, 2, ...   timed on node 0
+ *     combine likewise; end likewise                       timed on node 0
+ *
+ * Whatever a phase waits for was sent by the phase before, so nobody ever waits.
+ *
+ * Parameters lie as in GPT-2 of width 384: the tables, then blocks, each a bucket, until
+ * they are used up. */
+#include <weft/bench.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "comm/local.h"
+#include "replicate/variants.h"
+
+enum { COPY, BEGIN, REST, STEP, BANDWIDTH, SHARE, FIGURES };
+enum { COPY_BLOCK = 16384 };
+
+typedef struct node {
+    wefti_comm *comm; /* owned, like all of it */
+    wefti_replicator *replicator;
+    float *fresh, *grad; /* [n] the gradient, and what becomes of it in a step */
+} node;
+
+typedef struct bench {
+    weft_ctx *ctx;
+    const wefti_kernels *kernels;
+    const char *only;
+    int R, threads, n_buckets;
+    int64_t n, n_rounds, n_warmup, n_copies;
+    wefti_bucket *buckets; /* owned, like what follows */
+    wefti_piece *pieces;
+    wefti_world *world;
+    node *nodes;     /* [R] */
+    double *figures; /* [FIGURES][n_rounds] of one replicator */
+    double *copies;  /* [n_copies] of all; room for WEFT_BENCH_REPLICATORS n_rounds */
+} bench;
+
+/* --- the parameters --- */
+
+typedef struct extent {
+    int64_t rows, cols;
+} extent;
+
+static extent extent_at(int64_t i) {
+    static const extent block[] = {{384, 1},    {384, 1},  {384, 1152}, {1152, 1},
+                                   {384, 384},  {384, 1},  {384, 1},    {384, 1},
+                                   {384, 1536}, {1536, 1}, {1536, 384}, {384, 1}};
+    return i < 2 ? (extent){256, 384} : block[(i - 2) % 12];
+}
+
+/* The tables' bucket is the first one. */
+static int64_t bucket_of(int64_t i) { return i < 2 ? 0 : 1 + (i - 2) / 12; }
+
+/* The i-th tensor, or as many rows of it as are left, or as many elements. */
+static wefti_piece piece_at(int64_t i, int64_t left) {
+    extent s = extent_at(i);
+    if (s.rows * s.cols > left) s.rows = left / s.cols;
+    if (s.rows == 0) s = (extent){left, 1};
+    return (wefti_piece){s.rows, s.cols, 0, s.cols > 1, (int)i};
+}
+
+static void fill_buckets(bench *b) {
+    int64_t left = b->n;
+    for (int64_t i = 0; left > 0; i++) {
+        wefti_bucket *bucket = &b->buckets[bucket_of(i)];
+        wefti_piece *piece = &b->pieces[i];
+        *piece = piece_at(i, left);
+        piece->offset = bucket->n_elements;
+        if (!bucket->pieces) bucket->pieces = piece;
+        bucket->n_pieces++;
+        bucket->n_elements += piece->rows * piece->cols;
+        left -= piece->rows * piece->cols;
+    }
+}
+
+static weft_status lay_out(bench *b) {
+    int64_t n_pieces = 0;
+    for (int64_t left = b->n; left > 0; n_pieces++) {
+        wefti_piece piece = piece_at(n_pieces, left);
+        left -= piece.rows * piece.cols;
+    }
+    b->n_buckets = (int)bucket_of(n_pieces - 1) + 1;
+    WEFT_TRY(wefti_alloc_n(b->ctx, n_pieces, sizeof(wefti_piece), "pieces", &b->pieces));
+    WEFT_TRY(wefti_alloc_n(b->ctx, b->n_buckets, sizeof(wefti_bucket), "buckets",
+                           &b->buckets));
+    fill_buckets(b);
+    return WEFT_OK;
+}
+
+/* --- the nodes --- */
+
+static void fill_gradient(const bench *b, int rank, float *g) {
+#pragma omp parallel for num_threads(b->threads) schedule(static)
+    for (int64_t i = 0; i < b->n; i++)
+        g[i] = (float)wefti_rng_normal((uint64_t)rank, WEFTI_STREAM_TEST, 0, (uint64_t)i);
+}
+
+static weft_status create_nodes(bench *b) {
+    wefti_world_shape shape = {
+        .replicas = b->R, .shards = 1, .replicas_per_node = 1, .sites = 1};
+    WEFT_TRY(wefti_world_create(b->ctx, &shape, &b->world));
+    WEFT_TRY(wefti_alloc_n(b->ctx, b->R, sizeof(node), "nodes", &b->nodes));
+    for (int r = 0; r < b->R; r++) {
+        node *me = &b->nodes[r];
+        WEFT_TRY(
+            wefti_world_join(b->ctx, b->world, r, WEFTI_GROUP_REPLICA, 0, &me->comm));
+        WEFT_TRY(wefti_alloc_n(b->ctx, b->n, sizeof(float), "a gradient", &me->fresh));
+        WEFT_TRY(wefti_alloc_n(b->ctx, b->n, sizeof(float), "a direction", &me->grad));
+        fill_gradient(b, r, me->fresh);
+    }
+    return WEFT_OK;
+}
+
+static void destroy_replicators(bench *b) {
+    for (int r = 0; r < b->R; r++) {
+        wefti_replicator_destroy(b->nodes[r].replicator);
+        b->nodes[r].replicator = NULL;
+    }
+}
+
+static void destroy_nodes(bench *b) {
+    for (int r = 0; b->nodes && r < b->R; r++) {
+        wefti_comm_destroy(b->nodes[r].comm);
+        wefti_free(b->ctx, b->nodes[r].fresh);
+        wefti_free(b->ctx, b->nodes[r].grad);
+    }
+    wefti_free(b->ctx, b->nodes);
+    wefti_world_destroy(b->ctx, b->world);
+}
+
+/* --- a step --- */
+
+static void copy(const bench *b, const float *from, float *to) {
+    int64_t n = b->n;
+#pragma omp parallel for num_threads(b->threads) schedule(static)
+    for (int64_t i = 0; i < n; i += COPY_BLOCK) {
+        int64_t left = n - i, m = left < COPY_BLOCK ? left : COPY_BLOCK;
+        memcpy(to + i, from + i, (size_t)m * sizeof(float));
+    }
+}
+
+typedef weft_status (*phase)(wefti_replicator *r, int bucket, int64_t step, float *grad);
+
+static weft_status begin(wefti_replicator *r, int bucket, int64_t step, float *grad) {
+    return wefti_replicator_begin(r, bucket, step, 1e-3f, grad);
+}
+
+/* Adds the first node's seconds. */
+static weft_status pass(bench *b, phase act, int64_t step, double *seconds) {
+    for (int rank = 0; rank < b->R; rank++) {
+        node *me = &b->nodes[rank];
+        double start_s = wefti_now_s();
+        for (int i = 0; i < b->n_buckets; i++)
+            WEFT_TRY(
+                act(me->replicator, i, step, me->grad + me->replicator->bucket_at[i]));
+        if (rank == 0) *seconds += wefti_now_s() - start_s;
+    }
+    return WEFT_OK;
+}
+
+/* [out] seconds of COPY, BEGIN and REST. */
+static weft_status take_step(bench *b, int64_t step, double seconds[FIGURES]) {
+    double start_s = wefti_now_s();
+    seconds[BEGIN] = seconds[REST] = 0;
+    for (int rank = 0; rank < b->R; rank++)
+        copy(b, b->nodes[rank].fresh, b->nodes[rank].grad);
+    seconds[COPY] = wefti_now_s() - start_s;
+    WEFT_TRY(pass(b, begin, step, &seconds[BEGIN]));
+    WEFT_TRY(pass(b, wefti_replicator_combine, step, &seconds[REST]));
+    return pass(b, wefti_replicator_end, step, &seconds[REST]);
+}
+
+/* Seconds become figures. */
+static void note(bench *b, int64_t round, double bytes, const double seconds[FIGURES]) {
+    double n = (double)b->n, step_s = seconds[BEGIN] + seconds[REST];
+    double copy_Bps = 8.0 * b->R * n / seconds[COPY], Bps = bytes * n / step_s;
+    double of[FIGURES] = {[COPY] = copy_Bps,
+                          [BEGIN] = seconds[BEGIN] / n * 1e9,
+                          [REST] = seconds[REST] / n * 1e9,
+                          [STEP] = step_s / n * 1e9,
+                          [BANDWIDTH] = Bps,
+                          [SHARE] = Bps / copy_Bps};
+    for (int i = 0; i < FIGURES; i++) b->figures[i * b->n_rounds + round] = of[i];
+    b->copies[b->n_copies++] = copy_Bps;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the n values. */
+static weft_spread spread_of(double *values, int64_t n) {
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    double above = values[n / 2], below = values[(n - 1) / 2];
+    return (weft_spread){(above + below) / 2, values[0], values[n - 1]};
+}
+
+/* --- a replicator --- */
+
+static weft_status create_replicators(bench *b, const wefti_replicator_config *config) {
+    for (int r = 0; r < b->R; r++)
+        WEFT_TRY(wefti_replicator_create(b->ctx, config, b->kernels, b->nodes[r].comm,
+                                         b->buckets, b->n_buckets,
+                                         &b->nodes[r].replicator));
+    return WEFT_OK;
+}
+
+static weft_status take_steps(bench *b, double bytes) {
+    for (int64_t step = 0; step < b->n_warmup + b->n_rounds; step++) {
+        double seconds[FIGURES];
+        WEFT_TRY(take_step(b, step, seconds));
+        if (step >= b->n_warmup) note(b, step - b->n_warmup, bytes, seconds);
+    }
+    return WEFT_OK;
+}
+
+static void describe(const bench *b, const wefti_replicator_config *config,
+                     const wefti_variant_work *work, weft_replicator_speed *out) {
+    double n = (double)b->n;
+    *out = (weft_replicator_speed){.bytes = work->floor_bytes / n,
+                                   .sent = work->values / n,
+                                   .wire_bits = work->wire_bits / n,
+                                   .bound_bits = work->bound_bits / n};
+    wefti_variant_name(config, out->name, sizeof out->name);
+    wefti_variant_keys(config, out->keys, sizeof out->keys);
+}
+
+static void summarize(const bench *b, weft_replicator_speed *out) {
+    weft_spread *const spreads[FIGURES] = {[BEGIN] = &out->begin_ns,
+                                           [REST] = &out->rest_ns,
+                                           [STEP] = &out->step_ns,
+                                           [BANDWIDTH] = &out->bandwidth_Bps,
+                                           [SHARE] = &out->share_of_copy};
+    for (int i = 0; i < FIGURES; i++)
+        if (spreads[i])
+            *spreads[i] = spread_of(b->figures + i * b->n_rounds, b->n_rounds);
+}
+
+static weft_status measure(bench *b, wefti_replicator_config *config,
+                           weft_replicator_speed *out) {
+    wefti_variant_load load = {b->buckets, b->n_buckets, b->R};
+    wefti_variant_work work = wefti_variant_work_of(config, &load);
+    config->threads = b->threads;
+    describe(b, config, &work, out);
+    weft_status status = create_replicators(b, config);
+    if (status == WEFT_OK) status = take_steps(b, out->bytes);
+    destroy_replicators(b);
+    WEFT_TRY(status);
+    summarize(b, out);
+    return WEFT_OK;
+}
+
+static weft_status measure_all(bench *b, weft_replicator_speeds *out) {
+    wefti_replicator_config config;
+    char name[64];
+    for (int i = 0; wefti_variant_at(i, &config); i++) {
+        wefti_variant_name(&config, name, sizeof name);
+        if (b->only && !strstr(name, b->only)) continue;
+        if (out->n_replicators == WEFT_BENCH_REPLICATORS) break;
+        WEFT_TRY(measure(b, &config, &out->of[out->n_replicators++]));
+    }
+    if (out->n_replicators == 0)
+        return weft_ctx_fail(b->ctx, WEFT_ERR_ARGUMENT,
+                             "no replicator that is measured has '%s' in its name",
+                             b->only);
+    out->copy_Bps = spread_of(b->copies, b->n_copies);
+    return WEFT_OK;
+}
+
+/* --- all of it --- */
+
+static weft_status check_sizes(weft_ctx *ctx, const weft_bench_replicators_options *o) {
+    if (o->threads < 0 || o->nodes < 0 || o->n < 0 || o->steps < 0 || o->warmup < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "threads %d, nodes %d, parameters %lld, steps %lld, warm-up "
+                             "%lld: expected no negative number",
+                             o->threads, o->nodes, (long long)o->n, (long long)o->steps,
+                             (long long)o->warmup);
+    if (o->nodes <= WEFT_BENCH_NODES && o->n <= (int64_t)1 << 40 && o->steps <= 1000000 &&
+        o->warmup <= 1000000)
+        return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "nodes %d, parameters %lld, steps %lld, warm-up %lld: expected "
+                         "at most %d nodes, 2^40 parameters, 1000000 steps",
+                         o->nodes, (long long)o->n, (long long)o->steps,
+                         (long long)o->warmup, WEFT_BENCH_NODES);
+}
+
+static weft_status find_kernels(bench *b, const char *name) {
+    bool fastest = !name || strcmp(name, "auto") == 0;
+    b->kernels = wefti_kernels_find(fastest ? NULL : name);
+    if (b->kernels) return WEFT_OK;
+    return weft_ctx_fail(b->ctx, WEFT_ERR_ARGUMENT,
+                         "kernels '%s' are unknown or do not run on this processor",
+                         name);
+}
+
+static weft_status create(bench *b) {
+    WEFT_TRY(lay_out(b));
+    WEFT_TRY(wefti_alloc_n(b->ctx, FIGURES * b->n_rounds, sizeof(double), "figures",
+                           &b->figures));
+    WEFT_TRY(wefti_alloc_n(b->ctx, WEFT_BENCH_REPLICATORS * b->n_rounds, sizeof(double),
+                           "figures", &b->copies));
+    return create_nodes(b);
+}
+
+static weft_status run(bench *b, weft_replicator_speeds *out) {
+    int before = wefti_kernels_threads();
+    wefti_kernels_set_threads(b->threads);
+    b->threads = wefti_kernels_threads();
+    *out = (weft_replicator_speeds){
+        .kernels = b->kernels->name, .threads = b->threads, .nodes = b->R, .n = b->n};
+    weft_status status = create(b);
+    if (status == WEFT_OK) status = measure_all(b, out);
+    wefti_kernels_set_threads(before);
+    destroy_nodes(b);
+    void *blocks[] = {b->buckets, b->pieces, b->figures, b->copies};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(b->ctx, blocks[i]);
+    return status;
+}
+
+weft_status weft_bench_replicators(weft_ctx *ctx, const weft_bench_replicators_options *o,
+                                   weft_replicator_speeds *out) {
+    WEFT_TRY(check_sizes(ctx, o));
+    bench b = {.ctx = ctx,
+               .only = o->only,
+               .R = o->nodes ? o->nodes : 2,
+               .threads = o->threads ? o->threads : wefti_machine_cores(),
+               .n = o->n ? o->n : 10844160,
+               .n_rounds = o->steps ? o->steps : 10,
+               .n_warmup = o->warmup};
+    WEFT_TRY(find_kernels(&b, o->kernels));
+    return run(&b, out);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* The keys that a benchmark prints beside a replicator make that replicator. */
+#include "check.h"
+#include "replicate/variants.h"
+#include "train/plan.h"
+
+static void set(weft_ctx *ctx, weft_config *config, const char *words) {
+    char word[128];
+    for (; *words; words += strspn(words, " ")) {
+        size_t n = strcspn(words, " ");
+        snprintf(word, sizeof word, "%.*s", (int)n, words);
+        assert_ok(ctx, weft_config_set(ctx, config, word));
+        words += n;
+    }
+}
+
+static void assert_same(const wefti_replicator_config *found,
+                        const wefti_replicator_config *wanted) {
+    bool full = strcmp(wanted->kind, "full") == 0;
+    assert_string_equal(found->kind, wanted->kind);
+    assert_true(found->compression_topk == wanted->compression_topk);
+    assert_true(found->compression_chunk == wanted->compression_chunk);
+    assert_true(found->compression_rate == wanted->compression_rate);
+    assert_true(found->compression_decay == wanted->compression_decay);
+    assert_int_equal(found->compression_dims, wanted->compression_dims);
+    assert_true(full || found->sign == wanted->sign);
+    assert_true(found->ema == wanted->ema && found->alpha == wanted->alpha);
+    assert_int_equal(found->route, wanted->route);
+    assert_int_equal(found->values, wanted->values);
+    assert_int_equal(found->indices, wanted->indices);
+    assert_true(found->stochastic == wanted->stochastic);
+    assert_true(found->dense_below == wanted->dense_below);
+    assert_true(found->every == wanted->every && found->seed == wanted->seed);
+}
+
+static void the_keys_of_a_variant_make_the_variant(void **state) {
+    (void)state;
+    weft_ctx *ctx;
+    wefti_replicator_config wanted;
+    char keys[320];
+    assert_int_equal(ctx_begin(&ctx), 0);
+    for (int i = 0; wefti_variant_at(i, &wanted); i++) {
+        weft_config *config;
+        wefti_plan *plan;
+        assert_ok(ctx, weft_config_create(ctx, &config));
+        set(ctx, config, "mesh.nodes=2 batch.tokens_per_step=512 model.layers=1");
+        set(ctx, config, wefti_variant_keys(&wanted, keys, sizeof keys));
+        assert_ok(ctx, weft_config_finish(ctx, config));
+        assert_ok(ctx, wefti_plan_create(ctx, config, NULL, 256, &plan));
+        assert_same(&plan->replicator_config, &wanted);
+        wefti_plan_destroy(ctx, plan);
+        weft_config_destroy(ctx, config);
+    }
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_keys_of_a_variant_make_the_variant),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* Gossip of coded differences: what holds whatever coding loses. All begin with the same
+ * parameters, as they do in a run, and are driven apart by the updates of the first
+ * steps. */
+#include "meetings.h"
+
+enum { APART = 3 }; /* steps with updates where nothing but mixing is to be seen after */
+
+static const wefti_value_codec codecs[] = {WEFTI_VALUES_F32, WEFTI_VALUES_BF16,
+                                           WEFTI_VALUES_INT8, WEFTI_VALUES_INT4,
+                                           WEFTI_VALUES_SIGN};
+enum { N_CODECS = sizeof codecs / sizeof codecs[0] };
+
+static const struct {
+    const char *kind;
+    int R, L;
+} schedules[] = {{"complete", 4, 1}, {"aer", 4, 1},         {"aer", 6, 2},
+                 {"ring", 5, 1},     {"exponential", 8, 1}, {"torus", 6, 1},
+                 {"matching", 5, 1}};
+enum { N_SCHEDULES = sizeof schedules / sizeof schedules[0] };
+
+/* Each step: one mixing and one subtraction of f32 numbers below 8: a few 2^-22. */
+static const double tolerance = STEPS * 4 * 0x1p-22;
+
+static wefti_mixer_config knobs(wefti_value_codec values, double gamma, bool last) {
+    return (wefti_mixer_config){.kind = "choco",
+                                .seed = 5,
+                                .steps = STEPS,
+                                .partners = MAX_R - 1,
+                                .combine_last = last,
+                                .gamma = gamma,
+                                .values = values};
+}
+
+static void set_apart(int schedule, wefti_mixer_config c, int64_t moves) {
+    int R = schedules[schedule].R;
+    set_out(R, schedules[schedule].L, schedules[schedule].kind, c, true);
+    for (int r = 0; r < R; r++) trials[r].moves = moves;
+}
+
+static double mean_of(int R, int64_t t, int e) {
+    double mean = 0;
+    for (int r = 0; r < R; r++) mean += (double)trials[r].x[t][e] / R;
+    return mean;
+}
+
+static void the_mean_is_kept_by_every_codec_on_every_schedule(void **state) {
+    (void)state;
+    for (int s = 0; s < N_SCHEDULES; s++)
+        for (int c = 0; c < N_CODECS; c++) {
+            int R = schedules[s].R;
+            set_apart(s, knobs(codecs[c], 0.2, c % 2 == 0), APART);
+            go(R, 0, STEPS);
+            for (int e = 0; e < N; e++) {
+                double mean = mean_of(R, APART, e);
+                for (int64_t t = APART; t <= STEPS; t++)
+                    if (!(fabs(mean_of(R, t, e) - mean) < tolerance))
+                        fail_msg("%s, codec %d: the mean moves from %.8g to %.8g",
+                                 schedules[s].kind, c, mean, mean_of(R, t, e));
+            }
+        }
+}
+
+/* Uncoded differences tell everything. */
+static void uncoded_it_is_gossip(void **state) {
+    (void)state;
+    static float coded[MAX_R][STEPS + 1][N];
+    for (int s = 0; s < N_SCHEDULES; s++)
+        for (int last = 0; last < 2; last++) {
+            int R = schedules[s].R;
+            wefti_mixer_config c = knobs(WEFTI_VALUES_F32, 1, last);
+            set_apart(s, c, STEPS);
+            go(R, 0, STEPS);
+            for (int r = 0; r < R; r++) memcpy(coded[r], trials[r].x, sizeof coded[r]);
+            c.kind = "gossip";
+            set_apart(s, c, STEPS);
+            go(R, 0, STEPS);
+            for (int r = 0; r < R; r++)
+                for (int t = 0; t <= STEPS; t++)
+                    for (int e = 0; e < N; e++) {
+                        double off = fabs((double)coded[r][t][e] -
+                                          (double)trials[r].x[t][e]);
+                        assert_true(off < tolerance);
+                    }
+        }
+}
+
+/* What is left of the distance after the last step, as a share of what it was when the
+ * updates ended, and after half of them. */
+static double left_after(int R, int64_t t) {
+    return sqrt(true_distance(R, t) / true_distance(R, APART));
+}
+
+/* Geometrically: the second half goes at least half as far as the first one, up to what
+ * f32 resolves. */
+static void pure_mixing_ends_in_the_mean(void **state) {
+    (void)state;
+    static const struct {
+        wefti_value_codec values;
+        double gamma, left;
+    } cases[] = {{WEFTI_VALUES_F32, 1, 1e-5},
+                 {WEFTI_VALUES_INT8, 0.8, 1e-5},
+                 {WEFTI_VALUES_INT4, 0.5, 1e-3},
+                 {WEFTI_VALUES_SIGN, 0.2, 0.2}};
+    for (int i = 0; i < 4; i++)
+        for (int s = 0; s < 2; s++) {
+            int R = schedules[s].R;
+            int64_t half = (APART + STEPS) / 2;
+            set_apart(s, knobs(cases[i].values, cases[i].gamma, false), APART);
+            go(R, 0, STEPS);
+            double first = left_after(R, half), whole = left_after(R, STEPS);
+            if (!(whole < cases[i].left && whole < fmax(pow(first, 1.5), 1e-5)))
+                fail_msg("%s, codec %d: %.3g left after %d steps, %.3g after %d",
+                         schedules[s].kind, (int)cases[i].values, first,
+                         (int)half - APART, whole, STEPS - APART);
+        }
+}
+
+/* State arrays 2 k and 2 k + 1 are told to and heard of partner k; here everybody but
+ * oneself is a partner. */
+static void what_one_has_told_is_what_the_other_has_heard(void **state) {
+    (void)state;
+    static const int everybody[] = {0, 6};
+    for (int s = 0; s < 2; s++)
+        for (int c = 0; c < N_CODECS; c++) {
+            int R = schedules[everybody[s]].R;
+            set_apart(everybody[s], knobs(codecs[c], 0.3, c % 2 == 1), STEPS);
+            go(R, 0, STEPS);
+            for (int i = 0; i < R; i++)
+                for (int j = 0; j < R; j++) {
+                    int at_i = j - (j > i), at_j = i - (i > j);
+                    if (i == j) continue;
+                    assert_memory_equal(trials[i].state[2 * at_i],
+                                        trials[j].state[2 * at_j + 1],
+                                        sizeof trials[i].state[0]);
+                    assert_memory_not_equal(trials[i].state[2 * at_i], trials[i].x[0],
+                                            sizeof trials[i].state[0]);
+                }
+        }
+}
+
+static void bytes_counted_are_bytes_predicted(void **state) {
+    (void)state;
+    for (int s = 0; s < N_SCHEDULES; s++)
+        for (int c = 0; c < N_CODECS; c++) {
+            set_apart(s, knobs(codecs[c], 0.3, c % 2 == 0), STEPS);
+            go(schedules[s].R, 0, STEPS);
+            bytes_are_as_predicted(schedules[s].R);
+        }
+}
+
+static void a_run_goes_on_from_its_states_to_the_same_bits(void **state) {
+    (void)state;
+    static float whole[MAX_R][N];
+    for (int s = 0; s < N_SCHEDULES; s++)
+        for (int c = 0; c < N_CODECS; c++) {
+            int R = schedules[s].R;
+            wefti_mixer_config k = knobs(codecs[c], 0.3, s % 2 == 0);
+            k.stochastic = c >= 2;
+            for (int run = 0; run < 2; run++) {
+                set_apart(s, k, STEPS);
+                go(R, 0, run == 0 ? STEPS : 11 + s);
+                if (run == 1) go(R, 11 + s, STEPS);
+                for (int r = 0; r < R && run == 0; r++)
+                    memcpy(whole[r], trials[r].x[STEPS], sizeof whole[r]);
+            }
+            for (int r = 0; r < R; r++)
+                assert_memory_equal(whole[r], trials[r].x[STEPS], sizeof whole[r]);
+        }
+}
+
+/* int8 sends a quarter, and heads and scales. */
+static void coded_differences_are_small(void **state) {
+    (void)state;
+    int64_t bytes[N_CODECS];
+    for (int c = 0; c < N_CODECS; c++) {
+        set_apart(0, knobs(codecs[c], 0.3, false), STEPS);
+        go(schedules[0].R, 0, STEPS);
+        bytes[c] = trials[0].bytes_out[5] / 3 - N_BUCKETS * 40;
+    }
+    assert_int_equal(bytes[0], 4 * N);
+    assert_int_equal(bytes[1], 2 * N);
+    assert_int_equal(bytes[2], N + 2 * 4); /* blocks of 64: 2, 1 and 1 */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_mean_is_kept_by_every_codec_on_every_schedule),
+        cmocka_unit_test(uncoded_it_is_gossip),
+        cmocka_unit_test(pure_mixing_ends_in_the_mean),
+        cmocka_unit_test(what_one_has_told_is_what_the_other_has_heard),
+        cmocka_unit_test(bytes_counted_are_bytes_predicted),
+        cmocka_unit_test(a_run_goes_on_from_its_states_to_the_same_bits),
+        cmocka_unit_test(coded_differences_are_small),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
