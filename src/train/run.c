@@ -271,6 +271,11 @@ static void *rank_main(void *argument) {
     return NULL;
 }
 
+/* What the first rank has to say the caller hears. */
+static void pass_on(void *caller, weft_log_level level, const char *line) {
+    weft_ctx_log(caller, level, "%s", line);
+}
+
 static weft_status start_threads(weft_ctx *ctx, training *run, rank_thread *threads,
                                  int n) {
     for (int r = 0; r < n; r++) {
@@ -278,6 +283,7 @@ static weft_status start_threads(weft_ctx *ctx, training *run, rank_thread *thre
         t->run = run;
         t->rank = r;
         WEFT_TRY(weft_ctx_create(&t->ctx));
+        if (r == 0) weft_ctx_set_sink(t->ctx, pass_on, ctx);
         if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
             return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
                                  "could not start a thread for rank %d", r);

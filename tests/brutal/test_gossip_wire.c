@@ -93,10 +93,9 @@ static const wefti_comm_ops lying = {.name = "lying",
                                      .await = lie_await,
                                      .holds = lie_holds};
 
-/* Two steps; who fails leaves. */
-static weft_status converse(rank_env *env, wefti_mixer *m, weft_neighbours *room) {
+/* Two steps. */
+static weft_status converse(rank_env *env, wefti_mixer *m) {
     trial *t = env->user;
-    (void)room;
     float x[N];
     memcpy(x, t->x[0], sizeof x);
     WEFT_TRY(prime(t, m, x));
@@ -107,12 +106,24 @@ static weft_status converse(rank_env *env, wefti_mixer *m, weft_neighbours *room
     return wefti_comm_barrier(env->control, -1);
 }
 
+static pthread_barrier_t end;
+
+/* Messages lie in their senders' memory: nobody leaves while somebody may read. */
+static weft_status stay(rank_env *env, wefti_mixer *m, weft_neighbours *room) {
+    (void)room;
+    weft_status status = converse(env, m);
+    if (status != WEFT_OK)
+        wefti_world_poison(env->world, env->rank, status, weft_ctx_message(env->ctx));
+    pthread_barrier_wait(&end);
+    return status;
+}
+
 static weft_status talk(rank_env *env) {
-    if (env->rank > 0) return with_mixer(env, NULL, converse);
+    if (env->rank > 0) return with_mixer(env, NULL, stay);
     mouth.head = (wefti_comm){
         .ops = &lying, .ctx = env->ctx, .rank = env->replica->rank, .size = R};
     mouth.inner = env->replica;
-    return with_mixer(env, &mouth.head, converse);
+    return with_mixer(env, &mouth.head, stay);
 }
 
 /* The listeners' first failure, or WEFT_OK. */
@@ -133,7 +144,9 @@ static weft_status hear(int form, int at, bool sealed, int cut) {
     mouth.cut = cut;
     memset(mouth.n, 0, sizeof mouth.n);
     for (int r = 0; r < R; r++) users[r] = &trials[r];
+    assert_int_equal(pthread_barrier_init(&end, NULL, R), 0);
     run_ranks(R, 1, (wefti_wire_model){0, 0}, talk, users, statuses);
+    pthread_barrier_destroy(&end);
     weft_status worst = WEFT_OK;
     for (int r = 1; r < R; r++)
         if (statuses[r] != WEFT_OK && (worst == WEFT_OK || worst == WEFT_ERR_PEER))

@@ -46,6 +46,9 @@ prints "...           25 more" "$weft" topology ring --nodes 41
 prints "consensus     exact mean after 1 step" "$weft" topology complete --nodes 1 --ranks 2
 prints "no figures for more than 512 members" "$weft" topology ring --nodes 513 --steps 1
 prints "matching: 5 nodes, never repeats" "$weft" topology matching --nodes 5
+prints "push: 4 nodes, never repeats, directed, needs push-sum weights" \
+    "$weft" topology push --nodes 4
+grep -q "^spectral gap" out && fail "a gap of rows that do not add up to one"
 
 # -- JSON
 expect 0 "$weft" topology ring --nodes 3 --json --bytes 1KiB

@@ -152,6 +152,24 @@ static void nodes_that_would_drift_apart_are_refused(void **state) {
         "nodes' models would drift apart between exchanges");
 }
 
+static void gossip_knobs_fit_its_kind(void **state) {
+    fixture *f = *state;
+    refused(f, "replicator: {kind: none}\nmixer: {kind: choco, consensus_bound: 0.5}\n",
+            "run.yaml:2: mixer.consensus_bound is 0.5 with mixer.kind choco, expected 0: "
+            "coded differences give no exact mean");
+    refused(f, "replicator: {kind: none}\nmixer: {kind: choco, deadline: 0.25}\n",
+            "run.yaml:2: mixer.deadline is 0.25 with mixer.kind choco, expected 0: both "
+            "ends have to hear every difference");
+    refused(f,
+            "replicator: {kind: none}\nmixer: {kind: gossip, topology: push, deadline: "
+            "2}\n",
+            "run.yaml:2: mixer.deadline is 2 with mixer.topology push, expected 0: its "
+            "weights are right only if every message arrives");
+    refused(f, "replicator: {kind: none}\nmixer: {kind: gossip, values: int8}\n",
+            "run.yaml:2: mixer.values is int8 with mixer.kind gossip, expected f32: "
+            "mixer.kind choco sends coded differences");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -160,6 +178,7 @@ int main(void) {
         TEST(line_is_that_of_the_key_in_the_file),
         TEST(topk_fits_in_a_chunk),
         TEST(nodes_that_would_drift_apart_are_refused),
+        TEST(gossip_knobs_fit_its_kind),
         TEST(shapes_of_the_model_fit_together),
         TEST(batch_gives_every_rank_the_same_number_of_sequences),
         TEST(ranks_are_not_more_than_can_be_addressed),
