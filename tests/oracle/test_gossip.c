@@ -59,7 +59,7 @@ static const double tolerance = STEPS * 4 * 0x1p-22;
 /* x[e] and w before and after a step, in double. */
 static void one_step_in_double(int R, int64_t t, double x[N][MAX_R], double *w) {
     float u[MAX_R][N];
-    double mass[MAX_R], moved[MAX_R], next[MAX_R];
+    double mass[MAX_R] = {0}, moved[MAX_R] = {0}, next[MAX_R] = {0};
     bool last = trials[0].config.combine_last;
     for (int r = 0; r < R; r++) draw(&trials[r], r, t, u[r]);
     push(R, t, w, next);
