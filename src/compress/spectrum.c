@@ -136,10 +136,11 @@ void wefti_spectrum_destroy(weft_ctx *ctx, wefti_spectrum *p) {
 }
 
 /* In 1-D 64 KiB of the momentum, and of its gradient. In 2-D the chunks of a few rows of
- * them, or an even part of one row: whole rows of a tensor are read in one stream, which
- * memory delivers twice as fast as pieces of them. */
+ * them, or an even part of a very long row: whole rows of a tensor are read in one
+ * stream, which memory delivers faster than pieces, even if the second-level cache is too
+ * small for them. */
 int64_t wefti_spectrum_batch(const wefti_chunks *s) {
-    enum { FEW = 16, MANY = 48 };
+    enum { FEW = 16, MANY = 192 };
     int64_t across = s->across, scale = 4096 / s->elements > 1 ? 4096 / s->elements : 1;
     if (s->lines == 1) return padded(16384 / s->c);
     if (across <= FEW * scale) return FEW * scale / across * across;

@@ -28,10 +28,10 @@ void wefti_spectrum_destroy(weft_ctx *ctx, wefti_spectrum *spectrum);
 /* Bytes that create takes, rounding of the allocator included. */
 int64_t wefti_spectrum_cost(int dims, int64_t c, int threads);
 
-/* Chunks per batch at which most of a batch stays in the second-level cache: in 1-D a
- * multiple of 16, in 2-D whole rows of chunks, or an even part of a long row. Only
- * advice: the calls below take any n and keep nothing between them. Batches that begin
- * elsewhere than at multiples of it cost time, not truth. */
+/* Chunks per batch that are fastest: in 1-D a multiple of 16, in 2-D whole rows of
+ * chunks, or an even part of a very long row. Only advice: the calls below take any n and
+ * keep nothing between them. Batches that begin elsewhere than at multiples of it cost
+ * time, not truth. */
 int64_t wefti_spectrum_batch(const wefti_chunks *s);
 
 /* How the momentum takes the gradient in: m <- decay m + gain g. */
