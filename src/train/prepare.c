@@ -189,7 +189,7 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *
         wefti_arrangement *a;
         WEFT_TRY(wefti_arrangement_create(ctx, plan, s, &a));
         *n_bytes += wefti_plan_wire_bytes(plan, a, 0, plan->first_step, steps);
-        wefti_footprint own = wefti_rank_footprint(plan, a);
+        wefti_footprint own = wefti_plan_footprint(plan, a);
         if (own.total > footprint->total) *footprint = own;
         wefti_arrangement_destroy(ctx, a);
     }

@@ -1,109 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What one rank owns, and how much memory it takes: the two functions that count and that
- * allocate stand beside each other. */
+/* What one rank owns; plan/footprint.c says beforehand how much memory it takes. */
 #include "train/rank.h"
 
 #include <math.h>
 
 #include "base/memory.h"
-
-static bool has_own_place(const wefti_plan *plan, int u) {
-    const weft_model *model = plan->model;
-    return u == 0 && model->units[model->n_units - 1].borrows == 0;
-}
-
-/* Floats of each place for units in flight. */
-static void place_floats(const wefti_plan *plan, int64_t floats[WEFTI_PLACES]) {
-    const weft_model *model = plan->model;
-    floats[0] = floats[1] = 0;
-    for (int u = 0; u < model->n_units && plan->S > 1; u++) {
-        int place = has_own_place(plan, u) ? 1 : 0;
-        if (model->units[u].n_elements > floats[place])
-            floats[place] = model->units[u].n_elements;
-    }
-}
-
-static int64_t largest_unit(const wefti_plan *plan) {
-    int64_t largest = 0;
-    for (int u = 0; u < plan->model->n_units; u++)
-        if (plan->model->units[u].n_elements > largest)
-            largest = plan->model->units[u].n_elements;
-    return largest;
-}
-
-static int64_t output_floats(const wefti_plan *plan) {
-    return plan->B * plan->T * plan->model->config.width;
-}
-
-static int64_t saved_floats(const wefti_plan *plan, int u) {
-    return plan->model->ops->saved_floats(plan->model, u, plan->B, plan->T);
-}
-
-static int64_t largest_saved(const wefti_plan *plan) {
-    int64_t largest = 0;
-    for (int u = 0; u < plan->model->n_units; u++)
-        if (saved_floats(plan, u) > largest) largest = saved_floats(plan, u);
-    return largest;
-}
-
-static int64_t scratch_floats(const wefti_plan *plan) {
-    return plan->model->ops->scratch_floats(plan->model, plan->B, plan->T, plan->threads,
-                                            plan->kernels);
-}
-
-/* What an allocation of n floats takes, rounding included; nothing for none. */
-static int64_t cost(int64_t n) {
-    return n > 0 ? (int64_t)wefti_alloc_cost((size_t)n * sizeof(float)) : 0;
-}
-
-static int64_t activation_bytes(const wefti_plan *plan) {
-    int64_t n_bytes = cost(largest_saved(plan));
-    if (!plan->config->model.recompute) {
-        n_bytes = 0;
-        for (int u = 0; u < plan->model->n_units; u++)
-            n_bytes += cost(saved_floats(plan, u));
-    }
-    /* outputs of all units but the head, and dy */
-    return n_bytes + plan->model->n_units * cost(output_floats(plan)) +
-           cost(scratch_floats(plan));
-}
-
-static int64_t replicator_bytes(const wefti_replicator_config *config,
-                                const wefti_arrangement *a, int R) {
-    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
-    int64_t n_bytes = ops->work_bytes(config, a->buckets, a->n_buckets, R);
-    for (const char *const *name = ops->states(config); *name; name++)
-        n_bytes += cost(a->n_elements);
-    return n_bytes;
-}
-
-static int64_t mixer_bytes(const wefti_plan *plan, const wefti_arrangement *a) {
-    const wefti_mixer_config *config = &plan->mixer_config;
-    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
-    int64_t n_bytes = ops->work_bytes(config, a->buckets, a->n_buckets,
-                                      plan->mixed_replicas);
-    for (const char *const *name = ops->states(config); *name; name++)
-        n_bytes += cost(a->n_elements);
-    return n_bytes;
-}
-
-wefti_footprint wefti_rank_footprint(const wefti_plan *plan, const wefti_arrangement *a) {
-    int64_t n = a->n_elements, places[WEFTI_PLACES];
-    place_floats(plan, places);
-    wefti_footprint f = {.parameters = cost(n), .gradients = cost(n)};
-    f.optimizer = plan->optimizer->n_states * cost(n);
-    f.replicator = replicator_bytes(&plan->replicator_config, a, plan->site_replicas);
-    if (plan->sites > 1)
-        f.replicator += replicator_bytes(&plan->site_replicator_config, a, plan->sites);
-    f.mixer = mixer_bytes(plan, a);
-    if (plan->S > 1)
-        f.in_flight = 2 * (cost(places[0]) + cost(places[1])) + cost(largest_unit(plan));
-    f.activations = activation_bytes(plan);
-    f.batch = 2 * cost(plan->B * plan->T);
-    f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.mixer +
-              f.in_flight + f.activations + f.batch;
-    return f;
-}
 
 static weft_status floats(wefti_rank *r, int64_t n, const char *what, float **out) {
     return wefti_alloc_n(r->ctx, n, sizeof(float), what, out);
@@ -123,8 +24,8 @@ static weft_status allocate_shards(wefti_rank *r) {
 }
 
 static weft_status allocate_flight(wefti_rank *r) {
-    int64_t places[WEFTI_PLACES];
-    place_floats(r->plan, places);
+    wefti_sizes sizes = wefti_plan_sizes(r->plan);
+    const int64_t *places = sizes.places;
     for (int i = 0; i < WEFTI_PLACES; i++) {
         r->gathered.unit[i] = r->gradients.unit[i] = -1;
         if (places[i] == 0) continue;
@@ -132,27 +33,28 @@ static weft_status allocate_flight(wefti_rank *r) {
         WEFT_TRY(floats(r, places[i], "gradients in flight", &r->gradients.buffer[i]));
     }
     if (r->plan->S == 1) return WEFT_OK;
-    return floats(r, largest_unit(r->plan), "gradients in flight", &r->staging);
+    return floats(r, sizes.largest_unit, "gradients in flight", &r->staging);
 }
 
 static weft_status allocate_activations(wefti_rank *r) {
     const wefti_plan *plan = r->plan;
+    wefti_sizes sizes = wefti_plan_sizes(plan);
     int n = plan->model->n_units;
     bool recompute = plan->config->model.recompute;
     WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->outputs));
     WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->saved));
     for (int u = 0; u < n; u++) {
-        if (u < n - 1)
-            WEFT_TRY(floats(r, output_floats(plan), "activations", &r->outputs[u]));
+        if (u < n - 1) WEFT_TRY(floats(r, sizes.output, "activations", &r->outputs[u]));
         if (recompute && u > 0) {
             r->saved[u] = r->saved[0];
             continue;
         }
-        int64_t saved = recompute ? largest_saved(plan) : saved_floats(plan, u);
+        int64_t saved = recompute ? sizes.largest_saved
+                                  : wefti_plan_saved_floats(plan, u);
         WEFT_TRY(floats(r, saved, "activations", &r->saved[u]));
     }
-    WEFT_TRY(floats(r, output_floats(plan), "activations", &r->dy));
-    WEFT_TRY(floats(r, scratch_floats(plan), "scratch", &r->scratch));
+    WEFT_TRY(floats(r, sizes.output, "activations", &r->dy));
+    WEFT_TRY(floats(r, sizes.scratch, "scratch", &r->scratch));
     int64_t n_tokens = plan->B * plan->T;
     WEFT_TRY(wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->tokens));
     return wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->targets);

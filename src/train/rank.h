@@ -6,7 +6,7 @@
 
 #include "comm/comm.h"
 #include "comm/worker.h"
-#include "train/plan.h"
+#include "plan/plan.h"
 
 /* What every rank tells every other once per step; travels as five little-endian f64. */
 typedef struct wefti_vote {
@@ -17,7 +17,7 @@ typedef struct wefti_vote {
     double met;      /* this rank has such an estimate */
 } wefti_vote;
 
-enum { WEFTI_VOTE_BYTES = 40 };
+_Static_assert(sizeof(wefti_vote) == WEFTI_VOTE_BYTES, "plan/plan.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
 typedef struct wefti_tally {
@@ -27,10 +27,7 @@ typedef struct wefti_tally {
     double late; /* messages that the mixer did without */
 } wefti_tally;
 
-/* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,
- * all other units share one. */
-enum { WEFTI_PLACES = 2 };
-
+/* Full-size buffers of units in flight when S > 1. */
 typedef struct wefti_flight {
     float *buffer[WEFTI_PLACES];
     int unit[WEFTI_PLACES]; /* which unit lies there now, or -1 */
@@ -105,14 +102,6 @@ void wefti_rank_destroy(wefti_rank *r);
 
 /* Initial values of this rank's shards, from the plan's seed. */
 void wefti_rank_init_params(wefti_rank *r);
-
-/* Bytes wefti_rank_create takes, item by item (tests/dist/test_memory.c). */
-typedef struct wefti_footprint {
-    int64_t parameters, gradients, optimizer, replicator, mixer, in_flight, activations,
-        batch, total;
-} wefti_footprint;
-
-wefti_footprint wefti_rank_footprint(const wefti_plan *plan, const wefti_arrangement *a);
 
 /* --- step.c: the way of one step --- */
 

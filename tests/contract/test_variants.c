@@ -2,7 +2,7 @@
 /* The keys that a benchmark prints beside a replicator make that replicator. */
 #include "check.h"
 #include "replicate/variants.h"
-#include "train/plan.h"
+#include "plan/plan.h"
 
 static void set(weft_ctx *ctx, weft_config *config, const char *words) {
     char word[128];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bytes of a step, before it runs: what the kinds say they send, between ranks that do
  * not share a node. */
-#include "train/rank.h"
+#include "plan/plan.h"
 
 /* Replica number of member i of a group that starts at `first` with this stride. */
 typedef struct members {

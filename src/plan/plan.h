@@ -86,4 +86,33 @@ weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_plan *plan, int 
                                      wefti_arrangement **out) WEFT_CHECKED;
 void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);
 
+/* What travels per vote, each step from every rank to every other (train/rank.h). */
+enum { WEFTI_VOTE_BYTES = 40 };
+
+/* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,
+ * all other units share one. */
+enum { WEFTI_PLACES = 2 };
+
+/* Floats of a rank's buffers besides its shards; 0: there is none. */
+typedef struct wefti_sizes {
+    int64_t places[WEFTI_PLACES], largest_unit; /* S > 1 */
+    int64_t output;                             /* x after a unit: [B,T,C] */
+    int64_t largest_saved; /* activations of the unit that keeps most */
+    int64_t scratch;
+} wefti_sizes;
+
+wefti_sizes wefti_plan_sizes(const wefti_plan *plan);
+bool wefti_plan_own_place(const wefti_plan *plan, int unit);
+
+/* Floats of activations that unit u keeps for its backward pass. */
+int64_t wefti_plan_saved_floats(const wefti_plan *plan, int unit);
+
+/* Bytes that a rank takes, item by item (tests/dist/test_memory.c). */
+typedef struct wefti_footprint {
+    int64_t parameters, gradients, optimizer, replicator, mixer, in_flight, activations,
+        batch, total;
+} wefti_footprint;
+
+wefti_footprint wefti_plan_footprint(const wefti_plan *plan, const wefti_arrangement *a);
+
 #endif

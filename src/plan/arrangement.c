@@ -2,7 +2,7 @@
 /* Units in backward order, so that what becomes ready first lies first, and a bucket of
  * neighbouring units is one contiguous range of parameters, gradients and state. */
 #include "base/memory.h"
-#include "train/plan.h"
+#include "plan/plan.h"
 
 static weft_status allocate(weft_ctx *ctx, const wefti_plan *plan, wefti_arrangement *a) {
     int n = a->n_units;

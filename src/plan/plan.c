@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
-#include "train/plan.h"
+#include "plan/plan.h"
 
 #include <string.h>
 #include <unistd.h>
