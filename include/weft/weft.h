@@ -11,6 +11,8 @@
 #include <weft/model.h>
 #include <weft/config.h>
 #include <weft/topology.h>
+#include <weft/cluster.h>
+#include <weft/predict.h>
 #include <weft/train.h>
 #include <weft/inference.h>
 #include <weft/report.h>

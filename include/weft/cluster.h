@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFT_CLUSTER_H
+#define WEFT_CLUSTER_H
+
+#include <weft/ctx.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What machines can do: measured by a probe (cluster.yaml, docs/runtime-model.md) or
+ * taken from data sheets. Every rate is what one rank gets while all ranks work. Zero in
+ * a rate means: not known; what is predicted from it is then estimated as said at the
+ * field. */
+
+typedef struct weft_link_facts {
+    double bandwidth_Bps; /* payload, one way; 0 = memory speed */
+    double latency_s;     /* one way */
+    double message_s; /* that the sender's, and the receiver's, processor is busy with a
+                         message */
+    double bytes_per_message; /* that the protocol adds on the wire, and as a share: */
+    double overhead;          /* 0.03 = 3 % */
+    double residual;          /* of the fit, relative; 0: not measured */
+} weft_link_facts;
+
+/* A measured pair of nodes that differs from the rest. */
+typedef struct weft_link_pair {
+    int64_t from, to; /* nodes */
+    double bandwidth_Bps, latency_s;
+} weft_link_pair;
+
+/* How long computing takes now and then, relative to its median. */
+typedef struct weft_jitter {
+    double spread; /* standard deviation of the logarithm, each rank and step anew */
+    double drift;  /* the same of a rank's own factor, constant over a run: persistent
+                      stragglers */
+    double stall_share; /* probability that a rank stalls in a step */
+    double stall_s;     /* mean of the stall's length, exponential */
+} weft_jitter;
+
+/* One unit of the model that was measured, one micro-batch. */
+typedef struct weft_unit_seconds {
+    char name[32]; /* as weft list units names it: "embedding", "block", "head" */
+    double forward_s, backward_s;
+} weft_unit_seconds;
+
+/* A replicator's or mixer's work on one thread, in seconds per parameter, everything but
+ * the exchange: while sending, for what arrives (once, and per other member), at the end.
+ */
+typedef struct weft_codec_seconds {
+    char name[96]; /* of the variant: "demo 4/64 int8 gather", "gossip", "outer int8" */
+    double begin_s, combine_s, combine_peer_s, end_s;
+} weft_codec_seconds;
+
+typedef struct weft_optimizer_seconds {
+    char name[32];
+    double step_s; /* per parameter, one thread */
+} weft_optimizer_seconds;
+
+/* Collective time over message size, as measured; the model must foretell it. */
+typedef struct weft_collective_seconds {
+    char name[32]; /* "all-reduce", "all-gather", "pair" */
+    int64_t nodes, bytes;
+    double median_s, low_s, high_s; /* 5 and 95 % */
+} weft_collective_seconds;
+
+typedef struct weft_cluster {
+    char source[128]; /* "probe", "by hand" */
+    char date[32];    /* ISO 8601, UTC */
+    char host[256];   /* of the first rank */
+    char engine[32];
+    int64_t nodes, ranks_per_node, sites, threads; /* threads per rank */
+    double memory_bytes; /* of memory per rank; 0 = not known: not checked */
+    double rank_flops;   /* FLOP/s of one rank in the products of training */
+    double memory_Bps;   /* copy rate of one rank, bytes read and written */
+    weft_link_facts local, wire, site;
+    int64_t flows; /* streams at once at which the wire was measured; 1 if not said */
+    weft_link_pair *pairs;
+    int64_t n_pairs;
+    weft_jitter jitter;
+    /* Valid for one model and batch alone; else computing is FLOP over rank_flops. */
+    char model[256]; /* what was measured: weft_cluster_model_key */
+    weft_unit_seconds *units;
+    int64_t n_units;
+    double rest_s; /* of a step: what no unit and no exchange accounts for */
+    weft_codec_seconds *codecs;
+    int64_t n_codecs;
+    weft_optimizer_seconds *optimizers;
+    int64_t n_optimizers;
+    weft_collective_seconds *collectives;
+    int64_t n_collectives;
+    double *step_s; /* a rank's computing in step after step: the jitter's samples */
+    int64_t n_steps;
+} weft_cluster;
+
+/* An empty description: one node, one rank, nothing known. [out] *out owned by the caller
+ * (weft_cluster_destroy), with all its arrays; NULL on failure. Arrays are grown by
+ * weft_cluster_* below. */
+WEFT_API weft_status weft_cluster_create(weft_ctx *ctx, weft_cluster **out) WEFT_CHECKED;
+WEFT_API void weft_cluster_destroy(weft_ctx *ctx, weft_cluster *cluster);
+
+/* Reads cluster.yaml; errors start with "path:line: ". */
+WEFT_API weft_status weft_cluster_load(weft_ctx *ctx, const char *path,
+                                       weft_cluster **out) WEFT_CHECKED;
+
+/* Writes it: the old file or the whole new one, never a part. */
+WEFT_API weft_status weft_cluster_write(weft_ctx *ctx, const weft_cluster *cluster,
+                                        const char *path) WEFT_CHECKED;
+
+/* Sets one fact as typed by hand: "nodes" "8", "ranks-per-node" "4", "link"
+ * "25Gbit,20us", "node-flops" "80T", "node-link" "100GBps", "jitter" "5%", ...; the list
+ * is in docs/planning.md. */
+WEFT_API weft_status weft_cluster_set(weft_ctx *ctx, weft_cluster *cluster,
+                                      const char *name, const char *value) WEFT_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
