@@ -330,7 +330,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
         .sites = plan->sites,
         .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
         .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
-    WEFT_TRY(wefti_world_create(ctx, &shape, &run->world));
+    WEFT_TRY(wefti_local_create(ctx, &shape, &run->world));
     if (run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;
