@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Codecs on one thread of every rank, all at once: the configured replicators and the
- * standard variants (replicate/gauge.h), in a small group and in one as large as the
- * configured. From R1 to R2 members the time grows by combine_peer_s for each:
+/* Codecs on one thread of every rank, as many at once as there are cores: the configured
+ * replicators and the standard variants (replicate/gauge.h), in a small group and in one
+ * as large as the configured. From R1 to R2 members the time grows by combine_peer_s for
+ * each:
  *
  *     peer = (combine + end at R2 - the same at R1) / (R2 - R1), at least 0
  *
@@ -30,6 +31,9 @@ typedef struct wanted {
 typedef struct codecs {
     wefti_prober *p;
     int n, members[2];
+    int64_t parameters; /* of the next measurement, and where it goes: */
+    double *figures;
+    double spent_s; /* by the last one */
     wanted of[MAX_CODECS];
 } codecs;
 
@@ -74,43 +78,47 @@ static int64_t most_parameters(const codecs *c) {
     return n > MOST ? MOST : n < 4096 ? 4096 : n;
 }
 
-/* figures [codecs][FIGURES] of one half, for one of the two groups. */
-static weft_status measure_group(const codecs *c, int group, int64_t n, double *figures) {
+/* figures [codecs][FIGURES] of one of the two groups. */
+static weft_status measure_group(const codecs *c, int group) {
     wefti_gauge *gauge;
     wefti_gauge_config config = {.kernels = c->p->setup->plan->kernels,
                                  .R = c->members[group],
                                  .threads = 1,
-                                 .n = n,
-                                 .n_rounds = 2,
+                                 .n = c->parameters,
+                                 .n_rounds = 3,
                                  .n_warmup = 1};
     WEFT_TRY(wefti_gauge_create(c->p->ctx, &config, &gauge));
     weft_status status = WEFT_OK;
     for (int i = 0; i < c->n && status == WEFT_OK; i++) {
         wefti_gauge_seconds s;
         status = wefti_gauge_measure(gauge, &c->of[i].config, &s);
-        double *at = figures + i * FIGURES + group * PHASES;
+        double *at = c->figures + i * FIGURES + group * PHASES;
         at[0] = s.begin_s, at[1] = s.combine_s, at[2] = s.end_s;
     }
     wefti_gauge_destroy(gauge);
     return status;
 }
 
-/* As many parameters as the time allows; a trial says what one costs. */
-static weft_status choose_parameters(const codecs *c, double seconds, double *figures,
-                                     int64_t *n) {
-    int64_t most = most_parameters(c);
-    *n = most < TRIAL ? most : TRIAL;
+static weft_status measure_groups(void *user) {
+    codecs *c = user;
     double start_s = wefti_now_s();
-    for (int group = 0; group < 2; group++)
-        WEFT_TRY(measure_group(c, group, *n, figures));
-    double each_s = HALVES * (wefti_now_s() - start_s) / (double)*n;
-    WEFT_TRY(wefti_prober_agree(c->p, &each_s));
-    double fits = seconds / each_s, least = (double)*n;
-    double bound = (double)most;
-    *n = (int64_t)(fits > bound ? bound : fits < least ? least : fits);
-    bound = -(double)*n; /* the least of all ranks */
-    WEFT_TRY(wefti_prober_agree(c->p, &bound));
-    *n = (int64_t)-bound;
+    WEFT_TRY(measure_group(c, 0));
+    WEFT_TRY(measure_group(c, 1));
+    c->spent_s = wefti_now_s() - start_s;
+    return WEFT_OK;
+}
+
+/* As many parameters as the time allows; a trial says what one costs. */
+static weft_status choose_parameters(codecs *c, double seconds) {
+    double most = (double)most_parameters(c), least = most < TRIAL ? most : TRIAL;
+    c->parameters = (int64_t)least;
+    WEFT_TRY(wefti_prober_in_turn(c->p, measure_groups, c));
+    double each_s = HALVES * wefti_prober_turns(c->p) * c->spent_s / least;
+    double fits = each_s > 0 ? seconds / each_s : most;
+    double n = fits > most ? most : fits < least ? least : fits;
+    n = -n; /* the least of all ranks */
+    WEFT_TRY(wefti_prober_agree(c->p, &n));
+    c->parameters = (int64_t)-n;
     return WEFT_OK;
 }
 
@@ -168,12 +176,11 @@ static weft_status note_codecs(const codecs *c, const wefti_samples *all) {
 }
 
 static weft_status measure(codecs *c, double seconds, double *figures) {
-    int64_t n;
-    WEFT_TRY(choose_parameters(c, seconds, figures, &n));
+    c->figures = figures;
+    WEFT_TRY(choose_parameters(c, seconds));
     for (int half = 0; half < HALVES; half++) {
-        WEFT_TRY(wefti_prober_meet(c->p));
-        for (int group = 0; group < 2; group++)
-            WEFT_TRY(measure_group(c, group, n, figures + half * c->n * FIGURES));
+        c->figures = figures + half * c->n * FIGURES;
+        WEFT_TRY(wefti_prober_in_turn(c->p, measure_groups, c));
     }
     wefti_samples all = {0};
     weft_status status = wefti_prober_gather(c->p, figures,
@@ -208,24 +215,33 @@ weft_status wefti_probe_codecs(wefti_prober *p, double seconds) {
 
 /* --- optimizers --- */
 
-/* Seconds per parameter of one half. */
-static weft_status take_speeds(wefti_prober *p, int64_t n, int64_t steps, double *seconds,
-                               weft_optimizer_speeds *speeds) {
-    const wefti_plan *plan = p->setup->plan;
-    weft_bench_optimizers_options o = {.kernels = plan->kernels->name,
-                                       .threads = 1,
-                                       .n = n,
-                                       .accumulate = plan->optimizer_config.accumulate,
-                                       .steps = steps,
-                                       .warmup = 1};
-    WEFT_TRY(wefti_prober_meet(p));
-    WEFT_TRY(weft_bench_optimizers(p->ctx, &o, speeds));
-    for (int i = 0; i < speeds->n_optimizers; i++)
-        seconds[i] = speeds->of[i].bytes / speeds->of[i].bandwidth_Bps;
+typedef struct optimizers {
+    wefti_prober *p;
+    int64_t n, steps;
+    double spent_s, seconds[WEFT_BENCH_OPTIMIZERS]; /* the last: per parameter */
+    weft_optimizer_speeds speeds;
+} optimizers;
+
+static weft_status measure_optimizers(void *user) {
+    optimizers *o = user;
+    const wefti_plan *plan = o->p->setup->plan;
+    weft_bench_optimizers_options options = {
+        .kernels = plan->kernels->name,
+        .threads = 1,
+        .n = o->n,
+        .accumulate = plan->optimizer_config.accumulate,
+        .steps = o->steps,
+        .warmup = 1};
+    double start_s = wefti_now_s();
+    WEFT_TRY(weft_bench_optimizers(o->p->ctx, &options, &o->speeds));
+    o->spent_s = wefti_now_s() - start_s;
+    for (int i = 0; i < o->speeds.n_optimizers; i++)
+        o->seconds[i] = o->speeds.of[i].bytes / o->speeds.of[i].bandwidth_Bps;
     return WEFT_OK;
 }
 
-static weft_status note_optimizer(wefti_prober *p, const char *name, double halves[2]) {
+static weft_status note_optimizer(wefti_prober *p, const char *name,
+                                  const double halves[2]) {
     char text[64];
     weft_optimizer_seconds optimizer = {.step_s = 0};
     wefti_samples s = {0};
@@ -242,18 +258,20 @@ static weft_status note_optimizer(wefti_prober *p, const char *name, double halv
 weft_status wefti_probe_optimizers(wefti_prober *p, double seconds) {
     enum { LEAST = 1 << 14, LARGEST = 1 << 21 };
     double halves[2][WEFT_BENCH_OPTIMIZERS];
-    weft_optimizer_speeds speeds;
     int64_t n = p->setup->plan->model->n_elements / p->setup->plan->S, rounds;
-    n = n < LEAST ? LEAST : n > LARGEST ? LARGEST : n;
-    double start_s = wefti_now_s();
-    WEFT_TRY(take_speeds(p, n, 1, halves[0], &speeds));
-    WEFT_TRY(
-        wefti_prober_rounds(p, (wefti_now_s() - start_s) / 2, seconds, 6, 200, &rounds));
-    for (int half = 0; half < 2; half++)
-        WEFT_TRY(take_speeds(p, n, rounds / 2, halves[half], &speeds));
-    for (int i = 0; i < speeds.n_optimizers; i++) {
+    optimizers o = {.p = p, .steps = 1};
+    o.n = n < LEAST ? LEAST : n > LARGEST ? LARGEST : n;
+    WEFT_TRY(wefti_prober_in_turn(p, measure_optimizers, &o));
+    WEFT_TRY(wefti_prober_rounds(p, o.spent_s / 2 * wefti_prober_turns(p), seconds, 6,
+                                 200, &rounds));
+    o.steps = rounds / 2;
+    for (int half = 0; half < 2; half++) {
+        WEFT_TRY(wefti_prober_in_turn(p, measure_optimizers, &o));
+        memcpy(halves[half], o.seconds, sizeof o.seconds);
+    }
+    for (int i = 0; i < o.speeds.n_optimizers; i++) {
         double of[2] = {halves[0][i], halves[1][i]};
-        WEFT_TRY(note_optimizer(p, speeds.of[i].name, of));
+        WEFT_TRY(note_optimizer(p, o.speeds.of[i].name, of));
     }
     return WEFT_OK;
 }

@@ -167,41 +167,51 @@ static weft_status keep_steps(wefti_prober *p, const wefti_samples *s) {
     return WEFT_OK;
 }
 
-static weft_status note_row(wefti_prober *p, int row, wefti_samples *s,
-                            weft_unit_seconds *units) {
-    double median = wefti_samples_quantile(s, WEFTI_ALL, 0.5);
+/* Where ranks share cores, the median of a short thing is that of the undisturbed ones:
+ * so all parts are stretched until they add up to the median step. */
+static double stretch_of(const wefti_prober *p, const double medians[ROWS]) {
+    double sum = medians[REST];
+    for (int i = 0; i < 2 * KINDS; i++)
+        sum += medians[UNITS + i] *
+               (double)(units_of(p->rank->plan->model, i / 2) * p->rank->plan->n_micro);
+    return sum > 0 && medians[STEP] > sum ? medians[STEP] / sum : 1;
+}
+
+static weft_status note_units(wefti_prober *p, const double medians[ROWS]) {
+    double stretch = stretch_of(p, medians);
+    for (int kind = 0; kind < KINDS; kind++) {
+        weft_unit_seconds unit = {.forward_s = stretch * medians[UNITS + 2 * kind],
+                                  .backward_s = stretch * medians[UNITS + 2 * kind + 1]};
+        snprintf(unit.name, sizeof unit.name, "%s", kind_names[kind]);
+        WEFT_TRY(wefti_prober_append(p, WEFT_CLUSTER_UNITS, &unit, sizeof unit));
+    }
+    if (p->result) p->result->cluster->rest_s = stretch * medians[REST];
+    return WEFT_OK;
+}
+
+static weft_status note_row(wefti_prober *p, int row, wefti_samples *s) {
     if (row == STEP) {
         WEFT_TRY(keep_steps(p, s));
         return note_jitter(p, s);
     }
-    if (row == REST) {
-        if (p->result) p->result->cluster->rest_s = median;
-        return wefti_prober_note_samples(p, "rest of a step", "s", s);
-    }
+    if (row == REST) return wefti_prober_note_samples(p, "rest of a step", "s", s);
     char name[64];
-    bool backward = (row - UNITS) % 2;
-    int kind = (row - UNITS) / 2;
-    snprintf(name, sizeof name, "%s %s", kind_names[kind],
-             backward ? "backward" : "forward");
-    *(backward ? &units[kind].backward_s : &units[kind].forward_s) = median;
+    snprintf(name, sizeof name, "%s %s", kind_names[(row - UNITS) / 2],
+             (row - UNITS) % 2 ? "backward" : "forward");
     return wefti_prober_note_samples(p, name, "s", s);
 }
 
 static weft_status note_steps(wefti_prober *p, const double *rows, int64_t n) {
-    weft_unit_seconds units[KINDS] = {{{0}, 0, 0}};
+    double medians[ROWS];
     for (int row = 0; row < ROWS; row++) {
         wefti_samples s = {0};
         weft_status status = wefti_prober_gather(p, rows + row * n, n, &s);
-        if (status == WEFT_OK) status = note_row(p, row, &s, units);
+        if (status == WEFT_OK) medians[row] = wefti_samples_quantile(&s, WEFTI_ALL, 0.5);
+        if (status == WEFT_OK) status = note_row(p, row, &s);
         wefti_samples_fini(p->ctx, &s);
         WEFT_TRY(status);
     }
-    for (int kind = 0; kind < KINDS; kind++) {
-        snprintf(units[kind].name, sizeof units[kind].name, "%s", kind_names[kind]);
-        WEFT_TRY(
-            wefti_prober_append(p, WEFT_CLUSTER_UNITS, &units[kind], sizeof units[kind]));
-    }
-    return WEFT_OK;
+    return note_units(p, medians);
 }
 
 weft_status wefti_probe_steps(wefti_prober *p, double seconds) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Mixers on one thread of every rank: R members of a private mesh take turns, phase by
- * phase, so that what a phase waits for was sent in the phase before and nobody waits.
+/* Mixers on one thread of a rank, as many ranks at once as there are cores: R members of
+ * a private mesh take turns, phase by phase, so that what a phase waits for was sent in
+ * the phase before and nobody waits.
  *
  *     gossip, choco   all meet in every step:   begin = after, peer = turn and before
  *     outer           begins, is answered and applied in three steps in a row: begin =
@@ -199,16 +200,25 @@ static weft_status measure(const wefti_prober *p, const variant *v, int R, int64
 
 /* --- all of them --- */
 
-/* figures [variants][2][PHASES] */
-static weft_status measure_all(const wefti_prober *p, int n_variants, int64_t n,
-                               double *figures) {
-    for (int i = 0; i < n_variants; i++) {
+typedef struct mixers {
+    wefti_prober *p;
+    int n_variants;
+    int64_t n;
+    double *figures; /* [variants][2][PHASES] */
+    double spent_s;
+} mixers;
+
+static weft_status measure_all(void *user) {
+    mixers *m = user;
+    double start_s = wefti_now_s();
+    for (int i = 0; i < m->n_variants; i++) {
         variant v;
-        if (!variant_at(p->setup->plan, i, &v)) break;
-        double *at = figures + 2 * PHASES * i;
-        WEFT_TRY(measure(p, &v, SMALL, n, at));
-        WEFT_TRY(measure(p, &v, LARGE, n, at + PHASES));
+        if (!variant_at(m->p->setup->plan, i, &v)) break;
+        double *at = m->figures + 2 * PHASES * i;
+        WEFT_TRY(measure(m->p, &v, SMALL, m->n, at));
+        WEFT_TRY(measure(m->p, &v, LARGE, m->n, at + PHASES));
     }
+    m->spent_s = wefti_now_s() - start_s;
     return WEFT_OK;
 }
 
@@ -261,25 +271,32 @@ static weft_status note_all(wefti_prober *p, int n_variants, const double *mine)
     return status;
 }
 
+/* As many parameters as the time allows. */
+static weft_status choose_parameters(mixers *m, double seconds) {
+    m->n = TRIAL;
+    WEFT_TRY(wefti_prober_in_turn(m->p, measure_all, m));
+    double each_s = HALVES * wefti_prober_turns(m->p) * m->spent_s / TRIAL;
+    WEFT_TRY(wefti_prober_agree(m->p, &each_s));
+    double n = each_s > 0 ? seconds / each_s : MOST;
+    m->n = n > MOST ? MOST : n < TRIAL ? TRIAL : (int64_t)n;
+    return WEFT_OK;
+}
+
 weft_status wefti_probe_mixers(wefti_prober *p, double seconds) {
     variant v;
-    int n_variants = N_VARIANTS + variant_at(p->setup->plan, N_VARIANTS, &v);
-    int64_t per_half = 2 * PHASES * n_variants, n = TRIAL;
+    mixers m = {.p = p,
+                .n_variants = N_VARIANTS + variant_at(p->setup->plan, N_VARIANTS, &v)};
+    int64_t per_half = 2 * PHASES * m.n_variants;
     double *figures;
     WEFT_TRY(
         wefti_alloc_n(p->ctx, HALVES * per_half, sizeof *figures, "mixers", &figures));
-    double start_s = wefti_now_s();
-    weft_status status = measure_all(p, n_variants, n, figures);
-    double each_s = HALVES * (wefti_now_s() - start_s) / (double)n;
-    if (status == WEFT_OK) status = wefti_prober_agree(p, &each_s);
-    if (each_s > 0 && seconds / each_s > (double)n) n = (int64_t)(seconds / each_s);
-    if (n > MOST) n = MOST;
+    m.figures = figures;
+    weft_status status = choose_parameters(&m, seconds);
     for (int half = 0; half < HALVES && status == WEFT_OK; half++) {
-        status = wefti_prober_meet(p);
-        if (status == WEFT_OK)
-            status = measure_all(p, n_variants, n, figures + half * per_half);
+        m.figures = figures + half * per_half;
+        status = wefti_prober_in_turn(p, measure_all, &m);
     }
-    if (status == WEFT_OK) status = note_all(p, n_variants, figures);
+    if (status == WEFT_OK) status = note_all(p, m.n_variants, figures);
     wefti_free(p->ctx, figures);
     return status;
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/machine.h"
 #include "base/memory.h"
 
 weft_config wefti_probe_calm_config(const weft_config *config) {
@@ -41,6 +41,21 @@ weft_status wefti_prober_rounds(wefti_prober *p, double round_s, double seconds,
     *rounds = n > (double)most ? most : n < (double)least ? least : (int64_t)n;
     *rounds += *rounds % 2;
     return WEFT_OK;
+}
+
+int wefti_prober_turns(const wefti_prober *p) {
+    int cores = wefti_machine_cores(), ranks = p->setup->machine_ranks;
+    return cores < ranks ? (ranks + cores - 1) / cores : 1;
+}
+
+weft_status wefti_prober_in_turn(wefti_prober *p, weft_status (*act)(void *user),
+                                 void *user) {
+    int turns = wefti_prober_turns(p);
+    for (int turn = 0; turn < turns; turn++) {
+        WEFT_TRY(wefti_prober_meet(p));
+        if (p->comm->rank % turns == turn) WEFT_TRY(act(user));
+    }
+    return wefti_prober_meet(p);
 }
 
 weft_status wefti_prober_meet(wefti_prober *p) {

@@ -45,11 +45,19 @@ typedef struct wefti_prober {
 /* The largest x of all ranks: how often, how large. Collective. */
 weft_status wefti_prober_agree(wefti_prober *p, double *x) WEFT_CHECKED;
 
-/* How many rounds of round_s (this rank's measure; the slowest rank's counts) fit into
- * seconds, within [least, most] and even. Collective. */
+/* How many rounds of round_s fit into `seconds` on the rank that says the least, within
+ * [least, most] and even. Collective. */
 weft_status wefti_prober_rounds(wefti_prober *p, double round_s, double seconds,
                                 int64_t least, int64_t most,
                                 int64_t *rounds) WEFT_CHECKED;
+
+/* Measurements on one thread of a rank: how many turns the ranks of a machine take, so
+ * that each working one has a core. */
+int wefti_prober_turns(const wefti_prober *p);
+
+/* Calls act(user) on this rank in its turn. Collective. */
+weft_status wefti_prober_in_turn(wefti_prober *p, weft_status (*act)(void *user),
+                                 void *user) WEFT_CHECKED;
 
 /* All ranks leave about together. Collective. */
 weft_status wefti_prober_meet(wefti_prober *p) WEFT_CHECKED;
