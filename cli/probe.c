@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* weft probe: measures the configured mesh and writes cluster.yaml. */
+#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <weft/probe.h>
 
@@ -119,12 +121,27 @@ static void say_part(void *user, const char *what) {
     progress_note("", line);
 }
 
+/* Before a minute is spent on it. */
+static weft_status check_folder(weft_ctx *ctx, const char *path) {
+    char folder[4096];
+    struct stat about;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (!slash || slash == path) return WEFT_OK;
+    int n = snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    bool found = n < (int)sizeof folder && stat(folder, &about) == 0 &&
+                 S_ISDIR(about.st_mode);
+    if (found) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "there is no folder %s for %s", folder,
+                         slash + 1);
+}
+
 static weft_status probe(weft_ctx *ctx, const args *a, double seconds) {
     const char *path = args_value(a, "-o");
     weft_config *config;
     weft_probe_result result;
     weft_probe_options options = {.seconds = seconds};
     if (!args_has(a, "--quiet")) options.on_part = say_part;
+    WEFT_TRY(check_folder(ctx, path));
     WEFT_TRY(config_of_args(ctx, a, &config));
     weft_status status = weft_probe(ctx, config, &options, &result);
     if (status == WEFT_OK && path) status = weft_cluster_write(ctx, result.cluster, path);

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "probe/prober.h"
 
+/* 0, 256 B, 1 kB ... MAX_BYTES */
 enum { MAX_SIZES = 9, MAX_BYTES = 1 << 22, BURST = 16, LEAST_ROUNDS = 6 };
 
 /* A rank's place among the members of a class. */
@@ -104,20 +105,21 @@ static weft_status try_size(const prober *b, int round, int64_t n_bytes, double 
     return wefti_prober_agree(b->p, half_s);
 }
 
-/* Sizes up to one that takes `most_s`, but two at least. */
+/* Sizes up to one that takes `most_s`, or three latencies, without which a rate is not to
+ * be seen. */
 static weft_status choose_sizes(prober *b, double most_s) {
     double half_s;
     int64_t n_bytes = 0;
     WEFT_TRY(try_size(b, 1, 0, &half_s));
     b->empty_s = half_s;
-    for (b->n_sizes = 0; b->n_sizes < MAX_SIZES; b->n_sizes++) {
-        b->bytes[b->n_sizes] = n_bytes;
+    if (most_s < 3 * half_s) most_s = 3 * half_s;
+    for (b->n_sizes = 1; b->n_sizes < MAX_SIZES; b->n_sizes++) {
+        double next_s = b->empty_s + 4 * (half_s - b->empty_s);
+        if (next_s > most_s && b->n_sizes > 1) break;
         n_bytes = n_bytes ? 4 * n_bytes : 256;
-        if (n_bytes > MAX_BYTES || (b->n_sizes > 0 && half_s > most_s / 4)) break;
         WEFT_TRY(try_size(b, 1, n_bytes, &half_s));
-        if (half_s > most_s && b->n_sizes > 0) break;
+        b->bytes[b->n_sizes] = n_bytes;
     }
-    if (b->n_sizes < MAX_SIZES) b->n_sizes++;
     b->longest_s = half_s;
     return WEFT_OK;
 }
