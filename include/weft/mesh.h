@@ -30,6 +30,14 @@ WEFT_API weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport,
  * more ado. NULL is accepted. */
 WEFT_API bool weft_mesh_close(weft_mesh *mesh);
 
+/* Tells all ranks that this one has failed, unless some rank has before: the first failure
+ * counts. Returns its status, and makes the context's sentence say which rank and host. */
+WEFT_API weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status);
+
+/* Whether this rank is the one that should say what went wrong: rank 0, or rank 1 if that
+ * one has died. */
+WEFT_API bool weft_mesh_speaks(weft_mesh *mesh);
+
 typedef struct weft_mesh_facts {
     int rank, size;
     int hosts;           /* machines */

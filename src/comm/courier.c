@@ -149,7 +149,7 @@ static bool is_done(const wefti_parcel *parcel) {
 
 /* --- what the transport is at --- */
 
-static bool add_flight(weft_mesh *mesh, const wefti_flight *flight) {
+static bool add_flight(weft_mesh *mesh, const wefti_request *flight) {
     if (mesh->n_flights == mesh->max_flights) {
         int more = 2 * mesh->max_flights + 64;
         if (wefti_grow(mesh->ctx, &mesh->flights, mesh->max_flights, more, sizeof *flight,
@@ -166,7 +166,7 @@ static bool add_flight(weft_mesh *mesh, const wefti_flight *flight) {
 
 static bool start_piece(weft_mesh *mesh, wefti_parcel *parcel, int lane, const void *data,
                         int n_bytes) {
-    wefti_flight flight = {.parcel = parcel, .peer = parcel->peer, .n_bytes = n_bytes};
+    wefti_request flight = {.parcel = parcel, .peer = parcel->peer, .n_bytes = n_bytes};
     weft_transport *t = mesh->transport;
     if (!t->ops->send(t, mesh->peer_of[parcel->peer], lane, data, n_bytes,
                       &flight.request)) {
@@ -225,7 +225,7 @@ static void land_arrival(weft_mesh *mesh, wefti_arrival *arrival) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
-static void finish_flight(weft_mesh *mesh, const wefti_flight *flight) {
+static void finish_flight(weft_mesh *mesh, const wefti_request *flight) {
     if (flight->parcel) {
         flight->parcel->n_flying--;
         mesh->peers[flight->peer].n_flying--;
@@ -241,7 +241,7 @@ static void finish_flight(weft_mesh *mesh, const wefti_flight *flight) {
 static bool land(weft_mesh *mesh) {
     bool moved = false;
     for (int i = 0; i < mesh->n_flights && !mesh->broken;) {
-        wefti_flight flight = mesh->flights[i];
+        wefti_request flight = mesh->flights[i];
         bool done;
         if (!mesh->transport->ops->test(mesh->transport, flight.request, &done)) {
             fail_transport(mesh);
@@ -388,7 +388,7 @@ static bool receive_piece(weft_mesh *mesh, int sender, int n_bytes, void *messag
         mesh->broken = true;
         return false;
     }
-    wefti_flight flight = {.arrival = arrival, .peer = sender, .n_bytes = n_bytes};
+    wefti_request flight = {.arrival = arrival, .peer = sender, .n_bytes = n_bytes};
     char *data = (char *)arrival->data + arrival->n_announced;
     weft_transport *t = mesh->transport;
     if (!t->ops->receive(t, message, data, n_bytes, &flight.request)) {

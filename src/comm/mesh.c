@@ -214,6 +214,28 @@ bool weft_mesh_close(weft_mesh *mesh) {
     return clean;
 }
 
+/* --- failures --- */
+
+weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status) {
+    char text[1024], own[900];
+    snprintf(own, sizeof own, "%s", weft_ctx_message(ctx));
+    if (status != WEFT_ERR_PEER || !atomic_load(&mesh->world.poisoned))
+        wefti_world_poison(&mesh->world, mesh->rank, status, own);
+    int rank = wefti_world_failure(&mesh->world, &status, text);
+    weft_ctx_clear(ctx);
+    if (status == WEFT_ERR_PEER) return weft_ctx_fail(ctx, status, "%s", text);
+    return weft_ctx_fail(ctx, status, "rank %d (host %s): %s", rank,
+                         weft_mesh_host_of(mesh, rank), text);
+}
+
+bool weft_mesh_speaks(weft_mesh *mesh) {
+    char text[1024];
+    weft_status status;
+    int failed = wefti_world_failure(&mesh->world, &status, text);
+    bool gone = failed == 0 && status == WEFT_ERR_PEER;
+    return mesh->rank == (gone ? 1 : 0);
+}
+
 /* --- the world of a run --- */
 
 weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,

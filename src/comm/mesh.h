@@ -61,12 +61,12 @@ typedef struct wefti_peer {
 } wefti_peer;
 
 /* Something that the transport is at. */
-typedef struct wefti_flight {
+typedef struct wefti_request {
     void *request;
     wefti_parcel *parcel;   /* going out, or NULL */
     wefti_arrival *arrival; /* coming in, or NULL */
     int peer, n_bytes;
-} wefti_flight;
+} wefti_request;
 
 struct weft_mesh {
     wefti_world world; /* first: the engine's; its shape is set by wefti_mesh_shape */
@@ -101,7 +101,7 @@ struct weft_mesh {
     void *asked_user;
 
     wefti_peer *peers; /* [size] */
-    wefti_flight *flights;
+    wefti_request *flights;
     int n_flights, max_flights;
     unsigned char *landing;            /* room for one message with an envelope */
     double moved_s, watched_s, beat_s; /* when something last moved; the other two when */

@@ -165,7 +165,10 @@ static void remote_note(wefti_comm *head, int64_t step, const char *at) {
     atomic_store(&mesh->at, at);
 }
 
-static void remote_destroy(wefti_comm *head) { wefti_free(head->ctx, head); }
+static void remote_destroy(wefti_comm *head) {
+    atomic_store(&((remote_comm *)head)->mesh->at, "");
+    wefti_free(head->ctx, head);
+}
 
 static const wefti_comm_ops comm_ops = {
     .name = "remote",
