@@ -135,19 +135,20 @@ static weft_status check_folder(weft_ctx *ctx, const char *path) {
                          slash + 1);
 }
 
-static weft_status probe(weft_ctx *ctx, const args *a, double seconds) {
+static weft_status probe(weft_ctx *ctx, const args *a, weft_mesh *mesh, double seconds,
+                         weft_config *config) {
     const char *path = args_value(a, "-o");
-    weft_config *config;
+    bool leads = !mesh || weft_mesh_look(mesh).rank == 0;
     weft_probe_result result;
     weft_probe_options options = {.seconds = seconds};
-    if (!args_has(a, "--quiet")) options.on_part = say_part;
-    WEFT_TRY(check_folder(ctx, path));
-    WEFT_TRY(config_of_args(ctx, a, &config));
-    weft_status status = weft_probe(ctx, config, &options, &result);
-    if (status == WEFT_OK && path) status = weft_cluster_write(ctx, result.cluster, path);
-    if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(&result);
+    if (leads && !args_has(a, "--quiet")) options.on_part = say_part;
+    if (leads) WEFT_TRY(check_folder(ctx, path));
+    WEFT_TRY(weft_probe(ctx, mesh, config, &options, &result));
+    weft_status status = WEFT_OK;
+    if (leads && path) status = weft_cluster_write(ctx, result.cluster, path);
+    if (leads && status == WEFT_OK)
+        (args_has(a, "--json") ? print_json : print_text)(&result);
     weft_probe_clear(ctx, &result);
-    weft_config_destroy(ctx, config);
     return status;
 }
 
@@ -160,8 +161,13 @@ static int run(int argc, char **argv) {
     if (code != CODE_OK) return code;
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
-    weft_status status = probe(ctx, &a, seconds);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    weft_config *config = NULL;
+    weft_mesh *mesh = NULL;
+    weft_status status = weft_mesh_open(ctx, &mesh);
+    if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
+    if (status == WEFT_OK) status = probe(ctx, &a, mesh, seconds, config);
+    code = leave_mesh(ctx, mesh, status, CODE_OK);
+    weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
     return code;
 }
