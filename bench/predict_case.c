@@ -73,8 +73,10 @@ static weft_status measure(weft_ctx *ctx, long long warmup, weft_config *config,
     r->warmup = warmup;
     WEFT_TRY(weft_bench_train(ctx, NULL, config, &hooks, &result));
     double n = r->n > 0 ? (double)r->n : 1;
+    printf("{\"steps\": [");
+    for (long long i = 0; i < r->n; i++) printf("%s%.6g", i ? ", " : "", r->step_s[i]);
     qsort(r->step_s, (size_t)r->n, sizeof *r->step_s, ascending);
-    printf("{\"median\": %.6g, \"low\": %.6g, \"high\": %.6g, \"mean\": %.6g, "
+    printf("], \"median\": %.6g, \"low\": %.6g, \"high\": %.6g, \"mean\": %.6g, "
            "\"exchange\": %.6g, \"wait\": %.6g, \"bytes\": %.10g, \"said\": %lld}\n",
            at(r, 0.5), at(r, 0.05), at(r, 0.95), mean(r), r->exchange_s / n,
            r->wait_s / n, r->wire_bytes / (double)config->run.steps, r->bytes_per_step);

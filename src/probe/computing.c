@@ -183,7 +183,7 @@ static weft_status note_units(wefti_prober *p, const double medians[ROWS]) {
         weft_unit_seconds unit = {.forward_s = stretch * medians[UNITS + 2 * kind],
                                   .backward_s = stretch * medians[UNITS + 2 * kind + 1]};
         snprintf(unit.name, sizeof unit.name, "%s", kind_names[kind]);
-        WEFT_TRY(wefti_prober_append(p, WEFT_CLUSTER_UNITS, &unit, sizeof unit));
+        WEFT_TRY(wefti_prober_append(p, WEFT_CLUSTER_UNITS, &unit));
     }
     if (p->result) p->result->cluster->rest_s = stretch * medians[REST];
     return WEFT_OK;

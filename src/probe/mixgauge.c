@@ -250,7 +250,7 @@ static weft_status note(wefti_prober *p, const variant *v, const double *figures
     figure.first = s[0].begin_s + s[0].combine_s + s[0].combine_peer_s + s[0].end_s;
     figure.second = s[1].begin_s + s[1].combine_s + s[1].combine_peer_s + s[1].end_s;
     figure.value = (figure.first + figure.second) / 2;
-    WEFT_TRY(wefti_prober_append(p, WEFT_CLUSTER_CODECS, &both, sizeof both));
+    WEFT_TRY(wefti_prober_append(p, WEFT_CLUSTER_CODECS, &both));
     return wefti_prober_note(p, &figure);
 }
 
