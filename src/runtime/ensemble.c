@@ -4,8 +4,7 @@
  *
  *     max over k of (o_{j-k} + (k-1) b) + latency + b
  *
- * which one pass round the circle finds, g_j <- max(o_{j-1}, g_{j-1} + b); but not before
- * j's own interface has taken n-1 messages since the first came. */
+ * but not before j's own interface has taken n-1 messages since the first came. */
 #include "runtime/ensemble.h"
 
 #include <math.h>
@@ -34,6 +33,7 @@ struct wefti_ensemble {
     double *out_free, *in_free, *circle; /* [nodes] owned */
     double *ready;                       /* [2 n_buckets][R] owned: when submitted */
     double *arrived[2][ROUNDS];          /* [n_buckets][R] owned: replicator's, mixer's */
+    int *places; /* [2 nodes] owned: of go_round */
     int *jobs;                           /* [2 n_buckets] owned: submitted in this step */
     int n_jobs, done[PHASES];
     double votes_s[BALLOTS]; /* when the last vote of a step was cast */
@@ -76,17 +76,26 @@ static double slowness(const wefti_ensemble *e, int node) {
     return e->weather.slower_links ? (double)e->weather.slower_links[node] : 1;
 }
 
-/* circle[j] <- max over k >= 1 of (leaves of j-k + (k-1) busy), of nodes with links that
- * are slower by `factor`. */
-static void go_round(const wefti_ensemble *e, const double *leaves, double factor,
-                     double busy) {
-    double g = -INFINITY;
-    int n = e->nodes;
-    for (int turn = 0; turn < 2 * n; turn++) {
-        int j = turn % n, before = (j + n - 1) % n;
-        g += factor * busy;
-        if (slowness(e, before) == factor && leaves[before] > g) g = leaves[before];
-        if (turn >= n && g > e->circle[j]) e->circle[j] = g;
+/* circle[j] <- max over k = 1 .. n-1 of (leaves of j-k + (k-1) busy), of nodes whose
+ * links are slower by `factor`. With places p = 0 .. 2 n - 1, twice round, that is the
+ * largest of leaves - p busy over the n-1 places before, kept in a falling list. */
+static void go_round(const wefti_ensemble *e, double factor, double busy) {
+    int n = e->nodes, first = 0, last = 0, *list = e->places;
+    double each = factor * busy;
+    for (int p = 0; p < 2 * n; p++) {
+        int j = p % n;
+        while (first < last && list[first] < p - (n - 1)) first++;
+        if (p >= n && first < last) {
+            int q = list[first];
+            double g = e->leaves[q % n] + (p - 1 - q) * each;
+            if (g > e->circle[j]) e->circle[j] = g;
+        }
+        if (slowness(e, j) != factor) continue;
+        double mine = e->leaves[j] - p * each;
+        while (first < last &&
+               e->leaves[list[last - 1] % n] - list[last - 1] * each <= mine)
+            last--;
+        list[last++] = p;
     }
 }
 
@@ -108,8 +117,8 @@ static void send_to_all(wefti_ensemble *e, double *x, double n_bytes, double *ar
         first = sooner(first, e->leaves[node]);
         last = later(last, at);
     }
-    go_round(e, e->leaves, 1, busy);
-    if (e->weather.slower_links) go_round(e, e->leaves, e->weather.slow_link, busy);
+    go_round(e, 1, busy);
+    if (e->weather.slower_links) go_round(e, e->weather.slow_link, busy);
     for (int node = 0; node < n; node++) {
         double own = busy * slowness(e, node), there = last;
         if (n > 1) {
@@ -549,6 +558,7 @@ static weft_status allocate(wefti_ensemble *e) {
     for (int i = 0; i < 2 * ROUNDS; i++)
         WEFT_TRY(numbers(e, n, &e->arrived[i / ROUNDS][i % ROUNDS]));
     WEFT_TRY(numbers(e, 2 * n, &e->ready));
+    WEFT_TRY(wefti_alloc_n(e->ctx, 2 * e->nodes, sizeof(int), "places", &e->places));
     return wefti_alloc_n(e->ctx, 2 * e->n_buckets, sizeof(int), "jobs", &e->jobs);
 }
 
@@ -597,7 +607,7 @@ void wefti_ensemble_destroy(wefti_ensemble *e) {
                       e->drift,         e->leaves,        e->out_free,
                       e->in_free,       e->circle,        e->ready,
                       e->arrived[0][0], e->arrived[0][1], e->arrived[1][0],
-                      e->arrived[1][1], e->jobs};
+                      e->arrived[1][1], e->jobs,          e->places};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(e->ctx, blocks[i]);
     wefti_free(e->ctx, e);
