@@ -33,7 +33,7 @@ struct wefti_ensemble {
     double *out_free, *in_free, *circle; /* [nodes] owned */
     double *ready;                       /* [2 n_buckets][R] owned: when submitted */
     double *arrived[2][ROUNDS];          /* [n_buckets][R] owned: replicator's, mixer's */
-    int *places; /* [2 nodes] owned: of go_round */
+    int *places;                         /* [2 nodes] owned: of go_round */
     int *jobs;                           /* [2 n_buckets] owned: submitted in this step */
     int n_jobs, done[PHASES];
     double votes_s[BALLOTS]; /* when the last vote of a step was cast */
@@ -241,8 +241,11 @@ static void leave(wefti_ensemble *e, double *x, const meeting *m, int round) {
             int n = round == 0 || m->plan->two[i] ? m->plan->n_sent[i] : 0;
             if (n > 0 && round == 0) x[i] += e->work * m->work.begin_s;
             double busy = busy_s(e, bytes_of(m, i)) * slowness(e, node);
-            e->leaves[i] = later(x[i] + cpu_s, e->out_free[node]);
-            if (n > 0) e->out_free[node] = e->leaves[i] + n * busy;
+            e->leaves[i] = x[i] + cpu_s;
+            if (m->plan->n_wire[i] > 0)
+                e->leaves[i] = later(e->leaves[i], e->out_free[node]);
+            if (n > 0 && m->plan->n_wire[i] > 0)
+                e->out_free[node] = e->leaves[i] + m->plan->n_wire[i] * busy;
             x[i] += n * cpu_s;
         }
     }

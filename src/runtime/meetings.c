@@ -49,6 +49,7 @@ void wefti_meetings_destroy(weft_ctx *ctx, wefti_meetings *m) {
         wefti_free(ctx, m->plans[i].first);
         wefti_free(ctx, m->plans[i].two);
         wefti_free(ctx, m->plans[i].n_sent);
+        wefti_free(ctx, m->plans[i].n_wire);
         wefti_free(ctx, m->plans[i].heard);
     }
     wefti_free(ctx, m->plans);
@@ -83,11 +84,12 @@ static weft_status list_member(wefti_meetings *m, const wefti_plan *plan, int i,
     weft_topology_neighbours(plan->topology, i, step, m->room);
     out->two[i] = in_two_rounds(plan, list);
     int n = out->two[i] ? list->n_sources : list->n_targets;
-    for (int k = 0, place = 0; k < n; k++) {
+    for (int k = 0; k < n; k++) {
         int to = out->two[i] ? list->sources[k] : list->targets[k];
         if (to == i) continue;
-        WEFT_TRY(add_letter(m, all, (letter){i, to, place++}));
-        out->n_sent[i] = place;
+        WEFT_TRY(add_letter(m, all, (letter){i, to, out->n_wire[i]}));
+        out->n_sent[i]++;
+        out->n_wire[i] += to / plan->copies != i / plan->copies;
     }
     return WEFT_OK;
 }
@@ -114,6 +116,7 @@ static weft_status fill(wefti_meetings *m, const wefti_plan *plan, int64_t step,
     WEFT_TRY(wefti_alloc_n(m->ctx, R + 1, sizeof(int), "meetings", &out->first));
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(bool), "meetings", &out->two));
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "meetings", &out->n_sent));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "meetings", &out->n_wire));
     weft_topology_neighbours(plan->topology, 0, step, m->room);
     out->all = m->room->n_sources == R && R > 2 && in_two_rounds(plan, m->room);
     if (out->all) return WEFT_OK;

@@ -9,7 +9,7 @@
 
 typedef struct wefti_heard {
     int source; /* whom */
-    int place;  /* the message's, among those that the source sends */
+    int place;  /* the message's, among those that the source sends to other nodes */
 } wefti_heard;
 
 typedef struct wefti_meeting_plan {
@@ -17,6 +17,7 @@ typedef struct wefti_meeting_plan {
     int *first;  /* [replicas + 1] in heard */
     bool *two;   /* [replicas] in two rounds */
     int *n_sent; /* [replicas] messages that it sends in the first round */
+    int *n_wire; /* [replicas] of these, to other nodes */
     wefti_heard *heard;
 } wefti_meeting_plan;
 
