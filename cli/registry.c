@@ -14,13 +14,25 @@ extern const command command_report;
 extern const command command_config;
 extern const command command_list;
 extern const command command_topology;
+extern const command command_simulate;
 extern const command command_man;
 extern const command command_completion;
 
 const command *const commands[] = {
-    &command_train, &command_eval,     &command_sample, &command_bench,
-    &command_probe, &command_data,     &command_report, &command_config,
-    &command_list,  &command_topology, &command_man,    &command_completion,
+    &command_train,
+    &command_eval,
+    &command_sample,
+    &command_bench,
+    &command_probe,
+    &command_simulate,
+    &command_data,
+    &command_report,
+    &command_config,
+    &command_list,
+    &command_topology,
+    &command_man,
+    &command_completion,
+    NULL,
     NULL,
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "runtime/engine.h"
+#include "runtime/forecast.h"
 
 enum { BYTE_IDS = 256, WIRE_STEPS = 1024 };
 
@@ -15,10 +16,10 @@ static int64_t vocab_of(const weft_config *config) {
     return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
 }
 
-static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
-                             const weft_cluster *cluster, weft_config *copy,
-                             wefti_plan **out) {
-    *copy = *config;
+weft_status wefti_forecast_plan(weft_ctx *ctx, const weft_config *config,
+                                const weft_cluster *cluster, weft_config *copy,
+                                wefti_plan **out) {
+    if (copy != config) *copy = *config;
     if (copy->mesh.threads == 0) copy->mesh.threads = cluster->threads;
     return wefti_plan_create(ctx, copy, NULL, vocab_of(copy), out);
 }
@@ -28,7 +29,7 @@ weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
     weft_cluster cluster = {.threads = threads};
     weft_config copy;
     wefti_plan *plan;
-    WEFT_TRY(make_plan(ctx, config, &cluster, &copy, &plan));
+    WEFT_TRY(wefti_forecast_plan(ctx, config, &cluster, &copy, &plan));
     wefti_costs_key(plan, out, sizeof cluster.model);
     wefti_plan_destroy(ctx, plan);
     return WEFT_OK;
@@ -59,8 +60,7 @@ enum { MOST_MESSAGES = 2000000, ENDLESS = 1 << 30 };
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-/* Steps after which what is sent repeats, as far as that is less than many. */
-static int64_t cycle_of(const wefti_plan *plan) {
+int64_t wefti_forecast_cycle(const wefti_plan *plan) {
     const wefti_mixer_config *m = &plan->mixer_config;
     bool outer = strcmp(m->kind, "outer") == 0;
     int64_t period = plan->topology ? weft_topology_describe(plan->topology).period : 1;
@@ -87,7 +87,7 @@ static bool is_calm(const weft_cluster *c, const weft_config *config) {
 static int64_t steps_of(const wefti_plan *plan, const weft_cluster *cluster,
                         const weft_predict_options *options) {
     int64_t wanted = is_calm(cluster, plan->config) ? FEW_STEPS : MANY_STEPS;
-    int64_t cycle = cycle_of(plan), run = plan->config->run.steps;
+    int64_t cycle = wefti_forecast_cycle(plan), run = plan->config->run.steps;
     if (options && options->steps > 0) return options->steps;
     int64_t n = (wanted + cycle - 1) / cycle * cycle;
     if (n < run) return n;
@@ -101,8 +101,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts the n values. */
-static weft_quantiles quantiles_of(double *values, int64_t n) {
+weft_quantiles wefti_forecast_quantiles(double *values, int64_t n) {
     qsort(values, (size_t)n, sizeof *values, ascending);
     double at[] = {0.05, 0.5, 0.95}, q[3];
     for (int i = 0; i < 3; i++) {
@@ -134,7 +133,7 @@ static weft_status summarize(weft_ctx *ctx, const wefti_plan *plan,
         out->vote_s += first * p->vote_s;
         out->compute_s += first * (p->step_s - p->wait_s);
     }
-    out->step_s = quantiles_of(lengths, n);
+    out->step_s = wefti_forecast_quantiles(lengths, n);
     wefti_free(ctx, lengths);
     double nodes = (double)plan->R / plan->copies;
     out->wire_bytes = play->wire_bytes / ((double)play->done * nodes);
@@ -223,7 +222,7 @@ weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
     wefti_plan *plan;
     weft_config copy;
     *out = (weft_prediction){.hidden_share = 1};
-    WEFT_TRY(make_plan(ctx, config, cluster, &copy, &plan));
+    WEFT_TRY(wefti_forecast_plan(ctx, config, cluster, &copy, &plan));
     weft_status status = count_bytes(ctx, plan, out);
     if (status == WEFT_OK) status = check_options(ctx, plan, options);
     if (status == WEFT_OK) status = play_steps(ctx, plan, cluster, options, out);
