@@ -19,21 +19,13 @@ extern const command command_man;
 extern const command command_completion;
 
 const command *const commands[] = {
-    &command_train,
-    &command_eval,
-    &command_sample,
-    &command_bench,
-    &command_probe,
-    &command_simulate,
-    &command_data,
-    &command_report,
-    &command_config,
-    &command_list,
-    &command_topology,
-    &command_man,
-    &command_completion,
-    NULL,
-    NULL,
+    &command_train,      &command_eval,
+    &command_sample,     &command_bench,
+    &command_probe,      &command_simulate,
+    &command_data,       &command_report,
+    &command_config,     &command_list,
+    &command_topology,   &command_man,
+    &command_completion, NULL,
 };
 
 const command *command_find(const char *name) {

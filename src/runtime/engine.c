@@ -92,6 +92,18 @@ static double normal(const wefti_stage *stage, int rank, int64_t step, int what)
 
 enum { DRAW_FACTOR, DRAW_STALL, DRAW_LENGTH, ENOUGH_STEPS = 16 };
 
+/* How late a rank is back from sleeping in an act of its step: exponential, or the median
+ * when it is calm. */
+static double draw_wake(const wefti_stage *stage, const wefti_thread *t) {
+    double wake_s = stage->scene->cluster->wake_s;
+    uint64_t acts = 4096, index = 4 * (uint64_t)stage->W + acts * (uint64_t)t->rank +
+                                  (uint64_t)t->at_act % acts;
+    if (stage->play->calm || wake_s <= 0) return wake_s;
+    double u = wefti_rng_uniform(stage->play->seed, WEFTI_STREAM_JITTER,
+                                 (uint64_t)stage->ranks[t->rank].step, index);
+    return -wake_s / log(2) * log(1 - u);
+}
+
 static double draw_factor(const wefti_stage *stage, int r, int64_t step) {
     const weft_cluster *c = stage->scene->cluster;
     if (c->n_steps >= ENOUGH_STEPS && stage->scene->mean_s > 0) {
@@ -238,8 +250,8 @@ static weft_status compute(wefti_stage *stage, wefti_thread *t, const wefti_act 
     double begin_s = t->now_s;
     t->now_s += act->work_s * rank->factor + rank->halt_s;
     rank->halt_s = 0;
-    if (act->floor_s >= 0)
-        t->now_s = fmax(t->now_s, rank->begun_s + act->floor_s + rank->stall_s);
+    double until_s = rank->begun_s + act->floor_s + rank->stall_s;
+    if (act->floor_s >= 0 && until_s > t->now_s) t->now_s = until_s + draw_wake(stage, t);
     if (t->rank == 0)
         wefti_stage_show(stage, 0, act->index, act->what, begin_s, t->now_s);
     return schedule(stage, t, t->now_s);
