@@ -493,14 +493,25 @@ static weft_status allocate(wefti_stage *stage) {
     return wefti_board_init(ctx, &stage->board);
 }
 
+/* Ranks do not begin together. Equal ones that did would stay in step for ever, which
+ * machines do not: two that hear of each other by turns settle into one waiting a latency
+ * behind the other, or not, by how they began. */
+static double draw_begin(const wefti_stage *stage, int r) {
+    const double share = 0.05; /* of a step, mean */
+    int first = r / stage->S * stage->S;
+    if (stage->play->calm) return 0;
+    return -share * stage->scene->paced_s *
+           log(1 - uniform(stage, first, INT64_MAX, DRAW_LENGTH));
+}
+
 static weft_status begin(wefti_stage *stage) {
     WEFT_TRY(allocate(stage));
     for (int r = 0; r < stage->W; r++) WEFT_TRY(prime(stage, r));
     for (int r = 0; r < stage->W; r++) {
         wefti_thread *t = &stage->threads[r];
-        t->now_s = 0;
+        t->now_s = draw_begin(stage, r);
         begin_step(stage, t);
-        WEFT_TRY(schedule(stage, t, 0));
+        WEFT_TRY(schedule(stage, t, t->now_s));
     }
     return WEFT_OK;
 }
