@@ -56,7 +56,7 @@ static bool is_near(double x, double wanted, double factor) {
 static void check_computing(const weft_probe_result *r) {
     static const char *const names[] = {"embedding", "block", "head"};
     const weft_cluster *c = r->cluster;
-    assert_true(c->rank_flops > 0 && c->memory_Bps > 0);
+    assert_true(c->rank_flops > 0 && c->memory_Bps > 0 && c->wake_s > 0);
     assert_int_equal(c->n_units, 3);
     for (int i = 0; i < 3; i++) {
         assert_string_equal(c->units[i].name, names[i]);
