@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "runtime/engine.h"
+#include "runtime/ensemble.h"
 #include "runtime/forecast.h"
 
 enum { BYTE_IDS = 256, WIRE_STEPS = 1024 };
@@ -55,8 +56,14 @@ static weft_status count_bytes(weft_ctx *ctx, const wefti_plan *plan,
 
 /* --- how many steps --- */
 
-enum { WARMUP = 4, FEW_STEPS = 24, MANY_STEPS = 400, MOST_STEPS = 4096 };
-enum { MOST_MESSAGES = 2000000, ENDLESS = 1 << 30 };
+enum {
+    WARMUP = 3,
+    FEW_STEPS = 24,
+    ENOUGH_STEPS = 48,
+    MANY_STEPS = 400,
+    MOST_STEPS = 4096
+};
+enum { MOST_MESSAGES = 500000, ENDLESS = 1 << 30 };
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
@@ -156,6 +163,44 @@ static void conclude(const wefti_plan *plan, weft_prediction *out) {
 
 /* --- playing --- */
 
+/* --- many ranks: too few steps for quantiles --- */
+
+static bool arrays_do(const wefti_scene *scene) {
+    const wefti_plan *plan = scene->plan;
+    bool meets = plan->topology != NULL; /* messages may overtake each other there */
+    return plan->sites == 1 && !meets && !scene->emulated && scene->cluster->n_pairs == 0;
+}
+
+/* The length of steps, of all of them; what they consist of stays. */
+static weft_status refine(weft_ctx *ctx, const wefti_scene *scene, uint64_t seed,
+                          weft_prediction *out) {
+    int R = scene->plan->R;
+    int64_t cycle = wefti_forecast_cycle(scene->plan),
+            n = (MANY_STEPS + cycle - 1) / cycle * cycle;
+    wefti_weather weather = {.jitter = true, .seed = seed};
+    wefti_meetings *meetings;
+    wefti_ensemble *e = NULL;
+    double *lengths = NULL, sum_s = 0;
+    WEFT_TRY(wefti_meetings_create(ctx, scene->plan, &meetings));
+    weft_status status = wefti_ensemble_create(scene, meetings, &weather, &e);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, n * R, sizeof *lengths, "steps", &lengths);
+    for (int64_t t = -WARMUP; t < n && status == WEFT_OK; t++) {
+        const double *settled = wefti_ensemble_settled(e);
+        for (int i = 0; i < R && t >= 0; i++) lengths[t * R + i] = -settled[i];
+        wefti_ensemble_step(e);
+        for (int i = 0; i < R && t >= 0; i++) sum_s += lengths[t * R + i] += settled[i];
+    }
+    if (status == WEFT_OK) {
+        out->mean_step_s = sum_s / ((double)n * R);
+        out->step_s = wefti_forecast_quantiles(lengths, n * R);
+    }
+    wefti_free(ctx, lengths);
+    wefti_ensemble_destroy(e);
+    wefti_meetings_destroy(ctx, meetings);
+    return status;
+}
+
 /* A run that is shorter than what would be played is played as it is. */
 static weft_status play_steps(weft_ctx *ctx, wefti_plan *plan,
                               const weft_cluster *cluster,
@@ -175,6 +220,9 @@ static weft_status play_steps(weft_ctx *ctx, wefti_plan *plan,
                                        &play.played);
     if (status == WEFT_OK) status = wefti_engine_play(scene, &play);
     if (status == WEFT_OK) status = summarize(ctx, plan, &play, out);
+    bool few = !play.calm && play.done < ENOUGH_STEPS && play.done < n;
+    if (status == WEFT_OK && few && arrays_do(scene))
+        status = refine(ctx, scene, play.seed, out);
     wefti_free(ctx, play.played);
     wefti_scene_destroy(ctx, scene);
     return status;
