@@ -97,6 +97,13 @@ static void print_text(const weft_probe_result *r) {
     printf("\ntime       %.1f s\n", r->elapsed_s);
 }
 
+static void put_number(const char *key, double value) {
+    if (isfinite(value))
+        printf(", \"%s\": %.9g", key, value);
+    else
+        printf(", \"%s\": null", key);
+}
+
 static void print_json(const weft_probe_result *r) {
     const weft_cluster *c = r->cluster;
     printf("{\"nodes\": %lld, \"ranks_per_node\": %lld, \"threads\": %lld, \"engine\": "
@@ -105,9 +112,11 @@ static void print_json(const weft_probe_result *r) {
            c->engine, c->date, r->elapsed_s);
     for (int64_t i = 0; i < r->n_figures; i++) {
         const weft_probe_figure *f = &r->figures[i];
-        printf("%s{\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.9g, \"first\": %.9g, "
-               "\"second\": %.9g}",
-               i ? ", " : "", f->name, f->unit, f->value, f->first, f->second);
+        printf("%s{\"name\": \"%s\", \"unit\": \"%s\"", i ? ", " : "", f->name, f->unit);
+        put_number("value", f->value);
+        put_number("first", f->first);
+        put_number("second", f->second);
+        printf("}");
     }
     printf("]}\n");
 }
