@@ -13,7 +13,6 @@ static const char *const kinds[] = {
     "method=random",
     "replicator.kind=striding",
     "replicator.kind=slicing optimizer.clip=0",
-    "replicator.kind=none",
     "method=dadam",
     "method=dadam optimizer.clip=0",
     "method=dadam mixer.topology=exponential",
