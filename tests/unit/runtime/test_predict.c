@@ -59,7 +59,9 @@ static weft_prediction of(int nodes, int ranks, const char *keys,
  * what the plan says (with several copies per node the plan counts one of them). */
 static void check_kind(int nodes, int ranks, const char *keys) {
     weft_prediction p = of(nodes, ranks, keys, facts);
-    bool sends_all = !strstr(keys, "deadline");
+    /* nodes send differently where one is left over, or meets at even steps alone */
+    bool alike = !strstr(keys, "deadline") && !strstr(keys, "average") &&
+                 (!strstr(keys, "dadam") || nodes % 2 == 0);
     assert_true(p.step_s.low > 0 && p.step_s.low <= p.step_s.median &&
                 p.step_s.median <= p.step_s.high);
     assert_true(p.mean_step_s >= 0.999 * p.step_s.low &&
@@ -69,7 +71,7 @@ static void check_kind(int nodes, int ranks, const char *keys) {
     assert_true(p.hidden_share >= 0 && p.hidden_share <= 1);
     assert_true(p.memory_bytes > 0 && p.parameters > 0 && p.tokens_per_s > 0);
     if (nodes == 1) assert_true(p.wire_bytes == 0 && p.wire_bytes_step == 0);
-    if (sends_all && nodes > 1)
+    if (alike && nodes > 1)
         assert_near(p.wire_bytes, (double)p.wire_bytes_step, 0.05); /* ranges differ */
 }
 
