@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "progress.h"
@@ -138,9 +137,6 @@ int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code) {
     if (status != WEFT_OK) code = speaks ? program_fail(ctx, status) : code_of(status);
     fflush(NULL);
     if (weft_mesh_close(mesh)) return code;
-    /* Launchers may drop what the last process says as it ends. */
-    struct timespec moment = {.tv_nsec = speaks ? 500000000 : 0};
-    nanosleep(&moment, NULL);
     _exit(code ? code : CODE_FAILED);
 }
 

@@ -4,7 +4,6 @@
  * that library's launcher (src/comm/launcher.c), and which programs that use MPI
  * themselves link (weft/mpi.h). */
 #include <mpi.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,8 +217,5 @@ weft_status weft_mpi_launch(weft_ctx *ctx, weft_mesh **out) {
     if (level < MPI_THREAD_SERIALIZED)
         return weft_ctx_fail(ctx, WEFT_ERR_PEER,
                              "this MPI was built without threads, which weft needs");
-    /* MPICH's launcher tells the others of a rank that died by this signal, which would
-     * end them; the mesh finds out by itself. */
-    signal(SIGUSR1, SIG_IGN);
     return open_transport(ctx, MPI_COMM_WORLD, true, out);
 }
