@@ -65,6 +65,12 @@ WEFT_API weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                                   weft_prediction *out) WEFT_CHECKED;
 WEFT_API void weft_prediction_clear(weft_ctx *ctx, weft_prediction *prediction);
 
+/* What cluster->model has to say for the cluster's units to be used for `config` with
+ * `threads` per rank (where mesh.threads does not say): the model and the micro-batch.
+ * [out] out: 256 bytes. */
+WEFT_API weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
+                                            int64_t threads, char *out) WEFT_CHECKED;
+
 #ifdef __cplusplus
 }
 #endif
