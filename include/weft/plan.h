@@ -56,7 +56,8 @@ typedef struct weft_range {
 } weft_range;
 
 typedef struct weft_advice {
-    weft_candidate *candidates; /* by mean_step_s; what is not usable comes last */
+    weft_candidate *candidates; /* by mean_step_s, to half a per cent; then by what
+                                   is known of the learning; unusable ones last */
     int64_t n_candidates;
     int64_t baseline; /* the fastest with one node; it may need too much memory */
     int64_t fastest;  /* usable, whatever it does to the learning; -1: none */
@@ -86,8 +87,10 @@ typedef struct weft_advise_options {
  * the cluster's or, if that is not known, mesh.link. Keys of the sections replicator,
  * site_replicator, mixer and optimizer hold for the run's own method only.
  *
- * The choice: of the candidates whose learning was measured (or is that of one machine)
- * and that are at most 5 % slower than the fastest of these, the one with the least
+ * The choice: one node, or the best of a method (of its candidates that are at most 5 %
+ * slower than its fastest and at most 0.1 nats worse than its best, the one with the
+ * fewest nodes and then bytes). Of these, whose learning was measured or is that of one
+ * machine, and that are at most 5 % slower than the fastest, the one with the least
  * `high`. `options` NULL: all zero. [out] *out owned by the caller (weft_advice_destroy).
  */
 WEFT_API weft_status weft_advise(weft_ctx *ctx, const weft_config *run,

@@ -92,7 +92,7 @@ weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
 /* ---- its prediction ---- */
 
 /* The cluster with another rate of the wire; measured pairs keep their ratio to it. */
-static weft_status with_rate(wefti_adviser *a, double bandwidth_Bps,
+static weft_status with_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
                              weft_cluster *cluster) {
     *cluster = a->cluster;
     if (bandwidth_Bps <= 0) return WEFT_OK;
@@ -103,7 +103,7 @@ static weft_status with_rate(wefti_adviser *a, double bandwidth_Bps,
     double ratio = bandwidth_Bps / cluster->wire.bandwidth_Bps;
     cluster->wire.bandwidth_Bps = bandwidth_Bps;
     if (cluster->n_pairs == 0) return WEFT_OK;
-    WEFT_TRY(wefti_alloc_n(a->quiet, cluster->n_pairs, sizeof *cluster->pairs, "links",
+    WEFT_TRY(wefti_alloc_n(ctx, cluster->n_pairs, sizeof *cluster->pairs, "links",
                            &cluster->pairs));
     for (int64_t i = 0; i < cluster->n_pairs; i++) {
         cluster->pairs[i] = a->cluster.pairs[i];
@@ -112,18 +112,49 @@ static weft_status with_rate(wefti_adviser *a, double bandwidth_Bps,
     return WEFT_OK;
 }
 
-weft_status wefti_advise_predict(wefti_adviser *a, const weft_candidate *candidate,
-                                 double bandwidth_Bps, weft_prediction *out) {
+weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *candidate, double bandwidth_Bps,
+                                 weft_prediction *out) {
     weft_predict_options options = {.steps = a->options.steps, .seed = 1};
     weft_config *config;
     weft_cluster cluster;
     *out = (weft_prediction){0};
-    WEFT_TRY(wefti_advise_config(a->quiet, a->run, candidate->settings, false, &config));
-    weft_status status = with_rate(a, bandwidth_Bps, &cluster);
-    if (status == WEFT_OK)
-        status = weft_predict(a->quiet, config, &cluster, &options, out);
-    if (cluster.pairs != a->cluster.pairs) wefti_free(a->quiet, cluster.pairs);
-    weft_config_destroy(a->quiet, config);
+    WEFT_TRY(wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
+    weft_status status = with_rate(ctx, a, bandwidth_Bps, &cluster);
+    if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
+    if (cluster.pairs != a->cluster.pairs) wefti_free(ctx, cluster.pairs);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+/* ---- several at once ---- */
+
+typedef struct outcome {
+    weft_status status;
+    char sentence[512];
+} outcome;
+
+static void do_task(wefti_task task, void *user, int64_t i, outcome *out) {
+    weft_ctx *ctx;
+    out->status = weft_ctx_create(&ctx);
+    snprintf(out->sentence, sizeof out->sentence, "no memory left to make a plan");
+    if (out->status != WEFT_OK) return;
+    out->status = task(ctx, user, i);
+    snprintf(out->sentence, sizeof out->sentence, "%s", weft_ctx_message(ctx));
+    weft_ctx_destroy(ctx);
+}
+
+weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task, void *user) {
+    outcome *outcomes;
+    weft_status status = WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(a->ctx, n, sizeof *outcomes, "outcomes", &outcomes));
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < n; i++) do_task(task, user, i, &outcomes[i]);
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++)
+        if (outcomes[i].status != WEFT_OK)
+            status = weft_ctx_fail(a->ctx, outcomes[i].status, "%s",
+                                   outcomes[i].sentence);
+    wefti_free(a->ctx, outcomes);
     return status;
 }
 
@@ -149,22 +180,6 @@ static weft_status leave_out(wefti_adviser *a, const weft_candidate *c, const ch
              (long long)c->nodes, c->nodes == 1 ? "" : "s", (long long)c->ranks_per_node);
     snprintf(row->why, sizeof row->why, "%s", why);
     return WEFT_OK;
-}
-
-weft_status wefti_advise_fail(wefti_adviser *a, weft_status status) {
-    weft_status same = weft_ctx_fail(a->ctx, status, "%s", weft_ctx_message(a->quiet));
-    weft_ctx_clear(a->quiet);
-    return same;
-}
-
-/* A configuration that cannot be is left out; anything else is a failure. */
-static weft_status forgive(wefti_adviser *a, const weft_candidate *c,
-                           weft_status status) {
-    char why[320];
-    if (status != WEFT_ERR_CONFIG) return wefti_advise_fail(a, status);
-    snprintf(why, sizeof why, "%s", weft_ctx_message(a->quiet));
-    weft_ctx_clear(a->quiet);
-    return leave_out(a, c, why);
 }
 
 /* ---- candidates ---- */
@@ -198,14 +213,10 @@ static void count_costs(const wefti_adviser *a, weft_candidate *c) {
     c->curve = -1;
 }
 
-/* Predicts it and puts it into the list, or says why it is left out. */
-static weft_status try_candidate(wefti_adviser *a, weft_candidate *c) {
+/* Puts it into the list of those to predict. */
+static weft_status try_candidate(wefti_adviser *a, const weft_candidate *c) {
     if (a->options.same_only && c->learning.changes[0])
         return leave_out(a, c, "it learns otherwise than one machine");
-    weft_status status = wefti_advise_predict(a, c, 0, &c->prediction);
-    if (status != WEFT_OK) return forgive(a, c, status);
-    judge(a, c);
-    count_costs(a, c);
     WEFT_TRY(make_room(a));
     a->advice->candidates[a->advice->n_candidates++] = *c;
     return WEFT_OK;
@@ -275,26 +286,42 @@ static weft_status try_own(wefti_adviser *a) {
     return try_candidate(a, &c);
 }
 
+typedef struct comparison {
+    const wefti_adviser *a;
+    const wefti_recipe *recipe;
+    bool same;
+} comparison;
+
 /* Whether the recipe's keys are those of the run itself. */
-static weft_status is_own(wefti_adviser *a, const wefti_recipe *recipe, bool *same) {
+static weft_status compare(weft_ctx *ctx, const wefti_adviser *a,
+                           const wefti_recipe *recipe, bool *same) {
     const char *text, *own_text;
     char settings[320];
     weft_config *own = NULL, *other = NULL;
     snprintf(settings, sizeof settings, "mesh.sites=%lld %s",
              (long long)a->run->mesh.sites, recipe->settings);
     *same = false;
-    weft_status status = wefti_advise_config(a->quiet, a->run, settings, true, &other);
-    if (status == WEFT_OK) status = weft_config_copy(a->quiet, a->run, &own);
+    weft_status status = wefti_advise_config(ctx, a->run, settings, true, &other);
+    if (status == WEFT_OK) status = weft_config_copy(ctx, a->run, &own);
     if (status == WEFT_OK)
-        status = weft_config_text(a->quiet, own, WEFT_CONFIG_BARE, &own_text);
-    if (status == WEFT_OK)
-        status = weft_config_text(a->quiet, other, WEFT_CONFIG_BARE, &text);
+        status = weft_config_text(ctx, own, WEFT_CONFIG_BARE, &own_text);
+    if (status == WEFT_OK) status = weft_config_text(ctx, other, WEFT_CONFIG_BARE, &text);
     if (status == WEFT_OK) *same = is(text, own_text);
-    weft_config_destroy(a->quiet, own);
-    weft_config_destroy(a->quiet, other);
-    if (status != WEFT_OK && status != WEFT_ERR_CONFIG)
-        return wefti_advise_fail(a, status);
-    weft_ctx_clear(a->quiet);
+    weft_config_destroy(ctx, own);
+    weft_config_destroy(ctx, other);
+    return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
+}
+
+static weft_status compare_task(weft_ctx *ctx, void *user, int64_t i) {
+    comparison *c = user;
+    (void)i;
+    return compare(ctx, c->a, c->recipe, &c->same);
+}
+
+static weft_status is_own(wefti_adviser *a, const wefti_recipe *recipe, bool *same) {
+    comparison c = {a, recipe, false};
+    WEFT_TRY(wefti_advise_each(a, 1, compare_task, &c));
+    *same = c.same;
     return WEFT_OK;
 }
 
@@ -328,7 +355,7 @@ static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t 
     return try_recipe(a, recipe, nodes, 1);
 }
 
-static weft_status try_all(wefti_adviser *a) {
+static weft_status list_all(wefti_adviser *a) {
     int64_t all = a->cluster.nodes, per_node = a->cluster.ranks_per_node;
     WEFT_TRY(try_recipe(a, wefti_recipes, 1, 0));
     if (per_node > 1) WEFT_TRY(try_recipe(a, wefti_recipes, 1, 1));
@@ -341,15 +368,69 @@ static weft_status try_all(wefti_adviser *a) {
     return WEFT_OK;
 }
 
+/* ---- predictions ---- */
+
+typedef struct trial {
+    wefti_adviser *a;
+    char (*refusals)[320]; /* [candidates]; "" = predicted */
+} trial;
+
+/* A configuration that cannot be is left out; anything else is a failure. */
+static weft_status predict_one(weft_ctx *ctx, void *user, int64_t i) {
+    trial *t = user;
+    weft_candidate *c = &t->a->advice->candidates[i];
+    weft_status status = wefti_advise_predict(ctx, t->a, c, 0, &c->prediction);
+    if (status != WEFT_ERR_CONFIG) return status;
+    snprintf(t->refusals[i], sizeof t->refusals[i], "%s", weft_ctx_message(ctx));
+    return WEFT_OK;
+}
+
+/* Keeps what could be predicted, in its order. */
+static weft_status keep(trial *t) {
+    weft_advice *advice = t->a->advice;
+    int64_t kept = 0, n = advice->n_candidates;
+    for (int64_t i = 0; i < n; i++) {
+        weft_candidate *c = &advice->candidates[i];
+        if (t->refusals[i][0]) {
+            WEFT_TRY(leave_out(t->a, c, t->refusals[i]));
+            continue;
+        }
+        judge(t->a, c);
+        count_costs(t->a, c);
+        advice->candidates[kept++] = *c;
+    }
+    advice->n_candidates = kept;
+    return WEFT_OK;
+}
+
+static weft_status try_all(wefti_adviser *a) {
+    trial t = {.a = a};
+    WEFT_TRY(list_all(a));
+    WEFT_TRY(wefti_alloc_n(a->ctx, a->advice->n_candidates, sizeof *t.refusals,
+                           "refusals", &t.refusals));
+    weft_status status = wefti_advise_each(a, a->advice->n_candidates, predict_one, &t);
+    if (status == WEFT_OK) status = keep(&t);
+    wefti_free(a->ctx, t.refusals);
+    return status;
+}
+
 /* ---- ranking ---- */
+
+/* Steps that differ by less than half a per cent share a place: then what learns better
+ * comes first, and what sends less. */
+static double place_of(const weft_candidate *c) {
+    return floor(log(c->prediction.mean_step_s) * 200);
+}
 
 static int by_time(const void *left, const void *right) {
     const weft_candidate *a = left, *b = right;
     if (a->usable != b->usable) return a->usable ? -1 : 1;
-    double x = a->prediction.mean_step_s, y = b->prediction.mean_step_s;
-    if (x != y) return x < y ? -1 : 1;
-    if (a->learning.high != b->learning.high)
-        return a->learning.high < b->learning.high ? -1 : 1;
+    if (place_of(a) != place_of(b)) return place_of(a) < place_of(b) ? -1 : 1;
+    const weft_learning *x = &a->learning, *y = &b->learning;
+    if (x->measured != y->measured) return x->measured ? -1 : 1;
+    if (x->high != y->high) return x->high < y->high ? -1 : 1;
+    double out = a->prediction.wire_bytes - b->prediction.wire_bytes;
+    if (out < 0 || out > 0) return out < 0 ? -1 : 1;
     return strcmp(a->settings, b->settings);
 }
 
@@ -378,22 +459,9 @@ int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step
     return choice;
 }
 
-static weft_status choose(wefti_adviser *a) {
-    weft_advice *advice = a->advice;
-    double *step_s;
-    WEFT_TRY(
-        wefti_alloc_n(a->ctx, advice->n_candidates, sizeof *step_s, "times", &step_s));
-    for (int64_t i = 0; i < advice->n_candidates; i++)
-        step_s[i] = advice->candidates[i].prediction.mean_step_s;
-    advice->choice = wefti_advise_choose(advice->candidates, step_s,
-                                         advice->n_candidates);
-    wefti_free(a->ctx, step_s);
-    return WEFT_OK;
-}
-
 static weft_status rank(wefti_adviser *a) {
     weft_advice *advice = a->advice;
-    advice->baseline = advice->fastest = advice->full = -1;
+    advice->baseline = advice->fastest = advice->full = advice->choice = -1;
     if (advice->n_candidates > 0)
         qsort(advice->candidates, (size_t)advice->n_candidates,
               sizeof *advice->candidates, by_time);
@@ -411,7 +479,7 @@ static weft_status rank(wefti_adviser *a) {
     for (int64_t i = 0; i < advice->n_candidates; i++)
         advice->candidates[i].speedup = one_s /
                                         advice->candidates[i].prediction.mean_step_s;
-    return choose(a);
+    return WEFT_OK;
 }
 
 /* ---- the whole ---- */
@@ -462,11 +530,7 @@ weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
     *out = NULL;
     if (options) a.options = *options;
     WEFT_TRY(wefti_alloc(ctx, sizeof *a.advice, "the advice", &a.advice));
-    weft_status status = weft_ctx_create(&a.quiet);
-    if (status != WEFT_OK)
-        status = weft_ctx_fail(ctx, status, "no memory left to make a plan");
-    if (status == WEFT_OK) status = advise(&a, cluster);
-    weft_ctx_destroy(a.quiet);
+    weft_status status = advise(&a, cluster);
     if (status != WEFT_OK) {
         weft_advice_destroy(ctx, a.advice);
         return status;

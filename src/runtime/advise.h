@@ -25,7 +25,6 @@ const wefti_recipe *wefti_recipe_find(const char *name);
 /* What the parts of the advice share while it is made. */
 typedef struct wefti_adviser {
     weft_ctx *ctx;          /* the caller's: owns the advice */
-    weft_ctx *quiet;        /* for what is tried: its warnings are nobody's business */
     const weft_config *run; /* finished */
     weft_cluster cluster;   /* arrays borrowed; with the wire that is reckoned with */
     weft_advise_options options;
@@ -41,12 +40,16 @@ weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
                                 weft_config **out) WEFT_CHECKED;
 
 /* Predicts a candidate with a wire of that rate; 0: the cluster's. Nothing in it is
- * owned. A failure's sentence is in the quiet context. */
-weft_status wefti_advise_predict(wefti_adviser *a, const weft_candidate *candidate,
-                                 double bandwidth_Bps, weft_prediction *out) WEFT_CHECKED;
+ * owned. Everything is done in `ctx`. */
+weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *candidate, double bandwidth_Bps,
+                                 weft_prediction *out) WEFT_CHECKED;
 
-/* Passes a failure of the quiet context on. */
-weft_status wefti_advise_fail(wefti_adviser *a, weft_status status);
+/* Does tasks 0 to n - 1, several at once, each with a context of its own that logs
+ * nowhere; the first failure's sentence is the adviser's. */
+typedef weft_status (*wefti_task)(weft_ctx *ctx, void *user, int64_t i);
+weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task,
+                              void *user) WEFT_CHECKED;
 
 /* Of n candidates, with their times of a step, the choice; -1: there is none. */
 int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,

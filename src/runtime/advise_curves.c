@@ -21,7 +21,8 @@ typedef struct curves {
     wefti_adviser *a;
     int64_t of[MAX_CURVES]; /* candidates: the best of each method, in their order */
     int64_t n;
-    double one_s; /* a step of one node alone */
+    int change[N_RATES]; /* points of the grid at which another choice begins */
+    double one_s;        /* a step of one node alone */
     double step_s[MAX_CURVES][N_RATES];
     weft_candidate copies[MAX_CURVES + 1]; /* one node first, for the choice */
 } curves;
@@ -30,49 +31,89 @@ static const weft_candidate *candidate(const curves *c, int64_t k) {
     return &c->a->advice->candidates[c->of[k]];
 }
 
-/* The best of each method that needs a wire. */
+/* Of two of one method the one to show: of those that are at most 5 % slower than the
+ * fastest, and that learn at most `worse` worse than the best, the one with
+ * the fewest nodes and then bytes. */
+static const double worse = 0.1, slower = 1.05;
+
+static bool same_method(const weft_candidate *a, const weft_candidate *b) {
+    return a->usable && a->nodes > 1 && strcmp(a->method, b->method) == 0;
+}
+
+static bool is_thriftier(const weft_candidate *a, const weft_candidate *b) {
+    if (a->nodes != b->nodes) return a->nodes < b->nodes;
+    return a->prediction.wire_bytes < b->prediction.wire_bytes;
+}
+
+static int64_t best_of_method(const weft_advice *advice, int64_t first) {
+    const weft_candidate *all = advice->candidates, *fastest = &all[first];
+    double least = INFINITY;
+    int64_t best = -1;
+    double limit_s = slower * fastest->prediction.mean_step_s;
+    for (int64_t i = first; i < advice->n_candidates; i++)
+        if (same_method(&all[i], fastest) && all[i].learning.measured &&
+            all[i].prediction.mean_step_s <= limit_s)
+            least = fmin(least, all[i].learning.high);
+    for (int64_t i = first; i < advice->n_candidates; i++) {
+        const weft_candidate *c = &all[i];
+        bool fits = same_method(c, fastest) && c->prediction.mean_step_s <= limit_s;
+        if (isfinite(least))
+            fits = fits && c->learning.measured && c->learning.high <= least + worse;
+        if (fits && (best < 0 || is_thriftier(c, &all[best]))) best = i;
+    }
+    return best;
+}
+
+/* Whether an earlier candidate is of the same method. */
+static bool is_later(const weft_candidate *all, int64_t i) {
+    for (int64_t k = 0; k < i; k++)
+        if (same_method(&all[k], &all[i])) return true;
+    return false;
+}
+
+/* The best of each method that needs a wire, in the order of the candidates. */
 static void pick(curves *c) {
-    const weft_advice *advice = c->a->advice;
-    c->copies[0] = advice->candidates[advice->baseline];
+    weft_advice *advice = c->a->advice;
+    weft_candidate *all = advice->candidates;
+    c->copies[0] = all[advice->baseline];
     c->one_s = c->copies[0].prediction.mean_step_s;
+    for (int64_t i = 0; i < advice->n_candidates; i++)
+        if (all[i].usable && all[i].nodes > 1 && !is_later(all, i))
+            all[best_of_method(advice, i)].curve = 0;
     for (int64_t i = 0; i < advice->n_candidates && c->n < MAX_CURVES; i++) {
-        const weft_candidate *one = &advice->candidates[i];
-        bool is_new = one->usable && one->nodes > 1;
-        for (int64_t k = 0; k < c->n; k++)
-            is_new = is_new && strcmp(candidate(c, k)->method, one->method) != 0;
-        if (!is_new) continue;
-        advice->candidates[i].curve = c->n;
-        c->copies[1 + c->n] = *one;
+        if (all[i].curve < 0) continue;
+        all[i].curve = c->n;
+        c->copies[1 + c->n] = all[i];
         c->of[c->n++] = i;
     }
 }
 
-static weft_status step_at(curves *c, int64_t k, double rate_Bps, double *step_s) {
+static weft_status step_at(weft_ctx *ctx, const curves *c, int64_t k, double rate_Bps,
+                           double *step_s) {
     weft_prediction p;
-    weft_status status = wefti_advise_predict(c->a, candidate(c, k), rate_Bps, &p);
-    if (status != WEFT_OK) return wefti_advise_fail(c->a, status);
+    WEFT_TRY(wefti_advise_predict(ctx, c->a, candidate(c, k), rate_Bps, &p));
     *step_s = p.mean_step_s;
     return WEFT_OK;
 }
 
-static weft_status trace(curves *c) {
+/* Task i: curve i / N_RATES at one rate. */
+static weft_status trace(weft_ctx *ctx, void *user, int64_t i) {
+    curves *c = user;
     weft_advice *advice = c->a->advice;
-    for (int64_t k = 0; k < c->n; k++)
-        for (int i = 0; i < N_RATES; i++) {
-            WEFT_TRY(step_at(c, k, advice->bandwidths[i], &c->step_s[k][i]));
-            advice->speedups[k * N_RATES + i] = c->one_s / c->step_s[k][i];
-        }
+    double *step_s = &c->step_s[i / N_RATES][i % N_RATES];
+    WEFT_TRY(step_at(ctx, c, i / N_RATES, advice->bandwidths[i % N_RATES], step_s));
+    advice->speedups[i] = c->one_s / *step_s;
     return WEFT_OK;
 }
 
 /* ---- where the order changes ---- */
 
 /* Whether curve k is ahead of curve `other`, or of one node (-1), at a rate. */
-static weft_status is_ahead(curves *c, int64_t k, int64_t other, double rate_Bps,
-                            bool *ahead) {
+static weft_status is_ahead(weft_ctx *ctx, const curves *c, int64_t k, int64_t other,
+                            double rate_Bps, bool *ahead) {
     double mine_s = 0, other_s = c->one_s;
-    WEFT_TRY(step_at(c, k, rate_Bps, &mine_s));
-    if (other >= 0) WEFT_TRY(step_at(c, other, rate_Bps, &other_s));
+    WEFT_TRY(step_at(ctx, c, k, rate_Bps, &mine_s));
+    if (other >= 0) WEFT_TRY(step_at(ctx, c, other, rate_Bps, &other_s));
     *ahead = other >= 0 ? mine_s * tie < other_s : mine_s < other_s;
     return WEFT_OK;
 }
@@ -83,29 +124,30 @@ static bool was_ahead(const curves *c, int64_t k, int64_t other, int i) {
 }
 
 /* Between two neighbours of the grid, of which one is ahead. */
-static weft_status refine(curves *c, int64_t k, int64_t other, int i, double *rate_Bps) {
+static weft_status refine(weft_ctx *ctx, const curves *c, int64_t k, int64_t other, int i,
+                          double *rate_Bps) {
     const double *rates = c->a->advice->bandwidths;
     double low = rates[i], high = rates[i + 1];
     bool below = was_ahead(c, k, other, i), ahead = false;
     for (int h = 0; h < HALVINGS; h++) {
         double middle = sqrt(low * high);
-        WEFT_TRY(is_ahead(c, k, other, middle, &ahead));
+        WEFT_TRY(is_ahead(ctx, c, k, other, middle, &ahead));
         *(ahead == below ? &low : &high) = middle;
     }
     *rate_Bps = sqrt(low * high);
     return WEFT_OK;
 }
 
-static weft_status find_break_even(curves *c, int64_t k) {
+static weft_status find_break_even(weft_ctx *ctx, const curves *c, int64_t k) {
     weft_candidate *one = &c->a->advice->candidates[c->of[k]];
     int i = N_RATES - 1;
     while (i >= 0 && was_ahead(c, k, -1, i)) i--;
     one->break_even_Bps = i < 0 ? 0 : INFINITY;
     if (i < 0 || i == N_RATES - 1) return WEFT_OK;
-    return refine(c, k, -1, i, &one->break_even_Bps);
+    return refine(ctx, c, k, -1, i, &one->break_even_Bps);
 }
 
-static weft_status find_overtaken(curves *c, int64_t k) {
+static weft_status find_overtaken(weft_ctx *ctx, const curves *c, int64_t k) {
     const weft_advice *advice = c->a->advice;
     double now = advice->wire.bandwidth_Bps, nearest = INFINITY;
     int at = -1;
@@ -117,14 +159,23 @@ static weft_status find_overtaken(curves *c, int64_t k) {
         if (changes && far < nearest) at = i, nearest = far;
     }
     if (at < 0) return WEFT_OK;
-    return refine(c, k, k + 1, at, &c->a->advice->candidates[c->of[k]].overtaken_Bps);
+    return refine(ctx, c, k, k + 1, at,
+                  &c->a->advice->candidates[c->of[k]].overtaken_Bps);
+}
+
+/* Task k: both rates of curve k. */
+static weft_status find_rates(weft_ctx *ctx, void *user, int64_t k) {
+    WEFT_TRY(find_break_even(ctx, user, k));
+    return find_overtaken(ctx, user, k);
 }
 
 /* ---- which one would be chosen ---- */
 
-static weft_status choice_at(curves *c, double rate_Bps, int64_t *choice) {
+static weft_status choice_at(weft_ctx *ctx, const curves *c, double rate_Bps,
+                             int64_t *choice) {
     double step_s[MAX_CURVES + 1] = {c->one_s};
-    for (int64_t k = 0; k < c->n; k++) WEFT_TRY(step_at(c, k, rate_Bps, &step_s[1 + k]));
+    for (int64_t k = 0; k < c->n; k++)
+        WEFT_TRY(step_at(ctx, c, k, rate_Bps, &step_s[1 + k]));
     *choice = wefti_advise_choose(c->copies, step_s, 1 + c->n);
     return WEFT_OK;
 }
@@ -135,17 +186,20 @@ static int64_t choice_on_grid(const curves *c, int i) {
     return wefti_advise_choose(c->copies, step_s, 1 + c->n);
 }
 
-/* From the choice at grid point i to another at i + 1. */
-static weft_status find_change(curves *c, int i, double *rate_Bps) {
+/* Task r: where range r begins, between two points of the grid. */
+static weft_status find_change(weft_ctx *ctx, void *user, int64_t r) {
+    const curves *c = user;
     const double *rates = c->a->advice->bandwidths;
-    double low = rates[i], high = rates[i + 1];
-    int64_t before = choice_on_grid(c, i), now = before;
+    int i = c->change[r];
+    if (i == 0) return WEFT_OK;
+    double low = rates[i - 1], high = rates[i];
+    int64_t before = choice_on_grid(c, i - 1), now = before;
     for (int h = 0; h < HALVINGS; h++) {
         double middle = sqrt(low * high);
-        WEFT_TRY(choice_at(c, middle, &now));
+        WEFT_TRY(choice_at(ctx, c, middle, &now));
         *(now == before ? &low : &high) = middle;
     }
-    *rate_Bps = sqrt(low * high);
+    c->a->advice->ranges[r].from_Bps = sqrt(low * high);
     return WEFT_OK;
 }
 
@@ -154,13 +208,13 @@ static weft_status find_ranges(curves *c) {
     for (int i = 0; i < N_RATES; i++) {
         int64_t now = choice_on_grid(c, i);
         if (i > 0 && now == choice_on_grid(c, i - 1)) continue;
-        weft_range *range = &advice->ranges[advice->n_ranges];
         int64_t index = now > 0 ? c->of[now - 1] : now == 0 ? advice->baseline : -1;
-        *range = (weft_range){0, INFINITY, index};
-        if (i > 0) WEFT_TRY(find_change(c, i - 1, &range->from_Bps));
-        if (i > 0) range[-1].to_Bps = range->from_Bps;
-        advice->n_ranges++;
+        c->change[advice->n_ranges] = i;
+        advice->ranges[advice->n_ranges++] = (weft_range){0, INFINITY, index};
     }
+    WEFT_TRY(wefti_advise_each(c->a, advice->n_ranges, find_change, c));
+    for (int64_t r = 0; r + 1 < advice->n_ranges; r++)
+        advice->ranges[r].to_Bps = advice->ranges[r + 1].from_Bps;
     return WEFT_OK;
 }
 
@@ -180,15 +234,22 @@ static weft_status make_tables(curves *c) {
     return WEFT_OK;
 }
 
+/* The choice is made among one node and the best of each method. */
+static void choose(curves *c) {
+    double step_s[MAX_CURVES + 1];
+    for (int64_t k = 0; k <= c->n; k++) step_s[k] = c->copies[k].prediction.mean_step_s;
+    int64_t choice = wefti_advise_choose(c->copies, step_s, 1 + c->n);
+    c->a->advice->choice = choice < 1 ? choice : c->of[choice - 1];
+    if (choice == 0) c->a->advice->choice = c->a->advice->baseline;
+}
+
 static weft_status fill(curves *c) {
     pick(c);
+    choose(c);
     if (c->n == 0) return WEFT_OK;
     WEFT_TRY(make_tables(c));
-    WEFT_TRY(trace(c));
-    for (int64_t k = 0; k < c->n; k++) {
-        WEFT_TRY(find_break_even(c, k));
-        WEFT_TRY(find_overtaken(c, k));
-    }
+    WEFT_TRY(wefti_advise_each(c->a, c->n * N_RATES, trace, c));
+    WEFT_TRY(wefti_advise_each(c->a, c->n, find_rates, c));
     return find_ranges(c);
 }
 

@@ -184,7 +184,7 @@ static json_t *whole(const weft_advice *a, bool *ok) {
 }
 
 weft_status wefti_json_dumped(weft_ctx *ctx, json_t *value, bool ok, size_t flags,
-                            char **out) {
+                              char **out) {
     char *dumped = ok ? json_dumps(value, flags | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(value);
     *out = NULL;

@@ -22,6 +22,6 @@ const char *wefti_bound_name(weft_bound bound);
 
 /* Takes the value. [out] *text owned by the caller (wefti_free). */
 weft_status wefti_json_dumped(weft_ctx *ctx, json_t *value, bool ok, size_t flags,
-                            char **text) WEFT_CHECKED;
+                              char **text) WEFT_CHECKED;
 
 #endif

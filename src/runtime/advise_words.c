@@ -80,33 +80,54 @@ static void put_baseline(wefti_sheet *s, const weft_advice *a) {
     if (!one->usable) wefti_sheet_print(s, " It could not be done: it %s.", one->problem);
 }
 
-static void put_method(wefti_sheet *s, const weft_candidate *c, bool first) {
-    char factor[64], rate[32];
-    wefti_sheet_print(s, "%s %s", first ? "" : ";", c->name);
-    put_mesh(s, c);
-    wefti_sheet_print(s, " is %s", factor_text(c->speedup, factor, sizeof factor));
-    if (c->speedup < 1 && isfinite(c->break_even_Bps))
-        wefti_sheet_print(s, " (as fast from %s on)",
-                          wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
-    else if (c->speedup < 1)
-        wefti_sheet_print(s, " (and would be on any wire)");
-    else if (c->break_even_Bps > 0)
-        wefti_sheet_print(s, " (down to %s)",
-                          wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
+/* "2 times faster", "6.1 times slower". */
+static const char *short_factor(double speedup, char *out, size_t size) {
+    if (speedup >= 0.995 && speedup < 1.005)
+        snprintf(out, size, "just as fast");
+    else
+        snprintf(out, size, "%.3g times %s", speedup >= 1 ? speedup : 1 / speedup,
+                 speedup >= 1 ? "faster" : "slower");
+    return out;
 }
 
-/* The best of each method, the fastest first. */
+/* One method, with the rate of the wire from which on it is worth it. */
+static void put_method(wefti_sheet *s, const weft_candidate *c) {
+    char rate[32];
+    wefti_sheet_print(s, " %s", c->name);
+    if (isfinite(c->break_even_Bps) && c->break_even_Bps > 0)
+        wefti_sheet_print(s, " (break-even at %s)",
+                          wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
+    else if (c->speedup < 1)
+        wefti_sheet_print(s, " (on any wire)");
+}
+
+static bool as_fast(const weft_candidate *a, const weft_candidate *b) {
+    return a->nodes == b->nodes && a->shards == b->shards &&
+           fabs(log(a->speedup / b->speedup)) < 0.01;
+}
+
+/* The best of each method, the fastest first; those that are as fast together. */
 static void put_methods(wefti_sheet *s, const weft_advice *a) {
-    char rate[32], latency[32];
-    bool first = true;
+    char rate[32], latency[32], factor[64];
+    const weft_candidate *before = NULL;
     if (a->n_curves == 0) return;
-    wefti_sheet_print(s, "\n\nWith a wire of %s and %s latency:",
+    wefti_sheet_print(s, "\n\nAgainst one node alone, with a wire of %s and %s latency,",
                       wefti_rate_text(a->wire.bandwidth_Bps, rate, sizeof rate),
                       wefti_seconds_text(a->wire.latency_s, latency, sizeof latency));
     for (int64_t i = 0; i < a->n_candidates; i++) {
-        if (a->candidates[i].curve < 0) continue;
-        put_method(s, &a->candidates[i], first);
-        first = false;
+        const weft_candidate *c = &a->candidates[i];
+        if (c->curve < 0) continue;
+        bool same = before && as_fast(before, c);
+        if (before) wefti_sheet_print(s, same ? "," : ";");
+        if (!same) {
+            wefti_sheet_print(s, "%s", before ? "" : " a step is");
+            wefti_sheet_print(s, " %s", short_factor(c->speedup, factor, sizeof factor));
+            if (!before || before->nodes != c->nodes || before->shards != c->shards)
+                put_mesh(s, c);
+            wefti_sheet_print(s, " with");
+        }
+        put_method(s, c);
+        before = c;
     }
     wefti_sheet_print(s, ".");
 }
