@@ -121,3 +121,19 @@ weft_status cluster_of_args(weft_ctx *ctx, const args *a, const weft_config *run
         WEFT_TRY(weft_cluster_create(ctx, out));
     return fill(ctx, a, run, nodes, *out);
 }
+
+static weft_status fill_here(weft_ctx *ctx, const weft_config *run,
+                             weft_cluster *cluster) {
+    double flops;
+    WEFT_TRY(set_number(ctx, cluster, "nodes", (double)run->mesh.nodes));
+    WEFT_TRY(
+        set_number(ctx, cluster, "ranks-per-node", (double)run->mesh.ranks_per_node));
+    WEFT_TRY(set_number(ctx, cluster, "sites", (double)run->mesh.sites));
+    WEFT_TRY(measure_here(ctx, run, &flops));
+    return set_number(ctx, cluster, "node-flops", flops / (double)run->mesh.nodes);
+}
+
+weft_status cluster_here(weft_ctx *ctx, const weft_config *run, weft_cluster **out) {
+    WEFT_TRY(weft_cluster_create(ctx, out));
+    return fill_here(ctx, run, *out);
+}

@@ -34,4 +34,9 @@
 weft_status cluster_of_args(weft_ctx *ctx, const args *a, const weft_config *run,
                             int64_t nodes, weft_cluster **out) WEFT_CHECKED;
 
+/* The cluster that the threads of this process are: the run's mesh on this machine, its
+ * links those of the run. [out] as above. */
+weft_status cluster_here(weft_ctx *ctx, const weft_config *run,
+                         weft_cluster **out) WEFT_CHECKED;
+
 #endif

@@ -134,8 +134,12 @@ WEFT_API const weft_prediction *weft_watch_prediction(const weft_watch *watch);
 WEFT_API bool weft_watch_step(weft_watch *watch, const weft_step_record *record,
                               char *sentence, size_t sentence_size);
 
-/* Median step of all steps taken in; NAN if there were none. */
-WEFT_API double weft_watch_median_s(const weft_watch *watch);
+/* Measured over predicted median step, over the window; NAN while it has fewer than five.
+ */
+WEFT_API double weft_watch_ratio(const weft_watch *watch);
+
+/* Median step of all steps taken in, of a run that has ended; NAN if there were none. */
+WEFT_API double weft_watch_median_s(weft_watch *watch);
 
 /* Writes <folder>/plan.json: the prediction with its timeline (docs/planning.md). */
 WEFT_API weft_status weft_watch_write(weft_ctx *ctx, const weft_watch *watch,
