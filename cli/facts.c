@@ -14,7 +14,7 @@ enum { N_NAMES = sizeof names / sizeof names[0] };
 /* ---- this machine's rate ---- */
 
 /* A few steps of the run's model, on as many tokens as keep the kernels busy. */
-enum { MEASURED_TOKENS = 4096, MEASURED_STEPS = 4, SKIPPED_STEPS = 1 };
+enum { MEASURED_TOKENS = 4096, MEASURED_STEPS = 8, SKIPPED_STEPS = 1 };
 
 typedef struct speed {
     double gemm_flops, best_mfu;
