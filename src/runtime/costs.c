@@ -97,31 +97,32 @@ static wefti_work scaled(const weft_codec_seconds *codec, double n) {
                         n * codec->combine_peer_s, n * codec->end_s};
 }
 
-/* Bytes that a replicator touches per parameter when nothing is measured: gradient,
- * momentum and direction once each, what it sends and hears; a transform counts as ten
- * passes over its chunk. */
+/* When nothing is measured: bytes of memory traffic per parameter that took as long as the
+ * kinds do on x86 with wide vectors (weft bench replicators). */
 static wefti_work estimated(const weft_cluster *cluster,
                             const wefti_replicator_config *config,
                             const wefti_bucket *bucket, int R) {
-    double n = (double)bucket->n_elements;
-    bool full = strcmp(config->kind, "full") == 0;
-    bool demo = strcmp(config->kind, "demo") == 0;
+    double n = (double)bucket->n_elements, k = config->compression_rate;
     bool coded = config->values != WEFTI_VALUES_F32;
+    double begin = 12 + (coded ? 100 : 16) * k, mean = (coded ? 60 : 8) * k / R,
+           peer = (coded ? 60 : 12) * k / R, end = 4 + (coded ? 60 : 16) * k;
     if (strcmp(config->kind, "none") == 0) return (wefti_work){0, 0, 0, 0};
-    if (full)
-        return (wefti_work){wefti_costs_touch(cluster, coded ? 16 * n : 0),
-                            wefti_costs_touch(cluster, 8 * n / R),
-                            wefti_costs_touch(cluster, (coded ? 20 : 12) * n / R),
-                            wefti_costs_touch(cluster, 8 * n)};
-    double share = config->compression_rate;
-    if (demo)
-        return (wefti_work){wefti_costs_touch(cluster, 90 * n), 0,
-                            wefti_costs_touch(cluster, 4 * n),
-                            wefti_costs_touch(cluster, 30 * n)};
-    return (wefti_work){wefti_costs_touch(cluster, (12 + 16 * share) * n),
-                        wefti_costs_touch(cluster, 8 * share * n / R),
-                        wefti_costs_touch(cluster, 12 * share * n / R),
-                        wefti_costs_touch(cluster, (4 + 16 * share) * n)};
+    if (strcmp(config->kind, "full") == 0) {
+        begin = coded ? 100 : 0;
+        mean = (coded ? 60.0 : 8.0) / R;
+        peer = (coded ? 60.0 : 12.0) / R;
+        end = coded ? 60 : 8;
+    }
+    if (strcmp(config->kind, "demo") == 0) {
+        begin = 32;
+        mean = 0;
+        peer = 4;
+        end = 20;
+    }
+    return (wefti_work){wefti_costs_touch(cluster, begin * n),
+                        wefti_costs_touch(cluster, mean * n),
+                        wefti_costs_touch(cluster, peer * n),
+                        wefti_costs_touch(cluster, end * n)};
 }
 
 wefti_work wefti_costs_replicator(const weft_cluster *cluster,

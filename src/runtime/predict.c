@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <weft/predict.h>
 
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "runtime/costs.h"
+#include "runtime/engine.h"
 
 enum { BYTE_IDS = 256, WIRE_STEPS = 1024 };
 
@@ -48,67 +48,173 @@ static weft_status count_bytes(weft_ctx *ctx, const wefti_plan *plan,
         wefti_arrangement_destroy(ctx, a);
     }
     out->wire_bytes_step = steps > 0 ? all / steps : 0;
-    out->wire_bytes = (double)all * plan->copies / (double)(steps > 0 ? steps : 1);
     out->parameters = plan->model->n_elements;
     return WEFT_OK;
 }
 
-/* All of a bucket but the wire. */
-static double bucket_s(const weft_cluster *cluster, const wefti_plan *plan,
-                       const wefti_bucket *bucket) {
-    int R = plan->site_replicas;
-    wefti_work r = wefti_costs_replicator(cluster, &plan->replicator_config, bucket, R);
-    wefti_work m = wefti_costs_mixer(cluster, plan, bucket);
-    return r.begin_s + r.combine_s + (R - 1) * r.combine_peer_s + r.end_s + m.begin_s +
-           m.combine_s + m.combine_peer_s + m.end_s +
-           wefti_costs_optimizer(cluster, plan, bucket);
+/* --- how many steps --- */
+
+enum { WARMUP = 4, FEW_STEPS = 24, MANY_STEPS = 400, MOST_STEPS = 4096 };
+enum { MOST_MESSAGES = 2000000, ENDLESS = 1 << 30 };
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+/* Steps after which what is sent repeats, as far as that is less than many. */
+static int64_t cycle_of(const wefti_plan *plan) {
+    const wefti_mixer_config *m = &plan->mixer_config;
+    bool outer = strcmp(m->kind, "outer") == 0;
+    int64_t period = plan->topology ? weft_topology_describe(plan->topology).period : 1;
+    int64_t parts[] = {plan->replicator_config.every,
+                       plan->sites > 1 ? plan->site_replicator_config.every : 1,
+                       outer ? m->outer_every : 1, period > 0 ? period : 1,
+                       plan->topology && m->average_every > 0 ? m->average_every : 1};
+    int64_t cycle = 1;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        int64_t more = parts[i] / gcd(cycle, parts[i]);
+        if (more > MOST_STEPS / cycle) return MOST_STEPS;
+        cycle *= more;
+    }
+    return cycle;
 }
 
-/* Calm machines: computing, and what of the exchange does not fit behind it. */
-static weft_status estimate(weft_ctx *ctx, const wefti_plan *plan,
-                            const weft_cluster *cluster, weft_prediction *out) {
-    wefti_arrangement *a;
-    weft_link_facts wire = cluster->wire;
-    const weft_config *config = plan->config;
-    if (config->mesh.bandwidth_Bps > 0)
-        wire = (weft_link_facts){.bandwidth_Bps = config->mesh.bandwidth_Bps,
-                                 .latency_s = config->mesh.latency_s};
-    WEFT_TRY(wefti_arrangement_create(ctx, plan, 0, &a));
-    double forward_s = 0, backward_s = 0, codec_s = 0;
-    for (int u = 0; u < a->n_units; u++) {
-        wefti_unit_cost cost = wefti_costs_unit(cluster, plan, u);
-        forward_s += cost.forward_s;
-        backward_s += cost.backward_s;
+static bool is_calm(const weft_cluster *c, const weft_config *config) {
+    const weft_jitter *j = &c->jitter;
+    return j->spread == 0 && j->drift == 0 && j->stall_share == 0 && c->n_steps == 0 &&
+           config->mesh.stall == 0;
+}
+
+/* Whole cycles, as many as give the quantiles; not more steps than the run has. */
+static int64_t steps_of(const wefti_plan *plan, const weft_cluster *cluster,
+                        const weft_predict_options *options) {
+    int64_t wanted = is_calm(cluster, plan->config) ? FEW_STEPS : MANY_STEPS;
+    int64_t cycle = cycle_of(plan), run = plan->config->run.steps;
+    if (options && options->steps > 0) return options->steps;
+    int64_t n = (wanted + cycle - 1) / cycle * cycle;
+    if (n < run) return n;
+    return run;
+}
+
+/* --- from steps to figures --- */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the n values. */
+static weft_quantiles quantiles_of(double *values, int64_t n) {
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    double at[] = {0.05, 0.5, 0.95}, q[3];
+    for (int i = 0; i < 3; i++) {
+        double place = at[i] * (double)(n - 1);
+        int64_t low = (int64_t)place;
+        double high = values[low + 1 < n ? low + 1 : low];
+        q[i] = values[low] + (place - (double)low) * (high - values[low]);
     }
-    for (int b = 0; b < a->n_buckets; b++)
-        codec_s += bucket_s(cluster, plan, &a->buckets[b]);
-    wefti_arrangement_destroy(ctx, a);
-    double compute_s = cluster->rest_s + (double)plan->n_micro * (forward_s + backward_s);
-    if (compute_s < config->mesh.pace) {
-        compute_s = config->mesh.pace;
-        backward_s = 2.0 / 3 * compute_s / (double)plan->n_micro;
+    return (weft_quantiles){q[0], q[1], q[2]};
+}
+
+/* Means over steps of the ranks of the first replica, as train writes them down; the
+ * steps' lengths are of all ranks. */
+static weft_status summarize(weft_ctx *ctx, const wefti_plan *plan,
+                             const wefti_play *play, weft_prediction *out) {
+    double *lengths, first = 1.0 / (double)(play->done * plan->S);
+    int64_t n = play->done * plan->W;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *lengths, "steps", &lengths));
+    for (int64_t i = 0; i < n; i++) {
+        const wefti_played *p = &play->played[i];
+        lengths[i] = p->step_s;
+        out->mean_step_s += p->step_s / (double)n;
+        if (i % plan->W >= plan->S) continue;
+        out->exchange_s += first * p->exchange_s;
+        out->wait_s += first * p->wait_s;
+        out->wire_s += first * p->wire_s;
+        out->codec_s += first * p->codec_s;
+        out->late_s += first * p->late_s;
+        out->vote_s += first * p->vote_s;
+        out->compute_s += first * (p->step_s - p->wait_s);
     }
-    bool gossips = plan->mixer_config.topology && !plan->mixer_config.combine_last;
-    double room_s = gossips ? compute_s : config->mesh.overlap ? backward_s : 0;
-    out->codec_s = codec_s;
-    out->wire_s = wire.bandwidth_Bps > 0 ? out->wire_bytes / wire.bandwidth_Bps : 0;
-    if (plan->R > plan->copies) out->wire_s += 2 * wire.latency_s;
-    out->exchange_s = codec_s + out->wire_s;
-    out->wait_s = out->exchange_s > room_s ? out->exchange_s - room_s : 0;
-    out->compute_s = compute_s;
-    out->mean_step_s = compute_s + out->wait_s;
+    out->step_s = quantiles_of(lengths, n);
+    wefti_free(ctx, lengths);
+    double nodes = (double)plan->R / plan->copies;
+    out->wire_bytes = play->wire_bytes / ((double)play->done * nodes);
     return WEFT_OK;
 }
 
 static void conclude(const wefti_plan *plan, weft_prediction *out) {
-    double s = out->mean_step_s;
-    out->step_s = (weft_quantiles){s, s, s};
+    double s = out->mean_step_s, late_s = out->late_s + out->vote_s;
+    double compute_s = s - out->wait_s - out->vote_s;
     out->hidden_share = out->exchange_s > 0 ? 1 - out->wait_s / out->exchange_s : 1;
     if (out->hidden_share < 0) out->hidden_share = 0;
     out->tokens_per_s = s > 0 ? (double)(plan->rows_per_step * plan->T) / s : 0;
     out->bound = WEFT_BOUND_COMPUTE;
-    if (out->wait_s > out->compute_s)
-        out->bound = out->wire_s > out->codec_s ? WEFT_BOUND_WIRE : WEFT_BOUND_CODEC;
+    if (compute_s >= out->wire_s && compute_s >= out->codec_s && compute_s >= late_s)
+        return;
+    out->bound = WEFT_BOUND_WIRE;
+    if (out->codec_s > out->wire_s) out->bound = WEFT_BOUND_CODEC;
+    if (late_s > out->wire_s && late_s > out->codec_s) out->bound = WEFT_BOUND_WAITING;
+}
+
+/* --- playing --- */
+
+/* A run that is shorter than what would be played is played as it is. */
+static weft_status play_steps(weft_ctx *ctx, wefti_plan *plan,
+                              const weft_cluster *cluster,
+                              const weft_predict_options *options, weft_prediction *out) {
+    int64_t n = steps_of(plan, cluster, options);
+    bool whole = n == plan->config->run.steps;
+    int64_t warmup = whole ? 0 : WARMUP + plan->vote_lag;
+    if (!whole) plan->mixer_config.steps = ENDLESS;
+    wefti_play play = {.steps = n + warmup,
+                       .warmup = warmup,
+                       .seed = options ? options->seed : 0,
+                       .calm = is_calm(cluster, plan->config)};
+    if (!options || options->steps == 0) play.max_messages = MOST_MESSAGES;
+    wefti_scene *scene;
+    WEFT_TRY(wefti_scene_create(ctx, cluster, plan, false, &scene));
+    weft_status status = wefti_alloc_n(ctx, n * plan->W, sizeof *play.played, "steps",
+                                       &play.played);
+    if (status == WEFT_OK) status = wefti_engine_play(scene, &play);
+    if (status == WEFT_OK) status = summarize(ctx, plan, &play, out);
+    wefti_free(ctx, play.played);
+    wefti_scene_destroy(ctx, scene);
+    return status;
+}
+
+/* The last of a few steps, unit by unit. */
+static weft_status draw_timeline(weft_ctx *ctx, wefti_plan *plan,
+                                 const weft_cluster *cluster,
+                                 const weft_predict_options *options,
+                                 weft_prediction *out) {
+    enum { SPANS = 8192, STEPS = 4 };
+    wefti_play play = {.steps = STEPS,
+                       .warmup = STEPS - 1,
+                       .seed = options->seed,
+                       .calm = true,
+                       .span_room = SPANS};
+    wefti_scene *scene;
+    plan->mixer_config.steps = ENDLESS;
+    WEFT_TRY(wefti_scene_create(ctx, cluster, plan, true, &scene));
+    weft_status status = wefti_alloc_n(ctx, plan->W, sizeof *play.played, "steps",
+                                       &play.played);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, SPANS, sizeof *play.spans, "spans", &play.spans);
+    if (status == WEFT_OK) status = wefti_engine_play(scene, &play);
+    out->spans = play.spans;
+    out->n_spans = play.n_spans;
+    wefti_free(ctx, play.played);
+    wefti_scene_destroy(ctx, scene);
+    return status;
+}
+
+static weft_status check_options(weft_ctx *ctx, const wefti_plan *plan,
+                                 const weft_predict_options *options) {
+    int64_t steps = options ? options->steps : 0;
+    if (steps < 0 || steps > 10000000 / plan->W)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%lld steps to simulate with %d ranks, expected 0 to %d",
+                             (long long)steps, plan->W, 10000000 / plan->W);
+    return WEFT_OK;
 }
 
 weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
@@ -116,12 +222,14 @@ weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                          weft_prediction *out) {
     wefti_plan *plan;
     weft_config copy;
-    (void)options;
     *out = (weft_prediction){.hidden_share = 1};
     WEFT_TRY(make_plan(ctx, config, cluster, &copy, &plan));
     weft_status status = count_bytes(ctx, plan, out);
-    if (status == WEFT_OK) status = estimate(ctx, plan, cluster, out);
+    if (status == WEFT_OK) status = check_options(ctx, plan, options);
+    if (status == WEFT_OK) status = play_steps(ctx, plan, cluster, options, out);
     if (status == WEFT_OK) conclude(plan, out);
+    if (status == WEFT_OK && options && options->timeline)
+        status = draw_timeline(ctx, plan, cluster, options, out);
     wefti_plan_destroy(ctx, plan);
     if (status != WEFT_OK) weft_prediction_clear(ctx, out);
     return status;
