@@ -63,7 +63,7 @@ static weft_status measure_here(weft_ctx *ctx, const weft_config *run, double *f
     weft_config *config;
     WEFT_TRY(weft_config_copy(ctx, run, &config));
     weft_status status = set_here(ctx, config);
-    if (status == WEFT_OK) status = weft_bench_train(ctx, config, &hooks, &result);
+    if (status == WEFT_OK) status = weft_bench_train(ctx, NULL, config, &hooks, &result);
     weft_config_destroy(ctx, config);
     *flops = s.best_mfu * s.gemm_flops;
     return status;

@@ -210,32 +210,29 @@ static void warn_of_environment(void) {
     }
 }
 
-<<<<<<< HEAD
-static weft_status make_watch(weft_ctx *ctx, const args *a, const weft_config *config,
-                              weft_watch **out) {
+/* A mesh tears down a rank that fails here; all do the same, so all fail alike. */
+static weft_status make_watch(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
+                              const weft_config *config, weft_watch **out) {
     const char *path = args_value(a, "--plan");
     weft_cluster *cluster = NULL;
     *out = NULL;
     if (!path) return WEFT_OK;
-    weft_status status = strcmp(path, "here") == 0
-                             ? cluster_here(ctx, config, &cluster)
-                             : weft_cluster_load(ctx, path, &cluster);
+    bool here = strcmp(path, "here") == 0;
+    if (mesh && here)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--plan here measures this machine alone, expected --plan "
+                             "FILE when every rank is a process");
+    weft_status status = here ? cluster_here(ctx, config, &cluster)
+                              : weft_cluster_load(ctx, path, &cluster);
     if (status == WEFT_OK) status = weft_watch_create(ctx, config, cluster, out);
     weft_cluster_destroy(ctx, cluster);
     return status;
 }
 
-static int train_watched(weft_ctx *ctx, const args *a, weft_config *config,
-                         weft_watch *watch) {
-    view v = {.json = args_has(a, "--json"),
-              .quiet = args_has(a, "--quiet"),
-              .ctx = ctx,
-              .watch = watch};
-=======
 static void show_end(const args *a, const weft_config *config,
-                     const weft_train_result *result) {
+                     const weft_train_result *result, weft_watch *watch) {
     bool json = args_has(a, "--json");
-    if (result->elapsed_s > 0 && !json) show_result(config, result);
+    if (result->elapsed_s > 0 && !json) show_result(config, result, watch);
     if (result->elapsed_s == 0 && !json)
         printf("nothing left to do: %lld of run.steps=%lld are done in %s\n",
                (long long)result->steps, (long long)config->run.steps,
@@ -243,12 +240,14 @@ static void show_end(const args *a, const weft_config *config,
 }
 
 /* Rank 0 shows everything; the others only take part. */
-static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
-                         weft_config *config) {
+static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
+                                 weft_config *config, weft_watch *watch) {
     bool leads = !mesh || weft_mesh_look(mesh).rank == 0;
-    view v = {.json = args_has(a, "--json"), .quiet = args_has(a, "--quiet")};
+    view v = {.json = args_has(a, "--json"),
+              .quiet = args_has(a, "--quiet"),
+              .ctx = ctx,
+              .watch = watch};
     bool bar = leads && !v.quiet && !v.json;
->>>>>>> h-runtime
     weft_train_hooks hooks = {&v, show_start, show_step, show_evaluation, should_stop};
     weft_train_result result;
     catch_signals();
@@ -257,33 +256,20 @@ static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
     if (bar) progress_begin(config->run.steps);
     weft_status status = weft_train(ctx, mesh, config, args_has(a, "--resume"), &hooks,
                                     &result);
-<<<<<<< HEAD
-    if (!v.quiet && !v.json) progress_end();
-    bool nothing = status == WEFT_OK && result.elapsed_s == 0;
-    if (nothing && !v.json)
-        printf("nothing left to do: %lld of run.steps=%lld are done in %s\n",
-               (long long)result.steps, (long long)config->run.steps, config->run.folder);
-    if (nothing) return CODE_OK;
-    if (status == WEFT_OK) status = weft_report_write(ctx, config->run.folder, NULL);
-    if (status != WEFT_OK) return program_fail(ctx, status);
-    if (!v.json) show_result(config, &result, watch);
-    return CODE_OK;
-=======
     if (bar) progress_end();
     if (status != WEFT_OK || !leads) return status;
     if (result.elapsed_s > 0) status = weft_report_write(ctx, config->run.folder, NULL);
-    if (status == WEFT_OK) show_end(a, config, &result);
+    if (status == WEFT_OK) show_end(a, config, &result, watch);
     return status;
->>>>>>> h-runtime
 }
 
-static int train(weft_ctx *ctx, const args *a, weft_config *config) {
+static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
+                         weft_config *config) {
     weft_watch *watch;
-    weft_status status = make_watch(ctx, a, config, &watch);
-    if (status != WEFT_OK) return program_fail(ctx, status);
-    int code = train_watched(ctx, a, config, watch);
+    WEFT_TRY(make_watch(ctx, a, mesh, config, &watch));
+    weft_status status = train_watched(ctx, a, mesh, config, watch);
     weft_watch_destroy(ctx, watch);
-    return code;
+    return status;
 }
 
 static int run(int argc, char **argv) {
@@ -310,20 +296,14 @@ const command command_train = {
     .help =
         "Trains as the configuration says and writes the run folder: config.yaml, "
         "metrics.jsonl, TensorBoard events, checkpoints and report.html.\n\n"
-<<<<<<< HEAD
-        "Nodes and ranks are threads of this process; --link puts an emulated wire "
-        "between "
-        "the nodes, which delays the real bytes.\n\n"
-        "--plan says before the run how long a step should take, puts it into plan.json "
-        "for the report, and while the run goes on tells the likely cause when the two "
-        "part by more than 20 %.\n\n"
-=======
         "Started by mpirun, mpiexec or srun, each process is a rank, and machines are "
         "the "
         "nodes (docs/launching.md). Otherwise nodes and ranks are threads of this "
         "process; "
         "--link puts an emulated wire between the nodes, which delays the real bytes.\n\n"
->>>>>>> h-runtime
+        "--plan says before the run how long a step should take, puts it into plan.json "
+        "for the report, and while the run goes on tells the likely cause when the two "
+        "part by more than 20 %.\n\n"
         "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues with "
         "the same bits as if nothing had happened. A second Ctrl-C ends at once.",
     .flags = flags,
