@@ -249,8 +249,8 @@ const command command_plan = {
         "Keys of the run hold for every method, but for those of the sections "
         "replicator, site_replicator, mixer and optimizer: they hold for the run's own "
         "method. All nodes share batch.tokens_per_step.\n\n"
-        "The choice is the method that learns best among those within 5 % of the "
-        "fastest, of all whose learning is known; docs/planning.md says more.",
+        "The choice is what learns as one machine does, unless something else whose "
+        "learning was measured is 1.25 times faster; docs/planning.md says more.",
     .flags = flags,
     .configures = true,
     .run = run,

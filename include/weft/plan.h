@@ -87,11 +87,12 @@ typedef struct weft_advise_options {
  * the cluster's or, if that is not known, mesh.link. Keys of the sections replicator,
  * site_replicator, mixer and optimizer hold for the run's own method only.
  *
- * The choice: one node, or the best of a method (of its candidates that are at most 5 %
- * slower than its fastest and at most 0.1 nats worse than its best, the one with the
- * fewest nodes and then bytes). Of these, whose learning was measured or is that of one
- * machine, and that are at most 5 % slower than the fastest, the one with the least
- * `high`. `options` NULL: all zero. [out] *out owned by the caller (weft_advice_destroy).
+ * The best of a method: of its candidates that learn at most 0.1 nats worse than the
+ * best of them and are at most 5 % slower than the fastest of these, the one with the
+ * fewest nodes and then bytes. The choice is one of these or one node: of what learns as
+ * one machine does, and of the rest whose learning was measured, the one that learns best
+ * within 5 % of the fastest; of these two the second only if it is 1.25 times faster.
+ * `options` NULL: all zero. [out] *out owned by the caller (weft_advice_destroy).
  */
 WEFT_API weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
                                  const weft_cluster *cluster,

@@ -18,6 +18,10 @@
 /* A choice may be so much slower than the fastest, if it learns better. */
 static const double nearly = 1.05;
 
+/* What learns otherwise has to be so much faster: flexdemo needed about a quarter more
+ * steps than hsdp to the same loss (docs/results.md, Time on a slow wire). */
+static const double worth = 1.25;
+
 /* ---- a candidate's configuration ---- */
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
@@ -112,14 +116,28 @@ static weft_status with_rate(weft_ctx *ctx, const wefti_adviser *a, double bandw
     return WEFT_OK;
 }
 
+/* Steps to play: fewer with more ranks, but whole rounds of what comes together now and
+ * then. */
+static int64_t steps_of(const wefti_adviser *a, const weft_config *config) {
+    enum { WORK = 1600, LEAST = 24, MOST = 200 };
+    int64_t ranks = config->mesh.nodes * config->mesh.ranks_per_node, n = WORK / ranks;
+    int64_t round = is(config->mixer.kind, "outer") ? config->mixer.outer_every : 1;
+    if (a->options.steps > 0) return a->options.steps;
+    if (n < LEAST) n = LEAST;
+    if (n > MOST) n = MOST;
+    n = (n + round - 1) / round * round;
+    return n < config->run.steps ? n : config->run.steps;
+}
+
 weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate, double bandwidth_Bps,
                                  weft_prediction *out) {
-    weft_predict_options options = {.steps = a->options.steps, .seed = 1};
+    weft_predict_options options = {.seed = 1};
     weft_config *config;
     weft_cluster cluster;
     *out = (weft_prediction){0};
     WEFT_TRY(wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
+    options.steps = steps_of(a, config);
     weft_status status = with_rate(ctx, a, bandwidth_Bps, &cluster);
     if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
     if (cluster.pairs != a->cluster.pairs) wefti_free(ctx, cluster.pairs);
@@ -442,21 +460,32 @@ static bool is_better(const weft_candidate *a, double a_s, const weft_candidate 
     return a_s < b_s;
 }
 
+/* The best of those that learn as one machine, or of the others whose learning is known.
+ */
+static int64_t best_of(const weft_candidate *candidates, const double *step_s, int64_t n,
+                       bool same) {
+    double best_s = INFINITY;
+    int64_t best = -1;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < n; i++) {
+            const weft_candidate *c = &candidates[i];
+            bool fits = c->usable && c->learning.measured &&
+                        same == !c->learning.changes[0];
+            if (!fits) continue;
+            if (pass == 0) best_s = fmin(best_s, step_s[i]);
+            if (pass == 0 || step_s[i] > nearly * best_s) continue;
+            if (best < 0 || is_better(c, step_s[i], &candidates[best], step_s[best]))
+                best = i;
+        }
+    return best;
+}
+
 int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
                             int64_t n) {
-    double best_s = INFINITY;
-    int64_t choice = -1;
-    for (int64_t i = 0; i < n; i++)
-        if (candidates[i].usable && candidates[i].learning.measured && step_s[i] < best_s)
-            best_s = step_s[i];
-    for (int64_t i = 0; i < n; i++) {
-        const weft_candidate *c = &candidates[i];
-        bool fits = c->usable && c->learning.measured && step_s[i] <= nearly * best_s;
-        if (fits &&
-            (choice < 0 || is_better(c, step_s[i], &candidates[choice], step_s[choice])))
-            choice = i;
-    }
-    return choice;
+    int64_t same = best_of(candidates, step_s, n, true);
+    int64_t other = best_of(candidates, step_s, n, false);
+    if (same < 0 || other < 0) return same < 0 ? other : same;
+    return step_s[other] * worth <= step_s[same] ? other : same;
 }
 
 static weft_status rank(wefti_adviser *a) {

@@ -7,12 +7,14 @@
 #include "base/memory.h"
 #include "runtime/advise.h"
 
-/* From 1 Mbit/s to 100 Gbit/s. */
-enum { PER_DECADE = 4, DECADES = 5, N_RATES = PER_DECADE * DECADES + 1, MAX_CURVES = 32 };
+/* From 1 Mbit/s to 100 Gbit/s; more ranks take longer to predict. */
+enum { MOST_PER_DECADE = 4, DECADES = 5, MAX_CURVES = 32 };
+enum { MAX_RATES = MOST_PER_DECADE * DECADES + 1 };
 static const double least_Bps = 125e3;
 
-/* Halvings of a quarter of a decade: to 0.5 %. */
-enum { HALVINGS = 7 };
+/* Between two points of the grid a rate is looked for by so many steps of a secant, and a
+ * change of the choice by so many halvings. */
+enum { SECANTS = 2, HALVINGS = 5 };
 
 /* Slower by less counts as just as fast. */
 static const double tie = 1.005;
@@ -21,9 +23,10 @@ typedef struct curves {
     wefti_adviser *a;
     int64_t of[MAX_CURVES]; /* candidates: the best of each method, in their order */
     int64_t n;
-    int change[N_RATES]; /* points of the grid at which another choice begins */
-    double one_s;        /* a step of one node alone */
-    double step_s[MAX_CURVES][N_RATES];
+    int n_rates;           /* of the grid */
+    int change[MAX_RATES]; /* points of the grid at which another choice begins */
+    double one_s;          /* a step of one node alone */
+    double step_s[MAX_CURVES][MAX_RATES];
     weft_candidate copies[MAX_CURVES + 1]; /* one node first, for the choice */
 } curves;
 
@@ -31,9 +34,9 @@ static const weft_candidate *candidate(const curves *c, int64_t k) {
     return &c->a->advice->candidates[c->of[k]];
 }
 
-/* Of two of one method the one to show: of those that are at most 5 % slower than the
- * fastest, and that learn at most `worse` worse than the best, the one with
- * the fewest nodes and then bytes. */
+/* Of one method the one to show: of those that learn at most `worse` worse than the best
+ * of them, and that are at most 5 % slower than the fastest of these, the one with the
+ * fewest nodes and then bytes. */
 static const double worse = 0.1, slower = 1.05;
 
 static bool same_method(const weft_candidate *a, const weft_candidate *b) {
@@ -45,22 +48,33 @@ static bool is_thriftier(const weft_candidate *a, const weft_candidate *b) {
     return a->prediction.wire_bytes < b->prediction.wire_bytes;
 }
 
-static int64_t best_of_method(const weft_advice *advice, int64_t first) {
-    const weft_candidate *all = advice->candidates, *fastest = &all[first];
+/* How badly the best of a method learns; INFINITY if that was not measured. */
+static double least_behind(const weft_advice *advice, const weft_candidate *one) {
     double least = INFINITY;
-    int64_t best = -1;
-    double limit_s = slower * fastest->prediction.mean_step_s;
-    for (int64_t i = first; i < advice->n_candidates; i++)
-        if (same_method(&all[i], fastest) && all[i].learning.measured &&
-            all[i].prediction.mean_step_s <= limit_s)
-            least = fmin(least, all[i].learning.high);
-    for (int64_t i = first; i < advice->n_candidates; i++) {
-        const weft_candidate *c = &all[i];
-        bool fits = same_method(c, fastest) && c->prediction.mean_step_s <= limit_s;
-        if (isfinite(least))
-            fits = fits && c->learning.measured && c->learning.high <= least + worse;
-        if (fits && (best < 0 || is_thriftier(c, &all[best]))) best = i;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        const weft_candidate *c = &advice->candidates[i];
+        if (same_method(c, one) && c->learning.measured)
+            least = fmin(least, c->learning.high);
     }
+    return least;
+}
+
+static int64_t best_of_method(const weft_advice *advice, int64_t first) {
+    const weft_candidate *all = advice->candidates;
+    double least = least_behind(advice, &all[first]), limit_s = INFINITY;
+    int64_t best = first;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = first; i < advice->n_candidates; i++) {
+            const weft_candidate *c = &all[i];
+            double step_s = c->prediction.mean_step_s;
+            bool fits = same_method(c, &all[first]);
+            if (isfinite(least))
+                fits = fits && c->learning.measured && c->learning.high <= least + worse;
+            if (!fits) continue;
+            if (pass == 0 && slower * step_s < limit_s)
+                limit_s = slower * step_s, best = i;
+            if (pass == 1 && step_s <= limit_s && is_thriftier(c, &all[best])) best = i;
+        }
     return best;
 }
 
@@ -96,54 +110,68 @@ static weft_status step_at(weft_ctx *ctx, const curves *c, int64_t k, double rat
     return WEFT_OK;
 }
 
-/* Task i: curve i / N_RATES at one rate. */
+/* Task i: one curve at one rate. */
 static weft_status trace(weft_ctx *ctx, void *user, int64_t i) {
     curves *c = user;
     weft_advice *advice = c->a->advice;
-    double *step_s = &c->step_s[i / N_RATES][i % N_RATES];
-    WEFT_TRY(step_at(ctx, c, i / N_RATES, advice->bandwidths[i % N_RATES], step_s));
+    int64_t k = i / c->n_rates, at = i % c->n_rates;
+    double *step_s = &c->step_s[k][at];
+    WEFT_TRY(step_at(ctx, c, k, advice->bandwidths[at], step_s));
     advice->speedups[i] = c->one_s / *step_s;
     return WEFT_OK;
 }
 
 /* ---- where the order changes ---- */
 
-/* Whether curve k is ahead of curve `other`, or of one node (-1), at a rate. */
-static weft_status is_ahead(weft_ctx *ctx, const curves *c, int64_t k, int64_t other,
-                            double rate_Bps, bool *ahead) {
-    double mine_s = 0, other_s = c->one_s;
+/* By how much curve k leads curve `other`, or one node (-1), in logarithms of time. */
+static double lead_of(const curves *c, double mine_s, double other_s, int64_t other) {
+    return log((other >= 0 ? other_s / tie : c->one_s) / mine_s);
+}
+
+static double lead_on_grid(const curves *c, int64_t k, int64_t other, int i) {
+    return lead_of(c, c->step_s[k][i], other >= 0 ? c->step_s[other][i] : 0, other);
+}
+
+static weft_status lead_at(weft_ctx *ctx, const curves *c, int64_t k, int64_t other,
+                           double rate_Bps, double *lead) {
+    double mine_s = 0, other_s = 0;
     WEFT_TRY(step_at(ctx, c, k, rate_Bps, &mine_s));
     if (other >= 0) WEFT_TRY(step_at(ctx, c, other, rate_Bps, &other_s));
-    *ahead = other >= 0 ? mine_s * tie < other_s : mine_s < other_s;
+    *lead = lead_of(c, mine_s, other_s, other);
     return WEFT_OK;
 }
 
 static bool was_ahead(const curves *c, int64_t k, int64_t other, int i) {
-    double mine_s = c->step_s[k][i];
-    return other >= 0 ? mine_s * tie < c->step_s[other][i] : mine_s < c->one_s;
+    return lead_on_grid(c, k, other, i) > 0;
 }
 
-/* Between two neighbours of the grid, of which one is ahead. */
+/* Between two neighbours of the grid, of which one is ahead: logarithms of time are
+ * nearly straight lines over logarithms of the rate. */
 static weft_status refine(weft_ctx *ctx, const curves *c, int64_t k, int64_t other, int i,
                           double *rate_Bps) {
     const double *rates = c->a->advice->bandwidths;
-    double low = rates[i], high = rates[i + 1];
-    bool below = was_ahead(c, k, other, i), ahead = false;
-    for (int h = 0; h < HALVINGS; h++) {
-        double middle = sqrt(low * high);
-        WEFT_TRY(is_ahead(ctx, c, k, other, middle, &ahead));
-        *(ahead == below ? &low : &high) = middle;
+    double low = log(rates[i]), high = log(rates[i + 1]), lead = 0, middle = low;
+    double at_low = lead_on_grid(c, k, other, i);
+    double at_high = lead_on_grid(c, k, other, i + 1);
+    for (int n = 0; n <= SECANTS; n++) {
+        middle = low + (high - low) * at_low / (at_low - at_high);
+        if (n == SECANTS) break;
+        WEFT_TRY(lead_at(ctx, c, k, other, exp(middle), &lead));
+        bool below = (lead > 0) == (at_low > 0);
+        *(below ? &low : &high) = middle;
+        *(below ? &at_low : &at_high) = lead;
+        if (at_low == at_high) break;
     }
-    *rate_Bps = sqrt(low * high);
+    *rate_Bps = exp(middle);
     return WEFT_OK;
 }
 
 static weft_status find_break_even(weft_ctx *ctx, const curves *c, int64_t k) {
     weft_candidate *one = &c->a->advice->candidates[c->of[k]];
-    int i = N_RATES - 1;
+    int i = c->n_rates - 1;
     while (i >= 0 && was_ahead(c, k, -1, i)) i--;
     one->break_even_Bps = i < 0 ? 0 : INFINITY;
-    if (i < 0 || i == N_RATES - 1) return WEFT_OK;
+    if (i < 0 || i == c->n_rates - 1) return WEFT_OK;
     return refine(ctx, c, k, -1, i, &one->break_even_Bps);
 }
 
@@ -152,7 +180,7 @@ static weft_status find_overtaken(weft_ctx *ctx, const curves *c, int64_t k) {
     double now = advice->wire.bandwidth_Bps, nearest = INFINITY;
     int at = -1;
     if (k + 1 >= c->n) return WEFT_OK;
-    for (int i = 0; i + 1 < N_RATES; i++) {
+    for (int i = 0; i + 1 < c->n_rates; i++) {
         double far = fabs(
             log(sqrt(advice->bandwidths[i] * advice->bandwidths[i + 1]) / now));
         bool changes = was_ahead(c, k, k + 1, i) != was_ahead(c, k, k + 1, i + 1);
@@ -174,8 +202,9 @@ static weft_status find_rates(weft_ctx *ctx, void *user, int64_t k) {
 static weft_status choice_at(weft_ctx *ctx, const curves *c, double rate_Bps,
                              int64_t *choice) {
     double step_s[MAX_CURVES + 1] = {c->one_s};
-    for (int64_t k = 0; k < c->n; k++)
-        WEFT_TRY(step_at(ctx, c, k, rate_Bps, &step_s[1 + k]));
+    for (int64_t k = 0; k < c->n; k++) /* others can not be the choice */
+        if (c->copies[1 + k].learning.measured)
+            WEFT_TRY(step_at(ctx, c, k, rate_Bps, &step_s[1 + k]));
     *choice = wefti_advise_choose(c->copies, step_s, 1 + c->n);
     return WEFT_OK;
 }
@@ -205,7 +234,7 @@ static weft_status find_change(weft_ctx *ctx, void *user, int64_t r) {
 
 static weft_status find_ranges(curves *c) {
     weft_advice *advice = c->a->advice;
-    for (int i = 0; i < N_RATES; i++) {
+    for (int i = 0; i < c->n_rates; i++) {
         int64_t now = choice_on_grid(c, i);
         if (i > 0 && now == choice_on_grid(c, i - 1)) continue;
         int64_t index = now > 0 ? c->of[now - 1] : now == 0 ? advice->baseline : -1;
@@ -220,16 +249,21 @@ static weft_status find_ranges(curves *c) {
 
 /* ---- the whole ---- */
 
+static int per_decade(const curves *c) {
+    int64_t ranks = c->a->cluster.nodes * c->a->cluster.ranks_per_node;
+    return ranks <= 16 ? MOST_PER_DECADE : ranks <= 64 ? 3 : ranks <= 256 ? 2 : 1;
+}
+
 static weft_status make_tables(curves *c) {
     weft_advice *advice = c->a->advice;
     weft_ctx *ctx = c->a->ctx;
-    WEFT_TRY(wefti_alloc_n(ctx, N_RATES, sizeof(double), "rates", &advice->bandwidths));
-    WEFT_TRY(
-        wefti_alloc_n(ctx, c->n * N_RATES, sizeof(double), "curves", &advice->speedups));
-    WEFT_TRY(wefti_alloc_n(ctx, N_RATES, sizeof(weft_range), "ranges", &advice->ranges));
-    for (int i = 0; i < N_RATES; i++)
-        advice->bandwidths[i] = least_Bps * pow(10, (double)i / PER_DECADE);
-    advice->n_bandwidths = N_RATES;
+    int n = c->n_rates = DECADES * per_decade(c) + 1;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), "rates", &advice->bandwidths));
+    WEFT_TRY(wefti_alloc_n(ctx, c->n * n, sizeof(double), "curves", &advice->speedups));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(weft_range), "ranges", &advice->ranges));
+    for (int i = 0; i < n; i++)
+        advice->bandwidths[i] = least_Bps * pow(10, DECADES * (double)i / (n - 1));
+    advice->n_bandwidths = n;
     advice->n_curves = c->n;
     return WEFT_OK;
 }
@@ -248,7 +282,7 @@ static weft_status fill(curves *c) {
     choose(c);
     if (c->n == 0) return WEFT_OK;
     WEFT_TRY(make_tables(c));
-    WEFT_TRY(wefti_advise_each(c->a, c->n * N_RATES, trace, c));
+    WEFT_TRY(wefti_advise_each(c->a, c->n * c->n_rates, trace, c));
     WEFT_TRY(wefti_advise_each(c->a, c->n, find_rates, c));
     return find_ranges(c);
 }
