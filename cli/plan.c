@@ -247,8 +247,9 @@ const command command_plan = {
         "nothing says how many. --node-flops here measures this machine with some "
         "training steps.\n\n"
         "Keys of the run hold for every method, but for those of the sections "
-        "replicator, site_replicator, mixer and optimizer: they hold for the run's own "
-        "method. All nodes share batch.tokens_per_step.\n\n"
+        "replicator, site_replicator and mixer, which hold for the run as it is ('own "
+        "keys'), and of optimizer, which hold for its method. All nodes share "
+        "batch.tokens_per_step.\n\n"
         "The choice is what learns as one machine does, unless something else whose "
         "learning was measured is 1.25 times faster; docs/planning.md says more.",
     .flags = flags,

@@ -85,7 +85,8 @@ typedef struct weft_advise_options {
 /* Tries the methods on one node and on more of the cluster's nodes. `run` (finished) says
  * model, batch and goal; the cluster's nodes, ranks_per_node and sites count. The wire is
  * the cluster's or, if that is not known, mesh.link. Keys of the sections replicator,
- * site_replicator, mixer and optimizer hold for the run's own method only.
+ * site_replicator and mixer hold for the run as it is only, those of optimizer for
+ * candidates of its method.
  *
  * The best of a method: of its candidates that learn at most 0.1 nats worse than the
  * best of them and are at most 5 % slower than the fastest of these, the one with the

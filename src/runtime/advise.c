@@ -35,15 +35,18 @@ static bool is_plain(const char *method) {
            is(method, "hsdp");
 }
 
-/* Whether the keys of the run's own method are right for these settings too. */
-static bool keeps_method(const weft_config *run, const char *settings) {
-    char wanted[32] = "";
+/* The method that the settings name; "" if they keep the run's own. */
+static void method_of(const char *settings, char out[32]) {
     const char *at = strstr(settings, "method=");
-    if (!at) return true;
-    sscanf(at, "method=%31s", wanted);
+    out[0] = '\0';
+    if (at) sscanf(at, "method=%31s", out);
+}
+
+/* Whether a method has the optimizer of the run's own. */
+static bool shares_optimizer(const weft_config *run, const char *method) {
     bool plain = is(run->replicator.kind, "full") && is(run->mixer.kind, "none");
-    return is(wanted, run->method) ||
-           (plain && is_plain(run->method) && is_plain(wanted));
+    return is(method, run->method) ||
+           (plain && is_plain(run->method) && is_plain(method));
 }
 
 static weft_status reset_section(weft_ctx *ctx, weft_config *config, const char *prefix) {
@@ -54,10 +57,13 @@ static weft_status reset_section(weft_ctx *ctx, weft_config *config, const char 
     return WEFT_OK;
 }
 
-static weft_status reset_method(weft_ctx *ctx, weft_config *config) {
+/* What was typed for the run's own method is not right for another. */
+static weft_status reset_method(weft_ctx *ctx, const weft_config *run, const char *method,
+                                weft_config *config) {
     WEFT_TRY(reset_section(ctx, config, "replicator."));
     WEFT_TRY(reset_section(ctx, config, "site_replicator."));
     WEFT_TRY(reset_section(ctx, config, "mixer."));
+    if (shares_optimizer(run, method)) return WEFT_OK;
     return reset_section(ctx, config, "optimizer.");
 }
 
@@ -70,8 +76,10 @@ static weft_status apply(weft_ctx *ctx, weft_config *config, const char *setting
 
 static weft_status adapt(weft_ctx *ctx, const weft_config *run, const char *settings,
                          bool emulated, weft_config *config) {
-    if (!keeps_method(run, settings))
-        WEFT_TRY(reset_method(ctx, config));
+    char method[32];
+    method_of(settings, method);
+    if (method[0])
+        WEFT_TRY(reset_method(ctx, run, method, config));
     else if (strstr(settings, "mesh.sites=1 "))
         WEFT_TRY(reset_section(ctx, config, "site_replicator."));
     if (!emulated) WEFT_TRY(apply(ctx, config, "mesh.link=none mesh.site_link=none"));
@@ -324,7 +332,8 @@ static weft_status compare(weft_ctx *ctx, const wefti_adviser *a,
     if (status == WEFT_OK)
         status = weft_config_text(ctx, own, WEFT_CONFIG_BARE, &own_text);
     if (status == WEFT_OK) status = weft_config_text(ctx, other, WEFT_CONFIG_BARE, &text);
-    if (status == WEFT_OK) *same = is(text, own_text);
+    /* the first line names the method, which is but a set of keys */
+    if (status == WEFT_OK) *same = is(strchr(text, '\n'), strchr(own_text, '\n'));
     weft_config_destroy(ctx, own);
     weft_config_destroy(ctx, other);
     return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
@@ -524,6 +533,10 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
     if (site->bandwidth_Bps <= 0 && run->mesh.site_bandwidth_Bps > 0)
         site->bandwidth_Bps = run->mesh.site_bandwidth_Bps,
         site->latency_s = run->mesh.site_latency_s;
+    if (cluster->rank_flops <= 0 && cluster->n_units == 0)
+        return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
+                             "what a rank computes is not known, expected its FLOP/s or "
+                             "measured units");
     if (cluster->nodes > 1 && wire->bandwidth_Bps <= 0)
         return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
                              "the wire between the %lld nodes is not known, expected a "
