@@ -13,13 +13,15 @@ extern const command command_report;
 extern const command command_config;
 extern const command command_list;
 extern const command command_topology;
+extern const command command_plan;
 extern const command command_man;
 extern const command command_completion;
 
 const command *const commands[] = {
-    &command_train,    &command_eval,   &command_sample,     &command_bench,
-    &command_data,     &command_report, &command_config,     &command_list,
-    &command_topology, &command_man,    &command_completion, NULL,
+    &command_train, &command_eval,     &command_sample, &command_bench,
+    &command_data,  &command_report,   &command_config, &command_list,
+    &command_plan,  &command_topology, &command_man,    &command_completion,
+    NULL,
 };
 
 const command *command_find(const char *name) {

@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "comm/worker.h"
 #include "plan/plan.h"
+#include "train/diary.h"
 
 /* What every rank tells every other once per step; travels as five little-endian f64. */
 typedef struct wefti_vote {
@@ -67,6 +68,7 @@ typedef struct wefti_rank {
     wefti_replicator *site_replicator; /* NULL with one site */
     wefti_mixer *mixer;
     wefti_worker *worker;
+    wefti_diary *diary; /* owned; NULL: nobody reads it */
     int64_t last_ticket;
     bool apply_in_exchange;   /* the exchange thread also optimizes and mixes */
     bool clip_after_exchange; /* norm of the agreed gradient (full), else of the local one

@@ -89,6 +89,18 @@ static weft_status fill_rank(rank_thread *t) {
     return init[0] ? load_initial(t, init) : WEFT_OK;
 }
 
+/* The first rank keeps a diary of a step when everything is warm. */
+static weft_status keep_diary(rank_thread *t) {
+    enum { WARM = 20, PHASES = 8 };
+    const wefti_plan *plan = t->run->prepared->plan;
+    int64_t step = plan->first_step + WARM, last = plan->config->run.steps - 1;
+    int64_t n_lines = 2 * plan->n_micro * plan->model->n_units +
+                      2 * PHASES * t->state->arrangement->n_buckets;
+    if (t->rank != 0 || !t->run->prepared->journal) return WEFT_OK;
+    return wefti_diary_create(t->ctx, step < last ? step : last, n_lines,
+                              &t->state->diary);
+}
+
 static weft_status build_rank(rank_thread *t) {
     const wefti_plan *plan = t->run->prepared->plan;
     wefti_comms comms;
@@ -98,6 +110,7 @@ static weft_status build_rank(rank_thread *t) {
         t->state->should_stop = t->run->hooks->should_stop;
         t->state->stop_user = t->run->hooks->user;
     }
+    WEFT_TRY(keep_diary(t));
     WEFT_TRY(fill_rank(t));
     return prime(t->state);
 }
@@ -228,6 +241,7 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
     const weft_config *config = prepared->plan->config;
     if (!prepared->on_text) return WEFT_OK;
+    WEFT_TRY(wefti_diary_write(t->ctx, t->state->diary, config->run.folder));
     bool last = done == config->run.steps;
     bool compare_due = is_due(config->run.compare_every, done);
     if (compare_due || (config->run.compare_every > 0 && (last || stopping)))
