@@ -8,6 +8,7 @@ extern const command command_train;
 extern const command command_eval;
 extern const command command_sample;
 extern const command command_bench;
+extern const command command_doctor;
 extern const command command_data;
 extern const command command_report;
 extern const command command_config;
@@ -17,9 +18,19 @@ extern const command command_man;
 extern const command command_completion;
 
 const command *const commands[] = {
-    &command_train,    &command_eval,   &command_sample,     &command_bench,
-    &command_data,     &command_report, &command_config,     &command_list,
-    &command_topology, &command_man,    &command_completion, NULL,
+    &command_train,
+    &command_eval,
+    &command_sample,
+    &command_bench,
+    &command_doctor,
+    &command_data,
+    &command_report,
+    &command_config,
+    &command_list,
+    &command_topology,
+    &command_man,
+    &command_completion,
+    NULL,
 };
 
 const command *command_find(const char *name) {

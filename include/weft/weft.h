@@ -17,5 +17,6 @@
 #include <weft/inference.h>
 #include <weft/report.h>
 #include <weft/bench.h>
+#include <weft/doctor.h>
 
 #endif
