@@ -101,7 +101,7 @@ static weft_status train(weft_ctx *ctx, const args *a, training *t, const char *
     short_run.n_operands = o.n;
     WEFT_TRY(config_of_args(ctx, &short_run, &config));
     weft_train_hooks hooks = {.user = t, .on_step = note_step};
-    weft_status status = weft_bench_train(ctx, config, &hooks, &result);
+    weft_status status = weft_bench_train(ctx, NULL, config, &hooks, &result);
     weft_config_destroy(ctx, config);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "progress.h"
 
@@ -90,7 +91,8 @@ static weft_status set_from_flags(weft_ctx *ctx, const args *a, weft_config *con
     return WEFT_OK;
 }
 
-static weft_status fill(weft_ctx *ctx, const args *a, weft_config *config) {
+static weft_status fill(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
+                        weft_config *config) {
     const char *file = NULL;
     for (int i = 0; i < a->n_operands; i++) {
         const char *operand = a->operands[i];
@@ -107,20 +109,35 @@ static weft_status fill(weft_ctx *ctx, const args *a, weft_config *config) {
         WEFT_TRY(weft_config_load(ctx, config, file));
     }
     WEFT_TRY(set_from_flags(ctx, a, config));
+    if (mesh) WEFT_TRY(weft_mesh_fit(ctx, mesh, config));
     return weft_config_finish(ctx, config);
 }
 
-weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) {
+weft_status config_on_mesh(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
+                           weft_config **out) {
     *out = NULL;
     weft_config *config;
     WEFT_TRY(weft_config_create(ctx, &config));
-    weft_status status = fill(ctx, a, config);
+    weft_status status = fill(ctx, a, mesh, config);
     if (status != WEFT_OK) {
         weft_config_destroy(ctx, config);
         return status;
     }
     *out = config;
     return WEFT_OK;
+}
+
+weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) {
+    return config_on_mesh(ctx, a, NULL, out);
+}
+
+int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code) {
+    if (mesh && status != WEFT_OK) status = weft_mesh_fail(ctx, mesh, status);
+    bool speaks = !mesh || weft_mesh_speaks(mesh);
+    if (status != WEFT_OK) code = speaks ? program_fail(ctx, status) : code_of(status);
+    fflush(NULL);
+    if (!weft_mesh_close(mesh)) _exit(code ? code : CODE_FAILED);
+    return code;
 }
 
 /* Appends a file to *text; *n and *room are its bytes and what is allocated. */

@@ -6,6 +6,7 @@
 
 #include <weft/config.h>
 #include <weft/ctx.h>
+#include <weft/mesh.h>
 
 #include "args.h"
 
@@ -28,6 +29,14 @@ int program_fail(const weft_ctx *ctx, weft_status status);
  * that are short for a key; finished. [out] *out owned by the caller
  * (weft_config_destroy). */
 weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) WEFT_CHECKED;
+
+/* The same, fitted to the processes of a mesh; NULL: there is none. */
+weft_status config_on_mesh(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
+                           weft_config **out) WEFT_CHECKED;
+
+/* Ends a program that may be one of several (mesh NULL: it is not): a failure is told to
+ * the others, and one of them says it. Returns the exit code, `code` if all is well. */
+int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code);
 
 /* Reads whole files one after another. [out] *text for free(); *n its bytes. */
 weft_status read_files(weft_ctx *ctx, char *const *paths, int n_paths, char **text,

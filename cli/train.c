@@ -141,26 +141,35 @@ static void warn_of_environment(void) {
         fprintf(stderr, "weft: warning: %s\n", sentence);
 }
 
-static int train(weft_ctx *ctx, const args *a, weft_config *config) {
+static void show_end(const args *a, const weft_config *config,
+                     const weft_train_result *result) {
+    bool json = args_has(a, "--json");
+    if (result->elapsed_s > 0 && !json) show_result(config, result);
+    if (result->elapsed_s == 0 && !json)
+        printf("nothing left to do: %lld of run.steps=%lld are done in %s\n",
+               (long long)result->steps, (long long)config->run.steps,
+               config->run.folder);
+}
+
+/* Rank 0 shows everything; the others only take part. */
+static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
+                         weft_config *config) {
+    bool leads = !mesh || weft_mesh_look(mesh).rank == 0;
     view v = {.json = args_has(a, "--json"), .quiet = args_has(a, "--quiet")};
+    bool bar = leads && !v.quiet && !v.json;
     weft_train_hooks hooks = {&v, show_start, show_step, show_evaluation, should_stop};
     weft_train_result result;
     catch_signals();
     if (v.json) setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads along sees each step */
-    if (!v.quiet) warn_of_environment();
-    if (!v.quiet && !v.json) progress_begin(config->run.steps);
-    weft_status status = weft_train(ctx, config, args_has(a, "--resume"), &hooks,
+    if (leads && !v.quiet) warn_of_environment();
+    if (bar) progress_begin(config->run.steps);
+    weft_status status = weft_train(ctx, mesh, config, args_has(a, "--resume"), &hooks,
                                     &result);
-    if (!v.quiet && !v.json) progress_end();
-    bool nothing = status == WEFT_OK && result.elapsed_s == 0;
-    if (nothing && !v.json)
-        printf("nothing left to do: %lld of run.steps=%lld are done in %s\n",
-               (long long)result.steps, (long long)config->run.steps, config->run.folder);
-    if (nothing) return CODE_OK;
-    if (status == WEFT_OK) status = weft_report_write(ctx, config->run.folder, NULL);
-    if (status != WEFT_OK) return program_fail(ctx, status);
-    if (!v.json) show_result(config, &result);
-    return CODE_OK;
+    if (bar) progress_end();
+    if (status != WEFT_OK || !leads) return status;
+    if (result.elapsed_s > 0) status = weft_report_write(ctx, config->run.folder, NULL);
+    if (status == WEFT_OK) show_end(a, config, &result);
+    return status;
 }
 
 static int run(int argc, char **argv) {
@@ -170,8 +179,11 @@ static int run(int argc, char **argv) {
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
     weft_config *config = NULL;
-    weft_status status = config_of_args(ctx, &a, &config);
-    code = status == WEFT_OK ? train(ctx, &a, config) : program_fail(ctx, status);
+    weft_mesh *mesh = NULL;
+    weft_status status = weft_mesh_open(ctx, &mesh);
+    if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
+    if (status == WEFT_OK) status = train(ctx, &a, mesh, config);
+    code = leave_mesh(ctx, mesh, status, CODE_OK);
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
     return code;
@@ -184,9 +196,11 @@ const command command_train = {
     .help =
         "Trains as the configuration says and writes the run folder: config.yaml, "
         "metrics.jsonl, TensorBoard events, checkpoints and report.html.\n\n"
-        "Nodes and ranks are threads of this process; --link puts an emulated wire "
-        "between "
-        "the nodes, which delays the real bytes.\n\n"
+        "Started by mpirun, mpiexec or srun, each process is a rank, and machines are "
+        "the "
+        "nodes (docs/launching.md). Otherwise nodes and ranks are threads of this "
+        "process; "
+        "--link puts an emulated wire between the nodes, which delays the real bytes.\n\n"
         "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues with "
         "the same bits as if nothing had happened. A second Ctrl-C ends at once.",
     .flags = flags,

@@ -55,7 +55,7 @@ static inline void run_ranks(int nodes, int ranks_per_node, wefti_wire_model wir
                                .replicas_per_node = 1,
                                .sites = 1,
                                .wire = wire};
-    assert_ok(ctx, wefti_world_create(ctx, &shape, &world));
+    assert_ok(ctx, wefti_local_create(ctx, &shape, &world));
     for (int r = 0; r < W; r++) {
         envs[r] = (rank_env){
             .world = world, .rank = r, .user = users ? users[r] : NULL, .body = body};

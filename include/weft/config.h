@@ -109,6 +109,7 @@ typedef struct weft_config {
         bool overlap;
         int64_t min_message;  /* bytes */
         const char *kernels;  /* choice */
+        double timeout;       /* seconds; 0 = never */
         int64_t memory_limit; /* bytes; 0 = the machine's free memory */
     } mesh;
     weft_replicator_keys replicator;      /* between the nodes of a site */

@@ -4,6 +4,7 @@
 
 #include <weft/config.h>
 #include <weft/ctx.h>
+#include <weft/mesh.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,18 +94,21 @@ typedef struct weft_train_result {
     double hidden_share; /* over all steps of this run */
 } weft_train_result;
 
-/* Trains as `config` (finished) says, in this process: nodes x ranks_per_node threads.
+/* Trains as `config` (finished) says. Without a mesh (NULL) in this process: nodes x
+ * ranks_per_node threads. With one this process is one of the ranks, the configuration is
+ * fitted to it (weft_mesh_fit), all call this, and rank 0 writes the run folder and gets
+ * the result; the others' has steps, stopped, and their own memory.
  * Writes the run folder: config.yaml, metrics.jsonl, TensorBoard events, checkpoints.
  * resume: continues the folder's newest complete checkpoint; without one it starts anew,
  * and if all its steps are done nothing happens (result->steps says how many). Refuses a
  * folder that holds another run unless resuming. */
-WEFT_API weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
+WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,
                                 const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
 
 /* Takes run.steps training steps on tokens made by a generator, without any file: what
  * the configured model, batch, mesh and method cost. Losses mean nothing. */
-WEFT_API weft_status weft_bench_train(weft_ctx *ctx, weft_config *config,
+WEFT_API weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                       const weft_train_hooks *hooks,
                                       weft_train_result *result) WEFT_CHECKED;
 

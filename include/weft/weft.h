@@ -11,6 +11,7 @@
 #include <weft/model.h>
 #include <weft/config.h>
 #include <weft/topology.h>
+#include <weft/mesh.h>
 #include <weft/cluster.h>
 #include <weft/predict.h>
 #include <weft/train.h>

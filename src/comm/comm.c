@@ -53,6 +53,10 @@ void wefti_comm_traffic(const wefti_comm *comm, wefti_traffic *out) {
     comm->ops->traffic(comm, out);
 }
 
+void wefti_comm_note(wefti_comm *comm, int64_t step, const char *at) {
+    if (comm->ops->note) comm->ops->note(comm, step, at);
+}
+
 weft_status wefti_comm_barrier(wefti_comm *comm, int64_t tag) {
     WEFT_TRY(wefti_comm_send_all(comm, tag, NULL, 0));
     for (int r = 0; r < comm->size; r++) {

@@ -48,6 +48,8 @@ typedef struct wefti_comm_ops {
     bool (*holds)(wefti_comm *comm, const void *data); /* as receive_by */
     weft_status (*reserve)(wefti_comm *comm, int n_messages);
     void (*traffic)(const wefti_comm *comm, wefti_traffic *out);
+    /* May be NULL: nobody asks. */
+    void (*note)(wefti_comm *comm, int64_t step, const char *at);
     void (*destroy)(wefti_comm *comm);
 } wefti_comm_ops;
 
@@ -93,6 +95,10 @@ weft_status wefti_comm_reserve(wefti_comm *comm, int n_messages) WEFT_CHECKED;
 
 /* What this rank has sent and received so far, over all its communicators. */
 void wefti_comm_traffic(const wefti_comm *comm, wefti_traffic *out);
+
+/* Notes what this rank is doing, "block 3" of a step, for those who miss it. `at` lives
+ * as long as the communicator. */
+void wefti_comm_note(wefti_comm *comm, int64_t step, const char *at);
 
 /* A tag that no other message of the same communicator uses at the time: what is told
  * apart is the step, the bucket and the stage (0..15) of its exchange. */

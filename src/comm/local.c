@@ -43,64 +43,51 @@ typedef struct interface {
     double out_free_s, in_free_s;
 } interface;
 
-struct wefti_world {
-    weft_ctx *ctx; /* borrowed; owns the messages */
-    wefti_world_shape shape;
-    int size;
+typedef struct local_world {
+    wefti_world head;
+    weft_ctx *ctx;          /* borrowed; owns the messages */
     mailbox *boxes;         /* [size] */
     int n_boxes;            /* initialized */
     interface *interfaces;  /* [nodes], guarded by wire_lock */
     interface *uplinks;     /* [sites], the same */
     wefti_traffic *traffic; /* [size], each guarded by its mailbox's lock */
     pthread_mutex_t wire_lock;
-    atomic_int poisoned;
-    int failed_rank; /* guarded by wire_lock, like the next two */
-    weft_status failed_status;
-    char failed_message[1024];
-};
+} local_world;
 
 typedef struct local_comm {
     wefti_comm head;
-    wefti_world *world;
+    local_world *world;
     int world_rank;
-    int first, stride; /* world rank of group rank r = first + r * stride */
+    wefti_members members;
     int channel;
     message *sent; /* not yet released; guarded by the own mailbox's lock */
 } local_comm;
 
-static int node_of(const wefti_world *world, int rank) {
-    return rank / (world->shape.shards * world->shape.replicas_per_node);
-}
-
-static int site_of(const wefti_world *world, int rank) {
-    return rank / (world->size / world->shape.sites);
-}
-
 static int world_rank_of(const local_comm *comm, int rank) {
-    return comm->first + rank * comm->stride;
+    return comm->members.first + rank * comm->members.stride;
 }
 
-static wefti_link_class link_between(const wefti_world *world, int a, int b) {
-    if (node_of(world, a) == node_of(world, b)) return WEFTI_LINK_LOCAL;
-    return site_of(world, a) == site_of(world, b) ? WEFTI_LINK_WIRE : WEFTI_LINK_SITE;
+static wefti_link_class link_between(const local_world *world, int a, int b) {
+    return wefti_world_link(&world->head.shape, a, b);
 }
 
 static double max2(double a, double b) { return a > b ? a : b; }
 
 /* Books the interfaces for a message and returns when it has arrived. */
-static double book_wire(wefti_world *world, int sender, int receiver, int64_t n_bytes) {
+static double book_wire(local_world *world, int sender, int receiver, int64_t n_bytes) {
+    const wefti_world_shape *shape = &world->head.shape;
     double now = wefti_now_s();
     wefti_link_class link = link_between(world, sender, receiver);
     if (link == WEFTI_LINK_LOCAL) return now;
     bool far = link == WEFTI_LINK_SITE;
-    const wefti_wire_model *wire = far ? &world->shape.site_wire : &world->shape.wire;
+    const wefti_wire_model *wire = far ? &shape->site_wire : &shape->wire;
     if (wire->bandwidth_Bps <= 0) return now + wire->latency_s;
     double busy_s = (double)n_bytes / wire->bandwidth_Bps;
     pthread_mutex_lock(&world->wire_lock);
-    interface *from = far ? &world->uplinks[site_of(world, sender)]
-                          : &world->interfaces[node_of(world, sender)];
-    interface *to = far ? &world->uplinks[site_of(world, receiver)]
-                        : &world->interfaces[node_of(world, receiver)];
+    interface *from = far ? &world->uplinks[wefti_world_site_of(shape, sender)]
+                          : &world->interfaces[wefti_world_node_of(shape, sender)];
+    interface *to = far ? &world->uplinks[wefti_world_site_of(shape, receiver)]
+                        : &world->interfaces[wefti_world_node_of(shape, receiver)];
     double start = max2(now, from->out_free_s);
     double arrival = max2(start + wire->latency_s, to->in_free_s) + busy_s;
     from->out_free_s = start + busy_s;
@@ -110,11 +97,7 @@ static double book_wire(wefti_world *world, int sender, int receiver, int64_t n_
 }
 
 static weft_status poisoned_error(local_comm *comm) {
-    char text[1024];
-    weft_status status;
-    int rank = wefti_world_failure(comm->world, &status, text);
-    return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER, "rank %d failed: %.900s", rank,
-                         text);
+    return wefti_world_poisoned_error(comm->head.ctx, &comm->world->head);
 }
 
 /* A node for a new message: a spare one, or a fresh one. */
@@ -131,7 +114,7 @@ static weft_status take_node(local_comm *comm, message **out) {
 static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const void *data,
                               int64_t n_bytes) {
     local_comm *comm = (local_comm *)head;
-    wefti_world *world = comm->world;
+    local_world *world = comm->world;
     int to = world_rank_of(comm, peer), from = comm->world_rank;
     message *post;
     WEFT_TRY(take_node(comm, &post));
@@ -183,7 +166,7 @@ static void wait_changed(mailbox *box, double when_s) {
  * the world is poisoned. Lock held. */
 static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
                               int64_t tag, double moment_s) {
-    while (!atomic_load(&comm->world->poisoned)) {
+    while (!atomic_load(&comm->world->head.poisoned)) {
         message *post = find_post(box, sender, comm->channel, tag, false);
         double now_s = wefti_now_s(), until_s = moment_s;
         if (post && post->arrival_s <= now_s) return post;
@@ -214,7 +197,7 @@ static weft_status local_receive_by(wefti_comm *head, int peer, int64_t tag,
     int64_t got = post ? post->n_bytes : n_bytes;
     if (post) take_post(comm, post, view);
     pthread_mutex_unlock(&box->lock);
-    if (!post && atomic_load(&comm->world->poisoned)) return poisoned_error(comm);
+    if (!post && atomic_load(&comm->world->head.poisoned)) return poisoned_error(comm);
     if (got == n_bytes) return WEFT_OK;
     wefti_comm_release(head, peer, tag);
     return weft_ctx_fail(head->ctx, WEFT_ERR_WIRE,
@@ -264,7 +247,7 @@ static weft_status local_await(wefti_comm *head, int64_t tag) {
     local_comm *comm = (local_comm *)head;
     mailbox *box = &comm->world->boxes[comm->world_rank];
     pthread_mutex_lock(&box->lock);
-    while (is_unreleased(comm, tag) && !atomic_load(&comm->world->poisoned))
+    while (is_unreleased(comm, tag) && !atomic_load(&comm->world->head.poisoned))
         wait_changed(box, (double)INFINITY);
     bool done = !is_unreleased(comm, tag);
     pthread_mutex_unlock(&box->lock);
@@ -319,11 +302,11 @@ static const wefti_comm_ops local_ops = {
     .destroy = local_destroy,
 };
 
-static weft_status init_boxes(weft_ctx *ctx, wefti_world *world) {
+static weft_status init_boxes(weft_ctx *ctx, local_world *world) {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    for (; world->n_boxes < world->size; world->n_boxes++) {
+    for (; world->n_boxes < world->head.size; world->n_boxes++) {
         mailbox *box = &world->boxes[world->n_boxes];
         if (pthread_mutex_init(&box->lock, NULL) ||
             pthread_cond_init(&box->changed, &monotonic)) {
@@ -335,53 +318,18 @@ static weft_status init_boxes(weft_ctx *ctx, wefti_world *world) {
     return WEFT_OK;
 }
 
-static weft_status fill_world(weft_ctx *ctx, wefti_world *world) {
-    WEFT_TRY(
-        wefti_alloc_n(ctx, world->size, sizeof(mailbox), "mailboxes", &world->boxes));
-    int nodes = world->shape.replicas / world->shape.replicas_per_node;
+static weft_status fill_world(weft_ctx *ctx, local_world *world) {
+    int size = world->head.size;
+    WEFT_TRY(wefti_alloc_n(ctx, size, sizeof(mailbox), "mailboxes", &world->boxes));
+    const wefti_world_shape *shape = &world->head.shape;
+    int nodes = shape->replicas / shape->replicas_per_node;
     WEFT_TRY(
         wefti_alloc_n(ctx, nodes, sizeof(interface), "interfaces", &world->interfaces));
-    WEFT_TRY(wefti_alloc_n(ctx, world->shape.sites, sizeof(interface), "interfaces",
+    WEFT_TRY(wefti_alloc_n(ctx, shape->sites, sizeof(interface), "interfaces",
                            &world->uplinks));
-    WEFT_TRY(wefti_alloc_n(ctx, world->size, sizeof(wefti_traffic), "byte counters",
+    WEFT_TRY(wefti_alloc_n(ctx, size, sizeof(wefti_traffic), "byte counters",
                            &world->traffic));
     return init_boxes(ctx, world);
-}
-
-static weft_status check_shape(weft_ctx *ctx, const wefti_world_shape *s) {
-    if (s->replicas < 1 || s->shards < 1 || s->replicas > 4096 / s->shards)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "%d replicas x %d shards, expected 1 to 4096 ranks in all",
-                             s->replicas, s->shards);
-    bool even = s->replicas_per_node > 0 && s->sites > 0 &&
-                s->replicas % s->replicas_per_node == 0 &&
-                s->replicas / s->replicas_per_node % s->sites == 0;
-    if (!even)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "%d replicas, %d per node, in %d sites: expected as many "
-                             "nodes in each site and replicas in each node",
-                             s->replicas, s->replicas_per_node, s->sites);
-    return WEFT_OK;
-}
-
-weft_status wefti_world_create(weft_ctx *ctx, const wefti_world_shape *shape,
-                               wefti_world **out) {
-    *out = NULL;
-    WEFT_TRY(check_shape(ctx, shape));
-    wefti_world *world;
-    WEFT_TRY(wefti_alloc(ctx, sizeof *world, "the mesh", &world));
-    world->ctx = ctx;
-    world->shape = *shape;
-    world->size = shape->replicas * shape->shards;
-    world->failed_rank = -1;
-    pthread_mutex_init(&world->wire_lock, NULL);
-    weft_status status = fill_world(ctx, world);
-    if (status != WEFT_OK) {
-        wefti_world_destroy(ctx, world);
-        return status;
-    }
-    *out = world;
-    return WEFT_OK;
 }
 
 static void free_messages(weft_ctx *ctx, message *list) {
@@ -392,8 +340,8 @@ static void free_messages(weft_ctx *ctx, message *list) {
     }
 }
 
-void wefti_world_destroy(weft_ctx *ctx, wefti_world *world) {
-    if (!world) return;
+static void local_world_destroy(weft_ctx *ctx, wefti_world *head) {
+    local_world *world = (local_world *)head;
     for (int r = 0; r < world->n_boxes; r++) {
         mailbox *box = &world->boxes[r];
         free_messages(ctx, box->posted);
@@ -409,66 +357,55 @@ void wefti_world_destroy(weft_ctx *ctx, wefti_world *world) {
     wefti_free(ctx, world);
 }
 
-/* Group rank r is world rank first + r * stride. */
-static void choose_members(local_comm *comm, wefti_group group) {
-    const wefti_world_shape *shape = &comm->world->shape;
-    int S = shape->shards, rank = comm->world_rank;
-    int per_site = comm->world->size / shape->sites;
-    if (group == WEFTI_GROUP_SITES && shape->sites == 1) group = WEFTI_GROUP_REPLICA;
-    comm->stride = 1;
-    comm->head.size = comm->world->size;
-    if (group == WEFTI_GROUP_SHARD) {
-        comm->first = rank / S * S;
-        comm->head.size = S;
-    } else if (group == WEFTI_GROUP_REPLICA) {
-        comm->first = rank / per_site * per_site + rank % S;
-        comm->stride = S;
-        comm->head.size = per_site / S;
-    } else if (group == WEFTI_GROUP_SITES) {
-        comm->first = rank % per_site;
-        comm->stride = per_site;
-        comm->head.size = shape->sites;
-    }
-    comm->head.rank = (rank - comm->first) / comm->stride;
-}
-
-weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank,
-                             wefti_group group, int channel, wefti_comm **out) {
+static weft_status local_join(weft_ctx *ctx, wefti_world *head, int rank,
+                              wefti_group group, int channel, wefti_comm **out) {
     *out = NULL;
     local_comm *comm;
     WEFT_TRY(wefti_alloc(ctx, sizeof *comm, "a communicator", &comm));
-    comm->head.ops = &local_ops;
-    comm->head.ctx = ctx;
-    comm->world = world;
+    comm->members = wefti_world_members(&head->shape, rank, group);
+    comm->head = (wefti_comm){.ops = &local_ops,
+                              .ctx = ctx,
+                              .rank = comm->members.rank,
+                              .size = comm->members.size};
+    comm->world = (local_world *)head;
     comm->world_rank = rank;
     comm->channel = (int)group * 8 + channel;
-    choose_members(comm, group);
     *out = &comm->head;
     return WEFT_OK;
 }
 
-void wefti_world_poison(wefti_world *world, int rank, weft_status status,
-                        const char *text) {
-    pthread_mutex_lock(&world->wire_lock);
-    if (world->failed_rank < 0) {
-        world->failed_rank = rank;
-        world->failed_status = status;
-        snprintf(world->failed_message, sizeof world->failed_message, "%s", text);
-    }
-    pthread_mutex_unlock(&world->wire_lock);
-    atomic_store(&world->poisoned, 1);
-    for (int r = 0; r < world->size; r++) {
+static void local_wake(wefti_world *head) {
+    local_world *world = (local_world *)head;
+    for (int r = 0; r < world->n_boxes; r++) {
         pthread_mutex_lock(&world->boxes[r].lock);
         pthread_cond_broadcast(&world->boxes[r].changed);
         pthread_mutex_unlock(&world->boxes[r].lock);
     }
 }
 
-int wefti_world_failure(wefti_world *world, weft_status *status, char *text) {
-    pthread_mutex_lock(&world->wire_lock);
-    int rank = world->failed_rank;
-    *status = world->failed_status;
-    memcpy(text, world->failed_message, sizeof world->failed_message);
-    pthread_mutex_unlock(&world->wire_lock);
-    return rank;
+weft_status wefti_local_create(weft_ctx *ctx, const wefti_world_shape *shape,
+                               wefti_world **out) {
+    static const wefti_world_ops ops = {
+        .name = "local",
+        .join = local_join,
+        .wake = local_wake,
+        .destroy = local_world_destroy,
+    };
+    *out = NULL;
+    local_world *world;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *world, "the mesh", &world));
+    world->ctx = ctx;
+    weft_status status = wefti_world_init(ctx, &world->head, &ops, shape);
+    if (status != WEFT_OK) {
+        wefti_free(ctx, world);
+        return status;
+    }
+    pthread_mutex_init(&world->wire_lock, NULL);
+    status = fill_world(ctx, world);
+    if (status != WEFT_OK) {
+        wefti_world_destroy(ctx, &world->head);
+        return status;
+    }
+    *out = &world->head;
+    return WEFT_OK;
 }

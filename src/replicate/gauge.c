@@ -108,7 +108,7 @@ static void fill_gradient(const bench *b, int rank, float *g) {
 static weft_status create_nodes(bench *b) {
     wefti_world_shape shape = {
         .replicas = b->R, .shards = 1, .replicas_per_node = 1, .sites = 1};
-    WEFT_TRY(wefti_world_create(b->ctx, &shape, &b->world));
+    WEFT_TRY(wefti_local_create(b->ctx, &shape, &b->world));
     WEFT_TRY(wefti_alloc_n(b->ctx, b->R, sizeof(node), "nodes", &b->nodes));
     for (int r = 0; r < b->R; r++) {
         node *me = &b->nodes[r];

@@ -70,6 +70,7 @@ static weft_status make_pass(wefti_rank *r, int u, bool training, int64_t row,
                          .dy = r->dy,
                          .saved = r->saved[u],
                          .scratch = r->scratch};
+    wefti_comm_note(r->comms.control, r->step, plan->model->units[u].name);
     if (u > 0) pass->x = r->outputs[u - 1];
     if (u < n_units(r) - 1) pass->y = r->outputs[u];
     WEFT_TRY(wefti_rank_gather(r, u, &pass->params));

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -47,10 +49,9 @@ static weft_status find_run(weft_ctx *ctx, const weft_config *config, bool *foun
 }
 
 /* A new run needs a folder without one; a resumed run finds its newest checkpoint. */
-static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool resume,
-                               wefti_prepared *p) {
+static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bool resume,
+                                    wefti_prepared *p) {
     bool found = false;
-    p->saved.step = -1;
     WEFT_TRY(wefti_file_mkdirs(ctx, config->run.folder));
     if (!resume) WEFT_TRY(find_run(ctx, config, &found));
     if (found)
@@ -61,6 +62,24 @@ static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool re
             config->run.folder);
     return resume ? wefti_state_find(ctx, config->run.folder, &p->saved, p->saved_path)
                   : WEFT_OK;
+}
+
+/* The leader looks; where its folder is not seen a checkpoint is brought. */
+static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool resume,
+                               wefti_prepared *p) {
+    char brought[PATH_MAX];
+    wefti_company *c = &p->company;
+    p->saved.step = -1;
+    if (wefti_company_leads(c)) WEFT_TRY(look_into_folder(ctx, config, resume, p));
+    WEFT_TRY(wefti_company_look(ctx, c, config->run.folder));
+    WEFT_TRY(wefti_company_tell(c, &p->saved, sizeof p->saved));
+    WEFT_TRY(wefti_company_tell(c, p->saved_path, sizeof p->saved_path));
+    if (p->saved.step < 0) return WEFT_OK;
+    WEFT_TRY(run_path(ctx, config, "brought", brought));
+    WEFT_TRY(wefti_company_copy_folder(ctx, c, p->saved_path, brought));
+    if (!wefti_company_sees(c, wefti_company_rank(c)))
+        memcpy(p->saved_path, brought, sizeof brought);
+    return WEFT_OK;
 }
 
 /* Appends a text file to *text; folders and token shards have no text to learn from. */
@@ -149,7 +168,8 @@ static weft_status open_dataset(weft_ctx *ctx, const weft_config *config,
     };
     WEFT_TRY(weft_dataset_open(ctx, &wanted, p->tokenizer, &p->dataset));
     p->bigram_loss = NAN;
-    if (weft_dataset_validation_rows(p->dataset) == 0) return WEFT_OK;
+    bool leads = wefti_company_leads(&p->company);
+    if (!leads || weft_dataset_validation_rows(p->dataset) == 0) return WEFT_OK;
     return weft_dataset_bigram_loss(ctx, p->dataset, weft_tokenizer_vocab(p->tokenizer),
                                     &p->bigram_loss);
 }
@@ -200,9 +220,10 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *
 static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
                                 const wefti_footprint *f) {
     const wefti_plan *plan = p->plan;
+    int ranks = p->company.comm ? 1 : plan->W; /* of this process */
     int64_t here = wefti_process_resident_bytes(),
-            threads = (int64_t)plan->W * plan->threads;
-    int64_t wanted = f->total * plan->W + p->library_bytes * threads;
+            threads = (int64_t)ranks * plan->threads;
+    int64_t wanted = f->total * ranks + p->library_bytes * threads;
     int64_t limit = plan->config->mesh.memory_limit,
             have = wefti_machine_available_bytes();
     if (limit > 0) have = limit > here ? limit - here : 0;
@@ -215,7 +236,7 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
         "the run needs %s (%d rank%s x %s: %s parameters, gradients and state, %s "
         "activations), but %s is free%s; use fewer layers or width, batch.micro=1 or "
         "model.recompute=true",
-        wefti_format_bytes((double)wanted, a, sizeof a), plan->W, plan->W > 1 ? "s" : "",
+        wefti_format_bytes((double)wanted, a, sizeof a), ranks, ranks > 1 ? "s" : "",
         wefti_format_bytes((double)f->total, b, sizeof b),
         wefti_format_bytes((double)(f->total - f->activations - f->batch), c, sizeof c),
         wefti_format_bytes((double)f->activations, d, sizeof d),
@@ -236,18 +257,34 @@ static void describe_method(const wefti_plan *plan, char *out, size_t size) {
         snprintf(out + n, size - (size_t)n, " + %s", c->mixer.kind);
 }
 
-static void describe_mesh(const wefti_plan *plan, char *out, size_t size) {
+static void describe_mesh(const wefti_plan *plan, const char *wire, char *out,
+                          size_t size) {
     const weft_config *c = plan->config;
     int ranks = plan->copies * plan->S;
     int n = snprintf(out, size, "%lld node%s x %d rank%s x %d thread%s, wire %s",
                      (long long)c->mesh.nodes, plural(c->mesh.nodes), ranks,
-                     plural(ranks), plan->threads, plural(plan->threads), c->mesh.link);
+                     plural(ranks), plan->threads, plural(plan->threads), wire);
     if (plan->copies > 1)
         n += snprintf(out + n, size - (size_t)n, ", %d copies of the model per node",
                       plan->copies);
     if (plan->sites > 1)
         snprintf(out + n, size - (size_t)n, ", %d sites, wire %s", plan->sites,
                  c->mesh.site_link);
+}
+
+/* Adds where the ranks run: "ranks 0-1 on alpha, 2-3 on beta". */
+static void describe_hosts(const weft_mesh *mesh, char *out, size_t size) {
+    size_t n = strlen(out);
+    int last = 0, ranks = weft_mesh_look(mesh).size;
+    for (int r = 0; r < ranks && n + 1 < size; r = last + 1) {
+        const char *host = weft_mesh_host_of(mesh, r);
+        for (last = r; last + 1 < ranks; last++)
+            if (strcmp(weft_mesh_host_of(mesh, last + 1), host) != 0) break;
+        const char *lead = r ? "," : last > r ? "; ranks" : "; rank";
+        snprintf(out + n, size - n, last > r ? "%s %d-%d on %s" : "%s %d%.0d on %s", lead,
+                 r, last, host);
+        n += strlen(out + n);
+    }
 }
 
 static void describe(wefti_prepared *p) {
@@ -269,7 +306,10 @@ static void describe(wefti_prepared *p) {
     else
         snprintf(text[1], n, "made tokens, vocabulary %lld", (long long)model->vocab);
     describe_method(plan, text[2], n);
-    describe_mesh(plan, text[3], n);
+    weft_mesh *mesh = p->company.mesh;
+    describe_mesh(plan, mesh ? weft_mesh_look(mesh).version : config->mesh.link, text[3],
+                  n);
+    if (mesh) describe_hosts(mesh, text[3], n);
     snprintf(text[4], n,
              "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
              (long long)(plan->rows_per_step * plan->T), (long long)plan->rows_per_step,
@@ -286,6 +326,17 @@ static void describe(wefti_prepared *p) {
     p->summary.first_step = plan->first_step;
 }
 
+/* Where each rank is a process: its share of the machine's cores, or those that it is
+ * bound to. */
+static void choose_threads(wefti_prepared *p) {
+    long all = sysconf(_SC_NPROCESSORS_ONLN);
+    int mine = wefti_machine_cores();
+    int ranks = weft_mesh_look(p->company.mesh).ranks_here;
+    if (p->plan->config->mesh.threads > 0) return;
+    p->plan->threads = mine < all ? mine : (int)(all / ranks);
+    if (p->plan->threads < 1) p->plan->threads = 1;
+}
+
 static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
     int64_t vocab = p->tokenizer ? weft_tokenizer_vocab(p->tokenizer)
@@ -296,10 +347,15 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
         p->plan->first_step = p->saved.step;
         p->plan->first_row = p->saved.rows;
     }
+    int threads = wefti_machine_cores();
+    if (p->company.comm) {
+        choose_threads(p);
+        threads = p->plan->threads;
+    }
     int64_t before = wefti_process_resident_bytes();
-    WEFT_TRY(
-        wefti_measure_gemm(ctx, p->plan->kernels, wefti_machine_cores(), &p->gemm_flops));
-    p->library_bytes = (wefti_process_resident_bytes() - before) / wefti_machine_cores();
+    WEFT_TRY(wefti_measure_gemm(ctx, p->plan->kernels, threads, &p->gemm_flops));
+    WEFT_TRY(wefti_company_sum(&p->company, &p->gemm_flops));
+    p->library_bytes = (wefti_process_resident_bytes() - before) / threads;
     wefti_footprint footprint;
     WEFT_TRY(predict_wire(ctx, p->plan, &p->summary.wire_bytes_per_step, &footprint));
     WEFT_TRY(check_memory(ctx, p, &footprint));
@@ -315,17 +371,39 @@ static weft_status write_folder(weft_ctx *ctx, weft_config *config, wefti_prepar
                               p->plan->first_step, &p->elapsed_s, &p->journal);
 }
 
+/* What every rank reads for itself has to be the same everywhere. */
+static weft_status compare(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
+    const char *text;
+    wefti_company *c = &p->company;
+    if (!c->comm) return WEFT_OK;
+    WEFT_TRY(weft_config_text(ctx, config, WEFT_CONFIG_BARE, &text));
+    WEFT_TRY(
+        wefti_company_same(ctx, c, XXH3_64bits(text, strlen(text)), "the configuration"));
+    if (!p->dataset) return WEFT_OK;
+    WEFT_TRY(wefti_company_same(ctx, c, weft_tokenizer_hash(p->tokenizer),
+                                "the tokenizer (data.tokenizer, or what it was learnt "
+                                "from)"));
+    WEFT_TRY(wefti_company_same(ctx, c, (uint64_t)weft_dataset_train_tokens(p->dataset),
+                                "the number of training tokens (data.path)"));
+    int64_t rows = weft_dataset_validation_rows(p->dataset);
+    return wefti_company_same(ctx, c, (uint64_t)rows, "the text for validation");
+}
+
 static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
                            wefti_prepared *p) {
+    p->on_text = true;
     WEFT_TRY(check_paths(ctx, config));
     WEFT_TRY(open_folder(ctx, config, resume, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(open_dataset(ctx, config, p));
+    WEFT_TRY(compare(ctx, config, p));
     WEFT_TRY(make_plan(ctx, config, p));
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->plan, &p->saved, p->saved_path));
-    bool finished = p->plan->first_step >= config->run.steps;
-    return finished ? WEFT_OK : write_folder(ctx, config, p);
+    p->finished = p->plan->first_step >= config->run.steps;
+    bool writes = !p->finished && wefti_company_leads(&p->company);
+    if (writes) WEFT_TRY(write_folder(ctx, config, p));
+    return wefti_company_tell(&p->company, &p->elapsed_s, sizeof p->elapsed_s);
 }
 
 static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume,
@@ -333,18 +411,21 @@ static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume
     (void)resume;
     p->saved.step = -1;
     p->bigram_loss = NAN;
+    WEFT_TRY(compare(ctx, config, p));
     return make_plan(ctx, config, p);
 }
 
 typedef weft_status (*preparation)(weft_ctx *ctx, weft_config *config, bool resume,
                                    wefti_prepared *p);
 
-static weft_status prepare_with(weft_ctx *ctx, weft_config *config, bool resume,
-                                preparation prepare_all, wefti_prepared **out) {
+static weft_status prepare_with(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                                bool resume, preparation prepare_all,
+                                wefti_prepared **out) {
     *out = NULL;
     wefti_prepared *p;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the run", &p));
-    weft_status status = prepare_all(ctx, config, resume, p);
+    weft_status status = wefti_company_join(ctx, mesh, &p->company);
+    if (status == WEFT_OK) status = prepare_all(ctx, config, resume, p);
     if (status == WEFT_OK) {
         *out = p;
         return WEFT_OK;
@@ -354,19 +435,20 @@ static weft_status prepare_with(weft_ctx *ctx, weft_config *config, bool resume,
     return status;
 }
 
-weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume,
-                          wefti_prepared **out) {
-    return prepare_with(ctx, config, resume, prepare, out);
+weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                          bool resume, wefti_prepared **out) {
+    return prepare_with(ctx, mesh, config, resume, prepare, out);
 }
 
-weft_status wefti_prepare_bench(weft_ctx *ctx, weft_config *config,
+weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 wefti_prepared **out) {
-    return prepare_with(ctx, config, false, prepare_bench, out);
+    return prepare_with(ctx, mesh, config, false, prepare_bench, out);
 }
 
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     if (!p) return WEFT_OK;
     weft_status status = wefti_journal_close(p->journal);
+    wefti_company_leave(ctx, &p->company);
     wefti_plan_destroy(ctx, p->plan);
     weft_dataset_close(ctx, p->dataset);
     weft_tokenizer_destroy(ctx, p->tokenizer);

@@ -6,15 +6,19 @@
 
 #include <weft/train.h>
 
+#include "train/company.h"
 #include "train/journal.h"
 #include "train/state.h"
 
 /* Everything that is made before the ranks start, and shared by them. */
 typedef struct wefti_prepared {
+    wefti_company company;
     weft_tokenizer *tokenizer; /* owned, like the next three */
     weft_dataset *dataset;
     wefti_plan *plan;
-    wefti_journal *journal;
+    wefti_journal *journal;   /* of the leader */
+    bool on_text;             /* else on made tokens, and without files */
+    bool finished;            /* a resumed run with no step left */
     wefti_saved_layout saved; /* step = -1: a new run */
     char saved_path[PATH_MAX];
     weft_run_summary summary;
@@ -26,13 +30,13 @@ typedef struct wefti_prepared {
 } wefti_prepared;
 
 /* Opens the text, makes the plan, checks the memory, opens the run folder. *out is NULL
- * on failure. */
-weft_status wefti_prepare(weft_ctx *ctx, weft_config *config, bool resume,
-                          wefti_prepared **out) WEFT_CHECKED;
+ * on failure. Collective over the mesh, if there is one. */
+weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                          bool resume, wefti_prepared **out) WEFT_CHECKED;
 
 /* The same for a run without text and files: tokens are made (dataset, tokenizer and
  * journal stay NULL). */
-weft_status wefti_prepare_bench(weft_ctx *ctx, weft_config *config,
+weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 wefti_prepared **out) WEFT_CHECKED;
 
 /* Closes the journal and frees everything; NULL is accepted. */

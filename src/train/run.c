@@ -20,6 +20,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "comm/local.h"
+#include "comm/mesh.h"
 #include "train/prepare.h"
 #include "train/schedule.h"
 
@@ -36,7 +37,8 @@ typedef struct training {
 typedef struct rank_thread {
     training *run;
     int rank;
-    weft_ctx *ctx; /* owned */
+    bool first_here; /* of this process */
+    weft_ctx *ctx;   /* owned */
     wefti_rank *state;
     weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose votes are not read yet */
     int64_t counted;                             /* the first of them */
@@ -92,7 +94,7 @@ static weft_status build_rank(rank_thread *t) {
     wefti_comms comms;
     WEFT_TRY(join_groups(t, &comms));
     WEFT_TRY(wefti_rank_create(t->ctx, plan, t->rank, &comms, &t->state));
-    if (t->run->hooks && t->rank == 0) {
+    if (t->run->hooks && t->first_here) {
         t->state->should_stop = t->run->hooks->should_stop;
         t->state->stop_user = t->run->hooks->user;
     }
@@ -154,12 +156,12 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
 
 static weft_status tell_step(rank_thread *t, weft_step_record record,
                              const wefti_vote *agreed) {
-    if (t->rank != 0) return WEFT_OK;
     training *run = t->run;
     weft_train_result *result = run->result;
+    if (t->first_here) result->steps = record.step;
+    if (t->rank != 0) return WEFT_OK;
     record.loss = agreed->loss_sum / (double)record.tokens;
     record.consensus_distance = wefti_rank_consensus(t->state, agreed);
-    result->steps = record.step;
     result->loss = record.loss;
     result->wire_bytes += record.wire_bytes_out;
     run->prepared->exchange_s += record.exchange_s;
@@ -225,7 +227,7 @@ static bool is_pause(const rank_thread *t, int64_t done) {
 static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
     const weft_config *config = prepared->plan->config;
-    if (!prepared->journal) return WEFT_OK;
+    if (!prepared->on_text) return WEFT_OK;
     bool last = done == config->run.steps;
     bool compare_due = is_due(config->run.compare_every, done);
     if (compare_due || (config->run.compare_every > 0 && (last || stopping)))
@@ -234,7 +236,8 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     bool save_due = is_due(config->run.save_every, done);
     if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
     if (!last && !save_due && !stopping) return WEFT_OK;
-    return wefti_state_save(t->state, config->run.folder, prepared->tokenizer, done);
+    return wefti_state_save(t->state, &t->run->prepared->company, config->run.folder,
+                            prepared->tokenizer, done);
 }
 
 static weft_status rank_loop(rank_thread *t) {
@@ -257,7 +260,7 @@ static weft_status rank_loop(rank_thread *t) {
         WEFT_TRY(after_step(t, step + 1, stopping));
         start_s = wefti_now_s();
     }
-    if (t->rank == 0) t->run->result->stopped = stopping;
+    if (t->first_here) t->run->result->stopped = stopping;
     return WEFT_OK;
 }
 
@@ -276,51 +279,54 @@ static void pass_on(void *caller, weft_log_level level, const char *line) {
     weft_ctx_log(caller, level, "%s", line);
 }
 
-static weft_status start_threads(weft_ctx *ctx, training *run, rank_thread *threads,
-                                 int n) {
-    for (int r = 0; r < n; r++) {
-        rank_thread *t = &threads[r];
+static weft_status start_threads(weft_ctx *ctx, training *run, rank_thread *threads) {
+    for (int i = 0; i < run->world->n_here; i++) {
+        rank_thread *t = &threads[i];
         t->run = run;
-        t->rank = r;
+        t->rank = run->world->first_here + i;
+        t->first_here = i == 0;
         WEFT_TRY(weft_ctx_create(&t->ctx));
-        if (r == 0) weft_ctx_set_sink(t->ctx, pass_on, ctx);
+        if (t->rank == 0) weft_ctx_set_sink(t->ctx, pass_on, ctx);
         if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
             return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
-                                 "could not start a thread for rank %d", r);
+                                 "could not start a thread for rank %d", t->rank);
         t->started = true;
     }
     return WEFT_OK;
 }
 
 /* The first failure of any rank, as the run's. */
-static weft_status first_failure(weft_ctx *ctx, wefti_world *world, int n) {
+static weft_status first_failure(weft_ctx *ctx, wefti_world *world) {
     char text[1024];
     weft_status status;
     int rank = wefti_world_failure(world, &status, text);
+    weft_mesh *mesh = wefti_mesh_of(world);
     if (rank < 0) return WEFT_OK;
-    if (n == 1) return weft_ctx_fail(ctx, status, "%s", text);
+    if (mesh) return weft_mesh_fail(ctx, mesh, WEFT_ERR_PEER);
+    if (world->size == 1) return weft_ctx_fail(ctx, status, "%s", text);
     return weft_ctx_fail(ctx, status, "rank %d: %s", rank, text);
 }
 
 static weft_status run_ranks(weft_ctx *ctx, training *run) {
-    const wefti_plan *plan = run->prepared->plan;
+    int n = run->world->n_here;
     rank_thread *threads;
-    WEFT_TRY(wefti_alloc_n(ctx, plan->W, sizeof *threads, "rank threads", &threads));
-    weft_status status = start_threads(ctx, run, threads, plan->W);
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *threads, "rank threads", &threads));
+    weft_status status = start_threads(ctx, run, threads);
     if (status != WEFT_OK)
-        wefti_world_poison(run->world, 0, status, weft_ctx_message(ctx));
-    for (int r = 0; r < plan->W; r++)
-        if (threads[r].started) pthread_join(threads[r].thread, NULL);
-    if (status == WEFT_OK) status = first_failure(ctx, run->world, plan->W);
-    for (int r = 0; r < plan->W; r++) {
-        wefti_rank_destroy(threads[r].state);
-        weft_ctx_destroy(threads[r].ctx);
+        wefti_world_poison(run->world, run->world->first_here, status,
+                           weft_ctx_message(ctx));
+    for (int i = 0; i < n; i++)
+        if (threads[i].started) pthread_join(threads[i].thread, NULL);
+    if (status == WEFT_OK) status = first_failure(ctx, run->world);
+    for (int i = 0; i < n; i++) {
+        wefti_rank_destroy(threads[i].state);
+        weft_ctx_destroy(threads[i].ctx);
     }
     wefti_free(ctx, threads);
     return status;
 }
 
-static weft_status run_prepared(weft_ctx *ctx, training *run) {
+static weft_status create_world(weft_ctx *ctx, training *run) {
     const wefti_plan *plan = run->prepared->plan;
     const weft_config *config = plan->config;
     wefti_world_shape shape = {
@@ -330,8 +336,18 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
         .sites = plan->sites,
         .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
         .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
-    WEFT_TRY(wefti_world_create(ctx, &shape, &run->world));
-    if (run->hooks && run->hooks->on_start)
+    weft_mesh *mesh = run->prepared->company.mesh;
+    if (!mesh) return wefti_local_create(ctx, &shape, &run->world);
+    bool asks = run->hooks && run->hooks->should_stop;
+    wefti_mesh_watch(mesh, config->mesh.timeout, asks ? run->hooks->should_stop : NULL,
+                     run->hooks ? run->hooks->user : NULL);
+    return wefti_mesh_shape(ctx, mesh, &shape, &run->world);
+}
+
+static weft_status run_prepared(weft_ctx *ctx, training *run) {
+    bool leads = wefti_company_leads(&run->prepared->company);
+    WEFT_TRY(create_world(ctx, run));
+    if (leads && run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;
     weft_status status = run_ranks(ctx, run);
@@ -344,25 +360,31 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     return status;
 }
 
-weft_status weft_train(weft_ctx *ctx, weft_config *config, bool resume,
+static weft_status train(weft_ctx *ctx, training *run) {
+    run->result->bigram_loss = run->prepared->bigram_loss;
+    run->result->bytes_per_token = weft_dataset_bytes_per_token(run->prepared->dataset);
+    run->result->steps = run->prepared->plan->first_step;
+    return run->prepared->finished ? WEFT_OK : run_prepared(ctx, run);
+}
+
+weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,
                        const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
-    WEFT_TRY(wefti_prepare(ctx, config, resume, &run.prepared));
-    result->bigram_loss = run.prepared->bigram_loss;
-    result->bytes_per_token = weft_dataset_bytes_per_token(run.prepared->dataset);
-    result->steps = run.prepared->plan->first_step;
-    weft_status status = run.prepared->journal ? run_prepared(ctx, &run) : WEFT_OK;
+    weft_status status = wefti_prepare(ctx, mesh, config, resume, &run.prepared);
+    if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
+    status = train(ctx, &run);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     return status == WEFT_OK ? closed : status;
 }
 
-weft_status weft_bench_train(weft_ctx *ctx, weft_config *config,
+weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                              const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
-    WEFT_TRY(wefti_prepare_bench(ctx, config, &run.prepared));
-    weft_status status = run_prepared(ctx, &run);
+    weft_status status = wefti_prepare_bench(ctx, mesh, config, &run.prepared);
+    if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
+    status = run_prepared(ctx, &run);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     return status == WEFT_OK ? closed : status;
 }

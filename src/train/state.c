@@ -260,7 +260,37 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
     return status;
 }
 
-weft_status wefti_state_save(wefti_rank *r, const char *folder,
+/* A folder of its own for what replicas write that do not see the leader's. */
+static weft_status create_away(wefti_rank *r, const wefti_company *company,
+                               const char *partial) {
+    tensor_file file;
+    if (wefti_company_sees(company, r->rank)) return WEFT_OK;
+    WEFT_TRY(wefti_file_mkdirs(r->ctx, partial));
+    if (r->local != 0) return WEFT_OK;
+    WEFT_TRY(name_replica_file(r, partial, r->replica, &file));
+    return create_file(r, &file);
+}
+
+/* Brings their files to the leader. */
+static weft_status bring_home(wefti_rank *r, wefti_company *company,
+                              const char *partial) {
+    tensor_file file;
+    for (int replica = 0; replica < r->plan->R; replica++) {
+        int from = replica * r->plan->S;
+        if (wefti_company_sees(company, from)) continue;
+        WEFT_TRY(name_replica_file(r, partial, replica, &file));
+        if (file.n == 0) continue;
+        WEFT_TRY(wefti_company_send_file(r->ctx, company, from, 0, file.path));
+    }
+    bool away = !wefti_company_sees(company, r->rank);
+    return away && r->local == 0 ? wefti_file_remove_tree(r->ctx, partial) : WEFT_OK;
+}
+
+static weft_status barrier(wefti_rank *r) {
+    return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
+}
+
+weft_status wefti_state_save(wefti_rank *r, wefti_company *company, const char *folder,
                              const weft_tokenizer *tokenizer, int64_t step) {
     char checkpoints[PATH_MAX], partial[PATH_MAX];
     WEFT_TRY(wefti_rank_control_early(r, step));
@@ -273,11 +303,13 @@ weft_status wefti_state_save(wefti_rank *r, const char *folder,
         WEFT_TRY(wefti_checkpoint_begin(r->ctx, checkpoints, step, partial));
         WEFT_TRY(create_files(r, partial, tokenizer));
     }
-    WEFT_TRY(wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r)));
+    WEFT_TRY(create_away(r, company, partial));
+    WEFT_TRY(barrier(r));
     WEFT_TRY(write_blocks(r, partial));
-    WEFT_TRY(wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r)));
+    WEFT_TRY(barrier(r));
+    WEFT_TRY(bring_home(r, company, partial));
     if (r->rank == 0) WEFT_TRY(commit(r, checkpoints, step));
-    return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
+    return barrier(r);
 }
 
 /* False: there is something else than positive numbers, or zeros. */

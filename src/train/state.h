@@ -4,6 +4,7 @@
 
 #include <weft/tokenizer.h>
 
+#include "train/company.h"
 #include "train/rank.h"
 
 /* A training run's state <-> a checkpoint folder (docs/checkpoint-format.md):
@@ -35,8 +36,9 @@ typedef struct wefti_saved_layout {
     double known[WEFTI_MAX_KNOWN];
 } wefti_saved_layout;
 
-/* Saves under <folder>/checkpoints after `step` steps. Collective. */
-weft_status wefti_state_save(wefti_rank *r, const char *folder,
+/* Saves under <folder>/checkpoints after `step` steps; the files of processes that do not
+ * see the leader's folder are sent to it. Collective. */
+weft_status wefti_state_save(wefti_rank *r, wefti_company *company, const char *folder,
                              const weft_tokenizer *tokenizer, int64_t step) WEFT_CHECKED;
 
 /* Finds the newest complete checkpoint of a run folder and checks every byte of it.

@@ -146,6 +146,7 @@ weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
         WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
     wefti_comm_traffic(r->comms.control, &r->traffic_before);
     wefti_rank_forget_gathered(r);
+    wefti_comm_note(r->comms.control, step, "");
     r->begun_s = wefti_now_s();
     wefti_exchange_turn(r);
     for (int64_t m = 0; m < r->plan->n_micro; m++) WEFT_TRY(micro_batch(r, m));

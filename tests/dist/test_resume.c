@@ -96,7 +96,7 @@ static void a_folder_with_a_run_is_not_overwritten(void **state) {
     assert_ok(ctx, weft_config_set(ctx, config, "data.path=text.txt"));
     assert_ok(ctx, weft_config_set(ctx, config, "run.folder=whole"));
     assert_ok(ctx, weft_config_finish(ctx, config));
-    assert_int_equal(weft_train(ctx, config, false, NULL, &result), WEFT_ERR_CONFIG);
+    assert_int_equal(weft_train(ctx, NULL, config, false, NULL, &result), WEFT_ERR_CONFIG);
     assert_non_null(strstr(weft_ctx_message(ctx), "--resume"));
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);

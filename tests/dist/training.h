@@ -111,7 +111,7 @@ static inline void train(outcome *o, const char *folder, bool resume,
     if (o->status == WEFT_OK) o->status = weft_config_finish(ctx, config);
     weft_train_hooks hooks = {o, note_start, note_step, NULL, stop_in_time};
     if (o->status == WEFT_OK)
-        o->status = weft_train(ctx, config, resume, &hooks, &o->result);
+        o->status = weft_train(ctx, NULL, config, resume, &hooks, &o->result);
     snprintf(o->message, sizeof o->message, "%s", weft_ctx_message(ctx));
     weft_config_destroy(ctx, config);
     assert_int_equal(weft_ctx_bytes_held(ctx), 0);

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages by MPI-3: the only file that knows MPI. It is built once for each MPI library,
+ * as libweft_openmpi.so and libweft_mpich.so, which weft loads when it was started by
+ * that library's launcher (src/comm/launcher.c), and which programs that use MPI
+ * themselves link (weft/mpi.h). */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/mpi.h>
+
+enum { NAME_BYTES = MPI_MAX_PROCESSOR_NAME };
+
+/* A request or a matched message; used ones are kept. */
+typedef struct ticket {
+    struct ticket *next;
+    MPI_Request request;
+    MPI_Message message;
+} ticket;
+
+typedef struct mpi_transport {
+    weft_transport head;
+    MPI_Comm comm; /* a duplicate */
+    bool begun;    /* MPI was initialized here, and is ended here */
+    int error;     /* the last one */
+    ticket *spare;
+    char version[64];
+    char *names;        /* [size][NAME_BYTES] */
+    const char **hosts; /* [size] */
+} mpi_transport;
+
+static ticket *take_ticket(mpi_transport *t) {
+    ticket *one = t->spare;
+    if (one)
+        t->spare = one->next;
+    else
+        one = calloc(1, sizeof *one);
+    if (!one) t->error = MPI_ERR_NO_MEM;
+    return one;
+}
+
+static void keep_ticket(mpi_transport *t, ticket *one) {
+    one->next = t->spare;
+    t->spare = one;
+}
+
+static bool mpi_send(weft_transport *head, int peer, int lane, const void *data,
+                     int n_bytes, void **request) {
+    mpi_transport *t = (mpi_transport *)head;
+    ticket *one = take_ticket(t);
+    *request = one;
+    if (!one) return false;
+    t->error = MPI_Isend(data, n_bytes, MPI_BYTE, peer, lane, t->comm, &one->request);
+    return t->error == MPI_SUCCESS;
+}
+
+static bool mpi_probe(weft_transport *head, weft_transport_found *found, void **message) {
+    mpi_transport *t = (mpi_transport *)head;
+    ticket *one = take_ticket(t);
+    int flag = 0;
+    MPI_Status status;
+    *found = (weft_transport_found){0};
+    if (!one) return false;
+    t->error = MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, t->comm, &flag, &one->message,
+                           &status);
+    if (t->error != MPI_SUCCESS || !flag) {
+        keep_ticket(t, one);
+        return t->error == MPI_SUCCESS;
+    }
+    *message = one;
+    found->any = true;
+    found->peer = status.MPI_SOURCE;
+    found->lane = status.MPI_TAG;
+    t->error = MPI_Get_count(&status, MPI_BYTE, &found->n_bytes);
+    return t->error == MPI_SUCCESS && found->n_bytes >= 0;
+}
+
+static bool mpi_receive(weft_transport *head, void *message, void *data, int n_bytes,
+                        void **request) {
+    mpi_transport *t = (mpi_transport *)head;
+    ticket *one = message;
+    *request = one;
+    t->error = MPI_Imrecv(data, n_bytes, MPI_BYTE, &one->message, &one->request);
+    return t->error == MPI_SUCCESS;
+}
+
+static bool mpi_test(weft_transport *head, void *request, bool *done) {
+    mpi_transport *t = (mpi_transport *)head;
+    ticket *one = request;
+    int flag = 0;
+    t->error = MPI_Test(&one->request, &flag, MPI_STATUS_IGNORE);
+    *done = t->error == MPI_SUCCESS && flag;
+    if (*done) keep_ticket(t, one);
+    return t->error == MPI_SUCCESS;
+}
+
+static void mpi_say(const weft_transport *head, char *text, int size) {
+    const mpi_transport *t = (const mpi_transport *)head;
+    char why[MPI_MAX_ERROR_STRING] = "unknown error";
+    int n = 0;
+    MPI_Error_string(t->error, why, &n);
+    snprintf(text, (size_t)size, "%s", why);
+}
+
+static void free_transport(mpi_transport *t) {
+    while (t->spare) {
+        ticket *next = t->spare->next;
+        free(t->spare);
+        t->spare = next;
+    }
+    free(t->names);
+    free(t->hosts);
+    free(t);
+}
+
+/* After a failure the others may be gone: MPI's own end would wait for them. */
+static void mpi_finish(weft_transport *head, bool failed) {
+    mpi_transport *t = (mpi_transport *)head;
+    if (!failed && t->comm != MPI_COMM_NULL) MPI_Comm_free(&t->comm);
+    if (!failed && t->begun) MPI_Finalize();
+    free_transport(t);
+}
+
+static const weft_transport_ops ops = {
+    .name = "mpi",
+    .send = mpi_send,
+    .probe = mpi_probe,
+    .receive = mpi_receive,
+    .test = mpi_test,
+    .say = mpi_say,
+    .finish = mpi_finish,
+};
+
+/* "Open MPI 4.1.4": the library's own sentence up to a comma, without "v" and "Version:".
+ */
+static void name_version(mpi_transport *t) {
+    char full[MPI_MAX_LIBRARY_VERSION_STRING];
+    int n = 0, major = 0, minor = 0;
+    MPI_Get_library_version(full, &n);
+    MPI_Get_version(&major, &minor);
+    char word[32] = "";
+    if (sscanf(full, "Open MPI v%31[^, ]", word) == 1)
+        snprintf(t->version, sizeof t->version, "Open MPI %s", word);
+    else if (sscanf(full, "MPICH Version: %31s", word) == 1)
+        snprintf(t->version, sizeof t->version, "MPICH %s", word);
+    else
+        snprintf(t->version, sizeof t->version, "MPI %d.%d", major, minor);
+}
+
+static bool find_hosts(mpi_transport *t) {
+    char mine[NAME_BYTES] = "";
+    int n = 0, size = t->head.size;
+    t->names = calloc((size_t)size, NAME_BYTES);
+    t->hosts = calloc((size_t)size, sizeof *t->hosts);
+    t->error = MPI_ERR_NO_MEM;
+    if (!t->names || !t->hosts) return false;
+    t->error = MPI_Get_processor_name(mine, &n);
+    if (t->error == MPI_SUCCESS)
+        t->error = MPI_Allgather(mine, NAME_BYTES, MPI_CHAR, t->names, NAME_BYTES,
+                                 MPI_CHAR, t->comm);
+    for (int r = 0; r < size; r++) {
+        t->names[(size_t)r * NAME_BYTES + NAME_BYTES - 1] = 0;
+        t->hosts[r] = t->names + (size_t)r * NAME_BYTES;
+    }
+    t->head.host = t->hosts;
+    return t->error == MPI_SUCCESS;
+}
+
+static weft_status fail(weft_ctx *ctx, mpi_transport *t) {
+    char text[MPI_MAX_ERROR_STRING];
+    mpi_say(&t->head, text, sizeof text);
+    weft_ctx_fail(ctx, WEFT_ERR_PEER, "%s: %s", t->version, text);
+    mpi_finish(&t->head, true);
+    return WEFT_ERR_PEER;
+}
+
+static weft_status open_transport(weft_ctx *ctx, MPI_Comm comm, bool begun,
+                                  weft_mesh **out) {
+    mpi_transport *t = calloc(1, sizeof *t);
+    if (!t) return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for MPI's messages");
+    t->head.ops = &ops;
+    t->comm = MPI_COMM_NULL;
+    t->begun = begun;
+    t->head.version = t->version;
+    name_version(t);
+    t->error = MPI_Comm_dup(comm, &t->comm);
+    if (t->error != MPI_SUCCESS) return fail(ctx, t);
+    MPI_Comm_set_errhandler(t->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(t->comm, &t->head.rank);
+    MPI_Comm_size(t->comm, &t->head.size);
+    if (!find_hosts(t)) return fail(ctx, t);
+    return weft_mesh_create(ctx, &t->head, out);
+}
+
+weft_status weft_mesh_from_mpi(weft_ctx *ctx, MPI_Comm comm, weft_mesh **out) {
+    int initialized = 0, level = MPI_THREAD_SINGLE;
+    *out = NULL;
+    MPI_Initialized(&initialized);
+    if (initialized) MPI_Query_thread(&level);
+    if (level == MPI_THREAD_MULTIPLE) return open_transport(ctx, comm, false, out);
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "MPI %s; weft's messages have their own thread: call "
+                         "MPI_Init_thread with MPI_THREAD_MULTIPLE first",
+                         initialized ? "was initialized for fewer threads"
+                                     : "is not initialized");
+}
+
+/* What weft calls when it was started by this library's launcher. */
+WEFT_API weft_status weft_mpi_launch(weft_ctx *ctx, weft_mesh **out);
+
+weft_status weft_mpi_launch(weft_ctx *ctx, weft_mesh **out) {
+    int level = MPI_THREAD_SINGLE;
+    *out = NULL;
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
+        return weft_ctx_fail(ctx, WEFT_ERR_PEER, "MPI_Init_thread failed");
+    if (level < MPI_THREAD_SERIALIZED)
+        return weft_ctx_fail(ctx, WEFT_ERR_PEER,
+                             "this MPI was built without threads, which weft needs");
+    return open_transport(ctx, MPI_COMM_WORLD, true, out);
+}

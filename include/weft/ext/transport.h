@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFT_EXT_TRANSPORT_H
+#define WEFT_EXT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What carries messages between processes: MPI, and whatever somebody writes. It is asked
+ * to be simple, because weft does the rest: matching, pieces of long messages, progress,
+ * byte counts, failures.
+ *
+ * Messages from one process to another arrive in the order in which they were sent, of
+ * both lanes, whole and unchanged. None is longer than WEFT_TRANSPORT_BYTES. Every
+ * function is called by one thread at a time and returns without waiting, except finish.
+ * `true` is success; after `false`, `say` tells why. */
+
+enum { WEFT_TRANSPORT_BYTES = 1 << 20 };
+
+typedef struct weft_transport weft_transport;
+
+typedef struct weft_transport_found {
+    bool any;
+    int peer, lane, n_bytes;
+} weft_transport_found;
+
+typedef struct weft_transport_ops {
+    const char *name; /* of the kind: "mpi" */
+    /* Starts sending; `data` stays unchanged until the request is done. `lane` is 0 or 1
+     * and comes with the message. */
+    bool (*send)(weft_transport *t, int peer, int lane, const void *data, int n_bytes,
+                 void **request);
+    /* Whether there is a message; then it is taken out of the queue: *message must be
+     * received. */
+    bool (*probe)(weft_transport *t, weft_transport_found *found, void **message);
+    bool (*receive)(weft_transport *t, void *message, void *data, int n_bytes,
+                    void **request);
+    /* Whether a request is done; then it is freed. */
+    bool (*test)(weft_transport *t, void *request, bool *done);
+    void (*say)(const weft_transport *t, char *text, int size);
+    /* Ends it: politely if nothing went wrong; else what is left of the other processes
+     * may be ended as well. Frees t. */
+    void (*finish)(weft_transport *t, bool failed);
+} weft_transport_ops;
+
+struct weft_transport {
+    const weft_transport_ops *ops;
+    int rank, size;
+    const char *version;     /* "Open MPI 4.1.4", lives as long as t */
+    const char *const *host; /* [size] where each process runs, the same */
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFT_MESH_H
+#define WEFT_MESH_H
+
+#include <weft/config.h>
+#include <weft/ctx.h>
+#include <weft/ext/transport.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The processes that train together, one rank each, as seen by this one. Ranks are
+ * numbered host by host, so that those of one machine are neighbours. Behind it is a
+ * thread that moves the messages and sleeps between looks. */
+typedef struct weft_mesh weft_mesh;
+
+/* Joins the processes that a launcher (mpirun, mpiexec, srun) has started together with
+ * this one, through the MPI that the launcher belongs to. *out is NULL if no launcher has
+ * started this process, or it alone. Collective. To be called at most once per process,
+ * before other threads are started. */
+WEFT_API weft_status weft_mesh_open(weft_ctx *ctx, weft_mesh **out) WEFT_CHECKED;
+
+/* The same over a transport, which is taken over, also on failure. Collective. */
+WEFT_API weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport,
+                                      weft_mesh **out) WEFT_CHECKED;
+
+/* Leaves: waits until the others leave too. After a failure of any rank it waits two
+ * seconds at most; false: some others did not answer, and the process should end without
+ * more ado. NULL is accepted. */
+WEFT_API bool weft_mesh_close(weft_mesh *mesh);
+
+/* Tells all ranks that this one has failed, unless some rank has before: the first failure
+ * counts. Returns its status, and makes the context's sentence say which rank and host. */
+WEFT_API weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status);
+
+/* Whether this rank is the one that should say what went wrong: rank 0, or rank 1 if that
+ * one has died. */
+WEFT_API bool weft_mesh_speaks(weft_mesh *mesh);
+
+typedef struct weft_mesh_facts {
+    int rank, size;
+    int hosts;           /* machines */
+    int ranks_here;      /* ranks on this machine */
+    bool even;           /* as many on every machine */
+    const char *host;    /* this machine's name; lives as long as the mesh */
+    const char *version; /* of what carries the messages, the same */
+} weft_mesh_facts;
+
+WEFT_API weft_mesh_facts weft_mesh_look(const weft_mesh *mesh);
+
+/* Where a rank runs. Lives as long as the mesh. */
+WEFT_API const char *weft_mesh_host_of(const weft_mesh *mesh, int rank);
+
+/* Fits a configuration (not finished yet) to where the ranks run: mesh.nodes = machines,
+ * mesh.ranks_per_node = ranks on each, unless they are set and their product is the
+ * number of ranks: then neighbouring ranks stand for nodes as it says. Refuses uneven
+ * machines and an emulated wire. */
+WEFT_API weft_status weft_mesh_fit(weft_ctx *ctx, const weft_mesh *mesh,
+                                   weft_config *config) WEFT_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

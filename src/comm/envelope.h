@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ENVELOPE_H
+#define WEFTI_ENVELOPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What goes in front of a message between processes (docs/wire-format.md, "Envelopes").
+ * Little-endian:
+ *
+ *     offset bytes
+ *          0    4  magic "wefM"
+ *          4    1  version, 1
+ *          5    1  kind
+ *          6    2  channel of the communicator
+ *          8    8  tag
+ *         16    8  bytes of the message
+ *
+ * A short message follows at once; a long one comes in pieces: messages without an
+ * envelope, in order, whose sum is its length. */
+typedef enum wefti_envelope_kind {
+    WEFTI_ENVELOPE_HELLO = 1, /* who I am; the first one */
+    WEFTI_ENVELOPE_SHORT,     /* a message, all of it */
+    WEFTI_ENVELOPE_LONG,      /* a message whose pieces follow */
+    WEFTI_ENVELOPE_ALIVE,     /* a sign of life; tag = the step */
+    WEFTI_ENVELOPE_FAILED, /* some rank failed; tag = its number, channel = the status */
+    WEFTI_ENVELOPE_BYE     /* nothing more comes */
+} wefti_envelope_kind;
+
+enum { WEFTI_ENVELOPE_BYTES = 24, WEFTI_SHORT_BYTES = 4096 };
+
+typedef struct wefti_envelope {
+    wefti_envelope_kind kind;
+    int channel;
+    int64_t tag;
+    int64_t n_bytes;
+} wefti_envelope;
+
+void wefti_envelope_encode(const wefti_envelope *envelope, unsigned char *out);
+
+/* False: these n_arrived bytes are no envelope of ours, or not what it says they are. */
+bool wefti_envelope_decode(const unsigned char *bytes, int64_t n_arrived,
+                           wefti_envelope *out);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "comm/mesh.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+enum { GREETING_S = 60 };
+
+const char *wefti_mesh_greeting(void) { return "weft " WEFT_VERSION ", envelope 1"; }
+
+/* --- who runs where --- */
+
+static bool same_host(const weft_transport *t, int a, int b) {
+    return strcmp(t->host[a], t->host[b]) == 0;
+}
+
+/* Numbers the ranks host by host, hosts in the order of their first process. */
+static void number_ranks(weft_mesh *mesh) {
+    const weft_transport *t = mesh->transport;
+    int next = 0;
+    for (int p = 0; p < t->size; p++) mesh->rank_of[p] = -1;
+    mesh->even = true;
+    for (int p = 0; p < t->size; p++) {
+        if (mesh->rank_of[p] >= 0) continue;
+        int first = next;
+        for (int q = p; q < t->size; q++) {
+            if (!same_host(t, p, q)) continue;
+            mesh->rank_of[q] = next;
+            mesh->peer_of[next++] = q;
+        }
+        if (same_host(t, p, t->rank)) mesh->ranks_here = next - first;
+        mesh->hosts++;
+        if ((next - first) * mesh->hosts != next) mesh->even = false;
+    }
+    mesh->rank = mesh->rank_of[t->rank];
+    for (int r = 0; r < t->size; r++)
+        mesh->peers[r].here = same_host(t, mesh->peer_of[r], t->rank);
+}
+
+weft_mesh_facts weft_mesh_look(const weft_mesh *mesh) {
+    return (weft_mesh_facts){.rank = mesh->rank,
+                             .size = mesh->world.size,
+                             .hosts = mesh->hosts,
+                             .ranks_here = mesh->ranks_here,
+                             .even = mesh->even,
+                             .host = weft_mesh_host_of(mesh, mesh->rank),
+                             .version = mesh->transport->version};
+}
+
+const char *weft_mesh_host_of(const weft_mesh *mesh, int rank) {
+    return mesh->transport->host[mesh->peer_of[rank]];
+}
+
+/* --- birth and death --- */
+
+static weft_status allocate(weft_mesh *mesh) {
+    weft_ctx *ctx = mesh->ctx;
+    int n = mesh->transport->size;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "ranks", &mesh->peer_of));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "ranks", &mesh->rank_of));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_peer), "ranks", &mesh->peers));
+    int64_t room = WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES + 1;
+    return wefti_alloc_n(ctx, room, 1, "a message", &mesh->landing);
+}
+
+static weft_status init_locks(weft_mesh *mesh) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    bool fine = pthread_mutex_init(&mesh->lock, NULL) == 0 &&
+                pthread_cond_init(&mesh->changed, &monotonic) == 0 &&
+                pthread_cond_init(&mesh->wake, &monotonic) == 0;
+    pthread_condattr_destroy(&monotonic);
+    if (fine) return WEFT_OK;
+    return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY, "could not create a lock");
+}
+
+static weft_status greet(weft_mesh *mesh) {
+    const char *text = wefti_mesh_greeting();
+    wefti_envelope envelope = {WEFTI_ENVELOPE_HELLO, 0, (int64_t)getpid(),
+                               (int64_t)strlen(text)};
+    for (int r = 0; r < mesh->world.size; r++) {
+        if (r == mesh->rank) continue;
+        wefti_parcel *parcel = wefti_courier_parcel(mesh, r, &envelope, text);
+        if (!parcel) return WEFT_ERR_MEMORY;
+        wefti_courier_submit(mesh, parcel);
+    }
+    return WEFT_OK;
+}
+
+/* Lock held. A rank that has not greeted yet, or -1. */
+static int missing(const weft_mesh *mesh) {
+    for (int r = 0; r < mesh->world.size; r++)
+        if (r != mesh->rank && !mesh->peers[r].greeted) return r;
+    return -1;
+}
+
+static weft_status wait_for_greetings(weft_mesh *mesh) {
+    double until_s = wefti_now_s() + GREETING_S;
+    struct timespec t = {.tv_sec = (time_t)until_s};
+    pthread_mutex_lock(&mesh->lock);
+    int r = missing(mesh);
+    while (r >= 0 && !mesh->world.poisoned && wefti_now_s() < until_s) {
+        pthread_cond_timedwait(&mesh->changed, &mesh->lock, &t);
+        r = missing(mesh);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    if (mesh->world.poisoned) return wefti_world_poisoned_error(mesh->ctx, &mesh->world);
+    if (r < 0) return WEFT_OK;
+    return weft_ctx_fail(mesh->ctx, WEFT_ERR_PEER,
+                         "nothing came from rank %d (host %s) for %d s; is its interface "
+                         "the one that %s uses?",
+                         r, weft_mesh_host_of(mesh, r), (int)GREETING_S,
+                         mesh->transport->version);
+}
+
+static weft_status build(weft_mesh *mesh) {
+    wefti_world_shape shape = {.replicas = mesh->transport->size,
+                               .shards = 1,
+                               .replicas_per_node = 1,
+                               .sites = 1};
+    WEFT_TRY(init_locks(mesh));
+    WEFT_TRY(wefti_world_init(mesh->ctx, &mesh->world, &wefti_remote_ops, &shape));
+    WEFT_TRY(allocate(mesh));
+    number_ranks(mesh);
+    mesh->world.first_here = mesh->rank;
+    mesh->world.n_here = 1;
+    atomic_store(&mesh->step, -1);
+    for (int r = 0; r < mesh->world.size; r++) mesh->peers[r].step = -1;
+    WEFT_TRY(wefti_courier_start(mesh));
+    WEFT_TRY(greet(mesh));
+    return wait_for_greetings(mesh);
+}
+
+weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport, weft_mesh **out) {
+    *out = NULL;
+    weft_ctx *own;
+    weft_mesh *mesh = NULL;
+    weft_status status = weft_ctx_create(&own);
+    if (status == WEFT_OK) status = wefti_alloc(own, sizeof *mesh, "the mesh", &mesh);
+    if (status != WEFT_OK) {
+        if (own) weft_ctx_destroy(own);
+        transport->ops->finish(transport, true);
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the mesh");
+    }
+    mesh->ctx = own;
+    mesh->transport = transport;
+    status = build(mesh);
+    if (status == WEFT_OK) {
+        *out = mesh;
+        return WEFT_OK;
+    }
+    weft_ctx_fail(ctx, status, "%s", weft_ctx_message(own));
+    wefti_world_poison(&mesh->world, mesh->rank, status, weft_ctx_message(own));
+    weft_mesh_close(mesh);
+    return status;
+}
+
+static void free_arrivals(weft_mesh *mesh, wefti_arrival *list) {
+    while (list) {
+        wefti_arrival *next = list->next_all;
+        wefti_free(mesh->ctx, list->data);
+        wefti_free(mesh->ctx, list);
+        list = next;
+    }
+}
+
+static void free_parcels(weft_mesh *mesh, wefti_parcel *list) {
+    while (list) {
+        wefti_parcel *next = list->next_all;
+        wefti_free(mesh->ctx, list);
+        list = next;
+    }
+}
+
+static void free_mesh(weft_mesh *mesh) {
+    weft_ctx *ctx = mesh->ctx;
+    free_arrivals(mesh, mesh->all_arrivals);
+    free_parcels(mesh, mesh->all_parcels);
+    pthread_mutex_destroy(&mesh->lock);
+    pthread_cond_destroy(&mesh->changed);
+    pthread_cond_destroy(&mesh->wake);
+    pthread_mutex_destroy(&mesh->world.failure_lock);
+    wefti_free(ctx, mesh->peer_of);
+    wefti_free(ctx, mesh->rank_of);
+    wefti_free(ctx, mesh->peers);
+    wefti_free(ctx, mesh->landing);
+    wefti_free(ctx, mesh->flights);
+    wefti_free(ctx, mesh);
+    weft_ctx_destroy(ctx);
+}
+
+bool weft_mesh_close(weft_mesh *mesh) {
+    if (!mesh) return true;
+    atomic_store(&mesh->asked, NULL);
+    atomic_store(&mesh->close_by_s, wefti_now_s() + WEFTI_FAREWELL_S);
+    if (mesh->has_courier) {
+        pthread_mutex_lock(&mesh->lock);
+        mesh->closing = true;
+        pthread_cond_signal(&mesh->wake);
+        pthread_mutex_unlock(&mesh->lock);
+        pthread_join(mesh->courier, NULL);
+    }
+    bool clean = mesh->all_left;
+    mesh->transport->ops->finish(mesh->transport, !clean);
+    free_mesh(mesh);
+    return clean;
+}
+
+/* --- failures --- */
+
+weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status) {
+    char text[1024], own[900];
+    snprintf(own, sizeof own, "%s", weft_ctx_message(ctx));
+    if (status != WEFT_ERR_PEER || !atomic_load(&mesh->world.poisoned))
+        wefti_world_poison(&mesh->world, mesh->rank, status, own);
+    int rank = wefti_world_failure(&mesh->world, &status, text);
+    weft_ctx_clear(ctx);
+    if (status == WEFT_ERR_PEER) return weft_ctx_fail(ctx, status, "%s", text);
+    return weft_ctx_fail(ctx, status, "rank %d (host %s): %s", rank,
+                         weft_mesh_host_of(mesh, rank), text);
+}
+
+bool weft_mesh_speaks(weft_mesh *mesh) {
+    char text[1024];
+    weft_status status;
+    int failed = wefti_world_failure(&mesh->world, &status, text);
+    bool gone = failed == 0 && status == WEFT_ERR_PEER;
+    return mesh->rank == (gone ? 1 : 0);
+}
+
+/* --- the world of a run --- */
+
+weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,
+                             const wefti_world_shape *shape, wefti_world **out) {
+    *out = NULL;
+    int wanted = shape->replicas * shape->shards;
+    if (wanted != mesh->world.size)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mesh.nodes x mesh.ranks_per_node is %d, but %d ranks run",
+                             wanted, mesh->world.size);
+    mesh->world.shape = *shape;
+    *out = &mesh->world;
+    return WEFT_OK;
+}
+
+void wefti_mesh_watch(weft_mesh *mesh, double silence_s, bool (*asked)(void *user),
+                      void *user) {
+    mesh->asked_user = user;
+    atomic_store(&mesh->silence_s, silence_s);
+    atomic_store(&mesh->asked, asked);
+}
+
+weft_mesh *wefti_mesh_of(wefti_world *world) {
+    return world->ops == &wefti_remote_ops ? (weft_mesh *)world : NULL;
+}
+
+static weft_status set_count(weft_ctx *ctx, weft_config *config, const char *key, int n) {
+    char text[64];
+    snprintf(text, sizeof text, "mesh.%s=%d", key, n);
+    return weft_config_set(ctx, config, text);
+}
+
+weft_status weft_mesh_fit(weft_ctx *ctx, const weft_mesh *mesh, weft_config *config) {
+    int64_t nodes = config->mesh.nodes, ranks = config->mesh.ranks_per_node;
+    int size = mesh->world.size;
+    if (strcmp(config->mesh.link, "none") != 0 ||
+        strcmp(config->mesh.site_link, "none") != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mesh.link is %s: a wire is emulated inside one process "
+                             "only; leave it out when %s carries the messages",
+                             config->mesh.link, mesh->transport->version);
+    if (nodes * ranks == size) return WEFT_OK;
+    if (nodes * ranks > 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mesh.nodes x mesh.ranks_per_node is %lld x %lld, but %d "
+                             "ranks on %d hosts were started; leave both out to take "
+                             "them from where the ranks run",
+                             (long long)nodes, (long long)ranks, size, mesh->hosts);
+    if (!mesh->even)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "%d ranks on %d hosts, %d of them on %s: expected as many on "
+            "each",
+            size, mesh->hosts, mesh->ranks_here, weft_mesh_host_of(mesh, mesh->rank));
+    WEFT_TRY(set_count(ctx, config, "nodes", mesh->hosts));
+    return set_count(ctx, config, "ranks_per_node", size / mesh->hosts);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_MESH_H
+#define WEFTI_MESH_H
+
+#include <weft/mesh.h>
+
+#include "comm/envelope.h"
+#include "comm/world.h"
+
+/* The inside of a weft_mesh. Three kinds of threads meet here: those of the rank, which
+ * send and receive (remote.c), and the courier, the only one that touches the transport
+ * (courier.c). What is marked "lock" is guarded by mesh->lock; all else belongs to the
+ * courier, or does not change after the mesh was made. */
+
+/* Seconds that others are waited for after a failure. */
+#define WEFTI_FAREWELL_S 2.0
+
+/* An outgoing message. */
+typedef struct wefti_parcel {
+    struct wefti_parcel *next;      /* in whichever queue it is */
+    struct wefti_parcel *next_all;  /* lock: among all of the mesh */
+    struct wefti_parcel *next_sent; /* lock: among those of the rank that are not done */
+    int peer;                       /* rank */
+    wefti_envelope envelope;
+    const void *data;  /* LONG: the sender's */
+    int64_t n_started; /* of them, bytes handed to the transport */
+    int n_flying;      /* pieces that the transport has not finished */
+    bool opened;       /* the envelope is on its way */
+    unsigned char bytes[WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES]; /* and a SHORT's own */
+} wefti_parcel;
+
+/* An incoming message. */
+typedef struct wefti_arrival {
+    struct wefti_arrival *next;     /* lock */
+    struct wefti_arrival *next_all; /* lock: among all of the mesh */
+    int sender; /* rank */
+    int channel;
+    int64_t tag, n_bytes;
+    int64_t n_announced; /* bytes that receives were started for */
+    int64_t n_landed;
+    int64_t capacity; /* of data */
+    void *data;
+    double arrival_s;
+    bool taken; /* lock */
+} wefti_arrival;
+
+typedef struct wefti_parcels {
+    wefti_parcel *first, *last;
+} wefti_parcels;
+
+/* What the courier knows of another rank. */
+typedef struct wefti_peer {
+    wefti_parcels quick, bulk; /* whole in one piece; the others, one after the other */
+    int n_flying;              /* pieces of bulk */
+    wefti_arrival *open;       /* a LONG whose pieces are still coming */
+    double heard_s;            /* when its last message came */
+    int64_t step;              /* where it was, by its last sign of life; -1: not said */
+    char at[64];               /* the same in words */
+    int64_t process; /* number of its process, if it can be looked up here; else 0 */
+    bool greeted, left, here;
+} wefti_peer;
+
+/* Something that the transport is at. */
+typedef struct wefti_request {
+    void *request;
+    wefti_parcel *parcel;   /* going out, or NULL */
+    wefti_arrival *arrival; /* coming in, or NULL */
+    int peer, n_bytes;
+} wefti_request;
+
+struct weft_mesh {
+    wefti_world world; /* first: the engine's; its shape is set by wefti_mesh_shape */
+    weft_ctx *ctx;     /* owned */
+    weft_transport *transport; /* owned */
+    int rank;                  /* == world.first_here */
+    int *peer_of, *rank_of;    /* rank -> the transport's number, and back */
+    int hosts, ranks_here;
+    bool even;
+
+    pthread_t courier;
+    bool has_courier;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* for the rank's threads */
+    pthread_cond_t wake;    /* for the courier */
+
+    /* lock */
+    wefti_parcels submitted;
+    wefti_parcel *sent, *spare_parcels, *all_parcels;
+    wefti_arrival *posted, *spare_arrivals, *all_arrivals;
+    wefti_traffic traffic;
+    bool closing; /* BYE is to be sent, and the courier ends when all have said it */
+
+    _Atomic double silence_s;  /* until a rank that says nothing is given up; 0 = never */
+    _Atomic double close_by_s; /* after a failure nobody is waited for beyond it */
+    bool all_left;             /* read after the courier has ended */
+
+    /* where this rank is: read by the courier */
+    _Atomic int64_t step;
+    const char *_Atomic at;
+    bool (*_Atomic asked)(void *user); /* whether somebody wants this process to end */
+    void *asked_user;
+
+    wefti_peer *peers; /* [size] */
+    wefti_request *flights;
+    int n_flights, max_flights;
+    unsigned char *landing;            /* room for one message with an envelope */
+    double moved_s, watched_s, beat_s; /* when something last moved; the other two when */
+    bool reported;                     /* the failure was passed on */
+    bool broken;                       /* the transport failed */
+    bool said_bye;
+};
+
+/* The mesh as the world of a run: R x S ranks, of which this process has one. Further
+ * calls change the shape; communicators keep theirs. Not collective. [out] *out lives as
+ * long as the mesh; wefti_world_destroy leaves it alone. */
+weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,
+                             const wefti_world_shape *shape,
+                             wefti_world **out) WEFT_CHECKED;
+
+/* A rank that says nothing for so long is given up; 0 = never. `asked` (may be NULL) is
+ * called by the courier: once it returns true, a few missed signs of life are enough. */
+void wefti_mesh_watch(weft_mesh *mesh, double silence_s, bool (*asked)(void *user),
+                      void *user);
+
+/* The mesh of a world, or NULL if its ranks are threads. */
+weft_mesh *wefti_mesh_of(wefti_world *world);
+
+/* --- courier.c --- */
+
+weft_status wefti_courier_start(weft_mesh *mesh) WEFT_CHECKED;
+
+/* What the two ends of a connection must have in common. */
+const char *wefti_mesh_greeting(void);
+
+/* Hands a parcel over. */
+void wefti_courier_submit(weft_mesh *mesh, wefti_parcel *parcel);
+
+/* A parcel, filled in but not submitted; NULL: no memory. */
+wefti_parcel *wefti_courier_parcel(weft_mesh *mesh, int peer,
+                                   const wefti_envelope *envelope, const void *data);
+
+/* Makes a spare parcel. */
+weft_status wefti_courier_reserve(weft_mesh *mesh) WEFT_CHECKED;
+
+/* --- remote.c --- */
+
+extern const wefti_world_ops wefti_remote_ops;
+
+#endif

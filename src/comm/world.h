@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_WORLD_H
+#define WEFTI_WORLD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "comm/comm.h"
+
+/* All ranks of a run: R replicas x S shards. rank = replica * S + shard; neighbouring
+ * replicas share a node, neighbouring nodes a site. What an engine does with it: local.h,
+ * remote.h. */
+
+/* The wire between nodes, where it is emulated (local.h); bandwidth_Bps = 0: it is not.
+ */
+typedef struct wefti_wire_model {
+    double bandwidth_Bps;
+    double latency_s;
+} wefti_wire_model;
+
+typedef enum wefti_group {
+    WEFTI_GROUP_WORLD,   /* all ranks */
+    WEFTI_GROUP_SHARD,   /* the ranks that share one copy of the model */
+    WEFTI_GROUP_REPLICA, /* the ranks with this shard, one per replica of this site */
+    WEFTI_GROUP_SITES    /* the ranks with this shard at this place in its site, one per
+                            site; with one site: as WEFTI_GROUP_REPLICA */
+} wefti_group;
+
+/* How ranks lie: replicas_per_node divides replicas, sites divides the nodes. A site has
+ * one interface to all other sites, shared by its nodes, which obeys site_wire. */
+typedef struct wefti_world_shape {
+    int replicas, shards, replicas_per_node, sites;
+    wefti_wire_model wire, site_wire;
+} wefti_world_shape;
+
+typedef struct wefti_world wefti_world;
+
+/* What an engine implements. */
+typedef struct wefti_world_ops {
+    const char *name;
+    weft_status (*join)(weft_ctx *ctx, wefti_world *world, int rank, wefti_group group,
+                        int channel, wefti_comm **out);
+    void (*wake)(wefti_world *world); /* after the first failure was recorded */
+    void (*destroy)(weft_ctx *ctx, wefti_world *world);
+} wefti_world_ops;
+
+/* The head of every engine's world. */
+struct wefti_world {
+    const wefti_world_ops *ops;
+    wefti_world_shape shape;
+    int size;
+    int first_here, n_here; /* the ranks of this process */
+    atomic_int poisoned;
+    pthread_mutex_t failure_lock;
+    int failed_rank; /* -1: none; guarded by failure_lock, like the next two */
+    weft_status failed_status;
+    char failed_message[1024];
+};
+
+/* Checks the shape and fills in the head; all ranks are here. */
+weft_status wefti_world_init(weft_ctx *ctx, wefti_world *world,
+                             const wefti_world_ops *ops,
+                             const wefti_world_shape *shape) WEFT_CHECKED;
+
+/* All communicators must be destroyed first; NULL is accepted. */
+void wefti_world_destroy(weft_ctx *ctx, wefti_world *world);
+
+/* One rank's view of a group; the rank is one of this process. `channel` separates
+ * communicators over the same group (0..7). `ctx` is borrowed, owns the memory and gets
+ * the error sentences. Not collective. */
+weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank,
+                             wefti_group group, int channel,
+                             wefti_comm **out) WEFT_CHECKED;
+
+/* Wakes every waiting rank with WEFT_ERR_PEER; the first caller's sentence is kept. */
+void wefti_world_poison(wefti_world *world, int rank, weft_status status,
+                        const char *text);
+
+/* The first failure: its rank, or -1 if there is none. [out] text: at least 1024 bytes.
+ */
+int wefti_world_failure(wefti_world *world, weft_status *status, char *text);
+
+/* That failure as an error of a waiting rank. */
+weft_status wefti_world_poisoned_error(weft_ctx *ctx, wefti_world *world);
+
+/* Members of a rank's group: number r of them is world rank first + r * stride. */
+typedef struct wefti_members {
+    int first, stride, size;
+    int rank; /* of who asks */
+} wefti_members;
+
+wefti_members wefti_world_members(const wefti_world_shape *shape, int rank,
+                                  wefti_group group);
+
+int wefti_world_node_of(const wefti_world_shape *shape, int rank);
+int wefti_world_site_of(const wefti_world_shape *shape, int rank);
+wefti_link_class wefti_world_link(const wefti_world_shape *shape, int a, int b);
+
+#endif
