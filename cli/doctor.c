@@ -27,7 +27,10 @@ typedef struct visit {
     char names[WEFT_DOCTOR_PEERS][128];
     weft_peer_facts peers[WEFT_DOCTOR_PEERS];
     int n_peers;
-    weft_rank_facts facts;
+    weft_mesh *mesh;      /* the processes started together, or NULL */
+    weft_rank_facts *all; /* of the ranks */
+    int n_ranks;
+    bool leads; /* rank 0 alone looks for peers and prints */
     weft_findings findings;
     bool json, quiet, strict;
 } visit;
@@ -124,10 +127,14 @@ static void print_json_peer(const weft_peer_facts *p) {
 }
 
 static weft_status print_json(weft_ctx *ctx, const visit *v) {
-    char *facts;
-    WEFT_TRY(weft_doctor_facts_json(ctx, &v->facts, &facts));
-    printf("{\"facts\": %s, \"peers\": [", facts);
-    weft_free(ctx, facts);
+    printf("{\"ranks\": [");
+    for (int r = 0; r < v->n_ranks; r++) {
+        char *facts;
+        WEFT_TRY(weft_doctor_facts_json(ctx, &v->all[r], &facts));
+        printf("%s%s", r > 0 ? ", " : "", facts);
+        weft_free(ctx, facts);
+    }
+    printf("], \"peers\": [");
     for (int i = 0; i < v->n_peers; i++) {
         if (i > 0) printf(", ");
         print_json_peer(&v->peers[i]);
@@ -149,17 +156,24 @@ static weft_status print_json(weft_ctx *ctx, const visit *v) {
 
 /* ---- the command ---- */
 
-static weft_status examine(weft_ctx *ctx, visit *v, weft_config *config, int port,
-                           double timeout_s) {
-    weft_doctor_options options = {.config = config,
-                                   .environment = (const char *const *)environ};
+static weft_status reach_peers(weft_ctx *ctx, visit *v, int port, double timeout_s) {
     for (int i = 0; i < v->n_peers; i++)
         WEFT_TRY(weft_doctor_reach(ctx, v->names[i], port, timeout_s, &v->peers[i]));
+    return WEFT_OK;
+}
+
+static weft_status examine(weft_ctx *ctx, visit *v, weft_config *config) {
+    weft_rank_facts mine;
+    weft_doctor_options options = {
+        .mesh = v->mesh, .config = config, .environment = (const char *const *)environ};
     for (int i = 0; i < v->n_peers && !options.toward; i++)
         if (v->peers[i].source[0] && !v->peers[i].loopback)
             options.toward = v->peers[i].address;
-    WEFT_TRY(weft_doctor_examine(ctx, &options, &v->facts));
-    WEFT_TRY(weft_doctor_judge(ctx, &v->facts, 1, v->peers, v->n_peers, &v->findings));
+    WEFT_TRY(weft_doctor_examine(ctx, &options, &mine));
+    WEFT_TRY(weft_doctor_gather(ctx, v->mesh, &mine, v->all));
+    if (!v->leads) return WEFT_OK;
+    WEFT_TRY(
+        weft_doctor_judge(ctx, v->all, v->n_ranks, v->peers, v->n_peers, &v->findings));
     if (v->json) return print_json(ctx, v);
     print_text(v);
     return WEFT_OK;
@@ -174,23 +188,47 @@ static int verdict(const visit *v) {
     return CODE_OK;
 }
 
-static int doctor(weft_ctx *ctx, const args *a, visit *v) {
-    long long port = 22;
-    double timeout_s = 3;
-    weft_config *config = NULL;
-    weft_status status = WEFT_OK;
-    int code = args_int(a, "--port", 1, 65535, &port);
-    if (code == CODE_OK) code = args_number(a, "--timeout", 0.01, 3600, &timeout_s);
+static int read_flags(const args *a, visit *v, long long *port, double *timeout_s) {
+    int code = args_int(a, "--port", 1, 65535, port);
+    v->json = args_has(a, "--json");
+    v->quiet = args_has(a, "--quiet");
+    v->strict = args_has(a, "--strict");
+    if (code == CODE_OK) code = args_number(a, "--timeout", 0.01, 3600, timeout_s);
     if (code == CODE_OK && args_has(a, "--peers"))
         code = add_list(v, args_value(a, "--peers"));
     if (code == CODE_OK && args_has(a, "--hostfile"))
         code = add_file(v, args_value(a, "--hostfile"));
+    return code;
+}
+
+/* Started by mpirun, every process takes part. */
+static weft_status meet(weft_ctx *ctx, visit *v) {
+    WEFT_TRY(weft_mesh_open(ctx, &v->mesh));
+    weft_mesh_facts facts = {.rank = 0, .size = 1};
+    if (v->mesh) facts = weft_mesh_look(v->mesh);
+    v->leads = facts.rank == 0;
+    v->n_ranks = facts.size;
+    v->all = calloc((size_t)facts.size, sizeof *v->all);
+    return v->all ? WEFT_OK
+                  : weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for %d ranks' facts",
+                                  facts.size);
+}
+
+static int doctor(weft_ctx *ctx, const args *a, visit *v) {
+    long long port = 22;
+    double timeout_s = 3;
+    weft_config *config = NULL;
+    int code = read_flags(a, v, &port, &timeout_s);
     if (code != CODE_OK) return code;
-    if (a->n_operands > 0) status = config_of_args(ctx, a, &config);
-    if (status == WEFT_OK) status = examine(ctx, v, config, (int)port, timeout_s);
-    code = status == WEFT_OK ? verdict(v) : program_fail(ctx, status);
+    weft_status status = meet(ctx, v);
+    if (status == WEFT_OK && a->n_operands > 0)
+        status = config_on_mesh(ctx, a, v->mesh, &config);
+    if (status == WEFT_OK && v->leads) status = reach_peers(ctx, v, (int)port, timeout_s);
+    if (status == WEFT_OK) status = examine(ctx, v, config);
+    code = leave_mesh(ctx, v->mesh, status, status == WEFT_OK ? verdict(v) : CODE_FAILED);
     weft_findings_clear(ctx, &v->findings);
     weft_config_destroy(ctx, config);
+    free(v->all);
     return code;
 }
 
@@ -201,14 +239,10 @@ static int run(int argc, char **argv) {
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
     visit *v = calloc(1, sizeof *v);
-    if (!v) {
-        weft_ctx_destroy(ctx);
-        return usage_error("no memory left to start");
-    }
-    v->json = args_has(&a, "--json");
-    v->quiet = args_has(&a, "--quiet");
-    v->strict = args_has(&a, "--strict");
-    code = doctor(ctx, &a, v);
+    if (v)
+        code = doctor(ctx, &a, v);
+    else
+        code = usage_error("no memory left to start");
     free(v);
     weft_ctx_destroy(ctx);
     return code;
@@ -227,6 +261,9 @@ const command command_doctor = {
         "what the run needs. Each finding is one sentence, with what to do about it "
         "behind "
         "the arrow (docs/doctor.md).\n\n"
+        "Started by mpirun, mpiexec or srun, it compares the ranks: mpirun --host a,b "
+        "weft "
+        "doctor run.yaml.\n\n"
         "Exits with 0 if there is no error (with --strict: and no warning), else with 1. "
         "Nothing is changed, and nothing but a connection attempt is sent to the peers.",
     .flags = flags,

@@ -4,6 +4,7 @@
 
 #include <weft/config.h>
 #include <weft/ctx.h>
+#include <weft/mesh.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -113,6 +114,7 @@ typedef struct weft_findings {
 } weft_findings;
 
 typedef struct weft_doctor_options {
+    weft_mesh *mesh;                /* the processes started together; NULL: alone */
     weft_config *config;            /* finished; NULL: there is no run */
     const char *const *environment; /* "NAME=value" lines, NULL-terminated; NULL: empty */
     const char *root;               /* before /proc, /sys and /etc; NULL or "" = none */
@@ -133,6 +135,13 @@ WEFT_API weft_status weft_doctor_examine(weft_ctx *ctx,
 WEFT_API weft_status weft_doctor_reach(weft_ctx *ctx, const char *host, int port,
                                        double timeout_s,
                                        weft_peer_facts *out) WEFT_CHECKED;
+
+/* Brings the facts of all processes of a mesh together, and compares their clocks, of
+ * which `mine` gets the outcome. [out] all[ranks] in rank order, on every rank; without a
+ * mesh it is a copy of `mine`. Collective. */
+WEFT_API weft_status weft_doctor_gather(weft_ctx *ctx, weft_mesh *mesh,
+                                        weft_rank_facts *mine,
+                                        weft_rank_facts *all) WEFT_CHECKED;
 
 /* Judges the facts of all ranks [n_ranks] in rank order and of the peers [n_peers]: a
  * pure function. [out] out->items owned by the caller (weft_findings_clear). */

@@ -58,6 +58,13 @@ weft_status weft_doctor_examine(weft_ctx *ctx, const weft_doctor_options *option
     know_nothing(out);
     wefti_set_text(out->version, sizeof out->version, weft_version());
     wefti_examine_environment(options->environment, out);
+    if (options->mesh) {
+        weft_mesh_facts mesh = weft_mesh_look(options->mesh);
+        out->rank = mesh.rank;
+        out->size = mesh.size;
+        out->ranks_here = mesh.ranks_here;
+        wefti_set_text(out->mpi, sizeof out->mpi, mesh.version);
+    }
     wefti_examine_machine(options->root, out);
     wefti_examine_groups(options->root, out);
     wefti_examine_network(options, out);

@@ -11,8 +11,9 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "comm/mesh.h"
 
-enum { ROUNDS = 8 };
+enum { ROUNDS = 8, CHANNEL = 6, CLOCK_TAG = 1, FACTS_TAG = 100 };
 
 double wefti_wall_s(void *user) {
     struct timespec t;
@@ -86,5 +87,20 @@ weft_status wefti_gather_facts(wefti_comm *comm, int64_t tag, const weft_rank_fa
     if (status == WEFT_OK) status = decode_all(comm->ctx, bytes, n, comm->size, all);
     wefti_free(comm->ctx, bytes);
     wefti_free(comm->ctx, own);
+    return status;
+}
+
+weft_status weft_doctor_gather(weft_ctx *ctx, weft_mesh *mesh, weft_rank_facts *mine,
+                               weft_rank_facts *all) {
+    wefti_comm *comm;
+    if (!mesh) {
+        *all = *mine;
+        return WEFT_OK;
+    }
+    WEFT_TRY(wefti_world_join(ctx, &mesh->world, weft_mesh_look(mesh).rank,
+                              WEFTI_GROUP_WORLD, CHANNEL, &comm));
+    weft_status status = wefti_gather_clock(comm, CLOCK_TAG, wefti_wall_s, NULL, mine);
+    if (status == WEFT_OK) status = wefti_gather_facts(comm, FACTS_TAG, mine, all);
+    wefti_comm_destroy(comm);
     return status;
 }

@@ -91,11 +91,11 @@ static void judge_sharing(wefti_judge *j) {
         const weft_rank_facts *f = &j->ranks[r];
         if (f->folder_shared != 0) continue;
         wefti_find(
-            j, WEFT_FINDING_WARNING, "folder", r,
-            "let run.folder lie in a folder that all machines see (NFS, a parallel "
-            "file system); otherwise collect the parts before resuming elsewhere",
-            "run.folder lies on a disk of %s itself (%s): each machine would write "
-            "its own part of a checkpoint",
+            j, WEFT_FINDING_NOTE, "folder", r,
+            "a run.folder that all machines see (NFS, a parallel file system) saves "
+            "the way over the network",
+            "run.folder lies on a disk of %s itself (%s): at each checkpoint the "
+            "ranks of other machines send their parts to the first one's",
             f->host, f->folder_type);
         return;
     }

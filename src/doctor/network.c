@@ -127,13 +127,24 @@ static void list_interfaces(weft_rank_facts *facts) {
     freeifaddrs(all);
 }
 
+/* A host of the mesh that is not this one, or NULL. */
+static const char *other_host(const weft_mesh *mesh) {
+    if (!mesh) return NULL;
+    weft_mesh_facts facts = weft_mesh_look(mesh);
+    for (int r = 0; r < facts.size; r++)
+        if (strcmp(weft_mesh_host_of(mesh, r), facts.host) != 0)
+            return weft_mesh_host_of(mesh, r);
+    return NULL;
+}
+
 /* The way to the others: to the host named, else to the world, else the only interface.
  */
 static void choose_interface(const weft_doctor_options *options, weft_rank_facts *facts) {
     char path[64];
-    const char *to = options->toward && options->toward[0] ? options->toward : nobody;
-    if (way_to(to, facts->interface, sizeof facts->interface, facts->address,
-               sizeof facts->address) != 0 &&
+    const char *to = options->toward && options->toward[0] ? options->toward
+                                                           : other_host(options->mesh);
+    if (way_to(to ? to : nobody, facts->interface, sizeof facts->interface,
+               facts->address, sizeof facts->address) != 0 &&
         facts->n_interfaces > 0) {
         char address[48];
         if (sscanf(facts->interfaces, "%15s %47s", facts->interface, address) == 2)
@@ -141,6 +152,9 @@ static void choose_interface(const weft_doctor_options *options, weft_rank_facts
     }
     if (!facts->interface[0]) return;
     facts->mtu = mtu_of(facts->interface);
+    /* a virtual interface claims a speed that says nothing */
+    snprintf(path, sizeof path, "/sys/class/net/%s/device", facts->interface);
+    if (access(path, F_OK) != 0) return;
     snprintf(path, sizeof path, "/sys/class/net/%s/speed", facts->interface);
     facts->speed_Mbit = wefti_lone_number(options->root, path);
     if (facts->speed_Mbit <= 0) facts->speed_Mbit = -1;

@@ -51,7 +51,7 @@ if command -v python3 >/dev/null; then
     python3 - <<'PY' || fail "not the JSON expected: $(head -c 300 out)"
 import json
 told = json.load(open("out"))
-assert told["facts"]["has_run"] == 1 and told["facts"]["data_files"] == 1, told["facts"]
+assert told["ranks"][0]["has_run"] == 1 and told["ranks"][0]["data_files"] == 1, told
 assert told["peers"][0]["answer"] == "unknown", told["peers"]
 worst = told["findings"][0]
 assert worst["severity"] == "error" and worst["topic"] == "peer" and worst["advice"], worst
