@@ -74,7 +74,7 @@ static weft_status both(weft_ctx *ctx, const char *path, weft_config *config, ru
     WEFT_TRY(weft_config_finish(ctx, config));
     WEFT_TRY(weft_cluster_load(ctx, path, &cluster));
     weft_status status = weft_predict(ctx, config, cluster, &options, &prediction);
-    if (status == WEFT_OK) status = weft_bench_train(ctx, config, &hooks, &result);
+    if (status == WEFT_OK) status = weft_bench_train(ctx, NULL, config, &hooks, &result);
     if (status == WEFT_OK) {
         print(&prediction, r, config->run.steps);
         weft_prediction_clear(ctx, &prediction);

@@ -9,6 +9,7 @@ extern const command command_eval;
 extern const command command_sample;
 extern const command command_bench;
 extern const command command_probe;
+extern const command command_doctor;
 extern const command command_data;
 extern const command command_report;
 extern const command command_config;
@@ -19,13 +20,21 @@ extern const command command_man;
 extern const command command_completion;
 
 const command *const commands[] = {
-    &command_plan,       &command_probe,
-    &command_train,      &command_eval,
-    &command_sample,     &command_report,
-    &command_bench,      &command_data,
-    &command_config,     &command_list,
-    &command_topology,   &command_man,
-    &command_completion, NULL,
+    &command_plan,
+    &command_probe,
+    &command_doctor,
+    &command_train,
+    &command_report,
+    &command_eval,
+    &command_sample,
+    &command_bench,
+    &command_data,
+    &command_config,
+    &command_list,
+    &command_topology,
+    &command_man,
+    &command_completion,
+    NULL,
 };
 
 const command *command_find(const char *name) {
