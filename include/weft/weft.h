@@ -16,6 +16,7 @@
 #include <weft/predict.h>
 #include <weft/plan.h>
 #include <weft/train.h>
+#include <weft/sync.h>
 #include <weft/inference.h>
 #include <weft/report.h>
 #include <weft/bench.h>

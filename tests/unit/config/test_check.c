@@ -68,6 +68,7 @@ static void shapes_of_the_model_fit_together(void **state) {
 
 static void batch_gives_every_rank_the_same_number_of_sequences(void **state) {
     fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=text.txt"));
     refused(f, "batch: {tokens_per_step: 512}\nmesh: {nodes: 3}\n",
             "run.yaml:1: batch.tokens_per_step is 512, expected a multiple of 768 (3 "
             "ranks times "
@@ -82,6 +83,14 @@ static void batch_gives_every_rank_the_same_number_of_sequences(void **state) {
             "in a step");
     assert_ok(f, weft_config_set(f->ctx, f->c, "batch.micro=16"));
     assert_ok(f, weft_config_finish(f->ctx, f->c));
+}
+
+static void without_text_there_is_no_batch_to_check(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.nodes=3"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=text.txt"));
+    assert_int_equal(weft_config_finish(f->ctx, f->c), WEFT_ERR_CONFIG);
 }
 
 static void ranks_are_not_more_than_can_be_addressed(void **state) {
@@ -181,6 +190,7 @@ int main(void) {
         TEST(gossip_knobs_fit_its_kind),
         TEST(shapes_of_the_model_fit_together),
         TEST(batch_gives_every_rank_the_same_number_of_sequences),
+        TEST(without_text_there_is_no_batch_to_check),
         TEST(ranks_are_not_more_than_can_be_addressed),
         TEST(weights_belong_to_paths),
         TEST(misspelt_tokenizer_is_not_looked_for_as_a_file),
