@@ -68,16 +68,15 @@ static void shapes_of_the_model_fit_together(void **state) {
 
 static void batch_gives_every_rank_the_same_number_of_sequences(void **state) {
     fixture *f = *state;
-    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=text.txt"));
-    refused(f, "batch: {tokens_per_step: 512}\nmesh: {nodes: 3}\n",
+    refused(f, "batch: {tokens_per_step: 512}\nmesh: {nodes: 3}\ndata: {path: [a.txt]}\n",
             "run.yaml:1: batch.tokens_per_step is 512, expected a multiple of 768 (3 "
             "ranks times "
             "data.length 256) such as 768");
     refused(
-        f, "mesh: {nodes: 3}\ndata: {length: 128}\n",
+        f, "mesh: {nodes: 3}\ndata: {length: 128, path: [a.txt]}\n",
         "run.yaml:2: batch.tokens_per_step is 16384, expected a multiple of 384 (3 ranks "
         "times data.length 128) such as 16128");
-    refused(f, "mesh: {nodes: 2}\nbatch: {micro: 3}\n",
+    refused(f, "mesh: {nodes: 2}\nbatch: {micro: 3}\ndata: {path: [a.txt]}\n",
             "run.yaml:2: batch.micro is 3, expected a divisor of 32, the sequences of "
             "each rank "
             "in a step");
