@@ -127,8 +127,9 @@ static weft_status with_rate(weft_ctx *ctx, const wefti_adviser *a, double bandw
 /* Steps to play: fewer with more ranks, but whole rounds of what comes together now and
  * then. */
 static int64_t steps_of(const wefti_adviser *a, const weft_config *config) {
-    enum { WORK = 1600, LEAST = 24, MOST = 200 };
-    int64_t ranks = config->mesh.nodes * config->mesh.ranks_per_node, n = WORK / ranks;
+    enum { LEAST = 10, MOST = 200 };
+    int64_t ranks = config->mesh.nodes * config->mesh.ranks_per_node;
+    int64_t n = a->work / ranks;
     int64_t round = is(config->mixer.kind, "outer") ? config->mixer.outer_every : 1;
     if (a->options.steps > 0) return a->options.steps;
     if (n < LEAST) n = LEAST;
@@ -358,7 +359,7 @@ static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
         weft_candidate *c = &a->advice->candidates[i];
         if (!c->own) continue;
         c->learning = recipe->learning;
-        snprintf(c->name, sizeof c->name, "%s (own keys)", recipe->name);
+        snprintf(c->name, sizeof c->name, "%s", recipe->name);
         snprintf(c->method, sizeof c->method, "%s", recipe->method);
     }
 }
@@ -557,10 +558,13 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
 }
 
 static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
+    enum { TABLE_WORK = 800, CURVE_WORK = 320 };
     WEFT_TRY(take_facts(a, cluster));
+    a->work = TABLE_WORK;
     WEFT_TRY(try_all(a));
     WEFT_TRY(rank(a));
     a->advice->parameters = a->advice->candidates[0].prediction.parameters;
+    a->work = CURVE_WORK;
     WEFT_TRY(wefti_advise_curves(a));
     return wefti_advise_words(a);
 }

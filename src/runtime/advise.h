@@ -30,6 +30,7 @@ typedef struct wefti_adviser {
     weft_advise_options options;
     weft_advice *advice;
     int64_t room, left_out_room;
+    int64_t work; /* rank-steps to play for a prediction */
 } wefti_adviser;
 
 /* The run with these assignments over its keys; keys of the method are the run's own only

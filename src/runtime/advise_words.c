@@ -219,10 +219,10 @@ static void put_range(wefti_sheet *s, const weft_advice *a, const weft_range *r)
         wefti_sheet_print(s, ", from %s on", from);
     else
         wefti_sheet_print(s, ", from %s to %s", from, to);
-    if (r->candidate < 0)
-        wefti_sheet_print(s, " nothing");
-    else
-        wefti_sheet_print(s, " %s", a->candidates[r->candidate].name);
+    const weft_candidate *c = at(a, r->candidate);
+    wefti_sheet_print(s, " %s", c ? c->name : "nothing");
+    if (c && c->nodes > 1 && c->ranks_per_node > 1)
+        wefti_sheet_print(s, c->shards == 1 ? " (whole copies)" : " (sharded)");
 }
 
 static void put_ranges(wefti_sheet *s, const weft_advice *a) {
