@@ -470,10 +470,8 @@ static bool is_better(const weft_candidate *a, double a_s, const weft_candidate 
     return a_s < b_s;
 }
 
-/* The best of those that learn as one machine, or of the others whose learning is known.
- */
-static int64_t best_of(const weft_candidate *candidates, const double *step_s, int64_t n,
-                       bool same) {
+int64_t wefti_advise_best(const weft_candidate *candidates, const double *step_s,
+                          int64_t n, bool same) {
     double best_s = INFINITY;
     int64_t best = -1;
     for (int pass = 0; pass < 2; pass++)
@@ -492,8 +490,8 @@ static int64_t best_of(const weft_candidate *candidates, const double *step_s, i
 
 int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
                             int64_t n) {
-    int64_t same = best_of(candidates, step_s, n, true);
-    int64_t other = best_of(candidates, step_s, n, false);
+    int64_t same = wefti_advise_best(candidates, step_s, n, true);
+    int64_t other = wefti_advise_best(candidates, step_s, n, false);
     if (same < 0 || other < 0) return same < 0 ? other : same;
     return step_s[other] * worth <= step_s[same] ? other : same;
 }
@@ -501,6 +499,7 @@ int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step
 static weft_status rank(wefti_adviser *a) {
     weft_advice *advice = a->advice;
     advice->baseline = advice->fastest = advice->full = advice->choice = -1;
+    advice->rival = -1;
     if (advice->n_candidates > 0)
         qsort(advice->candidates, (size_t)advice->n_candidates,
               sizeof *advice->candidates, by_time);

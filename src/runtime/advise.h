@@ -56,6 +56,11 @@ weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task,
 int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
                             int64_t n);
 
+/* The best of those that learn as one machine (`same`), or of the others whose learning
+ * was measured; -1: there is none. */
+int64_t wefti_advise_best(const weft_candidate *candidates, const double *step_s,
+                          int64_t n, bool same);
+
 /* Curves, break-even rates and ranges of the best of each method. */
 weft_status wefti_advise_curves(wefti_adviser *a) WEFT_CHECKED;
 

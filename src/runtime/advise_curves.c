@@ -316,6 +316,8 @@ static weft_status choose(curves *c) {
     int64_t choice = wefti_advise_choose(c->copies, c->now_s, 1 + c->n);
     c->a->advice->choice = choice < 1 ? choice : c->of[choice - 1];
     if (choice == 0) c->a->advice->choice = c->a->advice->baseline;
+    int64_t rival = wefti_advise_best(c->copies, c->now_s, 1 + c->n, false);
+    c->a->advice->rival = rival < 1 ? -1 : c->of[rival - 1];
     return WEFT_OK;
 }
 
