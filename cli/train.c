@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/doctor.h>
 #include <weft/plan.h>
 #include <weft/report.h>
 #include <weft/train.h>
@@ -33,6 +34,7 @@ static const flag flags[] = {
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_train;
+extern char **environ;
 
 static atomic_int stop_requested; /* written by the signal handler, read by rank 0 */
 
@@ -199,15 +201,9 @@ static void show_result(const weft_config *config, const weft_train_result *r,
 
 /* Settings that make the BLAS library choose slower kernels than the processor has. */
 static void warn_of_environment(void) {
-    static const char *const names[] = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        if (value)
-            fprintf(stderr,
-                    "weft: %s=%s is set in the environment: OpenBLAS may run at half its "
-                    "speed; unset it\n",
-                    names[i], value);
-    }
+    char sentence[384];
+    if (weft_doctor_blas_trap((const char *const *)environ, sentence, sizeof sentence)[0])
+        fprintf(stderr, "weft: warning: %s\n", sentence);
 }
 
 /* A mesh tears down a rank that fails here; all do the same, so all fail alike. */
@@ -281,6 +277,7 @@ static int run(int argc, char **argv) {
     weft_config *config = NULL;
     weft_mesh *mesh = NULL;
     weft_status status = weft_mesh_open(ctx, &mesh);
+    if (mesh && weft_mesh_look(mesh).rank > 0) weft_ctx_set_sink(ctx, NULL, NULL);
     if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
     if (status == WEFT_OK) status = train(ctx, &a, mesh, config);
     code = leave_mesh(ctx, mesh, status, CODE_OK);

@@ -19,5 +19,6 @@
 #include <weft/inference.h>
 #include <weft/report.h>
 #include <weft/bench.h>
+#include <weft/doctor.h>
 
 #endif

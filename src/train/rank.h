@@ -34,6 +34,12 @@ typedef struct wefti_flight {
     int unit[WEFTI_PLACES]; /* which unit lies there now, or -1 */
 } wefti_flight;
 
+/* Seconds of computing, added up while a rank has such a clock (wefti_rank.clock). */
+typedef struct wefti_unit_clock {
+    double *forward_s, *backward_s; /* [units] */
+    double shard_s;                 /* gathering and reducing between shards */
+} wefti_unit_clock;
+
 /* A rank's communicators. Sites and replica belong to the exchange thread during a step,
  * to the compute thread between steps. */
 typedef struct wefti_comms {
@@ -63,6 +69,7 @@ typedef struct wefti_rank {
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
     float **saved;   /* [units] saved activations; all the same if recomputing */
     float *dy, *scratch;
+    wefti_unit_clock *clock; /* borrowed; NULL: nobody wants to know */
 
     wefti_replicator *replicator;
     wefti_replicator *site_replicator; /* NULL with one site */

@@ -352,9 +352,6 @@ static weft_status create_world(weft_ctx *ctx, training *run) {
         .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
     weft_mesh *mesh = run->prepared->company.mesh;
     if (!mesh) return wefti_local_create(ctx, &shape, &run->world);
-    bool asks = run->hooks && run->hooks->should_stop;
-    wefti_mesh_watch(mesh, config->mesh.timeout, asks ? run->hooks->should_stop : NULL,
-                     run->hooks ? run->hooks->user : NULL);
     return wefti_mesh_shape(ctx, mesh, &shape, &run->world);
 }
 
@@ -374,6 +371,13 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     return status;
 }
 
+static void watch(weft_mesh *mesh, const weft_config *config,
+                  const weft_train_hooks *hooks) {
+    if (mesh)
+        wefti_mesh_watch(mesh, config->mesh.timeout, hooks ? hooks->should_stop : NULL,
+                         hooks ? hooks->user : NULL);
+}
+
 static weft_status train(weft_ctx *ctx, training *run) {
     run->result->bigram_loss = run->prepared->bigram_loss;
     run->result->bytes_per_token = weft_dataset_bytes_per_token(run->prepared->dataset);
@@ -385,6 +389,7 @@ weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool
                        const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
+    watch(mesh, config, hooks);
     weft_status status = wefti_prepare(ctx, mesh, config, resume, &run.prepared);
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = train(ctx, &run);
@@ -396,6 +401,7 @@ weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config
                              const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
+    watch(mesh, config, hooks);
     weft_status status = wefti_prepare_bench(ctx, mesh, config, &run.prepared);
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = run_prepared(ctx, &run);
