@@ -103,10 +103,9 @@ weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
 
 /* ---- its prediction ---- */
 
-/* The cluster with another rate of the wire; measured pairs keep their ratio to it. */
-static weft_status with_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
-                             weft_cluster *cluster) {
-    *cluster = a->cluster;
+/* Another rate of the wire; measured pairs keep their ratio to it. */
+static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
+                            weft_cluster *cluster) {
     if (bandwidth_Bps <= 0) return WEFT_OK;
     if (cluster->sites > 1) {
         cluster->site.bandwidth_Bps = bandwidth_Bps;
@@ -147,9 +146,10 @@ weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
     *out = (weft_prediction){0};
     WEFT_TRY(wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
     options.steps = steps_of(a, config);
-    weft_status status = with_rate(ctx, a, bandwidth_Bps, &cluster);
+    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
+    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
     if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
-    if (cluster.pairs != a->cluster.pairs) wefti_free(ctx, cluster.pairs);
+    wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
     weft_config_destroy(ctx, config);
     return status;
 }

@@ -46,6 +46,14 @@ weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate, double bandwidth_Bps,
                                  weft_prediction *out) WEFT_CHECKED;
 
+/* The cluster with measured units for the micro-batch of this configuration, in
+ * proportion to its rows. What is not shared with `cluster` is freed by the second. */
+weft_status wefti_advise_facts(weft_ctx *ctx, const weft_config *config,
+                               const weft_cluster *cluster,
+                               weft_cluster *out) WEFT_CHECKED;
+void wefti_advise_drop_facts(weft_ctx *ctx, const weft_cluster *cluster,
+                             weft_cluster *facts);
+
 /* Does tasks 0 to n - 1, several at once, each with a context of its own that logs
  * nowhere; the first failure's sentence is the adviser's. */
 typedef weft_status (*wefti_task)(weft_ctx *ctx, void *user, int64_t i);

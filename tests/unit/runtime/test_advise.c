@@ -345,6 +345,38 @@ static void ranges_cover_all_rates_and_agree_with_the_choice(void **state) {
     drop(&s);
 }
 
+/* ---- measured units ---- */
+
+/* Units were measured with the micro-batch of two nodes; one node has twice the rows. All
+ * candidates are predicted from them, so that two nodes on a fast wire are twice as fast,
+ * whatever the FLOP per second say. */
+static void measured_units_hold_for_every_micro_batch(void **state) {
+    (void)state;
+    static const char *const names[] = {"embedding", "block", "head"};
+    scene s = {make_run(NULL), make_cluster("2", "1", "100Gbit,1us"), NULL};
+    weft_config *half;
+    weft_cluster *c = s.cluster;
+    c->threads = 1;
+    assert_ok(ctx, weft_config_copy(ctx, s.run, &half));
+    assert_ok(ctx, weft_config_set(ctx, half, "mesh.nodes=2"));
+    assert_ok(ctx, weft_config_finish(ctx, half));
+    assert_ok(ctx, weft_cluster_resize(ctx, c, WEFT_CLUSTER_UNITS, 3));
+    for (int i = 0; i < 3; i++) {
+        snprintf(c->units[i].name, sizeof c->units[i].name, "%s", names[i]);
+        c->units[i].forward_s = 1;
+        c->units[i].backward_s = 2;
+    }
+    assert_ok(ctx, weft_cluster_model_key(ctx, half, 1, c->model));
+    assert_ok(ctx, weft_advise(ctx, s.run, c, NULL, &s.advice));
+    const weft_candidate *one = &s.advice->candidates[s.advice->baseline];
+    const weft_candidate *full = named(s.advice, "full sync");
+    assert_true(fabs(full->prediction.step_s.median - 12) < 0.2); /* 4 units */
+    assert_true(fabs(one->prediction.step_s.median - 24) < 0.4);
+    assert_true(full->speedup > 1.9 && full->speedup < 2.1);
+    weft_config_destroy(ctx, half);
+    drop(&s);
+}
+
 /* ---- sites ---- */
 
 static void sites_are_joined_by_something(void **state) {
@@ -486,6 +518,7 @@ int main(void) {
         TEST(curves_rise_with_the_rate),
         TEST(break_even_parts_slower_from_faster),
         TEST(ranges_cover_all_rates_and_agree_with_the_choice),
+        TEST(measured_units_hold_for_every_micro_batch),
         TEST(sites_are_joined_by_something),
         TEST(the_json_says_it_all),
         TEST(the_drawing_has_a_curve_for_each_method),
