@@ -65,7 +65,7 @@ static inline int64_t predict(const wefti_mixer *m, weft_neighbours *room, int64
     for (q.number = 0; q.number < N_BUCKETS; q.number++) {
         q.bucket = &buckets[q.number];
         for (q.to = 0; q.to < q.R; q.to++)
-            if (q.to != q.from) n_bytes += m->ops->wire_bytes(&m->config, &q);
+            if (q.to != q.from) n_bytes += wefti_mixer_wire_bytes(&m->config, &q);
     }
     return n_bytes;
 }

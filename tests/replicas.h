@@ -55,12 +55,12 @@ static inline weft_status replicate_step(wefti_replicator *r, int64_t step, floa
 
 static inline int64_t predicted_bytes(const wefti_replicator_config *config, int R,
                                       int rank) {
-    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     int64_t n_bytes = 0;
     for (int b = 0; b < N_BUCKETS; b++)
         for (int to = 0; to < R; to++)
             if (to != rank)
-                n_bytes += ops->wire_bytes(config, &test_buckets[b], R, rank, to);
+                n_bytes += wefti_replicator_wire_bytes(config, &test_buckets[b], R, rank,
+                                                       to);
     return n_bytes;
 }
 

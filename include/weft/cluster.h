@@ -75,7 +75,7 @@ typedef struct weft_cluster {
     double memory_Bps;   /* copy rate of one rank, bytes read and written */
     weft_link_facts local, wire, site;
     int64_t flows; /* streams at once at which the wire was measured; 1 if not said */
-    weft_link_pair *pairs;
+    weft_link_pair *pairs; /* "links" in the file: weft_links_load reads it, too */
     int64_t n_pairs;
     weft_jitter jitter;
     /* Valid for one model and batch alone; else computing is FLOP over rank_flops. */
@@ -94,10 +94,25 @@ typedef struct weft_cluster {
 } weft_cluster;
 
 /* An empty description: one node, one rank, nothing known. [out] *out owned by the caller
- * (weft_cluster_destroy), with all its arrays; NULL on failure. Arrays are grown by
- * weft_cluster_* below. */
+ * (weft_cluster_destroy), with all its arrays; NULL on failure. A cluster comes from here
+ * or from weft_cluster_load alone, never from the stack: there is more behind it. */
 WEFT_API weft_status weft_cluster_create(weft_ctx *ctx, weft_cluster **out) WEFT_CHECKED;
 WEFT_API void weft_cluster_destroy(weft_ctx *ctx, weft_cluster *cluster);
+
+typedef enum weft_cluster_list {
+    WEFT_CLUSTER_PAIRS,
+    WEFT_CLUSTER_UNITS,
+    WEFT_CLUSTER_CODECS,
+    WEFT_CLUSTER_OPTIMIZERS,
+    WEFT_CLUSTER_COLLECTIVES,
+    WEFT_CLUSTER_STEPS,
+    WEFT_CLUSTER_LISTS
+} weft_cluster_list;
+
+/* Gives a list n items (its n_... says how many it has); new ones are zero. On failure
+ * it is as before. */
+WEFT_API weft_status weft_cluster_resize(weft_ctx *ctx, weft_cluster *cluster,
+                                         weft_cluster_list list, int64_t n) WEFT_CHECKED;
 
 /* Reads cluster.yaml; errors start with "path:line: ". */
 WEFT_API weft_status weft_cluster_load(weft_ctx *ctx, const char *path,
@@ -108,10 +123,14 @@ WEFT_API weft_status weft_cluster_write(weft_ctx *ctx, const weft_cluster *clust
                                         const char *path) WEFT_CHECKED;
 
 /* Sets one fact as typed by hand: "nodes" "8", "ranks-per-node" "4", "link"
- * "25Gbit,20us", "node-flops" "80T", "node-link" "100GBps", "jitter" "5%", ...; the list
- * is in docs/planning.md. */
+ * "25Gbit,20us", "node-flops" "80T", "node-link" "100GBps", "jitter" "5%", ...
+ * (weft_cluster_setting). "link" lies between nodes, "node-link" inside one, "site-link"
+ * between sites. What is said of a node is shared out to its ranks. */
 WEFT_API weft_status weft_cluster_set(weft_ctx *ctx, weft_cluster *cluster,
                                       const char *name, const char *value) WEFT_CHECKED;
+
+/* Name of the i-th of these facts and what it expects, or NULL past the last. */
+WEFT_API const char *weft_cluster_setting(int i, const char **expected);
 
 #ifdef __cplusplus
 }

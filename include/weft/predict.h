@@ -44,6 +44,7 @@ typedef struct weft_prediction {
     double compute_s, exchange_s; /* of a step, as in weft_step_record, means */
     double wait_s, hidden_share;
     double wire_s, codec_s, late_s; /* of wait_s: bytes, coding, waiting for late ranks */
+    double vote_s; /* of compute_s: waiting for the votes of late ranks */
     weft_bound bound;
     double tokens_per_s;     /* all ranks; by mean_step_s */
     double wire_bytes;       /* per step and node interface, out, mean of all steps */
@@ -64,6 +65,12 @@ WEFT_API weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                                   const weft_predict_options *options,
                                   weft_prediction *out) WEFT_CHECKED;
 WEFT_API void weft_prediction_clear(weft_ctx *ctx, weft_prediction *prediction);
+
+/* What cluster->model has to say for the cluster's units to be used for `config` with
+ * `threads` per rank (where mesh.threads does not say): the model and the micro-batch.
+ * [out] out: 256 bytes. */
+WEFT_API weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
+                                            int64_t threads, char *out) WEFT_CHECKED;
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@
 #include <weft/mesh.h>
 #include <weft/cluster.h>
 #include <weft/predict.h>
+#include <weft/plan.h>
 #include <weft/train.h>
 #include <weft/inference.h>
 #include <weft/report.h>

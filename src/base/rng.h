@@ -18,7 +18,8 @@ typedef enum wefti_stream {
     WEFTI_STREAM_STALL,    /* emulated stalls; index 0 = which rank */
     WEFTI_STREAM_MATCHING, /* topology `matching`; index = member */
     WEFTI_STREAM_ROUND,    /* rounding of coded values; index = value number / 8 */
-    WEFTI_STREAM_PUSH      /* topology `push`; index = member */
+    WEFTI_STREAM_PUSH,     /* topology `push`; index = member */
+    WEFTI_STREAM_JITTER    /* predicted computing times; index = 4 rank + 0..3 */
 } wefti_stream;
 
 /* Two independent 64-bit numbers. */

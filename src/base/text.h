@@ -9,10 +9,12 @@
 /* The units a quantity may carry. */
 typedef enum wefti_quantity {
     WEFTI_UNIT_COUNT, /* plain, or k M G (powers of 1000) */
-    WEFTI_UNIT_BYTES, /* B kB MB GB KiB MiB GiB */
+    WEFTI_UNIT_BYTES, /* B kB MB GB TB KiB MiB GiB */
     WEFTI_UNIT_TIME,  /* s ms us ns min h */
-    WEFTI_UNIT_RATE   /* bit/s: bit kbit Mbit Gbit, optional "/s"; MB/s GB/s; result in
-                         byte/s */
+    WEFTI_UNIT_RATE,  /* bit/s: bit kbit Mbit Gbit Tbit, optional "/s"; MB/s GB/s, MBps
+                         GBps; result in byte/s */
+    WEFTI_UNIT_WORK,  /* FLOP/s: M G T P, optional "FLOP/s" */
+    WEFTI_UNIT_SHARE  /* plain, or % */
 } wefti_quantity;
 
 /* Parses "100Mbit", "10ms", "4MB", "1e-3". Returns false unless the whole text is a

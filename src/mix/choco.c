@@ -58,12 +58,21 @@ static int64_t message_bytes(const wefti_mixer_config *config,
     return WEFTI_FRAME_BYTES + section_bytes(&cut);
 }
 
-static int64_t choco_wire_bytes(const wefti_mixer_config *config,
-                                const wefti_mixer_question *q) {
-    int64_t step = wefti_meeting_sent_in(config, q->step);
-    if (step < 0) return 0;
-    wefti_meeting_foresee(config, q->from, step, q->room);
-    return wefti_meeting_tells(q->room, q->to) ? message_bytes(config, q->bucket) : 0;
+static int choco_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
+                      wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
+    return wefti_meeting_acts(config, q, NULL, acts);
+}
+
+static void choco_messages(const wefti_mixer_config *config,
+                           const wefti_mixer_question *q, const wefti_mixer_act *act,
+                           wefti_mixer_visit visit, void *user) {
+    const weft_neighbours *list = q->room;
+    int64_t n_bytes = message_bytes(config, q->bucket);
+    wefti_meeting_foresee(config, q->from, act->exchange, q->room);
+    for (int i = 0; i < list->n_targets && act->sends; i++)
+        visit(user, list->targets[i], n_bytes);
+    for (int i = 0; i < list->n_sources && !act->sends; i++)
+        if (i != list->self) visit(user, list->sources[i], n_bytes);
 }
 
 static int64_t choco_work_bytes(const wefti_mixer_config *config,
@@ -335,7 +344,8 @@ const wefti_mixer_ops wefti_mixer_choco = {
     .name = "choco",
     .summary = "gossip of coded differences to what the partner knows already",
     .states = choco_states,
-    .wire_bytes = choco_wire_bytes,
+    .acts = choco_acts,
+    .messages = choco_messages,
     .message_bytes = message_bytes,
     .work_bytes = choco_work_bytes,
     .create = choco_create,

@@ -46,38 +46,27 @@ static int64_t gossip_message_bytes(const wefti_mixer_config *config,
     return whole_bytes(bucket);
 }
 
-static int place_of(const weft_neighbours *list, int member) {
-    int i = 0;
-    while (list->sources[i] != member) i++;
-    return i;
+static int gossip_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
+                       wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
+    return wefti_meeting_acts(config, q, wefti_gossip_in_two_rounds, acts);
 }
 
-/* What `from` sends `to` for the meeting of `step`, the answer of a group's second round
- * left out. */
-static int64_t sent_for(const wefti_mixer_config *config, const wefti_mixer_question *q,
-                        int64_t step) {
-    wefti_meeting_foresee(config, q->from, step, q->room);
-    if (!wefti_meeting_tells(q->room, q->to)) return 0;
-    if (!wefti_gossip_in_two_rounds(config, q->room)) return whole_bytes(q->bucket);
-    return wefti_gossip_range_bytes(q->room, place_of(q->room, q->to),
-                                    q->bucket->n_elements);
-}
-
-static int64_t answered_for(const wefti_mixer_config *config,
-                            const wefti_mixer_question *q, int64_t step) {
-    wefti_meeting_foresee(config, q->from, step, q->room);
-    bool answers = wefti_meeting_tells(q->room, q->to) &&
-                   wefti_gossip_in_two_rounds(config, q->room);
-    return answers
-               ? wefti_gossip_range_bytes(q->room, q->room->self, q->bucket->n_elements)
-               : 0;
-}
-
-static int64_t gossip_wire_bytes(const wefti_mixer_config *config,
-                                 const wefti_mixer_question *q) {
-    int64_t next = wefti_meeting_sent_in(config, q->step);
-    int64_t n_bytes = next >= 0 ? sent_for(config, q, next) : 0;
-    return n_bytes + answered_for(config, q, q->step);
+/* A range has its place in the list of sources; its owner adds it up and answers. */
+static void gossip_messages(const wefti_mixer_config *config,
+                            const wefti_mixer_question *q, const wefti_mixer_act *act,
+                            wefti_mixer_visit visit, void *user) {
+    const weft_neighbours *list = q->room;
+    int64_t n = q->bucket->n_elements;
+    wefti_meeting_foresee(config, q->from, act->exchange, q->room);
+    bool two = wefti_gossip_in_two_rounds(config, list);
+    bool to_targets = act->sends && !(two && act->round == 0);
+    bool about_me = act->sends == (act->round == 1);
+    for (int i = 0; i < (to_targets ? list->n_targets : list->n_sources); i++) {
+        if (!to_targets && i == list->self) continue;
+        int range = about_me ? list->self : i;
+        visit(user, to_targets ? list->targets[i] : list->sources[i],
+              two ? wefti_gossip_range_bytes(list, range, n) : whole_bytes(q->bucket));
+    }
 }
 
 static int buffers_of(const wefti_mixer_config *config) {
@@ -409,7 +398,8 @@ const wefti_mixer_ops wefti_mixer_gossip = {
     .name = "gossip",
     .summary = "weighted means with the neighbours of the step, a step in flight",
     .states = gossip_states,
-    .wire_bytes = gossip_wire_bytes,
+    .acts = gossip_acts,
+    .messages = gossip_messages,
     .message_bytes = gossip_message_bytes,
     .work_bytes = gossip_work_bytes,
     .create = gossip_create,

@@ -45,10 +45,28 @@ int64_t wefti_meeting_sent_in(const wefti_mixer_config *config, int64_t step) {
     return meeting < config->steps ? meeting : -1;
 }
 
-bool wefti_meeting_tells(const weft_neighbours *list, int member) {
-    for (int i = 0; i < list->n_targets; i++)
-        if (list->targets[i] == member) return true;
-    return false;
+int wefti_meeting_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
+                       bool (*two_rounds)(const wefti_mixer_config *config,
+                                          const weft_neighbours *list),
+                       wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
+    bool last = config->combine_last, two = false;
+    wefti_moment answers = last ? WEFTI_MOMENT_FINISH : WEFTI_MOMENT_TURN;
+    wefti_moment mixes = last ? WEFTI_MOMENT_FINISH : WEFTI_MOMENT_BEFORE;
+    wefti_mixer_act send = {WEFTI_MOMENT_AFTER, true,
+                            wefti_meeting_sent_in(config, q->step), 0};
+    int n = 0;
+    if (last && q->step >= 0) acts[n++] = send;
+    if (q->step >= 0) {
+        wefti_meeting_foresee(config, q->from, q->step, q->room);
+        two = two_rounds && two_rounds(config, q->room);
+        acts[n++] = (wefti_mixer_act){two ? answers : mixes, false, q->step, 0};
+    }
+    if (two) {
+        acts[n++] = (wefti_mixer_act){answers, true, q->step, 1};
+        acts[n++] = (wefti_mixer_act){mixes, false, q->step, 1};
+    }
+    if (!last && send.exchange >= 0) acts[n++] = send;
+    return n;
 }
 
 double wefti_meeting_variance_share(int n, const double *weights, int R) {

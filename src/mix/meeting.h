@@ -33,8 +33,12 @@ void wefti_meeting_foresee(const wefti_mixer_config *config, int member, int64_t
  * run ends before. */
 int64_t wefti_meeting_sent_in(const wefti_mixer_config *config, int64_t step);
 
-/* Whether one of the list's targets is `member`. */
-bool wefti_meeting_tells(const weft_neighbours *list, int member);
+/* What a rank does in a step (mixer.h) if meetings have one round of messages, or, where
+ * two_rounds says so, two. */
+int wefti_meeting_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
+                       bool (*two_rounds)(const wefti_mixer_config *config,
+                                          const weft_neighbours *list),
+                       wefti_mixer_act acts[WEFTI_MIXER_ACTS]);
 
 /* How much smaller than the distance over all R members the weighted variance of a
  * meeting is on average, if deviations are independent: (1 - sum of w^2) R / (R - 1). */

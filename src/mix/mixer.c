@@ -13,6 +13,27 @@ const wefti_mixer_ops *wefti_mixer_find(const char *kind) {
     return NULL;
 }
 
+typedef struct total {
+    int peer;
+    int64_t n_bytes;
+} total;
+
+static void add_message(void *user, int peer, int64_t n_bytes) {
+    total *t = user;
+    if (peer == t->peer) t->n_bytes += n_bytes;
+}
+
+int64_t wefti_mixer_wire_bytes(const wefti_mixer_config *config,
+                               const wefti_mixer_question *q) {
+    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
+    wefti_mixer_act acts[WEFTI_MIXER_ACTS];
+    total sent = {q->to, 0};
+    int n = ops->acts(config, q, acts);
+    for (int i = 0; i < n; i++)
+        if (acts[i].sends) ops->messages(config, q, &acts[i], add_message, &sent);
+    return sent.n_bytes;
+}
+
 static weft_status make_known(wefti_mixer *m) {
     const wefti_mixer_config *c = &m->config;
     if (!c->topology) return WEFT_OK;

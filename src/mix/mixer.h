@@ -56,14 +56,35 @@ typedef struct wefti_mixer_config {
     bool stochastic;
 } wefti_mixer_config;
 
-/* How much does rank `from` of R send to rank `to` for this bucket in this step? */
+/* What does rank `from` of R do for this bucket in this step? */
 typedef struct wefti_mixer_question {
     const wefti_bucket *bucket;
     int number, n_buckets; /* the bucket's, of all */
-    int R, from, to;
+    int R, from, to;       /* `to`: of wefti_mixer_wire_bytes */
     int64_t step;
     weft_neighbours *room; /* to look into config.topology; NULL if there is none */
 } wefti_mixer_question;
+
+typedef enum wefti_moment {
+    WEFTI_MOMENT_TURN,
+    WEFTI_MOMENT_BEFORE,
+    WEFTI_MOMENT_AFTER,
+    WEFTI_MOMENT_FINISH
+} wefti_moment;
+
+/* Sending or receiving all messages of one round of an exchange. */
+typedef struct wefti_mixer_act {
+    wefti_moment moment; /* of the question's step */
+    bool sends;
+    int64_t exchange; /* the step that names it: of the meeting, or of an outer start */
+    int round;        /* 0, or 1: what answers round 0 */
+} wefti_mixer_act;
+
+enum { WEFTI_MIXER_ACTS = 4 };
+
+/* Of each message of an act: the other end and its payload bytes. Must not use the
+ * question's room. */
+typedef void (*wefti_mixer_visit)(void *user, int peer, int64_t n_bytes);
 
 typedef struct wefti_mixer wefti_mixer;
 
@@ -73,9 +94,15 @@ typedef struct wefti_mixer_ops {
     /* Names of the state arrays that a checkpoint must keep, NULL-terminated; each is as
      * long as the parameters. */
     const char *const *(*states)(const wefti_mixer_config *config);
-    /* Payload bytes of what the question asks for. */
-    int64_t (*wire_bytes)(const wefti_mixer_config *config,
-                          const wefti_mixer_question *question);
+    /* What a rank does in a step, in this order; returns how many acts. What is primed
+     * before step t is what would be sent in step t - 1. */
+    int (*acts)(const wefti_mixer_config *config, const wefti_mixer_question *question,
+                wefti_mixer_act acts[WEFTI_MIXER_ACTS]);
+    /* The messages of an act of rank `from`, in the order in which it sends or awaits
+     * them. */
+    void (*messages)(const wefti_mixer_config *config,
+                     const wefti_mixer_question *question, const wefti_mixer_act *act,
+                     wefti_mixer_visit visit, void *user);
     /* Payload of a typical message of this bucket: small ones are merged. */
     int64_t (*message_bytes)(const wefti_mixer_config *config,
                              const wefti_bucket *bucket);
@@ -124,6 +151,10 @@ struct wefti_mixer {
     double waited_s;   /* of this, the caller of before() or finish() stood still */
     double covered_s;  /* moment up to which exchange_s is counted */
 };
+
+/* Payload bytes that rank `from` sends to rank `to` for this bucket in this step. */
+int64_t wefti_mixer_wire_bytes(const wefti_mixer_config *config,
+                               const wefti_mixer_question *question);
 
 /* Creates a mixer; an unknown kind or a bad knob is WEFT_ERR_CONFIG. The state arrays are
  * zero. Not collective. */

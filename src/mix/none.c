@@ -8,10 +8,16 @@ static const char *const *no_states(const wefti_mixer_config *config) {
     return none;
 }
 
-static int64_t no_bytes(const wefti_mixer_config *config,
-                        const wefti_mixer_question *question) {
-    (void)config, (void)question;
+static int no_acts(const wefti_mixer_config *config, const wefti_mixer_question *question,
+                   wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
+    (void)config, (void)question, (void)acts;
     return 0;
+}
+
+static void no_messages(const wefti_mixer_config *config,
+                        const wefti_mixer_question *question, const wefti_mixer_act *act,
+                        wefti_mixer_visit visit, void *user) {
+    (void)config, (void)question, (void)act, (void)visit, (void)user;
 }
 
 static int64_t no_message(const wefti_mixer_config *config, const wefti_bucket *bucket) {
@@ -52,7 +58,8 @@ const wefti_mixer_ops wefti_mixer_none = {
     .name = "none",
     .summary = "nothing is mixed: the replicator keeps the replicas equal",
     .states = no_states,
-    .wire_bytes = no_bytes,
+    .acts = no_acts,
+    .messages = no_messages,
     .message_bytes = no_message,
     .work_bytes = no_work,
     .create = none_create,

@@ -69,17 +69,37 @@ static const char *const *outer_states(const wefti_mixer_config *config) {
     return names[loses(config)][config->delay > 0];
 }
 
-static int64_t outer_wire_bytes(const wefti_mixer_config *config,
-                                const wefti_mixer_question *q) {
+/* With delay 0 all is in one step; else the answer has a step of its own. */
+static int outer_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
+                      wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
     wefti_outer_part part = {q->number, q->n_buckets};
+    int64_t start = wefti_outer_start(config, part, q->step), delay = config->delay;
+    wefti_moment answering = delay == 0 ? WEFTI_MOMENT_FINISH : WEFTI_MOMENT_AFTER;
+    int n = 0;
+    if (start < 0) return 0;
+    if (q->step == start)
+        acts[n++] = (wefti_mixer_act){WEFTI_MOMENT_AFTER, true, start, 0};
+    if (q->step == wefti_outer_answer_step(config, start)) {
+        acts[n++] = (wefti_mixer_act){answering, false, start, 0};
+        acts[n++] = (wefti_mixer_act){answering, true, start, 1};
+    }
+    if (q->step == start + delay)
+        acts[n++] = (wefti_mixer_act){WEFTI_MOMENT_FINISH, false, start, 1};
+    return n;
+}
+
+static void outer_messages(const wefti_mixer_config *config,
+                           const wefti_mixer_question *q, const wefti_mixer_act *act,
+                           wefti_mixer_visit visit, void *user) {
     wefti_coding coding = coding_of(config);
-    int64_t start = wefti_outer_start(config, part, q->step), n_bytes = 0;
-    int64_t n = q->bucket->n_elements;
-    if (start < 0 || q->from == q->to) return 0;
-    if (q->step == start) n_bytes += wefti_allreduce_part_bytes(&coding, n, q->R, q->to);
-    if (q->step == wefti_outer_answer_step(config, start))
-        n_bytes += wefti_allreduce_answer_bytes(&coding, n, q->R, q->from);
-    return n_bytes;
+    for (int k = act->sends ? 1 : 0; k < q->R; k++) {
+        int peer = act->sends ? (q->from + k) % q->R : k;
+        bool about_me = act->sends == (act->round == 1);
+        if (peer != q->from)
+            visit(user, peer,
+                  wefti_allreduce_round_bytes(&coding, q->bucket->n_elements, q->R,
+                                              act->round, about_me ? q->from : peer));
+    }
 }
 
 /* Of uncoded numbers, so that how they are coded does not change which buckets there are.
@@ -329,7 +349,8 @@ const wefti_mixer_ops wefti_mixer_outer = {
     .name = "outer",
     .summary = "DiLoCo: every so many steps an outer step along the mean change",
     .states = outer_states,
-    .wire_bytes = outer_wire_bytes,
+    .acts = outer_acts,
+    .messages = outer_messages,
     .message_bytes = outer_message_bytes,
     .work_bytes = outer_work_bytes,
     .create = outer_create,

@@ -38,7 +38,7 @@ static wefti_piece *append_unit(wefti_arrangement *a, int u, int s, wefti_bucket
 static int64_t message_bytes(const wefti_plan *plan, const wefti_bucket *bucket) {
     const wefti_replicator_config *r = &plan->replicator_config;
     if (plan->site_replicas == 1 && plan->sites > 1) r = &plan->site_replicator_config;
-    int64_t sent = wefti_replicator_find(r->kind)->wire_bytes(r, bucket, 2, 0, 1);
+    int64_t sent = wefti_replicator_wire_bytes(r, bucket, 2, 0, 1);
     const wefti_mixer_config *m = &plan->mixer_config;
     int64_t mixed = wefti_mixer_find(m->kind)->message_bytes(m, bucket);
     return sent > mixed ? sent : mixed;

@@ -25,35 +25,48 @@ static bool share_node(const wefti_plan *plan, int a, int b) {
 static int64_t replicator_bytes(const wefti_plan *plan, const wefti_arrangement *a,
                                 const wefti_replicator_config *config, members group,
                                 int replica) {
-    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     int me = (replica - group.first) / group.stride;
     int64_t n_bytes = 0;
     for (int to = 0; to < group.n; to++) {
         if (share_node(plan, replica, group.first + to * group.stride)) continue;
         for (int b = 0; b < a->n_buckets; b++)
-            n_bytes += ops->wire_bytes(config, &a->buckets[b], group.n, me, to);
+            n_bytes += wefti_replicator_wire_bytes(config, &a->buckets[b], group.n, me,
+                                                   to);
     }
     return n_bytes;
+}
+
+typedef struct total {
+    const wefti_plan *plan;
+    members group;
+    int replica;
+    int64_t n_bytes;
+} total;
+
+static void add_message(void *user, int peer, int64_t n_bytes) {
+    total *t = user;
+    int there = t->group.first + peer * t->group.stride;
+    if (!share_node(t->plan, t->replica, there)) t->n_bytes += n_bytes;
 }
 
 static int64_t mixer_bytes(const wefti_plan *plan, const wefti_arrangement *a,
                            int replica, int64_t step) {
     const wefti_mixer_ops *ops = wefti_mixer_find(plan->mixer_config.kind);
-    members group = across_sites(plan, replica);
+    wefti_mixer_act acts[WEFTI_MIXER_ACTS];
+    total sent = {plan, across_sites(plan, replica), replica, 0};
     wefti_mixer_question q = {.n_buckets = a->n_buckets,
-                              .R = group.n,
-                              .from = (replica - group.first) / group.stride,
+                              .R = sent.group.n,
+                              .from = (replica - sent.group.first) / sent.group.stride,
                               .step = step,
                               .room = plan->room};
-    int64_t n_bytes = 0;
-    for (q.to = 0; q.to < group.n; q.to++) {
-        if (share_node(plan, replica, group.first + q.to * group.stride)) continue;
-        for (q.number = 0; q.number < a->n_buckets; q.number++) {
-            q.bucket = &a->buckets[q.number];
-            n_bytes += ops->wire_bytes(&plan->mixer_config, &q);
-        }
+    for (q.number = 0; q.number < a->n_buckets; q.number++) {
+        q.bucket = &a->buckets[q.number];
+        int n = ops->acts(&plan->mixer_config, &q, acts);
+        for (int i = 0; i < n; i++)
+            if (acts[i].sends)
+                ops->messages(&plan->mixer_config, &q, &acts[i], add_message, &sent);
     }
-    return n_bytes;
+    return sent.n_bytes;
 }
 
 static int64_t due_steps(const wefti_replicator_config *config, int64_t first,

@@ -82,22 +82,11 @@ static int64_t answer_bytes(const wefti_coding *coding, const wefti_section *sec
     return part_bytes(coding, section, range);
 }
 
-int64_t wefti_allreduce_part_bytes(const wefti_coding *coding, int64_t n, int R, int to) {
+int64_t wefti_allreduce_round_bytes(const wefti_coding *coding, int64_t n, int R,
+                                    int round, int owner) {
     wefti_section section = wefti_section_dense(n, coding->values);
-    return part_bytes(coding, &section, range_of(coding, n, R, to));
-}
-
-int64_t wefti_allreduce_answer_bytes(const wefti_coding *coding, int64_t n, int R,
-                                     int from) {
-    wefti_section section = wefti_section_dense(n, coding->values);
-    return answer_bytes(coding, &section, range_of(coding, n, R, from));
-}
-
-int64_t wefti_allreduce_bytes(const wefti_coding *coding, int64_t n, int R, int from,
-                              int to) {
-    if (from == to) return 0;
-    return wefti_allreduce_part_bytes(coding, n, R, to) +
-           wefti_allreduce_answer_bytes(coding, n, R, from);
+    wefti_range range = range_of(coding, n, R, owner);
+    return (round ? answer_bytes : part_bytes)(coding, &section, range);
 }
 
 /* All R messages of the first round. */

@@ -46,15 +46,10 @@ typedef struct wefti_allreduce_setup {
 /* Whether coding loses anything that a caller has to keep for later. */
 bool wefti_coding_loses(const wefti_coding *coding);
 
-/* Payload bytes from rank `from` to another rank `to` in both rounds of a vector of n;
- * none to itself. */
-int64_t wefti_allreduce_bytes(const wefti_coding *coding, int64_t n, int R, int from,
-                              int to);
-
-/* Of these the first round's, to `to`, and the second one's, from `from`. */
-int64_t wefti_allreduce_part_bytes(const wefti_coding *coding, int64_t n, int R, int to);
-int64_t wefti_allreduce_answer_bytes(const wefti_coding *coding, int64_t n, int R,
-                                     int from);
+/* Payload bytes of a message about the range of rank `owner` of a vector of n: in round 0
+ * every rank sends one to the owner, in round 1 the owner sends one to every other. */
+int64_t wefti_allreduce_round_bytes(const wefti_coding *coding, int64_t n, int R,
+                                    int round, int owner);
 
 /* Bytes of working memory that wefti_allreduce_open takes, at most. */
 int64_t wefti_allreduce_work_bytes(const wefti_coding *coding, int64_t n, int R);

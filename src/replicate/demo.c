@@ -32,16 +32,21 @@ static int64_t framed(int64_t n_bytes) {
     return n_bytes > 0 ? WEFTI_FRAME_BYTES + n_bytes : 0;
 }
 
-static int64_t demo_wire_bytes(const wefti_replicator_config *config,
-                               const wefti_bucket *bucket, int R, int from, int to) {
+static int demo_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
+                       int R) {
+    wefti_demo_rules rules = wefti_demo_rules_make(config, R, NULL);
+    return wefti_demo_by_owner(&rules, bucket) ? 2 : 1;
+}
+
+static int64_t demo_round_bytes(const wefti_replicator_config *config,
+                                const wefti_bucket *bucket, int R, int round, int owner) {
     wefti_demo_rules rules = wefti_demo_rules_make(config, R, NULL);
     if (!wefti_demo_by_owner(&rules, bucket))
         return framed(wefti_demo_end(&rules, bucket).payload_bytes);
-    int64_t sent = wefti_demo_edge(&rules, bucket, to + 1).payload_bytes -
-                   wefti_demo_edge(&rules, bucket, to).payload_bytes;
-    int64_t answered = wefti_demo_edge(&rules, bucket, from + 1).answer_bytes -
-                       wefti_demo_edge(&rules, bucket, from).answer_bytes;
-    return framed(sent) + framed(answered);
+    wefti_demo_place begin = wefti_demo_edge(&rules, bucket, owner),
+                     end = wefti_demo_edge(&rules, bucket, owner + 1);
+    return framed(round ? end.answer_bytes - begin.answer_bytes
+                        : end.payload_bytes - begin.payload_bytes);
 }
 
 static weft_status check_compression(weft_ctx *ctx,
@@ -283,7 +288,8 @@ const wefti_replicator_ops wefti_replicator_demo = {
     .name = "demo",
     .summary = "the k fastest-moving DCT coefficients of each chunk of a local momentum",
     .states = demo_states,
-    .wire_bytes = demo_wire_bytes,
+    .rounds = demo_rounds,
+    .round_bytes = demo_round_bytes,
     .work_bytes = wefti_demo_room_bytes,
     .create = demo_create,
     .begin = demo_begin,

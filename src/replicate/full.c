@@ -26,10 +26,16 @@ static const char *const *full_states(const wefti_replicator_config *config) {
     return wefti_coding_loses(&coding) ? error : none;
 }
 
-static int64_t full_wire_bytes(const wefti_replicator_config *config,
-                               const wefti_bucket *bucket, int R, int from, int to) {
+static int full_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
+                       int R) {
+    (void)config, (void)bucket, (void)R;
+    return 2;
+}
+
+static int64_t full_round_bytes(const wefti_replicator_config *config,
+                                const wefti_bucket *bucket, int R, int round, int owner) {
     wefti_coding coding = coding_of(config);
-    return wefti_allreduce_bytes(&coding, bucket->n_elements, R, from, to);
+    return wefti_allreduce_round_bytes(&coding, bucket->n_elements, R, round, owner);
 }
 
 static int64_t full_work_bytes(const wefti_replicator_config *config,
@@ -92,7 +98,9 @@ const wefti_replicator_ops wefti_replicator_full = {
     .summary = "mean of the nodes' gradients (all-reduce); the exact baseline",
     .keeps_norm = true,
     .states = full_states,
-    .wire_bytes = full_wire_bytes,
+    .rounds = full_rounds,
+    .round_bytes = full_round_bytes,
+    .one_by_one = true,
     .work_bytes = full_work_bytes,
     .create = full_create,
     .begin = full_begin,

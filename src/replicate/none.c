@@ -9,13 +9,15 @@ static const char *const *no_states(const wefti_replicator_config *config) {
     return none;
 }
 
+static int no_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
+                     int R) {
+    (void)config, (void)bucket, (void)R;
+    return 0;
+}
+
 static int64_t no_bytes(const wefti_replicator_config *config, const wefti_bucket *bucket,
-                        int R, int from, int to) {
-    (void)config;
-    (void)bucket;
-    (void)R;
-    (void)from;
-    (void)to;
+                        int R, int round, int owner) {
+    (void)config, (void)bucket, (void)R, (void)round, (void)owner;
     return 0;
 }
 
@@ -58,7 +60,8 @@ const wefti_replicator_ops wefti_replicator_none = {
     .summary = "each node follows its own gradient; nothing is sent",
     .keeps_norm = true,
     .states = no_states,
-    .wire_bytes = no_bytes,
+    .rounds = no_rounds,
+    .round_bytes = no_bytes,
     .work_bytes = no_work,
     .create = none_create,
     .begin = none_begin,

@@ -75,9 +75,11 @@ const wefti_chooser wefti_chooser_random = {
     .count = random_count,
 };
 
-static int64_t random_wire_bytes(const wefti_replicator_config *config,
-                                 const wefti_bucket *bucket, int R, int from, int to) {
-    return wefti_select_wire_bytes(&wefti_chooser_random, config, bucket, R, from, to);
+static int64_t random_round_bytes(const wefti_replicator_config *config,
+                                  const wefti_bucket *bucket, int R, int round,
+                                  int owner) {
+    return wefti_select_round_bytes(&wefti_chooser_random, config, bucket, R, round,
+                                    owner);
 }
 
 static int64_t random_work_bytes(const wefti_replicator_config *config,
@@ -93,7 +95,9 @@ const wefti_replicator_ops wefti_replicator_random = {
     .name = "random",
     .summary = "rows of a local momentum, drawn anew for each step",
     .states = wefti_select_states,
-    .wire_bytes = random_wire_bytes,
+    .rounds = wefti_select_rounds,
+    .round_bytes = random_round_bytes,
+    .one_by_one = true,
     .work_bytes = random_work_bytes,
     .create = random_create,
     .begin = wefti_select_begin,

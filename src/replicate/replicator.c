@@ -66,6 +66,16 @@ void wefti_replicator_destroy(wefti_replicator *r) {
     wefti_free(r->ctx, r);
 }
 
+int64_t wefti_replicator_wire_bytes(const wefti_replicator_config *config,
+                                    const wefti_bucket *bucket, int R, int from, int to) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    int n_rounds = from == to ? 0 : ops->rounds(config, bucket, R);
+    int64_t n_bytes = 0;
+    for (int round = 0; round < n_rounds; round++)
+        n_bytes += ops->round_bytes(config, bucket, R, round, round ? from : to);
+    return n_bytes;
+}
+
 bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step) {
     return step % config->every == 0;
 }

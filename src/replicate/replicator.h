@@ -82,10 +82,19 @@ typedef struct wefti_replicator_ops {
     /* Names of the state arrays that a checkpoint must keep, NULL-terminated; each is as
      * long as the parameters. */
     const char *const *(*states)(const wefti_replicator_config *config);
-    /* Payload bytes that rank `from` of R sends to rank `to` for one bucket in a step
-     * that replicates. */
-    int64_t (*wire_bytes)(const wefti_replicator_config *config,
-                          const wefti_bucket *bucket, int R, int from, int to);
+    /* The messages for one bucket among R ranks in a step that replicates. Rounds: 0
+     * (nothing is sent), 1 (begin sends to all, end receives) or 2 (begin sends, combine
+     * receives and answers, end receives). */
+    int (*rounds)(const wefti_replicator_config *config, const wefti_bucket *bucket,
+                  int R);
+    /* Payload bytes of a message about what rank `owner` is in charge of: in the first
+     * round each other rank sends one to the owner, in the second the owner sends one to
+     * each other rank. 0: there is none. */
+    int64_t (*round_bytes)(const wefti_replicator_config *config,
+                           const wefti_bucket *bucket, int R, int round, int owner);
+    /* Whether what the first round brings is worked on message by message, so that it
+     * hides behind waiting for the next; else when all is there. */
+    bool one_by_one;
     /* Bytes of working memory of a rank: messages and scratch, without states. */
     int64_t (*work_bytes)(const wefti_replicator_config *config,
                           const wefti_bucket *buckets, int n_buckets, int R);
@@ -115,6 +124,11 @@ struct wefti_replicator {
     int64_t *bucket_at;                    /* [n_buckets] owned; where they begin there */
     void *self;                            /* the implementation's */
 };
+
+/* Payload bytes that rank `from` of R sends to rank `to` for one bucket in a step that
+ * replicates: the sum over its rounds; none to itself. */
+int64_t wefti_replicator_wire_bytes(const wefti_replicator_config *config,
+                                    const wefti_bucket *bucket, int R, int from, int to);
 
 /* Creates a replicator; an unknown kind or a bad knob is WEFT_ERR_CONFIG. Not collective.
  */

@@ -76,12 +76,19 @@ const char *const *wefti_select_states(const wefti_replicator_config *config) {
     return names;
 }
 
-int64_t wefti_select_wire_bytes(const wefti_chooser *chooser,
-                                const wefti_replicator_config *config,
-                                const wefti_bucket *bucket, int R, int from, int to) {
+int wefti_select_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
+                        int R) {
+    (void)config, (void)bucket, (void)R;
+    return 2;
+}
+
+int64_t wefti_select_round_bytes(const wefti_chooser *chooser,
+                                 const wefti_replicator_config *config,
+                                 const wefti_bucket *bucket, int R, int round,
+                                 int owner) {
     wefti_coding coding = coding_of(config);
     int64_t n = vector_length(chooser, config, bucket);
-    return wefti_allreduce_bytes(&coding, n, R, from, to);
+    return wefti_allreduce_round_bytes(&coding, n, R, round, owner);
 }
 
 /* Numbers of things to allocate. */

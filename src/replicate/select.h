@@ -39,9 +39,11 @@ int64_t wefti_whole_within(double x, int64_t low, int64_t high);
 /* The replicator's functions (replicator.h); those that need the chooser are wrapped in
  * each kind's file. */
 const char *const *wefti_select_states(const wefti_replicator_config *config);
-int64_t wefti_select_wire_bytes(const wefti_chooser *chooser,
-                                const wefti_replicator_config *config,
-                                const wefti_bucket *bucket, int R, int from, int to);
+int wefti_select_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
+                        int R);
+int64_t wefti_select_round_bytes(const wefti_chooser *chooser,
+                                 const wefti_replicator_config *config,
+                                 const wefti_bucket *bucket, int R, int round, int owner);
 int64_t wefti_select_work_bytes(const wefti_chooser *chooser,
                                 const wefti_replicator_config *config,
                                 const wefti_bucket *buckets, int n_buckets, int R);

@@ -32,9 +32,11 @@ const wefti_chooser wefti_chooser_slicing = {
     .count = slicing_count,
 };
 
-static int64_t slicing_wire_bytes(const wefti_replicator_config *config,
-                                  const wefti_bucket *bucket, int R, int from, int to) {
-    return wefti_select_wire_bytes(&wefti_chooser_slicing, config, bucket, R, from, to);
+static int64_t slicing_round_bytes(const wefti_replicator_config *config,
+                                   const wefti_bucket *bucket, int R, int round,
+                                   int owner) {
+    return wefti_select_round_bytes(&wefti_chooser_slicing, config, bucket, R, round,
+                                    owner);
 }
 
 static int64_t slicing_work_bytes(const wefti_replicator_config *config,
@@ -50,7 +52,9 @@ const wefti_replicator_ops wefti_replicator_slicing = {
     .name = "slicing",
     .summary = "a moving window of rows of a local momentum",
     .states = wefti_select_states,
-    .wire_bytes = slicing_wire_bytes,
+    .rounds = wefti_select_rounds,
+    .round_bytes = slicing_round_bytes,
+    .one_by_one = true,
     .work_bytes = slicing_work_bytes,
     .create = slicing_create,
     .begin = wefti_select_begin,

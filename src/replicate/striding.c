@@ -37,9 +37,11 @@ const wefti_chooser wefti_chooser_striding = {
     .count = striding_count,
 };
 
-static int64_t striding_wire_bytes(const wefti_replicator_config *config,
-                                   const wefti_bucket *bucket, int R, int from, int to) {
-    return wefti_select_wire_bytes(&wefti_chooser_striding, config, bucket, R, from, to);
+static int64_t striding_round_bytes(const wefti_replicator_config *config,
+                                    const wefti_bucket *bucket, int R, int round,
+                                    int owner) {
+    return wefti_select_round_bytes(&wefti_chooser_striding, config, bucket, R, round,
+                                    owner);
 }
 
 static int64_t striding_work_bytes(const wefti_replicator_config *config,
@@ -56,7 +58,9 @@ const wefti_replicator_ops wefti_replicator_striding = {
     .name = "striding",
     .summary = "every n-th row of a local momentum, each in its turn",
     .states = wefti_select_states,
-    .wire_bytes = striding_wire_bytes,
+    .rounds = wefti_select_rounds,
+    .round_bytes = striding_round_bytes,
+    .one_by_one = true,
     .work_bytes = striding_work_bytes,
     .create = striding_create,
     .begin = wefti_select_begin,

@@ -196,11 +196,10 @@ static double bound_bits(const wefti_replicator_config *config,
 
 static double wire_bits(const wefti_replicator_config *config, const wefti_bucket *bucket,
                         int R) {
-    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     int64_t n_bytes = 0;
     for (int from = 0; from < R; from++)
         for (int to = 0; to < R; to++)
-            if (to != from) n_bytes += ops->wire_bytes(config, bucket, R, from, to);
+            n_bytes += wefti_replicator_wire_bytes(config, bucket, R, from, to);
     return 8 * (double)n_bytes / R;
 }
 

@@ -91,8 +91,8 @@ static int64_t predict(const wefti_replicator *r, int step) {
     int64_t n_bytes = 0;
     for (int to = 0; to < r->comm->size; to++)
         for (int b = 0; b < BUCKETS; b++)
-            n_bytes += r->ops->wire_bytes(&r->config, &buckets[b], r->comm->size,
-                                          r->comm->rank, to);
+            n_bytes += wefti_replicator_wire_bytes(&r->config, &buckets[b], r->comm->size,
+                                                   r->comm->rank, to);
     return wefti_replicator_is_due(&r->config, step) ? n_bytes : 0;
 }
 

@@ -360,10 +360,9 @@ static void check_run(const wefti_replicator_config *config, const wefti_bucket 
     static run it;
     weft_ctx *ctx;
     void *users[] = {&it, &it, &it};
-    const wefti_replicator_ops *ops = wefti_replicator_find("demo");
     assert_int_equal(ctx_begin(&ctx), 0);
     it = (run){.config = *config, .bucket = bucket, .R = R};
-    it.message_bytes = ops->wire_bytes(config, bucket, R, 0, 1);
+    it.message_bytes = wefti_replicator_wire_bytes(config, bucket, R, 0, 1);
     fill_basis((int)config->compression_chunk);
     assert_ok(ctx, wefti_alloc_n(ctx, R * STEPS, sizeof(record), "records", &it.records));
     assert_ok(ctx, wefti_alloc_n(ctx, R * STEPS * it.message_bytes, 1, "messages",

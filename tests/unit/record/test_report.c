@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "record/metrics.h"
-#include "record/report.h"
+#include <weft/report.h>
 
 static void write_step(wefti_metrics *m, int64_t step, double wire) {
     double s = (double)step;

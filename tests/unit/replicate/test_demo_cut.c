@@ -177,12 +177,11 @@ static void pieces_of_fewer_elements_than_dense_below_are_sent_whole(void **stat
 /* -- traffic -- */
 
 static int64_t bytes_from(const wefti_replicator_config *config, int R, int from) {
-    const wefti_replicator_ops *ops = wefti_replicator_find("demo");
     const model *m = gpt2();
     int64_t n_bytes = 0;
     for (int to = 0; to < R; to++)
         for (int b = 0; b < m->n_buckets && to != from; b++)
-            n_bytes += ops->wire_bytes(config, &m->buckets[b], R, from, to);
+            n_bytes += wefti_replicator_wire_bytes(config, &m->buckets[b], R, from, to);
     return n_bytes;
 }
 

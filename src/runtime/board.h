@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_BOARD_H
+#define WEFTI_BOARD_H
+
+#include <weft/ctx.h>
+
+/* Messages that have been sent and not been received yet, by key; and moments to come, in
+ * order. */
+
+typedef struct wefti_posted {
+    uint64_t key;
+    double sent_s, arrival_s; /* INFINITY: on its way, not known yet */
+} wefti_posted;
+
+typedef struct wefti_board {
+    weft_ctx *ctx; /* borrowed */
+    wefti_posted *slots;
+    int64_t room, n; /* room: a power of two */
+} wefti_board;
+
+weft_status wefti_board_init(weft_ctx *ctx, wefti_board *board) WEFT_CHECKED;
+void wefti_board_fini(wefti_board *board);
+
+/* key > 0, not on the board yet. */
+weft_status wefti_board_post(wefti_board *board, uint64_t key, double sent_s,
+                             double arrival_s) WEFT_CHECKED;
+wefti_posted *wefti_board_find(const wefti_board *board, uint64_t key); /* or NULL */
+void wefti_board_take(wefti_board *board, wefti_posted *posted);
+
+/* Something that happens to `whom` at a moment; of equal moments the lowest `order` comes
+ * first. */
+typedef struct wefti_event {
+    double when_s;
+    uint32_t order;
+    int32_t whom;
+    int64_t mark; /* the caller's */
+} wefti_event;
+
+typedef struct wefti_agenda {
+    weft_ctx *ctx; /* borrowed */
+    wefti_event *events;
+    int64_t n, room;
+} wefti_agenda;
+
+void wefti_agenda_fini(wefti_agenda *agenda);
+weft_status wefti_agenda_add(wefti_agenda *agenda, wefti_event event) WEFT_CHECKED;
+bool wefti_agenda_next(wefti_agenda *agenda, wefti_event *out); /* false: empty */
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_FACTS_H
+#define WEFTI_FACTS_H
+
+#include <weft/cluster.h>
+
+#include "base/text.h"
+
+/* One table of what cluster.yaml holds, for reading, writing and checking: the file is a
+ * list of sections, a section is a value, a mapping of fields, a list of mappings, or a
+ * list of numbers. */
+
+typedef enum wefti_fact_type {
+    WEFTI_FACT_TEXT,    /* char[room] */
+    WEFTI_FACT_INT,     /* int64_t */
+    WEFTI_FACT_QUANTITY /* double with a unit */
+} wefti_fact_type;
+
+typedef struct wefti_fact {
+    const char *name;
+    wefti_fact_type type;
+    wefti_quantity unit; /* of a quantity */
+    size_t offset, room; /* in the item; of a text */
+    double low, high;    /* of a number */
+    bool needed;         /* an item without it is refused */
+} wefti_fact;
+
+typedef enum wefti_fact_shape {
+    WEFTI_SHAPE_VALUE,
+    WEFTI_SHAPE_MAPPING,
+    WEFTI_SHAPE_LIST,   /* of mappings */
+    WEFTI_SHAPE_NUMBERS /* list of the one field, plain */
+} wefti_fact_shape;
+
+typedef struct wefti_fact_section {
+    const char *name;
+    wefti_fact_shape shape;
+    const char *doc; /* what stands above it in the file */
+    const wefti_fact *facts;
+    int n_facts;
+    size_t offset;          /* of a mapping in the cluster */
+    weft_cluster_list list; /* of a list */
+} wefti_fact_section;
+
+enum { WEFTI_FACT_SECTIONS = 25, WEFTI_MOST_FACTS = 8 };
+extern const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS];
+
+/* Where a list lies, how many items it has, and how big one is. */
+typedef struct wefti_fact_items {
+    void **items;
+    int64_t *n;
+    size_t size;
+} wefti_fact_items;
+wefti_fact_items wefti_facts_of(weft_cluster *cluster, weft_cluster_list list);
+
+/* Reads one value; false if it is not one: wrong type or unit, out of bounds, too long.
+ */
+bool wefti_fact_parse(const wefti_fact *fact, const char *text, void *item);
+
+/* Writes it so that it reads back to the same bits; out: 64 bytes, not for texts. */
+void wefti_fact_text(const wefti_fact *fact, const void *item, char *out,
+                     size_t out_size);
+
+/* "a time such as 20us, from 0 to 3600 s". */
+void wefti_fact_expected(const wefti_fact *fact, char *out, size_t out_size);
+
+/* The section whose numbers do not fit the others (nodes and sites, links), or NULL; why
+ * not, in a sentence. */
+const char *wefti_cluster_fault(const weft_cluster *c, char *sentence, size_t size);
+
+/* A cluster as it lies in memory. What a node has as a whole is kept as typed, so that it
+ * does not matter whether the number of its ranks is set before or after. */
+typedef struct wefti_cluster {
+    weft_cluster facts; /* first member */
+    double node_flops, node_memory;
+} wefti_cluster;
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include <weft/predict.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "runtime/engine.h"
+
+enum { BYTE_IDS = 256, WIRE_STEPS = 1024 };
+
+/* What only the text would tell. */
+static int64_t vocab_of(const weft_config *config) {
+    if (config->model.vocab) return config->model.vocab;
+    return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
+}
+
+static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
+                             const weft_cluster *cluster, weft_config *copy,
+                             wefti_plan **out) {
+    *copy = *config;
+    if (copy->mesh.threads == 0) copy->mesh.threads = cluster->threads;
+    return wefti_plan_create(ctx, copy, NULL, vocab_of(copy), out);
+}
+
+weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
+                                   int64_t threads, char *out) {
+    weft_cluster cluster = {.threads = threads};
+    weft_config copy;
+    wefti_plan *plan;
+    WEFT_TRY(make_plan(ctx, config, &cluster, &copy, &plan));
+    wefti_costs_key(plan, out, sizeof cluster.model);
+    wefti_plan_destroy(ctx, plan);
+    return WEFT_OK;
+}
+
+/* Bytes and memory, as train says them beforehand. */
+static weft_status count_bytes(weft_ctx *ctx, const wefti_plan *plan,
+                               weft_prediction *out) {
+    int64_t steps = plan->config->run.steps, all = 0;
+    if (steps > WIRE_STEPS) steps = WIRE_STEPS;
+    for (int s = 0; s < plan->S; s++) {
+        wefti_arrangement *a;
+        WEFT_TRY(wefti_arrangement_create(ctx, plan, s, &a));
+        all += wefti_plan_wire_bytes(plan, a, 0, 0, steps);
+        wefti_footprint f = wefti_plan_footprint(plan, a);
+        if (f.total > out->memory_bytes) out->memory_bytes = f.total;
+        wefti_arrangement_destroy(ctx, a);
+    }
+    out->wire_bytes_step = steps > 0 ? all / steps : 0;
+    out->parameters = plan->model->n_elements;
+    return WEFT_OK;
+}
+
+/* --- how many steps --- */
+
+enum { WARMUP = 4, FEW_STEPS = 24, MANY_STEPS = 400, MOST_STEPS = 4096 };
+enum { MOST_MESSAGES = 2000000, ENDLESS = 1 << 30 };
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+/* Steps after which what is sent repeats, as far as that is less than many. */
+static int64_t cycle_of(const wefti_plan *plan) {
+    const wefti_mixer_config *m = &plan->mixer_config;
+    bool outer = strcmp(m->kind, "outer") == 0;
+    int64_t period = plan->topology ? weft_topology_describe(plan->topology).period : 1;
+    int64_t parts[] = {plan->replicator_config.every,
+                       plan->sites > 1 ? plan->site_replicator_config.every : 1,
+                       outer ? m->outer_every : 1, period > 0 ? period : 1,
+                       plan->topology && m->average_every > 0 ? m->average_every : 1};
+    int64_t cycle = 1;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        int64_t more = parts[i] / gcd(cycle, parts[i]);
+        if (more > MOST_STEPS / cycle) return MOST_STEPS;
+        cycle *= more;
+    }
+    return cycle;
+}
+
+static bool is_calm(const weft_cluster *c, const weft_config *config) {
+    const weft_jitter *j = &c->jitter;
+    return j->spread == 0 && j->drift == 0 && j->stall_share == 0 && c->n_steps == 0 &&
+           config->mesh.stall == 0;
+}
+
+/* Whole cycles, as many as give the quantiles; not more steps than the run has. */
+static int64_t steps_of(const wefti_plan *plan, const weft_cluster *cluster,
+                        const weft_predict_options *options) {
+    int64_t wanted = is_calm(cluster, plan->config) ? FEW_STEPS : MANY_STEPS;
+    int64_t cycle = cycle_of(plan), run = plan->config->run.steps;
+    if (options && options->steps > 0) return options->steps;
+    int64_t n = (wanted + cycle - 1) / cycle * cycle;
+    if (n < run) return n;
+    return run;
+}
+
+/* --- from steps to figures --- */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the n values. */
+static weft_quantiles quantiles_of(double *values, int64_t n) {
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    double at[] = {0.05, 0.5, 0.95}, q[3];
+    for (int i = 0; i < 3; i++) {
+        double place = at[i] * (double)(n - 1);
+        int64_t low = (int64_t)place;
+        double high = values[low + 1 < n ? low + 1 : low];
+        q[i] = values[low] + (place - (double)low) * (high - values[low]);
+    }
+    return (weft_quantiles){q[0], q[1], q[2]};
+}
+
+/* Means over steps of the ranks of the first replica, as train writes them down; the
+ * steps' lengths are of all ranks. */
+static weft_status summarize(weft_ctx *ctx, const wefti_plan *plan,
+                             const wefti_play *play, weft_prediction *out) {
+    double *lengths, first = 1.0 / (double)(play->done * plan->S);
+    int64_t n = play->done * plan->W;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *lengths, "steps", &lengths));
+    for (int64_t i = 0; i < n; i++) {
+        const wefti_played *p = &play->played[i];
+        lengths[i] = p->step_s;
+        out->mean_step_s += p->step_s / (double)n;
+        if (i % plan->W >= plan->S) continue;
+        out->exchange_s += first * p->exchange_s;
+        out->wait_s += first * p->wait_s;
+        out->wire_s += first * p->wire_s;
+        out->codec_s += first * p->codec_s;
+        out->late_s += first * p->late_s;
+        out->vote_s += first * p->vote_s;
+        out->compute_s += first * (p->step_s - p->wait_s);
+    }
+    out->step_s = quantiles_of(lengths, n);
+    wefti_free(ctx, lengths);
+    double nodes = (double)plan->R / plan->copies;
+    out->wire_bytes = play->wire_bytes / ((double)play->done * nodes);
+    return WEFT_OK;
+}
+
+static void conclude(const wefti_plan *plan, weft_prediction *out) {
+    double s = out->mean_step_s, late_s = out->late_s + out->vote_s;
+    double compute_s = s - out->wait_s - out->vote_s;
+    out->hidden_share = out->exchange_s > 0 ? 1 - out->wait_s / out->exchange_s : 1;
+    if (out->hidden_share < 0) out->hidden_share = 0;
+    out->tokens_per_s = s > 0 ? (double)(plan->rows_per_step * plan->T) / s : 0;
+    out->bound = WEFT_BOUND_COMPUTE;
+    if (compute_s >= out->wire_s && compute_s >= out->codec_s && compute_s >= late_s)
+        return;
+    out->bound = WEFT_BOUND_WIRE;
+    if (out->codec_s > out->wire_s) out->bound = WEFT_BOUND_CODEC;
+    if (late_s > out->wire_s && late_s > out->codec_s) out->bound = WEFT_BOUND_WAITING;
+}
+
+/* --- playing --- */
+
+/* A run that is shorter than what would be played is played as it is. */
+static weft_status play_steps(weft_ctx *ctx, wefti_plan *plan,
+                              const weft_cluster *cluster,
+                              const weft_predict_options *options, weft_prediction *out) {
+    int64_t n = steps_of(plan, cluster, options);
+    bool whole = n == plan->config->run.steps;
+    int64_t warmup = whole ? 0 : WARMUP + plan->vote_lag;
+    if (!whole) plan->mixer_config.steps = ENDLESS;
+    wefti_play play = {.steps = n + warmup,
+                       .warmup = warmup,
+                       .seed = options ? options->seed : 0,
+                       .calm = is_calm(cluster, plan->config)};
+    if (!options || options->steps == 0) play.max_messages = MOST_MESSAGES;
+    wefti_scene *scene;
+    WEFT_TRY(wefti_scene_create(ctx, cluster, plan, false, &scene));
+    weft_status status = wefti_alloc_n(ctx, n * plan->W, sizeof *play.played, "steps",
+                                       &play.played);
+    if (status == WEFT_OK) status = wefti_engine_play(scene, &play);
+    if (status == WEFT_OK) status = summarize(ctx, plan, &play, out);
+    wefti_free(ctx, play.played);
+    wefti_scene_destroy(ctx, scene);
+    return status;
+}
+
+/* The last of a few steps, unit by unit. */
+static weft_status draw_timeline(weft_ctx *ctx, wefti_plan *plan,
+                                 const weft_cluster *cluster,
+                                 const weft_predict_options *options,
+                                 weft_prediction *out) {
+    enum { SPANS = 8192, STEPS = 4 };
+    wefti_play play = {.steps = STEPS,
+                       .warmup = STEPS - 1,
+                       .seed = options->seed,
+                       .calm = true,
+                       .span_room = SPANS};
+    wefti_scene *scene;
+    plan->mixer_config.steps = ENDLESS;
+    WEFT_TRY(wefti_scene_create(ctx, cluster, plan, true, &scene));
+    weft_status status = wefti_alloc_n(ctx, plan->W, sizeof *play.played, "steps",
+                                       &play.played);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, SPANS, sizeof *play.spans, "spans", &play.spans);
+    if (status == WEFT_OK) status = wefti_engine_play(scene, &play);
+    out->spans = play.spans;
+    out->n_spans = play.n_spans;
+    wefti_free(ctx, play.played);
+    wefti_scene_destroy(ctx, scene);
+    return status;
+}
+
+static weft_status check_options(weft_ctx *ctx, const wefti_plan *plan,
+                                 const weft_predict_options *options) {
+    int64_t steps = options ? options->steps : 0;
+    if (steps < 0 || steps > 10000000 / plan->W)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%lld steps to simulate with %d ranks, expected 0 to %d",
+                             (long long)steps, plan->W, 10000000 / plan->W);
+    return WEFT_OK;
+}
+
+weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
+                         const weft_cluster *cluster, const weft_predict_options *options,
+                         weft_prediction *out) {
+    wefti_plan *plan;
+    weft_config copy;
+    *out = (weft_prediction){.hidden_share = 1};
+    WEFT_TRY(make_plan(ctx, config, cluster, &copy, &plan));
+    weft_status status = count_bytes(ctx, plan, out);
+    if (status == WEFT_OK) status = check_options(ctx, plan, options);
+    if (status == WEFT_OK) status = play_steps(ctx, plan, cluster, options, out);
+    if (status == WEFT_OK) conclude(plan, out);
+    if (status == WEFT_OK && options && options->timeline)
+        status = draw_timeline(ctx, plan, cluster, options, out);
+    wefti_plan_destroy(ctx, plan);
+    if (status != WEFT_OK) weft_prediction_clear(ctx, out);
+    return status;
+}
+
+void weft_prediction_clear(weft_ctx *ctx, weft_prediction *p) {
+    wefti_free(ctx, p->spans);
+    *p = (weft_prediction){.n_spans = 0};
+}
