@@ -28,8 +28,10 @@ const char *wefti_seconds_text(double seconds, char *out, size_t out_size) {
         snprintf(out, out_size, "%.3g min", seconds / 60);
     else if (seconds >= 0.9995)
         snprintf(out, out_size, "%.3g s", seconds);
-    else
+    else if (seconds >= 0.9995e-3)
         snprintf(out, out_size, "%.3g ms", 1e3 * seconds);
+    else
+        snprintf(out, out_size, "%.3g us", 1e6 * seconds);
     return out;
 }
 
