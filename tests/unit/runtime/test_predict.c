@@ -66,7 +66,7 @@ static void check_kind(int nodes, int ranks, const char *keys) {
                 p.step_s.median <= p.step_s.high);
     assert_true(p.mean_step_s >= 0.999 * p.step_s.low &&
                 p.mean_step_s <= 1.001 * p.step_s.high);
-    assert_near(p.compute_s + p.wait_s, p.mean_step_s, 0.02);
+    assert_near(p.compute_s + p.wait_s, p.mean_step_s, 0.05); /* one node's, and all */
     assert_near(p.wire_s + p.codec_s + p.late_s + 1, p.wait_s + 1, 1e-9);
     assert_true(p.hidden_share >= 0 && p.hidden_share <= 1);
     assert_true(p.memory_bytes > 0 && p.parameters > 0 && p.tokens_per_s > 0);
