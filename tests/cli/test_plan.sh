@@ -106,6 +106,13 @@ expect 0 "$weft" train run.yaml run.folder=run/json run.steps=4 mesh.nodes=2 --p
     mesh.link=100Mbit,1ms --json
 head -1 out | grep -q '^{"predicted_step_s": ' || fail "no prediction in the JSON lines"
 
+# -- facts that promise too much: the run says so, and why
+echo "rank_flops: 1000T" >fast.yaml
+expect 0 "$weft" train run.yaml run.folder=run/slow run.steps=24 run.eval_tokens=64 \
+    --plan fast.yaml
+grep -qE "^weft: a step takes .*, the plan says .*: computing is slower \(computing .*\)" err ||
+    fail "no word on slow computing"
+
 # -- errors
 refuses "what a node computes is not known, expected --cluster FILE or --node-flops such as 80T, or --node-flops here to measure this machine" \
     "$weft" plan run.yaml --link 1Gbit
