@@ -141,7 +141,8 @@ WEFT_API bool weft_watch_step(weft_watch *watch, const weft_step_record *record,
  */
 WEFT_API double weft_watch_ratio(const weft_watch *watch);
 
-/* Median step of all steps taken in, of a run that has ended; NAN if there were none. */
+/* Median step of all steps taken in (of the first million), of a run that has ended; NAN
+ * if there were none. */
 WEFT_API double weft_watch_median_s(weft_watch *watch);
 
 /* Writes <folder>/plan.json: the prediction with its timeline (docs/planning.md). */

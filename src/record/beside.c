@@ -42,7 +42,7 @@ static void put_difference(weft_ctx *ctx, wefti_buffer *out, const row *r) {
 }
 
 void wefti_beside_table(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run,
-                        const wefti_forecast *f) {
+                        const wefti_planned *f) {
     const row rows[] = {
         {"time of a step (median)", WEFTI_AXIS_TIME, false, f->median_s, run->step_s},
         {"computing", WEFTI_AXIS_TIME, false, f->compute_s, mean(run, WEFTI_COMPUTE)},
@@ -71,7 +71,7 @@ void wefti_beside_table(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run,
 /* ---- the chart ---- */
 
 void wefti_beside_chart(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run,
-                        const wefti_forecast *f) {
+                        const wefti_planned *f) {
     const wefti_rows *s = &run->steps;
     if (s->n == 0) return;
     double ends[2] = {s->column[WEFTI_STEP][0], s->column[WEFTI_STEP][s->n - 1]};
@@ -103,7 +103,7 @@ enum { COMPUTE, WIRE, LATE, CODEC, OTHER, STEP_PARTS };
 enum { HIDDEN, SEEN, EXCHANGE_PARTS };
 
 void wefti_beside_budget(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run,
-                         const wefti_forecast *f) {
+                         const wefti_planned *f) {
     double compute = mean(run, WEFTI_COMPUTE), wait = mean(run, WEFTI_WAIT);
     double exchange = mean(run, WEFTI_EXCHANGE);
     double rest = mean(run, WEFTI_STEP_S) - compute - wait;

@@ -3,7 +3,7 @@
 #define WEFTI_LANES_H
 
 #include "record/buffer.h"
-#include "record/forecast.h"
+#include "record/planned.h"
 
 /* Writes a <figure> of one step: what each thread, and the wire, did when. Predicted and
  * measured lie below each other on one scale; either may be empty, not both. */

@@ -24,7 +24,7 @@ typedef struct sheet {
     weft_ctx *ctx;
     wefti_buffer *out;
     const wefti_run *run;
-    const wefti_forecast *forecast; /* NULL: the run had no plan */
+    const wefti_planned *forecast;  /* NULL: the run had no plan */
     const wefti_timeline *timeline; /* measured; empty: there is none */
 } sheet;
 
@@ -303,7 +303,7 @@ static weft_status read_config(weft_ctx *ctx, const char *run_folder, char **con
 /* Everything that the folder says besides its configuration. */
 typedef struct material {
     wefti_run run;
-    wefti_forecast forecast;
+    wefti_planned forecast;
     wefti_timeline timeline;
     bool planned;
 } material;
@@ -315,13 +315,13 @@ static weft_status read_material(weft_ctx *ctx, const char *run_folder, material
     WEFT_TRY(join(ctx, run_folder, "plan.json", plan));
     WEFT_TRY(join(ctx, run_folder, "timeline.json", timeline));
     WEFT_TRY(wefti_run_read(ctx, metrics, &m->run));
-    WEFT_TRY(wefti_forecast_read(ctx, plan, &m->forecast, &m->planned));
+    WEFT_TRY(wefti_planned_read(ctx, plan, &m->forecast, &m->planned));
     return wefti_timeline_read(ctx, timeline, &m->timeline, &found);
 }
 
 static void drop_material(weft_ctx *ctx, material *m) {
     wefti_run_fini(ctx, &m->run);
-    wefti_forecast_fini(ctx, &m->forecast);
+    wefti_planned_fini(ctx, &m->forecast);
     wefti_timeline_fini(ctx, &m->timeline);
 }
 

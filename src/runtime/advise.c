@@ -82,7 +82,10 @@ static weft_status adapt(weft_ctx *ctx, const weft_config *run, const char *sett
         WEFT_TRY(reset_method(ctx, run, method, config));
     else if (strstr(settings, "mesh.sites=1 "))
         WEFT_TRY(reset_section(ctx, config, "site_replicator."));
-    if (!emulated) WEFT_TRY(apply(ctx, config, "mesh.link=none mesh.site_link=none"));
+    if (!emulated)
+        WEFT_TRY(apply(ctx, config,
+                       "mesh.link=none mesh.site_link=none mesh.pace=0 "
+                       "mesh.stall=0"));
     WEFT_TRY(apply(ctx, config, settings));
     return weft_config_finish(ctx, config);
 }
@@ -249,8 +252,13 @@ static weft_status try_candidate(wefti_adviser *a, const weft_candidate *c) {
     return WEFT_OK;
 }
 
+/* Nodes of one site: so many need no wire between sites. */
+static int64_t site_nodes(const wefti_adviser *a) {
+    return a->cluster.nodes / (a->cluster.sites > 1 ? a->cluster.sites : 1);
+}
+
 static int64_t sites_of(const wefti_adviser *a, int64_t nodes) {
-    return nodes == a->cluster.nodes && a->cluster.sites > 1 ? a->cluster.sites : 1;
+    return nodes > site_nodes(a) ? a->cluster.sites : 1;
 }
 
 static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards,
@@ -303,11 +311,10 @@ static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
     return WEFT_OK;
 }
 
-static weft_status try_own(wefti_adviser *a) {
+static weft_status try_own(wefti_adviser *a, int64_t nodes) {
     weft_candidate c = {.own = true};
     const char *name = is(a->run->method, "none") ? "as it is" : a->run->method;
-    begin_settings(a, a->cluster.nodes, a->run->mesh.shards, &c);
-    if (a->cluster.nodes == 1) return WEFT_OK; /* the baseline is as good */
+    begin_settings(a, nodes, a->run->mesh.shards, &c);
     WEFT_TRY(learning_of_run(a, &c));
     snprintf(c.name, sizeof c.name, "%s (own keys)", name);
     return try_candidate(a, &c);
@@ -366,33 +373,51 @@ static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
 
 /* ---- all of them ---- */
 
-/* 1, then as far as it is of use all powers of two, then all nodes. */
-static int64_t next_count(int64_t nodes, int64_t all) {
-    return nodes < all && 2 * nodes > all ? all : 2 * nodes;
+/* 2, 4, 8, ... and all nodes of a site, then all nodes. */
+static int64_t next_count(const wefti_adviser *a, int64_t nodes) {
+    int64_t all = a->cluster.nodes, site = site_nodes(a);
+    if (nodes >= site) return nodes < all ? all : all + 1;
+    return 2 * nodes > site ? site : 2 * nodes;
 }
 
-static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes) {
-    int64_t all = a->cluster.nodes, per_node = a->cluster.ranks_per_node;
+/* The most nodes that can share the batch: all variants are tried there. */
+static int64_t most_nodes(const wefti_adviser *a) {
+    int64_t all = a->cluster.nodes, site = site_nodes(a);
+    int64_t unit = a->cluster.ranks_per_node * a->run->data.length;
+    for (int64_t n = all; n > 1; n--)
+        if ((n == all || n <= site) && a->run->batch.tokens_per_step % (n * unit) == 0)
+            return n;
+    return all;
+}
+
+static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,
+                          bool most) {
     bool own = false;
-    if (nodes < recipe->least_nodes || (nodes < all && !recipe->main)) return WEFT_OK;
-    if (nodes == all) WEFT_TRY(is_own(a, recipe, &own));
+    if (nodes < recipe->least_nodes || (!most && !recipe->main)) return WEFT_OK;
+    if (most) WEFT_TRY(is_own(a, recipe, &own));
     if (own) adopt(a, recipe);
     bool repeats = own && a->run->mesh.shards == 0;
     if (!repeats) WEFT_TRY(try_recipe(a, recipe, nodes, 0));
-    if (per_node == 1 || !recipe->main) return WEFT_OK;
+    if (a->cluster.ranks_per_node == 1 || !recipe->main) return WEFT_OK;
     return try_recipe(a, recipe, nodes, 1);
 }
 
+static weft_status try_nodes(wefti_adviser *a, int64_t nodes, bool most) {
+    const wefti_recipe *recipe = sites_of(a, nodes) > 1 ? wefti_site_recipes
+                                                        : wefti_recipes;
+    if (most) WEFT_TRY(try_own(a, nodes));
+    for (; recipe->name; recipe++) WEFT_TRY(try_at(a, recipe, nodes, most));
+    return WEFT_OK;
+}
+
 static weft_status list_all(wefti_adviser *a) {
-    int64_t all = a->cluster.nodes, per_node = a->cluster.ranks_per_node;
+    int64_t all = a->cluster.nodes, most = most_nodes(a);
     WEFT_TRY(try_recipe(a, wefti_recipes, 1, 0));
-    if (per_node > 1) WEFT_TRY(try_recipe(a, wefti_recipes, 1, 1));
-    WEFT_TRY(try_own(a));
-    for (int64_t nodes = 2; nodes <= all; nodes = next_count(nodes, all)) {
-        bool sites = sites_of(a, nodes) > 1;
-        const wefti_recipe *recipe = sites ? wefti_site_recipes : wefti_recipes;
-        for (; recipe->name; recipe++) WEFT_TRY(try_at(a, recipe, nodes));
-    }
+    if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_recipe(a, wefti_recipes, 1, 1));
+    if (most > 1) WEFT_TRY(try_nodes(a, most, true));
+    int64_t first = site_nodes(a) > 1 ? 2 : all;
+    for (int64_t nodes = first; nodes <= all && all > 1; nodes = next_count(a, nodes))
+        if (nodes != most) WEFT_TRY(try_nodes(a, nodes, false));
     return WEFT_OK;
 }
 

@@ -34,7 +34,8 @@ typedef struct wefti_adviser {
 } wefti_adviser;
 
 /* The run with these assignments over its keys; keys of the method are the run's own only
- * if its method stays. `emulated`: with the run's own links, else without any. [out] *out
+ * if its method stays. `emulated`: with the run's own emulation of links and
+ * slowness, else without any. [out] *out
  * finished, owned by the caller. */
 weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
                                 const char *settings, bool emulated,

@@ -24,8 +24,19 @@ static void integer(json_t *object, const char *name, int64_t value, bool *ok) {
     wefti_json_put(object, name, json_integer((json_int_t)value), ok);
 }
 
+json_t *wefti_json_words(const char *words) {
+    char plain[1024];
+    json_t *value = json_string(words);
+    if (value) return value;
+    size_t n = 0; /* not UTF-8: a sentence that was cut inside a letter */
+    for (; words[n] && n + 1 < sizeof plain; n++)
+        plain[n] = (unsigned char)words[n] < 0x80 ? words[n] : '?';
+    plain[n] = '\0';
+    return json_string(plain);
+}
+
 static void text(json_t *object, const char *name, const char *value, bool *ok) {
-    wefti_json_put(object, name, json_string(value), ok);
+    wefti_json_put(object, name, wefti_json_words(value), ok);
 }
 
 static void flag(json_t *object, const char *name, bool value, bool *ok) {

@@ -14,6 +14,9 @@ void wefti_json_put(json_t *object, const char *name, json_t *value, bool *ok);
 /* Null if it is not finite. */
 json_t *wefti_json_real(double value);
 
+/* A text; letters that are not whole become question marks. */
+json_t *wefti_json_words(const char *words);
+
 /* All of a prediction but its spans. */
 json_t *wefti_json_prediction(const weft_prediction *p, bool *ok);
 

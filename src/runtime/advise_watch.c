@@ -14,7 +14,7 @@
 #include "runtime/advise.h"
 #include "runtime/advise_json.h"
 
-enum { WINDOW = 20, SKIPPED = 2, ENOUGH = 5 };
+enum { WINDOW = 20, SKIPPED = 2, ENOUGH = 5, MOST_STEPS = 1 << 20 };
 
 /* Predicted and measured part by more than this. */
 static const double bound = 0.2;
@@ -43,7 +43,7 @@ struct weft_watch {
     weft_link_facts wire;
     sample window[WINDOW]; /* step i of those taken in at i % WINDOW */
     int64_t n, seen;       /* taken in; met, with those left out at the beginning */
-    double *steps;         /* owned, [room] of all that were taken in */
+    double *steps;         /* owned, [room] of the first that were taken in */
     int64_t room;
     cause told;
 };
@@ -61,7 +61,7 @@ static weft_status predict(weft_ctx *ctx, const weft_config *config,
         w->wire.bandwidth_Bps = config->mesh.bandwidth_Bps;
         w->wire.latency_s = config->mesh.latency_s;
     }
-    w->room = config->run.steps;
+    w->room = config->run.steps < MOST_STEPS ? config->run.steps : MOST_STEPS;
     WEFT_TRY(wefti_alloc_n(ctx, w->room, sizeof *w->steps, "times of steps", &w->steps));
     weft_cluster facts;
     weft_status status = wefti_advise_facts(ctx, config, cluster, &facts);
@@ -205,7 +205,7 @@ static json_t *span_json(const weft_span *span, bool *ok) {
     json_t *object = json_object();
     wefti_json_put(object, "lane", json_string(lanes[span->lane]), ok);
     wefti_json_put(object, "index", json_integer(span->index), ok);
-    wefti_json_put(object, "what", json_string(span->what), ok);
+    wefti_json_put(object, "what", wefti_json_words(span->what), ok);
     wefti_json_put(object, "begin_s", wefti_json_real(span->begin_s), ok);
     wefti_json_put(object, "end_s", wefti_json_real(span->end_s), ok);
     return object;
@@ -214,7 +214,7 @@ static json_t *span_json(const weft_span *span, bool *ok) {
 static json_t *watch_json(const weft_watch *w, bool *ok) {
     json_t *object = json_object(), *spans = json_array();
     wefti_json_put(object, "version", json_integer(1), ok);
-    wefti_json_put(object, "source", json_string(w->source), ok);
+    wefti_json_put(object, "source", wefti_json_words(w->source), ok);
     wefti_json_put(object, "nodes", json_integer(w->nodes), ok);
     wefti_json_put(object, "ranks_per_node", json_integer(w->ranks_per_node), ok);
     wefti_json_put(object, "bandwidth_Bps", wefti_json_real(w->wire.bandwidth_Bps), ok);

@@ -28,8 +28,10 @@ const char *wefti_seconds_text(double seconds, char *out, size_t out_size) {
         snprintf(out, out_size, "%.3g min", seconds / 60);
     else if (seconds >= 0.9995)
         snprintf(out, out_size, "%.3g s", seconds);
-    else
+    else if (seconds >= 0.9995e-3)
         snprintf(out, out_size, "%.3g ms", 1e3 * seconds);
+    else
+        snprintf(out, out_size, "%.3g us", 1e6 * seconds);
     return out;
 }
 
@@ -88,6 +90,20 @@ static const char *short_factor(double speedup, char *out, size_t size) {
         snprintf(out, size, "%.3g times %s", speedup >= 1 ? speedup : 1 / speedup,
                  speedup >= 1 ? "faster" : "slower");
     return out;
+}
+
+static bool has_sites(const weft_advice *a) {
+    for (int64_t i = 0; i < a->n_candidates; i++)
+        if (a->candidates[i].sites > 1) return true;
+    return false;
+}
+
+/* Why most candidates were left out. */
+static const char *main_reason(const weft_advice *a) {
+    int64_t most = 0;
+    for (int64_t i = 1; i < a->n_left_out; i++)
+        if (a->left_out[i].n > a->left_out[most].n) most = i;
+    return a->left_out[most].why;
 }
 
 /* One method, with the rate of the wire from which on it is worth it. */
@@ -167,6 +183,9 @@ static void put_choice(wefti_sheet *s, const weft_advice *a) {
     }
     if (c->nodes == 1 && a->n_curves > 0) {
         wefti_sheet_print(s, "\n\nStay on one node.");
+    } else if (c->nodes == 1 && a->n_left_out > 0) {
+        wefti_sheet_print(s, "\n\nNothing could be tried on several nodes: %s.",
+                          main_reason(a));
     } else if (c->nodes > 1) {
         wefti_sheet_print(s, "\n\nTake %s", c->name);
         put_mesh(s, c);

@@ -87,10 +87,31 @@ grep -qE "^plan     [0-9.]+ [mu]?s per step \(" err || fail "no plan at the star
 grep -qE "^plan +[0-9.]+ [mu]?s per step predicted, .* measured \(median\): [+-][0-9]+ %" out ||
     fail "no plan at the end"
 [[ -s run/plan.json && -s run/timeline.json ]] || fail "no plan.json or timeline.json"
+python3 - run/timeline.json run/plan.json <<'PY' || fail "timeline.json or plan.json"
+import json, sys
+measured, plan = (json.load(open(f)) for f in sys.argv[1:])
+assert measured["step"] == 21
+for t, lanes in ((measured, ("compute", "exchange")), (plan, ("compute", "exchange", "wire"))):
+    assert t["version"] == 1 and t["timeline"]
+    for x in t["timeline"]:
+        assert x["lane"] in lanes and x["end_s"] >= x["begin_s"]
+# each unit once forward but the head, each once backward
+done = [(x["what"], x["index"]) for x in measured["timeline"] if x["lane"] == "compute"]
+assert [d for d in done if d[0] == "forward"] == [("forward", u) for u in range(3)]
+assert [d for d in done if d[0] == "backward"] == [("backward", u) for u in (3, 2, 1, 0)]
+assert plan["prediction"]["wire_bytes"] > 0
+PY
 grep -q "plan and run" run/report.html || fail "the report does not show the plan"
 expect 0 "$weft" train run.yaml run.folder=run/json run.steps=4 mesh.nodes=2 --plan here \
     mesh.link=100Mbit,1ms --json
 head -1 out | grep -q '^{"predicted_step_s": ' || fail "no prediction in the JSON lines"
+
+# -- facts that promise too much: the run says so, and why
+echo "rank_flops: 1000T" >fast.yaml
+expect 0 "$weft" train run.yaml run.folder=run/slow run.steps=24 run.eval_tokens=64 \
+    --plan fast.yaml
+grep -qE "^weft: a step takes .*, the plan says .*: computing is slower \(computing .*\)" err ||
+    fail "no word on slow computing"
 
 # -- errors
 refuses "what a node computes is not known, expected --cluster FILE or --node-flops such as 80T, or --node-flops here to measure this machine" \

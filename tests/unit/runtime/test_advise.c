@@ -208,13 +208,27 @@ static void what_cannot_be_is_left_out_with_its_reason(void **state) {
         const weft_left_out *l = &s.advice->left_out[i];
         if (strcmp(l->why, "batch.tokens_per_step is 64, expected a multiple of 128 (4 "
                            "ranks times data.length 32) such as 128") == 0)
-            batch = l->n > 10;
+            batch = l->n >= 3;
         if (strstr(l->why, "every 500 steps, too rarely for 80 steps")) rarely = true;
     }
     assert_true(batch);
     assert_true(rarely);
     for (int64_t i = 0; i < s.advice->n_candidates; i++)
         assert_true(s.advice->candidates[i].nodes <= 2);
+    assert_int_equal(named(s.advice, "choco aer int8")->nodes, 2); /* and all variants */
+    drop(&s);
+}
+
+static void a_batch_that_nobody_can_share_stays_on_one_node(void **state) {
+    (void)state;
+    static const char *const keys[] = {"batch.tokens_per_step=96", NULL};
+    scene s = {make_run(keys), make_cluster("2", "1", "100Mbit,1ms"), NULL};
+    assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, NULL, &s.advice));
+    assert_int_equal(s.advice->n_candidates, 1);
+    assert_int_equal(s.advice->choice, 0);
+    assert_non_null(strstr(s.advice->text,
+                           "Nothing could be tried on several nodes: "
+                           "batch.tokens_per_step is 96, expected a multiple of 64"));
     drop(&s);
 }
 
@@ -383,13 +397,21 @@ static void sites_are_joined_by_something(void **state) {
     (void)state;
     scene s = {make_run(NULL), make_cluster("4", "1", "10Gbit,10us"), NULL};
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "sites", "2"));
-    assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "site-link", "10Mbit,20ms"));
+    assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "site-link", "1Mbit,20ms"));
     assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, NULL, &s.advice));
-    const weft_candidate *demo = named(s.advice, "sites flexdemo int8");
-    const weft_candidate *full = named(s.advice, "full sync");
-    assert_int_equal(demo->sites, 2);
-    assert_true(demo->speedup > full->speedup || full->nodes == 2);
-    assert_true(s.advice->wire.bandwidth_Bps == 1.25e6);
+    assert_true(s.advice->wire.bandwidth_Bps == 125e3);
+    double over_sites = 0, inside = 0;
+    for (int64_t i = 0; i < s.advice->n_candidates; i++) {
+        const weft_candidate *c = &s.advice->candidates[i];
+        assert_int_equal(c->sites, c->nodes > 2 ? 2 : 1);
+        assert_true(c->nodes == 1 || c->nodes == 2 || c->nodes == 4);
+        if (c->learning.changes[0]) continue;
+        if (c->nodes == 4) over_sites = fmax(over_sites, c->speedup);
+        if (c->nodes == 2) inside = fmax(inside, c->speedup);
+    }
+    assert_true(over_sites > 0 && over_sites < 0.1); /* the slow wire counts */
+    assert_true(inside > 1.8);                       /* and not inside a site */
+    assert_true(named(s.advice, "sites flexdemo int8")->speedup > 2 * over_sites);
     drop(&s);
 }
 
@@ -511,6 +533,7 @@ int main(void) {
         TEST(own_keys_stay_with_the_run_as_it_is),
         TEST(a_plain_run_is_listed_once),
         TEST(what_cannot_be_is_left_out_with_its_reason),
+        TEST(a_batch_that_nobody_can_share_stays_on_one_node),
         TEST(same_only_tries_nothing_that_learns_otherwise),
         TEST(too_little_memory_is_said_and_never_chosen),
         cmocka_unit_test(the_choice_weighs_speed_against_learning),

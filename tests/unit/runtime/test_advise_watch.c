@@ -5,7 +5,7 @@
 
 #include <weft/plan.h>
 
-#include "record/forecast.h"
+#include "record/planned.h"
 
 static weft_ctx *ctx;
 
@@ -133,12 +133,12 @@ static void there_is_no_end_of_steps(void **state) {
 
 static void what_is_written_the_report_reads(void **state) {
     (void)state;
-    wefti_forecast f;
+    wefti_planned f;
     bool found;
     weft_watch *watch = make_watch();
     const weft_prediction *p = weft_watch_prediction(watch);
     assert_ok(ctx, weft_watch_write(ctx, watch, "room"));
-    assert_ok(ctx, wefti_forecast_read(ctx, "room/plan.json", &f, &found));
+    assert_ok(ctx, wefti_planned_read(ctx, "room/plan.json", &f, &found));
     assert_true(found);
     assert_true(fabs(f.median_s / p->step_s.median - 1) < 1e-6);
     assert_true(fabs(f.wait_s / p->wait_s - 1) < 1e-6);
@@ -147,7 +147,7 @@ static void what_is_written_the_report_reads(void **state) {
     assert_int_equal(f.timeline.n, p->n_spans);
     for (int64_t i = 0; i < f.timeline.n; i++)
         assert_true(f.timeline.items[i].end_s >= f.timeline.items[i].begin_s);
-    wefti_forecast_fini(ctx, &f);
+    wefti_planned_fini(ctx, &f);
     weft_watch_destroy(ctx, watch);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FORECAST_H
-#define WEFTI_FORECAST_H
+#ifndef WEFTI_PLANNED_H
+#define WEFTI_PLANNED_H
 
 #include <weft/ctx.h>
 
@@ -27,17 +27,17 @@ typedef struct wefti_timeline {
 } wefti_timeline;
 
 /* NAN where the file says nothing. */
-typedef struct wefti_forecast {
+typedef struct wefti_planned {
     double low_s, median_s, high_s, compute_s, exchange_s, wait_s, hidden_share;
     double wait_wire_s, wait_codec_s, wait_late_s;
     double tokens_per_s, wire_bytes, memory_bytes;
     wefti_timeline timeline;
-} wefti_forecast;
+} wefti_planned;
 
 /* Reads <path>; *found = false if there is no such file. On failure nothing is owned. */
-weft_status wefti_forecast_read(weft_ctx *ctx, const char *path, wefti_forecast *out,
-                                bool *found) WEFT_CHECKED;
-void wefti_forecast_fini(weft_ctx *ctx, wefti_forecast *forecast);
+weft_status wefti_planned_read(weft_ctx *ctx, const char *path, wefti_planned *out,
+                               bool *found) WEFT_CHECKED;
+void wefti_planned_fini(weft_ctx *ctx, wefti_planned *forecast);
 
 /* The same for a timeline alone. */
 weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_timeline *out,

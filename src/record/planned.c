@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "record/forecast.h"
+#include "record/planned.h"
 
 #include <errno.h>
 #include <math.h>
@@ -92,12 +92,12 @@ void wefti_timeline_fini(weft_ctx *ctx, wefti_timeline *timeline) {
 /* ---- predictions ---- */
 
 static weft_status read_forecast(weft_ctx *ctx, const char *path, const json_t *object,
-                                 wefti_forecast *out) {
+                                 wefti_planned *out) {
     const json_t *p = json_object_get(object, "prediction");
     const json_t *step = json_object_get(p, "step_s");
     if (!json_is_object(p))
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s has no prediction", path);
-    *out = (wefti_forecast){
+    *out = (wefti_planned){
         .low_s = number(step, "low"),
         .median_s = number(step, "median"),
         .high_s = number(step, "high"),
@@ -115,10 +115,10 @@ static weft_status read_forecast(weft_ctx *ctx, const char *path, const json_t *
     return read_timeline(ctx, path, object, &out->timeline);
 }
 
-weft_status wefti_forecast_read(weft_ctx *ctx, const char *path, wefti_forecast *out,
-                                bool *found) {
+weft_status wefti_planned_read(weft_ctx *ctx, const char *path, wefti_planned *out,
+                               bool *found) {
     json_t *object;
-    *out = (wefti_forecast){0};
+    *out = (wefti_planned){0};
     WEFT_TRY(read_object(ctx, path, &object, found));
     if (!*found) return WEFT_OK;
     weft_status status = read_forecast(ctx, path, object, out);
@@ -126,6 +126,6 @@ weft_status wefti_forecast_read(weft_ctx *ctx, const char *path, wefti_forecast 
     return status;
 }
 
-void wefti_forecast_fini(weft_ctx *ctx, wefti_forecast *forecast) {
+void wefti_planned_fini(weft_ctx *ctx, wefti_planned *forecast) {
     wefti_timeline_fini(ctx, &forecast->timeline);
 }
