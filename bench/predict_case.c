@@ -51,36 +51,43 @@ static double mean(const run *r) {
     return r->n > 0 ? sum / (double)r->n : 0;
 }
 
-static void print(const weft_prediction *p, run *r, long long steps) {
-    double n = r->n > 0 ? (double)r->n : 1;
-    qsort(r->step_s, (size_t)r->n, sizeof *r->step_s, ascending);
-    printf("{\"predicted\": {\"median\": %.6g, \"low\": %.6g, \"high\": %.6g, \"mean\": "
-           "%.6g, \"exchange\": %.6g, \"wait\": %.6g, \"bytes\": %lld}, ",
-           p->step_s.median, p->step_s.low, p->step_s.high, p->mean_step_s, p->exchange_s,
-           p->wait_s, (long long)p->wire_bytes_step);
-    printf(
-        "\"measured\": {\"median\": %.6g, \"low\": %.6g, \"high\": %.6g, \"mean\": "
-        "%.6g, \"exchange\": %.6g, \"wait\": %.6g, \"bytes\": %.0f, \"said\": %lld}}\n",
-        at(r, 0.5), at(r, 0.05), at(r, 0.95), mean(r), r->exchange_s / n, r->wait_s / n,
-        r->wire_bytes / (double)steps, r->bytes_per_step);
+static weft_status predict(weft_ctx *ctx, const char *path, const weft_config *config) {
+    weft_cluster *cluster;
+    weft_prediction p;
+    weft_predict_options options = {.seed = 1};
+    WEFT_TRY(weft_cluster_load(ctx, path, &cluster));
+    weft_status status = weft_predict(ctx, config, cluster, &options, &p);
+    weft_cluster_destroy(ctx, cluster);
+    WEFT_TRY(status);
+    printf("{\"median\": %.6g, \"low\": %.6g, \"high\": %.6g, \"mean\": %.6g, "
+           "\"exchange\": %.6g, \"wait\": %.6g, \"bytes\": %.10g, \"said\": %lld}\n",
+           p.step_s.median, p.step_s.low, p.step_s.high, p.mean_step_s, p.exchange_s,
+           p.wait_s, p.wire_bytes, (long long)p.wire_bytes_step);
+    weft_prediction_clear(ctx, &p);
+    return WEFT_OK;
 }
 
-static weft_status both(weft_ctx *ctx, const char *path, weft_config *config, run *r) {
-    weft_cluster *cluster;
-    weft_prediction prediction;
+static weft_status measure(weft_ctx *ctx, long long warmup, weft_config *config, run *r) {
     weft_train_result result;
-    weft_predict_options options = {.seed = 1};
     weft_train_hooks hooks = {.user = r, .on_start = on_start, .on_step = on_step};
+    r->warmup = warmup;
+    WEFT_TRY(weft_bench_train(ctx, NULL, config, &hooks, &result));
+    double n = r->n > 0 ? (double)r->n : 1;
+    printf("{\"steps\": [");
+    for (long long i = 0; i < r->n; i++) printf("%s%.6g", i ? ", " : "", r->step_s[i]);
+    qsort(r->step_s, (size_t)r->n, sizeof *r->step_s, ascending);
+    printf("], \"median\": %.6g, \"low\": %.6g, \"high\": %.6g, \"mean\": %.6g, "
+           "\"exchange\": %.6g, \"wait\": %.6g, \"bytes\": %.10g, \"said\": %lld}\n",
+           at(r, 0.5), at(r, 0.05), at(r, 0.95), mean(r), r->exchange_s / n,
+           r->wait_s / n, r->wire_bytes / (double)config->run.steps, r->bytes_per_step);
+    return WEFT_OK;
+}
+
+static weft_status act(weft_ctx *ctx, const char *what, weft_config *config, run *r) {
+    char *end;
+    long long warmup = strtoll(what, &end, 10);
     WEFT_TRY(weft_config_finish(ctx, config));
-    WEFT_TRY(weft_cluster_load(ctx, path, &cluster));
-    weft_status status = weft_predict(ctx, config, cluster, &options, &prediction);
-    if (status == WEFT_OK) status = weft_bench_train(ctx, NULL, config, &hooks, &result);
-    if (status == WEFT_OK) {
-        print(&prediction, r, config->run.steps);
-        weft_prediction_clear(ctx, &prediction);
-    }
-    weft_cluster_destroy(ctx, cluster);
-    return status;
+    return *end ? predict(ctx, what, config) : measure(ctx, warmup, config, r);
 }
 
 int main(int argc, char **argv) {
@@ -88,15 +95,14 @@ int main(int argc, char **argv) {
     weft_ctx *ctx;
     weft_config *config;
     if (argc < 3) {
-        fprintf(stderr, "usage: %s CLUSTER WARMUP key=value ...\n", argv[0]);
+        fprintf(stderr, "usage: %s CLUSTER|WARMUP key=value ...\n", argv[0]);
         return 2;
     }
     if (weft_ctx_create(&ctx) != WEFT_OK) return 1;
-    r.warmup = atoll(argv[2]);
     weft_status status = weft_config_create(ctx, &config);
-    for (int i = 3; i < argc && status == WEFT_OK; i++)
+    for (int i = 2; i < argc && status == WEFT_OK; i++)
         status = weft_config_set(ctx, config, argv[i]);
-    if (status == WEFT_OK) status = both(ctx, argv[1], config, &r);
+    if (status == WEFT_OK) status = act(ctx, argv[1], config, &r);
     if (status != WEFT_OK) fprintf(stderr, "%s: %s\n", argv[0], weft_ctx_message(ctx));
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);

@@ -94,7 +94,7 @@ static const char *learning_text(const weft_learning *l, char *out, size_t size)
 }
 
 static void put_names(void) {
-    printf("%4s  %-26s %6s %6s %8s %17s %8s %8s %6s %9s %10s %9s %8s %9s  %s\n", "",
+    printf("%4s %-20s %5s %6s %7s %16s %8s %7s %6s %8s %9s %7s %8s %7s  %s\n", "",
            "method", "nodes", "shards", "step", "5 to 95 %", "speed-up", "bound",
            "hidden", "tokens/s", "sent/step", "memory", "time", "sent", "learning");
 }
@@ -109,7 +109,7 @@ static void put_row(const weft_advice *a, int64_t i) {
     snprintf(range, sizeof range, "%s..%s", time_text(p->step_s.low, low, sizeof low),
              time_text(p->step_s.high, high, sizeof high));
     snprintf(hidden, sizeof hidden, "%.0f %%", 100 * p->hidden_share);
-    printf("%3lld%1s  %-26s %6lld %6lld %8s %17s %7.2fx %8s %6s %9s %10s %9s %8s %9s  "
+    printf("%3lld%1s %-20s %5lld %6lld %7s %16s %7.2fx %7s %6s %8s %9s %7s %8s %7s  "
            "%s%s%s\n",
            (long long)i + 1, mark, c->name, (long long)c->nodes,
            (long long)(c->shards ? c->shards : c->ranks_per_node),
@@ -128,7 +128,8 @@ static void put_table(const request *r, const weft_advice *a) {
     long long hidden = 0;
     put_names();
     for (int64_t i = 0; i < a->n_candidates; i++) {
-        bool named = i == a->choice || i == a->baseline || i == a->full;
+        bool named = i == a->choice || i == a->baseline || i == a->full ||
+                     a->candidates[i].own;
         bool shown = r->top == 0 || i < r->top || named;
         if (shown) put_row(a, i);
         hidden += !shown;

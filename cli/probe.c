@@ -97,6 +97,13 @@ static void print_text(const weft_probe_result *r) {
     printf("\ntime       %.1f s\n", r->elapsed_s);
 }
 
+static void put_number(const char *key, double value) {
+    if (isfinite(value))
+        printf(", \"%s\": %.9g", key, value);
+    else
+        printf(", \"%s\": null", key);
+}
+
 static void print_json(const weft_probe_result *r) {
     const weft_cluster *c = r->cluster;
     printf("{\"nodes\": %lld, \"ranks_per_node\": %lld, \"threads\": %lld, \"engine\": "
@@ -105,9 +112,11 @@ static void print_json(const weft_probe_result *r) {
            c->engine, c->date, r->elapsed_s);
     for (int64_t i = 0; i < r->n_figures; i++) {
         const weft_probe_figure *f = &r->figures[i];
-        printf("%s{\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.9g, \"first\": %.9g, "
-               "\"second\": %.9g}",
-               i ? ", " : "", f->name, f->unit, f->value, f->first, f->second);
+        printf("%s{\"name\": \"%s\", \"unit\": \"%s\"", i ? ", " : "", f->name, f->unit);
+        put_number("value", f->value);
+        put_number("first", f->first);
+        put_number("second", f->second);
+        printf("}");
     }
     printf("]}\n");
 }
@@ -135,19 +144,20 @@ static weft_status check_folder(weft_ctx *ctx, const char *path) {
                          slash + 1);
 }
 
-static weft_status probe(weft_ctx *ctx, const args *a, double seconds) {
+static weft_status probe(weft_ctx *ctx, const args *a, weft_mesh *mesh, double seconds,
+                         weft_config *config) {
     const char *path = args_value(a, "-o");
-    weft_config *config;
+    bool leads = !mesh || weft_mesh_look(mesh).rank == 0;
     weft_probe_result result;
     weft_probe_options options = {.seconds = seconds};
-    if (!args_has(a, "--quiet")) options.on_part = say_part;
-    WEFT_TRY(check_folder(ctx, path));
-    WEFT_TRY(config_of_args(ctx, a, &config));
-    weft_status status = weft_probe(ctx, config, &options, &result);
-    if (status == WEFT_OK && path) status = weft_cluster_write(ctx, result.cluster, path);
-    if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(&result);
+    if (leads && !args_has(a, "--quiet")) options.on_part = say_part;
+    if (leads) WEFT_TRY(check_folder(ctx, path));
+    WEFT_TRY(weft_probe(ctx, mesh, config, &options, &result));
+    weft_status status = WEFT_OK;
+    if (leads && path) status = weft_cluster_write(ctx, result.cluster, path);
+    if (leads && status == WEFT_OK)
+        (args_has(a, "--json") ? print_json : print_text)(&result);
     weft_probe_clear(ctx, &result);
-    weft_config_destroy(ctx, config);
     return status;
 }
 
@@ -160,8 +170,13 @@ static int run(int argc, char **argv) {
     if (code != CODE_OK) return code;
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
-    weft_status status = probe(ctx, &a, seconds);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    weft_config *config = NULL;
+    weft_mesh *mesh = NULL;
+    weft_status status = weft_mesh_open(ctx, &mesh);
+    if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
+    if (status == WEFT_OK) status = probe(ctx, &a, mesh, seconds, config);
+    code = leave_mesh(ctx, mesh, status, CODE_OK);
+    weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
     return code;
 }

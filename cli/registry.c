@@ -16,11 +16,13 @@ extern const command command_config;
 extern const command command_list;
 extern const command command_topology;
 extern const command command_plan;
+extern const command command_simulate;
 extern const command command_man;
 extern const command command_completion;
 
 const command *const commands[] = {
     &command_plan,
+    &command_simulate,
     &command_probe,
     &command_doctor,
     &command_train,

@@ -63,6 +63,7 @@ typedef struct weft_advice {
     int64_t fastest;  /* usable, whatever it does to the learning; -1: none */
     int64_t choice;   /* see weft_advise; -1: none */
     int64_t full;     /* the fastest of several nodes that learns as one; -1: none */
+    int64_t rival;    /* the best of what learns otherwise; the choice or not; -1: none */
     weft_left_out *left_out;
     int64_t n_left_out;
     double tokens; /* the goal */

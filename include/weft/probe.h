@@ -4,6 +4,7 @@
 
 #include <weft/cluster.h>
 #include <weft/config.h>
+#include <weft/mesh.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,9 +36,10 @@ typedef struct weft_probe_result {
 
 /* Measures on all ranks of the configured mesh at once: computing of the configured model
  * and batch, links, collectives, codecs, optimizers. Trains nothing and writes no file;
- * tokens are made. `config` is finished. [out] *out owned by the caller
- * (weft_probe_clear); zeros on failure. */
-WEFT_API weft_status weft_probe(weft_ctx *ctx, weft_config *config,
+ * tokens are made. `config` is finished. Ranks are threads (mesh NULL) or the processes
+ * of the mesh, which all call this alike. [out] *out owned by the caller
+ * (weft_probe_clear); zeros on failure, and, but for elapsed_s, on all ranks but 0. */
+WEFT_API weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 const weft_probe_options *options,
                                 weft_probe_result *out) WEFT_CHECKED;
 WEFT_API void weft_probe_clear(weft_ctx *ctx, weft_probe_result *result);

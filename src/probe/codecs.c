@@ -169,7 +169,7 @@ static weft_status note_codecs(const codecs *c, const wefti_samples *all) {
                                     .second = sum_of(&s[2], others)};
         snprintf(figure.name, sizeof figure.name, "%s, %d nodes", c->of[i].name,
                  c->members[1]);
-        WEFT_TRY(wefti_prober_append(c->p, WEFT_CLUSTER_CODECS, &s[0], sizeof s[0]));
+        WEFT_TRY(wefti_prober_append(c->p, WEFT_CLUSTER_CODECS, &s[0]));
         WEFT_TRY(wefti_prober_note(c->p, &figure));
     }
     return WEFT_OK;
@@ -252,7 +252,7 @@ static weft_status note_optimizer(wefti_prober *p, const char *name,
     if (status == WEFT_OK) optimizer.step_s = wefti_samples_quantile(&s, WEFTI_ALL, 0.5);
     wefti_samples_fini(p->ctx, &s);
     WEFT_TRY(status);
-    return wefti_prober_append(p, WEFT_CLUSTER_OPTIMIZERS, &optimizer, sizeof optimizer);
+    return wefti_prober_append(p, WEFT_CLUSTER_OPTIMIZERS, &optimizer);
 }
 
 weft_status wefti_probe_optimizers(wefti_prober *p, double seconds) {

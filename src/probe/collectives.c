@@ -86,7 +86,7 @@ static weft_status note(tester *t, pattern what, int size, const double *times,
     }
     wefti_samples_fini(t->p->ctx, &s);
     WEFT_TRY(status);
-    return wefti_prober_append(t->p, WEFT_CLUSTER_COLLECTIVES, &c, sizeof c);
+    return wefti_prober_append(t->p, WEFT_CLUSTER_COLLECTIVES, &c);
 }
 
 /* Larger and larger messages, as long as a few rounds of the next one fit into what is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Computing, on all ranks at once: matrix products, copying, and steps of the configured
- * model of which each unit is timed where it is run. */
+/* Computing, on all ranks at once: waking, matrix products, copying, and steps of the
+ * configured model of which each unit is timed where it is run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,9 +55,26 @@ static weft_status gather_rate(wefti_prober *p, const char *name, const char *un
     return status;
 }
 
+/* --- waking --- */
+
+/* All ranks sleep at once, to be woken about together. */
+static weft_status measure_waking(wefti_prober *p, double *median) {
+    enum { TIMES = 40 };
+    double late[TIMES];
+    const double nap_s = 2e-3;
+    for (int i = 0; i < TIMES; i++) {
+        if (i % 8 == 0) WEFT_TRY(wefti_prober_meet(p));
+        double until_s = wefti_now_s() + nap_s;
+        wefti_sleep_until_s(until_s);
+        late[i] = wefti_now_s() - until_s;
+    }
+    return gather_rate(p, "late after sleeping", "s", late, TIMES, median);
+}
+
 weft_status wefti_probe_rates(wefti_prober *p, double seconds) {
     int64_t rounds;
-    double *rates, flops = 0, Bps = 0;
+    double *rates, flops = 0, Bps = 0, wake_s;
+    WEFT_TRY(measure_waking(p, &wake_s));
     WEFT_TRY(wefti_prober_rounds(p, 0.15, seconds, 2, 20, &rounds));
     WEFT_TRY(wefti_alloc_n(p->ctx, 2 * rounds, sizeof *rates, "rates", &rates));
     weft_status status = measure_rates(p, rounds, rates);
@@ -69,6 +86,7 @@ weft_status wefti_probe_rates(wefti_prober *p, double seconds) {
     if (status != WEFT_OK || !p->result) return status;
     p->result->cluster->rank_flops = flops;
     p->result->cluster->memory_Bps = Bps;
+    p->result->cluster->wake_s = wake_s;
     return WEFT_OK;
 }
 
@@ -183,7 +201,7 @@ static weft_status note_units(wefti_prober *p, const double medians[ROWS]) {
         weft_unit_seconds unit = {.forward_s = stretch * medians[UNITS + 2 * kind],
                                   .backward_s = stretch * medians[UNITS + 2 * kind + 1]};
         snprintf(unit.name, sizeof unit.name, "%s", kind_names[kind]);
-        WEFT_TRY(wefti_prober_append(p, WEFT_CLUSTER_UNITS, &unit, sizeof unit));
+        WEFT_TRY(wefti_prober_append(p, WEFT_CLUSTER_UNITS, &unit));
     }
     if (p->result) p->result->cluster->rest_s = stretch * medians[REST];
     return WEFT_OK;

@@ -265,11 +265,11 @@ static weft_status list_pairs(const prober *b, const pair_table *table) {
         weft_link_pair pair = {rank / per_node, rank_of(&seen, partner) / per_node,
                                (one.bandwidth_Bps + two.bandwidth_Bps) / 2,
                                (one.latency_s + two.latency_s) / 2};
-        WEFT_TRY(wefti_prober_append(b->p, WEFT_CLUSTER_PAIRS, &pair, sizeof pair));
+        WEFT_TRY(wefti_prober_append(b->p, WEFT_CLUSTER_PAIRS, &pair));
         int64_t from = pair.from;
         pair.from = pair.to;
         pair.to = from;
-        WEFT_TRY(wefti_prober_append(b->p, WEFT_CLUSTER_PAIRS, &pair, sizeof pair));
+        WEFT_TRY(wefti_prober_append(b->p, WEFT_CLUSTER_PAIRS, &pair));
     }
     return WEFT_OK;
 }

@@ -169,17 +169,21 @@ static weft_status take_step(gauge *g, int64_t step, double seconds[PHASES]) {
     return pass(g, finish, step, &seconds[END]);
 }
 
-/* Seconds per parameter and exchange, the mean of a few periods after two, in which every
- * buffer was used once. */
+/* Seconds per parameter and exchange, the medians of a few periods after two, in which
+ * every buffer was used once. */
 static weft_status take_steps(gauge *g, double seconds[PHASES]) {
-    enum { PERIODS = 4, WARMUP = 2 };
-    bool outer = is(g->config.kind, "outer");
-    int per = outer ? PERIOD : 1;
+    enum { PERIODS = 5, WARMUP = 2 };
+    double of[PHASES][PERIODS], period[PHASES] = {0};
+    int per = is(g->config.kind, "outer") ? PERIOD : 1;
     for (int64_t step = 0; step < (WARMUP + PERIODS) * per; step++) {
-        if (step == WARMUP * per) memset(seconds, 0, PHASES * sizeof *seconds);
-        WEFT_TRY(take_step(g, step, seconds));
+        WEFT_TRY(take_step(g, step, period));
+        if ((step + 1) % per != 0) continue;
+        int64_t at = step / per - WARMUP;
+        for (int i = 0; i < PHASES && at >= 0; i++) of[i][at] = period[i];
+        memset(period, 0, sizeof period);
     }
-    for (int i = 0; i < PHASES; i++) seconds[i] /= PERIODS * (double)g->bucket.n_elements;
+    for (int i = 0; i < PHASES; i++)
+        seconds[i] = wefti_quantile(of[i], PERIODS, 0.5) / (double)g->bucket.n_elements;
     return WEFT_OK;
 }
 
@@ -246,7 +250,7 @@ static weft_status note(wefti_prober *p, const variant *v, const double *figures
     figure.first = s[0].begin_s + s[0].combine_s + s[0].combine_peer_s + s[0].end_s;
     figure.second = s[1].begin_s + s[1].combine_s + s[1].combine_peer_s + s[1].end_s;
     figure.value = (figure.first + figure.second) / 2;
-    WEFT_TRY(wefti_prober_append(p, WEFT_CLUSTER_CODECS, &both, sizeof both));
+    WEFT_TRY(wefti_prober_append(p, WEFT_CLUSTER_CODECS, &both));
     return wefti_prober_note(p, &figure);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The probe on the local engine: prepare, one thread for each rank, results. As in a run
+/* The probe: prepare, one thread for each rank of this process, results. As in a run
  * (train/run.c) a rank that fails poisons the mesh, and memory is freed after all threads
  * have ended. */
 #define _GNU_SOURCE
@@ -16,18 +16,21 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "base/text.h"
 #include "comm/local.h"
+#include "comm/mesh.h"
 #include "probe/prober.h"
+#include "train/prepare.h"
 
-enum { BYTE_IDS = 256, LEAST_SECONDS = 1, MOST_SECONDS = 7200, OWN_BYTES = 1 << 26 };
+enum { BYTE_IDS = 256, LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
 
 typedef struct probe {
-    weft_ctx *ctx; /* the caller's, which owns the mesh and the result */
+    weft_ctx *ctx; /* the caller's, which owns the world and the result */
+    weft_mesh *mesh;
+    wefti_prepared *prepared; /* owned */
     const weft_probe_options *options;
     wefti_probe_setup setup;
-    weft_config calm_config;
-    wefti_plan *plan, *calm; /* owned */
+    weft_config config, calm_config; /* copies, with the number of threads */
+    wefti_plan *plan, *calm;         /* owned */
     wefti_world *world;
     weft_probe_result *result;
 } probe;
@@ -50,53 +53,39 @@ static int64_t vocab_of(const weft_config *config) {
     return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
 }
 
-static weft_status check_memory(const probe *p) {
-    int64_t have = wefti_machine_available_bytes(), most = 0;
-    for (int s = 0; s < p->calm->S; s++) {
-        wefti_arrangement *a;
-        WEFT_TRY(wefti_arrangement_create(p->ctx, p->calm, s, &a));
-        int64_t n_bytes = wefti_plan_footprint(p->calm, a).total;
-        if (n_bytes > most) most = n_bytes;
-        wefti_arrangement_destroy(p->ctx, a);
-    }
-    int64_t wanted = (most + OWN_BYTES) * p->calm->W;
-    if (have < 0 || wanted <= have) return WEFT_OK;
-    char a[32], b[32];
-    return weft_ctx_fail(p->ctx, WEFT_ERR_MEMORY,
-                         "measuring this model on %d rank%s needs %s, but %s is free; "
-                         "use fewer layers or width, or batch.micro=1",
-                         p->calm->W, p->calm->W > 1 ? "s" : "",
-                         wefti_format_bytes((double)wanted, a, sizeof a),
-                         wefti_format_bytes((double)have, b, sizeof b));
-}
-
-static weft_status make_plans(probe *p, const weft_config *config) {
+/* A run's preparation checks what a run checks: memory, batch, that all ranks have the
+ * same configuration; and says how many threads a rank has. */
+static weft_status make_plans(probe *p, weft_config *config) {
     int64_t vocab = vocab_of(config);
-    p->calm_config = wefti_probe_calm_config(config);
-    WEFT_TRY(wefti_plan_create(p->ctx, config, NULL, vocab, &p->plan));
+    WEFT_TRY(wefti_prepare_bench(p->ctx, p->mesh, config, &p->prepared));
+    p->config = *config;
+    p->config.mesh.threads = p->prepared->plan->threads;
+    p->calm_config = wefti_probe_calm_config(&p->config);
+    WEFT_TRY(wefti_plan_create(p->ctx, &p->config, NULL, vocab, &p->plan));
     WEFT_TRY(wefti_plan_create(p->ctx, &p->calm_config, NULL, vocab, &p->calm));
     p->setup.plan = p->plan;
     p->setup.owner = p->ctx;
-    p->setup.machine_ranks = p->plan->W;
-    return check_memory(p);
+    p->setup.machine_ranks = p->mesh ? weft_mesh_look(p->mesh).ranks_here : p->plan->W;
+    return WEFT_OK;
 }
 
 /* Who measured what, where and when. */
-static weft_status describe(const probe *p, const weft_config *config, weft_cluster *c) {
+static weft_status describe(const probe *p, weft_cluster *c) {
     time_t now = time(NULL);
     struct tm utc;
+    const char *engine = p->mesh ? weft_mesh_look(p->mesh).version : "local";
     snprintf(c->source, sizeof c->source, "probe");
-    snprintf(c->engine, sizeof c->engine, "local");
+    snprintf(c->engine, sizeof c->engine, "%.*s", (int)sizeof c->engine - 1, engine);
     if (gmtime_r(&now, &utc))
         strftime(c->date, sizeof c->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     if (gethostname(c->host, sizeof c->host - 1) != 0) c->host[0] = '\0';
     int64_t free_bytes = wefti_machine_available_bytes();
-    c->nodes = config->mesh.nodes;
-    c->ranks_per_node = config->mesh.ranks_per_node;
-    c->sites = config->mesh.sites;
+    c->nodes = p->config.mesh.nodes;
+    c->ranks_per_node = p->config.mesh.ranks_per_node;
+    c->sites = p->config.mesh.sites;
     c->threads = p->plan->threads;
-    c->memory_bytes = free_bytes > 0 ? (double)(free_bytes / p->plan->W) : 0;
-    return weft_cluster_model_key(p->ctx, config, p->plan->threads, c->model);
+    c->memory_bytes = free_bytes > 0 ? (double)(free_bytes / p->setup.machine_ranks) : 0;
+    return weft_cluster_model_key(p->ctx, &p->config, p->plan->threads, c->model);
 }
 
 /* --- the ranks --- */
@@ -124,8 +113,8 @@ static weft_status measure(rank_thread *t) {
     WEFT_TRY(join(t, &comms));
     WEFT_TRY(wefti_rank_create(t->ctx, p->calm, t->rank, &comms, &t->state));
     wefti_rank_init_params(t->state);
-    return wefti_probe_rank(t->state, &p->setup, p->options,
-                            t->rank == 0 ? p->result : NULL);
+    bool first = t->rank == 0;
+    return wefti_probe_rank(t->state, &p->setup, p->options, first ? p->result : NULL);
 }
 
 static void *rank_main(void *argument) {
@@ -138,14 +127,14 @@ static void *rank_main(void *argument) {
 }
 
 static weft_status start(probe *p, rank_thread *threads) {
-    for (int r = 0; r < p->plan->W; r++) {
-        rank_thread *t = &threads[r];
+    for (int i = 0; i < p->world->n_here; i++) {
+        rank_thread *t = &threads[i];
         t->probe = p;
-        t->rank = r;
+        t->rank = p->world->first_here + i;
         WEFT_TRY(weft_ctx_create(&t->ctx));
         if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
             return weft_ctx_fail(p->ctx, WEFT_ERR_MEMORY,
-                                 "could not start a thread for rank %d", r);
+                                 "could not start a thread for rank %d", t->rank);
         t->started = true;
     }
     return WEFT_OK;
@@ -156,32 +145,32 @@ static weft_status first_failure(const probe *p) {
     weft_status status;
     int rank = wefti_world_failure(p->world, &status, text);
     if (rank < 0) return WEFT_OK;
-    if (p->plan->W == 1) return weft_ctx_fail(p->ctx, status, "%s", text);
+    if (p->mesh) return weft_mesh_fail(p->ctx, p->mesh, WEFT_ERR_PEER);
+    if (p->world->size == 1) return weft_ctx_fail(p->ctx, status, "%s", text);
     return weft_ctx_fail(p->ctx, status, "rank %d: %s", rank, text);
 }
 
 static weft_status run_ranks(probe *p) {
+    int n = p->world->n_here;
     rank_thread *threads;
-    WEFT_TRY(
-        wefti_alloc_n(p->ctx, p->plan->W, sizeof *threads, "rank threads", &threads));
+    WEFT_TRY(wefti_alloc_n(p->ctx, n, sizeof *threads, "rank threads", &threads));
     weft_status status = start(p, threads);
     if (status != WEFT_OK)
-        wefti_world_poison(p->world, 0, status, weft_ctx_message(p->ctx));
-    for (int r = 0; r < p->plan->W; r++)
-        if (threads[r].started) pthread_join(threads[r].thread, NULL);
+        wefti_world_poison(p->world, p->world->first_here, status,
+                           weft_ctx_message(p->ctx));
+    for (int i = 0; i < n; i++)
+        if (threads[i].started) pthread_join(threads[i].thread, NULL);
     if (status == WEFT_OK) status = first_failure(p);
-    for (int r = 0; r < p->plan->W; r++) {
-        wefti_rank_destroy(threads[r].state);
-        weft_ctx_destroy(threads[r].ctx);
+    for (int i = 0; i < n; i++) {
+        wefti_rank_destroy(threads[i].state);
+        weft_ctx_destroy(threads[i].ctx);
     }
     wefti_free(p->ctx, threads);
     return status;
 }
 
-static weft_status run(probe *p, const weft_config *config) {
-    WEFT_TRY(weft_cluster_create(p->ctx, &p->result->cluster));
-    WEFT_TRY(make_plans(p, config));
-    WEFT_TRY(describe(p, config, p->result->cluster));
+static weft_status create_world(probe *p) {
+    const weft_config *config = &p->config;
     wefti_world_shape shape = {
         .replicas = p->plan->R,
         .shards = p->plan->S,
@@ -189,14 +178,28 @@ static weft_status run(probe *p, const weft_config *config) {
         .sites = p->plan->sites,
         .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
         .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
-    WEFT_TRY(wefti_local_create(p->ctx, &shape, &p->world));
+    if (!p->mesh) return wefti_local_create(p->ctx, &shape, &p->world);
+    wefti_mesh_watch(p->mesh, config->mesh.timeout, NULL, NULL);
+    return wefti_mesh_shape(p->ctx, p->mesh, &shape, &p->world);
+}
+
+static weft_status run(probe *p, weft_config *config) {
+    WEFT_TRY(make_plans(p, config));
+    if (wefti_company_leads(&p->prepared->company)) {
+        WEFT_TRY(weft_cluster_create(p->ctx, &p->result->cluster));
+        WEFT_TRY(describe(p, p->result->cluster));
+    }
+    WEFT_TRY(create_world(p));
     return run_ranks(p);
 }
 
-weft_status weft_probe(weft_ctx *ctx, weft_config *config,
+weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                        const weft_probe_options *options, weft_probe_result *out) {
     static const weft_probe_options defaults = {.seconds = 0};
-    probe p = {.ctx = ctx, .options = options ? options : &defaults, .result = out};
+    probe p = {.ctx = ctx,
+               .mesh = mesh,
+               .options = options ? options : &defaults,
+               .result = out};
     *out = (weft_probe_result){.n_figures = 0};
     double seconds = p.options->seconds > 0 ? p.options->seconds : 60;
     if (!(seconds >= LEAST_SECONDS && seconds <= MOST_SECONDS))
@@ -209,9 +212,11 @@ weft_status weft_probe(weft_ctx *ctx, weft_config *config,
     wefti_world_destroy(ctx, p.world);
     wefti_plan_destroy(ctx, p.plan);
     wefti_plan_destroy(ctx, p.calm);
+    weft_status closed = wefti_prepared_destroy(ctx, p.prepared);
     out->elapsed_s = wefti_now_s() - start_s;
+    if (status == WEFT_OK) status = closed;
     if (status != WEFT_OK) weft_probe_clear(ctx, out);
-    return status;
+    return status != WEFT_OK && mesh ? weft_mesh_fail(ctx, mesh, status) : status;
 }
 
 void weft_probe_clear(weft_ctx *ctx, weft_probe_result *result) {

@@ -9,6 +9,7 @@
 
 #include "base/machine.h"
 #include "base/memory.h"
+#include "runtime/facts.h"
 
 weft_config wefti_probe_calm_config(const weft_config *config) {
     weft_config calm = *config;
@@ -89,32 +90,14 @@ weft_status wefti_prober_note_samples(wefti_prober *p, const char *name, const c
     return wefti_prober_note(p, &figure);
 }
 
-weft_status wefti_prober_append(wefti_prober *p, weft_cluster_list list, const void *item,
-                                size_t size) {
+weft_status wefti_prober_append(wefti_prober *p, weft_cluster_list list,
+                                const void *item) {
     if (!p->result) return WEFT_OK;
     weft_cluster *c = p->result->cluster;
-    struct {
-        void **items;
-        int64_t *n;
-    } lists[WEFT_CLUSTER_LISTS];
-    void *pairs = &c->pairs, *units = &c->units, *codecs = &c->codecs,
-         *optimizers = &c->optimizers, *collectives = &c->collectives,
-         *steps = &c->step_s;
-    lists[WEFT_CLUSTER_PAIRS].items = pairs;
-    lists[WEFT_CLUSTER_PAIRS].n = &c->n_pairs;
-    lists[WEFT_CLUSTER_UNITS].items = units;
-    lists[WEFT_CLUSTER_UNITS].n = &c->n_units;
-    lists[WEFT_CLUSTER_CODECS].items = codecs;
-    lists[WEFT_CLUSTER_CODECS].n = &c->n_codecs;
-    lists[WEFT_CLUSTER_OPTIMIZERS].items = optimizers;
-    lists[WEFT_CLUSTER_OPTIMIZERS].n = &c->n_optimizers;
-    lists[WEFT_CLUSTER_COLLECTIVES].items = collectives;
-    lists[WEFT_CLUSTER_COLLECTIVES].n = &c->n_collectives;
-    lists[WEFT_CLUSTER_STEPS].items = steps;
-    lists[WEFT_CLUSTER_STEPS].n = &c->n_steps;
-    int64_t n = *lists[list].n;
+    int64_t n = *wefti_facts_of(c, list).n;
     WEFT_TRY(weft_cluster_resize(p->setup->owner, c, list, n + 1));
-    memcpy((char *)*lists[list].items + (size_t)n * size, item, size);
+    wefti_fact_items items = wefti_facts_of(c, list);
+    memcpy((char *)*items.items + (size_t)n * items.size, item, items.size);
     return WEFT_OK;
 }
 

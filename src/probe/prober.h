@@ -75,8 +75,8 @@ weft_status wefti_prober_note_samples(wefti_prober *p, const char *name, const c
                                       wefti_samples *s) WEFT_CHECKED;
 
 /* Appends an item to a list of the cluster, on rank 0. */
-weft_status wefti_prober_append(wefti_prober *p, weft_cluster_list list, const void *item,
-                                size_t size) WEFT_CHECKED;
+weft_status wefti_prober_append(wefti_prober *p, weft_cluster_list list,
+                                const void *item) WEFT_CHECKED;
 
 /* The parts, each with the seconds that it may take. Collective. */
 weft_status wefti_probe_rates(wefti_prober *p, double seconds) WEFT_CHECKED;

@@ -103,10 +103,9 @@ weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
 
 /* ---- its prediction ---- */
 
-/* The cluster with another rate of the wire; measured pairs keep their ratio to it. */
-static weft_status with_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
-                             weft_cluster *cluster) {
-    *cluster = a->cluster;
+/* Another rate of the wire; measured pairs keep their ratio to it. */
+static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
+                            weft_cluster *cluster) {
     if (bandwidth_Bps <= 0) return WEFT_OK;
     if (cluster->sites > 1) {
         cluster->site.bandwidth_Bps = bandwidth_Bps;
@@ -127,8 +126,9 @@ static weft_status with_rate(weft_ctx *ctx, const wefti_adviser *a, double bandw
 /* Steps to play: fewer with more ranks, but whole rounds of what comes together now and
  * then. */
 static int64_t steps_of(const wefti_adviser *a, const weft_config *config) {
-    enum { WORK = 1600, LEAST = 24, MOST = 200 };
-    int64_t ranks = config->mesh.nodes * config->mesh.ranks_per_node, n = WORK / ranks;
+    enum { LEAST = 10, MOST = 200 };
+    int64_t ranks = config->mesh.nodes * config->mesh.ranks_per_node;
+    int64_t n = a->work / ranks;
     int64_t round = is(config->mixer.kind, "outer") ? config->mixer.outer_every : 1;
     if (a->options.steps > 0) return a->options.steps;
     if (n < LEAST) n = LEAST;
@@ -146,9 +146,10 @@ weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
     *out = (weft_prediction){0};
     WEFT_TRY(wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
     options.steps = steps_of(a, config);
-    weft_status status = with_rate(ctx, a, bandwidth_Bps, &cluster);
+    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
+    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
     if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
-    if (cluster.pairs != a->cluster.pairs) wefti_free(ctx, cluster.pairs);
+    wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
     weft_config_destroy(ctx, config);
     return status;
 }
@@ -358,7 +359,7 @@ static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
         weft_candidate *c = &a->advice->candidates[i];
         if (!c->own) continue;
         c->learning = recipe->learning;
-        snprintf(c->name, sizeof c->name, "%s (own keys)", recipe->name);
+        snprintf(c->name, sizeof c->name, "%s", recipe->name);
         snprintf(c->method, sizeof c->method, "%s", recipe->method);
     }
 }
@@ -469,10 +470,8 @@ static bool is_better(const weft_candidate *a, double a_s, const weft_candidate 
     return a_s < b_s;
 }
 
-/* The best of those that learn as one machine, or of the others whose learning is known.
- */
-static int64_t best_of(const weft_candidate *candidates, const double *step_s, int64_t n,
-                       bool same) {
+int64_t wefti_advise_best(const weft_candidate *candidates, const double *step_s,
+                          int64_t n, bool same) {
     double best_s = INFINITY;
     int64_t best = -1;
     for (int pass = 0; pass < 2; pass++)
@@ -491,8 +490,8 @@ static int64_t best_of(const weft_candidate *candidates, const double *step_s, i
 
 int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
                             int64_t n) {
-    int64_t same = best_of(candidates, step_s, n, true);
-    int64_t other = best_of(candidates, step_s, n, false);
+    int64_t same = wefti_advise_best(candidates, step_s, n, true);
+    int64_t other = wefti_advise_best(candidates, step_s, n, false);
     if (same < 0 || other < 0) return same < 0 ? other : same;
     return step_s[other] * worth <= step_s[same] ? other : same;
 }
@@ -500,6 +499,7 @@ int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step
 static weft_status rank(wefti_adviser *a) {
     weft_advice *advice = a->advice;
     advice->baseline = advice->fastest = advice->full = advice->choice = -1;
+    advice->rival = -1;
     if (advice->n_candidates > 0)
         qsort(advice->candidates, (size_t)advice->n_candidates,
               sizeof *advice->candidates, by_time);
@@ -557,10 +557,13 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
 }
 
 static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
+    enum { TABLE_WORK = 800, CURVE_WORK = 320 };
     WEFT_TRY(take_facts(a, cluster));
+    a->work = TABLE_WORK;
     WEFT_TRY(try_all(a));
     WEFT_TRY(rank(a));
     a->advice->parameters = a->advice->candidates[0].prediction.parameters;
+    a->work = CURVE_WORK;
     WEFT_TRY(wefti_advise_curves(a));
     return wefti_advise_words(a);
 }

@@ -30,6 +30,7 @@ typedef struct wefti_adviser {
     weft_advise_options options;
     weft_advice *advice;
     int64_t room, left_out_room;
+    int64_t work; /* rank-steps to play for a prediction */
 } wefti_adviser;
 
 /* The run with these assignments over its keys; keys of the method are the run's own only
@@ -45,6 +46,14 @@ weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate, double bandwidth_Bps,
                                  weft_prediction *out) WEFT_CHECKED;
 
+/* The cluster with measured units for the micro-batch of this configuration, in
+ * proportion to its rows. What is not shared with `cluster` is freed by the second. */
+weft_status wefti_advise_facts(weft_ctx *ctx, const weft_config *config,
+                               const weft_cluster *cluster,
+                               weft_cluster *out) WEFT_CHECKED;
+void wefti_advise_drop_facts(weft_ctx *ctx, const weft_cluster *cluster,
+                             weft_cluster *facts);
+
 /* Does tasks 0 to n - 1, several at once, each with a context of its own that logs
  * nowhere; the first failure's sentence is the adviser's. */
 typedef weft_status (*wefti_task)(weft_ctx *ctx, void *user, int64_t i);
@@ -54,6 +63,11 @@ weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task,
 /* Of n candidates, with their times of a step, the choice; -1: there is none. */
 int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
                             int64_t n);
+
+/* The best of those that learn as one machine (`same`), or of the others whose learning
+ * was measured; -1: there is none. */
+int64_t wefti_advise_best(const weft_candidate *candidates, const double *step_s,
+                          int64_t n, bool same);
 
 /* Curves, break-even rates and ranges of the best of each method. */
 weft_status wefti_advise_curves(wefti_adviser *a) WEFT_CHECKED;

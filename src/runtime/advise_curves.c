@@ -14,7 +14,7 @@ static const double least_Bps = 125e3;
 
 /* Between two points of the grid a rate is looked for by so many steps of a secant, and a
  * change of the choice by so many halvings. */
-enum { SECANTS = 2, HALVINGS = 5 };
+enum { SECANTS = 2, HALVINGS = 4 };
 
 /* Slower by less counts as just as fast. */
 static const double tie = 1.005;
@@ -28,6 +28,7 @@ typedef struct curves {
     double one_s;          /* a step of one node alone */
     double step_s[MAX_CURVES][MAX_RATES];
     weft_candidate copies[MAX_CURVES + 1]; /* one node first, for the choice */
+    double now_s[MAX_CURVES + 1];          /* their steps on the cluster's wire */
 } curves;
 
 static const weft_candidate *candidate(const curves *c, int64_t k) {
@@ -85,17 +86,48 @@ static bool is_later(const weft_candidate *all, int64_t i) {
     return false;
 }
 
+/* Of the same method the one that sends least, if that is less than half as much: on
+ * slower wires it is the better one. -1: there is none. */
+static int64_t thriftiest(const weft_advice *advice, int64_t best) {
+    const weft_candidate *all = advice->candidates;
+    double least = least_behind(advice, &all[best]);
+    int64_t found = -1;
+    double bytes = all[best].prediction.wire_bytes / 2;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        const weft_candidate *c = &all[i];
+        bool learns = !isfinite(least) ||
+                      (c->learning.measured && c->learning.high <= least + worse);
+        if (!same_method(c, &all[best]) || !learns || c->prediction.wire_bytes >= bytes ||
+            c->nodes < all[best].nodes)
+            continue;
+        found = i;
+        bytes = c->prediction.wire_bytes;
+    }
+    return found;
+}
+
+static void mark(weft_advice *advice) {
+    weft_candidate *all = advice->candidates;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        if (!all[i].usable || all[i].nodes == 1 || is_later(all, i)) continue;
+        int64_t best = best_of_method(advice, i), thrifty = thriftiest(advice, best);
+        all[best].curve = 0;
+        if (thrifty >= 0) all[thrifty].curve = 0;
+    }
+}
+
 /* The best of each method that needs a wire, in the order of the candidates. */
 static void pick(curves *c) {
     weft_advice *advice = c->a->advice;
     weft_candidate *all = advice->candidates;
     c->copies[0] = all[advice->baseline];
-    c->one_s = c->copies[0].prediction.mean_step_s;
-    for (int64_t i = 0; i < advice->n_candidates; i++)
-        if (all[i].usable && all[i].nodes > 1 && !is_later(all, i))
-            all[best_of_method(advice, i)].curve = 0;
-    for (int64_t i = 0; i < advice->n_candidates && c->n < MAX_CURVES; i++) {
+    mark(advice);
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
         if (all[i].curve < 0) continue;
+        if (c->n == MAX_CURVES) {
+            all[i].curve = -1;
+            continue;
+        }
         all[i].curve = c->n;
         c->copies[1 + c->n] = all[i];
         c->of[c->n++] = i;
@@ -251,7 +283,7 @@ static weft_status find_ranges(curves *c) {
 
 static int per_decade(const curves *c) {
     int64_t ranks = c->a->cluster.nodes * c->a->cluster.ranks_per_node;
-    return ranks <= 16 ? MOST_PER_DECADE : ranks <= 64 ? 3 : ranks <= 256 ? 2 : 1;
+    return ranks <= 16 ? MOST_PER_DECADE : ranks <= 64 ? 2 : 1;
 }
 
 static weft_status make_tables(curves *c) {
@@ -268,18 +300,30 @@ static weft_status make_tables(curves *c) {
     return WEFT_OK;
 }
 
+/* Task k: curve k on the cluster's own wire; the last one: one node alone. */
+static weft_status find_now(weft_ctx *ctx, void *user, int64_t k) {
+    curves *c = user;
+    weft_prediction p;
+    if (k < c->n) return step_at(ctx, c, k, 0, &c->now_s[1 + k]);
+    WEFT_TRY(wefti_advise_predict(ctx, c->a, &c->copies[0], 0, &p));
+    c->now_s[0] = c->one_s = p.mean_step_s;
+    return WEFT_OK;
+}
+
 /* The choice is made among one node and the best of each method. */
-static void choose(curves *c) {
-    double step_s[MAX_CURVES + 1];
-    for (int64_t k = 0; k <= c->n; k++) step_s[k] = c->copies[k].prediction.mean_step_s;
-    int64_t choice = wefti_advise_choose(c->copies, step_s, 1 + c->n);
+static weft_status choose(curves *c) {
+    WEFT_TRY(wefti_advise_each(c->a, c->n + 1, find_now, c));
+    int64_t choice = wefti_advise_choose(c->copies, c->now_s, 1 + c->n);
     c->a->advice->choice = choice < 1 ? choice : c->of[choice - 1];
     if (choice == 0) c->a->advice->choice = c->a->advice->baseline;
+    int64_t rival = wefti_advise_best(c->copies, c->now_s, 1 + c->n, false);
+    c->a->advice->rival = rival < 1 ? -1 : c->of[rival - 1];
+    return WEFT_OK;
 }
 
 static weft_status fill(curves *c) {
     pick(c);
-    choose(c);
+    WEFT_TRY(choose(c));
     if (c->n == 0) return WEFT_OK;
     WEFT_TRY(make_tables(c));
     WEFT_TRY(wefti_advise_each(c->a, c->n * c->n_rates, trace, c));

@@ -114,7 +114,8 @@ static void put_curve(wefti_sheet *s, const drawing *d, const weft_candidate *c)
                       RIGHT + 150, y - 45, RIGHT + 450, y - 45);
     wefti_sheet_print(s, "<text x=\"%d\" y=\"%d\">", RIGHT + 530, y);
     put_escaped(s, c->name);
-    wefti_sheet_print(s, ", %lld nodes</text>\n", (long long)c->nodes);
+    wefti_sheet_print(s, ", %lld nodes%s</text>\n", (long long)c->nodes,
+                      c->shards == 1 && c->ranks_per_node > 1 ? ", copies" : "");
 }
 
 static void write_drawing(wefti_sheet *s, void *user) {

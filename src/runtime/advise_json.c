@@ -173,6 +173,7 @@ static json_t *whole(const weft_advice *a, bool *ok) {
     put_index(object, "choice", a->choice, ok);
     put_index(object, "fastest", a->fastest, ok);
     put_index(object, "full", a->full, ok);
+    put_index(object, "rival", a->rival, ok);
     for (int64_t i = 0; i < a->n_candidates; i++)
         append(rows, candidate(&a->candidates[i], ok), ok);
     wefti_json_put(object, "candidates", rows, ok);

@@ -63,7 +63,12 @@ static weft_status predict(weft_ctx *ctx, const weft_config *config,
     }
     w->room = config->run.steps;
     WEFT_TRY(wefti_alloc_n(ctx, w->room, sizeof *w->steps, "times of steps", &w->steps));
-    return weft_predict(ctx, config, cluster, &options, &w->prediction);
+    weft_cluster facts;
+    weft_status status = wefti_advise_facts(ctx, config, cluster, &facts);
+    if (status == WEFT_OK)
+        status = weft_predict(ctx, config, &facts, &options, &w->prediction);
+    wefti_advise_drop_facts(ctx, cluster, &facts);
+    return status;
 }
 
 weft_status weft_watch_create(weft_ctx *ctx, const weft_config *config,

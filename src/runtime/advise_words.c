@@ -146,21 +146,16 @@ static void put_faster_unknown(wefti_sheet *s, const weft_advice *a) {
 }
 
 /* What is faster, but by too little for learning otherwise. */
-static void put_faster_worse(wefti_sheet *s, const weft_advice *a) {
-    const weft_candidate *choice = at(a, a->choice);
-    if (!choice || choice->learning.changes[0]) return;
-    for (int64_t i = 0; i < a->n_candidates; i++) {
-        const weft_candidate *c = &a->candidates[i];
-        if (c->curve < 0 || !c->learning.measured || !c->learning.changes[0]) continue;
-        if (c->speedup < 1.01 * choice->speedup) return;
-        wefti_sheet_print(
-            s,
-            " %s is %.3g times faster than that by the step, but what learns otherwise "
-            "should be 1.25 times faster to be worth it: about a quarter more steps went "
-            "to the same loss (docs/results.md, Time on a slow wire).",
-            c->name, c->speedup / choice->speedup);
-        return;
-    }
+static void put_rival(wefti_sheet *s, const weft_advice *a) {
+    const weft_candidate *choice = at(a, a->choice), *rival = at(a, a->rival);
+    if (!choice || !rival || rival == choice) return;
+    if (rival->speedup < 1.01 * choice->speedup) return;
+    wefti_sheet_print(
+        s,
+        " %s is %.3f times faster than that by the step, but what learns otherwise is "
+        "taken only from 1.25 times on: about a quarter more steps went to the same "
+        "loss (docs/results.md, Time on a slow wire).",
+        rival->name, rival->speedup / choice->speedup);
 }
 
 static void put_choice(wefti_sheet *s, const weft_advice *a) {
@@ -183,7 +178,7 @@ static void put_choice(wefti_sheet *s, const weft_advice *a) {
             wefti_format_bytes(1e9 * c->gigabytes, bytes, sizeof bytes),
             bounds[c->prediction.bound]);
     }
-    put_faster_worse(s, a);
+    put_rival(s, a);
     put_faster_unknown(s, a);
 }
 
@@ -219,10 +214,10 @@ static void put_range(wefti_sheet *s, const weft_advice *a, const weft_range *r)
         wefti_sheet_print(s, ", from %s on", from);
     else
         wefti_sheet_print(s, ", from %s to %s", from, to);
-    if (r->candidate < 0)
-        wefti_sheet_print(s, " nothing");
-    else
-        wefti_sheet_print(s, " %s", a->candidates[r->candidate].name);
+    const weft_candidate *c = at(a, r->candidate);
+    wefti_sheet_print(s, " %s", c ? c->name : "nothing");
+    if (c && c->nodes > 1 && c->ranks_per_node > 1)
+        wefti_sheet_print(s, c->shards == 1 ? " (whole copies)" : " (sharded)");
 }
 
 static void put_ranges(wefti_sheet *s, const weft_advice *a) {

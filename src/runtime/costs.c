@@ -97,8 +97,8 @@ static wefti_work scaled(const weft_codec_seconds *codec, double n) {
                         n * codec->combine_peer_s, n * codec->end_s};
 }
 
-/* When nothing is measured: bytes of memory traffic per parameter that took as long as the
- * kinds do on x86 with wide vectors (weft bench replicators). */
+/* When nothing is measured: bytes of memory traffic per parameter that took as long as
+ * the kinds do on x86 with wide vectors (weft bench replicators). */
 static wefti_work estimated(const weft_cluster *cluster,
                             const wefti_replicator_config *config,
                             const wefti_bucket *bucket, int R) {
@@ -119,10 +119,9 @@ static wefti_work estimated(const weft_cluster *cluster,
         peer = 4;
         end = 20;
     }
-    return (wefti_work){wefti_costs_touch(cluster, begin * n),
-                        wefti_costs_touch(cluster, mean * n),
-                        wefti_costs_touch(cluster, peer * n),
-                        wefti_costs_touch(cluster, end * n)};
+    return (wefti_work){
+        wefti_costs_touch(cluster, begin * n), wefti_costs_touch(cluster, mean * n),
+        wefti_costs_touch(cluster, peer * n), wefti_costs_touch(cluster, end * n)};
 }
 
 wefti_work wefti_costs_replicator(const weft_cluster *cluster,

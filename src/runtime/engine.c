@@ -92,6 +92,18 @@ static double normal(const wefti_stage *stage, int rank, int64_t step, int what)
 
 enum { DRAW_FACTOR, DRAW_STALL, DRAW_LENGTH, ENOUGH_STEPS = 16 };
 
+/* How late a rank is back from sleeping in an act of its step: exponential, or the median
+ * when it is calm. */
+static double draw_wake(const wefti_stage *stage, const wefti_thread *t) {
+    double wake_s = stage->scene->cluster->wake_s;
+    uint64_t acts = 4096, index = 4 * (uint64_t)stage->W + acts * (uint64_t)t->rank +
+                                  (uint64_t)t->at_act % acts;
+    if (stage->play->calm || wake_s <= 0) return wake_s;
+    double u = wefti_rng_uniform(stage->play->seed, WEFTI_STREAM_JITTER,
+                                 (uint64_t)stage->ranks[t->rank].step, index);
+    return -wake_s / log(2) * log(1 - u);
+}
+
 static double draw_factor(const wefti_stage *stage, int r, int64_t step) {
     const weft_cluster *c = stage->scene->cluster;
     if (c->n_steps >= ENOUGH_STEPS && stage->scene->mean_s > 0) {
@@ -238,8 +250,8 @@ static weft_status compute(wefti_stage *stage, wefti_thread *t, const wefti_act 
     double begin_s = t->now_s;
     t->now_s += act->work_s * rank->factor + rank->halt_s;
     rank->halt_s = 0;
-    if (act->floor_s >= 0)
-        t->now_s = fmax(t->now_s, rank->begun_s + act->floor_s + rank->stall_s);
+    double until_s = rank->begun_s + act->floor_s + rank->stall_s;
+    if (act->floor_s >= 0 && until_s > t->now_s) t->now_s = until_s + draw_wake(stage, t);
     if (t->rank == 0)
         wefti_stage_show(stage, 0, act->index, act->what, begin_s, t->now_s);
     return schedule(stage, t, t->now_s);
@@ -247,6 +259,71 @@ static weft_status compute(wefti_stage *stage, wefti_thread *t, const wefti_act 
 
 static wefti_op vote_op(wefti_op_kind kind, int64_t step) {
     return (wefti_op){.kind = kind, .channel = WEFTI_CHANNEL_VOTE, .exchange = step};
+}
+
+/* --- votes of many (WEFTI_FEW_VOTERS) --- */
+
+/* Seconds that a rank's votes to all others take its interface, and its processor. */
+static double votes_wire_s(const wefti_stage *stage) {
+    const wefti_scene_link *link = &stage->scene->links[WEFTI_LINK_WIRE];
+    double all = WEFTI_VOTE_BYTES * link->stretch + link->bytes_per_message;
+    int far = stage->W - stage->plan->copies * stage->S;
+    return link->bandwidth_Bps > 0 ? far * all / link->bandwidth_Bps : 0;
+}
+
+static double votes_cpu_s(const wefti_stage *stage) {
+    return (stage->W - 1) * stage->scene->links[WEFTI_LINK_WIRE].message_s;
+}
+
+/* When the last vote of a step is everywhere; the ranks of a node share its interface. */
+static double votes_there_s(const wefti_stage *stage, int64_t step) {
+    int sharing = stage->plan->copies * stage->S;
+    return stage->votes[step % WEFTI_BALLOTS].last_s +
+           stage->scene->links[WEFTI_LINK_WIRE].latency_s + sharing * votes_wire_s(stage);
+}
+
+static weft_status read_votes(wefti_stage *stage, wefti_thread *t, int64_t step) {
+    wefti_sim_rank *rank = &stage->ranks[t->rank];
+    double there_s = votes_there_s(stage, step);
+    rank->tally.vote_s += fmax(0, there_s - t->now_s);
+    t->now_s = fmax(t->now_s, there_s) + votes_cpu_s(stage);
+    return go_on(stage, t);
+}
+
+static bool is_awaited(const wefti_stage *stage, const wefti_thread *t, int64_t step) {
+    return t->state == WEFTI_WAITS_VOTES &&
+           stage->ranks[t->rank].step - stage->plan->vote_lag == step;
+}
+
+static weft_status cast_vote(wefti_stage *stage, wefti_thread *t) {
+    const wefti_sim_rank *rank = &stage->ranks[t->rank];
+    int64_t step = rank->step;
+    int at = (int)(step % WEFTI_BALLOTS);
+    wefti_interface *node = &stage->nodes[rank->node];
+    double sent_s = t->now_s += votes_cpu_s(stage);
+    node->out_free_s = fmax(node->out_free_s, sent_s) + votes_wire_s(stage);
+    stage->n_messages += stage->W / 8;
+    if (rank->step >= stage->play->warmup)
+        stage->play->wire_bytes += (double)WEFTI_VOTE_BYTES *
+                                   (stage->W - stage->plan->copies * stage->S);
+    if (stage->votes[at].n == stage->W) stage->votes[at].n = 0;
+    double *last_s = &stage->votes[at].last_s;
+    *last_s = stage->votes[at].n++ == 0 ? sent_s : fmax(*last_s, sent_s);
+    for (int r = 0; r < stage->W && stage->votes[at].n == stage->W; r++)
+        if (is_awaited(stage, &stage->threads[r], step))
+            WEFT_TRY(read_votes(stage, &stage->threads[r], step));
+    return WEFT_OK;
+}
+
+/* *waits: until the others have voted, or until the votes are there. */
+static weft_status await_votes(wefti_stage *stage, wefti_thread *t, bool *waits) {
+    int64_t step = stage->ranks[t->rank].step - stage->plan->vote_lag;
+    *waits = step >= 0;
+    if (step < 0) return WEFT_OK;
+    if (stage->votes[step % WEFTI_BALLOTS].n == stage->W)
+        return read_votes(stage, t, step);
+    t->state = WEFTI_WAITS_VOTES;
+    return WEFT_OK;
 }
 
 /* Reads votes; afterwards comes the next step. */
@@ -278,6 +355,7 @@ static weft_status next_act(wefti_stage *stage, wefti_thread *t, bool *moved) {
     }
     const wefti_act *act = &shard->acts[t->at_act++];
     wefti_op vote = vote_op(WEFTI_OP_SEND, rank->step);
+    bool many = stage->W > WEFTI_FEW_VOTERS;
     t->n_ops = t->at_op = 0;
     t->at_peer = -1;
     *moved = act->kind == WEFTI_ACT_RUN || act->kind == WEFTI_ACT_MEET;
@@ -286,11 +364,15 @@ static weft_status next_act(wefti_stage *stage, wefti_thread *t, bool *moved) {
     case WEFTI_ACT_SUBMIT: return submit(stage, t, act->index);
     case WEFTI_ACT_WAIT: wait_jobs(stage, t); break;
     case WEFTI_ACT_MEET: return meet(stage, t, act->work_s);
-    case WEFTI_ACT_VOTE: return wefti_wires_send(stage, t, &vote);
+    case WEFTI_ACT_VOTE:
+        return many ? cast_vote(stage, t) : wefti_wires_send(stage, t, &vote);
     case WEFTI_ACT_APPLY: wefti_phase_apply(stage, t, act->index); break;
     case WEFTI_ACT_FINISH: wefti_phase_finish(stage, t, act->index); break;
     case WEFTI_ACT_SETTLE: settle(stage, t); break;
-    case WEFTI_ACT_COUNT: count_votes(stage, t); break;
+    case WEFTI_ACT_COUNT:
+        if (many) return await_votes(stage, t, moved);
+        count_votes(stage, t);
+        break;
     }
     return WEFT_OK;
 }
@@ -481,14 +563,25 @@ static weft_status allocate(wefti_stage *stage) {
     return wefti_board_init(ctx, &stage->board);
 }
 
+/* Ranks do not begin together. Equal ones that did would stay in step for ever, which
+ * machines do not: two that hear of each other by turns settle into one waiting a latency
+ * behind the other, or not, by how they began. */
+static double draw_begin(const wefti_stage *stage, int r) {
+    const double share = 0.05; /* of a step, mean */
+    int first = r / stage->S * stage->S;
+    if (stage->play->calm) return 0;
+    return -share * stage->scene->paced_s *
+           log(1 - uniform(stage, first, INT64_MAX, DRAW_LENGTH));
+}
+
 static weft_status begin(wefti_stage *stage) {
     WEFT_TRY(allocate(stage));
     for (int r = 0; r < stage->W; r++) WEFT_TRY(prime(stage, r));
     for (int r = 0; r < stage->W; r++) {
         wefti_thread *t = &stage->threads[r];
-        t->now_s = 0;
+        t->now_s = draw_begin(stage, r);
         begin_step(stage, t);
-        WEFT_TRY(schedule(stage, t, 0));
+        WEFT_TRY(schedule(stage, t, t->now_s));
     }
     return WEFT_OK;
 }

@@ -6,6 +6,8 @@
 
 #include "base/memory.h"
 #include "runtime/engine.h"
+#include "runtime/ensemble.h"
+#include "runtime/forecast.h"
 
 enum { BYTE_IDS = 256, WIRE_STEPS = 1024 };
 
@@ -15,10 +17,10 @@ static int64_t vocab_of(const weft_config *config) {
     return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
 }
 
-static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
-                             const weft_cluster *cluster, weft_config *copy,
-                             wefti_plan **out) {
-    *copy = *config;
+weft_status wefti_forecast_plan(weft_ctx *ctx, const weft_config *config,
+                                const weft_cluster *cluster, weft_config *copy,
+                                wefti_plan **out) {
+    if (copy != config) *copy = *config;
     if (copy->mesh.threads == 0) copy->mesh.threads = cluster->threads;
     return wefti_plan_create(ctx, copy, NULL, vocab_of(copy), out);
 }
@@ -28,7 +30,7 @@ weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
     weft_cluster cluster = {.threads = threads};
     weft_config copy;
     wefti_plan *plan;
-    WEFT_TRY(make_plan(ctx, config, &cluster, &copy, &plan));
+    WEFT_TRY(wefti_forecast_plan(ctx, config, &cluster, &copy, &plan));
     wefti_costs_key(plan, out, sizeof cluster.model);
     wefti_plan_destroy(ctx, plan);
     return WEFT_OK;
@@ -54,13 +56,18 @@ static weft_status count_bytes(weft_ctx *ctx, const wefti_plan *plan,
 
 /* --- how many steps --- */
 
-enum { WARMUP = 4, FEW_STEPS = 24, MANY_STEPS = 400, MOST_STEPS = 4096 };
-enum { MOST_MESSAGES = 2000000, ENDLESS = 1 << 30 };
+enum {
+    WARMUP = 3,
+    FEW_STEPS = 24,
+    ENOUGH_STEPS = 48,
+    MANY_STEPS = 400,
+    MOST_STEPS = 4096
+};
+enum { MOST_MESSAGES = 500000, ENDLESS = 1 << 30 };
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-/* Steps after which what is sent repeats, as far as that is less than many. */
-static int64_t cycle_of(const wefti_plan *plan) {
+int64_t wefti_forecast_cycle(const wefti_plan *plan) {
     const wefti_mixer_config *m = &plan->mixer_config;
     bool outer = strcmp(m->kind, "outer") == 0;
     int64_t period = plan->topology ? weft_topology_describe(plan->topology).period : 1;
@@ -87,7 +94,7 @@ static bool is_calm(const weft_cluster *c, const weft_config *config) {
 static int64_t steps_of(const wefti_plan *plan, const weft_cluster *cluster,
                         const weft_predict_options *options) {
     int64_t wanted = is_calm(cluster, plan->config) ? FEW_STEPS : MANY_STEPS;
-    int64_t cycle = cycle_of(plan), run = plan->config->run.steps;
+    int64_t cycle = wefti_forecast_cycle(plan), run = plan->config->run.steps;
     if (options && options->steps > 0) return options->steps;
     int64_t n = (wanted + cycle - 1) / cycle * cycle;
     if (n < run) return n;
@@ -101,8 +108,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts the n values. */
-static weft_quantiles quantiles_of(double *values, int64_t n) {
+weft_quantiles wefti_forecast_quantiles(double *values, int64_t n) {
     qsort(values, (size_t)n, sizeof *values, ascending);
     double at[] = {0.05, 0.5, 0.95}, q[3];
     for (int i = 0; i < 3; i++) {
@@ -134,7 +140,7 @@ static weft_status summarize(weft_ctx *ctx, const wefti_plan *plan,
         out->vote_s += first * p->vote_s;
         out->compute_s += first * (p->step_s - p->wait_s);
     }
-    out->step_s = quantiles_of(lengths, n);
+    out->step_s = wefti_forecast_quantiles(lengths, n);
     wefti_free(ctx, lengths);
     double nodes = (double)plan->R / plan->copies;
     out->wire_bytes = play->wire_bytes / ((double)play->done * nodes);
@@ -157,6 +163,44 @@ static void conclude(const wefti_plan *plan, weft_prediction *out) {
 
 /* --- playing --- */
 
+/* --- many ranks: too few steps for quantiles --- */
+
+static bool arrays_do(const wefti_scene *scene) {
+    const wefti_plan *plan = scene->plan;
+    bool meets = plan->topology != NULL; /* messages may overtake each other there */
+    return plan->sites == 1 && !meets && !scene->emulated && scene->cluster->n_pairs == 0;
+}
+
+/* The length of steps, of all of them; what they consist of stays. */
+static weft_status refine(weft_ctx *ctx, const wefti_scene *scene, uint64_t seed,
+                          weft_prediction *out) {
+    int R = scene->plan->R;
+    int64_t cycle = wefti_forecast_cycle(scene->plan),
+            n = (MANY_STEPS + cycle - 1) / cycle * cycle;
+    wefti_weather weather = {.jitter = true, .seed = seed};
+    wefti_meetings *meetings;
+    wefti_ensemble *e = NULL;
+    double *lengths = NULL, sum_s = 0;
+    WEFT_TRY(wefti_meetings_create(ctx, scene->plan, &meetings));
+    weft_status status = wefti_ensemble_create(scene, meetings, &weather, &e);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, n * R, sizeof *lengths, "steps", &lengths);
+    for (int64_t t = -WARMUP; t < n && status == WEFT_OK; t++) {
+        const double *settled = wefti_ensemble_settled(e);
+        for (int i = 0; i < R && t >= 0; i++) lengths[t * R + i] = -settled[i];
+        wefti_ensemble_step(e);
+        for (int i = 0; i < R && t >= 0; i++) sum_s += lengths[t * R + i] += settled[i];
+    }
+    if (status == WEFT_OK) {
+        out->mean_step_s = sum_s / ((double)n * R);
+        out->step_s = wefti_forecast_quantiles(lengths, n * R);
+    }
+    wefti_free(ctx, lengths);
+    wefti_ensemble_destroy(e);
+    wefti_meetings_destroy(ctx, meetings);
+    return status;
+}
+
 /* A run that is shorter than what would be played is played as it is. */
 static weft_status play_steps(weft_ctx *ctx, wefti_plan *plan,
                               const weft_cluster *cluster,
@@ -176,6 +220,9 @@ static weft_status play_steps(weft_ctx *ctx, wefti_plan *plan,
                                        &play.played);
     if (status == WEFT_OK) status = wefti_engine_play(scene, &play);
     if (status == WEFT_OK) status = summarize(ctx, plan, &play, out);
+    bool few = !play.calm && play.done < ENOUGH_STEPS && play.done < n;
+    if (status == WEFT_OK && few && arrays_do(scene))
+        status = refine(ctx, scene, play.seed, out);
     wefti_free(ctx, play.played);
     wefti_scene_destroy(ctx, scene);
     return status;
@@ -223,7 +270,7 @@ weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
     wefti_plan *plan;
     weft_config copy;
     *out = (weft_prediction){.hidden_share = 1};
-    WEFT_TRY(make_plan(ctx, config, cluster, &copy, &plan));
+    WEFT_TRY(wefti_forecast_plan(ctx, config, cluster, &copy, &plan));
     weft_status status = count_bytes(ctx, plan, out);
     if (status == WEFT_OK) status = check_options(ctx, plan, options);
     if (status == WEFT_OK) status = play_steps(ctx, plan, cluster, options, out);

@@ -43,10 +43,11 @@ typedef struct wefti_op {
 typedef enum wefti_state {
     WEFTI_RUNS,
     WEFTI_WAITS_MESSAGE,
-    WEFTI_WAITS_ROOM, /* its buffers are still being read */
-    WEFTI_WAITS_JOB,  /* exchange thread: nothing to do */
-    WEFTI_WAITS_JOBS, /* compute thread: for the exchange thread */
-    WEFTI_WAITS_SHARD /* for the other ranks of the replica */
+    WEFTI_WAITS_ROOM,  /* its buffers are still being read */
+    WEFTI_WAITS_JOB,   /* exchange thread: nothing to do */
+    WEFTI_WAITS_JOBS,  /* compute thread: for the exchange thread */
+    WEFTI_WAITS_SHARD, /* for the other ranks of the replica */
+    WEFTI_WAITS_VOTES  /* for the last of all */
 } wefti_state;
 
 enum { WEFTI_MAX_OPS = 16, WEFTI_THREADS = 2 };
@@ -123,7 +124,11 @@ typedef struct wefti_stage {
     struct {
         int n;
         double latest_s;
-    } * meetings;       /* [R] ranks of a replica that have come */
+    } * meetings; /* [R] ranks of a replica that have come */
+    struct {
+        int n;
+        double last_s; /* cast */
+    } votes[WEFTI_BALLOTS];
     int64_t n_settled;  /* ranks and steps */
     int64_t n_messages; /* sent so far */
     int64_t last_step;  /* steps in all; fewer if there are too many messages */
@@ -131,6 +136,10 @@ typedef struct wefti_stage {
     bool shows;     /* rank 0 is in the step that is shown */
     double shown_s; /* when it began */
 } wefti_stage;
+
+/* With more ranks than these votes are not messages one by one: only when the last one of
+ * a step is cast is kept. */
+enum { WEFTI_FEW_VOTERS = 32 };
 
 /* The ranks' numbers in a group's order, and the thread's own place. */
 typedef struct wefti_members {

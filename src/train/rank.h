@@ -117,6 +117,11 @@ void wefti_rank_init_params(wefti_rank *r);
 /* Computes step `step` and leaves its exchange under way. Collective. */
 weft_status wefti_rank_step(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
+/* The two ends of it, around the forward and backward passes: begins a step, and votes and
+ * hands over what was not yet (all buckets that are exchanged at once have been). */
+weft_status wefti_rank_open(wefti_rank *r, int64_t step) WEFT_CHECKED;
+weft_status wefti_rank_close(wefti_rank *r) WEFT_CHECKED;
+
 /* Waits for the exchange of the last step; *tally is the replica's. Collective over it.
  */
 weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) WEFT_CHECKED;

@@ -139,7 +139,7 @@ static weft_status micro_batch(wefti_rank *r, int64_t micro) {
     return wefti_rank_backward(r, row, micro);
 }
 
-weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
+weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->step = step;
     r->lr = (float)wefti_schedule_lr(r->plan->config, step);
     r->grad_scale = 1;
@@ -154,10 +154,19 @@ weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
     r->begun_s = wefti_now_s();
     wefti_diary_open(r->diary, step, r->begun_s);
     wefti_exchange_turn(r);
-    for (int64_t m = 0; m < r->plan->n_micro; m++) WEFT_TRY(micro_batch(r, m));
+    return WEFT_OK;
+}
+
+weft_status wefti_rank_close(wefti_rank *r) {
     WEFT_TRY(cast_vote(r));
     if (r->apply_in_exchange) return WEFT_OK;
     return r->clip_after_exchange ? clip_and_apply(r) : clip_and_submit(r);
+}
+
+weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
+    WEFT_TRY(wefti_rank_open(r, step));
+    for (int64_t m = 0; m < r->plan->n_micro; m++) WEFT_TRY(micro_batch(r, m));
+    return wefti_rank_close(r);
 }
 
 weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step, wefti_vote *agreed) {

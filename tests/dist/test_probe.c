@@ -28,7 +28,7 @@ static weft_config *config_of(const char *const *keys) {
 static void probe(const char *const *keys, weft_probe_result *result) {
     weft_probe_options options = {.seconds = 1};
     weft_config *config = config_of(keys);
-    assert_ok(ctx, weft_probe(ctx, config, &options, result));
+    assert_ok(ctx, weft_probe(ctx, NULL, config, &options, result));
     char key[256];
     assert_ok(ctx, weft_cluster_model_key(ctx, config, 1, key));
     assert_string_equal(result->cluster->model, key);
@@ -56,7 +56,7 @@ static bool is_near(double x, double wanted, double factor) {
 static void check_computing(const weft_probe_result *r) {
     static const char *const names[] = {"embedding", "block", "head"};
     const weft_cluster *c = r->cluster;
-    assert_true(c->rank_flops > 0 && c->memory_Bps > 0);
+    assert_true(c->rank_flops > 0 && c->memory_Bps > 0 && c->wake_s > 0);
     assert_int_equal(c->n_units, 3);
     for (int i = 0; i < 3; i++) {
         assert_string_equal(c->units[i].name, names[i]);
@@ -170,7 +170,7 @@ static void a_lack_of_memory_is_a_sentence(void **state) {
         weft_probe_result r;
         weft_config *config = config_of(keys);
         weft_ctx_fail_allocation(ctx, k);
-        assert_int_equal(weft_probe(ctx, config, &options, &r), WEFT_ERR_MEMORY);
+        assert_int_equal(weft_probe(ctx, NULL, config, &options, &r), WEFT_ERR_MEMORY);
         weft_ctx_fail_allocation(ctx, -1);
         assert_null(r.cluster);
         assert_null(r.figures);
@@ -186,7 +186,7 @@ static void a_bad_time_is_refused(void **state) {
     weft_probe_options options = {.seconds = 1e9};
     weft_probe_result r;
     weft_config *config = config_of(keys);
-    assert_int_equal(weft_probe(ctx, config, &options, &r), WEFT_ERR_ARGUMENT);
+    assert_int_equal(weft_probe(ctx, NULL, config, &options, &r), WEFT_ERR_ARGUMENT);
     assert_string_equal(weft_ctx_message(ctx),
                         "1e+09 seconds to measure in, expected 1 to 7200");
     weft_ctx_clear(ctx);

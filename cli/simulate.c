@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/simulate.h>
+
+#include "common.h"
+
+static const flag flags[] = {
+    {"--cluster", "FILE", "cluster.yaml, as weft probe writes it", NULL},
+    {"--link", "RATE,LATENCY", "of a node's interface, such as 25Gbit,20us", NULL},
+    {"--node-link", "RATE,LATENCY", "between the ranks of a node", NULL},
+    {"--node-flops", "RATE", "that a node's ranks reach in training, such as 80T", NULL},
+    {"--memory-bandwidth", "RATE", "of a rank, such as 100GB/s", NULL},
+    {"--jitter", "SHARE", "spread of a step's computing, such as 5%", NULL},
+    {"--drift", "SHARE", "spread of the nodes' own speeds", NULL},
+    {"--stall", "SHARE,TIME", "how often and how long a rank stalls: 1%,2s", NULL},
+    {"--nodes", "N", "how many (default mesh.nodes); tokens grow with them", NULL},
+    {"--steps", "N", "how many (default run.steps)", NULL},
+    {"--seed", "S", "of everything that happens by chance (default 0)", NULL},
+    {"--slow-nodes", "SHARE,FACTOR", "nodes that compute slower: 1%,2", NULL},
+    {"--slow-links", "SHARE,FACTOR", "nodes whose interface is slower: 1%,4", NULL},
+    {"--failures", "TIME", "mean time between failures of one node: 4000h", NULL},
+    {"--restart", "TIME", "from a failure until all go on: 5min", NULL},
+    {"--save-every", "N", "steps between checkpoints (default run.save_every)", NULL},
+    {"--save", "TIME", "that all stand still for a checkpoint: 30s", NULL},
+    {"--json", NULL, "one JSON object instead of text", NULL},
+    {NULL, NULL, NULL, NULL}};
+
+extern const command command_simulate;
+
+enum { MOST_NODES = 65536, MOST_STEPS = 10000000 };
+
+/* ---- the command line ---- */
+
+/* "5min" in seconds. */
+static int parse_time(const char *name, const char *text, double *out) {
+    static const struct {
+        const char *name;
+        double factor;
+    } units[] = {{"s", 1},    {"ms", 1e-3}, {"us", 1e-6},   {"min", 60},
+                 {"h", 3600}, {"d", 86400}, {"a", 31557600}};
+    char *end;
+    double value = text ? strtod(text, &end) : 0;
+    if (!text) return CODE_OK;
+    for (size_t i = 0; end != text && i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(end, units[i].name) != 0 || !(value >= 0 && value <= 1e12)) continue;
+        *out = value * units[i].factor;
+        return CODE_OK;
+    }
+    return usage_error("%s is '%s', expected a time such as 30s, 5min, 4000h or 10d",
+                       name, text);
+}
+
+/* "1%,2": a share and a factor. */
+static int parse_slow(const char *name, const char *text, double *share, double *factor) {
+    char *end;
+    if (!text) return CODE_OK;
+    *share = strtod(text, &end);
+    if (end != text && *end == '%') {
+        *share /= 100;
+        end++;
+    }
+    bool good = end != text && *end == ',' && *share >= 0 && *share <= 1;
+    const char *rest = end + 1;
+    if (good) *factor = strtod(rest, &end);
+    if (good && end != rest && !*end && *factor >= 1 && *factor <= 1e6) return CODE_OK;
+    return usage_error("%s is '%s', expected a share and a factor such as 1%%,2", name,
+                       text);
+}
+
+static int read_flags(const args *a, weft_simulate_options *o) {
+    long long nodes = 0, steps = 0, seed = 0, every = 0;
+    int code = args_int(a, "--nodes", 1, MOST_NODES, &nodes);
+    if (code == CODE_OK) code = args_int(a, "--steps", 1, MOST_STEPS, &steps);
+    if (code == CODE_OK) code = args_int(a, "--seed", 0, 1ll << 62, &seed);
+    if (code == CODE_OK) code = args_int(a, "--save-every", 1, MOST_STEPS, &every);
+    if (code == CODE_OK)
+        code = parse_slow("--slow-nodes", args_value(a, "--slow-nodes"), &o->slow_nodes,
+                          &o->slow_factor);
+    if (code == CODE_OK)
+        code = parse_slow("--slow-links", args_value(a, "--slow-links"), &o->slow_links,
+                          &o->slow_link_factor);
+    if (code == CODE_OK)
+        code = parse_time("--failures", args_value(a, "--failures"), &o->failure_s);
+    if (code == CODE_OK)
+        code = parse_time("--restart", args_value(a, "--restart"), &o->restart_s);
+    if (code == CODE_OK) code = parse_time("--save", args_value(a, "--save"), &o->save_s);
+    o->nodes = nodes;
+    o->steps = steps;
+    o->seed = (uint64_t)seed;
+    o->save_every = every;
+    return code;
+}
+
+/* ---- text ---- */
+
+static const char *time_text(double s, char *out, size_t size) {
+    if (s >= 86400)
+        snprintf(out, size, "%.4g d", s / 86400);
+    else if (s >= 3600)
+        snprintf(out, size, "%.4g h", s / 3600);
+    else if (s >= 1)
+        snprintf(out, size, "%.4g s", s);
+    else
+        snprintf(out, size, "%.4g ms", s * 1e3);
+    return out;
+}
+
+static void print_row(const char *name, double seconds, const weft_simulation *x,
+                      const char *what) {
+    char text[32];
+    double share = x->elapsed_s > 0 ? 100 * seconds / x->elapsed_s : 0;
+    printf("  %-10s %12s %6.2f %%   %s\n", name, time_text(seconds, text, sizeof text),
+           share, what);
+}
+
+static void print_text(const weft_simulation *x) {
+    char a[32], b[32], c[32];
+    const weft_lost_time *l = &x->lost;
+    printf("run        %lld steps on %lld nodes in %s, %.6g tokens/s\n",
+           (long long)x->steps, (long long)x->nodes, time_text(x->elapsed_s, a, sizeof a),
+           x->tokens_per_s);
+    printf("step       %s in the median, 5 to 95 %%: %s to %s; ",
+           time_text(x->step_s.median, a, sizeof a),
+           time_text(x->step_s.low, b, sizeof b), time_text(x->step_s.high, c, sizeof c));
+    printf("%s on calm machines\n", time_text(x->calm_step_s, a, sizeof a));
+    printf("bytes      %.6g per step out of a node\n", x->wire_bytes_step);
+    printf("apart      %s between the first node and the last at the end\n",
+           time_text(x->ahead_s, a, sizeof a));
+    if (x->failures > 0) printf("failures   %lld\n", (long long)x->failures);
+    printf("time\n");
+    print_row("compute", x->compute_s, x, "on equal machines, without any exchange");
+    print_row("codec", l->codec_s, x, "coding and optimizing that nothing hides");
+    print_row("wire", l->wire_s, x, "links that nothing hides, slow links");
+    print_row("slow", l->slow_s, x, "jitter, stalls and slow nodes, the mean node's");
+    print_row("waiting", l->waiting_s, x, "for nodes that are later than the mean");
+    print_row("saving", l->saving_s, x, "checkpoints");
+    print_row("repeated", l->repeated_s, x, "steps since the checkpoint, at failures");
+    print_row("restart", l->restart_s, x, "from failures until all go on");
+}
+
+static void print_json(const weft_simulation *x) {
+    const weft_lost_time *l = &x->lost;
+    printf("{\"nodes\": %lld, \"steps\": %lld, \"elapsed_s\": %.9g, \"tokens_per_s\": "
+           "%.9g, \"step_s\": %.9g, \"step_low_s\": %.9g, \"step_high_s\": %.9g, "
+           "\"step_mean_s\": %.9g, \"step_calm_s\": %.9g, ",
+           (long long)x->nodes, (long long)x->steps, x->elapsed_s, x->tokens_per_s,
+           x->step_s.median, x->step_s.low, x->step_s.high, x->mean_step_s,
+           x->calm_step_s);
+    printf("\"wire_bytes\": %.9g, \"ahead_s\": %.9g, \"failures\": %lld, ",
+           x->wire_bytes_step, x->ahead_s, (long long)x->failures);
+    printf("\"compute_s\": %.9g, \"codec_s\": %.9g, \"wire_s\": %.9g, \"slow_s\": %.9g, "
+           "\"waiting_s\": %.9g, \"saving_s\": %.9g, \"repeated_s\": %.9g, "
+           "\"restart_s\": %.9g}\n",
+           x->compute_s, l->codec_s, l->wire_s, l->slow_s, l->waiting_s, l->saving_s,
+           l->repeated_s, l->restart_s);
+}
+
+/* ---- the command ---- */
+
+static weft_status read_cluster(weft_ctx *ctx, const args *a, weft_cluster **out) {
+    static const char *const facts[] = {
+        "--link",   "--node-link", "--node-flops", "--memory-bandwidth",
+        "--jitter", "--drift",     "--stall"};
+    const char *path = args_value(a, "--cluster");
+    WEFT_TRY(path ? weft_cluster_load(ctx, path, out) : weft_cluster_create(ctx, out));
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        const char *value = args_value(a, facts[i]);
+        if (value) WEFT_TRY(weft_cluster_set(ctx, *out, facts[i] + 2, value));
+    }
+    return WEFT_OK;
+}
+
+/* The cluster's ranks per node are those of the run: what a node has is shared by them.
+ */
+static weft_status fit(weft_ctx *ctx, const args *a, const weft_config *config,
+                       weft_cluster *cluster) {
+    char text[32];
+    if (!args_has(a, "--node-flops")) return WEFT_OK;
+    snprintf(text, sizeof text, "%lld", (long long)config->mesh.ranks_per_node);
+    return weft_cluster_set(ctx, cluster, "ranks-per-node", text);
+}
+
+static weft_status simulate(weft_ctx *ctx, const args *a,
+                            const weft_simulate_options *options) {
+    weft_config *config = NULL;
+    weft_cluster *cluster = NULL;
+    weft_simulation result;
+    weft_status status = config_of_args(ctx, a, &config);
+    if (status == WEFT_OK) status = read_cluster(ctx, a, &cluster);
+    if (status == WEFT_OK) status = fit(ctx, a, config, cluster);
+    if (status == WEFT_OK && !(cluster->rank_flops > 0) && cluster->n_units == 0 &&
+        config->mesh.pace == 0)
+        status = weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                               "nothing is known of computing, expected --node-flops, "
+                               "--cluster or mesh.pace");
+    if (status == WEFT_OK) status = weft_simulate(ctx, config, cluster, options, &result);
+    if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(&result);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    weft_simulate_options options = {.nodes = 0};
+    int code = args_parse(&command_simulate, argc, argv, &a);
+    if (code == CODE_OK) code = read_flags(&a, &options);
+    if (code != CODE_OK) return code;
+    weft_ctx *ctx = program_context();
+    if (!ctx) return CODE_USAGE;
+    weft_status status = simulate(ctx, &a, &options);
+    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    weft_ctx_destroy(ctx);
+    return code;
+}
+
+const command command_simulate = {
+    .name = "simulate",
+    .summary = "play a long run on many nodes: jitter, slow machines, failures",
+    .usage = "[run.yaml] [key=value ...] [flags]",
+    .help =
+        "Plays a configured run on up to 65536 nodes without running it: every step of "
+        "every node, with machines whose speed varies, slow machines, slow links, and "
+        "failures that send all nodes back to the last checkpoint. Prints how long steps "
+        "take, and what the time goes to.\n\n"
+        "What the machines can do comes from --cluster or from the flags, which go over "
+        "it. docs/runtime-model.md says what is modelled, and how well.",
+    .flags = flags,
+    .configures = true,
+    .run = run,
+};

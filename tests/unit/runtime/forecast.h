@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Configurations and clusters for tests of the runtime model. */
+#ifndef TESTS_FORECAST_H
+#define TESTS_FORECAST_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <weft/predict.h>
+#include <weft/simulate.h>
+
+static inline weft_ctx *make_ctx(void) {
+    weft_ctx *ctx;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    return ctx;
+}
+
+/* A small model; `keys` are separated by spaces. One row of 64 tokens per rank. */
+static inline weft_config *make_config(weft_ctx *ctx, int nodes, int ranks,
+                                       const char *keys) {
+    char text[1024], batch[64], mesh[64];
+    weft_config *config;
+    snprintf(text, sizeof text, "%s", keys);
+    snprintf(batch, sizeof batch, "batch.tokens_per_step=%d", 64 * nodes * ranks);
+    snprintf(mesh, sizeof mesh, "mesh.nodes=%d", nodes);
+    const char *const all[] = {"model.layers=2",
+                               "model.width=64",
+                               "model.heads=4",
+                               "data.length=64",
+                               "run.steps=1000",
+                               batch,
+                               mesh};
+    assert_int_equal(weft_config_create(ctx, &config), WEFT_OK);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        assert_int_equal(weft_config_set(ctx, config, all[i]), WEFT_OK);
+    snprintf(mesh, sizeof mesh, "mesh.ranks_per_node=%d", ranks);
+    assert_int_equal(weft_config_set(ctx, config, mesh), WEFT_OK);
+    for (char *rest = text, *key; (key = strtok_r(rest, " ", &rest)) != NULL;)
+        if (weft_config_set(ctx, config, key) != WEFT_OK)
+            fail_msg("%s: %s", key, weft_ctx_message(ctx));
+    if (weft_config_finish(ctx, config) != WEFT_OK)
+        fail_msg("%s: %s", keys, weft_ctx_message(ctx));
+    return config;
+}
+
+/* Facts as typed, name and value in turn, ended by NULL. */
+static inline weft_cluster *make_cluster(weft_ctx *ctx, const char *const *facts) {
+    weft_cluster *cluster;
+    assert_int_equal(weft_cluster_create(ctx, &cluster), WEFT_OK);
+    for (; *facts; facts += 2)
+        if (weft_cluster_set(ctx, cluster, facts[0], facts[1]) != WEFT_OK)
+            fail_msg("%s: %s", facts[0], weft_ctx_message(ctx));
+    return cluster;
+}
+
+static inline void assert_near(double x, double expected, double share) {
+    if (!(fabs(x - expected) <= share * fabs(expected)))
+        fail_msg("%.9g, expected %.9g within %g %%", x, expected, 100 * share);
+}
+
+#endif
