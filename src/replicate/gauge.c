@@ -20,9 +20,10 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "comm/local.h"
+#include "replicate/gauge.h"
 #include "replicate/variants.h"
 
-enum { COPY, BEGIN, REST, STEP, BANDWIDTH, SHARE, FIGURES };
+enum { COPY, BEGIN, COMBINE, END, REST, STEP, BANDWIDTH, SHARE, FIGURES };
 enum { COPY_BLOCK = 16384 };
 
 typedef struct node {
@@ -31,18 +32,18 @@ typedef struct node {
     float *fresh, *grad; /* [n] the gradient, and what becomes of it in a step */
 } node;
 
-typedef struct bench {
+typedef struct wefti_gauge {
     weft_ctx *ctx;
     const wefti_kernels *kernels;
     const char *only;
     int R, threads, n_buckets;
-    int64_t n, n_rounds, n_warmup, n_copies;
-    wefti_bucket *buckets; /* owned, like what follows */
+    int64_t n, n_rounds, n_warmup, n_copies, n_measured; /* the last: at most */
+    wefti_bucket *buckets;                               /* owned, like what follows */
     wefti_piece *pieces;
     wefti_world *world;
     node *nodes;     /* [R] */
     double *figures; /* [FIGURES][n_rounds] of one replicator */
-    double *copies;  /* [n_copies] of all; room for WEFT_BENCH_REPLICATORS n_rounds */
+    double *copies;  /* [n_copies] of all; room for n_measured n_rounds */
 } bench;
 
 /* --- the parameters --- */
@@ -168,25 +169,28 @@ static weft_status pass(bench *b, phase act, int64_t step, double *seconds) {
     return WEFT_OK;
 }
 
-/* [out] seconds of COPY, BEGIN and REST. */
+/* [out] seconds of COPY and of the phases. */
 static weft_status take_step(bench *b, int64_t step, double seconds[FIGURES]) {
     double start_s = wefti_now_s();
-    seconds[BEGIN] = seconds[REST] = 0;
+    seconds[BEGIN] = seconds[COMBINE] = seconds[END] = 0;
     for (int rank = 0; rank < b->R; rank++)
         copy(b, b->nodes[rank].fresh, b->nodes[rank].grad);
     seconds[COPY] = wefti_now_s() - start_s;
     WEFT_TRY(pass(b, begin, step, &seconds[BEGIN]));
-    WEFT_TRY(pass(b, wefti_replicator_combine, step, &seconds[REST]));
-    return pass(b, wefti_replicator_end, step, &seconds[REST]);
+    WEFT_TRY(pass(b, wefti_replicator_combine, step, &seconds[COMBINE]));
+    return pass(b, wefti_replicator_end, step, &seconds[END]);
 }
 
 /* Seconds become figures. */
 static void note(bench *b, int64_t round, double bytes, const double seconds[FIGURES]) {
-    double n = (double)b->n, step_s = seconds[BEGIN] + seconds[REST];
+    double n = (double)b->n, rest_s = seconds[COMBINE] + seconds[END];
+    double step_s = seconds[BEGIN] + rest_s;
     double copy_Bps = 8.0 * b->R * n / seconds[COPY], Bps = bytes * n / step_s;
     double of[FIGURES] = {[COPY] = copy_Bps,
                           [BEGIN] = seconds[BEGIN] / n * 1e9,
-                          [REST] = seconds[REST] / n * 1e9,
+                          [COMBINE] = seconds[COMBINE] / n * 1e9,
+                          [END] = seconds[END] / n * 1e9,
+                          [REST] = rest_s / n * 1e9,
                           [STEP] = step_s / n * 1e9,
                           [BANDWIDTH] = Bps,
                           [SHARE] = Bps / copy_Bps};
@@ -247,16 +251,22 @@ static void summarize(const bench *b, weft_replicator_speed *out) {
             *spreads[i] = spread_of(b->figures + i * b->n_rounds, b->n_rounds);
 }
 
+/* Fills b->figures. bytes: that a step has to move, per parameter. */
+static weft_status take_measure(bench *b, const wefti_replicator_config *config,
+                                double bytes) {
+    weft_status status = create_replicators(b, config);
+    if (status == WEFT_OK) status = take_steps(b, bytes);
+    destroy_replicators(b);
+    return status;
+}
+
 static weft_status measure(bench *b, wefti_replicator_config *config,
                            weft_replicator_speed *out) {
     wefti_variant_load load = {b->buckets, b->n_buckets, b->R};
     wefti_variant_work work = wefti_variant_work_of(config, &load);
     config->threads = b->threads;
     describe(b, config, &work, out);
-    weft_status status = create_replicators(b, config);
-    if (status == WEFT_OK) status = take_steps(b, out->bytes);
-    destroy_replicators(b);
-    WEFT_TRY(status);
+    WEFT_TRY(take_measure(b, config, out->bytes));
     summarize(b, out);
     return WEFT_OK;
 }
@@ -310,9 +320,16 @@ static weft_status create(bench *b) {
     WEFT_TRY(lay_out(b));
     WEFT_TRY(wefti_alloc_n(b->ctx, FIGURES * b->n_rounds, sizeof(double), "figures",
                            &b->figures));
-    WEFT_TRY(wefti_alloc_n(b->ctx, WEFT_BENCH_REPLICATORS * b->n_rounds, sizeof(double),
-                           "figures", &b->copies));
+    WEFT_TRY(wefti_alloc_n(b->ctx, b->n_measured * b->n_rounds, sizeof(double), "figures",
+                           &b->copies));
     return create_nodes(b);
+}
+
+static void clear(bench *b) {
+    destroy_nodes(b);
+    void *blocks[] = {b->buckets, b->pieces, b->figures, b->copies};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(b->ctx, blocks[i]);
 }
 
 static weft_status run(bench *b, weft_replicator_speeds *out) {
@@ -324,10 +341,7 @@ static weft_status run(bench *b, weft_replicator_speeds *out) {
     weft_status status = create(b);
     if (status == WEFT_OK) status = measure_all(b, out);
     wefti_kernels_set_threads(before);
-    destroy_nodes(b);
-    void *blocks[] = {b->buckets, b->pieces, b->figures, b->copies};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(b->ctx, blocks[i]);
+    clear(b);
     return status;
 }
 
@@ -340,7 +354,52 @@ weft_status weft_bench_replicators(weft_ctx *ctx, const weft_bench_replicators_o
                .threads = o->threads ? o->threads : wefti_machine_cores(),
                .n = o->n ? o->n : 10844160,
                .n_rounds = o->steps ? o->steps : 10,
-               .n_warmup = o->warmup};
+               .n_warmup = o->warmup,
+               .n_measured = WEFT_BENCH_REPLICATORS};
     WEFT_TRY(find_kernels(&b, o->kernels));
     return run(&b, out);
+}
+
+/* --- one by one --- */
+
+weft_status wefti_gauge_create(weft_ctx *ctx, const wefti_gauge_config *config,
+                               wefti_gauge **out) {
+    *out = NULL;
+    wefti_gauge *g;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *g, "a gauge", &g));
+    *g = (wefti_gauge){.ctx = ctx,
+                       .kernels = config->kernels,
+                       .R = config->R,
+                       .threads = config->threads,
+                       .n = config->n,
+                       .n_rounds = config->n_rounds,
+                       .n_warmup = config->n_warmup,
+                       .n_measured = 1};
+    weft_status status = create(g);
+    if (status != WEFT_OK) {
+        wefti_gauge_destroy(g);
+        return status;
+    }
+    *out = g;
+    return WEFT_OK;
+}
+
+void wefti_gauge_destroy(wefti_gauge *g) {
+    if (!g) return;
+    clear(g);
+    wefti_free(g->ctx, g);
+}
+
+weft_status wefti_gauge_measure(wefti_gauge *g, const wefti_replicator_config *config,
+                                wefti_gauge_seconds *out) {
+    wefti_replicator_config own = *config;
+    own.threads = g->threads;
+    g->n_copies = 0;
+    WEFT_TRY(take_measure(g, &own, 0));
+    double *const seconds[] = {&out->begin_s, &out->combine_s, &out->end_s};
+    for (int i = 0; i < 3; i++) {
+        double *figures = g->figures + (BEGIN + i) * g->n_rounds;
+        *seconds[i] = spread_of(figures, g->n_rounds).median * 1e-9;
+    }
+    return WEFT_OK;
 }

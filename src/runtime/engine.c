@@ -94,6 +94,18 @@ static double normal(const wefti_stage *stage, int rank, int64_t step, int what)
 
 enum { DRAW_FACTOR, DRAW_STALL, DRAW_LENGTH, ENOUGH_STEPS = 16 };
 
+/* How late a rank is back from sleeping in an act of its step: exponential, or the median
+ * when it is calm. */
+static double draw_wake(const wefti_stage *stage, const wefti_thread *t) {
+    double wake_s = stage->scene->cluster->wake_s;
+    uint64_t acts = 4096, index = 4 * (uint64_t)stage->W + acts * (uint64_t)t->rank +
+                                  (uint64_t)t->at_act % acts;
+    if (stage->play->calm || wake_s <= 0) return wake_s;
+    double u = wefti_rng_uniform(stage->play->seed, WEFTI_STREAM_JITTER,
+                                 (uint64_t)stage->ranks[t->rank].step, index);
+    return -wake_s / log(2) * log(1 - u);
+}
+
 static double draw_factor(const wefti_stage *stage, int r, int64_t step) {
     const weft_cluster *c = stage->scene->cluster;
     if (c->n_steps >= ENOUGH_STEPS && stage->scene->mean_s > 0) {
@@ -240,8 +252,8 @@ static weft_status compute(wefti_stage *stage, wefti_thread *t, const wefti_act 
     double begin_s = t->now_s;
     t->now_s += act->work_s * rank->factor + rank->halt_s;
     rank->halt_s = 0;
-    if (act->floor_s >= 0)
-        t->now_s = fmax(t->now_s, rank->begun_s + act->floor_s + rank->stall_s);
+    double until_s = rank->begun_s + act->floor_s + rank->stall_s;
+    if (act->floor_s >= 0 && until_s > t->now_s) t->now_s = until_s + draw_wake(stage, t);
     if (t->rank == 0)
         wefti_stage_show(stage, 0, act->index, act->what, begin_s, t->now_s);
     return schedule(stage, t, t->now_s);
@@ -561,14 +573,25 @@ static weft_status allocate(wefti_stage *stage) {
     return wefti_board_init(ctx, &stage->board);
 }
 
+/* Ranks do not begin together. Equal ones that did would stay in step for ever, which
+ * machines do not: two that hear of each other by turns settle into one waiting a latency
+ * behind the other, or not, by how they began. */
+static double draw_begin(const wefti_stage *stage, int r) {
+    const double share = 0.05; /* of a step, mean */
+    int first = r / stage->S * stage->S;
+    if (stage->play->calm) return 0;
+    return -share * stage->scene->paced_s *
+           log(1 - uniform(stage, first, INT64_MAX, DRAW_LENGTH));
+}
+
 static weft_status begin(wefti_stage *stage) {
     WEFT_TRY(allocate(stage));
     for (int r = 0; r < stage->W; r++) WEFT_TRY(prime(stage, r));
     for (int r = 0; r < stage->W; r++) {
         wefti_thread *t = &stage->threads[r];
-        t->now_s = 0;
+        t->now_s = draw_begin(stage, r);
         begin_step(stage, t);
-        WEFT_TRY(schedule(stage, t, 0));
+        WEFT_TRY(schedule(stage, t, t->now_s));
     }
     return WEFT_OK;
 }

@@ -77,6 +77,7 @@ static const wefti_fact units[] = {
     NEEDED(weft_unit_seconds, "forward", forward_s, TIME, 0, LONG),
     NEEDED(weft_unit_seconds, "backward", backward_s, TIME, 0, LONG)};
 static const wefti_fact rest[] = {QUANTITY(weft_cluster, "rest", rest_s, TIME, LONG)};
+static const wefti_fact wake[] = {QUANTITY(weft_cluster, "wake", wake_s, TIME, LONG)};
 static const wefti_fact codecs[] = {
     NEEDED_TEXT(weft_codec_seconds, "name", name),
     QUANTITY(weft_codec_seconds, "begin", begin_s, TIME, 1),
@@ -136,6 +137,8 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
     VALUE("model", model, "what computing was measured with: the next ones hold for it"),
     LIST("units", units, UNITS, "one micro-batch through one unit"),
     VALUE("rest", rest, "of a step, what is in nothing else"),
+    VALUE("wake", wake,
+          "how late a thread is that sleeps until a moment (emulated wires, mesh.pace)"),
     LIST("codecs", codecs, CODECS,
          "replicators and mixers on one thread, per parameter, without the exchange"),
     LIST("optimizers", optimizers, OPTIMIZERS, "on one thread, per parameter"),

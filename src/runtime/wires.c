@@ -283,7 +283,8 @@ static weft_status take(wefti_stage *stage, wefti_thread *t, const wefti_op *op,
     if (arrival_s > t->moment_s) {
         wait_until(stage, t, t->moment_s, fmax(t->now_s, t->moment_s));
     } else {
-        if (arrival_s > t->now_s) wait_until(stage, t, sent_s, arrival_s);
+        double wake_s = stage->scene->emulated ? stage->scene->cluster->wake_s : 0;
+        if (arrival_s > t->now_s) wait_until(stage, t, sent_s, arrival_s + wake_s);
         double end_s = t->now_s + stage->scene->links[link].message_s + op->seconds;
         wefti_stage_note(stage, t, WEFTI_CLASS_CODEC, t->now_s, end_s);
         t->now_s = end_s;

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "train/rank.h"
 
 static int n_units(const wefti_rank *r) { return r->arrangement->n_units; }
@@ -25,6 +26,8 @@ static float *shard_of(const wefti_rank *r, float *flat, int u) {
     return flat + r->arrangement->unit_offset[u];
 }
 
+static double start_clock(const wefti_rank *r) { return r->clock ? wefti_now_s() : 0; }
+
 weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
     const float *shard = shard_of(r, r->params, u);
     *params = shard;
@@ -34,8 +37,11 @@ weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
     *params = full;
     if (r->gathered.unit[place] == u) return WEFT_OK;
     r->gathered.unit[place] = u;
-    return wefti_shard_gather(&r->arrangement->layouts[u], r->comms.shard,
-                              r->n_shard_messages++, shard, full);
+    double start_s = start_clock(r);
+    WEFT_TRY(wefti_shard_gather(&r->arrangement->layouts[u], r->comms.shard,
+                                r->n_shard_messages++, shard, full));
+    if (r->clock) r->clock->shard_s += wefti_now_s() - start_s;
+    return WEFT_OK;
 }
 
 void wefti_rank_forget_gathered(wefti_rank *r) {
@@ -82,8 +88,12 @@ weft_status wefti_rank_forward(wefti_rank *r, bool training, int64_t row) {
     const weft_model *model = r->plan->model;
     for (int u = 0; u < n_units(r) - 1; u++) {
         wefti_pass pass;
+        double begun_s = wefti_diary_now(r->diary);
         WEFT_TRY(make_pass(r, u, training, row, &pass));
+        double start_s = start_clock(r);
         model->ops->forward(model, u, &pass);
+        if (r->clock) r->clock->forward_s[u] += wefti_now_s() - start_s;
+        wefti_diary_put(r->diary, WEFTI_DIARY_COMPUTE, u, "forward", begun_s);
     }
     return WEFT_OK;
 }
@@ -108,10 +118,12 @@ weft_status wefti_rank_submit(wefti_rank *r, int b) {
 static weft_status finish_unit(wefti_rank *r, int u, const float *grads, int64_t micro) {
     const wefti_arrangement *a = r->arrangement;
     r->gradients.unit[place_of(r, u)] = -1;
+    double start_s = start_clock(r);
     if (r->plan->S > 1)
         WEFT_TRY(wefti_shard_reduce(&a->layouts[u], r->comms.shard, r->n_shard_messages++,
                                     r->plan->kernels, grads, micro > 0, r->staging,
                                     shard_of(r, r->grads, u)));
+    if (r->clock) r->clock->shard_s += wefti_now_s() - start_s;
     int b = a->bucket_of[u];
     bool complete = micro == r->plan->n_micro - 1 && a->bucket_last_unit[b] == u;
     bool at_once = r->apply_in_exchange || r->clip_after_exchange;
@@ -133,7 +145,9 @@ weft_status wefti_rank_backward(wefti_rank *r, int64_t row, int64_t micro) {
     double tokens_of_node = (double)(r->plan->rows_per_rank * r->plan->S * r->plan->T);
     for (int u = n_units(r) - 1; u >= 0; u--) {
         wefti_pass pass;
+        double begun_s = wefti_diary_now(r->diary);
         WEFT_TRY(make_pass(r, u, true, row, &pass));
+        double start_s = start_clock(r);
         if (recompute && pass.y) model->ops->forward(model, u, &pass);
         int borrowed = borrowed_unit(r, u);
         pass.grads = gradient_of(r, u, micro);
@@ -141,8 +155,10 @@ weft_status wefti_rank_backward(wefti_rank *r, int64_t row, int64_t micro) {
         pass.grad_scale = (float)(1.0 / tokens_of_node);
         pass.loss_sum = &r->vote.loss_sum;
         model->ops->backward(model, u, &pass);
+        if (r->clock) r->clock->backward_s[u] += wefti_now_s() - start_s;
         wefti_rank_pace(r, ((double)micro + backward_share(r, u)) /
                                (double)r->plan->n_micro);
+        wefti_diary_put(r->diary, WEFTI_DIARY_COMPUTE, u, "backward", begun_s);
         WEFT_TRY(finish_unit(r, u, pass.grads, micro));
     }
     return WEFT_OK;

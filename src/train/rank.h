@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "comm/worker.h"
 #include "plan/plan.h"
+#include "train/diary.h"
 
 /* What every rank tells every other once per step; travels as five little-endian f64. */
 typedef struct wefti_vote {
@@ -32,6 +33,12 @@ typedef struct wefti_flight {
     float *buffer[WEFTI_PLACES];
     int unit[WEFTI_PLACES]; /* which unit lies there now, or -1 */
 } wefti_flight;
+
+/* Seconds of computing, added up while a rank has such a clock (wefti_rank.clock). */
+typedef struct wefti_unit_clock {
+    double *forward_s, *backward_s; /* [units] */
+    double shard_s;                 /* gathering and reducing between shards */
+} wefti_unit_clock;
 
 /* A rank's communicators. Sites and replica belong to the exchange thread during a step,
  * to the compute thread between steps. */
@@ -62,11 +69,13 @@ typedef struct wefti_rank {
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
     float **saved;   /* [units] saved activations; all the same if recomputing */
     float *dy, *scratch;
+    wefti_unit_clock *clock; /* borrowed; NULL: nobody wants to know */
 
     wefti_replicator *replicator;
     wefti_replicator *site_replicator; /* NULL with one site */
     wefti_mixer *mixer;
     wefti_worker *worker;
+    wefti_diary *diary; /* owned; NULL: nobody reads it */
     int64_t last_ticket;
     bool apply_in_exchange;   /* the exchange thread also optimizes and mixes */
     bool clip_after_exchange; /* norm of the agreed gradient (full), else of the local one
@@ -107,6 +116,11 @@ void wefti_rank_init_params(wefti_rank *r);
 
 /* Computes step `step` and leaves its exchange under way. Collective. */
 weft_status wefti_rank_step(wefti_rank *r, int64_t step) WEFT_CHECKED;
+
+/* The two ends of it, around the forward and backward passes: begins a step, and votes and
+ * hands over what was not yet (all buckets that are exchanged at once have been). */
+weft_status wefti_rank_open(wefti_rank *r, int64_t step) WEFT_CHECKED;
+weft_status wefti_rank_close(wefti_rank *r) WEFT_CHECKED;
 
 /* Waits for the exchange of the last step; *tally is the replica's. Collective over it.
  */

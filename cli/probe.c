@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* weft probe: measures the configured mesh and writes cluster.yaml. */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <weft/probe.h>
+
+#include "common.h"
+#include "progress.h"
+
+static const flag flags[] = {
+    {"-o", "FILE", "write what was measured there, for weft plan", NULL},
+    {"--seconds", "N", "time that it may take, about (default 60)", NULL},
+    {"--nodes", "N", "number of nodes", "mesh.nodes"},
+    {"--ranks-per-node", "S", "ranks that shard one copy of the model in a node",
+     "mesh.ranks_per_node"},
+    {"--link", "LINK", "emulated wire between nodes, such as 100Mbit,10ms", "mesh.link"},
+    {"--json", NULL, "one JSON object instead of text", NULL},
+    {"--quiet", NULL, "no progress; errors and results only", NULL},
+    {NULL, NULL, NULL, NULL}};
+
+extern const command command_probe;
+
+enum { LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
+
+/* --- text --- */
+
+typedef struct scale {
+    const char *unit, *shown;
+    double factor;
+} scale;
+
+/* In the order of size; the last that is not larger than the value is taken. */
+static const scale scales[] = {{"s", "ns", 1e-9},
+                               {"s", "us", 1e-6},
+                               {"s", "ms", 1e-3},
+                               {"s", "s", 1},
+                               {"s/parameter", "ns/parameter", 1e-9},
+                               {"B/s", "kbit/s", 125},
+                               {"B/s", "Mbit/s", 125e3},
+                               {"B/s", "Gbit/s", 125e6},
+                               {"FLOP/s", "MFLOP/s", 1e6},
+                               {"FLOP/s", "GFLOP/s", 1e9},
+                               {"FLOP/s", "TFLOP/s", 1e12},
+                               {"", "%", 0.01}};
+
+static const char *value_text(const weft_probe_figure *f, char *out, size_t size) {
+    const scale *best = NULL;
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        if (strcmp(scales[i].unit, f->unit) != 0) continue;
+        if (!best || f->value >= scales[i].factor) best = &scales[i];
+    }
+    bool rate = strcmp(f->unit, "B/s") == 0;
+    if (rate && f->value == 0)
+        snprintf(out, size, "memory speed");
+    else if (best)
+        snprintf(out, size, "%.4g %s", f->value / best->factor, best->shown);
+    else
+        snprintf(out, size, "%.4g %s", f->value, f->unit);
+    return out;
+}
+
+/* How far the halves are apart; a share by itself, everything else by its value. */
+static const char *deviation_text(const weft_probe_figure *f, char *out, size_t size) {
+    double apart = fabs(f->second - f->first);
+    bool share = f->unit[0] == '\0';
+    if (share)
+        snprintf(out, size, "%.2g points", 100 * apart);
+    else if (f->value > 0)
+        snprintf(out, size, "%.1f %%", 100 * apart / f->value);
+    else
+        snprintf(out, size, "-");
+    return out;
+}
+
+static void print_text(const weft_probe_result *r) {
+    const weft_cluster *c = r->cluster;
+    char value[64], deviation[64];
+    printf("mesh       %lld node%s x %lld rank%s x %lld thread%s, %s engine, %s, %s\n",
+           (long long)c->nodes, c->nodes == 1 ? "" : "s", (long long)c->ranks_per_node,
+           c->ranks_per_node == 1 ? "" : "s", (long long)c->threads,
+           c->threads == 1 ? "" : "s", c->engine, c->host, c->date);
+    printf("model      %s\n\n", c->model);
+    printf("%-34s %20s %16s\n", "measured", "median", "halves differ");
+    for (int64_t i = 0; i < r->n_figures; i++) {
+        const weft_probe_figure *f = &r->figures[i];
+        printf("%-34s %20s %16s\n", f->name, value_text(f, value, sizeof value),
+               deviation_text(f, deviation, sizeof deviation));
+    }
+    for (int64_t i = 0; i < c->n_pairs; i++)
+        printf("%s link %lld>%lld: %.4g ms, %.4g Mbit/s\n", i ? "    " : "\nodd",
+               (long long)c->pairs[i].from, (long long)c->pairs[i].to,
+               c->pairs[i].latency_s * 1e3, c->pairs[i].bandwidth_Bps / 125e3);
+    printf("\ntime       %.1f s\n", r->elapsed_s);
+}
+
+static void put_number(const char *key, double value) {
+    if (isfinite(value))
+        printf(", \"%s\": %.9g", key, value);
+    else
+        printf(", \"%s\": null", key);
+}
+
+static void print_json(const weft_probe_result *r) {
+    const weft_cluster *c = r->cluster;
+    printf("{\"nodes\": %lld, \"ranks_per_node\": %lld, \"threads\": %lld, \"engine\": "
+           "\"%s\", \"date\": \"%s\", \"elapsed_s\": %.3f, \"figures\": [",
+           (long long)c->nodes, (long long)c->ranks_per_node, (long long)c->threads,
+           c->engine, c->date, r->elapsed_s);
+    for (int64_t i = 0; i < r->n_figures; i++) {
+        const weft_probe_figure *f = &r->figures[i];
+        printf("%s{\"name\": \"%s\", \"unit\": \"%s\"", i ? ", " : "", f->name, f->unit);
+        put_number("value", f->value);
+        put_number("first", f->first);
+        put_number("second", f->second);
+        printf("}");
+    }
+    printf("]}\n");
+}
+
+/* --- the command --- */
+
+static void say_part(void *user, const char *what) {
+    char line[96];
+    (void)user;
+    snprintf(line, sizeof line, "measuring %s", what);
+    progress_note("", line);
+}
+
+/* Before a minute is spent on it. */
+static weft_status check_folder(weft_ctx *ctx, const char *path) {
+    char folder[4096];
+    struct stat about;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (!slash || slash == path) return WEFT_OK;
+    int n = snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    bool found = n < (int)sizeof folder && stat(folder, &about) == 0 &&
+                 S_ISDIR(about.st_mode);
+    if (found) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "there is no folder %s for %s", folder,
+                         slash + 1);
+}
+
+static weft_status probe(weft_ctx *ctx, const args *a, weft_mesh *mesh, double seconds,
+                         weft_config *config) {
+    const char *path = args_value(a, "-o");
+    bool leads = !mesh || weft_mesh_look(mesh).rank == 0;
+    weft_probe_result result;
+    weft_probe_options options = {.seconds = seconds};
+    if (leads && !args_has(a, "--quiet")) options.on_part = say_part;
+    if (leads) WEFT_TRY(check_folder(ctx, path));
+    WEFT_TRY(weft_probe(ctx, mesh, config, &options, &result));
+    weft_status status = WEFT_OK;
+    if (leads && path) status = weft_cluster_write(ctx, result.cluster, path);
+    if (leads && status == WEFT_OK)
+        (args_has(a, "--json") ? print_json : print_text)(&result);
+    weft_probe_clear(ctx, &result);
+    return status;
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    double seconds = 60;
+    int code = args_parse(&command_probe, argc, argv, &a);
+    if (code == CODE_OK)
+        code = args_number(&a, "--seconds", LEAST_SECONDS, MOST_SECONDS, &seconds);
+    if (code != CODE_OK) return code;
+    weft_ctx *ctx = program_context();
+    if (!ctx) return CODE_USAGE;
+    weft_config *config = NULL;
+    weft_mesh *mesh = NULL;
+    weft_status status = weft_mesh_open(ctx, &mesh);
+    if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
+    if (status == WEFT_OK) status = probe(ctx, &a, mesh, seconds, config);
+    code = leave_mesh(ctx, mesh, status, CODE_OK);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+    return code;
+}
+
+const command command_probe = {
+    .name = "probe",
+    .summary = "measure machines and links for weft plan",
+    .usage = "[run.yaml] [key=value ...] [-o cluster.yaml]",
+    .help =
+        "Measures what the configured mesh can do while all its ranks work: matrix "
+        "products and copying, each unit of the configured model with the configured "
+        "micro-batch and how much a step's computing varies, latency and bandwidth of "
+        "each class of links, collectives, and what the codecs and optimizers take. "
+        "Trains nothing; tokens are made.\n\n"
+        "Prints a table with how far the first and the second half of the samples "
+        "differ, "
+        "and writes cluster.yaml, from which weft plan predicts. The sizes of messages "
+        "follow from the links, so that a slow one is measured in the same time. "
+        "docs/probe.md explains each figure.",
+    .flags = flags,
+    .configures = true,
+    .run = run,
+};

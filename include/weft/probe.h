@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFT_PROBE_H
+#define WEFT_PROBE_H
+
+#include <weft/cluster.h>
+#include <weft/config.h>
+#include <weft/mesh.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Measures a cluster for the runtime model: docs/probe.md. */
+
+typedef struct weft_probe_options {
+    double seconds; /* that it may take, about; 0 = 60 */
+    /* Says what is measured next; called by rank 0's thread; or NULL. */
+    void (*on_part)(void *user, const char *what);
+    void *user;
+} weft_probe_options;
+
+/* Something that was measured, and how well that repeats. */
+typedef struct weft_probe_figure {
+    char name[64]; /* "wire bandwidth", "block forward" */
+    char unit[16]; /* "s", "B/s", "FLOP/s", "s/parameter", "" for a share */
+    double value;
+    double first, second; /* the same of the first and the second half of the samples */
+} weft_probe_figure;
+
+typedef struct weft_probe_result {
+    weft_cluster *cluster;
+    weft_probe_figure *figures;
+    int64_t n_figures;
+    double elapsed_s;
+} weft_probe_result;
+
+/* Measures on all ranks of the configured mesh at once: computing of the configured model
+ * and batch, links, collectives, codecs, optimizers. Trains nothing and writes no file;
+ * tokens are made. `config` is finished. Ranks are threads (mesh NULL) or the processes
+ * of the mesh, which all call this alike. [out] *out owned by the caller
+ * (weft_probe_clear); zeros on failure, and, but for elapsed_s, on all ranks but 0. */
+WEFT_API weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                                const weft_probe_options *options,
+                                weft_probe_result *out) WEFT_CHECKED;
+WEFT_API void weft_probe_clear(weft_ctx *ctx, weft_probe_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* Collectives over the replicas of a site, one per node, from a common start: the
+ * all-reduce of `full`, an all-gather, and both ways between two. Other ranks rest. What
+ * is kept is the time of a rank, over all ranks and rounds. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "probe/prober.h"
+#include "replicate/allreduce.h"
+
+enum { SIZES = 5, LEAST_BYTES = 1 << 10, MOST_BYTES = LEAST_BYTES << 12, ROUNDS = 6 };
+enum { MOST_GATHERED = 1 << 26 };
+
+typedef enum pattern { ALL_REDUCE, ALL_GATHER, PAIR, PATTERNS } pattern;
+
+static const char *const names[PATTERNS] = {"all-reduce", "all-gather", "pair"};
+
+typedef struct tester {
+    wefti_prober *p;
+    wefti_comm *comm; /* NULL: this rank rests */
+    wefti_allreduce *reduce;
+    char *mine, *all; /* [MOST_BYTES], [gathered_bytes]; owned, like reduce */
+    int64_t gathered_bytes;
+    int64_t n_done; /* makes the tags */
+    int members;
+} tester;
+
+static int64_t bytes_of(int size) { return (int64_t)LEAST_BYTES << (3 * size); }
+
+static int64_t next_tag(tester *t) { return wefti_comm_tag(t->n_done, SIZES, 0); }
+
+static weft_status all_reduce(tester *t, int size) {
+    float *x = (float *)(void *)t->mine;
+    wefti_range lost;
+    WEFT_TRY(wefti_allreduce_begin(t->reduce, size, t->n_done, x, NULL));
+    WEFT_TRY(wefti_allreduce_combine(t->reduce, size, t->n_done, x, &lost));
+    return wefti_allreduce_end(t->reduce, size, t->n_done, x);
+}
+
+static weft_status pair(tester *t, int64_t n_bytes) {
+    int partner = t->comm->rank ^ 1;
+    int64_t tag = next_tag(t);
+    const void *view;
+    if (partner >= t->comm->size) return WEFT_OK;
+    WEFT_TRY(wefti_comm_send(t->comm, partner, tag, t->mine, n_bytes));
+    WEFT_TRY(wefti_comm_receive(t->comm, partner, tag, n_bytes, &view));
+    wefti_comm_release(t->comm, partner, tag);
+    return wefti_comm_await(t->comm, tag);
+}
+
+/* From a common start. NAN: this rank has no part in it. */
+static weft_status run_once(tester *t, pattern what, int size, double *seconds) {
+    WEFT_TRY(wefti_prober_meet(t->p));
+    t->n_done++;
+    *seconds = (double)NAN;
+    if (!t->comm || (what == PAIR && (t->comm->rank ^ 1) >= t->comm->size))
+        return WEFT_OK;
+    double start_s = wefti_now_s();
+    if (what == ALL_REDUCE) WEFT_TRY(all_reduce(t, size));
+    if (what == ALL_GATHER)
+        WEFT_TRY(
+            wefti_comm_all_gather(t->comm, next_tag(t), t->mine, bytes_of(size), t->all));
+    if (what == PAIR) WEFT_TRY(pair(t, bytes_of(size)));
+    *seconds = wefti_now_s() - start_s;
+    return WEFT_OK;
+}
+
+static weft_status note(tester *t, pattern what, int size, const double *times,
+                        int64_t n) {
+    const wefti_plan *plan = t->p->setup->plan;
+    wefti_samples s = {0};
+    char name[64];
+    weft_collective_seconds c = {.nodes = plan->site_replicas, .bytes = bytes_of(size)};
+    if (what == PAIR) c.nodes = 2;
+    snprintf(c.name, sizeof c.name, "%s", names[what]);
+    snprintf(name, sizeof name, "%s of %lld, %lld B", c.name, (long long)c.nodes,
+             (long long)c.bytes);
+    weft_status status = wefti_prober_gather(t->p, times, n, &s);
+    if (status == WEFT_OK) status = wefti_prober_note_samples(t->p, name, "s", &s);
+    if (status == WEFT_OK) {
+        c.median_s = wefti_samples_quantile(&s, WEFTI_ALL, 0.5);
+        c.low_s = wefti_samples_quantile(&s, WEFTI_ALL, 0.05);
+        c.high_s = wefti_samples_quantile(&s, WEFTI_ALL, 0.95);
+    }
+    wefti_samples_fini(t->p->ctx, &s);
+    WEFT_TRY(status);
+    return wefti_prober_append(t->p, WEFT_CLUSTER_COLLECTIVES, &c);
+}
+
+/* Larger and larger messages, as long as a few rounds of the next one fit into what is
+ * left of the time: it takes three times as long while latency rules, then eight times.
+ */
+static weft_status measure_pattern(tester *t, pattern what, double seconds) {
+    enum { MOST = 50 };
+    double times[MOST], round_s = 0, before_s = 0, until_s = wefti_now_s() + seconds;
+    for (int size = 0; size < SIZES; size++) {
+        int64_t rounds;
+        double growth = round_s < 2 * before_s || before_s == 0 ? 3 : 8;
+        double over_s = growth * ROUNDS * round_s - (until_s - wefti_now_s());
+        before_s = round_s;
+        bool fits = what != ALL_GATHER ||
+                    bytes_of(size) * t->members <= t->gathered_bytes;
+        WEFT_TRY(wefti_prober_agree(t->p, &over_s));
+        if (!fits || (size > 0 && over_s > 0)) break;
+        WEFT_TRY(run_once(t, what, size, &times[0])); /* warm */
+        double start_s = wefti_now_s();
+        WEFT_TRY(run_once(t, what, size, &times[0]));
+        round_s = wefti_now_s() - start_s;
+        WEFT_TRY(wefti_prober_agree(t->p, &round_s));
+        double share_s = (until_s - start_s) / (SIZES - size);
+        WEFT_TRY(wefti_prober_rounds(t->p, round_s, share_s, ROUNDS, MOST, &rounds));
+        for (int64_t i = 0; i < rounds; i++) WEFT_TRY(run_once(t, what, size, &times[i]));
+        WEFT_TRY(note(t, what, size, times, rounds));
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_tester(tester *t) {
+    wefti_prober *p = t->p;
+    WEFT_TRY(wefti_alloc(p->ctx, MOST_BYTES, "a message", &t->mine));
+    t->gathered_bytes = (int64_t)t->members * MOST_BYTES;
+    if (t->gathered_bytes > MOST_GATHERED) t->gathered_bytes = MOST_GATHERED;
+    if (!t->comm) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(p->ctx, t->gathered_bytes, 1, "messages", &t->all));
+    wefti_allreduce_setup setup = {.ctx = p->ctx,
+                                   .kernels = p->setup->plan->kernels,
+                                   .comm = t->comm,
+                                   .coding = {.values = WEFTI_VALUES_F32, .threads = 1},
+                                   .n_vectors = SIZES};
+    WEFT_TRY(wefti_allreduce_create(&setup, &t->reduce));
+    for (int size = 0; size < SIZES; size++)
+        WEFT_TRY(wefti_allreduce_open(t->reduce, size,
+                                      bytes_of(size) / (int64_t)sizeof(float)));
+    return WEFT_OK;
+}
+
+weft_status wefti_probe_collectives(wefti_prober *p, double seconds) {
+    const wefti_plan *plan = p->setup->plan;
+    tester t = {.p = p, .members = plan->site_replicas};
+    if (plan->copies > 1 || plan->site_replicas < 2) return WEFT_OK;
+    if (p->rank->local == 0) t.comm = p->rank->comms.replica;
+    weft_status status = open_tester(&t);
+    for (int what = 0; what < PATTERNS && status == WEFT_OK; what++)
+        status = measure_pattern(&t, (pattern)what, seconds / PATTERNS);
+    if (status == WEFT_OK) status = wefti_prober_meet(p);
+    wefti_allreduce_destroy(t.reduce);
+    wefti_free(p->ctx, t.mine);
+    wefti_free(p->ctx, t.all);
+    return status;
+}

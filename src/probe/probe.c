@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* The probe: prepare, one thread for each rank of this process, results. As in a run
+ * (train/run.c) a rank that fails poisons the mesh, and memory is freed after all threads
+ * have ended. */
+#define _GNU_SOURCE
+#include <weft/probe.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <weft/predict.h>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "comm/local.h"
+#include "comm/mesh.h"
+#include "probe/prober.h"
+#include "train/prepare.h"
+
+enum { BYTE_IDS = 256, LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
+
+typedef struct probe {
+    weft_ctx *ctx; /* the caller's, which owns the world and the result */
+    weft_mesh *mesh;
+    wefti_prepared *prepared; /* owned */
+    const weft_probe_options *options;
+    wefti_probe_setup setup;
+    weft_config config, calm_config; /* copies, with the number of threads */
+    wefti_plan *plan, *calm;         /* owned */
+    wefti_world *world;
+    weft_probe_result *result;
+} probe;
+
+typedef struct rank_thread {
+    probe *probe;
+    int rank;
+    weft_ctx *ctx; /* owned */
+    wefti_rank *state;
+    pthread_t thread;
+    bool started;
+    weft_status status;
+} rank_thread;
+
+/* --- before --- */
+
+/* As in a prediction: what only the text would tell. */
+static int64_t vocab_of(const weft_config *config) {
+    if (config->model.vocab) return config->model.vocab;
+    return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
+}
+
+/* A run's preparation checks what a run checks: memory, batch, that all ranks have the
+ * same configuration; and says how many threads a rank has. */
+static weft_status make_plans(probe *p, weft_config *config) {
+    int64_t vocab = vocab_of(config);
+    WEFT_TRY(wefti_prepare_bench(p->ctx, p->mesh, config, &p->prepared));
+    p->config = *config;
+    p->config.mesh.threads = p->prepared->plan->threads;
+    p->calm_config = wefti_probe_calm_config(&p->config);
+    WEFT_TRY(wefti_plan_create(p->ctx, &p->config, NULL, vocab, &p->plan));
+    WEFT_TRY(wefti_plan_create(p->ctx, &p->calm_config, NULL, vocab, &p->calm));
+    p->setup.plan = p->plan;
+    p->setup.owner = p->ctx;
+    p->setup.machine_ranks = p->mesh ? weft_mesh_look(p->mesh).ranks_here : p->plan->W;
+    return WEFT_OK;
+}
+
+/* Who measured what, where and when. */
+static weft_status describe(const probe *p, weft_cluster *c) {
+    time_t now = time(NULL);
+    struct tm utc;
+    const char *engine = p->mesh ? weft_mesh_look(p->mesh).version : "local";
+    snprintf(c->source, sizeof c->source, "probe");
+    snprintf(c->engine, sizeof c->engine, "%.*s", (int)sizeof c->engine - 1, engine);
+    if (gmtime_r(&now, &utc))
+        strftime(c->date, sizeof c->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    if (gethostname(c->host, sizeof c->host - 1) != 0) c->host[0] = '\0';
+    int64_t free_bytes = wefti_machine_available_bytes();
+    c->nodes = p->config.mesh.nodes;
+    c->ranks_per_node = p->config.mesh.ranks_per_node;
+    c->sites = p->config.mesh.sites;
+    c->threads = p->plan->threads;
+    c->memory_bytes = free_bytes > 0 ? (double)(free_bytes / p->setup.machine_ranks) : 0;
+    return weft_cluster_model_key(p->ctx, &p->config, p->plan->threads, c->model);
+}
+
+/* --- the ranks --- */
+
+static weft_status join(rank_thread *t, wefti_comms *comms) {
+    const struct {
+        wefti_group group;
+        wefti_comm **out;
+    } groups[] = {{WEFTI_GROUP_SHARD, &comms->shard},
+                  {WEFTI_GROUP_REPLICA, &comms->replica},
+                  {WEFTI_GROUP_SITES, &comms->sites},
+                  {WEFTI_GROUP_WORLD, &comms->control}};
+    weft_status status = WEFT_OK;
+    *comms = (wefti_comms){NULL, NULL, NULL, NULL};
+    for (int i = 0; i < 4 && status == WEFT_OK; i++)
+        status = wefti_world_join(t->ctx, t->probe->world, t->rank, groups[i].group, 0,
+                                  groups[i].out);
+    if (status != WEFT_OK) wefti_comms_destroy(comms);
+    return status;
+}
+
+static weft_status measure(rank_thread *t) {
+    const probe *p = t->probe;
+    wefti_comms comms;
+    WEFT_TRY(join(t, &comms));
+    WEFT_TRY(wefti_rank_create(t->ctx, p->calm, t->rank, &comms, &t->state));
+    wefti_rank_init_params(t->state);
+    bool first = t->rank == 0;
+    return wefti_probe_rank(t->state, &p->setup, p->options, first ? p->result : NULL);
+}
+
+static void *rank_main(void *argument) {
+    rank_thread *t = argument;
+    wefti_kernels_set_threads(t->probe->calm->threads);
+    t->status = measure(t);
+    if (t->status != WEFT_OK)
+        wefti_world_poison(t->probe->world, t->rank, t->status, weft_ctx_message(t->ctx));
+    return NULL;
+}
+
+static weft_status start(probe *p, rank_thread *threads) {
+    for (int i = 0; i < p->world->n_here; i++) {
+        rank_thread *t = &threads[i];
+        t->probe = p;
+        t->rank = p->world->first_here + i;
+        WEFT_TRY(weft_ctx_create(&t->ctx));
+        if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
+            return weft_ctx_fail(p->ctx, WEFT_ERR_MEMORY,
+                                 "could not start a thread for rank %d", t->rank);
+        t->started = true;
+    }
+    return WEFT_OK;
+}
+
+static weft_status first_failure(const probe *p) {
+    char text[1024];
+    weft_status status;
+    int rank = wefti_world_failure(p->world, &status, text);
+    if (rank < 0) return WEFT_OK;
+    if (p->mesh) return weft_mesh_fail(p->ctx, p->mesh, WEFT_ERR_PEER);
+    if (p->world->size == 1) return weft_ctx_fail(p->ctx, status, "%s", text);
+    return weft_ctx_fail(p->ctx, status, "rank %d: %s", rank, text);
+}
+
+static weft_status run_ranks(probe *p) {
+    int n = p->world->n_here;
+    rank_thread *threads;
+    WEFT_TRY(wefti_alloc_n(p->ctx, n, sizeof *threads, "rank threads", &threads));
+    weft_status status = start(p, threads);
+    if (status != WEFT_OK)
+        wefti_world_poison(p->world, p->world->first_here, status,
+                           weft_ctx_message(p->ctx));
+    for (int i = 0; i < n; i++)
+        if (threads[i].started) pthread_join(threads[i].thread, NULL);
+    if (status == WEFT_OK) status = first_failure(p);
+    for (int i = 0; i < n; i++) {
+        wefti_rank_destroy(threads[i].state);
+        weft_ctx_destroy(threads[i].ctx);
+    }
+    wefti_free(p->ctx, threads);
+    return status;
+}
+
+static weft_status create_world(probe *p) {
+    const weft_config *config = &p->config;
+    wefti_world_shape shape = {
+        .replicas = p->plan->R,
+        .shards = p->plan->S,
+        .replicas_per_node = p->plan->copies,
+        .sites = p->plan->sites,
+        .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
+        .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
+    if (!p->mesh) return wefti_local_create(p->ctx, &shape, &p->world);
+    wefti_mesh_watch(p->mesh, config->mesh.timeout, NULL, NULL);
+    return wefti_mesh_shape(p->ctx, p->mesh, &shape, &p->world);
+}
+
+static weft_status run(probe *p, weft_config *config) {
+    WEFT_TRY(make_plans(p, config));
+    if (wefti_company_leads(&p->prepared->company)) {
+        WEFT_TRY(weft_cluster_create(p->ctx, &p->result->cluster));
+        WEFT_TRY(describe(p, p->result->cluster));
+    }
+    WEFT_TRY(create_world(p));
+    return run_ranks(p);
+}
+
+weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                       const weft_probe_options *options, weft_probe_result *out) {
+    static const weft_probe_options defaults = {.seconds = 0};
+    probe p = {.ctx = ctx,
+               .mesh = mesh,
+               .options = options ? options : &defaults,
+               .result = out};
+    *out = (weft_probe_result){.n_figures = 0};
+    double seconds = p.options->seconds > 0 ? p.options->seconds : 60;
+    if (!(seconds >= LEAST_SECONDS && seconds <= MOST_SECONDS))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%g seconds to measure in, expected %d to %d", seconds,
+                             (int)LEAST_SECONDS, (int)MOST_SECONDS);
+    p.setup.seconds = seconds;
+    double start_s = wefti_now_s();
+    weft_status status = run(&p, config);
+    wefti_world_destroy(ctx, p.world);
+    wefti_plan_destroy(ctx, p.plan);
+    wefti_plan_destroy(ctx, p.calm);
+    weft_status closed = wefti_prepared_destroy(ctx, p.prepared);
+    out->elapsed_s = wefti_now_s() - start_s;
+    if (status == WEFT_OK) status = closed;
+    if (status != WEFT_OK) weft_probe_clear(ctx, out);
+    return status != WEFT_OK && mesh ? weft_mesh_fail(ctx, mesh, status) : status;
+}
+
+void weft_probe_clear(weft_ctx *ctx, weft_probe_result *result) {
+    weft_cluster_destroy(ctx, result->cluster);
+    wefti_free(ctx, result->figures);
+    *result = (weft_probe_result){.n_figures = 0};
+}

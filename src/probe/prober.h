@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_PROBER_H
+#define WEFTI_PROBER_H
+
+#include <weft/probe.h>
+
+#include "probe/samples.h"
+#include "train/rank.h"
+
+/* What every rank of a mesh does while it is probed. Each rank has a wefti_rank of a calm
+ * run (wefti_probe_calm_config) and calls wefti_probe_rank; an engine has to do no more.
+ *
+ * All ranks measure the same things in the same order, agree on how often, and gather
+ * what they measured; what follows from that all compute alike, and rank 0 writes it
+ * down. */
+
+typedef struct wefti_probe_setup {
+    const wefti_plan *plan; /* of the run as configured; borrowed, read-only */
+    double seconds;         /* that all of it may take, about */
+    int machine_ranks;      /* that share the memory of a rank's machine */
+    weft_ctx *owner;        /* of the result; borrowed, used by rank 0's thread alone */
+} wefti_probe_setup;
+
+/* The same model, batch and optimizer, but nothing that is exchanged, clipped, or slowed
+ * down on purpose. The copy borrows the texts of `config`. */
+weft_config wefti_probe_calm_config(const weft_config *config);
+
+/* Collective over all ranks. Fills the result on rank 0, whose cluster is there already;
+ * other ranks give NULL. hooks: for on_part, or NULL. */
+weft_status wefti_probe_rank(wefti_rank *r, const wefti_probe_setup *setup,
+                             const weft_probe_options *hooks,
+                             weft_probe_result *result) WEFT_CHECKED;
+
+/* --- inside --- */
+
+typedef struct wefti_prober {
+    wefti_rank *rank; /* borrowed, like what follows */
+    const wefti_probe_setup *setup;
+    const weft_probe_options *hooks;
+    weft_probe_result *result; /* NULL on all ranks but 0 */
+    weft_ctx *ctx;
+    wefti_comm *comm; /* all ranks */
+} wefti_prober;
+
+/* The largest x of all ranks: how often, how large. Collective. */
+weft_status wefti_prober_agree(wefti_prober *p, double *x) WEFT_CHECKED;
+
+/* How many rounds of round_s fit into `seconds` on the rank that says the least, within
+ * [least, most] and even. Collective. */
+weft_status wefti_prober_rounds(wefti_prober *p, double round_s, double seconds,
+                                int64_t least, int64_t most,
+                                int64_t *rounds) WEFT_CHECKED;
+
+/* Measurements on one thread of a rank: how many turns the ranks of a machine take, so
+ * that each working one has a core. */
+int wefti_prober_turns(const wefti_prober *p);
+
+/* Calls act(user) on this rank in its turn. Collective. */
+weft_status wefti_prober_in_turn(wefti_prober *p, weft_status (*act)(void *user),
+                                 void *user) WEFT_CHECKED;
+
+/* All ranks leave about together. Collective. */
+weft_status wefti_prober_meet(wefti_prober *p) WEFT_CHECKED;
+
+/* What all ranks measured: mine [n] -> out. [out] out owned by the caller
+ * (wefti_samples_fini), also after a failure. Collective. */
+weft_status wefti_prober_gather(wefti_prober *p, const double *mine, int64_t n,
+                                wefti_samples *out) WEFT_CHECKED;
+
+/* Rank 0 notes a figure; others do nothing. */
+weft_status wefti_prober_note(wefti_prober *p,
+                              const weft_probe_figure *figure) WEFT_CHECKED;
+/* The medians of samples as a figure. */
+weft_status wefti_prober_note_samples(wefti_prober *p, const char *name, const char *unit,
+                                      wefti_samples *s) WEFT_CHECKED;
+
+/* Appends an item to a list of the cluster, on rank 0. */
+weft_status wefti_prober_append(wefti_prober *p, weft_cluster_list list,
+                                const void *item) WEFT_CHECKED;
+
+/* The parts, each with the seconds that it may take. Collective. */
+weft_status wefti_probe_rates(wefti_prober *p, double seconds) WEFT_CHECKED;
+weft_status wefti_probe_steps(wefti_prober *p, double seconds) WEFT_CHECKED;
+weft_status wefti_probe_optimizers(wefti_prober *p, double seconds) WEFT_CHECKED;
+weft_status wefti_probe_codecs(wefti_prober *p, double seconds) WEFT_CHECKED;
+weft_status wefti_probe_links(wefti_prober *p, double seconds) WEFT_CHECKED;
+weft_status wefti_probe_collectives(wefti_prober *p, double seconds) WEFT_CHECKED;
+
+#endif

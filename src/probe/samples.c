@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Robust figures of noisy samples.
+ *
+ * Jitter: c = the seconds that rank r computed in a step, m_r = its median.
+ *
+ *     spread   of log(c / m_r): half the distance of its 16 and 84 % quantiles
+ *     stall    where log(c / m_r) > 5 spread and c > 1.2 m_r; its length c - m_r
+ *     drift    of log(m_r / median of all m_r): standard deviation, less what the spread
+ *              alone gives to a median of n: spread sqrt(pi / 2 n) */
+#include "probe/samples.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+#define HALF_PI 1.5707963267948966
+
+weft_status wefti_samples_init(weft_ctx *ctx, int ranks, int64_t n, wefti_samples *out) {
+    *out = (wefti_samples){.ranks = ranks, .n = n};
+    WEFT_TRY(wefti_alloc_n(ctx, ranks * n, sizeof(double), "samples", &out->of));
+    weft_status status = wefti_alloc_n(ctx, ranks * n, sizeof(double), "samples",
+                                       &out->spare);
+    if (status != WEFT_OK) wefti_samples_fini(ctx, out);
+    return status;
+}
+
+void wefti_samples_fini(weft_ctx *ctx, wefti_samples *s) {
+    wefti_free(ctx, s->of);
+    wefti_free(ctx, s->spare);
+    *s = (wefti_samples){0};
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double wefti_quantile(double *values, int64_t n, double q) {
+    if (n == 0) return (double)NAN;
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    double at = q * (double)(n - 1);
+    int64_t below = (int64_t)at, above = below + 1 < n ? below + 1 : below;
+    double share = at - (double)below;
+    return values[below] * (1 - share) + values[above] * share;
+}
+
+/* [*begin, *end) of the samples of a rank. One sample alone is in both halves. */
+static void range_of(const wefti_samples *s, wefti_part part, int64_t *begin,
+                     int64_t *end) {
+    *begin = part == WEFTI_SECOND_HALF ? s->n / 2 : 0;
+    *end = part == WEFTI_FIRST_HALF ? (s->n + 1) / 2 : s->n;
+}
+
+static int64_t take(wefti_samples *s, int rank, wefti_part part, int64_t n) {
+    int64_t begin, end;
+    range_of(s, part, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        double x = s->of[rank * s->n + i];
+        if (!isnan(x)) s->spare[n++] = x;
+    }
+    return n;
+}
+
+double wefti_samples_quantile(wefti_samples *s, wefti_part part, double q) {
+    int64_t n = 0;
+    for (int r = 0; r < s->ranks; r++) n = take(s, r, part, n);
+    return wefti_quantile(s->spare, n, q);
+}
+
+double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_part part) {
+    int64_t n = take(s, rank, part, 0);
+    return wefti_quantile(s->spare, n, 0.5);
+}
+
+/* --- a link --- */
+
+/* Weights 1/t^2 make the error relative. A negative latency or time per byte becomes 0
+ * and the other one is fitted alone. */
+wefti_link_fit wefti_fit_link(int n, const double *bytes, const double *seconds) {
+    double w = 0, x = 0, y = 0, xx = 0, xy = 0, most = 0, squares = 0;
+    for (int i = 0; i < n; i++) {
+        double weight = 1 / (seconds[i] * seconds[i]);
+        w += weight;
+        x += weight * bytes[i];
+        y += weight * seconds[i];
+        xx += weight * bytes[i] * bytes[i];
+        xy += weight * bytes[i] * seconds[i];
+        if (bytes[i] > most) most = bytes[i];
+    }
+    double area = w * xx - x * x, slope = area > 0 ? (w * xy - x * y) / area : 0;
+    double latency = slope > 0 ? (y - slope * x) / w : y / w;
+    if (latency < 0) latency = 0, slope = xy / xx;
+    bool seen = slope > 0 && slope * most > 0.2 * latency;
+    if (!seen) slope = 0, latency = y / w;
+    for (int i = 0; i < n; i++) {
+        double off = (latency + slope * bytes[i]) / seconds[i] - 1;
+        squares += off * off;
+    }
+    return (wefti_link_fit){latency, seen ? 1 / slope : 0, n > 0 ? sqrt(squares / n) : 0};
+}
+
+/* --- jitter --- */
+
+/* Half the distance of the 16 and 84 % quantiles of log(c / m) over all ranks. */
+static double spread_of(wefti_samples *s, wefti_part part) {
+    double *logs = s->spare;
+    int64_t n = 0, begin, end;
+    range_of(s, part, &begin, &end);
+    for (int r = 0; r < s->ranks; r++) {
+        double median = 0;
+        int64_t m = take(s, r, part, n) - n;
+        median = wefti_quantile(logs + n, m, 0.5);
+        m = take(s, r, part, n) - n;
+        for (int64_t i = 0; i < m; i++) logs[n + i] = log(logs[n + i] / median);
+        n += m;
+    }
+    double high = wefti_quantile(logs, n, 0.8413447);
+    return n < 3 ? 0 : (high - wefti_quantile(logs, n, 0.1586553)) / 2;
+}
+
+static void find_stalls(wefti_samples *s, wefti_part part, wefti_variation *v) {
+    int64_t begin, end, n = 0, stalls = 0;
+    double sum = 0;
+    range_of(s, part, &begin, &end);
+    for (int r = 0; r < s->ranks; r++) {
+        double median = wefti_samples_rank_median(s, r, part);
+        for (int64_t i = begin; i < end; i++) {
+            double x = s->of[r * s->n + i];
+            if (isnan(x)) continue;
+            n++;
+            if (!(x > 1.2 * median && log(x / median) > 5 * v->spread)) continue;
+            stalls++;
+            sum += x - median;
+        }
+    }
+    v->stall_share = n > 0 ? (double)stalls / (double)n : 0;
+    v->stall_s = stalls > 0 ? sum / (double)stalls : 0;
+}
+
+static double drift_of(wefti_samples *s, wefti_part part, const wefti_variation *v) {
+    double sum = 0, squares = 0;
+    int ranks = 0;
+    int64_t begin, end;
+    range_of(s, part, &begin, &end);
+    for (int r = 0; r < s->ranks; r++) {
+        double median = wefti_samples_rank_median(s, r, part);
+        if (isnan(median)) continue;
+        double x = log(median / v->median_s);
+        sum += x;
+        squares += x * x;
+        ranks++;
+    }
+    if (ranks < 2 || end == begin) return 0;
+    double variance = (squares - sum * sum / ranks) / (ranks - 1);
+    variance -= v->spread * v->spread * HALF_PI / (double)(end - begin);
+    return variance > 0 ? sqrt(variance) : 0;
+}
+
+wefti_variation wefti_variation_of(wefti_samples *s, wefti_part part) {
+    wefti_variation v = {.median_s = wefti_samples_quantile(s, part, 0.5)};
+    v.spread = spread_of(s, part);
+    find_stalls(s, part, &v);
+    v.drift = drift_of(s, part, &v);
+    return v;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_SAMPLES_H
+#define WEFTI_SAMPLES_H
+
+#include <weft/ctx.h>
+
+/* Figures that every rank measured n times, in the order of time. NAN: this rank measured
+ * nothing. */
+typedef struct wefti_samples {
+    int ranks;
+    int64_t n;
+    double *of;    /* [ranks][n], owned */
+    double *spare; /* [ranks n], owned: what quantiles sort */
+} wefti_samples;
+
+weft_status wefti_samples_init(weft_ctx *ctx, int ranks, int64_t n,
+                               wefti_samples *out) WEFT_CHECKED;
+void wefti_samples_fini(weft_ctx *ctx, wefti_samples *s); /* zeros are accepted */
+
+/* The measurement's parts, which are compared: how far they differ is how well it
+ * repeats. */
+typedef enum wefti_part { WEFTI_ALL, WEFTI_FIRST_HALF, WEFTI_SECOND_HALF } wefti_part;
+
+/* The q-quantile of what all ranks, or one, measured in that part; NAN if nothing. */
+double wefti_samples_quantile(wefti_samples *s, wefti_part part, double q);
+double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_part part);
+
+/* The q-quantile of n values, which it sorts; between two it lies in proportion. */
+double wefti_quantile(double *values, int64_t n, double q);
+
+/* seconds = latency_s + bytes / bandwidth_Bps, by least squares of the relative error. */
+typedef struct wefti_link_fit {
+    double latency_s, bandwidth_Bps; /* 0: what bytes take was not to be seen */
+    double residual;                 /* root mean square of the relative error */
+} wefti_link_fit;
+
+wefti_link_fit wefti_fit_link(int n, const double *bytes, const double *seconds);
+
+/* How computing varies: of [ranks][n] seconds. */
+typedef struct wefti_variation {
+    double median_s, spread, drift, stall_share, stall_s;
+} wefti_variation;
+
+wefti_variation wefti_variation_of(wefti_samples *s, wefti_part part);
+
+#endif
