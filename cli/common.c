@@ -136,8 +136,8 @@ int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code) {
     bool speaks = !mesh || weft_mesh_speaks(mesh);
     if (status != WEFT_OK) code = speaks ? program_fail(ctx, status) : code_of(status);
     fflush(NULL);
-    if (!weft_mesh_close(mesh)) _exit(code ? code : CODE_FAILED);
-    return code;
+    if (weft_mesh_close(mesh)) return code;
+    _exit(code ? code : CODE_FAILED);
 }
 
 /* Appends a file to *text; *n and *room are its bytes and what is allocated. */

@@ -99,6 +99,12 @@ static void compose(char *line, int width, const progress_state *p) {
         add(line, width, word);
     }
     add_wire(line, width, p);
+    if (isfinite(p->against_plan)) {
+        double over = 100 * (p->against_plan - 1);
+        snprintf(word, sizeof word, "%.0f%% %s plan", fabs(over),
+                 over < 0 ? "below" : "above");
+        add(line, width, word);
+    }
 }
 
 static void append_bar(char *line, int width, const progress_state *p) {

@@ -14,7 +14,8 @@ typedef struct progress_state {
     double wire_bytes_per_step;
     double hidden_share; /* 0..1, of the exchange behind computing */
     double eta_s;
-    const char *phase; /* "train", "validate", ...; NULL: not shown */
+    double against_plan; /* measured step over the predicted one */
+    const char *phase;   /* "train", "validate", ...; NULL: not shown */
 } progress_state;
 
 void progress_begin(int64_t total);

@@ -9,23 +9,34 @@ extern const command command_eval;
 extern const command command_sample;
 extern const command command_bench;
 extern const command command_probe;
+extern const command command_doctor;
 extern const command command_data;
 extern const command command_report;
 extern const command command_config;
 extern const command command_list;
 extern const command command_topology;
+extern const command command_plan;
 extern const command command_simulate;
 extern const command command_man;
 extern const command command_completion;
 
 const command *const commands[] = {
-    &command_train,      &command_eval,
-    &command_sample,     &command_bench,
-    &command_probe,      &command_simulate,
-    &command_data,       &command_report,
-    &command_config,     &command_list,
-    &command_topology,   &command_man,
-    &command_completion, NULL,
+    &command_plan,
+    &command_simulate,
+    &command_probe,
+    &command_doctor,
+    &command_train,
+    &command_report,
+    &command_eval,
+    &command_sample,
+    &command_bench,
+    &command_data,
+    &command_config,
+    &command_list,
+    &command_topology,
+    &command_man,
+    &command_completion,
+    NULL,
 };
 
 const command *command_find(const char *name) {

@@ -7,10 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/doctor.h>
+#include <weft/plan.h>
 #include <weft/report.h>
 #include <weft/train.h>
 
 #include "common.h"
+#include "facts.h"
+#include "figures.h"
 #include "progress.h"
 
 static const flag flags[] = {
@@ -21,11 +25,16 @@ static const flag flags[] = {
     {"--link", "LINK", "emulated wire between nodes, such as 100Mbit,10ms", "mesh.link"},
     {"--steps", "N", "optimizer steps", "run.steps"},
     {"--folder", "FOLDER", "the run's folder", "run.folder"},
+    {"--plan", "FILE",
+     "compare with what is predicted from these facts, as weft probe writes them; or "
+     "here: this machine's, measured before the run",
+     NULL},
     {"--json", NULL, "one JSON object per step and evaluation on stdout", NULL},
     {"--quiet", NULL, "no progress; errors and results only", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_train;
+extern char **environ;
 
 static atomic_int stop_requested; /* written by the signal handler, read by rank 0 */
 
@@ -51,6 +60,8 @@ static bool should_stop(void *user) {
 
 typedef struct view {
     bool json, quiet;
+    weft_ctx *ctx;
+    weft_watch *watch; /* NULL without --plan */
 } view;
 
 static void bytes_text(double n, char *out, size_t size) {
@@ -60,8 +71,40 @@ static void bytes_text(double n, char *out, size_t size) {
     snprintf(out, size, n < 9.95 && k ? "%.1f %s" : "%.0f %s", n, units[k]);
 }
 
-static void show_start(void *user, const weft_run_summary *s) {
-    const view *v = user;
+static void show_plan(const view *v, const weft_run_summary *s) {
+    static const char *const bounds[] = {"computing", "the wire", "late ranks", "coding"};
+    const weft_prediction *p = weft_watch_prediction(v->watch);
+    char step[32], low[32], high[32], sent[32], parameters[32], real[32];
+    if (v->json)
+        printf("{\"predicted_step_s\": %.6g, \"predicted_hidden_share\": %.4f, "
+               "\"predicted_wire_bytes\": %.12g}\n",
+               p->step_s.median, p->hidden_share, p->wire_bytes);
+    if (v->json || v->quiet) return;
+    fprintf(stderr,
+            "plan     %s per step (%s to %s), bound by %s; %s per step, %.0f %% of the "
+            "exchange hidden\n",
+            time_text(p->step_s.median, step, sizeof step),
+            time_text(p->step_s.low, low, sizeof low),
+            time_text(p->step_s.high, high, sizeof high), bounds[p->bound],
+            size_text(p->wire_bytes, sent, sizeof sent), 100 * p->hidden_share);
+    if (p->parameters != s->parameters)
+        fprintf(stderr,
+                "weft: warning: the plan is of %s parameters, the model has %s: set "
+                "model.vocab\n",
+                count_text((double)p->parameters, parameters, sizeof parameters),
+                count_text((double)s->parameters, real, sizeof real));
+}
+
+/* The run goes on without its plan.json if that cannot be written. */
+static void start_plan(const view *v, const weft_run_summary *s) {
+    if (!v->watch) return;
+    show_plan(v, s);
+    if (weft_watch_write(v->ctx, v->watch, s->folder) == WEFT_OK) return;
+    progress_note("weft: warning: ", weft_ctx_message(v->ctx));
+    weft_ctx_clear(v->ctx);
+}
+
+static void show_run(const view *v, const weft_run_summary *s) {
     if (v->quiet || v->json) return;
     char memory[32], rank[32], wire[32];
     bytes_text((double)s->memory_bytes, memory, sizeof memory);
@@ -78,8 +121,17 @@ static void show_start(void *user, const weft_run_summary *s) {
     fprintf(stderr, "folder   %s\n", s->folder);
 }
 
+static void show_start(void *user, const weft_run_summary *s) {
+    const view *v = user;
+    show_run(v, s);
+    start_plan(v, s);
+}
+
 static void show_step(void *user, const weft_step_record *r) {
     const view *v = user;
+    char sentence[400];
+    if (v->watch && weft_watch_step(v->watch, r, sentence, sizeof sentence) && !v->quiet)
+        progress_note("weft: ", sentence);
     if (v->json)
         printf("{\"step\": %lld, \"loss\": %.9g, \"lr\": %.9g, \"tokens_per_s\": %.6g, "
                "\"wire_bytes_out\": %lld, \"hidden_share\": %.4f, \"elapsed_s\": %.3f}\n",
@@ -93,6 +145,8 @@ static void show_step(void *user, const weft_step_record *r) {
                             .wire_bytes_per_step = (double)r->wire_bytes_out,
                             .hidden_share = r->hidden_share,
                             .eta_s = r->left_s,
+                            .against_plan = v->watch ? weft_watch_ratio(v->watch)
+                                                     : (double)NAN,
                             .phase = "train"};
     progress_update(&state);
 }
@@ -110,7 +164,19 @@ static void show_evaluation(void *user, const weft_eval_record *r) {
     progress_note("", line);
 }
 
-static void show_result(const weft_config *config, const weft_train_result *r) {
+static void show_against_plan(weft_watch *watch) {
+    const weft_prediction *p = weft_watch_prediction(watch);
+    double measured_s = weft_watch_median_s(watch);
+    char step[32], planned[32];
+    if (isnan(measured_s)) return;
+    printf("plan             %s per step predicted, %s measured (median): %+.0f %%\n",
+           time_text(p->step_s.median, planned, sizeof planned),
+           time_text(measured_s, step, sizeof step),
+           100 * (measured_s / p->step_s.median - 1));
+}
+
+static void show_result(const weft_config *config, const weft_train_result *r,
+                        weft_watch *watch) {
     char wire[32], peak[32], predicted[32];
     bytes_text((double)r->wire_bytes, wire, sizeof wire);
     bytes_text((double)r->memory_bytes, peak, sizeof peak);
@@ -128,27 +194,41 @@ static void show_result(const weft_config *config, const weft_train_result *r) {
         printf("wire             %s out of each node in all, %.0f %% of exchange time "
                "hidden\n",
                wire, 100 * r->hidden_share);
+    if (watch) show_against_plan(watch);
     printf("memory           %s at its peak, %s predicted\n", peak, predicted);
     printf("run folder       %s\n", config->run.folder);
 }
 
 /* Settings that make the BLAS library choose slower kernels than the processor has. */
 static void warn_of_environment(void) {
-    static const char *const names[] = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        if (value)
-            fprintf(stderr,
-                    "weft: %s=%s is set in the environment: OpenBLAS may run at half its "
-                    "speed; unset it\n",
-                    names[i], value);
-    }
+    char sentence[384];
+    if (weft_doctor_blas_trap((const char *const *)environ, sentence, sizeof sentence)[0])
+        fprintf(stderr, "weft: warning: %s\n", sentence);
+}
+
+/* A mesh tears down a rank that fails here; all do the same, so all fail alike. */
+static weft_status make_watch(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
+                              const weft_config *config, weft_watch **out) {
+    const char *path = args_value(a, "--plan");
+    weft_cluster *cluster = NULL;
+    *out = NULL;
+    if (!path) return WEFT_OK;
+    bool here = strcmp(path, "here") == 0;
+    if (mesh && here)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--plan here measures this machine alone, expected --plan "
+                             "FILE when every rank is a process");
+    weft_status status = here ? cluster_here(ctx, config, &cluster)
+                              : weft_cluster_load(ctx, path, &cluster);
+    if (status == WEFT_OK) status = weft_watch_create(ctx, config, cluster, out);
+    weft_cluster_destroy(ctx, cluster);
+    return status;
 }
 
 static void show_end(const args *a, const weft_config *config,
-                     const weft_train_result *result) {
+                     const weft_train_result *result, weft_watch *watch) {
     bool json = args_has(a, "--json");
-    if (result->elapsed_s > 0 && !json) show_result(config, result);
+    if (result->elapsed_s > 0 && !json) show_result(config, result, watch);
     if (result->elapsed_s == 0 && !json)
         printf("nothing left to do: %lld of run.steps=%lld are done in %s\n",
                (long long)result->steps, (long long)config->run.steps,
@@ -156,10 +236,13 @@ static void show_end(const args *a, const weft_config *config,
 }
 
 /* Rank 0 shows everything; the others only take part. */
-static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
-                         weft_config *config) {
+static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
+                                 weft_config *config, weft_watch *watch) {
     bool leads = !mesh || weft_mesh_look(mesh).rank == 0;
-    view v = {.json = args_has(a, "--json"), .quiet = args_has(a, "--quiet")};
+    view v = {.json = args_has(a, "--json"),
+              .quiet = args_has(a, "--quiet"),
+              .ctx = ctx,
+              .watch = watch};
     bool bar = leads && !v.quiet && !v.json;
     weft_train_hooks hooks = {&v, show_start, show_step, show_evaluation, should_stop};
     weft_train_result result;
@@ -172,7 +255,16 @@ static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
     if (bar) progress_end();
     if (status != WEFT_OK || !leads) return status;
     if (result.elapsed_s > 0) status = weft_report_write(ctx, config->run.folder, NULL);
-    if (status == WEFT_OK) show_end(a, config, &result);
+    if (status == WEFT_OK) show_end(a, config, &result, watch);
+    return status;
+}
+
+static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
+                         weft_config *config) {
+    weft_watch *watch;
+    WEFT_TRY(make_watch(ctx, a, mesh, config, &watch));
+    weft_status status = train_watched(ctx, a, mesh, config, watch);
+    weft_watch_destroy(ctx, watch);
     return status;
 }
 
@@ -185,6 +277,7 @@ static int run(int argc, char **argv) {
     weft_config *config = NULL;
     weft_mesh *mesh = NULL;
     weft_status status = weft_mesh_open(ctx, &mesh);
+    if (mesh && weft_mesh_look(mesh).rank > 0) weft_ctx_set_sink(ctx, NULL, NULL);
     if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
     if (status == WEFT_OK) status = train(ctx, &a, mesh, config);
     code = leave_mesh(ctx, mesh, status, CODE_OK);
@@ -205,6 +298,9 @@ const command command_train = {
         "nodes (docs/launching.md). Otherwise nodes and ranks are threads of this "
         "process; "
         "--link puts an emulated wire between the nodes, which delays the real bytes.\n\n"
+        "--plan says before the run how long a step should take, puts it into plan.json "
+        "for the report, and while the run goes on tells the likely cause when the two "
+        "part by more than 20 %.\n\n"
         "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues with "
         "the same bits as if nothing had happened. A second Ctrl-C ends at once.",
     .flags = flags,

@@ -155,6 +155,11 @@ typedef struct weft_config {
 WEFT_API weft_status weft_config_create(weft_ctx *ctx, weft_config **out) WEFT_CHECKED;
 WEFT_API void weft_config_destroy(weft_ctx *ctx, weft_config *config);
 
+/* A configuration with the same values, each from the same layer; finished if `config`
+ * is. [out] *out owned by the caller (weft_config_destroy); NULL on failure. */
+WEFT_API weft_status weft_config_copy(weft_ctx *ctx, const weft_config *config,
+                                      weft_config **out) WEFT_CHECKED;
+
 /* Reads a YAML file of sections and keys. Anchors, aliases, tags, several documents and a
  * key given twice are refused. Errors start with "path:line: ". After a failure the
  * configuration may hold some of the file's keys. */

@@ -25,9 +25,9 @@ WEFT_API weft_status weft_mesh_open(weft_ctx *ctx, weft_mesh **out) WEFT_CHECKED
 WEFT_API weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport,
                                       weft_mesh **out) WEFT_CHECKED;
 
-/* Leaves: waits until the others leave too. After a failure of any rank it waits two
- * seconds at most; false: some others did not answer, and the process should end without
- * more ado. NULL is accepted. */
+/* Leaves: waits until the others leave too. After a failure it does not wait for the rank
+ * that failed, and ten seconds at most; false: not all have left, and the process should
+ * end without more ado. NULL is accepted. */
 WEFT_API bool weft_mesh_close(weft_mesh *mesh);
 
 /* Tells all ranks that this one has failed, unless some rank has before: the first failure

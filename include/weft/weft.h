@@ -14,10 +14,13 @@
 #include <weft/mesh.h>
 #include <weft/cluster.h>
 #include <weft/predict.h>
+#include <weft/plan.h>
 #include <weft/simulate.h>
 #include <weft/train.h>
+#include <weft/sync.h>
 #include <weft/inference.h>
 #include <weft/report.h>
 #include <weft/bench.h>
+#include <weft/doctor.h>
 
 #endif

@@ -27,7 +27,8 @@ enum {
     MAX_FOUND = 64           /* messages taken in before sending goes on */
 };
 
-static const double watch_every_s = 0.05, beat_every_s = 0.2, asked_silence_s = 0.8;
+static const double watch_every_s = 0.05, beat_every_s = 0.2, asked_silence_s = 0.8,
+                    last_words_s = 0.5;
 
 static void push(wefti_parcels *queue, wefti_parcel *parcel) {
     parcel->next = NULL;
@@ -360,6 +361,17 @@ static void open_envelope(weft_mesh *mesh, int sender, int n_bytes) {
     land_arrival(mesh, arrival);
 }
 
+/* Takes in what nobody will read. */
+static void discard(weft_mesh *mesh, int sender, int n_bytes, void *message) {
+    wefti_request flight = {.peer = sender};
+    weft_transport *t = mesh->transport;
+    flight.arrival = take_arrival(mesh, n_bytes);
+    bool fine = flight.arrival && t->ops->receive(t, message, flight.arrival->data,
+                                                  n_bytes, &flight.request);
+    if (fine) flight.arrival->n_bytes = -1; /* never whole */
+    if (!fine || !add_flight(mesh, &flight)) mesh->broken = true;
+}
+
 /* Short messages are there at once: waited for. */
 static bool receive_envelope(weft_mesh *mesh, int sender, int n_bytes, void *message) {
     weft_transport *t = mesh->transport;
@@ -367,7 +379,7 @@ static bool receive_envelope(weft_mesh *mesh, int sender, int n_bytes, void *mes
     bool done = false;
     if (n_bytes > WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES) {
         fail_bytes(mesh, sender);
-        mesh->broken = true;
+        discard(mesh, sender, n_bytes, message);
         return false;
     }
     bool fine = t->ops->receive(t, message, mesh->landing, n_bytes, &request);
@@ -385,7 +397,7 @@ static bool receive_piece(weft_mesh *mesh, int sender, int n_bytes, void *messag
     wefti_arrival *arrival = peer->open;
     if (!arrival || n_bytes == 0 || n_bytes > arrival->n_bytes - arrival->n_announced) {
         fail_bytes(mesh, sender);
-        mesh->broken = true;
+        discard(mesh, sender, n_bytes, message);
         return false;
     }
     wefti_request flight = {.arrival = arrival, .peer = sender, .n_bytes = n_bytes};
@@ -441,11 +453,24 @@ static const char *whereabouts(const wefti_peer *peer, char *out, size_t size) {
     return out;
 }
 
+/* Ended, even if its parent has not taken notice. */
+static bool has_ended(int64_t process) {
+    char path[64], line[512];
+    if (kill((pid_t)process, 0) != 0) return errno == ESRCH;
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    const char *name_end = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    fclose(file);
+    return name_end && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X');
+}
+
 static void check_process(weft_mesh *mesh, int r) {
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
-    if (peer->left || peer->process == 0) return;
-    if (kill((pid_t)peer->process, 0) == 0 || errno != ESRCH) return;
+    /* Its last words may still be on their way. */
+    bool quiet = wefti_now_s() - peer->heard_s > last_words_s;
+    if (peer->left || peer->process == 0 || !quiet || !has_ended(peer->process)) return;
     fail(mesh, r, "rank %d (host %s, process %lld) has died; it was last %s", r,
          weft_mesh_host_of(mesh, r), (long long)peer->process,
          whereabouts(peer, where, sizeof where));
@@ -513,16 +538,19 @@ static bool collect(weft_mesh *mesh) {
         push(is_long ? &peer->bulk : &peer->quick, parcel);
     }
     if (!closing || mesh->said_bye) return moved;
+    report_failure(mesh); /* before the farewell, after which nobody listens */
     for (int r = 0; r < mesh->world.size; r++)
         if (r != mesh->rank) post(mesh, r, WEFTI_ENVELOPE_BYE, 0, 0, "");
     mesh->said_bye = true;
     return true;
 }
 
-static bool everybody_left(const weft_mesh *mesh) {
+/* How many have not left, but for rank `except`. */
+static int remaining(const weft_mesh *mesh, int except) {
+    int n = 0;
     for (int r = 0; r < mesh->world.size; r++)
-        if (r != mesh->rank && !mesh->peers[r].left) return false;
-    return true;
+        n += r != mesh->rank && r != except && !mesh->peers[r].left;
+    return n;
 }
 
 static bool is_sending(const weft_mesh *mesh) {
@@ -534,10 +562,15 @@ static bool is_sending(const weft_mesh *mesh) {
 }
 
 static bool is_over(weft_mesh *mesh) {
+    char text[1024];
+    weft_status status;
     if (!mesh->said_bye) return false;
-    mesh->all_left = everybody_left(mesh) && !is_sending(mesh) && !mesh->broken;
-    if (mesh->all_left || mesh->broken) return true;
-    return mesh->world.poisoned && wefti_now_s() > atomic_load(&mesh->close_by_s);
+    if (mesh->broken) return true;
+    if (is_sending(mesh) && wefti_now_s() < atomic_load(&mesh->close_by_s)) return false;
+    mesh->all_left = remaining(mesh, -1) == 0;
+    if (mesh->all_left || !mesh->world.poisoned) return mesh->all_left;
+    int failed = wefti_world_failure(&mesh->world, &status, text);
+    return remaining(mesh, failed) == 0 || wefti_now_s() > atomic_load(&mesh->close_by_s);
 }
 
 /* How long to sleep after nothing has moved for so long. */

@@ -350,6 +350,7 @@ static void local_world_destroy(weft_ctx *ctx, wefti_world *head) {
         pthread_cond_destroy(&box->changed);
     }
     pthread_mutex_destroy(&world->wire_lock);
+    pthread_mutex_destroy(&head->failure_lock);
     wefti_free(ctx, world->boxes);
     wefti_free(ctx, world->interfaces);
     wefti_free(ctx, world->uplinks);

@@ -112,8 +112,8 @@ static weft_status wait_for_greetings(weft_mesh *mesh) {
         r = missing(mesh);
     }
     pthread_mutex_unlock(&mesh->lock);
-    if (mesh->world.poisoned) return wefti_world_poisoned_error(mesh->ctx, &mesh->world);
-    if (r < 0) return WEFT_OK;
+    /* Of others' failures the first use of the mesh tells. */
+    if (r < 0 || mesh->world.poisoned) return WEFT_OK;
     return weft_ctx_fail(mesh->ctx, WEFT_ERR_PEER,
                          "nothing came from rank %d (host %s) for %d s; is its interface "
                          "the one that %s uses?",

@@ -13,7 +13,7 @@
  * courier, or does not change after the mesh was made. */
 
 /* Seconds that others are waited for after a failure. */
-#define WEFTI_FAREWELL_S 2.0
+#define WEFTI_FAREWELL_S 10.0
 
 /* An outgoing message. */
 typedef struct wefti_parcel {

@@ -39,9 +39,7 @@ weft_status wefti_world_init(weft_ctx *ctx, wefti_world *world,
 }
 
 void wefti_world_destroy(weft_ctx *ctx, wefti_world *world) {
-    if (!world) return;
-    pthread_mutex_destroy(&world->failure_lock);
-    world->ops->destroy(ctx, world);
+    if (world) world->ops->destroy(ctx, world);
 }
 
 weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank,

@@ -290,7 +290,8 @@ weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(check_tokenizer(ctx, config));
     WEFT_TRY(check_model(ctx, config));
     WEFT_TRY(check_mesh(ctx, config));
-    WEFT_TRY(check_batch(ctx, config));
+    /* Without text there may be a program's own model and batch (weft/sync.h). */
+    if (values->data.path.n > 0) WEFT_TRY(check_batch(ctx, config));
     WEFT_TRY(check_drift(ctx, config));
     WEFT_TRY(check_one(ctx, config, "replicator", &values->replicator));
     WEFT_TRY(check_one(ctx, config, "site_replicator", &values->site_replicator));

@@ -287,8 +287,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mesh.kernels), CHOICE, "", "auto", ONE_OF(kernels),
      "which compute kernels to use"},
     {AT(mesh.timeout), NUMBER, "seconds", "60", WITHIN(0, 86400),
-     "several processes: a rank that gives no sign of life for so long is given up, and "
-     "all leave; 0 = never"},
+     "a process that gives no sign of life for so long is given up; 0 = never"},
     {AT(mesh.memory_limit), BYTES, "bytes", "0", ANY,
      "refuse a run that needs more memory; 0 = what the machine has free"},
 

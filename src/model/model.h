@@ -111,6 +111,17 @@ void wefti_model_init_rows(const weft_model *model, uint64_t seed, int unit, int
  * asks for one row: B = T = 1 and x = the last position. */
 void wefti_model_logits(const weft_model *model, const wefti_pass *pass, float *logits);
 
+/* A tensor of a model that is computed elsewhere. */
+typedef struct wefti_foreign_tensor {
+    const char *name;
+    int64_t rows, cols;
+    bool decays;
+} wefti_foreign_tensor;
+
+/* A model of tensors alone, a unit each; it can not be run (foreign.c). */
+weft_status wefti_model_foreign(weft_ctx *ctx, const wefti_foreign_tensor *tensors, int n,
+                                weft_model **out) WEFT_CHECKED;
+
 /* The table of kinds, NULL-terminated. */
 extern const wefti_model_ops *const wefti_model_registry[];
 extern const wefti_model_ops wefti_model_gpt2, wefti_model_llama, wefti_model_olmo2;

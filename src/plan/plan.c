@@ -223,7 +223,10 @@ static weft_status derive_model(weft_ctx *ctx, wefti_plan *plan, int64_t vocab) 
             ctx, WEFT_ERR_CONFIG,
             "model.context is %lld, expected at least data.length (%lld)",
             (long long)wanted.context, (long long)plan->T);
-    WEFT_TRY(weft_model_create(ctx, &wanted, &plan->model));
+    return weft_model_create(ctx, &wanted, &plan->model);
+}
+
+static weft_status list_tensors(weft_ctx *ctx, wefti_plan *plan) {
     const weft_model *model = plan->model;
     WEFT_TRY(wefti_alloc_n(ctx, model->n_params, sizeof(wefti_tensor), "tensor table",
                            &plan->tensors));
@@ -241,26 +244,47 @@ static weft_status derive_model(weft_ctx *ctx, wefti_plan *plan, int64_t vocab) 
     return WEFT_OK;
 }
 
-weft_status wefti_plan_create(weft_ctx *ctx, const weft_config *config,
-                              const weft_dataset *dataset, int64_t vocab,
-                              wefti_plan **out) {
+static weft_status derive(weft_ctx *ctx, wefti_plan *plan, int64_t vocab) {
+    bool foreign = plan->model != NULL;
+    WEFT_TRY(derive_mesh(ctx, plan));
+    if (!foreign) WEFT_TRY(derive_batch(ctx, plan));
+    WEFT_TRY(derive_method(ctx, plan));
+    if (!foreign) WEFT_TRY(derive_model(ctx, plan, vocab));
+    WEFT_TRY(list_tensors(ctx, plan));
+    return derive_topology(ctx, plan);
+}
+
+/* Takes the model, also on failure. */
+static weft_status create(weft_ctx *ctx, const wefti_plan *begun, int64_t vocab,
+                          wefti_plan **out) {
     *out = NULL;
     wefti_plan *plan;
-    WEFT_TRY(wefti_alloc(ctx, sizeof *plan, "the plan", &plan));
-    plan->config = config;
-    plan->dataset = dataset;
-    plan->T = config->data.length;
-    weft_status status = derive_mesh(ctx, plan);
-    if (status == WEFT_OK) status = derive_batch(ctx, plan);
-    if (status == WEFT_OK) status = derive_method(ctx, plan);
-    if (status == WEFT_OK) status = derive_model(ctx, plan, vocab);
-    if (status == WEFT_OK) status = derive_topology(ctx, plan);
+    weft_status status = wefti_alloc(ctx, sizeof *plan, "the plan", &plan);
+    if (status != WEFT_OK) {
+        weft_model_destroy(ctx, begun->model);
+        return status;
+    }
+    *plan = *begun;
+    status = derive(ctx, plan, vocab);
     if (status != WEFT_OK) {
         wefti_plan_destroy(ctx, plan);
         return status;
     }
     *out = plan;
     return WEFT_OK;
+}
+
+weft_status wefti_plan_create(weft_ctx *ctx, const weft_config *config,
+                              const weft_dataset *dataset, int64_t vocab,
+                              wefti_plan **out) {
+    wefti_plan begun = {.config = config, .dataset = dataset, .T = config->data.length};
+    return create(ctx, &begun, vocab, out);
+}
+
+weft_status wefti_plan_create_for(weft_ctx *ctx, const weft_config *config,
+                                  weft_model *model, wefti_plan **out) {
+    wefti_plan begun = {.config = config, .model = model};
+    return create(ctx, &begun, 0, out);
 }
 
 void wefti_plan_destroy(weft_ctx *ctx, wefti_plan *plan) {

@@ -54,6 +54,11 @@ typedef struct wefti_plan {
 weft_status wefti_plan_create(weft_ctx *ctx, const weft_config *config,
                               const weft_dataset *dataset, int64_t vocab,
                               wefti_plan **out) WEFT_CHECKED;
+
+/* The same for a model that is computed elsewhere (model/foreign.c): there is no batch.
+ * `model` is taken, also on failure. */
+weft_status wefti_plan_create_for(weft_ctx *ctx, const weft_config *config,
+                                  weft_model *model, wefti_plan **out) WEFT_CHECKED;
 void wefti_plan_destroy(weft_ctx *ctx, wefti_plan *plan);
 
 /* The model section as a model's description; `vocab` and T fill what is 0. */

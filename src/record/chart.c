@@ -6,9 +6,10 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "record/figure.h"
 
 enum {
-    WIDTH = 640,
+    WIDTH = WEFTI_FIGURE_WIDTH,
     HEIGHT = 300,
     LEFT = 56, /* of the plot */
     RIGHT = WIDTH - 16,
@@ -84,57 +85,6 @@ static double place_y(const frame *f, double y) {
 
 /* ---- small pieces ---- */
 
-static void put_pair(weft_ctx *ctx, wefti_buffer *out, const char *before, double x,
-                     double y) {
-    wefti_buffer_text(ctx, out, before);
-    wefti_buffer_fixed(ctx, out, x, 1);
-    wefti_buffer_text(ctx, out, " ");
-    wefti_buffer_fixed(ctx, out, y, 1);
-}
-
-static void put_attribute(weft_ctx *ctx, wefti_buffer *out, const char *name,
-                          double value) {
-    wefti_buffer_print(ctx, out, " %s=\"", name);
-    wefti_buffer_fixed(ctx, out, value, 1);
-    wefti_buffer_text(ctx, out, "\"");
-}
-
-/* Begins <text ...>; the caller writes the text and </text>. */
-static void begin_text(weft_ctx *ctx, wefti_buffer *out, double x, double y,
-                       const char *class) {
-    wefti_buffer_print(ctx, out, "<text class=\"%s\"", class);
-    put_attribute(ctx, out, "x", x);
-    put_attribute(ctx, out, "y", y);
-    wefti_buffer_text(ctx, out, ">");
-}
-
-static void put_line(weft_ctx *ctx, wefti_buffer *out, const char *class, double x1,
-                     double y1, double x2, double y2) {
-    wefti_buffer_print(ctx, out, "<path class=\"%s\" d=\"", class);
-    put_pair(ctx, out, "M", x1, y1);
-    put_pair(ctx, out, "L", x2, y2);
-    wefti_buffer_text(ctx, out, "\"/>\n");
-}
-
-static void begin_figure(weft_ctx *ctx, wefti_buffer *out, const char *title,
-                         const char *note) {
-    wefti_buffer_text(ctx, out, "<figure>\n<figcaption>");
-    wefti_buffer_html(ctx, out, title);
-    if (note) {
-        wefti_buffer_text(ctx, out, "<small>");
-        wefti_buffer_html(ctx, out, note);
-        wefti_buffer_text(ctx, out, "</small>");
-    }
-    wefti_buffer_text(ctx, out, "</figcaption>\n");
-}
-
-static void begin_svg(weft_ctx *ctx, wefti_buffer *out, const char *title, int height) {
-    wefti_buffer_print(ctx, out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
-                       WIDTH, height);
-    wefti_buffer_html(ctx, out, title);
-    wefti_buffer_text(ctx, out, "\">\n");
-}
-
 /* ---- axes ---- */
 
 static void put_tick(weft_ctx *ctx, wefti_buffer *out, const wefti_ticks *ticks, int i,
@@ -149,7 +99,7 @@ static void put_tick(weft_ctx *ctx, wefti_buffer *out, const wefti_ticks *ticks,
 static void put_axis_title(weft_ctx *ctx, wefti_buffer *out, double x, double y,
                            const char *class, const char *title,
                            const wefti_scale *scale) {
-    begin_text(ctx, out, x, y, class);
+    wefti_figure_text(ctx, out, x, y, class);
     wefti_buffer_html(ctx, out, title);
     if (scale->unit[0]) {
         wefti_buffer_text(ctx, out, title[0] ? ", " : "");
@@ -160,8 +110,8 @@ static void put_axis_title(weft_ctx *ctx, wefti_buffer *out, double x, double y,
 
 /* Draws the little line and begins the number below it. */
 static void begin_x_tick(weft_ctx *ctx, wefti_buffer *out, double x) {
-    put_line(ctx, out, "tick", x, BOTTOM, x, BOTTOM + 4);
-    begin_text(ctx, out, x, BOTTOM + 18, "mid");
+    wefti_figure_line(ctx, out, "tick", x, BOTTOM, x, BOTTOM + 4);
+    wefti_figure_text(ctx, out, x, BOTTOM + 18, "mid");
 }
 
 static void put_x_ticks(weft_ctx *ctx, wefti_buffer *out, const frame *f) {
@@ -191,7 +141,7 @@ static void put_x_axis(weft_ctx *ctx, wefti_buffer *out, const wefti_chart *char
         put_log_ticks(ctx, out, chart, f);
     else
         put_x_ticks(ctx, out, f);
-    put_line(ctx, out, "axis", LEFT, BOTTOM, RIGHT, BOTTOM);
+    wefti_figure_line(ctx, out, "axis", LEFT, BOTTOM, RIGHT, BOTTOM);
     put_axis_title(ctx, out, (LEFT + RIGHT) / 2.0, HEIGHT - 8, "mid name", chart->x_title,
                    f->x_log ? &none : &f->x_scale);
 }
@@ -202,8 +152,8 @@ static void put_y_axis(weft_ctx *ctx, wefti_buffer *out, const wefti_chart *char
     wefti_ticks t = wefti_nice_ticks(f->y.low / scale->factor, f->y.high / scale->factor);
     for (int i = 0; i < t.n; i++) {
         double y = place_y(f, (t.first + i * t.step) * scale->factor);
-        put_line(ctx, out, "grid", LEFT, y, RIGHT, y);
-        begin_text(ctx, out, LEFT - 8, y + 4, "end");
+        wefti_figure_line(ctx, out, "grid", LEFT, y, RIGHT, y);
+        wefti_figure_text(ctx, out, LEFT - 8, y + 4, "end");
         put_tick(ctx, out, &t, i, scale);
     }
     put_axis_title(ctx, out, LEFT - 44, 14, "name", chart->y_title, scale);
@@ -229,8 +179,8 @@ static void put_curve(weft_ctx *ctx, wefti_buffer *out, const frame *f,
         if (begins && in_piece == 1)
             wefti_buffer_text(ctx, out, "h.1"); /* a lone point */
         in_piece = begins ? 1 : in_piece + 1;
-        put_pair(ctx, out, begins ? "M" : "L", place_x(f, s->x[picked[k]]),
-                 place_y(f, s->y[picked[k]]));
+        wefti_figure_pair(ctx, out, begins ? "M" : "L", place_x(f, s->x[picked[k]]),
+                          place_y(f, s->y[picked[k]]));
     }
     wefti_buffer_text(ctx, out, in_piece == 1 ? "h.1\"/>\n" : "\"/>\n");
 }
@@ -239,8 +189,8 @@ static void put_dots(weft_ctx *ctx, wefti_buffer *out, const frame *f,
                      const wefti_series *s, const int64_t *picked, int n) {
     for (int k = 0; k < n; k++) {
         wefti_buffer_text(ctx, out, "<circle r=\"3\"");
-        put_attribute(ctx, out, "cx", place_x(f, s->x[picked[k]]));
-        put_attribute(ctx, out, "cy", place_y(f, s->y[picked[k]]));
+        wefti_figure_attribute(ctx, out, "cx", place_x(f, s->x[picked[k]]));
+        wefti_figure_attribute(ctx, out, "cy", place_y(f, s->y[picked[k]]));
         wefti_buffer_text(ctx, out, "><title>");
         wefti_put_short(ctx, out, s->y[picked[k]], WEFTI_AXIS_PLAIN);
         wefti_buffer_text(ctx, out, "</title></circle>\n");
@@ -261,19 +211,13 @@ static void put_series(weft_ctx *ctx, wefti_buffer *out, const frame *f,
     wefti_buffer_text(ctx, out, "</g>\n");
 }
 
-static void begin_key(weft_ctx *ctx, wefti_buffer *out, const char *class, int colour,
-                      const char *label) {
-    wefti_buffer_print(ctx, out, "<span style=\"--c:var(--s%d)\"><i class=\"%s\"></i>",
-                       colour, class);
-    wefti_buffer_html(ctx, out, label);
-}
-
 static void put_legend(weft_ctx *ctx, wefti_buffer *out, const wefti_chart *chart) {
     wefti_buffer_text(ctx, out, "<div class=\"legend\">\n");
     for (int s = 0; s < chart->n_series; s++) {
         const wefti_series *series = &chart->series[s];
         if (!series->label) continue;
-        begin_key(ctx, out, mark_classes[series->mark], series->colour, series->label);
+        wefti_figure_key(ctx, out, mark_classes[series->mark], series->colour,
+                         series->label);
         wefti_buffer_text(ctx, out, "</span>\n");
     }
     wefti_buffer_text(ctx, out, "</div>\n");
@@ -294,15 +238,15 @@ static void put_plot(weft_ctx *ctx, wefti_buffer *out, const wefti_chart *chart,
 
 void wefti_chart_write(weft_ctx *ctx, wefti_buffer *out, const wefti_chart *chart) {
     frame f;
-    begin_figure(ctx, out, chart->title, chart->note);
+    wefti_figure_begin(ctx, out, chart->title, chart->note);
     put_legend(ctx, out, chart);
-    begin_svg(ctx, out, chart->title, HEIGHT);
+    wefti_figure_svg(ctx, out, chart->title, HEIGHT);
     if (find_frame(chart, &f)) {
         put_y_axis(ctx, out, chart, &f);
         put_x_axis(ctx, out, chart, &f);
         put_plot(ctx, out, chart, &f);
     } else {
-        begin_text(ctx, out, WIDTH / 2.0, HEIGHT / 2.0, "mid name");
+        wefti_figure_text(ctx, out, WIDTH / 2.0, HEIGHT / 2.0, "mid name");
         wefti_buffer_text(ctx, out, "no data</text>\n");
     }
     wefti_buffer_text(ctx, out, "</svg>\n</figure>\n");
@@ -340,13 +284,13 @@ static void put_part(weft_ctx *ctx, wefti_buffer *out, const wefti_part *part, b
                      double share) {
     wefti_buffer_print(ctx, out, "<rect class=\"part\" style=\"--c:var(--s%d)\"",
                        part->colour);
-    put_attribute(ctx, out, "x", b.x);
-    put_attribute(ctx, out, "y", b.y);
-    put_attribute(ctx, out, "width", b.width);
-    put_attribute(ctx, out, "height", b.height);
+    wefti_figure_attribute(ctx, out, "x", b.x);
+    wefti_figure_attribute(ctx, out, "y", b.y);
+    wefti_figure_attribute(ctx, out, "width", b.width);
+    wefti_figure_attribute(ctx, out, "height", b.height);
     wefti_buffer_text(ctx, out, "/>\n");
     if (b.width < 44) return;
-    begin_text(ctx, out, b.x + b.width / 2, b.y + b.height / 2 + 4, "mid inside");
+    wefti_figure_text(ctx, out, b.x + b.width / 2, b.y + b.height / 2 + 4, "mid inside");
     wefti_buffer_fixed(ctx, out, 100 * share, 0);
     wefti_buffer_text(ctx, out, "%</text>\n");
 }
@@ -356,7 +300,7 @@ static void put_bar(weft_ctx *ctx, wefti_buffer *out, const wefti_bar *bar, box 
                     double longest) {
     double total = total_of(bar);
     box b = place;
-    begin_text(ctx, out, b.x, b.y - 10, "strong");
+    wefti_figure_text(ctx, out, b.x, b.y - 10, "strong");
     wefti_buffer_html(ctx, out, bar->label);
     wefti_buffer_text(ctx, out, " ");
     wefti_put_short(ctx, out, total, WEFTI_AXIS_TIME);
@@ -373,7 +317,7 @@ static void put_bar(weft_ctx *ctx, wefti_buffer *out, const wefti_bar *bar, box 
 static void put_bar_legend(weft_ctx *ctx, wefti_buffer *out, const wefti_bar *bar) {
     for (int i = 0; i < bar->n_parts && bar->legend != WEFTI_LEGEND_NONE; i++) {
         const wefti_part *part = &bar->parts[i];
-        begin_key(ctx, out, "block", part->colour, part->label);
+        wefti_figure_key(ctx, out, "block", part->colour, part->label);
         if (bar->legend == WEFTI_LEGEND_VALUES) {
             wefti_buffer_text(ctx, out, " ");
             wefti_put_short(ctx, out, counts(part) ? part->seconds : 0, WEFTI_AXIS_TIME);
@@ -388,13 +332,13 @@ void wefti_bars_write(weft_ctx *ctx, wefti_buffer *out, const char *title,
     box place = {BAR_LEFT, BAR_TOP, BAR_RIGHT - BAR_LEFT, size.height};
     double longest = 0;
     for (int b = 0; b < n_bars; b++) longest = fmax(longest, total_of(&bars[b]));
-    begin_figure(ctx, out, title, note);
+    wefti_figure_begin(ctx, out, title, note);
     wefti_buffer_text(ctx, out, "<div class=\"legend\">\n");
     for (int b = 0; b < n_bars; b++) put_bar_legend(ctx, out, &bars[b]);
     wefti_buffer_text(ctx, out, "</div>\n");
-    begin_svg(ctx, out, title, BAR_TOP + n_bars * size.step - size.height);
+    wefti_figure_svg(ctx, out, title, BAR_TOP + n_bars * size.step - size.height);
     if (!(longest > 0)) {
-        begin_text(ctx, out, WIDTH / 2.0, BAR_TOP, "mid name");
+        wefti_figure_text(ctx, out, WIDTH / 2.0, BAR_TOP, "mid name");
         wefti_buffer_text(ctx, out, "no data</text>\n");
     }
     for (int b = 0; b < n_bars && longest > 0; b++, place.y += size.step)

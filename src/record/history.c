@@ -4,16 +4,31 @@
 #include "record/history.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/memory.h"
 #include "record/metrics.h"
 
-static const char *const names[WEFTI_N_READ] = {
-    "step",           "loss",          "lr",        "grad_norm",
-    "tokens",         "tokens_per_s",  "mfu",       "memory_bytes",
-    "wire_bytes_out", "wire_bytes_in", "compute_s", "exchange_s",
-    "wait_s",         "step_s",        "elapsed_s", "validation_loss",
-    "bigram_loss"};
+static const char *const names[WEFTI_N_READ] = {"step",
+                                                "loss",
+                                                "lr",
+                                                "grad_norm",
+                                                "tokens",
+                                                "tokens_per_s",
+                                                "mfu",
+                                                "memory_bytes",
+                                                "wire_bytes_out",
+                                                "wire_bytes_in",
+                                                "compute_s",
+                                                "exchange_s",
+                                                "wait_s",
+                                                "step_s",
+                                                "elapsed_s",
+                                                "validation_loss",
+                                                "bigram_loss",
+                                                "consensus_distance",
+                                                "exact_consensus_distance",
+                                                "local_validation_loss"};
 
 static weft_status rows_init(weft_ctx *ctx, int64_t n, wefti_rows *out) {
     double *block;
@@ -69,6 +84,24 @@ static void smooth(wefti_run *run) {
     run->loss = mean_loss(s, first, s->n);
 }
 
+static int ascending(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return a < b ? -1 : a > b;
+}
+
+static weft_status find_median(weft_ctx *ctx, wefti_run *run) {
+    const double *column = run->steps.column[WEFTI_STEP_S];
+    double *sorted;
+    int64_t n = 0;
+    WEFT_TRY(wefti_alloc_n(ctx, run->steps.n, sizeof *sorted, "times of steps", &sorted));
+    for (int64_t i = 0; i < run->steps.n; i++)
+        if (is_usable(column[i])) sorted[n++] = column[i];
+    if (n > 0) qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    run->step_s = n > 0 ? (sorted[(n - 1) / 2] + sorted[n / 2]) / 2 : (double)NAN;
+    wefti_free(ctx, sorted);
+    return WEFT_OK;
+}
+
 /* table: [n, WEFTI_N_READ] */
 static weft_status fill(weft_ctx *ctx, const double *table, int64_t n, wefti_run *run) {
     double wire_total = 0;
@@ -84,7 +117,7 @@ static weft_status fill(weft_ctx *ctx, const double *table, int64_t n, wefti_run
         if (is_evaluation(row)) add_row(&run->evaluations, row, wire_total);
     }
     smooth(run);
-    return WEFT_OK;
+    return find_median(ctx, run);
 }
 
 weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) {

@@ -24,6 +24,9 @@ typedef enum wefti_column {
     WEFTI_ELAPSED,
     WEFTI_VALIDATION,
     WEFTI_BIGRAM,
+    WEFTI_CONSENSUS,
+    WEFTI_EXACT_CONSENSUS,
+    WEFTI_LOCAL_VALIDATION,
     WEFTI_N_READ,                    /* columns that are read; below: made from them */
     WEFTI_WIRE_TOTAL = WEFTI_N_READ, /* wire bytes out since the first step */
     WEFTI_SMOOTH,                    /* moving mean of the loss */
@@ -40,6 +43,7 @@ typedef struct wefti_run {
     wefti_rows steps;       /* of training; VALIDATION and BIGRAM are NAN */
     wefti_rows evaluations; /* STEP, ELAPSED, WIRE_TOTAL, VALIDATION and BIGRAM count */
     int64_t smoothing;      /* steps of the moving mean; 1: none */
+    double step_s;          /* median time of a step; NAN: none */
     double loss;            /* mean of the last `smoothing` finite losses; NAN: none */
 } wefti_run;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The page of one run: headline numbers, then charts, then its configuration. */
 #define _GNU_SOURCE
-#include "record/report.h"
+#include <weft/report.h>
 
 #include <errno.h>
 #include <limits.h>
@@ -13,9 +13,10 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "record/beside.h"
 #include "record/chart.h"
+#include "record/lanes.h"
 #include "record/page.h"
-#include "record/history.h"
 
 enum { MAX_CONFIG_BYTES = 4 << 20 };
 
@@ -23,6 +24,8 @@ typedef struct sheet {
     weft_ctx *ctx;
     wefti_buffer *out;
     const wefti_run *run;
+    const wefti_planned *forecast;  /* NULL: the run had no plan */
+    const wefti_timeline *timeline; /* measured; empty: there is none */
 } sheet;
 
 static void text(const sheet *s, const char *words) {
@@ -227,19 +230,34 @@ static void put_plain_chart(const sheet *s, const plain_chart *what) {
     if (isfinite(last(s, what->y))) wefti_chart_write(s->ctx, s->out, &chart);
 }
 
-static void put_time_budget(const sheet *s) {
-    double compute = mean(s, WEFTI_COMPUTE), wait = mean(s, WEFTI_WAIT);
-    double exchange = mean(s, WEFTI_EXCHANGE);
-    double rest = mean(s, WEFTI_STEP_S) - compute - wait;
-    wefti_part step[] = {
-        {"compute", compute, 1}, {"exposed wait", wait, 2}, {"other", rest, 8}};
-    wefti_part wire[] = {{"exchange hidden behind compute", exchange - wait, 3},
-                         {"exchange waited for", fmin(wait, exchange), 2}};
-    wefti_bar bars[] = {{"step", step, 3, WEFTI_LEGEND_VALUES},
-                        {"exchange", wire, 2, WEFTI_LEGEND_VALUES}};
-    int n_bars = exchange > 0 ? 2 : 1;
-    wefti_bars_write(s->ctx, s->out, "Where the time of a step goes", "mean of all steps",
-                     bars, n_bars);
+/* How far the replicas are from each other, where they may differ. */
+static void put_consensus(const sheet *s) {
+    const wefti_rows *steps = &s->run->steps, *evaluations = &s->run->evaluations;
+    wefti_series series[2];
+    int n = 0;
+    if (isfinite(last(s, WEFTI_CONSENSUS)))
+        series[n++] = series_of(steps, WEFTI_STEP, WEFTI_CONSENSUS, "estimate", 6,
+                                WEFTI_MARK_THIN);
+    if (isfinite(wefti_column_last(evaluations, WEFTI_EXACT_CONSENSUS)))
+        series[n++] = series_of(evaluations, WEFTI_STEP, WEFTI_EXACT_CONSENSUS, "exact",
+                                2, WEFTI_MARK_DOTS);
+    wefti_chart chart = {.title = "Distance of the replicas from their mean",
+                         .note = "before each mixing",
+                         .x_title = "step",
+                         .y_title = "",
+                         .x_axis = WEFTI_AXIS_COUNT,
+                         .y_from_zero = true,
+                         .series = series,
+                         .n_series = n};
+    if (n > 0) wefti_chart_write(s->ctx, s->out, &chart);
+}
+
+static void put_step_charts(const sheet *s) {
+    static const wefti_timeline none = {NULL, 0};
+    if (s->forecast) wefti_beside_chart(s->ctx, s->out, s->run, s->forecast);
+    wefti_beside_budget(s->ctx, s->out, s->run, s->forecast);
+    wefti_lanes_write(s->ctx, s->out, s->forecast ? &s->forecast->timeline : &none,
+                      s->timeline);
 }
 
 static void put_page(const sheet *s, const char *config_text) {
@@ -248,11 +266,14 @@ static void put_page(const sheet *s, const char *config_text) {
     put_loss_tiles(s);
     put_speed_tiles(s);
     put_wire_tiles(s);
-    text(s, "</div>\n<div class=\"charts\">\n");
+    text(s, "</div>\n");
+    if (s->forecast) wefti_beside_table(s->ctx, s->out, s->run, s->forecast);
+    text(s, "<div class=\"charts\">\n");
     put_loss_charts(s);
     put_wire_chart(s);
     put_plain_chart(s, &speed);
-    put_time_budget(s);
+    put_step_charts(s);
+    put_consensus(s);
     put_plain_chart(s, &learning_rate);
     put_plain_chart(s, &gradient_norm);
     text(s, "</div>\n");
@@ -260,21 +281,6 @@ static void put_page(const sheet *s, const char *config_text) {
     text(s, "<details><summary>Configuration</summary><pre>");
     wefti_buffer_html(s->ctx, s->out, config_text);
     text(s, "</pre></details>\n");
-}
-
-weft_status wefti_report_write(weft_ctx *ctx, const char *metrics_path,
-                               const char *config_text, const char *title,
-                               const char *out_path) {
-    wefti_buffer out = {0};
-    wefti_run run;
-    WEFT_TRY(wefti_run_read(ctx, metrics_path, &run));
-    sheet s = {ctx, &out, &run};
-    wefti_page_begin(ctx, &out, title);
-    put_page(&s, config_text);
-    weft_status status = wefti_page_end(ctx, &out, out_path);
-    wefti_buffer_fini(ctx, &out);
-    wefti_run_fini(ctx, &run);
-    return status;
 }
 
 /* ---- a run folder ---- */
@@ -294,18 +300,57 @@ static weft_status read_config(weft_ctx *ctx, const char *run_folder, char **con
     return wefti_file_read(ctx, path, MAX_CONFIG_BYTES, config, &n);
 }
 
+/* Everything that the folder says besides its configuration. */
+typedef struct material {
+    wefti_run run;
+    wefti_planned forecast;
+    wefti_timeline timeline;
+    bool planned;
+} material;
+
+static weft_status read_material(weft_ctx *ctx, const char *run_folder, material *m) {
+    char metrics[PATH_MAX], plan[PATH_MAX], timeline[PATH_MAX];
+    bool found;
+    WEFT_TRY(join(ctx, run_folder, "metrics.jsonl", metrics));
+    WEFT_TRY(join(ctx, run_folder, "plan.json", plan));
+    WEFT_TRY(join(ctx, run_folder, "timeline.json", timeline));
+    WEFT_TRY(wefti_run_read(ctx, metrics, &m->run));
+    WEFT_TRY(wefti_planned_read(ctx, plan, &m->forecast, &m->planned));
+    return wefti_timeline_read(ctx, timeline, &m->timeline, &found);
+}
+
+static void drop_material(weft_ctx *ctx, material *m) {
+    wefti_run_fini(ctx, &m->run);
+    wefti_planned_fini(ctx, &m->forecast);
+    wefti_timeline_fini(ctx, &m->timeline);
+}
+
+static weft_status write_page(weft_ctx *ctx, const material *m, const char *config_text,
+                              const char *title, const char *out_path) {
+    wefti_buffer out = {0};
+    sheet s = {ctx, &out, &m->run, m->planned ? &m->forecast : NULL, &m->timeline};
+    wefti_page_begin(ctx, &out, title);
+    put_page(&s, config_text);
+    weft_status status = wefti_page_end(ctx, &out, out_path);
+    wefti_buffer_fini(ctx, &out);
+    return status;
+}
+
 weft_status weft_report_write(weft_ctx *ctx, const char *run_folder,
                               const char *out_path) {
-    char metrics[PATH_MAX], out[PATH_MAX], whole[PATH_MAX], *config;
-    WEFT_TRY(join(ctx, run_folder, "metrics.jsonl", metrics));
+    char out[PATH_MAX], whole[PATH_MAX], *config = NULL;
+    material m = {.planned = false};
     WEFT_TRY(join(ctx, run_folder, "report.html", out));
     if (!realpath(run_folder, whole))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open the run folder %s: %s",
                              run_folder, strerror(errno));
     const char *slash = strrchr(whole, '/');
-    WEFT_TRY(read_config(ctx, run_folder, &config));
-    weft_status status = wefti_report_write(
-        ctx, metrics, config, slash ? slash + 1 : whole, out_path ? out_path : out);
+    weft_status status = read_material(ctx, run_folder, &m);
+    if (status == WEFT_OK) status = read_config(ctx, run_folder, &config);
+    if (status == WEFT_OK)
+        status = write_page(ctx, &m, config, slash ? slash + 1 : whole,
+                            out_path ? out_path : out);
     wefti_free(ctx, config);
+    drop_material(ctx, &m);
     return status;
 }

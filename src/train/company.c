@@ -74,11 +74,15 @@ bool wefti_company_sees(const wefti_company *c, int rank) {
 
 int wefti_company_rank(const wefti_company *c) { return c->comm ? c->comm->rank : 0; }
 
-int wefti_company_first_here(const wefti_company *c, int rank) {
-    int first = 0;
-    while (strcmp(weft_mesh_host_of(c->mesh, first), weft_mesh_host_of(c->mesh, rank)))
-        first++;
-    return first;
+/* Whether this is the rank that a file is brought to: the first on its machine of those
+ * that do not see the leader's folder. */
+static bool is_addressee(const wefti_company *c, int rank) {
+    if (wefti_company_sees(c, rank)) return false;
+    const char *host = weft_mesh_host_of(c->mesh, rank);
+    for (int r = 0; r < rank; r++)
+        if (!wefti_company_sees(c, r) && strcmp(weft_mesh_host_of(c->mesh, r), host) == 0)
+            return false;
+    return true;
 }
 
 static bool exists(const char *path) {
@@ -218,7 +222,7 @@ static weft_status copy_file(weft_ctx *ctx, wefti_company *c, const char *from,
     snprintf(here, sizeof here, "%.3000s/%.255s", from, name);
     snprintf(there, sizeof there, "%.3000s/%.255s", to, name);
     for (int r = 1; r < c->comm->size; r++) {
-        if (wefti_company_sees(c, r) || wefti_company_first_here(c, r) != r) continue;
+        if (!is_addressee(c, r)) continue;
         const char *path = c->comm->rank == 0 ? here : there;
         WEFT_TRY(wefti_company_send_file(ctx, c, 0, r, path));
     }
@@ -232,7 +236,7 @@ weft_status wefti_company_copy_folder(weft_ctx *ctx, wefti_company *c, const cha
     int64_t n_bytes = 0;
     if (!c->comm) return WEFT_OK;
     int me = c->comm->rank;
-    bool makes = !wefti_company_sees(c, me) && wefti_company_first_here(c, me) == me;
+    bool makes = is_addressee(c, me);
     WEFT_TRY(wefti_alloc(ctx, SIZE, "names of files", &names));
     weft_status status = WEFT_OK;
     if (me == 0) status = list_files(ctx, from, names, SIZE, &n_bytes);

@@ -38,9 +38,8 @@ weft_status wefti_company_sum(wefti_company *c, double *value) WEFT_CHECKED;
 /* Whether a rank sees the run folder as the leader does, after wefti_company_look. */
 bool wefti_company_sees(const wefti_company *c, int rank);
 
-/* This process's number, 0 if it is alone, and the lowest on this machine. */
+/* This process's number, 0 if it is alone. */
 int wefti_company_rank(const wefti_company *c);
-int wefti_company_first_here(const wefti_company *c, int rank);
 
 /* Finds out who sees the leader's `folder`; makes it where it is not seen. Collective. */
 weft_status wefti_company_look(weft_ctx *ctx, wefti_company *c,

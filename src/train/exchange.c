@@ -32,7 +32,7 @@ static weft_status turn(wefti_rank *r, int64_t job) {
     return wefti_mixer_turn(r->mixer, (int)job - r->arrangement->n_buckets, r->step);
 }
 
-static weft_status begin(void *rank, int64_t bucket) {
+static weft_status do_begin(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
     int b = (int)bucket;
     if (is_turn(r, bucket)) return WEFT_OK;
@@ -45,14 +45,14 @@ static weft_status begin(void *rank, int64_t bucket) {
     return wefti_replicator_begin(r->replicator, b, r->step, r->lr, grad);
 }
 
-static weft_status combine(void *rank, int64_t bucket) {
+static weft_status do_combine(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
     if (is_turn(r, bucket)) return turn(r, bucket);
     return wefti_replicator_combine(r->replicator, (int)bucket, r->step,
                                     grads_of(r, bucket));
 }
 
-static weft_status end(void *rank, int64_t bucket) {
+static weft_status do_end(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
     if (is_turn(r, bucket)) return WEFT_OK;
     float *grad = grads_of(r, bucket);
@@ -61,21 +61,21 @@ static weft_status end(void *rank, int64_t bucket) {
     return wefti_replicator_begin(r->site_replicator, (int)bucket, r->step, r->lr, grad);
 }
 
-static weft_status combine_sites(void *rank, int64_t bucket) {
+static weft_status do_combine_sites(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
     if (is_turn(r, bucket)) return WEFT_OK;
     return wefti_replicator_combine(r->site_replicator, (int)bucket, r->step,
                                     grads_of(r, bucket));
 }
 
-static weft_status end_sites(void *rank, int64_t bucket) {
+static weft_status do_end_sites(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
     if (is_turn(r, bucket)) return WEFT_OK;
     return wefti_replicator_end(r->site_replicator, (int)bucket, r->step,
                                 grads_of(r, bucket));
 }
 
-static weft_status apply(void *rank, int64_t bucket) {
+static weft_status do_apply(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
     int b = (int)bucket;
     if (is_turn(r, bucket)) return WEFT_OK;
@@ -86,11 +86,49 @@ static weft_status apply(void *rank, int64_t bucket) {
     return wefti_exchange_apply(r, b);
 }
 
-static weft_status finish(void *rank, int64_t bucket) {
+static weft_status do_finish(void *rank, int64_t bucket) {
     wefti_rank *r = rank;
     if (is_turn(r, bucket)) return WEFT_OK;
     if (!r->apply_in_exchange && r->clip_after_exchange) return WEFT_OK;
     return wefti_mixer_finish(r->mixer, (int)bucket, r->step, params_of(r, bucket));
+}
+
+/* The phases as the diary sees them; the mixer's turn has the name of its phase. */
+static weft_status noted(wefti_rank *r, int64_t job, wefti_phase phase,
+                         const char *what) {
+    double begun_s = wefti_diary_now(r->diary);
+    int n = r->arrangement->n_buckets;
+    WEFT_TRY(phase(r, job));
+    wefti_diary_put(r->diary, WEFTI_DIARY_EXCHANGE, (int)job % n, what, begun_s);
+    return WEFT_OK;
+}
+
+static weft_status begin(void *rank, int64_t job) {
+    return noted(rank, job, do_begin, "begin");
+}
+
+static weft_status combine(void *rank, int64_t job) {
+    return noted(rank, job, do_combine, "combine");
+}
+
+static weft_status end(void *rank, int64_t job) {
+    return noted(rank, job, do_end, "end");
+}
+
+static weft_status combine_sites(void *rank, int64_t job) {
+    return noted(rank, job, do_combine_sites, "combine");
+}
+
+static weft_status end_sites(void *rank, int64_t job) {
+    return noted(rank, job, do_end_sites, "end");
+}
+
+static weft_status apply(void *rank, int64_t job) {
+    return noted(rank, job, do_apply, "apply");
+}
+
+static weft_status finish(void *rank, int64_t job) {
+    return noted(rank, job, do_finish, "finish");
 }
 
 weft_status wefti_exchange_create(wefti_rank *r) {

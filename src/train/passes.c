@@ -88,10 +88,12 @@ weft_status wefti_rank_forward(wefti_rank *r, bool training, int64_t row) {
     const weft_model *model = r->plan->model;
     for (int u = 0; u < n_units(r) - 1; u++) {
         wefti_pass pass;
+        double begun_s = wefti_diary_now(r->diary);
         WEFT_TRY(make_pass(r, u, training, row, &pass));
         double start_s = start_clock(r);
         model->ops->forward(model, u, &pass);
         if (r->clock) r->clock->forward_s[u] += wefti_now_s() - start_s;
+        wefti_diary_put(r->diary, WEFTI_DIARY_COMPUTE, u, "forward", begun_s);
     }
     return WEFT_OK;
 }
@@ -143,6 +145,7 @@ weft_status wefti_rank_backward(wefti_rank *r, int64_t row, int64_t micro) {
     double tokens_of_node = (double)(r->plan->rows_per_rank * r->plan->S * r->plan->T);
     for (int u = n_units(r) - 1; u >= 0; u--) {
         wefti_pass pass;
+        double begun_s = wefti_diary_now(r->diary);
         WEFT_TRY(make_pass(r, u, true, row, &pass));
         double start_s = start_clock(r);
         if (recompute && pass.y) model->ops->forward(model, u, &pass);
@@ -155,6 +158,7 @@ weft_status wefti_rank_backward(wefti_rank *r, int64_t row, int64_t micro) {
         if (r->clock) r->clock->backward_s[u] += wefti_now_s() - start_s;
         wefti_rank_pace(r, ((double)micro + backward_share(r, u)) /
                                (double)r->plan->n_micro);
+        wefti_diary_put(r->diary, WEFTI_DIARY_COMPUTE, u, "backward", begun_s);
         WEFT_TRY(finish_unit(r, u, pass.grads, micro));
     }
     return WEFT_OK;

@@ -155,6 +155,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(r->ctx, blocks[i]);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
+    wefti_diary_destroy(r->ctx, r->diary);
     wefti_free(r->ctx, r);
 }
 

@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "comm/worker.h"
 #include "plan/plan.h"
+#include "train/diary.h"
 
 /* What every rank tells every other once per step; travels as five little-endian f64. */
 typedef struct wefti_vote {
@@ -74,6 +75,7 @@ typedef struct wefti_rank {
     wefti_replicator *site_replicator; /* NULL with one site */
     wefti_mixer *mixer;
     wefti_worker *worker;
+    wefti_diary *diary; /* owned; NULL: nobody reads it */
     int64_t last_ticket;
     bool apply_in_exchange;   /* the exchange thread also optimizes and mixes */
     bool clip_after_exchange; /* norm of the agreed gradient (full), else of the local one
@@ -114,6 +116,11 @@ void wefti_rank_init_params(wefti_rank *r);
 
 /* Computes step `step` and leaves its exchange under way. Collective. */
 weft_status wefti_rank_step(wefti_rank *r, int64_t step) WEFT_CHECKED;
+
+/* The two ends of it, around the forward and backward passes: begins a step, and votes and
+ * hands over what was not yet (all buckets that are exchanged at once have been). */
+weft_status wefti_rank_open(wefti_rank *r, int64_t step) WEFT_CHECKED;
+weft_status wefti_rank_close(wefti_rank *r) WEFT_CHECKED;
 
 /* Waits for the exchange of the last step; *tally is the replica's. Collective over it.
  */

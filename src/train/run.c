@@ -89,6 +89,18 @@ static weft_status fill_rank(rank_thread *t) {
     return init[0] ? load_initial(t, init) : WEFT_OK;
 }
 
+/* The first rank keeps a diary of a step when everything is warm. */
+static weft_status keep_diary(rank_thread *t) {
+    enum { WARM = 20, PHASES = 8 };
+    const wefti_plan *plan = t->run->prepared->plan;
+    int64_t step = plan->first_step + WARM, last = plan->config->run.steps - 1;
+    int64_t n_lines = 2 * plan->n_micro * plan->model->n_units +
+                      2 * PHASES * t->state->arrangement->n_buckets;
+    if (t->rank != 0 || !t->run->prepared->journal) return WEFT_OK;
+    return wefti_diary_create(t->ctx, step < last ? step : last, n_lines,
+                              &t->state->diary);
+}
+
 static weft_status build_rank(rank_thread *t) {
     const wefti_plan *plan = t->run->prepared->plan;
     wefti_comms comms;
@@ -98,6 +110,7 @@ static weft_status build_rank(rank_thread *t) {
         t->state->should_stop = t->run->hooks->should_stop;
         t->state->stop_user = t->run->hooks->user;
     }
+    WEFT_TRY(keep_diary(t));
     WEFT_TRY(fill_rank(t));
     return prime(t->state);
 }
@@ -228,6 +241,7 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
     const weft_config *config = prepared->plan->config;
     if (!prepared->on_text) return WEFT_OK;
+    WEFT_TRY(wefti_diary_write(t->ctx, t->state->diary, config->run.folder));
     bool last = done == config->run.steps;
     bool compare_due = is_due(config->run.compare_every, done);
     if (compare_due || (config->run.compare_every > 0 && (last || stopping)))
@@ -338,9 +352,6 @@ static weft_status create_world(weft_ctx *ctx, training *run) {
         .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
     weft_mesh *mesh = run->prepared->company.mesh;
     if (!mesh) return wefti_local_create(ctx, &shape, &run->world);
-    bool asks = run->hooks && run->hooks->should_stop;
-    wefti_mesh_watch(mesh, config->mesh.timeout, asks ? run->hooks->should_stop : NULL,
-                     run->hooks ? run->hooks->user : NULL);
     return wefti_mesh_shape(ctx, mesh, &shape, &run->world);
 }
 
@@ -360,6 +371,13 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     return status;
 }
 
+static void watch(weft_mesh *mesh, const weft_config *config,
+                  const weft_train_hooks *hooks) {
+    if (mesh)
+        wefti_mesh_watch(mesh, config->mesh.timeout, hooks ? hooks->should_stop : NULL,
+                         hooks ? hooks->user : NULL);
+}
+
 static weft_status train(weft_ctx *ctx, training *run) {
     run->result->bigram_loss = run->prepared->bigram_loss;
     run->result->bytes_per_token = weft_dataset_bytes_per_token(run->prepared->dataset);
@@ -371,6 +389,7 @@ weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool
                        const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
+    watch(mesh, config, hooks);
     weft_status status = wefti_prepare(ctx, mesh, config, resume, &run.prepared);
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = train(ctx, &run);
@@ -382,6 +401,7 @@ weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config
                              const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
+    watch(mesh, config, hooks);
     weft_status status = wefti_prepare_bench(ctx, mesh, config, &run.prepared);
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = run_prepared(ctx, &run);

@@ -50,7 +50,11 @@ static weft_status clip_and_apply(wefti_rank *r) {
     set_scale(r, squares);
     int n = r->arrangement->n_buckets;
     double waited_s = r->mixer->waited_s;
-    for (int b = 0; b < n; b++) WEFT_TRY(wefti_exchange_apply(r, b));
+    for (int b = 0; b < n; b++) {
+        double begun_s = wefti_diary_now(r->diary);
+        WEFT_TRY(wefti_exchange_apply(r, b));
+        wefti_diary_put(r->diary, WEFTI_DIARY_COMPUTE, b, "apply", begun_s);
+    }
     for (int b = 0; b < n; b++)
         WEFT_TRY(wefti_mixer_finish(r->mixer, b, r->step,
                                     r->params + r->arrangement->bucket_offset[b]));
@@ -135,7 +139,7 @@ static weft_status micro_batch(wefti_rank *r, int64_t micro) {
     return wefti_rank_backward(r, row, micro);
 }
 
-weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
+weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->step = step;
     r->lr = (float)wefti_schedule_lr(r->plan->config, step);
     r->grad_scale = 1;
@@ -148,11 +152,21 @@ weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
     wefti_rank_forget_gathered(r);
     wefti_comm_note(r->comms.control, step, "");
     r->begun_s = wefti_now_s();
+    wefti_diary_open(r->diary, step, r->begun_s);
     wefti_exchange_turn(r);
-    for (int64_t m = 0; m < r->plan->n_micro; m++) WEFT_TRY(micro_batch(r, m));
+    return WEFT_OK;
+}
+
+weft_status wefti_rank_close(wefti_rank *r) {
     WEFT_TRY(cast_vote(r));
     if (r->apply_in_exchange) return WEFT_OK;
     return r->clip_after_exchange ? clip_and_apply(r) : clip_and_submit(r);
+}
+
+weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
+    WEFT_TRY(wefti_rank_open(r, step));
+    for (int64_t m = 0; m < r->plan->n_micro; m++) WEFT_TRY(micro_batch(r, m));
+    return wefti_rank_close(r);
 }
 
 weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step, wefti_vote *agreed) {
@@ -226,6 +240,7 @@ static weft_status take_tally(wefti_rank *r, wefti_tally *tally) {
 
 weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) {
     WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
+    wefti_diary_close(r->diary);
     if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
     return take_tally(r, tally);
 }

@@ -84,7 +84,7 @@ step8=checkpoints/step-00000008
             echo "$folder/$file"
         done
     done
-    printf '%s\n' config.yaml events metrics.jsonl report.html
+    printf '%s\n' config.yaml events metrics.jsonl report.html timeline.json
 } >wanted
 same found wanted
 

@@ -68,20 +68,28 @@ static void shapes_of_the_model_fit_together(void **state) {
 
 static void batch_gives_every_rank_the_same_number_of_sequences(void **state) {
     fixture *f = *state;
-    refused(f, "batch: {tokens_per_step: 512}\nmesh: {nodes: 3}\n",
+    refused(f, "batch: {tokens_per_step: 512}\nmesh: {nodes: 3}\ndata: {path: [a.txt]}\n",
             "run.yaml:1: batch.tokens_per_step is 512, expected a multiple of 768 (3 "
             "ranks times "
             "data.length 256) such as 768");
     refused(
-        f, "mesh: {nodes: 3}\ndata: {length: 128}\n",
+        f, "mesh: {nodes: 3}\ndata: {length: 128, path: [a.txt]}\n",
         "run.yaml:2: batch.tokens_per_step is 16384, expected a multiple of 384 (3 ranks "
         "times data.length 128) such as 16128");
-    refused(f, "mesh: {nodes: 2}\nbatch: {micro: 3}\n",
+    refused(f, "mesh: {nodes: 2}\nbatch: {micro: 3}\ndata: {path: [a.txt]}\n",
             "run.yaml:2: batch.micro is 3, expected a divisor of 32, the sequences of "
             "each rank "
             "in a step");
     assert_ok(f, weft_config_set(f->ctx, f->c, "batch.micro=16"));
     assert_ok(f, weft_config_finish(f->ctx, f->c));
+}
+
+static void without_text_there_is_no_batch_to_check(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.nodes=3"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=text.txt"));
+    assert_int_equal(weft_config_finish(f->ctx, f->c), WEFT_ERR_CONFIG);
 }
 
 static void ranks_are_not_more_than_can_be_addressed(void **state) {
@@ -181,6 +189,7 @@ int main(void) {
         TEST(gossip_knobs_fit_its_kind),
         TEST(shapes_of_the_model_fit_together),
         TEST(batch_gives_every_rank_the_same_number_of_sequences),
+        TEST(without_text_there_is_no_batch_to_check),
         TEST(ranks_are_not_more_than_can_be_addressed),
         TEST(weights_belong_to_paths),
         TEST(misspelt_tokenizer_is_not_looked_for_as_a_file),

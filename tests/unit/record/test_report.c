@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "record/metrics.h"
-#include "record/report.h"
+#include <weft/report.h>
 
 static void write_step(wefti_metrics *m, int64_t step, double wire) {
     double s = (double)step;
@@ -247,11 +247,84 @@ static void every_allocation_failure_is_clean(void **state) {
     assert_true(fail_each_allocation(ctx, NULL, report_and_compare, NULL) > 20);
 }
 
+static const char plan_text[] =
+    "{\"version\": 1, \"prediction\": {\"step_s\": {\"low\": 0.2, \"median\": 0.2, "
+    "\"high\": 0.3}, \"compute_s\": 0.1, \"exchange_s\": 0.2, \"wait_s\": 0.1, "
+    "\"wait_wire_s\": 0.06, \"wait_codec_s\": 0.02, \"wait_late_s\": 0.01, "
+    "\"hidden_share\": 0.5, \"tokens_per_s\": 5000, \"wire_bytes\": 2e6}, "
+    "\"timeline\": [{\"lane\": \"compute\", \"index\": 3, \"what\": \"backward\", "
+    "\"begin_s\": 0, \"end_s\": 0.1}, {\"lane\": \"exchange\", \"index\": 0, "
+    "\"what\": \"<b>\", \"begin_s\": 0.05, \"end_s\": 0.2}]}";
+
+static void a_planned_run_shows_both(void **state) {
+    (void)state;
+    make_run("room/planned", 200, 2e6);
+    put_text("room/planned/plan.json", plan_text);
+    put_text("room/planned/timeline.json",
+             "{\"timeline\": [{\"lane\": \"compute\", \"index\": 3, \"what\": "
+             "\"backward\", \"begin_s\": 0, \"end_s\": 0.15}]}");
+    assert_ok(ctx, weft_report_write(ctx, "room/planned", NULL));
+    char *page = checked_page("room/planned/report.html");
+    static const char *const words[] = {
+        "<tr><td>time of a step (median)</td><td>200 ms</td><td>250 ms</td><td>+25 "
+        "%</td></tr>",
+        "<tr><td>exchange hidden</td><td>50 %</td><td>75 %</td><td></td></tr>",
+        "<tr><td>sent per step and node</td><td>2 MB</td><td>2 MB</td><td>0 %</td></tr>",
+        "Time of a step",
+        "One step in time",
+        "computing, measured",
+        "computing, predicted",
+        "exchange thread, predicted",
+        "<title>backward 3: 150 ms</title>",
+        "<title>&lt;b&gt; 0: 150 ms</title>",
+        "step, predicted"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        assert_has(page, words[i]);
+    assert_null(strstr(page, "exchange thread, measured"));
+    wefti_free(ctx, page);
+}
+
+static void a_run_without_a_plan_shows_none(void **state) {
+    (void)state;
+    make_run("room/plain", 60, 2e6);
+    assert_ok(ctx, weft_report_write(ctx, "room/plain", NULL));
+    char *page = checked_page("room/plain/report.html");
+    assert_null(strstr(page, "predicted"));
+    assert_null(strstr(page, "One step in time"));
+    assert_null(strstr(page, "Distance of the replicas"));
+    wefti_free(ctx, page);
+}
+
+static void a_broken_plan_is_an_error(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {"{", "room/broken/plan.json: not a JSON object"},
+        {"{\"version\": 1}", "room/broken/plan.json has no prediction"},
+        {"{\"prediction\": {}, \"timeline\": [{\"lane\": \"compute\", \"what\": "
+         "\"x\", \"begin_s\": 2, \"end_s\": 1}]}",
+         "item 0 of the timeline is not a stretch of time"},
+        {"{\"prediction\": {}, \"timeline\": [{\"lane\": \"sea\", \"what\": \"x\", "
+         "\"begin_s\": 0, \"end_s\": 1}]}",
+         "item 0 of the timeline is not a stretch of time"}};
+    make_run("room/broken", 20, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        weft_ctx_clear(ctx);
+        put_text("room/broken/plan.json", cases[i].text);
+        assert_int_equal(weft_report_write(ctx, "room/broken", NULL), WEFT_ERR_FORMAT);
+        assert_non_null(strstr(weft_ctx_message(ctx), cases[i].words));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         claim(a_page_has_its_numbers_charts_and_config),
         claim(a_run_without_a_network_has_no_chart_over_bytes),
         claim(a_run_that_has_just_begun_has_a_page),
+        claim(a_planned_run_shows_both),
+        claim(a_run_without_a_plan_shows_none),
+        claim(a_broken_plan_is_an_error),
         claim(names_are_escaped),
         claim(wild_numbers_do_not_break_the_page),
         claim(runs_are_laid_over_each_other_with_a_legend),

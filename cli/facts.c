@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "facts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <weft/train.h>
+
+static const char *const names[] = {
+    "nodes",       "ranks-per-node",   "sites",  "link",  "site-link", "node-link",
+    "node-memory", "memory-bandwidth", "jitter", "drift", "stall",     "overhead"};
+enum { N_NAMES = sizeof names / sizeof names[0] };
+
+/* ---- this machine's rate ---- */
+
+/* A few steps of the run's model, on as many tokens as keep the kernels busy. */
+enum { MEASURED_TOKENS = 4096, MEASURED_STEPS = 8, SKIPPED_STEPS = 1 };
+
+typedef struct speed {
+    double gemm_flops, best_mfu;
+    double mfu[MEASURED_STEPS];
+    int n;
+} speed;
+
+static void take_start(void *user, const weft_run_summary *summary) {
+    ((speed *)user)->gemm_flops = summary->gemm_flops;
+}
+
+static void take_step(void *user, const weft_step_record *record) {
+    speed *s = user;
+    if (record->step > SKIPPED_STEPS && record->mfu > s->best_mfu)
+        s->best_mfu = record->mfu;
+}
+
+static weft_status set_here(weft_ctx *ctx, weft_config *config) {
+    char text[64];
+    int64_t T = config->data.length, rows = MEASURED_TOKENS / T;
+    int64_t most = config->batch.tokens_per_step / T;
+    if (rows > most) rows = most;
+    if (rows < 1) rows = 1;
+    snprintf(text, sizeof text, "batch.tokens_per_step=%lld", (long long)(rows * T));
+    WEFT_TRY(weft_config_set(ctx, config, text));
+    snprintf(text, sizeof text, "run.steps=%d", MEASURED_STEPS);
+    WEFT_TRY(weft_config_set(ctx, config, text));
+    static const char *const plain[] = {"method=none",       "replicator.kind=full",
+                                        "mixer.kind=none",   "site_replicator.kind=none",
+                                        "mesh.nodes=1",      "mesh.ranks_per_node=1",
+                                        "mesh.shards=0",     "mesh.sites=1",
+                                        "mesh.link=none",    "mesh.site_link=none",
+                                        "mesh.pace=0",       "mesh.stall=0",
+                                        "batch.micro=0",     "replicator.every=1",
+                                        "schedule.warmup=0", "optimizer.kind=adamw"};
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        WEFT_TRY(weft_config_set(ctx, config, plain[i]));
+    return weft_config_finish(ctx, config);
+}
+
+/* FLOP/s of this machine while it trains the run's model: the best of a few steps. */
+static weft_status measure_here(weft_ctx *ctx, const weft_config *run, double *flops) {
+    speed s = {0};
+    weft_train_hooks hooks = {.user = &s, .on_start = take_start, .on_step = take_step};
+    weft_train_result result;
+    weft_config *config;
+    WEFT_TRY(weft_config_copy(ctx, run, &config));
+    weft_status status = set_here(ctx, config);
+    if (status == WEFT_OK) status = weft_bench_train(ctx, NULL, config, &hooks, &result);
+    weft_config_destroy(ctx, config);
+    *flops = s.best_mfu * s.gemm_flops;
+    return status;
+}
+
+/* ---- the flags ---- */
+
+static weft_status set_number(weft_ctx *ctx, weft_cluster *cluster, const char *name,
+                              double value) {
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", value);
+    return weft_cluster_set(ctx, cluster, name, text);
+}
+
+static weft_status set_flops(weft_ctx *ctx, const args *a, const weft_config *run,
+                             weft_cluster *cluster) {
+    const char *text = args_value(a, "--node-flops");
+    double flops;
+    if (!text && (cluster->rank_flops > 0 || cluster->n_units > 0)) return WEFT_OK;
+    if (!text)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "what a node computes is not known, expected --cluster FILE "
+                             "or --node-flops such as 80T, or --node-flops here to "
+                             "measure this machine");
+    if (strcmp(text, "here") != 0)
+        return weft_cluster_set(ctx, cluster, "node-flops", text);
+    WEFT_TRY(measure_here(ctx, run, &flops));
+    return set_number(ctx, cluster, "node-flops", flops);
+}
+
+static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
+                        int64_t nodes, weft_cluster *cluster) {
+    char name[40];
+    if (!args_has(a, "--cluster")) {
+        if (run->mesh.nodes > 1) nodes = run->mesh.nodes;
+        WEFT_TRY(set_number(ctx, cluster, "nodes", (double)nodes));
+        WEFT_TRY(
+            set_number(ctx, cluster, "ranks-per-node", (double)run->mesh.ranks_per_node));
+        WEFT_TRY(set_number(ctx, cluster, "sites", (double)run->mesh.sites));
+    }
+    for (int i = 0; i < N_NAMES; i++) {
+        snprintf(name, sizeof name, "--%s", names[i]);
+        const char *value = args_value(a, name);
+        if (value) WEFT_TRY(weft_cluster_set(ctx, cluster, names[i], value));
+    }
+    return set_flops(ctx, a, run, cluster);
+}
+
+weft_status cluster_of_args(weft_ctx *ctx, const args *a, const weft_config *run,
+                            int64_t nodes, weft_cluster **out) {
+    const char *path = args_value(a, "--cluster");
+    if (path)
+        WEFT_TRY(weft_cluster_load(ctx, path, out));
+    else
+        WEFT_TRY(weft_cluster_create(ctx, out));
+    return fill(ctx, a, run, nodes, *out);
+}
+
+static weft_status fill_here(weft_ctx *ctx, const weft_config *run,
+                             weft_cluster *cluster) {
+    double flops;
+    WEFT_TRY(set_number(ctx, cluster, "nodes", (double)run->mesh.nodes));
+    WEFT_TRY(
+        set_number(ctx, cluster, "ranks-per-node", (double)run->mesh.ranks_per_node));
+    WEFT_TRY(set_number(ctx, cluster, "sites", (double)run->mesh.sites));
+    WEFT_TRY(measure_here(ctx, run, &flops));
+    return set_number(ctx, cluster, "node-flops", flops / (double)run->mesh.nodes);
+}
+
+weft_status cluster_here(weft_ctx *ctx, const weft_config *run, weft_cluster **out) {
+    WEFT_TRY(weft_cluster_create(ctx, out));
+    return fill_here(ctx, run, *out);
+}

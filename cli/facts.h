@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CLI_FACTS_H
+#define CLI_FACTS_H
+
+#include <weft/cluster.h>
+#include <weft/config.h>
+
+#include "args.h"
+
+/* Facts about a cluster on a command line: --cluster FILE, and one flag for each fact
+ * that is typed more often. */
+
+/* clang-format off */
+#define CLUSTER_FLAGS                                                                    \
+    {"--cluster", "FILE", "what the machines can do, as weft probe writes it", NULL},    \
+    {"--nodes", "N", "machines with a slow wire between them", NULL},                    \
+    {"--ranks-per-node", "S", "ranks (accelerators, processes) in each", NULL},          \
+    {"--sites", "N", "groups of nodes with a slower wire between them", NULL},           \
+    {"--link", "LINK", "wire between nodes, such as 1Gbit,100us", NULL},                 \
+    {"--site-link", "LINK", "wire between sites", NULL},                                 \
+    {"--node-link", "LINK", "between the ranks of a node, such as 100GBps,5us", NULL},   \
+    {"--node-flops", "FLOPS", "of a node while it trains, such as 80T, or here", NULL},  \
+    {"--node-memory", "SIZE", "of a node, such as 64GB", NULL},                          \
+    {"--memory-bandwidth", "RATE", "of a rank, such as 20GBps", NULL},                   \
+    {"--jitter", "SHARE", "spread of the time of computing a step, such as 5%", NULL},   \
+    {"--drift", "SHARE", "how much some ranks are slower than others, always", NULL},    \
+    {"--stall", "SHARE,TIME", "how often a rank stands still, and how long", NULL},      \
+    {"--overhead", "SHARE", "what the protocol adds on the wire, such as 3%", NULL}
+/* clang-format on */
+
+/* The cluster of a command line; what it does not say comes from the run (finished):
+ * nodes, if it has one only `nodes` of them, and ranks per node. [out] *out owned by the
+ * caller (weft_cluster_destroy). */
+weft_status cluster_of_args(weft_ctx *ctx, const args *a, const weft_config *run,
+                            int64_t nodes, weft_cluster **out) WEFT_CHECKED;
+
+/* The cluster that the threads of this process are: the run's mesh on this machine, its
+ * links those of the run. [out] as above. */
+weft_status cluster_here(weft_ctx *ctx, const weft_config *run,
+                         weft_cluster **out) WEFT_CHECKED;
+
+#endif

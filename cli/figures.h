@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CLI_FIGURES_H
+#define CLI_FIGURES_H
+
+#include <stddef.h>
+
+/* Numbers in a table: three digits and a unit. Each writes into out, which it returns. */
+
+const char *count_text(double n, char *out, size_t out_size);            /* "12.3k" */
+const char *size_text(double n_bytes, char *out, size_t out_size);       /* "4.56 MB" */
+const char *time_text(double seconds, char *out, size_t out_size);       /* "12.3 ms" */
+const char *rate_text(double bandwidth_Bps, char *out, size_t out_size); /* "1 Gbit/s" */
+
+#endif

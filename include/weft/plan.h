@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFT_PLAN_H
+#define WEFT_PLAN_H
+
+#include <weft/predict.h>
+#include <weft/train.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Which method makes a run faster on a cluster, and whether a second machine does at all
+ * (docs/planning.md). Every candidate shares the run's batch.tokens_per_step among all
+ * its ranks: more nodes do not make the batch larger. */
+
+/* What a method does to the learning; texts live as long as the program. */
+typedef struct weft_learning {
+    const char *changes; /* what is other than on one machine; "" = nothing */
+    bool measured;
+    double low, high;   /* nats per token behind full synchronization at equal steps, over
+                           all that was measured */
+    const char *source; /* where the numbers stand */
+} weft_learning;
+
+/* One way to do the run. */
+typedef struct weft_candidate {
+    char name[48];      /* "flexdemo int8" */
+    char method[32];    /* its preset */
+    char settings[320]; /* over the run's keys: "mesh.nodes=2 method=flexdemo ..." */
+    int64_t nodes, ranks_per_node, shards, sites;
+    bool own;    /* with the run's own keys of the method */
+    bool usable; /* false: `problem` says why */
+    char problem[96];
+    weft_learning learning;
+    weft_prediction prediction; /* without spans */
+    double speedup;             /* over one node, by mean_step_s */
+    double hours, gigabytes;    /* to the goal; per node interface, out */
+    /* Of the best of each method, else NAN: */
+    double break_even_Bps; /* rate of the wire from which on it beats one node; 0 =
+                              always, INFINITY = never in what was tried */
+    double overtaken_Bps;  /* rate nearest to the wire's at which the next method of the
+                              ranking is as fast; NAN = at none */
+    int64_t curve;         /* its row in weft_advice.speedups, or -1 */
+} weft_candidate;
+
+typedef struct weft_left_out {
+    char what[96]; /* the first of them */
+    int64_t n;     /* candidates left out for the same reason */
+    char why[320];
+} weft_left_out;
+
+/* Inside [from, to) of the wire's rate this candidate would be the choice. */
+typedef struct weft_range {
+    double from_Bps, to_Bps;
+    int64_t candidate;
+} weft_range;
+
+typedef struct weft_advice {
+    weft_candidate *candidates; /* by mean_step_s, to half a per cent; then by what
+                                   is known of the learning; unusable ones last */
+    int64_t n_candidates;
+    int64_t baseline; /* the fastest with one node; it may need too much memory */
+    int64_t fastest;  /* usable, whatever it does to the learning; -1: none */
+    int64_t choice;   /* see weft_advise; -1: none */
+    int64_t full;     /* the fastest of several nodes that learns as one; -1: none */
+    int64_t rival;    /* the best of what learns otherwise; the choice or not; -1: none */
+    weft_left_out *left_out;
+    int64_t n_left_out;
+    double tokens; /* the goal */
+    int64_t tokens_per_step, parameters;
+    weft_link_facts wire; /* that was reckoned with; with several sites between these */
+    double *bandwidths;   /* [n_bandwidths] ascending */
+    double *speedups;     /* [n_curves, n_bandwidths] over one node */
+    int64_t n_bandwidths, n_curves;
+    weft_range *ranges; /* ascending, without gaps, over all bandwidths */
+    int64_t n_ranges;
+    char *text; /* the advice, paragraphs separated by empty lines */
+} weft_advice;
+
+typedef struct weft_advise_options {
+    double tokens;  /* the goal; 0 = run.steps x batch.tokens_per_step */
+    int64_t steps;  /* simulated for each candidate; 0 = enough for the quantiles */
+    bool same_only; /* leave out methods that learn otherwise than one machine */
+} weft_advise_options;
+
+/* Tries the methods on one node and on more of the cluster's nodes. `run` (finished) says
+ * model, batch and goal; the cluster's nodes, ranks_per_node and sites count. The wire is
+ * the cluster's or, if that is not known, mesh.link. Keys of the sections replicator,
+ * site_replicator and mixer hold for the run as it is only, those of optimizer for
+ * candidates of its method.
+ *
+ * The best of a method: of its candidates that learn at most 0.1 nats worse than the
+ * best of them and are at most 5 % slower than the fastest of these, the one with the
+ * fewest nodes and then bytes. The choice is one of these or one node: of what learns as
+ * one machine does, and of the rest whose learning was measured, the one that learns best
+ * within 5 % of the fastest; of these two the second only if it is 1.25 times faster.
+ * `options` NULL: all zero. [out] *out owned by the caller (weft_advice_destroy).
+ */
+WEFT_API weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
+                                 const weft_cluster *cluster,
+                                 const weft_advise_options *options,
+                                 weft_advice **out) WEFT_CHECKED;
+WEFT_API void weft_advice_destroy(weft_ctx *ctx, weft_advice *advice);
+
+/* The configuration of candidate i of the advice about `run`: complete, finished. [out]
+ * *out owned by the caller (weft_config_destroy). */
+WEFT_API weft_status weft_advice_config(weft_ctx *ctx, const weft_config *run,
+                                        const weft_advice *advice, int64_t i,
+                                        weft_config **out) WEFT_CHECKED;
+
+/* All of it as one JSON object (docs/planning.md). [out] *text owned by the caller
+ * (weft_free). */
+WEFT_API weft_status weft_advice_json(weft_ctx *ctx, const weft_advice *advice,
+                                      char **text) WEFT_CHECKED;
+
+/* Draws speed-up over the wire's rate, one curve per method, as SVG. */
+WEFT_API weft_status weft_advice_draw(weft_ctx *ctx, const weft_advice *advice,
+                                      const char *path) WEFT_CHECKED;
+
+/* ---- a run that is compared with its prediction ---- */
+
+typedef struct weft_watch weft_watch;
+
+/* The prediction of `config` (finished) on the cluster, and room for a window of steps.
+ * [out] *out owned by the caller (weft_watch_destroy). */
+WEFT_API weft_status weft_watch_create(weft_ctx *ctx, const weft_config *config,
+                                       const weft_cluster *cluster,
+                                       weft_watch **out) WEFT_CHECKED;
+WEFT_API void weft_watch_destroy(weft_ctx *ctx, weft_watch *watch);
+
+WEFT_API const weft_prediction *weft_watch_prediction(const weft_watch *watch);
+
+/* Takes in one step; the first two are left out, as memory is touched for the first time.
+ * True when prediction and measurement part by more than 20 % over a window of 20 steps,
+ * and each time the likely cause becomes another: `sentence` says both numbers and the
+ * cause. */
+WEFT_API bool weft_watch_step(weft_watch *watch, const weft_step_record *record,
+                              char *sentence, size_t sentence_size);
+
+/* Measured over predicted median step, over the window; NAN while it has fewer than five.
+ */
+WEFT_API double weft_watch_ratio(const weft_watch *watch);
+
+/* Median step of all steps taken in (of the first million), of a run that has ended; NAN
+ * if there were none. */
+WEFT_API double weft_watch_median_s(weft_watch *watch);
+
+/* Writes <folder>/plan.json: the prediction with its timeline (docs/planning.md). */
+WEFT_API weft_status weft_watch_write(weft_ctx *ctx, const weft_watch *watch,
+                                      const char *folder) WEFT_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* Collects a process's facts. */
+#include "doctor/examine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/fields.h"
+#include "doctor/judge.h"
+
+void wefti_set_text(char *out, size_t size, const char *text) {
+    size_t n = strcspn(text, "\n");
+    if (n >= size) n = size - 1;
+    memmove(out, text, n);
+    memset(out + n, 0, size - n); /* equal texts are equal bytes */
+}
+
+static FILE *open_below(const char *root, const char *path) {
+    char full[4096];
+    int n = snprintf(full, sizeof full, "%s%s", root ? root : "", path);
+    return n > 0 && n < (int)sizeof full ? fopen(full, "re") : NULL;
+}
+
+bool wefti_first_line(const char *root, const char *path, char *out, size_t size) {
+    char line[512] = "";
+    FILE *file = open_below(root, path);
+    memset(out, 0, size);
+    if (!file) return false;
+    bool got = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    wefti_set_text(out, size, line);
+    return got;
+}
+
+int64_t wefti_lone_number(const char *root, const char *path) {
+    char line[64], *end;
+    if (!wefti_first_line(root, path, line, sizeof line)) return -1;
+    long long value = strtoll(line, &end, 10);
+    return end == line ? -1 : (int64_t)value;
+}
+
+static void know_nothing(weft_rank_facts *facts) {
+    *facts = (weft_rank_facts){0};
+    for (const wefti_field *f = wefti_rank_fields; f->name; f++) {
+        char *value = (char *)facts + f->offset;
+        if (f->kind == WEFTI_FIELD_WHOLE) memcpy(value, &(int64_t){-1}, sizeof(int64_t));
+        if (f->kind == WEFTI_FIELD_REAL) memcpy(value, &(double){-1}, sizeof(double));
+    }
+    facts->has_run = 0;
+    facts->rank = 0;
+    facts->size = facts->ranks_here = facts->process_ranks = 1;
+    facts->clock_offset_s = facts->clock_offset_error_s = 0;
+}
+
+weft_status weft_doctor_examine(weft_ctx *ctx, const weft_doctor_options *options,
+                                weft_rank_facts *out) {
+    know_nothing(out);
+    wefti_set_text(out->version, sizeof out->version, weft_version());
+    wefti_examine_environment(options->environment, out);
+    if (options->mesh) {
+        weft_mesh_facts mesh = weft_mesh_look(options->mesh);
+        out->rank = mesh.rank;
+        out->size = mesh.size;
+        out->ranks_here = mesh.ranks_here;
+        wefti_set_text(out->mpi, sizeof out->mpi, mesh.version);
+    }
+    wefti_examine_machine(options->root, out);
+    wefti_examine_groups(options->root, out);
+    wefti_examine_network(options, out);
+    wefti_examine_software(ctx, out);
+    return options->config ? wefti_examine_run(ctx, options, out) : WEFT_OK;
+}
+
+const char *weft_doctor_blas_trap(const char *const *environment, char *out,
+                                  size_t out_size) {
+    weft_rank_facts facts;
+    know_nothing(&facts);
+    facts.instructions = wefti_instructions();
+    wefti_examine_environment(environment, &facts);
+    return wefti_blas_trap(&facts, out, out_size);
+}

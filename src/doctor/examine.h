@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_EXAMINE_H
+#define WEFTI_EXAMINE_H
+
+#include <weft/doctor.h>
+
+/* The parts of weft_doctor_examine, each in its own file. What they cannot find out stays
+ * -1 or "". */
+void wefti_examine_machine(const char *root, weft_rank_facts *facts);
+void wefti_examine_groups(const char *root, weft_rank_facts *facts);
+void wefti_examine_network(const weft_doctor_options *options, weft_rank_facts *facts);
+void wefti_examine_software(weft_ctx *ctx, weft_rank_facts *facts);
+void wefti_examine_environment(const char *const *environment, weft_rank_facts *facts);
+weft_status wefti_examine_run(weft_ctx *ctx, const weft_doctor_options *options,
+                              weft_rank_facts *facts) WEFT_CHECKED;
+
+/* weft_rank_facts.instructions of this processor. */
+int64_t wefti_instructions(void);
+
+/* Copies text, cut to fit, without a newline at its end. */
+void wefti_set_text(char *out, size_t size, const char *text);
+
+/* The first line of a file below root, "" if there is none; returns whether there is. */
+bool wefti_first_line(const char *root, const char *path, char *out, size_t size);
+
+/* The whole number at the beginning of a file below root, or -1. */
+int64_t wefti_lone_number(const char *root, const char *path);
+
+#endif

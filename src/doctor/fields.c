@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of a rank's facts, and what is made from it: bytes for other ranks, JSON.
+ *
+ * Bytes: the magic "WFD1", then each field in the order of the table: texts at their full
+ * size, numbers as 8 bytes little-endian. */
+#include "doctor/fields.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+
+#define PLACE(field)                                                                     \
+    offsetof(weft_rank_facts, field), sizeof(((weft_rank_facts *)0)->field)
+#define TEXT(field)                                                                      \
+    { #field, WEFTI_FIELD_TEXT, PLACE(field) }
+#define WHOLE(field)                                                                     \
+    { #field, WEFTI_FIELD_WHOLE, PLACE(field) }
+#define REAL(field)                                                                      \
+    { #field, WEFTI_FIELD_REAL, PLACE(field) }
+#define BITS(field)                                                                      \
+    { #field, WEFTI_FIELD_BITS, PLACE(field) }
+
+const wefti_field wefti_rank_fields[] = {
+    WHOLE(rank),
+    WHOLE(size),
+    WHOLE(ranks_here),
+    WHOLE(process_ranks),
+    TEXT(launcher),
+    TEXT(version),
+    TEXT(mpi),
+    TEXT(blas),
+    TEXT(blas_core),
+    BITS(program_hash),
+    BITS(library_hash),
+    TEXT(host),
+    TEXT(system),
+    TEXT(processor),
+    WHOLE(instructions),
+    WHOLE(cores),
+    WHOLE(cores_allowed),
+    BITS(cpus),
+    REAL(cpu_quota),
+    REAL(load),
+    TEXT(governor),
+    WHOLE(memory_bytes),
+    WHOLE(memory_available_bytes),
+    WHOLE(memory_limit_bytes),
+    WHOLE(memory_limit_used_bytes),
+    WHOLE(swap_bytes),
+    WHOLE(swap_used_bytes),
+    WHOLE(clock_synchronized),
+    REAL(clock_error_s),
+    REAL(clock_offset_s),
+    REAL(clock_offset_error_s),
+    WHOLE(host_resolves),
+    TEXT(host_address),
+    TEXT(interfaces),
+    WHOLE(n_interfaces),
+    TEXT(interface),
+    TEXT(address),
+    WHOLE(mtu),
+    WHOLE(speed_Mbit),
+    TEXT(openblas_coretype),
+    TEXT(openblas_l2),
+    TEXT(openblas_threads),
+    TEXT(omp_threads),
+    TEXT(omp_bind),
+    TEXT(ucx_tls),
+    TEXT(mca_btl),
+    TEXT(mca_interface),
+    TEXT(mca),
+    WHOLE(has_run),
+    BITS(config_hash),
+    WHOLE(nodes),
+    WHOLE(ranks_per_node),
+    WHOLE(threads),
+    WHOLE(memory_needed_bytes),
+    WHOLE(data_files),
+    WHOLE(data_bytes),
+    WHOLE(data_missing),
+    BITS(data_hash),
+    TEXT(data_path),
+    TEXT(folder),
+    TEXT(folder_type),
+    WHOLE(folder_shared),
+    WHOLE(folder_error),
+    WHOLE(disk_free_bytes),
+    WHOLE(disk_needed_bytes),
+    {NULL, WEFTI_FIELD_TEXT, 0, 0},
+};
+
+enum { MAGIC = 4 };
+static const char magic[MAGIC] = {'W', 'F', 'D', '1'};
+
+static void put_u64(unsigned char *out, uint64_t value) {
+    for (int i = 0; i < 8; i++) out[i] = (unsigned char)(value >> (8 * i));
+}
+
+static uint64_t get_u64(const unsigned char *in) {
+    uint64_t value = 0;
+    for (int i = 0; i < 8; i++) value |= (uint64_t)in[i] << (8 * i);
+    return value;
+}
+
+size_t weft_doctor_facts_bytes(void) {
+    size_t n = MAGIC;
+    for (const wefti_field *f = wefti_rank_fields; f->name; f++) n += f->size;
+    return n;
+}
+
+/* Every field that is no text is made of 8-byte words. */
+void weft_doctor_facts_encode(const weft_rank_facts *facts, void *bytes) {
+    unsigned char *out = bytes;
+    memcpy(out, magic, MAGIC);
+    out += MAGIC;
+    for (const wefti_field *f = wefti_rank_fields; f->name; f++) {
+        const char *value = (const char *)facts + f->offset;
+        if (f->kind == WEFTI_FIELD_TEXT) memcpy(out, value, f->size);
+        for (size_t i = 0; f->kind != WEFTI_FIELD_TEXT && i < f->size; i += 8) {
+            uint64_t word;
+            memcpy(&word, value + i, sizeof word);
+            put_u64(out + i, word);
+        }
+        out += f->size;
+    }
+}
+
+weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
+                                     weft_rank_facts *out) {
+    const unsigned char *in = bytes;
+    *out = (weft_rank_facts){0};
+    if (n != weft_doctor_facts_bytes() || memcmp(in, magic, MAGIC) != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
+                             "a rank's facts have %zu bytes and begin unlike this weft's "
+                             "%zu: the ranks run different versions of weft",
+                             n, weft_doctor_facts_bytes());
+    in += MAGIC;
+    for (const wefti_field *f = wefti_rank_fields; f->name; f++) {
+        char *value = (char *)out + f->offset;
+        if (f->kind == WEFTI_FIELD_TEXT) {
+            if (!memchr(in, '\0', f->size))
+                return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
+                                     "a rank's facts: the text %s has no end", f->name);
+            memcpy(value, in, f->size);
+        }
+        for (size_t i = 0; f->kind != WEFTI_FIELD_TEXT && i < f->size; i += 8) {
+            uint64_t word = get_u64(in + i);
+            memcpy(value + i, &word, sizeof word);
+        }
+        in += f->size;
+    }
+    return WEFT_OK;
+}
+
+/* Texts come from files and the environment; what is no UTF-8 is shown as '?'. */
+static json_t *text_value(const char *text) {
+    char plain[512];
+    json_t *value = json_string(text);
+    if (value) return value;
+    size_t n = 0;
+    for (; text[n] && n < sizeof plain - 1; n++)
+        plain[n] = (unsigned char)text[n] < 128 ? text[n] : '?';
+    plain[n] = '\0';
+    return json_string(plain);
+}
+
+static json_t *bits_value(const wefti_field *f, const char *value) {
+    static const char digits[] = "0123456789abcdef";
+    char text[16 * WEFT_DOCTOR_CPU_WORDS + 1];
+    size_t n = 0, last = f->size / 8;
+    for (size_t w = last; w-- > 0;) { /* most significant word first */
+        uint64_t word;
+        memcpy(&word, value + 8 * w, sizeof word);
+        if (n == 0 && word == 0 && w > 0) continue;
+        for (int shift = 60; shift >= 0; shift -= 4)
+            text[n++] = digits[(word >> shift) & 15];
+    }
+    text[n] = '\0';
+    return json_string(text);
+}
+
+static json_t *field_value(const wefti_field *f, const char *value) {
+    int64_t whole;
+    double real;
+    switch (f->kind) {
+    case WEFTI_FIELD_TEXT: return text_value(value);
+    case WEFTI_FIELD_BITS: return bits_value(f, value);
+    case WEFTI_FIELD_WHOLE:
+        memcpy(&whole, value, sizeof whole);
+        return json_integer(whole);
+    case WEFTI_FIELD_REAL: break;
+    }
+    memcpy(&real, value, sizeof real);
+    return isfinite(real) ? json_real(real) : json_null();
+}
+
+weft_status weft_doctor_facts_json(weft_ctx *ctx, const weft_rank_facts *facts,
+                                   char **text) {
+    json_t *object = json_object();
+    int bad = object ? 0 : -1;
+    *text = NULL;
+    for (const wefti_field *f = wefti_rank_fields; f->name && bad == 0; f++)
+        bad = json_object_set_new(object, f->name,
+                                  field_value(f, (const char *)facts + f->offset));
+    char *dump = bad == 0 ? json_dumps(object, JSON_REAL_PRECISION(9)) : NULL;
+    weft_status status = dump ? wefti_strdup(ctx, dump, text)
+                              : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
+                                              "no memory for a rank's facts as JSON");
+    free(dump);
+    json_decref(object);
+    return status;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_FIELDS_H
+#define WEFTI_FIELDS_H
+
+#include <stddef.h>
+
+#include <weft/doctor.h>
+
+typedef enum wefti_field_kind {
+    WEFTI_FIELD_TEXT,
+    WEFTI_FIELD_WHOLE, /* int64_t */
+    WEFTI_FIELD_REAL,  /* double */
+    WEFTI_FIELD_BITS   /* one or several uint64_t */
+} wefti_field_kind;
+
+typedef struct wefti_field {
+    const char *name;
+    wefti_field_kind kind;
+    size_t offset, size; /* in weft_rank_facts */
+} wefti_field;
+
+/* All fields of weft_rank_facts, ended by a NULL name. */
+extern const wefti_field wefti_rank_fields[];
+
+#endif

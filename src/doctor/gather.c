@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* Brings ranks' facts together, and compares their clocks.
+ *
+ *     rank 0   <- question     answer: its time t0 ->      r asked at a, heard at b:
+ *     rank r   at a                          at b          offset = (a + b)/2 - t0,
+ *                                                          error <= (b - a)/2  */
+#include "doctor/gather.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "comm/mesh.h"
+
+enum { ROUNDS = 8, CHANNEL = 6, CLOCK_TAG = 1, FACTS_TAG = 100 };
+
+double wefti_wall_s(void *user) {
+    struct timespec t;
+    (void)user;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Rank 0 answers one peer's questions. */
+static weft_status answer(wefti_comm *comm, int peer, int64_t tag, wefti_wall_clock clock,
+                          void *user) {
+    for (int i = 0; i < ROUNDS; i++) {
+        const void *question;
+        double now_s;
+        WEFT_TRY(wefti_comm_receive(comm, peer, tag + 2 * i, sizeof now_s, &question));
+        wefti_comm_release(comm, peer, tag + 2 * i);
+        now_s = clock(user);
+        WEFT_TRY(wefti_comm_send(comm, peer, tag + 2 * i + 1, &now_s, sizeof now_s));
+        WEFT_TRY(wefti_comm_await(comm, tag + 2 * i + 1));
+    }
+    return WEFT_OK;
+}
+
+static weft_status ask(wefti_comm *comm, int64_t tag, wefti_wall_clock clock, void *user,
+                       weft_rank_facts *facts) {
+    facts->clock_offset_error_s = INFINITY;
+    for (int i = 0; i < ROUNDS; i++) {
+        const void *view;
+        double told_s, asked_s = clock(user);
+        WEFT_TRY(wefti_comm_send(comm, 0, tag + 2 * i, &asked_s, sizeof asked_s));
+        WEFT_TRY(wefti_comm_receive(comm, 0, tag + 2 * i + 1, sizeof told_s, &view));
+        double heard_s = clock(user);
+        memcpy(&told_s, view, sizeof told_s);
+        wefti_comm_release(comm, 0, tag + 2 * i + 1);
+        WEFT_TRY(wefti_comm_await(comm, tag + 2 * i));
+        double error_s = (heard_s - asked_s) / 2;
+        if (error_s >= facts->clock_offset_error_s) continue;
+        facts->clock_offset_error_s = error_s;
+        facts->clock_offset_s = (asked_s + heard_s) / 2 - told_s;
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_gather_clock(wefti_comm *comm, int64_t tag, wefti_wall_clock clock,
+                               void *user, weft_rank_facts *facts) {
+    facts->clock_offset_s = facts->clock_offset_error_s = 0;
+    if (comm->rank > 0) return ask(comm, tag, clock, user, facts);
+    for (int peer = 1; peer < comm->size; peer++)
+        WEFT_TRY(answer(comm, peer, tag, clock, user));
+    return WEFT_OK;
+}
+
+static weft_status decode_all(weft_ctx *ctx, const char *bytes, size_t n, int size,
+                              weft_rank_facts *all) {
+    for (int r = 0; r < size; r++)
+        WEFT_TRY(weft_doctor_facts_decode(ctx, bytes + (size_t)r * n, n, &all[r]));
+    return WEFT_OK;
+}
+
+weft_status wefti_gather_facts(wefti_comm *comm, int64_t tag, const weft_rank_facts *mine,
+                               weft_rank_facts *all) {
+    size_t n = weft_doctor_facts_bytes();
+    char *bytes = NULL, *own;
+    WEFT_TRY(wefti_alloc(comm->ctx, n, "a rank's facts", &own));
+    weft_status status = wefti_alloc_n(comm->ctx, comm->size, n, "all ranks' facts",
+                                       &bytes);
+    if (status == WEFT_OK) {
+        weft_doctor_facts_encode(mine, own);
+        status = wefti_comm_all_gather(comm, tag, own, (int64_t)n, bytes);
+    }
+    if (status == WEFT_OK) status = decode_all(comm->ctx, bytes, n, comm->size, all);
+    wefti_free(comm->ctx, bytes);
+    wefti_free(comm->ctx, own);
+    return status;
+}
+
+weft_status weft_doctor_gather(weft_ctx *ctx, weft_mesh *mesh, weft_rank_facts *mine,
+                               weft_rank_facts *all) {
+    wefti_comm *comm;
+    if (!mesh) {
+        *all = *mine;
+        return WEFT_OK;
+    }
+    WEFT_TRY(wefti_world_join(ctx, &mesh->world, weft_mesh_look(mesh).rank,
+                              WEFTI_GROUP_WORLD, CHANNEL, &comm));
+    weft_status status = wefti_gather_clock(comm, CLOCK_TAG, wefti_wall_s, NULL, mine);
+    if (status == WEFT_OK) status = wefti_gather_facts(comm, FACTS_TAG, mine, all);
+    wefti_comm_destroy(comm);
+    return status;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* What the control groups above this process allow: of version 1 (one hierarchy for each
+ * controller) and 2. A limit counts wherever on the way to the root it is the smallest;
+ * in a container the group's own path is often not to be seen, and its root is looked at.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/examine.h"
+
+enum { PATH_ROOM = 1024, UNLIMITED_GiB = 1 << 30 };
+
+typedef struct group_place {
+    char memory1[PATH_ROOM], cpu1[PATH_ROOM], all2[PATH_ROOM]; /* "" = not in one */
+} group_place;
+
+/* Whether `controller` is in a list such as "cpu,cpuacct". */
+static bool listed(const char *list, const char *controller) {
+    size_t n = strlen(controller);
+    for (const char *word = list; word;
+         word = strchr(word, ','), word = word ? word + 1 : NULL)
+        if (strncmp(word, controller, n) == 0 && (word[n] == ',' || word[n] == '\0'))
+            return true;
+    return false;
+}
+
+/* Lines "number:controllers:path" of /proc/self/cgroup. */
+static void read_place(const char *root, group_place *place) {
+    char path[4096], line[PATH_ROOM + 256];
+    memset(place, 0, sizeof *place);
+    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root ? root : "") >=
+        (int)sizeof path)
+        return;
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':');
+        char *where = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!where) continue;
+        *where++ = '\0';
+        controllers++;
+        if (!controllers[0]) wefti_set_text(place->all2, PATH_ROOM, where);
+        if (listed(controllers, "memory"))
+            wefti_set_text(place->memory1, PATH_ROOM, where);
+        if (listed(controllers, "cpu")) wefti_set_text(place->cpu1, PATH_ROOM, where);
+    }
+    if (file) fclose(file);
+}
+
+/* The number in base + group + "/" + name, -1 if it is not there or says "max". */
+static int64_t group_number(const char *root, const char *base, const char *group,
+                            const char *name) {
+    char path[PATH_ROOM + 256];
+    const char *separator = group[0] && strcmp(group, "/") != 0 ? group : "";
+    if (snprintf(path, sizeof path, "%s%s/%s", base, separator, name) >= (int)sizeof path)
+        return -1;
+    return wefti_lone_number(root, path);
+}
+
+/* Cuts the last part of a path off; false at the root. */
+static bool go_up(char *group) {
+    char *slash = strrchr(group, '/');
+    if (!slash || !group[0] || strcmp(group, "/") == 0) return false;
+    *slash = '\0';
+    return true;
+}
+
+/* Pages of files that the kernel gives up first: counted as used, and free all the same.
+ */
+static int64_t cached_bytes(const char *root, const char *base, const char *group,
+                            const char *key) {
+    char path[PATH_ROOM + 4096], line[256];
+    long long value = 0;
+    size_t n = strlen(key);
+    const char *inner = strcmp(group, "/") != 0 ? group : "";
+    if (snprintf(path, sizeof path, "%s%s%s/memory.stat", root ? root : "", base,
+                 inner) >= (int)sizeof path)
+        return 0;
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, key, n) == 0 && line[n] == ' ') value = atoll(line + n);
+    fclose(file);
+    return value;
+}
+
+typedef struct memory_names {
+    const char *limit, *used, *cached;
+} memory_names;
+
+static void memory_limits(const char *root, const char *base, const char *start,
+                          const memory_names *names, weft_rank_facts *facts) {
+    char group[PATH_ROOM];
+    wefti_set_text(group, sizeof group, start);
+    do {
+        int64_t limit = group_number(root, base, group, names->limit);
+        if (limit <= 0 || limit >> 30 >= UNLIMITED_GiB) continue; /* version 1's "none" */
+        if (facts->memory_limit_bytes >= 0 && facts->memory_limit_bytes <= limit)
+            continue;
+        facts->memory_limit_bytes = limit;
+        facts->memory_limit_used_bytes = group_number(root, base, group, names->used);
+        if (facts->memory_limit_used_bytes > 0)
+            facts->memory_limit_used_bytes -= cached_bytes(root, base, group,
+                                                           names->cached);
+    } while (go_up(group));
+}
+
+static void narrow(weft_rank_facts *facts, double quota) {
+    if (quota > 0 && (facts->cpu_quota < 0 || quota < facts->cpu_quota))
+        facts->cpu_quota = quota;
+}
+
+static void cpu_limits_1(const char *root, const char *base, const char *start,
+                         weft_rank_facts *facts) {
+    char group[PATH_ROOM];
+    wefti_set_text(group, sizeof group, start);
+    do {
+        int64_t quota = group_number(root, base, group, "cpu.cfs_quota_us");
+        int64_t period = group_number(root, base, group, "cpu.cfs_period_us");
+        if (quota > 0 && period > 0) narrow(facts, (double)quota / (double)period);
+    } while (go_up(group));
+}
+
+/* cpu.max is "quota period" or "max period". */
+static void cpu_limits_2(const char *root, const char *base, const char *start,
+                         weft_rank_facts *facts) {
+    char group[PATH_ROOM], path[PATH_ROOM + 256], line[64], *end;
+    wefti_set_text(group, sizeof group, start);
+    do {
+        const char *inner = strcmp(group, "/") != 0 ? group : "";
+        snprintf(path, sizeof path, "%s%s/cpu.max", base, inner);
+        if (!wefti_first_line(root, path, line, sizeof line)) continue;
+        double quota = strtod(line, &end), period = strtod(end, NULL);
+        if (end != line && period > 0) narrow(facts, quota / period);
+    } while (go_up(group));
+}
+
+void wefti_examine_groups(const char *root, weft_rank_facts *facts) {
+    static const memory_names one = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                                     "total_inactive_file"};
+    static const memory_names two = {"memory.max", "memory.current", "inactive_file"};
+    group_place place;
+    read_place(root, &place);
+    static const char *const bases[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+    for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++) {
+        memory_limits(root, bases[i], place.all2, &two, facts);
+        cpu_limits_2(root, bases[i], place.all2, facts);
+    }
+    memory_limits(root, "/sys/fs/cgroup/memory", place.memory1, &one, facts);
+    cpu_limits_1(root, "/sys/fs/cgroup/cpu", place.cpu1, facts);
+    cpu_limits_1(root, "/sys/fs/cgroup/cpu,cpuacct", place.cpu1, facts);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* From facts to findings. */
+#include "doctor/judge.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "doctor/examine.h"
+
+const char *weft_severity_name(weft_severity severity) {
+    switch (severity) {
+    case WEFT_FINDING_OK: return "ok";
+    case WEFT_FINDING_NOTE: return "note";
+    case WEFT_FINDING_WARNING: return "warning";
+    case WEFT_FINDING_ERROR: break;
+    }
+    return "error";
+}
+
+void wefti_find(wefti_judge *j, weft_severity severity, const char *topic, int64_t rank,
+                const char *advice, const char *format, ...) {
+    weft_findings *out = j->out;
+    if (j->status != WEFT_OK) return;
+    j->status = wefti_grow(j->ctx, &out->items, out->n, out->n + 1, sizeof *out->items,
+                           "findings");
+    if (j->status != WEFT_OK) return;
+    weft_finding *f = &out->items[out->n++];
+    f->severity = severity;
+    f->rank = rank;
+    wefti_set_text(f->topic, sizeof f->topic, topic);
+    wefti_set_text(f->advice, sizeof f->advice, advice ? advice : "");
+    va_list values;
+    va_start(values, format);
+    vsnprintf(f->text, sizeof f->text, format, values);
+    va_end(values);
+}
+
+bool wefti_same_host(const wefti_judge *j, int64_t a, int64_t b) {
+    return strcmp(j->ranks[a].host, j->ranks[b].host) == 0;
+}
+
+bool wefti_first_of_host(const wefti_judge *j, int64_t rank) {
+    for (int64_t r = 0; r < rank; r++)
+        if (wefti_same_host(j, r, rank)) return false;
+    return true;
+}
+
+const char *wefti_place(const wefti_judge *j, int64_t rank) {
+    return j->n_hosts > 1 ? j->ranks[rank].host : "this machine";
+}
+
+/* Worst first, otherwise as found: insertion keeps the order. */
+static void sort(weft_findings *f) {
+    for (int64_t i = 1; i < f->n; i++) {
+        weft_finding moving = f->items[i];
+        int64_t k = i;
+        for (; k > 0 && f->items[k - 1].severity < moving.severity; k--)
+            f->items[k] = f->items[k - 1];
+        f->items[k] = moving;
+    }
+}
+
+weft_status weft_doctor_judge(weft_ctx *ctx, const weft_rank_facts *ranks,
+                              int64_t n_ranks, const weft_peer_facts *peers,
+                              int64_t n_peers, weft_findings *out) {
+    wefti_judge j = {.ctx = ctx,
+                     .ranks = ranks,
+                     .n_ranks = n_ranks,
+                     .peers = peers,
+                     .n_peers = n_peers,
+                     .out = out};
+    *out = (weft_findings){0};
+    if (n_ranks < 1 || n_peers < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "facts of %lld ranks and %lld peers, expected at least one "
+                             "rank",
+                             (long long)n_ranks, (long long)n_peers);
+    for (int64_t r = 0; r < n_ranks; r++) j.n_hosts += wefti_first_of_host(&j, r);
+    j.several = j.n_hosts > 1 || n_peers > 0;
+    wefti_judge_software(&j);
+    wefti_judge_environment(&j);
+    wefti_judge_cores(&j);
+    wefti_judge_machine(&j);
+    wefti_judge_network(&j);
+    wefti_judge_run(&j);
+    if (j.status == WEFT_OK)
+        sort(out);
+    else
+        weft_findings_clear(ctx, out);
+    return j.status;
+}
+
+void weft_findings_clear(weft_ctx *ctx, weft_findings *findings) {
+    wefti_free(ctx, findings->items);
+    *findings = (weft_findings){0};
+}

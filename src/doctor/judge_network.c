@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Names, interfaces, other machines. */
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/judge.h"
+
+static void judge_name(wefti_judge *j, int64_t r) {
+    const weft_rank_facts *f = &j->ranks[r];
+    weft_severity bad = j->several ? WEFT_FINDING_ERROR : WEFT_FINDING_NOTE;
+    if (f->host_resolves == 0)
+        wefti_find(
+            j, bad, "name", r,
+            "add a line with its address and name to /etc/hosts on every machine, or "
+            "to the name server",
+            "the own name %s of %s has no address", f->host,
+            j->n_hosts > 1 ? "that machine" : "this machine");
+    else if (f->host_resolves == 1)
+        wefti_find(
+            j, j->several ? WEFT_FINDING_WARNING : WEFT_FINDING_NOTE, "name", r,
+            "put the address that others reach it at beside its name in /etc/hosts, "
+            "in place of 127.0.1.1; or tell MPI which interface to use "
+            "(docs/launching.md)",
+            "the own name %s leads to %s, which is loopback: others that are told "
+            "this address reach themselves",
+            f->host, f->host_address);
+    else if (f->host_resolves == 3)
+        wefti_find(
+            j, j->several ? WEFT_FINDING_ERROR : WEFT_FINDING_NOTE, "name", r,
+            "correct /etc/hosts or the name server",
+            "the own name %s leads to %s, an address that none of its interfaces has "
+            "(%s)",
+            f->host, f->host_address, f->interfaces[0] ? f->interfaces : "loopback");
+    else if (f->host_resolves == 2)
+        wefti_find(j, WEFT_FINDING_OK, "name", r, NULL, "the own name %s leads to %s",
+                   f->host, f->host_address);
+}
+
+static void judge_interface(wefti_judge *j, int64_t r) {
+    const weft_rank_facts *f = &j->ranks[r];
+    char speed[48] = "";
+    if (f->speed_Mbit > 0)
+        snprintf(speed, sizeof speed, ", %lld Mbit/s", (long long)f->speed_Mbit);
+    if (!f->interface[0])
+        wefti_find(j, j->several ? WEFT_FINDING_ERROR : WEFT_FINDING_NOTE, "interface", r,
+                   "look at ip address and ip route; with one machine nothing is needed",
+                   "%s has no interface to others: %s", wefti_place(j, r),
+                   f->n_interfaces == 0 ? "none but loopback is up"
+                                        : "there is no route");
+    else if (strcmp(f->interface, "lo") == 0)
+        return; /* said with the peer that leads there */
+    else
+        wefti_find(j, WEFT_FINDING_OK, "interface", r, NULL,
+                   "%s reaches others through %s, address %s, MTU %lld%s",
+                   wefti_place(j, r), f->interface, f->address, (long long)f->mtu, speed);
+    if (f->n_interfaces > 1 && !f->mca_interface[0])
+        wefti_find(j, WEFT_FINDING_NOTE, "interface", r,
+                   "name one: Open MPI --mca btl_tcp_if_include NAME --mca "
+                   "oob_tcp_if_include NAME, MPICH -iface NAME and UCX_NET_DEVICES=NAME",
+                   "%s has %lld interfaces, and MPI may use any of them: %s",
+                   wefti_place(j, r), (long long)f->n_interfaces, f->interfaces);
+}
+
+/* docker0 and its like have the same address on every machine, which Open MPI takes for a
+ * way between them. */
+static void judge_bridges(wefti_judge *j) {
+    static const char *const names[] = {"docker0 ", "virbr0 ", "lxcbr0 ", "podman0 ",
+                                        "cni0 "};
+    for (int64_t r = 0; j->several && r < j->n_ranks; r++) {
+        if (!wefti_first_of_host(j, r) || j->ranks[r].mca_interface[0]) continue;
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            if (strstr(j->ranks[r].interfaces, names[i])) {
+                wefti_find(
+                    j, WEFT_FINDING_WARNING, "interface", r,
+                    "mpirun --mca btl_tcp_if_include and oob_tcp_if_include with the "
+                    "interface between the machines, UCX_NET_DEVICES for MPICH",
+                    "%s has %s, whose address other machines may have too; Open MPI "
+                    "hangs when it takes it for a way between them",
+                    wefti_place(j, r), names[i]);
+                return;
+            }
+    }
+}
+
+static void compare_hosts(wefti_judge *j) {
+    for (int64_t a = 0; a < j->n_ranks; a++)
+        for (int64_t b = a + 1; b < j->n_ranks; b++) {
+            const weft_rank_facts *x = &j->ranks[a], *y = &j->ranks[b];
+            if (wefti_same_host(j, a, b) || !wefti_first_of_host(j, a) ||
+                !wefti_first_of_host(j, b))
+                continue;
+            if (x->address[0] && strcmp(x->address, y->address) == 0)
+                wefti_find(j, WEFT_FINDING_ERROR, "interface", b,
+                           "give each its own address; if they are containers of one "
+                           "machine, a network of their own",
+                           "%s and %s have the same address %s", x->host, y->host,
+                           x->address);
+            if (a == 0 && x->mtu > 0 && y->mtu > 0 && x->mtu != y->mtu)
+                wefti_find(
+                    j, WEFT_FINDING_WARNING, "interface", b,
+                    "ip link set INTERFACE mtu N, the same on all machines and "
+                    "switches",
+                    "%s sends packets of %lld bytes and %s of %lld: large messages "
+                    "may hang",
+                    x->host, (long long)x->mtu, y->host, (long long)y->mtu);
+            if (a == 0 && x->speed_Mbit > 0 && y->speed_Mbit > 0 &&
+                x->speed_Mbit != y->speed_Mbit)
+                wefti_find(
+                    j, WEFT_FINDING_WARNING, "interface", b,
+                    "look at cables and switch ports (ethtool INTERFACE): all wait "
+                    "for the slowest",
+                    "the link of %s has %lld Mbit/s and that of %s %lld", x->host,
+                    (long long)x->speed_Mbit, y->host, (long long)y->speed_Mbit);
+        }
+}
+
+static void judge_answer(wefti_judge *j, const weft_peer_facts *p) {
+    char advice[384];
+    long long port = (long long)p->port;
+    switch (p->answer) {
+    case WEFT_PEER_CONNECTED:
+        wefti_find(j, WEFT_FINDING_OK, "peer", -1, NULL,
+                   "%s (%s) answers on port %lld in %.3g ms through %s", p->name,
+                   p->address, port, p->round_trip_s * 1e3, p->interface);
+        return;
+    case WEFT_PEER_REFUSED:
+        snprintf(
+            advice, sizeof advice,
+            "start the service there (port 22: sshd, with which mpirun starts ranks), "
+            "or ask another port: --port N");
+        wefti_find(
+            j, WEFT_FINDING_WARNING, "peer", -1, advice,
+            "%s (%s) is there, in %.3g ms through %s, but nobody listens on port %lld",
+            p->name, p->address, p->round_trip_s * 1e3, p->interface, port);
+        return;
+    case WEFT_PEER_SILENT:
+        snprintf(advice, sizeof advice,
+                 "is it on? ping %s; if that answers, a firewall drops connections: test "
+                 "with nc -l %lld there and nc -vz %s %lld here",
+                 p->address, port == 22 ? 5000 : port, p->address,
+                 port == 22 ? 5000 : port);
+        wefti_find(j, WEFT_FINDING_ERROR, "peer", -1, advice,
+                   "%s (%s) does not answer on port %lld through %s", p->name, p->address,
+                   port, p->interface);
+        return;
+    case WEFT_PEER_UNREACHABLE:
+        snprintf(advice, sizeof advice,
+                 "look at ip route get %s, and whether it is on and in the same network",
+                 p->address);
+        wefti_find(j, WEFT_FINDING_ERROR, "peer", -1, advice,
+                   "%s (%s) cannot be reached: %s", p->name, p->address, p->error);
+        return;
+    case WEFT_PEER_UNKNOWN: break;
+    }
+    wefti_find(j, WEFT_FINDING_ERROR, "peer", -1,
+               "is it spelt right? else add it to /etc/hosts on every machine, or to the "
+               "name server",
+               "the name %s has no address: %s", p->name, p->error);
+}
+
+static void judge_peer(wefti_judge *j, const weft_peer_facts *p) {
+    if (p->loopback && strcmp(p->name, j->ranks[0].host) == 0)
+        return; /* judge_name has said it */
+    if (!p->loopback) judge_answer(j, p);
+    if (p->loopback)
+        wefti_find(j, WEFT_FINDING_ERROR, "peer", -1,
+                   "write the address of the other machine beside its name in /etc/hosts",
+                   "%s leads to %s: this machine's own loopback", p->name, p->address);
+    if (p->path_mtu > 0 && p->mtu > 0 && p->path_mtu < p->mtu)
+        wefti_find(j, WEFT_FINDING_NOTE, "peer", -1,
+                   "a tunnel on the way is usual; if large messages hang, set the "
+                   "interface's MTU to it",
+                   "packets to %s may have %lld bytes, less than the %lld of %s", p->name,
+                   (long long)p->path_mtu, (long long)p->mtu, p->interface);
+    bool there = p->answer == WEFT_PEER_CONNECTED || p->answer == WEFT_PEER_REFUSED;
+    if (there && p->round_trip_s > 0.02)
+        wefti_find(
+            j, WEFT_FINDING_NOTE, "peer", -1,
+            "let exchanges be rare or hidden: diloco, gossip, or weft plan with this "
+            "latency",
+            "the way to %s and back takes %.3g ms", p->name, p->round_trip_s * 1e3);
+}
+
+void wefti_judge_network(wefti_judge *j) {
+    for (int64_t r = 0; r < j->n_ranks; r++) {
+        if (!wefti_first_of_host(j, r)) continue;
+        judge_name(j, r);
+        judge_interface(j, r);
+    }
+    judge_bridges(j);
+    compare_hosts(j);
+    for (int64_t i = 0; i < j->n_peers; i++) judge_peer(j, &j->peers[i]);
+    if (j->several)
+        wefti_find(j, WEFT_FINDING_NOTE, "firewall", -1,
+                   "test any port both ways: nc -l 5000 there, nc -vz HOST 5000 here; or "
+                   "keep to some: Open MPI --mca btl_tcp_port_min_v4 5000 --mca "
+                   "btl_tcp_port_range_v4 100, MPICH MPIEXEC_PORT_RANGE=5000:5100",
+                   "MPI opens ports that it chooses itself, and whether a firewall lets "
+                   "them through cannot be seen beforehand");
+}

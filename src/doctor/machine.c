@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Processor, memory, swap, load and clock of this machine. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+#include "doctor/examine.h"
+
+/* "Key:   123 kB" lines, in bytes; -1 where the key is not there. */
+static int64_t memory_line(const char *root, const char *key) {
+    char path[4096], line[256];
+    long long value = -1;
+    size_t n = strlen(key);
+    if (snprintf(path, sizeof path, "%s/proc/meminfo", root ? root : "") >=
+        (int)sizeof path)
+        return -1;
+    FILE *file = fopen(path, "re");
+    if (!file) return -1;
+    while (value < 0 && fgets(line, sizeof line, file))
+        if (strncmp(line, key, n) == 0 && line[n] == ':' &&
+            sscanf(line + n + 1, "%lld", &value) == 1)
+            value *= 1024;
+    fclose(file);
+    return value;
+}
+
+static void examine_memory(const char *root, weft_rank_facts *facts) {
+    facts->memory_bytes = memory_line(root, "MemTotal");
+    facts->memory_available_bytes = memory_line(root, "MemAvailable");
+    facts->swap_bytes = memory_line(root, "SwapTotal");
+    int64_t left = memory_line(root, "SwapFree");
+    if (facts->swap_bytes >= 0 && left >= 0)
+        facts->swap_used_bytes = facts->swap_bytes - left;
+}
+
+int64_t wefti_instructions(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    return __builtin_cpu_supports("avx512f") ? 3
+           : __builtin_cpu_supports("avx2")  ? 2
+           : __builtin_cpu_supports("avx")   ? 1
+                                             : 0;
+#else
+    return -1;
+#endif
+}
+
+static void examine_processor(const char *root, weft_rank_facts *facts) {
+    char path[4096], line[512];
+    if (snprintf(path, sizeof path, "%s/proc/cpuinfo", root ? root : "") <
+        (int)sizeof path) {
+        FILE *file = fopen(path, "re");
+        while (file && !facts->processor[0] && fgets(line, sizeof line, file)) {
+            char *colon = strchr(line, ':');
+            if (strncmp(line, "model name", 10) == 0 && colon)
+                wefti_set_text(facts->processor, sizeof facts->processor,
+                               colon + 1 + strspn(colon + 1, " "));
+        }
+        if (file) fclose(file);
+    }
+    facts->instructions = wefti_instructions();
+    wefti_first_line(root, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                     facts->governor, sizeof facts->governor);
+}
+
+static void examine_cores(weft_rank_facts *facts) {
+    cpu_set_t set;
+    facts->cores = sysconf(_SC_NPROCESSORS_ONLN);
+    facts->cores_allowed = wefti_machine_cores();
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return;
+    for (size_t cpu = 0; cpu < 64 * WEFT_DOCTOR_CPU_WORDS && cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &set)) facts->cpus[cpu / 64] |= 1ull << cpu % 64;
+}
+
+/* The kernel knows whether a time service steers the clock. */
+static void examine_clock(weft_rank_facts *facts) {
+    struct timex state = {.modes = 0};
+    int answer = adjtimex(&state);
+    if (answer < 0) return;
+    facts->clock_synchronized = answer != TIME_ERROR && !(state.status & STA_UNSYNC);
+    if (facts->clock_synchronized) facts->clock_error_s = (double)state.maxerror * 1e-6;
+}
+
+void wefti_examine_machine(const char *root, weft_rank_facts *facts) {
+    struct utsname name;
+    char line[64], system[sizeof name.sysname + sizeof name.release + 2];
+    if (gethostname(line, sizeof line) == 0) {
+        line[sizeof line - 1] = '\0';
+        wefti_set_text(facts->host, sizeof facts->host, line);
+    }
+    if (uname(&name) == 0) {
+        snprintf(system, sizeof system, "%s %s", name.sysname, name.release);
+        wefti_set_text(facts->system, sizeof facts->system, system);
+    }
+    if (wefti_first_line(root, "/proc/loadavg", line, sizeof line))
+        facts->load = strtod(line, NULL);
+    examine_processor(root, facts);
+    examine_cores(facts);
+    examine_memory(root, facts);
+    examine_clock(facts);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* What a configured run needs of this machine, and what it finds there. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <weft/tokenizer.h>
+
+#include "base/memory.h"
+#include "doctor/examine.h"
+#include "doctor/hash.h"
+#include "plan/plan.h"
+
+enum { HEAD_BYTES = 1 << 20 };
+
+typedef struct file_system {
+    long magic; /* as statfs says */
+    const char *name;
+    bool shared;
+} file_system;
+
+static const file_system file_systems[] = {
+    {0x6969, "nfs", true},          {0x65735546, "fuse", true},
+    {0xff534d42, "cifs", true},     {0xfe534d42, "smb2", true},
+    {0x00c36400, "ceph", true},     {0x0bd00bd0, "lustre", true},
+    {0x47504653, "gpfs", true},     {0x19830326, "beegfs", true},
+    {0x20030528, "orangefs", true}, {0x01161970, "gfs2", true},
+    {0x7461636f, "ocfs2", true},    {0x01021997, "9p", true},
+    {0x6a656a63, "virtiofs", true}, {0xef53, "ext4", false},
+    {0x58465342, "xfs", false},     {(long)0x9123683e, "btrfs", false},
+    {0x01021994, "tmpfs", false},   {(long)0x858458f6, "ramfs", false},
+    {0x794c7630, "overlay", false}, {(long)0xf2f52010, "f2fs", false},
+    {0x2fc12fc1, "zfs", false},
+};
+
+/* The nearest folder that exists, of a path whose end may still have to be made. */
+static void nearest_folder(const char *path, char *out) {
+    struct stat info;
+    wefti_set_text(out, PATH_MAX, path);
+    while (stat(out, &info) != 0) {
+        char *slash = strrchr(out, '/');
+        if (!slash) {
+            wefti_set_text(out, PATH_MAX, ".");
+            return;
+        }
+        slash[slash == out ? 1 : 0] = '\0';
+        if (slash == out && strcmp(out, "/") == 0) return;
+    }
+}
+
+static void examine_folder(const char *path, weft_rank_facts *facts) {
+    char folder[PATH_MAX];
+    struct statfs info;
+    nearest_folder(path, folder);
+    wefti_set_text(facts->folder, sizeof facts->folder, folder);
+    facts->folder_error = access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+    if (statfs(folder, &info) != 0) {
+        facts->folder_error = errno;
+        return;
+    }
+    facts->disk_free_bytes = (int64_t)info.f_bavail * (int64_t)info.f_bsize;
+    snprintf(facts->folder_type, sizeof facts->folder_type, "0x%lx",
+             (unsigned long)info.f_type);
+    for (size_t i = 0; i < sizeof file_systems / sizeof file_systems[0]; i++) {
+        if ((unsigned int)file_systems[i].magic != (unsigned int)info.f_type) continue;
+        wefti_set_text(facts->folder_type, sizeof facts->folder_type,
+                       file_systems[i].name);
+        facts->folder_shared = file_systems[i].shared;
+    }
+}
+
+/* Sizes and heads in the order of the list; the first that is missing is named. */
+static void examine_texts(const weft_texts *paths, weft_rank_facts *facts) {
+    for (int i = 0; i < paths->n; i++) {
+        struct stat info;
+        bool there = stat(paths->items[i], &info) == 0 &&
+                     access(paths->items[i], R_OK) == 0;
+        if ((there && facts->data_files == 0 && facts->data_missing == 0) ||
+            (!there && facts->data_missing == 0))
+            wefti_set_text(facts->data_path, sizeof facts->data_path, paths->items[i]);
+        facts->data_missing += !there;
+        facts->data_files += there;
+        if (!there) continue;
+        uint64_t seed = facts->data_hash + (uint64_t)info.st_size;
+        facts->data_bytes += S_ISREG(info.st_mode) ? (int64_t)info.st_size : 0;
+        facts->data_hash = wefti_digest_file(paths->items[i], HEAD_BYTES, seed) ^ seed;
+    }
+}
+
+/* Ids of the tokenizer as far as they are known before the text is read. */
+static int64_t vocabulary(weft_ctx *ctx, const weft_config *config) {
+    weft_tokenizer *tokenizer = NULL;
+    int64_t n = 256;
+    if (strcmp(config->data.tokenizer, "bytes") == 0) return n;
+    if (strcmp(config->data.tokenizer, "bpe") == 0) return config->data.vocab;
+    if (weft_tokenizer_load(ctx, config->data.tokenizer, &tokenizer) == WEFT_OK)
+        n = weft_tokenizer_vocab(tokenizer);
+    else
+        weft_ctx_clear(ctx);
+    weft_tokenizer_destroy(ctx, tokenizer);
+    return n;
+}
+
+/* Checkpoints that lie in the folder at once, the one being written included. */
+static int64_t checkpoints(const weft_config *config) {
+    int64_t every = config->run.save_every, keep = config->run.keep;
+    int64_t all = every > 0 ? config->run.steps / every + 1 : 1;
+    return keep > 0 && keep + 1 < all ? keep + 1 : all;
+}
+
+static weft_status measure_needs(weft_ctx *ctx, const wefti_plan *plan,
+                                 weft_rank_facts *facts) {
+    int64_t saved = 0, most = 0;
+    for (int s = 0; s < plan->S; s++) {
+        wefti_arrangement *a;
+        WEFT_TRY(wefti_arrangement_create(ctx, plan, s, &a));
+        wefti_footprint f = wefti_plan_footprint(plan, a);
+        wefti_arrangement_destroy(ctx, a);
+        if (f.total > most) most = f.total;
+        saved += f.parameters + f.optimizer;
+    }
+    if (!plan->replicas_equal) saved *= plan->R;
+    facts->memory_needed_bytes = most * facts->process_ranks;
+    facts->disk_needed_bytes = saved * checkpoints(plan->config);
+    return WEFT_OK;
+}
+
+weft_status wefti_examine_run(weft_ctx *ctx, const weft_doctor_options *options,
+                              weft_rank_facts *facts) {
+    const weft_config *config = options->config;
+    const char *text;
+    wefti_plan *plan;
+    WEFT_TRY(weft_config_text(ctx, options->config, WEFT_CONFIG_BARE, &text));
+    facts->config_hash = wefti_digest_text(text);
+    facts->has_run = 1;
+    facts->nodes = config->mesh.nodes;
+    facts->ranks_per_node = config->mesh.ranks_per_node;
+    facts->threads = config->mesh.threads;
+    if (facts->size == 1) facts->process_ranks = facts->nodes * facts->ranks_per_node;
+    facts->data_files = facts->data_bytes = facts->data_missing = 0;
+    examine_texts(&config->data.path, facts);
+    examine_texts(&config->data.validation_path, facts);
+    examine_folder(config->run.folder, facts);
+    WEFT_TRY(wefti_plan_create(ctx, config, NULL, vocabulary(ctx, config), &plan));
+    weft_status status = measure_needs(ctx, plan, facts);
+    wefti_plan_destroy(ctx, plan);
+    return status;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/planned.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+enum { MAX_BYTES = 64 << 20, MAX_STRETCHES = 100000 };
+
+static const char *const lane_names[WEFTI_LANES] = {"compute", "exchange", "wire"};
+
+static weft_status read_object(weft_ctx *ctx, const char *path, json_t **out,
+                               bool *found) {
+    char *text;
+    int64_t n;
+    *out = NULL;
+    *found = access(path, F_OK) == 0 || errno != ENOENT;
+    if (!*found) return WEFT_OK;
+    WEFT_TRY(wefti_file_read(ctx, path, MAX_BYTES, &text, &n));
+    weft_status status = wefti_json_read(ctx, path, "", text, n, WEFT_ERR_FORMAT, out);
+    wefti_free(ctx, text);
+    return status;
+}
+
+static double number(const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+/* ---- timelines ---- */
+
+static bool read_stretch(const json_t *object, wefti_stretch *out) {
+    const char *lane = json_string_value(json_object_get(object, "lane"));
+    const char *what = json_string_value(json_object_get(object, "what"));
+    *out = (wefti_stretch){.lane = WEFTI_LANES};
+    if (!lane || !what) return false;
+    for (int i = 0; i < WEFTI_LANES; i++)
+        if (strcmp(lane, lane_names[i]) == 0) out->lane = (wefti_lane)i;
+    snprintf(out->what, sizeof out->what, "%s", what);
+    out->index = (int)json_integer_value(json_object_get(object, "index"));
+    out->begin_s = number(object, "begin_s");
+    out->end_s = number(object, "end_s");
+    return out->lane != WEFTI_LANES && isfinite(out->begin_s) && isfinite(out->end_s) &&
+           out->end_s >= out->begin_s && fabs(out->begin_s) < 1e9 && out->end_s < 1e9;
+}
+
+static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *object,
+                                 wefti_timeline *out) {
+    const json_t *list = json_object_get(object, "timeline");
+    size_t n = json_array_size(list);
+    *out = (wefti_timeline){0};
+    if (n > MAX_STRETCHES)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s: the timeline has %zu items, expected at most %d", path,
+                             n, MAX_STRETCHES);
+    WEFT_TRY(
+        wefti_alloc_n(ctx, (int64_t)n, sizeof *out->items, "a timeline", &out->items));
+    for (size_t i = 0; i < n; i++) {
+        if (read_stretch(json_array_get(list, i), &out->items[i])) continue;
+        wefti_timeline_fini(ctx, out);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s: item %zu of the timeline is not a stretch of time, "
+                             "expected lane, index, what, begin_s and end_s",
+                             path, i);
+    }
+    out->n = (int64_t)n;
+    return WEFT_OK;
+}
+
+weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_timeline *out,
+                                bool *found) {
+    json_t *object;
+    *out = (wefti_timeline){0};
+    WEFT_TRY(read_object(ctx, path, &object, found));
+    if (!*found) return WEFT_OK;
+    weft_status status = read_timeline(ctx, path, object, out);
+    json_decref(object);
+    return status;
+}
+
+void wefti_timeline_fini(weft_ctx *ctx, wefti_timeline *timeline) {
+    wefti_free(ctx, timeline->items);
+    *timeline = (wefti_timeline){0};
+}
+
+/* ---- predictions ---- */
+
+static weft_status read_forecast(weft_ctx *ctx, const char *path, const json_t *object,
+                                 wefti_planned *out) {
+    const json_t *p = json_object_get(object, "prediction");
+    const json_t *step = json_object_get(p, "step_s");
+    if (!json_is_object(p))
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s has no prediction", path);
+    *out = (wefti_planned){
+        .low_s = number(step, "low"),
+        .median_s = number(step, "median"),
+        .high_s = number(step, "high"),
+        .compute_s = number(p, "compute_s"),
+        .exchange_s = number(p, "exchange_s"),
+        .wait_s = number(p, "wait_s"),
+        .hidden_share = number(p, "hidden_share"),
+        .wait_wire_s = number(p, "wait_wire_s"),
+        .wait_codec_s = number(p, "wait_codec_s"),
+        .wait_late_s = number(p, "wait_late_s"),
+        .tokens_per_s = number(p, "tokens_per_s"),
+        .wire_bytes = number(p, "wire_bytes"),
+        .memory_bytes = number(p, "memory_bytes"),
+    };
+    return read_timeline(ctx, path, object, &out->timeline);
+}
+
+weft_status wefti_planned_read(weft_ctx *ctx, const char *path, wefti_planned *out,
+                               bool *found) {
+    json_t *object;
+    *out = (wefti_planned){0};
+    WEFT_TRY(read_object(ctx, path, &object, found));
+    if (!*found) return WEFT_OK;
+    weft_status status = read_forecast(ctx, path, object, out);
+    json_decref(object);
+    return status;
+}
+
+void wefti_planned_fini(weft_ctx *ctx, wefti_planned *forecast) {
+    wefti_timeline_fini(ctx, &forecast->timeline);
+}

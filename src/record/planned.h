@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_PLANNED_H
+#define WEFTI_PLANNED_H
+
+#include <weft/ctx.h>
+
+/* What was predicted of a run (plan.json, docs/planning.md), and what the first rank's
+ * threads did in one step (timeline.json, docs/metrics.md). */
+
+typedef enum wefti_lane {
+    WEFTI_LANE_COMPUTE,
+    WEFTI_LANE_EXCHANGE,
+    WEFTI_LANE_WIRE,
+    WEFTI_LANES
+} wefti_lane;
+
+typedef struct wefti_stretch {
+    wefti_lane lane;
+    int index;     /* unit or bucket */
+    char what[24]; /* "forward", "begin", ... */
+    double begin_s, end_s;
+} wefti_stretch;
+
+typedef struct wefti_timeline {
+    wefti_stretch *items; /* owned */
+    int64_t n;
+} wefti_timeline;
+
+/* NAN where the file says nothing. */
+typedef struct wefti_planned {
+    double low_s, median_s, high_s, compute_s, exchange_s, wait_s, hidden_share;
+    double wait_wire_s, wait_codec_s, wait_late_s;
+    double tokens_per_s, wire_bytes, memory_bytes;
+    wefti_timeline timeline;
+} wefti_planned;
+
+/* Reads <path>; *found = false if there is no such file. On failure nothing is owned. */
+weft_status wefti_planned_read(weft_ctx *ctx, const char *path, wefti_planned *out,
+                               bool *found) WEFT_CHECKED;
+void wefti_planned_fini(weft_ctx *ctx, wefti_planned *forecast);
+
+/* The same for a timeline alone. */
+weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_timeline *out,
+                                bool *found) WEFT_CHECKED;
+void wefti_timeline_fini(weft_ctx *ctx, wefti_timeline *timeline);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ADVISE_H
+#define WEFTI_ADVISE_H
+
+#include <weft/plan.h>
+
+/* A way to do a run on several nodes: assignments over the run's keys. */
+typedef struct wefti_recipe {
+    const char *name;
+    const char *method;   /* whose row of a table and curve it shares */
+    const char *settings; /* separated by blanks */
+    int64_t least_nodes;
+    int64_t period; /* steps between two exchanges; 0: each */
+    bool main;      /* tried with each number of nodes and each mesh, not only with all */
+    weft_learning learning;
+} wefti_recipe;
+
+/* One site and several; tables end with a NULL name. */
+extern const wefti_recipe wefti_recipes[];
+extern const wefti_recipe wefti_site_recipes[];
+
+/* The recipe of that name, or NULL. */
+const wefti_recipe *wefti_recipe_find(const char *name);
+
+/* What the parts of the advice share while it is made. */
+typedef struct wefti_adviser {
+    weft_ctx *ctx;          /* the caller's: owns the advice */
+    const weft_config *run; /* finished */
+    weft_cluster cluster;   /* arrays borrowed; with the wire that is reckoned with */
+    weft_advise_options options;
+    weft_advice *advice;
+    int64_t room, left_out_room;
+    int64_t work; /* rank-steps to play for a prediction */
+} wefti_adviser;
+
+/* The run with these assignments over its keys; keys of the method are the run's own only
+ * if its method stays. `emulated`: with the run's own emulation of links and
+ * slowness, else without any. [out] *out
+ * finished, owned by the caller. */
+weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
+                                const char *settings, bool emulated,
+                                weft_config **out) WEFT_CHECKED;
+
+/* Predicts a candidate with a wire of that rate; 0: the cluster's. Nothing in it is
+ * owned. Everything is done in `ctx`. */
+weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *candidate, double bandwidth_Bps,
+                                 weft_prediction *out) WEFT_CHECKED;
+
+/* The cluster with measured units for the micro-batch of this configuration, in
+ * proportion to its rows. What is not shared with `cluster` is freed by the second. */
+weft_status wefti_advise_facts(weft_ctx *ctx, const weft_config *config,
+                               const weft_cluster *cluster,
+                               weft_cluster *out) WEFT_CHECKED;
+void wefti_advise_drop_facts(weft_ctx *ctx, const weft_cluster *cluster,
+                             weft_cluster *facts);
+
+/* Does tasks 0 to n - 1, several at once, each with a context of its own that logs
+ * nowhere; the first failure's sentence is the adviser's. */
+typedef weft_status (*wefti_task)(weft_ctx *ctx, void *user, int64_t i);
+weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task,
+                              void *user) WEFT_CHECKED;
+
+/* Of n candidates, with their times of a step, the choice; -1: there is none. */
+int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
+                            int64_t n);
+
+/* The best of those that learn as one machine (`same`), or of the others whose learning
+ * was measured; -1: there is none. */
+int64_t wefti_advise_best(const weft_candidate *candidates, const double *step_s,
+                          int64_t n, bool same);
+
+/* Curves, break-even rates and ranges of the best of each method. */
+weft_status wefti_advise_curves(wefti_adviser *a) WEFT_CHECKED;
+
+/* Writes the paragraphs. */
+weft_status wefti_advise_words(wefti_adviser *a) WEFT_CHECKED;
+
+/* "100 Mbit/s", "25 Gbit/s": into out, which it returns. */
+const char *wefti_rate_text(double bandwidth_Bps, char *out, size_t out_size);
+
+/* "1.23 s", "45 ms". */
+const char *wefti_seconds_text(double seconds, char *out, size_t out_size);
+
+#endif

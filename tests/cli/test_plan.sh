@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# weft plan, and weft train --plan. Usage: test_plan.sh PROGRAM SOURCE_DIR
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+rm -rf ./*.svg ./*.yaml ./*.json run
+
+cat >run.yaml <<'YAML'
+run: {folder: run, steps: 200}
+data: {path: text.txt, length: 32}
+model: {layers: 2, width: 64, heads: 2}
+batch: {tokens_per_step: 2048}
+mesh: {threads: 1}
+schedule: {warmup: 2}
+YAML
+some_text >text.txt
+facts=(--link "100Mbit,1ms" --node-flops 20G)
+
+# -- text: head, table, words
+expect 0 "$weft" plan run.yaml "${facts[@]}"
+[[ ! -s err ]] || fail "something on stderr: $(head -1 err)"
+grep -qxF "cluster  2 nodes x 1 rank, wire 100 Mbit/s, 1 ms; facts: by hand" out ||
+    fail "head: $(sed -n 2p out)"
+grep -q "^One node alone takes" out || fail "no word about one node"
+grep -q "^Against one node alone, with a wire of 100 Mbit/s and 1 ms latency" out ||
+    fail "no word about the methods"
+grep -qE "^ *[0-9]+= +one node " out || fail "no row for one node"
+(($(grep -cE "^ *[0-9]+\*" out) == 1)) || fail "not one choice"
+(($(grep -cE "^ *[0-9]+[*=]? +[a-z]" out) <= 16)) || fail "more rows than --top and the marked ones"
+expect 0 "$weft" plan run.yaml "${facts[@]}" --top 0
+(($(grep -cE "^ *[0-9]+[*=]? +[a-z]" out) > 15)) || fail "not all rows with --top 0"
+
+# -- overrides and facts of the run file
+expect 0 "$weft" plan run.yaml mesh.nodes=4 mesh.link=1Gbit,20us --node-flops 20G
+grep -qxF "cluster  4 nodes x 1 rank, wire 1 Gbit/s, 20 us; facts: by hand" out ||
+    fail "facts of the run: $(sed -n 2p out)"
+expect 0 "$weft" plan run.yaml --nodes 1 --node-flops 20G
+grep -q "^Against" out && fail "words about a wire with one node"
+
+# -- JSON, a drawing, a run file
+expect 0 "$weft" plan run.yaml "${facts[@]}" --json --svg plan.svg --write chosen.yaml
+python3 - out <<'PY' || fail "JSON"
+import json, sys
+a = json.load(open(sys.argv[1]))
+assert a["version"] == 1 and a["tokens_per_step"] == 2048 and a["tokens"] == 200 * 2048
+c = a["candidates"]
+one, best = c[a["baseline"]], c[a["choice"]]
+assert one["nodes"] == 1 and one["speedup"] == 1 and best["usable"]
+for x in c:
+    p = x["prediction"]
+    assert p["step_s"]["low"] <= p["step_s"]["median"] <= p["step_s"]["high"]
+    assert p["bound"] in ("compute", "wire", "waiting", "codec")
+    assert 0 <= p["hidden_share"] <= 1
+n = len(a["curves"]["bandwidth_Bps"])
+assert n > 5 and all(len(m["speedup"]) == n for m in a["curves"]["methods"])
+assert a["ranges"][0]["from_Bps"] == 0 and a["ranges"][-1]["to_Bps"] is None
+PY
+grep -q "^</svg>$" plan.svg || fail "no drawing"
+if command -v xmllint >/dev/null; then xmllint --noout plan.svg || fail "not valid XML"; fi
+expect 0 "$weft" config chosen.yaml
+expect 0 "$weft" train chosen.yaml run.steps=2 run.folder=run/chosen
+[[ -s run/chosen/report.html ]] || fail "the chosen run was not trained"
+expect 0 "$weft" plan run.yaml "${facts[@]}" --write one.yaml --pick 2
+expect 0 "$weft" config one.yaml
+
+# -- a file of facts
+cat >cluster.yaml <<'YAML'
+nodes: 2
+rank_flops: 10G
+wire: {bandwidth: 100Mbit, latency: 1ms}
+YAML
+expect 0 "$weft" plan run.yaml --cluster cluster.yaml --json
+cp out a.json
+expect 0 "$weft" plan run.yaml --link 100Mbit,1ms --node-flops 10G --json
+same a.json out
+
+# -- a goal
+expect 0 "$weft" plan run.yaml "${facts[@]}" --tokens 1G --json
+grep -qE '"tokens": (1e\+?0?9|1000000000\.0),' out || fail "the goal is not 1G tokens"
+
+# -- a run beside its plan
+expect 0 "$weft" train run.yaml run.steps=24 run.eval_tokens=64 mesh.nodes=2 \
+    mesh.link=100Mbit,1ms --plan cluster.yaml
+grep -qE "^plan     [0-9.]+ [mu]?s per step \(" err || fail "no plan at the start"
+grep -qE "^plan +[0-9.]+ [mu]?s per step predicted, .* measured \(median\): [+-][0-9]+ %" out ||
+    fail "no plan at the end"
+[[ -s run/plan.json && -s run/timeline.json ]] || fail "no plan.json or timeline.json"
+python3 - run/timeline.json run/plan.json <<'PY' || fail "timeline.json or plan.json"
+import json, sys
+measured, plan = (json.load(open(f)) for f in sys.argv[1:])
+assert measured["step"] == 21
+for t, lanes in ((measured, ("compute", "exchange")), (plan, ("compute", "exchange", "wire"))):
+    assert t["version"] == 1 and t["timeline"]
+    for x in t["timeline"]:
+        assert x["lane"] in lanes and x["end_s"] >= x["begin_s"]
+# each unit once forward but the head, each once backward
+done = [(x["what"], x["index"]) for x in measured["timeline"] if x["lane"] == "compute"]
+assert [d for d in done if d[0] == "forward"] == [("forward", u) for u in range(3)]
+assert [d for d in done if d[0] == "backward"] == [("backward", u) for u in (3, 2, 1, 0)]
+assert plan["prediction"]["wire_bytes"] > 0
+PY
+grep -q "plan and run" run/report.html || fail "the report does not show the plan"
+expect 0 "$weft" train run.yaml run.folder=run/json run.steps=4 mesh.nodes=2 --plan here \
+    mesh.link=100Mbit,1ms --json
+head -1 out | grep -q '^{"predicted_step_s": ' || fail "no prediction in the JSON lines"
+
+# -- facts that promise too much: the run says so, and why
+echo "rank_flops: 1000T" >fast.yaml
+expect 0 "$weft" train run.yaml run.folder=run/slow run.steps=24 run.eval_tokens=64 \
+    --plan fast.yaml
+grep -qE "^weft: a step takes .*, the plan says .*: computing is slower \(computing .*\)" err ||
+    fail "no word on slow computing"
+
+# -- errors
+refuses "what a node computes is not known, expected --cluster FILE or --node-flops such as 80T, or --node-flops here to measure this machine" \
+    "$weft" plan run.yaml --link 1Gbit
+refuses "the wire between the 2 nodes is not known, expected a link such as 1Gbit,50us" \
+    "$weft" plan run.yaml --node-flops 1T
+refuses "--tokens is '1X', expected a number of tokens such as 1G" \
+    "$weft" plan run.yaml "${facts[@]}" --tokens 1X
+refuses "--tokens is '-1', expected a number of tokens such as 1G" \
+    "$weft" plan run.yaml "${facts[@]}" --tokens -1
+refuses "--top is '-1', expected a whole number from 0 to 1000000" \
+    "$weft" plan run.yaml "${facts[@]}" --top -1
+refuses "--pick says what --write writes, but there is no --write" \
+    "$weft" plan run.yaml "${facts[@]}" --pick 2
+refuses_like "--pick is 999, expected at most [0-9]+, the rows of the whole table" \
+    "$weft" plan run.yaml "${facts[@]}" --pick 999 --write none.yaml
+refuses_like "link is '100', expected .*" "$weft" plan run.yaml --link 100 --node-flops 1T
+refuses_like "nodes is '0', expected .*" "$weft" plan run.yaml --nodes 0 --node-flops 1T
+refuses "could not open none.yaml: No such file or directory" \
+    "$weft" plan run.yaml --cluster none.yaml
+refuses "there is nothing to draw in one.svg: no method was tried on several nodes" \
+    "$weft" plan run.yaml --nodes 1 --node-flops 1T --svg one.svg
+refuses_like ".*none.yaml.*" "$weft" train run.yaml run.folder=run/none --plan none.yaml
+no_files none.yaml one.svg run/none
+expect 2 "$weft" plan run.yaml "${facts[@]}" batch.tokens_per_step=7
+
+finish

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "check.h"
+
+#include <math.h>
+
+#include <weft/plan.h>
+
+#include "record/planned.h"
+
+static weft_ctx *ctx;
+
+static int begin(void **state) {
+    (void)state;
+    return room_begin(&ctx);
+}
+
+static int end(void **state) {
+    (void)state;
+    return ctx_end(ctx);
+}
+
+/* Two nodes on a wire that takes longer than the backward pass: there is something to
+ * wait for. */
+static weft_watch *make_watch(void) {
+    static const char *const keys[] = {"data.path=none.txt",
+                                       "data.length=32",
+                                       "model.layers=2",
+                                       "model.width=64",
+                                       "model.heads=2",
+                                       "run.steps=100",
+                                       "batch.tokens_per_step=2048",
+                                       "schedule.warmup=1",
+                                       "mesh.nodes=2",
+                                       "mesh.threads=1",
+                                       "mesh.link=100Mbit,1ms"};
+    weft_config *run;
+    weft_cluster *cluster;
+    weft_watch *watch;
+    assert_ok(ctx, weft_config_create(ctx, &run));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
+    assert_ok(ctx, weft_config_finish(ctx, run));
+    assert_ok(ctx, weft_cluster_create(ctx, &cluster));
+    assert_ok(ctx, weft_cluster_set(ctx, cluster, "nodes", "2"));
+    assert_ok(ctx, weft_cluster_set(ctx, cluster, "rank-flops", "10G"));
+    assert_ok(ctx, weft_watch_create(ctx, run, cluster, &watch));
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, run);
+    assert_true(weft_watch_prediction(watch)->wait_s > 0);
+    return watch;
+}
+
+/* n steps as predicted, but with computing and waiting that much longer; how often
+ * something was said, the last of it in `sentence`. */
+static int take(weft_watch *watch, int n, double more_compute, double more_wait,
+                char sentence[400]) {
+    const weft_prediction *p = weft_watch_prediction(watch);
+    double calm = p->step_s.median - p->wait_s; /* as train writes it */
+    int said = 0;
+    for (int i = 0; i < n; i++) {
+        weft_step_record r = {.compute_s = more_compute * calm,
+                              .wait_s = more_wait * p->wait_s};
+        r.step_s = r.compute_s + r.wait_s;
+        said += weft_watch_step(watch, &r, sentence, 400);
+    }
+    return said;
+}
+
+static void a_run_as_predicted_says_nothing(void **state) {
+    (void)state;
+    char sentence[400] = "";
+    weft_watch *watch = make_watch();
+    assert_true(isnan(weft_watch_median_s(watch)));
+    assert_true(isnan(weft_watch_ratio(watch)));
+    assert_int_equal(take(watch, 80, 1, 1, sentence), 0);
+    assert_true(fabs(weft_watch_ratio(watch) - 1) < 1e-9);
+    assert_int_equal(take(watch, 80, 1.1, 1.1, sentence), 0); /* within 20 % */
+    assert_string_equal(sentence, "");
+    weft_watch_destroy(ctx, watch);
+}
+
+static void expect_cause(double more_compute, double more_wait, const char *words) {
+    char sentence[400] = "";
+    weft_watch *watch = make_watch();
+    assert_int_equal(take(watch, 21, more_compute, more_wait, sentence), 0);
+    assert_int_equal(take(watch, 1, more_compute, more_wait, sentence), 1);
+    if (!strstr(sentence, words)) fail_msg("'%s' lacks '%s'", sentence, words);
+    assert_int_equal(take(watch, 60, more_compute, more_wait, sentence), 0); /* once */
+    weft_watch_destroy(ctx, watch);
+}
+
+static void the_cause_is_what_parts_most(void **state) {
+    (void)state;
+    expect_cause(3, 1, "computing is slower");
+    expect_cause(1, 3, "waiting is longer, for the wire");
+    expect_cause(0.2, 0.9, "computing is faster");
+    expect_cause(1, 0, "waiting is shorter");
+}
+
+/* The first two steps touch memory for the first time. */
+static void the_first_steps_do_not_count(void **state) {
+    (void)state;
+    char sentence[400] = "";
+    weft_watch *watch = make_watch();
+    assert_int_equal(take(watch, 2, 100, 100, sentence), 0);
+    assert_int_equal(take(watch, 40, 1, 1, sentence), 0);
+    assert_true(
+        fabs(weft_watch_median_s(watch) / weft_watch_prediction(watch)->step_s.median -
+             1) < 1e-9);
+    weft_watch_destroy(ctx, watch);
+}
+
+static void steps_that_are_held_up_are_stragglers(void **state) {
+    (void)state;
+    char sentence[400] = "";
+    int said = 0;
+    weft_watch *watch = make_watch();
+    for (int i = 0; i < 44; i++) said += take(watch, 1, 1, i % 6 ? 1 : 8, sentence);
+    assert_int_equal(said, 1);
+    assert_non_null(strstr(sentence, "some steps are held up"));
+    weft_watch_destroy(ctx, watch);
+}
+
+/* More steps than the run was to have are no harm. */
+static void there_is_no_end_of_steps(void **state) {
+    (void)state;
+    char sentence[400];
+    weft_watch *watch = make_watch();
+    assert_int_equal(take(watch, 500, 1, 1, sentence), 0);
+    assert_true(weft_watch_median_s(watch) > 0);
+    weft_watch_destroy(ctx, watch);
+}
+
+static void what_is_written_the_report_reads(void **state) {
+    (void)state;
+    wefti_planned f;
+    bool found;
+    weft_watch *watch = make_watch();
+    const weft_prediction *p = weft_watch_prediction(watch);
+    assert_ok(ctx, weft_watch_write(ctx, watch, "room"));
+    assert_ok(ctx, wefti_planned_read(ctx, "room/plan.json", &f, &found));
+    assert_true(found);
+    assert_true(fabs(f.median_s / p->step_s.median - 1) < 1e-6);
+    assert_true(fabs(f.wait_s / p->wait_s - 1) < 1e-6);
+    assert_true(fabs(f.wire_bytes / p->wire_bytes - 1) < 1e-6);
+    assert_true(f.timeline.n > 8);
+    assert_int_equal(f.timeline.n, p->n_spans);
+    for (int64_t i = 0; i < f.timeline.n; i++)
+        assert_true(f.timeline.items[i].end_s >= f.timeline.items[i].begin_s);
+    wefti_planned_fini(ctx, &f);
+    weft_watch_destroy(ctx, watch);
+}
+
+static void a_folder_that_is_not_there_is_an_error(void **state) {
+    (void)state;
+    weft_watch *watch = make_watch();
+    assert_int_equal(weft_watch_write(ctx, watch, "room/none"), WEFT_ERR_FILE);
+    assert_non_null(strstr(weft_ctx_message(ctx), "room/none/plan.json"));
+    weft_watch_destroy(ctx, watch);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_run_as_predicted_says_nothing),
+        TEST(the_cause_is_what_parts_most),
+        TEST(the_first_steps_do_not_count),
+        TEST(steps_that_are_held_up_are_stragglers),
+        TEST(there_is_no_end_of_steps),
+        TEST(what_is_written_the_report_reads),
+        TEST(a_folder_that_is_not_there_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
