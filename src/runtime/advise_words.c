@@ -92,6 +92,12 @@ static const char *short_factor(double speedup, char *out, size_t size) {
     return out;
 }
 
+static bool has_sites(const weft_advice *a) {
+    for (int64_t i = 0; i < a->n_candidates; i++)
+        if (a->candidates[i].sites > 1) return true;
+    return false;
+}
+
 /* Why most candidates were left out. */
 static const char *main_reason(const weft_advice *a) {
     int64_t most = 0;
