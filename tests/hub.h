@@ -85,7 +85,7 @@ static inline bool hub_probe(weft_transport *t, weft_transport_found *found,
                              void **message) {
     hub_message *m = hub_take(((hub_transport *)t)->hub, t->rank);
     *found = (weft_transport_found){.any = m != NULL};
-    if (m) *found = (weft_transport_found){true, m->from, m->lane, m->n_bytes};
+    if (m) *found = (weft_transport_found){true, false, m->from, m->lane, m->n_bytes};
     *message = m;
     return true;
 }

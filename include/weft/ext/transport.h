@@ -22,8 +22,10 @@ enum { WEFT_TRANSPORT_BYTES = 1 << 20 };
 
 typedef struct weft_transport weft_transport;
 
+/* any: a message; closed: this process can say nothing more, told once, may be left out.
+ */
 typedef struct weft_transport_found {
-    bool any;
+    bool any, closed;
     int peer, lane, n_bytes;
 } weft_transport_found;
 
