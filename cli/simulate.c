@@ -191,11 +191,6 @@ static weft_status simulate(weft_ctx *ctx, const args *a,
     weft_status status = config_of_args(ctx, a, &config);
     if (status == WEFT_OK) status = read_cluster(ctx, a, &cluster);
     if (status == WEFT_OK) status = fit(ctx, a, config, cluster);
-    if (status == WEFT_OK && !(cluster->rank_flops > 0) && cluster->n_units == 0 &&
-        config->mesh.pace == 0)
-        status = weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                               "nothing is known of computing, expected --node-flops, "
-                               "--cluster or mesh.pace");
     if (status == WEFT_OK) status = weft_simulate(ctx, config, cluster, options, &result);
     if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(&result);
     weft_cluster_destroy(ctx, cluster);

@@ -72,8 +72,10 @@ typedef struct weft_cluster {
     char engine[32];
     int64_t nodes, ranks_per_node, sites, threads; /* threads per rank */
     double memory_bytes; /* of memory per rank; 0 = not known: not checked */
-    double rank_flops;   /* FLOP/s of one rank in the products of training */
-    double memory_Bps;   /* copy rate of one rank, bytes read and written */
+    double rank_flops;   /* FLOP/s of one rank in the products of training; 0 = not known:
+                            then units, or mesh.pace, have to say what computing takes */
+    double memory_Bps;   /* copy rate of one rank, bytes read and written; 0 = what is not
+                            measured of codecs and optimizers takes no time */
     weft_link_facts local, wire, site;
     int64_t flows; /* streams at once at which the wire was measured; 1 if not said */
     weft_link_pair *pairs; /* "links" in the file: weft_links_load reads it, too */

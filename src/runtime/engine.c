@@ -45,6 +45,19 @@ void wefti_stage_show(wefti_stage *stage, int lane, int index, const char *what,
     snprintf(span->what, sizeof span->what, "%s", what);
 }
 
+static void add_segment(wefti_sim_rank *rank, int64_t piece, wefti_class class,
+                        double begin_s, double end_s) {
+    wefti_segment *last = rank->segments + (rank->n_segments ? rank->n_segments - 1 : 0);
+    bool goes_on = rank->n_segments > 0 && last->piece == piece;
+    if (!goes_on && rank->n_segments == rank->room) return;
+    if (!goes_on) {
+        last = &rank->segments[rank->n_segments++];
+        *last = (wefti_segment){.begin_s = begin_s, .piece = piece};
+    }
+    last->end_s = end_s;
+    last->parts_s[class] += end_s - begin_s;
+}
+
 void wefti_stage_note(wefti_stage *stage, wefti_thread *t, wefti_class class,
                       double begin_s, double end_s) {
     wefti_sim_rank *rank = &stage->ranks[t->rank];
@@ -52,8 +65,7 @@ void wefti_stage_note(wefti_stage *stage, wefti_thread *t, wefti_class class,
     if (spent_s <= 0) return;
     bool counts = t->n_ops > 0 && t->ops[t->at_op].channel == WEFTI_CHANNEL_VOTE;
     if (t->exchanges) {
-        if (rank->n_segments < rank->room)
-            rank->segments[rank->n_segments++] = (wefti_segment){begin_s, end_s, class};
+        add_segment(rank, t->piece, class, begin_s, end_s);
         return;
     }
     if (counts) {
@@ -71,7 +83,9 @@ static void split_wait(wefti_sim_rank *rank, double begin_s, double end_s) {
     for (int i = 0; i < rank->n_segments; i++) {
         const wefti_segment *s = &rank->segments[i];
         double shared_s = fmin(end_s, s->end_s) - fmax(begin_s, s->begin_s);
-        if (shared_s > 0) parts[s->class] += shared_s;
+        double share = shared_s / (s->end_s - s->begin_s);
+        for (int k = 0; k < WEFTI_CLASSES && shared_s > 0; k++)
+            parts[k] += share * s->parts_s[k];
     }
     for (int i = 0; i < WEFTI_CLASSES; i++) known_s += parts[i];
     rank->tally.wait_s += end_s - begin_s;
@@ -414,6 +428,7 @@ static weft_status run_op(wefti_stage *stage, wefti_thread *t, bool *moved) {
         *moved = !has_room(stage, t, op);
         if (*moved) return WEFT_OK;
         t->at_op++;
+        t->piece++;
         return wefti_wires_send(stage, t, op);
     }
     *moved = true;
@@ -427,6 +442,7 @@ static weft_status run_op(wefti_stage *stage, wefti_thread *t, bool *moved) {
     }
     if (!done) return WEFT_OK;
     t->at_op++;
+    t->piece++;
     return *moved ? schedule(stage, t, t->now_s) : WEFT_OK;
 }
 
@@ -466,6 +482,7 @@ weft_status wefti_stage_wake(wefti_stage *stage, wefti_thread *t) {
     WEFT_TRY(wefti_wires_receive(stage, t, &t->ops[t->at_op], &done));
     if (!done) return WEFT_OK;
     t->at_op++;
+    t->piece++;
     return schedule(stage, t, t->now_s);
 }
 

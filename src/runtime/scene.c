@@ -272,8 +272,22 @@ static weft_status find_median(wefti_scene *scene) {
     return WEFT_OK;
 }
 
+/* Computing that takes no time would be a silent mistake. */
+static weft_status check_known(const wefti_scene *scene) {
+    const weft_cluster *c = scene->cluster;
+    if (c->rank_flops > 0 || scene->plan->config->mesh.pace > 0 ||
+        wefti_costs_measured(c, scene->plan))
+        return WEFT_OK;
+    return weft_ctx_fail(
+        scene->ctx, WEFT_ERR_CONFIG,
+        "nothing is known of computing: the cluster has no rank_flops%s, "
+        "and mesh.pace is 0",
+        c->n_units > 0 ? ", its units are of another model or batch" : "");
+}
+
 static weft_status fill(wefti_scene *scene, bool in_detail) {
     const wefti_plan *plan = scene->plan;
+    WEFT_TRY(check_known(scene));
     scene->apply_in_exchange = plan->config->optimizer.clip == 0;
     scene->clip_after_exchange =
         wefti_replicator_find(plan->replicator_config.kind)->keeps_norm &&

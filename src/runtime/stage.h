@@ -65,15 +65,17 @@ typedef struct wefti_thread {
     double moment_s;  /* at which the receive at hand goes on without; INFINITY: never */
     uint64_t key;     /* that it waits for */
     int64_t mark;     /* events of earlier waits are stale */
+    int64_t piece;    /* counts what it has done */
     int phase, job;   /* exchange thread: under way */
     double begun_s;   /* the phase, or the wait */
     double resumed_s; /* when it began to run this time */
 } wefti_thread;
 
-/* Time of an exchange thread, for splitting a wait. */
+/* A piece of a phase as it went, for splitting a wait; its parts are taken to be spread
+ * over it evenly. */
 typedef struct wefti_segment {
-    double begin_s, end_s;
-    wefti_class class;
+    double begin_s, end_s, parts_s[WEFTI_CLASSES];
+    int64_t piece;
 } wefti_segment;
 
 typedef struct wefti_sim_rank {

@@ -280,7 +280,7 @@ static void a_timeline_is_a_step(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-static void options_are_checked(void **state) {
+static void what_is_asked_for_is_checked(void **state) {
     (void)state;
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 2, 1, "method=hsdp");
@@ -289,6 +289,10 @@ static void options_are_checked(void **state) {
     weft_prediction p;
     assert_int_equal(weft_predict(ctx, config, cluster, &options, &p), WEFT_ERR_ARGUMENT);
     assert_non_null(strstr(weft_ctx_message(ctx), "-1 steps to simulate"));
+    weft_ctx_clear(ctx);
+    cluster->rank_flops = 0;
+    assert_int_equal(weft_predict(ctx, config, cluster, NULL, &p), WEFT_ERR_CONFIG);
+    assert_non_null(strstr(weft_ctx_message(ctx), "nothing is known of computing"));
     weft_cluster_destroy(ctx, cluster);
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
@@ -334,7 +338,7 @@ int main(void) {
         cmocka_unit_test(jitter_is_a_function_of_the_seed),
         cmocka_unit_test(all_wait_for_the_slowest),
         cmocka_unit_test(a_timeline_is_a_step),
-        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(what_is_asked_for_is_checked),
         cmocka_unit_test(without_memory_it_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
