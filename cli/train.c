@@ -80,13 +80,14 @@ static void show_plan(const view *v, const weft_run_summary *s) {
                "\"predicted_wire_bytes\": %.12g}\n",
                p->step_s.median, p->hidden_share, p->wire_bytes);
     if (v->json || v->quiet) return;
-    fprintf(stderr,
-            "plan     %s per step (%s to %s), bound by %s; %s per step, %.0f %% of the "
-            "exchange hidden\n",
+    fprintf(stderr, "plan     %s per step (%s to %s), bound by %s",
             time_text(p->step_s.median, step, sizeof step),
             time_text(p->step_s.low, low, sizeof low),
-            time_text(p->step_s.high, high, sizeof high), bounds[p->bound],
-            size_text(p->wire_bytes, sent, sizeof sent), 100 * p->hidden_share);
+            time_text(p->step_s.high, high, sizeof high), bounds[p->bound]);
+    if (p->wire_bytes > 0)
+        fprintf(stderr, "; %s per step, %.0f %% of the exchange hidden",
+                size_text(p->wire_bytes, sent, sizeof sent), 100 * p->hidden_share);
+    fputc('\n', stderr);
     if (p->parameters != s->parameters)
         fprintf(stderr,
                 "weft: warning: the plan is of %s parameters, the model has %s: set "

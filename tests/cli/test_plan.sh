@@ -135,6 +135,8 @@ refuses "could not open none.yaml: No such file or directory" \
 refuses "there is nothing to draw in one.svg: no method was tried on several nodes" \
     "$weft" plan run.yaml --nodes 1 --node-flops 1T --svg one.svg
 refuses_like ".*none.yaml.*" "$weft" train run.yaml run.folder=run/none --plan none.yaml
+refuses "one node alone: run.yaml:4: batch.tokens_per_step is 2048, expected a multiple of 96 (3 ranks times data.length 32) such as 2016" \
+    "$weft" plan run.yaml "${facts[@]}" --ranks-per-node 3
 no_files none.yaml one.svg run/none
 expect 2 "$weft" plan run.yaml "${facts[@]}" batch.tokens_per_step=7
 
