@@ -361,6 +361,17 @@ static void open_envelope(weft_mesh *mesh, int sender, int n_bytes) {
     land_arrival(mesh, arrival);
 }
 
+/* Takes in what nobody will read. */
+static void discard(weft_mesh *mesh, int sender, int n_bytes, void *message) {
+    wefti_request flight = {.peer = sender};
+    weft_transport *t = mesh->transport;
+    flight.arrival = take_arrival(mesh, n_bytes);
+    bool fine = flight.arrival && t->ops->receive(t, message, flight.arrival->data,
+                                                  n_bytes, &flight.request);
+    if (fine) flight.arrival->n_bytes = -1; /* never whole */
+    if (!fine || !add_flight(mesh, &flight)) mesh->broken = true;
+}
+
 /* Short messages are there at once: waited for. */
 static bool receive_envelope(weft_mesh *mesh, int sender, int n_bytes, void *message) {
     weft_transport *t = mesh->transport;
@@ -368,7 +379,7 @@ static bool receive_envelope(weft_mesh *mesh, int sender, int n_bytes, void *mes
     bool done = false;
     if (n_bytes > WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES) {
         fail_bytes(mesh, sender);
-        mesh->broken = true;
+        discard(mesh, sender, n_bytes, message);
         return false;
     }
     bool fine = t->ops->receive(t, message, mesh->landing, n_bytes, &request);
@@ -386,7 +397,7 @@ static bool receive_piece(weft_mesh *mesh, int sender, int n_bytes, void *messag
     wefti_arrival *arrival = peer->open;
     if (!arrival || n_bytes == 0 || n_bytes > arrival->n_bytes - arrival->n_announced) {
         fail_bytes(mesh, sender);
-        mesh->broken = true;
+        discard(mesh, sender, n_bytes, message);
         return false;
     }
     wefti_request flight = {.arrival = arrival, .peer = sender, .n_bytes = n_bytes};

@@ -188,7 +188,7 @@ static weft_status measure_sweep(const prober *b, double seconds, weft_link_fact
 
 /* --- pairs --- */
 
-enum { PAIR_TIMES = 4, HALVES = 2 };
+enum { PAIR_TIMES = 6, HALVES = 2 };
 
 typedef struct pair_times {
     double empty_s[HALVES], long_s[HALVES]; /* the least of each half; NAN: no pair */
@@ -232,13 +232,14 @@ typedef struct pair_table {
     double *spare; /* [ranks rounds] */
 } pair_table;
 
-/* The median over all pairs of the first half's latency, or rate. */
-static double median_of(const pair_table *table, bool rate) {
+/* The median over all pairs of what an empty, or a long, message takes in the first half.
+ */
+static double median_of(const pair_table *table, bool is_long) {
     int64_t n = 0;
     for (int i = 0; i < table->ranks * table->rounds; i++) {
-        weft_link_pair pair = pair_of(&table->of[i], 0, table->long_bytes);
-        if (!isnan(pair.latency_s))
-            table->spare[n++] = rate ? pair.bandwidth_Bps : pair.latency_s;
+        const pair_times *t = &table->of[i];
+        double s = is_long ? t->long_s[0] : t->empty_s[0];
+        if (!isnan(s)) table->spare[n++] = s;
     }
     return wefti_quantile(table->spare, n, 0.5);
 }
@@ -247,16 +248,17 @@ static double median_of(const pair_table *table, bool rate) {
 static weft_status list_pairs(const prober *b, const pair_table *table) {
     const wefti_plan *plan = b->p->setup->plan;
     int per_node = plan->copies * plan->S;
-    double latency_s = median_of(table, false), Bps = median_of(table, true);
+    double empty_s = median_of(table, false), long_s = median_of(table, true);
     for (int i = 0; i < table->ranks * table->rounds; i++) {
         int rank = i / table->rounds;
-        weft_link_pair one = pair_of(&table->of[i], 0, table->long_bytes),
-                       two = pair_of(&table->of[i], 1, table->long_bytes);
-        if (isnan(one.latency_s) || one.bandwidth_Bps <= 0 || two.bandwidth_Bps <= 0)
+        const pair_times *t = &table->of[i];
+        if (isnan(t->empty_s[0])) continue;
+        if (!differs(t->empty_s[0], t->empty_s[1], empty_s) &&
+            !differs(t->long_s[0], t->long_s[1], long_s))
             continue;
-        if (!differs(one.latency_s, two.latency_s, latency_s) &&
-            !differs(one.bandwidth_Bps, two.bandwidth_Bps, Bps))
-            continue;
+        weft_link_pair one = pair_of(t, 0, table->long_bytes),
+                       two = pair_of(t, 1, table->long_bytes);
+        if (one.bandwidth_Bps <= 0 || two.bandwidth_Bps <= 0) continue;
         lane seen = b->lane; /* the pair's first, in its own site */
         int site = plan->W / plan->sites;
         seen.first = rank - rank % site;
@@ -293,13 +295,15 @@ static weft_status gather_pairs(const prober *b, const pair_times *mine,
     return status;
 }
 
-/* With the longest message that the time allows. */
+/* With the longest message that the time allows, or that takes up to two latencies to
+ * transfer, without which the rate of a pair would not show. */
 static weft_status compare_pairs(const prober *b, const weft_link_facts *link,
                                  double seconds) {
     int rounds = rounds_of(&b->lane);
     double each_s = seconds / (rounds * PAIR_TIMES * 2);
     int s = b->n_sizes - 1;
     if (b->lane.n < 3 || link->bandwidth_Bps <= 0) return WEFT_OK;
+    if (each_s < 4 * link->latency_s) each_s = 4 * link->latency_s;
     while (s > 1 &&
            2 * link->latency_s + (double)b->bytes[s] / link->bandwidth_Bps > each_s)
         s--;

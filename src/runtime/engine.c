@@ -12,6 +12,8 @@
 #include "base/rng.h"
 #include "runtime/stage.h"
 
+#define SLICE_S 3e-3 /* of a thread on a busy machine */
+
 /* --- time --- */
 
 static weft_status schedule(wefti_stage *stage, wefti_thread *t, double when_s) {
@@ -398,6 +400,12 @@ static bool has_room(wefti_stage *stage, wefti_thread *t, const wefti_op *op) {
     return true;
 }
 
+/* On an emulated wire the ranks share a machine with fewer cores than threads: who mixes
+ * and sends bucket after bucket is not interrupted in between. */
+static bool runs_on(const wefti_stage *stage, const wefti_thread *t, double end_s) {
+    return stage->scene->emulated && !t->exchanges && end_s - t->resumed_s < SLICE_S;
+}
+
 /* *moved: its clock has, or it waits. */
 static weft_status run_op(wefti_stage *stage, wefti_thread *t, bool *moved) {
     const wefti_op *op = &t->ops[t->at_op];
@@ -413,15 +421,17 @@ static weft_status run_op(wefti_stage *stage, wefti_thread *t, bool *moved) {
         double end_s = t->now_s + op->seconds;
         wefti_stage_note(stage, t, WEFTI_CLASS_CODEC, t->now_s, end_s);
         t->now_s = end_s;
+        *moved = !runs_on(stage, t, end_s);
     } else {
         WEFT_TRY(wefti_wires_receive(stage, t, op, &done));
     }
     if (!done) return WEFT_OK;
     t->at_op++;
-    return schedule(stage, t, t->now_s);
+    return *moved ? schedule(stage, t, t->now_s) : WEFT_OK;
 }
 
 static weft_status run(wefti_stage *stage, wefti_thread *t) {
+    t->resumed_s = t->now_s;
     while (t->state == WEFTI_RUNS) {
         if (t->at_op < t->n_ops) {
             bool moved;

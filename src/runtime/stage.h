@@ -62,11 +62,12 @@ typedef struct wefti_thread {
     int n_ops, at_op;
     int *peers; /* [group] owned: of the receive at hand */
     int n_peers, at_peer;
-    double moment_s; /* at which the receive at hand goes on without; INFINITY: never */
-    uint64_t key;    /* that it waits for */
-    int64_t mark;    /* events of earlier waits are stale */
-    int phase, job;  /* exchange thread: under way */
-    double begun_s;  /* the phase, or the wait */
+    double moment_s;  /* at which the receive at hand goes on without; INFINITY: never */
+    uint64_t key;     /* that it waits for */
+    int64_t mark;     /* events of earlier waits are stale */
+    int phase, job;   /* exchange thread: under way */
+    double begun_s;   /* the phase, or the wait */
+    double resumed_s; /* when it began to run this time */
 } wefti_thread;
 
 /* Time of an exchange thread, for splitting a wait. */

@@ -36,6 +36,17 @@ grep -qE '^\{"nodes": 1, .*"engine": "local", .*"figures": \[\{"name": "late aft
     fail "json: $(cat out)"
 (($(wc -l <out) == 1)) || fail "json of $(wc -l <out) lines"
 
+# -- ranks as processes: one table, one file
+if mpirun --version 2>/dev/null | grep -q "Open MPI" && [[ -e $(dirname "$weft")/libweft_openmpi.so ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    expect 0 timeout 100 mpirun -np 2 --oversubscribe "$weft" probe "${keys[@]}" mesh.nodes=2 \
+        mesh.ranks_per_node=1 --seconds 1 --quiet -o processes.yaml
+    (($(grep -cE "^mesh  *2 nodes x 1 rank x 1 thread, Open MPI .* engine, " out) == 1)) ||
+        fail "not one table: $(cat out)"
+    grep -qE "^wire latency  *[0-9.]+ [mu]s " out || fail "no latency: $(cat out)"
+    grep -qE "^engine: 'Open MPI " processes.yaml || fail "engine: $(grep engine processes.yaml)"
+fi
+
 refuses "--seconds is '0', expected a number from 1 to 7200" "$weft" probe --seconds 0
 refuses "unknown key 'model.witdh' (did you mean 'model.width'?)" "$weft" probe model.witdh=3
 refuses "could not open missing.yaml: No such file or directory" "$weft" probe missing.yaml

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* A transport inside one process: what a mesh of processes does, seen by sanitizers.
+ * Members are threads; a message is copied when it is sent, and a request is done at the
+ * second look, so that there is always something under way. */
+#ifndef TESTS_HUB_H
+#define TESTS_HUB_H
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/ext/transport.h>
+
+enum { HUB_MEMBERS = 8 };
+
+typedef struct hub_message {
+    struct hub_message *next;
+    int from, lane, n_bytes;
+    unsigned char data[];
+} hub_message;
+
+typedef struct hub {
+    pthread_mutex_t lock;
+    int size;
+    hub_message *first[HUB_MEMBERS], **last[HUB_MEMBERS]; /* to each member */
+    const char *hosts[HUB_MEMBERS];
+    int finished, finished_badly;
+} hub;
+
+typedef struct hub_transport {
+    weft_transport head;
+    hub *hub;
+} hub_transport;
+
+static inline void hub_begin(hub *h, int size, const char *const *hosts) {
+    *h = (hub){.size = size};
+    pthread_mutex_init(&h->lock, NULL);
+    for (int r = 0; r < size; r++) {
+        h->last[r] = &h->first[r];
+        h->hosts[r] = hosts ? hosts[r] : "here";
+    }
+}
+
+static inline void hub_end(hub *h) {
+    for (int r = 0; r < h->size; r++) {
+        while (h->first[r]) {
+            hub_message *next = h->first[r]->next;
+            free(h->first[r]);
+            h->first[r] = next;
+        }
+    }
+    pthread_mutex_destroy(&h->lock);
+}
+
+static inline void hub_put(hub *h, int from, int to, int lane, const void *data,
+                           int n_bytes) {
+    hub_message *m = malloc(sizeof *m + (size_t)n_bytes);
+    *m = (hub_message){.from = from, .lane = lane, .n_bytes = n_bytes};
+    if (n_bytes > 0) memcpy(m->data, data, (size_t)n_bytes);
+    pthread_mutex_lock(&h->lock);
+    *h->last[to] = m;
+    h->last[to] = &m->next;
+    pthread_mutex_unlock(&h->lock);
+}
+
+static inline hub_message *hub_take(hub *h, int to) {
+    pthread_mutex_lock(&h->lock);
+    hub_message *m = h->first[to];
+    if (m) h->first[to] = m->next;
+    if (m && !m->next) h->last[to] = &h->first[to];
+    pthread_mutex_unlock(&h->lock);
+    return m;
+}
+
+static inline void *hub_request(void) { return calloc(1, sizeof(int)); }
+
+static inline bool hub_send(weft_transport *t, int peer, int lane, const void *data,
+                            int n_bytes, void **request) {
+    hub_put(((hub_transport *)t)->hub, t->rank, peer, lane, data, n_bytes);
+    *request = hub_request();
+    return n_bytes <= WEFT_TRANSPORT_BYTES;
+}
+
+static inline bool hub_probe(weft_transport *t, weft_transport_found *found,
+                             void **message) {
+    hub_message *m = hub_take(((hub_transport *)t)->hub, t->rank);
+    *found = (weft_transport_found){.any = m != NULL};
+    if (m) *found = (weft_transport_found){true, m->from, m->lane, m->n_bytes};
+    *message = m;
+    return true;
+}
+
+static inline bool hub_receive(weft_transport *t, void *message, void *data, int n_bytes,
+                               void **request) {
+    hub_message *m = message;
+    (void)t;
+    memcpy(data, m->data, (size_t)n_bytes);
+    free(m);
+    *request = hub_request();
+    return true;
+}
+
+static inline bool hub_test(weft_transport *t, void *request, bool *done) {
+    int *looks = request;
+    (void)t;
+    *done = ++*looks == 2;
+    if (*done) free(looks);
+    return true;
+}
+
+static inline void hub_say(const weft_transport *t, char *text, int size) {
+    (void)t;
+    snprintf(text, (size_t)size, "the hub broke");
+}
+
+static inline bool hub_finish(weft_transport *t, bool failed) {
+    hub *h = ((hub_transport *)t)->hub;
+    pthread_mutex_lock(&h->lock);
+    h->finished++;
+    h->finished_badly += failed;
+    pthread_mutex_unlock(&h->lock);
+    free(t);
+    return true;
+}
+
+static inline weft_transport *hub_member(hub *h, int number) {
+    static const weft_transport_ops ops = {.name = "hub",
+                                           .send = hub_send,
+                                           .probe = hub_probe,
+                                           .receive = hub_receive,
+                                           .test = hub_test,
+                                           .say = hub_say,
+                                           .finish = hub_finish};
+    hub_transport *t = calloc(1, sizeof *t);
+    t->hub = h;
+    t->head = (weft_transport){.ops = &ops,
+                               .rank = number,
+                               .size = h->size,
+                               .version = "hub 1",
+                               .host = h->hosts};
+    return &t->head;
+}
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* The mesh of processes over a transport that is a few queues in this process. */
+#include "comm/mesh.h"
+
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "check.h"
+#include "hub.h"
+
+enum { LONGEST = 300 * 1024 + 17 };
+
+typedef struct member {
+    hub *hub;
+    int number;
+    weft_ctx *ctx;
+    weft_mesh *mesh;
+    wefti_comm *comm;
+    weft_status (*body)(struct member *m);
+    weft_status status;
+    bool clean, speaks;
+    char text[1024];
+    pthread_t thread;
+} member;
+
+static weft_status live(member *m) {
+    WEFT_TRY(weft_mesh_create(m->ctx, hub_member(m->hub, m->number), &m->mesh));
+    wefti_mesh_watch(m->mesh, 1.0, NULL, NULL);
+    WEFT_TRY(wefti_world_join(m->ctx, &m->mesh->world, m->mesh->rank, WEFTI_GROUP_WORLD,
+                              0, &m->comm));
+    return m->body(m);
+}
+
+static void *member_main(void *argument) {
+    member *m = argument;
+    m->status = live(m);
+    wefti_comm_destroy(m->comm);
+    if (m->mesh && m->status != WEFT_OK)
+        m->status = weft_mesh_fail(m->ctx, m->mesh, m->status);
+    m->speaks = m->mesh && weft_mesh_speaks(m->mesh);
+    snprintf(m->text, sizeof m->text, "%s", weft_ctx_message(m->ctx));
+    m->clean = weft_mesh_close(m->mesh);
+    return NULL;
+}
+
+static void start(hub *h, int first, weft_status (*body)(member *), member *members) {
+    for (int r = first; r < h->size; r++) {
+        members[r] = (member){.hub = h, .number = r, .body = body};
+        assert_int_equal(weft_ctx_create(&members[r].ctx), WEFT_OK);
+        assert_int_equal(
+            pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
+    }
+}
+
+static void join(hub *h, int first, member *members) {
+    for (int r = first; r < h->size; r++) {
+        pthread_join(members[r].thread, NULL);
+        assert_int_equal(ctx_end(members[r].ctx), 0);
+    }
+}
+
+static void run(int size, weft_status (*body)(member *), member *members, hub *h) {
+    hub_begin(h, size, NULL);
+    start(h, 0, body, members);
+    join(h, 0, members);
+    hub_end(h);
+}
+
+static unsigned char byte_of(int sender, int64_t tag, int64_t i) {
+    return (unsigned char)(sender * 31 + tag * 7 + i * 13 + (i >> 8));
+}
+
+static const int64_t lengths[] = {0, 1, 4096, 4097, 60 * 1024, 60 * 1024 + 1, LONGEST};
+enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
+
+/* Everybody sends a message of every length to everybody, all at once, and receives them
+ * in another order. */
+static weft_status exchange_all(member *m) {
+    unsigned char *data[LENGTHS];
+    int n = m->comm->size, me = m->comm->rank;
+    for (int k = 0; k < LENGTHS; k++) {
+        data[k] = malloc((size_t)lengths[k] + 1);
+        for (int64_t i = 0; i < lengths[k]; i++) data[k][i] = byte_of(me, k, i);
+        WEFT_TRY(wefti_comm_send_all(m->comm, k, data[k], lengths[k]));
+    }
+    for (int k = LENGTHS - 1; k >= 0; k--) {
+        for (int peer = 0; peer < n; peer++) {
+            const void *view;
+            if (peer == me) continue;
+            WEFT_TRY(wefti_comm_receive(m->comm, peer, k, lengths[k], &view));
+            for (int64_t i = 0; i < lengths[k]; i++)
+                if (((const unsigned char *)view)[i] != byte_of(peer, k, i))
+                    return weft_ctx_fail(m->ctx, WEFT_ERR_WIRE, "length %d, byte %d", k,
+                                         (int)i);
+            wefti_comm_release(m->comm, peer, k);
+        }
+    }
+    for (int k = 0; k < LENGTHS; k++) {
+        WEFT_TRY(wefti_comm_await(m->comm, k));
+        if (wefti_comm_holds(m->comm, data[k]) && lengths[k] > WEFTI_SHORT_BYTES)
+            return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "still held");
+        free(data[k]);
+    }
+    wefti_traffic traffic;
+    int64_t all = 0;
+    for (int k = 0; k < LENGTHS; k++) all += lengths[k] * (n - 1);
+    wefti_comm_traffic(m->comm, &traffic);
+    bool counted = traffic.bytes_out[WEFTI_LINK_WIRE] == all &&
+                   traffic.bytes_in[WEFTI_LINK_WIRE] == all &&
+                   traffic.messages_out[WEFTI_LINK_WIRE] == LENGTHS * (n - 1);
+    return counted ? WEFT_OK : weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "miscounted");
+}
+
+static void messages_of_every_length_arrive_whole_and_are_counted(void **state) {
+    member members[4];
+    hub h;
+    (void)state;
+    run(4, exchange_all, members, &h);
+    for (int r = 0; r < 4; r++) {
+        if (members[r].status != WEFT_OK) fail_msg("rank %d: %s", r, members[r].text);
+        assert_true(members[r].clean);
+    }
+    assert_int_equal(h.finished, 4);
+    assert_int_equal(h.finished_badly, 0);
+}
+
+static weft_status gather_and_add(member *m) {
+    int64_t mine = 100 + m->comm->rank, all[4];
+    double sum[2] = {m->comm->rank + 0.5, 1};
+    WEFT_TRY(wefti_comm_all_gather(m->comm, 1, &mine, sizeof mine, all));
+    for (int r = 0; r < 4; r++)
+        if (all[r] != 100 + r) return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "gather");
+    WEFT_TRY(wefti_comm_sum(m->comm, 2, 2, sum));
+    if (sum[0] != 8 || sum[1] != 4)
+        return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "sum");
+    return wefti_comm_barrier(m->comm, 3);
+}
+
+static void small_collectives_work_on_it(void **state) {
+    member members[4];
+    hub h;
+    (void)state;
+    run(4, gather_and_add, members, &h);
+    for (int r = 0; r < 4; r++) assert_int_equal(members[r].status, WEFT_OK);
+}
+
+static weft_status expect_other_length(member *m) {
+    const void *view;
+    int64_t twelve[2] = {0, 0};
+    if (m->comm->rank == 0) return wefti_comm_send(m->comm, 1, 5, twelve, 12);
+    return wefti_comm_receive(m->comm, 0, 5, 13, &view);
+}
+
+static void a_message_of_another_length_is_refused(void **state) {
+    member members[2];
+    hub h;
+    (void)state;
+    run(2, expect_other_length, members, &h);
+    assert_int_equal(members[1].status, WEFT_ERR_WIRE);
+    assert_non_null(
+        strstr(members[1].text, "a message of 12 bytes from rank 0, expected 13"));
+}
+
+static weft_status wait_until_past(member *m) {
+    const void *view = m;
+    WEFT_TRY(wefti_comm_receive_by(m->comm, 1 - m->comm->rank, 9, 4, wefti_now_s() + 0.02,
+                                   &view));
+    return view ? weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "something came") : WEFT_OK;
+}
+
+static void nobody_waits_beyond_a_deadline(void **state) {
+    member members[2];
+    hub h;
+    (void)state;
+    run(2, wait_until_past, members, &h);
+    for (int r = 0; r < 2; r++) assert_int_equal(members[r].status, WEFT_OK);
+}
+
+/* Rank 2 fails; the others wait for what it never sends. */
+static weft_status fail_on_two(member *m) {
+    const void *view;
+    if (m->comm->rank == 2)
+        return weft_ctx_fail(m->ctx, WEFT_ERR_FILE, "could not open a file of rank 2");
+    return wefti_comm_receive(m->comm, 2, 1, 8, &view);
+}
+
+static void a_failure_reaches_everybody_with_its_sentence(void **state) {
+    member members[4];
+    hub h;
+    (void)state;
+    run(4, fail_on_two, members, &h);
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(members[r].status, WEFT_ERR_FILE);
+        assert_string_equal(members[r].text,
+                            "rank 2 (host here): could not open a file of rank 2");
+        assert_int_equal(members[r].speaks, r == 0);
+        assert_true(members[r].clean);
+    }
+}
+
+/* -- member 0 of the hub is driven by hand -- */
+
+static void greet(hub *h, int to, const char *text) {
+    unsigned char bytes[256];
+    wefti_envelope hello = {WEFTI_ENVELOPE_HELLO, 0, 1, (int64_t)strlen(text)};
+    wefti_envelope_encode(&hello, bytes);
+    memcpy(bytes + WEFTI_ENVELOPE_BYTES, text, strlen(text));
+    hub_put(h, 0, to, 0, bytes, WEFTI_ENVELOPE_BYTES + (int)strlen(text));
+}
+
+static weft_status wait_for_zero(member *m) {
+    const void *view;
+    return wefti_comm_receive(m->comm, 0, 1, 8, &view);
+}
+
+static void by_hand(const char *greeting, const void *bytes, int n_bytes, int lane,
+                    int times, const char *expected) {
+    member members[3];
+    hub h;
+    hub_begin(&h, 3, NULL);
+    start(&h, 1, wait_for_zero, members);
+    for (int r = 1; r < 3; r++) greet(&h, r, greeting);
+    for (int k = 0; k < times; k++) hub_put(&h, 0, 1, lane, bytes, n_bytes);
+    join(&h, 1, members);
+    for (int r = 1; r < 3; r++) {
+        assert_int_equal(members[r].status, WEFT_ERR_PEER);
+        if (!strstr(members[r].text, expected))
+            fail_msg("rank %d: '%s', expected '%s'", r, members[r].text, expected);
+        bool gone = strncmp(members[r].text, "rank 0 ", 7) == 0;
+        assert_int_equal(members[r].speaks, gone && r == 1);
+        assert_false(members[r].clean);
+    }
+    assert_int_equal(h.finished_badly, 2);
+    hub_end(&h);
+}
+
+static void a_rank_that_says_nothing_is_given_up(void **state) {
+    (void)state;
+    by_hand(wefti_mesh_greeting(), NULL, 0, 0, 0,
+            "rank 0 (host here) has given no sign of life for 1.");
+}
+
+static void another_version_is_refused(void **state) {
+    (void)state;
+    by_hand("weft 99, envelope 1", NULL, 0, 0, 0,
+            "runs \"weft 99, envelope 1\", this is");
+}
+
+static void bytes_that_are_no_message_end_it(void **state) {
+    static const char garbage[] = "this is not an envelope, but it is long enough";
+    static const char long_garbage[50000];
+    unsigned char head[WEFTI_ENVELOPE_BYTES + 8] = {0};
+    wefti_envelope long_one = {WEFTI_ENVELOPE_LONG, 0, 1, 1 << 20};
+    wefti_envelope cut = {WEFTI_ENVELOPE_SHORT, 0, 1, 100};
+    const char *greeting = wefti_mesh_greeting();
+    const char *words = "rank 0 (host here) sent bytes that are no message of weft";
+    (void)state;
+    by_hand(greeting, garbage, sizeof garbage, 0, 1, words);
+    by_hand(greeting, garbage, 3, 0, 1, words);
+    by_hand(greeting, garbage, sizeof garbage, 1, 1, words); /* a piece of nothing */
+    by_hand(greeting, long_garbage, sizeof long_garbage, 0, 1, words);
+    wefti_envelope_encode(&long_one, head);
+    by_hand(greeting, head, WEFTI_ENVELOPE_BYTES, 0, 2, words); /* two at once */
+    wefti_envelope_encode(&cut, head);
+    by_hand(greeting, head, sizeof head, 0, 1, words);
+    long_one.n_bytes = (int64_t)1 << 60;
+    wefti_envelope_encode(&long_one, head);
+    by_hand(greeting, head, WEFTI_ENVELOPE_BYTES, 0, 1, words);
+}
+
+static void a_message_larger_than_memory_is_a_failure(void **state) {
+    unsigned char head[WEFTI_ENVELOPE_BYTES];
+    wefti_envelope huge = {WEFTI_ENVELOPE_LONG, 0, 1, (int64_t)1 << 49};
+    (void)state;
+    if (UNDER_SANITIZER) skip(); /* its allocator ends the program instead */
+    wefti_envelope_encode(&huge, head);
+    by_hand(wefti_mesh_greeting(), head, sizeof head, 0, 1,
+            "no memory for a message of 562949953421312 bytes from rank 0");
+}
+
+/* -- ranks and hosts -- */
+
+static weft_status look(member *m) {
+    weft_mesh_facts f = weft_mesh_look(m->mesh);
+    /* members 0 and 2 run on one host, 1 and 3 on the other */
+    static const int rank_of[] = {0, 2, 1, 3};
+    bool right = f.rank == rank_of[m->number] && f.size == 4 && f.hosts == 2 &&
+                 f.ranks_here == 2 && f.even &&
+                 strcmp(f.host, m->number % 2 ? "beta" : "alpha") == 0;
+    if (!right) return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "rank %d", f.rank);
+    for (int r = 0; r < 4; r++)
+        if (strcmp(weft_mesh_host_of(m->mesh, r), r < 2 ? "alpha" : "beta") != 0)
+            return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "host of rank %d", r);
+    return gather_and_add(m);
+}
+
+static void ranks_are_numbered_host_by_host(void **state) {
+    static const char *const hosts[] = {"alpha", "beta", "alpha", "beta"};
+    member members[4];
+    hub h;
+    (void)state;
+    hub_begin(&h, 4, hosts);
+    start(&h, 0, look, members);
+    join(&h, 0, members);
+    for (int r = 0; r < 4; r++)
+        if (members[r].status != WEFT_OK) fail_msg("member %d: %s", r, members[r].text);
+    hub_end(&h);
+}
+
+static void envelopes_come_back_and_damage_is_seen(void **state) {
+    unsigned char bytes[WEFTI_ENVELOPE_BYTES + 5] = {0};
+    wefti_envelope out, in = {WEFTI_ENVELOPE_SHORT, 23, -4, 5};
+    (void)state;
+    wefti_envelope_encode(&in, bytes);
+    assert_true(wefti_envelope_decode(bytes, sizeof bytes, &out));
+    assert_int_equal(out.kind, in.kind);
+    assert_int_equal(out.channel, 23);
+    assert_int_equal(out.tag, -4);
+    assert_int_equal(out.n_bytes, 5);
+    for (int64_t n = 0; n < (int64_t)sizeof bytes; n++)
+        assert_false(wefti_envelope_decode(bytes, n, &out));
+    for (int i = 0; i < 6; i++) {
+        bytes[i] ^= 0x40;
+        assert_false(wefti_envelope_decode(bytes, sizeof bytes, &out));
+        bytes[i] ^= 0x40;
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_of_every_length_arrive_whole_and_are_counted),
+        cmocka_unit_test(small_collectives_work_on_it),
+        cmocka_unit_test(a_message_of_another_length_is_refused),
+        cmocka_unit_test(nobody_waits_beyond_a_deadline),
+        cmocka_unit_test(a_failure_reaches_everybody_with_its_sentence),
+        cmocka_unit_test(a_rank_that_says_nothing_is_given_up),
+        cmocka_unit_test(another_version_is_refused),
+        cmocka_unit_test(bytes_that_are_no_message_end_it),
+        cmocka_unit_test(a_message_larger_than_memory_is_a_failure),
+        cmocka_unit_test(ranks_are_numbered_host_by_host),
+        cmocka_unit_test(envelopes_come_back_and_damage_is_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
