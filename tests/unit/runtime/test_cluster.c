@@ -237,6 +237,27 @@ static void what_cannot_be_read_is_not_written(void **state) {
     weft_cluster_destroy(ctx, c);
 }
 
+/* Each allocation fails once, while writing and while reading. */
+static void without_memory_it_is_an_error(void **state) {
+    (void)state;
+    weft_cluster *c = make_full(), *again = NULL;
+    int64_t held = weft_ctx_bytes_held(ctx);
+    weft_status status = WEFT_ERR_MEMORY;
+    for (int64_t k = 0; status != WEFT_OK; k++) {
+        weft_ctx_clear(ctx);
+        weft_ctx_fail_allocation(ctx, k);
+        status = weft_cluster_write(ctx, c, path);
+        if (status == WEFT_OK) status = weft_cluster_load(ctx, path, &again);
+        assert_true(status == WEFT_OK || status == WEFT_ERR_MEMORY);
+        if (status != WEFT_OK) assert_int_equal(weft_ctx_bytes_held(ctx), held);
+        assert_in_range(k, 0, 1000);
+    }
+    weft_ctx_fail_allocation(ctx, -1);
+    assert_same(c, again);
+    weft_cluster_destroy(ctx, c);
+    weft_cluster_destroy(ctx, again);
+}
+
 static void facts_are_set_by_hand(void **state) {
     (void)state;
     static const char *const typed[][2] = {
@@ -289,6 +310,7 @@ int main(void) {
         cmocka_unit_test(bad_files_are_refused_with_their_line),
         cmocka_unit_test(no_part_of_a_file_does_harm),
         cmocka_unit_test(what_cannot_be_read_is_not_written),
+        cmocka_unit_test(without_memory_it_is_an_error),
         cmocka_unit_test(facts_are_set_by_hand),
         cmocka_unit_test(bad_facts_are_refused),
     };
