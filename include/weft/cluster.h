@@ -38,7 +38,8 @@ typedef struct weft_jitter {
     double stall_s;     /* mean of the stall's length, exponential */
 } weft_jitter;
 
-/* One unit of the model that was measured, one micro-batch. */
+/* One unit of the model that was measured, one micro-batch. The head's forward_s is 0 in
+ * training: its backward computes both. */
 typedef struct weft_unit_seconds {
     char name[32]; /* as weft list units names it: "embedding", "block", "head" */
     double forward_s, backward_s;

@@ -41,9 +41,9 @@ typedef struct weft_transport_ops {
     /* Whether a request is done; then it is freed. */
     bool (*test)(weft_transport *t, void *request, bool *done);
     void (*say)(const weft_transport *t, char *text, int size);
-    /* Ends it: politely if nothing went wrong; else what is left of the other processes
-     * may be ended as well. Frees t. */
-    void (*finish)(weft_transport *t, bool failed);
+    /* Ends it, and frees t: waiting for the others if nothing went wrong. False: that did
+     * not come to an end, and the process should end at once. */
+    bool (*finish)(weft_transport *t, bool failed);
 } weft_transport_ops;
 
 struct weft_transport {

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# weft simulate. Usage: test_simulate.sh PROGRAM SOURCE_DIR
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+rm -rf ./*.yaml
+
+small="model.layers=2 model.width=64 model.heads=4 data.length=64 batch.tokens_per_step=256 mesh.nodes=4"
+facts="--node-flops 1T --link 1Gbit,0.1ms --memory-bandwidth 10GB/s"
+
+# -- text, and one JSON object
+expect 0 "$weft" simulate method=dadam $small $facts --steps 50
+grep -q "^run        50 steps on 4 nodes in " out || fail "no summary: $(head -1 out)"
+[[ $(grep -c " %   " out) -eq 8 ]] || fail "not eight causes"
+[[ ! -s err ]] || fail "something on stderr: $(head -1 err)"
+expect 0 "$weft" simulate method=hsdp $small $facts --steps 50 --nodes 300 --jitter 5% \
+    --slow-nodes 1%,3 --failures 1h --restart 2s --save-every 10 --save 1ms --json
+figure() { grep -o "\"$1\": [^,}]*" out | cut -d' ' -f2; }
+[[ $(figure nodes) == 300 && $(figure steps) == 50 ]] || fail "other nodes or steps: $(cat out)"
+awk -v all="$(figure elapsed_s)" -v a="$(figure compute_s)" -v b="$(figure codec_s)" \
+    -v c="$(figure wire_s)" -v d="$(figure slow_s)" -v e="$(figure waiting_s)" \
+    -v f="$(figure saving_s)" -v g="$(figure repeated_s)" -v h="$(figure restart_s)" 'BEGIN {
+    sum = a + b + c + d + e + f + g + h; exit !(sum > 0.98 * all && sum < 1.02 * all) }' ||
+    fail "the parts are not the whole: $(cat out)"
+
+# -- the same seed, the same run; facts from a file
+cp out first
+expect 0 "$weft" simulate method=hsdp $small $facts --steps 50 --nodes 300 --jitter 5% \
+    --slow-nodes 1%,3 --failures 1h --restart 2s --save-every 10 --save 1ms --json
+same out first
+printf 'rank_flops: 1TFLOP/s\nwire: {bandwidth: 1Gbit, latency: 0.1ms}\nmemory_bandwidth: 10GB/s\n' > c.yaml
+expect 0 "$weft" simulate method=hsdp $small $facts --steps 20 --json
+cp out typed
+expect 0 "$weft" simulate method=hsdp $small --cluster c.yaml --steps 20 --json
+same out typed
+
+# -- what cannot be is a sentence
+refuses_like ".*nothing is known of computing.*" "$weft" simulate method=hsdp $small
+refuses_like ".*link is 'fast'.*" "$weft" simulate method=hsdp $small --link fast
+refuses_like ".*jitter is 'much'.*" "$weft" simulate method=hsdp $small $facts --jitter much
+refuses_like ".*slow-nodes is '1%'.*" "$weft" simulate method=hsdp $small $facts --slow-nodes 1%
+refuses_like ".*failures is '4'.*" "$weft" simulate method=hsdp $small $facts --failures 4
+refuses_like ".*mesh.sites is 2.*" "$weft" simulate method=hsdp $small mesh.sites=2 \
+    site_replicator.kind=full $facts
+printf 'nodes: 4\nwired: {}\n' > bad.yaml
+refuses_like ".*bad.yaml:2: unknown key 'wired' \\(did you mean 'wire'\\?\\).*" "$weft" simulate method=hsdp \
+    $small --cluster bad.yaml
+refuses_like ".*could not.*" "$weft" simulate method=hsdp $small --cluster none.yaml
+
+finish
