@@ -78,17 +78,43 @@ static int add_file(visit *v, const char *path) {
 
 /* ---- what is printed ---- */
 
+/* Of a large mesh only the first machines that are well are shown: how many findings of
+ * the same topic and severity come before this one, and how many there are. */
+enum { SHOWN = 4 };
+
+static void count_likes(const weft_findings *all, int64_t i, int64_t *before,
+                        int64_t *n) {
+    *before = *n = 0;
+    for (int64_t k = 0; k < all->n; k++) {
+        bool like = all->items[k].severity == all->items[i].severity &&
+                    strcmp(all->items[k].topic, all->items[i].topic) == 0;
+        *n += like;
+        *before += like && k < i;
+    }
+}
+
+static void print_finding(const visit *v, int64_t i) {
+    const weft_finding *f = &v->findings.items[i];
+    int64_t before = 0, n = 0;
+    if (v->quiet && f->severity < WEFT_FINDING_WARNING) return;
+    if (f->severity == WEFT_FINDING_OK) count_likes(&v->findings, i, &before, &n);
+    if (before > SHOWN) return;
+    printf("%-8s %-12s", weft_severity_name(f->severity), f->topic);
+    if (before == SHOWN) {
+        printf("and %lld more\n", (long long)(n - before));
+        return;
+    }
+    print_wrapped(stdout, 21, 96, f->text);
+    if (!f->advice[0]) return;
+    printf("%18s-> ", "");
+    print_wrapped(stdout, 21, 96, f->advice);
+}
+
 static void print_text(const visit *v) {
     int counts[4] = {0};
     for (int64_t i = 0; i < v->findings.n; i++) {
-        const weft_finding *f = &v->findings.items[i];
-        counts[f->severity]++;
-        if (v->quiet && f->severity < WEFT_FINDING_WARNING) continue;
-        printf("%-8s %-12s", weft_severity_name(f->severity), f->topic);
-        print_wrapped(stdout, 21, 96, f->text);
-        if (!f->advice[0]) continue;
-        printf("%18s-> ", "");
-        print_wrapped(stdout, 21, 96, f->advice);
+        counts[v->findings.items[i].severity]++;
+        print_finding(v, i);
     }
     printf("%d error%s, %d warning%s, %d note%s\n", counts[WEFT_FINDING_ERROR],
            counts[WEFT_FINDING_ERROR] == 1 ? "" : "s", counts[WEFT_FINDING_WARNING],
@@ -261,9 +287,8 @@ const command command_doctor = {
         "what the run needs. Each finding is one sentence, with what to do about it "
         "behind "
         "the arrow (docs/doctor.md).\n\n"
-        "Started by mpirun, mpiexec or srun, it compares the ranks: mpirun --host a,b "
-        "weft "
-        "doctor run.yaml.\n\n"
+        "Started by mpirun, mpiexec or srun, it compares the ranks: "
+        "mpirun --host a,b weft doctor run.yaml.\n\n"
         "Exits with 0 if there is no error (with --strict: and no warning), else with 1. "
         "Nothing is changed, and nothing but a connection attempt is sent to the peers.",
     .flags = flags,

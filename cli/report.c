@@ -47,7 +47,8 @@ const command command_report = {
     .usage = "RUN [RUN ...] [-o out.html]",
     .help = "Writes one HTML page that needs no network: the curves of one run, or of "
             "several "
-            "runs laid over each other.",
+            "runs laid over each other. Of a run with --plan it shows what was predicted "
+            "beside what was measured.",
     .flags = flags,
     .run = run,
 };

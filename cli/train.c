@@ -80,13 +80,14 @@ static void show_plan(const view *v, const weft_run_summary *s) {
                "\"predicted_wire_bytes\": %.12g}\n",
                p->step_s.median, p->hidden_share, p->wire_bytes);
     if (v->json || v->quiet) return;
-    fprintf(stderr,
-            "plan     %s per step (%s to %s), bound by %s; %s per step, %.0f %% of the "
-            "exchange hidden\n",
+    fprintf(stderr, "plan     %s per step (%s to %s), bound by %s",
             time_text(p->step_s.median, step, sizeof step),
             time_text(p->step_s.low, low, sizeof low),
-            time_text(p->step_s.high, high, sizeof high), bounds[p->bound],
-            size_text(p->wire_bytes, sent, sizeof sent), 100 * p->hidden_share);
+            time_text(p->step_s.high, high, sizeof high), bounds[p->bound]);
+    if (p->wire_bytes > 0)
+        fprintf(stderr, "; %s per step, %.0f %% of the exchange hidden",
+                size_text(p->wire_bytes, sent, sizeof sent), 100 * p->hidden_share);
+    fputc('\n', stderr);
     if (p->parameters != s->parameters)
         fprintf(stderr,
                 "weft: warning: the plan is of %s parameters, the model has %s: set "
@@ -165,14 +166,13 @@ static void show_evaluation(void *user, const weft_eval_record *r) {
 }
 
 static void show_against_plan(weft_watch *watch) {
-    const weft_prediction *p = weft_watch_prediction(watch);
-    double measured_s = weft_watch_median_s(watch);
+    weft_watch_outcome o = weft_watch_look(watch);
     char step[32], planned[32];
-    if (isnan(measured_s)) return;
-    printf("plan             %s per step predicted, %s measured (median): %+.0f %%\n",
-           time_text(p->step_s.median, planned, sizeof planned),
-           time_text(measured_s, step, sizeof step),
-           100 * (measured_s / p->step_s.median - 1));
+    if (isnan(o.measured_s)) return;
+    printf("plan             %s per step predicted, %s measured (%s): %+.0f %%\n",
+           time_text(o.planned_s, planned, sizeof planned),
+           time_text(o.measured_s, step, sizeof step), o.mean ? "mean" : "median",
+           100 * (o.measured_s / o.planned_s - 1));
 }
 
 static void show_result(const weft_config *config, const weft_train_result *r,

@@ -137,13 +137,18 @@ WEFT_API const weft_prediction *weft_watch_prediction(const weft_watch *watch);
 WEFT_API bool weft_watch_step(weft_watch *watch, const weft_step_record *record,
                               char *sentence, size_t sentence_size);
 
-/* Measured over predicted median step, over the window; NAN while it has fewer than five.
- */
+/* Measured over predicted step, over the window; NAN while it has fewer than five. */
 WEFT_API double weft_watch_ratio(const weft_watch *watch);
 
-/* Median step of all steps taken in (of the first million), of a run that has ended; NAN
- * if there were none. */
-WEFT_API double weft_watch_median_s(weft_watch *watch);
+/* Steps as predicted and as taken in (the first million of them): their medians, or their
+ * means where they differ by design. measured_s is NAN if there were none. */
+typedef struct weft_watch_outcome {
+    bool mean;
+    double planned_s, measured_s;
+} weft_watch_outcome;
+
+/* Of a run that has ended. */
+WEFT_API weft_watch_outcome weft_watch_look(weft_watch *watch);
 
 /* Writes <folder>/plan.json: the prediction with its timeline (docs/planning.md). */
 WEFT_API weft_status weft_watch_write(weft_ctx *ctx, const weft_watch *watch,

@@ -45,6 +45,8 @@ void wefti_beside_table(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run,
                         const wefti_planned *f) {
     const row rows[] = {
         {"time of a step (median)", WEFTI_AXIS_TIME, false, f->median_s, run->step_s},
+        {"time of a step (mean)", WEFTI_AXIS_TIME, false, f->mean_s,
+         mean(run, WEFTI_STEP_S)},
         {"computing", WEFTI_AXIS_TIME, false, f->compute_s, mean(run, WEFTI_COMPUTE)},
         {"exchange", WEFTI_AXIS_TIME, false, f->exchange_s, mean(run, WEFTI_EXCHANGE)},
         {"of it waited for", WEFTI_AXIS_TIME, false, f->wait_s, mean(run, WEFTI_WAIT)},

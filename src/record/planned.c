@@ -101,6 +101,7 @@ static weft_status read_forecast(weft_ctx *ctx, const char *path, const json_t *
         .low_s = number(step, "low"),
         .median_s = number(step, "median"),
         .high_s = number(step, "high"),
+        .mean_s = number(p, "mean_step_s"),
         .compute_s = number(p, "compute_s"),
         .exchange_s = number(p, "exchange_s"),
         .wait_s = number(p, "wait_s"),

@@ -28,7 +28,7 @@ typedef struct wefti_timeline {
 
 /* NAN where the file says nothing. */
 typedef struct wefti_planned {
-    double low_s, median_s, high_s, compute_s, exchange_s, wait_s, hidden_share;
+    double low_s, median_s, high_s, mean_s, compute_s, exchange_s, wait_s, hidden_share;
     double wait_wire_s, wait_codec_s, wait_late_s;
     double tokens_per_s, wire_bytes, memory_bytes;
     wefti_timeline timeline;

@@ -521,6 +521,12 @@ int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step
     return step_s[other] * worth <= step_s[same] ? other : same;
 }
 
+static const char *why_not_one(const weft_advice *advice) {
+    for (int64_t i = 0; i < advice->n_left_out; i++)
+        if (begins(advice->left_out[i].what, "one node ")) return advice->left_out[i].why;
+    return "it was left out like the others";
+}
+
 static weft_status rank(wefti_adviser *a) {
     weft_advice *advice = a->advice;
     advice->baseline = advice->fastest = advice->full = advice->choice = -1;
@@ -536,8 +542,7 @@ static weft_status rank(wefti_adviser *a) {
     }
     if (advice->baseline < 0)
         return weft_ctx_fail(a->ctx, WEFT_ERR_CONFIG, "one node alone: %s",
-                             advice->n_left_out ? advice->left_out[0].why
-                                                : "no candidate");
+                             why_not_one(advice));
     double one_s = advice->candidates[advice->baseline].prediction.mean_step_s;
     for (int64_t i = 0; i < advice->n_candidates; i++)
         advice->candidates[i].speedup = one_s /

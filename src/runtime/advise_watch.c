@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A run beside its prediction. The median of a window of steps is compared with the
- * predicted median; what parts most, computing or waiting, names the cause. */
+/* A run beside its prediction. The middle of a window of steps is compared with the
+ * predicted one; what parts most, computing or waiting, names the cause. The middle is
+ * the median, but the mean where steps differ by design: gossip that meets in every
+ * second step has two kinds of them, and the median is of one or the other. */
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
@@ -110,9 +112,27 @@ static double median(double *values, int64_t n) {
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
+static double mean(const double *values, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += values[i];
+    return n ? sum / (double)n : (double)NAN;
+}
+
+static bool is_uneven(const weft_watch *w) {
+    return w->prediction.step_s.high > held_up * w->prediction.step_s.low;
+}
+
+static double middle(const weft_watch *w, double *values, int64_t n) {
+    return is_uneven(w) ? mean(values, n) : median(values, n);
+}
+
+static double planned_s(const weft_watch *w) {
+    return is_uneven(w) ? w->prediction.mean_step_s : w->prediction.step_s.median;
+}
+
 static int64_t in_window(const weft_watch *w) { return w->n < WINDOW ? w->n : WINDOW; }
 
-/* Medians of the window. */
+/* The middle of the window. */
 static sample middle_of(const weft_watch *w) {
     double step[WINDOW], compute[WINDOW], wait[WINDOW];
     int64_t n = in_window(w);
@@ -121,25 +141,24 @@ static sample middle_of(const weft_watch *w) {
         compute[i] = w->window[i].compute_s;
         wait[i] = w->window[i].wait_s;
     }
-    return (sample){median(step, n), median(compute, n), median(wait, n)};
+    return (sample){middle(w, step, n), middle(w, compute, n), middle(w, wait, n)};
 }
 
 /* Share of the window's steps that were held up. */
-static double share_held_up(const weft_watch *w, double median_s) {
+static double share_held_up(const weft_watch *w, double middle_s) {
     int64_t n = in_window(w), late = 0;
-    for (int64_t i = 0; i < n; i++) late += w->window[i].step_s > held_up * median_s;
+    for (int64_t i = 0; i < n; i++) late += w->window[i].step_s > held_up * middle_s;
     return n ? (double)late / (double)n : 0;
 }
 
 static cause find_cause(const weft_watch *w, const sample *now) {
     const weft_prediction *p = &w->prediction;
     double compute = now->compute_s - p->compute_s, wait = now->wait_s - p->wait_s;
-    if (now->step_s < (1 - bound) * p->step_s.median)
+    double plan_s = planned_s(w);
+    if (now->step_s < (1 - bound) * plan_s)
         return compute < wait ? CAUSE_FAST_COMPUTE : CAUSE_FAST_WIRE;
-    bool calm = p->step_s.high < held_up * p->step_s.median;
-    bool late = calm && share_held_up(w, now->step_s) > 0.1;
-    if (now->step_s <= (1 + bound) * p->step_s.median)
-        return late ? CAUSE_STRAGGLERS : CAUSE_NONE;
+    bool late = !is_uneven(w) && share_held_up(w, now->step_s) > 0.1;
+    if (now->step_s <= (1 + bound) * plan_s) return late ? CAUSE_STRAGGLERS : CAUSE_NONE;
     if (compute >= wait) return CAUSE_SLOW_COMPUTE;
     if (late) return CAUSE_STRAGGLERS;
     return p->codec_s > p->wire_s ? CAUSE_SLOW_CODEC : CAUSE_SLOW_WIRE;
@@ -167,7 +186,7 @@ static void say(const weft_watch *w, cause found, const sample *now, char *out,
     bool compute = found == CAUSE_SLOW_COMPUTE || found == CAUSE_FAST_COMPUTE;
     snprintf(out, size, "a step takes %s, the plan says %s: %s (%s %s instead of %s): %s",
              wefti_seconds_text(now->step_s, step, sizeof step),
-             wefti_seconds_text(p->step_s.median, planned, sizeof planned),
+             wefti_seconds_text(planned_s(w), planned, sizeof planned),
              causes[found].what, compute ? "computing" : "waiting",
              wefti_seconds_text(compute ? now->compute_s : now->wait_s, a, sizeof a),
              wefti_seconds_text(compute ? p->compute_s : p->wait_s, b, sizeof b),
@@ -191,11 +210,13 @@ bool weft_watch_step(weft_watch *watch, const weft_step_record *r, char *sentenc
 
 double weft_watch_ratio(const weft_watch *watch) {
     if (watch->n < ENOUGH) return NAN;
-    return middle_of(watch).step_s / watch->prediction.step_s.median;
+    return middle_of(watch).step_s / planned_s(watch);
 }
 
-double weft_watch_median_s(weft_watch *watch) {
-    return median(watch->steps, watch->n < watch->room ? watch->n : watch->room);
+weft_watch_outcome weft_watch_look(weft_watch *watch) {
+    int64_t n = watch->n < watch->room ? watch->n : watch->room;
+    return (weft_watch_outcome){is_uneven(watch), planned_s(watch),
+                                middle(watch, watch->steps, n)};
 }
 
 /* ---- plan.json ---- */

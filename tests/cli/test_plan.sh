@@ -84,7 +84,7 @@ grep -qE '"tokens": (1e\+?0?9|1000000000\.0),' out || fail "the goal is not 1G t
 expect 0 "$weft" train run.yaml run.steps=24 run.eval_tokens=64 mesh.nodes=2 \
     mesh.link=100Mbit,1ms --plan cluster.yaml
 grep -qE "^plan     [0-9.]+ [mu]?s per step \(" err || fail "no plan at the start"
-grep -qE "^plan +[0-9.]+ [mu]?s per step predicted, .* measured \(median\): [+-][0-9]+ %" out ||
+grep -qE "^plan +[0-9.]+ [mu]?s per step predicted, .* measured \((median|mean)\): [+-][0-9]+ %" out ||
     fail "no plan at the end"
 [[ -s run/plan.json && -s run/timeline.json ]] || fail "no plan.json or timeline.json"
 python3 - run/timeline.json run/plan.json <<'PY' || fail "timeline.json or plan.json"
@@ -135,6 +135,8 @@ refuses "could not open none.yaml: No such file or directory" \
 refuses "there is nothing to draw in one.svg: no method was tried on several nodes" \
     "$weft" plan run.yaml --nodes 1 --node-flops 1T --svg one.svg
 refuses_like ".*none.yaml.*" "$weft" train run.yaml run.folder=run/none --plan none.yaml
+refuses "one node alone: run.yaml:4: batch.tokens_per_step is 2048, expected a multiple of 96 (3 ranks times data.length 32) such as 2016" \
+    "$weft" plan run.yaml "${facts[@]}" --ranks-per-node 3
 no_files none.yaml one.svg run/none
 expect 2 "$weft" plan run.yaml "${facts[@]}" batch.tokens_per_step=7
 

@@ -249,7 +249,8 @@ static void every_allocation_failure_is_clean(void **state) {
 
 static const char plan_text[] =
     "{\"version\": 1, \"prediction\": {\"step_s\": {\"low\": 0.2, \"median\": 0.2, "
-    "\"high\": 0.3}, \"compute_s\": 0.1, \"exchange_s\": 0.2, \"wait_s\": 0.1, "
+    "\"high\": 0.3}, \"mean_step_s\": 0.25, \"compute_s\": 0.1, \"exchange_s\": 0.2, "
+    "\"wait_s\": 0.1, "
     "\"wait_wire_s\": 0.06, \"wait_codec_s\": 0.02, \"wait_late_s\": 0.01, "
     "\"hidden_share\": 0.5, \"tokens_per_s\": 5000, \"wire_bytes\": 2e6}, "
     "\"timeline\": [{\"lane\": \"compute\", \"index\": 3, \"what\": \"backward\", "
@@ -267,6 +268,8 @@ static void a_planned_run_shows_both(void **state) {
     char *page = checked_page("room/planned/report.html");
     static const char *const words[] = {
         "<tr><td>time of a step (median)</td><td>200 ms</td><td>250 ms</td><td>+25 "
+        "%</td></tr>",
+        "<tr><td>time of a step (mean)</td><td>250 ms</td><td>250 ms</td><td>0 "
         "%</td></tr>",
         "<tr><td>exchange hidden</td><td>50 %</td><td>75 %</td><td></td></tr>",
         "<tr><td>sent per step and node</td><td>2 MB</td><td>2 MB</td><td>0 %</td></tr>",
