@@ -137,7 +137,7 @@ int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code) {
     if (status != WEFT_OK) code = speaks ? program_fail(ctx, status) : code_of(status);
     fflush(NULL);
     if (weft_mesh_close(mesh)) return code;
-    _exit(code ? code : CODE_FAILED);
+    _exit(code);
 }
 
 /* Appends a file to *text; *n and *room are its bytes and what is allocated. */

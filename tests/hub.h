@@ -85,7 +85,7 @@ static inline bool hub_probe(weft_transport *t, weft_transport_found *found,
                              void **message) {
     hub_message *m = hub_take(((hub_transport *)t)->hub, t->rank);
     *found = (weft_transport_found){.any = m != NULL};
-    if (m) *found = (weft_transport_found){true, m->from, m->lane, m->n_bytes};
+    if (m) *found = (weft_transport_found){true, false, m->from, m->lane, m->n_bytes};
     *message = m;
     return true;
 }
@@ -113,13 +113,14 @@ static inline void hub_say(const weft_transport *t, char *text, int size) {
     snprintf(text, (size_t)size, "the hub broke");
 }
 
-static inline void hub_finish(weft_transport *t, bool failed) {
+static inline bool hub_finish(weft_transport *t, bool failed) {
     hub *h = ((hub_transport *)t)->hub;
     pthread_mutex_lock(&h->lock);
     h->finished++;
     h->finished_badly += failed;
     pthread_mutex_unlock(&h->lock);
     free(t);
+    return true;
 }
 
 static inline weft_transport *hub_member(hub *h, int number) {

@@ -16,9 +16,10 @@ extern "C" {
 typedef struct weft_mesh weft_mesh;
 
 /* Joins the processes that a launcher (mpirun, mpiexec, srun) has started together with
- * this one, through the MPI that the launcher belongs to. *out is NULL if no launcher has
- * started this process, or it alone. Collective. To be called at most once per process,
- * before other threads are started. */
+ * this one, through the MPI that the launcher belongs to; or by TCP alone those that were
+ * told RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (29500) in the environment. *out is
+ * NULL if nothing of that was done to this process, or to it alone. Collective. To be
+ * called at most once per process, before other threads are started. */
 WEFT_API weft_status weft_mesh_open(weft_ctx *ctx, weft_mesh **out) WEFT_CHECKED;
 
 /* The same over a transport, which is taken over, also on failure. Collective. */
@@ -30,8 +31,9 @@ WEFT_API weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport,
  * end without more ado. NULL is accepted. */
 WEFT_API bool weft_mesh_close(weft_mesh *mesh);
 
-/* Tells all ranks that this one has failed, unless some rank has before: the first failure
- * counts. Returns its status, and makes the context's sentence say which rank and host. */
+/* Tells all ranks that this one has failed, unless some rank has before: the first
+ * failure counts. Returns its status, and makes the context's sentence say which rank and
+ * host. */
 WEFT_API weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status);
 
 /* Whether this rank is the one that should say what went wrong: rank 0, or rank 1 if that

@@ -412,6 +412,27 @@ static bool receive_piece(weft_mesh *mesh, int sender, int n_bytes, void *messag
     return add_flight(mesh, &flight);
 }
 
+/* "block 3 of step 17" */
+static const char *whereabouts(const wefti_peer *peer, char *out, size_t size) {
+    if (peer->step < 0)
+        snprintf(out, size, "getting ready");
+    else
+        snprintf(out, size, "at %s of step %lld",
+                 peer->at[0] ? peer->at : "the beginning", (long long)peer->step + 1);
+    return out;
+}
+
+/* Its connection ended; after a farewell that is as it should be. */
+static void lose(weft_mesh *mesh, int r) {
+    char where[128];
+    wefti_peer *peer = &mesh->peers[r];
+    if (peer->left) return;
+    fail(mesh, r,
+         "rank %d (host %s) has closed its connection: it has died or was ended; "
+         "it was last %s",
+         r, weft_mesh_host_of(mesh, r), whereabouts(peer, where, sizeof where));
+}
+
 static bool pick_up(weft_mesh *mesh) {
     bool moved = false;
     for (int i = 0; i < MAX_FOUND && !mesh->broken; i++) {
@@ -421,9 +442,13 @@ static bool pick_up(weft_mesh *mesh) {
             fail_transport(mesh);
             return true;
         }
-        if (!found.any) return moved;
+        if (!found.any && !found.closed) return moved;
         moved = true;
         int sender = mesh->rank_of[found.peer];
+        if (found.closed) {
+            lose(mesh, sender);
+            continue;
+        }
         mesh->peers[sender].heard_s = wefti_now_s();
         if (found.lane == LANE_PIECES)
             receive_piece(mesh, sender, found.n_bytes, message);
@@ -441,16 +466,6 @@ static void say_alive(weft_mesh *mesh) {
     for (int k = 1; k <= 2 && k < mesh->world.size; k++)
         post(mesh, (mesh->rank + k) % mesh->world.size, WEFTI_ENVELOPE_ALIVE, 0, step,
              at ? at : "");
-}
-
-/* "block 3 of step 17" */
-static const char *whereabouts(const wefti_peer *peer, char *out, size_t size) {
-    if (peer->step < 0)
-        snprintf(out, size, "getting ready");
-    else
-        snprintf(out, size, "at %s of step %lld",
-                 peer->at[0] ? peer->at : "the beginning", (long long)peer->step + 1);
-    return out;
 }
 
 /* Ended, even if its parent has not taken notice. */

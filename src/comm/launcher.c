@@ -10,6 +10,8 @@
 
 #include <weft/mesh.h>
 
+#include "comm/tcp.h"
+
 typedef struct launcher {
     const char *size_variable; /* in the environment: number of processes */
     const char *needs;         /* also set there; NULL: nothing */
@@ -24,7 +26,7 @@ static const launcher launchers[] = {
     {"PMI_SIZE", NULL, "mpich", "MPICH's mpiexec or srun --mpi=pmi2"},
 };
 
-enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
+enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], GATHERING_S = 120 };
 
 static int count_in(const char *variable) {
     const char *text = getenv(variable);
@@ -43,19 +45,13 @@ static const launcher *find_launcher(void) {
 /* Several copies of a program that know nothing of each other would do the same work and
  * write the same files. */
 static weft_status check_unknown(weft_ctx *ctx) {
-    int tasks = count_in("SLURM_STEP_NUM_TASKS"), world = count_in("WORLD_SIZE");
+    int tasks = count_in("SLURM_STEP_NUM_TASKS");
     if (tasks > 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "srun has started %d tasks without telling them of each "
                              "other; use srun --mpi=pmix for Open MPI, --mpi=pmi2 for "
                              "MPICH",
                              tasks);
-    if (world > 1 && getenv("RANK"))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "RANK and WORLD_SIZE=%d are set as torchrun does it, which "
-                             "starts no MPI program; use mpirun -np %d, or unset "
-                             "WORLD_SIZE to train in this process alone",
-                             world, world);
     return WEFT_OK;
 }
 
@@ -93,9 +89,39 @@ static weft_status load(weft_ctx *ctx, const launcher *l, launch *out) {
     return WEFT_OK;
 }
 
+/* torchrun keeps the port in MASTER_PORT for itself. */
+static int master_port(void) {
+    int port = count_in("MASTER_PORT");
+    if (port == 0) return 29500;
+    return getenv("TORCHELASTIC_RUN_ID") ? port + 1 : port;
+}
+
+/* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as other trainers are told. */
+static weft_status open_tcp(weft_ctx *ctx, weft_mesh **out) {
+    const char *rank = getenv("RANK"), *host = getenv("MASTER_ADDR");
+    char *end;
+    long number = strtol(rank, &end, 10);
+    if (!host || !host[0] || end == rank || *end || number < 0 || number > INT_MAX)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "WORLD_SIZE=%d and RANK=%s are set, but MASTER_ADDR is '%s'; "
+            "expected a rank from 0 on and the name of rank 0's machine; "
+            "unset WORLD_SIZE to train in this process alone",
+            count_in("WORLD_SIZE"), rank, host ? host : "");
+    wefti_tcp_place place = {.rank = (int)number,
+                             .size = count_in("WORLD_SIZE"),
+                             .host = host,
+                             .port = master_port(),
+                             .patience_s = GATHERING_S};
+    weft_transport *transport;
+    WEFT_TRY(wefti_tcp_open(ctx, &place, &transport));
+    return weft_mesh_create(ctx, transport, out);
+}
+
 weft_status weft_mesh_open(weft_ctx *ctx, weft_mesh **out) {
     *out = NULL;
     const launcher *l = find_launcher();
+    if (!l && count_in("WORLD_SIZE") > 1 && getenv("RANK")) return open_tcp(ctx, out);
     if (!l) return check_unknown(ctx);
     if (count_in(l->size_variable) == 1) return WEFT_OK;
     launch start;

@@ -147,7 +147,7 @@ weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport, weft_mesh
     if (status == WEFT_OK) status = wefti_alloc(own, sizeof *mesh, "the mesh", &mesh);
     if (status != WEFT_OK) {
         if (own) weft_ctx_destroy(own);
-        transport->ops->finish(transport, true);
+        (void)transport->ops->finish(transport, true);
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the mesh");
     }
     mesh->ctx = own;
@@ -209,7 +209,7 @@ bool weft_mesh_close(weft_mesh *mesh) {
         pthread_join(mesh->courier, NULL);
     }
     bool clean = mesh->all_left;
-    mesh->transport->ops->finish(mesh->transport, !clean);
+    clean = mesh->transport->ops->finish(mesh->transport, !clean) && clean;
     free_mesh(mesh);
     return clean;
 }

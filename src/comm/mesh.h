@@ -33,7 +33,7 @@ typedef struct wefti_parcel {
 typedef struct wefti_arrival {
     struct wefti_arrival *next;     /* lock */
     struct wefti_arrival *next_all; /* lock: among all of the mesh */
-    int sender; /* rank */
+    int sender;                     /* rank */
     int channel;
     int64_t tag, n_bytes;
     int64_t n_announced; /* bytes that receives were started for */

@@ -92,6 +92,12 @@ static const char *short_factor(double speedup, char *out, size_t size) {
     return out;
 }
 
+static bool has_sites(const weft_advice *a) {
+    for (int64_t i = 0; i < a->n_candidates; i++)
+        if (a->candidates[i].sites > 1) return true;
+    return false;
+}
+
 /* Why most candidates were left out. */
 static const char *main_reason(const weft_advice *a) {
     int64_t most = 0;
@@ -121,9 +127,11 @@ static void put_methods(wefti_sheet *s, const weft_advice *a) {
     char rate[32], latency[32], factor[64];
     const weft_candidate *before = NULL;
     if (a->n_curves == 0) return;
-    wefti_sheet_print(s, "\n\nAgainst one node alone, with a wire of %s and %s latency,",
+    wefti_sheet_print(s,
+                      "\n\nAgainst one node alone, with a wire of %s and %s latency%s,",
                       wefti_rate_text(a->wire.bandwidth_Bps, rate, sizeof rate),
-                      wefti_seconds_text(a->wire.latency_s, latency, sizeof latency));
+                      wefti_seconds_text(a->wire.latency_s, latency, sizeof latency),
+                      has_sites(a) ? " between sites" : "");
     for (int64_t i = 0; i < a->n_candidates; i++) {
         const weft_candidate *c = &a->candidates[i];
         if (c->curve < 0) continue;

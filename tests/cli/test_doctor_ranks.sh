@@ -18,6 +18,7 @@ skip() {
     exit 77
 }
 [[ -e $(dirname "$weft")/libweft_openmpi.so ]] || skip "weft was built without Open MPI"
+ldd "$weft" | grep -qE 'lib[at]san' && skip "a sanitizer sees faults of the MPI library"
 command -v mpirun.openmpi >/dev/null || skip "there is no mpirun.openmpi"
 "$netlab" up 2 --rate 1gbit >/dev/null 2>why || skip "$(head -1 why)"
 trap '"$netlab" down' EXIT

@@ -56,9 +56,7 @@ done
 [ ! -e there/run/metrics.jsonl ] || fail "rank 1 kept a journal"
 "$weft" eval here/run run.yaml >log 2>&1 || "$weft" eval here/run >log 2>&1 || fail "eval: $(cat log)"
 
-# Tasks that srun or torchrun started without telling them of each other.
+# Tasks that srun started without telling them of each other.
 SLURM_STEP_NUM_TASKS=2 $train run.folder=lost >log 2>&1 && fail "lonely tasks trained"
 refused "srun has started 2 tasks without telling" log
-RANK=0 WORLD_SIZE=2 $train run.folder=lost >log 2>&1 && fail "a lonely rank trained"
-refused "RANK and WORLD_SIZE=2 are set as torchrun does it" log
 finish

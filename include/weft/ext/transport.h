@@ -22,8 +22,10 @@ enum { WEFT_TRANSPORT_BYTES = 1 << 20 };
 
 typedef struct weft_transport weft_transport;
 
+/* any: a message; closed: this process can say nothing more, told once, may be left out.
+ */
 typedef struct weft_transport_found {
-    bool any;
+    bool any, closed;
     int peer, lane, n_bytes;
 } weft_transport_found;
 
@@ -41,9 +43,9 @@ typedef struct weft_transport_ops {
     /* Whether a request is done; then it is freed. */
     bool (*test)(weft_transport *t, void *request, bool *done);
     void (*say)(const weft_transport *t, char *text, int size);
-    /* Ends it: politely if nothing went wrong; else what is left of the other processes
-     * may be ended as well. Frees t. */
-    void (*finish)(weft_transport *t, bool failed);
+    /* Ends it, and frees t: waiting for the others if nothing went wrong. False: that did
+     * not come to an end, and the process should end at once. */
+    bool (*finish)(weft_transport *t, bool failed);
 } weft_transport_ops;
 
 struct weft_transport {

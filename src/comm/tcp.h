@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_TCP_H
+#define WEFTI_TCP_H
+
+#include <weft/ctx.h>
+#include <weft/ext/transport.h>
+
+/* Messages by TCP alone, for processes that are started by hand or by a launcher that
+ * only sets numbers in the environment (docs/launching.md). Process 0 listens; the others
+ * call it, learn of each other there, and connect pairwise. Who knows the port can join
+ * while the processes gather: for networks that are trusted. */
+typedef struct wefti_tcp_place {
+    int rank, size;
+    const char *host; /* of process 0: a name or an address */
+    int port;
+    double patience_s; /* how long the others are waited for */
+} wefti_tcp_place;
+
+/* Collective. [out] *out is owned by the caller. */
+weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
+                           weft_transport **out) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Processes that were told of each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT train
+# together over TCP: the bits of one process, one sentence when something goes wrong.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+rm -rf ./*
+for ((i = 0; i < 900; i++)); do echo "the cat sat on mat number $((i * 7919 % 97)) and the dog ran"; done >text.txt
+cat >run.yaml <<'Y'
+data: {path: [text.txt], length: 16}
+model: {kind: gpt2, layers: 2, width: 32, heads: 2}
+batch: {tokens_per_step: 192}
+run: {steps: 6, eval_every: 0, tensorboard: false}
+mesh: {threads: 1, nodes: 3, timeout: 3}
+schedule: {warmup: 2}
+method: flexdemo
+Y
+port=$((20000 + $$ % 20000))
+together() { # number of ranks, then what each runs; the ranks' exit codes in codes
+    local n=$1 r pids=()
+    shift
+    port=$((port + 1))
+    for ((r = n - 1; r >= 0; r--)); do
+        RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout 60 "$@" >out.$r 2>log.$r &
+        pids[r]=$!
+    done
+    codes=
+    for ((r = 0; r < n; r++)); do
+        wait "${pids[r]}"
+        codes+="$? "
+    done
+}
+timeout 60 "$weft" train run.yaml run.folder=threads --quiet >/dev/null || fail "threads"
+together 3 "$weft" train run.yaml run.folder=processes --quiet
+[ "$codes" = "0 0 0 " ] || fail "codes $codes: $(cat log.*)"
+grep -q "^validation loss" out.0 || fail "rank 0 says $(cat out.0)"
+[ ! -s out.1 ] && [ ! -s log.1 ] || fail "rank 1 speaks: $(cat out.1 log.1)"
+for file in model replica-00000 replica-00001 replica-00002; do
+    cmp "threads/checkpoints/step-00000006/$file.safetensors" \
+        "processes/checkpoints/step-00000006/$file.safetensors" || fail "$file differs"
+done
+
+# what is wrong is said by rank 0
+together 3 "$weft" train run.yaml run.folder=no data.path=nowhere.txt --quiet
+case $codes in *"0 "*) fail "no text: codes $codes" ;; esac
+grep -q "rank . (host .*nowhere.txt" log.0 || fail "no text: $(cat log.0)"
+[ ! -s log.1 ] && [ ! -s log.2 ] || fail "several speak: $(cat log.1 log.2)"
+
+# a rank that dies is missed at once
+port=$((port + 1))
+for r in 0 1 2; do
+    RANK=$r WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout 60 "$weft" train run.yaml \
+        run.folder=killed run.steps=1000000 run.save_every=10 run.keep=2 --quiet >out.$r 2>log.$r &
+    pids[r]=$!
+done
+for ((i = 0; i < 300; i++)); do
+    ls killed/checkpoints/step-*[0-9] >/dev/null 2>&1 && break
+    sleep 0.1
+done
+pkill -KILL -P "${pids[1]}"
+wait "${pids[0]}" && fail "success without rank 1"
+wait "${pids[2]}" && fail "success without rank 1"
+grep -qE "^weft: rank 1 \(host .*\) has (closed its connection|died)|rank 1 .*process [0-9]+\) has died" log.0 ||
+    fail "rank 0 says $(cat log.0)"
+
+# who is missing, and what makes no sense
+export WORLD_SIZE=2
+RANK=1 MASTER_ADDR= timeout 60 "$weft" train run.yaml >out 2>log && fail "no address"
+grep -q "MASTER_ADDR is ''" log || fail "no address: $(cat log)"
+RANK=2 MASTER_ADDR=127.0.0.1 timeout 60 "$weft" train run.yaml >out 2>log && fail "rank 2 of 2"
+grep -q "rank 2 of 2 at port 29500" log || fail "rank 2 of 2: $(cat log)"
+finish
