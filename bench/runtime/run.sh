@@ -11,22 +11,41 @@ trap 'rm -rf "$work"' EXIT
 ${CC:-cc} -std=c11 -O2 -Iinclude bench/runtime/agree.c -o "$work/agree" -L"$build" -lweft \
     -Wl,-rpath,"$build"
 cores=$(nproc)
+# one NODES RANKS LINK SHAPE METHOD: a line of both
+one() {
+    local nodes=$1 ranks=$2 link=$3 shape=$4 method=$5 rate=$((20 * cores / ($1 * $2)))
+    [ $rate -gt 20 ] && rate=20
+    printf 'threads: 1\nmemory_bandwidth: %sGB/s\nrank_flops: 50GFLOP/s\nlocal: {message: 2us}\n' \
+        $rate > "$work/cluster.yaml"
+    printf '%-13s %sx%s %-84s ' "$link" "$nodes" "$ranks" "$method"
+    # shellcheck disable=SC2086 # keys, one word each
+    timeout 300 "$work/agree" "$work/cluster.yaml" "$steps" 4 $method $shape model.heads=4 \
+        data.length=64 mesh.pace=0.2 mesh.threads=1 mesh.nodes="$nodes" \
+        mesh.ranks_per_node="$ranks" mesh.link="$link" \
+        batch.tokens_per_step=$((64 * nodes * ranks)) || true
+}
+small="model.layers=2 model.width=64" large="model.layers=4 model.width=128"
 methods=("method=hsdp" "method=hsdp optimizer.clip=0" "method=flexdemo replicator.exchange=gather"
     "method=flexdemo replicator.exchange=owner replicator.values=int8" "method=random"
     "method=dadam" "method=diloco mixer.outer_every=4")
 for link in 10Mbit,1ms 100Mbit,1ms 1Gbit,0.1ms 10Gbit,0.05ms; do
-    shape="model.layers=4 model.width=128"
-    [ $link = 10Mbit,1ms ] && shape="model.layers=2 model.width=64"
+    shape=$large
+    [ $link = 10Mbit,1ms ] && shape=$small
     for nodes in 2 4 8; do
-        rate=$((20 * cores / nodes))
-        [ $rate -gt 20 ] && rate=20
-        printf 'threads: 1\nmemory_bandwidth: %sGB/s\nrank_flops: 50GFLOP/s\nlocal: {message: 2us}\n' \
-            $rate > "$work/cluster.yaml"
-        for method in "${methods[@]}"; do
-            printf '%-13s %s %-68s ' $link $nodes "$method"
-            timeout 300 "$work/agree" "$work/cluster.yaml" "$steps" 4 $method $shape model.heads=4 \
-                data.length=64 mesh.pace=0.2 mesh.threads=1 mesh.nodes=$nodes mesh.link=$link \
-                batch.tokens_per_step=$((64 * nodes)) || true
-        done
+        for method in "${methods[@]}"; do one $nodes 1 $link "$shape" "$method"; done
     done
 done
+
+# Shards, copies of the model, sites, stalls, no overlap.
+sites="mesh.sites=2 mesh.site_link=20Mbit,10ms"
+one 2 2 100Mbit,1ms "$large" "method=hsdp"
+one 4 2 100Mbit,1ms "$large" "method=flexdemo"
+one 2 2 100Mbit,1ms "$large" "method=hsdp mesh.shards=1 optimizer.clip=0"
+one 4 2 100Mbit,1ms "$large" "method=dadam mesh.shards=1"
+one 4 1 100Mbit,1ms "$large" "method=hsdp $sites site_replicator.kind=full"
+one 4 1 100Mbit,1ms "$large" "method=hsdp $sites mixer.kind=outer mixer.outer_every=4"
+one 4 1 100Mbit,1ms "$large" "method=hsdp mesh.overlap=false optimizer.clip=0"
+one 4 1 100Mbit,1ms "$large" "method=hsdp mesh.stall=0.1"
+one 4 1 100Mbit,1ms "$large" "method=dadam mesh.stall=0.1"
+one 4 1 100Mbit,1ms "$large" "method=dadam mixer.topology=complete mesh.min_message=16kB"
+one 4 1 100Mbit,1ms "$large" "method=dadam mixer.kind=choco mixer.topology=ring mixer.values=int8"

@@ -15,7 +15,6 @@ smpicc -O2 bench/simgrid/messages.c -o "$work/messages" 2> "$work/log" || { cat 
 ${CC:-cc} -std=c11 -O2 -Iinclude bench/simgrid/predicted.c -o "$work/predicted" -L"$build" -lweft \
     -Wl,-rpath,"$build"
 printf '%-11s %5s %12s %10s %10s %8s\n' exchange nodes 'bytes each' simgrid weft apart
-worst=0
 for nodes in 16 64; do
     cat > "$work/platform.xml" << END
 <?xml version='1.0'?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">

@@ -3,10 +3,12 @@
  * a message is a pointer into the sender's memory and the moment it has arrived:
  *
  *     start   = max(now, out_free[node of sender])         out_free = start + n/bandwidth
- *     arrival = max(start + latency, in_free[receiver]) + n/bandwidth      in_free =
- * arrival
+ *     head    = start + latency
+ *     arrival = max(head, in_free[receiver]) + n/bandwidth          in_free = arrival
  *
- * The receiver sleeps until then. Inside a node the arrival is now. */
+ * The second interface is booked when the head gets there, by whoever waits for a message
+ * then: first come, first served. The receiver sleeps until the arrival. Inside a node it
+ * is now. */
 #define _GNU_SOURCE
 #include "comm/local.h"
 
@@ -19,13 +21,19 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+typedef struct interface interface;
+
 typedef struct message {
     struct message *next;      /* in the receiver's mailbox, or among spares */
     struct message *next_sent; /* in the sender's list of unreleased messages */
+    struct message *next_head; /* wire_lock: among those that come to an interface */
     int64_t tag;
     int64_t n_bytes;
     const void *data;
-    double arrival_s;
+    interface *to;    /* NULL: none is in the way */
+    bool booked;      /* wire_lock: arrival_s is known; else it is when the head comes */
+    double arrival_s; /* wire_lock */
+    double busy_s;
     int sender;  /* world rank */
     int channel; /* group * 8 + channel */
     bool taken;
@@ -39,9 +47,10 @@ typedef struct mailbox {
     message *spare;  /* released nodes for the owner's next sends */
 } mailbox;
 
-typedef struct interface {
+struct interface {
     double out_free_s, in_free_s;
-} interface;
+    message *coming; /* not booked yet, in the order of their heads */
+};
 
 typedef struct local_world {
     wefti_world head;
@@ -73,27 +82,56 @@ static wefti_link_class link_between(const local_world *world, int a, int b) {
 
 static double max2(double a, double b) { return a > b ? a : b; }
 
-/* Books the interfaces for a message and returns when it has arrived. */
-static double book_wire(local_world *world, int sender, int receiver, int64_t n_bytes) {
+/* Lock held. Books those whose head has come. */
+static void book_heads(interface *to, double now_s) {
+    while (to->coming && to->coming->arrival_s <= now_s) {
+        message *first = to->coming;
+        to->coming = first->next_head;
+        first->arrival_s = max2(first->arrival_s, to->in_free_s) + first->busy_s;
+        first->booked = true;
+        to->in_free_s = first->arrival_s;
+    }
+}
+
+/* Puts a message on the wire. */
+static void send_off(local_world *world, int receiver, message *m) {
     const wefti_world_shape *shape = &world->head.shape;
     double now = wefti_now_s();
-    wefti_link_class link = link_between(world, sender, receiver);
-    if (link == WEFTI_LINK_LOCAL) return now;
+    wefti_link_class link = link_between(world, m->sender, receiver);
     bool far = link == WEFTI_LINK_SITE;
     const wefti_wire_model *wire = far ? &shape->site_wire : &shape->wire;
-    if (wire->bandwidth_Bps <= 0) return now + wire->latency_s;
-    double busy_s = (double)n_bytes / wire->bandwidth_Bps;
+    m->booked = link == WEFTI_LINK_LOCAL || wire->bandwidth_Bps <= 0;
+    m->arrival_s = link == WEFTI_LINK_LOCAL ? now : now + wire->latency_s;
+    if (m->booked) return;
+    m->busy_s = (double)m->n_bytes / wire->bandwidth_Bps;
     pthread_mutex_lock(&world->wire_lock);
-    interface *from = far ? &world->uplinks[wefti_world_site_of(shape, sender)]
-                          : &world->interfaces[wefti_world_node_of(shape, sender)];
-    interface *to = far ? &world->uplinks[wefti_world_site_of(shape, receiver)]
-                        : &world->interfaces[wefti_world_node_of(shape, receiver)];
+    interface *from = far ? &world->uplinks[wefti_world_site_of(shape, m->sender)]
+                          : &world->interfaces[wefti_world_node_of(shape, m->sender)];
+    m->to = far ? &world->uplinks[wefti_world_site_of(shape, receiver)]
+                : &world->interfaces[wefti_world_node_of(shape, receiver)];
     double start = max2(now, from->out_free_s);
-    double arrival = max2(start + wire->latency_s, to->in_free_s) + busy_s;
-    from->out_free_s = start + busy_s;
-    to->in_free_s = arrival;
+    from->out_free_s = start + m->busy_s;
+    m->arrival_s = start + wire->latency_s;
+    message **link_at = &m->to->coming;
+    while (*link_at && (*link_at)->arrival_s <= m->arrival_s)
+        link_at = &(*link_at)->next_head;
+    m->next_head = *link_at;
+    *link_at = m;
+    book_heads(m->to, now);
     pthread_mutex_unlock(&world->wire_lock);
-    return arrival;
+}
+
+/* When a message arrives, as far as that is known; else when its head does, which is the
+ * time to ask again. */
+static double expect(local_world *world, const message *m, double now_s, bool *known) {
+    *known = true;
+    if (!m->to) return m->arrival_s;
+    pthread_mutex_lock(&world->wire_lock);
+    book_heads(m->to, now_s);
+    double arrival_s = m->arrival_s;
+    *known = m->booked;
+    pthread_mutex_unlock(&world->wire_lock);
+    return arrival_s;
 }
 
 static weft_status poisoned_error(local_comm *comm) {
@@ -124,7 +162,7 @@ static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const voi
                       .sender = from,
                       .channel = comm->channel,
                       .origin = comm};
-    post->arrival_s = book_wire(world, from, to, n_bytes);
+    send_off(world, to, post);
     wefti_link_class link = link_between(world, from, to);
     mailbox *mine = &world->boxes[from], *theirs = &world->boxes[to];
     pthread_mutex_lock(&mine->lock);
@@ -169,9 +207,11 @@ static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
     while (!atomic_load(&comm->world->head.poisoned)) {
         message *post = find_post(box, sender, comm->channel, tag, false);
         double now_s = wefti_now_s(), until_s = moment_s;
-        if (post && post->arrival_s <= now_s) return post;
+        bool known = false;
+        double next_s = post ? expect(comm->world, post, now_s, &known) : moment_s;
+        if (known && next_s <= now_s) return post;
         if (now_s >= moment_s) return NULL;
-        if (post && post->arrival_s < until_s) until_s = post->arrival_s;
+        if (next_s < until_s) until_s = next_s;
         wait_changed(box, until_s);
     }
     return NULL;

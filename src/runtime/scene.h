@@ -59,7 +59,7 @@ typedef struct wefti_scene {
     const wefti_plan *plan;
     wefti_scene_shard *shards; /* [S] owned */
     wefti_scene_link links[WEFTI_LINK_CLASSES];
-    bool emulated; /* the wire is mesh.link: interfaces are booked as messages are sent */
+    bool emulated; /* the wire is mesh.link, and all ranks share this machine */
     bool apply_in_exchange, clip_after_exchange;
     int n_phases;
     double *pair_bandwidth_Bps, *pair_latency_s; /* [nodes^2] owned, or NULL */

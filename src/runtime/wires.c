@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages on their way. On an emulated wire both interfaces are booked when a message is
- * sent, as comm/local.c does it:
+/* Messages on their way, on the emulated wire (comm/local.c) as on a real one:
  *
  *     start   = max(now, out_free)           out_free = start + busy
  *     arrival = max(start + latency, in_free) + busy      in_free = arrival
  *
- * On a real one the receiver's interface is booked when the message's head gets there, so
- * whoever comes first goes first. */
+ * The receiver's interface is booked when the message's head gets there, so whoever comes
+ * first goes first. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -126,7 +125,7 @@ static weft_status send_one(wefti_stage *stage, wefti_thread *t, int to, uint64_
     t->now_s += stage->scene->links[w.link].message_s;
     count(stage, a, &w, n_bytes);
     double sent_s = t->now_s;
-    bool booked = w.link == WEFTI_LINK_LOCAL || stage->scene->emulated || w.busy_s <= 0;
+    bool booked = w.link == WEFTI_LINK_LOCAL || w.busy_s <= 0;
     double head_s = w.link == WEFTI_LINK_LOCAL ? sent_s + w.latency_s
                                                : leave(stage, &w, sent_s);
     if (w.link != WEFTI_LINK_LOCAL && t->rank / stage->S == 0 && stage->shows)
@@ -143,12 +142,7 @@ static weft_status send_one(wefti_stage *stage, wefti_thread *t, int to, uint64_
             &stage->agenda,
             (wefti_event){head_s, 0, (int32_t)(WEFTI_THREADS * stage->W), flight});
     }
-    double arrival_s = head_s + w.busy_s;
-    if (w.link != WEFTI_LINK_LOCAL) {
-        arrival_s = fmax(head_s, w.to->in_free_s) + w.busy_s;
-        if (w.busy_s > 0) w.to->in_free_s = arrival_s;
-    }
-    WEFT_TRY(wefti_board_post(&stage->board, key, sent_s, arrival_s));
+    WEFT_TRY(wefti_board_post(&stage->board, key, sent_s, head_s + w.busy_s));
     return arrive(stage, to, key);
 }
 

@@ -147,6 +147,39 @@ static weft_status ask_in_time(rank_env *env) {
     return wefti_comm_await(env->shard, 1);
 }
 
+/* Rank 0 sends 100 kB to 1 and then as much to 2: the second leaves after 0.1 s. What
+ * rank 1 sends to 2 at once does not wait for it. */
+static weft_status pass_on_the_wire(rank_env *env) {
+    static const char data[100000];
+    double *arrived = env->user, start_s = wefti_now_s();
+    const void *view;
+    wefti_comm *all = env->control;
+    if (env->rank == 0) WEFT_TRY(wefti_comm_send(all, 1, 1, data, sizeof data));
+    if (env->rank == 0) WEFT_TRY(wefti_comm_send(all, 2, 1, data, sizeof data));
+    if (env->rank == 1) wefti_sleep_until_s(start_s + 0.03);
+    if (env->rank == 1) WEFT_TRY(wefti_comm_send(all, 2, 3, data, 20000));
+    for (int k = 0; k < 2 && env->rank == 2; k++) {
+        int64_t tag = k == 0 ? 3 : 1, n_bytes = k == 0 ? 20000 : (int64_t)sizeof data;
+        WEFT_TRY(wefti_comm_receive(all, 1 - k, tag, n_bytes, &view));
+        arrived[k] = all->arrival_s - start_s;
+        wefti_comm_release(all, 1 - k, tag);
+    }
+    if (env->rank == 1) {
+        WEFT_TRY(wefti_comm_receive(all, 0, 1, sizeof data, &view));
+        wefti_comm_release(all, 0, 1);
+    }
+    return wefti_comm_barrier(all, 4);
+}
+
+static void on_the_wire_whoever_comes_first_goes_first(void **state) {
+    (void)state;
+    double arrived[2];
+    void *users[] = {arrived, arrived, arrived};
+    run_ranks(3, 1, (wefti_wire_model){1e6, 0}, pass_on_the_wire, users, NULL);
+    assert_true(arrived[0] < arrived[1]);
+    assert_true(arrived[1] >= 0.199);
+}
+
 static void a_moment_ends_a_wait_and_leaves_the_message(void **state) {
     (void)state;
     run_ranks(2, 2, (wefti_wire_model){0, 1000}, ask_in_time, NULL, NULL);
@@ -270,6 +303,7 @@ int main(void) {
         cmocka_unit_test(a_failed_rank_wakes_all_others),
         cmocka_unit_test(a_message_of_another_length_is_refused),
         cmocka_unit_test(the_wire_never_delivers_early),
+        cmocka_unit_test(on_the_wire_whoever_comes_first_goes_first),
         cmocka_unit_test(a_moment_ends_a_wait_and_leaves_the_message),
         cmocka_unit_test(what_was_not_there_is_received_later),
         cmocka_unit_test(a_failed_rank_wakes_those_with_a_moment_too),
