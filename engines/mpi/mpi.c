@@ -4,15 +4,13 @@
  * that library's launcher (src/comm/launcher.c), and which programs that use MPI
  * themselves link (weft/mpi.h). */
 #include <mpi.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <weft/mpi.h>
 
-enum { NAME_BYTES = MPI_MAX_PROCESSOR_NAME, FAREWELL_S = 5 };
+enum { NAME_BYTES = MPI_MAX_PROCESSOR_NAME };
 
 /* A request or a matched message; used ones are kept. */
 typedef struct ticket {
@@ -116,49 +114,17 @@ static void free_transport(mpi_transport *t) {
     free(t);
 }
 
-/* The end of MPI, on a thread that can be left alone: MPICH 4.0 over TCP at times never
- * comes back from it, after everything has been sent and received. */
-typedef struct farewell {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-} farewell;
-
-static void *say_farewell(void *argument) {
-    farewell *f = argument;
-    MPI_Finalize();
-    pthread_mutex_lock(&f->lock);
-    f->done = true;
-    pthread_cond_signal(&f->changed);
-    pthread_mutex_unlock(&f->lock);
-    return NULL;
-}
-
-static bool finalize(void) {
-    static farewell f = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-    pthread_t thread;
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += FAREWELL_S;
-    if (pthread_create(&thread, NULL, say_farewell, &f) != 0)
-        return MPI_Finalize() == MPI_SUCCESS;
-    pthread_detach(thread);
-    pthread_mutex_lock(&f.lock);
-    int waited = 0;
-    while (!f.done && waited == 0)
-        waited = pthread_cond_timedwait(&f.changed, &f.lock, &until);
-    bool done = f.done;
-    pthread_mutex_unlock(&f.lock);
-    return done;
-}
-
-/* After a failure the others may be gone: MPI's own end would wait for them. */
+/* After a failure the others may be gone, and MPI's own end would wait for them. MPICH 4.0
+ * over TCP often never comes back from it either, when ranks end at slightly different times:
+ * one waits for the launcher, the other for its connections. Everything has been sent and
+ * received by then, so its processes end without it. */
 static bool mpi_finish(weft_transport *head, bool failed) {
     mpi_transport *t = (mpi_transport *)head;
-    bool ends = !failed && t->begun;
-    if (!failed && t->comm != MPI_COMM_NULL) MPI_Comm_free(&t->comm);
+    bool begun = t->begun, trusted = strncmp(t->version, "MPICH", 5) != 0;
+    if (!failed && t->comm != MPI_COMM_NULL && trusted) MPI_Comm_free(&t->comm);
     free_transport(t);
-    return !ends || finalize();
+    if (failed || !begun) return true;
+    return trusted && MPI_Finalize() == MPI_SUCCESS;
 }
 
 static const weft_transport_ops ops = {
