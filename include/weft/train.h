@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 /* What one optimizer step did. Seconds and bytes are of one node (the first): its ranks'
- * mean seconds, its interface's bytes. */
+ * mean seconds, its interface's bytes; with several copies of the model per node, of its
+ * first copy. */
 typedef struct weft_step_record {
     int64_t step, steps; /* steps done, of all */
     double loss;         /* nats per token, mean over the step's tokens */

@@ -341,7 +341,11 @@ static weft_status outer_finish(wefti_mixer *m, int bucket, int64_t step, float 
     const outer *self = m->self;
     int64_t start = self->under_way[bucket];
     if (start < 0 || step != start + m->config.delay) return WEFT_OK;
-    if (m->config.delay == 0) WEFT_TRY(answer(m, bucket));
+    if (m->config.delay == 0) {
+        double begin_s = wefti_now_s();
+        WEFT_TRY(answer(m, bucket));
+        wefti_mixer_note(m, self->sent_s[bucket], begin_s);
+    }
     return apply(m, bucket, params);
 }
 
