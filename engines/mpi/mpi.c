@@ -4,13 +4,15 @@
  * that library's launcher (src/comm/launcher.c), and which programs that use MPI
  * themselves link (weft/mpi.h). */
 #include <mpi.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <weft/mpi.h>
 
-enum { NAME_BYTES = MPI_MAX_PROCESSOR_NAME };
+enum { NAME_BYTES = MPI_MAX_PROCESSOR_NAME, FAREWELL_MS = 2000 };
 
 /* A request or a matched message; used ones are kept. */
 typedef struct ticket {
@@ -114,16 +116,31 @@ static void free_transport(mpi_transport *t) {
     free(t);
 }
 
-/* After a failure the others may be gone, and MPI's own end would wait for them. MPICH 4.0
- * over TCP often never comes back from it either, when ranks end at slightly different times:
- * one waits for the launcher, the other for its connections. Everything has been sent and
- * received by then, so its processes end without it. */
+/* What MPI_Finalize at its end tells MPICH's mpiexec (PMI-1): without it mpiexec takes
+ * the first process that ends for dead and kills the others. srun does not, and may speak
+ * PMI-2: only mpiexec sets MPI_LOCALNRANKS. */
+static void tell_mpiexec(void) {
+    static const char words[] = "cmd=finalize\n";
+    const char *number = getenv("PMI_FD");
+    char answer[64];
+    if (!number || !getenv("MPI_LOCALNRANKS")) return;
+    struct pollfd heard = {.fd = (int)strtol(number, NULL, 10), .events = POLLIN};
+    if (send(heard.fd, words, sizeof words - 1, MSG_NOSIGNAL) < 0) return;
+    if (poll(&heard, 1, FAREWELL_MS) > 0)
+        (void)recv(heard.fd, answer, sizeof answer, MSG_DONTWAIT);
+}
+
+/* After a failure the others may be gone, and MPI's own end would wait for them.
+ * MPICH 4.0 over TCP often never comes back from it either, when ranks end at slightly
+ * different times: one waits for the launcher, the other for its connections. Everything
+ * has been sent and received by then, so its processes end without it. */
 static bool mpi_finish(weft_transport *head, bool failed) {
     mpi_transport *t = (mpi_transport *)head;
     bool begun = t->begun, trusted = strncmp(t->version, "MPICH", 5) != 0;
     if (!failed && t->comm != MPI_COMM_NULL && trusted) MPI_Comm_free(&t->comm);
     free_transport(t);
     if (failed || !begun) return true;
+    if (!trusted) tell_mpiexec();
     return trusted && MPI_Finalize() == MPI_SUCCESS;
 }
 

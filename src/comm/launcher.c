@@ -19,11 +19,14 @@ typedef struct launcher {
     const char *name;          /* for people */
 } launcher;
 
-/* The first whose variables are set counts: Slurm sets its own in any case. */
+/* The first whose variables are set counts. Under Slurm each mpirun starts its helpers by
+ * srun, whose variables, with PMIX_RANK where pmix is the cluster's default, the ranks
+ * inherit; srun
+ * --mpi=pmix itself sets no PMI_SIZE. */
 static const launcher launchers[] = {
     {"OMPI_COMM_WORLD_SIZE", NULL, "openmpi", "Open MPI's mpirun"},
-    {"SLURM_STEP_NUM_TASKS", "PMIX_RANK", "openmpi", "srun --mpi=pmix"},
     {"PMI_SIZE", NULL, "mpich", "MPICH's mpiexec or srun --mpi=pmi2"},
+    {"SLURM_STEP_NUM_TASKS", "PMIX_RANK", "openmpi", "srun --mpi=pmix"},
 };
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], GATHERING_S = 120 };

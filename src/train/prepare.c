@@ -281,8 +281,10 @@ static void describe_hosts(const weft_mesh *mesh, char *out, size_t size) {
         for (last = r; last + 1 < ranks; last++)
             if (strcmp(weft_mesh_host_of(mesh, last + 1), host) != 0) break;
         const char *lead = r ? "," : last > r ? "; ranks" : "; rank";
-        snprintf(out + n, size - n, last > r ? "%s %d-%d on %s" : "%s %d%.0d on %s", lead,
-                 r, last, host);
+        if (last > r)
+            snprintf(out + n, size - n, "%s %d-%d on %s", lead, r, last, host);
+        else
+            snprintf(out + n, size - n, "%s %d on %s", lead, r, host);
         n += strlen(out + n);
     }
 }
