@@ -75,10 +75,57 @@ double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_part part) {
 
 /* --- a link --- */
 
+/* A line that is further off than this is none. */
+#define MOST_BENT 0.1
+
+/* Root of the mean squared relative error. */
+static double residual_of(int n, const double *bytes, const double *seconds,
+                          double latency, double slope, double least) {
+    double squares = 0;
+    int used = 0;
+    for (int i = 0; i < n; i++) {
+        if (bytes[i] < least && bytes[i] > 0) continue;
+        double off = (latency + slope * bytes[i]) / seconds[i] - 1;
+        squares += off * off;
+        used++;
+    }
+    return used > 0 ? sqrt(squares / used) : 0;
+}
+
+/* Mean time of the messages of so many bytes. */
+static double mean_at(int n, const double *bytes, const double *seconds, double size) {
+    double sum = 0;
+    int used = 0;
+    for (int i = 0; i < n; i++)
+        if (bytes[i] >= size && bytes[i] <= size) sum += seconds[i], used++;
+    return used > 0 ? sum / used : (double)NAN;
+}
+
+/* A link that lets a little through at once, whatever its rate (a token bucket, buffers
+ * on the way), is no straight line. What long messages cost then is the slope between the
+ * two longest sizes, and the latency is that of the empty one. */
+static bool fit_ends(int n, const double *bytes, const double *seconds,
+                     wefti_link_fit *fit) {
+    double longest = 0, second = 0;
+    for (int i = 0; i < n; i++) longest = fmax(longest, bytes[i]);
+    for (int i = 0; i < n; i++)
+        if (bytes[i] < longest) second = fmax(second, bytes[i]);
+    double empty_s = mean_at(n, bytes, seconds, 0);
+    double rise_s = mean_at(n, bytes, seconds, longest) -
+                    mean_at(n, bytes, seconds, second);
+    if (!(empty_s >= 0) || second <= 0 || !(rise_s > 0)) return false;
+    double slope = rise_s / (longest - second);
+    if (slope * longest <= 0.2 * empty_s) return false;
+    *fit = (wefti_link_fit){empty_s, 1 / slope,
+                            residual_of(n, bytes, seconds, empty_s, slope, second)};
+    return true;
+}
+
 /* Weights 1/t^2 make the error relative. A negative latency or time per byte becomes 0
  * and the other one is fitted alone. */
 wefti_link_fit wefti_fit_link(int n, const double *bytes, const double *seconds) {
-    double w = 0, x = 0, y = 0, xx = 0, xy = 0, most = 0, squares = 0;
+    double w = 0, x = 0, y = 0, xx = 0, xy = 0, most = 0;
+    wefti_link_fit ends;
     for (int i = 0; i < n; i++) {
         double weight = 1 / (seconds[i] * seconds[i]);
         w += weight;
@@ -93,11 +140,10 @@ wefti_link_fit wefti_fit_link(int n, const double *bytes, const double *seconds)
     if (latency < 0) latency = 0, slope = xy / xx;
     bool seen = slope > 0 && slope * most > 0.2 * latency;
     if (!seen) slope = 0, latency = y / w;
-    for (int i = 0; i < n; i++) {
-        double off = (latency + slope * bytes[i]) / seconds[i] - 1;
-        squares += off * off;
-    }
-    return (wefti_link_fit){latency, seen ? 1 / slope : 0, n > 0 ? sqrt(squares / n) : 0};
+    double line_off = residual_of(n, bytes, seconds, latency, slope, 0);
+    wefti_link_fit line = {latency, seen ? 1 / slope : 0, line_off};
+    bool bent = line.residual > MOST_BENT && fit_ends(n, bytes, seconds, &ends);
+    return bent && ends.residual < line.residual ? ends : line;
 }
 
 /* --- jitter --- */

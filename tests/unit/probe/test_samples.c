@@ -67,6 +67,19 @@ static void the_error_is_relative(void **state) {
     assert_true(fit.residual > 1e-4 && fit.residual < 0.01);
 }
 
+/* 1.2 MB/s behind a bucket that lets 4000 bytes through at once. */
+static void what_passes_at_once_does_not_make_a_link_faster(void **state) {
+    double bytes[8], seconds[8];
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = i == 0 ? 0 : 16 * pow(4, i - 1);
+        seconds[i] = 5e-5 + fmax(0, bytes[i] - 4000) / 1.2e6;
+    }
+    wefti_link_fit fit = wefti_fit_link(8, bytes, seconds);
+    assert_true(fabs(fit.bandwidth_Bps / 1.2e6 - 1) < 1e-9);
+    assert_true(fabs(fit.latency_s - 5e-5) < 1e-12);
+}
+
 static void without_a_slope_the_rate_is_not_known(void **state) {
     (void)state;
     const double bytes[] = {0, 1e3, 1e6}, flat[] = {1e-5, 1.1e-5, 1e-5},
@@ -130,6 +143,7 @@ int main(void) {
         cmocka_unit_test(one_sample_is_in_both_halves),
         cmocka_unit_test(a_line_is_found_exactly),
         cmocka_unit_test(the_error_is_relative),
+        cmocka_unit_test(what_passes_at_once_does_not_make_a_link_faster),
         cmocka_unit_test(without_a_slope_the_rate_is_not_known),
         cmocka_unit_test(spread_and_drift_are_told_apart),
         cmocka_unit_test(stalls_are_what_no_spread_explains),
