@@ -59,4 +59,14 @@ done
 # Tasks that srun started without telling them of each other.
 SLURM_STEP_NUM_TASKS=2 $train run.folder=lost >log 2>&1 && fail "lonely tasks trained"
 refused "srun has started 2 tasks without telling" log
+
+# mpirun inside a Slurm job, whose variables its ranks inherit, also those of another MPI.
+launch 2 bash -c 'export SLURM_STEP_NUM_TASKS=2 PMIX_RANK=${PMIX_RANK:-0}; exec "$@"' job \
+    $train run.folder=inherited >log 2>&1 || fail "in a job: $(cat log)"
+grep -q 'ranks_per_node: *2' inherited/config.yaml || fail "in a job: alone"
+
+# The launcher takes no rank that ends before the others for dead.
+for n in 1 2 3 4 5 6 7 8; do
+    launch 4 $train run.steps=2 "run.folder=end$n" >log 2>&1 || fail "end $n: $(cat log)"
+done
 finish
