@@ -67,6 +67,17 @@ static weft_status run_once(tester *t, pattern what, int size, double *seconds) 
     return WEFT_OK;
 }
 
+/* How much longer an all-reduce of many took than its messages need on the interfaces:
+ * buffers overflow on the way, acknowledgements queue behind bulk. The last size counts.
+ */
+static void note_crowd(const tester *t, double seconds, double n_bytes) {
+    weft_link_facts *wire = t->p->result ? &t->p->result->cluster->wire : NULL;
+    double n = t->members;
+    if (!wire || t->members < 3 || wire->bandwidth_Bps <= 0) return;
+    double least_s = 2 * ((n - 1) / n * n_bytes / wire->bandwidth_Bps + wire->latency_s);
+    wire->crowd = fmax(1, seconds / least_s);
+}
+
 static weft_status note(tester *t, pattern what, int size, const double *times,
                         int64_t n) {
     const wefti_plan *plan = t->p->setup->plan;
@@ -86,6 +97,7 @@ static weft_status note(tester *t, pattern what, int size, const double *times,
     }
     wefti_samples_fini(t->p->ctx, &s);
     WEFT_TRY(status);
+    if (what == ALL_REDUCE) note_crowd(t, c.median_s, (double)c.bytes);
     return wefti_prober_append(t->p, WEFT_CLUSTER_COLLECTIVES, &c);
 }
 

@@ -17,7 +17,14 @@
 #include "probe/prober.h"
 
 /* 0, 256 B, 1 kB ... MAX_BYTES */
-enum { MAX_SIZES = 9, MAX_BYTES = 1 << 22, BURST = 16, LEAST_ROUNDS = 6 };
+#define MOST_LONG_S 0.25
+enum {
+    LONG_BYTES = 1 << 20,
+    MAX_SIZES = 9,
+    MAX_BYTES = 1 << 22,
+    BURST = 16,
+    LEAST_ROUNDS = 6
+};
 
 /* A rank's place among the members of a class. */
 typedef struct lane {
@@ -106,7 +113,8 @@ static weft_status try_size(const prober *b, int round, int64_t n_bytes, double 
 }
 
 /* Sizes up to one that takes `most_s`, or three latencies, without which a rate is not to
- * be seen. */
+ * be seen; and beyond what passes at once through buffers on the way, unless that takes
+ * too long. */
 static weft_status choose_sizes(prober *b, double most_s) {
     double half_s;
     int64_t n_bytes = 0;
@@ -115,7 +123,8 @@ static weft_status choose_sizes(prober *b, double most_s) {
     if (most_s < 3 * half_s) most_s = 3 * half_s;
     for (b->n_sizes = 1; b->n_sizes < MAX_SIZES; b->n_sizes++) {
         double next_s = b->empty_s + 4 * (half_s - b->empty_s);
-        if (next_s > most_s && b->n_sizes > 1) break;
+        bool is_long = n_bytes >= LONG_BYTES || next_s > MOST_LONG_S;
+        if (next_s > most_s && is_long && b->n_sizes > 1) break;
         n_bytes = n_bytes ? 4 * n_bytes : 256;
         WEFT_TRY(try_size(b, 1, n_bytes, &half_s));
         b->bytes[b->n_sizes] = n_bytes;

@@ -60,7 +60,8 @@ static const wefti_fact link_facts[] = {
     QUANTITY(weft_link_facts, "message", message_s, TIME, 3600),
     QUANTITY(weft_link_facts, "bytes_per_message", bytes_per_message, BYTES, 1e9),
     QUANTITY(weft_link_facts, "overhead", overhead, SHARE, 100),
-    QUANTITY(weft_link_facts, "residual", residual, SHARE, 1e6)};
+    QUANTITY(weft_link_facts, "residual", residual, SHARE, 1e6),
+    QUANTITY(weft_link_facts, "crowd", crowd, COUNT, 1000)};
 static const wefti_fact pairs[] = {
     NEEDED_INT(weft_link_pair, "from", from, 0, 1e6),
     NEEDED_INT(weft_link_pair, "to", to, 0, 1e6),
@@ -122,11 +123,13 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
           "# copying (bytes read and written)"),
     VALUE("rank_flops", flops, NULL),
     VALUE("memory_bandwidth", copy_rate, NULL),
-    MAPPING("local", link_facts, local,
-            "links, one way: inside a node, between nodes, between sites. message: what "
-            "one\n# costs the processor of either end; bytes_per_message and overhead (a "
-            "share): what the\n# protocol adds; residual: of the fit, as a share. "
-            "B/s = 8 bit/s"),
+    MAPPING(
+        "local", link_facts, local,
+        "links, one way: inside a node, between nodes, between sites. message: what "
+        "one\n# costs the processor of either end; bytes_per_message and overhead (a "
+        "share): what the\n# protocol adds; residual: of the fit, as a share; crowd: "
+        "times "
+        "that messages take while\n# three or more send to each other. B/s = 8 bit/s"),
     MAPPING("wire", link_facts, wire, NULL),
     MAPPING("site", link_facts, site, NULL),
     VALUE("flows", flows, "streams at once at which the wire was measured"),

@@ -216,8 +216,9 @@ static weft_status plan_shard(wefti_scene *scene, int s, bool in_detail) {
 /* --- links --- */
 
 static wefti_scene_link link_of(const weft_link_facts *facts) {
-    return (wefti_scene_link){facts->bandwidth_Bps, facts->latency_s, facts->message_s,
-                              facts->bytes_per_message, 1 + facts->overhead};
+    return (wefti_scene_link){facts->bandwidth_Bps, facts->latency_s,
+                              facts->message_s,     facts->bytes_per_message,
+                              1 + facts->overhead,  facts->crowd > 0 ? facts->crowd : 1};
 }
 
 static weft_status plan_pairs(wefti_scene *scene) {
@@ -248,9 +249,9 @@ static void plan_links(wefti_scene *scene) {
     if (!scene->emulated) return;
     double message_s = c->local.message_s;
     scene->links[WEFTI_LINK_WIRE] = (wefti_scene_link){
-        config->mesh.bandwidth_Bps, config->mesh.latency_s, message_s, 0, 1};
+        config->mesh.bandwidth_Bps, config->mesh.latency_s, message_s, 0, 1, 1};
     scene->links[WEFTI_LINK_SITE] = (wefti_scene_link){
-        config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s, message_s, 0, 1};
+        config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s, message_s, 0, 1, 1};
 }
 
 /* --- the whole --- */

@@ -50,7 +50,7 @@ typedef struct wefti_scene_shard {
 
 /* A kind of link as messages find it. */
 typedef struct wefti_scene_link {
-    double bandwidth_Bps, latency_s, message_s, bytes_per_message, stretch;
+    double bandwidth_Bps, latency_s, message_s, bytes_per_message, stretch, crowd;
 } wefti_scene_link;
 
 typedef struct wefti_scene {
