@@ -26,7 +26,7 @@ asan tsan: deps
 	@cd build/$@ && ctest --output-on-failure $(TESTS_$@)
 
 # The thread sanitizer has something to say only where there are threads.
-TESTS_tsan = -R 'dist|contract|comm|shard|encode|several'
+TESTS_tsan = -R 'dist|contract|comm|shard|encode|several|unit_probe' -E 'dist/probe'
 
 check:
 	@tools/check_layers
