@@ -228,6 +228,17 @@ weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status) {
                          weft_mesh_host_of(mesh, rank), text);
 }
 
+weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) {
+    char text[1024];
+    weft_status status;
+    int rank = wefti_world_failure(world, &status, text);
+    weft_mesh *mesh = wefti_mesh_of(world);
+    if (rank < 0) return WEFT_OK;
+    if (mesh) return weft_mesh_fail(ctx, mesh, WEFT_ERR_PEER);
+    if (world->size == 1) return weft_ctx_fail(ctx, status, "%s", text);
+    return weft_ctx_fail(ctx, status, "rank %d: %s", rank, text);
+}
+
 bool weft_mesh_speaks(weft_mesh *mesh) {
     char text[1024];
     weft_status status;

@@ -125,6 +125,10 @@ void wefti_mesh_watch(weft_mesh *mesh, double silence_s, bool (*asked)(void *use
 /* The mesh of a world, or NULL if its ranks are threads. */
 weft_mesh *wefti_mesh_of(wefti_world *world);
 
+/* The first failure of any rank as that of the whole world, threads or a mesh; WEFT_OK if
+ * there is none. */
+weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) WEFT_CHECKED;
+
 /* --- courier.c --- */
 
 weft_status wefti_courier_start(weft_mesh *mesh) WEFT_CHECKED;

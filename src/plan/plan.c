@@ -9,7 +9,7 @@
 
 /* A micro-batch of about this many tokens keeps the kernels busy and the activations
  * small. */
-enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024 };
+enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024, BYTE_IDS = 256 };
 
 weft_model_config wefti_plan_model_config(const weft_config *config, int64_t vocab) {
     bool is_gpt2 = strcmp(config->model.kind, "gpt2") == 0;
@@ -30,6 +30,11 @@ weft_model_config wefti_plan_model_config(const weft_config *config, int64_t voc
         .qk_norm = config->model.qk_norm < 0 ? is_olmo2 : config->model.qk_norm > 0,
         .init_std = config->model.init_std,
     };
+}
+
+int64_t wefti_plan_vocab(const weft_config *config) {
+    if (config->model.vocab) return config->model.vocab;
+    return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
 }
 
 static weft_status derive_batch(weft_ctx *ctx, wefti_plan *plan) {

@@ -64,6 +64,9 @@ void wefti_plan_destroy(weft_ctx *ctx, wefti_plan *plan);
 /* The model section as a model's description; `vocab` and T fill what is 0. */
 weft_model_config wefti_plan_model_config(const weft_config *config, int64_t vocab);
 
+/* The vocabulary that a run will have, as far as its text need not be read for it. */
+int64_t wefti_plan_vocab(const weft_config *config);
+
 /* How local rank s holds unit u. */
 wefti_layout wefti_plan_layout(const wefti_plan *plan, int unit, int s);
 

@@ -21,7 +21,7 @@
 #include "probe/prober.h"
 #include "train/prepare.h"
 
-enum { BYTE_IDS = 256, LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
+enum { LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
 
 typedef struct probe {
     weft_ctx *ctx; /* the caller's, which owns the world and the result */
@@ -47,16 +47,10 @@ typedef struct rank_thread {
 
 /* --- before --- */
 
-/* As in a prediction: what only the text would tell. */
-static int64_t vocab_of(const weft_config *config) {
-    if (config->model.vocab) return config->model.vocab;
-    return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
-}
-
 /* A run's preparation checks what a run checks: memory, batch, that all ranks have the
  * same configuration; and says how many threads a rank has. */
 static weft_status make_plans(probe *p, weft_config *config) {
-    int64_t vocab = vocab_of(config);
+    int64_t vocab = wefti_plan_vocab(config);
     WEFT_TRY(wefti_prepare_bench(p->ctx, p->mesh, config, &p->prepared));
     p->config = *config;
     p->config.mesh.threads = p->prepared->plan->threads;
@@ -90,27 +84,10 @@ static weft_status describe(const probe *p, weft_cluster *c) {
 
 /* --- the ranks --- */
 
-static weft_status join(rank_thread *t, wefti_comms *comms) {
-    const struct {
-        wefti_group group;
-        wefti_comm **out;
-    } groups[] = {{WEFTI_GROUP_SHARD, &comms->shard},
-                  {WEFTI_GROUP_REPLICA, &comms->replica},
-                  {WEFTI_GROUP_SITES, &comms->sites},
-                  {WEFTI_GROUP_WORLD, &comms->control}};
-    weft_status status = WEFT_OK;
-    *comms = (wefti_comms){NULL, NULL, NULL, NULL};
-    for (int i = 0; i < 4 && status == WEFT_OK; i++)
-        status = wefti_world_join(t->ctx, t->probe->world, t->rank, groups[i].group, 0,
-                                  groups[i].out);
-    if (status != WEFT_OK) wefti_comms_destroy(comms);
-    return status;
-}
-
 static weft_status measure(rank_thread *t) {
     const probe *p = t->probe;
     wefti_comms comms;
-    WEFT_TRY(join(t, &comms));
+    WEFT_TRY(wefti_comms_join(t->ctx, p->world, t->rank, &comms));
     WEFT_TRY(wefti_rank_create(t->ctx, p->calm, t->rank, &comms, &t->state));
     wefti_rank_init_params(t->state);
     bool first = t->rank == 0;
@@ -140,16 +117,6 @@ static weft_status start(probe *p, rank_thread *threads) {
     return WEFT_OK;
 }
 
-static weft_status first_failure(const probe *p) {
-    char text[1024];
-    weft_status status;
-    int rank = wefti_world_failure(p->world, &status, text);
-    if (rank < 0) return WEFT_OK;
-    if (p->mesh) return weft_mesh_fail(p->ctx, p->mesh, WEFT_ERR_PEER);
-    if (p->world->size == 1) return weft_ctx_fail(p->ctx, status, "%s", text);
-    return weft_ctx_fail(p->ctx, status, "rank %d: %s", rank, text);
-}
-
 static weft_status run_ranks(probe *p) {
     int n = p->world->n_here;
     rank_thread *threads;
@@ -160,7 +127,7 @@ static weft_status run_ranks(probe *p) {
                            weft_ctx_message(p->ctx));
     for (int i = 0; i < n; i++)
         if (threads[i].started) pthread_join(threads[i].thread, NULL);
-    if (status == WEFT_OK) status = first_failure(p);
+    if (status == WEFT_OK) status = wefti_mesh_verdict(p->ctx, p->world);
     for (int i = 0; i < n; i++) {
         wefti_rank_destroy(threads[i].state);
         weft_ctx_destroy(threads[i].ctx);
@@ -171,16 +138,8 @@ static weft_status run_ranks(probe *p) {
 
 static weft_status create_world(probe *p) {
     const weft_config *config = &p->config;
-    wefti_world_shape shape = {
-        .replicas = p->plan->R,
-        .shards = p->plan->S,
-        .replicas_per_node = p->plan->copies,
-        .sites = p->plan->sites,
-        .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
-        .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
-    if (!p->mesh) return wefti_local_create(p->ctx, &shape, &p->world);
-    wefti_mesh_watch(p->mesh, config->mesh.timeout, NULL, NULL);
-    return wefti_mesh_shape(p->ctx, p->mesh, &shape, &p->world);
+    if (p->mesh) wefti_mesh_watch(p->mesh, config->mesh.timeout, NULL, NULL);
+    return wefti_rank_world(p->ctx, p->plan, p->mesh, &p->world);
 }
 
 static weft_status run(probe *p, weft_config *config) {

@@ -9,20 +9,14 @@
 #include "runtime/ensemble.h"
 #include "runtime/forecast.h"
 
-enum { BYTE_IDS = 256, WIRE_STEPS = 1024 };
-
-/* What only the text would tell. */
-static int64_t vocab_of(const weft_config *config) {
-    if (config->model.vocab) return config->model.vocab;
-    return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
-}
+enum { WIRE_STEPS = 1024 };
 
 weft_status wefti_forecast_plan(weft_ctx *ctx, const weft_config *config,
                                 const weft_cluster *cluster, weft_config *copy,
                                 wefti_plan **out) {
     if (copy != config) *copy = *config;
     if (copy->mesh.threads == 0) copy->mesh.threads = cluster->threads;
-    return wefti_plan_create(ctx, copy, NULL, vocab_of(copy), out);
+    return wefti_plan_create(ctx, copy, NULL, wefti_plan_vocab(copy), out);
 }
 
 weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,

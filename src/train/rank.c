@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "comm/local.h"
 
 static weft_status floats(wefti_rank *r, int64_t n, const char *what, float **out) {
     return wefti_alloc_n(r->ctx, n, sizeof(float), what, out);
@@ -95,12 +96,43 @@ static weft_status build(wefti_rank *r) {
     return wefti_exchange_create(r);
 }
 
+weft_status wefti_comms_join(weft_ctx *ctx, wefti_world *world, int rank,
+                             wefti_comms *out) {
+    const struct {
+        wefti_group group;
+        wefti_comm **comm;
+    } groups[] = {{WEFTI_GROUP_SHARD, &out->shard},
+                  {WEFTI_GROUP_REPLICA, &out->replica},
+                  {WEFTI_GROUP_SITES, &out->sites},
+                  {WEFTI_GROUP_WORLD, &out->control}};
+    weft_status status = WEFT_OK;
+    *out = (wefti_comms){NULL, NULL, NULL, NULL};
+    for (int i = 0; i < 4 && status == WEFT_OK; i++)
+        status = wefti_world_join(ctx, world, rank, groups[i].group, 0, groups[i].comm);
+    if (status != WEFT_OK) wefti_comms_destroy(out);
+    return status;
+}
+
 void wefti_comms_destroy(wefti_comms *comms) {
     wefti_comm_destroy(comms->shard);
     wefti_comm_destroy(comms->replica);
     wefti_comm_destroy(comms->sites);
     wefti_comm_destroy(comms->control);
     *comms = (wefti_comms){NULL, NULL, NULL, NULL};
+}
+
+weft_status wefti_rank_world(weft_ctx *ctx, const wefti_plan *plan, weft_mesh *mesh,
+                             wefti_world **out) {
+    const weft_config *config = plan->config;
+    wefti_world_shape shape = {
+        .replicas = plan->R,
+        .shards = plan->S,
+        .replicas_per_node = plan->copies,
+        .sites = plan->sites,
+        .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
+        .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
+    if (!mesh) return wefti_local_create(ctx, &shape, out);
+    return wefti_mesh_shape(ctx, mesh, &shape, out);
 }
 
 weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank,
@@ -170,4 +202,12 @@ void wefti_rank_init_params(wefti_rank *r) {
                                   r->params + a->unit_offset[u] + block.shard_offset);
         }
     }
+}
+
+weft_status wefti_rank_prime(wefti_rank *r) {
+    const wefti_arrangement *a = r->arrangement;
+    for (int b = 0; b < a->n_buckets; b++)
+        WEFT_TRY(wefti_mixer_prime(r->mixer, b, r->plan->first_step,
+                                   r->params + a->bucket_offset[b]));
+    return WEFT_OK;
 }

@@ -4,7 +4,7 @@
 
 #include <weft/train.h>
 
-#include "comm/comm.h"
+#include "comm/mesh.h"
 #include "comm/worker.h"
 #include "plan/plan.h"
 #include "train/diary.h"
@@ -49,7 +49,16 @@ typedef struct wefti_comms {
     wefti_comm *control; /* all ranks */
 } wefti_comms;
 
+/* A rank's place in all four groups of a world. [out] all NULL on failure. */
+weft_status wefti_comms_join(weft_ctx *ctx, wefti_world *world, int rank,
+                             wefti_comms *out) WEFT_CHECKED;
 void wefti_comms_destroy(wefti_comms *comms);
+
+/* The world that a plan's ranks live in: threads of this process with the wires that the
+ * configuration emulates, or the processes of a mesh (NULL: there is none). [out] *out
+ * for wefti_world_destroy; NULL on failure. */
+weft_status wefti_rank_world(weft_ctx *ctx, const wefti_plan *plan, weft_mesh *mesh,
+                             wefti_world **out) WEFT_CHECKED;
 
 /* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
  * replicate -> optimize on completed buckets. */
@@ -112,13 +121,16 @@ void wefti_rank_destroy(wefti_rank *r);
 /* Initial values of this rank's shards, from the plan's seed. */
 void wefti_rank_init_params(wefti_rank *r);
 
+/* Lets the mixer send what the first step's meetings need. Once, before it. */
+weft_status wefti_rank_prime(wefti_rank *r) WEFT_CHECKED;
+
 /* --- step.c: the way of one step --- */
 
 /* Computes step `step` and leaves its exchange under way. Collective. */
 weft_status wefti_rank_step(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
-/* The two ends of it, around the forward and backward passes: begins a step, and votes and
- * hands over what was not yet (all buckets that are exchanged at once have been). */
+/* The two ends of it, around the forward and backward passes: begins a step, and votes
+ * and hands over what was not yet (all buckets that are exchanged at once have been). */
 weft_status wefti_rank_open(wefti_rank *r, int64_t step) WEFT_CHECKED;
 weft_status wefti_rank_close(wefti_rank *r) WEFT_CHECKED;
 

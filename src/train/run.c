@@ -19,7 +19,6 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "comm/local.h"
 #include "comm/mesh.h"
 #include "train/prepare.h"
 #include "train/schedule.h"
@@ -55,31 +54,6 @@ static weft_status load_initial(rank_thread *t, const char *path) {
     return wefti_state_load_model(t->state, folder);
 }
 
-static weft_status join_groups(rank_thread *t, wefti_comms *comms) {
-    const struct {
-        wefti_group group;
-        wefti_comm **out;
-    } groups[] = {{WEFTI_GROUP_SHARD, &comms->shard},
-                  {WEFTI_GROUP_REPLICA, &comms->replica},
-                  {WEFTI_GROUP_SITES, &comms->sites},
-                  {WEFTI_GROUP_WORLD, &comms->control}};
-    weft_status status = WEFT_OK;
-    *comms = (wefti_comms){NULL, NULL, NULL, NULL};
-    for (int i = 0; i < 4 && status == WEFT_OK; i++)
-        status = wefti_world_join(t->ctx, t->run->world, t->rank, groups[i].group, 0,
-                                  groups[i].out);
-    if (status != WEFT_OK) wefti_comms_destroy(comms);
-    return status;
-}
-
-static weft_status prime(wefti_rank *r) {
-    const wefti_arrangement *a = r->arrangement;
-    for (int b = 0; b < a->n_buckets; b++)
-        WEFT_TRY(wefti_mixer_prime(r->mixer, b, r->plan->first_step,
-                                   r->params + a->bucket_offset[b]));
-    return WEFT_OK;
-}
-
 static weft_status fill_rank(rank_thread *t) {
     const wefti_prepared *prepared = t->run->prepared;
     wefti_rank_init_params(t->state);
@@ -104,7 +78,7 @@ static weft_status keep_diary(rank_thread *t) {
 static weft_status build_rank(rank_thread *t) {
     const wefti_plan *plan = t->run->prepared->plan;
     wefti_comms comms;
-    WEFT_TRY(join_groups(t, &comms));
+    WEFT_TRY(wefti_comms_join(t->ctx, t->run->world, t->rank, &comms));
     WEFT_TRY(wefti_rank_create(t->ctx, plan, t->rank, &comms, &t->state));
     if (t->run->hooks && t->first_here) {
         t->state->should_stop = t->run->hooks->should_stop;
@@ -112,7 +86,7 @@ static weft_status build_rank(rank_thread *t) {
     }
     WEFT_TRY(keep_diary(t));
     WEFT_TRY(fill_rank(t));
-    return prime(t->state);
+    return wefti_rank_prime(t->state);
 }
 
 static double mean_of_node(const rank_thread *t, double sum) {
@@ -309,18 +283,6 @@ static weft_status start_threads(weft_ctx *ctx, training *run, rank_thread *thre
     return WEFT_OK;
 }
 
-/* The first failure of any rank, as the run's. */
-static weft_status first_failure(weft_ctx *ctx, wefti_world *world) {
-    char text[1024];
-    weft_status status;
-    int rank = wefti_world_failure(world, &status, text);
-    weft_mesh *mesh = wefti_mesh_of(world);
-    if (rank < 0) return WEFT_OK;
-    if (mesh) return weft_mesh_fail(ctx, mesh, WEFT_ERR_PEER);
-    if (world->size == 1) return weft_ctx_fail(ctx, status, "%s", text);
-    return weft_ctx_fail(ctx, status, "rank %d: %s", rank, text);
-}
-
 static weft_status run_ranks(weft_ctx *ctx, training *run) {
     int n = run->world->n_here;
     rank_thread *threads;
@@ -331,7 +293,7 @@ static weft_status run_ranks(weft_ctx *ctx, training *run) {
                            weft_ctx_message(ctx));
     for (int i = 0; i < n; i++)
         if (threads[i].started) pthread_join(threads[i].thread, NULL);
-    if (status == WEFT_OK) status = first_failure(ctx, run->world);
+    if (status == WEFT_OK) status = wefti_mesh_verdict(ctx, run->world);
     for (int i = 0; i < n; i++) {
         wefti_rank_destroy(threads[i].state);
         weft_ctx_destroy(threads[i].ctx);
@@ -340,24 +302,10 @@ static weft_status run_ranks(weft_ctx *ctx, training *run) {
     return status;
 }
 
-static weft_status create_world(weft_ctx *ctx, training *run) {
-    const wefti_plan *plan = run->prepared->plan;
-    const weft_config *config = plan->config;
-    wefti_world_shape shape = {
-        .replicas = plan->R,
-        .shards = plan->S,
-        .replicas_per_node = plan->copies,
-        .sites = plan->sites,
-        .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
-        .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
-    weft_mesh *mesh = run->prepared->company.mesh;
-    if (!mesh) return wefti_local_create(ctx, &shape, &run->world);
-    return wefti_mesh_shape(ctx, mesh, &shape, &run->world);
-}
-
 static weft_status run_prepared(weft_ctx *ctx, training *run) {
     bool leads = wefti_company_leads(&run->prepared->company);
-    WEFT_TRY(create_world(ctx, run));
+    WEFT_TRY(wefti_rank_world(ctx, run->prepared->plan, run->prepared->company.mesh,
+                              &run->world));
     if (leads && run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;

@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "comm/local.h"
-#include "comm/mesh.h"
 #include "train/rank.h"
 
 struct weft_sync {
@@ -41,44 +39,24 @@ static weft_status make_plan(weft_sync *s, const weft_sync_tensor *tensors, int 
 
 static weft_status make_world(weft_sync *s) {
     const wefti_plan *plan = s->plan;
-    wefti_world_shape shape = {.replicas = plan->R,
-                               .shards = plan->S,
-                               .replicas_per_node = plan->copies,
-                               .sites = plan->sites};
     if (plan->S != 1)
         return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
                              "mesh.shards is %d: every process holds all parameters of a "
                              "program's own model; set mesh.shards=1",
                              plan->S);
-    if (s->mesh) {
-        wefti_mesh_watch(s->mesh, s->config->mesh.timeout, NULL, NULL);
-        return wefti_mesh_shape(s->ctx, s->mesh, &shape, &s->world);
-    }
-    if (plan->W > 1)
+    if (!s->mesh && plan->W > 1)
         return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
                              "mesh.nodes x mesh.ranks_per_node is %d, but there is no "
                              "mesh: this process is alone",
                              plan->W);
-    return wefti_local_create(s->ctx, &shape, &s->world);
+    if (s->mesh) wefti_mesh_watch(s->mesh, s->config->mesh.timeout, NULL, NULL);
+    return wefti_rank_world(s->ctx, plan, s->mesh, &s->world);
 }
 
 static weft_status make_rank(weft_sync *s) {
-    wefti_comms comms = {NULL, NULL, NULL, NULL};
-    const struct {
-        wefti_group group;
-        wefti_comm **out;
-    } groups[] = {{WEFTI_GROUP_SHARD, &comms.shard},
-                  {WEFTI_GROUP_REPLICA, &comms.replica},
-                  {WEFTI_GROUP_SITES, &comms.sites},
-                  {WEFTI_GROUP_WORLD, &comms.control}};
+    wefti_comms comms;
     int rank = s->world->first_here;
-    for (int i = 0; i < 4; i++) {
-        weft_status status = wefti_world_join(s->ctx, s->world, rank, groups[i].group, 0,
-                                              groups[i].out);
-        if (status == WEFT_OK) continue;
-        wefti_comms_destroy(&comms);
-        return status;
-    }
+    WEFT_TRY(wefti_comms_join(s->ctx, s->world, rank, &comms));
     return wefti_rank_create(s->ctx, s->plan, rank, &comms, &s->rank);
 }
 
@@ -166,14 +144,11 @@ static weft_status open_step(weft_sync *s) {
 }
 
 weft_status weft_sync_begin(weft_sync *s) {
-    const wefti_arrangement *a = s->rank->arrangement;
     if (s->begun)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "the first step has begun already");
     WEFT_TRY(spread(s));
-    for (int b = 0; b < a->n_buckets; b++)
-        WEFT_TRY(wefti_mixer_prime(s->rank->mixer, b, 0,
-                                   s->rank->params + a->bucket_offset[b]));
+    WEFT_TRY(wefti_rank_prime(s->rank));
     s->begun = true;
     return open_step(s);
 }
