@@ -3,7 +3,11 @@
  * as libweft_openmpi.so and libweft_mpich.so, which weft loads when it was started by
  * that library's launcher (src/comm/launcher.c), and which programs that use MPI
  * themselves link (weft/mpi.h). */
+#define _GNU_SOURCE
+#include <dirent.h>
 #include <mpi.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +17,11 @@
 #include <weft/mpi.h>
 
 enum { NAME_BYTES = MPI_MAX_PROCESSOR_NAME, FAREWELL_MS = 2000 };
+/* What the kernel may have taken in and not sent on a connection: nothing overtakes it.
+ */
+enum { UNSENT_BYTES = 16 * 1024 };
+/* A message as long as that is not the first one to its receiver: they are connected. */
+enum { LONG_BYTES = 16 * 1024 };
 
 /* A request or a matched message; used ones are kept. */
 typedef struct ticket {
@@ -28,6 +37,7 @@ typedef struct mpi_transport {
     int error;     /* the last one */
     ticket *spare;
     char version[64];
+    bool *known;        /* [size] a long message has gone there */
     char *names;        /* [size][NAME_BYTES] */
     const char **hosts; /* [size] */
 } mpi_transport;
@@ -47,12 +57,32 @@ static void keep_ticket(mpi_transport *t, ticket *one) {
     t->spare = one;
 }
 
+/* MPI opens its connections when it first needs them, and does not tell. */
+static void shorten_queues(void) {
+    DIR *folder = opendir("/proc/self/fd");
+    struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+        int fd = (int)strtol(entry->d_name, NULL, 10), protocol = 0,
+            unsent = UNSENT_BYTES;
+        socklen_t size = sizeof protocol;
+        if (entry->d_name[0] == '.') continue;
+        if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 &&
+            protocol == IPPROTO_TCP)
+            setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    }
+    if (folder) closedir(folder);
+}
+
 static bool mpi_send(weft_transport *head, int peer, int lane, const void *data,
                      int n_bytes, void **request) {
     mpi_transport *t = (mpi_transport *)head;
     ticket *one = take_ticket(t);
     *request = one;
     if (!one) return false;
+    if (t->begun && n_bytes > LONG_BYTES && !t->known[peer]) {
+        t->known[peer] = true;
+        shorten_queues();
+    }
     t->error = MPI_Isend(data, n_bytes, MPI_BYTE, peer, lane, t->comm, &one->request);
     return t->error == MPI_SUCCESS;
 }
@@ -111,6 +141,7 @@ static void free_transport(mpi_transport *t) {
         free(t->spare);
         t->spare = next;
     }
+    free(t->known);
     free(t->names);
     free(t->hosts);
     free(t);
@@ -175,8 +206,9 @@ static bool find_hosts(mpi_transport *t) {
     int n = 0, size = t->head.size;
     t->names = calloc((size_t)size, NAME_BYTES);
     t->hosts = calloc((size_t)size, sizeof *t->hosts);
+    t->known = calloc((size_t)size, sizeof *t->known);
     t->error = MPI_ERR_NO_MEM;
-    if (!t->names || !t->hosts) return false;
+    if (!t->names || !t->hosts || !t->known) return false;
     t->error = MPI_Get_processor_name(mine, &n);
     if (t->error == MPI_SUCCESS)
         t->error = MPI_Allgather(mine, NAME_BYTES, MPI_CHAR, t->names, NAME_BYTES,

@@ -3,7 +3,10 @@
  * somebody has to look; it looks often while something moves and sleeps longer and longer
  * while nothing does, so that computing keeps the cores. Long messages go in pieces:
  * those between machines are below the size from which MPI libraries ask the receiver
- * first, an answer that waits behind bulk data when both sides send at once. */
+ * first, an answer that waits behind bulk data when both sides send at once. To other
+ * machines they leave in the order in which they were sent: two that share the wire both
+ * come as late as the later one would alone, and whoever waits for the first waits twice
+ * as long (docs/runtime-model.md). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
@@ -23,12 +26,17 @@ enum {
     LANE_PIECES = 1,
     PIECE_HERE = 256 * 1024, /* bytes, inside a machine */
     PIECE_AWAY = 60 * 1024,  /* between machines */
-    WINDOW = 8,              /* pieces under way to a rank */
+    PIECE_SLOW = 24 * 1024,  /* the same where one takes long */
+    WINDOW = 8,              /* pieces under way to a rank, or to other machines */
+    WINDOW_SLOW = 2,         /* to other machines where a piece takes long */
     MAX_FOUND = 64           /* messages taken in before sending goes on */
 };
 
 static const double watch_every_s = 0.05, beat_every_s = 0.2, asked_silence_s = 0.8,
                     last_words_s = 0.5;
+/* A piece that takes slow_s to leave takes long; the wire does not wait for a rank that
+ * has taken in nothing for patience_s and the time of some pieces. */
+static const double slow_s = 1e-3, patience_s = 0.25, patience_pieces = 4;
 
 static void push(wefti_parcels *queue, wefti_parcel *parcel) {
     parcel->next = NULL;
@@ -169,13 +177,14 @@ static bool start_piece(weft_mesh *mesh, wefti_parcel *parcel, int lane, const v
                         int n_bytes) {
     wefti_request flight = {.parcel = parcel, .peer = parcel->peer, .n_bytes = n_bytes};
     weft_transport *t = mesh->transport;
+    wefti_peer *peer = &mesh->peers[parcel->peer];
     if (!t->ops->send(t, mesh->peer_of[parcel->peer], lane, data, n_bytes,
                       &flight.request)) {
         fail_transport(mesh);
         return false;
     }
     parcel->n_flying++;
-    mesh->peers[parcel->peer].n_flying++;
+    if (peer->n_flying++ == 0) peer->moved_s = wefti_now_s();
     return add_flight(mesh, &flight);
 }
 
@@ -186,20 +195,54 @@ static bool start_envelope(weft_mesh *mesh, wefti_parcel *parcel) {
     return start_piece(mesh, parcel, LANE_ENVELOPES, parcel->bytes, (int)n_bytes);
 }
 
-/* Goes on with a rank's long messages as far as the window allows. */
-static bool start_bulk(weft_mesh *mesh, wefti_peer *peer) {
-    int piece = peer->here ? PIECE_HERE : PIECE_AWAY;
+/* Seconds that a piece to another machine takes. */
+static double piece_s(const weft_mesh *mesh) { return PIECE_AWAY * mesh->byte_s; }
+
+static bool is_slow(const weft_mesh *mesh) { return piece_s(mesh) > slow_s; }
+
+static void time_piece(weft_mesh *mesh, int n_bytes, double took_s) {
+    if (n_bytes < PIECE_SLOW) return;
+    mesh->byte_s += (took_s / n_bytes - mesh->byte_s) / 8;
+}
+
+/* Goes on with a rank's first long message. */
+static void start_next_piece(weft_mesh *mesh, wefti_peer *peer) {
+    int64_t away = is_slow(mesh) ? PIECE_SLOW : PIECE_AWAY;
+    int64_t piece = peer->here ? PIECE_HERE : away;
+    wefti_parcel *parcel = peer->bulk.first;
+    if (!parcel->opened && !start_envelope(mesh, parcel)) return;
+    int64_t left = parcel->envelope.n_bytes - parcel->n_started;
+    int64_t n_bytes = left < piece ? left : piece;
+    const char *data = (const char *)parcel->data + parcel->n_started;
+    parcel->n_started += n_bytes;
+    if (n_bytes == left) pop(&peer->bulk);
+    start_piece(mesh, parcel, LANE_PIECES, data, (int)n_bytes);
+}
+
+static bool stands_still(const weft_mesh *mesh, const wefti_peer *peer, double now_s) {
+    double limit_s = patience_s + patience_pieces * piece_s(mesh);
+    return peer->n_flying > 0 && now_s - peer->moved_s > limit_s;
+}
+
+/* To other machines: the oldest message to one that takes something in, as far as the
+ * window allows. */
+static bool start_away(weft_mesh *mesh, double now_s) {
+    int window = is_slow(mesh) ? WINDOW_SLOW : WINDOW;
     bool moved = false;
-    while (peer->bulk.first && peer->n_flying < WINDOW && !mesh->broken) {
-        wefti_parcel *parcel = peer->bulk.first;
+    while (!mesh->broken) {
+        wefti_peer *oldest = NULL;
+        int n = 0;
+        for (int r = 0; r < mesh->world.size; r++) {
+            wefti_peer *peer = &mesh->peers[r];
+            if (peer->here || stands_still(mesh, peer, now_s)) continue;
+            n += peer->n_flying;
+            if (peer->bulk.first &&
+                (!oldest || peer->bulk.first->number < oldest->bulk.first->number))
+                oldest = peer;
+        }
+        if (!oldest || n >= window) return moved;
+        start_next_piece(mesh, oldest);
         moved = true;
-        if (!parcel->opened && !start_envelope(mesh, parcel)) return true;
-        int64_t left = parcel->envelope.n_bytes - parcel->n_started;
-        int n_bytes = left < piece ? (int)left : piece;
-        const char *data = (const char *)parcel->data + parcel->n_started;
-        parcel->n_started += n_bytes;
-        if (n_bytes == left) pop(&peer->bulk);
-        if (!start_piece(mesh, parcel, LANE_PIECES, data, n_bytes)) return true;
     }
     return moved;
 }
@@ -212,9 +255,13 @@ static bool depart(weft_mesh *mesh) {
             start_envelope(mesh, pop(&peer->quick));
             moved = true;
         }
-        moved |= start_bulk(mesh, peer);
+        while (peer->here && peer->bulk.first && peer->n_flying < WINDOW &&
+               !mesh->broken) {
+            start_next_piece(mesh, peer);
+            moved = true;
+        }
     }
-    return moved;
+    return start_away(mesh, wefti_now_s()) || moved;
 }
 
 static void land_arrival(weft_mesh *mesh, wefti_arrival *arrival) {
@@ -228,8 +275,12 @@ static void land_arrival(weft_mesh *mesh, wefti_arrival *arrival) {
 
 static void finish_flight(weft_mesh *mesh, const wefti_request *flight) {
     if (flight->parcel) {
+        wefti_peer *peer = &mesh->peers[flight->peer];
+        double now_s = wefti_now_s();
+        if (!peer->here) time_piece(mesh, flight->n_bytes, now_s - peer->moved_s);
+        peer->moved_s = now_s;
+        peer->n_flying--;
         flight->parcel->n_flying--;
-        mesh->peers[flight->peer].n_flying--;
         if (is_done(flight->parcel)) finish_parcel(mesh, flight->parcel);
         return;
     }
@@ -550,6 +601,7 @@ static bool collect(weft_mesh *mesh) {
         wefti_parcel *parcel = pop(&new);
         wefti_peer *peer = &mesh->peers[parcel->peer];
         bool is_long = parcel->envelope.kind == WEFTI_ENVELOPE_LONG;
+        parcel->number = mesh->n_collected++;
         push(is_long ? &peer->bulk : &peer->quick, parcel);
     }
     if (!closing || mesh->said_bye) return moved;

@@ -25,6 +25,7 @@ typedef struct wefti_parcel {
     const void *data;  /* LONG: the sender's */
     int64_t n_started; /* of them, bytes handed to the transport */
     int n_flying;      /* pieces that the transport has not finished */
+    int64_t number;    /* in the order in which they were sent */
     bool opened;       /* the envelope is on its way */
     unsigned char bytes[WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES]; /* and a SHORT's own */
 } wefti_parcel;
@@ -51,7 +52,8 @@ typedef struct wefti_parcels {
 /* What the courier knows of another rank. */
 typedef struct wefti_peer {
     wefti_parcels quick, bulk; /* whole in one piece; the others, one after the other */
-    int n_flying;              /* pieces of bulk */
+    int n_flying;              /* pieces that the transport has not finished */
+    double moved_s;            /* when it last finished one, or began after a pause */
     wefti_arrival *open;       /* a LONG whose pieces are still coming */
     double heard_s;            /* when its last message came */
     int64_t step;              /* where it was, by its last sign of life; -1: not said */
@@ -104,6 +106,8 @@ struct weft_mesh {
     wefti_request *flights;
     int n_flights, max_flights;
     unsigned char *landing;            /* room for one message with an envelope */
+    int64_t n_collected;               /* messages taken from the rank's threads */
+    double byte_s;                     /* that a byte to another machine takes */
     double moved_s, watched_s, beat_s; /* when something last moved; the other two when */
     bool reported;                     /* the failure was passed on */
     bool broken;                       /* the transport failed */

@@ -27,10 +27,11 @@ static weft_status sum_range(wefti_rank *r, wefti_comm *comm, int64_t tag) {
     int64_t n = r->arrangement->n_elements, first = range_begin(n, R, me);
     int64_t n_bytes = range_bytes(n, R, me), count = n_bytes / (int64_t)sizeof(float);
     float *sum = r->params + first;
-    for (int peer = 0; peer < R; peer++)
-        if (peer != me)
-            WEFT_TRY(wefti_comm_send(comm, peer, tag, r->grads + range_begin(n, R, peer),
-                                     range_bytes(n, R, peer)));
+    for (int k = 1; k < R; k++) { /* not all to the same one first */
+        int peer = (me + k) % R;
+        WEFT_TRY(wefti_comm_send(comm, peer, tag, r->grads + range_begin(n, R, peer),
+                                 range_bytes(n, R, peer)));
+    }
     memset(sum, 0, (size_t)n_bytes);
     for (int peer = 0; peer < R; peer++) {
         const void *view = r->grads + first;
