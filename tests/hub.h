@@ -6,12 +6,13 @@
 #define TESTS_HUB_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weft/ext/transport.h>
 
-enum { HUB_MEMBERS = 8 };
+enum { HUB_MEMBERS = 8, HUB_LOG = 256 };
 
 typedef struct hub_message {
     struct hub_message *next;
@@ -25,7 +26,14 @@ typedef struct hub {
     hub_message *first[HUB_MEMBERS], **last[HUB_MEMBERS]; /* to each member */
     const char *hosts[HUB_MEMBERS];
     int finished, finished_badly;
+    int sent_to[HUB_LOG], n_sent; /* where member 0's pieces of long messages went */
+    atomic_int stuck;             /* what goes to this member is never done; 0: no such */
 } hub;
+
+typedef struct hub_request {
+    hub *hub;
+    int to, looks;
+} hub_request;
 
 typedef struct hub_transport {
     weft_transport head;
@@ -72,12 +80,18 @@ static inline hub_message *hub_take(hub *h, int to) {
     return m;
 }
 
-static inline void *hub_request(void) { return calloc(1, sizeof(int)); }
+static inline void *hub_begin_request(hub *h, int to) {
+    hub_request *request = calloc(1, sizeof *request);
+    *request = (hub_request){.hub = h, .to = to};
+    return request;
+}
 
 static inline bool hub_send(weft_transport *t, int peer, int lane, const void *data,
                             int n_bytes, void **request) {
-    hub_put(((hub_transport *)t)->hub, t->rank, peer, lane, data, n_bytes);
-    *request = hub_request();
+    hub *h = ((hub_transport *)t)->hub;
+    if (t->rank == 0 && lane == 1 && h->n_sent < HUB_LOG) h->sent_to[h->n_sent++] = peer;
+    hub_put(h, t->rank, peer, lane, data, n_bytes);
+    *request = hub_begin_request(h, peer);
     return n_bytes <= WEFT_TRANSPORT_BYTES;
 }
 
@@ -93,18 +107,18 @@ static inline bool hub_probe(weft_transport *t, weft_transport_found *found,
 static inline bool hub_receive(weft_transport *t, void *message, void *data, int n_bytes,
                                void **request) {
     hub_message *m = message;
-    (void)t;
     memcpy(data, m->data, (size_t)n_bytes);
     free(m);
-    *request = hub_request();
+    *request = hub_begin_request(((hub_transport *)t)->hub, t->rank);
     return true;
 }
 
 static inline bool hub_test(weft_transport *t, void *request, bool *done) {
-    int *looks = request;
-    (void)t;
-    *done = ++*looks == 2;
-    if (*done) free(looks);
+    hub_request *r = request;
+    int to = atomic_load(&r->hub->stuck);
+    bool stuck = to > 0 && r->to == to && to != t->rank;
+    *done = ++r->looks >= 2 && !stuck;
+    if (*done) free(r);
     return true;
 }
 

@@ -69,8 +69,10 @@ static void choco_messages(const wefti_mixer_config *config,
     const weft_neighbours *list = q->room;
     int64_t n_bytes = message_bytes(config, q->bucket);
     wefti_meeting_foresee(config, q->from, act->exchange, q->room);
+    int first = wefti_meeting_first(list->targets, list->n_targets,
+                                    list->sources[list->self]);
     for (int i = 0; i < list->n_targets && act->sends; i++)
-        visit(user, list->targets[i], n_bytes);
+        visit(user, list->targets[(first + i) % list->n_targets], n_bytes);
     for (int i = 0; i < list->n_sources && !act->sends; i++)
         if (i != list->self) visit(user, list->sources[i], n_bytes);
 }
@@ -147,8 +149,11 @@ static weft_status choco_send(wefti_mixer *m, int bucket, int64_t step,
     choco *self = m->self;
     const weft_neighbours *to = self->meeting.neighbours;
     self->sent_s[step % BUFFERS][bucket] = wefti_now_s();
-    for (int i = 0; i < to->n_targets; i++)
-        WEFT_TRY(send_to(m, slot_of(self, to->targets[i]), bucket, step, params));
+    int first = wefti_meeting_first(to->targets, to->n_targets, m->comm->rank);
+    for (int i = 0; i < to->n_targets; i++) {
+        int target = to->targets[(first + i) % to->n_targets];
+        WEFT_TRY(send_to(m, slot_of(self, target), bucket, step, params));
+    }
     return WEFT_OK;
 }
 

@@ -61,10 +61,14 @@ static void gossip_messages(const wefti_mixer_config *config,
     bool two = wefti_gossip_in_two_rounds(config, list);
     bool to_targets = act->sends && !(two && act->round == 0);
     bool about_me = act->sends == (act->round == 1);
-    for (int i = 0; i < (to_targets ? list->n_targets : list->n_sources); i++) {
+    const int *others = to_targets ? list->targets : list->sources;
+    int n_others = to_targets ? list->n_targets : list->n_sources;
+    int first = wefti_meeting_first(others, n_others, list->sources[list->self]);
+    for (int k = 0; k < n_others; k++) {
+        int i = (first + k) % n_others;
         if (!to_targets && i == list->self) continue;
         int range = about_me ? list->self : i;
-        visit(user, to_targets ? list->targets[i] : list->sources[i],
+        visit(user, others[i],
               two ? wefti_gossip_range_bytes(list, range, n) : whole_bytes(q->bucket));
     }
 }
@@ -211,8 +215,9 @@ static weft_status send_whole(wefti_mixer *m, const wefti_frame *frame,
     int64_t n_bytes = WEFTI_FRAME_BYTES + frame->payload_bytes;
     memcpy(message + WEFTI_FRAME_BYTES, params, (size_t)frame->payload_bytes);
     wefti_frame_encode(frame, message);
+    int first = wefti_meeting_first(to->targets, to->n_targets, m->comm->rank);
     for (int i = 0; i < to->n_targets; i++) {
-        int target = to->targets[i];
+        int target = to->targets[(first + i) % to->n_targets];
         if (m->config.deadline_s > 0)
             WEFT_TRY(wefti_stream_send(m, &self->streams, target, frame, message));
         else

@@ -68,7 +68,8 @@ weft_status wefti_gossip_group_send(wefti_mixer *m, int bucket, int64_t step,
     const weft_neighbours *list = self->meeting.neighbours;
     int64_t n = m->buckets[bucket].n_elements,
             tag = wefti_comm_tag(step, bucket, WEFTI_GOSSIP_STAGE);
-    for (int i = 0; i < list->n_sources; i++) {
+    for (int k = 1; k <= list->n_sources; k++) { /* myself last: the others wait */
+        int i = (list->self + k) % list->n_sources;
         unsigned char *message = message_of(m, bucket, step, i);
         wefti_frame frame = frame_of(m, bucket, step, i);
         memcpy(message + WEFTI_FRAME_BYTES, params + range_at(list, i, n),
@@ -146,8 +147,9 @@ weft_status wefti_gossip_group_answer(wefti_mixer *m, int bucket, int64_t step) 
     frame.sender = m->comm->rank;
     wefti_frame_encode(&frame, message);
     self->sent_s[step % self->n_buffers][bucket] = wefti_now_s();
+    int first = wefti_meeting_first(list->targets, list->n_targets, m->comm->rank);
     for (int i = 0; i < list->n_targets; i++)
-        WEFT_TRY(wefti_comm_send(m->comm, list->targets[i],
+        WEFT_TRY(wefti_comm_send(m->comm, list->targets[(first + i) % list->n_targets],
                                  wefti_comm_tag(step, bucket, WEFTI_GROUP_STAGE), message,
                                  WEFTI_FRAME_BYTES + frame.payload_bytes));
     return WEFT_OK;

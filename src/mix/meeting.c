@@ -105,6 +105,12 @@ static weft_status send(wefti_mixer *m, int bucket, int64_t step, const float *p
     return meeting->send(m, bucket, step, params);
 }
 
+int wefti_meeting_first(const int *others, int n, int member) {
+    int place = 0;
+    while (place < n && others[place] < member) place++;
+    return place;
+}
+
 weft_status wefti_meeting_prime(wefti_mixer *m, int bucket, int64_t step,
                                 const float *params) {
     return m->config.combine_last ? WEFT_OK : send(m, bucket, step, params);

@@ -29,6 +29,10 @@ void wefti_meeting_look_up(const wefti_mixer *m, int member, int64_t step,
 void wefti_meeting_foresee(const wefti_mixer_config *config, int member, int64_t step,
                            weft_neighbours *room);
 
+/* Where an ascending list of n others goes on after `member`: who sends begins there, so
+ * that not everybody sends to the same one first. */
+int wefti_meeting_first(const int *others, int n, int member);
+
 /* The step of the meeting for which messages are sent in `step`; -1: there is none, the
  * run ends before. */
 int64_t wefti_meeting_sent_in(const wefti_mixer_config *config, int64_t step);

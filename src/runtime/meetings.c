@@ -83,9 +83,11 @@ static weft_status list_member(wefti_meetings *m, const wefti_plan *plan, int i,
     const weft_neighbours *list = m->room;
     weft_topology_neighbours(plan->topology, i, step, m->room);
     out->two[i] = in_two_rounds(plan, list);
+    const int *others = out->two[i] ? list->sources : list->targets;
     int n = out->two[i] ? list->n_sources : list->n_targets;
+    int first = wefti_meeting_first(others, n, i);
     for (int k = 0; k < n; k++) {
-        int to = out->two[i] ? list->sources[k] : list->targets[k];
+        int to = others[(first + k) % n];
         if (to == i) continue;
         WEFT_TRY(add_letter(m, all, (letter){i, to, out->n_wire[i]}));
         out->n_sent[i]++;

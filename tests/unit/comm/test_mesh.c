@@ -161,6 +161,50 @@ static void a_message_of_another_length_is_refused(void **state) {
         strstr(members[1].text, "a message of 12 bytes from rank 0, expected 13"));
 }
 
+/* -- to other machines: rank 0 sends something long to 1, then to 2 -- */
+
+enum { LONG_AWAY = 20 * 60 * 1024 };
+
+static weft_status send_to_both(member *m) {
+    static unsigned char data[LONG_AWAY];
+    const void *view;
+    if (m->comm->rank > 0) {
+        WEFT_TRY(
+            wefti_comm_receive_by(m->comm, 0, 1, LONG_AWAY, wefti_now_s() + 5, &view));
+        if (m->comm->rank == 2) atomic_store(&m->hub->stuck, 0);
+        return view ? WEFT_OK : weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "nothing came");
+    }
+    for (int r = 1; r < 3; r++) WEFT_TRY(wefti_comm_send(m->comm, r, 1, data, LONG_AWAY));
+    return wefti_comm_await(m->comm, 1);
+}
+
+static void send_away(int stuck, hub *h) {
+    static const char *const hosts[] = {"a", "b", "c"};
+    member members[3];
+    hub_begin(h, 3, hosts);
+    atomic_store(&h->stuck, stuck);
+    start(h, 0, send_to_both, members);
+    join(h, 0, members);
+    for (int r = 0; r < 3; r++) assert_int_equal(members[r].status, WEFT_OK);
+    hub_end(h);
+}
+
+static void messages_to_other_machines_leave_in_order(void **state) {
+    hub h;
+    (void)state;
+    send_away(0, &h);
+    assert_int_equal(h.n_sent, 40);
+    for (int i = 0; i < h.n_sent; i++) assert_int_equal(h.sent_to[i], i < 20 ? 1 : 2);
+}
+
+/* What goes to rank 1 is not done before rank 2 has all of its own. */
+static void a_rank_that_takes_in_nothing_holds_up_nobody_else(void **state) {
+    hub h;
+    (void)state;
+    send_away(1, &h);
+    assert_true(h.sent_to[h.n_sent - 1] == 1);
+}
+
 static weft_status wait_until_past(member *m) {
     const void *view = m;
     WEFT_TRY(wefti_comm_receive_by(m->comm, 1 - m->comm->rank, 9, 4, wefti_now_s() + 0.02,
@@ -333,6 +377,8 @@ int main(void) {
         cmocka_unit_test(a_message_of_another_length_is_refused),
         cmocka_unit_test(nobody_waits_beyond_a_deadline),
         cmocka_unit_test(a_failure_reaches_everybody_with_its_sentence),
+        cmocka_unit_test(messages_to_other_machines_leave_in_order),
+        cmocka_unit_test(a_rank_that_takes_in_nothing_holds_up_nobody_else),
         cmocka_unit_test(a_rank_that_says_nothing_is_given_up),
         cmocka_unit_test(another_version_is_refused),
         cmocka_unit_test(bytes_that_are_no_message_end_it),
