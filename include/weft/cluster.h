@@ -62,7 +62,7 @@ typedef struct weft_optimizer_seconds {
 
 /* Collective time over message size, as measured; the model must foretell it. */
 typedef struct weft_collective_seconds {
-    char name[32]; /* "all-reduce", "all-gather", "pair" */
+    char name[32]; /* "all-reduce", "all-gather", "pair", "all-reduces of a step" */
     int64_t nodes, bytes;
     double median_s, low_s, high_s; /* 5 and 95 % */
 } weft_collective_seconds;

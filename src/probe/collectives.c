@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Collectives over the replicas of a site, one per node, from a common start: the
- * all-reduce of `full`, an all-gather, and both ways between two. Other ranks rest. What
- * is kept is the time of a rank, over all ranks and rounds. */
+ * all-reduce of `full`, an all-gather, both ways between two, and a step's worth of
+ * all-reduces that overlap as the buckets of a step do. Other ranks rest. What is kept is
+ * the time of a rank, over all ranks and rounds. */
 #include <math.h>
 #include <stdio.h>
 
@@ -11,11 +12,12 @@
 #include "replicate/allreduce.h"
 
 enum { SIZES = 5, LEAST_BYTES = 1 << 10, MOST_BYTES = LEAST_BYTES << 12, ROUNDS = 6 };
-enum { MOST_GATHERED = 1 << 26 };
+enum { MOST_GATHERED = 1 << 26, BUCKETS = 4, BUCKET_ROUNDS = 3 };
 
-typedef enum pattern { ALL_REDUCE, ALL_GATHER, PAIR, PATTERNS } pattern;
+typedef enum pattern { ALL_REDUCE, ALL_GATHER, PAIR, STEP, PATTERNS } pattern;
 
-static const char *const names[PATTERNS] = {"all-reduce", "all-gather", "pair"};
+static const char *const names[PATTERNS] = {"all-reduce", "all-gather", "pair",
+                                            "all-reduces of a step"};
 
 typedef struct tester {
     wefti_prober *p;
@@ -23,20 +25,28 @@ typedef struct tester {
     wefti_allreduce *reduce;
     char *mine, *all; /* [MOST_BYTES], [gathered_bytes]; owned, like reduce */
     int64_t gathered_bytes;
-    int64_t n_done; /* makes the tags */
+    int64_t step_bytes; /* of a STEP, in BUCKETS */
+    int64_t n_done;     /* makes the tags */
     int members;
 } tester;
 
 static int64_t bytes_of(int size) { return (int64_t)LEAST_BYTES << (3 * size); }
 
-static int64_t next_tag(tester *t) { return wefti_comm_tag(t->n_done, SIZES, 0); }
+/* Vectors of the all-reduce: one for each size, then the buckets. */
+static int64_t next_tag(tester *t) {
+    return wefti_comm_tag(t->n_done, SIZES + BUCKETS, 0);
+}
 
-static weft_status all_reduce(tester *t, int size) {
+static weft_status all_reduce(tester *t, int first, int n) {
     float *x = (float *)(void *)t->mine;
     wefti_range lost;
-    WEFT_TRY(wefti_allreduce_begin(t->reduce, size, t->n_done, x, NULL));
-    WEFT_TRY(wefti_allreduce_combine(t->reduce, size, t->n_done, x, &lost));
-    return wefti_allreduce_end(t->reduce, size, t->n_done, x);
+    for (int v = first; v < first + n; v++)
+        WEFT_TRY(wefti_allreduce_begin(t->reduce, v, t->n_done, x, NULL));
+    for (int v = first; v < first + n; v++)
+        WEFT_TRY(wefti_allreduce_combine(t->reduce, v, t->n_done, x, &lost));
+    for (int v = first; v < first + n; v++)
+        WEFT_TRY(wefti_allreduce_end(t->reduce, v, t->n_done, x));
+    return WEFT_OK;
 }
 
 static weft_status pair(tester *t, int64_t n_bytes) {
@@ -58,7 +68,8 @@ static weft_status run_once(tester *t, pattern what, int size, double *seconds) 
     if (!t->comm || (what == PAIR && (t->comm->rank ^ 1) >= t->comm->size))
         return WEFT_OK;
     double start_s = wefti_now_s();
-    if (what == ALL_REDUCE) WEFT_TRY(all_reduce(t, size));
+    if (what == ALL_REDUCE) WEFT_TRY(all_reduce(t, size, 1));
+    if (what == STEP) WEFT_TRY(all_reduce(t, SIZES, BUCKETS));
     if (what == ALL_GATHER)
         WEFT_TRY(
             wefti_comm_all_gather(t->comm, next_tag(t), t->mine, bytes_of(size), t->all));
@@ -67,23 +78,27 @@ static weft_status run_once(tester *t, pattern what, int size, double *seconds) 
     return WEFT_OK;
 }
 
-/* How much longer an all-reduce of many took than its messages need on the interfaces:
- * buffers overflow on the way, acknowledgements queue behind bulk. The last size counts.
- */
-static void note_crowd(const tester *t, double seconds, double n_bytes) {
-    weft_link_facts *wire = t->p->result ? &t->p->result->cluster->wire : NULL;
+/* Seconds that the messages of an all-reduce need on the interfaces. */
+static double least_s(const tester *t, const weft_link_facts *wire, int64_t n_bytes) {
     double n = t->members;
-    if (!wire || t->members < 3 || wire->bandwidth_Bps <= 0) return;
-    double least_s = 2 * ((n - 1) / n * n_bytes / wire->bandwidth_Bps + wire->latency_s);
-    wire->crowd = fmax(1, seconds / least_s);
+    return 2 * ((n - 1) / n * (double)n_bytes / wire->bandwidth_Bps + wire->latency_s);
 }
 
-static weft_status note(tester *t, pattern what, int size, const double *times,
+/* How much longer those of a step took until the last rank had all of it: the more
+ * messages one after the other, the less their senders keep in step, so that several meet
+ * at one receiver; buffers overflow, acknowledgements queue behind bulk. */
+static void note_crowd(const tester *t, double seconds) {
+    weft_link_facts *wire = t->p->result ? &t->p->result->cluster->wire : NULL;
+    if (!wire || t->members < 3 || wire->bandwidth_Bps <= 0) return;
+    wire->crowd = fmax(1, seconds / least_s(t, wire, t->step_bytes));
+}
+
+static weft_status note(tester *t, pattern what, int64_t n_bytes, const double *times,
                         int64_t n) {
     const wefti_plan *plan = t->p->setup->plan;
     wefti_samples s = {0};
     char name[64];
-    weft_collective_seconds c = {.nodes = plan->site_replicas, .bytes = bytes_of(size)};
+    weft_collective_seconds c = {.nodes = plan->site_replicas, .bytes = n_bytes};
     if (what == PAIR) c.nodes = 2;
     snprintf(c.name, sizeof c.name, "%s", names[what]);
     snprintf(name, sizeof name, "%s of %lld, %lld B", c.name, (long long)c.nodes,
@@ -97,7 +112,6 @@ static weft_status note(tester *t, pattern what, int size, const double *times,
     }
     wefti_samples_fini(t->p->ctx, &s);
     WEFT_TRY(status);
-    if (what == ALL_REDUCE) note_crowd(t, c.median_s, (double)c.bytes);
     return wefti_prober_append(t->p, WEFT_CLUSTER_COLLECTIVES, &c);
 }
 
@@ -124,9 +138,53 @@ static weft_status measure_pattern(tester *t, pattern what, double seconds) {
         double share_s = (until_s - start_s) / (SIZES - size);
         WEFT_TRY(wefti_prober_rounds(t->p, round_s, share_s, ROUNDS, MOST, &rounds));
         for (int64_t i = 0; i < rounds; i++) WEFT_TRY(run_once(t, what, size, &times[i]));
-        WEFT_TRY(note(t, what, size, times, rounds));
+        WEFT_TRY(note(t, what, bytes_of(size), times, rounds));
     }
     return WEFT_OK;
+}
+
+/* As many bytes as a rank's share of the model has, or the half, a quarter ... of it that
+ * fits into the time. */
+static weft_status choose_step(tester *t, double seconds) {
+    wefti_prober *p = t->p;
+    int64_t n_bytes = p->rank->arrangement->n_elements * (int64_t)sizeof(float);
+    double chosen = 0;
+    if (n_bytes > MOST_BYTES) n_bytes = MOST_BYTES;
+    if (p->result) {
+        const weft_link_facts *wire = &p->result->cluster->wire;
+        double limit_s = seconds / (1.4 * (1 + BUCKET_ROUNDS));
+        bool known = wire->bandwidth_Bps > 0;
+        while (known && n_bytes > LEAST_BYTES && least_s(t, wire, n_bytes) > limit_s)
+            n_bytes /= 2;
+        chosen = (double)n_bytes;
+    }
+    WEFT_TRY(wefti_prober_agree(p, &chosen));
+    int64_t elements = (int64_t)chosen / (int64_t)sizeof(float) / BUCKETS;
+    if (elements < t->members) elements = t->members;
+    t->step_bytes = elements * BUCKETS * (int64_t)sizeof(float);
+    for (int v = SIZES; v < SIZES + BUCKETS && t->comm; v++)
+        WEFT_TRY(wefti_allreduce_open(t->reduce, v, elements));
+    return WEFT_OK;
+}
+
+static weft_status measure_step(tester *t, double seconds) {
+    enum { MOST = 50 };
+    double times[MOST], start_s = wefti_now_s();
+    int64_t rounds;
+    WEFT_TRY(choose_step(t, seconds));
+    WEFT_TRY(run_once(t, STEP, 0, &times[0])); /* warm */
+    double round_s = wefti_now_s() - start_s;
+    WEFT_TRY(wefti_prober_rounds(t->p, round_s, seconds - round_s, BUCKET_ROUNDS, MOST,
+                                 &rounds));
+    double sum_s = 0;
+    for (int64_t i = 0; i < rounds; i++) {
+        WEFT_TRY(run_once(t, STEP, 0, &times[i]));
+        double last_s = t->comm ? times[i] : 0;
+        WEFT_TRY(wefti_prober_agree(t->p, &last_s));
+        sum_s += last_s;
+    }
+    note_crowd(t, sum_s / (double)rounds);
+    return note(t, STEP, t->step_bytes, times, rounds);
 }
 
 static weft_status open_tester(tester *t) {
@@ -140,7 +198,7 @@ static weft_status open_tester(tester *t) {
                                    .kernels = p->setup->plan->kernels,
                                    .comm = t->comm,
                                    .coding = {.values = WEFTI_VALUES_F32, .threads = 1},
-                                   .n_vectors = SIZES};
+                                   .n_vectors = SIZES + BUCKETS};
     WEFT_TRY(wefti_allreduce_create(&setup, &t->reduce));
     for (int size = 0; size < SIZES; size++)
         WEFT_TRY(wefti_allreduce_open(t->reduce, size,
@@ -154,8 +212,9 @@ weft_status wefti_probe_collectives(wefti_prober *p, double seconds) {
     if (plan->copies > 1 || plan->site_replicas < 2) return WEFT_OK;
     if (p->rank->local == 0) t.comm = p->rank->comms.replica;
     weft_status status = open_tester(&t);
-    for (int what = 0; what < PATTERNS && status == WEFT_OK; what++)
-        status = measure_pattern(&t, (pattern)what, seconds / PATTERNS);
+    for (int what = 0; what < STEP && status == WEFT_OK; what++)
+        status = measure_pattern(&t, (pattern)what, seconds / 2 / STEP);
+    if (status == WEFT_OK) status = measure_step(&t, seconds / 2);
     if (status == WEFT_OK) status = wefti_prober_meet(p);
     wefti_allreduce_destroy(t.reduce);
     wefti_free(p->ctx, t.mine);

@@ -110,8 +110,8 @@ typedef struct part {
 } part;
 
 static const part parts[] = {
-    {"rates", 0.05, wefti_probe_rates},  {"steps", 0.3, wefti_probe_steps},
-    {"links", 0.25, wefti_probe_links},  {"collectives", 0.15, wefti_probe_collectives},
+    {"rates", 0.05, wefti_probe_rates},  {"steps", 0.25, wefti_probe_steps},
+    {"links", 0.2, wefti_probe_links},   {"collectives", 0.25, wefti_probe_collectives},
     {"codecs", 0.2, wefti_probe_codecs}, {"optimizers", 0.05, wefti_probe_optimizers}};
 
 weft_status wefti_probe_rank(wefti_rank *r, const wefti_probe_setup *setup,
