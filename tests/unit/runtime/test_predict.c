@@ -42,17 +42,24 @@ static weft_prediction predict(weft_ctx *ctx, const weft_config *config,
     return p;
 }
 
-static weft_prediction of(int nodes, int ranks, const char *keys,
-                          const char *const *typed) {
+/* With the wire's crowd as a probe measures it; 0: not measured. */
+static weft_prediction crowded(int nodes, int ranks, const char *keys,
+                               const char *const *typed, double crowd) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, nodes, ranks, keys);
     weft_cluster *cluster = make_cluster(ctx, typed);
+    cluster->wire.crowd = crowd;
     weft_prediction p = predict(ctx, config, cluster, NULL);
     weft_cluster_destroy(ctx, cluster);
     weft_config_destroy(ctx, config);
     assert_int_equal(weft_ctx_bytes_held(ctx), 0);
     weft_ctx_destroy(ctx);
     return p;
+}
+
+static weft_prediction of(int nodes, int ranks, const char *keys,
+                          const char *const *typed) {
+    return crowded(nodes, ranks, keys, typed, 0);
 }
 
 /* Whatever the method: steps take time, parts are parts, and what the engine sends is
@@ -121,6 +128,22 @@ static void an_all_reduce_takes_two_latencies_and_its_bytes(void **state) {
         assert_near(p.wire_s, wire_s, 0.002);
         assert_true(p.bound == WEFT_BOUND_WIRE);
     }
+}
+
+/* It makes what goes to several at once longer, and nothing else: not two nodes, not the
+ * pairs of gossip, not latency. */
+static void a_crowd_stretches_what_goes_to_several(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
+    const char *sync = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
+    const char *gossip = "method=dadam mixer.topology=exponential mesh.min_message=1GB";
+    double compute_s = of(1, 1, sync, typed).mean_step_s, n_bytes = bytes_of_model();
+    double wire_s = 2 * (0.003 + 1.5 * 3 / 4 * n_bytes / 1.25e6);
+    assert_near(crowded(4, 1, sync, typed, 1.5).mean_step_s, compute_s + wire_s, 0.002);
+    assert_near(crowded(2, 1, sync, typed, 1.5).mean_step_s,
+                of(2, 1, sync, typed).mean_step_s, 1e-9);
+    assert_near(crowded(4, 1, gossip, typed, 1.5).mean_step_s,
+                of(4, 1, gossip, typed).mean_step_s, 1e-9);
 }
 
 /* Everybody's message of everything comes through one interface, one after another. */
@@ -328,6 +351,7 @@ int main(void) {
         cmocka_unit_test(every_kind_is_predicted),
         cmocka_unit_test(sites_are_predicted),
         cmocka_unit_test(an_all_reduce_takes_two_latencies_and_its_bytes),
+        cmocka_unit_test(a_crowd_stretches_what_goes_to_several),
         cmocka_unit_test(a_gather_takes_one_latency_and_everybodys_bytes),
         cmocka_unit_test(gossip_hides_what_fits_in_a_step),
         cmocka_unit_test(ranks_of_a_node_share_its_interface),
