@@ -23,7 +23,7 @@ test: deps
 asan tsan: deps
 	@cmake --preset $@ $(CONFIGURE) >/dev/null
 	@cmake --build --preset $@
-	@cd build/$@ && ctest --output-on-failure $(TESTS_$@)
+	@cd build/$@ && ctest --output-on-failure --parallel 2 $(TESTS_$@)
 
 # The thread sanitizer has something to say only where there are threads.
 TESTS_tsan = -R 'dist|contract|comm|shard|encode|several|unit_probe' -E 'dist/probe'

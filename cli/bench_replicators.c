@@ -11,7 +11,7 @@
 
 #include "common.h"
 
-enum { MAX_OPERANDS = 64 };
+enum { MAX_OPERANDS = 64, NOTHING_HIDDEN = -1 }; /* -1: nothing is exchanged */
 
 /* --- the hidden share --- */
 
@@ -110,13 +110,15 @@ static weft_status train(weft_ctx *ctx, const args *a, training *t, const char *
 typedef struct sheet {
     weft_replicator_speeds speeds;
     bool has_hidden;
-    double hidden[WEFT_BENCH_REPLICATORS];
+    double hidden[WEFT_BENCH_REPLICATORS]; /* a share, or NOTHING_HIDDEN */
 } sheet;
 
 static weft_status train_each(weft_ctx *ctx, const args *a, const training *like,
                               sheet *s) {
     for (int i = 0; i < s->speeds.n_replicators; i++) {
         training t = *like;
+        s->hidden[i] = NOTHING_HIDDEN;
+        if (!s->speeds.of[i].keys[0]) continue;
         WEFT_TRY(train(ctx, a, &t, s->speeds.of[i].keys));
         double share = t.exchange_s > 0 ? 1 - t.wait_s / t.exchange_s : 1;
         s->hidden[i] = share > 0 ? share : 0;
@@ -135,7 +137,8 @@ static void print_row(const sheet *s, int i) {
     const weft_replicator_speed *r = &s->speeds.of[i];
     char range[32], hidden[16] = "";
     snprintf(range, sizeof range, "(%.3f to %.3f)", r->step_ns.min, r->step_ns.max);
-    if (s->has_hidden) snprintf(hidden, sizeof hidden, "%7.0f", 100 * s->hidden[i]);
+    bool has_hidden = s->has_hidden && s->hidden[i] >= 0;
+    if (has_hidden) snprintf(hidden, sizeof hidden, "%7.0f", 100 * s->hidden[i]);
     printf("%-26s %7.3f %-18s %6.3f %6.3f %6.2f %6.1f %6.1f %9.4f %7.2f %9.4f %6.2f%s\n",
            r->name, r->step_ns.median, range, r->begin_ns.median, r->rest_ns.median,
            r->bytes, r->bandwidth_Bps.median / 1e9, 100 * r->share_of_copy.median,
@@ -173,7 +176,7 @@ static void print_json_row(const sheet *s, int i) {
     print_spread("share_of_copy", &r->share_of_copy);
     printf("\"bytes\": %.6g, \"sent\": %.6g, \"wire_bits\": %.8g, \"bound_bits\": %.8g, ",
            r->bytes, r->sent, r->wire_bits, r->bound_bits);
-    if (s->has_hidden)
+    if (s->has_hidden && s->hidden[i] >= 0)
         printf("\"hidden_share\": %.4g}", s->hidden[i]);
     else
         printf("\"hidden_share\": null}");

@@ -65,10 +65,12 @@ typedef struct weft_spread {
     double median, min, max;
 } weft_spread;
 
-/* One replicator with its knobs. Everything is per parameter, and of one node. */
+/* One replicator with its knobs, or demo's transform alone, which is not coded and not
+ * sent. Everything is per parameter, and of one node. */
 typedef struct weft_replicator_speed {
     char name[64];             /* "demo 4/64 int8 gather" */
-    char keys[320];            /* as they would be typed, a space between them */
+    char keys[320];            /* as they would be typed, a space between them; empty:
+                                  the transform, nothing is trained with it */
     weft_spread begin_ns;      /* coding and sending; waiting is in none of them */
     weft_spread rest_ns;       /* receiving, combining, decoding */
     weft_spread step_ns;       /* both */

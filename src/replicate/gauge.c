@@ -6,7 +6,8 @@
  *     begin of all buckets on node 0; on nodes 1, 2, ...   timed on node 0
  *     combine likewise; end likewise                       timed on node 0
  *
- * Whatever a phase waits for was sent by the phase before, so nobody ever waits.
+ * Whatever a phase waits for was sent by the phase before, so nobody ever waits. The
+ * transform alone takes the same steps on node 0, and nothing is sent.
  *
  * Parameters lie as in GPT-2 of width 384: the tables, then blocks, each a bucket, until
  * they are used up. */
@@ -21,6 +22,7 @@
 #include "base/rng.h"
 #include "comm/local.h"
 #include "replicate/gauge.h"
+#include "replicate/transform.h"
 #include "replicate/variants.h"
 
 enum { COPY, BEGIN, COMBINE, END, REST, STEP, BANDWIDTH, SHARE, FIGURES };
@@ -271,9 +273,63 @@ static weft_status measure(bench *b, wefti_replicator_config *config,
     return WEFT_OK;
 }
 
+/* --- the transform alone --- */
+
+static void take_transform_step(bench *b, wefti_transform *t, double seconds[FIGURES]) {
+    double at_s[4] = {wefti_now_s()};
+    node *me = &b->nodes[0];
+    for (int rank = 0; rank < b->R; rank++)
+        copy(b, b->nodes[rank].fresh, b->nodes[rank].grad);
+    at_s[1] = wefti_now_s();
+    float *x = me->grad;
+    for (int i = 0; i < b->n_buckets; x += b->buckets[i++].n_elements)
+        wefti_transform_begin(t, i, x);
+    at_s[2] = wefti_now_s();
+    x = me->grad;
+    for (int i = 0; i < b->n_buckets; x += b->buckets[i++].n_elements)
+        wefti_transform_end(t, i, x);
+    at_s[3] = wefti_now_s();
+    seconds[COPY] = at_s[1] - at_s[0];
+    seconds[BEGIN] = at_s[2] - at_s[1];
+    seconds[COMBINE] = 0;
+    seconds[END] = at_s[3] - at_s[2];
+}
+
+static weft_status measure_transform(bench *b, const wefti_transform_config *config,
+                                     weft_replicator_speed *out) {
+    wefti_transform *t;
+    WEFT_TRY(wefti_transform_create(b->ctx, config, b->buckets, b->n_buckets, &t));
+    *out = (weft_replicator_speed){
+        .bytes = 16, .sent = (double)wefti_transform_values(t) / (double)b->n};
+    wefti_transform_name(config, out->name, sizeof out->name);
+    for (int64_t step = 0; step < b->n_warmup + b->n_rounds; step++) {
+        double seconds[FIGURES];
+        take_transform_step(b, t, seconds);
+        if (step >= b->n_warmup) note(b, step - b->n_warmup, out->bytes, seconds);
+    }
+    summarize(b, out);
+    wefti_transform_destroy(t);
+    return WEFT_OK;
+}
+
+static weft_status measure_transforms(bench *b, weft_replicator_speeds *out) {
+    wefti_transform_config config;
+    char name[64];
+    for (int i = 0; wefti_transform_at(i, &config); i++) {
+        wefti_transform_name(&config, name, sizeof name);
+        config.kernels = b->kernels;
+        config.threads = b->threads;
+        if (b->only && !strstr(name, b->only)) continue;
+        if (out->n_replicators == WEFT_BENCH_REPLICATORS) break;
+        WEFT_TRY(measure_transform(b, &config, &out->of[out->n_replicators++]));
+    }
+    return WEFT_OK;
+}
+
 static weft_status measure_all(bench *b, weft_replicator_speeds *out) {
     wefti_replicator_config config;
     char name[64];
+    WEFT_TRY(measure_transforms(b, out));
     for (int i = 0; wefti_variant_at(i, &config); i++) {
         wefti_variant_name(&config, name, sizeof name);
         if (b->only && !strstr(name, b->only)) continue;

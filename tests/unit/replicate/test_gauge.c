@@ -4,7 +4,10 @@
 
 #include <weft/bench.h>
 
+#include "base/rng.h"
 #include "check.h"
+#include "comm/local.h"
+#include "replicate/transform.h"
 #include "replicate/variants.h"
 
 static weft_ctx *ctx;
@@ -27,6 +30,76 @@ static void assert_spread(const weft_spread *s) {
     assert_true(isfinite(s->max));
 }
 
+/* Come first. */
+static int n_transforms(const weft_replicator_speeds *s) {
+    wefti_transform_config config;
+    char text[64];
+    int n = 0;
+    for (; wefti_transform_at(n, &config); n++) {
+        const weft_replicator_speed *r = &s->of[n];
+        assert_string_equal(r->name, wefti_transform_name(&config, text, sizeof text));
+        assert_spread(&r->step_ns);
+        assert_true(r->keys[0] == 0 && r->wire_bits == 0 && r->bytes == 16);
+        assert_true(r->sent > 0 && r->sent < 0.2);
+    }
+    return n;
+}
+
+/* The directions of three steps, bit for bit: 130 x 200 leaves ragged ends. */
+static void compare_with_demo(const wefti_transform_config *config, wefti_comm *comm) {
+    enum { ROWS = 130, COLS = 200, N = ROWS * COLS, STEPS = 3 };
+    static float g[N], d[N], expected[N];
+    wefti_piece piece = {.rows = ROWS, .cols = COLS, .decays = true};
+    wefti_bucket bucket = {.n_pieces = 1, .pieces = &piece, .n_elements = N};
+    wefti_replicator_config demo = {.kind = "demo",
+                                    .compression_topk = config->k,
+                                    .compression_chunk = config->c,
+                                    .compression_dims = config->dims,
+                                    .compression_decay = 0.999,
+                                    .sign = true,
+                                    .alpha = 1,
+                                    .every = 1,
+                                    .threads = 1};
+    wefti_transform *t;
+    wefti_replicator *r;
+    assert_ok(ctx, wefti_transform_create(ctx, config, &bucket, 1, &t));
+    assert_ok(ctx,
+              wefti_replicator_create(ctx, &demo, config->kernels, comm, &bucket, 1, &r));
+    for (int64_t step = 0; step < STEPS; step++) {
+        for (int i = 0; i < N; i++)
+            g[i] = (float)wefti_rng_normal(7, WEFTI_STREAM_TEST, (uint64_t)step,
+                                           (uint64_t)i);
+        memcpy(d, g, sizeof g);
+        memcpy(expected, g, sizeof g);
+        wefti_transform_begin(t, 0, d);
+        wefti_transform_end(t, 0, d);
+        assert_ok(ctx, wefti_replicator_begin(r, 0, step, 1, expected));
+        assert_ok(ctx, wefti_replicator_combine(r, 0, step, expected));
+        assert_ok(ctx, wefti_replicator_end(r, 0, step, expected));
+        assert_memory_equal(d, expected, sizeof d);
+    }
+    wefti_replicator_destroy(r);
+    wefti_transform_destroy(t);
+}
+
+static void a_transform_is_demo_without_coding(void **state) {
+    (void)state;
+    wefti_world_shape shape = {
+        .replicas = 1, .shards = 1, .replicas_per_node = 1, .sites = 1};
+    wefti_world *world;
+    wefti_comm *comm;
+    wefti_transform_config config;
+    assert_ok(ctx, wefti_local_create(ctx, &shape, &world));
+    assert_ok(ctx, wefti_world_join(ctx, world, 0, WEFTI_GROUP_REPLICA, 0, &comm));
+    for (int i = 0; wefti_transform_at(i, &config); i++) {
+        config.kernels = wefti_kernels_find(NULL);
+        config.threads = 1;
+        compare_with_demo(&config, comm);
+    }
+    wefti_comm_destroy(comm);
+    wefti_world_destroy(ctx, world);
+}
+
 static void every_replicator_of_the_list_is_measured(void **state) {
     (void)state;
     weft_replicator_speeds s;
@@ -36,9 +109,9 @@ static void every_replicator_of_the_list_is_measured(void **state) {
     assert_string_equal(s.kernels, "base");
     assert_true(s.n == 20000 && s.nodes == 3);
     assert_spread(&s.copy_Bps);
-    int n = 0;
+    int n = 0, before = n_transforms(&s);
     for (; wefti_variant_at(n, &config); n++) {
-        const weft_replicator_speed *r = &s.of[n];
+        const weft_replicator_speed *r = &s.of[before + n];
         assert_string_equal(r->name, wefti_variant_name(&config, text, sizeof text));
         assert_string_equal(r->keys, wefti_variant_keys(&config, text, sizeof text));
         assert_spread(&r->step_ns);
@@ -51,7 +124,7 @@ static void every_replicator_of_the_list_is_measured(void **state) {
         assert_true(r->bound_bits > 0 && r->bound_bits <= r->wire_bits);
         assert_true(r->sent > 0 && r->sent <= 1);
     }
-    assert_int_equal(s.n_replicators, n);
+    assert_int_equal(s.n_replicators, before + n);
 }
 
 /* The first 98304 are one tensor of 256 x 384: 96 blocks of 105 bytes and a head. */
@@ -151,6 +224,8 @@ static void every_failed_allocation_is_clean(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_replicator_of_the_list_is_measured, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_transform_is_demo_without_coding, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(bits_are_those_of_the_message, setup, teardown),
         cmocka_unit_test_setup_teardown(threads_are_as_wanted_and_then_as_before, setup,
