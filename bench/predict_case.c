@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One line of bench/predict: what the runtime model says of a run beforehand, and what
- * the run takes.
+/* What the runtime model says of a run beforehand, or what the run takes, for
+ * bench/predict, bench/netlab/methods and bench/runtime/run.sh:
  *
- *     weft_predict_case CLUSTER WARMUP key=value ...
+ *     weft_predict_case CLUSTER key=value ...
+ *     weft_predict_case WARMUP key=value ...
  *
  * CLUSTER is a file of weft probe; the run's first WARMUP steps do not count. JSON to
  * stdout. */

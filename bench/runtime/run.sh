@@ -3,26 +3,33 @@
 # Runs on the emulated wire against their predictions: bench/runtime/run.sh BUILD [steps]
 # The facts are typed by hand: what one core does, shared by the ranks of this machine.
 set -eu
-build=$(cd "$1" && pwd) steps=${2:-16}
+case=$(cd "$1" && pwd)/weft_predict_case steps=${2:-16}
 cd "$(dirname "$0")/../.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-${CC:-cc} -std=c11 -O2 -Iinclude bench/runtime/agree.c -o "$work/agree" -L"$build" -lweft \
-    -Wl,-rpath,"$build"
+cluster=$(mktemp)
+trap 'rm -f "$cluster"' EXIT
 cores=$(nproc)
+
+# Measured and predicted: mean and median step, waiting, bytes.
+line='import json, sys
+run, said = (json.loads(x) for x in sys.argv[1:])
+def pair(key): return "%.5f %.5f %+6.1f%%" % (run[key], said[key], 100 * (said[key] / run[key] - 1))
+print(pair("mean"), " median", pair("median"), " wait %.5f %.5f" % (run["wait"], said["wait"]),
+      " bytes %.0f %.0f" % (run["bytes"], said["bytes"]))'
+
 # one NODES RANKS LINK SHAPE METHOD: a line of both
 one() {
-    local nodes=$1 ranks=$2 link=$3 shape=$4 method=$5 rate=$((20 * cores / ($1 * $2)))
+    local nodes=$1 ranks=$2 link=$3 shape=$4 method=$5 rate=$((20 * cores / ($1 * $2))) run said
     [ $rate -gt 20 ] && rate=20
     printf 'threads: 1\nmemory_bandwidth: %sGB/s\nrank_flops: 50GFLOP/s\nlocal: {message: 2us}\n' \
-        $rate > "$work/cluster.yaml"
+        $rate > "$cluster"
+    # shellcheck disable=SC2206 # keys, one word each
+    local keys=($method $shape model.heads=4 data.length=64 mesh.pace=0.2 mesh.threads=1
+        mesh.nodes="$nodes" mesh.ranks_per_node="$ranks" mesh.link="$link"
+        batch.tokens_per_step=$((64 * nodes * ranks)) run.steps=$((steps + 4)) schedule.warmup=0)
     printf '%-13s %sx%s %-84s ' "$link" "$nodes" "$ranks" "$method"
-    # shellcheck disable=SC2086 # keys, one word each
-    timeout 300 "$work/agree" "$work/cluster.yaml" "$steps" 4 $method $shape model.heads=4 \
-        data.length=64 mesh.pace=0.2 mesh.threads=1 mesh.nodes="$nodes" \
-        mesh.ranks_per_node="$ranks" mesh.link="$link" \
-        batch.tokens_per_step=$((64 * nodes * ranks)) || true
+    said=$("$case" "$cluster" "${keys[@]}") && run=$(timeout 300 "$case" 4 "${keys[@]}") &&
+        python3 -c "$line" "$run" "$said" || true
 }
 small="model.layers=2 model.width=64" large="model.layers=4 model.width=128"
 methods=("method=hsdp" "method=hsdp optimizer.clip=0" "method=flexdemo replicator.exchange=gather"
