@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <weft/ext/transport.h>
 
@@ -28,6 +29,7 @@ typedef struct hub {
     int finished, finished_badly;
     int sent_to[HUB_LOG], n_sent; /* where member 0's pieces of long messages went */
     atomic_int stuck;             /* what goes to this member is never done; 0: no such */
+    atomic_int paused;            /* this member looks for nothing for a while, once */
 } hub;
 
 typedef struct hub_request {
@@ -97,7 +99,11 @@ static inline bool hub_send(weft_transport *t, int peer, int lane, const void *d
 
 static inline bool hub_probe(weft_transport *t, weft_transport_found *found,
                              void **message) {
-    hub_message *m = hub_take(((hub_transport *)t)->hub, t->rank);
+    hub *h = ((hub_transport *)t)->hub;
+    int who = t->rank;
+    if (who > 0 && atomic_compare_exchange_strong(&h->paused, &who, 0))
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    hub_message *m = hub_take(h, t->rank);
     *found = (weft_transport_found){.any = m != NULL};
     if (m) *found = (weft_transport_found){true, false, m->from, m->lane, m->n_bytes};
     *message = m;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The probe: prepare, one thread for each rank of this process, results. As in a run
- * (train/run.c) a rank that fails poisons the mesh, and memory is freed after all threads
- * have ended. */
+/* The probe: prepare, one thread for each rank of this process (train/ranks.h), results.
+ */
 #define _GNU_SOURCE
 #include <weft/probe.h>
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,10 +14,10 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "comm/local.h"
 #include "comm/mesh.h"
 #include "probe/prober.h"
 #include "train/prepare.h"
+#include "train/ranks.h"
 
 enum { LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
 
@@ -34,16 +32,6 @@ typedef struct probe {
     wefti_world *world;
     weft_probe_result *result;
 } probe;
-
-typedef struct rank_thread {
-    probe *probe;
-    int rank;
-    weft_ctx *ctx; /* owned */
-    wefti_rank *state;
-    pthread_t thread;
-    bool started;
-    weft_status status;
-} rank_thread;
 
 /* --- before --- */
 
@@ -84,56 +72,14 @@ static weft_status describe(const probe *p, weft_cluster *c) {
 
 /* --- the ranks --- */
 
-static weft_status measure(rank_thread *t) {
-    const probe *p = t->probe;
+static weft_status measure(wefti_seat *seat) {
+    const probe *p = seat->user;
     wefti_comms comms;
-    WEFT_TRY(wefti_comms_join(t->ctx, p->world, t->rank, &comms));
-    WEFT_TRY(wefti_rank_create(t->ctx, p->calm, t->rank, &comms, &t->state));
-    wefti_rank_init_params(t->state);
-    bool first = t->rank == 0;
-    return wefti_probe_rank(t->state, &p->setup, p->options, first ? p->result : NULL);
-}
-
-static void *rank_main(void *argument) {
-    rank_thread *t = argument;
-    wefti_kernels_set_threads(t->probe->calm->threads);
-    t->status = measure(t);
-    if (t->status != WEFT_OK)
-        wefti_world_poison(t->probe->world, t->rank, t->status, weft_ctx_message(t->ctx));
-    return NULL;
-}
-
-static weft_status start(probe *p, rank_thread *threads) {
-    for (int i = 0; i < p->world->n_here; i++) {
-        rank_thread *t = &threads[i];
-        t->probe = p;
-        t->rank = p->world->first_here + i;
-        WEFT_TRY(weft_ctx_create(&t->ctx));
-        if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
-            return weft_ctx_fail(p->ctx, WEFT_ERR_MEMORY,
-                                 "could not start a thread for rank %d", t->rank);
-        t->started = true;
-    }
-    return WEFT_OK;
-}
-
-static weft_status run_ranks(probe *p) {
-    int n = p->world->n_here;
-    rank_thread *threads;
-    WEFT_TRY(wefti_alloc_n(p->ctx, n, sizeof *threads, "rank threads", &threads));
-    weft_status status = start(p, threads);
-    if (status != WEFT_OK)
-        wefti_world_poison(p->world, p->world->first_here, status,
-                           weft_ctx_message(p->ctx));
-    for (int i = 0; i < n; i++)
-        if (threads[i].started) pthread_join(threads[i].thread, NULL);
-    if (status == WEFT_OK) status = wefti_mesh_verdict(p->ctx, p->world);
-    for (int i = 0; i < n; i++) {
-        wefti_rank_destroy(threads[i].state);
-        weft_ctx_destroy(threads[i].ctx);
-    }
-    wefti_free(p->ctx, threads);
-    return status;
+    WEFT_TRY(wefti_comms_join(seat->ctx, p->world, seat->rank, &comms));
+    WEFT_TRY(wefti_rank_create(seat->ctx, p->calm, seat->rank, &comms, &seat->state));
+    wefti_rank_init_params(seat->state);
+    bool first = seat->rank == 0;
+    return wefti_probe_rank(seat->state, &p->setup, p->options, first ? p->result : NULL);
 }
 
 static weft_status create_world(probe *p) {
@@ -149,7 +95,7 @@ static weft_status run(probe *p, weft_config *config) {
         WEFT_TRY(describe(p, p->result->cluster));
     }
     WEFT_TRY(create_world(p));
-    return run_ranks(p);
+    return wefti_ranks_run(p->ctx, p->world, p->calm->threads, measure, p);
 }
 
 weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,

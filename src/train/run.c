@@ -4,23 +4,20 @@
  *     rank's loop:  step(t); settle -> record(t); [evaluate]; [save]; until the last step
  * or stop
  *
- * A rank that fails poisons the mesh, so that all others leave; the first failure is the
- * run's. Ranks' memory is freed only after all threads have ended, because a peer may
- * still be reading it. */
+ * The first failure of a rank is the run's (train/ranks.h). */
 #define _GNU_SOURCE
 #include <weft/train.h>
 
 #include <limits.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "base/memory.h"
 #include "comm/mesh.h"
 #include "train/prepare.h"
+#include "train/ranks.h"
 #include "train/schedule.h"
 
 /* What all rank threads share. */
@@ -36,15 +33,12 @@ typedef struct training {
 typedef struct rank_thread {
     training *run;
     int rank;
-    bool first_here; /* of this process */
-    weft_ctx *ctx;   /* owned */
-    wefti_rank *state;
+    bool first_here;                             /* of this process */
+    weft_ctx *ctx;                               /* borrowed */
+    wefti_rank *state;                           /* its seat's */
     weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose votes are not read yet */
     int64_t counted;                             /* the first of them */
     bool stop_agreed;
-    pthread_t thread;
-    bool started;
-    weft_status status;
 } rank_thread;
 
 static weft_status load_initial(rank_thread *t, const char *path) {
@@ -75,11 +69,12 @@ static weft_status keep_diary(rank_thread *t) {
                               &t->state->diary);
 }
 
-static weft_status build_rank(rank_thread *t) {
+static weft_status build_rank(rank_thread *t, wefti_rank **state) {
     const wefti_plan *plan = t->run->prepared->plan;
     wefti_comms comms;
     WEFT_TRY(wefti_comms_join(t->ctx, t->run->world, t->rank, &comms));
-    WEFT_TRY(wefti_rank_create(t->ctx, plan, t->rank, &comms, &t->state));
+    WEFT_TRY(wefti_rank_create(t->ctx, plan, t->rank, &comms, state));
+    t->state = *state;
     if (t->run->hooks && t->first_here) {
         t->state->should_stop = t->run->hooks->should_stop;
         t->state->stop_user = t->run->hooks->user;
@@ -252,54 +247,13 @@ static weft_status rank_loop(rank_thread *t) {
     return WEFT_OK;
 }
 
-static void *rank_main(void *argument) {
-    rank_thread *t = argument;
-    wefti_kernels_set_threads(t->run->prepared->plan->threads);
-    t->status = build_rank(t);
-    if (t->status == WEFT_OK) t->status = rank_loop(t);
-    if (t->status != WEFT_OK)
-        wefti_world_poison(t->run->world, t->rank, t->status, weft_ctx_message(t->ctx));
-    return NULL;
-}
-
-/* What the first rank has to say the caller hears. */
-static void pass_on(void *caller, weft_log_level level, const char *line) {
-    weft_ctx_log(caller, level, "%s", line);
-}
-
-static weft_status start_threads(weft_ctx *ctx, training *run, rank_thread *threads) {
-    for (int i = 0; i < run->world->n_here; i++) {
-        rank_thread *t = &threads[i];
-        t->run = run;
-        t->rank = run->world->first_here + i;
-        t->first_here = i == 0;
-        WEFT_TRY(weft_ctx_create(&t->ctx));
-        if (t->rank == 0) weft_ctx_set_sink(t->ctx, pass_on, ctx);
-        if (pthread_create(&t->thread, NULL, rank_main, t) != 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
-                                 "could not start a thread for rank %d", t->rank);
-        t->started = true;
-    }
-    return WEFT_OK;
-}
-
-static weft_status run_ranks(weft_ctx *ctx, training *run) {
-    int n = run->world->n_here;
-    rank_thread *threads;
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *threads, "rank threads", &threads));
-    weft_status status = start_threads(ctx, run, threads);
-    if (status != WEFT_OK)
-        wefti_world_poison(run->world, run->world->first_here, status,
-                           weft_ctx_message(ctx));
-    for (int i = 0; i < n; i++)
-        if (threads[i].started) pthread_join(threads[i].thread, NULL);
-    if (status == WEFT_OK) status = wefti_mesh_verdict(ctx, run->world);
-    for (int i = 0; i < n; i++) {
-        wefti_rank_destroy(threads[i].state);
-        weft_ctx_destroy(threads[i].ctx);
-    }
-    wefti_free(ctx, threads);
-    return status;
+static weft_status rank_main(wefti_seat *seat) {
+    rank_thread t = {.run = seat->user,
+                     .rank = seat->rank,
+                     .first_here = seat->first_here,
+                     .ctx = seat->ctx};
+    WEFT_TRY(build_rank(&t, &seat->state));
+    return rank_loop(&t);
 }
 
 static weft_status run_prepared(weft_ctx *ctx, training *run) {
@@ -309,7 +263,8 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     if (leads && run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;
-    weft_status status = run_ranks(ctx, run);
+    weft_status status = wefti_ranks_run(ctx, run->world, run->prepared->plan->threads,
+                                         rank_main, run);
     wefti_world_destroy(ctx, run->world);
     weft_train_result *result = run->result;
     result->elapsed_s = wefti_now_s() - run->start_s;

@@ -2,6 +2,7 @@
 /* The mesh of processes over a transport that is a few queues in this process. */
 #include "comm/mesh.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -242,6 +243,27 @@ static void a_failure_reaches_everybody_with_its_sentence(void **state) {
     }
 }
 
+/* Its courier finds the failure and the end of the mesh at the same time: the sentence
+ * goes before the farewell, after which nobody listens. */
+static weft_status fail_and_leave(member *m) {
+    const void *view;
+    if (m->comm->rank != 2)
+        return wefti_comm_receive_by(m->comm, 2, 1, 8, wefti_now_s() + 10, &view);
+    atomic_store(&m->hub->paused, 2);
+    while (atomic_load(&m->hub->paused)) sched_yield();
+    return weft_ctx_fail(m->ctx, WEFT_ERR_FILE, "could not open a file of rank 2");
+}
+
+static void a_failure_is_heard_before_the_farewell(void **state) {
+    member members[3];
+    hub h;
+    (void)state;
+    run(3, fail_and_leave, members, &h);
+    for (int r = 0; r < 3; r++)
+        assert_string_equal(members[r].text,
+                            "rank 2 (host here): could not open a file of rank 2");
+}
+
 /* -- member 0 of the hub is driven by hand -- */
 
 static void greet(hub *h, int to, const char *text) {
@@ -377,6 +399,7 @@ int main(void) {
         cmocka_unit_test(a_message_of_another_length_is_refused),
         cmocka_unit_test(nobody_waits_beyond_a_deadline),
         cmocka_unit_test(a_failure_reaches_everybody_with_its_sentence),
+        cmocka_unit_test(a_failure_is_heard_before_the_farewell),
         cmocka_unit_test(messages_to_other_machines_leave_in_order),
         cmocka_unit_test(a_rank_that_takes_in_nothing_holds_up_nobody_else),
         cmocka_unit_test(a_rank_that_says_nothing_is_given_up),
