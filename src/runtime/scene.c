@@ -215,10 +215,12 @@ static weft_status plan_shard(wefti_scene *scene, int s, bool in_detail) {
 
 /* --- links --- */
 
-static wefti_scene_link link_of(const weft_link_facts *facts) {
-    return (wefti_scene_link){facts->bandwidth_Bps, facts->latency_s,
-                              facts->message_s,     facts->bytes_per_message,
-                              1 + facts->overhead,  facts->crowd > 0 ? facts->crowd : 1};
+/* joined: how many interfaces there are; among more than two, messages from several meet
+ * at one. */
+static wefti_scene_link link_of(const weft_link_facts *facts, int joined) {
+    double crowd = joined > 2 && facts->crowd > 0 ? facts->crowd : 1;
+    return (wefti_scene_link){facts->bandwidth_Bps, facts->latency_s, facts->message_s,
+                              facts->bytes_per_message, (1 + facts->overhead) * crowd};
 }
 
 static weft_status plan_pairs(wefti_scene *scene) {
@@ -241,17 +243,18 @@ static weft_status plan_pairs(wefti_scene *scene) {
 static void plan_links(wefti_scene *scene) {
     const weft_config *config = scene->plan->config;
     const weft_cluster *c = scene->cluster;
-    scene->links[WEFTI_LINK_LOCAL] = link_of(&c->local);
-    scene->links[WEFTI_LINK_WIRE] = link_of(&c->wire);
-    scene->links[WEFTI_LINK_SITE] = link_of(c->site.bandwidth_Bps > 0 ? &c->site
-                                                                      : &c->wire);
+    int sites = scene->plan->sites, nodes = scene->plan->R / scene->plan->copies;
+    scene->links[WEFTI_LINK_LOCAL] = link_of(&c->local, 1);
+    scene->links[WEFTI_LINK_WIRE] = link_of(&c->wire, nodes / sites);
+    scene->links[WEFTI_LINK_SITE] = link_of(
+        c->site.bandwidth_Bps > 0 ? &c->site : &c->wire, sites);
     scene->emulated = config->mesh.bandwidth_Bps > 0;
     if (!scene->emulated) return;
     double message_s = c->local.message_s;
     scene->links[WEFTI_LINK_WIRE] = (wefti_scene_link){
-        config->mesh.bandwidth_Bps, config->mesh.latency_s, message_s, 0, 1, 1};
+        config->mesh.bandwidth_Bps, config->mesh.latency_s, message_s, 0, 1};
     scene->links[WEFTI_LINK_SITE] = (wefti_scene_link){
-        config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s, message_s, 0, 1, 1};
+        config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s, message_s, 0, 1};
 }
 
 /* --- the whole --- */

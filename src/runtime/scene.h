@@ -50,7 +50,8 @@ typedef struct wefti_scene_shard {
 
 /* A kind of link as messages find it. */
 typedef struct wefti_scene_link {
-    double bandwidth_Bps, latency_s, message_s, bytes_per_message, stretch, crowd;
+    double bandwidth_Bps, latency_s, message_s, bytes_per_message;
+    double stretch; /* of a message's bytes: what the protocol adds, and the crowd */
 } wefti_scene_link;
 
 typedef struct wefti_scene {

@@ -74,7 +74,7 @@ typedef struct way {
 } way;
 
 static way find_way(const wefti_stage *stage, const wefti_sim_rank *a,
-                    const wefti_sim_rank *b, int64_t n_bytes, bool crowded) {
+                    const wefti_sim_rank *b, int64_t n_bytes) {
     const wefti_scene *scene = stage->scene;
     way w = {.link = a->node == b->node   ? WEFTI_LINK_LOCAL
                      : a->site == b->site ? WEFTI_LINK_WIRE
@@ -83,7 +83,6 @@ static way find_way(const wefti_stage *stage, const wefti_sim_rank *a,
     const wefti_scene_link *link = &scene->links[w.link];
     bool far = w.link == WEFTI_LINK_SITE;
     double all = (double)n_bytes * link->stretch + link->bytes_per_message;
-    if (crowded) all *= link->crowd;
     w.latency_s = link->latency_s;
     if (link->bandwidth_Bps > 0) w.busy_s = w.transit_s = all / link->bandwidth_Bps;
     if (w.link == WEFTI_LINK_LOCAL) return w;
@@ -119,11 +118,10 @@ static void count(wefti_stage *stage, const wefti_sim_rank *a, const way *w,
         stage->play->wire_bytes += (double)n_bytes;
 }
 
-/* crowded: one of several that its sender tells at once. */
 static weft_status send_one(wefti_stage *stage, wefti_thread *t, int to, uint64_t key,
-                            int64_t n_bytes, bool crowded) {
+                            int64_t n_bytes) {
     const wefti_sim_rank *a = &stage->ranks[t->rank], *b = &stage->ranks[to];
-    way w = find_way(stage, a, b, n_bytes, crowded);
+    way w = find_way(stage, a, b, n_bytes);
     t->now_s += stage->scene->links[w.link].message_s;
     count(stage, a, &w, n_bytes);
     double sent_s = t->now_s;
@@ -169,7 +167,6 @@ typedef struct sending {
     wefti_members group;
     weft_status status;
     int n;
-    bool crowded;
 } sending;
 
 static void send_mixed(void *user, int peer, int64_t n_bytes) {
@@ -178,13 +175,7 @@ static void send_mixed(void *user, int peer, int64_t n_bytes) {
     if (s->status != WEFT_OK) return;
     s->n++;
     s->status = send_one(s->stage, s->thread, to, key_of(s->op, s->thread->rank, to),
-                         n_bytes, s->crowded);
-}
-
-static void count_peers(void *user, int peer, int64_t n_bytes) {
-    (void)peer;
-    (void)n_bytes;
-    ++*(int *)user;
+                         n_bytes);
 }
 
 /* Where the mixer's buffer of this exchange is. */
@@ -194,13 +185,9 @@ static int buffer_of(const wefti_op *op) {
 
 static weft_status send_mixer(wefti_stage *stage, wefti_thread *t, const wefti_op *op) {
     wefti_sim_rank *rank = &stage->ranks[t->rank];
-    sending s = {stage,   t, op,   wefti_stage_members(stage, rank, op->channel),
-                 WEFT_OK, 0, false};
+    sending s = {stage, t, op, wefti_stage_members(stage, rank, op->channel), WEFT_OK, 0};
     wefti_mixer_question q = wefti_phase_question(stage, rank, op->bucket, rank->step);
     const wefti_mixer_config *config = &stage->plan->mixer_config;
-    int n_peers = 0;
-    wefti_mixer_find(config->kind)->messages(config, &q, &op->act, count_peers, &n_peers);
-    s.crowded = n_peers > 1;
     rank->sent_s[buffer_of(op)] = t->now_s;
     /* a receiver may read at once: unread is below zero until all are sent */
     wefti_mixer_find(config->kind)->messages(config, &q, &op->act, send_mixed, &s);
@@ -220,12 +207,11 @@ weft_status wefti_wires_send(wefti_stage *stage, wefti_thread *t, const wefti_op
     const wefti_sim_rank *rank = &stage->ranks[t->rank];
     if (op->channel == WEFTI_CHANNEL_MIXER) return send_mixer(stage, t, op);
     wefti_members group = wefti_stage_members(stage, rank, op->channel);
-    bool crowded = group.n > 2 && op->channel != WEFTI_CHANNEL_VOTE;
     for (int k = 1; k < group.n; k++) {
         int peer = (group.me + k) % group.n, to = rank_of(&group, peer);
         int64_t n_bytes = bytes_of(stage, rank, op, op->round ? group.me : peer);
         if (n_bytes > 0)
-            WEFT_TRY(send_one(stage, t, to, key_of(op, t->rank, to), n_bytes, crowded));
+            WEFT_TRY(send_one(stage, t, to, key_of(op, t->rank, to), n_bytes));
     }
     return WEFT_OK;
 }
@@ -241,7 +227,7 @@ static void list_peers(wefti_stage *stage, wefti_thread *t, const wefti_op *op) 
     wefti_members group = wefti_stage_members(stage, rank, op->channel);
     t->n_peers = t->at_peer = 0;
     if (op->channel == WEFTI_CHANNEL_MIXER) {
-        sending s = {stage, t, op, group, WEFT_OK, 0, false};
+        sending s = {stage, t, op, group, WEFT_OK, 0};
         wefti_mixer_question q = wefti_phase_question(stage, rank, op->bucket,
                                                       rank->step);
         const wefti_mixer_config *config = &stage->plan->mixer_config;
