@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/groups.h"
+
 /* The number after `key` in a file of "key: number kB" lines, in bytes; -1 if not there.
  */
 static int64_t line_value(const char *path, const char *key) {
@@ -23,23 +25,13 @@ static int64_t line_value(const char *path, const char *key) {
     return value;
 }
 
-/* The one number in a file; -1 if there is none ("max"). */
-static int64_t lone_value(const char *path) {
-    long long value = -1;
-    FILE *file = fopen(path, "re");
-    if (!file) return -1;
-    if (fscanf(file, "%lld", &value) != 1) value = -1;
-    fclose(file);
-    return value;
-}
-
 int64_t wefti_machine_available_bytes(void) {
     int64_t available = line_value("/proc/meminfo", "MemAvailable");
-    int64_t limit = lone_value("/sys/fs/cgroup/memory.max");
-    int64_t used = lone_value("/sys/fs/cgroup/memory.current");
-    if (limit > 0 && used >= 0 && (available < 0 || limit - used < available))
-        available = limit - used;
-    return available;
+    wefti_group_limits limits = wefti_groups_look(NULL);
+    if (limits.memory_bytes < 0 || limits.memory_used_bytes < 0) return available;
+    int64_t left = limits.memory_bytes - limits.memory_used_bytes;
+    if (left < 0) left = 0;
+    return available < 0 || left < available ? left : available;
 }
 
 int64_t wefti_process_resident_bytes(void) {

@@ -6,39 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/groups.h"
 #include "doctor/fields.h"
 #include "doctor/judge.h"
-
-void wefti_set_text(char *out, size_t size, const char *text) {
-    size_t n = strcspn(text, "\n");
-    if (n >= size) n = size - 1;
-    memmove(out, text, n);
-    memset(out + n, 0, size - n); /* equal texts are equal bytes */
-}
-
-static FILE *open_below(const char *root, const char *path) {
-    char full[4096];
-    int n = snprintf(full, sizeof full, "%s%s", root ? root : "", path);
-    return n > 0 && n < (int)sizeof full ? fopen(full, "re") : NULL;
-}
-
-bool wefti_first_line(const char *root, const char *path, char *out, size_t size) {
-    char line[512] = "";
-    FILE *file = open_below(root, path);
-    memset(out, 0, size);
-    if (!file) return false;
-    bool got = fgets(line, sizeof line, file) != NULL;
-    fclose(file);
-    wefti_set_text(out, size, line);
-    return got;
-}
-
-int64_t wefti_lone_number(const char *root, const char *path) {
-    char line[64], *end;
-    if (!wefti_first_line(root, path, line, sizeof line)) return -1;
-    long long value = strtoll(line, &end, 10);
-    return end == line ? -1 : (int64_t)value;
-}
 
 static void know_nothing(weft_rank_facts *facts) {
     *facts = (weft_rank_facts){0};
@@ -66,7 +36,10 @@ weft_status weft_doctor_examine(weft_ctx *ctx, const weft_doctor_options *option
         wefti_set_text(out->mpi, sizeof out->mpi, mesh.version);
     }
     wefti_examine_machine(options->root, out);
-    wefti_examine_groups(options->root, out);
+    wefti_group_limits limits = wefti_groups_look(options->root);
+    out->memory_limit_bytes = limits.memory_bytes;
+    out->memory_limit_used_bytes = limits.memory_used_bytes;
+    out->cpu_quota = limits.cpu_quota;
     wefti_examine_network(options, out);
     wefti_examine_software(ctx, out);
     return options->config ? wefti_examine_run(ctx, options, out) : WEFT_OK;

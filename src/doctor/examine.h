@@ -4,10 +4,11 @@
 
 #include <weft/doctor.h>
 
+#include "base/system_file.h"
+
 /* The parts of weft_doctor_examine, each in its own file. What they cannot find out stays
  * -1 or "". */
 void wefti_examine_machine(const char *root, weft_rank_facts *facts);
-void wefti_examine_groups(const char *root, weft_rank_facts *facts);
 void wefti_examine_network(const weft_doctor_options *options, weft_rank_facts *facts);
 void wefti_examine_software(weft_ctx *ctx, weft_rank_facts *facts);
 void wefti_examine_environment(const char *const *environment, weft_rank_facts *facts);
@@ -16,14 +17,5 @@ weft_status wefti_examine_run(weft_ctx *ctx, const weft_doctor_options *options,
 
 /* weft_rank_facts.instructions of this processor. */
 int64_t wefti_instructions(void);
-
-/* Copies text, cut to fit, without a newline at its end. */
-void wefti_set_text(char *out, size_t size, const char *text);
-
-/* The first line of a file below root, "" if there is none; returns whether there is. */
-bool wefti_first_line(const char *root, const char *path, char *out, size_t size);
-
-/* The whole number at the beginning of a file below root, or -1. */
-int64_t wefti_lone_number(const char *root, const char *path);
 
 #endif

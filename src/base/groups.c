@@ -3,11 +3,13 @@
  * controller) and 2. A limit counts wherever on the way to the root it is the smallest;
  * in a container the group's own path is often not to be seen, and its root is looked at.
  */
+#include "base/groups.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor/examine.h"
+#include "base/system_file.h"
 
 enum { PATH_ROOM = 1024, UNLIMITED_GiB = 1 << 30 };
 
@@ -90,41 +92,39 @@ typedef struct memory_names {
 } memory_names;
 
 static void memory_limits(const char *root, const char *base, const char *start,
-                          const memory_names *names, weft_rank_facts *facts) {
+                          const memory_names *names, wefti_group_limits *limits) {
     char group[PATH_ROOM];
     wefti_set_text(group, sizeof group, start);
     do {
         int64_t limit = group_number(root, base, group, names->limit);
         if (limit <= 0 || limit >> 30 >= UNLIMITED_GiB) continue; /* version 1's "none" */
-        if (facts->memory_limit_bytes >= 0 && facts->memory_limit_bytes <= limit)
-            continue;
-        facts->memory_limit_bytes = limit;
-        facts->memory_limit_used_bytes = group_number(root, base, group, names->used);
-        if (facts->memory_limit_used_bytes > 0)
-            facts->memory_limit_used_bytes -= cached_bytes(root, base, group,
-                                                           names->cached);
+        if (limits->memory_bytes >= 0 && limits->memory_bytes <= limit) continue;
+        limits->memory_bytes = limit;
+        limits->memory_used_bytes = group_number(root, base, group, names->used);
+        if (limits->memory_used_bytes > 0)
+            limits->memory_used_bytes -= cached_bytes(root, base, group, names->cached);
     } while (go_up(group));
 }
 
-static void narrow(weft_rank_facts *facts, double quota) {
-    if (quota > 0 && (facts->cpu_quota < 0 || quota < facts->cpu_quota))
-        facts->cpu_quota = quota;
+static void narrow(wefti_group_limits *limits, double quota) {
+    if (quota > 0 && (limits->cpu_quota < 0 || quota < limits->cpu_quota))
+        limits->cpu_quota = quota;
 }
 
 static void cpu_limits_1(const char *root, const char *base, const char *start,
-                         weft_rank_facts *facts) {
+                         wefti_group_limits *limits) {
     char group[PATH_ROOM];
     wefti_set_text(group, sizeof group, start);
     do {
         int64_t quota = group_number(root, base, group, "cpu.cfs_quota_us");
         int64_t period = group_number(root, base, group, "cpu.cfs_period_us");
-        if (quota > 0 && period > 0) narrow(facts, (double)quota / (double)period);
+        if (quota > 0 && period > 0) narrow(limits, (double)quota / (double)period);
     } while (go_up(group));
 }
 
 /* cpu.max is "quota period" or "max period". */
 static void cpu_limits_2(const char *root, const char *base, const char *start,
-                         weft_rank_facts *facts) {
+                         wefti_group_limits *limits) {
     char group[PATH_ROOM], path[PATH_ROOM + 256], line[64], *end;
     wefti_set_text(group, sizeof group, start);
     do {
@@ -132,22 +132,24 @@ static void cpu_limits_2(const char *root, const char *base, const char *start,
         snprintf(path, sizeof path, "%s%s/cpu.max", base, inner);
         if (!wefti_first_line(root, path, line, sizeof line)) continue;
         double quota = strtod(line, &end), period = strtod(end, NULL);
-        if (end != line && period > 0) narrow(facts, quota / period);
+        if (end != line && period > 0) narrow(limits, quota / period);
     } while (go_up(group));
 }
 
-void wefti_examine_groups(const char *root, weft_rank_facts *facts) {
+wefti_group_limits wefti_groups_look(const char *root) {
     static const memory_names one = {"memory.limit_in_bytes", "memory.usage_in_bytes",
                                      "total_inactive_file"};
     static const memory_names two = {"memory.max", "memory.current", "inactive_file"};
+    static const char *const bases[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+    wefti_group_limits limits = {-1, -1, -1};
     group_place place;
     read_place(root, &place);
-    static const char *const bases[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
     for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++) {
-        memory_limits(root, bases[i], place.all2, &two, facts);
-        cpu_limits_2(root, bases[i], place.all2, facts);
+        memory_limits(root, bases[i], place.all2, &two, &limits);
+        cpu_limits_2(root, bases[i], place.all2, &limits);
     }
-    memory_limits(root, "/sys/fs/cgroup/memory", place.memory1, &one, facts);
-    cpu_limits_1(root, "/sys/fs/cgroup/cpu", place.cpu1, facts);
-    cpu_limits_1(root, "/sys/fs/cgroup/cpu,cpuacct", place.cpu1, facts);
+    memory_limits(root, "/sys/fs/cgroup/memory", place.memory1, &one, &limits);
+    cpu_limits_1(root, "/sys/fs/cgroup/cpu", place.cpu1, &limits);
+    cpu_limits_1(root, "/sys/fs/cgroup/cpu,cpuacct", place.cpu1, &limits);
+    return limits;
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_SYSTEM_FILE_H
+#define WEFTI_SYSTEM_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Files that the system writes, such as /proc/loadavg; root: "" or NULL, or a folder that
+ * has a /proc and a /sys of its own (tests). */
+
+/* Copies text, cut to fit, without a newline at its end. */
+void wefti_set_text(char *out, size_t size, const char *text);
+
+/* The first line of a file below root, "" if there is none; returns whether there is. */
+bool wefti_first_line(const char *root, const char *path, char *out, size_t size);
+
+/* The whole number at the beginning of a file below root, or -1. */
+int64_t wefti_lone_number(const char *root, const char *path);
+
+#endif
