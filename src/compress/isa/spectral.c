@@ -6,24 +6,34 @@
  * by side, then, turned round, its lines. */
 #include "compress/isa/steps.h"
 
+enum { LINE = 64 / sizeof(float) }; /* floats that come in at once */
+
+/* Asks for floats [from, to): they come in while others are transformed. */
+static void ask_for(const float *x, int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; i += LINE) __builtin_prefetch(x + i, 0, 3);
+}
+
 static void select_lines(const spectrum_run *run, const intake *in, int32_t *indices,
                          float *values) {
     const spectrum_scratch *scratch = run->scratch;
     for (int64_t i = 0; i < run->n; i += LANES) {
         int64_t count = run->n - i < LANES ? run->n - i : LANES, at = i * run->s->k;
+        int64_t n = in->g && i + LANES < run->n ? LANES * run->s->c : 0;
+        const float *next = in->g ? in->g + (run->first + i + LANES) * run->s->c : NULL;
         WEFT_ISA_NAME(wefti_lines_take)(run, in, run->first + i, count, scratch->a);
+        ask_for(next, 0, n / 2);
         WEFT_ISA_NAME(wefti_cosine_forward)
         (run->spectrum, scratch->a, LANES, scratch->b, LANES, scratch->temp);
+        ask_for(next, n / 2, n);
         WEFT_ISA_NAME(wefti_lines_largest)
         (run, scratch->b, count, indices + at, values + at);
     }
 }
 
-/* Asks for LANES lines of a window: they come in while others are transformed. */
-static void ask_for(const float *m, spectrum_window w, int64_t line) {
+/* Asks for LANES lines of a window. */
+static void ask_for_lines(const float *m, spectrum_window w, int64_t line) {
     for (int64_t l = line; l < line + LANES && l < w.height; l++)
-        for (int64_t j = 0; j < w.width; j += 64 / (int64_t)sizeof *m)
-            __builtin_prefetch(m + w.at + l * w.stride + j, 0, 3);
+        ask_for(m + w.at + l * w.stride, 0, w.width);
 }
 
 /* Where the columns of a chunk are read: a whole one in the tensor, another from its copy
@@ -49,7 +59,7 @@ static const float *transform_block(const spectrum_run *run, const float *m,
     const float *x = columns_of(run, m, chunk, p->is_fast ? b : a, &ldx);
     for (int64_t h = 0; h < ld; h += LANES) {
         WEFT_ISA_NAME(wefti_cosine_forward)(p, x + h, ldx, b + h, ld, temp);
-        ask_for(m, next, h);
+        ask_for_lines(m, next, h);
     }
     WEFT_ISA_NAME(wefti_block_transpose)(p, b, a);
     float *out = p->is_fast ? a : b;
