@@ -6,8 +6,6 @@
  * by side, then, turned round, its lines. */
 #include "compress/isa/steps.h"
 
-enum { LINE = 64 / sizeof(float) }; /* floats that come in at once */
-
 /* Asks for floats [from, to): they come in while others are transformed. */
 static void ask_for(const float *x, int64_t from, int64_t to) {
     for (int64_t i = from; i < to; i += LINE) __builtin_prefetch(x + i, 0, 3);

@@ -9,6 +9,8 @@
 #include "compress/spectrum_parts.h"
 #include "tensor/isa.h"
 
+enum { LINE = 64 / sizeof(float) }; /* floats that come in from memory at once */
+
 /* DCT-II and its inverse of LANES vectors of length c. `out` may be x if c is a power of
  * two. */
 void WEFT_ISA_NAME(wefti_cosine_forward)(const wefti_spectrum *p, const float *x,

@@ -32,17 +32,19 @@ static void load_line(const float *m, int64_t n, int64_t ld, float *x) {
     for (; j < ld; j += LANES) store(x + j, splat(0));
 }
 
-/* LANES whole chunks of a multiple of LANES elements. Of the next ones' momentum is asked
- * for here, their gradient while these are transformed (spectral.c): a core has only some
- * twenty lines under way at a time, and waits if it asks for more. */
+/* LANES whole chunks of a multiple of LANES elements. The next ones' momentum is asked
+ * for here, in the order of memory, their gradient while these are transformed
+ * (spectral.c): a core has only some twenty lines under way at a time, and waits if it
+ * asks for more. */
 FLAT void take_whole(bool has_g, int64_t c, const intake *in, int64_t at, float *x) {
     const wefti_momentum momentum = in->momentum;
     for (int64_t t = 0; t < c; t += LANES) {
         const float *g = has_g ? in->g + at + t : NULL;
         float *m = in->m + at + t;
         vfloat rows[LANES];
+        const float *next = in->m + at + (c + t) * LANES;
         UNROLL
-        for (int i = 0; i < LANES; i++) __builtin_prefetch(m + (LANES + i) * c, 0, 3);
+        for (int i = 0; i < LANES * LANES; i += LINE) __builtin_prefetch(next + i, 0, 3);
         UNROLL
         for (int i = 0; i < LANES; i++) {
             rows[i] = load(m + i * c);
