@@ -17,9 +17,6 @@
 #include <weft/mpi.h>
 
 enum { NAME_BYTES = MPI_MAX_PROCESSOR_NAME, FAREWELL_MS = 2000 };
-/* What the kernel may have taken in and not sent on a connection: nothing overtakes it.
- */
-enum { UNSENT_BYTES = 16 * 1024 };
 /* A message as long as that is not the first one to its receiver: they are connected. */
 enum { LONG_BYTES = 16 * 1024 };
 
@@ -63,7 +60,7 @@ static void shorten_queues(void) {
     struct dirent *entry;
     while (folder && (entry = readdir(folder))) {
         int fd = (int)strtol(entry->d_name, NULL, 10), protocol = 0,
-            unsent = UNSENT_BYTES;
+            unsent = WEFT_TRANSPORT_UNSENT_BYTES;
         socklen_t size = sizeof protocol;
         if (entry->d_name[0] == '.') continue;
         if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 &&

@@ -3,30 +3,14 @@
 #include "base/machine.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
+#include <stddef.h>
 #include <unistd.h>
 
 #include "base/groups.h"
-
-/* The number after `key` in a file of "key: number kB" lines, in bytes; -1 if not there.
- */
-static int64_t line_value(const char *path, const char *key) {
-    char line[256];
-    long long value = -1;
-    FILE *file = fopen(path, "re");
-    if (!file) return -1;
-    while (value < 0 && fgets(line, sizeof line, file)) {
-        size_t n = strlen(key);
-        if (strncmp(line, key, n) == 0 && sscanf(line + n, ": %lld", &value) == 1)
-            value *= 1024;
-    }
-    fclose(file);
-    return value;
-}
+#include "base/system_file.h"
 
 int64_t wefti_machine_available_bytes(void) {
-    int64_t available = line_value("/proc/meminfo", "MemAvailable");
+    int64_t available = wefti_kilobyte_line(NULL, "/proc/meminfo", "MemAvailable");
     wefti_group_limits limits = wefti_groups_look(NULL);
     if (limits.memory_bytes < 0 || limits.memory_used_bytes < 0) return available;
     int64_t left = limits.memory_bytes - limits.memory_used_bytes;
@@ -35,11 +19,11 @@ int64_t wefti_machine_available_bytes(void) {
 }
 
 int64_t wefti_process_resident_bytes(void) {
-    return line_value("/proc/self/status", "VmRSS");
+    return wefti_kilobyte_line(NULL, "/proc/self/status", "VmRSS");
 }
 
 int64_t wefti_process_peak_bytes(void) {
-    return line_value("/proc/self/status", "VmHWM");
+    return wefti_kilobyte_line(NULL, "/proc/self/status", "VmHWM");
 }
 
 int wefti_machine_cores(void) {

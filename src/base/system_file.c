@@ -36,3 +36,16 @@ int64_t wefti_lone_number(const char *root, const char *path) {
     long long value = strtoll(line, &end, 10);
     return end == line ? -1 : (int64_t)value;
 }
+
+int64_t wefti_kilobyte_line(const char *root, const char *path, const char *key) {
+    char line[256];
+    long long value = -1;
+    size_t n = strlen(key);
+    FILE *file = open_below(root, path);
+    if (!file) return -1;
+    while (value < 0 && fgets(line, sizeof line, file))
+        if (strncmp(line, key, n) == 0 && sscanf(line + n, ": %lld", &value) == 1)
+            value *= 1024;
+    fclose(file);
+    return value;
+}

@@ -18,4 +18,7 @@ bool wefti_first_line(const char *root, const char *path, char *out, size_t size
 /* The whole number at the beginning of a file below root, or -1. */
 int64_t wefti_lone_number(const char *root, const char *path);
 
+/* Bytes behind `key` in a file below root of "key: number kB" lines, or -1. */
+int64_t wefti_kilobyte_line(const char *root, const char *path, const char *key);
+
 #endif

@@ -6,7 +6,7 @@
  * first, an answer that waits behind bulk data when both sides send at once. To other
  * machines they leave in the order in which they were sent: two that share the wire both
  * come as late as the later one would alone, and whoever waits for the first waits twice
- * as long (docs/runtime-model.md). */
+ * as long (docs/architecture.md). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>

@@ -23,8 +23,6 @@
  * address as others reach it */
 enum { CARD_BYTES = 148, HOST_AT = 20, HOST_BYTES = 64, ADDRESS_AT = 84 };
 enum { CARD_VERSION = 1, HEAD_BYTES = 8, MAX_SIZE = 1024 };
-/* What the kernel may have taken in and not sent: nothing overtakes it. */
-enum { UNSENT_BYTES = 16 * 1024 };
 static const char magic[4] = {'w', 'e', 'f', 'T'};
 
 /* A message going out. */
@@ -436,7 +434,7 @@ static weft_status gather(gathering *g) {
     write_card(g, card_of(g, place->rank));
     WEFT_TRY(place->rank == 0 ? be_called(g) : call_others(g));
     for (int r = 0; r < place->size; r++) {
-        int yes = 1, unsent = UNSENT_BYTES, fd = g->t->peers[r].fd;
+        int yes = 1, unsent = WEFT_TRANSPORT_UNSENT_BYTES, fd = g->t->peers[r].fd;
         if (r == place->rank) continue;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);

@@ -12,22 +12,8 @@
 #include "base/machine.h"
 #include "doctor/examine.h"
 
-/* "Key:   123 kB" lines, in bytes; -1 where the key is not there. */
 static int64_t memory_line(const char *root, const char *key) {
-    char path[4096], line[256];
-    long long value = -1;
-    size_t n = strlen(key);
-    if (snprintf(path, sizeof path, "%s/proc/meminfo", root ? root : "") >=
-        (int)sizeof path)
-        return -1;
-    FILE *file = fopen(path, "re");
-    if (!file) return -1;
-    while (value < 0 && fgets(line, sizeof line, file))
-        if (strncmp(line, key, n) == 0 && line[n] == ':' &&
-            sscanf(line + n + 1, "%lld", &value) == 1)
-            value *= 1024;
-    fclose(file);
-    return value;
+    return wefti_kilobyte_line(root, "/proc/meminfo", key);
 }
 
 static void examine_memory(const char *root, weft_rank_facts *facts) {

@@ -16,11 +16,10 @@
 #include "base/memory.h"
 #include "probe/prober.h"
 
-/* 0, 256 B, 1 kB ... MAX_BYTES */
-#define MOST_LONG_S 0.25
+static const double most_long_s = 0.25; /* that a long message may take */
 enum {
     LONG_BYTES = 1 << 20,
-    MAX_SIZES = 9,
+    MAX_SIZES = 9, /* 0, 256 B, 1 kB ... MAX_BYTES */
     MAX_BYTES = 1 << 22,
     BURST = 16,
     LEAST_ROUNDS = 6
@@ -123,7 +122,7 @@ static weft_status choose_sizes(prober *b, double most_s) {
     if (most_s < 3 * half_s) most_s = 3 * half_s;
     for (b->n_sizes = 1; b->n_sizes < MAX_SIZES; b->n_sizes++) {
         double next_s = b->empty_s + 4 * (half_s - b->empty_s);
-        bool is_long = n_bytes >= LONG_BYTES || next_s > MOST_LONG_S;
+        bool is_long = n_bytes >= LONG_BYTES || next_s > most_long_s;
         if (next_s > most_s && is_long && b->n_sizes > 1) break;
         n_bytes = n_bytes ? 4 * n_bytes : 256;
         WEFT_TRY(try_size(b, 1, n_bytes, &half_s));

@@ -76,7 +76,7 @@ double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_part part) {
 /* --- a link --- */
 
 /* A line that is further off than this is none. */
-#define MOST_BENT 0.1
+static const double most_bent = 0.1;
 
 /* Root of the mean squared relative error. */
 static double residual_of(int n, const double *bytes, const double *seconds,
@@ -142,7 +142,7 @@ wefti_link_fit wefti_fit_link(int n, const double *bytes, const double *seconds)
     if (!seen) slope = 0, latency = y / w;
     double line_off = residual_of(n, bytes, seconds, latency, slope, 0);
     wefti_link_fit line = {latency, seen ? 1 / slope : 0, line_off};
-    bool bent = line.residual > MOST_BENT && fit_ends(n, bytes, seconds, &ends);
+    bool bent = line.residual > most_bent && fit_ends(n, bytes, seconds, &ends);
     return bent && ends.residual < line.residual ? ends : line;
 }
 

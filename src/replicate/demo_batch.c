@@ -11,19 +11,8 @@
 
 #include "replicate/demo.h"
 #include "replicate/signs.h"
+#include "tensor/isa/team.h"
 #include "wire/frame.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
-static int thread_number(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
 
 /* The last part that begins at or before a block; the same for a batch. */
 static const wefti_demo_part *part_at(const wefti_demo_bucket *bucket, int64_t number,
@@ -72,7 +61,7 @@ weft_status wefti_demo_run(const wefti_demo_pass *pass, wefti_demo_work work) {
     (void)threads; /* unused without OpenMP */
 #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(max : worst)
     for (int64_t i = first; i <= last; i++) {
-        const wefti_demo_scratch *scratch = &self->scratch[thread_number()];
+        const wefti_demo_scratch *scratch = &self->scratch[team_rank()];
         int status = (int)work(pass, scratch, batch_at(bucket, i, begin, end));
         if (status > worst) worst = status;
     }

@@ -171,13 +171,18 @@ static weft_status pass(bench *b, phase act, int64_t step, double *seconds) {
     return WEFT_OK;
 }
 
-/* [out] seconds of COPY and of the phases. */
-static weft_status take_step(bench *b, int64_t step, double seconds[FIGURES]) {
+/* The gradients of all nodes; returns the seconds. */
+static double renew(const bench *b) {
     double start_s = wefti_now_s();
-    seconds[BEGIN] = seconds[COMBINE] = seconds[END] = 0;
     for (int rank = 0; rank < b->R; rank++)
         copy(b, b->nodes[rank].fresh, b->nodes[rank].grad);
-    seconds[COPY] = wefti_now_s() - start_s;
+    return wefti_now_s() - start_s;
+}
+
+/* [out] seconds of COPY and of the phases. */
+static weft_status take_step(bench *b, int64_t step, double seconds[FIGURES]) {
+    seconds[BEGIN] = seconds[COMBINE] = seconds[END] = 0;
+    seconds[COPY] = renew(b);
     WEFT_TRY(pass(b, begin, step, &seconds[BEGIN]));
     WEFT_TRY(pass(b, wefti_replicator_combine, step, &seconds[COMBINE]));
     return pass(b, wefti_replicator_end, step, &seconds[END]);
@@ -276,23 +281,15 @@ static weft_status measure(bench *b, wefti_replicator_config *config,
 /* --- the transform alone --- */
 
 static void take_transform_step(bench *b, wefti_transform *t, double seconds[FIGURES]) {
-    double at_s[4] = {wefti_now_s()};
-    node *me = &b->nodes[0];
-    for (int rank = 0; rank < b->R; rank++)
-        copy(b, b->nodes[rank].fresh, b->nodes[rank].grad);
-    at_s[1] = wefti_now_s();
-    float *x = me->grad;
-    for (int i = 0; i < b->n_buckets; x += b->buckets[i++].n_elements)
-        wefti_transform_begin(t, i, x);
-    at_s[2] = wefti_now_s();
-    x = me->grad;
-    for (int i = 0; i < b->n_buckets; x += b->buckets[i++].n_elements)
-        wefti_transform_end(t, i, x);
-    at_s[3] = wefti_now_s();
-    seconds[COPY] = at_s[1] - at_s[0];
-    seconds[BEGIN] = at_s[2] - at_s[1];
+    float *x = b->nodes[0].grad;
+    seconds[COPY] = renew(b);
+    double start_s = wefti_now_s();
+    for (int i = 0; i < b->n_buckets; i++) wefti_transform_begin(t, i, x);
+    double middle_s = wefti_now_s();
+    for (int i = 0; i < b->n_buckets; i++) wefti_transform_end(t, i, x);
+    seconds[BEGIN] = middle_s - start_s;
     seconds[COMBINE] = 0;
-    seconds[END] = at_s[3] - at_s[2];
+    seconds[END] = wefti_now_s() - middle_s;
 }
 
 static weft_status measure_transform(bench *b, const wefti_transform_config *config,

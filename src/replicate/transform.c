@@ -5,15 +5,12 @@
 
 #include "base/memory.h"
 #include "compress/spectrum.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "tensor/isa/team.h"
 
 /* Chunks that stay in cache together. */
 typedef struct batch {
     wefti_chunks chunks; /* of the tensor */
-    int64_t offset;      /* of the tensor, in the bucket */
+    int64_t offset;      /* of the tensor, in all buckets */
     int64_t first, n;    /* chunks */
     int64_t list;        /* where its coefficients lie */
 } batch;
@@ -23,8 +20,7 @@ struct wefti_transform {
     wefti_transform_config config;
     wefti_spectrum *spectrum; /* owned, like what follows */
     batch *batches;
-    int64_t *first_of;  /* [n_buckets + 1] batch */
-    int64_t *bucket_at; /* [n_buckets] in m */
+    int64_t *first_of; /* [n_buckets + 1] batch */
     int32_t *indices;
     float *values, *m;
     int64_t n_batches, n_values, n_elements;
@@ -53,7 +49,6 @@ static void cut(wefti_transform *t, const wefti_bucket *buckets, int n_buckets) 
     t->n_batches = t->n_values = t->n_elements = 0;
     for (int b = 0; b < n_buckets; b++) {
         if (t->first_of) t->first_of[b] = t->n_batches;
-        if (t->bucket_at) t->bucket_at[b] = t->n_elements;
         for (int i = 0; i < buckets[b].n_pieces; i++) {
             const wefti_piece *piece = &buckets[b].pieces[i];
             wefti_chunks s = wefti_chunks_make(config->dims, config->c, config->k,
@@ -80,7 +75,6 @@ static weft_status make(wefti_transform *t, const wefti_bucket *buckets, int n_b
         wefti_spectrum_create(ctx, c->kernels, c->dims, c->c, c->threads, &t->spectrum));
     WEFT_TRY(wefti_alloc_n(ctx, t->n_batches, sizeof(batch), "batches", &t->batches));
     WEFT_TRY(wefti_alloc_n(ctx, n_buckets + 1, sizeof(int64_t), "buckets", &t->first_of));
-    WEFT_TRY(wefti_alloc_n(ctx, n_buckets, sizeof(int64_t), "buckets", &t->bucket_at));
     WEFT_TRY(wefti_alloc_n(ctx, t->n_values, sizeof(int32_t), "places", &t->indices));
     WEFT_TRY(wefti_alloc_n(ctx, t->n_values, sizeof(float), "coefficients", &t->values));
     WEFT_TRY(wefti_alloc_n(ctx, t->n_elements, sizeof(float), "the momentum", &t->m));
@@ -106,7 +100,7 @@ weft_status wefti_transform_create(weft_ctx *ctx, const wefti_transform_config *
 void wefti_transform_destroy(wefti_transform *t) {
     if (!t) return;
     wefti_spectrum_destroy(t->ctx, t->spectrum);
-    void *blocks[] = {t->batches, t->first_of, t->bucket_at, t->indices, t->values, t->m};
+    void *blocks[] = {t->batches, t->first_of, t->indices, t->values, t->m};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(t->ctx, blocks[i]);
     wefti_free(t->ctx, t);
@@ -114,21 +108,13 @@ void wefti_transform_destroy(wefti_transform *t) {
 
 int64_t wefti_transform_values(const wefti_transform *t) { return t->n_values; }
 
-static int thread_number(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
 void wefti_transform_begin(wefti_transform *t, int bucket, const float *x) {
     const wefti_momentum momentum = {.decay = 0.999f, .gain = 1};
 #pragma omp parallel for num_threads(t->config.threads) schedule(dynamic)
     for (int64_t i = t->first_of[bucket]; i < t->first_of[bucket + 1]; i++) {
         const batch *b = &t->batches[i];
-        int thread = thread_number();
-        float *m = t->m + t->bucket_at[bucket] + b->offset;
+        int thread = team_rank();
+        float *m = t->m + b->offset;
         int32_t *indices = t->indices + b->list;
         float *values = t->values + b->list;
         wefti_spectrum_select(t->spectrum, thread, &b->chunks, b->first, b->n, &momentum,
@@ -144,7 +130,7 @@ void wefti_transform_end(wefti_transform *t, int bucket, float *x) {
         const batch *b = &t->batches[i];
         const int32_t *indices = t->indices + b->list;
         const float *values = t->values + b->list;
-        wefti_spectrum_combine(t->spectrum, thread_number(), &b->chunks, b->first, b->n,
-                               1, &indices, &values, WEFTI_DIRECTION_SIGN, x + b->offset);
+        wefti_spectrum_combine(t->spectrum, team_rank(), &b->chunks, b->first, b->n, 1,
+                               &indices, &values, WEFTI_DIRECTION_SIGN, x + b->offset);
     }
 }

@@ -32,7 +32,8 @@ void wefti_transform_destroy(wefti_transform *t);
 /* Coefficients that are kept of all elements. */
 int64_t wefti_transform_values(const wefti_transform *t);
 
-/* x: the bucket's. begin takes the gradient in, end writes the direction. */
+/* x: all buckets, one after another. begin takes the gradient in, end writes the
+ * direction. */
 void wefti_transform_begin(wefti_transform *t, int bucket, const float *x);
 void wefti_transform_end(wefti_transform *t, int bucket, float *x);
 

@@ -32,10 +32,7 @@ typedef struct training {
 
 typedef struct rank_thread {
     training *run;
-    int rank;
-    bool first_here;                             /* of this process */
-    weft_ctx *ctx;                               /* borrowed */
-    wefti_rank *state;                           /* its seat's */
+    wefti_seat *seat;
     weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose votes are not read yet */
     int64_t counted;                             /* the first of them */
     bool stop_agreed;
@@ -44,15 +41,15 @@ typedef struct rank_thread {
 static weft_status load_initial(rank_thread *t, const char *path) {
     char folder[PATH_MAX];
     int64_t step;
-    WEFT_TRY(wefti_state_locate(t->ctx, path, folder, &step));
-    return wefti_state_load_model(t->state, folder);
+    WEFT_TRY(wefti_state_locate(t->seat->ctx, path, folder, &step));
+    return wefti_state_load_model(t->seat->state, folder);
 }
 
 static weft_status fill_rank(rank_thread *t) {
     const wefti_prepared *prepared = t->run->prepared;
-    wefti_rank_init_params(t->state);
+    wefti_rank_init_params(t->seat->state);
     if (prepared->saved.step >= 0)
-        return wefti_state_load(t->state, &prepared->saved, prepared->saved_path);
+        return wefti_state_load(t->seat->state, &prepared->saved, prepared->saved_path);
     const char *init = prepared->plan->config->model.init;
     return init[0] ? load_initial(t, init) : WEFT_OK;
 }
@@ -63,25 +60,25 @@ static weft_status keep_diary(rank_thread *t) {
     const wefti_plan *plan = t->run->prepared->plan;
     int64_t step = plan->first_step + WARM, last = plan->config->run.steps - 1;
     int64_t n_lines = 2 * plan->n_micro * plan->model->n_units +
-                      2 * PHASES * t->state->arrangement->n_buckets;
-    if (t->rank != 0 || !t->run->prepared->journal) return WEFT_OK;
-    return wefti_diary_create(t->ctx, step < last ? step : last, n_lines,
-                              &t->state->diary);
+                      2 * PHASES * t->seat->state->arrangement->n_buckets;
+    if (t->seat->rank != 0 || !t->run->prepared->journal) return WEFT_OK;
+    return wefti_diary_create(t->seat->ctx, step < last ? step : last, n_lines,
+                              &t->seat->state->diary);
 }
 
-static weft_status build_rank(rank_thread *t, wefti_rank **state) {
+static weft_status build_rank(rank_thread *t) {
     const wefti_plan *plan = t->run->prepared->plan;
+    wefti_seat *seat = t->seat;
     wefti_comms comms;
-    WEFT_TRY(wefti_comms_join(t->ctx, t->run->world, t->rank, &comms));
-    WEFT_TRY(wefti_rank_create(t->ctx, plan, t->rank, &comms, state));
-    t->state = *state;
-    if (t->run->hooks && t->first_here) {
-        t->state->should_stop = t->run->hooks->should_stop;
-        t->state->stop_user = t->run->hooks->user;
+    WEFT_TRY(wefti_comms_join(seat->ctx, t->run->world, seat->rank, &comms));
+    WEFT_TRY(wefti_rank_create(seat->ctx, plan, seat->rank, &comms, &seat->state));
+    if (t->run->hooks && t->seat->first_here) {
+        t->seat->state->should_stop = t->run->hooks->should_stop;
+        t->seat->state->stop_user = t->run->hooks->user;
     }
     WEFT_TRY(keep_diary(t));
     WEFT_TRY(fill_rank(t));
-    return wefti_rank_prime(t->state);
+    return wefti_rank_prime(t->seat->state);
 }
 
 static double mean_of_node(const rank_thread *t, double sum) {
@@ -98,13 +95,13 @@ static double hidden_share(double exchange_s, double wait_s) {
 static weft_step_record make_record(const rank_thread *t, const wefti_tally *tally,
                                     double step_s) {
     const wefti_plan *plan = t->run->prepared->plan;
-    int64_t tokens = plan->rows_per_step * plan->T, step = t->state->step + 1;
+    int64_t tokens = plan->rows_per_step * plan->T, step = t->seat->state->step + 1;
     weft_step_record record = {
         .step = step,
         .steps = plan->config->run.steps,
         .loss = NAN,
         .consensus_distance = NAN,
-        .lr = t->state->lr,
+        .lr = t->seat->state->lr,
         .grad_norm = sqrt(tally->grad_squares),
         .update_norm = sqrt(tally->moved),
         .tokens = tokens,
@@ -121,14 +118,16 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .hidden_share = hidden_share(tally->exchange_s, tally->wait_s),
         .step_s = step_s,
         .elapsed_s = wefti_now_s() - t->run->start_s,
-        .allocations = weft_ctx_allocations(t->ctx) + weft_ctx_allocations(t->run->ctx),
+        .allocations = weft_ctx_allocations(t->seat->ctx) +
+                       weft_ctx_allocations(t->run->ctx),
     };
     record.mfu = record.tokens_per_s * weft_model_flop_per_token(plan->model, plan->T) /
                  t->run->prepared->gemm_flops;
     record.compute_s = step_s - record.wait_s;
-    if (t->state->mixer->control)
-        record.mean_of_all = wefti_mixer_averages_all(t->state->mixer, t->state->step);
-    if (plan->mixer_config.deadline_s > 0 && t->state->mixer->ops->distance)
+    if (t->seat->state->mixer->control)
+        record.mean_of_all = wefti_mixer_averages_all(t->seat->state->mixer,
+                                                      t->seat->state->step);
+    if (plan->mixer_config.deadline_s > 0 && t->seat->state->mixer->ops->distance)
         record.late = (int64_t)tally->late;
     double per_step = (record.elapsed_s - t->run->prepared->elapsed_s) /
                       (double)(step - plan->first_step);
@@ -140,10 +139,10 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
                              const wefti_vote *agreed) {
     training *run = t->run;
     weft_train_result *result = run->result;
-    if (t->first_here) result->steps = record.step;
-    if (t->rank != 0) return WEFT_OK;
+    if (t->seat->first_here) result->steps = record.step;
+    if (t->seat->rank != 0) return WEFT_OK;
     record.loss = agreed->loss_sum / (double)record.tokens;
-    record.consensus_distance = wefti_rank_consensus(t->state, agreed);
+    record.consensus_distance = wefti_rank_consensus(t->seat->state, agreed);
     result->loss = record.loss;
     result->wire_bytes += record.wire_bytes_out;
     run->prepared->exchange_s += record.exchange_s;
@@ -159,8 +158,8 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     training *run = t->run;
     weft_eval_record record = {.step = step};
     int64_t max_tokens = run->prepared->plan->config->run.eval_tokens;
-    WEFT_TRY(wefti_rank_evaluate(t->state, max_tokens, &record));
-    if (t->rank != 0 || record.tokens == 0) return WEFT_OK;
+    WEFT_TRY(wefti_rank_evaluate(t->seat->state, max_tokens, &record));
+    if (t->seat->rank != 0 || record.tokens == 0) return WEFT_OK;
     record.elapsed_s = wefti_now_s() - run->start_s;
     if (last) run->result->validation_loss = record.loss;
     if (run->hooks && run->hooks->on_evaluation)
@@ -174,21 +173,21 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
  * the checkpoint has that decision. */
 static void control(rank_thread *t, int64_t step, const wefti_vote *agreed) {
     if (step > t->run->prepared->plan->first_step)
-        wefti_rank_control(t->state, step, agreed);
+        wefti_rank_control(t->seat->state, step, agreed);
 }
 
 /* Reads the votes of all steps up to `step` that have not been read. */
 static weft_status count_votes(rank_thread *t, int64_t step) {
     for (; t->counted <= step; t->counted++) {
         wefti_vote agreed;
-        WEFT_TRY(wefti_rank_count_votes(t->state, t->counted, &agreed));
+        WEFT_TRY(wefti_rank_count_votes(t->seat->state, t->counted, &agreed));
         weft_step_record record = t->pending[t->counted % (WEFTI_MAX_LAG + 1)];
         WEFT_TRY(tell_step(t, record, &agreed));
         control(t, t->counted, &agreed);
         t->stop_agreed |= agreed.stop > 0;
         if (agreed.failed > 0)
             return weft_ctx_fail(
-                t->ctx, WEFT_ERR_NUMERIC,
+                t->seat->ctx, WEFT_ERR_NUMERIC,
                 "the loss is not finite at step %lld (learning rate %g); the last "
                 "checkpoint is as it was",
                 (long long)record.step, record.lr);
@@ -210,17 +209,17 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
     const weft_config *config = prepared->plan->config;
     if (!prepared->on_text) return WEFT_OK;
-    WEFT_TRY(wefti_diary_write(t->ctx, t->state->diary, config->run.folder));
+    WEFT_TRY(wefti_diary_write(t->seat->ctx, t->seat->state->diary, config->run.folder));
     bool last = done == config->run.steps;
     bool compare_due = is_due(config->run.compare_every, done);
     if (compare_due || (config->run.compare_every > 0 && (last || stopping)))
-        WEFT_TRY(wefti_rank_compare(t->state, done - 1));
+        WEFT_TRY(wefti_rank_compare(t->seat->state, done - 1));
     bool eval_due = is_due(config->run.eval_every, done);
     bool save_due = is_due(config->run.save_every, done);
     if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
     if (!last && !save_due && !stopping) return WEFT_OK;
-    return wefti_state_save(t->state, &t->run->prepared->company, config->run.folder,
-                            prepared->tokenizer, done);
+    return wefti_state_save(t->seat->state, &t->run->prepared->company,
+                            config->run.folder, prepared->tokenizer, done);
 }
 
 static weft_status rank_loop(rank_thread *t) {
@@ -231,8 +230,8 @@ static weft_status rank_loop(rank_thread *t) {
     t->counted = plan->first_step;
     for (int64_t step = plan->first_step; step < steps && !stopping; step++) {
         wefti_tally tally;
-        WEFT_TRY(wefti_rank_step(t->state, step));
-        WEFT_TRY(wefti_rank_settle(t->state, &tally));
+        WEFT_TRY(wefti_rank_step(t->seat->state, step));
+        WEFT_TRY(wefti_rank_settle(t->seat->state, &tally));
         double now_s = wefti_now_s();
         t->pending[step % (WEFTI_MAX_LAG + 1)] = make_record(t, &tally, now_s - start_s);
         start_s = now_s;
@@ -243,16 +242,13 @@ static weft_status rank_loop(rank_thread *t) {
         WEFT_TRY(after_step(t, step + 1, stopping));
         start_s = wefti_now_s();
     }
-    if (t->first_here) t->run->result->stopped = stopping;
+    if (t->seat->first_here) t->run->result->stopped = stopping;
     return WEFT_OK;
 }
 
 static weft_status rank_main(wefti_seat *seat) {
-    rank_thread t = {.run = seat->user,
-                     .rank = seat->rank,
-                     .first_here = seat->first_here,
-                     .ctx = seat->ctx};
-    WEFT_TRY(build_rank(&t, &seat->state));
+    rank_thread t = {.run = seat->user, .seat = seat};
+    WEFT_TRY(build_rank(&t));
     return rank_loop(&t);
 }
 

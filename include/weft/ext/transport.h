@@ -20,6 +20,10 @@ extern "C" {
 
 enum { WEFT_TRANSPORT_BYTES = 1 << 20 };
 
+/* What a transport over sockets lets the kernel take in and not send (TCP_NOTSENT_LOWAT):
+ * nothing can overtake it any more. */
+enum { WEFT_TRANSPORT_UNSENT_BYTES = 16 << 10 };
+
 typedef struct weft_transport weft_transport;
 
 /* any: a message; closed: this process can say nothing more, told once, may be left out.
