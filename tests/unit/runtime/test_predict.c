@@ -162,6 +162,20 @@ static void a_gather_takes_one_latency_and_everybodys_bytes(void **state) {
     }
 }
 
+/* Copies to all others, each receiver's one after another: nobody waits for an interface
+ * that another sender has, because each begins with whom comes after it. */
+static void senders_to_many_do_not_meet(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
+    const char *keys = "method=dadam mixer.kind=choco mixer.topology=complete "
+                       "mesh.min_message=1GB";
+    for (int R = 4; R <= 8; R += 2) {
+        weft_prediction p = of(R, 1, keys, typed);
+        double wire_s = 0.003 + (double)p.wire_bytes_step / 1.25e6;
+        assert_near(p.mean_step_s, wire_s, 0.02);
+    }
+}
+
 /* A ring of two: a copy each way in each step, under way for a whole step. */
 static void gossip_hides_what_fits_in_a_step(void **state) {
     (void)state;
@@ -355,6 +369,7 @@ int main(void) {
         cmocka_unit_test(an_all_reduce_takes_two_latencies_and_its_bytes),
         cmocka_unit_test(a_crowd_stretches_messages_among_many),
         cmocka_unit_test(a_gather_takes_one_latency_and_everybodys_bytes),
+        cmocka_unit_test(senders_to_many_do_not_meet),
         cmocka_unit_test(gossip_hides_what_fits_in_a_step),
         cmocka_unit_test(ranks_of_a_node_share_its_interface),
         cmocka_unit_test(an_emulated_wire_goes_over_the_clusters),
