@@ -21,7 +21,7 @@ typedef struct weft_link_facts {
     double bytes_per_message; /* that the protocol adds on the wire, and as a share: */
     double overhead;          /* 0.03 = 3 % */
     double residual;          /* of the fit, relative; 0: not measured */
-    double crowd; /* times that a message takes while three or more send to each
+    double incast; /* times that a message takes while three or more send to each
                      other, of what the interfaces allow; 0 = 1 */
 } weft_link_facts;
 

@@ -7,7 +7,7 @@
 /* Counter-based randomness: a pure function of (seed, stream, step, index), Philox4x32-10
  * (Salmon et al., SC'11). A stream is one use of randomness; streams never share numbers.
  */
-typedef enum wefti_stream {
+typedef enum wefti_rng_stream {
     WEFTI_STREAM_INIT = 1, /* parameter initialization; step = parameter number */
     WEFTI_STREAM_DATA,     /* order of the windows; step = epoch */
     WEFTI_STREAM_MIX,      /* choice among data sources */
@@ -20,7 +20,7 @@ typedef enum wefti_stream {
     WEFTI_STREAM_ROUND,    /* rounding of coded values; index = value number / 8 */
     WEFTI_STREAM_PUSH,     /* topology `push`; index = member */
     WEFTI_STREAM_JITTER    /* predicted computing times; index = 4 rank + 0..3 */
-} wefti_stream;
+} wefti_rng_stream;
 
 /* Two independent 64-bit numbers. */
 void wefti_rng_pair(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index,

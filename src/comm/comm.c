@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The front of every engine, and the small collectives built on its messages. */
+/* The front of every backend, and the small collectives built on its messages. */
 #include "comm/comm.h"
 
 #include <string.h>

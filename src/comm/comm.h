@@ -11,7 +11,7 @@
  *
  * The receiver sees a message as a view that stays valid until it releases it; the sender
  * leaves its buffer unchanged until wefti_comm_await. Ranks of one process so exchange
- * memory without copies; an engine that has to stage messages keeps the staging to
+ * memory without copies; a backend that has to stage messages keeps the staging to
  * itself.
  *
  * When a rank fails it poisons the world: every wait of every rank then returns
@@ -33,7 +33,7 @@ typedef struct wefti_traffic {
 
 typedef struct wefti_comm wefti_comm;
 
-/* What an engine implements. */
+/* What a backend implements. */
 typedef struct wefti_comm_ops {
     const char *name;
     weft_status (*send)(wefti_comm *comm, int peer, int64_t tag, const void *data,

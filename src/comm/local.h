@@ -4,7 +4,7 @@
 
 #include "comm/world.h"
 
-/* The local engine: the ranks as threads of one process, with an emulated wire between
+/* The local backend: the ranks as threads of one process, with an emulated wire between
  * nodes. Each node has one full-duplex interface, shared by its ranks: a message of n
  * bytes occupies the sender's outgoing and the receiver's incoming side for n/bandwidth
  * seconds each (cut-through), first come first served, and arrives latency_s later.

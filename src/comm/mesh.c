@@ -88,9 +88,9 @@ static weft_status greet(weft_mesh *mesh) {
                                (int64_t)strlen(text)};
     for (int r = 0; r < mesh->world.size; r++) {
         if (r == mesh->rank) continue;
-        wefti_parcel *parcel = wefti_courier_parcel(mesh, r, &envelope, text);
+        wefti_parcel *parcel = wefti_progress_parcel(mesh, r, &envelope, text);
         if (!parcel) return WEFT_ERR_MEMORY;
-        wefti_courier_submit(mesh, parcel);
+        wefti_progress_submit(mesh, parcel);
     }
     return WEFT_OK;
 }
@@ -134,7 +134,7 @@ static weft_status build(weft_mesh *mesh) {
     mesh->world.n_here = 1;
     atomic_store(&mesh->step, -1);
     for (int r = 0; r < mesh->world.size; r++) mesh->peers[r].step = -1;
-    WEFT_TRY(wefti_courier_start(mesh));
+    WEFT_TRY(wefti_progress_start(mesh));
     WEFT_TRY(greet(mesh));
     return wait_for_greetings(mesh);
 }
@@ -201,12 +201,12 @@ bool weft_mesh_close(weft_mesh *mesh) {
     if (!mesh) return true;
     atomic_store(&mesh->asked, NULL);
     atomic_store(&mesh->close_by_s, wefti_now_s() + WEFTI_FAREWELL_S);
-    if (mesh->has_courier) {
+    if (mesh->has_progress) {
         pthread_mutex_lock(&mesh->lock);
         mesh->closing = true;
         pthread_cond_signal(&mesh->wake);
         pthread_mutex_unlock(&mesh->lock);
-        pthread_join(mesh->courier, NULL);
+        pthread_join(mesh->progress_thread, NULL);
     }
     bool clean = mesh->all_left;
     clean = mesh->transport->ops->finish(mesh->transport, !clean) && clean;

@@ -8,9 +8,9 @@
 #include "comm/world.h"
 
 /* The inside of a weft_mesh. Three kinds of threads meet here: those of the rank, which
- * send and receive (remote.c), and the courier, the only one that touches the transport
- * (courier.c). What is marked "lock" is guarded by mesh->lock; all else belongs to the
- * courier, or does not change after the mesh was made. */
+ * send and receive (remote.c), and the progress thread, the only one that touches the transport
+ * (progress.c). What is marked "lock" is guarded by mesh->lock; all else belongs to the
+ * progress thread, or does not change after the mesh was made. */
 
 /* Seconds that others are waited for after a failure. */
 #define WEFTI_FAREWELL_S 10.0
@@ -49,7 +49,7 @@ typedef struct wefti_parcels {
     wefti_parcel *first, *last;
 } wefti_parcels;
 
-/* What the courier knows of another rank. */
+/* What the progress thread knows of another rank. */
 typedef struct wefti_peer {
     wefti_parcels quick, bulk; /* whole in one piece; the others, one after the other */
     int n_flying;              /* pieces that the transport has not finished */
@@ -79,24 +79,25 @@ struct weft_mesh {
     int hosts, ranks_here;
     bool even;
 
-    pthread_t courier;
-    bool has_courier;
+    pthread_t progress_thread;
+    bool has_progress;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* for the rank's threads */
-    pthread_cond_t wake;    /* for the courier */
+    pthread_cond_t wake;    /* for the progress thread */
 
     /* lock */
     wefti_parcels submitted;
     wefti_parcel *sent, *spare_parcels, *all_parcels;
     wefti_arrival *posted, *spare_arrivals, *all_arrivals;
     wefti_traffic traffic;
-    bool closing; /* BYE is to be sent, and the courier ends when all have said it */
+    bool
+        closing; /* BYE is to be sent, and the progress thread ends when all have said it */
 
     _Atomic double silence_s;  /* until a rank that says nothing is given up; 0 = never */
     _Atomic double close_by_s; /* after a failure nobody is waited for beyond it */
-    bool all_left;             /* read after the courier has ended */
+    bool all_left;             /* read after the progress thread has ended */
 
-    /* where this rank is: read by the courier */
+    /* where this rank is: read by the progress thread */
     _Atomic int64_t step;
     const char *_Atomic at;
     bool (*_Atomic asked)(void *user); /* whether somebody wants this process to end */
@@ -122,7 +123,7 @@ weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,
                              wefti_world **out) WEFT_CHECKED;
 
 /* A rank that says nothing for so long is given up; 0 = never. `asked` (may be NULL) is
- * called by the courier: once it returns true, a few missed signs of life are enough. */
+ * called by the progress thread: once it returns true, a few missed signs of life are enough. */
 void wefti_mesh_watch(weft_mesh *mesh, double silence_s, bool (*asked)(void *user),
                       void *user);
 
@@ -133,22 +134,22 @@ weft_mesh *wefti_mesh_of(wefti_world *world);
  * there is none. */
 weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) WEFT_CHECKED;
 
-/* --- courier.c --- */
+/* --- progress.c --- */
 
-weft_status wefti_courier_start(weft_mesh *mesh) WEFT_CHECKED;
+weft_status wefti_progress_start(weft_mesh *mesh) WEFT_CHECKED;
 
 /* What the two ends of a connection must have in common. */
 const char *wefti_mesh_greeting(void);
 
 /* Hands a parcel over. */
-void wefti_courier_submit(weft_mesh *mesh, wefti_parcel *parcel);
+void wefti_progress_submit(weft_mesh *mesh, wefti_parcel *parcel);
 
 /* A parcel, filled in but not submitted; NULL: no memory. */
-wefti_parcel *wefti_courier_parcel(weft_mesh *mesh, int peer,
-                                   const wefti_envelope *envelope, const void *data);
+wefti_parcel *wefti_progress_parcel(weft_mesh *mesh, int peer,
+                                    const wefti_envelope *envelope, const void *data);
 
 /* Makes a spare parcel. */
-weft_status wefti_courier_reserve(weft_mesh *mesh) WEFT_CHECKED;
+weft_status wefti_progress_reserve(weft_mesh *mesh) WEFT_CHECKED;
 
 /* --- remote.c --- */
 

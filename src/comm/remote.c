@@ -37,7 +37,7 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     bool is_long = n_bytes > WEFTI_SHORT_BYTES;
     wefti_envelope envelope = {is_long ? WEFTI_ENVELOPE_LONG : WEFTI_ENVELOPE_SHORT,
                                comm->channel, tag, n_bytes};
-    wefti_parcel *parcel = wefti_courier_parcel(mesh, to, &envelope, data);
+    wefti_parcel *parcel = wefti_progress_parcel(mesh, to, &envelope, data);
     if (!parcel) return weft_ctx_fail(head->ctx, WEFT_ERR_MEMORY, "no memory to send");
     wefti_link_class link = link_to(comm, to);
     pthread_mutex_lock(&mesh->lock);
@@ -46,7 +46,7 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     mesh->traffic.bytes_out[link] += n_bytes;
     mesh->traffic.messages_out[link]++;
     pthread_mutex_unlock(&mesh->lock);
-    wefti_courier_submit(mesh, parcel);
+    wefti_progress_submit(mesh, parcel);
     return WEFT_OK;
 }
 
@@ -148,7 +148,7 @@ static bool remote_holds(wefti_comm *head, const void *data) {
 
 static weft_status remote_reserve(wefti_comm *head, int n_messages) {
     weft_mesh *mesh = ((remote_comm *)head)->mesh;
-    for (int i = 0; i < n_messages; i++) WEFT_TRY(wefti_courier_reserve(mesh));
+    for (int i = 0; i < n_messages; i++) WEFT_TRY(wefti_progress_reserve(mesh));
     return WEFT_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "comm/comm.h"
 
 /* All ranks of a run: R replicas x S shards. rank = replica * S + shard; neighbouring
- * replicas share a node, neighbouring nodes a site. What an engine does with it: local.h,
+ * replicas share a node, neighbouring nodes a site. What a backend does with it: local.h,
  * remote.h. */
 
 /* The wire between nodes, where it is emulated (local.h); bandwidth_Bps = 0: it is not.
@@ -35,7 +35,7 @@ typedef struct wefti_world_shape {
 
 typedef struct wefti_world wefti_world;
 
-/* What an engine implements. */
+/* What a backend implements. */
 typedef struct wefti_world_ops {
     const char *name;
     weft_status (*join)(weft_ctx *ctx, wefti_world *world, int rank, wefti_group group,
@@ -44,7 +44,7 @@ typedef struct wefti_world_ops {
     void (*destroy)(weft_ctx *ctx, wefti_world *world);
 } wefti_world_ops;
 
-/* The head of every engine's world. */
+/* The head of every backend's world. */
 struct wefti_world {
     const wefti_world_ops *ops;
     wefti_world_shape shape;

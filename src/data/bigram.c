@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "data/u64map.h"
-#include "data/vocab.h"
+#include "token/u64map.h"
+#include "token/vocab.h"
 #include "data/windows.h"
 
 typedef struct bigram {

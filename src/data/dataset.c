@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "data/vocab.h"
+#include "token/vocab.h"
 #include "data/windows.h"
 
 enum { BLOCK_TOKENS = 4096, SAMPLE_TOKENS = 1 << 20, SOURCES_SHOWN = 3 };
@@ -39,9 +39,9 @@ static weft_status check_config(weft_ctx *ctx, const weft_dataset_config *c) {
     return WEFT_OK;
 }
 
-static weft_status add_part(weft_ctx *ctx, const weft_dataset *d, wefti_part *part,
-                            const wefti_source *source, int64_t first, int64_t end,
-                            const char *role) {
+static weft_status add_part(weft_ctx *ctx, const weft_dataset *d,
+                            wefti_window_range *part, const wefti_source *source,
+                            int64_t first, int64_t end, const char *role) {
     int64_t n_tokens = end - first;
     if (n_tokens <= d->T)
         return weft_ctx_fail(
@@ -50,10 +50,10 @@ static weft_status add_part(weft_ctx *ctx, const weft_dataset *d, wefti_part *pa
             "least %lld",
             (long long)d->T, source->path, (long long)n_tokens, role,
             (long long)d->T + 1);
-    *part = (wefti_part){.source = source,
-                         .first = first,
-                         .n_tokens = n_tokens,
-                         .n_windows = (n_tokens - 1) / d->T};
+    *part = (wefti_window_range){.source = source,
+                                 .first = first,
+                                 .n_tokens = n_tokens,
+                                 .n_windows = (n_tokens - 1) / d->T};
     return WEFT_OK;
 }
 
@@ -95,7 +95,7 @@ static weft_status split_sources(weft_ctx *ctx, weft_dataset *d,
     return WEFT_OK;
 }
 
-static int64_t number_windows(wefti_part *parts, int n) {
+static int64_t number_windows(wefti_window_range *parts, int n) {
     int64_t total = 0;
     for (int k = 0; k < n; k++) {
         parts[k].window_start = total;
@@ -104,8 +104,8 @@ static int64_t number_windows(wefti_part *parts, int n) {
     return total;
 }
 
-weft_status wefti_part_visit(weft_ctx *ctx, const wefti_part *part, int64_t n_tokens,
-                             wefti_token_visitor visit, void *user) {
+weft_status wefti_part_visit(weft_ctx *ctx, const wefti_window_range *part,
+                             int64_t n_tokens, wefti_token_visitor visit, void *user) {
     int32_t ids[BLOCK_TOKENS];
     for (int64_t at = 0; at < n_tokens; at += BLOCK_TOKENS) {
         int64_t n = n_tokens - at < BLOCK_TOKENS ? n_tokens - at : BLOCK_TOKENS;
@@ -137,7 +137,7 @@ static weft_status measure_bytes(weft_ctx *ctx, weft_dataset *d,
                                  const weft_tokenizer *tokenizer) {
     byte_count b = {.tokenizer = tokenizer};
     bool sampled = d->n_validation == 0;
-    const wefti_part *parts = sampled ? d->train : d->validation;
+    const wefti_window_range *parts = sampled ? d->train : d->validation;
     for (int k = 0; k < (sampled ? d->n_train : d->n_validation); k++) {
         int64_t n = wefti_part_used(&parts[k], d->T);
         if (sampled && n > SAMPLE_TOKENS) n = SAMPLE_TOKENS;
@@ -194,7 +194,8 @@ int64_t weft_dataset_validation_rows(const weft_dataset *d) {
 double weft_dataset_bytes_per_token(const weft_dataset *d) { return d->bytes_per_token; }
 
 /* The part that holds window w of all parts. */
-static const wefti_part *part_of(const wefti_part *parts, int n, int64_t w) {
+static const wefti_window_range *part_of(const wefti_window_range *parts, int n,
+                                         int64_t w) {
     int low = 0, high = n;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
@@ -206,27 +207,27 @@ static const wefti_part *part_of(const wefti_part *parts, int n, int64_t w) {
     return &parts[low];
 }
 
-static void read_window(const weft_dataset *d, const wefti_part *part, int64_t window,
-                        int32_t *tokens, int32_t *targets) {
+static void read_window(const weft_dataset *d, const wefti_window_range *part,
+                        int64_t window, int32_t *tokens, int32_t *targets) {
     int64_t at = part->first + window * d->T;
     wefti_source_read(part->source, at, d->T, tokens);
     memcpy(targets, tokens + 1, (size_t)(d->T - 1) * sizeof *targets);
     wefti_source_read(part->source, at + d->T, 1, targets + d->T - 1);
 }
 
-static const wefti_part *train_window(const weft_dataset *d, int64_t row,
-                                      int64_t *window) {
+static const wefti_window_range *train_window(const weft_dataset *d, int64_t row,
+                                              int64_t *window) {
     if (!d->mixed) {
         uint64_t epoch = (uint64_t)(row / d->train_windows);
         int64_t w = wefti_rng_permute(d->seed, WEFTI_STREAM_DATA, epoch, d->train_windows,
                                       row % d->train_windows);
-        const wefti_part *part = part_of(d->train, d->n_train, w);
+        const wefti_window_range *part = part_of(d->train, d->n_train, w);
         *window = w - part->window_start;
         return part;
     }
     int64_t k;
     int s = wefti_mixing_draw(&d->mixing, row, &k);
-    const wefti_part *part = &d->train[s];
+    const wefti_window_range *part = &d->train[s];
     /* the permutations of two sources must not be the same */
     uint64_t epoch = (uint64_t)(k / part->n_windows) ^ (uint64_t)(s + 1) << 48;
     *window = wefti_rng_permute(d->seed, WEFTI_STREAM_DATA, epoch, part->n_windows,
@@ -238,7 +239,7 @@ void weft_dataset_train_rows(const weft_dataset *d, int64_t row, int64_t n_rows,
                              int32_t *tokens, int32_t *targets) {
     for (int64_t i = 0; i < n_rows; i++) {
         int64_t window;
-        const wefti_part *part = train_window(d, row + i, &window);
+        const wefti_window_range *part = train_window(d, row + i, &window);
         read_window(d, part, window, tokens + i * d->T, targets + i * d->T);
     }
 }
@@ -248,7 +249,7 @@ void weft_dataset_validation_batch(const weft_dataset *d, int64_t row, int64_t n
     if (d->validation_windows == 0) return;
     for (int64_t i = 0; i < n_rows; i++) {
         int64_t w = (row + i) % d->validation_windows;
-        const wefti_part *part = part_of(d->validation, d->n_validation, w);
+        const wefti_window_range *part = part_of(d->validation, d->n_validation, w);
         read_window(d, part, w - part->window_start, tokens + i * d->T,
                     targets + i * d->T);
     }

@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "data/encode.h"
+#include "token/encode.h"
 #include "data/shardlayout.h"
 #include "data/syserror.h"
 

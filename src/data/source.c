@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "data/encode.h"
+#include "token/encode.h"
 #include "data/shardlayout.h"
 #include "data/syserror.h"
 

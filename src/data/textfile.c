@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "data/encode.h"
+#include "token/encode.h"
 #include "data/syserror.h"
-#include "data/vocab.h"
+#include "token/vocab.h"
 
 enum { CHUNK_BYTES_PER_THREAD = 4 << 20 };
 

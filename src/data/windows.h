@@ -9,20 +9,20 @@
 
 /* A stretch of a source, cut into windows: window w has the tokens first + w T +
  * (0..T-1) and the same places plus one as targets. */
-typedef struct wefti_part {
+typedef struct wefti_window_range {
     const wefti_source *source; /* borrowed */
     int64_t first, n_tokens;
     int64_t n_windows, window_start; /* floor((n_tokens - 1) / T); sum of those before */
-} wefti_part;
+} wefti_window_range;
 
 struct weft_dataset {
     int64_t T;
     uint64_t seed;
     wefti_source *sources; /* [n_sources]: training, then validation files; owned */
     int n_sources;
-    wefti_part *train; /* [n_train], owned */
+    wefti_window_range *train; /* [n_train], owned */
     int n_train;
-    wefti_part *validation; /* [n_validation], owned */
+    wefti_window_range *validation; /* [n_validation], owned */
     int n_validation;
     int64_t train_windows, validation_windows;
     bool mixed; /* by weights, else all training windows are one pool */
@@ -35,11 +35,12 @@ typedef weft_status (*wefti_token_visitor)(weft_ctx *ctx, void *user, const int3
                                            int64_t n, bool fresh);
 
 /* Hands the first n_tokens of a part to `visit`, in blocks. */
-weft_status wefti_part_visit(weft_ctx *ctx, const wefti_part *part, int64_t n_tokens,
-                             wefti_token_visitor visit, void *user) WEFT_CHECKED;
+weft_status wefti_part_visit(weft_ctx *ctx, const wefti_window_range *part,
+                             int64_t n_tokens, wefti_token_visitor visit,
+                             void *user) WEFT_CHECKED;
 
 /* How many tokens of a part are in windows, the last target included. */
-static inline int64_t wefti_part_used(const wefti_part *part, int64_t T) {
+static inline int64_t wefti_part_used(const wefti_window_range *part, int64_t T) {
     return part->n_windows * T + 1;
 }
 

@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "doctor/examine.h"
 #include "doctor/hash.h"
-#include "plan/plan.h"
+#include "job/job.h"
 
 enum { HEAD_BYTES = 1 << 20 };
 
@@ -113,20 +113,20 @@ static int64_t checkpoints(const weft_config *config) {
     return keep > 0 && keep + 1 < all ? keep + 1 : all;
 }
 
-static weft_status measure_needs(weft_ctx *ctx, const wefti_plan *plan,
+static weft_status measure_needs(weft_ctx *ctx, const wefti_job *job,
                                  weft_rank_facts *facts) {
     int64_t saved = 0, most = 0;
-    for (int s = 0; s < plan->S; s++) {
+    for (int s = 0; s < job->S; s++) {
         wefti_arrangement *a;
-        WEFT_TRY(wefti_arrangement_create(ctx, plan, s, &a));
-        wefti_footprint f = wefti_plan_footprint(plan, a);
+        WEFT_TRY(wefti_arrangement_create(ctx, job, s, &a));
+        wefti_footprint f = wefti_job_footprint(job, a);
         wefti_arrangement_destroy(ctx, a);
         if (f.total > most) most = f.total;
         saved += f.parameters + f.optimizer;
     }
-    if (!plan->replicas_equal) saved *= plan->R;
+    if (!job->replicas_equal) saved *= job->R;
     facts->memory_needed_bytes = most * facts->process_ranks;
-    facts->disk_needed_bytes = saved * checkpoints(plan->config);
+    facts->disk_needed_bytes = saved * checkpoints(job->config);
     return WEFT_OK;
 }
 
@@ -134,7 +134,7 @@ weft_status wefti_examine_run(weft_ctx *ctx, const weft_doctor_options *options,
                               weft_rank_facts *facts) {
     const weft_config *config = options->config;
     const char *text;
-    wefti_plan *plan;
+    wefti_job *job;
     WEFT_TRY(weft_config_text(ctx, options->config, WEFT_CONFIG_BARE, &text));
     facts->config_hash = wefti_digest_text(text);
     facts->has_run = 1;
@@ -146,8 +146,8 @@ weft_status wefti_examine_run(weft_ctx *ctx, const weft_doctor_options *options,
     examine_texts(&config->data.path, facts);
     examine_texts(&config->data.validation_path, facts);
     examine_folder(config->run.folder, facts);
-    WEFT_TRY(wefti_plan_create(ctx, config, NULL, vocabulary(ctx, config), &plan));
-    weft_status status = measure_needs(ctx, plan, facts);
-    wefti_plan_destroy(ctx, plan);
+    WEFT_TRY(wefti_job_create(ctx, config, NULL, vocabulary(ctx, config), &job));
+    weft_status status = measure_needs(ctx, job, facts);
+    wefti_job_destroy(ctx, job);
     return status;
 }

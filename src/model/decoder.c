@@ -8,7 +8,8 @@
 
 /* ---- buffers ---- */
 
-static void lay_sizes(const weft_model *model, int64_t B, int64_t T, wefti_frame *f) {
+static void lay_sizes(const weft_model *model, int64_t B, int64_t T,
+                      wefti_decoder_view *f) {
     const weft_model_config *c = &model->config;
     f->model = model;
     f->N = B * T;
@@ -20,7 +21,7 @@ static void lay_sizes(const weft_model *model, int64_t B, int64_t T, wefti_frame
     f->eps = (float)c->norm_eps;
 }
 
-static int64_t lay_saved(wefti_frame *f, float *base) {
+static int64_t lay_saved(wefti_decoder_view *f, float *base) {
     const weft_model_config *c = &f->model->config;
     bool post_norm = f->model->ops == &wefti_model_olmo2;
     wefti_room room = {base, 0};
@@ -43,7 +44,7 @@ typedef struct scratch_sizes {
     int64_t attention; /* the attention's set without its kernel scratch */
 } scratch_sizes;
 
-static scratch_sizes lay_scratch(wefti_frame *f, float *base) {
+static scratch_sizes lay_scratch(wefti_decoder_view *f, float *base) {
     wefti_room room = {base, 0};
     f->w.a = wefti_room_take(&room, f->N * f->C);
     f->w.b = wefti_room_take(&room, f->N * f->C);
@@ -59,7 +60,8 @@ static scratch_sizes lay_scratch(wefti_frame *f, float *base) {
     return (scratch_sizes){room.used, ffn.used, attention.used};
 }
 
-static wefti_attention_shape attention_shape(const wefti_frame *f, int64_t B, int64_t T) {
+static wefti_attention_shape attention_shape(const wefti_decoder_view *f, int64_t B,
+                                             int64_t T) {
     const weft_model_config *c = &f->model->config;
     int64_t D = c->width / c->heads;
     return (wefti_attention_shape){.B = B,
@@ -75,7 +77,7 @@ static wefti_attention_shape attention_shape(const wefti_frame *f, int64_t B, in
 
 int64_t wefti_decoder_saved_floats(const weft_model *model, int unit, int64_t B,
                                    int64_t T) {
-    wefti_frame f = {0};
+    wefti_decoder_view f = {0};
     if (model->units[unit].kind != WEFTI_BLOCK) return 0;
     lay_sizes(model, B, T, &f);
     return lay_saved(&f, NULL);
@@ -85,7 +87,7 @@ static int64_t max2(int64_t a, int64_t b) { return a > b ? a : b; }
 
 int64_t wefti_decoder_scratch_floats(const weft_model *model, int64_t B, int64_t T,
                                      int threads, const wefti_kernels *kernels) {
-    wefti_frame f = {0};
+    wefti_decoder_view f = {0};
     lay_sizes(model, B, T, &f);
     scratch_sizes sizes = lay_scratch(&f, NULL);
     wefti_attention_shape shape = attention_shape(&f, B, T);
@@ -94,9 +96,9 @@ int64_t wefti_decoder_scratch_floats(const weft_model *model, int64_t B, int64_t
     return sizes.before + max2(max2(sizes.ffn, attention), head);
 }
 
-wefti_frame wefti_decoder_frame(const weft_model *model, int unit,
-                                const wefti_pass *pass) {
-    wefti_frame f = {
+wefti_decoder_view wefti_decoder_frame(const weft_model *model, int unit,
+                                       const wefti_pass *pass) {
+    wefti_decoder_view f = {
         .pass = pass, .k = pass->kernels, .p = model->units[unit].params, .unit = unit};
     lay_sizes(model, pass->B, pass->T, &f);
     if (model->units[unit].kind == WEFTI_BLOCK) lay_saved(&f, pass->saved);
@@ -106,27 +108,27 @@ wefti_frame wefti_decoder_frame(const weft_model *model, int unit,
 
 /* ---- parameters ---- */
 
-static const float *param(const wefti_frame *f, int i) {
+static const float *param(const wefti_decoder_view *f, int i) {
     return f->pass->params + f->p[i].offset;
 }
 
-static float *grad(const wefti_frame *f, int i) {
+static float *grad(const wefti_decoder_view *f, int i) {
     return f->pass->grads ? f->pass->grads + f->p[i].offset : NULL;
 }
 
 /* The product with the matrices that begin at parameter i and have `out` rows together.
  */
-static wefti_linear linear(const wefti_frame *f, int i, int64_t out) {
+static wefti_linear linear(const wefti_decoder_view *f, int i, int64_t out) {
     return (wefti_linear){
         .N = f->N, .in = f->p[i].cols, .out = out, .w = param(f, i), .dw = grad(f, i)};
 }
 
-void wefti_decoder_norm(const wefti_frame *f, int i, const float *x, float *y,
+void wefti_decoder_norm(const wefti_decoder_view *f, int i, const float *x, float *y,
                         float *rstd) {
     f->k->rmsnorm_forward(f->N, f->C, f->C, f->eps, x, param(f, i), y, rstd);
 }
 
-void wefti_decoder_norm_backward(const wefti_frame *f, int i, const float *x,
+void wefti_decoder_norm_backward(const wefti_decoder_view *f, int i, const float *x,
                                  const float *rstd, const float *dy, float *dx) {
     f->k->rmsnorm_backward(f->N, f->C, f->C, x, param(f, i), rstd, dy, dx, grad(f, i));
 }
@@ -135,7 +137,7 @@ void wefti_decoder_norm_backward(const wefti_frame *f, int i, const float *x,
 
 /* Norms (with qk_norm, into scratch) and rotates queries and keys; returns where they
  * are. */
-static float *turn(const wefti_frame *f) {
+static float *turn(const wefti_decoder_view *f) {
     const weft_model_config *c = &f->model->config;
     float *qk = f->s.qkv;
     if (c->qk_norm) {
@@ -151,7 +153,7 @@ static float *turn(const wefti_frame *f) {
 }
 
 /* The way back of turn, on dq|dk in place. */
-static void turn_backward(const wefti_frame *f, float *dqk) {
+static void turn_backward(const wefti_decoder_view *f, float *dqk) {
     const weft_model_config *c = &f->model->config;
     f->k->rope(f->pass->B, f->pass->T, c->heads + c->kv_heads, c->width / c->heads, f->ld,
                f->model->tables, true, dqk);
@@ -162,7 +164,7 @@ static void turn_backward(const wefti_frame *f, float *dqk) {
                            f->s.rstd_k, dqk + f->HD, dqk + f->HD, grad(f, WEFTI_K_NORM));
 }
 
-void wefti_decoder_attention(const wefti_frame *f, const float *x, float *y) {
+void wefti_decoder_attention(const wefti_decoder_view *f, const float *x, float *y) {
     wefti_linear qkv = linear(f, WEFTI_Q, f->ld), out = linear(f, WEFTI_O, f->C);
     wefti_attention_shape shape = attention_shape(f, f->pass->B, f->pass->T);
     wefti_linear_forward(f->k, &qkv, x, f->s.qkv);
@@ -171,7 +173,7 @@ void wefti_decoder_attention(const wefti_frame *f, const float *x, float *y) {
     wefti_linear_forward(f->k, &out, f->s.o, y);
 }
 
-void wefti_decoder_attention_backward(const wefti_frame *f, const float *x,
+void wefti_decoder_attention_backward(const wefti_decoder_view *f, const float *x,
                                       const float *dy, float *dx) {
     wefti_linear qkv = linear(f, WEFTI_Q, f->ld), out = linear(f, WEFTI_O, f->C);
     wefti_attention_shape shape = attention_shape(f, f->pass->B, f->pass->T);
@@ -187,15 +189,15 @@ void wefti_decoder_attention_backward(const wefti_frame *f, const float *x,
 
 /* ---- the feed-forward branch ---- */
 
-void wefti_decoder_ffn(const wefti_frame *f, const float *x, float *y) {
+void wefti_decoder_ffn(const wefti_decoder_view *f, const float *x, float *y) {
     wefti_linear gu = linear(f, WEFTI_GATE, 2 * f->F), down = linear(f, WEFTI_DOWN, f->C);
     wefti_linear_forward(f->k, &gu, x, f->s.gu);
     f->k->swiglu_forward(f->N, f->F, f->s.gu, f->w.s);
     wefti_linear_forward(f->k, &down, f->w.s, y);
 }
 
-void wefti_decoder_ffn_backward(const wefti_frame *f, const float *x, const float *dy,
-                                float *dx) {
+void wefti_decoder_ffn_backward(const wefti_decoder_view *f, const float *x,
+                                const float *dy, float *dx) {
     wefti_linear gu = linear(f, WEFTI_GATE, 2 * f->F), down = linear(f, WEFTI_DOWN, f->C);
     f->k->swiglu_forward(f->N, f->F, f->s.gu, f->w.s);
     wefti_linear_backward(f->k, &down, f->w.s, dy, f->w.s);

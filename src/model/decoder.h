@@ -47,7 +47,7 @@ typedef struct wefti_decoder_scratch {
 } wefti_decoder_scratch;
 
 /* What one call works on; borrows model and pass. */
-typedef struct wefti_frame {
+typedef struct wefti_decoder_view {
     const weft_model *model;
     const wefti_pass *pass;
     const wefti_kernels *k;
@@ -57,10 +57,10 @@ typedef struct wefti_frame {
     float eps;
     wefti_decoder_saved s; /* blocks only */
     wefti_decoder_scratch w;
-} wefti_frame;
+} wefti_decoder_view;
 
-wefti_frame wefti_decoder_frame(const weft_model *model, int unit,
-                                const wefti_pass *pass);
+wefti_decoder_view wefti_decoder_frame(const weft_model *model, int unit,
+                                       const wefti_pass *pass);
 
 /* Of the ops table. A post-norm block (olmo2) saves `out` too. */
 int64_t wefti_decoder_saved_floats(const weft_model *model, int unit, int64_t B,
@@ -69,17 +69,17 @@ int64_t wefti_decoder_scratch_floats(const weft_model *model, int64_t B, int64_t
                                      int threads, const wefti_kernels *kernels);
 
 /* RMSNorm of x[N,C] with parameter i as gain; dx is STORED and may be dy. */
-void wefti_decoder_norm(const wefti_frame *f, int i, const float *x, float *y,
+void wefti_decoder_norm(const wefti_decoder_view *f, int i, const float *x, float *y,
                         float *rstd);
-void wefti_decoder_norm_backward(const wefti_frame *f, int i, const float *x,
+void wefti_decoder_norm_backward(const wefti_decoder_view *f, int i, const float *x,
                                  const float *rstd, const float *dy, float *dx);
 
 /* y[N,C] = a(x), y[N,C] = m(x). backward: dx is STORED and may be dy. */
-void wefti_decoder_attention(const wefti_frame *f, const float *x, float *y);
-void wefti_decoder_attention_backward(const wefti_frame *f, const float *x,
+void wefti_decoder_attention(const wefti_decoder_view *f, const float *x, float *y);
+void wefti_decoder_attention_backward(const wefti_decoder_view *f, const float *x,
                                       const float *dy, float *dx);
-void wefti_decoder_ffn(const wefti_frame *f, const float *x, float *y);
-void wefti_decoder_ffn_backward(const wefti_frame *f, const float *x, const float *dy,
-                                float *dx);
+void wefti_decoder_ffn(const wefti_decoder_view *f, const float *x, float *y);
+void wefti_decoder_ffn_backward(const wefti_decoder_view *f, const float *x,
+                                const float *dy, float *dx);
 
 #endif

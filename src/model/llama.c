@@ -114,7 +114,7 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
 
 /* ---- a block of llama ---- */
 
-static void pre_norm_forward(const wefti_frame *f) {
+static void pre_norm_forward(const wefti_decoder_view *f) {
     float *a = f->w.a, *y = f->pass->y;
     wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.rstd1);
     wefti_decoder_attention(f, a, y);
@@ -126,7 +126,7 @@ static void pre_norm_forward(const wefti_frame *f) {
     f->k->accumulate(f->N * f->C, f->s.mid, y);
 }
 
-static void pre_norm_backward(const wefti_frame *f) {
+static void pre_norm_backward(const wefti_decoder_view *f) {
     float *a = f->w.a, *b = f->w.b, *dy = f->pass->dy;
     const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
                                          b);
@@ -144,13 +144,13 @@ static void pre_norm_backward(const wefti_frame *f) {
 /* ---- a block of olmo2 ---- */
 
 /* h[N,C] = x + drop(norm1(mid)) */
-static void post_norm_middle(const wefti_frame *f, float *h) {
+static void post_norm_middle(const wefti_decoder_view *f, float *h) {
     wefti_decoder_norm(f, WEFTI_NORM1, f->s.mid, h, f->s.rstd1);
     wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, h);
     f->k->accumulate(f->N * f->C, f->pass->x, h);
 }
 
-static void post_norm_forward(const wefti_frame *f) {
+static void post_norm_forward(const wefti_decoder_view *f) {
     float *h = f->w.a, *y = f->pass->y;
     wefti_decoder_attention(f, f->pass->x, f->s.mid);
     post_norm_middle(f, h);
@@ -160,7 +160,7 @@ static void post_norm_forward(const wefti_frame *f) {
     f->k->accumulate(f->N * f->C, h, y);
 }
 
-static void post_norm_backward(const wefti_frame *f) {
+static void post_norm_backward(const wefti_decoder_view *f) {
     float *h = f->w.a, *b = f->w.b, *dy = f->pass->dy;
     const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
                                          b);
@@ -176,20 +176,20 @@ static void post_norm_backward(const wefti_frame *f) {
 
 /* ---- the head ---- */
 
-static void head_forward(const wefti_frame *f) {
+static void head_forward(const wefti_decoder_view *f) {
     if (f->pass->training) return;
     wefti_decoder_norm(f, NORM_F, f->pass->x, f->w.a, f->w.rstd);
     wefti_head_loss(f->model, f->pass, f->w.a, NULL, f->w.rest);
 }
 
-static void head_backward(const wefti_frame *f) {
+static void head_backward(const wefti_decoder_view *f) {
     wefti_decoder_norm(f, NORM_F, f->pass->x, f->w.a, f->w.rstd);
     wefti_head_loss(f->model, f->pass, f->w.a, f->w.b, f->w.rest);
     wefti_decoder_norm_backward(f, NORM_F, f->pass->x, f->w.rstd, f->w.b, f->pass->dy);
 }
 
 static void logits(const weft_model *model, const wefti_pass *pass, float *out) {
-    wefti_frame f = wefti_decoder_frame(model, model->n_units - 1, pass);
+    wefti_decoder_view f = wefti_decoder_frame(model, model->n_units - 1, pass);
     wefti_decoder_norm(&f, NORM_F, pass->x, f.w.a, f.w.rstd);
     wefti_head_logits(model, pass, f.w.a, out);
 }
@@ -197,7 +197,7 @@ static void logits(const weft_model *model, const wefti_pass *pass, float *out) 
 /* ---- the tables ---- */
 
 static void forward(const weft_model *model, int unit, const wefti_pass *pass) {
-    wefti_frame f = wefti_decoder_frame(model, unit, pass);
+    wefti_decoder_view f = wefti_decoder_frame(model, unit, pass);
     switch (model->units[unit].kind) {
     case WEFTI_EMBED: wefti_embed_forward(model, pass); break;
     case WEFTI_BLOCK:
@@ -208,7 +208,7 @@ static void forward(const weft_model *model, int unit, const wefti_pass *pass) {
 }
 
 static void backward(const weft_model *model, int unit, const wefti_pass *pass) {
-    wefti_frame f = wefti_decoder_frame(model, unit, pass);
+    wefti_decoder_view f = wefti_decoder_frame(model, unit, pass);
     switch (model->units[unit].kind) {
     case WEFTI_EMBED: wefti_embed_backward(model, pass); break;
     case WEFTI_BLOCK:

@@ -52,11 +52,11 @@ static void want(codecs *c, const wefti_replicator_config *config) {
 
 /* The configured ones first: of two with the same name they stay. */
 static void list_codecs(codecs *c) {
-    const wefti_plan *plan = c->p->setup->plan;
+    const wefti_job *job = c->p->setup->job;
     wefti_replicator_config config;
-    int members = plan->site_replicas;
-    want(c, &plan->replicator_config);
-    if (plan->sites > 1) want(c, &plan->site_replicator_config);
+    int members = job->site_replicas;
+    want(c, &job->replicator_config);
+    if (job->sites > 1) want(c, &job->site_replicator_config);
     for (int i = 0; wefti_variant_at(i, &config); i++) want(c, &config);
     c->members[0] = 2;
     c->members[1] = members < 3 ? 4 : members > MOST_MEMBERS ? MOST_MEMBERS : members;
@@ -68,8 +68,8 @@ static void list_codecs(codecs *c) {
 enum { HALVES = 2, PHASES = 3, FIGURES = 2 * PHASES };
 
 static int64_t most_parameters(const codecs *c) {
-    const wefti_plan *plan = c->p->setup->plan;
-    int64_t n = plan->model->n_elements / plan->S,
+    const wefti_job *job = c->p->setup->job;
+    int64_t n = job->model->n_elements / job->S,
             free_bytes = wefti_machine_available_bytes();
     int64_t room = free_bytes < 0 ? MOST
                                   : free_bytes / 4 / c->p->setup->machine_ranks /
@@ -81,7 +81,7 @@ static int64_t most_parameters(const codecs *c) {
 /* figures [codecs][FIGURES] of one of the two groups. */
 static weft_status measure_group(const codecs *c, int group) {
     wefti_gauge *gauge;
-    wefti_gauge_config config = {.kernels = c->p->setup->plan->kernels,
+    wefti_gauge_config config = {.kernels = c->p->setup->job->kernels,
                                  .R = c->members[group],
                                  .threads = 1,
                                  .n = c->parameters,
@@ -224,12 +224,12 @@ typedef struct optimizers {
 
 static weft_status measure_optimizers(void *user) {
     optimizers *o = user;
-    const wefti_plan *plan = o->p->setup->plan;
+    const wefti_job *job = o->p->setup->job;
     weft_bench_optimizers_options options = {
-        .kernels = plan->kernels->name,
+        .kernels = job->kernels->name,
         .threads = 1,
         .n = o->n,
-        .accumulate = plan->optimizer_config.accumulate,
+        .accumulate = job->optimizer_config.accumulate,
         .steps = o->steps,
         .warmup = 1};
     double start_s = wefti_now_s();
@@ -258,7 +258,7 @@ static weft_status note_optimizer(wefti_prober *p, const char *name,
 weft_status wefti_probe_optimizers(wefti_prober *p, double seconds) {
     enum { LEAST = 1 << 14, LARGEST = 1 << 21 };
     double halves[2][WEFT_BENCH_OPTIMIZERS];
-    int64_t n = p->setup->plan->model->n_elements / p->setup->plan->S, rounds;
+    int64_t n = p->setup->job->model->n_elements / p->setup->job->S, rounds;
     optimizers o = {.p = p, .steps = 1};
     o.n = n < LEAST ? LEAST : n > LARGEST ? LARGEST : n;
     WEFT_TRY(wefti_prober_in_turn(p, measure_optimizers, &o));

@@ -87,18 +87,18 @@ static double least_s(const tester *t, const weft_link_facts *wire, int64_t n_by
 /* How much longer those of a step took until the last rank had all of it: the more
  * messages one after the other, the less their senders keep in step, so that several meet
  * at one receiver; buffers overflow, acknowledgements queue behind bulk. */
-static void note_crowd(const tester *t, double seconds) {
+static void note_incast(const tester *t, double seconds) {
     weft_link_facts *wire = t->p->result ? &t->p->result->cluster->wire : NULL;
     if (!wire || t->members < 3 || wire->bandwidth_Bps <= 0) return;
-    wire->crowd = fmax(1, seconds / least_s(t, wire, t->step_bytes));
+    wire->incast = fmax(1, seconds / least_s(t, wire, t->step_bytes));
 }
 
 static weft_status note(tester *t, pattern what, int64_t n_bytes, const double *times,
                         int64_t n) {
-    const wefti_plan *plan = t->p->setup->plan;
+    const wefti_job *job = t->p->setup->job;
     wefti_samples s = {0};
     char name[64];
-    weft_collective_seconds c = {.nodes = plan->site_replicas, .bytes = n_bytes};
+    weft_collective_seconds c = {.nodes = job->site_replicas, .bytes = n_bytes};
     if (what == PAIR) c.nodes = 2;
     snprintf(c.name, sizeof c.name, "%s", names[what]);
     snprintf(name, sizeof name, "%s of %lld, %lld B", c.name, (long long)c.nodes,
@@ -183,7 +183,7 @@ static weft_status measure_step(tester *t, double seconds) {
         WEFT_TRY(wefti_prober_agree(t->p, &last_s));
         sum_s += last_s;
     }
-    note_crowd(t, sum_s / (double)rounds);
+    note_incast(t, sum_s / (double)rounds);
     return note(t, STEP, t->step_bytes, times, rounds);
 }
 
@@ -195,7 +195,7 @@ static weft_status open_tester(tester *t) {
     if (!t->comm) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(p->ctx, t->gathered_bytes, 1, "messages", &t->all));
     wefti_allreduce_setup setup = {.ctx = p->ctx,
-                                   .kernels = p->setup->plan->kernels,
+                                   .kernels = p->setup->job->kernels,
                                    .comm = t->comm,
                                    .coding = {.values = WEFTI_VALUES_F32, .threads = 1},
                                    .n_vectors = SIZES + BUCKETS};
@@ -207,9 +207,9 @@ static weft_status open_tester(tester *t) {
 }
 
 weft_status wefti_probe_collectives(wefti_prober *p, double seconds) {
-    const wefti_plan *plan = p->setup->plan;
-    tester t = {.p = p, .members = plan->site_replicas};
-    if (plan->copies > 1 || plan->site_replicas < 2) return WEFT_OK;
+    const wefti_job *job = p->setup->job;
+    tester t = {.p = p, .members = job->site_replicas};
+    if (job->copies > 1 || job->site_replicas < 2) return WEFT_OK;
     if (p->rank->local == 0) t.comm = p->rank->comms.replica;
     weft_status status = open_tester(&t);
     for (int what = 0; what < STEP && status == WEFT_OK; what++)

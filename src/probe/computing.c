@@ -29,17 +29,17 @@ static double copy_rate(int threads, const float *from, float *to) {
 
 /* rates [2][rounds]: products, copying. */
 static weft_status measure_rates(wefti_prober *p, int64_t rounds, double *rates) {
-    const wefti_plan *plan = p->setup->plan;
+    const wefti_job *job = p->setup->job;
     float *block;
     WEFT_TRY(wefti_alloc_n(p->ctx, 2 * COPY_FLOATS, sizeof(float), "a copy", &block));
-    copy(plan->threads, COPY_FLOATS, block + COPY_FLOATS, block);
+    copy(job->threads, COPY_FLOATS, block + COPY_FLOATS, block);
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < rounds && status == WEFT_OK; i++) {
         status = wefti_prober_meet(p);
         if (status == WEFT_OK)
-            status = wefti_measure_gemm(p->ctx, plan->kernels, plan->threads, &rates[i]);
+            status = wefti_measure_gemm(p->ctx, job->kernels, job->threads, &rates[i]);
         if (status == WEFT_OK) status = wefti_prober_meet(p);
-        rates[rounds + i] = copy_rate(plan->threads, block, block + COPY_FLOATS);
+        rates[rounds + i] = copy_rate(job->threads, block, block + COPY_FLOATS);
     }
     wefti_free(p->ctx, block);
     return status;
@@ -107,7 +107,7 @@ static int64_t units_of(const weft_model *model, int kind) {
 
 /* A step's figures from the clock. */
 static void read_clock(const wefti_rank *r, double step_s, double *row, int64_t stride) {
-    const weft_model *model = r->plan->model;
+    const weft_model *model = r->job->model;
     double inside_s = r->clock->shard_s, of[2 * KINDS] = {0};
     for (int u = 0; u < model->n_units; u++) {
         int kind = (int)model->units[u].kind;
@@ -119,13 +119,13 @@ static void read_clock(const wefti_rank *r, double step_s, double *row, int64_t 
     row[REST * stride] = step_s > inside_s ? step_s - inside_s : 0;
     for (int i = 0; i < 2 * KINDS; i++)
         row[(UNITS + i) * stride] = of[i] /
-                                    (double)(units_of(model, i / 2) * r->plan->n_micro);
+                                    (double)(units_of(model, i / 2) * r->job->n_micro);
 }
 
 static weft_status take_step(wefti_rank *r, int64_t step, double *seconds) {
     wefti_tally tally;
     wefti_vote agreed;
-    int n = r->plan->model->n_units;
+    int n = r->job->model->n_units;
     memset(r->clock->forward_s, 0, (size_t)n * sizeof(double));
     memset(r->clock->backward_s, 0, (size_t)n * sizeof(double));
     r->clock->shard_s = 0;
@@ -159,7 +159,7 @@ static weft_status take_steps(wefti_prober *p, double seconds, double **rows,
 static weft_status note_jitter(wefti_prober *p, wefti_samples *s) {
     wefti_variation v[3];
     for (int part = 0; part < 3; part++)
-        v[part] = wefti_variation_of(s, (wefti_part)part);
+        v[part] = wefti_variation_of(s, (wefti_sample_half)part);
     const weft_probe_figure figures[] = {
         {"computing a step", "s", v[0].median_s, v[1].median_s, v[2].median_s},
         {"its spread", "", v[0].spread, v[1].spread, v[2].spread},
@@ -191,7 +191,7 @@ static double stretch_of(const wefti_prober *p, const double medians[ROWS]) {
     double sum = medians[REST];
     for (int i = 0; i < 2 * KINDS; i++)
         sum += medians[UNITS + i] *
-               (double)(units_of(p->rank->plan->model, i / 2) * p->rank->plan->n_micro);
+               (double)(units_of(p->rank->job->model, i / 2) * p->rank->job->n_micro);
     return sum > 0 && medians[STEP] > sum ? medians[STEP] / sum : 1;
 }
 
@@ -233,7 +233,7 @@ static weft_status note_steps(wefti_prober *p, const double *rows, int64_t n) {
 }
 
 weft_status wefti_probe_steps(wefti_prober *p, double seconds) {
-    int n_units = p->rank->plan->model->n_units;
+    int n_units = p->rank->job->model->n_units;
     double *times, *rows = NULL;
     int64_t n = 0;
     WEFT_TRY(wefti_alloc_n(p->ctx, 2 * n_units, sizeof *times, "unit times", &times));

@@ -43,8 +43,8 @@ typedef struct prober {
 } prober;
 
 static lane lane_of(const wefti_prober *p, wefti_link_class class) {
-    const wefti_plan *plan = p->setup->plan;
-    int per_node = plan->copies * plan->S, per_site = plan->W / plan->sites;
+    const wefti_job *job = p->setup->job;
+    int per_node = job->copies * job->S, per_site = job->W / job->sites;
     int rank = p->comm->rank;
     if (class == WEFTI_LINK_LOCAL)
         return (lane){"local", per_node, rank % per_node, rank - rank % per_node, 1};
@@ -53,7 +53,7 @@ static lane lane_of(const wefti_prober *p, wefti_link_class class) {
         return (lane){"wire", per_site / per_node, at % per_node ? -1 : at / per_node,
                       rank - at, per_node};
     }
-    return (lane){"site", plan->sites, rank % per_site ? -1 : rank / per_site, 0,
+    return (lane){"site", job->sites, rank % per_site ? -1 : rank / per_site, 0,
                   per_site};
 }
 
@@ -171,7 +171,8 @@ static weft_status fit_links(const prober *b, int64_t rounds, const double *time
         weft_status status = wefti_prober_gather(b->p, times + s * rounds, rounds,
                                                  &samples);
         for (int part = 0; part < 3 && status == WEFT_OK; part++)
-            medians[part][s] = wefti_samples_quantile(&samples, (wefti_part)part, 0.5);
+            medians[part][s] = wefti_samples_quantile(&samples, (wefti_sample_half)part,
+                                                      0.5);
         wefti_samples_fini(b->p->ctx, &samples);
         WEFT_TRY(status);
         bytes[s] = (double)b->bytes[s];
@@ -254,8 +255,8 @@ static double median_of(const pair_table *table, bool is_long) {
 
 /* Writes down the pairs of which both halves say that they differ. */
 static weft_status list_pairs(const prober *b, const pair_table *table) {
-    const wefti_plan *plan = b->p->setup->plan;
-    int per_node = plan->copies * plan->S;
+    const wefti_job *job = b->p->setup->job;
+    int per_node = job->copies * job->S;
     double empty_s = median_of(table, false), long_s = median_of(table, true);
     for (int i = 0; i < table->ranks * table->rounds; i++) {
         int rank = i / table->rounds;
@@ -268,7 +269,7 @@ static weft_status list_pairs(const prober *b, const pair_table *table) {
                        two = pair_of(t, 1, table->long_bytes);
         if (one.bandwidth_Bps <= 0 || two.bandwidth_Bps <= 0) continue;
         lane seen = b->lane; /* the pair's first, in its own site */
-        int site = plan->W / plan->sites;
+        int site = job->W / job->sites;
         seen.first = rank - rank % site;
         seen.index = (rank - seen.first) / seen.stride;
         int partner = partner_of(&seen, i % table->rounds);

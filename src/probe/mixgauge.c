@@ -41,8 +41,8 @@ enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 /* The i-th variant, after the last one what is configured; false if there is none. */
-static bool variant_at(const wefti_plan *plan, int i, variant *out) {
-    const wefti_mixer_config *config = &plan->mixer_config;
+static bool variant_at(const wefti_job *job, int i, variant *out) {
+    const wefti_mixer_config *config = &job->mixer_config;
     if (i < N_VARIANTS) {
         *out = variants[i];
         return true;
@@ -83,11 +83,11 @@ typedef struct gauge {
     member members[LARGE];
 } gauge;
 
-static weft_status open_gauge(gauge *g, const wefti_plan *plan, const variant *v) {
+static weft_status open_gauge(gauge *g, const wefti_job *job, const variant *v) {
     weft_topology_config wanted = {.kind = "complete", .nodes = g->R, .ranks = 1};
     wefti_world_shape shape = {
         .replicas = g->R, .shards = 1, .replicas_per_node = 1, .sites = 1};
-    g->config = plan->mixer_config;
+    g->config = job->mixer_config;
     g->config.kind = v->kind;
     g->config.values = v->values;
     g->config.steps = INT32_MAX;
@@ -190,11 +190,11 @@ static weft_status take_steps(gauge *g, double seconds[PHASES]) {
 static weft_status measure(const wefti_prober *p, const variant *v, int R, int64_t n,
                            double seconds[PHASES]) {
     gauge g = {.ctx = p->ctx,
-               .kernels = p->setup->plan->kernels,
+               .kernels = p->setup->job->kernels,
                .R = R,
                .piece = {n, 1, 0, false, 0}};
     g.bucket = (wefti_bucket){1, &g.piece, n};
-    weft_status status = open_gauge(&g, p->setup->plan, v);
+    weft_status status = open_gauge(&g, p->setup->job, v);
     if (status == WEFT_OK) status = open_members(&g);
     memset(seconds, 0, PHASES * sizeof *seconds);
     if (status == WEFT_OK) status = take_steps(&g, seconds);
@@ -217,7 +217,7 @@ static weft_status measure_all(void *user) {
     double start_s = wefti_now_s();
     for (int i = 0; i < m->n_variants; i++) {
         variant v;
-        if (!variant_at(m->p->setup->plan, i, &v)) break;
+        if (!variant_at(m->p->setup->job, i, &v)) break;
         double *at = m->figures + 2 * PHASES * i;
         WEFT_TRY(measure(m->p, &v, SMALL, m->n, at));
         WEFT_TRY(measure(m->p, &v, LARGE, m->n, at + PHASES));
@@ -267,7 +267,7 @@ static weft_status note_all(wefti_prober *p, int n_variants, const double *mine)
     }
     for (int i = 0; i < n_variants && status == WEFT_OK; i++) {
         variant v;
-        if (variant_at(p->setup->plan, i, &v))
+        if (variant_at(p->setup->job, i, &v))
             status = note(p, &v, medians + 2 * PHASES * i, stride);
     }
     wefti_samples_fini(p->ctx, &all);
@@ -289,7 +289,7 @@ static weft_status choose_parameters(mixers *m, double seconds) {
 weft_status wefti_probe_mixers(wefti_prober *p, double seconds) {
     variant v;
     mixers m = {.p = p,
-                .n_variants = N_VARIANTS + variant_at(p->setup->plan, N_VARIANTS, &v)};
+                .n_variants = N_VARIANTS + variant_at(p->setup->job, N_VARIANTS, &v)};
     int64_t per_half = 2 * PHASES * m.n_variants;
     double *figures;
     WEFT_TRY(

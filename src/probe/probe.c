@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The probe: prepare, one thread for each rank of this process (train/ranks.h), results.
+/* The probe: prepare, one thread for each rank of this process (train/rank_threads.h), results.
  */
 #define _GNU_SOURCE
 #include <weft/probe.h>
@@ -17,7 +17,7 @@
 #include "comm/mesh.h"
 #include "probe/prober.h"
 #include "train/prepare.h"
-#include "train/ranks.h"
+#include "train/rank_threads.h"
 
 enum { LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
 
@@ -28,7 +28,7 @@ typedef struct probe {
     const weft_probe_options *options;
     wefti_probe_setup setup;
     weft_config config, calm_config; /* copies, with the number of threads */
-    wefti_plan *plan, *calm;         /* owned */
+    wefti_job *job, *calm;           /* owned */
     wefti_world *world;
     weft_probe_result *result;
 } probe;
@@ -38,16 +38,16 @@ typedef struct probe {
 /* A run's preparation checks what a run checks: memory, batch, that all ranks have the
  * same configuration; and says how many threads a rank has. */
 static weft_status make_plans(probe *p, weft_config *config) {
-    int64_t vocab = wefti_plan_vocab(config);
+    int64_t vocab = wefti_job_vocab(config);
     WEFT_TRY(wefti_prepare_bench(p->ctx, p->mesh, config, &p->prepared));
     p->config = *config;
-    p->config.mesh.threads = p->prepared->plan->threads;
+    p->config.mesh.threads = p->prepared->job->threads;
     p->calm_config = wefti_probe_calm_config(&p->config);
-    WEFT_TRY(wefti_plan_create(p->ctx, &p->config, NULL, vocab, &p->plan));
-    WEFT_TRY(wefti_plan_create(p->ctx, &p->calm_config, NULL, vocab, &p->calm));
-    p->setup.plan = p->plan;
+    WEFT_TRY(wefti_job_create(p->ctx, &p->config, NULL, vocab, &p->job));
+    WEFT_TRY(wefti_job_create(p->ctx, &p->calm_config, NULL, vocab, &p->calm));
+    p->setup.job = p->job;
     p->setup.owner = p->ctx;
-    p->setup.machine_ranks = p->mesh ? weft_mesh_look(p->mesh).ranks_here : p->plan->W;
+    p->setup.machine_ranks = p->mesh ? weft_mesh_look(p->mesh).ranks_here : p->job->W;
     return WEFT_OK;
 }
 
@@ -65,37 +65,37 @@ static weft_status describe(const probe *p, weft_cluster *c) {
     c->nodes = p->config.mesh.nodes;
     c->ranks_per_node = p->config.mesh.ranks_per_node;
     c->sites = p->config.mesh.sites;
-    c->threads = p->plan->threads;
+    c->threads = p->job->threads;
     c->memory_bytes = free_bytes > 0 ? (double)(free_bytes / p->setup.machine_ranks) : 0;
-    return weft_cluster_model_key(p->ctx, &p->config, p->plan->threads, c->model);
+    return weft_cluster_model_key(p->ctx, &p->config, p->job->threads, c->model);
 }
 
 /* --- the ranks --- */
 
-static weft_status measure(wefti_seat *seat) {
-    const probe *p = seat->user;
+static weft_status measure(wefti_slot *slot) {
+    const probe *p = slot->user;
     wefti_comms comms;
-    WEFT_TRY(wefti_comms_join(seat->ctx, p->world, seat->rank, &comms));
-    WEFT_TRY(wefti_rank_create(seat->ctx, p->calm, seat->rank, &comms, &seat->state));
-    wefti_rank_init_params(seat->state);
-    bool first = seat->rank == 0;
-    return wefti_probe_rank(seat->state, &p->setup, p->options, first ? p->result : NULL);
+    WEFT_TRY(wefti_comms_join(slot->ctx, p->world, slot->rank, &comms));
+    WEFT_TRY(wefti_rank_create(slot->ctx, p->calm, slot->rank, &comms, &slot->state));
+    wefti_rank_init_params(slot->state);
+    bool first = slot->rank == 0;
+    return wefti_probe_rank(slot->state, &p->setup, p->options, first ? p->result : NULL);
 }
 
 static weft_status create_world(probe *p) {
     const weft_config *config = &p->config;
     if (p->mesh) wefti_mesh_watch(p->mesh, config->mesh.timeout, NULL, NULL);
-    return wefti_rank_world(p->ctx, p->plan, p->mesh, &p->world);
+    return wefti_rank_world(p->ctx, p->job, p->mesh, &p->world);
 }
 
 static weft_status run(probe *p, weft_config *config) {
     WEFT_TRY(make_plans(p, config));
-    if (wefti_company_leads(&p->prepared->company)) {
+    if (wefti_bootstrap_leads(&p->prepared->bootstrap)) {
         WEFT_TRY(weft_cluster_create(p->ctx, &p->result->cluster));
         WEFT_TRY(describe(p, p->result->cluster));
     }
     WEFT_TRY(create_world(p));
-    return wefti_ranks_run(p->ctx, p->world, p->calm->threads, measure, p);
+    return wefti_rank_threads_run(p->ctx, p->world, p->calm->threads, measure, p);
 }
 
 weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
@@ -115,8 +115,8 @@ weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
     double start_s = wefti_now_s();
     weft_status status = run(&p, config);
     wefti_world_destroy(ctx, p.world);
-    wefti_plan_destroy(ctx, p.plan);
-    wefti_plan_destroy(ctx, p.calm);
+    wefti_job_destroy(ctx, p.job);
+    wefti_job_destroy(ctx, p.calm);
     weft_status closed = wefti_prepared_destroy(ctx, p.prepared);
     out->elapsed_s = wefti_now_s() - start_s;
     if (status == WEFT_OK) status = closed;

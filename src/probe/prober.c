@@ -9,7 +9,7 @@
 
 #include "base/machine.h"
 #include "base/memory.h"
-#include "runtime/facts.h"
+#include "cluster/facts.h"
 
 weft_config wefti_probe_calm_config(const weft_config *config) {
     weft_config calm = *config;

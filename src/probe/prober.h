@@ -15,10 +15,10 @@
  * down. */
 
 typedef struct wefti_probe_setup {
-    const wefti_plan *plan; /* of the run as configured; borrowed, read-only */
-    double seconds;         /* that all of it may take, about */
-    int machine_ranks;      /* that share the memory of a rank's machine */
-    weft_ctx *owner;        /* of the result; borrowed, used by rank 0's thread alone */
+    const wefti_job *job; /* of the run as configured; borrowed, read-only */
+    double seconds;       /* that all of it may take, about */
+    int machine_ranks;    /* that share the memory of a rank's machine */
+    weft_ctx *owner;      /* of the result; borrowed, used by rank 0's thread alone */
 } wefti_probe_setup;
 
 /* The same model, batch and optimizer, but nothing that is exchanged, clipped, or slowed

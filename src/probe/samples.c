@@ -46,13 +46,13 @@ double wefti_quantile(double *values, int64_t n, double q) {
 }
 
 /* [*begin, *end) of the samples of a rank. One sample alone is in both halves. */
-static void range_of(const wefti_samples *s, wefti_part part, int64_t *begin,
+static void range_of(const wefti_samples *s, wefti_sample_half part, int64_t *begin,
                      int64_t *end) {
     *begin = part == WEFTI_SECOND_HALF ? s->n / 2 : 0;
     *end = part == WEFTI_FIRST_HALF ? (s->n + 1) / 2 : s->n;
 }
 
-static int64_t take(wefti_samples *s, int rank, wefti_part part, int64_t n) {
+static int64_t take(wefti_samples *s, int rank, wefti_sample_half part, int64_t n) {
     int64_t begin, end;
     range_of(s, part, &begin, &end);
     for (int64_t i = begin; i < end; i++) {
@@ -62,13 +62,13 @@ static int64_t take(wefti_samples *s, int rank, wefti_part part, int64_t n) {
     return n;
 }
 
-double wefti_samples_quantile(wefti_samples *s, wefti_part part, double q) {
+double wefti_samples_quantile(wefti_samples *s, wefti_sample_half part, double q) {
     int64_t n = 0;
     for (int r = 0; r < s->ranks; r++) n = take(s, r, part, n);
     return wefti_quantile(s->spare, n, q);
 }
 
-double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_part part) {
+double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_sample_half part) {
     int64_t n = take(s, rank, part, 0);
     return wefti_quantile(s->spare, n, 0.5);
 }
@@ -149,7 +149,7 @@ wefti_link_fit wefti_fit_link(int n, const double *bytes, const double *seconds)
 /* --- jitter --- */
 
 /* Half the distance of the 16 and 84 % quantiles of log(c / m) over all ranks. */
-static double spread_of(wefti_samples *s, wefti_part part) {
+static double spread_of(wefti_samples *s, wefti_sample_half part) {
     double *logs = s->spare;
     int64_t n = 0, begin, end;
     range_of(s, part, &begin, &end);
@@ -165,7 +165,7 @@ static double spread_of(wefti_samples *s, wefti_part part) {
     return n < 3 ? 0 : (high - wefti_quantile(logs, n, 0.1586553)) / 2;
 }
 
-static void find_stalls(wefti_samples *s, wefti_part part, wefti_variation *v) {
+static void find_stalls(wefti_samples *s, wefti_sample_half part, wefti_variation *v) {
     int64_t begin, end, n = 0, stalls = 0;
     double sum = 0;
     range_of(s, part, &begin, &end);
@@ -184,7 +184,8 @@ static void find_stalls(wefti_samples *s, wefti_part part, wefti_variation *v) {
     v->stall_s = stalls > 0 ? sum / (double)stalls : 0;
 }
 
-static double drift_of(wefti_samples *s, wefti_part part, const wefti_variation *v) {
+static double drift_of(wefti_samples *s, wefti_sample_half part,
+                       const wefti_variation *v) {
     double sum = 0, squares = 0;
     int ranks = 0;
     int64_t begin, end;
@@ -203,7 +204,7 @@ static double drift_of(wefti_samples *s, wefti_part part, const wefti_variation 
     return variance > 0 ? sqrt(variance) : 0;
 }
 
-wefti_variation wefti_variation_of(wefti_samples *s, wefti_part part) {
+wefti_variation wefti_variation_of(wefti_samples *s, wefti_sample_half part) {
     wefti_variation v = {.median_s = wefti_samples_quantile(s, part, 0.5)};
     v.spread = spread_of(s, part);
     find_stalls(s, part, &v);

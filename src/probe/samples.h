@@ -19,11 +19,15 @@ void wefti_samples_fini(weft_ctx *ctx, wefti_samples *s); /* zeros are accepted 
 
 /* The measurement's parts, which are compared: how far they differ is how well it
  * repeats. */
-typedef enum wefti_part { WEFTI_ALL, WEFTI_FIRST_HALF, WEFTI_SECOND_HALF } wefti_part;
+typedef enum wefti_sample_half {
+    WEFTI_ALL,
+    WEFTI_FIRST_HALF,
+    WEFTI_SECOND_HALF
+} wefti_sample_half;
 
 /* The q-quantile of what all ranks, or one, measured in that part; NAN if nothing. */
-double wefti_samples_quantile(wefti_samples *s, wefti_part part, double q);
-double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_part part);
+double wefti_samples_quantile(wefti_samples *s, wefti_sample_half part, double q);
+double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_sample_half part);
 
 /* The q-quantile of n values, which it sorts; between two it lies in proportion. */
 double wefti_quantile(double *values, int64_t n, double q);
@@ -41,6 +45,6 @@ typedef struct wefti_variation {
     double median_s, spread, drift, stall_share, stall_s;
 } wefti_variation;
 
-wefti_variation wefti_variation_of(wefti_samples *s, wefti_part part);
+wefti_variation wefti_variation_of(wefti_samples *s, wefti_sample_half part);
 
 #endif

@@ -52,14 +52,14 @@ static int64_t next_row(const uint64_t *marks, int64_t rows, int64_t i, bool mar
 }
 
 static int64_t random_choose(const wefti_selection *s, uint64_t *scratch,
-                             wefti_run *runs) {
+                             wefti_cover_range *runs) {
     int64_t n = 0, end = 0;
     mark_rows(s, random_most(s->rate, s->rows), scratch);
     while (true) {
         int64_t begin = next_row(scratch, s->rows, end, true);
         if (begin == s->rows) return n;
         end = next_row(scratch, s->rows, begin, false);
-        runs[n++] = (wefti_run){begin, end - begin};
+        runs[n++] = (wefti_cover_range){begin, end - begin};
     }
 }
 

@@ -60,13 +60,13 @@ typedef struct wefti_replicator_config {
 } wefti_replicator_config;
 
 /* What a step's direction covers of one piece; all else stays as it is. */
-typedef struct wefti_run {
+typedef struct wefti_cover_range {
     int64_t begin, n; /* elements of the piece */
-} wefti_run;
+} wefti_cover_range;
 
 typedef struct wefti_cover {
-    bool all;              /* every element; then runs is not used */
-    const wefti_run *runs; /* borrowed until the bucket's next begin */
+    bool all;                      /* every element; then runs is not used */
+    const wefti_cover_range *runs; /* borrowed until the bucket's next begin */
     int64_t n_runs;
     int64_t count; /* updates of a covered element so far, this one included */
 } wefti_cover;

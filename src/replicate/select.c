@@ -20,7 +20,7 @@
 
 /* The rows that a piece's last turn chose, as elements of the piece. */
 typedef struct chosen {
-    wefti_run *runs; /* borrowed from the one block of all */
+    wefti_cover_range *runs; /* borrowed from the one block of all */
     int64_t n_runs;
 } chosen;
 
@@ -35,7 +35,7 @@ typedef struct selector {
     wefti_allreduce *allreduce;
     part *parts;    /* [n_buckets] */
     chosen *chosen; /* of all buckets' pieces */
-    wefti_run *runs;
+    wefti_cover_range *runs;
     uint64_t *scratch; /* a bit per row of the largest piece */
 } selector;
 
@@ -123,7 +123,7 @@ int64_t wefti_select_work_bytes(const wefti_chooser *chooser,
     wefti_coding coding = coding_of(config);
     sizes s = count_sizes(chooser, config, buckets, n_buckets);
     int64_t n_bytes = cost(s.n_pieces, sizeof(chosen)) +
-                      cost(s.n_runs, sizeof(wefti_run)) +
+                      cost(s.n_runs, sizeof(wefti_cover_range)) +
                       cost(scratch_words(&s), sizeof(uint64_t));
     for (int b = 0; b < n_buckets; b++) {
         int64_t n = vector_length(chooser, config, &buckets[b]);
@@ -157,7 +157,7 @@ static weft_status create_allreduce(wefti_replicator *r, selector *self) {
 
 /* Where each piece's runs go. */
 static void share_out_runs(wefti_replicator *r, selector *self) {
-    wefti_run *runs = self->runs;
+    wefti_cover_range *runs = self->runs;
     chosen *next = self->chosen;
     for (int b = 0; b < r->n_buckets; b++) {
         self->parts[b].pieces = next;
@@ -177,7 +177,8 @@ weft_status wefti_select_create(const wefti_chooser *chooser, wefti_replicator *
     self->chooser = chooser;
     sizes s = count_sizes(chooser, &r->config, r->buckets, r->n_buckets);
     WEFT_TRY(wefti_alloc_n(r->ctx, s.n_pieces, sizeof(chosen), "runs", &self->chosen));
-    WEFT_TRY(wefti_alloc_n(r->ctx, s.n_runs, sizeof(wefti_run), "runs", &self->runs));
+    WEFT_TRY(
+        wefti_alloc_n(r->ctx, s.n_runs, sizeof(wefti_cover_range), "runs", &self->runs));
     WEFT_TRY(wefti_alloc_n(r->ctx, scratch_words(&s), sizeof(uint64_t), "a bit per row",
                            &self->scratch));
     WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(part), "runs", &self->parts));

@@ -22,7 +22,8 @@ typedef struct wefti_chooser {
     int64_t (*most)(double rate, int64_t rows);
     /* Writes the rows of a turn as ascending runs that do not touch, in rows; returns how
      * many. runs has room for wefti_runs_most; scratch for a bit per row. */
-    int64_t (*choose)(const wefti_selection *s, uint64_t *scratch, wefti_run *runs);
+    int64_t (*choose)(const wefti_selection *s, uint64_t *scratch,
+                      wefti_cover_range *runs);
     /* Turns so far, this one included, that chose a row which this turn chooses. */
     int64_t (*count)(const wefti_selection *s);
 } wefti_chooser;

@@ -14,11 +14,12 @@ static int64_t period_of(const wefti_selection *s) {
 }
 
 static int64_t slicing_choose(const wefti_selection *s, uint64_t *scratch,
-                              wefti_run *runs) {
+                              wefti_cover_range *runs) {
     (void)scratch;
     int64_t window = slicing_most(s->rate, s->rows);
     int64_t begin = s->turn % period_of(s) * window;
-    runs[0] = (wefti_run){begin, s->rows - begin < window ? s->rows - begin : window};
+    runs[0] = (wefti_cover_range){begin,
+                                  s->rows - begin < window ? s->rows - begin : window};
     return 1;
 }
 

@@ -15,15 +15,15 @@ static int64_t striding_most(double rate, int64_t rows) {
 }
 
 static int64_t striding_choose(const wefti_selection *s, uint64_t *scratch,
-                               wefti_run *runs) {
+                               wefti_cover_range *runs) {
     (void)scratch;
     int64_t stride = stride_of(s->rate, s->rows), n = 0;
     if (stride == 1) {
-        runs[0] = (wefti_run){0, s->rows};
+        runs[0] = (wefti_cover_range){0, s->rows};
         return 1;
     }
     for (int64_t row = s->turn % stride; row < s->rows; row += stride)
-        runs[n++] = (wefti_run){row, 1};
+        runs[n++] = (wefti_cover_range){row, 1};
     return n;
 }
 

@@ -51,7 +51,7 @@ static void aer_neighbours(const weft_topology *t, int member, int64_t step,
                            weft_neighbours *out) {
     const aer *a = t->self;
     int node = wefti_topology_node(t, member), round = (int)(step / 2);
-    wefti_meeting met = {-1, 0.5};
+    wefti_fold_pair met = {-1, 0.5};
     if (a->fold.rounds > 0) {
         bool first = a->crosses_first[(int64_t)round * a->fold.N + node];
         if (first == (step % 2 == 0)) met = wefti_fold_meet(&a->fold, node, round);

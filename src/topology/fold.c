@@ -37,23 +37,23 @@ static block_group find_group(int m, int block, int index) {
     return g;
 }
 
-static wefti_meeting meet_by_bit(int block, int bit, int size) {
-    return (wefti_meeting){1 << bit < size ? block ^ (1 << bit) : -1, 0.5};
+static wefti_fold_pair meet_by_bit(int block, int bit, int size) {
+    return (wefti_fold_pair){1 << bit < size ? block ^ (1 << bit) : -1, 0.5};
 }
 
 /* Group g and all later blocks; `block` is one of them. */
-static wefti_meeting cross(int m, block_group g, int block) {
+static wefti_fold_pair cross(int m, block_group g, int block) {
     int later = m - g.start - g.size, partner = -1;
     if (block >= g.start + g.size)
         partner = block - g.size;
     else if (block - g.start < later)
         partner = block + g.size;
-    return (wefti_meeting){partner, (double)g.size / (g.size + later)};
+    return (wefti_fold_pair){partner, (double)g.size / (g.size + later)};
 }
 
 /* Among the m blocks, in round r of 2 p1 + 1. A group that comes before the one that
  * crosses has crossed. */
-static wefti_meeting meet_blocks(int m, int p1, int block, int r) {
+static wefti_fold_pair meet_blocks(int m, int p1, int block, int r) {
     int crossing = r - p1;
     if (crossing < 0) return meet_by_bit(block, r, find_group(m, block, m).size);
     block_group g = find_group(m, block, crossing);
@@ -69,9 +69,9 @@ wefti_fold wefti_fold_make(int N) {
     return f;
 }
 
-wefti_meeting wefti_fold_meet(const wefti_fold *f, int node, int round) {
-    if (round < f->k) return (wefti_meeting){node ^ (1 << round), 0.5};
-    wefti_meeting met = meet_blocks(f->m, f->p1, node >> f->k, round - f->k);
+wefti_fold_pair wefti_fold_meet(const wefti_fold *f, int node, int round) {
+    if (round < f->k) return (wefti_fold_pair){node ^ (1 << round), 0.5};
+    wefti_fold_pair met = meet_blocks(f->m, f->p1, node >> f->k, round - f->k);
     int place = node & ((1 << f->k) - 1);
     if (met.partner >= 0) met.partner = (met.partner << f->k) + place;
     return met;

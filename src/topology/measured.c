@@ -57,7 +57,7 @@ static weft_status measured_create(weft_ctx *ctx, weft_topology *t,
 static void measured_neighbours(const weft_topology *t, int member, int64_t step,
                                 weft_neighbours *out) {
     const wefti_rounds *rounds = t->self;
-    wefti_meeting met = {-1, 0.5};
+    wefti_fold_pair met = {-1, 0.5};
     if (rounds->n > 0)
         met = rounds->meetings[step * rounds->N + wefti_topology_node(t, member)];
     wefti_pair_nodes(t, member, met, out);

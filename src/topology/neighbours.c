@@ -48,7 +48,7 @@ void wefti_group(weft_neighbours *out, int member, int first, int n) {
     }
 }
 
-void wefti_pair_nodes(const weft_topology *t, int member, wefti_meeting met,
+void wefti_pair_nodes(const weft_topology *t, int member, wefti_fold_pair met,
                       weft_neighbours *out) {
     int L = (int)t->facts.ranks, node = member / L;
     if (met.partner < 0) {

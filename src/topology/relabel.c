@@ -20,9 +20,9 @@ static const double missing_s = 1e18;
 typedef struct relabelling {
     wefti_fold fold;
     const double *cost_s;
-    wefti_meeting *places; /* [rounds * N] owned, meetings of places */
-    int *node;             /* [N] owned, node of a place */
-    int *best;             /* [N] owned */
+    wefti_fold_pair *places; /* [rounds * N] owned, meetings of places */
+    int *node;               /* [N] owned, node of a place */
+    int *best;               /* [N] owned */
     int64_t work;
 } relabelling;
 
@@ -108,7 +108,7 @@ static void find(relabelling *r) {
 
 static weft_status relabelling_init(weft_ctx *ctx, relabelling *r) {
     int N = r->fold.N;
-    WEFT_TRY(wefti_alloc_n(ctx, (int64_t)r->fold.rounds * N, sizeof(wefti_meeting),
+    WEFT_TRY(wefti_alloc_n(ctx, (int64_t)r->fold.rounds * N, sizeof(wefti_fold_pair),
                            "rounds", &r->places));
     WEFT_TRY(wefti_alloc_n(ctx, N, sizeof(int), "places", &r->node));
     WEFT_TRY(wefti_alloc_n(ctx, N, sizeof(int), "places", &r->best));
@@ -122,11 +122,11 @@ static weft_status relabelling_init(weft_ctx *ctx, relabelling *r) {
 /* The meetings of places as meetings of nodes. */
 static weft_status write_rounds(weft_ctx *ctx, relabelling *r, wefti_rounds *out) {
     int N = r->fold.N;
-    WEFT_TRY(wefti_alloc_n(ctx, (int64_t)r->fold.rounds * N, sizeof(wefti_meeting),
+    WEFT_TRY(wefti_alloc_n(ctx, (int64_t)r->fold.rounds * N, sizeof(wefti_fold_pair),
                            "the schedule", &out->meetings));
     out->n = r->fold.rounds;
     for (int64_t i = 0; i < out->n * N; i++) {
-        wefti_meeting met = r->places[i];
+        wefti_fold_pair met = r->places[i];
         if (met.partner >= 0) met.partner = r->node[met.partner];
         out->meetings[i / N * N + r->node[i % N]] = met;
     }

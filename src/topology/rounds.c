@@ -15,10 +15,10 @@ weft_status wefti_rounds_add(weft_ctx *ctx, const double *cost_s, const int *par
     int N = rounds->N;
     int64_t n = rounds->n * N;
     double slowest_s = 0;
-    WEFT_TRY(wefti_grow(ctx, &rounds->meetings, n, n + N, sizeof(wefti_meeting),
+    WEFT_TRY(wefti_grow(ctx, &rounds->meetings, n, n + N, sizeof(wefti_fold_pair),
                         "the schedule"));
     for (int node = 0; node < N; node++) {
-        rounds->meetings[n + node] = (wefti_meeting){partners[node], 0.5};
+        rounds->meetings[n + node] = (wefti_fold_pair){partners[node], 0.5};
         if (partners[node] >= 0)
             slowest_s = fmax(slowest_s, cost_s[(int64_t)node * N + partners[node]]);
     }

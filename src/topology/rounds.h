@@ -10,8 +10,8 @@
  * from costs. cost_s[N][N] is symmetric, INFINITY where there is no link. */
 typedef struct wefti_rounds {
     int N;
-    int64_t n;               /* rounds */
-    wefti_meeting *meetings; /* [n * N] owned */
+    int64_t n;                 /* rounds */
+    wefti_fold_pair *meetings; /* [n * N] owned */
     double seconds; /* of all rounds; a round takes as long as its slowest link */
 } wefti_rounds;
 

@@ -58,7 +58,7 @@ void wefti_pair(weft_neighbours *out, int member, int partner);
 
 /* The member's node takes the mean of its members; if it meets another node, it then
  * takes (1 - weight) of its own mean and `weight` of the other's. */
-void wefti_pair_nodes(const weft_topology *t, int member, wefti_meeting met,
+void wefti_pair_nodes(const weft_topology *t, int member, wefti_fold_pair met,
                       weft_neighbours *out);
 
 /* All members first..first+n-1 take their mean. */

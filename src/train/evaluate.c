@@ -9,10 +9,9 @@
 static int64_t min2(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void load_rows(wefti_rank *r, int64_t row, int64_t n) {
-    const wefti_plan *plan = r->plan;
-    if (n > 0)
-        weft_dataset_validation_batch(plan->dataset, row, n, r->tokens, r->targets);
-    for (int64_t i = (n > 0 ? n : 0) * plan->T; i < plan->B * plan->T; i++) {
+    const wefti_job *job = r->job;
+    if (n > 0) weft_dataset_validation_batch(job->dataset, row, n, r->tokens, r->targets);
+    for (int64_t i = (n > 0 ? n : 0) * job->T; i < job->B * job->T; i++) {
         r->tokens[i] = 0;
         r->targets[i] = -1;
     }
@@ -20,30 +19,30 @@ static void load_rows(wefti_rank *r, int64_t row, int64_t n) {
 
 /* Of the parameters as they are: each rank takes its share of the windows. */
 static weft_status mean_loss(wefti_rank *r, int64_t rows, double *loss) {
-    const wefti_plan *plan = r->plan;
-    int64_t batches = (rows + plan->B - 1) / plan->B;
-    int64_t rounds = (batches + plan->W - 1) / plan->W;
+    const wefti_job *job = r->job;
+    int64_t batches = (rows + job->B - 1) / job->B;
+    int64_t rounds = (batches + job->W - 1) / job->W;
     double sum = 0;
     wefti_rank_forget_gathered(r);
     for (int64_t i = 0; i < rounds; i++) {
-        int64_t row = (i * plan->W + r->rank) * plan->B;
-        load_rows(r, row, min2(plan->B, rows - row));
+        int64_t row = (i * job->W + r->rank) * job->B;
+        load_rows(r, row, min2(job->B, rows - row));
         WEFT_TRY(wefti_rank_forward(r, false, 0));
         WEFT_TRY(wefti_rank_loss(r, &sum));
     }
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &sum));
-    *loss = rows > 0 ? sum / (double)(rows * plan->T) : 0;
+    *loss = rows > 0 ? sum / (double)(rows * job->T) : 0;
     return WEFT_OK;
 }
 
 weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,
                                 weft_eval_record *out) {
-    const wefti_plan *plan = r->plan;
-    int64_t rows = weft_dataset_validation_rows(plan->dataset);
-    if (max_tokens > 0) rows = min2(rows, (max_tokens + plan->T - 1) / plan->T);
-    out->tokens = rows * plan->T;
+    const wefti_job *job = r->job;
+    int64_t rows = weft_dataset_validation_rows(job->dataset);
+    if (max_tokens > 0) rows = min2(rows, (max_tokens + job->T - 1) / job->T);
+    out->tokens = rows * job->T;
     out->local_loss = out->distance = NAN;
-    if (plan->replicas_equal) return mean_loss(r, rows, &out->loss);
+    if (job->replicas_equal) return mean_loss(r, rows, &out->loss);
     WEFT_TRY(mean_loss(r, rows, &out->local_loss));
     WEFT_TRY(wefti_rank_average(r));
     double squares = wefti_rank_distance_squares(r);
@@ -51,6 +50,6 @@ weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,
     wefti_rank_restore(r);
     WEFT_TRY(status);
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &squares));
-    out->distance = sqrt(squares / plan->R);
+    out->distance = sqrt(squares / job->R);
     return WEFT_OK;
 }

@@ -39,9 +39,9 @@ static weft_status do_begin(void *rank, int64_t bucket) {
     float *grad = grads_of(r, b);
     int64_t n = r->arrangement->buckets[b].n_elements;
     bool scaled = !r->clip_after_exchange && r->grad_scale != 1;
-    if (scaled) r->plan->kernels->scale(n, r->grad_scale, grad);
+    if (scaled) r->job->kernels->scale(n, r->grad_scale, grad);
     bool local_norm = r->apply_in_exchange && !r->clip_after_exchange;
-    if (local_norm) r->squares[b] = r->plan->kernels->sum_squares(n, grad);
+    if (local_norm) r->squares[b] = r->job->kernels->sum_squares(n, grad);
     return wefti_replicator_begin(r->replicator, b, r->step, r->lr, grad);
 }
 
@@ -81,7 +81,7 @@ static weft_status do_apply(void *rank, int64_t bucket) {
     if (is_turn(r, bucket)) return WEFT_OK;
     int64_t n = r->arrangement->buckets[b].n_elements;
     bool agreed_norm = r->apply_in_exchange && r->clip_after_exchange;
-    if (agreed_norm) r->squares[b] = r->plan->kernels->sum_squares(n, grads_of(r, b));
+    if (agreed_norm) r->squares[b] = r->job->kernels->sum_squares(n, grads_of(r, b));
     if (!r->apply_in_exchange && r->clip_after_exchange) return WEFT_OK;
     return wefti_exchange_apply(r, b);
 }
@@ -93,13 +93,13 @@ static weft_status do_finish(void *rank, int64_t bucket) {
     return wefti_mixer_finish(r->mixer, (int)bucket, r->step, params_of(r, bucket));
 }
 
-/* The phases as the diary sees them; the mixer's turn has the name of its phase. */
+/* The phases as the timeline sees them; the mixer's turn has the name of its phase. */
 static weft_status noted(wefti_rank *r, int64_t job, wefti_phase phase,
                          const char *what) {
-    double begun_s = wefti_diary_now(r->diary);
+    double begun_s = wefti_timeline_now(r->timeline);
     int n = r->arrangement->n_buckets;
     WEFT_TRY(phase(r, job));
-    wefti_diary_put(r->diary, WEFTI_DIARY_EXCHANGE, (int)job % n, what, begun_s);
+    wefti_timeline_put(r->timeline, WEFTI_TIMELINE_EXCHANGE, (int)job % n, what, begun_s);
     return WEFT_OK;
 }
 
@@ -142,12 +142,12 @@ weft_status wefti_exchange_create(wefti_rank *r) {
         phases[n++] = end_sites;
     }
     phases[n++] = apply;
-    if (!r->plan->replicas_equal) phases[n++] = finish;
+    if (!r->job->replicas_equal) phases[n++] = finish;
     wefti_worker_config config = {.capacity = 2 * r->arrangement->n_buckets,
                                   .phases = phases,
                                   .n_phases = n,
-                                  .order = r->plan->sites > 1 ? WEFTI_ORDER_BY_JOB
-                                                              : WEFTI_ORDER_BY_PHASE,
+                                  .order = r->job->sites > 1 ? WEFTI_ORDER_BY_JOB
+                                                             : WEFTI_ORDER_BY_PHASE,
                                   .prepare = prepare,
                                   .user = r};
     return wefti_worker_create(r->ctx, &config, &r->worker);
@@ -162,9 +162,9 @@ void wefti_exchange_turn(wefti_rank *r) {
 /* The optimizer on one run of a piece's elements. */
 static void optimize(wefti_rank *r, const wefti_optimizer_step *step, wefti_span span,
                      double *moved) {
-    const wefti_plan *plan = r->plan;
-    plan->optimizer->apply(&plan->optimizer_config, plan->kernels, step, &span, r->grads,
-                           r->params, r->state, moved);
+    const wefti_job *job = r->job;
+    job->optimizer->apply(&job->optimizer_config, job->kernels, step, &span, r->grads,
+                          r->params, r->state, moved);
 }
 
 /* The optimizer on what the direction covers of a piece. */

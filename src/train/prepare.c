@@ -68,16 +68,16 @@ static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bo
 static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool resume,
                                wefti_prepared *p) {
     char brought[PATH_MAX];
-    wefti_company *c = &p->company;
+    wefti_bootstrap *c = &p->bootstrap;
     p->saved.step = -1;
-    if (wefti_company_leads(c)) WEFT_TRY(look_into_folder(ctx, config, resume, p));
-    WEFT_TRY(wefti_company_look(ctx, c, config->run.folder));
-    WEFT_TRY(wefti_company_tell(c, &p->saved, sizeof p->saved));
-    WEFT_TRY(wefti_company_tell(c, p->saved_path, sizeof p->saved_path));
+    if (wefti_bootstrap_leads(c)) WEFT_TRY(look_into_folder(ctx, config, resume, p));
+    WEFT_TRY(wefti_bootstrap_look(ctx, c, config->run.folder));
+    WEFT_TRY(wefti_bootstrap_tell(c, &p->saved, sizeof p->saved));
+    WEFT_TRY(wefti_bootstrap_tell(c, p->saved_path, sizeof p->saved_path));
     if (p->saved.step < 0) return WEFT_OK;
     WEFT_TRY(run_path(ctx, config, "brought", brought));
-    WEFT_TRY(wefti_company_copy_folder(ctx, c, p->saved_path, brought));
-    if (!wefti_company_sees(c, wefti_company_rank(c)))
+    WEFT_TRY(wefti_bootstrap_copy_folder(ctx, c, p->saved_path, brought));
+    if (!wefti_bootstrap_sees(c, wefti_bootstrap_rank(c)))
         memcpy(p->saved_path, brought, sizeof brought);
     return WEFT_OK;
 }
@@ -168,7 +168,7 @@ static weft_status open_dataset(weft_ctx *ctx, const weft_config *config,
     };
     WEFT_TRY(weft_dataset_open(ctx, &wanted, p->tokenizer, &p->dataset));
     p->bigram_loss = NAN;
-    bool leads = wefti_company_leads(&p->company);
+    bool leads = wefti_bootstrap_leads(&p->bootstrap);
     if (!leads || weft_dataset_validation_rows(p->dataset) == 0) return WEFT_OK;
     return weft_dataset_bigram_loss(ctx, p->dataset, weft_tokenizer_vocab(p->tokenizer),
                                     &p->bigram_loss);
@@ -199,17 +199,17 @@ enum { MEASURED_STEPS = 1024 }; /* over which a prediction is averaged */
 
 /* Predicted payload bytes per step that the first replica's ranks send to other nodes,
  * the mean over the steps to come. */
-static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *n_bytes,
+static weft_status predict_wire(weft_ctx *ctx, const wefti_job *job, int64_t *n_bytes,
                                 wefti_footprint *footprint) {
-    int64_t steps = plan->config->run.steps - plan->first_step;
+    int64_t steps = job->config->run.steps - job->first_step;
     if (steps > MEASURED_STEPS) steps = MEASURED_STEPS;
     *n_bytes = 0;
     *footprint = (wefti_footprint){0};
-    for (int s = 0; s < plan->S; s++) {
+    for (int s = 0; s < job->S; s++) {
         wefti_arrangement *a;
-        WEFT_TRY(wefti_arrangement_create(ctx, plan, s, &a));
-        *n_bytes += wefti_plan_wire_bytes(plan, a, 0, plan->first_step, steps);
-        wefti_footprint own = wefti_plan_footprint(plan, a);
+        WEFT_TRY(wefti_arrangement_create(ctx, job, s, &a));
+        *n_bytes += wefti_job_wire_bytes(job, a, 0, job->first_step, steps);
+        wefti_footprint own = wefti_job_footprint(job, a);
         if (own.total > footprint->total) *footprint = own;
         wefti_arrangement_destroy(ctx, a);
     }
@@ -219,12 +219,12 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_plan *plan, int64_t *
 
 static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
                                 const wefti_footprint *f) {
-    const wefti_plan *plan = p->plan;
-    int ranks = p->company.comm ? 1 : plan->W; /* of this process */
+    const wefti_job *job = p->job;
+    int ranks = p->bootstrap.comm ? 1 : job->W; /* of this process */
     int64_t here = wefti_process_resident_bytes(),
-            threads = (int64_t)ranks * plan->threads;
+            threads = (int64_t)ranks * job->threads;
     int64_t wanted = f->total * ranks + p->library_bytes * threads;
-    int64_t limit = plan->config->mesh.memory_limit,
+    int64_t limit = job->config->mesh.memory_limit,
             have = wefti_machine_available_bytes();
     if (limit > 0) have = limit > here ? limit - here : 0;
     p->summary.memory_rank_bytes = f->total;
@@ -246,29 +246,28 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
 
 static const char *plural(int64_t n) { return n > 1 ? "s" : ""; }
 
-static void describe_method(const wefti_plan *plan, char *out, size_t size) {
-    const weft_config *c = plan->config;
+static void describe_method(const wefti_job *job, char *out, size_t size) {
+    const weft_config *c = job->config;
     int n = snprintf(out, size, "%s: %s", c->method, c->replicator.kind);
-    if (plan->sites > 1)
+    if (job->sites > 1)
         n += snprintf(out + n, size - (size_t)n, ", %s between sites",
                       c->site_replicator.kind);
     n += snprintf(out + n, size - (size_t)n, " + %s", c->optimizer.kind);
-    if (!plan->replicas_equal)
-        snprintf(out + n, size - (size_t)n, " + %s", c->mixer.kind);
+    if (!job->replicas_equal) snprintf(out + n, size - (size_t)n, " + %s", c->mixer.kind);
 }
 
-static void describe_mesh(const wefti_plan *plan, const char *wire, char *out,
+static void describe_mesh(const wefti_job *job, const char *wire, char *out,
                           size_t size) {
-    const weft_config *c = plan->config;
-    int ranks = plan->copies * plan->S;
+    const weft_config *c = job->config;
+    int ranks = job->copies * job->S;
     int n = snprintf(out, size, "%lld node%s x %d rank%s x %d thread%s, wire %s",
                      (long long)c->mesh.nodes, plural(c->mesh.nodes), ranks,
-                     plural(ranks), plan->threads, plural(plan->threads), wire);
-    if (plan->copies > 1)
+                     plural(ranks), job->threads, plural(job->threads), wire);
+    if (job->copies > 1)
         n += snprintf(out + n, size - (size_t)n, ", %d copies of the model per node",
-                      plan->copies);
-    if (plan->sites > 1)
-        snprintf(out + n, size - (size_t)n, ", %d sites, wire %s", plan->sites,
+                      job->copies);
+    if (job->sites > 1)
+        snprintf(out + n, size - (size_t)n, ", %d sites, wire %s", job->sites,
                  c->mesh.site_link);
 }
 
@@ -290,42 +289,42 @@ static void describe_hosts(const weft_mesh *mesh, char *out, size_t size) {
 }
 
 static void describe(wefti_prepared *p) {
-    const wefti_plan *plan = p->plan;
-    const weft_config *config = plan->config;
-    const weft_model_config *model = &plan->model->config;
+    const wefti_job *job = p->job;
+    const weft_config *config = job->config;
+    const weft_model_config *model = &job->model->config;
     char(*text)[512] = p->texts;
     size_t n = sizeof text[0];
-    double millions = (double)plan->model->n_elements / 1e6;
+    double millions = (double)job->model->n_elements / 1e6;
     snprintf(text[0], n, "%s, %lld layers x %lld, %.4g M parameters", model->kind,
              (long long)model->layers, (long long)model->width, millions);
     if (p->dataset)
         snprintf(text[1], n,
                  "%lld training tokens, %lld x %lld for validation, %s tokenizer of %lld",
                  (long long)weft_dataset_train_tokens(p->dataset),
-                 (long long)weft_dataset_validation_rows(p->dataset), (long long)plan->T,
+                 (long long)weft_dataset_validation_rows(p->dataset), (long long)job->T,
                  weft_tokenizer_kind(p->tokenizer),
                  (long long)weft_tokenizer_vocab(p->tokenizer));
     else
         snprintf(text[1], n, "made tokens, vocabulary %lld", (long long)model->vocab);
-    describe_method(plan, text[2], n);
-    weft_mesh *mesh = p->company.mesh;
-    describe_mesh(plan, mesh ? weft_mesh_look(mesh).version : config->mesh.link, text[3],
+    describe_method(job, text[2], n);
+    weft_mesh *mesh = p->bootstrap.mesh;
+    describe_mesh(job, mesh ? weft_mesh_look(mesh).version : config->mesh.link, text[3],
                   n);
     if (mesh) describe_hosts(mesh, text[3], n);
     snprintf(text[4], n,
              "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
-             (long long)(plan->rows_per_step * plan->T), (long long)plan->rows_per_step,
-             (long long)plan->T, (long long)plan->n_micro, (long long)plan->B);
+             (long long)(job->rows_per_step * job->T), (long long)job->rows_per_step,
+             (long long)job->T, (long long)job->n_micro, (long long)job->B);
     p->summary.folder = config->run.folder;
     p->summary.model = text[0];
     p->summary.data = text[1];
     p->summary.method = text[2];
     p->summary.mesh = text[3];
     p->summary.batch = text[4];
-    p->summary.kernels = plan->kernels->name;
-    p->summary.parameters = plan->model->n_elements;
+    p->summary.kernels = job->kernels->name;
+    p->summary.parameters = job->model->n_elements;
     p->summary.gemm_flops = p->gemm_flops;
-    p->summary.first_step = plan->first_step;
+    p->summary.first_step = job->first_step;
 }
 
 /* Where each rank is a process: its share of the machine's cores, or those that it is
@@ -333,33 +332,33 @@ static void describe(wefti_prepared *p) {
 static void choose_threads(wefti_prepared *p) {
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     int mine = wefti_machine_cores();
-    int ranks = weft_mesh_look(p->company.mesh).ranks_here;
-    if (p->plan->config->mesh.threads > 0) return;
-    p->plan->threads = mine < all ? mine : (int)(all / ranks);
-    if (p->plan->threads < 1) p->plan->threads = 1;
+    int ranks = weft_mesh_look(p->bootstrap.mesh).ranks_here;
+    if (p->job->config->mesh.threads > 0) return;
+    p->job->threads = mine < all ? mine : (int)(all / ranks);
+    if (p->job->threads < 1) p->job->threads = 1;
 }
 
 static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
     int64_t vocab = p->tokenizer ? weft_tokenizer_vocab(p->tokenizer)
                                  : config->model.vocab;
-    WEFT_TRY(wefti_plan_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB,
-                               &p->plan));
+    WEFT_TRY(
+        wefti_job_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->job));
     if (p->saved.step >= 0) {
-        p->plan->first_step = p->saved.step;
-        p->plan->first_row = p->saved.rows;
+        p->job->first_step = p->saved.step;
+        p->job->first_row = p->saved.rows;
     }
     int threads = wefti_machine_cores();
-    if (p->company.comm) {
+    if (p->bootstrap.comm) {
         choose_threads(p);
-        threads = p->plan->threads;
+        threads = p->job->threads;
     }
     int64_t before = wefti_process_resident_bytes();
-    WEFT_TRY(wefti_measure_gemm(ctx, p->plan->kernels, threads, &p->gemm_flops));
-    WEFT_TRY(wefti_company_sum(&p->company, &p->gemm_flops));
+    WEFT_TRY(wefti_measure_gemm(ctx, p->job->kernels, threads, &p->gemm_flops));
+    WEFT_TRY(wefti_bootstrap_sum(&p->bootstrap, &p->gemm_flops));
     p->library_bytes = (wefti_process_resident_bytes() - before) / threads;
     wefti_footprint footprint;
-    WEFT_TRY(predict_wire(ctx, p->plan, &p->summary.wire_bytes_per_step, &footprint));
+    WEFT_TRY(predict_wire(ctx, p->job, &p->summary.wire_bytes_per_step, &footprint));
     WEFT_TRY(check_memory(ctx, p, &footprint));
     describe(p);
     return WEFT_OK;
@@ -370,25 +369,25 @@ static weft_status write_folder(weft_ctx *ctx, weft_config *config, wefti_prepar
     WEFT_TRY(run_path(ctx, config, "config.yaml", path));
     WEFT_TRY(weft_config_write(ctx, config, path));
     return wefti_journal_open(ctx, config->run.folder, config->run.tensorboard,
-                              p->plan->first_step, &p->elapsed_s, &p->journal);
+                              p->job->first_step, &p->elapsed_s, &p->journal);
 }
 
 /* What every rank reads for itself has to be the same everywhere. */
 static weft_status compare(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
     const char *text;
-    wefti_company *c = &p->company;
+    wefti_bootstrap *c = &p->bootstrap;
     if (!c->comm) return WEFT_OK;
     WEFT_TRY(weft_config_text(ctx, config, WEFT_CONFIG_BARE, &text));
-    WEFT_TRY(
-        wefti_company_same(ctx, c, XXH3_64bits(text, strlen(text)), "the configuration"));
+    WEFT_TRY(wefti_bootstrap_same(ctx, c, XXH3_64bits(text, strlen(text)),
+                                  "the configuration"));
     if (!p->dataset) return WEFT_OK;
-    WEFT_TRY(wefti_company_same(ctx, c, weft_tokenizer_hash(p->tokenizer),
-                                "the tokenizer (data.tokenizer, or what it was learnt "
-                                "from)"));
-    WEFT_TRY(wefti_company_same(ctx, c, (uint64_t)weft_dataset_train_tokens(p->dataset),
-                                "the number of training tokens (data.path)"));
+    WEFT_TRY(wefti_bootstrap_same(ctx, c, weft_tokenizer_hash(p->tokenizer),
+                                  "the tokenizer (data.tokenizer, or what it was learnt "
+                                  "from)"));
+    WEFT_TRY(wefti_bootstrap_same(ctx, c, (uint64_t)weft_dataset_train_tokens(p->dataset),
+                                  "the number of training tokens (data.path)"));
     int64_t rows = weft_dataset_validation_rows(p->dataset);
-    return wefti_company_same(ctx, c, (uint64_t)rows, "the text for validation");
+    return wefti_bootstrap_same(ctx, c, (uint64_t)rows, "the text for validation");
 }
 
 static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
@@ -401,11 +400,11 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(compare(ctx, config, p));
     WEFT_TRY(make_plan(ctx, config, p));
     if (p->saved.step >= 0)
-        WEFT_TRY(wefti_state_check(ctx, p->plan, &p->saved, p->saved_path));
-    p->finished = p->plan->first_step >= config->run.steps;
-    bool writes = !p->finished && wefti_company_leads(&p->company);
+        WEFT_TRY(wefti_state_check(ctx, p->job, &p->saved, p->saved_path));
+    p->finished = p->job->first_step >= config->run.steps;
+    bool writes = !p->finished && wefti_bootstrap_leads(&p->bootstrap);
     if (writes) WEFT_TRY(write_folder(ctx, config, p));
-    return wefti_company_tell(&p->company, &p->elapsed_s, sizeof p->elapsed_s);
+    return wefti_bootstrap_tell(&p->bootstrap, &p->elapsed_s, sizeof p->elapsed_s);
 }
 
 static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume,
@@ -426,7 +425,7 @@ static weft_status prepare_with(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
     *out = NULL;
     wefti_prepared *p;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the run", &p));
-    weft_status status = wefti_company_join(ctx, mesh, &p->company);
+    weft_status status = wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
     if (status == WEFT_OK) status = prepare_all(ctx, config, resume, p);
     if (status == WEFT_OK) {
         *out = p;
@@ -450,8 +449,8 @@ weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     if (!p) return WEFT_OK;
     weft_status status = wefti_journal_close(p->journal);
-    wefti_company_leave(ctx, &p->company);
-    wefti_plan_destroy(ctx, p->plan);
+    wefti_bootstrap_leave(ctx, &p->bootstrap);
+    wefti_job_destroy(ctx, p->job);
     weft_dataset_close(ctx, p->dataset);
     weft_tokenizer_destroy(ctx, p->tokenizer);
     wefti_free(ctx, p);

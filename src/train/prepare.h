@@ -6,16 +6,16 @@
 
 #include <weft/train.h>
 
-#include "train/company.h"
+#include "train/bootstrap.h"
 #include "train/journal.h"
 #include "train/state.h"
 
 /* Everything that is made before the ranks start, and shared by them. */
 typedef struct wefti_prepared {
-    wefti_company company;
+    wefti_bootstrap bootstrap;
     weft_tokenizer *tokenizer; /* owned, like the next three */
     weft_dataset *dataset;
-    wefti_plan *plan;
+    wefti_job *job;
     wefti_journal *journal;   /* of the leader */
     bool on_text;             /* else on made tokens, and without files */
     bool finished;            /* a resumed run with no step left */
@@ -29,7 +29,7 @@ typedef struct wefti_prepared {
     double exchange_s, wait_s; /* summed over steps by rank 0 */
 } wefti_prepared;
 
-/* Opens the text, makes the plan, checks the memory, opens the run folder. *out is NULL
+/* Opens the text, makes the job, checks the memory, opens the run folder. *out is NULL
  * on failure. Collective over the mesh, if there is one. */
 weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                           bool resume, wefti_prepared **out) WEFT_CHECKED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What one rank owns; plan/footprint.c says beforehand how much memory it takes. */
+/* What one rank owns; job/footprint.c says beforehand how much memory it takes. */
 #include "train/rank.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static weft_status allocate_shards(wefti_rank *r) {
     int64_t n = r->arrangement->n_elements;
     WEFT_TRY(floats(r, n, "parameters", &r->params));
     WEFT_TRY(floats(r, n, "gradients", &r->grads));
-    for (int i = 0; i < r->plan->optimizer->n_states; i++)
+    for (int i = 0; i < r->job->optimizer->n_states; i++)
         WEFT_TRY(floats(r, n, "optimizer state", &r->state[i]));
     int n_buckets = r->arrangement->n_buckets;
     WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->moved));
@@ -25,7 +25,7 @@ static weft_status allocate_shards(wefti_rank *r) {
 }
 
 static weft_status allocate_flight(wefti_rank *r) {
-    wefti_sizes sizes = wefti_plan_sizes(r->plan);
+    wefti_sizes sizes = wefti_job_sizes(r->job);
     const int64_t *places = sizes.places;
     for (int i = 0; i < WEFTI_PLACES; i++) {
         r->gathered.unit[i] = r->gradients.unit[i] = -1;
@@ -33,15 +33,15 @@ static weft_status allocate_flight(wefti_rank *r) {
         WEFT_TRY(floats(r, places[i], "gathered parameters", &r->gathered.buffer[i]));
         WEFT_TRY(floats(r, places[i], "gradients in flight", &r->gradients.buffer[i]));
     }
-    if (r->plan->S == 1) return WEFT_OK;
+    if (r->job->S == 1) return WEFT_OK;
     return floats(r, sizes.largest_unit, "gradients in flight", &r->staging);
 }
 
 static weft_status allocate_activations(wefti_rank *r) {
-    const wefti_plan *plan = r->plan;
-    wefti_sizes sizes = wefti_plan_sizes(plan);
-    int n = plan->model->n_units;
-    bool recompute = plan->config->model.recompute;
+    const wefti_job *job = r->job;
+    wefti_sizes sizes = wefti_job_sizes(job);
+    int n = job->model->n_units;
+    bool recompute = job->config->model.recompute;
     WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->outputs));
     WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->saved));
     for (int u = 0; u < n; u++) {
@@ -50,13 +50,12 @@ static weft_status allocate_activations(wefti_rank *r) {
             r->saved[u] = r->saved[0];
             continue;
         }
-        int64_t saved = recompute ? sizes.largest_saved
-                                  : wefti_plan_saved_floats(plan, u);
+        int64_t saved = recompute ? sizes.largest_saved : wefti_job_saved_floats(job, u);
         WEFT_TRY(floats(r, saved, "activations", &r->saved[u]));
     }
     WEFT_TRY(floats(r, sizes.output, "activations", &r->dy));
     WEFT_TRY(floats(r, sizes.scratch, "scratch", &r->scratch));
-    int64_t n_tokens = plan->B * plan->T;
+    int64_t n_tokens = job->B * job->T;
     WEFT_TRY(wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->tokens));
     return wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->targets);
 }
@@ -65,30 +64,30 @@ static weft_status allocate_activations(wefti_rank *r) {
  * messages two rounds. */
 static weft_status reserve_messages(wefti_rank *r) {
     int n = r->arrangement->n_buckets;
-    WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->plan->site_replicas - 1)));
-    WEFT_TRY(wefti_comm_reserve(r->comms.sites, 4 * n * (r->plan->mixed_replicas - 1)));
-    WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->plan->S - 1)));
-    return wefti_comm_reserve(r->comms.control, (WEFTI_BALLOTS + 1) * (r->plan->W - 1));
+    WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->job->site_replicas - 1)));
+    WEFT_TRY(wefti_comm_reserve(r->comms.sites, 4 * n * (r->job->mixed_replicas - 1)));
+    WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->job->S - 1)));
+    return wefti_comm_reserve(r->comms.control, (WEFTI_BALLOTS + 1) * (r->job->W - 1));
 }
 
 static weft_status build(wefti_rank *r) {
-    const wefti_plan *plan = r->plan;
-    WEFT_TRY(wefti_arrangement_create(r->ctx, plan, r->local, &r->arrangement));
+    const wefti_job *job = r->job;
+    WEFT_TRY(wefti_arrangement_create(r->ctx, job, r->local, &r->arrangement));
     const wefti_arrangement *a = r->arrangement;
     WEFT_TRY(allocate_shards(r));
     WEFT_TRY(allocate_flight(r));
     WEFT_TRY(allocate_activations(r));
     WEFT_TRY(reserve_messages(r));
-    WEFT_TRY(wefti_replicator_create(r->ctx, &plan->replicator_config, plan->kernels,
+    WEFT_TRY(wefti_replicator_create(r->ctx, &job->replicator_config, job->kernels,
                                      r->comms.replica, a->buckets, a->n_buckets,
                                      &r->replicator));
-    if (plan->sites > 1)
-        WEFT_TRY(wefti_replicator_create(r->ctx, &plan->site_replicator_config,
-                                         plan->kernels, r->comms.sites, a->buckets,
+    if (job->sites > 1)
+        WEFT_TRY(wefti_replicator_create(r->ctx, &job->site_replicator_config,
+                                         job->kernels, r->comms.sites, a->buckets,
                                          a->n_buckets, &r->site_replicator));
-    WEFT_TRY(wefti_mixer_create(r->ctx, &plan->mixer_config, plan->kernels,
-                                r->comms.sites, a->buckets, a->n_buckets, &r->mixer));
-    r->apply_in_exchange = plan->config->optimizer.clip == 0;
+    WEFT_TRY(wefti_mixer_create(r->ctx, &job->mixer_config, job->kernels, r->comms.sites,
+                                a->buckets, a->n_buckets, &r->mixer));
+    r->apply_in_exchange = job->config->optimizer.clip == 0;
     r->clip_after_exchange = r->replicator->ops->keeps_norm &&
                              (!r->site_replicator || r->site_replicator->ops->keeps_norm);
     r->grad_scale = 1;
@@ -121,21 +120,21 @@ void wefti_comms_destroy(wefti_comms *comms) {
     *comms = (wefti_comms){NULL, NULL, NULL, NULL};
 }
 
-weft_status wefti_rank_world(weft_ctx *ctx, const wefti_plan *plan, weft_mesh *mesh,
+weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) {
-    const weft_config *config = plan->config;
+    const weft_config *config = job->config;
     wefti_world_shape shape = {
-        .replicas = plan->R,
-        .shards = plan->S,
-        .replicas_per_node = plan->copies,
-        .sites = plan->sites,
+        .replicas = job->R,
+        .shards = job->S,
+        .replicas_per_node = job->copies,
+        .sites = job->sites,
         .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
         .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
     if (!mesh) return wefti_local_create(ctx, &shape, out);
     return wefti_mesh_shape(ctx, mesh, &shape, out);
 }
 
-weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank,
+weft_status wefti_rank_create(weft_ctx *ctx, const wefti_job *job, int rank,
                               const wefti_comms *comms, wefti_rank **out) {
     *out = NULL;
     wefti_rank *r;
@@ -145,11 +144,11 @@ weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank,
         wefti_comms_destroy(&own);
         return status;
     }
-    *r = (wefti_rank){.plan = plan,
+    *r = (wefti_rank){.job = job,
                       .ctx = ctx,
                       .rank = rank,
-                      .replica = rank / plan->S,
-                      .local = rank % plan->S,
+                      .replica = rank / job->S,
+                      .local = rank % job->S,
                       .comms = *comms};
     status = build(r);
     if (status != WEFT_OK) {
@@ -161,7 +160,7 @@ weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank,
 }
 
 static void free_activations(wefti_rank *r) {
-    int n = r->plan->model->n_units;
+    int n = r->job->model->n_units;
     for (int u = 0; r->outputs && u < n; u++) wefti_free(r->ctx, r->outputs[u]);
     for (int u = 0; r->saved && u < n; u++)
         if (u == 0 || r->saved[u] != r->saved[0]) wefti_free(r->ctx, r->saved[u]);
@@ -187,17 +186,17 @@ void wefti_rank_destroy(wefti_rank *r) {
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(r->ctx, blocks[i]);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
-    wefti_diary_destroy(r->ctx, r->diary);
+    wefti_timeline_destroy(r->ctx, r->timeline);
     wefti_free(r->ctx, r);
 }
 
 void wefti_rank_init_params(wefti_rank *r) {
     const wefti_arrangement *a = r->arrangement;
-    uint64_t seed = (uint64_t)r->plan->config->run.seed;
+    uint64_t seed = (uint64_t)r->job->config->run.seed;
     for (int u = 0; u < a->n_units; u++) {
         for (int t = 0; t < a->layouts[u].n_tensors; t++) {
             wefti_block block = wefti_layout_block(&a->layouts[u], r->local, t);
-            wefti_model_init_rows(r->plan->model, seed, u, t, block.row_begin,
+            wefti_model_init_rows(r->job->model, seed, u, t, block.row_begin,
                                   block.n_rows,
                                   r->params + a->unit_offset[u] + block.shard_offset);
         }
@@ -207,7 +206,7 @@ void wefti_rank_init_params(wefti_rank *r) {
 weft_status wefti_rank_prime(wefti_rank *r) {
     const wefti_arrangement *a = r->arrangement;
     for (int b = 0; b < a->n_buckets; b++)
-        WEFT_TRY(wefti_mixer_prime(r->mixer, b, r->plan->first_step,
+        WEFT_TRY(wefti_mixer_prime(r->mixer, b, r->job->first_step,
                                    r->params + a->bucket_offset[b]));
     return WEFT_OK;
 }

@@ -6,8 +6,8 @@
 
 #include "comm/mesh.h"
 #include "comm/worker.h"
-#include "plan/plan.h"
-#include "train/diary.h"
+#include "job/job.h"
+#include "train/timeline.h"
 
 /* What every rank tells every other once per step; travels as five little-endian f64. */
 typedef struct wefti_vote {
@@ -18,7 +18,7 @@ typedef struct wefti_vote {
     double met;      /* this rank has such an estimate */
 } wefti_vote;
 
-_Static_assert(sizeof(wefti_vote) == WEFTI_VOTE_BYTES, "plan/plan.h counts with it");
+_Static_assert(sizeof(wefti_vote) == WEFTI_VOTE_BYTES, "job/job.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
 typedef struct wefti_tally {
@@ -54,16 +54,16 @@ weft_status wefti_comms_join(weft_ctx *ctx, wefti_world *world, int rank,
                              wefti_comms *out) WEFT_CHECKED;
 void wefti_comms_destroy(wefti_comms *comms);
 
-/* The world that a plan's ranks live in: threads of this process with the wires that the
+/* The world that a job's ranks live in: threads of this process with the wires that the
  * configuration emulates, or the processes of a mesh (NULL: there is none). [out] *out
  * for wefti_world_destroy; NULL on failure. */
-weft_status wefti_rank_world(weft_ctx *ctx, const wefti_plan *plan, weft_mesh *mesh,
+weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) WEFT_CHECKED;
 
 /* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
  * replicate -> optimize on completed buckets. */
 typedef struct wefti_rank {
-    const wefti_plan *plan;         /* borrowed */
+    const wefti_job *job;           /* borrowed */
     weft_ctx *ctx;                  /* borrowed */
     int rank, replica, local;       /* rank = replica * S + local */
     wefti_comms comms;              /* owned */
@@ -84,7 +84,7 @@ typedef struct wefti_rank {
     wefti_replicator *site_replicator; /* NULL with one site */
     wefti_mixer *mixer;
     wefti_worker *worker;
-    wefti_diary *diary; /* owned; NULL: nobody reads it */
+    wefti_timeline *timeline; /* owned; NULL: nobody reads it */
     int64_t last_ticket;
     bool apply_in_exchange;   /* the exchange thread also optimizes and mixes */
     bool clip_after_exchange; /* norm of the agreed gradient (full), else of the local one
@@ -114,11 +114,11 @@ typedef struct wefti_rank {
 
 /* Allocates everything; after the first step nothing more is allocated. `comms` are
  * taken, also on failure. */
-weft_status wefti_rank_create(weft_ctx *ctx, const wefti_plan *plan, int rank,
+weft_status wefti_rank_create(weft_ctx *ctx, const wefti_job *job, int rank,
                               const wefti_comms *comms, wefti_rank **out) WEFT_CHECKED;
 void wefti_rank_destroy(wefti_rank *r);
 
-/* Initial values of this rank's shards, from the plan's seed. */
+/* Initial values of this rank's shards, from the job's seed. */
 void wefti_rank_init_params(wefti_rank *r);
 
 /* Lets the mixer send what the first step's meetings need. Once, before it. */
@@ -147,7 +147,7 @@ weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step,
  * if nobody had an estimate. */
 double wefti_rank_consensus(const wefti_rank *r, const wefti_vote *agreed);
 
-/* Consensus control: the meeting of step + 2 + plan->vote_lag is a mean of all if the
+/* Consensus control: the meeting of step + 2 + job->vote_lag is a mean of all if the
  * votes of `step` say that the replicas are too far apart. By then all ranks have counted
  * them. Nothing without mixer.consensus_bound. Between steps. */
 void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_vote *agreed);

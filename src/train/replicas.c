@@ -36,10 +36,10 @@ static weft_status sum_range(wefti_rank *r, wefti_comm *comm, int64_t tag) {
     for (int peer = 0; peer < R; peer++) {
         const void *view = r->grads + first;
         if (peer != me) WEFT_TRY(wefti_comm_receive(comm, peer, tag, n_bytes, &view));
-        r->plan->kernels->accumulate(count, view, sum);
+        r->job->kernels->accumulate(count, view, sum);
         if (peer != me) wefti_comm_release(comm, peer, tag);
     }
-    r->plan->kernels->scale(count, 1.0f / (float)R, sum);
+    r->job->kernels->scale(count, 1.0f / (float)R, sum);
     return wefti_comm_await(comm, tag);
 }
 
@@ -104,7 +104,7 @@ static weft_status compare_group(wefti_rank *r, wefti_comm *comm, int64_t step) 
                 "be "
                 "equal bit for bit; do all nodes run the same binary with the same "
                 "mesh.kernels?",
-                (long long)step + 1, r->plan->model->units[u].name, r->replica,
+                (long long)step + 1, r->job->model->units[u].name, r->replica,
                 (unsigned long long)r->sums[u], (unsigned long long)theirs);
     }
     wefti_comm_release(comm, 0, tag);
@@ -116,8 +116,8 @@ weft_status wefti_rank_compare(wefti_rank *r, int64_t step) {
     for (int u = 0; u < a->n_units; u++)
         r->sums[u] = XXH3_64bits(r->params + a->unit_offset[u],
                                  (size_t)a->layouts[u].n_shard * sizeof(float));
-    bool mixed_equal = r->mixer->ops->agrees(&r->plan->mixer_config, step);
-    if (r->plan->sites > 1) WEFT_TRY(compare_group(r, r->comms.replica, step));
+    bool mixed_equal = r->mixer->ops->agrees(&r->job->mixer_config, step);
+    if (r->job->sites > 1) WEFT_TRY(compare_group(r, r->comms.replica, step));
     if (!mixed_equal) return WEFT_OK;
     return compare_group(r, r->comms.sites, step);
 }

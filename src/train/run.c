@@ -4,7 +4,7 @@
  *     rank's loop:  step(t); settle -> record(t); [evaluate]; [save]; until the last step
  * or stop
  *
- * The first failure of a rank is the run's (train/ranks.h). */
+ * The first failure of a rank is the run's (train/rank_threads.h). */
 #define _GNU_SOURCE
 #include <weft/train.h>
 
@@ -17,8 +17,8 @@
 #include "base/machine.h"
 #include "comm/mesh.h"
 #include "train/prepare.h"
-#include "train/ranks.h"
-#include "train/schedule.h"
+#include "train/rank_threads.h"
+#include "train/learning_rate.h"
 
 /* What all rank threads share. */
 typedef struct training {
@@ -32,7 +32,7 @@ typedef struct training {
 
 typedef struct rank_thread {
     training *run;
-    wefti_seat *seat;
+    wefti_slot *slot;
     weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose votes are not read yet */
     int64_t counted;                             /* the first of them */
     bool stop_agreed;
@@ -41,48 +41,48 @@ typedef struct rank_thread {
 static weft_status load_initial(rank_thread *t, const char *path) {
     char folder[PATH_MAX];
     int64_t step;
-    WEFT_TRY(wefti_state_locate(t->seat->ctx, path, folder, &step));
-    return wefti_state_load_model(t->seat->state, folder);
+    WEFT_TRY(wefti_state_locate(t->slot->ctx, path, folder, &step));
+    return wefti_state_load_model(t->slot->state, folder);
 }
 
 static weft_status fill_rank(rank_thread *t) {
     const wefti_prepared *prepared = t->run->prepared;
-    wefti_rank_init_params(t->seat->state);
+    wefti_rank_init_params(t->slot->state);
     if (prepared->saved.step >= 0)
-        return wefti_state_load(t->seat->state, &prepared->saved, prepared->saved_path);
-    const char *init = prepared->plan->config->model.init;
+        return wefti_state_load(t->slot->state, &prepared->saved, prepared->saved_path);
+    const char *init = prepared->job->config->model.init;
     return init[0] ? load_initial(t, init) : WEFT_OK;
 }
 
-/* The first rank keeps a diary of a step when everything is warm. */
-static weft_status keep_diary(rank_thread *t) {
+/* The first rank keeps a timeline of a step when everything is warm. */
+static weft_status keep_timeline(rank_thread *t) {
     enum { WARM = 20, PHASES = 8 };
-    const wefti_plan *plan = t->run->prepared->plan;
-    int64_t step = plan->first_step + WARM, last = plan->config->run.steps - 1;
-    int64_t n_lines = 2 * plan->n_micro * plan->model->n_units +
-                      2 * PHASES * t->seat->state->arrangement->n_buckets;
-    if (t->seat->rank != 0 || !t->run->prepared->journal) return WEFT_OK;
-    return wefti_diary_create(t->seat->ctx, step < last ? step : last, n_lines,
-                              &t->seat->state->diary);
+    const wefti_job *job = t->run->prepared->job;
+    int64_t step = job->first_step + WARM, last = job->config->run.steps - 1;
+    int64_t n_lines = 2 * job->n_micro * job->model->n_units +
+                      2 * PHASES * t->slot->state->arrangement->n_buckets;
+    if (t->slot->rank != 0 || !t->run->prepared->journal) return WEFT_OK;
+    return wefti_timeline_create(t->slot->ctx, step < last ? step : last, n_lines,
+                                 &t->slot->state->timeline);
 }
 
 static weft_status build_rank(rank_thread *t) {
-    const wefti_plan *plan = t->run->prepared->plan;
-    wefti_seat *seat = t->seat;
+    const wefti_job *job = t->run->prepared->job;
+    wefti_slot *slot = t->slot;
     wefti_comms comms;
-    WEFT_TRY(wefti_comms_join(seat->ctx, t->run->world, seat->rank, &comms));
-    WEFT_TRY(wefti_rank_create(seat->ctx, plan, seat->rank, &comms, &seat->state));
-    if (t->run->hooks && t->seat->first_here) {
-        t->seat->state->should_stop = t->run->hooks->should_stop;
-        t->seat->state->stop_user = t->run->hooks->user;
+    WEFT_TRY(wefti_comms_join(slot->ctx, t->run->world, slot->rank, &comms));
+    WEFT_TRY(wefti_rank_create(slot->ctx, job, slot->rank, &comms, &slot->state));
+    if (t->run->hooks && t->slot->first_here) {
+        t->slot->state->should_stop = t->run->hooks->should_stop;
+        t->slot->state->stop_user = t->run->hooks->user;
     }
-    WEFT_TRY(keep_diary(t));
+    WEFT_TRY(keep_timeline(t));
     WEFT_TRY(fill_rank(t));
-    return wefti_rank_prime(t->seat->state);
+    return wefti_rank_prime(t->slot->state);
 }
 
 static double mean_of_node(const rank_thread *t, double sum) {
-    return sum / t->run->prepared->plan->S;
+    return sum / t->run->prepared->job->S;
 }
 
 static double hidden_share(double exchange_s, double wait_s) {
@@ -94,14 +94,14 @@ static double hidden_share(double exchange_s, double wait_s) {
 /* The step just done, but for what the ranks' votes will tell. */
 static weft_step_record make_record(const rank_thread *t, const wefti_tally *tally,
                                     double step_s) {
-    const wefti_plan *plan = t->run->prepared->plan;
-    int64_t tokens = plan->rows_per_step * plan->T, step = t->seat->state->step + 1;
+    const wefti_job *job = t->run->prepared->job;
+    int64_t tokens = job->rows_per_step * job->T, step = t->slot->state->step + 1;
     weft_step_record record = {
         .step = step,
-        .steps = plan->config->run.steps,
+        .steps = job->config->run.steps,
         .loss = NAN,
         .consensus_distance = NAN,
-        .lr = t->seat->state->lr,
+        .lr = t->slot->state->lr,
         .grad_norm = sqrt(tally->grad_squares),
         .update_norm = sqrt(tally->moved),
         .tokens = tokens,
@@ -118,19 +118,19 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .hidden_share = hidden_share(tally->exchange_s, tally->wait_s),
         .step_s = step_s,
         .elapsed_s = wefti_now_s() - t->run->start_s,
-        .allocations = weft_ctx_allocations(t->seat->ctx) +
+        .allocations = weft_ctx_allocations(t->slot->ctx) +
                        weft_ctx_allocations(t->run->ctx),
     };
-    record.mfu = record.tokens_per_s * weft_model_flop_per_token(plan->model, plan->T) /
+    record.mfu = record.tokens_per_s * weft_model_flop_per_token(job->model, job->T) /
                  t->run->prepared->gemm_flops;
     record.compute_s = step_s - record.wait_s;
-    if (t->seat->state->mixer->control)
-        record.mean_of_all = wefti_mixer_averages_all(t->seat->state->mixer,
-                                                      t->seat->state->step);
-    if (plan->mixer_config.deadline_s > 0 && t->seat->state->mixer->ops->distance)
+    if (t->slot->state->mixer->control)
+        record.mean_of_all = wefti_mixer_averages_all(t->slot->state->mixer,
+                                                      t->slot->state->step);
+    if (job->mixer_config.deadline_s > 0 && t->slot->state->mixer->ops->distance)
         record.late = (int64_t)tally->late;
     double per_step = (record.elapsed_s - t->run->prepared->elapsed_s) /
-                      (double)(step - plan->first_step);
+                      (double)(step - job->first_step);
     record.left_s = per_step * (double)(record.steps - step);
     return record;
 }
@@ -139,17 +139,17 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
                              const wefti_vote *agreed) {
     training *run = t->run;
     weft_train_result *result = run->result;
-    if (t->seat->first_here) result->steps = record.step;
-    if (t->seat->rank != 0) return WEFT_OK;
+    if (t->slot->first_here) result->steps = record.step;
+    if (t->slot->rank != 0) return WEFT_OK;
     record.loss = agreed->loss_sum / (double)record.tokens;
-    record.consensus_distance = wefti_rank_consensus(t->seat->state, agreed);
+    record.consensus_distance = wefti_rank_consensus(t->slot->state, agreed);
     result->loss = record.loss;
     result->wire_bytes += record.wire_bytes_out;
     run->prepared->exchange_s += record.exchange_s;
     run->prepared->wait_s += record.wait_s;
     if (run->hooks && run->hooks->on_step) run->hooks->on_step(run->hooks->user, &record);
     if (!run->prepared->journal) return WEFT_OK;
-    int64_t every = run->prepared->plan->config->run.log_every;
+    int64_t every = run->prepared->job->config->run.log_every;
     if (record.step % every != 0 && record.step != record.steps) return WEFT_OK;
     return wefti_journal_step(run->prepared->journal, &record);
 }
@@ -157,9 +157,9 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
 static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     training *run = t->run;
     weft_eval_record record = {.step = step};
-    int64_t max_tokens = run->prepared->plan->config->run.eval_tokens;
-    WEFT_TRY(wefti_rank_evaluate(t->seat->state, max_tokens, &record));
-    if (t->seat->rank != 0 || record.tokens == 0) return WEFT_OK;
+    int64_t max_tokens = run->prepared->job->config->run.eval_tokens;
+    WEFT_TRY(wefti_rank_evaluate(t->slot->state, max_tokens, &record));
+    if (t->slot->rank != 0 || record.tokens == 0) return WEFT_OK;
     record.elapsed_s = wefti_now_s() - run->start_s;
     if (last) run->result->validation_loss = record.loss;
     if (run->hooks && run->hooks->on_evaluation)
@@ -172,22 +172,22 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
  * steps later, however early they are counted. A resumed run's first votes tell nothing:
  * the checkpoint has that decision. */
 static void control(rank_thread *t, int64_t step, const wefti_vote *agreed) {
-    if (step > t->run->prepared->plan->first_step)
-        wefti_rank_control(t->seat->state, step, agreed);
+    if (step > t->run->prepared->job->first_step)
+        wefti_rank_control(t->slot->state, step, agreed);
 }
 
 /* Reads the votes of all steps up to `step` that have not been read. */
 static weft_status count_votes(rank_thread *t, int64_t step) {
     for (; t->counted <= step; t->counted++) {
         wefti_vote agreed;
-        WEFT_TRY(wefti_rank_count_votes(t->seat->state, t->counted, &agreed));
+        WEFT_TRY(wefti_rank_count_votes(t->slot->state, t->counted, &agreed));
         weft_step_record record = t->pending[t->counted % (WEFTI_MAX_LAG + 1)];
         WEFT_TRY(tell_step(t, record, &agreed));
         control(t, t->counted, &agreed);
         t->stop_agreed |= agreed.stop > 0;
         if (agreed.failed > 0)
             return weft_ctx_fail(
-                t->seat->ctx, WEFT_ERR_NUMERIC,
+                t->slot->ctx, WEFT_ERR_NUMERIC,
                 "the loss is not finite at step %lld (learning rate %g); the last "
                 "checkpoint is as it was",
                 (long long)record.step, record.lr);
@@ -199,7 +199,7 @@ static bool is_due(int64_t every, int64_t done) { return every > 0 && done % eve
 
 /* Whether all ranks come together after `done` steps. */
 static bool is_pause(const rank_thread *t, int64_t done) {
-    const weft_config *c = t->run->prepared->plan->config;
+    const weft_config *c = t->run->prepared->job->config;
     return t->stop_agreed || done == c->run.steps || is_due(c->run.eval_every, done) ||
            is_due(c->run.save_every, done) || is_due(c->run.compare_every, done);
 }
@@ -207,60 +207,61 @@ static bool is_pause(const rank_thread *t, int64_t done) {
 /* What comes after step number `done`: evaluation and checkpoint when they are due. */
 static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
-    const weft_config *config = prepared->plan->config;
+    const weft_config *config = prepared->job->config;
     if (!prepared->on_text) return WEFT_OK;
-    WEFT_TRY(wefti_diary_write(t->seat->ctx, t->seat->state->diary, config->run.folder));
+    WEFT_TRY(
+        wefti_timeline_write(t->slot->ctx, t->slot->state->timeline, config->run.folder));
     bool last = done == config->run.steps;
     bool compare_due = is_due(config->run.compare_every, done);
     if (compare_due || (config->run.compare_every > 0 && (last || stopping)))
-        WEFT_TRY(wefti_rank_compare(t->seat->state, done - 1));
+        WEFT_TRY(wefti_rank_compare(t->slot->state, done - 1));
     bool eval_due = is_due(config->run.eval_every, done);
     bool save_due = is_due(config->run.save_every, done);
     if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
     if (!last && !save_due && !stopping) return WEFT_OK;
-    return wefti_state_save(t->seat->state, &t->run->prepared->company,
+    return wefti_state_save(t->slot->state, &t->run->prepared->bootstrap,
                             config->run.folder, prepared->tokenizer, done);
 }
 
 static weft_status rank_loop(rank_thread *t) {
-    const wefti_plan *plan = t->run->prepared->plan;
-    int64_t steps = plan->config->run.steps;
+    const wefti_job *job = t->run->prepared->job;
+    int64_t steps = job->config->run.steps;
     bool stopping = false;
     double start_s = wefti_now_s(); /* a step begins when the one before has settled */
-    t->counted = plan->first_step;
-    for (int64_t step = plan->first_step; step < steps && !stopping; step++) {
+    t->counted = job->first_step;
+    for (int64_t step = job->first_step; step < steps && !stopping; step++) {
         wefti_tally tally;
-        WEFT_TRY(wefti_rank_step(t->seat->state, step));
-        WEFT_TRY(wefti_rank_settle(t->seat->state, &tally));
+        WEFT_TRY(wefti_rank_step(t->slot->state, step));
+        WEFT_TRY(wefti_rank_settle(t->slot->state, &tally));
         double now_s = wefti_now_s();
         t->pending[step % (WEFTI_MAX_LAG + 1)] = make_record(t, &tally, now_s - start_s);
         start_s = now_s;
-        WEFT_TRY(count_votes(t, step - plan->vote_lag));
+        WEFT_TRY(count_votes(t, step - job->vote_lag));
         if (!is_pause(t, step + 1)) continue;
         WEFT_TRY(count_votes(t, step));
         stopping = t->stop_agreed && step + 1 < steps;
         WEFT_TRY(after_step(t, step + 1, stopping));
         start_s = wefti_now_s();
     }
-    if (t->seat->first_here) t->run->result->stopped = stopping;
+    if (t->slot->first_here) t->run->result->stopped = stopping;
     return WEFT_OK;
 }
 
-static weft_status rank_main(wefti_seat *seat) {
-    rank_thread t = {.run = seat->user, .seat = seat};
+static weft_status rank_main(wefti_slot *slot) {
+    rank_thread t = {.run = slot->user, .slot = slot};
     WEFT_TRY(build_rank(&t));
     return rank_loop(&t);
 }
 
 static weft_status run_prepared(weft_ctx *ctx, training *run) {
-    bool leads = wefti_company_leads(&run->prepared->company);
-    WEFT_TRY(wefti_rank_world(ctx, run->prepared->plan, run->prepared->company.mesh,
+    bool leads = wefti_bootstrap_leads(&run->prepared->bootstrap);
+    WEFT_TRY(wefti_rank_world(ctx, run->prepared->job, run->prepared->bootstrap.mesh,
                               &run->world));
     if (leads && run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;
-    weft_status status = wefti_ranks_run(ctx, run->world, run->prepared->plan->threads,
-                                         rank_main, run);
+    weft_status status = wefti_rank_threads_run(
+        ctx, run->world, run->prepared->job->threads, rank_main, run);
     wefti_world_destroy(ctx, run->world);
     weft_train_result *result = run->result;
     result->elapsed_s = wefti_now_s() - run->start_s;
@@ -280,7 +281,7 @@ static void watch(weft_mesh *mesh, const weft_config *config,
 static weft_status train(weft_ctx *ctx, training *run) {
     run->result->bigram_loss = run->prepared->bigram_loss;
     run->result->bytes_per_token = weft_dataset_bytes_per_token(run->prepared->dataset);
-    run->result->steps = run->prepared->plan->first_step;
+    run->result->steps = run->prepared->job->first_step;
     return run->prepared->finished ? WEFT_OK : run_prepared(ctx, run);
 }
 

@@ -50,7 +50,7 @@ static weft_status name_model_file(wefti_rank *r, const char *folder, tensor_fil
 }
 
 static void add_optimizer(wefti_rank *r, const char *owner, tensor_file *file) {
-    const wefti_optimizer_ops *ops = r->plan->optimizer;
+    const wefti_optimizer_ops *ops = r->job->optimizer;
     for (int i = 0; i < ops->n_states; i++)
         add_array(file, owner, ops->state_names[i], r->state[i]);
 }
@@ -59,7 +59,7 @@ static void add_optimizer(wefti_rank *r, const char *owner, tensor_file *file) {
 static weft_status name_optimizer_file(wefti_rank *r, const char *folder,
                                        tensor_file *file) {
     file->n = 0;
-    if (r->plan->replicas_equal) add_optimizer(r, "", file);
+    if (r->job->replicas_equal) add_optimizer(r, "", file);
     return join(r->ctx, file->path, folder, "optimizer.safetensors");
 }
 
@@ -75,7 +75,7 @@ static weft_status name_replica_file(wefti_rank *r, const char *folder, int repl
                                      tensor_file *file) {
     char name[64];
     file->n = 0;
-    if (!r->plan->replicas_equal) {
+    if (!r->job->replicas_equal) {
         add_array(file, "", "parameters", r->params);
         add_optimizer(r, "optimizer.", file);
     }
@@ -90,7 +90,7 @@ static weft_status name_replica_file(wefti_rank *r, const char *folder, int repl
 
 static void fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec *specs,
                        char (*names)[128]) {
-    const weft_model *model = r->plan->model;
+    const weft_model *model = r->job->model;
     int k = 0;
     for (int i = 0; i < file->n; i++) {
         for (int p = 0; p < model->n_params; p++, k++) {
@@ -105,7 +105,7 @@ static void fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec
 static weft_status create_file(wefti_rank *r, const tensor_file *file) {
     static const char *const metadata[] = {"format", "pt", NULL};
     if (file->n == 0) return WEFT_OK;
-    int n = file->n * r->plan->model->n_params;
+    int n = file->n * r->job->model->n_params;
     wefti_tensor_spec *specs = NULL;
     char(*names)[128] = NULL;
     wefti_safetensors *handle = NULL;
@@ -135,7 +135,7 @@ typedef weft_status (*block_visit)(wefti_rank *r, wefti_safetensors *handle, int
 
 static weft_status for_blocks(wefti_rank *r, const tensor_file *file,
                               wefti_safetensors *handle, block_visit visit) {
-    const weft_model *model = r->plan->model;
+    const weft_model *model = r->job->model;
     char name[128];
     for (int i = 0; i < file->n; i++) {
         for (int u = 0; u < model->n_units; u++) {
@@ -194,13 +194,13 @@ static weft_status create_files(wefti_rank *r, const char *partial,
     WEFT_TRY(create_file(r, &file));
     WEFT_TRY(name_optimizer_file(r, partial, &file));
     WEFT_TRY(create_file(r, &file));
-    for (int replica = 0; replica < r->plan->R; replica++) {
+    for (int replica = 0; replica < r->job->R; replica++) {
         WEFT_TRY(name_replica_file(r, partial, replica, &file));
         WEFT_TRY(create_file(r, &file));
     }
     WEFT_TRY(join(r->ctx, path, partial, "tokenizer.json"));
     WEFT_TRY(weft_tokenizer_save(r->ctx, tokenizer, path));
-    WEFT_TRY(r->plan->model->ops->describe_json(r->ctx, r->plan->model, &json));
+    WEFT_TRY(r->job->model->ops->describe_json(r->ctx, r->job->model, &json));
     weft_status status = join(r->ctx, path, partial, "config.json");
     if (status == WEFT_OK)
         status = wefti_file_write(r->ctx, path, json, (int64_t)strlen(json));
@@ -212,10 +212,10 @@ static weft_status create_files(wefti_rank *r, const char *partial,
 static weft_status write_model(wefti_rank *r, const char *partial) {
     tensor_file file;
     WEFT_TRY(name_model_file(r, partial, &file));
-    if (!r->plan->replicas_equal) WEFT_TRY(wefti_rank_average(r));
+    if (!r->job->replicas_equal) WEFT_TRY(wefti_rank_average(r));
     weft_status status = WEFT_OK;
     if (r->replica == 0) status = with_file(r, &file, true, write_block);
-    if (!r->plan->replicas_equal) wefti_rank_restore(r);
+    if (!r->job->replicas_equal) wefti_rank_restore(r);
     return status;
 }
 
@@ -241,30 +241,30 @@ static bool pack_known(const wefti_mixer *m, json_t *layout) {
 }
 
 static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) {
-    const wefti_plan *plan = r->plan;
-    int64_t rows = plan->first_row + (step - plan->first_step) * plan->rows_per_step;
+    const wefti_job *job = r->job;
+    int64_t rows = job->first_row + (step - job->first_step) * job->rows_per_step;
     json_t *layout = json_pack(
         "{s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "step", (json_int_t)step,
-        "rows", (json_int_t)rows, "replicas", plan->R, "shards", plan->S, "optimizer",
-        plan->optimizer->name, "replicator", plan->replicator_config.kind,
-        "site_replicator", plan->site_replicator_config.kind, "mixer",
-        plan->mixer_config.kind, "seed", (json_int_t)plan->config->run.seed, "parameters",
-        (json_int_t)plan->model->n_elements);
+        "rows", (json_int_t)rows, "replicas", job->R, "shards", job->S, "optimizer",
+        job->optimizer->name, "replicator", job->replicator_config.kind,
+        "site_replicator", job->site_replicator_config.kind, "mixer",
+        job->mixer_config.kind, "seed", (json_int_t)job->config->run.seed, "parameters",
+        (json_int_t)job->model->n_elements);
     bool fine = layout && pack_known(r->mixer, layout);
     char *text = fine ? json_dumps(layout, JSON_COMPACT) : NULL;
     json_decref(layout);
     if (!text) return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY, "no memory for a layout");
     weft_status status = wefti_checkpoint_commit(r->ctx, checkpoints, step, text,
-                                                 plan->config->run.keep);
+                                                 job->config->run.keep);
     free(text);
     return status;
 }
 
 /* A folder of its own for what replicas write that do not see the leader's. */
-static weft_status create_away(wefti_rank *r, const wefti_company *company,
+static weft_status create_away(wefti_rank *r, const wefti_bootstrap *bootstrap,
                                const char *partial) {
     tensor_file file;
-    if (wefti_company_sees(company, r->rank)) return WEFT_OK;
+    if (wefti_bootstrap_sees(bootstrap, r->rank)) return WEFT_OK;
     WEFT_TRY(wefti_file_mkdirs(r->ctx, partial));
     if (r->local != 0) return WEFT_OK;
     WEFT_TRY(name_replica_file(r, partial, r->replica, &file));
@@ -272,17 +272,17 @@ static weft_status create_away(wefti_rank *r, const wefti_company *company,
 }
 
 /* Brings their files to the leader. */
-static weft_status bring_home(wefti_rank *r, wefti_company *company,
+static weft_status bring_home(wefti_rank *r, wefti_bootstrap *bootstrap,
                               const char *partial) {
     tensor_file file;
-    for (int replica = 0; replica < r->plan->R; replica++) {
-        int from = replica * r->plan->S;
-        if (wefti_company_sees(company, from)) continue;
+    for (int replica = 0; replica < r->job->R; replica++) {
+        int from = replica * r->job->S;
+        if (wefti_bootstrap_sees(bootstrap, from)) continue;
         WEFT_TRY(name_replica_file(r, partial, replica, &file));
         if (file.n == 0) continue;
-        WEFT_TRY(wefti_company_send_file(r->ctx, company, from, 0, file.path));
+        WEFT_TRY(wefti_bootstrap_send_file(r->ctx, bootstrap, from, 0, file.path));
     }
-    bool away = !wefti_company_sees(company, r->rank);
+    bool away = !wefti_bootstrap_sees(bootstrap, r->rank);
     return away && r->local == 0 ? wefti_file_remove_tree(r->ctx, partial) : WEFT_OK;
 }
 
@@ -290,8 +290,9 @@ static weft_status barrier(wefti_rank *r) {
     return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
 }
 
-weft_status wefti_state_save(wefti_rank *r, wefti_company *company, const char *folder,
-                             const weft_tokenizer *tokenizer, int64_t step) {
+weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
+                             const char *folder, const weft_tokenizer *tokenizer,
+                             int64_t step) {
     char checkpoints[PATH_MAX], partial[PATH_MAX];
     WEFT_TRY(wefti_rank_control_early(r, step));
     WEFT_TRY(join(r->ctx, checkpoints, folder, "checkpoints"));
@@ -303,11 +304,11 @@ weft_status wefti_state_save(wefti_rank *r, wefti_company *company, const char *
         WEFT_TRY(wefti_checkpoint_begin(r->ctx, checkpoints, step, partial));
         WEFT_TRY(create_files(r, partial, tokenizer));
     }
-    WEFT_TRY(create_away(r, company, partial));
+    WEFT_TRY(create_away(r, bootstrap, partial));
     WEFT_TRY(barrier(r));
     WEFT_TRY(write_blocks(r, partial));
     WEFT_TRY(barrier(r));
-    WEFT_TRY(bring_home(r, company, partial));
+    WEFT_TRY(bring_home(r, bootstrap, partial));
     if (r->rank == 0) WEFT_TRY(commit(r, checkpoints, step));
     return barrier(r);
 }
@@ -377,7 +378,7 @@ weft_status wefti_state_find(weft_ctx *ctx, const char *folder, wefti_saved_layo
 
 /* Adds one saved replica's array i to this rank's, through the gradient buffer. */
 static weft_status add_saved(wefti_rank *r, const tensor_file *all, int i, float factor) {
-    const wefti_kernels *kernels = r->plan->kernels;
+    const wefti_kernels *kernels = r->job->kernels;
     int64_t n = r->arrangement->n_elements;
     tensor_file one = *all;
     one.n = 1;
@@ -422,7 +423,7 @@ static weft_status load_known(wefti_mixer *m, const wefti_saved_layout *saved,
 static weft_status load_replica(wefti_rank *r, const wefti_saved_layout *saved,
                                 const char *path) {
     tensor_file file;
-    if (saved->replicas != r->plan->R) return load_mean(r, saved->replicas, path);
+    if (saved->replicas != r->job->R) return load_mean(r, saved->replicas, path);
     WEFT_TRY(load_known(r->mixer, saved, path));
     WEFT_TRY(name_replica_file(r, path, r->replica, &file));
     return with_file(r, &file, false, read_block);
@@ -457,26 +458,26 @@ static weft_status check_model(weft_ctx *ctx, const weft_model_config *wanted,
                          (long long)wanted->heads, (long long)wanted->kv_heads);
 }
 
-weft_status wefti_state_check(weft_ctx *ctx, const wefti_plan *plan,
+weft_status wefti_state_check(weft_ctx *ctx, const wefti_job *job,
                               const wefti_saved_layout *saved, const char *path) {
     const char *pairs[][3] = {
-        {"replicator", saved->replicator, plan->replicator_config.kind},
-        {"site_replicator", saved->site_replicator, plan->site_replicator_config.kind},
-        {"optimizer", saved->optimizer, plan->optimizer->name},
-        {"mixer", saved->mixer, plan->mixer_config.kind}};
+        {"replicator", saved->replicator, job->replicator_config.kind},
+        {"site_replicator", saved->site_replicator, job->site_replicator_config.kind},
+        {"optimizer", saved->optimizer, job->optimizer->name},
+        {"mixer", saved->mixer, job->mixer_config.kind}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (strcmp(pairs[i][1], pairs[i][2]) != 0)
             return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                                  "%s was trained with %s %s, this run has %s", path,
                                  pairs[i][0], pairs[i][1], pairs[i][2]);
-    int64_t parameters = plan->model->n_elements, seed = plan->config->run.seed;
+    int64_t parameters = job->model->n_elements, seed = job->config->run.seed;
     if (saved->parameters != parameters || saved->seed != seed)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "%s has %lld parameters and seed %lld, this run %lld and %lld", path,
             (long long)saved->parameters, (long long)saved->seed, (long long)parameters,
             (long long)seed);
-    return check_model(ctx, &plan->model->config, path);
+    return check_model(ctx, &job->model->config, path);
 }
 
 weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,

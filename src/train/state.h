@@ -4,7 +4,7 @@
 
 #include <weft/tokenizer.h>
 
-#include "train/company.h"
+#include "train/bootstrap.h"
 #include "train/rank.h"
 
 /* A training run's state <-> a checkpoint folder (docs/checkpoint-format.md):
@@ -38,17 +38,18 @@ typedef struct wefti_saved_layout {
 
 /* Saves under <folder>/checkpoints after `step` steps; the files of processes that do not
  * see the leader's folder are sent to it. Collective. */
-weft_status wefti_state_save(wefti_rank *r, wefti_company *company, const char *folder,
-                             const weft_tokenizer *tokenizer, int64_t step) WEFT_CHECKED;
+weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
+                             const char *folder, const weft_tokenizer *tokenizer,
+                             int64_t step) WEFT_CHECKED;
 
 /* Finds the newest complete checkpoint of a run folder and checks every byte of it.
  * saved->step = -1 if there is none. [out] path: at least PATH_MAX. Not collective. */
 weft_status wefti_state_find(weft_ctx *ctx, const char *folder, wefti_saved_layout *saved,
                              char *path) WEFT_CHECKED;
 
-/* Whether the run of the plan can go on from there: the same replicator, optimizer, seed
+/* Whether the run of the job can go on from there: the same replicator, optimizer, seed
  * and model. Writes nothing. Not collective. */
-weft_status wefti_state_check(weft_ctx *ctx, const wefti_plan *plan,
+weft_status wefti_state_check(weft_ctx *ctx, const wefti_job *job,
                               const wefti_saved_layout *saved,
                               const char *path) WEFT_CHECKED;
 

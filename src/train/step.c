@@ -19,15 +19,15 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "train/schedule.h"
+#include "train/learning_rate.h"
 #include "wire/bits.h"
 
 int64_t wefti_rank_control_tag(wefti_rank *r) { return -1 - r->n_control_messages++; }
 
 static double bucket_squares(wefti_rank *r, int b) {
     const wefti_arrangement *a = r->arrangement;
-    return r->plan->kernels->sum_squares(a->buckets[b].n_elements,
-                                         r->grads + a->bucket_offset[b]);
+    return r->job->kernels->sum_squares(a->buckets[b].n_elements,
+                                        r->grads + a->bucket_offset[b]);
 }
 
 /* Squared norm of the node's gradient as it lies in the shards now. */
@@ -39,7 +39,7 @@ static weft_status node_squares(wefti_rank *r, double *squares) {
 }
 
 static void set_scale(wefti_rank *r, double squares) {
-    double norm = sqrt(squares), bound = r->plan->config->optimizer.clip;
+    double norm = sqrt(squares), bound = r->job->config->optimizer.clip;
     r->grad_scale = norm > bound ? (float)(bound / norm) : 1;
 }
 
@@ -51,9 +51,9 @@ static weft_status clip_and_apply(wefti_rank *r) {
     int n = r->arrangement->n_buckets;
     double waited_s = r->mixer->waited_s;
     for (int b = 0; b < n; b++) {
-        double begun_s = wefti_diary_now(r->diary);
+        double begun_s = wefti_timeline_now(r->timeline);
         WEFT_TRY(wefti_exchange_apply(r, b));
-        wefti_diary_put(r->diary, WEFTI_DIARY_COMPUTE, b, "apply", begun_s);
+        wefti_timeline_put(r->timeline, WEFTI_TIMELINE_COMPUTE, b, "apply", begun_s);
     }
     for (int b = 0; b < n; b++)
         WEFT_TRY(wefti_mixer_finish(r->mixer, b, r->step,
@@ -105,13 +105,13 @@ static weft_status cast_vote(wefti_rank *r) {
 
 /* Rows of the text, or made tokens where there is none (benchmarks). */
 static void load_rows(wefti_rank *r, int64_t row) {
-    const wefti_plan *plan = r->plan;
-    if (plan->dataset) {
-        weft_dataset_train_rows(plan->dataset, row, plan->B, r->tokens, r->targets);
+    const wefti_job *job = r->job;
+    if (job->dataset) {
+        weft_dataset_train_rows(job->dataset, row, job->B, r->tokens, r->targets);
         return;
     }
-    uint64_t vocab = (uint64_t)plan->model->config.vocab;
-    for (int64_t i = 0; i < plan->B * plan->T; i++) {
+    uint64_t vocab = (uint64_t)job->model->config.vocab;
+    for (int64_t i = 0; i < job->B * job->T; i++) {
         uint64_t pair[2];
         wefti_rng_pair((uint64_t)row, WEFTI_STREAM_TEST, 0, (uint64_t)i, pair);
         r->tokens[i] = (int32_t)(pair[0] % vocab);
@@ -120,8 +120,8 @@ static void load_rows(wefti_rank *r, int64_t row) {
 }
 
 void wefti_rank_pace(const wefti_rank *r, double share) {
-    const weft_config *config = r->plan->config;
-    uint64_t W = (uint64_t)r->plan->W, step = (uint64_t)r->step;
+    const weft_config *config = r->job->config;
+    uint64_t W = (uint64_t)r->job->W, step = (uint64_t)r->step;
     double due_s = r->begun_s + share * config->mesh.pace;
     if (config->mesh.stall > 0 &&
         wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL, step, 0) % W ==
@@ -131,9 +131,9 @@ void wefti_rank_pace(const wefti_rank *r, double share) {
 }
 
 static weft_status micro_batch(wefti_rank *r, int64_t micro) {
-    const wefti_plan *plan = r->plan;
-    int64_t row = plan->first_row + (r->step - plan->first_step) * plan->rows_per_step +
-                  r->rank * plan->rows_per_rank + micro * plan->B;
+    const wefti_job *job = r->job;
+    int64_t row = job->first_row + (r->step - job->first_step) * job->rows_per_step +
+                  r->rank * job->rows_per_rank + micro * job->B;
     load_rows(r, row);
     WEFT_TRY(wefti_rank_forward(r, true, row));
     return wefti_rank_backward(r, row, micro);
@@ -141,18 +141,18 @@ static weft_status micro_batch(wefti_rank *r, int64_t micro) {
 
 weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->step = step;
-    r->lr = (float)wefti_schedule_lr(r->plan->config, step);
+    r->lr = (float)wefti_learning_rate(r->job->config, step);
     r->grad_scale = 1;
     r->vote = (wefti_vote){0};
     r->tally = (wefti_tally){0};
     int64_t earlier = step - WEFTI_BALLOTS;
-    if (earlier >= r->plan->first_step)
+    if (earlier >= r->job->first_step)
         WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
     wefti_comm_traffic(r->comms.control, &r->traffic_before);
     wefti_rank_forget_gathered(r);
     wefti_comm_note(r->comms.control, step, "");
     r->begun_s = wefti_now_s();
-    wefti_diary_open(r->diary, step, r->begun_s);
+    wefti_timeline_open(r->timeline, step, r->begun_s);
     wefti_exchange_turn(r);
     return WEFT_OK;
 }
@@ -165,7 +165,7 @@ weft_status wefti_rank_close(wefti_rank *r) {
 
 weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
     WEFT_TRY(wefti_rank_open(r, step));
-    for (int64_t m = 0; m < r->plan->n_micro; m++) WEFT_TRY(micro_batch(r, m));
+    for (int64_t m = 0; m < r->job->n_micro; m++) WEFT_TRY(micro_batch(r, m));
     return wefti_rank_close(r);
 }
 
@@ -189,15 +189,15 @@ weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step, wefti_vote *agre
 }
 
 double wefti_rank_consensus(const wefti_rank *r, const wefti_vote *agreed) {
-    return agreed->met > 0 ? sqrt(agreed->distance * r->plan->S / agreed->met)
+    return agreed->met > 0 ? sqrt(agreed->distance * r->job->S / agreed->met)
                            : (double)NAN;
 }
 
 void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_vote *agreed) {
     _Static_assert(WEFTI_CONTROL_STEPS >= WEFTI_MAX_LAG + 4, "all open decisions fit");
-    double bound = r->plan->mixer_config.consensus_bound;
+    double bound = r->job->mixer_config.consensus_bound;
     bool all = wefti_rank_consensus(r, agreed) > bound;
-    wefti_mixer_average_all(r->mixer, step + 2 + r->plan->vote_lag, all);
+    wefti_mixer_average_all(r->mixer, step + 2 + r->job->vote_lag, all);
 }
 
 weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
@@ -240,7 +240,7 @@ static weft_status take_tally(wefti_rank *r, wefti_tally *tally) {
 
 weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) {
     WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
-    wefti_diary_close(r->diary);
+    wefti_timeline_close(r->timeline);
     if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
     return take_tally(r, tally);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A rank whose gradients somebody else computes: the same plan, arrangement and exchange
+/* A rank whose gradients somebody else computes: the same job, arrangement and exchange
  * as a run's, around a model of tensors alone. */
 #include <weft/sync.h>
 
@@ -13,7 +13,7 @@ struct weft_sync {
     weft_ctx *ctx; /* borrowed, like the next two */
     weft_mesh *mesh;
     const weft_config *config;
-    wefti_plan *plan;   /* owned, like the next two */
+    wefti_job *job;     /* owned, like the next two */
     wefti_world *world; /* with a mesh: the mesh's */
     wefti_rank *rank;
     int n_tensors;
@@ -34,30 +34,30 @@ static weft_status make_plan(weft_sync *s, const weft_sync_tensor *tensors, int 
     weft_status status = wefti_model_foreign(s->ctx, specs, n, &model);
     wefti_free(s->ctx, specs);
     WEFT_TRY(status);
-    return wefti_plan_create_for(s->ctx, s->config, model, &s->plan);
+    return wefti_job_create_for(s->ctx, s->config, model, &s->job);
 }
 
 static weft_status make_world(weft_sync *s) {
-    const wefti_plan *plan = s->plan;
-    if (plan->S != 1)
+    const wefti_job *job = s->job;
+    if (job->S != 1)
         return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
                              "mesh.shards is %d: every process holds all parameters of a "
                              "program's own model; set mesh.shards=1",
-                             plan->S);
-    if (!s->mesh && plan->W > 1)
+                             job->S);
+    if (!s->mesh && job->W > 1)
         return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
                              "mesh.nodes x mesh.ranks_per_node is %d, but there is no "
                              "mesh: this process is alone",
-                             plan->W);
+                             job->W);
     if (s->mesh) wefti_mesh_watch(s->mesh, s->config->mesh.timeout, NULL, NULL);
-    return wefti_rank_world(s->ctx, plan, s->mesh, &s->world);
+    return wefti_rank_world(s->ctx, job, s->mesh, &s->world);
 }
 
 static weft_status make_rank(weft_sync *s) {
     wefti_comms comms;
     int rank = s->world->first_here;
     WEFT_TRY(wefti_comms_join(s->ctx, s->world, rank, &comms));
-    return wefti_rank_create(s->ctx, s->plan, rank, &comms, &s->rank);
+    return wefti_rank_create(s->ctx, s->job, rank, &comms, &s->rank);
 }
 
 /* Counts anew what this step's buckets wait for. */
@@ -103,7 +103,7 @@ void weft_sync_destroy(weft_sync *s) {
     weft_ctx *ctx = s->ctx;
     wefti_rank_destroy(s->rank);
     wefti_world_destroy(ctx, s->world);
-    wefti_plan_destroy(ctx, s->plan);
+    wefti_job_destroy(ctx, s->job);
     wefti_free(ctx, s->ready);
     wefti_free(ctx, s->missing);
     wefti_free(ctx, s);
@@ -183,7 +183,7 @@ static weft_status count_votes(weft_sync *s, int64_t last, weft_sync_report *rep
         wefti_vote agreed;
         WEFT_TRY(wefti_rank_count_votes(s->rank, s->counted, &agreed));
         wefti_rank_control(s->rank, s->counted, &agreed);
-        report->loss = agreed.loss_sum / s->plan->W;
+        report->loss = agreed.loss_sum / s->job->W;
         report->loss_step = s->counted + 1;
         if (agreed.failed > 0)
             return weft_ctx_fail(s->ctx, WEFT_ERR_NUMERIC,
@@ -203,7 +203,7 @@ weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) 
     r->vote.loss_sum = loss;
     WEFT_TRY(wefti_rank_close(r));
     WEFT_TRY(wefti_rank_settle(r, &tally));
-    WEFT_TRY(count_votes(s, s->step - s->plan->vote_lag, report));
+    WEFT_TRY(count_votes(s, s->step - s->job->vote_lag, report));
     report->step = ++s->step;
     report->lr = (double)r->lr;
     report->wire_bytes_out = (int64_t)tally.wire_out;
@@ -220,5 +220,5 @@ weft_status weft_sync_average(weft_sync *s) {
                              "after the last one",
                              (long long)s->step, (long long)s->config->run.steps);
     WEFT_TRY(count_votes(s, s->step - 1, &report));
-    return s->plan->replicas_equal ? WEFT_OK : wefti_rank_average(s->rank);
+    return s->job->replicas_equal ? WEFT_OK : wefti_rank_average(s->rank);
 }

@@ -38,8 +38,8 @@ static const wefti_optimizer_config adamw = {
 enum { LR = 1 }; /* hundredths */
 
 /* The optimizer on what is covered, as the exchange thread calls it. */
-static void optimize(trial *t, wefti_run run, int64_t base, const wefti_piece *piece,
-                     int64_t count, int step) {
+static void optimize(trial *t, wefti_cover_range run, int64_t base,
+                     const wefti_piece *piece, int64_t count, int step) {
     float *p = t->params[step + 1], *m = t->moments[step + 1][0], *v = m + N;
     float *states[] = {m, v};
     double moved = 0;
@@ -59,8 +59,8 @@ static void note_cover(trial *t, const wefti_replicator *r, int step) {
             const wefti_piece *piece = &buckets[b].pieces[i];
             wefti_cover cover = wefti_replicator_cover(r, b, i, step);
             int64_t base = bucket_at[b] + piece->offset;
-            wefti_run all = {0, piece->rows * piece->cols};
-            const wefti_run *runs = cover.all ? &all : cover.runs;
+            wefti_cover_range all = {0, piece->rows * piece->cols};
+            const wefti_cover_range *runs = cover.all ? &all : cover.runs;
             int64_t n = cover.all ? 1 : cover.n_runs;
             for (int64_t k = 0; k < n; k++) {
                 for (int64_t e = 0; e < runs[k].n; e++)

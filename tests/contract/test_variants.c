@@ -2,7 +2,7 @@
 /* The keys that a benchmark prints beside a replicator make that replicator. */
 #include "check.h"
 #include "replicate/variants.h"
-#include "plan/plan.h"
+#include "job/job.h"
 
 static void set(weft_ctx *ctx, weft_config *config, const char *words) {
     char word[128];
@@ -41,14 +41,14 @@ static void the_keys_of_a_variant_make_the_variant(void **state) {
     assert_int_equal(ctx_begin(&ctx), 0);
     for (int i = 0; wefti_variant_at(i, &wanted); i++) {
         weft_config *config;
-        wefti_plan *plan;
+        wefti_job *job;
         assert_ok(ctx, weft_config_create(ctx, &config));
         set(ctx, config, "mesh.nodes=2 batch.tokens_per_step=512 model.layers=1");
         set(ctx, config, wefti_variant_keys(&wanted, keys, sizeof keys));
         assert_ok(ctx, weft_config_finish(ctx, config));
-        assert_ok(ctx, wefti_plan_create(ctx, config, NULL, 256, &plan));
-        assert_same(&plan->replicator_config, &wanted);
-        wefti_plan_destroy(ctx, plan);
+        assert_ok(ctx, wefti_job_create(ctx, config, NULL, 256, &job));
+        assert_same(&job->replicator_config, &wanted);
+        wefti_job_destroy(ctx, job);
         weft_config_destroy(ctx, config);
     }
     assert_int_equal(ctx_end(ctx), 0);

@@ -94,7 +94,7 @@ static void levels_resume_to_the_same_bits(void **state) {
 /* -- the check -- */
 
 typedef struct spoiler {
-    const wefti_plan *plan;
+    const wefti_job *job;
     int replica, unit; /* whose parameters change, or -1 */
     char message[512];
 } spoiler;
@@ -106,7 +106,7 @@ static weft_status compare(rank_env *env) {
     env->shard = env->replica = env->control = NULL;
     WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SITES, 0,
                               &comms.sites));
-    WEFT_TRY(wefti_rank_create(env->ctx, s->plan, env->rank, &comms, &r));
+    WEFT_TRY(wefti_rank_create(env->ctx, s->job, env->rank, &comms, &r));
     wefti_rank_init_params(r);
     if (r->replica == s->replica)
         r->params[r->arrangement->unit_offset[s->unit]] += 1e-6f;
@@ -119,7 +119,7 @@ static weft_status compare(rank_env *env) {
 static void spoil(spoiler *spoilers, int replica, int unit, weft_status *statuses) {
     weft_ctx *ctx;
     weft_config *config;
-    wefti_plan *plan;
+    wefti_job *job;
     void *users[3];
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, weft_config_create(ctx, &config));
@@ -128,13 +128,13 @@ static void spoil(spoiler *spoilers, int replica, int unit, weft_status *statuse
     assert_ok(ctx, weft_config_set(ctx, config, "mesh.nodes=3"));
     assert_ok(ctx, weft_config_set(ctx, config, "batch.tokens_per_step=480"));
     assert_ok(ctx, weft_config_finish(ctx, config));
-    assert_ok(ctx, wefti_plan_create(ctx, config, NULL, 256, &plan));
+    assert_ok(ctx, wefti_job_create(ctx, config, NULL, 256, &job));
     for (int r = 0; r < 3; r++) {
-        spoilers[r] = (spoiler){.plan = plan, .replica = replica, .unit = unit};
+        spoilers[r] = (spoiler){.job = job, .replica = replica, .unit = unit};
         users[r] = &spoilers[r];
     }
     run_ranks(3, 1, (wefti_wire_model){0, 0}, compare, users, statuses);
-    wefti_plan_destroy(ctx, plan);
+    wefti_job_destroy(ctx, job);
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
 }

@@ -121,7 +121,7 @@ static void the_emulated_wire_is_what_was_asked_for(void **state) {
     const weft_collective_seconds *step = &c->collectives[c->n_collectives - 1];
     assert_string_equal(step->name, "all-reduces of a step");
     assert_true(step->bytes > 1024 && step->median_s > 0.0099);
-    assert_true(c->wire.crowd >= 1); /* three nodes: it was measured */
+    assert_true(c->wire.incast >= 1); /* three nodes: it was measured */
     check_computing(&r);
     check_codecs(c);
     weft_probe_clear(ctx, &r);

@@ -243,7 +243,7 @@ static void a_failure_reaches_everybody_with_its_sentence(void **state) {
     }
 }
 
-/* Its courier finds the failure and the end of the mesh at the same time: the sentence
+/* Its progress thread finds the failure and the end of the mesh at the same time: the sentence
  * goes before the farewell, after which nobody listens. */
 static weft_status fail_and_leave(member *m) {
     const void *view;

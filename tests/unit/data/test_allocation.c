@@ -7,7 +7,7 @@
 #include <weft/dataset.h>
 #include <weft/shard_file.h>
 
-#include "data/encode.h"
+#include "token/encode.h"
 
 enum { N = 3000 };
 

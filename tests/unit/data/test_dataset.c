@@ -6,7 +6,7 @@
 #include <weft/dataset.h>
 #include <weft/shard_file.h>
 
-#include "data/vocab.h"
+#include "token/vocab.h"
 
 enum { T = 16, VOCAB = 60000, MOST = 40000 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/data/datatest.h"
 
-#include "data/encode.h"
+#include "token/encode.h"
 
 enum { N_TOKENIZERS = 6 };
 

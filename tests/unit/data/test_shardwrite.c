@@ -8,8 +8,8 @@
 
 #include <weft/shard_file.h>
 
-#include "data/encode.h"
-#include "data/vocab.h"
+#include "token/encode.h"
+#include "token/vocab.h"
 
 static int files_here(const char *path) {
     int n = 0;

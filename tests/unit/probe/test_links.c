@@ -51,12 +51,12 @@ static weft_cluster *cluster;
 
 static weft_status body(rank_env *env) {
     bool slow = *(bool *)env->user;
-    wefti_plan plan = {
+    wefti_job job = {
         .R = NODES, .S = 1, .W = NODES, .copies = 1, .sites = 1, .site_replicas = NODES};
     slow_comm comm = {{&slow_ops, env->ctx, env->rank, NODES, 0}, env->control};
-    wefti_rank rank = {.plan = &plan, .ctx = env->ctx, .rank = env->rank};
+    wefti_rank rank = {.job = &job, .ctx = env->ctx, .rank = env->rank};
     wefti_probe_setup setup = {
-        .plan = &plan, .seconds = 2, .machine_ranks = NODES, .owner = env->ctx};
+        .job = &job, .seconds = 2, .machine_ranks = NODES, .owner = env->ctx};
     weft_probe_result result = {.cluster = env->rank == 0 ? cluster : NULL};
     wefti_prober p = {.rank = &rank,
                       .setup = &setup,

@@ -13,7 +13,7 @@ static const double rates[] = {1.0,   0.75,    0.5,      1.0 / 3,  0.3,  0.25,
                                0.125, 1.0 / 7, 1.0 / 16, 1.0 / 64, 0.01, 1e-6};
 enum { N_RATES = sizeof rates / sizeof rates[0] };
 
-static wefti_run runs[MAX_ROWS];
+static wefti_cover_range runs[MAX_ROWS];
 static uint64_t scratch[MAX_ROWS / 64 + 1];
 
 /* hits[row] += 1 for each chosen row; returns how many, after checking the runs' form. */
@@ -181,7 +181,7 @@ static void a_choice_depends_on_each_of_its_causes_and_on_nothing_else(void **st
     (void)state;
     wefti_selection base = {0.1, 300, 5, 1, 42}, others[5];
     static uint64_t other_scratch[MAX_ROWS / 64 + 1];
-    static wefti_run first[MAX_ROWS];
+    static wefti_cover_range first[MAX_ROWS];
     int64_t n = wefti_chooser_random.choose(&base, scratch, first);
     memset(other_scratch, 0xff, sizeof other_scratch);
     assert_int_equal(wefti_chooser_random.choose(&base, other_scratch, runs), n);

@@ -153,10 +153,10 @@ static void the_partner_of_a_partner_is_oneself(void **state) {
         wefti_fold f = wefti_fold_make(N);
         for (int round = 0; round < f.rounds; round++)
             for (int node = 0; node < N; node++) {
-                wefti_meeting met = wefti_fold_meet(&f, node, round);
+                wefti_fold_pair met = wefti_fold_meet(&f, node, round);
                 if (met.partner < 0) continue;
                 assert_true(met.partner < N && met.partner != node);
-                wefti_meeting back = wefti_fold_meet(&f, met.partner, round);
+                wefti_fold_pair back = wefti_fold_meet(&f, met.partner, round);
                 assert_true(back.partner == node && back.weight == met.weight);
             }
     }

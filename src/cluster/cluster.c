@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include <weft/cluster.h>
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "cluster/facts.h"
+
+weft_status weft_cluster_create(weft_ctx *ctx, weft_cluster **out) {
+    *out = NULL;
+    wefti_cluster *c;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *c, "the cluster", &c));
+    c->facts.nodes = c->facts.ranks_per_node = c->facts.sites = c->facts.threads = 1;
+    c->facts.flows = 1;
+    *out = &c->facts;
+    return WEFT_OK;
+}
+
+void weft_cluster_destroy(weft_ctx *ctx, weft_cluster *c) {
+    if (!c) return;
+    for (int i = 0; i < WEFT_CLUSTER_LISTS; i++)
+        wefti_free(ctx, *wefti_facts_of(c, (weft_cluster_list)i).items);
+    wefti_free(ctx, c);
+}
+
+weft_status weft_cluster_resize(weft_ctx *ctx, weft_cluster *c, weft_cluster_list list,
+                                int64_t n) {
+    if ((int)list < 0 || list >= WEFT_CLUSTER_LISTS || n < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%lld items for list %d, expected 0 or more, and list 0 to "
+                             "%d",
+                             (long long)n, (int)list, (int)WEFT_CLUSTER_LISTS - 1);
+    wefti_fact_items items = wefti_facts_of(c, list);
+    if (n > *items.n)
+        WEFT_TRY(wefti_grow(ctx, items.items, *items.n, n, items.size, "the cluster"));
+    *items.n = n;
+    return WEFT_OK;
+}

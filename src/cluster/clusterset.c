@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Facts as typed on a command line. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/value.h"
+#include "cluster/facts.h"
+
+typedef struct setter setter;
+struct setter {
+    const char *name;
+    bool (*set)(const setter *s, wefti_cluster *c, const char *text);
+    const char *expected;
+    size_t offset;          /* in the cluster */
+    wefti_quantity unit;    /* of a number */
+    double low, high, most; /* of a number; of a whole number `most` */
+};
+
+static bool set_int(const setter *s, wefti_cluster *c, const char *text) {
+    int64_t value;
+    if (!wefti_parse_int(text, &value) || value < 1 || (double)value > s->most)
+        return false;
+    memcpy((char *)c + s->offset, &value, sizeof value);
+    return true;
+}
+
+static bool set_number(const setter *s, wefti_cluster *c, const char *text) {
+    double value;
+    if (!wefti_parse_quantity(text, s->unit, &value) || value < s->low || value > s->high)
+        return false;
+    memcpy((char *)c + s->offset, &value, sizeof value);
+    return true;
+}
+
+/* "25Gbit", or "25Gbit,20us". */
+static bool set_link(const setter *s, wefti_cluster *c, const char *text) {
+    double rate_Bps, latency_s = 0;
+    weft_link_facts *link = (void *)((char *)c + s->offset);
+    bool both = strchr(text, ',') != NULL;
+    if (both && !wefti_link_parse(text, &rate_Bps, &latency_s)) return false;
+    if (!both && !wefti_parse_quantity(text, WEFTI_UNIT_RATE, &rate_Bps)) return false;
+    if (!(rate_Bps > 0) || rate_Bps > 1e18 || latency_s > 3600) return false;
+    link->bandwidth_Bps = rate_Bps;
+    if (both) link->latency_s = latency_s;
+    return true;
+}
+
+/* "1%,2s": how often, how long. */
+static bool set_stall(const setter *s, wefti_cluster *c, const char *text) {
+    char share[64];
+    double often, stall_s;
+    const char *comma = strchr(text, ',');
+    (void)s;
+    if (!comma || (size_t)(comma - text) >= sizeof share) return false;
+    memcpy(share, text, (size_t)(comma - text));
+    share[comma - text] = '\0';
+    comma += 1 + strspn(comma + 1, " ");
+    if (!wefti_parse_quantity(share, WEFTI_UNIT_SHARE, &often) || often < 0 ||
+        often > 1 || !wefti_parse_quantity(comma, WEFTI_UNIT_TIME, &stall_s) ||
+        stall_s < 0 || stall_s > 3.2e7)
+        return false;
+    c->facts.jitter.stall_share = often;
+    c->facts.jitter.stall_s = stall_s;
+    return true;
+}
+
+#define AT(member) offsetof(weft_cluster, member)
+#define LINK(name, member)                                                               \
+    {                                                                                    \
+        name, set_link, "a rate, and a latency if it is not 0, such as 25Gbit,20us",     \
+            AT(member), WEFTI_UNIT_RATE, 0, 0, 0                                         \
+    }
+#define INT(name, member, most)                                                          \
+    {                                                                                    \
+        name, set_int, "a whole number from 1 to " #most, AT(member), WEFTI_UNIT_COUNT,  \
+            0, 0, most                                                                   \
+    }
+#define SHARE(name, member)                                                              \
+    { name, set_number, "a share such as 5%", AT(member), WEFTI_UNIT_SHARE, 0, 10, 0 }
+#define NUMBER(name, member, unit, high, expected)                                       \
+    { name, set_number, expected, member, WEFTI_UNIT_##unit, 0, high, 0 }
+
+static const char work[] = "FLOP per second such as 80T", memory[] = "a size such as "
+                                                                     "16GB";
+static const setter setters[] = {
+    INT("nodes", nodes, 1000000),
+    INT("ranks-per-node", ranks_per_node, 4096),
+    INT("sites", sites, 1000000),
+    INT("threads", threads, 4096),
+    LINK("link", wire),
+    LINK("node-link", local),
+    LINK("site-link", site),
+    NUMBER("message", AT(wire.message_s), TIME, 3600, "a time such as 5us"),
+    NUMBER("message-bytes", AT(wire.bytes_per_message), BYTES, 1e9, "a size such as 80B"),
+    SHARE("overhead", wire.overhead),
+    NUMBER("node-flops", offsetof(wefti_cluster, node_flops), WORK, 1e21, work),
+    NUMBER("rank-flops", AT(rank_flops), WORK, 1e21, work),
+    NUMBER("node-memory", offsetof(wefti_cluster, node_memory), BYTES, 1e18, memory),
+    NUMBER("rank-memory", AT(memory_bytes), BYTES, 1e18, memory),
+    NUMBER("memory-bandwidth", AT(memory_Bps), RATE, 1e18, "a rate such as 100GBps"),
+    SHARE("jitter", jitter.spread),
+    SHARE("drift", jitter.drift),
+    {"stall", set_stall, "how often and how long, such as 1%,2s", 0, WEFTI_UNIT_COUNT, 0,
+     0, 0},
+    NUMBER("rest", AT(rest_s), TIME, 3.2e7, "a time such as 2ms"),
+};
+enum { N_SETTERS = sizeof setters / sizeof setters[0] };
+
+const char *weft_cluster_setting(int i, const char **expected) {
+    if (i < 0 || i >= N_SETTERS) return NULL;
+    if (expected) *expected = setters[i].expected;
+    return setters[i].name;
+}
+
+/* What was typed for a whole node, or for one rank last, holds. */
+static void share_out(wefti_cluster *c, const char *name) {
+    double ranks = (double)c->facts.ranks_per_node;
+    if (strcmp(name, "rank-flops") == 0) c->node_flops = 0;
+    if (strcmp(name, "rank-memory") == 0) c->node_memory = 0;
+    if (c->node_flops > 0) c->facts.rank_flops = c->node_flops / ranks;
+    if (c->node_memory > 0) c->facts.memory_bytes = c->node_memory / ranks;
+}
+
+weft_status weft_cluster_set(weft_ctx *ctx, weft_cluster *cluster, const char *name,
+                             const char *value) {
+    const char *names[N_SETTERS];
+    char shown[80];
+    wefti_cluster *c = (wefti_cluster *)cluster;
+    for (int i = 0; i < N_SETTERS; i++) {
+        names[i] = setters[i].name;
+        if (strcmp(names[i], name) != 0) continue;
+        if (!setters[i].set(&setters[i], c, value))
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s is '%s', expected %s", name,
+                                 wefti_shown(value, shown, sizeof shown),
+                                 setters[i].expected);
+        share_out(c, name);
+        return WEFT_OK;
+    }
+    const char *guess = wefti_nearest(name, names, N_SETTERS);
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG, "a cluster has no '%s'%s%s%s, see docs/planning.md",
+        wefti_shown(name, shown, sizeof shown), guess ? " (did you mean '" : "",
+        guess ? guess : "", guess ? "'?)" : "");
+}

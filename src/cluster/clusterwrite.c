@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* cluster.yaml as people read it: comments on what the numbers are, every number with its
+ * unit and as many digits as give the same bits back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "cluster/facts.h"
+
+enum { NUMBERS_IN_A_LINE = 8 };
+
+typedef struct writer {
+    weft_ctx *ctx;
+    char *text;
+    int64_t n, room;
+} writer;
+
+static weft_status put(writer *w, const char *text) {
+    int64_t n = (int64_t)strlen(text);
+    if (w->n + n > w->room) {
+        int64_t room = 2 * w->room + n + 4096;
+        WEFT_TRY(wefti_grow(w->ctx, &w->text, w->n, room, 1, "cluster.yaml"));
+        w->room = room;
+    }
+    memcpy(w->text + w->n, text, (size_t)n);
+    w->n += n;
+    return WEFT_OK;
+}
+
+/* In single quotes, which YAML reads as they are but for a quote in them. */
+static weft_status put_quoted(writer *w, const char *text) {
+    char piece[2] = "";
+    WEFT_TRY(put(w, "'"));
+    for (; *text; text++) {
+        piece[0] = *text;
+        WEFT_TRY(put(w, *text == '\'' ? "''" : piece));
+    }
+    return put(w, "'");
+}
+
+static weft_status put_value(writer *w, const wefti_fact *fact, const void *item) {
+    char text[64];
+    if (fact->type == WEFTI_FACT_TEXT)
+        return put_quoted(w, (const char *)item + fact->offset);
+    wefti_fact_text(fact, item, text, sizeof text);
+    return put(w, text);
+}
+
+static weft_status put_mapping(writer *w, const wefti_fact_section *section,
+                               const void *item) {
+    for (int i = 0; i < section->n_facts; i++) {
+        WEFT_TRY(put(w, i ? ", " : "{"));
+        WEFT_TRY(put(w, section->facts[i].name));
+        WEFT_TRY(put(w, ": "));
+        WEFT_TRY(put_value(w, &section->facts[i], item));
+    }
+    return put(w, "}\n");
+}
+
+static weft_status put_list(writer *w, const wefti_fact_section *section,
+                            const wefti_fact_items *items) {
+    const char *item = *items->items;
+    bool plain = section->shape == WEFTI_SHAPE_NUMBERS;
+    if (*items->n == 0) return put(w, "[]\n");
+    WEFT_TRY(put(w, plain ? "[" : "\n"));
+    for (int64_t i = 0; i < *items->n; i++, item += items->size) {
+        if (!plain) {
+            WEFT_TRY(put(w, "  - "));
+            WEFT_TRY(put_mapping(w, section, item));
+            continue;
+        }
+        if (i > 0) WEFT_TRY(put(w, i % NUMBERS_IN_A_LINE ? ", " : ",\n  "));
+        WEFT_TRY(put_value(w, &section->facts[0], item));
+    }
+    return plain ? put(w, "]\n") : WEFT_OK;
+}
+
+static weft_status put_section(writer *w, const wefti_fact_section *section,
+                               weft_cluster *c) {
+    if (section->doc) {
+        WEFT_TRY(put(w, w->n ? "\n# " : "# "));
+        WEFT_TRY(put(w, section->doc));
+        WEFT_TRY(put(w, "\n"));
+    }
+    WEFT_TRY(put(w, section->name));
+    bool lines = section->shape == WEFTI_SHAPE_LIST &&
+                 *wefti_facts_of(c, section->list).n;
+    WEFT_TRY(put(w, lines ? ":" : ": "));
+    if (section->shape == WEFTI_SHAPE_MAPPING)
+        return put_mapping(w, section, (const char *)c + section->offset);
+    if (section->shape == WEFTI_SHAPE_VALUE) {
+        WEFT_TRY(put_value(w, &section->facts[0], c));
+        return put(w, "\n");
+    }
+    wefti_fact_items items = wefti_facts_of(c, section->list);
+    return put_list(w, section, &items);
+}
+
+/* Whether what is in memory is what the file may hold: it is read back before it is
+ * written. */
+static weft_status check_value(weft_ctx *ctx, const wefti_fact_section *section,
+                               const wefti_fact *fact, const void *item) {
+    char text[64], expected[160], copy[512] = {0};
+    const char *at = (const char *)item + fact->offset;
+    wefti_fact moved = *fact;
+    moved.offset = 0;
+    bool is_text = fact->type == WEFTI_FACT_TEXT;
+    if (is_text && !memchr(at, 0, fact->room))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s: %s has no end", section->name,
+                             fact->name);
+    if (!is_text) wefti_fact_text(fact, item, text, sizeof text);
+    const char *value = is_text ? at : text;
+    if (wefti_fact_parse(&moved, value, copy)) return WEFT_OK;
+    wefti_fact_expected(fact, expected, sizeof expected);
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s: %s is '%.60s', expected %s",
+                         section->name, fact->name, is_text ? "such a text" : value,
+                         expected);
+}
+
+static weft_status check_section(weft_ctx *ctx, const wefti_fact_section *section,
+                                 weft_cluster *c) {
+    bool list = section->list != WEFT_CLUSTER_LISTS;
+    const char *item = (const char *)c + section->offset;
+    int64_t n = 1;
+    size_t size = 0;
+    if (list) {
+        wefti_fact_items items = wefti_facts_of(c, section->list);
+        item = *items.items;
+        n = *items.n;
+        size = items.size;
+    }
+    for (int64_t i = 0; i < n; i++, item += size)
+        for (int k = 0; k < section->n_facts; k++)
+            WEFT_TRY(check_value(ctx, section, &section->facts[k], item));
+    return WEFT_OK;
+}
+
+weft_status weft_cluster_write(weft_ctx *ctx, const weft_cluster *cluster,
+                               const char *path) {
+    writer w = {.ctx = ctx};
+    weft_cluster copy = *cluster;
+    for (const wefti_fact_section *s = wefti_fact_sections; s->name; s++)
+        WEFT_TRY(check_section(ctx, s, &copy));
+    char sentence[200];
+    if (wefti_cluster_fault(cluster, sentence, sizeof sentence))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s", sentence);
+    weft_status status = WEFT_OK;
+    for (const wefti_fact_section *s = wefti_fact_sections; s->name && status == WEFT_OK;
+         s++)
+        status = put_section(&w, s, &copy);
+    if (status == WEFT_OK) status = wefti_file_write(ctx, path, w.text, w.n);
+    wefti_free(ctx, w.text);
+    return status;
+}

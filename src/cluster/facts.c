@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#include "cluster/facts.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/value.h"
+
+#define LONG 3.2e7 /* seconds: a year */
+#define TEXT(type, name, member)                                                         \
+    {                                                                                    \
+        name, WEFTI_FACT_TEXT, WEFTI_UNIT_COUNT, offsetof(type, member),                 \
+            sizeof(((type *)0)->member), 0, 0, false                                     \
+    }
+#define INT(type, name, member, low, high)                                               \
+    {                                                                                    \
+        name, WEFTI_FACT_INT, WEFTI_UNIT_COUNT, offsetof(type, member), 0, low, high,    \
+            false                                                                        \
+    }
+#define QUANTITY(type, name, member, unit, high)                                         \
+    {                                                                                    \
+        name, WEFTI_FACT_QUANTITY, WEFTI_UNIT_##unit, offsetof(type, member), 0, 0,      \
+            high, false                                                                  \
+    }
+#define NEEDED(type, name, member, unit, low, high)                                      \
+    {                                                                                    \
+        name, WEFTI_FACT_QUANTITY, WEFTI_UNIT_##unit, offsetof(type, member), 0, low,    \
+            high, true                                                                   \
+    }
+#define NEEDED_INT(type, name, member, low, high)                                        \
+    { name, WEFTI_FACT_INT, WEFTI_UNIT_COUNT, offsetof(type, member), 0, low, high, true }
+#define NEEDED_TEXT(type, name, member)                                                  \
+    {                                                                                    \
+        name, WEFTI_FACT_TEXT, WEFTI_UNIT_COUNT, offsetof(type, member),                 \
+            sizeof(((type *)0)->member), 0, 0, true                                      \
+    }
+
+static const wefti_fact source[] = {TEXT(weft_cluster, "source", source)};
+static const wefti_fact date[] = {TEXT(weft_cluster, "date", date)};
+static const wefti_fact host[] = {TEXT(weft_cluster, "host", host)};
+static const wefti_fact engine[] = {TEXT(weft_cluster, "engine", engine)};
+static const wefti_fact nodes[] = {INT(weft_cluster, "nodes", nodes, 1, 1e6)};
+static const wefti_fact ranks[] = {
+    INT(weft_cluster, "ranks_per_node", ranks_per_node, 1, 4096)};
+static const wefti_fact sites[] = {INT(weft_cluster, "sites", sites, 1, 1e6)};
+static const wefti_fact threads[] = {INT(weft_cluster, "threads", threads, 1, 4096)};
+static const wefti_fact memory[] = {
+    QUANTITY(weft_cluster, "memory", memory_bytes, BYTES, 1e18)};
+static const wefti_fact flops[] = {
+    QUANTITY(weft_cluster, "rank_flops", rank_flops, WORK, 1e21)};
+static const wefti_fact copy_rate[] = {
+    QUANTITY(weft_cluster, "memory_bandwidth", memory_Bps, RATE, 1e18)};
+static const wefti_fact flows[] = {INT(weft_cluster, "flows", flows, 1, 4096)};
+static const wefti_fact link_facts[] = {
+    QUANTITY(weft_link_facts, "bandwidth", bandwidth_Bps, RATE, 1e18),
+    QUANTITY(weft_link_facts, "latency", latency_s, TIME, 3600),
+    QUANTITY(weft_link_facts, "message", message_s, TIME, 3600),
+    QUANTITY(weft_link_facts, "bytes_per_message", bytes_per_message, BYTES, 1e9),
+    QUANTITY(weft_link_facts, "overhead", overhead, SHARE, 100),
+    QUANTITY(weft_link_facts, "residual", residual, SHARE, 1e6),
+    QUANTITY(weft_link_facts, "incast", incast, COUNT, 1000)};
+static const wefti_fact pairs[] = {
+    NEEDED_INT(weft_link_pair, "from", from, 0, 1e6),
+    NEEDED_INT(weft_link_pair, "to", to, 0, 1e6),
+    NEEDED(weft_link_pair, "latency", latency_s, TIME, 0, 3600),
+    NEEDED(weft_link_pair, "bandwidth", bandwidth_Bps, RATE, 1e-3, 1e18)};
+static const wefti_fact jitter[] = {
+    QUANTITY(weft_jitter, "spread", spread, SHARE, 10),
+    QUANTITY(weft_jitter, "drift", drift, SHARE, 10),
+    QUANTITY(weft_jitter, "stall_share", stall_share, SHARE, 1),
+    QUANTITY(weft_jitter, "stall", stall_s, TIME, LONG)};
+static const wefti_fact model[] = {TEXT(weft_cluster, "model", model)};
+static const wefti_fact units[] = {
+    NEEDED_TEXT(weft_unit_seconds, "name", name),
+    NEEDED(weft_unit_seconds, "forward", forward_s, TIME, 0, LONG),
+    NEEDED(weft_unit_seconds, "backward", backward_s, TIME, 0, LONG)};
+static const wefti_fact rest[] = {QUANTITY(weft_cluster, "rest", rest_s, TIME, LONG)};
+static const wefti_fact wake[] = {QUANTITY(weft_cluster, "wake", wake_s, TIME, LONG)};
+static const wefti_fact codecs[] = {
+    NEEDED_TEXT(weft_codec_seconds, "name", name),
+    QUANTITY(weft_codec_seconds, "begin", begin_s, TIME, 1),
+    QUANTITY(weft_codec_seconds, "combine", combine_s, TIME, 1),
+    QUANTITY(weft_codec_seconds, "combine_peer", combine_peer_s, TIME, 1),
+    QUANTITY(weft_codec_seconds, "end", end_s, TIME, 1)};
+static const wefti_fact optimizers[] = {
+    NEEDED_TEXT(weft_optimizer_seconds, "name", name),
+    NEEDED(weft_optimizer_seconds, "step", step_s, TIME, 0, 1)};
+static const wefti_fact collectives[] = {
+    NEEDED_TEXT(weft_collective_seconds, "name", name),
+    NEEDED_INT(weft_collective_seconds, "nodes", nodes, 1, 1e6),
+    NEEDED_INT(weft_collective_seconds, "bytes", bytes, 0, 1e15),
+    NEEDED(weft_collective_seconds, "median", median_s, TIME, 0, LONG),
+    QUANTITY(weft_collective_seconds, "low", low_s, TIME, LONG),
+    QUANTITY(weft_collective_seconds, "high", high_s, TIME, LONG)};
+static const wefti_fact steps[] = {
+    {"steps", WEFTI_FACT_QUANTITY, WEFTI_UNIT_TIME, 0, 0, 0, LONG, true}};
+
+#define COUNT(table) table, (int)(sizeof table / sizeof table[0])
+#define VALUE(name, table, doc)                                                          \
+    { name, WEFTI_SHAPE_VALUE, doc, COUNT(table), 0, WEFT_CLUSTER_LISTS }
+#define MAPPING(name, table, member, doc)                                                \
+    {                                                                                    \
+        name, WEFTI_SHAPE_MAPPING, doc, COUNT(table), offsetof(weft_cluster, member),    \
+            WEFT_CLUSTER_LISTS                                                           \
+    }
+#define LIST(name, table, list, doc)                                                     \
+    { name, WEFTI_SHAPE_LIST, doc, COUNT(table), 0, WEFT_CLUSTER_##list }
+
+const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
+    VALUE("source", source, "where the figures come from: probe, by hand"),
+    VALUE("date", date, NULL),
+    VALUE("host", host, NULL),
+    VALUE("engine", engine, NULL),
+    VALUE("nodes", nodes, "what there is; threads are those of a rank"),
+    VALUE("ranks_per_node", ranks, NULL),
+    VALUE("sites", sites, NULL),
+    VALUE("threads", threads, NULL),
+    VALUE("memory", memory,
+          "one rank while all work: its share of the memory, its matrix products, and\n"
+          "# copying (bytes read and written)"),
+    VALUE("rank_flops", flops, NULL),
+    VALUE("memory_bandwidth", copy_rate, NULL),
+    MAPPING(
+        "local", link_facts, local,
+        "links, one way: inside a node, between nodes, between sites. message: what "
+        "one\n# costs the processor of either end; bytes_per_message and overhead (a "
+        "share): what the\n# protocol adds; residual: of the fit, as a share; incast: "
+        "times "
+        "that messages take while\n# three or more send to each other. B/s = 8 bit/s"),
+    MAPPING("wire", link_facts, wire, NULL),
+    MAPPING("site", link_facts, site, NULL),
+    VALUE("flows", flows, "streams at once at which the wire was measured"),
+    LIST("links", pairs, PAIRS, "pairs of nodes that differ from the rest, one way"),
+    MAPPING("jitter", jitter, jitter,
+            "how computing varies: spread of a step and drift of a rank (of the "
+            "logarithm),\n# and how often and how long a rank stalls"),
+    VALUE("model", model, "what computing was measured with: the next ones hold for it"),
+    LIST("units", units, UNITS, "one micro-batch through one unit"),
+    VALUE("rest", rest, "of a step, what is in nothing else"),
+    VALUE("wake", wake,
+          "how late a thread is that sleeps until a moment (emulated wires, mesh.pace)"),
+    LIST("codecs", codecs, CODECS,
+         "replicators and mixers on one thread, per parameter, without the exchange"),
+    LIST("optimizers", optimizers, OPTIMIZERS, "on one thread, per parameter"),
+    LIST("collectives", collectives, COLLECTIVES,
+         "measured, to compare with: median, and 5 and 95 %"),
+    {"steps", WEFTI_SHAPE_NUMBERS, "a rank's computing in step after step", COUNT(steps),
+     0, WEFT_CLUSTER_STEPS},
+    {NULL, WEFTI_SHAPE_VALUE, NULL, NULL, 0, 0, WEFT_CLUSTER_LISTS},
+};
+
+wefti_fact_items wefti_facts_of(weft_cluster *c, weft_cluster_list list) {
+    void *pairs_at = &c->pairs, *units_at = &c->units, *codecs_at = &c->codecs,
+         *optimizers_at = &c->optimizers, *collectives_at = &c->collectives,
+         *steps_at = &c->step_s;
+    const wefti_fact_items all[WEFT_CLUSTER_LISTS] = {
+        [WEFT_CLUSTER_PAIRS] = {pairs_at, &c->n_pairs, sizeof *c->pairs},
+        [WEFT_CLUSTER_UNITS] = {units_at, &c->n_units, sizeof *c->units},
+        [WEFT_CLUSTER_CODECS] = {codecs_at, &c->n_codecs, sizeof *c->codecs},
+        [WEFT_CLUSTER_OPTIMIZERS] = {optimizers_at, &c->n_optimizers,
+                                     sizeof *c->optimizers},
+        [WEFT_CLUSTER_COLLECTIVES] = {collectives_at, &c->n_collectives,
+                                      sizeof *c->collectives},
+        [WEFT_CLUSTER_STEPS] = {steps_at, &c->n_steps, sizeof *c->step_s}};
+    return all[list];
+}
+
+static bool parse_text(const wefti_fact *fact, const char *text, char *out) {
+    char shown[512];
+    size_t n = strlen(text);
+    if (n >= fact->room || !wefti_is_utf8(text)) return false;
+    if (strcmp(wefti_shown(text, shown, sizeof shown), text) != 0) return false;
+    memcpy(out, text, n + 1);
+    return true;
+}
+
+bool wefti_fact_parse(const wefti_fact *fact, const char *text, void *item) {
+    char *at = (char *)item + fact->offset;
+    if (fact->type == WEFTI_FACT_TEXT) return parse_text(fact, text, at);
+    if (fact->type == WEFTI_FACT_INT) {
+        int64_t value;
+        if (!wefti_parse_int(text, &value) || (double)value < fact->low ||
+            (double)value > fact->high)
+            return false;
+        memcpy(at, &value, sizeof value);
+        return true;
+    }
+    double value;
+    if (!wefti_parse_quantity(text, fact->unit, &value) || !(value >= fact->low) ||
+        !(value <= fact->high))
+        return false;
+    memcpy(at, &value, sizeof value);
+    return true;
+}
+
+/* What a written number carries, in the unit that it has in memory. */
+static const char *base_unit(wefti_quantity unit) {
+    switch (unit) {
+    case WEFTI_UNIT_BYTES: return "B";
+    case WEFTI_UNIT_TIME: return "s";
+    case WEFTI_UNIT_RATE: return "B/s";
+    case WEFTI_UNIT_WORK: return "FLOP/s";
+    case WEFTI_UNIT_COUNT:
+    case WEFTI_UNIT_SHARE: break;
+    }
+    return "";
+}
+
+void wefti_fact_text(const wefti_fact *fact, const void *item, char *out,
+                     size_t out_size) {
+    const char *at = (const char *)item + fact->offset;
+    char number[40];
+    if (fact->type == WEFTI_FACT_INT) {
+        int64_t value;
+        memcpy(&value, at, sizeof value);
+        snprintf(out, out_size, "%lld", (long long)value);
+        return;
+    }
+    double value;
+    memcpy(&value, at, sizeof value);
+    wefti_number_text(value, number, sizeof number);
+    snprintf(out, out_size, "%s%s", number, base_unit(fact->unit));
+}
+
+void wefti_fact_expected(const wefti_fact *fact, char *out, size_t out_size) {
+    static const char *const quantities[] = {
+        [WEFTI_UNIT_COUNT] = "a number",
+        [WEFTI_UNIT_BYTES] = "a size such as 16GB",
+        [WEFTI_UNIT_TIME] = "a time such as 20us",
+        [WEFTI_UNIT_RATE] = "a rate such as 25Gbit or 3GB/s",
+        [WEFTI_UNIT_WORK] = "a rate such as 80T or 80TFLOP/s",
+        [WEFTI_UNIT_SHARE] = "a share such as 0.05 or 5%"};
+    if (fact->type == WEFTI_FACT_TEXT) {
+        snprintf(out, out_size, "text of at most %zu bytes without control characters",
+                 fact->room - 1);
+        return;
+    }
+    const char *what = fact->type == WEFTI_FACT_INT ? "a whole number"
+                                                    : quantities[fact->unit];
+    snprintf(out, out_size, "%s from %.10g to %.10g%s%s", what, fact->low, fact->high,
+             base_unit(fact->unit)[0] ? " " : "", base_unit(fact->unit));
+}
+
+const char *wefti_cluster_fault(const weft_cluster *c, char *sentence, size_t size) {
+    if (c->nodes % c->sites != 0) {
+        snprintf(sentence, size, "%lld nodes in %lld sites, expected as many in each",
+                 (long long)c->nodes, (long long)c->sites);
+        return "sites";
+    }
+    for (int64_t i = 0; i < c->n_pairs; i++) {
+        const weft_link_pair *p = &c->pairs[i];
+        if (p->from < c->nodes && p->to < c->nodes && p->from != p->to) continue;
+        snprintf(sentence, size,
+                 "a link from node %lld to node %lld, expected two of the %lld nodes, "
+                 "numbered from 0",
+                 (long long)p->from, (long long)p->to, (long long)c->nodes);
+        return "links";
+    }
+    return NULL;
+}

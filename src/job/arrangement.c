@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* Units in backward order, so that what becomes ready first lies first, and a bucket of
+ * neighbouring units is one contiguous range of parameters, gradients and state. */
+#include "base/memory.h"
+#include "job/job.h"
+
+static weft_status allocate(weft_ctx *ctx, const wefti_job *job, wefti_arrangement *a) {
+    int n = a->n_units;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_layout), "layouts", &a->layouts));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), "layouts", &a->unit_offset));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "buckets", &a->bucket_of));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), "buckets", &a->bucket_offset));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "buckets", &a->bucket_last_unit));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_bucket), "buckets", &a->buckets));
+    return wefti_alloc_n(ctx, job->model->n_params, sizeof(wefti_piece), "pieces",
+                         &a->pieces);
+}
+
+/* Appends unit u's blocks to the bucket; returns where the next piece goes. */
+static wefti_piece *append_unit(wefti_arrangement *a, int u, int s, wefti_bucket *bucket,
+                                int first_tensor, wefti_piece *next) {
+    const wefti_layout *layout = &a->layouts[u];
+    for (int t = 0; t < layout->n_tensors; t++) {
+        wefti_block block = wefti_layout_block(layout, s, t);
+        if (block.n_rows == 0) continue;
+        *next++ = (wefti_piece){.rows = block.n_rows,
+                                .cols = block.cols,
+                                .offset = bucket->n_elements + block.shard_offset,
+                                .decays = block.decays,
+                                .tensor = first_tensor + t};
+        bucket->n_pieces++;
+    }
+    bucket->n_elements += layout->n_shard;
+    return next;
+}
+
+/* The larger of what replicator and mixer would send in one message. */
+static int64_t message_bytes(const wefti_job *job, const wefti_bucket *bucket) {
+    const wefti_replicator_config *r = &job->replicator_config;
+    if (job->site_replicas == 1 && job->sites > 1) r = &job->site_replicator_config;
+    int64_t sent = wefti_replicator_wire_bytes(r, bucket, 2, 0, 1);
+    const wefti_mixer_config *m = &job->mixer_config;
+    int64_t mixed = wefti_mixer_find(m->kind)->message_bytes(m, bucket);
+    return sent > mixed ? sent : mixed;
+}
+
+static void arrange(const wefti_job *job, int s, wefti_arrangement *a) {
+    wefti_piece *next = a->pieces;
+    bool open = false;
+    for (int u = a->n_units - 1; u >= 0; u--) {
+        int b = open ? a->n_buckets - 1 : a->n_buckets++;
+        wefti_bucket *bucket = &a->buckets[b];
+        if (!open) {
+            *bucket = (wefti_bucket){.pieces = next};
+            a->bucket_offset[b] = a->n_elements;
+        }
+        a->layouts[u] = wefti_job_layout(job, u, s);
+        a->unit_offset[u] = a->n_elements;
+        a->bucket_of[u] = b;
+        a->bucket_last_unit[b] = u;
+        int first_tensor = (int)(job->unit_tensors[u] - job->tensors);
+        next = append_unit(a, u, s, bucket, first_tensor, next);
+        a->n_elements += a->layouts[u].n_shard;
+        open = message_bytes(job, bucket) < job->config->mesh.min_message;
+    }
+}
+
+weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
+                                     wefti_arrangement **out) {
+    *out = NULL;
+    wefti_arrangement *a;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *a, "the arrangement", &a));
+    a->n_units = job->model->n_units;
+    weft_status status = allocate(ctx, job, a);
+    if (status != WEFT_OK) {
+        wefti_arrangement_destroy(ctx, a);
+        return status;
+    }
+    arrange(job, s, a);
+    *out = a;
+    return WEFT_OK;
+}
+
+void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *a) {
+    if (!a) return;
+    void *blocks[] = {a->layouts,          a->unit_offset, a->bucket_of, a->bucket_offset,
+                      a->bucket_last_unit, a->buckets,     a->pieces};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(ctx, blocks[i]);
+    wefti_free(ctx, a);
+}

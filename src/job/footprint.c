@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* How much memory a rank takes, before it takes it (train/rank.c allocates). */
+#include "base/memory.h"
+#include "job/job.h"
+
+bool wefti_job_own_place(const wefti_job *job, int u) {
+    const weft_model *model = job->model;
+    return u == 0 && model->units[model->n_units - 1].borrows == 0;
+}
+
+/* Floats of each place for units in flight. */
+static void place_floats(const wefti_job *job, int64_t floats[WEFTI_PLACES]) {
+    const weft_model *model = job->model;
+    floats[0] = floats[1] = 0;
+    for (int u = 0; u < model->n_units && job->S > 1; u++) {
+        int place = wefti_job_own_place(job, u) ? 1 : 0;
+        if (model->units[u].n_elements > floats[place])
+            floats[place] = model->units[u].n_elements;
+    }
+}
+
+static int64_t largest_unit(const wefti_job *job) {
+    int64_t largest = 0;
+    for (int u = 0; u < job->model->n_units; u++)
+        if (job->model->units[u].n_elements > largest)
+            largest = job->model->units[u].n_elements;
+    return largest;
+}
+
+static int64_t output_floats(const wefti_job *job) {
+    return job->B * job->T * job->model->config.width;
+}
+
+int64_t wefti_job_saved_floats(const wefti_job *job, int u) {
+    return job->model->ops->saved_floats(job->model, u, job->B, job->T);
+}
+
+static int64_t largest_saved(const wefti_job *job) {
+    int64_t largest = 0;
+    for (int u = 0; u < job->model->n_units; u++)
+        if (wefti_job_saved_floats(job, u) > largest)
+            largest = wefti_job_saved_floats(job, u);
+    return largest;
+}
+
+static int64_t scratch_floats(const wefti_job *job) {
+    return job->model->ops->scratch_floats(job->model, job->B, job->T, job->threads,
+                                           job->kernels);
+}
+
+wefti_sizes wefti_job_sizes(const wefti_job *job) {
+    wefti_sizes sizes = {.output = output_floats(job),
+                         .largest_saved = largest_saved(job),
+                         .scratch = scratch_floats(job)};
+    place_floats(job, sizes.places);
+    if (job->S > 1) sizes.largest_unit = largest_unit(job);
+    return sizes;
+}
+
+/* What an allocation of n floats takes, rounding included; nothing for none. */
+static int64_t cost(int64_t n) {
+    return n > 0 ? (int64_t)wefti_alloc_cost((size_t)n * sizeof(float)) : 0;
+}
+
+static int64_t activation_bytes(const wefti_job *job) {
+    int64_t n_bytes = cost(largest_saved(job));
+    if (!job->config->model.recompute) {
+        n_bytes = 0;
+        for (int u = 0; u < job->model->n_units; u++)
+            n_bytes += cost(wefti_job_saved_floats(job, u));
+    }
+    /* outputs of all units but the head, and dy */
+    return n_bytes + job->model->n_units * cost(output_floats(job)) +
+           cost(scratch_floats(job));
+}
+
+static int64_t replicator_bytes(const wefti_replicator_config *config,
+                                const wefti_arrangement *a, int R) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    int64_t n_bytes = ops->work_bytes(config, a->buckets, a->n_buckets, R);
+    for (const char *const *name = ops->states(config); *name; name++)
+        n_bytes += cost(a->n_elements);
+    return n_bytes;
+}
+
+static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a) {
+    const wefti_mixer_config *config = &job->mixer_config;
+    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
+    int64_t n_bytes = ops->work_bytes(config, a->buckets, a->n_buckets,
+                                      job->mixed_replicas);
+    for (const char *const *name = ops->states(config); *name; name++)
+        n_bytes += cost(a->n_elements);
+    return n_bytes;
+}
+
+wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangement *a) {
+    int64_t n = a->n_elements, places[WEFTI_PLACES];
+    place_floats(job, places);
+    wefti_footprint f = {.parameters = cost(n), .gradients = cost(n)};
+    f.optimizer = job->optimizer->n_states * cost(n);
+    f.replicator = replicator_bytes(&job->replicator_config, a, job->site_replicas);
+    if (job->sites > 1)
+        f.replicator += replicator_bytes(&job->site_replicator_config, a, job->sites);
+    f.mixer = mixer_bytes(job, a);
+    if (job->S > 1)
+        f.in_flight = 2 * (cost(places[0]) + cost(places[1])) + cost(largest_unit(job));
+    f.activations = activation_bytes(job);
+    f.batch = 2 * cost(job->B * job->T);
+    f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.mixer +
+              f.in_flight + f.activations + f.batch;
+    return f;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "job/job.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+/* A micro-batch of about this many tokens keeps the kernels busy and the activations
+ * small. */
+enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024, BYTE_IDS = 256 };
+
+weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab) {
+    bool is_gpt2 = strcmp(config->model.kind, "gpt2") == 0;
+    bool is_olmo2 = strcmp(config->model.kind, "olmo2") == 0;
+    return (weft_model_config){
+        .kind = config->model.kind,
+        .vocab = config->model.vocab ? config->model.vocab : vocab,
+        .context = config->model.context ? config->model.context : config->data.length,
+        .layers = config->model.layers,
+        .width = config->model.width,
+        .heads = config->model.heads,
+        .kv_heads = config->model.kv_heads,
+        .ffn = config->model.ffn,
+        .norm_eps = config->model.norm_eps,
+        .rope_theta = config->model.rope_theta,
+        .dropout = config->model.dropout,
+        .tied = config->model.tied < 0 ? is_gpt2 : config->model.tied > 0,
+        .qk_norm = config->model.qk_norm < 0 ? is_olmo2 : config->model.qk_norm > 0,
+        .init_std = config->model.init_std,
+    };
+}
+
+int64_t wefti_job_vocab(const weft_config *config) {
+    if (config->model.vocab) return config->model.vocab;
+    return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
+}
+
+static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
+    const weft_config *config = job->config;
+    int64_t tokens = config->batch.tokens_per_step, unit = job->T * job->W;
+    if (tokens % unit != 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "batch.tokens_per_step is %lld, expected a multiple of data.length x "
+            "nodes x ranks_per_node = %lld x %d x %d = %lld",
+            (long long)tokens, (long long)job->T, job->R, job->S, (long long)unit);
+    job->rows_per_step = tokens / job->T;
+    job->rows_per_rank = job->rows_per_step / job->W;
+    int64_t B = config->batch.micro, rows = job->rows_per_rank;
+    if (B > 0 && rows % B != 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "batch.micro is %lld, expected a divisor of the %lld sequences that "
+            "each rank has per step",
+            (long long)B, (long long)rows);
+    if (B == 0)
+        for (B = rows; B > 1 && (rows % B != 0 || B * job->T > MICRO_TOKENS);) B--;
+    job->B = B;
+    job->n_micro = rows / B;
+    return WEFT_OK;
+}
+
+static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
+    const weft_config *config = job->config;
+    int per_node = (int)config->mesh.ranks_per_node;
+    job->S = config->mesh.shards ? (int)config->mesh.shards : per_node;
+    job->copies = per_node / job->S;
+    job->R = (int)config->mesh.nodes * job->copies;
+    job->W = job->R * job->S;
+    job->sites = (int)config->mesh.sites;
+    job->site_replicas = job->R / job->sites;
+    job->mixed_replicas = job->sites > 1 ? job->sites : job->R;
+    job->replicas_equal = strcmp(config->mixer.kind, "none") == 0;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    job->threads = (int)config->mesh.threads;
+    if (job->threads == 0) job->threads = (int)(cores / job->W);
+    if (job->threads < 1) job->threads = 1;
+    const char *name = config->mesh.kernels;
+    job->kernels = wefti_kernels_find(strcmp(name, "auto") == 0 ? NULL : name);
+    if (!job->kernels)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mesh.kernels is '%s', which this processor cannot run",
+                             name);
+    return WEFT_OK;
+}
+
+static bool is_word(const char *text, const char *word) {
+    return strcmp(text, word) == 0;
+}
+
+static wefti_route route_named(const char *name) {
+    if (is_word(name, "gather")) return WEFTI_ROUTE_GATHER;
+    return is_word(name, "owner") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
+}
+
+static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
+                                     const weft_replicator_keys *keys,
+                                     wefti_replicator_config *out) {
+    *out = (wefti_replicator_config){
+        .kind = keys->kind,
+        .compression_topk = keys->compression_topk,
+        .compression_chunk = keys->compression_chunk,
+        .compression_rate = keys->compression_rate,
+        .compression_decay = keys->compression_decay,
+        .compression_dims = (int)keys->compression_dims,
+        .sign = keys->sign,
+        .ema = is_word(keys->momentum_style, "mean"),
+        .alpha = keys->alpha,
+        .route = route_named(keys->exchange),
+        .values = (wefti_value_codec)wefti_value_codec_find(keys->values),
+        .indices = (wefti_index_codec)wefti_index_codec_find(keys->indices),
+        .stochastic = is_word(keys->rounding, "stochastic"),
+        .dense_below = keys->dense_below,
+        .every = keys->every,
+        .seed = (uint64_t)job->config->run.seed,
+        .threads = job->config->mesh.overlap ? 1 : job->threads,
+    };
+    if (wefti_replicator_find(keys->kind)) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown replicator '%s'", keys->kind);
+}
+
+static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
+    const weft_config *config = job->config;
+    job->mixer_config = (wefti_mixer_config){
+        .kind = config->mixer.kind,
+        .seed = (uint64_t)config->run.seed,
+        .steps = config->run.steps,
+        .combine_last = is_word(config->mixer.order, "atc"),
+        .gamma = config->mixer.gamma,
+        .average_every = config->mixer.average_every,
+        .consensus_bound = config->mixer.consensus_bound,
+        .deadline_s = config->mixer.deadline,
+        .outer_every = config->mixer.outer_every,
+        .outer_lr = config->mixer.outer_lr,
+        .outer_momentum = config->mixer.outer_momentum,
+        .fragments = config->mixer.fragments,
+        .delay = config->mixer.delay,
+        .merge = config->mixer.merge,
+        .values = (wefti_value_codec)wefti_value_codec_find(config->mixer.values),
+        .stochastic = is_word(config->mixer.rounding, "stochastic"),
+    };
+    if (!wefti_mixer_find(config->mixer.kind))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown mixer '%s'",
+                             config->mixer.kind);
+    return WEFT_OK;
+}
+
+/* Most members that one ever meets. */
+static int count_partners(wefti_job *job) {
+    weft_topology_facts facts = weft_topology_describe(job->topology);
+    int most = 0, n = (int)facts.members;
+    if (facts.period == 0) return n - 1;
+    for (int i = 0; i < n; i++) {
+        bool met[MAX_MEMBERS] = {false};
+        int partners = 0;
+        for (int64_t t = 0; t < facts.period; t++) {
+            weft_topology_neighbours(job->topology, i, t, job->room);
+            for (int j = 0; j < job->room->n_targets; j++) {
+                partners += !met[job->room->targets[j]];
+                met[job->room->targets[j]] = true;
+            }
+        }
+        if (partners > most) most = partners;
+    }
+    return most;
+}
+
+/* Members are the replicas, or with several sites the sites. */
+static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
+    const weft_config *config = job->config;
+    bool choco = is_word(config->mixer.kind, "choco");
+    if (!choco && !is_word(config->mixer.kind, "gossip")) return WEFT_OK;
+    weft_links links = {NULL, 0};
+    if (config->mixer.links[0])
+        WEFT_TRY(weft_links_load(ctx, config->mixer.links, &links));
+    weft_topology_config wanted = {
+        .kind = config->mixer.topology,
+        .nodes = job->sites > 1 ? job->sites : job->R / job->copies,
+        .ranks = job->sites > 1 ? 1 : job->copies,
+        .seed = (uint64_t)config->run.seed,
+        .copy_bytes = job->model->n_elements * (int64_t)sizeof(float),
+        .links = links.items,
+        .n_links = links.n};
+    weft_status status = weft_topology_create(ctx, &wanted, &job->topology);
+    weft_free(ctx, links.items);
+    WEFT_TRY(status);
+    wanted = (weft_topology_config){
+        .kind = "complete", .nodes = wanted.nodes, .ranks = wanted.ranks};
+    WEFT_TRY(weft_topology_create(ctx, &wanted, &job->everybody));
+    job->mixer_config.topology = job->topology;
+    job->mixer_config.everybody = job->everybody;
+    job->vote_lag = WEFTI_GOSSIP_LAG;
+    WEFT_TRY(weft_neighbours_create(ctx, job->everybody, &job->room));
+    if (choco) job->mixer_config.partners = count_partners(job);
+    return WEFT_OK;
+}
+
+static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
+    const weft_config *config = job->config;
+    job->optimizer = wefti_optimizer_find(config->optimizer.kind);
+    if (!job->optimizer)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown optimizer '%s'",
+                             config->optimizer.kind);
+    job->optimizer_config = (wefti_optimizer_config){
+        .kind = config->optimizer.kind,
+        .beta1 = config->optimizer.beta1,
+        .beta2 = config->optimizer.beta2,
+        .eps = config->optimizer.eps,
+        .weight_decay = config->optimizer.weight_decay,
+        .accumulate = wefti_optimizer_period(config->optimizer.accumulate, job->R),
+    };
+    WEFT_TRY(derive_replicator(ctx, job, &config->replicator, &job->replicator_config));
+    WEFT_TRY(derive_replicator(ctx, job, &config->site_replicator,
+                               &job->site_replicator_config));
+    return derive_mixer(ctx, job);
+}
+
+static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
+    weft_model_config wanted = wefti_job_model_config(job->config, vocab);
+    if (wanted.vocab < vocab)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "model.vocab is %lld, but the tokenizer has %lld ids",
+                             (long long)wanted.vocab, (long long)vocab);
+    if (wanted.context < job->T)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "model.context is %lld, expected at least data.length (%lld)",
+            (long long)wanted.context, (long long)job->T);
+    return weft_model_create(ctx, &wanted, &job->model);
+}
+
+static weft_status list_tensors(weft_ctx *ctx, wefti_job *job) {
+    const weft_model *model = job->model;
+    WEFT_TRY(wefti_alloc_n(ctx, model->n_params, sizeof(wefti_tensor), "tensor table",
+                           &job->tensors));
+    WEFT_TRY(wefti_alloc_n(ctx, model->n_units, sizeof(void *), "tensor table",
+                           &job->unit_tensors));
+    wefti_tensor *next = job->tensors;
+    for (int u = 0; u < model->n_units; u++) {
+        job->unit_tensors[u] = next;
+        for (int p = 0; p < model->units[u].n_params; p++, next++) {
+            const wefti_param *param = &model->units[u].params[p];
+            *next = (wefti_tensor){param->rows, param->cols, param->offset,
+                                   param->decays};
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status derive(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
+    bool foreign = job->model != NULL;
+    WEFT_TRY(derive_mesh(ctx, job));
+    if (!foreign) WEFT_TRY(derive_batch(ctx, job));
+    WEFT_TRY(derive_method(ctx, job));
+    if (!foreign) WEFT_TRY(derive_model(ctx, job, vocab));
+    WEFT_TRY(list_tensors(ctx, job));
+    return derive_topology(ctx, job);
+}
+
+/* Takes the model, also on failure. */
+static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
+                          wefti_job **out) {
+    *out = NULL;
+    wefti_job *job;
+    weft_status status = wefti_alloc(ctx, sizeof *job, "the job", &job);
+    if (status != WEFT_OK) {
+        weft_model_destroy(ctx, begun->model);
+        return status;
+    }
+    *job = *begun;
+    status = derive(ctx, job, vocab);
+    if (status != WEFT_OK) {
+        wefti_job_destroy(ctx, job);
+        return status;
+    }
+    *out = job;
+    return WEFT_OK;
+}
+
+weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
+                             const weft_dataset *dataset, int64_t vocab,
+                             wefti_job **out) {
+    wefti_job begun = {.config = config, .dataset = dataset, .T = config->data.length};
+    return create(ctx, &begun, vocab, out);
+}
+
+weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
+                                 weft_model *model, wefti_job **out) {
+    wefti_job begun = {.config = config, .model = model};
+    return create(ctx, &begun, 0, out);
+}
+
+void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
+    if (!job) return;
+    weft_neighbours_destroy(ctx, job->room);
+    weft_topology_destroy(ctx, job->topology);
+    weft_topology_destroy(ctx, job->everybody);
+    weft_model_destroy(ctx, job->model);
+    wefti_free(ctx, job->tensors);
+    wefti_free(ctx, job->unit_tensors);
+    wefti_free(ctx, job);
+}
+
+wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {
+    return wefti_layout_make(job->model->units[unit].n_params, job->unit_tensors[unit],
+                             job->S, s);
+}

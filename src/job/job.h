@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_JOB_H
+#define WEFTI_JOB_H
+
+#include <weft/config.h>
+#include <weft/dataset.h>
+
+#include "mix/mixer.h"
+#include "model/model.h"
+#include "optim/optimizer.h"
+#include "replicate/replicator.h"
+#include "shard/layout.h"
+
+/* Gossip waits for neighbours only; votes, which all wait for, are read so much later. */
+enum { WEFTI_GOSSIP_LAG = 8, WEFTI_MAX_LAG = 8 };
+
+/* A rank keeps its votes of so many steps. It may be ahead of the slowest reader by what
+ * this exceeds the lag. */
+enum { WEFTI_BALLOTS = 4 * WEFTI_MAX_LAG };
+
+/* What follows from a configuration before anything runs: read-only, shared by all ranks.
+ */
+typedef struct wefti_job {
+    const weft_config *config;   /* borrowed */
+    const weft_dataset *dataset; /* borrowed; NULL when nothing is trained */
+    weft_model *model;           /* owned */
+    const wefti_kernels *kernels;
+    const wefti_optimizer_ops *optimizer;
+    wefti_optimizer_config optimizer_config;
+    wefti_replicator_config replicator_config;      /* in a site */
+    wefti_replicator_config site_replicator_config; /* between sites */
+    wefti_mixer_config mixer_config;
+    weft_topology *topology, *everybody; /* owned; NULL unless the mixer gossips */
+    weft_neighbours *room;               /* owned; for predictions, by one thread */
+    int vote_lag;                        /* steps after which the ranks' votes are read */
+    int R, S, W;         /* replicas of the model, shards of each, ranks */
+    int copies, sites;   /* replicas per node; sites, each with as many replicas */
+    int site_replicas;   /* R / sites: whom the replicator talks to */
+    int mixed_replicas;  /* whom the mixer talks to: the sites, or all if there is one */
+    bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
+    int threads;         /* of a rank's compute thread */
+    int64_t T;
+    int64_t B;       /* sequences per rank and forward pass */
+    int64_t n_micro; /* passes per step */
+    int64_t rows_per_rank, rows_per_step;
+    int64_t first_row; /* of step first_step, in the endless sequence of rows */
+    int64_t first_step;
+    wefti_tensor *tensors;             /* owned, [model params], unit by unit */
+    const wefti_tensor **unit_tensors; /* owned, [units] into tensors */
+} wefti_job;
+
+/* Checks that the numbers fit together (world size divides the batch, T fits the model,
+ * the vocabulary fits) and derives the rest. `vocab` is the tokenizer's. */
+weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
+                             const weft_dataset *dataset, int64_t vocab,
+                             wefti_job **out) WEFT_CHECKED;
+
+/* The same for a model that is computed elsewhere (model/foreign.c): there is no batch.
+ * `model` is taken, also on failure. */
+weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
+                                 weft_model *model, wefti_job **out) WEFT_CHECKED;
+void wefti_job_destroy(weft_ctx *ctx, wefti_job *job);
+
+/* The model section as a model's description; `vocab` and T fill what is 0. */
+weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab);
+
+/* The vocabulary that a run will have, as far as its text need not be read for it. */
+int64_t wefti_job_vocab(const weft_config *config);
+
+/* How local rank s holds unit u. */
+wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s);
+
+/* One rank's flat buffers: its shards of all units in backward order (head first), cut
+ * into buckets of neighbouring units whose message has at least mesh.min_message bytes.
+ */
+typedef struct wefti_arrangement {
+    int n_units, n_buckets;
+    wefti_layout *layouts;  /* [units] */
+    int64_t *unit_offset;   /* [units] in the flat buffer, in floats */
+    int *bucket_of;         /* [units] */
+    int64_t *bucket_offset; /* [buckets] */
+    int *bucket_last_unit;  /* [buckets] the unit whose backward completes it */
+    wefti_bucket *buckets;  /* [buckets] */
+    wefti_piece *pieces;    /* all of them */
+    int64_t n_elements;
+} wefti_arrangement;
+
+/* Payload bytes that rank (replica, s) of this arrangement sends over wires, to other
+ * nodes, in the n steps from `first` on: replicators, mixer and votes. */
+int64_t wefti_job_wire_bytes(const wefti_job *job, const wefti_arrangement *a,
+                             int replica, int64_t first, int64_t n);
+
+weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
+                                     wefti_arrangement **out) WEFT_CHECKED;
+void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);
+
+/* What travels per vote, each step from every rank to every other (train/rank.h). */
+enum { WEFTI_VOTE_BYTES = 40 };
+
+/* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,
+ * all other units share one. */
+enum { WEFTI_PLACES = 2 };
+
+/* Floats of a rank's buffers besides its shards; 0: there is none. */
+typedef struct wefti_sizes {
+    int64_t places[WEFTI_PLACES], largest_unit; /* S > 1 */
+    int64_t output;                             /* x after a unit: [B,T,C] */
+    int64_t largest_saved; /* activations of the unit that keeps most */
+    int64_t scratch;
+} wefti_sizes;
+
+wefti_sizes wefti_job_sizes(const wefti_job *job);
+bool wefti_job_own_place(const wefti_job *job, int unit);
+
+/* Floats of activations that unit u keeps for its backward pass. */
+int64_t wefti_job_saved_floats(const wefti_job *job, int unit);
+
+/* Bytes that a rank takes, item by item (tests/dist/test_memory.c). */
+typedef struct wefti_footprint {
+    int64_t parameters, gradients, optimizer, replicator, mixer, in_flight, activations,
+        batch, total;
+} wefti_footprint;
+
+wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangement *a);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Bytes of a step, before it runs: what the kinds say they send, between ranks that do
+ * not share a node. */
+#include "job/job.h"
+
+/* Replica number of member i of a group that starts at `first` with this stride. */
+typedef struct members {
+    int first, stride, n;
+} members;
+
+static members site_of(const wefti_job *job, int replica) {
+    int n = job->site_replicas;
+    return (members){replica / n * n, 1, n};
+}
+
+static members across_sites(const wefti_job *job, int replica) {
+    if (job->sites == 1) return (members){0, 1, job->R};
+    return (members){replica % job->site_replicas, job->site_replicas, job->sites};
+}
+
+static bool share_node(const wefti_job *job, int a, int b) {
+    return a / job->copies == b / job->copies;
+}
+
+static int64_t replicator_bytes(const wefti_job *job, const wefti_arrangement *a,
+                                const wefti_replicator_config *config, members group,
+                                int replica) {
+    int me = (replica - group.first) / group.stride;
+    int64_t n_bytes = 0;
+    for (int to = 0; to < group.n; to++) {
+        if (share_node(job, replica, group.first + to * group.stride)) continue;
+        for (int b = 0; b < a->n_buckets; b++)
+            n_bytes += wefti_replicator_wire_bytes(config, &a->buckets[b], group.n, me,
+                                                   to);
+    }
+    return n_bytes;
+}
+
+typedef struct total {
+    const wefti_job *job;
+    members group;
+    int replica;
+    int64_t n_bytes;
+} total;
+
+static void add_message(void *user, int peer, int64_t n_bytes) {
+    total *t = user;
+    int there = t->group.first + peer * t->group.stride;
+    if (!share_node(t->job, t->replica, there)) t->n_bytes += n_bytes;
+}
+
+static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a, int replica,
+                           int64_t step) {
+    const wefti_mixer_ops *ops = wefti_mixer_find(job->mixer_config.kind);
+    wefti_mixer_act acts[WEFTI_MIXER_ACTS];
+    total sent = {job, across_sites(job, replica), replica, 0};
+    wefti_mixer_question q = {.n_buckets = a->n_buckets,
+                              .R = sent.group.n,
+                              .from = (replica - sent.group.first) / sent.group.stride,
+                              .step = step,
+                              .room = job->room};
+    for (q.number = 0; q.number < a->n_buckets; q.number++) {
+        q.bucket = &a->buckets[q.number];
+        int n = ops->acts(&job->mixer_config, &q, acts);
+        for (int i = 0; i < n; i++)
+            if (acts[i].sends)
+                ops->messages(&job->mixer_config, &q, &acts[i], add_message, &sent);
+    }
+    return sent.n_bytes;
+}
+
+static int64_t due_steps(const wefti_replicator_config *config, int64_t first,
+                         int64_t n) {
+    int64_t n_due = 0;
+    for (int64_t t = first; t < first + n; t++)
+        n_due += wefti_replicator_is_due(config, t);
+    return n_due;
+}
+
+int64_t wefti_job_wire_bytes(const wefti_job *job, const wefti_arrangement *a,
+                             int replica, int64_t first, int64_t n) {
+    const wefti_replicator_config *near = &job->replicator_config,
+                                  *far = &job->site_replicator_config;
+    int64_t votes = (int64_t)(job->W - job->copies * job->S) * WEFTI_VOTE_BYTES;
+    int64_t n_bytes = n * votes;
+    n_bytes += due_steps(near, first, n) *
+               replicator_bytes(job, a, near, site_of(job, replica), replica);
+    if (job->sites > 1)
+        n_bytes += due_steps(far, first, n) *
+                   replicator_bytes(job, a, far, across_sites(job, replica), replica);
+    for (int64_t t = first; t < first + n; t++)
+        n_bytes += mixer_bytes(job, a, replica, t);
+    return n_bytes;
+}

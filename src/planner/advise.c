@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: MIT */
+/* Which method makes a run faster on a cluster:
+ *
+ *     recipes x nodes x shards -> configuration -> prediction -> ranking -> curves, words
+ *
+ * Whatever the configuration layer refuses is left out with its sentence. */
+#include "planner/advise.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "config/layers.h"
+
+/* A choice may be so much slower than the fastest, if it learns better. */
+static const double nearly = 1.05;
+
+/* What learns otherwise has to be so much faster: flexdemo needed about a quarter more
+ * steps than hsdp to the same loss (docs/results.md, Time on a slow wire). */
+static const double worth = 1.25;
+
+/* ---- a candidate's configuration ---- */
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+static bool begins(const char *text, const char *start) {
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool is_plain(const char *method) {
+    return is(method, "none") || is(method, "ddp") || is(method, "fsdp") ||
+           is(method, "hsdp");
+}
+
+/* The method that the settings name; "" if they keep the run's own. */
+static void method_of(const char *settings, char out[32]) {
+    const char *at = strstr(settings, "method=");
+    out[0] = '\0';
+    if (at) sscanf(at, "method=%31s", out);
+}
+
+/* Whether a method has the optimizer of the run's own. */
+static bool shares_optimizer(const weft_config *run, const char *method) {
+    bool plain = is(run->replicator.kind, "full") && is(run->mixer.kind, "none");
+    return is(method, run->method) ||
+           (plain && is_plain(run->method) && is_plain(method));
+}
+
+static weft_status reset_section(weft_ctx *ctx, weft_config *config, const char *prefix) {
+    const weft_config_key *key;
+    for (int i = 0; (key = weft_config_key_at(i)); i++)
+        if (begins(key->name, prefix))
+            WEFT_TRY(wefti_config_reset(ctx, wefti_config_of(config), key));
+    return WEFT_OK;
+}
+
+/* What was typed for the run's own method is not right for another. */
+static weft_status reset_method(weft_ctx *ctx, const weft_config *run, const char *method,
+                                weft_config *config) {
+    WEFT_TRY(reset_section(ctx, config, "replicator."));
+    WEFT_TRY(reset_section(ctx, config, "site_replicator."));
+    WEFT_TRY(reset_section(ctx, config, "mixer."));
+    if (shares_optimizer(run, method)) return WEFT_OK;
+    return reset_section(ctx, config, "optimizer.");
+}
+
+static weft_status apply(weft_ctx *ctx, weft_config *config, const char *settings) {
+    char word[128];
+    for (int n = 0; sscanf(settings, " %127s%n", word, &n) == 1; settings += n)
+        WEFT_TRY(weft_config_set(ctx, config, word));
+    return WEFT_OK;
+}
+
+static weft_status adapt(weft_ctx *ctx, const weft_config *run, const char *settings,
+                         bool emulated, weft_config *config) {
+    char method[32];
+    method_of(settings, method);
+    if (method[0])
+        WEFT_TRY(reset_method(ctx, run, method, config));
+    else if (strstr(settings, "mesh.sites=1 "))
+        WEFT_TRY(reset_section(ctx, config, "site_replicator."));
+    if (!emulated)
+        WEFT_TRY(apply(ctx, config,
+                       "mesh.link=none mesh.site_link=none mesh.pace=0 "
+                       "mesh.stall=0"));
+    WEFT_TRY(apply(ctx, config, settings));
+    return weft_config_finish(ctx, config);
+}
+
+weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
+                                const char *settings, bool emulated, weft_config **out) {
+    weft_config *config;
+    *out = NULL;
+    WEFT_TRY(weft_config_copy(ctx, run, &config));
+    weft_status status = adapt(ctx, run, settings, emulated, config);
+    if (status != WEFT_OK) {
+        weft_config_destroy(ctx, config);
+        return status;
+    }
+    *out = config;
+    return WEFT_OK;
+}
+
+/* ---- its prediction ---- */
+
+/* Another rate of the wire; measured pairs keep their ratio to it. */
+static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
+                            weft_cluster *cluster) {
+    if (bandwidth_Bps <= 0) return WEFT_OK;
+    if (cluster->sites > 1) {
+        cluster->site.bandwidth_Bps = bandwidth_Bps;
+        return WEFT_OK;
+    }
+    double ratio = bandwidth_Bps / cluster->wire.bandwidth_Bps;
+    cluster->wire.bandwidth_Bps = bandwidth_Bps;
+    if (cluster->n_pairs == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, cluster->n_pairs, sizeof *cluster->pairs, "links",
+                           &cluster->pairs));
+    for (int64_t i = 0; i < cluster->n_pairs; i++) {
+        cluster->pairs[i] = a->cluster.pairs[i];
+        cluster->pairs[i].bandwidth_Bps *= ratio;
+    }
+    return WEFT_OK;
+}
+
+/* Steps to play: fewer with more ranks, but whole rounds of what comes together now and
+ * then. */
+static int64_t steps_of(const wefti_adviser *a, const weft_config *config) {
+    enum { LEAST = 10, MOST = 200 };
+    int64_t ranks = config->mesh.nodes * config->mesh.ranks_per_node;
+    int64_t n = a->work / ranks;
+    int64_t round = is(config->mixer.kind, "outer") ? config->mixer.outer_every : 1;
+    if (a->options.steps > 0) return a->options.steps;
+    if (n < LEAST) n = LEAST;
+    if (n > MOST) n = MOST;
+    n = (n + round - 1) / round * round;
+    return n < config->run.steps ? n : config->run.steps;
+}
+
+weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *candidate, double bandwidth_Bps,
+                                 weft_prediction *out) {
+    weft_predict_options options = {.seed = 1};
+    weft_config *config;
+    weft_cluster cluster;
+    *out = (weft_prediction){0};
+    WEFT_TRY(wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
+    options.steps = steps_of(a, config);
+    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
+    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
+    if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
+    wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+/* ---- several at once ---- */
+
+typedef struct outcome {
+    weft_status status;
+    char sentence[512];
+} outcome;
+
+static void do_task(wefti_task task, void *user, int64_t i, outcome *out) {
+    weft_ctx *ctx;
+    out->status = weft_ctx_create(&ctx);
+    snprintf(out->sentence, sizeof out->sentence, "no memory left to make a plan");
+    if (out->status != WEFT_OK) return;
+    out->status = task(ctx, user, i);
+    snprintf(out->sentence, sizeof out->sentence, "%s", weft_ctx_message(ctx));
+    weft_ctx_destroy(ctx);
+}
+
+weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task, void *user) {
+    outcome *outcomes;
+    weft_status status = WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(a->ctx, n, sizeof *outcomes, "outcomes", &outcomes));
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < n; i++) do_task(task, user, i, &outcomes[i]);
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++)
+        if (outcomes[i].status != WEFT_OK)
+            status = weft_ctx_fail(a->ctx, outcomes[i].status, "%s",
+                                   outcomes[i].sentence);
+    wefti_free(a->ctx, outcomes);
+    return status;
+}
+
+/* ---- what is left out ---- */
+
+static weft_status leave_out(wefti_adviser *a, const weft_candidate *c, const char *why) {
+    weft_advice *advice = a->advice;
+    for (int64_t i = 0; i < advice->n_left_out; i++)
+        if (strncmp(advice->left_out[i].why, why, sizeof advice->left_out[i].why - 1) ==
+            0) {
+            advice->left_out[i].n++;
+            return WEFT_OK;
+        }
+    if (advice->n_left_out == a->left_out_room) {
+        int64_t room = 2 * a->left_out_room + 8;
+        WEFT_TRY(wefti_grow(a->ctx, &advice->left_out, a->left_out_room, room,
+                            sizeof *advice->left_out, "the advice"));
+        a->left_out_room = room;
+    }
+    weft_left_out *row = &advice->left_out[advice->n_left_out++];
+    *row = (weft_left_out){.n = 1};
+    snprintf(row->what, sizeof row->what, "%s on %lld node%s x %lld", c->name,
+             (long long)c->nodes, c->nodes == 1 ? "" : "s", (long long)c->ranks_per_node);
+    snprintf(row->why, sizeof row->why, "%s", why);
+    return WEFT_OK;
+}
+
+/* ---- candidates ---- */
+
+static weft_status make_room(wefti_adviser *a) {
+    if (a->advice->n_candidates < a->room) return WEFT_OK;
+    int64_t room = 2 * a->room + 32;
+    WEFT_TRY(wefti_grow(a->ctx, &a->advice->candidates, a->room, room,
+                        sizeof *a->advice->candidates, "the advice"));
+    a->room = room;
+    return WEFT_OK;
+}
+
+/* Fits in memory? */
+static void judge(const wefti_adviser *a, weft_candidate *c) {
+    char needs[32], has[32];
+    c->usable = true;
+    double room = a->cluster.memory_bytes;
+    if (room <= 0 || (double)c->prediction.memory_bytes <= room) return;
+    c->usable = false;
+    snprintf(c->problem, sizeof c->problem, "needs %s of memory per rank, %s are there",
+             wefti_format_bytes((double)c->prediction.memory_bytes, needs, sizeof needs),
+             wefti_format_bytes(room, has, sizeof has));
+}
+
+static void count_costs(const wefti_adviser *a, weft_candidate *c) {
+    double steps = a->advice->tokens / (double)a->advice->tokens_per_step;
+    c->hours = steps * c->prediction.mean_step_s / 3600;
+    c->gigabytes = steps * c->prediction.wire_bytes / 1e9;
+    c->break_even_Bps = c->overtaken_Bps = NAN;
+    c->curve = -1;
+}
+
+/* Puts it into the list of those to predict. */
+static weft_status try_candidate(wefti_adviser *a, const weft_candidate *c) {
+    if (a->options.same_only && c->learning.changes[0])
+        return leave_out(a, c, "it learns otherwise than one machine");
+    WEFT_TRY(make_room(a));
+    a->advice->candidates[a->advice->n_candidates++] = *c;
+    return WEFT_OK;
+}
+
+/* Nodes of one site: so many need no wire between sites. */
+static int64_t site_nodes(const wefti_adviser *a) {
+    return a->cluster.nodes / (a->cluster.sites > 1 ? a->cluster.sites : 1);
+}
+
+static int64_t sites_of(const wefti_adviser *a, int64_t nodes) {
+    return nodes > site_nodes(a) ? a->cluster.sites : 1;
+}
+
+static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards,
+                           weft_candidate *c) {
+    c->nodes = nodes;
+    c->ranks_per_node = a->cluster.ranks_per_node;
+    c->shards = shards;
+    c->sites = sites_of(a, nodes);
+    snprintf(c->settings, sizeof c->settings,
+             "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=%lld mesh.sites=%lld ",
+             (long long)nodes, (long long)c->ranks_per_node, (long long)shards,
+             (long long)c->sites);
+}
+
+static weft_status try_recipe(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,
+                              int64_t shards) {
+    weft_candidate c = {.learning = recipe->learning};
+    char why[128];
+    begin_settings(a, nodes, shards, &c);
+    size_t used = strlen(c.settings);
+    snprintf(c.settings + used, sizeof c.settings - used, "%s", recipe->settings);
+    snprintf(c.name, sizeof c.name, "%s", nodes > 1 ? recipe->name : "one node");
+    snprintf(c.method, sizeof c.method, "%s", nodes > 1 ? recipe->method : "one node");
+    if (2 * recipe->period > a->run->run.steps) {
+        snprintf(why, sizeof why,
+                 "its nodes come together every %lld steps, too rarely for %lld steps",
+                 (long long)recipe->period, (long long)a->run->run.steps);
+        return leave_out(a, &c, why);
+    }
+    return try_candidate(a, &c);
+}
+
+/* ---- the run as it is ---- */
+
+/* What is known of a run with keys of its own: everything if it is one of the recipes. */
+static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
+    const wefti_recipe *recipe = c->sites > 1 ? wefti_site_recipes : wefti_recipes;
+    if (is(a->run->replicator.kind, "full") && is(a->run->mixer.kind, "none")) {
+        c->learning = recipe->learning;
+        snprintf(c->method, sizeof c->method, "hsdp");
+        return WEFT_OK;
+    }
+    snprintf(c->method, sizeof c->method, "%s", a->run->method);
+    c->learning = (weft_learning){"with the run's own keys", false, 0, 0, ""};
+    for (; recipe->name; recipe++)
+        if (is(recipe->method, a->run->method)) {
+            c->learning.changes = recipe->learning.changes;
+            return WEFT_OK;
+        }
+    return WEFT_OK;
+}
+
+static weft_status try_own(wefti_adviser *a, int64_t nodes) {
+    weft_candidate c = {.own = true};
+    const char *name = is(a->run->method, "none") ? "as it is" : a->run->method;
+    begin_settings(a, nodes, a->run->mesh.shards, &c);
+    WEFT_TRY(learning_of_run(a, &c));
+    snprintf(c.name, sizeof c.name, "%s (own keys)", name);
+    return try_candidate(a, &c);
+}
+
+typedef struct comparison {
+    const wefti_adviser *a;
+    const wefti_recipe *recipe;
+    bool same;
+} comparison;
+
+/* Whether the recipe's keys are those of the run itself. */
+static weft_status compare(weft_ctx *ctx, const wefti_adviser *a,
+                           const wefti_recipe *recipe, bool *same) {
+    const char *text, *own_text;
+    char settings[320];
+    weft_config *own = NULL, *other = NULL;
+    snprintf(settings, sizeof settings, "mesh.sites=%lld %s",
+             (long long)a->run->mesh.sites, recipe->settings);
+    *same = false;
+    weft_status status = wefti_advise_config(ctx, a->run, settings, true, &other);
+    if (status == WEFT_OK) status = weft_config_copy(ctx, a->run, &own);
+    if (status == WEFT_OK)
+        status = weft_config_text(ctx, own, WEFT_CONFIG_BARE, &own_text);
+    if (status == WEFT_OK) status = weft_config_text(ctx, other, WEFT_CONFIG_BARE, &text);
+    /* the first line names the method, which is but a set of keys */
+    if (status == WEFT_OK) *same = is(strchr(text, '\n'), strchr(own_text, '\n'));
+    weft_config_destroy(ctx, own);
+    weft_config_destroy(ctx, other);
+    return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
+}
+
+static weft_status compare_task(weft_ctx *ctx, void *user, int64_t i) {
+    comparison *c = user;
+    (void)i;
+    return compare(ctx, c->a, c->recipe, &c->same);
+}
+
+static weft_status is_own(wefti_adviser *a, const wefti_recipe *recipe, bool *same) {
+    comparison c = {a, recipe, false};
+    WEFT_TRY(wefti_advise_each(a, 1, compare_task, &c));
+    *same = c.same;
+    return WEFT_OK;
+}
+
+/* The run is this recipe: its row says so, and no second one is made. */
+static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
+    for (int64_t i = 0; i < a->advice->n_candidates; i++) {
+        weft_candidate *c = &a->advice->candidates[i];
+        if (!c->own) continue;
+        c->learning = recipe->learning;
+        snprintf(c->name, sizeof c->name, "%s", recipe->name);
+        snprintf(c->method, sizeof c->method, "%s", recipe->method);
+    }
+}
+
+/* ---- all of them ---- */
+
+/* 2, 4, 8, ... and all nodes of a site, then all nodes. */
+static int64_t next_count(const wefti_adviser *a, int64_t nodes) {
+    int64_t all = a->cluster.nodes, site = site_nodes(a);
+    if (nodes >= site) return nodes < all ? all : all + 1;
+    return 2 * nodes > site ? site : 2 * nodes;
+}
+
+/* The most nodes that can share the batch: all variants are tried there. */
+static int64_t most_nodes(const wefti_adviser *a) {
+    int64_t all = a->cluster.nodes, site = site_nodes(a);
+    int64_t unit = a->cluster.ranks_per_node * a->run->data.length;
+    for (int64_t n = all; n > 1; n--)
+        if ((n == all || n <= site) && a->run->batch.tokens_per_step % (n * unit) == 0)
+            return n;
+    return all;
+}
+
+static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,
+                          bool most) {
+    bool own = false;
+    if (nodes < recipe->least_nodes || (!most && !recipe->main)) return WEFT_OK;
+    if (most) WEFT_TRY(is_own(a, recipe, &own));
+    if (own) adopt(a, recipe);
+    bool repeats = own && a->run->mesh.shards == 0;
+    if (!repeats) WEFT_TRY(try_recipe(a, recipe, nodes, 0));
+    if (a->cluster.ranks_per_node == 1 || !recipe->main) return WEFT_OK;
+    return try_recipe(a, recipe, nodes, 1);
+}
+
+static weft_status try_nodes(wefti_adviser *a, int64_t nodes, bool most) {
+    const wefti_recipe *recipe = sites_of(a, nodes) > 1 ? wefti_site_recipes
+                                                        : wefti_recipes;
+    if (most) WEFT_TRY(try_own(a, nodes));
+    for (; recipe->name; recipe++) WEFT_TRY(try_at(a, recipe, nodes, most));
+    return WEFT_OK;
+}
+
+static weft_status list_all(wefti_adviser *a) {
+    int64_t all = a->cluster.nodes, most = most_nodes(a);
+    WEFT_TRY(try_recipe(a, wefti_recipes, 1, 0));
+    if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_recipe(a, wefti_recipes, 1, 1));
+    if (most > 1) WEFT_TRY(try_nodes(a, most, true));
+    int64_t first = site_nodes(a) > 1 ? 2 : all;
+    for (int64_t nodes = first; nodes <= all && all > 1; nodes = next_count(a, nodes))
+        if (nodes != most) WEFT_TRY(try_nodes(a, nodes, false));
+    return WEFT_OK;
+}
+
+/* ---- predictions ---- */
+
+typedef struct trial {
+    wefti_adviser *a;
+    char (*refusals)[320]; /* [candidates]; "" = predicted */
+} trial;
+
+/* A configuration that cannot be is left out; anything else is a failure. */
+static weft_status predict_one(weft_ctx *ctx, void *user, int64_t i) {
+    trial *t = user;
+    weft_candidate *c = &t->a->advice->candidates[i];
+    weft_status status = wefti_advise_predict(ctx, t->a, c, 0, &c->prediction);
+    if (status != WEFT_ERR_CONFIG) return status;
+    snprintf(t->refusals[i], sizeof t->refusals[i], "%s", weft_ctx_message(ctx));
+    return WEFT_OK;
+}
+
+/* Keeps what could be predicted, in its order. */
+static weft_status keep(trial *t) {
+    weft_advice *advice = t->a->advice;
+    int64_t kept = 0, n = advice->n_candidates;
+    for (int64_t i = 0; i < n; i++) {
+        weft_candidate *c = &advice->candidates[i];
+        if (t->refusals[i][0]) {
+            WEFT_TRY(leave_out(t->a, c, t->refusals[i]));
+            continue;
+        }
+        judge(t->a, c);
+        count_costs(t->a, c);
+        advice->candidates[kept++] = *c;
+    }
+    advice->n_candidates = kept;
+    return WEFT_OK;
+}
+
+static weft_status try_all(wefti_adviser *a) {
+    trial t = {.a = a};
+    WEFT_TRY(list_all(a));
+    WEFT_TRY(wefti_alloc_n(a->ctx, a->advice->n_candidates, sizeof *t.refusals,
+                           "refusals", &t.refusals));
+    weft_status status = wefti_advise_each(a, a->advice->n_candidates, predict_one, &t);
+    if (status == WEFT_OK) status = keep(&t);
+    wefti_free(a->ctx, t.refusals);
+    return status;
+}
+
+/* ---- ranking ---- */
+
+/* Steps that differ by less than half a per cent share a place: then what learns better
+ * comes first, and what sends less. */
+static double place_of(const weft_candidate *c) {
+    return floor(log(c->prediction.mean_step_s) * 200);
+}
+
+static int by_time(const void *left, const void *right) {
+    const weft_candidate *a = left, *b = right;
+    if (a->usable != b->usable) return a->usable ? -1 : 1;
+    if (place_of(a) != place_of(b)) return place_of(a) < place_of(b) ? -1 : 1;
+    const weft_learning *x = &a->learning, *y = &b->learning;
+    if (x->measured != y->measured) return x->measured ? -1 : 1;
+    if (x->high != y->high) return x->high < y->high ? -1 : 1;
+    double out = a->prediction.wire_bytes - b->prediction.wire_bytes;
+    if (out < 0 || out > 0) return out < 0 ? -1 : 1;
+    return strcmp(a->settings, b->settings);
+}
+
+/* Whether a is the better choice of two that are nearly as fast. */
+static bool is_better(const weft_candidate *a, double a_s, const weft_candidate *b,
+                      double b_s) {
+    if (a->learning.high != b->learning.high) return a->learning.high < b->learning.high;
+    if (a->nodes != b->nodes) return a->nodes < b->nodes;
+    return a_s < b_s;
+}
+
+int64_t wefti_advise_best(const weft_candidate *candidates, const double *step_s,
+                          int64_t n, bool same) {
+    double best_s = INFINITY;
+    int64_t best = -1;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < n; i++) {
+            const weft_candidate *c = &candidates[i];
+            bool fits = c->usable && c->learning.measured &&
+                        same == !c->learning.changes[0];
+            if (!fits) continue;
+            if (pass == 0) best_s = fmin(best_s, step_s[i]);
+            if (pass == 0 || step_s[i] > nearly * best_s) continue;
+            if (best < 0 || is_better(c, step_s[i], &candidates[best], step_s[best]))
+                best = i;
+        }
+    return best;
+}
+
+int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
+                            int64_t n) {
+    int64_t same = wefti_advise_best(candidates, step_s, n, true);
+    int64_t other = wefti_advise_best(candidates, step_s, n, false);
+    if (same < 0 || other < 0) return same < 0 ? other : same;
+    return step_s[other] * worth <= step_s[same] ? other : same;
+}
+
+static const char *why_not_one(const weft_advice *advice) {
+    for (int64_t i = 0; i < advice->n_left_out; i++)
+        if (begins(advice->left_out[i].what, "one node ")) return advice->left_out[i].why;
+    return "it was left out like the others";
+}
+
+static weft_status rank(wefti_adviser *a) {
+    weft_advice *advice = a->advice;
+    advice->baseline = advice->fastest = advice->full = advice->choice = -1;
+    advice->rival = -1;
+    if (advice->n_candidates > 0)
+        qsort(advice->candidates, (size_t)advice->n_candidates,
+              sizeof *advice->candidates, by_time);
+    for (int64_t i = advice->n_candidates - 1; i >= 0; i--) {
+        const weft_candidate *c = &advice->candidates[i];
+        if (c->nodes == 1) advice->baseline = i;
+        if (c->usable) advice->fastest = i;
+        if (c->usable && c->nodes > 1 && !c->learning.changes[0]) advice->full = i;
+    }
+    if (advice->baseline < 0)
+        return weft_ctx_fail(a->ctx, WEFT_ERR_CONFIG, "one node alone: %s",
+                             why_not_one(advice));
+    double one_s = advice->candidates[advice->baseline].prediction.mean_step_s;
+    for (int64_t i = 0; i < advice->n_candidates; i++)
+        advice->candidates[i].speedup = one_s /
+                                        advice->candidates[i].prediction.mean_step_s;
+    return WEFT_OK;
+}
+
+/* ---- the whole ---- */
+
+/* Facts that only the run tells. */
+static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
+    const weft_config *run = a->run;
+    a->cluster = *cluster;
+    weft_link_facts *wire = &a->cluster.wire, *site = &a->cluster.site;
+    if (wire->bandwidth_Bps <= 0 && run->mesh.bandwidth_Bps > 0)
+        wire->bandwidth_Bps = run->mesh.bandwidth_Bps,
+        wire->latency_s = run->mesh.latency_s;
+    if (site->bandwidth_Bps <= 0 && run->mesh.site_bandwidth_Bps > 0)
+        site->bandwidth_Bps = run->mesh.site_bandwidth_Bps,
+        site->latency_s = run->mesh.site_latency_s;
+    if (cluster->rank_flops <= 0 && cluster->n_units == 0)
+        return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
+                             "what a rank computes is not known, expected its FLOP/s or "
+                             "measured units");
+    if (cluster->nodes > 1 && wire->bandwidth_Bps <= 0)
+        return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
+                             "the wire between the %lld nodes is not known, expected a "
+                             "link such as 1Gbit,50us",
+                             (long long)cluster->nodes);
+    if (cluster->sites > 1 && site->bandwidth_Bps <= 0)
+        return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
+                             "the wire between the %lld sites is not known, expected a "
+                             "site link such as 1Gbit,10ms",
+                             (long long)cluster->sites);
+    weft_advice *advice = a->advice;
+    advice->tokens_per_step = run->batch.tokens_per_step;
+    advice->tokens = a->options.tokens;
+    if (advice->tokens <= 0)
+        advice->tokens = (double)run->run.steps * (double)advice->tokens_per_step;
+    advice->wire = cluster->sites > 1 ? *site : *wire;
+    return WEFT_OK;
+}
+
+static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
+    enum { TABLE_WORK = 800, CURVE_WORK = 320 };
+    WEFT_TRY(take_facts(a, cluster));
+    a->work = TABLE_WORK;
+    WEFT_TRY(try_all(a));
+    WEFT_TRY(rank(a));
+    a->advice->parameters = a->advice->candidates[0].prediction.parameters;
+    a->work = CURVE_WORK;
+    WEFT_TRY(wefti_advise_curves(a));
+    return wefti_advise_words(a);
+}
+
+weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
+                        const weft_cluster *cluster, const weft_advise_options *options,
+                        weft_advice **out) {
+    wefti_adviser a = {.ctx = ctx, .run = run};
+    *out = NULL;
+    if (options) a.options = *options;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *a.advice, "the advice", &a.advice));
+    weft_status status = advise(&a, cluster);
+    if (status != WEFT_OK) {
+        weft_advice_destroy(ctx, a.advice);
+        return status;
+    }
+    *out = a.advice;
+    return WEFT_OK;
+}
+
+void weft_advice_destroy(weft_ctx *ctx, weft_advice *advice) {
+    if (!advice) return;
+    wefti_free(ctx, advice->candidates);
+    wefti_free(ctx, advice->left_out);
+    wefti_free(ctx, advice->bandwidths);
+    wefti_free(ctx, advice->speedups);
+    wefti_free(ctx, advice->ranges);
+    wefti_free(ctx, advice->text);
+    wefti_free(ctx, advice);
+}
+
+weft_status weft_advice_config(weft_ctx *ctx, const weft_config *run,
+                               const weft_advice *advice, int64_t i, weft_config **out) {
+    *out = NULL;
+    if (i < 0 || i >= advice->n_candidates)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "there is no candidate %lld, expected 0 to %lld",
+                             (long long)i, (long long)advice->n_candidates - 1);
+    return wefti_advise_config(ctx, run, advice->candidates[i].settings, true, out);
+}

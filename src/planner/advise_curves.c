@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/* The same candidates on slower and faster wires: speed-up over one node on a grid of
+ * rates, and between two points of the grid, by bisection, where the order changes. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "planner/advise.h"
+
+/* From 1 Mbit/s to 100 Gbit/s; more ranks take longer to predict. */
+enum { MOST_PER_DECADE = 4, DECADES = 5, MAX_CURVES = 32 };
+enum { MAX_RATES = MOST_PER_DECADE * DECADES + 1 };
+static const double least_Bps = 125e3;
+
+/* Between two points of the grid a rate is looked for by so many steps of a secant, and a
+ * change of the choice by so many halvings. */
+enum { SECANTS = 2, HALVINGS = 4 };
+
+/* Slower by less counts as just as fast. */
+static const double tie = 1.005;
+
+typedef struct curves {
+    wefti_adviser *a;
+    int64_t of[MAX_CURVES]; /* candidates: the best of each method, in their order */
+    int64_t n;
+    int n_rates;           /* of the grid */
+    int change[MAX_RATES]; /* points of the grid at which another choice begins */
+    double one_s;          /* a step of one node alone */
+    double step_s[MAX_CURVES][MAX_RATES];
+    weft_candidate copies[MAX_CURVES + 1]; /* one node first, for the choice */
+    double now_s[MAX_CURVES + 1];          /* their steps on the cluster's wire */
+} curves;
+
+static const weft_candidate *candidate(const curves *c, int64_t k) {
+    return &c->a->advice->candidates[c->of[k]];
+}
+
+/* Of one method the one to show: of those that learn at most `worse` worse than the best
+ * of them, and that are at most 5 % slower than the fastest of these, the one with the
+ * fewest nodes and then bytes. */
+static const double worse = 0.1, slower = 1.05;
+
+static bool same_method(const weft_candidate *a, const weft_candidate *b) {
+    return a->usable && a->nodes > 1 && strcmp(a->method, b->method) == 0;
+}
+
+static bool is_thriftier(const weft_candidate *a, const weft_candidate *b) {
+    if (a->nodes != b->nodes) return a->nodes < b->nodes;
+    return a->prediction.wire_bytes < b->prediction.wire_bytes;
+}
+
+/* How badly the best of a method learns; INFINITY if that was not measured. */
+static double least_behind(const weft_advice *advice, const weft_candidate *one) {
+    double least = INFINITY;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        const weft_candidate *c = &advice->candidates[i];
+        if (same_method(c, one) && c->learning.measured)
+            least = fmin(least, c->learning.high);
+    }
+    return least;
+}
+
+static int64_t best_of_method(const weft_advice *advice, int64_t first) {
+    const weft_candidate *all = advice->candidates;
+    double least = least_behind(advice, &all[first]), limit_s = INFINITY;
+    int64_t best = first;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = first; i < advice->n_candidates; i++) {
+            const weft_candidate *c = &all[i];
+            double step_s = c->prediction.mean_step_s;
+            bool fits = same_method(c, &all[first]);
+            if (isfinite(least))
+                fits = fits && c->learning.measured && c->learning.high <= least + worse;
+            if (!fits) continue;
+            if (pass == 0 && slower * step_s < limit_s)
+                limit_s = slower * step_s, best = i;
+            if (pass == 1 && step_s <= limit_s && is_thriftier(c, &all[best])) best = i;
+        }
+    return best;
+}
+
+/* Whether an earlier candidate is of the same method. */
+static bool is_later(const weft_candidate *all, int64_t i) {
+    for (int64_t k = 0; k < i; k++)
+        if (same_method(&all[k], &all[i])) return true;
+    return false;
+}
+
+/* Of the same method the one that sends least, if that is less than half as much: on
+ * slower wires it is the better one. -1: there is none. */
+static int64_t thriftiest(const weft_advice *advice, int64_t best) {
+    const weft_candidate *all = advice->candidates;
+    double least = least_behind(advice, &all[best]);
+    int64_t found = -1;
+    double bytes = all[best].prediction.wire_bytes / 2;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        const weft_candidate *c = &all[i];
+        bool learns = !isfinite(least) ||
+                      (c->learning.measured && c->learning.high <= least + worse);
+        if (!same_method(c, &all[best]) || !learns || c->prediction.wire_bytes >= bytes ||
+            c->nodes < all[best].nodes)
+            continue;
+        found = i;
+        bytes = c->prediction.wire_bytes;
+    }
+    return found;
+}
+
+static void mark(weft_advice *advice) {
+    weft_candidate *all = advice->candidates;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        if (!all[i].usable || all[i].nodes == 1 || is_later(all, i)) continue;
+        int64_t best = best_of_method(advice, i), thrifty = thriftiest(advice, best);
+        all[best].curve = 0;
+        if (thrifty >= 0) all[thrifty].curve = 0;
+    }
+}
+
+/* The best of each method that needs a wire, in the order of the candidates. */
+static void pick(curves *c) {
+    weft_advice *advice = c->a->advice;
+    weft_candidate *all = advice->candidates;
+    c->copies[0] = all[advice->baseline];
+    mark(advice);
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        if (all[i].curve < 0) continue;
+        if (c->n == MAX_CURVES) {
+            all[i].curve = -1;
+            continue;
+        }
+        all[i].curve = c->n;
+        c->copies[1 + c->n] = all[i];
+        c->of[c->n++] = i;
+    }
+}
+
+static weft_status step_at(weft_ctx *ctx, const curves *c, int64_t k, double rate_Bps,
+                           double *step_s) {
+    weft_prediction p;
+    WEFT_TRY(wefti_advise_predict(ctx, c->a, candidate(c, k), rate_Bps, &p));
+    *step_s = p.mean_step_s;
+    return WEFT_OK;
+}
+
+/* Task i: one curve at one rate. */
+static weft_status trace(weft_ctx *ctx, void *user, int64_t i) {
+    curves *c = user;
+    weft_advice *advice = c->a->advice;
+    int64_t k = i / c->n_rates, at = i % c->n_rates;
+    double *step_s = &c->step_s[k][at];
+    WEFT_TRY(step_at(ctx, c, k, advice->bandwidths[at], step_s));
+    advice->speedups[i] = c->one_s / *step_s;
+    return WEFT_OK;
+}
+
+/* ---- where the order changes ---- */
+
+/* By how much curve k leads curve `other`, or one node (-1), in logarithms of time. */
+static double lead_of(const curves *c, double mine_s, double other_s, int64_t other) {
+    return log((other >= 0 ? other_s / tie : c->one_s) / mine_s);
+}
+
+static double lead_on_grid(const curves *c, int64_t k, int64_t other, int i) {
+    return lead_of(c, c->step_s[k][i], other >= 0 ? c->step_s[other][i] : 0, other);
+}
+
+static weft_status lead_at(weft_ctx *ctx, const curves *c, int64_t k, int64_t other,
+                           double rate_Bps, double *lead) {
+    double mine_s = 0, other_s = 0;
+    WEFT_TRY(step_at(ctx, c, k, rate_Bps, &mine_s));
+    if (other >= 0) WEFT_TRY(step_at(ctx, c, other, rate_Bps, &other_s));
+    *lead = lead_of(c, mine_s, other_s, other);
+    return WEFT_OK;
+}
+
+static bool was_ahead(const curves *c, int64_t k, int64_t other, int i) {
+    return lead_on_grid(c, k, other, i) > 0;
+}
+
+/* Between two neighbours of the grid, of which one is ahead: logarithms of time are
+ * nearly straight lines over logarithms of the rate. */
+static weft_status refine(weft_ctx *ctx, const curves *c, int64_t k, int64_t other, int i,
+                          double *rate_Bps) {
+    const double *rates = c->a->advice->bandwidths;
+    double low = log(rates[i]), high = log(rates[i + 1]), lead = 0, middle = low;
+    double at_low = lead_on_grid(c, k, other, i);
+    double at_high = lead_on_grid(c, k, other, i + 1);
+    for (int n = 0; n <= SECANTS; n++) {
+        middle = low + (high - low) * at_low / (at_low - at_high);
+        if (n == SECANTS) break;
+        WEFT_TRY(lead_at(ctx, c, k, other, exp(middle), &lead));
+        bool below = (lead > 0) == (at_low > 0);
+        *(below ? &low : &high) = middle;
+        *(below ? &at_low : &at_high) = lead;
+        if (at_low == at_high) break;
+    }
+    *rate_Bps = exp(middle);
+    return WEFT_OK;
+}
+
+static weft_status find_break_even(weft_ctx *ctx, const curves *c, int64_t k) {
+    weft_candidate *one = &c->a->advice->candidates[c->of[k]];
+    int i = c->n_rates - 1;
+    while (i >= 0 && was_ahead(c, k, -1, i)) i--;
+    one->break_even_Bps = i < 0 ? 0 : INFINITY;
+    if (i < 0 || i == c->n_rates - 1) return WEFT_OK;
+    return refine(ctx, c, k, -1, i, &one->break_even_Bps);
+}
+
+static weft_status find_overtaken(weft_ctx *ctx, const curves *c, int64_t k) {
+    const weft_advice *advice = c->a->advice;
+    double now = advice->wire.bandwidth_Bps, nearest = INFINITY;
+    int at = -1;
+    if (k + 1 >= c->n) return WEFT_OK;
+    for (int i = 0; i + 1 < c->n_rates; i++) {
+        double far = fabs(
+            log(sqrt(advice->bandwidths[i] * advice->bandwidths[i + 1]) / now));
+        bool changes = was_ahead(c, k, k + 1, i) != was_ahead(c, k, k + 1, i + 1);
+        if (changes && far < nearest) at = i, nearest = far;
+    }
+    if (at < 0) return WEFT_OK;
+    return refine(ctx, c, k, k + 1, at,
+                  &c->a->advice->candidates[c->of[k]].overtaken_Bps);
+}
+
+/* Task k: both rates of curve k. */
+static weft_status find_rates(weft_ctx *ctx, void *user, int64_t k) {
+    WEFT_TRY(find_break_even(ctx, user, k));
+    return find_overtaken(ctx, user, k);
+}
+
+/* ---- which one would be chosen ---- */
+
+static weft_status choice_at(weft_ctx *ctx, const curves *c, double rate_Bps,
+                             int64_t *choice) {
+    double step_s[MAX_CURVES + 1] = {c->one_s};
+    for (int64_t k = 0; k < c->n; k++) /* others can not be the choice */
+        if (c->copies[1 + k].learning.measured)
+            WEFT_TRY(step_at(ctx, c, k, rate_Bps, &step_s[1 + k]));
+    *choice = wefti_advise_choose(c->copies, step_s, 1 + c->n);
+    return WEFT_OK;
+}
+
+static int64_t choice_on_grid(const curves *c, int i) {
+    double step_s[MAX_CURVES + 1] = {c->one_s};
+    for (int64_t k = 0; k < c->n; k++) step_s[1 + k] = c->step_s[k][i];
+    return wefti_advise_choose(c->copies, step_s, 1 + c->n);
+}
+
+/* Task r: where range r begins, between two points of the grid. */
+static weft_status find_change(weft_ctx *ctx, void *user, int64_t r) {
+    const curves *c = user;
+    const double *rates = c->a->advice->bandwidths;
+    int i = c->change[r];
+    if (i == 0) return WEFT_OK;
+    double low = rates[i - 1], high = rates[i];
+    int64_t before = choice_on_grid(c, i - 1), now = before;
+    for (int h = 0; h < HALVINGS; h++) {
+        double middle = sqrt(low * high);
+        WEFT_TRY(choice_at(ctx, c, middle, &now));
+        *(now == before ? &low : &high) = middle;
+    }
+    c->a->advice->ranges[r].from_Bps = sqrt(low * high);
+    return WEFT_OK;
+}
+
+static weft_status find_ranges(curves *c) {
+    weft_advice *advice = c->a->advice;
+    for (int i = 0; i < c->n_rates; i++) {
+        int64_t now = choice_on_grid(c, i);
+        if (i > 0 && now == choice_on_grid(c, i - 1)) continue;
+        int64_t index = now > 0 ? c->of[now - 1] : now == 0 ? advice->baseline : -1;
+        c->change[advice->n_ranges] = i;
+        advice->ranges[advice->n_ranges++] = (weft_range){0, INFINITY, index};
+    }
+    WEFT_TRY(wefti_advise_each(c->a, advice->n_ranges, find_change, c));
+    for (int64_t r = 0; r + 1 < advice->n_ranges; r++)
+        advice->ranges[r].to_Bps = advice->ranges[r + 1].from_Bps;
+    return WEFT_OK;
+}
+
+/* ---- the whole ---- */
+
+static int per_decade(const curves *c) {
+    int64_t ranks = c->a->cluster.nodes * c->a->cluster.ranks_per_node;
+    return ranks <= 16 ? MOST_PER_DECADE : ranks <= 64 ? 2 : 1;
+}
+
+static weft_status make_tables(curves *c) {
+    weft_advice *advice = c->a->advice;
+    weft_ctx *ctx = c->a->ctx;
+    int n = c->n_rates = DECADES * per_decade(c) + 1;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), "rates", &advice->bandwidths));
+    WEFT_TRY(wefti_alloc_n(ctx, c->n * n, sizeof(double), "curves", &advice->speedups));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(weft_range), "ranges", &advice->ranges));
+    for (int i = 0; i < n; i++)
+        advice->bandwidths[i] = least_Bps * pow(10, DECADES * (double)i / (n - 1));
+    advice->n_bandwidths = n;
+    advice->n_curves = c->n;
+    return WEFT_OK;
+}
+
+/* Task k: curve k on the cluster's own wire; the last one: one node alone. */
+static weft_status find_now(weft_ctx *ctx, void *user, int64_t k) {
+    curves *c = user;
+    weft_prediction p;
+    if (k < c->n) return step_at(ctx, c, k, 0, &c->now_s[1 + k]);
+    WEFT_TRY(wefti_advise_predict(ctx, c->a, &c->copies[0], 0, &p));
+    c->now_s[0] = c->one_s = p.mean_step_s;
+    return WEFT_OK;
+}
+
+/* The choice is made among one node and the best of each method. */
+static weft_status choose(curves *c) {
+    WEFT_TRY(wefti_advise_each(c->a, c->n + 1, find_now, c));
+    int64_t choice = wefti_advise_choose(c->copies, c->now_s, 1 + c->n);
+    c->a->advice->choice = choice < 1 ? choice : c->of[choice - 1];
+    if (choice == 0) c->a->advice->choice = c->a->advice->baseline;
+    int64_t rival = wefti_advise_best(c->copies, c->now_s, 1 + c->n, false);
+    c->a->advice->rival = rival < 1 ? -1 : c->of[rival - 1];
+    return WEFT_OK;
+}
+
+static weft_status fill(curves *c) {
+    pick(c);
+    WEFT_TRY(choose(c));
+    if (c->n == 0) return WEFT_OK;
+    WEFT_TRY(make_tables(c));
+    WEFT_TRY(wefti_advise_each(c->a, c->n * c->n_rates, trace, c));
+    WEFT_TRY(wefti_advise_each(c->a, c->n, find_rates, c));
+    return find_ranges(c);
+}
+
+weft_status wefti_advise_curves(wefti_adviser *a) {
+    curves *c;
+    WEFT_TRY(wefti_alloc(a->ctx, sizeof *c, "curves", &c));
+    c->a = a;
+    weft_status status = fill(c);
+    wefti_free(a->ctx, c);
+    return status;
+}

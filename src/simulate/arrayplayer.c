@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: MIT */
+/* All to all, n nodes, message k of node i to node i + k: with o_i when node i's
+ * interface begins and b what a message takes it, the last byte for node j comes at
+ *
+ *     max over k of (o_{j-k} + (k-1) b) + latency + b
+ *
+ * but not before j's own interface has taken n-1 messages since the first came. */
+#include "simulate/arrayplayer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+
+enum { TYPICAL = 256, ROUNDS = 2, BALLOTS = 2 * WEFTI_MAX_LAG, PHASES = 8 };
+
+/* As fmax and fmin of numbers, but compiled into one instruction. */
+static inline double later(double a, double b) { return a > b ? a : b; }
+static inline double sooner(double a, double b) { return a < b ? a : b; }
+
+struct wefti_array_player {
+    weft_ctx *ctx; /* borrowed, like the next three */
+    const wefti_scene *scene;
+    const wefti_job *job;
+    wefti_meetings *meetings;
+    wefti_weather weather;
+    const wefti_scene_shard *shard; /* the first rank's stands for all */
+    int R, nodes, copies, S, n_buckets;
+    int64_t step;
+    /* [R] owned */
+    double *clock, *exchange, *begun, *settled, *factor, *halt, *drift, *leaves;
+    double *out_free, *in_free, *circle; /* [nodes] owned */
+    double *ready;                       /* [2 n_buckets][R] owned: when submitted */
+    double *arrived[2][ROUNDS];          /* [n_buckets][R] owned: replicator's, mixer's */
+    int *places;                         /* [2 nodes] owned: of go_round */
+    int *jobs;                           /* [2 n_buckets] owned: submitted in this step */
+    int n_jobs, done[PHASES];
+    double votes_s[BALLOTS]; /* when the last vote of a step was cast */
+    double compute_s;        /* of the step, sum over replicas */
+    double wire;             /* 0: links cost nothing */
+    double work;             /* 0: coding does not */
+};
+
+static double *row(double *rows, const wefti_array_player *e, int i) {
+    return rows + (int64_t)i * e->R;
+}
+
+static double *arrival_of(const wefti_array_player *e, bool mixer, int round,
+                          int bucket) {
+    return row(e->arrived[mixer][round], e, bucket);
+}
+
+/* Of some of the replicas, to decide what a typical one does. */
+static double mean(const wefti_array_player *e, const double *x) {
+    double sum = 0;
+    int apart = e->R / TYPICAL + 1, n = 0;
+    for (int i = 0; i < e->R; i += apart, n++) sum += x[i];
+    return sum / n;
+}
+
+/* --- links --- */
+
+static const wefti_scene_link *wire_of(const wefti_array_player *e) {
+    return &e->scene->links[e->nodes > 1 ? WEFTI_LINK_WIRE : WEFTI_LINK_LOCAL];
+}
+
+/* A message of every rank of a replica through an interface. */
+static double busy_s(const wefti_array_player *e, double n_bytes) {
+    const wefti_scene_link *link = wire_of(e);
+    if (link->bandwidth_Bps <= 0) return 0;
+    double all = n_bytes * link->stretch + link->bytes_per_message;
+    return e->wire * e->S * all / link->bandwidth_Bps;
+}
+
+static double slowness(const wefti_array_player *e, int node) {
+    return e->weather.slower_links ? (double)e->weather.slower_links[node] : 1;
+}
+
+/* circle[j] <- max over k = 1 .. n-1 of (leaves of j-k + (k-1) busy), of nodes whose
+ * links are slower by `factor`. With places p = 0 .. 2 n - 1, twice round, that is the
+ * largest of leaves - p busy over the n-1 places before, kept in a falling list. */
+static void go_round(const wefti_array_player *e, double factor, double busy) {
+    int n = e->nodes, first = 0, last = 0, *list = e->places;
+    double each = factor * busy;
+    for (int p = 0; p < 2 * n; p++) {
+        int j = p % n;
+        while (first < last && list[first] < p - (n - 1)) first++;
+        if (p >= n && first < last) {
+            int q = list[first];
+            double g = e->leaves[q % n] + (p - 1 - q) * each;
+            if (g > e->circle[j]) e->circle[j] = g;
+        }
+        if (slowness(e, j) != factor) continue;
+        double mine = e->leaves[j] - p * each;
+        while (first < last &&
+               e->leaves[list[last - 1] % n] - list[last - 1] * each <= mine)
+            last--;
+        list[last++] = p;
+    }
+}
+
+/* Every replica to every other one, at `x`; arrived: when a replica has all. */
+static void send_to_all(wefti_array_player *e, double *x, double n_bytes,
+                        double *arrived) {
+    int n = e->nodes, c = e->copies;
+    double busy = busy_s(e, n_bytes) * c * c, first = INFINITY, last = -INFINITY;
+    double cpu_s = e->wire * (e->R - 1) * wire_of(e)->message_s;
+    double latency_s = e->wire * wire_of(e)->latency_s;
+    for (int node = 0; node < n; node++) {
+        double at = -INFINITY, out_s = (n - 1) * busy * slowness(e, node);
+        for (int i = node * c; i < (node + 1) * c; i++) {
+            x[i] += cpu_s;
+            at = later(at, x[i]);
+        }
+        e->leaves[node] = later(at, e->out_free[node]);
+        e->out_free[node] = e->leaves[node] + out_s;
+        e->circle[node] = -INFINITY;
+        first = sooner(first, e->leaves[node]);
+        last = later(last, at);
+    }
+    go_round(e, 1, busy);
+    if (e->weather.slower_links) go_round(e, e->weather.slow_link, busy);
+    for (int node = 0; node < n; node++) {
+        double own = busy * slowness(e, node), there = last;
+        if (n > 1) {
+            double full = later(e->in_free[node], first + latency_s) + (n - 1) * own;
+            there = later(full, e->circle[node] + latency_s + own);
+            e->in_free[node] = there;
+        }
+        for (int i = node * c; i < (node + 1) * c; i++) arrived[i] = there;
+    }
+}
+
+/* --- the replicator's phases --- */
+
+static double mean_bytes(const int64_t *bytes, int R) {
+    double sum = 0;
+    for (int i = 0; i < R; i++) sum += (double)bytes[i];
+    return sum / R;
+}
+
+/* x <- after waiting for what has arrived from n others: work for each, which hides
+ * behind waiting if it is done one by one, and then some. */
+static void receive(const wefti_array_player *e, double *x, const double *arrived,
+                    double each_s, bool one_by_one, double then_s) {
+    double cpu_s = e->wire * wire_of(e)->message_s * (e->R - 1);
+    double all_s = e->work * each_s * (e->R - 1) + cpu_s;
+    double last_s = one_by_one ? e->work * each_s : all_s;
+    for (int i = 0; i < e->R; i++)
+        x[i] = later(x[i] + all_s, arrived[i] + last_s) + e->work * then_s;
+}
+
+static void add_work(const wefti_array_player *e, double *x, double seconds) {
+    double all_s = e->work * seconds;
+    if (all_s <= 0) return;
+    for (int i = 0; i < e->R; i++) x[i] += all_s;
+}
+
+static const wefti_route_plan *route_of(const wefti_array_player *e, int b) {
+    return &e->shard->buckets[b].near;
+}
+
+static bool is_due(const wefti_array_player *e) {
+    return wefti_replicator_is_due(&e->job->replicator_config, e->step);
+}
+
+static void send_round(wefti_array_player *e, double *x, int b, int round) {
+    send_to_all(e, x, mean_bytes(route_of(e, b)->bytes[round], e->R),
+                arrival_of(e, false, round, b));
+}
+
+static void begin(wefti_array_player *e, int b) {
+    const wefti_scene *scene = e->scene;
+    const wefti_scene_bucket *bucket = &e->shard->buckets[b];
+    bool norm = !scene->clip_after_exchange;
+    add_work(e, e->exchange,
+             (norm ? (scene->apply_in_exchange ? 1 : 2) * bucket->norm_s : 0) +
+                 bucket->near.work.begin_s);
+    if (is_due(e) && bucket->near.n_rounds > 0) send_round(e, e->exchange, b, 0);
+}
+
+static void hear(wefti_array_player *e, int b) {
+    const wefti_route_plan *route = route_of(e, b);
+    bool one_by_one = wefti_replicator_find(e->job->replicator_config.kind)->one_by_one;
+    receive(e, e->exchange, arrival_of(e, false, 0, b), route->work.combine_peer_s,
+            one_by_one, route->work.combine_s);
+}
+
+static void combine(wefti_array_player *e, int b) {
+    if (!is_due(e) || route_of(e, b)->n_rounds < 2) return;
+    hear(e, b);
+    send_round(e, e->exchange, b, 1);
+}
+
+static void end(wefti_array_player *e, int b) {
+    const wefti_route_plan *route = route_of(e, b);
+    double each_s = route->work.end_s / e->R;
+    if (is_due(e) && route->n_rounds == 2) {
+        receive(e, e->exchange, arrival_of(e, false, 1, b), each_s, true, each_s);
+        return;
+    }
+    if (is_due(e) && route->n_rounds == 1) hear(e, b);
+    add_work(e, e->exchange, route->work.end_s);
+}
+
+/* --- mixers with neighbours --- */
+
+typedef struct meeting {
+    const wefti_meeting_plan *job;
+    int bucket;
+    double whole_bytes;
+    wefti_work work;
+} meeting;
+
+static meeting meet_about(wefti_array_player *e, int b, int64_t step) {
+    const wefti_job *job = e->job;
+    const wefti_bucket *bucket = &e->shard->arrangement->buckets[b];
+    const wefti_mixer_ops *ops = wefti_mixer_find(job->mixer_config.kind);
+    meeting m = {.bucket = b,
+                 .whole_bytes = (double)ops->message_bytes(&job->mixer_config, bucket),
+                 .work = e->shard->buckets[b].mixer};
+    /* looked up before: it cannot fail now */
+    if (wefti_meetings_look_up(e->meetings, job, step, &m.job) != WEFT_OK)
+        m.job = &e->meetings->everybody;
+    return m;
+}
+
+static int n_heard(const wefti_meeting_plan *job, int i) {
+    return job->first[i + 1] - job->first[i];
+}
+
+/* Bytes of a message of replica i: of a group's range, or all. */
+static double bytes_of(const meeting *m, int i) {
+    return m->job->two[i] ? m->whole_bytes / (n_heard(m->job, i) + 1) : m->whole_bytes;
+}
+
+/* leaves <- when the first message of each replica does; the sender's clock goes on. */
+static void leave(wefti_array_player *e, double *x, const meeting *m, int round) {
+    double cpu_s = e->wire * wire_of(e)->message_s;
+    for (int node = 0; node < e->nodes; node++) {
+        for (int i = node * e->copies; i < (node + 1) * e->copies; i++) {
+            int n = round == 0 || m->job->two[i] ? m->job->n_sent[i] : 0;
+            if (n > 0 && round == 0) x[i] += e->work * m->work.begin_s;
+            double busy = busy_s(e, bytes_of(m, i)) * slowness(e, node);
+            e->leaves[i] = x[i] + cpu_s;
+            if (m->job->n_wire[i] > 0)
+                e->leaves[i] = later(e->leaves[i], e->out_free[node]);
+            if (n > 0 && m->job->n_wire[i] > 0)
+                e->out_free[node] = e->leaves[i] + m->job->n_wire[i] * busy;
+            x[i] += n * cpu_s;
+        }
+    }
+}
+
+/* When replica i has all, its messages in the order in which they come. */
+static double all_there(const wefti_array_player *e, const meeting *m, int i, int round) {
+    enum { FEW = 64 };
+    double heads[FEW], *in_free = &e->in_free[i / e->copies], last = 0;
+    const wefti_meeting_plan *job = m->job;
+    int n = 0, node = i / e->copies;
+    for (int k = job->first[i]; k < job->first[i + 1] && n < FEW; k++) {
+        const wefti_heard *h = &job->heard[k];
+        int from = h->source / e->copies;
+        double busy = busy_s(e, bytes_of(m, h->source)) * slowness(e, from);
+        double head = e->leaves[h->source];
+        if (round == 1 && !job->two[h->source]) continue;
+        last = later(last, head);
+        if (from == node) continue;
+        head += h->place * busy + e->wire * wire_of(e)->latency_s;
+        int at = n++;
+        for (; at > 0 && heads[at - 1] > head; at--) heads[at] = heads[at - 1];
+        heads[at] = head;
+    }
+    double busy = busy_s(e, bytes_of(m, i)) * slowness(e, node);
+    for (int k = 0; k < n; k++) *in_free = later(*in_free, heads[k]) + busy;
+    return n > 0 ? *in_free : last;
+}
+
+static void send_meeting(wefti_array_player *e, double *x, const meeting *m, int round) {
+    double *arrived = arrival_of(e, true, round, m->bucket);
+    if (m->job->all) {
+        if (round == 0) add_work(e, x, m->work.begin_s);
+        send_to_all(e, x, m->whole_bytes / e->R, arrived);
+        return;
+    }
+    leave(e, x, m, round);
+    for (int node = 0; node < e->nodes; node++)
+        for (int i = node * e->copies; i < (node + 1) * e->copies; i++)
+            if (n_heard(m->job, i) > 0 && (round == 0 || m->job->two[i]))
+                arrived[i] = all_there(e, m, i, round);
+}
+
+/* The second round, where there is one. */
+static void answer(wefti_array_player *e, double *x, const meeting *m) {
+    const double *arrived = arrival_of(e, true, 0, m->bucket);
+    bool any = m->job->all;
+    for (int i = 0; i < e->R; i++) {
+        bool two = m->job->all || m->job->two[i];
+        any |= two;
+        if (!two) continue;
+        int others = m->job->all ? e->R - 1 : n_heard(m->job, i);
+        double share = e->work / (others + 1);
+        x[i] = later(x[i], arrived[i]) +
+               share * (m->work.combine_s + others * m->work.combine_peer_s) +
+               e->wire * others * wire_of(e)->message_s;
+    }
+    if (any) send_meeting(e, x, m, 1);
+}
+
+static void mix(const wefti_array_player *e, double *x, const meeting *m) {
+    for (int i = 0; i < e->R; i++) {
+        bool two = m->job->all || m->job->two[i];
+        int others = m->job->all ? e->R - 1 : n_heard(m->job, i);
+        double once_s = two ? 0 : m->work.combine_s + others * m->work.combine_peer_s;
+        if (others == 0) continue;
+        x[i] = later(x[i], arrival_of(e, true, two ? 1 : 0, m->bucket)[i]) +
+               e->work * (once_s + m->work.end_s) +
+               e->wire * others * wire_of(e)->message_s;
+    }
+}
+
+/* --- mixers of all --- */
+
+static void add_bytes(void *user, int peer, int64_t n_bytes) {
+    (void)peer;
+    *(double *)user += (double)n_bytes;
+}
+
+static void act_of_all(wefti_array_player *e, double *x, const wefti_mixer_question *q,
+                       const wefti_mixer_act *act) {
+    const wefti_work *work = &e->shard->buckets[q->number].mixer;
+    const wefti_mixer_config *config = &e->job->mixer_config;
+    double bytes = 0, *arrived = arrival_of(e, true, act->round, q->number);
+    wefti_mixer_find(config->kind)->messages(config, q, act, add_bytes, &bytes);
+    if (act->sends) {
+        if (act->round == 0) add_work(e, x, work->begin_s);
+        send_to_all(e, x, bytes / (e->R > 1 ? e->R - 1 : 1), arrived);
+    } else if (act->round == 0) {
+        receive(e, x, arrived, work->combine_peer_s, true, work->combine_s);
+    } else {
+        receive(e, x, arrived, 0, true, work->end_s);
+    }
+}
+
+static void act_for_all(wefti_array_player *e, double *x, int b, wefti_moment moment) {
+    const wefti_mixer_config *config = &e->job->mixer_config;
+    wefti_mixer_act acts[WEFTI_MIXER_ACTS];
+    wefti_mixer_question q = {.bucket = &e->shard->arrangement->buckets[b],
+                              .number = b,
+                              .n_buckets = e->n_buckets,
+                              .R = e->R,
+                              .step = e->step};
+    int n = wefti_mixer_find(config->kind)->acts(config, &q, acts);
+    for (int i = 0; i < n && e->R > 1; i++)
+        if (acts[i].moment == moment) act_of_all(e, x, &q, &acts[i]);
+}
+
+static void mixer_acts(wefti_array_player *e, double *x, int b, wefti_moment moment) {
+    bool last = e->job->mixer_config.combine_last;
+    if (e->R == 1 || e->job->replicas_equal) return;
+    if (!e->job->topology) {
+        act_for_all(e, x, b, moment);
+        return;
+    }
+    meeting now = meet_about(e, b, e->step);
+    meeting next = last ? now : meet_about(e, b, e->step + 1);
+    if (moment == WEFTI_MOMENT_AFTER) send_meeting(e, x, &next, 0);
+    if (moment == (last ? WEFTI_MOMENT_FINISH : WEFTI_MOMENT_TURN)) answer(e, x, &now);
+    if (moment == (last ? WEFTI_MOMENT_FINISH : WEFTI_MOMENT_BEFORE)) mix(e, x, &now);
+}
+
+static void apply(wefti_array_player *e, double *x, int b) {
+    mixer_acts(e, x, b, WEFTI_MOMENT_BEFORE);
+    add_work(e, x, e->shard->buckets[b].optimizer_s);
+    mixer_acts(e, x, b, WEFTI_MOMENT_AFTER);
+}
+
+/* --- the exchange thread --- */
+
+enum { BEGIN, COMBINE, END, APPLY, FINISH };
+
+static void run_phase(wefti_array_player *e, int phase, int number) {
+    const wefti_scene *scene = e->scene;
+    int job = e->jobs[number], n = e->n_buckets;
+    bool here = scene->apply_in_exchange || !scene->clip_after_exchange;
+    bool agreed_norm = scene->apply_in_exchange && scene->clip_after_exchange;
+    if (phase == BEGIN) {
+        const double *ready = row(e->ready, e, number);
+        for (int i = 0; i < e->R; i++) e->exchange[i] = later(e->exchange[i], ready[i]);
+    }
+    if (job >= n) {
+        if (phase == COMBINE) mixer_acts(e, e->exchange, job - n, WEFTI_MOMENT_TURN);
+        return;
+    }
+    if (phase == BEGIN) begin(e, job);
+    if (phase == COMBINE) combine(e, job);
+    if (phase == END) end(e, job);
+    if (phase == APPLY && agreed_norm)
+        add_work(e, e->exchange, e->shard->buckets[job].norm_s);
+    if (phase == APPLY && here) apply(e, e->exchange, job);
+    if (phase == FINISH && here) mixer_acts(e, e->exchange, job, WEFTI_MOMENT_FINISH);
+}
+
+/* What a typical rank's exchange thread would do next (comm/worker.c); -1: nothing. */
+static int next_phase(const wefti_array_player *e) {
+    int next = -1, n = e->scene->n_phases;
+    for (int p = n - 1; p > 0; p--)
+        if (e->done[p] < e->done[p - 1]) next = p;
+    if (e->done[0] == e->n_jobs) return next;
+    if (next < 0) return 0;
+    return mean(e, row(e->ready, e, e->done[0])) <= mean(e, e->exchange) ? 0 : next;
+}
+
+/* All that has been submitted. */
+static void exchange_all(wefti_array_player *e) {
+    for (int p; (p = next_phase(e)) >= 0; e->done[p]++) run_phase(e, p, e->done[p]);
+    for (int i = 0; i < e->R; i++)
+        if (e->n_jobs > 0) e->clock[i] = later(e->clock[i], e->exchange[i]);
+}
+
+/* --- the compute thread --- */
+
+static double normal(const wefti_array_player *e, int64_t step, int rank, int what) {
+    return wefti_rng_normal(e->weather.seed, WEFTI_STREAM_JITTER, (uint64_t)step,
+                            4 * (uint64_t)rank + (uint64_t)what);
+}
+
+static double uniform(const wefti_array_player *e, int64_t step, int rank, int what) {
+    return wefti_rng_uniform(e->weather.seed, WEFTI_STREAM_JITTER, (uint64_t)step,
+                             4 * (uint64_t)rank + (uint64_t)what);
+}
+
+enum { DRAW_FACTOR, DRAW_STALL, DRAW_LENGTH, ENOUGH_STEPS = 16 };
+
+static double draw_factor(const wefti_array_player *e, int rank) {
+    const weft_cluster *c = e->scene->cluster;
+    if (c->n_steps >= ENOUGH_STEPS && e->scene->mean_s > 0) {
+        double at = uniform(e, e->step, rank, DRAW_FACTOR) * (double)c->n_steps;
+        return c->step_s[(int64_t)at] / e->scene->mean_s;
+    }
+    if (c->jitter.spread == 0) return 1;
+    return exp(c->jitter.spread * normal(e, e->step, rank, DRAW_FACTOR));
+}
+
+/* A replica is as slow as its slowest rank. */
+static void draw_step(wefti_array_player *e) {
+    const weft_jitter *jitter = &e->scene->cluster->jitter;
+    for (int i = 0; i < e->R; i++) {
+        int node = i / e->copies;
+        double slow = e->weather.slower ? (double)e->weather.slower[node] : 1;
+        double factor = 0, halt_s = 0;
+        for (int s = 0; s < e->S && e->weather.jitter; s++) {
+            int rank = i * e->S + s;
+            factor = later(factor, e->drift[i] * draw_factor(e, rank));
+            if (jitter->stall_share > 0 &&
+                uniform(e, e->step, rank, DRAW_STALL) < jitter->stall_share)
+                halt_s = later(halt_s,
+                               -jitter->stall_s *
+                                   log(1 - uniform(e, e->step, rank, DRAW_LENGTH)));
+        }
+        e->factor[i] = slow * (e->weather.jitter ? factor : 1);
+        e->halt[i] = halt_s;
+        e->begun[i] = e->clock[i];
+    }
+}
+
+/* The replica that mesh.stall strikes in this step; -1: none. */
+static int stalled(const wefti_array_player *e) {
+    const weft_config *config = e->job->config;
+    if (config->mesh.stall <= 0 || !e->weather.jitter) return -1;
+    uint64_t chosen = wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL,
+                                    (uint64_t)e->step, 0);
+    return (int)(chosen % (uint64_t)e->job->W) / e->S;
+}
+
+static void compute(wefti_array_player *e, const wefti_act *act) {
+    int struck = stalled(e);
+    double stall_s = e->job->config->mesh.stall, sum = 0;
+    for (int i = 0; i < e->R; i++) {
+        double before = e->clock[i];
+        e->clock[i] += act->work_s * e->factor[i] + e->halt[i];
+        e->halt[i] = 0;
+        if (act->floor_s >= 0)
+            e->clock[i] = later(e->clock[i],
+                                e->begun[i] + act->floor_s + (i == struck ? stall_s : 0));
+        sum += e->clock[i] - before;
+    }
+    e->compute_s += sum;
+}
+
+static void submit(wefti_array_player *e, int job) {
+    memcpy(row(e->ready, e, e->n_jobs), e->clock, (size_t)e->R * sizeof *e->clock);
+    if (e->n_jobs == 0) memcpy(e->exchange, e->clock, (size_t)e->R * sizeof *e->clock);
+    e->jobs[e->n_jobs++] = job;
+}
+
+/* One vote to and from every other rank: when the last one is everywhere. */
+static void vote(wefti_array_player *e) {
+    const wefti_scene_link *link = wire_of(e);
+    int per_node = e->copies * e->S, others = e->job->W - 1;
+    double cpu_s = e->wire * others * link->message_s, last = 0;
+    double each_s = busy_s(e, WEFTI_VOTE_BYTES) / e->S;
+    for (int i = 0; i < e->R; i++) last = later(last, e->clock[i] += cpu_s);
+    double wire_s = each_s * per_node * (e->job->W - per_node);
+    e->votes_s[e->step % BALLOTS] = last + e->wire * link->latency_s + wire_s;
+}
+
+static void count_votes(wefti_array_player *e) {
+    int64_t step = e->step - e->job->vote_lag;
+    if (step < 0 || e->job->W == 1) return;
+    double there = e->votes_s[step % BALLOTS];
+    double cpu_s = e->wire * (e->job->W - 1) * wire_of(e)->message_s;
+    for (int i = 0; i < e->R; i++) e->clock[i] = later(e->clock[i], there) + cpu_s;
+}
+
+static void perform(wefti_array_player *e, const wefti_act *act) {
+    switch (act->kind) {
+    case WEFTI_ACT_RUN: compute(e, act); break;
+    case WEFTI_ACT_MEET: add_work(e, e->clock, act->work_s); break;
+    case WEFTI_ACT_SUBMIT: submit(e, act->index); break;
+    case WEFTI_ACT_WAIT: exchange_all(e); break;
+    case WEFTI_ACT_VOTE: vote(e); break;
+    case WEFTI_ACT_APPLY: apply(e, e->clock, act->index); break;
+    case WEFTI_ACT_FINISH:
+        mixer_acts(e, e->clock, act->index, WEFTI_MOMENT_FINISH);
+        break;
+    case WEFTI_ACT_SETTLE:
+        memcpy(e->settled, e->clock, (size_t)e->R * sizeof *e->clock);
+        break;
+    case WEFTI_ACT_COUNT: count_votes(e); break;
+    }
+}
+
+void wefti_array_player_step(wefti_array_player *e) {
+    e->compute_s = 0;
+    e->n_jobs = 0;
+    memset(e->done, 0, sizeof e->done);
+    draw_step(e);
+    for (int i = 0; i < e->shard->n_acts; i++) perform(e, &e->shard->acts[i]);
+    e->step++;
+}
+
+const double *wefti_array_player_settled(const wefti_array_player *e) {
+    return e->settled;
+}
+
+double wefti_array_player_compute_s(const wefti_array_player *e) {
+    return e->compute_s / e->R;
+}
+
+/* --- creation --- */
+
+static weft_status numbers(wefti_array_player *e, int64_t n, double **out) {
+    return wefti_alloc_n(e->ctx, n, sizeof(double), "the nodes", out);
+}
+
+static weft_status allocate(wefti_array_player *e) {
+    double **of_replicas[] = {&e->clock,  &e->exchange, &e->begun, &e->settled,
+                              &e->factor, &e->halt,     &e->drift, &e->leaves};
+    double **of_nodes[] = {&e->out_free, &e->in_free, &e->circle};
+    int64_t n = (int64_t)e->n_buckets * e->R;
+    for (size_t i = 0; i < sizeof of_replicas / sizeof of_replicas[0]; i++)
+        WEFT_TRY(numbers(e, e->R, of_replicas[i]));
+    for (size_t i = 0; i < sizeof of_nodes / sizeof of_nodes[0]; i++)
+        WEFT_TRY(numbers(e, e->nodes, of_nodes[i]));
+    for (int i = 0; i < 2 * ROUNDS; i++)
+        WEFT_TRY(numbers(e, n, &e->arrived[i / ROUNDS][i % ROUNDS]));
+    WEFT_TRY(numbers(e, 2 * n, &e->ready));
+    WEFT_TRY(wefti_alloc_n(e->ctx, 2 * e->nodes, sizeof(int), "places", &e->places));
+    return wefti_alloc_n(e->ctx, 2 * e->n_buckets, sizeof(int), "jobs", &e->jobs);
+}
+
+/* What was sent before the first step is there. */
+static void prime(wefti_array_player *e) {
+    double drift = e->scene->cluster->jitter.drift;
+    for (int i = 0; i < e->R; i++)
+        e->drift[i] = drift > 0 && e->weather.jitter
+                          ? exp(drift * normal(e, INT64_MAX, i, DRAW_FACTOR))
+                          : 1;
+}
+
+weft_status wefti_array_player_create(const wefti_scene *scene, wefti_meetings *meetings,
+                                      const wefti_weather *weather,
+                                      wefti_array_player **out) {
+    const wefti_job *job = scene->job;
+    wefti_array_player *e;
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(scene->ctx, sizeof *e, "the nodes", &e));
+    *e = (wefti_array_player){.ctx = scene->ctx,
+                              .scene = scene,
+                              .job = job,
+                              .meetings = meetings,
+                              .weather = *weather,
+                              .shard = &scene->shards[0],
+                              .R = job->R,
+                              .nodes = job->R / job->copies,
+                              .copies = job->copies,
+                              .S = job->S,
+                              .n_buckets = scene->shards[0].arrangement->n_buckets,
+                              .wire = weather->no_wire ? 0 : 1,
+                              .work = weather->no_work ? 0 : 1};
+    weft_status status = allocate(e);
+    if (status != WEFT_OK) {
+        wefti_array_player_destroy(e);
+        return status;
+    }
+    prime(e);
+    *out = e;
+    return WEFT_OK;
+}
+
+void wefti_array_player_destroy(wefti_array_player *e) {
+    if (!e) return;
+    void *blocks[] = {e->clock,         e->exchange,      e->begun,
+                      e->settled,       e->factor,        e->halt,
+                      e->drift,         e->leaves,        e->out_free,
+                      e->in_free,       e->circle,        e->ready,
+                      e->arrived[0][0], e->arrived[0][1], e->arrived[1][0],
+                      e->arrived[1][1], e->jobs,          e->places};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(e->ctx, blocks[i]);
+    wefti_free(e->ctx, e);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ARRAYPLAYER_H
+#define WEFTI_ARRAYPLAYER_H
+
+#include "simulate/meetings.h"
+#include "simulate/scene.h"
+
+/* All replicas of a scene at once: a step is a sequence of operations on arrays, one
+ * number per replica, in the order in which a typical rank does them. A replica's ranks
+ * move together. On links whoever comes first goes first; of messages to and from all the
+ * sums are kept, not each. */
+
+/* How machines differ; none of it in a calm run. */
+typedef struct wefti_weather {
+    bool jitter; /* as the cluster says */
+    uint64_t seed;
+    const float *slower;       /* [nodes] factors of computing, or NULL */
+    const float *slower_links; /* [nodes] factors of an interface's time, or NULL */
+    double slow_link;          /* the one factor of them that is not 1 */
+    bool no_wire, no_work;     /* links cost nothing; coding and optimizing neither */
+} wefti_weather;
+
+typedef struct wefti_array_player wefti_array_player;
+
+weft_status wefti_array_player_create(const wefti_scene *scene, wefti_meetings *meetings,
+                                      const wefti_weather *weather,
+                                      wefti_array_player **out) WEFT_CHECKED;
+void wefti_array_player_destroy(wefti_array_player *e);
+
+/* The next step. */
+void wefti_array_player_step(wefti_array_player *e);
+
+/* Of the last step: when each replica had settled [replicas], and the mean over them of
+ * what computing alone took. */
+const double *wefti_array_player_settled(const wefti_array_player *e);
+double wefti_array_player_compute_s(const wefti_array_player *e);
+
+#endif

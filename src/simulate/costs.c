@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "simulate/costs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "replicate/variants.h"
+#include "wire/section.h"
+#include "wire/values.h"
+
+char *wefti_costs_key(const wefti_job *job, char *out, size_t size) {
+    const weft_model_config *m = &job->model->config;
+    snprintf(out, size,
+             "%s layers %lld width %lld heads %lld kv %lld ffn %lld vocab %lld tied %d "
+             "qk %d length %lld rows %lld recompute %d threads %d",
+             m->kind, (long long)m->layers, (long long)m->width, (long long)m->heads,
+             (long long)m->kv_heads, (long long)m->ffn, (long long)m->vocab, m->tied,
+             m->qk_norm, (long long)job->T, (long long)job->B,
+             job->config->model.recompute, job->threads);
+    return out;
+}
+
+bool wefti_costs_measured(const weft_cluster *cluster, const wefti_job *job) {
+    char key[256];
+    return cluster->n_units > 0 &&
+           strcmp(wefti_costs_key(job, key, sizeof key), cluster->model) == 0;
+}
+
+static const char *unit_name(wefti_unit_kind kind) {
+    static const char *const names[] = {
+        [WEFTI_EMBED] = "embedding", [WEFTI_BLOCK] = "block", [WEFTI_HEAD] = "head"};
+    return names[kind];
+}
+
+/* FLOP of a pass through unit u for one token: 2 per parameter of a matrix product, 6
+ * with backward; what the model's own count has beyond that (attention) is the blocks'.
+ */
+static double unit_flop(const wefti_job *job, int u) {
+    const weft_model *model = job->model;
+    double known = 0, mine = 0, blocks = 0;
+    for (int v = 0; v < model->n_units; v++) {
+        const wefti_unit *unit = &model->units[v];
+        double flop = 0;
+        for (int p = 0; p < unit->n_params && unit->kind != WEFTI_EMBED; p++)
+            if (unit->params[p].ndim == 2)
+                flop += 6.0 * (double)(unit->params[p].rows * unit->params[p].cols);
+        if (unit->kind == WEFTI_HEAD && unit->borrows >= 0)
+            flop += 6.0 * (double)(model->config.vocab * model->config.width);
+        blocks += unit->kind == WEFTI_BLOCK;
+        known += flop;
+        if (u == v) mine = flop;
+    }
+    double rest = model->ops->flop_per_token(model, job->T) - known;
+    bool shares = model->units[u].kind == WEFTI_BLOCK && rest > 0;
+    return mine + (shares ? rest / blocks : 0);
+}
+
+wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *job,
+                                 int u) {
+    const char *name = unit_name(job->model->units[u].kind);
+    bool measured = wefti_costs_measured(cluster, job);
+    for (int64_t i = 0; i < cluster->n_units && measured; i++)
+        if (strcmp(cluster->units[i].name, name) == 0)
+            return (wefti_unit_cost){cluster->units[i].forward_s,
+                                     cluster->units[i].backward_s};
+    if (!(cluster->rank_flops > 0)) return (wefti_unit_cost){0, 0};
+    double tokens = (double)(job->B * job->T);
+    double forward_s = unit_flop(job, u) / 3 * tokens / cluster->rank_flops;
+    bool again = job->config->model.recompute && u < job->model->n_units - 1;
+    return (wefti_unit_cost){forward_s, (again ? 3 : 2) * forward_s};
+}
+
+double wefti_costs_touch(const weft_cluster *cluster, double n_bytes) {
+    return cluster->memory_Bps > 0 ? n_bytes / cluster->memory_Bps : 0;
+}
+
+/* The codec of that name, or else one that begins with the same word; NULL: neither. */
+static const weft_codec_seconds *find_codec(const weft_cluster *cluster,
+                                            const char *name) {
+    const weft_codec_seconds *near = NULL;
+    size_t n = strcspn(name, " "), best = 0;
+    for (int64_t i = 0; i < cluster->n_codecs; i++) {
+        const char *other = cluster->codecs[i].name;
+        size_t same = 0;
+        while (name[same] && name[same] == other[same]) same++;
+        if (!name[same] && !other[same]) return &cluster->codecs[i];
+        if (strncmp(name, other, n) != 0 || (other[n] && other[n] != ' ')) continue;
+        if (!near || same > best) near = &cluster->codecs[i];
+        if (same > best) best = same;
+    }
+    return near;
+}
+
+static wefti_work scaled(const weft_codec_seconds *codec, double n) {
+    return (wefti_work){n * codec->begin_s, n * codec->combine_s,
+                        n * codec->combine_peer_s, n * codec->end_s};
+}
+
+/* When nothing is measured: bytes of memory traffic per parameter that took as long as
+ * the kinds do on x86 with wide vectors (weft bench replicators). */
+static wefti_work estimated(const weft_cluster *cluster,
+                            const wefti_replicator_config *config,
+                            const wefti_bucket *bucket, int R) {
+    double n = (double)bucket->n_elements, k = config->compression_rate;
+    bool coded = config->values != WEFTI_VALUES_F32;
+    double begin = 12 + (coded ? 100 : 16) * k, mean = (coded ? 60 : 8) * k / R,
+           peer = (coded ? 60 : 12) * k / R, end = 4 + (coded ? 60 : 16) * k;
+    if (strcmp(config->kind, "none") == 0) return (wefti_work){0, 0, 0, 0};
+    if (strcmp(config->kind, "full") == 0) {
+        begin = coded ? 100 : 0;
+        mean = (coded ? 60.0 : 8.0) / R;
+        peer = (coded ? 60.0 : 12.0) / R;
+        end = coded ? 60 : 8;
+    }
+    if (strcmp(config->kind, "demo") == 0) {
+        begin = 32;
+        mean = 0;
+        peer = 4;
+        end = 20;
+    }
+    return (wefti_work){
+        wefti_costs_touch(cluster, begin * n), wefti_costs_touch(cluster, mean * n),
+        wefti_costs_touch(cluster, peer * n), wefti_costs_touch(cluster, end * n)};
+}
+
+wefti_work wefti_costs_replicator(const weft_cluster *cluster,
+                                  const wefti_replicator_config *config,
+                                  const wefti_bucket *bucket, int R) {
+    char name[96];
+    wefti_variant_name(config, name, sizeof name);
+    const weft_codec_seconds *codec = find_codec(cluster, name);
+    if (codec) return scaled(codec, (double)bucket->n_elements);
+    return estimated(cluster, config, bucket, R);
+}
+
+wefti_work wefti_costs_mixer(const weft_cluster *cluster, const wefti_job *job,
+                             const wefti_bucket *bucket) {
+    const wefti_mixer_config *config = &job->mixer_config;
+    char name[96];
+    double n = (double)bucket->n_elements, R = job->mixed_replicas;
+    const char *values = wefti_value_ops_of(config->values)->name;
+    bool gossip = strcmp(config->kind, "gossip") == 0;
+    snprintf(name, sizeof name, "%s%s%s", config->kind, gossip ? "" : " ",
+             gossip ? "" : values);
+    if (strcmp(config->kind, "none") == 0) return (wefti_work){0, 0, 0, 0};
+    const weft_codec_seconds *codec = find_codec(cluster, name);
+    if (codec) return scaled(codec, n);
+    if (gossip)
+        return (wefti_work){wefti_costs_touch(cluster, 8 * n), 0,
+                            wefti_costs_touch(cluster, 8 * n),
+                            wefti_costs_touch(cluster, 12 * n)};
+    if (strcmp(config->kind, "outer") == 0)
+        return (wefti_work){
+            wefti_costs_touch(cluster, 12 * n), wefti_costs_touch(cluster, 8 * n / R),
+            wefti_costs_touch(cluster, 12 * n / R), wefti_costs_touch(cluster, 36 * n)};
+    return (wefti_work){wefti_costs_touch(cluster, 16 * n), 0,
+                        wefti_costs_touch(cluster, 44 * n), 0};
+}
+
+double wefti_costs_optimizer(const weft_cluster *cluster, const wefti_job *job,
+                             const wefti_bucket *bucket) {
+    double n = (double)bucket->n_elements;
+    for (int64_t i = 0; i < cluster->n_optimizers; i++)
+        if (strcmp(cluster->optimizers[i].name, job->optimizer->name) == 0)
+            return n * cluster->optimizers[i].step_s;
+    return wefti_costs_touch(cluster,
+                             n * job->optimizer->traffic(&job->optimizer_config));
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_COSTS_H
+#define WEFTI_COSTS_H
+
+#include <weft/cluster.h>
+
+#include "job/job.h"
+
+/* What the parts of a step take one rank, without waiting for anybody: measured if the
+ * cluster has it, else estimated (docs/runtime-model.md, section 2). */
+
+/* Of one bucket, on the exchange thread. */
+typedef struct wefti_work {
+    double begin_s, combine_s, combine_peer_s, end_s;
+} wefti_work;
+
+/* Seconds of unit u, one micro-batch; recomputation is in backward. */
+typedef struct wefti_unit_cost {
+    double forward_s, backward_s;
+} wefti_unit_cost;
+
+/* Whether the cluster's units are of this job's model and batch; else every unit gets
+ * its share of the model's FLOP. */
+bool wefti_costs_measured(const weft_cluster *cluster, const wefti_job *job);
+wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *job,
+                                 int unit);
+
+/* R: of the replication group. */
+wefti_work wefti_costs_replicator(const weft_cluster *cluster,
+                                  const wefti_replicator_config *config,
+                                  const wefti_bucket *bucket, int R);
+
+/* combine_peer_s: for each other member that is heard. */
+wefti_work wefti_costs_mixer(const weft_cluster *cluster, const wefti_job *job,
+                             const wefti_bucket *bucket);
+
+double wefti_costs_optimizer(const weft_cluster *cluster, const wefti_job *job,
+                             const wefti_bucket *bucket);
+
+/* Reading and writing so many bytes. */
+double wefti_costs_touch(const weft_cluster *cluster, double n_bytes);
+
+/* "gpt2 6x384 ...": what a measurement of units holds for. Returns out. */
+char *wefti_costs_key(const wefti_job *job, char *out, size_t size);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "simulate/meetings.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "mix/gossip.h"
+
+enum { MOST_LISTED = 1 << 26, MANY_MEMBERS = 1024, SAMPLE = 64, SMALL_SAMPLE = 4 };
+
+/* A message of the first round. */
+typedef struct letter {
+    int from, to, place;
+} letter;
+
+typedef struct letters {
+    letter *items;
+    int64_t n, room;
+} letters;
+
+weft_status wefti_meetings_create(weft_ctx *ctx, const wefti_job *job,
+                                  wefti_meetings **out) {
+    wefti_meetings *m;
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *m, "meetings", &m));
+    m->ctx = ctx;
+    m->everybody.all = true;
+    weft_status status = WEFT_OK;
+    if (job->topology) {
+        m->period = weft_topology_describe(job->topology).period;
+        if (m->period == 0) m->period = job->R > MANY_MEMBERS ? SMALL_SAMPLE : SAMPLE;
+        status = wefti_alloc_n(ctx, m->period, sizeof *m->plans, "meetings", &m->plans);
+        if (status == WEFT_OK)
+            status = wefti_alloc_n(ctx, m->period, sizeof *m->known, "meetings",
+                                   &m->known);
+        if (status == WEFT_OK)
+            status = weft_neighbours_create(ctx, job->everybody, &m->room);
+    }
+    *out = m;
+    if (status == WEFT_OK) return WEFT_OK;
+    wefti_meetings_destroy(ctx, m);
+    *out = NULL;
+    return status;
+}
+
+void wefti_meetings_destroy(weft_ctx *ctx, wefti_meetings *m) {
+    if (!m) return;
+    for (int64_t i = 0; m->plans && i < m->period; i++) {
+        wefti_free(ctx, m->plans[i].first);
+        wefti_free(ctx, m->plans[i].two);
+        wefti_free(ctx, m->plans[i].n_sent);
+        wefti_free(ctx, m->plans[i].n_wire);
+        wefti_free(ctx, m->plans[i].heard);
+    }
+    wefti_free(ctx, m->plans);
+    wefti_free(ctx, m->known);
+    weft_neighbours_destroy(ctx, m->room);
+    wefti_free(ctx, m);
+}
+
+static weft_status add_letter(wefti_meetings *m, letters *all, letter l) {
+    if (all->n == all->room) {
+        int64_t room = 2 * all->room + 4096;
+        WEFT_TRY(wefti_grow(m->ctx, &all->items, all->n, room, sizeof l, "meetings"));
+        all->room = room;
+    }
+    all->items[all->n++] = l;
+    if (++m->n_listed <= MOST_LISTED) return WEFT_OK;
+    return weft_ctx_fail(m->ctx, WEFT_ERR_CONFIG,
+                         "the topology has more than %d messages in a period, expected "
+                         "fewer nodes or a sparser one",
+                         (int)MOST_LISTED);
+}
+
+static bool in_two_rounds(const wefti_job *job, const weft_neighbours *list) {
+    return strcmp(job->mixer_config.kind, "gossip") == 0 &&
+           wefti_gossip_in_two_rounds(&job->mixer_config, list);
+}
+
+/* What member i sends in the first round, in its order. */
+static weft_status list_member(wefti_meetings *m, const wefti_job *job, int i,
+                               int64_t step, wefti_meeting_plan *out, letters *all) {
+    const weft_neighbours *list = m->room;
+    weft_topology_neighbours(job->topology, i, step, m->room);
+    out->two[i] = in_two_rounds(job, list);
+    const int *others = out->two[i] ? list->sources : list->targets;
+    int n = out->two[i] ? list->n_sources : list->n_targets;
+    int first = wefti_meeting_first(others, n, i);
+    for (int k = 0; k < n; k++) {
+        int to = others[(first + k) % n];
+        if (to == i) continue;
+        WEFT_TRY(add_letter(m, all, (letter){i, to, out->n_wire[i]}));
+        out->n_sent[i]++;
+        out->n_wire[i] += to / job->copies != i / job->copies;
+    }
+    return WEFT_OK;
+}
+
+/* By whom they are heard; sources ascend, as letters do. */
+static weft_status sort_letters(wefti_meetings *m, int R, const letters *all,
+                                wefti_meeting_plan *out) {
+    WEFT_TRY(wefti_alloc_n(m->ctx, all->n, sizeof *out->heard, "meetings", &out->heard));
+    for (int64_t k = 0; k < all->n; k++) out->first[all->items[k].to + 1]++;
+    for (int i = 0; i < R; i++) out->first[i + 1] += out->first[i];
+    for (int64_t k = 0; k < all->n; k++) {
+        const letter *l = &all->items[k];
+        out->heard[out->first[l->to]++] = (wefti_heard){l->from, l->place};
+    }
+    for (int i = R; i > 0; i--) out->first[i] = out->first[i - 1];
+    out->first[0] = 0;
+    return WEFT_OK;
+}
+
+static weft_status fill(wefti_meetings *m, const wefti_job *job, int64_t step,
+                        wefti_meeting_plan *out) {
+    letters all = {NULL, 0, 0};
+    int R = job->R;
+    WEFT_TRY(wefti_alloc_n(m->ctx, R + 1, sizeof(int), "meetings", &out->first));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(bool), "meetings", &out->two));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "meetings", &out->n_sent));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "meetings", &out->n_wire));
+    weft_topology_neighbours(job->topology, 0, step, m->room);
+    out->all = m->room->n_sources == R && R > 2 && in_two_rounds(job, m->room);
+    if (out->all) return WEFT_OK;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < R && status == WEFT_OK; i++)
+        status = list_member(m, job, i, step, out, &all);
+    if (status == WEFT_OK) status = sort_letters(m, R, &all, out);
+    wefti_free(m->ctx, all.items);
+    return status;
+}
+
+weft_status wefti_meetings_look_up(wefti_meetings *m, const wefti_job *job, int64_t step,
+                                   const wefti_meeting_plan **out) {
+    *out = &m->everybody;
+    if (!job->topology || wefti_mixer_average_is_due(&job->mixer_config, step))
+        return WEFT_OK;
+    int64_t at = step % m->period;
+    if (!m->known[at]) WEFT_TRY(fill(m, job, at, &m->plans[at]));
+    m->known[at] = true;
+    *out = &m->plans[at];
+    return WEFT_OK;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include <weft/predict.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "simulate/eventplayer.h"
+#include "simulate/arrayplayer.h"
+#include "simulate/forecast.h"
+
+enum { WIRE_STEPS = 1024 };
+
+weft_status wefti_forecast_plan(weft_ctx *ctx, const weft_config *config,
+                                const weft_cluster *cluster, weft_config *copy,
+                                wefti_job **out) {
+    if (copy != config) *copy = *config;
+    if (copy->mesh.threads == 0) copy->mesh.threads = cluster->threads;
+    return wefti_job_create(ctx, copy, NULL, wefti_job_vocab(copy), out);
+}
+
+weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
+                                   int64_t threads, char *out) {
+    weft_cluster cluster = {.threads = threads};
+    weft_config copy;
+    wefti_job *job;
+    WEFT_TRY(wefti_forecast_plan(ctx, config, &cluster, &copy, &job));
+    wefti_costs_key(job, out, sizeof cluster.model);
+    wefti_job_destroy(ctx, job);
+    return WEFT_OK;
+}
+
+/* Bytes and memory, as train says them beforehand. */
+static weft_status count_bytes(weft_ctx *ctx, const wefti_job *job,
+                               weft_prediction *out) {
+    int64_t steps = job->config->run.steps, all = 0;
+    if (steps > WIRE_STEPS) steps = WIRE_STEPS;
+    for (int s = 0; s < job->S; s++) {
+        wefti_arrangement *a;
+        WEFT_TRY(wefti_arrangement_create(ctx, job, s, &a));
+        all += wefti_job_wire_bytes(job, a, 0, 0, steps);
+        wefti_footprint f = wefti_job_footprint(job, a);
+        if (f.total > out->memory_bytes) out->memory_bytes = f.total;
+        wefti_arrangement_destroy(ctx, a);
+    }
+    out->wire_bytes_step = steps > 0 ? all / steps : 0;
+    out->parameters = job->model->n_elements;
+    return WEFT_OK;
+}
+
+/* --- how many steps --- */
+
+enum {
+    WARMUP = 3,
+    FEW_STEPS = 24,
+    ENOUGH_STEPS = 48,
+    MANY_STEPS = 400,
+    MOST_STEPS = 4096
+};
+enum { MOST_MESSAGES = 500000, ENDLESS = 1 << 30 };
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+int64_t wefti_forecast_cycle(const wefti_job *job) {
+    const wefti_mixer_config *m = &job->mixer_config;
+    bool outer = strcmp(m->kind, "outer") == 0;
+    int64_t period = job->topology ? weft_topology_describe(job->topology).period : 1;
+    int64_t parts[] = {job->replicator_config.every,
+                       job->sites > 1 ? job->site_replicator_config.every : 1,
+                       outer ? m->outer_every : 1, period > 0 ? period : 1,
+                       job->topology && m->average_every > 0 ? m->average_every : 1};
+    int64_t cycle = 1;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        int64_t more = parts[i] / gcd(cycle, parts[i]);
+        if (more > MOST_STEPS / cycle) return MOST_STEPS;
+        cycle *= more;
+    }
+    return cycle;
+}
+
+static bool is_calm(const weft_cluster *c, const weft_config *config) {
+    const weft_jitter *j = &c->jitter;
+    return j->spread == 0 && j->drift == 0 && j->stall_share == 0 && c->n_steps == 0 &&
+           config->mesh.stall == 0;
+}
+
+/* Whole cycles, as many as give the quantiles; not more steps than the run has. */
+static int64_t steps_of(const wefti_job *job, const weft_cluster *cluster,
+                        const weft_predict_options *options) {
+    int64_t wanted = is_calm(cluster, job->config) ? FEW_STEPS : MANY_STEPS;
+    int64_t cycle = wefti_forecast_cycle(job), run = job->config->run.steps;
+    if (options && options->steps > 0) return options->steps;
+    int64_t n = (wanted + cycle - 1) / cycle * cycle;
+    if (n < run) return n;
+    return run;
+}
+
+/* --- from steps to figures --- */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+weft_quantiles wefti_forecast_quantiles(double *values, int64_t n) {
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    double at[] = {0.05, 0.5, 0.95}, q[3];
+    for (int i = 0; i < 3; i++) {
+        double place = at[i] * (double)(n - 1);
+        int64_t low = (int64_t)place;
+        double high = values[low + 1 < n ? low + 1 : low];
+        q[i] = values[low] + (place - (double)low) * (high - values[low]);
+    }
+    return (weft_quantiles){q[0], q[1], q[2]};
+}
+
+/* Means over steps of the ranks of the first replica, as train writes them down; the
+ * steps' lengths are of all ranks. */
+static weft_status summarize(weft_ctx *ctx, const wefti_job *job, const wefti_play *play,
+                             weft_prediction *out) {
+    double *lengths, first = 1.0 / (double)(play->done * job->S);
+    int64_t n = play->done * job->W;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *lengths, "steps", &lengths));
+    for (int64_t i = 0; i < n; i++) {
+        const wefti_played *p = &play->played[i];
+        lengths[i] = p->step_s;
+        out->mean_step_s += p->step_s / (double)n;
+        if (i % job->W >= job->S) continue;
+        out->exchange_s += first * p->exchange_s;
+        out->wait_s += first * p->wait_s;
+        out->wire_s += first * p->wire_s;
+        out->codec_s += first * p->codec_s;
+        out->late_s += first * p->late_s;
+        out->vote_s += first * p->vote_s;
+        out->compute_s += first * (p->step_s - p->wait_s);
+    }
+    out->step_s = wefti_forecast_quantiles(lengths, n);
+    wefti_free(ctx, lengths);
+    double nodes = (double)job->R / job->copies;
+    out->wire_bytes = play->wire_bytes / ((double)play->done * nodes);
+    return WEFT_OK;
+}
+
+static void conclude(const wefti_job *job, weft_prediction *out) {
+    double s = out->mean_step_s, late_s = out->late_s + out->vote_s;
+    double compute_s = s - out->wait_s - out->vote_s;
+    out->hidden_share = out->exchange_s > 0 ? 1 - out->wait_s / out->exchange_s : 1;
+    if (out->hidden_share < 0) out->hidden_share = 0;
+    out->tokens_per_s = s > 0 ? (double)(job->rows_per_step * job->T) / s : 0;
+    out->bound = WEFT_BOUND_COMPUTE;
+    if (compute_s >= out->wire_s && compute_s >= out->codec_s && compute_s >= late_s)
+        return;
+    out->bound = WEFT_BOUND_WIRE;
+    if (out->codec_s > out->wire_s) out->bound = WEFT_BOUND_CODEC;
+    if (late_s > out->wire_s && late_s > out->codec_s) out->bound = WEFT_BOUND_WAITING;
+}
+
+/* --- playing --- */
+
+/* --- many ranks: too few steps for quantiles --- */
+
+static bool arrays_do(const wefti_scene *scene) {
+    const wefti_job *job = scene->job;
+    bool meets = job->topology != NULL; /* messages may overtake each other there */
+    return job->sites == 1 && !meets && !scene->emulated && scene->cluster->n_pairs == 0;
+}
+
+/* The length of steps, of all of them; what they consist of stays. */
+static weft_status refine(weft_ctx *ctx, const wefti_scene *scene, uint64_t seed,
+                          weft_prediction *out) {
+    int R = scene->job->R;
+    int64_t cycle = wefti_forecast_cycle(scene->job),
+            n = (MANY_STEPS + cycle - 1) / cycle * cycle;
+    wefti_weather weather = {.jitter = true, .seed = seed};
+    wefti_meetings *meetings;
+    wefti_array_player *e = NULL;
+    double *lengths = NULL, sum_s = 0;
+    WEFT_TRY(wefti_meetings_create(ctx, scene->job, &meetings));
+    weft_status status = wefti_array_player_create(scene, meetings, &weather, &e);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, n * R, sizeof *lengths, "steps", &lengths);
+    for (int64_t t = -WARMUP; t < n && status == WEFT_OK; t++) {
+        const double *settled = wefti_array_player_settled(e);
+        for (int i = 0; i < R && t >= 0; i++) lengths[t * R + i] = -settled[i];
+        wefti_array_player_step(e);
+        for (int i = 0; i < R && t >= 0; i++) sum_s += lengths[t * R + i] += settled[i];
+    }
+    if (status == WEFT_OK) {
+        out->mean_step_s = sum_s / ((double)n * R);
+        out->step_s = wefti_forecast_quantiles(lengths, n * R);
+    }
+    wefti_free(ctx, lengths);
+    wefti_array_player_destroy(e);
+    wefti_meetings_destroy(ctx, meetings);
+    return status;
+}
+
+/* A run that is shorter than what would be played is played as it is. */
+static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster *cluster,
+                              const weft_predict_options *options, weft_prediction *out) {
+    int64_t n = steps_of(job, cluster, options);
+    bool whole = n == job->config->run.steps;
+    int64_t warmup = whole ? 0 : WARMUP + job->vote_lag;
+    if (!whole) job->mixer_config.steps = ENDLESS;
+    wefti_play play = {.steps = n + warmup,
+                       .warmup = warmup,
+                       .seed = options ? options->seed : 0,
+                       .calm = is_calm(cluster, job->config)};
+    if (!options || options->steps == 0) play.max_messages = MOST_MESSAGES;
+    wefti_scene *scene;
+    WEFT_TRY(wefti_scene_create(ctx, cluster, job, false, &scene));
+    weft_status status = wefti_alloc_n(ctx, n * job->W, sizeof *play.played, "steps",
+                                       &play.played);
+    if (status == WEFT_OK) status = wefti_event_player_run(scene, &play);
+    if (status == WEFT_OK) status = summarize(ctx, job, &play, out);
+    bool few = !play.calm && play.done < ENOUGH_STEPS && play.done < n;
+    if (status == WEFT_OK && few && arrays_do(scene))
+        status = refine(ctx, scene, play.seed, out);
+    wefti_free(ctx, play.played);
+    wefti_scene_destroy(ctx, scene);
+    return status;
+}
+
+/* The last of a few steps, unit by unit. */
+static weft_status draw_timeline(weft_ctx *ctx, wefti_job *job,
+                                 const weft_cluster *cluster,
+                                 const weft_predict_options *options,
+                                 weft_prediction *out) {
+    enum { SPANS = 8192, STEPS = 4 };
+    wefti_play play = {.steps = STEPS,
+                       .warmup = STEPS - 1,
+                       .seed = options->seed,
+                       .calm = true,
+                       .span_room = SPANS};
+    wefti_scene *scene;
+    job->mixer_config.steps = ENDLESS;
+    WEFT_TRY(wefti_scene_create(ctx, cluster, job, true, &scene));
+    weft_status status = wefti_alloc_n(ctx, job->W, sizeof *play.played, "steps",
+                                       &play.played);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, SPANS, sizeof *play.spans, "spans", &play.spans);
+    if (status == WEFT_OK) status = wefti_event_player_run(scene, &play);
+    out->spans = play.spans;
+    out->n_spans = play.n_spans;
+    wefti_free(ctx, play.played);
+    wefti_scene_destroy(ctx, scene);
+    return status;
+}
+
+static weft_status check_options(weft_ctx *ctx, const wefti_job *job,
+                                 const weft_predict_options *options) {
+    int64_t steps = options ? options->steps : 0;
+    if (steps < 0 || steps > 10000000 / job->W)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%lld steps to simulate with %d ranks, expected 0 to %d",
+                             (long long)steps, job->W, 10000000 / job->W);
+    return WEFT_OK;
+}
+
+weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
+                         const weft_cluster *cluster, const weft_predict_options *options,
+                         weft_prediction *out) {
+    wefti_job *job;
+    weft_config copy;
+    *out = (weft_prediction){.hidden_share = 1};
+    WEFT_TRY(wefti_forecast_plan(ctx, config, cluster, &copy, &job));
+    weft_status status = count_bytes(ctx, job, out);
+    if (status == WEFT_OK) status = check_options(ctx, job, options);
+    if (status == WEFT_OK) status = play_steps(ctx, job, cluster, options, out);
+    if (status == WEFT_OK) conclude(job, out);
+    if (status == WEFT_OK && options && options->timeline)
+        status = draw_timeline(ctx, job, cluster, options, out);
+    wefti_job_destroy(ctx, job);
+    if (status != WEFT_OK) weft_prediction_clear(ctx, out);
+    return status;
+}
+
+void weft_prediction_clear(weft_ctx *ctx, weft_prediction *p) {
+    wefti_free(ctx, p->spans);
+    *p = (weft_prediction){.n_spans = 0};
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* Four runs tell causes apart: without links and coding, without links, calm, and with
+ * everything; failures then strike the last one's steps. */
+#include <weft/simulate.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "simulate/arrayplayer.h"
+#include "simulate/forecast.h"
+
+enum { WARMUP = 4, CALM_STEPS = 64, WATCHED = 64, MOST_NODES = 65536, ENDLESS = 1 << 30 };
+enum { MOST_STEPS = 10000000, MOST_FAILURES = 1000000, CHOCO_NODES = 1024 };
+enum { DRAW_NODE = 1, DRAW_LINK, DRAW_FAILURE };
+
+typedef struct simulation {
+    weft_ctx *ctx;
+    const weft_simulate_options *options;
+    weft_cluster cluster; /* without pairs; its lists are borrowed */
+    weft_config config;
+    wefti_job *job; /* owned, like what follows */
+    wefti_scene *scene;
+    wefti_meetings *meetings;
+    float *slower, *slower_links; /* [nodes] */
+    int64_t steps;
+    double *lengths; /* [steps] of the mean node */
+    double *watched; /* [steps][n_watched] of some */
+    int n_watched;
+    double mean_compute_s, ahead_s;
+} simulation;
+
+/* --- what is asked for --- */
+
+static weft_status check_share(weft_ctx *ctx, const char *what, double share,
+                               double factor) {
+    if (share >= 0 && share <= 1 && (factor == 0 || (factor >= 1 && factor <= 1e6)))
+        return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "a share of %g of the %s slower by a factor of %g, expected a "
+                         "share from 0 to 1 and a factor from 1 to 1e6",
+                         share, what, factor);
+}
+
+static weft_status check_options(weft_ctx *ctx, const weft_simulate_options *o) {
+    WEFT_TRY(check_share(ctx, "nodes", o->slow_nodes, o->slow_factor));
+    WEFT_TRY(check_share(ctx, "links", o->slow_links, o->slow_link_factor));
+    if (o->nodes < 0 || o->nodes > MOST_NODES || o->steps < 0 || o->steps > MOST_STEPS)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%lld nodes and %lld steps, expected at most %d and %d",
+                             (long long)o->nodes, (long long)o->steps, (int)MOST_NODES,
+                             (int)MOST_STEPS);
+    bool times = o->failure_s >= 0 && o->restart_s >= 0 && o->save_s >= 0 &&
+                 isfinite(o->failure_s + o->restart_s + o->save_s);
+    if (times && o->save_every >= 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "failures every %g s, restarts of %g s, checkpoints of %g s "
+                         "every %lld steps: expected no negative number",
+                         o->failure_s, o->restart_s, o->save_s, (long long)o->save_every);
+}
+
+static weft_status check_config(weft_ctx *ctx, const weft_config *c) {
+    if (c->mesh.sites > 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mesh.sites is %lld, expected 1: long runs between sites "
+                             "are not simulated, weft_predict takes them",
+                             (long long)c->mesh.sites);
+    if (c->mixer.deadline > 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.deadline is %g s, expected 0: long runs that leave "
+                             "late neighbours out are not simulated",
+                             c->mixer.deadline);
+    if (strcmp(c->mixer.kind, "choco") == 0 &&
+        c->mesh.nodes * c->mesh.ranks_per_node > CHOCO_NODES)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.kind is choco on %lld nodes, expected at most %d "
+                             "ranks",
+                             (long long)c->mesh.nodes, (int)CHOCO_NODES);
+    return WEFT_OK;
+}
+
+/* The configuration on so many nodes: as many tokens for each as before. */
+static void spread_out(simulation *s, const weft_config *config) {
+    int64_t nodes = s->options->nodes;
+    s->config = *config;
+    s->steps = s->options->steps ? s->options->steps : config->run.steps;
+    if (nodes == 0 || nodes == config->mesh.nodes) return;
+    int64_t each = config->batch.tokens_per_step / config->mesh.nodes;
+    s->config.mesh.nodes = nodes;
+    s->config.batch.tokens_per_step = each * nodes;
+}
+
+static weft_status draw_slow(simulation *s, double share, int what, double factor,
+                             float **out) {
+    int64_t n = s->config.mesh.nodes;
+    if (share == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(s->ctx, n, sizeof **out, "the nodes", out));
+    for (int64_t i = 0; i < n; i++) {
+        double u = wefti_rng_uniform(s->options->seed, WEFTI_STREAM_JITTER,
+                                     UINT64_MAX - 1, 4 * (uint64_t)i + (uint64_t)what);
+        (*out)[i] = u < share ? (float)factor : 1;
+    }
+    return WEFT_OK;
+}
+
+static double factor_or_two(double factor) { return factor > 0 ? factor : 2; }
+
+static weft_status prepare(simulation *s, const weft_config *config,
+                           const weft_cluster *cluster) {
+    const weft_simulate_options *o = s->options;
+    spread_out(s, config);
+    s->cluster = *cluster;
+    s->cluster.n_pairs = 0;
+    WEFT_TRY(check_config(s->ctx, &s->config));
+    WEFT_TRY(wefti_forecast_plan(s->ctx, &s->config, cluster, &s->config, &s->job));
+    s->job->mixer_config.steps = ENDLESS;
+    WEFT_TRY(draw_slow(s, o->slow_nodes, DRAW_NODE, factor_or_two(o->slow_factor),
+                       &s->slower));
+    WEFT_TRY(draw_slow(s, o->slow_links, DRAW_LINK, factor_or_two(o->slow_link_factor),
+                       &s->slower_links));
+    WEFT_TRY(wefti_meetings_create(s->ctx, s->job, &s->meetings));
+    return wefti_scene_create(s->ctx, &s->cluster, s->job, false, &s->scene);
+}
+
+/* --- runs --- */
+
+/* Fails before the step does. */
+static weft_status take_step(simulation *s, wefti_array_player *e, int64_t step) {
+    const wefti_meeting_plan *meeting;
+    WEFT_TRY(wefti_meetings_look_up(s->meetings, s->job, step, &meeting));
+    WEFT_TRY(wefti_meetings_look_up(s->meetings, s->job, step + 1, &meeting));
+    wefti_array_player_step(e);
+    return WEFT_OK;
+}
+
+static double mean_of(const double *x, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i];
+    return sum / n;
+}
+
+/* Mean length of a step on machines that are all alike. */
+static weft_status run_calm(simulation *s, const wefti_weather *weather, double *out) {
+    wefti_array_player *e;
+    int64_t cycle = wefti_forecast_cycle(s->job), warmup = WARMUP + s->job->vote_lag;
+    int64_t n = (CALM_STEPS + cycle - 1) / cycle * cycle;
+    double begin_s = 0;
+    WEFT_TRY(wefti_array_player_create(s->scene, s->meetings, weather, &e));
+    weft_status status = WEFT_OK;
+    for (int64_t t = 0; t < warmup + n && status == WEFT_OK; t++) {
+        status = take_step(s, e, t);
+        if (t == warmup - 1) begin_s = mean_of(wefti_array_player_settled(e), s->job->R);
+    }
+    *out = (mean_of(wefti_array_player_settled(e), s->job->R) - begin_s) / (double)n;
+    wefti_array_player_destroy(e);
+    return status;
+}
+
+static double spread_of(const double *x, int n) {
+    double low = x[0], high = x[0];
+    for (int i = 1; i < n; i++) {
+        low = fmin(low, x[i]);
+        high = fmax(high, x[i]);
+    }
+    return high - low;
+}
+
+/* Watches some replicas evenly among all. */
+static void watch(simulation *s, const double *settled, double *before, int64_t step) {
+    int R = s->job->R;
+    for (int k = 0; k < s->n_watched; k++) {
+        int i = (int)((int64_t)k * R / s->n_watched);
+        if (step >= 0) s->watched[step * s->n_watched + k] = settled[i] - before[k];
+        before[k] = settled[i];
+    }
+}
+
+static weft_status run_all(simulation *s, const wefti_weather *weather) {
+    wefti_array_player *e;
+    double before[WATCHED], last_s = 0, sum_s = 0;
+    int64_t warmup = WARMUP + s->job->vote_lag;
+    WEFT_TRY(wefti_array_player_create(s->scene, s->meetings, weather, &e));
+    weft_status status = WEFT_OK;
+    const double *settled = wefti_array_player_settled(e);
+    for (int64_t t = -warmup; t < s->steps && status == WEFT_OK; t++) {
+        status = take_step(s, e, t + warmup);
+        double now_s = mean_of(settled, s->job->R);
+        watch(s, settled, before, t);
+        if (t >= 0) {
+            s->lengths[t] = now_s - last_s;
+            sum_s += wefti_array_player_compute_s(e);
+        }
+        last_s = now_s;
+    }
+    s->mean_compute_s = sum_s / (double)s->steps;
+    s->ahead_s = spread_of(settled, s->job->R);
+    wefti_array_player_destroy(e);
+    return status;
+}
+
+/* --- failures --- */
+
+static double draw_gap(const simulation *s, int64_t number) {
+    double u = wefti_rng_uniform(s->options->seed, WEFTI_STREAM_JITTER, UINT64_MAX - 2,
+                                 4 * (uint64_t)number + DRAW_FAILURE);
+    if (s->options->failure_s <= 0) return INFINITY;
+    return -log(1 - u) * s->options->failure_s / (double)s->config.mesh.nodes;
+}
+
+/* The run as it would have gone: a failure anywhere sends all back to the checkpoint. */
+static weft_status strike(simulation *s, weft_simulation *out) {
+    const weft_simulate_options *o = s->options;
+    int64_t every = o->save_every ? o->save_every : s->config.run.save_every, saved = 0;
+    double now_s = 0, since_s = 0, strikes_s = draw_gap(s, 0);
+    for (int64_t t = 0; t < s->steps;) {
+        bool saves = every > 0 && (t + 1) % every == 0;
+        double length_s = s->lengths[t] + (saves ? o->save_s : 0);
+        if (now_s + length_s > strikes_s) {
+            out->lost.repeated_s += since_s + strikes_s - now_s;
+            out->lost.restart_s += o->restart_s;
+            now_s = strikes_s + o->restart_s;
+            strikes_s = now_s + draw_gap(s, ++out->failures);
+            since_s = 0;
+            t = saved;
+            if (out->failures < MOST_FAILURES) continue;
+            return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
+                                 "the run does not get beyond step %lld in %d failures, "
+                                 "expected checkpoints closer to each other than "
+                                 "failures of %lld nodes",
+                                 (long long)t, (int)MOST_FAILURES,
+                                 (long long)s->config.mesh.nodes);
+        }
+        now_s += length_s;
+        since_s += length_s;
+        t++;
+        if (!saves) continue;
+        out->lost.saving_s += o->save_s;
+        saved = t;
+        since_s = 0;
+    }
+    out->elapsed_s = now_s;
+    return WEFT_OK;
+}
+
+/* --- figures --- */
+
+/* Of a later cycle: what the first one still has to answer is not there yet. */
+
+static weft_status count_bytes(simulation *s, weft_simulation *out) {
+    int64_t n = wefti_forecast_cycle(s->job), all = 0;
+    for (int shard = 0; shard < s->job->S; shard++)
+        for (int copy = 0; copy < s->job->copies; copy++)
+            all += wefti_job_wire_bytes(s->job, s->scene->shards[shard].arrangement, copy,
+                                        4 * n, n);
+    out->wire_bytes_step = (double)all / (double)n;
+    return WEFT_OK;
+}
+
+static weft_status run_both(simulation *s, weft_simulation *out) {
+    const weft_simulate_options *o = s->options;
+    wefti_weather bare = {.no_wire = true, .no_work = true}, coding = {.no_wire = true};
+    wefti_weather calm = {.seed = o->seed,
+                          .slower_links = s->slower_links,
+                          .slow_link = factor_or_two(o->slow_link_factor)};
+    wefti_weather all = calm;
+    double bare_s, coding_s, calm_s, n = (double)s->steps, sum_s = 0;
+    all.jitter = true;
+    all.slower = s->slower;
+    WEFT_TRY(run_calm(s, &bare, &bare_s));
+    WEFT_TRY(run_calm(s, &coding, &coding_s));
+    WEFT_TRY(run_calm(s, &calm, &calm_s));
+    WEFT_TRY(run_all(s, &all));
+    for (int64_t t = 0; t < s->steps; t++) sum_s += s->lengths[t];
+    double nominal_s = fmin(bare_s, s->scene->paced_s + s->cluster.rest_s);
+    out->compute_s = n * bare_s;
+    out->calm_step_s = calm_s;
+    out->mean_step_s = sum_s / n;
+    out->lost.codec_s = n * (coding_s - bare_s);
+    out->lost.wire_s = n * (calm_s - coding_s);
+    double uneven_s = fmax(0, sum_s - n * calm_s);
+    out->lost.slow_s = fmin(uneven_s, fmax(0, n * (s->mean_compute_s - nominal_s)));
+    out->lost.waiting_s = uneven_s - out->lost.slow_s;
+    return WEFT_OK;
+}
+
+static weft_status simulate(simulation *s, weft_simulation *out) {
+    const wefti_job *job = s->job;
+    s->n_watched = job->R < WATCHED ? job->R : WATCHED;
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->steps, sizeof(double), "steps", &s->lengths));
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->steps * s->n_watched, sizeof(double), "steps",
+                           &s->watched));
+    WEFT_TRY(run_both(s, out));
+    WEFT_TRY(strike(s, out));
+    WEFT_TRY(count_bytes(s, out));
+    out->step_s = wefti_forecast_quantiles(s->watched, s->steps * s->n_watched);
+    out->nodes = s->config.mesh.nodes;
+    out->steps = s->steps;
+    out->ahead_s = s->ahead_s;
+    out->tokens = (double)(job->rows_per_step * job->T) * (double)s->steps;
+    out->tokens_per_s = out->elapsed_s > 0 ? out->tokens / out->elapsed_s : 0;
+    return WEFT_OK;
+}
+
+weft_status weft_simulate(weft_ctx *ctx, const weft_config *config,
+                          const weft_cluster *cluster,
+                          const weft_simulate_options *options, weft_simulation *out) {
+    simulation s = {.ctx = ctx, .options = options};
+    *out = (weft_simulation){0};
+    WEFT_TRY(check_options(ctx, options));
+    weft_status status = prepare(&s, config, cluster);
+    if (status == WEFT_OK) status = simulate(&s, out);
+    wefti_scene_destroy(ctx, s.scene);
+    wefti_meetings_destroy(ctx, s.meetings);
+    wefti_job_destroy(ctx, s.job);
+    void *blocks[] = {s.slower, s.slower_links, s.lengths, s.watched};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(ctx, blocks[i]);
+    return status;
+}

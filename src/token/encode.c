@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* Text -> ids. The text is cut at safe places (see splitter.h) into parts; threads
+ * take the next part until none is left; the parts' ids are put one after another. In
+ * a part, each piece is looked up among the pieces seen lately, and merged if it is
+ * not there. */
+#include "token/encode.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/memory.h"
+#include "token/merge.h"
+
+/* One remembered piece, the size of a cache line. */
+typedef struct recent {
+    uint8_t n_bytes, n_ids; /* n_bytes 0: nothing here */
+    char text[22];
+    int32_t ids[10];
+} recent;
+
+enum { RECENT_BYTES = 22, RECENT_IDS = 10, RECENT_MIN = 64, RECENT_MAX = 1 << 14 };
+
+typedef struct part {
+    int64_t start, end; /* bytes of the text */
+    int32_t *ids;       /* owned */
+    int64_t n_ids, capacity;
+} part;
+
+typedef struct job {
+    weft_ctx *ctx;
+    const weft_tokenizer *t;
+    const char *text;
+    part *parts;
+    int64_t n_parts, parts_capacity;
+    atomic_llong next; /* part to take */
+    atomic_bool failed;
+} job;
+
+typedef struct worker {
+    job *job;
+    pthread_t thread;
+    weft_status status;
+    wefti_scan *scan;
+    wefti_merge_room room;
+    recent *recents; /* [n_recents] */
+    int64_t n_recents;
+} worker;
+
+static weft_status reserve_ids(weft_ctx *ctx, part *p, int64_t n) {
+    if (p->n_ids + n <= p->capacity) return WEFT_OK;
+    int64_t guess = (p->end - p->start) / 3 + 64;
+    int64_t more = p->capacity ? 2 * p->capacity : guess;
+    if (more < p->n_ids + n) more = p->n_ids + n;
+    WEFT_TRY(wefti_grow(ctx, &p->ids, p->n_ids, more, sizeof *p->ids, "token ids"));
+    p->capacity = more;
+    return WEFT_OK;
+}
+
+/* Ids of a piece that is not remembered: at most n_bytes of them, into room at `ids`. */
+static weft_status encode_piece(worker *w, const char *piece, int64_t n_bytes,
+                                int32_t *ids, int64_t *n_ids) {
+    const weft_tokenizer *t = w->job->t;
+    if (t->ignore_merges) {
+        const wefti_str_entry *e = wefti_strmap_find(&t->lookup, t->text, piece, n_bytes);
+        if (e && !(t->tokens[e->value].flags & WEFTI_TOKEN_SPECIAL)) {
+            ids[0] = (int32_t)e->value;
+            *n_ids = 1;
+            return WEFT_OK;
+        }
+    }
+    return wefti_merge_piece(w->job->ctx, t, &w->room, piece, n_bytes, ids, n_ids);
+}
+
+static weft_status append_piece(worker *w, part *p, const char *piece, int64_t n_bytes) {
+    WEFT_TRY(reserve_ids(w->job->ctx, p, n_bytes > RECENT_IDS ? n_bytes : RECENT_IDS));
+    int32_t *ids = p->ids + p->n_ids;
+    int64_t n_ids;
+    if (n_bytes > RECENT_BYTES) {
+        WEFT_TRY(encode_piece(w, piece, n_bytes, ids, &n_ids));
+        p->n_ids += n_ids;
+        return WEFT_OK;
+    }
+    uint64_t hash = XXH3_64bits(piece, (size_t)n_bytes);
+    recent *r = &w->recents[hash & (uint64_t)(w->n_recents - 1)];
+    if (r->n_bytes == n_bytes && memcmp(r->text, piece, (size_t)n_bytes) == 0) {
+        memcpy(ids, r->ids, sizeof r->ids);
+        p->n_ids += r->n_ids;
+        return WEFT_OK;
+    }
+    WEFT_TRY(encode_piece(w, piece, n_bytes, ids, &n_ids));
+    p->n_ids += n_ids;
+    if (n_ids > RECENT_IDS) return WEFT_OK;
+    r->n_bytes = (uint8_t)n_bytes;
+    r->n_ids = (uint8_t)n_ids;
+    memcpy(r->text, piece, (size_t)n_bytes);
+    memcpy(r->ids, ids, (size_t)n_ids * sizeof *ids);
+    return WEFT_OK;
+}
+
+static weft_status encode_bytes(worker *w, part *p) {
+    int64_t n = p->end - p->start;
+    WEFT_TRY(reserve_ids(w->job->ctx, p, n));
+    const char *text = w->job->text + p->start;
+    for (int64_t i = 0; i < n; i++)
+        p->ids[i] = w->job->t->byte_ids[(unsigned char)text[i]];
+    p->n_ids = n;
+    return WEFT_OK;
+}
+
+static weft_status encode_part(worker *w, part *p) {
+    if (w->job->t->rule == WEFTI_RULE_NONE) return encode_bytes(w, p);
+    wefti_scan_start(w->scan, w->job->text + p->start, p->end - p->start);
+    for (;;) {
+        const char *piece;
+        int64_t n_bytes;
+        WEFT_TRY(wefti_scan_next(w->scan, &piece, &n_bytes));
+        if (n_bytes == 0) return WEFT_OK;
+        WEFT_TRY(append_piece(w, p, piece, n_bytes));
+    }
+}
+
+static weft_status prepare(worker *w, int64_t n_bytes) {
+    w->n_recents = RECENT_MIN;
+    while (w->n_recents < RECENT_MAX && w->n_recents < n_bytes / 16) w->n_recents *= 2;
+    WEFT_TRY(wefti_scan_create(w->job->ctx, w->job->t->splitter, &w->scan));
+    return wefti_alloc_n(w->job->ctx, w->n_recents, sizeof *w->recents, "recent pieces",
+                         &w->recents);
+}
+
+static void *work(void *user) {
+    worker *w = user;
+    job *j = w->job;
+    w->status = prepare(w, j->parts[j->n_parts - 1].end);
+    while (w->status == WEFT_OK && !atomic_load(&j->failed)) {
+        int64_t k = atomic_fetch_add(&j->next, 1);
+        if (k >= j->n_parts) break;
+        w->status = encode_part(w, &j->parts[k]);
+    }
+    if (w->status != WEFT_OK) atomic_store(&j->failed, true);
+    wefti_scan_destroy(w->scan);
+    wefti_merge_room_fini(j->ctx, &w->room);
+    wefti_free(j->ctx, w->recents);
+    return NULL;
+}
+
+/* A thread that the system refuses is done without: the others take its parts. */
+static weft_status run_workers(job *j, int threads) {
+    worker *workers;
+    WEFT_TRY(
+        wefti_alloc_n(j->ctx, threads, sizeof *workers, "encoding threads", &workers));
+    int started = 1;
+    for (int k = 0; k < threads; k++) workers[k].job = j;
+    while (started < threads &&
+           pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
+        started++;
+    work(&workers[0]);
+    weft_status status = workers[0].status;
+    for (int k = 1; k < started; k++) {
+        pthread_join(workers[k].thread, NULL);
+        if (status == WEFT_OK) status = workers[k].status;
+    }
+    wefti_free(j->ctx, workers);
+    return status;
+}
+
+static weft_status add_part(job *j, int64_t start, int64_t end) {
+    if (j->n_parts == j->parts_capacity) {
+        int64_t more = j->parts_capacity ? 2 * j->parts_capacity : 16;
+        WEFT_TRY(wefti_grow(j->ctx, &j->parts, j->n_parts, more, sizeof *j->parts,
+                            "parts of a text"));
+        j->parts_capacity = more;
+    }
+    j->parts[j->n_parts++] = (part){.start = start, .end = end};
+    return WEFT_OK;
+}
+
+/* Where the part that starts at text[0] ends. */
+static int64_t part_end(const job *j, const char *text, int64_t n_bytes,
+                        int64_t part_bytes) {
+    if (n_bytes <= part_bytes) return n_bytes;
+    if (j->t->rule == WEFTI_RULE_NONE) return part_bytes;
+    int64_t end = wefti_safe_cut_after(text, n_bytes, part_bytes);
+    return end < 0 ? n_bytes : end;
+}
+
+static weft_status cut(job *j, int64_t n_bytes, int64_t part_bytes) {
+    for (int64_t at = 0; at < n_bytes;) {
+        int64_t end = at + part_end(j, j->text + at, n_bytes - at, part_bytes);
+        WEFT_TRY(add_part(j, at, end));
+        at = end;
+    }
+    return WEFT_OK;
+}
+
+static weft_status collect(job *j, int32_t **ids, int64_t *n_ids) {
+    int64_t total = 0;
+    for (int64_t k = 0; k < j->n_parts; k++) total += j->parts[k].n_ids;
+    if (j->n_parts == 1) {
+        *ids = j->parts[0].ids;
+        j->parts[0].ids = NULL;
+    } else {
+        WEFT_TRY(wefti_alloc_n(j->ctx, total, sizeof **ids, "token ids", ids));
+        int32_t *to = *ids;
+        for (int64_t k = 0; k < j->n_parts; k++) {
+            const part *p = &j->parts[k];
+            memcpy(to, p->ids, (size_t)p->n_ids * sizeof *to);
+            to += p->n_ids;
+        }
+    }
+    *n_ids = total;
+    return WEFT_OK;
+}
+
+weft_status wefti_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer, const char *text,
+                         int64_t n_bytes, int threads, int64_t part_bytes, int32_t **ids,
+                         int64_t *n_ids) {
+    *ids = NULL;
+    *n_ids = 0;
+    if (n_bytes < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "a text of %lld bytes",
+                             (long long)n_bytes);
+    if (n_bytes == 0) return wefti_alloc(ctx, 0, "token ids", ids);
+    job j = {.ctx = ctx, .t = tokenizer, .text = text};
+    weft_status status = cut(&j, n_bytes, part_bytes);
+    if (threads > WEFTI_ENCODE_MAX_THREADS) threads = WEFTI_ENCODE_MAX_THREADS;
+    if (threads > j.n_parts) threads = (int)j.n_parts;
+    if (threads < 1) threads = 1;
+    if (status == WEFT_OK) status = run_workers(&j, threads);
+    if (status == WEFT_OK) status = collect(&j, ids, n_ids);
+    for (int64_t k = 0; k < j.n_parts; k++) wefti_free(ctx, j.parts[k].ids);
+    wefti_free(ctx, j.parts);
+    return status;
+}
+
+weft_status weft_tokenizer_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+                                  const char *text, int64_t n_bytes, int threads,
+                                  int32_t **ids, int64_t *n_ids) {
+    return wefti_encode(ctx, tokenizer, text, n_bytes, threads, WEFTI_ENCODE_PART_BYTES,
+                        ids, n_ids);
+}

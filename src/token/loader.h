@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_LOADER_H
+#define WEFTI_LOADER_H
+
+#include <jansson.h>
+
+#include "token/vocab.h"
+
+enum { WEFTI_LOADER_SHOWN = 60 }; /* bytes of a file's text that a message repeats */
+
+/* A tokenizer.json that is being read. */
+typedef struct wefti_loader {
+    weft_ctx *ctx;
+    const char *path;
+    json_t *root;  /* owned */
+    json_t *model; /* part of root */
+    weft_tokenizer *t;
+} wefti_loader;
+
+/* The value of `key`, or NULL if it is absent or null. Borrowed. */
+json_t *wefti_loader_get(const json_t *object, const char *key);
+
+/* The flag `key` of a part, `fallback` if absent; anything but true and false is
+ * refused. */
+weft_status wefti_loader_flag(const wefti_loader *l, const json_t *part, const char *key,
+                              bool fallback, bool *out) WEFT_CHECKED;
+
+/* Fails with "<path>: <what> is '<found>', expected <expected>". */
+weft_status wefti_loader_refuse(const wefti_loader *l, const char *what,
+                                const char *found, const char *expected) WEFT_CHECKED;
+
+/* Checks everything around the model. */
+weft_status wefti_loader_root(const wefti_loader *l) WEFT_CHECKED;
+
+/* Finds the splitting rule: WEFTI_RULE_NONE is a ByteLevel without any. */
+weft_status wefti_loader_rule(const wefti_loader *l, wefti_rule *rule) WEFT_CHECKED;
+
+/* Checks the model's settings and takes ignore_merges into l->t. */
+weft_status wefti_loader_model(const wefti_loader *l) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* Splitting rules through PCRE2. The expressions are those of GPT-2 (Radford et al.
+ * 2019) and Llama 3, with \s written out as the Unicode property White_Space, which is
+ * what it means to the other programs that read these files (PCRE2's own \s also has
+ * U+180E). Every character is matched by some alternative, so the matches tile the
+ * text; no alternative nests one repetition in another, so the work of a match is
+ * linear in what it looks at. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "token/splitter.h"
+
+#include <pcre2.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "token/utf8.h"
+
+#define SPACES "\\p{Z}\\x{09}-\\x{0D}\\x{85}"
+
+typedef struct rule_text {
+    const char *name, *regex, *compiled;
+} rule_text;
+
+static const rule_text rules[] = {
+    [WEFTI_RULE_NONE] = {"none", NULL, NULL},
+    [WEFTI_RULE_GPT2] = {"gpt2",
+                         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| "
+                         "?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+                         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES
+                         "\\p{L}\\p{N}]+|"
+                         "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"},
+    [WEFTI_RULE_LLAMA3] =
+        {"llama3",
+         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
+         " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
+         " ?[^" SPACES "\\p{L}\\p{N}]+[\\r\\n]*|[" SPACES "]*[\\r\\n]+|"
+         "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"},
+};
+enum { N_RULES = sizeof rules / sizeof rules[0] };
+
+/* Lets PCRE2 allocate through the context of the moment. */
+typedef struct pcre_memory {
+    weft_ctx *ctx;
+    bool failed;
+} pcre_memory;
+
+struct wefti_splitter {
+    pcre_memory memory;
+    pcre2_general_context *general;
+    pcre2_code *code;
+};
+
+struct wefti_scan {
+    pcre_memory memory;
+    pcre2_general_context *general;
+    pcre2_match_context *limits;
+    pcre2_match_data *match;
+    const wefti_splitter *splitter; /* borrowed */
+    const char *text;
+    int64_t n_bytes, at;
+    int64_t run_start, run_end; /* the stretch of valid UTF-8 that `at` is in */
+};
+
+const char *wefti_rule_name(wefti_rule rule) { return rules[rule].name; }
+const char *wefti_rule_regex(wefti_rule rule) { return rules[rule].regex; }
+
+bool wefti_rule_by_name(const char *name, wefti_rule *rule) {
+    for (int i = WEFTI_RULE_GPT2; i < N_RULES; i++) {
+        if (strcmp(name, rules[i].name) != 0) continue;
+        *rule = (wefti_rule)i;
+        return true;
+    }
+    return false;
+}
+
+bool wefti_rule_by_regex(const char *regex, wefti_rule *rule) {
+    for (int i = WEFTI_RULE_GPT2; i < N_RULES; i++) {
+        if (strcmp(regex, rules[i].regex) != 0) continue;
+        *rule = (wefti_rule)i;
+        return true;
+    }
+    return false;
+}
+
+static void *pcre_malloc(size_t n_bytes, void *user) {
+    pcre_memory *memory = user;
+    void *block;
+    if (wefti_alloc(memory->ctx, n_bytes, "the splitting rule", &block) != WEFT_OK)
+        memory->failed = true;
+    return block;
+}
+
+static void pcre_free(void *block, void *user) {
+    wefti_free(((pcre_memory *)user)->ctx, block);
+}
+
+static weft_status fail_pcre(weft_ctx *ctx, const pcre_memory *memory, int code,
+                             const char *what) {
+    if (memory->failed) return WEFT_ERR_MEMORY;
+    PCRE2_UCHAR text[120] = "";
+    pcre2_get_error_message(code, text, sizeof text);
+    return weft_ctx_fail(ctx, WEFT_ERR_INTERNAL, "PCRE2 could not %s: %s", what,
+                         (const char *)text);
+}
+
+static weft_status compile(weft_ctx *ctx, wefti_splitter *splitter, wefti_rule rule) {
+    splitter->general = pcre2_general_context_create(pcre_malloc, pcre_free,
+                                                     &splitter->memory);
+    if (!splitter->general) return WEFT_ERR_MEMORY;
+    pcre2_compile_context *how = pcre2_compile_context_create(splitter->general);
+    if (!how) return WEFT_ERR_MEMORY;
+    int code = 0;
+    PCRE2_SIZE where;
+    splitter->code = pcre2_compile(
+        (PCRE2_SPTR)rules[rule].compiled, PCRE2_ZERO_TERMINATED,
+        PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NO_START_OPTIMIZE, &code, &where,
+        how);
+    pcre2_compile_context_free(how);
+    if (!splitter->code) return fail_pcre(ctx, &splitter->memory, code, "compile a rule");
+    /* Where the system has no just-in-time code, PCRE2 interprets: slower, same
+     * pieces. */
+    pcre2_jit_compile(splitter->code, PCRE2_JIT_COMPLETE);
+    return splitter->memory.failed ? WEFT_ERR_MEMORY : WEFT_OK;
+}
+
+weft_status wefti_splitter_create(weft_ctx *ctx, wefti_rule rule, wefti_splitter **out) {
+    *out = NULL;
+    wefti_splitter *splitter;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *splitter, "the splitting rule", &splitter));
+    splitter->memory.ctx = ctx;
+    weft_status status = compile(ctx, splitter, rule);
+    if (status != WEFT_OK)
+        wefti_splitter_destroy(ctx, splitter);
+    else
+        *out = splitter;
+    return status;
+}
+
+void wefti_splitter_destroy(weft_ctx *ctx, wefti_splitter *splitter) {
+    if (!splitter) return;
+    splitter->memory.ctx = ctx;
+    pcre2_code_free(splitter->code);
+    pcre2_general_context_free(splitter->general);
+    wefti_free(ctx, splitter);
+}
+
+weft_status wefti_scan_create(weft_ctx *ctx, const wefti_splitter *splitter,
+                              wefti_scan **out) {
+    *out = NULL;
+    wefti_scan *scan;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *scan, "a walk over text", &scan));
+    scan->memory.ctx = ctx;
+    scan->splitter = splitter;
+    *out = scan;
+    if (!splitter) return WEFT_OK;
+    scan->general = pcre2_general_context_create(pcre_malloc, pcre_free, &scan->memory);
+    if (scan->general) {
+        scan->limits = pcre2_match_context_create(scan->general);
+        scan->match = pcre2_match_data_create(1, scan->general);
+    }
+    if (scan->limits && scan->match) return WEFT_OK;
+    wefti_scan_destroy(scan);
+    *out = NULL;
+    return WEFT_ERR_MEMORY;
+}
+
+void wefti_scan_destroy(wefti_scan *scan) {
+    if (!scan) return;
+    pcre2_match_data_free(scan->match);
+    pcre2_match_context_free(scan->limits);
+    pcre2_general_context_free(scan->general);
+    wefti_free(scan->memory.ctx, scan);
+}
+
+void wefti_scan_start(wefti_scan *scan, const char *text, int64_t n_bytes) {
+    scan->text = text;
+    scan->n_bytes = n_bytes;
+    scan->at = scan->run_start = scan->run_end = 0;
+}
+
+/* Finds the stretch of valid UTF-8 that begins at `at`. A match looks at each byte of
+ * it a few times at most, which bounds the work that a fault of ours could cost. */
+static void find_run(wefti_scan *scan) {
+    int64_t n = wefti_utf8_valid(scan->text + scan->at, scan->n_bytes - scan->at);
+    scan->run_start = scan->at;
+    scan->run_end = scan->at + n;
+    uint64_t limit = 1000 + 16 * (uint64_t)n;
+    pcre2_set_match_limit(scan->limits,
+                          limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
+}
+
+static weft_status match(wefti_scan *scan, int64_t *n_bytes) {
+    const char *run = scan->text + scan->run_start;
+    size_t n = (size_t)(scan->run_end - scan->run_start);
+    size_t from = (size_t)(scan->at - scan->run_start);
+    const pcre2_code *code = scan->splitter->code;
+    uint32_t options = PCRE2_NO_UTF_CHECK;
+    int rc = pcre2_match(code, (PCRE2_SPTR)run, n, from, options, scan->match,
+                         scan->limits);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match(code, (PCRE2_SPTR)run, n, from, options | PCRE2_NO_JIT,
+                         scan->match, scan->limits);
+    if (rc < 0) return fail_pcre(scan->memory.ctx, &scan->memory, rc, "split the text");
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(scan->match);
+    *n_bytes = (int64_t)(span[1] - span[0]);
+    if (span[0] == from && span[1] > from) return WEFT_OK;
+    return weft_ctx_fail(scan->memory.ctx, WEFT_ERR_INTERNAL,
+                         "the splitting rule matched nothing at byte %lld of the text",
+                         (long long)scan->at);
+}
+
+weft_status wefti_scan_next(wefti_scan *scan, const char **piece, int64_t *n_bytes) {
+    *piece = scan->text + scan->at;
+    *n_bytes = 0;
+    if (scan->at == scan->n_bytes) return WEFT_OK;
+    if (!scan->splitter) {
+        *n_bytes = scan->n_bytes - scan->at;
+    } else {
+        if (scan->at >= scan->run_end) find_run(scan);
+        if (scan->at == scan->run_end)
+            *n_bytes = 1; /* not UTF-8 */
+        else
+            WEFT_TRY(match(scan, n_bytes));
+    }
+    scan->at += *n_bytes;
+    return WEFT_OK;
+}

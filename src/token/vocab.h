@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_VOCAB_H
+#define WEFTI_VOCAB_H
+
+#include <weft/tokenizer.h>
+
+#include "token/splitter.h"
+#include "token/strmap.h"
+#include "token/u64map.h"
+
+#define WEFTI_END_OF_TEXT "<|endoftext|>"
+
+enum {
+    WEFTI_TOKEN_EXISTS = 1,
+    WEFTI_TOKEN_MODEL =
+        2, /* in the model's vocabulary, not only among the added tokens */
+    WEFTI_TOKEN_SPECIAL = 4, /* never the result of encoding text */
+    WEFTI_TOKEN_LITERAL = 8  /* written with characters outside the byte alphabet */
+};
+
+typedef struct wefti_token {
+    int64_t offset; /* of its bytes in the tokenizer's text */
+    int32_t n_bytes;
+    uint32_t flags;
+} wefti_token;
+
+struct weft_tokenizer {
+    wefti_rule rule;    /* WEFTI_RULE_NONE: the kind "bytes" */
+    bool ignore_merges; /* a piece that is a token is that token, merges or not */
+    int64_t vocab;
+    wefti_token *tokens; /* [vocab], owned */
+    int64_t tokens_capacity;
+    char *text; /* bytes of all tokens; then the staged token; owned */
+    int64_t n_text, n_staged, text_capacity;
+    wefti_strmap lookup; /* bytes -> id, of tokens of the model that are not literal */
+    wefti_u64map merges; /* left id << 32 | right id -> rank */
+    int32_t *merged;     /* [merges.n] rank -> id; owned */
+    int64_t merged_capacity;
+    int32_t byte_ids[256];
+    int32_t end;
+    uint64_t hash;
+    wefti_splitter *splitter; /* NULL for the kind "bytes"; owned */
+    char *
+        extras; /* parts of tokenizer.json that are kept as they came, as JSON; or NULL */
+};
+
+/* An empty tokenizer, to be filled and finished. */
+weft_status wefti_vocab_create(weft_ctx *ctx, wefti_rule rule,
+                               weft_tokenizer **out) WEFT_CHECKED;
+
+/* Stages the bytes of a token in t->text + t->n_text, or the bytes of two tokens
+ * joined. */
+weft_status wefti_vocab_stage(weft_ctx *ctx, weft_tokenizer *t, const char *bytes,
+                              int64_t n_bytes) WEFT_CHECKED;
+weft_status wefti_vocab_stage_pair(weft_ctx *ctx, weft_tokenizer *t, int32_t left,
+                                   int32_t right) WEFT_CHECKED;
+
+/* The id of the staged bytes, or -1. */
+int32_t wefti_vocab_find_staged(const weft_tokenizer *t);
+
+/* Gives the staged bytes the id `id`, which must be free. */
+weft_status wefti_vocab_add_staged(weft_ctx *ctx, weft_tokenizer *t, int64_t id,
+                                   uint32_t flags) WEFT_CHECKED;
+
+/* Appends a merge. [out] *fresh is false if the pair has one already (nothing is
+ * added). */
+weft_status wefti_vocab_add_merge(weft_ctx *ctx, weft_tokenizer *t, int32_t left,
+                                  int32_t right, int32_t merged,
+                                  bool *fresh) WEFT_CHECKED;
+
+/* Finds the end token, compiles the rule, computes the hash. Every byte must have a
+ * token; [out] *missing is the first that has none (WEFT_ERR_FORMAT, without a
+ * sentence), else -1. */
+weft_status wefti_vocab_finish(weft_ctx *ctx, weft_tokenizer *t,
+                               int *missing) WEFT_CHECKED;
+
+/* The key of a pair in t->merges. */
+static inline uint64_t wefti_pair_key(int32_t left, int32_t right) {
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+/* Whether an id is one that the tokenizer uses. */
+static inline bool wefti_vocab_has(const weft_tokenizer *t, int64_t id) {
+    return id >= 0 && id < t->vocab && (t->tokens[id].flags & WEFTI_TOKEN_EXISTS);
+}
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "train/bootstrap.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+enum { PIECE_BYTES = 4 << 20, CHANNEL = 7, MAX_FILES = 4096 };
+
+/* Between the tags of a file's pieces. */
+static const int64_t NEXT_PIECE = (int64_t)1 << 32;
+
+weft_status wefti_bootstrap_join(weft_ctx *ctx, weft_mesh *mesh, wefti_bootstrap *out) {
+    *out = (wefti_bootstrap){.mesh = mesh};
+    if (!mesh) return WEFT_OK;
+    weft_mesh_facts facts = weft_mesh_look(mesh);
+    wefti_world *world = &mesh->world;
+    return wefti_world_join(ctx, world, facts.rank, WEFTI_GROUP_WORLD, CHANNEL,
+                            &out->comm);
+}
+
+void wefti_bootstrap_leave(weft_ctx *ctx, wefti_bootstrap *c) {
+    wefti_comm_destroy(c->comm);
+    wefti_free(ctx, c->sees);
+    *c = (wefti_bootstrap){0};
+}
+
+bool wefti_bootstrap_leads(const wefti_bootstrap *c) {
+    return !c->comm || c->comm->rank == 0;
+}
+
+weft_status wefti_bootstrap_tell(wefti_bootstrap *c, void *data, int64_t n_bytes) {
+    if (!c->comm) return WEFT_OK;
+    int64_t tag = c->n_messages++;
+    if (c->comm->rank == 0) {
+        WEFT_TRY(wefti_comm_send_all(c->comm, tag, data, n_bytes));
+        return wefti_comm_await(c->comm, tag);
+    }
+    const void *view;
+    WEFT_TRY(wefti_comm_receive(c->comm, 0, tag, n_bytes, &view));
+    memcpy(data, view, (size_t)n_bytes);
+    wefti_comm_release(c->comm, 0, tag);
+    return WEFT_OK;
+}
+
+weft_status wefti_bootstrap_same(weft_ctx *ctx, wefti_bootstrap *c, uint64_t value,
+                                 const char *what) {
+    uint64_t theirs = value;
+    WEFT_TRY(wefti_bootstrap_tell(c, &theirs, sizeof theirs));
+    if (theirs == value) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s here is not that of rank 0; all ranks must have the same",
+                         what);
+}
+
+weft_status wefti_bootstrap_sum(wefti_bootstrap *c, double *value) {
+    if (!c->comm) return WEFT_OK;
+    return wefti_comm_sum(c->comm, c->n_messages++, 1, value);
+}
+
+bool wefti_bootstrap_sees(const wefti_bootstrap *c, int rank) {
+    return !c->sees || c->sees[rank];
+}
+
+int wefti_bootstrap_rank(const wefti_bootstrap *c) { return c->comm ? c->comm->rank : 0; }
+
+/* Whether this is the rank that a file is brought to: the first on its machine of those
+ * that do not see the leader's folder. */
+static bool is_addressee(const wefti_bootstrap *c, int rank) {
+    if (wefti_bootstrap_sees(c, rank)) return false;
+    const char *host = weft_mesh_host_of(c->mesh, rank);
+    for (int r = 0; r < rank; r++)
+        if (!wefti_bootstrap_sees(c, r) &&
+            strcmp(weft_mesh_host_of(c->mesh, r), host) == 0)
+            return false;
+    return true;
+}
+
+static bool exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c, const char *folder) {
+    char path[PATH_MAX];
+    struct timespec now;
+    int64_t mark[2];
+    if (!c->comm) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, c->comm->size, 1, "ranks", &c->sees));
+    clock_gettime(CLOCK_REALTIME, &now);
+    mark[0] = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    mark[1] = (int64_t)getpid();
+    if (c->comm->rank != 0) WEFT_TRY(wefti_file_mkdirs(ctx, folder));
+    WEFT_TRY(wefti_comm_barrier(c->comm, c->n_messages++));
+    if (c->comm->rank == 0) {
+        snprintf(path, sizeof path, "%.4000s/.seen-%llx-%llx", folder,
+                 (unsigned long long)mark[0], (unsigned long long)mark[1]);
+        WEFT_TRY(wefti_file_write(ctx, path, mark, sizeof mark));
+    }
+    WEFT_TRY(wefti_bootstrap_tell(c, mark, sizeof mark));
+    snprintf(path, sizeof path, "%.4000s/.seen-%llx-%llx", folder,
+             (unsigned long long)mark[0], (unsigned long long)mark[1]);
+    bool sees = exists(path);
+    WEFT_TRY(wefti_comm_all_gather(c->comm, c->n_messages++, &sees, 1, c->sees));
+    if (c->comm->rank == 0) unlink(path);
+    return WEFT_OK;
+}
+
+static weft_status send_bytes(weft_ctx *ctx, wefti_bootstrap *c, int fd, int64_t n_bytes,
+                              int to, int64_t tag, char *piece, const char *path) {
+    for (int64_t done = 0; done < n_bytes;) {
+        int64_t wanted = n_bytes - done < PIECE_BYTES ? n_bytes - done : PIECE_BYTES;
+        ssize_t got = pread(fd, piece, (size_t)wanted, done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got != wanted)
+            return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not read %s: %s", path,
+                                 got < 0 ? strerror(errno) : "it became shorter");
+        tag += NEXT_PIECE;
+        WEFT_TRY(wefti_comm_send(c->comm, to, tag, piece, wanted));
+        WEFT_TRY(wefti_comm_await(c->comm, tag));
+        done += wanted;
+    }
+    return WEFT_OK;
+}
+
+static weft_status receive_bytes(weft_ctx *ctx, wefti_bootstrap *c, int fd,
+                                 int64_t n_bytes, int from, int64_t tag,
+                                 const char *path) {
+    for (int64_t done = 0; done < n_bytes;) {
+        int64_t wanted = n_bytes - done < PIECE_BYTES ? n_bytes - done : PIECE_BYTES;
+        const void *view;
+        tag += NEXT_PIECE;
+        WEFT_TRY(wefti_comm_receive(c->comm, from, tag, wanted, &view));
+        weft_status status = wefti_file_pwrite(ctx, fd, path, view, wanted, done);
+        wefti_comm_release(c->comm, from, tag);
+        WEFT_TRY(status);
+        done += wanted;
+    }
+    if (fsync(fd) == 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not sync %s: %s", path,
+                         strerror(errno));
+}
+
+static weft_status send_file(weft_ctx *ctx, wefti_bootstrap *c, int to, int64_t tag,
+                             const char *path, char *piece) {
+    struct stat info = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        if (fd >= 0) close(fd);
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", path,
+                             strerror(errno));
+    }
+    int64_t n_bytes = (int64_t)info.st_size;
+    weft_status status = wefti_comm_send(c->comm, to, tag, &n_bytes, sizeof n_bytes);
+    if (status == WEFT_OK) status = wefti_comm_await(c->comm, tag);
+    if (status == WEFT_OK) status = send_bytes(ctx, c, fd, n_bytes, to, tag, piece, path);
+    close(fd);
+    return status;
+}
+
+static weft_status receive_file(weft_ctx *ctx, wefti_bootstrap *c, int from, int64_t tag,
+                                const char *path) {
+    const void *view;
+    int64_t n_bytes;
+    WEFT_TRY(wefti_comm_receive(c->comm, from, tag, sizeof n_bytes, &view));
+    memcpy(&n_bytes, view, sizeof n_bytes);
+    wefti_comm_release(c->comm, from, tag);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not create %s: %s", path,
+                             strerror(errno));
+    weft_status status = receive_bytes(ctx, c, fd, n_bytes, from, tag, path);
+    if (close(fd) != 0 && status == WEFT_OK)
+        status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not close %s: %s", path,
+                               strerror(errno));
+    return status;
+}
+
+weft_status wefti_bootstrap_send_file(weft_ctx *ctx, wefti_bootstrap *c, int from, int to,
+                                      const char *path) {
+    int64_t tag = c->n_messages++;
+    if (!c->comm || from == to) return WEFT_OK;
+    if (c->comm->rank == to) return receive_file(ctx, c, from, tag, path);
+    if (c->comm->rank != from) return WEFT_OK;
+    char *piece;
+    WEFT_TRY(wefti_alloc(ctx, PIECE_BYTES, "a file's pieces", &piece));
+    weft_status status = send_file(ctx, c, to, tag, path, piece);
+    wefti_free(ctx, piece);
+    return status;
+}
+
+/* Names of a folder's files, one after another, each with a zero. */
+static weft_status list_files(weft_ctx *ctx, const char *folder, char *names,
+                              int64_t size, int64_t *n_bytes) {
+    DIR *d = opendir(folder);
+    *n_bytes = 0;
+    if (!d)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", folder,
+                             strerror(errno));
+    for (struct dirent *entry; (entry = readdir(d));) {
+        int64_t n = (int64_t)strlen(entry->d_name) + 1;
+        if (entry->d_name[0] == '.') continue;
+        if (*n_bytes + n > size) break;
+        memcpy(names + *n_bytes, entry->d_name, (size_t)n);
+        *n_bytes += n;
+    }
+    closedir(d);
+    return WEFT_OK;
+}
+
+static weft_status copy_file(weft_ctx *ctx, wefti_bootstrap *c, const char *from,
+                             const char *to, const char *name) {
+    char here[PATH_MAX], there[PATH_MAX];
+    snprintf(here, sizeof here, "%.3000s/%.255s", from, name);
+    snprintf(there, sizeof there, "%.3000s/%.255s", to, name);
+    for (int r = 1; r < c->comm->size; r++) {
+        if (!is_addressee(c, r)) continue;
+        const char *path = c->comm->rank == 0 ? here : there;
+        WEFT_TRY(wefti_bootstrap_send_file(ctx, c, 0, r, path));
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_bootstrap_copy_folder(weft_ctx *ctx, wefti_bootstrap *c,
+                                        const char *from, const char *to) {
+    enum { SIZE = MAX_FILES * 32 };
+    char *names;
+    int64_t n_bytes = 0;
+    if (!c->comm) return WEFT_OK;
+    int me = c->comm->rank;
+    bool makes = is_addressee(c, me);
+    WEFT_TRY(wefti_alloc(ctx, SIZE, "names of files", &names));
+    weft_status status = WEFT_OK;
+    if (me == 0) status = list_files(ctx, from, names, SIZE, &n_bytes);
+    if (makes) status = wefti_file_remove_tree(ctx, to);
+    if (makes && status == WEFT_OK) status = wefti_file_mkdirs(ctx, to);
+    if (status == WEFT_OK) status = wefti_bootstrap_tell(c, &n_bytes, sizeof n_bytes);
+    if (status == WEFT_OK) status = wefti_bootstrap_tell(c, names, n_bytes);
+    for (int64_t i = 0; i < n_bytes && status == WEFT_OK;
+         i += (int64_t)strlen(names + i) + 1)
+        status = copy_file(ctx, c, from, to, names + i);
+    wefti_free(ctx, names);
+    if (status != WEFT_OK) return status;
+    return wefti_comm_barrier(c->comm, c->n_messages++);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_RANK_THREADS_H
+#define WEFTI_RANK_THREADS_H
+
+#include "train/rank.h"
+
+/* One thread for each rank of this process. */
+
+typedef struct wefti_slot {
+    int rank;
+    bool first_here;   /* of this process */
+    weft_ctx *ctx;     /* the rank's own; what rank 0 logs the caller hears */
+    wefti_rank *state; /* from wefti_rank_create, or NULL; freed after all threads have
+                          ended, because a peer may still be reading it */
+    void *user;
+} wefti_slot;
+
+/* Runs body on each rank's thread, with so many threads for its kernels. A rank that
+ * fails poisons the world, so that all others leave; the first failure of all ranks,
+ * also those of other processes, is returned. */
+weft_status wefti_rank_threads_run(weft_ctx *ctx, wefti_world *world, int threads,
+                                   weft_status (*body)(wefti_slot *slot),
+                                   void *user) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/timeline.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "record/buffer.h"
+
+enum { MOST_LINES = 20000 };
+
+weft_status wefti_timeline_create(weft_ctx *ctx, int64_t step, int64_t n_lines,
+                                  wefti_timeline **out) {
+    wefti_timeline *timeline;
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *timeline, "the timeline", &timeline));
+    timeline->step = step;
+    timeline->room = n_lines < MOST_LINES ? (int)n_lines : MOST_LINES;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < WEFTI_TIMELINE_THREADS && status == WEFT_OK; i++)
+        status = wefti_alloc_n(ctx, timeline->room, sizeof *timeline->lines[i],
+                               "the timeline", &timeline->lines[i]);
+    if (status != WEFT_OK) {
+        wefti_timeline_destroy(ctx, timeline);
+        return status;
+    }
+    *out = timeline;
+    return WEFT_OK;
+}
+
+void wefti_timeline_destroy(weft_ctx *ctx, wefti_timeline *timeline) {
+    if (!timeline) return;
+    for (int i = 0; i < WEFTI_TIMELINE_THREADS; i++) wefti_free(ctx, timeline->lines[i]);
+    wefti_free(ctx, timeline);
+}
+
+void wefti_timeline_open(wefti_timeline *timeline, int64_t step, double now_s) {
+    if (!timeline || step != timeline->step) return;
+    timeline->open = true;
+    timeline->begun_s = now_s;
+}
+
+void wefti_timeline_close(wefti_timeline *timeline) {
+    if (!timeline || !timeline->open) return;
+    timeline->open = false;
+    timeline->kept = true;
+}
+
+double wefti_timeline_now(const wefti_timeline *timeline) {
+    return timeline && timeline->open ? wefti_now_s() : 0;
+}
+
+void wefti_timeline_put(wefti_timeline *timeline, int thread, int index, const char *what,
+                        double begin_s) {
+    if (!timeline || !timeline->open || timeline->n[thread] == timeline->room) return;
+    timeline->lines[thread][timeline->n[thread]++] = (wefti_timeline_line){
+        what, index, begin_s - timeline->begun_s, wefti_now_s() - timeline->begun_s};
+}
+
+/* ---- timeline.json ---- */
+
+static void put_line(weft_ctx *ctx, wefti_buffer *out, const char *lane,
+                     const wefti_timeline_line *line, bool first) {
+    wefti_buffer_print(ctx, out,
+                       "%s\n  {\"lane\": \"%s\", \"index\": %d, \"what\": \"%s\", "
+                       "\"begin_s\": ",
+                       first ? "" : ",", lane, line->index, line->what);
+    wefti_buffer_real(ctx, out, line->begin_s);
+    wefti_buffer_text(ctx, out, ", \"end_s\": ");
+    wefti_buffer_real(ctx, out, line->end_s);
+    wefti_buffer_text(ctx, out, "}");
+}
+
+static void put_all(weft_ctx *ctx, wefti_buffer *out, const wefti_timeline *timeline) {
+    static const char *const lanes[WEFTI_TIMELINE_THREADS] = {"compute", "exchange"};
+    bool first = true;
+    wefti_buffer_print(ctx, out, "{\"version\": 1, \"step\": %lld, \"timeline\": [",
+                       (long long)timeline->step + 1);
+    for (int t = 0; t < WEFTI_TIMELINE_THREADS; t++)
+        for (int i = 0; i < timeline->n[t]; i++) {
+            put_line(ctx, out, lanes[t], &timeline->lines[t][i], first);
+            first = false;
+        }
+    wefti_buffer_text(ctx, out, "]}\n");
+}
+
+weft_status wefti_timeline_write(weft_ctx *ctx, wefti_timeline *timeline,
+                                 const char *folder) {
+    char path[PATH_MAX];
+    wefti_buffer out = {0};
+    if (!timeline || !timeline->kept || timeline->written) return WEFT_OK;
+    if (snprintf(path, sizeof path, "%s/timeline.json", folder) >= PATH_MAX)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/timeline.json",
+                             folder);
+    put_all(ctx, &out, timeline);
+    weft_status status = out.status;
+    if (status == WEFT_OK) status = wefti_file_write(ctx, path, out.bytes, out.n);
+    wefti_buffer_fini(ctx, &out);
+    timeline->written = status == WEFT_OK;
+    return status;
+}

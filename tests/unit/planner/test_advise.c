@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: MIT */
+#include "check.h"
+
+#include <jansson.h>
+#include <math.h>
+
+#include <weft/plan.h>
+
+#include "planner/advise.h"
+
+static weft_ctx *ctx;
+
+static int begin(void **state) {
+    (void)state;
+    return room_begin(&ctx);
+}
+
+static int end(void **state) {
+    (void)state;
+    return ctx_end(ctx);
+}
+
+/* ---- a small run on a small cluster ---- */
+
+static weft_config *make_run(const char *const *more) {
+    static const char *const keys[] = {"data.path=none.txt",
+                                       "data.length=32",
+                                       "model.layers=2",
+                                       "model.width=64",
+                                       "model.heads=2",
+                                       "run.steps=400",
+                                       "batch.tokens_per_step=2048",
+                                       "schedule.warmup=10",
+                                       "mesh.threads=1",
+                                       "mesh.min_message=0"};
+    weft_config *run;
+    assert_ok(ctx, weft_config_create(ctx, &run));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
+    for (; more && *more; more++) assert_ok(ctx, weft_config_set(ctx, run, *more));
+    assert_ok(ctx, weft_config_finish(ctx, run));
+    return run;
+}
+
+static weft_cluster *make_cluster(const char *nodes, const char *ranks,
+                                  const char *link) {
+    weft_cluster *c;
+    assert_ok(ctx, weft_cluster_create(ctx, &c));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "nodes", nodes));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "ranks-per-node", ranks));
+    if (link) assert_ok(ctx, weft_cluster_set(ctx, c, "link", link));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "node-flops", "20G"));
+    return c;
+}
+
+typedef struct scene {
+    weft_config *run;
+    weft_cluster *cluster;
+    weft_advice *advice;
+} scene;
+
+static scene ask(const char *nodes, const char *ranks, const char *link,
+                 const weft_advise_options *options) {
+    scene s = {make_run(NULL), make_cluster(nodes, ranks, link), NULL};
+    assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, options, &s.advice));
+    return s;
+}
+
+static void drop(scene *s) {
+    weft_advice_destroy(ctx, s->advice);
+    weft_cluster_destroy(ctx, s->cluster);
+    weft_config_destroy(ctx, s->run);
+}
+
+static const weft_candidate *named(const weft_advice *a, const char *name) {
+    for (int64_t i = 0; i < a->n_candidates; i++)
+        if (strcmp(a->candidates[i].name, name) == 0) return &a->candidates[i];
+    fail_msg("there is no candidate '%s'", name);
+    return NULL;
+}
+
+/* ---- candidates ---- */
+
+static void one_node_is_what_all_are_measured_by(void **state) {
+    (void)state;
+    scene s = ask("2", "1", "100Mbit,1ms", NULL);
+    const weft_advice *a = s.advice;
+    const weft_candidate *one = &a->candidates[a->baseline];
+    assert_int_equal(one->nodes, 1);
+    assert_true(one->speedup == 1);
+    assert_true(one->gigabytes == 0);
+    assert_true(a->n_candidates > 15);
+    for (int64_t i = 0; i < a->n_candidates; i++) {
+        const weft_candidate *c = &a->candidates[i];
+        double ratio = one->prediction.mean_step_s / c->prediction.mean_step_s;
+        assert_true(fabs(c->speedup - ratio) < 1e-9 * ratio);
+        assert_true(fabs(c->hours - 400 * c->prediction.mean_step_s / 3600) <
+                    1e-9 * c->hours);
+    }
+    drop(&s);
+}
+
+static void the_goal_scales_hours_and_bytes(void **state) {
+    (void)state;
+    weft_advise_options ten = {.tokens = 10 * 400 * 2048.0};
+    scene s = ask("2", "1", "100Mbit,1ms", NULL), t = ask("2", "1", "100Mbit,1ms", &ten);
+    const weft_candidate *a = named(s.advice, "full sync");
+    const weft_candidate *b = named(t.advice, "full sync");
+    assert_true(s.advice->tokens == 400 * 2048.0);
+    assert_true(a->gigabytes > 0);
+    assert_true(fabs(b->hours / a->hours - 10) < 1e-9);
+    assert_true(fabs(b->gigabytes / a->gigabytes - 10) < 1e-9);
+    drop(&s);
+    drop(&t);
+}
+
+static void ranks_are_in_order_and_unusable_ones_last(void **state) {
+    (void)state;
+    scene s = ask("4", "2", "100Mbit,1ms", NULL);
+    const weft_candidate *c = s.advice->candidates;
+    for (int64_t i = 1; i < s.advice->n_candidates; i++) {
+        assert_true(c[i - 1].usable || !c[i].usable);
+        if (c[i].usable)
+            assert_true(c[i].prediction.mean_step_s >
+                        0.99 * c[i - 1].prediction.mean_step_s);
+    }
+    drop(&s);
+}
+
+/* What is advised can be trained: each candidate's configuration is complete, has its
+ * mesh, the run's batch, and the same text after a file. */
+static void every_candidate_is_a_run(void **state) {
+    (void)state;
+    scene s = ask("4", "2", "100Mbit,1ms", NULL);
+    for (int64_t i = 0; i < s.advice->n_candidates; i++) {
+        const weft_candidate *c = &s.advice->candidates[i];
+        weft_config *config, *again;
+        const char *text, *text_again;
+        assert_ok(ctx, weft_advice_config(ctx, s.run, s.advice, i, &config));
+        assert_int_equal(config->mesh.nodes, c->nodes);
+        assert_int_equal(config->mesh.ranks_per_node, 2);
+        assert_int_equal(config->mesh.shards, c->shards);
+        assert_int_equal(config->batch.tokens_per_step, 2048);
+        assert_string_equal(config->data.path.items[0], "none.txt");
+        assert_ok(ctx, weft_config_write(ctx, config, "room/run.yaml"));
+        assert_ok(ctx, weft_config_create(ctx, &again));
+        assert_ok(ctx, weft_config_load(ctx, again, "room/run.yaml"));
+        assert_ok(ctx, weft_config_finish(ctx, again));
+        assert_ok(ctx, weft_config_text(ctx, config, WEFT_CONFIG_BARE, &text));
+        assert_ok(ctx, weft_config_text(ctx, again, WEFT_CONFIG_BARE, &text_again));
+        assert_string_equal(text, text_again);
+        weft_config_destroy(ctx, again);
+        weft_config_destroy(ctx, config);
+    }
+    drop(&s);
+}
+
+/* Keys of the method are for the run as it is: what is known of a method is known of its
+ * own keys. The optimizer's are for all of its method. */
+static void own_keys_stay_with_the_run_as_it_is(void **state) {
+    (void)state;
+    static const char *const keys[] = {"method=flexdemo", "replicator.compression_topk=7",
+                                       "optimizer.lr=5e-3", NULL};
+    scene s = {make_run(keys), make_cluster("2", "1", "10Mbit,1ms"), NULL};
+    assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, NULL, &s.advice));
+    int n_own = 0;
+    for (int64_t i = 0; i < s.advice->n_candidates; i++) {
+        const weft_candidate *c = &s.advice->candidates[i];
+        weft_config *config;
+        assert_ok(ctx, weft_advice_config(ctx, s.run, s.advice, i, &config));
+        bool demo = strcmp(config->method, "flexdemo") == 0;
+        bool changed = strstr(c->settings, "compression_topk") != NULL;
+        assert_int_equal(config->replicator.compression_topk, c->own    ? 7
+                                                              : changed ? 2
+                                                                        : 4);
+        assert_true((config->optimizer.lr == 5e-3) == demo);
+        n_own += c->own;
+        weft_config_destroy(ctx, config);
+    }
+    assert_int_equal(n_own, 1);
+    assert_false(named(s.advice, "flexdemo (own keys)")->learning.measured);
+    assert_true(named(s.advice, "flexdemo")->learning.measured);
+    drop(&s);
+}
+
+/* A run that is one of the methods as it comes is listed once. */
+static void a_plain_run_is_listed_once(void **state) {
+    (void)state;
+    static const char *const keys[] = {"method=flexdemo", NULL};
+    scene s = {make_run(keys), make_cluster("2", "1", "10Mbit,1ms"), NULL};
+    assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, NULL, &s.advice));
+    int n = 0;
+    for (int64_t i = 0; i < s.advice->n_candidates; i++)
+        n += strcmp(s.advice->candidates[i].name, "flexdemo") == 0;
+    assert_int_equal(n, 1);
+    assert_true(named(s.advice, "flexdemo")->own);
+    assert_true(named(s.advice, "flexdemo")->learning.measured);
+    drop(&s);
+}
+
+static void what_cannot_be_is_left_out_with_its_reason(void **state) {
+    (void)state;
+    static const char *const keys[] = {"batch.tokens_per_step=64", "run.steps=80", NULL};
+    scene s = {make_run(keys), make_cluster("4", "1", "100Mbit,1ms"), NULL};
+    assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, NULL, &s.advice));
+    bool batch = false, rarely = false;
+    for (int64_t i = 0; i < s.advice->n_left_out; i++) {
+        const weft_left_out *l = &s.advice->left_out[i];
+        if (strcmp(l->why, "batch.tokens_per_step is 64, expected a multiple of 128 (4 "
+                           "ranks times data.length 32) such as 128") == 0)
+            batch = l->n >= 3;
+        if (strstr(l->why, "every 500 steps, too rarely for 80 steps")) rarely = true;
+    }
+    assert_true(batch);
+    assert_true(rarely);
+    for (int64_t i = 0; i < s.advice->n_candidates; i++)
+        assert_true(s.advice->candidates[i].nodes <= 2);
+    assert_int_equal(named(s.advice, "choco aer int8")->nodes, 2); /* and all variants */
+    drop(&s);
+}
+
+static void a_batch_that_nobody_can_share_stays_on_one_node(void **state) {
+    (void)state;
+    static const char *const keys[] = {"batch.tokens_per_step=96", NULL};
+    scene s = {make_run(keys), make_cluster("2", "1", "100Mbit,1ms"), NULL};
+    assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, NULL, &s.advice));
+    assert_int_equal(s.advice->n_candidates, 1);
+    assert_int_equal(s.advice->choice, 0);
+    assert_non_null(strstr(s.advice->text,
+                           "Nothing could be tried on several nodes: "
+                           "batch.tokens_per_step is 96, expected a multiple of 64"));
+    drop(&s);
+}
+
+static void same_only_tries_nothing_that_learns_otherwise(void **state) {
+    (void)state;
+    weft_advise_options options = {.same_only = true};
+    scene s = ask("4", "1", "100Mbit,1ms", &options);
+    assert_true(s.advice->n_candidates >= 3);
+    for (int64_t i = 0; i < s.advice->n_candidates; i++)
+        assert_string_equal(s.advice->candidates[i].learning.changes, "");
+    drop(&s);
+}
+
+static void too_little_memory_is_said_and_never_chosen(void **state) {
+    (void)state;
+    scene s = {make_run(NULL), make_cluster("2", "1", "100Mbit,1ms"), NULL};
+    assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "node-memory", "100kB"));
+    assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, NULL, &s.advice));
+    assert_true(s.advice->n_candidates > 10);
+    for (int64_t i = 0; i < s.advice->n_candidates; i++) {
+        assert_false(s.advice->candidates[i].usable);
+        assert_non_null(strstr(s.advice->candidates[i].problem, "100 kB are there"));
+    }
+    assert_int_equal(s.advice->choice, -1);
+    assert_int_equal(s.advice->fastest, -1);
+    assert_true(s.advice->baseline >= 0);
+    assert_non_null(strstr(s.advice->text, "Nothing that was tried fits"));
+    drop(&s);
+}
+
+/* ---- the choice ---- */
+
+static weft_candidate learner(const char *changes, bool measured, double high,
+                              int64_t nodes) {
+    return (weft_candidate){
+        .usable = true, .nodes = nodes, .learning = {changes, measured, 0, high, ""}};
+}
+
+static void the_choice_weighs_speed_against_learning(void **state) {
+    (void)state;
+    const weft_candidate c[] = {
+        learner("", true, 0, 1), learner("", true, 0, 4), learner("signs", true, 0.2, 4),
+        learner("signs", true, 0.1, 4), learner("?", false, 0, 4)};
+    const struct {
+        double step_s[5];
+        int64_t choice;
+    } cases[] = {
+        {{1, 9, 9, 9, 9}, 0},       /* nothing is worth it */
+        {{1, .5, .45, .45, .1}, 1}, /* faster, but not by a quarter; unknown: never */
+        {{1, .96, 9, 9, 9}, 0},     /* 4 % are not worth a second machine */
+        {{1, .5, .39, .9, 9}, 2},   /* a quarter faster */
+        {{1, .5, .38, .39, 9}, 3},  /* nearly as fast and learns better */
+        {{1, .5, .3, .39, 9}, 2},   /* not nearly */
+        {{1, .81, .81, .81, 9}, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(wefti_advise_choose(c, cases[i].step_s, 5), cases[i].choice);
+    assert_int_equal(wefti_advise_choose(c + 4, cases[0].step_s, 1), -1);
+}
+
+static void a_slow_wire_makes_full_sync_slower_than_one_node(void **state) {
+    (void)state;
+    scene slow = ask("2", "1", "1Mbit,5ms", NULL),
+          fast = ask("2", "1", "100Gbit,1us", NULL);
+    assert_true(named(slow.advice, "full sync")->speedup < 0.2);
+    const weft_candidate *full = named(fast.advice, "full sync");
+    assert_true(full->speedup > 1.8 && full->speedup < 2.01);
+    assert_true(&fast.advice->candidates[fast.advice->choice] == full);
+    assert_true(fast.advice->full == fast.advice->choice);
+    drop(&slow);
+    drop(&fast);
+}
+
+/* ---- curves ---- */
+
+/* Without jitter a faster wire makes nothing slower (but for rounding). */
+static void curves_rise_with_the_rate(void **state) {
+    (void)state;
+    scene s = ask("2", "1", "100Mbit,1ms", NULL);
+    const weft_advice *a = s.advice;
+    assert_true(a->n_curves >= 8);
+    for (int64_t k = 0; k < a->n_curves; k++)
+        for (int64_t i = 1; i < a->n_bandwidths; i++) {
+            const double *row = a->speedups + k * a->n_bandwidths;
+            assert_true(row[i] > row[i - 1] * (1 - 1e-6));
+            assert_true(row[i] < 2.01);
+        }
+    drop(&s);
+}
+
+static void break_even_parts_slower_from_faster(void **state) {
+    (void)state;
+    scene s = ask("2", "1", "100Mbit,1ms", NULL);
+    const weft_advice *a = s.advice;
+    int n_between = 0;
+    for (int64_t i = 0; i < a->n_candidates; i++) {
+        const weft_candidate *c = &a->candidates[i];
+        assert_true((c->curve < 0) == isnan(c->break_even_Bps));
+        if (c->curve < 0) continue;
+        const double *row = a->speedups + c->curve * a->n_bandwidths;
+        n_between += c->break_even_Bps > 0 && isfinite(c->break_even_Bps);
+        for (int64_t k = 0; k < a->n_bandwidths; k++) {
+            if (a->bandwidths[k] > 1.02 * c->break_even_Bps) assert_true(row[k] > 1);
+            if (a->bandwidths[k] < 0.98 * c->break_even_Bps) assert_true(row[k] <= 1);
+        }
+    }
+    assert_true(n_between >= 5);
+    drop(&s);
+}
+
+static void ranges_cover_all_rates_and_agree_with_the_choice(void **state) {
+    (void)state;
+    scene s = ask("2", "1", "100Mbit,1ms", NULL);
+    const weft_advice *a = s.advice;
+    assert_true(a->n_ranges >= 2);
+    assert_true(a->ranges[0].from_Bps == 0);
+    assert_true(isinf(a->ranges[a->n_ranges - 1].to_Bps));
+    int n_now = 0;
+    for (int64_t i = 0; i < a->n_ranges; i++) {
+        const weft_range *r = &a->ranges[i];
+        assert_true(r->from_Bps < r->to_Bps);
+        if (i > 0) assert_true(r->from_Bps == a->ranges[i - 1].to_Bps);
+        if (a->wire.bandwidth_Bps < r->from_Bps || a->wire.bandwidth_Bps >= r->to_Bps)
+            continue;
+        assert_int_equal(r->candidate, a->choice);
+        n_now++;
+    }
+    assert_int_equal(n_now, 1);
+    drop(&s);
+}
+
+/* ---- measured units ---- */
+
+/* Units were measured with the micro-batch of two nodes; one node has twice the rows. All
+ * candidates are predicted from them, so that two nodes on a fast wire are twice as fast,
+ * whatever the FLOP per second say. */
+static void measured_units_hold_for_every_micro_batch(void **state) {
+    (void)state;
+    static const char *const names[] = {"embedding", "block", "head"};
+    scene s = {make_run(NULL), make_cluster("2", "1", "100Gbit,1us"), NULL};
+    weft_config *half;
+    weft_cluster *c = s.cluster;
+    c->threads = 1;
+    assert_ok(ctx, weft_config_copy(ctx, s.run, &half));
+    assert_ok(ctx, weft_config_set(ctx, half, "mesh.nodes=2"));
+    assert_ok(ctx, weft_config_finish(ctx, half));
+    assert_ok(ctx, weft_cluster_resize(ctx, c, WEFT_CLUSTER_UNITS, 3));
+    for (int i = 0; i < 3; i++) {
+        snprintf(c->units[i].name, sizeof c->units[i].name, "%s", names[i]);
+        c->units[i].forward_s = 1;
+        c->units[i].backward_s = 2;
+    }
+    assert_ok(ctx, weft_cluster_model_key(ctx, half, 1, c->model));
+    assert_ok(ctx, weft_advise(ctx, s.run, c, NULL, &s.advice));
+    const weft_candidate *one = &s.advice->candidates[s.advice->baseline];
+    const weft_candidate *full = named(s.advice, "full sync");
+    assert_true(fabs(full->prediction.step_s.median - 12) < 0.2); /* 4 units */
+    assert_true(fabs(one->prediction.step_s.median - 24) < 0.4);
+    assert_true(full->speedup > 1.9 && full->speedup < 2.1);
+    weft_config_destroy(ctx, half);
+    drop(&s);
+}
+
+/* ---- sites ---- */
+
+static void sites_are_joined_by_something(void **state) {
+    (void)state;
+    scene s = {make_run(NULL), make_cluster("4", "1", "10Gbit,10us"), NULL};
+    assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "sites", "2"));
+    assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "site-link", "1Mbit,20ms"));
+    assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, NULL, &s.advice));
+    assert_true(s.advice->wire.bandwidth_Bps == 125e3);
+    double over_sites = 0, inside = 0;
+    for (int64_t i = 0; i < s.advice->n_candidates; i++) {
+        const weft_candidate *c = &s.advice->candidates[i];
+        assert_int_equal(c->sites, c->nodes > 2 ? 2 : 1);
+        assert_true(c->nodes == 1 || c->nodes == 2 || c->nodes == 4);
+        if (c->learning.changes[0]) continue;
+        if (c->nodes == 4) over_sites = fmax(over_sites, c->speedup);
+        if (c->nodes == 2) inside = fmax(inside, c->speedup);
+    }
+    assert_true(over_sites > 0 && over_sites < 0.1); /* the slow wire counts */
+    assert_true(inside > 1.8);                       /* and not inside a site */
+    assert_true(named(s.advice, "sites flexdemo int8")->speedup > 2 * over_sites);
+    drop(&s);
+}
+
+/* ---- out ---- */
+
+static void the_json_says_it_all(void **state) {
+    (void)state;
+    scene s = ask("2", "1", "100Mbit,1ms", NULL);
+    char *text;
+    assert_ok(ctx, weft_advice_json(ctx, s.advice, &text));
+    json_t *all = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(all);
+    json_t *list = json_object_get(all, "candidates");
+    assert_int_equal(json_array_size(list), s.advice->n_candidates);
+    assert_int_equal(json_integer_value(json_object_get(all, "choice")),
+                     s.advice->choice);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *c = json_array_get(list, i);
+        double step = json_real_value(json_object_get(
+            json_object_get(json_object_get(c, "prediction"), "step_s"), "median"));
+        assert_true(fabs(step / s.advice->candidates[i].prediction.step_s.median - 1) <
+                    1e-6);
+    }
+    json_t *curves = json_object_get(all, "curves");
+    assert_int_equal(json_array_size(json_object_get(curves, "methods")),
+                     s.advice->n_curves);
+    json_decref(all);
+    weft_free(ctx, text);
+    drop(&s);
+}
+
+static void the_drawing_has_a_curve_for_each_method(void **state) {
+    (void)state;
+    scene s = ask("2", "1", "100Mbit,1ms", NULL), one = ask("1", "1", NULL, NULL);
+    char *text;
+    int64_t n;
+    assert_ok(ctx, weft_advice_draw(ctx, s.advice, "room/plan.svg"));
+    assert_ok(ctx, wefti_file_read(ctx, "room/plan.svg", 1 << 20, &text, &n));
+    int64_t n_lines = 0;
+    for (const char *at = text; (at = strstr(at, "<polyline")); at++) n_lines++;
+    assert_int_equal(n_lines, 2 * s.advice->n_curves); /* and one in the legend */
+    assert_null(strstr(text, "nan"));
+    assert_true(n > 7 && strcmp(text + n - 7, "</svg>\n") == 0);
+    wefti_free(ctx, text);
+    assert_int_equal(weft_advice_draw(ctx, one.advice, "room/one.svg"),
+                     WEFT_ERR_ARGUMENT);
+    assert_non_null(strstr(weft_ctx_message(ctx), "nothing to draw in room/one.svg"));
+    assert_int_equal(one.advice->choice, one.advice->baseline);
+    drop(&s);
+    drop(&one);
+}
+
+/* ---- errors ---- */
+
+static void missing_facts_are_named(void **state) {
+    (void)state;
+    weft_config *run = make_run(NULL);
+    weft_cluster *c = make_cluster("2", "1", NULL);
+    weft_advice *advice;
+    assert_int_equal(weft_advise(ctx, run, c, NULL, &advice), WEFT_ERR_ARGUMENT);
+    assert_string_equal(weft_ctx_message(ctx),
+                        "the wire between the 2 nodes is not known, expected a link such "
+                        "as 1Gbit,50us");
+    assert_null(advice);
+    weft_ctx_clear(ctx);
+    assert_ok(ctx, weft_cluster_set(ctx, c, "link", "1Gbit"));
+    c->rank_flops = 0;
+    assert_int_equal(weft_advise(ctx, run, c, NULL, &advice), WEFT_ERR_ARGUMENT);
+    assert_non_null(strstr(weft_ctx_message(ctx), "what a rank computes is not known"));
+    weft_cluster_destroy(ctx, c);
+    weft_config_destroy(ctx, run);
+}
+
+static void there_is_no_candidate_past_the_last(void **state) {
+    (void)state;
+    scene s = ask("1", "1", NULL, NULL);
+    weft_config *config;
+    assert_int_equal(s.advice->n_candidates, 1);
+    assert_int_equal(weft_advice_config(ctx, s.run, s.advice, 1, &config),
+                     WEFT_ERR_ARGUMENT);
+    assert_string_equal(weft_ctx_message(ctx),
+                        "there is no candidate 1, expected 0 to 0");
+    assert_null(config);
+    drop(&s);
+}
+
+static void every_failing_allocation_is_a_clean_error(void **state) {
+    (void)state;
+    weft_config *run = make_run(NULL);
+    weft_cluster *c = make_cluster("2", "1", "100Mbit,1ms");
+    weft_advise_options options = {.same_only = true};
+    int64_t held = weft_ctx_bytes_held(ctx);
+    weft_status status = WEFT_ERR_MEMORY;
+    int k = 0;
+    for (; k < 200 && status != WEFT_OK; k++) {
+        weft_advice *advice;
+        weft_ctx_clear(ctx);
+        weft_ctx_fail_allocation(ctx, k);
+        status = weft_advise(ctx, run, c, &options, &advice);
+        weft_ctx_fail_allocation(ctx, -1);
+        assert_true(status == WEFT_OK || status == WEFT_ERR_MEMORY);
+        weft_advice_destroy(ctx, advice);
+        assert_int_equal(weft_ctx_bytes_held(ctx), held);
+    }
+    assert_int_equal(status, WEFT_OK);
+    assert_true(k > 5);
+    weft_cluster_destroy(ctx, c);
+    weft_config_destroy(ctx, run);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(one_node_is_what_all_are_measured_by),
+        TEST(the_goal_scales_hours_and_bytes),
+        TEST(ranks_are_in_order_and_unusable_ones_last),
+        TEST(every_candidate_is_a_run),
+        TEST(own_keys_stay_with_the_run_as_it_is),
+        TEST(a_plain_run_is_listed_once),
+        TEST(what_cannot_be_is_left_out_with_its_reason),
+        TEST(a_batch_that_nobody_can_share_stays_on_one_node),
+        TEST(same_only_tries_nothing_that_learns_otherwise),
+        TEST(too_little_memory_is_said_and_never_chosen),
+        cmocka_unit_test(the_choice_weighs_speed_against_learning),
+        TEST(a_slow_wire_makes_full_sync_slower_than_one_node),
+        TEST(curves_rise_with_the_rate),
+        TEST(break_even_parts_slower_from_faster),
+        TEST(ranges_cover_all_rates_and_agree_with_the_choice),
+        TEST(measured_units_hold_for_every_micro_batch),
+        TEST(sites_are_joined_by_something),
+        TEST(the_json_says_it_all),
+        TEST(the_drawing_has_a_curve_for_each_method),
+        TEST(missing_facts_are_named),
+        TEST(there_is_no_candidate_past_the_last),
+        TEST(every_failing_allocation_is_a_clean_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

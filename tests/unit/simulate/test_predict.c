@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* Predictions against what can be said without playing: bytes, and closed forms of calm
+ * machines (docs/runtime-model.md, section 5). */
+#include "unit/simulate/forecasts.h"
+
+static const char *const kinds[] = {
+    "method=hsdp",
+    "method=hsdp optimizer.clip=0",
+    "method=hsdp replicator.values=int8",
+    "method=flexdemo replicator.exchange=gather",
+    "method=flexdemo replicator.exchange=owner replicator.values=int8",
+    "method=flexdemo replicator.every=4 optimizer.clip=0",
+    "method=random",
+    "replicator.kind=striding",
+    "replicator.kind=slicing optimizer.clip=0",
+    "method=dadam",
+    "method=dadam optimizer.clip=0",
+    "method=dadam mixer.topology=exponential",
+    "method=dadam mixer.topology=ring mixer.order=atc",
+    "method=dadam mixer.topology=complete",
+    "method=dadam mixer.topology=complete mixer.order=atc optimizer.clip=0",
+    "method=dadam mixer.topology=push",
+    "method=dadam mixer.average_every=6",
+    "method=dadam mixer.deadline=0.01",
+    "method=dadam mixer.kind=choco mixer.topology=ring mixer.values=int8",
+    "method=diloco mixer.outer_every=4",
+    "method=diloco mixer.outer_every=6 mixer.fragments=2 mixer.delay=3",
+    "method=diloco mixer.outer_every=5 mixer.delay=1 mixer.values=int4",
+    "method=hsdp mesh.overlap=false",
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static const char *const facts[] = {
+    "link", "1Gbit,0.2ms", "rank-flops", "20G", "memory-bandwidth", "10GB/s", NULL};
+
+static weft_prediction predict(weft_ctx *ctx, const weft_config *config,
+                               const weft_cluster *cluster,
+                               const weft_predict_options *options) {
+    weft_prediction p;
+    if (weft_predict(ctx, config, cluster, options, &p) != WEFT_OK)
+        fail_msg("%s", weft_ctx_message(ctx));
+    return p;
+}
+
+/* With the wire's incast as a probe measures it; 0: not measured. */
+static weft_prediction with_incast(int nodes, int ranks, const char *keys,
+                                   const char *const *typed, double incast) {
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, nodes, ranks, keys);
+    weft_cluster *cluster = make_cluster(ctx, typed);
+    cluster->wire.incast = incast;
+    weft_prediction p = predict(ctx, config, cluster, NULL);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    assert_int_equal(weft_ctx_bytes_held(ctx), 0);
+    weft_ctx_destroy(ctx);
+    return p;
+}
+
+static weft_prediction of(int nodes, int ranks, const char *keys,
+                          const char *const *typed) {
+    return with_incast(nodes, ranks, keys, typed, 0);
+}
+
+/* Whatever the method: steps take time, parts are parts, and what the engine sends is
+ * what the plan says (with several copies per node the plan counts one of them). */
+static void check_kind(int nodes, int ranks, const char *keys) {
+    weft_prediction p = of(nodes, ranks, keys, facts);
+    /* nodes send differently where one is left over, or meets at even steps alone */
+    bool alike = !strstr(keys, "deadline") && !strstr(keys, "average") &&
+                 (!strstr(keys, "dadam") || nodes % 2 == 0);
+    assert_true(p.step_s.low > 0 && p.step_s.low <= p.step_s.median &&
+                p.step_s.median <= p.step_s.high);
+    assert_true(p.mean_step_s >= 0.999 * p.step_s.low &&
+                p.mean_step_s <= 1.001 * p.step_s.high);
+    assert_near(p.compute_s + p.wait_s, p.mean_step_s, 0.05); /* one node's, and all */
+    assert_near(p.wire_s + p.codec_s + p.late_s + 1, p.wait_s + 1, 1e-9);
+    assert_true(p.hidden_share >= 0 && p.hidden_share <= 1);
+    assert_true(p.memory_bytes > 0 && p.parameters > 0 && p.tokens_per_s > 0);
+    if (nodes == 1) assert_true(p.wire_bytes == 0 && p.wire_bytes_step == 0);
+    if (alike && nodes > 1)
+        assert_near(p.wire_bytes, (double)p.wire_bytes_step, 0.05); /* ranges differ */
+}
+
+static void every_kind_is_predicted(void **state) {
+    (void)state;
+    for (int i = 0; i < KINDS; i++) {
+        check_kind(1, 1, kinds[i]);
+        check_kind(2, 1, kinds[i]);
+        check_kind(4, 1, kinds[i]);
+        check_kind(5, 1, kinds[i]);
+        check_kind(2, 2, kinds[i]);
+        check_kind(4, 3, kinds[i]);
+    }
+}
+
+static void sites_are_predicted(void **state) {
+    (void)state;
+    static const char *const typed[] = {
+        "link", "1Gbit,0.2ms", "site-link", "100Mbit,5ms", "rank-flops", "20G", NULL};
+    weft_prediction near = of(4, 1, "method=hsdp", typed);
+    weft_prediction far = of(4, 1, "method=hsdp mesh.sites=2 site_replicator.kind=full",
+                             typed);
+    assert_near(far.wire_bytes, (double)far.wire_bytes_step, 0.02);
+    assert_true(far.mean_step_s > 2 * near.mean_step_s);
+    far = of(4, 1, "method=hsdp mesh.sites=2 mixer.kind=outer mixer.outer_every=4",
+             typed);
+    assert_true(far.mean_step_s > near.mean_step_s);
+}
+
+/* Elements of the model: with one bucket that is one message's range times R. */
+static double bytes_of_model(void) {
+    return 4.0 * (double)of(1, 1, "method=hsdp", facts).parameters;
+}
+
+/* One bucket, nothing but computing and the wire: two rounds, each a latency and R-1
+ * messages of a range. */
+static void an_all_reduce_takes_two_latencies_and_its_bytes(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link", "100Mbit,3ms", "rank-flops", "20G", NULL};
+    const char *keys = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
+    double compute_s = of(1, 1, keys, typed).mean_step_s, n_bytes = bytes_of_model();
+    for (int R = 2; R <= 8; R *= 2) {
+        double wire_s = 2 * (0.003 + (R - 1.0) / R * n_bytes / 12.5e6);
+        weft_prediction p = of(R, 1, keys, typed);
+        assert_near(p.mean_step_s, compute_s + wire_s, 0.002);
+        assert_near(p.wait_s, wire_s, 0.002);
+        assert_near(p.wire_s, wire_s, 0.002);
+        assert_true(p.bound == WEFT_BOUND_WIRE);
+    }
+}
+
+/* It makes messages among more than two nodes longer, and nothing else: not between two,
+ * not latency. */
+static void a_crowd_stretches_messages_among_many(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
+    const char *sync = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
+    const char *gossip = "method=dadam mixer.topology=exponential mesh.min_message=1GB";
+    double compute_s = of(1, 1, sync, typed).mean_step_s, n_bytes = bytes_of_model();
+    double wire_s = 2 * (0.003 + 1.5 * 3 / 4 * n_bytes / 1.25e6);
+    assert_near(with_incast(4, 1, sync, typed, 1.5).mean_step_s, compute_s + wire_s,
+                0.002);
+    assert_near(with_incast(4, 1, gossip, typed, 1.5).mean_step_s,
+                0.003 + 1.5 * n_bytes / 1.25e6, 0.002);
+    const char *const both[] = {sync, gossip};
+    for (int i = 0; i < 2; i++)
+        assert_near(with_incast(2, 1, both[i], typed, 1.5).mean_step_s,
+                    of(2, 1, both[i], typed).mean_step_s, 1e-9);
+}
+
+/* Everybody's message of everything comes through one interface, one after another. */
+static void a_gather_takes_one_latency_and_everybodys_bytes(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
+    const char *keys = "method=flexdemo replicator.exchange=gather optimizer.clip=0 "
+                       "mesh.min_message=1GB";
+    double compute_s = of(1, 1, keys, typed).mean_step_s;
+    for (int R = 2; R <= 8; R *= 2) {
+        weft_prediction p = of(R, 1, keys, typed);
+        double wire_s = 0.003 + (double)p.wire_bytes_step / 1.25e6;
+        assert_near(p.mean_step_s, compute_s + wire_s, 0.01);
+    }
+}
+
+/* Copies to all others, each receiver's one after another: nobody waits for an interface
+ * that another sender has, because each begins with whom comes after it. */
+static void senders_to_many_do_not_meet(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
+    const char *keys = "method=dadam mixer.kind=choco mixer.topology=complete "
+                       "mesh.min_message=1GB";
+    for (int R = 4; R <= 8; R += 2) {
+        weft_prediction p = of(R, 1, keys, typed);
+        double wire_s = 0.003 + (double)p.wire_bytes_step / 1.25e6;
+        assert_near(p.mean_step_s, wire_s, 0.02);
+    }
+}
+
+/* A ring of two: a copy each way in each step, under way for a whole step. */
+static void gossip_hides_what_fits_in_a_step(void **state) {
+    (void)state;
+    static const char *const slow[] = {"link", "10Mbit,3ms", "rank-flops", "1G", NULL};
+    static const char *const fast[] = {"link", "1Gbit,3ms", "rank-flops", "1G", NULL};
+    const char *keys = "method=dadam mixer.topology=exponential mesh.min_message=1GB";
+    double compute_s = of(1, 1, keys, fast).mean_step_s, n_bytes = bytes_of_model();
+    weft_prediction p = of(2, 1, keys, fast);
+    assert_true(compute_s > 0.003 + n_bytes / 125e6);
+    assert_near(p.mean_step_s, compute_s, 0.001);
+    assert_true(p.wait_s == 0 && p.hidden_share == 1 && p.bound == WEFT_BOUND_COMPUTE);
+    p = of(2, 1, keys, slow);
+    assert_true(compute_s < 0.003 + n_bytes / 1.25e6);
+    assert_near(p.mean_step_s, 0.003 + n_bytes / 1.25e6, 0.002);
+    assert_near(p.wait_s, 0.003 + n_bytes / 1.25e6 - compute_s, 0.005);
+}
+
+/* The ranges of a node's ranks share its interface: no faster, no slower. */
+static void ranks_of_a_node_share_its_interface(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link", "10Mbit,0.1ms", "rank-flops", "20G",
+                                        NULL};
+    const char *keys = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
+    double one = of(2, 1, keys, typed).mean_step_s - of(1, 1, keys, typed).mean_step_s;
+    double two = of(2, 2, keys, typed).mean_step_s - of(1, 2, keys, typed).mean_step_s;
+    assert_near(two, one, 0.02);
+}
+
+static void an_emulated_wire_goes_over_the_clusters(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link", "1Mbit,1s", "rank-flops", "20G", NULL};
+    static const char *const same[] = {"link", "100Mbit,1ms", "rank-flops", "20G", NULL};
+    weft_prediction emulated = of(2, 1, "method=hsdp mesh.link=100Mbit,1ms", typed);
+    weft_prediction real = of(2, 1, "method=hsdp", same);
+    assert_near(emulated.mean_step_s, real.mean_step_s, 0.02);
+}
+
+static void pace_and_stall_are_those_of_the_emulation(void **state) {
+    (void)state;
+    weft_prediction p = of(1, 1, "replicator.kind=none mesh.pace=0.25", facts);
+    assert_near(p.mean_step_s, 0.25, 0.02);
+    p = of(2, 1, "method=hsdp mesh.pace=0.25 mesh.stall=0.5", facts);
+    assert_near(p.mean_step_s, 0.75, 0.03);
+}
+
+static void a_link_that_was_measured_differs(void **state) {
+    (void)state;
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, 3, 1, "method=hsdp optimizer.clip=0");
+    weft_cluster *cluster = make_cluster(ctx, facts);
+    cluster->nodes = 3;
+    double before = predict(ctx, config, cluster, NULL).mean_step_s;
+    assert_int_equal(weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_PAIRS, 1), WEFT_OK);
+    cluster->pairs[0] = (weft_link_pair){0, 1, 1e6, 0.05};
+    double after = predict(ctx, config, cluster, NULL).mean_step_s;
+    double range_s = bytes_of_model() / 3 / 1e6;
+    assert_in_range((long)(1e6 * (after - before)), (long)(1e6 * range_s),
+                    (long)(1e6 * (3 * range_s + 0.2)));
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+static void measured_units_count_if_the_model_is_the_same(void **state) {
+    (void)state;
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, 1, 1, "replicator.kind=none mesh.threads=1");
+    weft_cluster *cluster = make_cluster(ctx, facts);
+    assert_int_equal(weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_UNITS, 3), WEFT_OK);
+    const weft_unit_seconds units[] = {
+        {"embedding", 0.01, 0.02}, {"block", 0.1, 0.2}, {"head", 0, 0.07}};
+    memcpy(cluster->units, units, sizeof units);
+    assert_true(predict(ctx, config, cluster, NULL).mean_step_s < 0.1);
+    assert_int_equal(weft_cluster_model_key(ctx, config, 1, cluster->model), WEFT_OK);
+    weft_prediction p = predict(ctx, config, cluster, NULL);
+    assert_near(p.compute_s, 0.03 + 2 * 0.3 + 0.07, 0.01);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+static void jitter_is_a_function_of_the_seed(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link",  "1Gbit,0.2ms", "rank-flops",
+                                        "1G",    "jitter",      "10%",
+                                        "stall", "1%,50ms",     NULL};
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, 4, 1, "method=hsdp");
+    weft_cluster *cluster = make_cluster(ctx, typed);
+    weft_predict_options options = {.steps = 200, .seed = 5};
+    weft_prediction a = predict(ctx, config, cluster, &options);
+    weft_prediction b = predict(ctx, config, cluster, &options);
+    assert_true(a.mean_step_s == b.mean_step_s && a.step_s.high == b.step_s.high);
+    options.seed = 6;
+    b = predict(ctx, config, cluster, &options);
+    assert_true(a.mean_step_s != b.mean_step_s);
+    assert_near(a.mean_step_s, b.mean_step_s, 0.1);
+    assert_true(a.step_s.low < a.step_s.median && a.step_s.median < a.step_s.high);
+    assert_true(a.late_s > 0);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+/* The slowest of four is what all wait for: sigma times the mean of the largest of four
+ * standard normals, 1.029. */
+static void all_wait_for_the_slowest(void **state) {
+    (void)state;
+    static const char *const calm[] = {"link", "100Gbit", "rank-flops", "1G", NULL};
+    static const char *const typed[] = {"link",   "100Gbit", "rank-flops", "1G",
+                                        "jitter", "4%",      NULL};
+    double before = of(4, 1, "method=hsdp", calm).mean_step_s;
+    double after = of(4, 1, "method=hsdp", typed).mean_step_s;
+    assert_near(after / before - 1, 0.04 * 1.029 + 0.04 * 0.04 / 2, 0.15);
+}
+
+static void a_timeline_is_a_step(void **state) {
+    (void)state;
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, 2, 1, "method=flexdemo");
+    weft_cluster *cluster = make_cluster(ctx, facts);
+    weft_predict_options options = {.timeline = true};
+    weft_prediction p = predict(ctx, config, cluster, &options);
+    double ends[3] = {0};
+    int lanes[3] = {0};
+    assert_in_range(p.n_spans, 10, 1000);
+    for (int64_t i = 0; i < p.n_spans; i++) {
+        const weft_span *s = &p.spans[i];
+        assert_in_range(s->lane, 0, 2);
+        lanes[s->lane]++;
+        assert_true(s->end_s > s->begin_s && s->begin_s > -1e-9 && s->what[0]);
+        if (s->lane < 2) assert_true(s->begin_s >= ends[s->lane] - 1e-9);
+        ends[s->lane] = s->end_s;
+        assert_true(s->lane == 2 || s->end_s <= 1.01 * p.mean_step_s);
+    }
+    for (int lane = 0; lane < 3; lane++) assert_true(lanes[lane] > 0);
+    weft_prediction_clear(ctx, &p);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    assert_int_equal(weft_ctx_bytes_held(ctx), 0);
+    weft_ctx_destroy(ctx);
+}
+
+static void what_is_asked_for_is_checked(void **state) {
+    (void)state;
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, 2, 1, "method=hsdp");
+    weft_cluster *cluster = make_cluster(ctx, facts);
+    weft_predict_options options = {.steps = -1};
+    weft_prediction p;
+    assert_int_equal(weft_predict(ctx, config, cluster, &options, &p), WEFT_ERR_ARGUMENT);
+    assert_non_null(strstr(weft_ctx_message(ctx), "-1 steps to simulate"));
+    weft_ctx_clear(ctx);
+    cluster->rank_flops = 0;
+    assert_int_equal(weft_predict(ctx, config, cluster, NULL, &p), WEFT_ERR_CONFIG);
+    assert_non_null(strstr(weft_ctx_message(ctx), "nothing is known of computing"));
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+/* Each allocation fails once: an error, nothing left behind. */
+static void without_memory_it_is_an_error(void **state) {
+    (void)state;
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, 3, 2, "method=dadam mixer.topology=complete");
+    weft_cluster *cluster = make_cluster(ctx, facts);
+    weft_predict_options options = {.steps = 2, .timeline = true};
+    int64_t held = weft_ctx_bytes_held(ctx);
+    weft_status status = WEFT_ERR_MEMORY;
+    for (int64_t k = 0; status != WEFT_OK; k++) {
+        weft_prediction p;
+        weft_ctx_clear(ctx);
+        weft_ctx_fail_allocation(ctx, k);
+        status = weft_predict(ctx, config, cluster, &options, &p);
+        assert_true(status == WEFT_OK || status == WEFT_ERR_MEMORY);
+        if (status == WEFT_OK) weft_prediction_clear(ctx, &p);
+        assert_int_equal(weft_ctx_bytes_held(ctx), held);
+        assert_in_range(k, 0, 100000);
+    }
+    weft_ctx_fail_allocation(ctx, -1);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_is_predicted),
+        cmocka_unit_test(sites_are_predicted),
+        cmocka_unit_test(an_all_reduce_takes_two_latencies_and_its_bytes),
+        cmocka_unit_test(a_crowd_stretches_messages_among_many),
+        cmocka_unit_test(a_gather_takes_one_latency_and_everybodys_bytes),
+        cmocka_unit_test(senders_to_many_do_not_meet),
+        cmocka_unit_test(gossip_hides_what_fits_in_a_step),
+        cmocka_unit_test(ranks_of_a_node_share_its_interface),
+        cmocka_unit_test(an_emulated_wire_goes_over_the_clusters),
+        cmocka_unit_test(pace_and_stall_are_those_of_the_emulation),
+        cmocka_unit_test(a_link_that_was_measured_differs),
+        cmocka_unit_test(measured_units_count_if_the_model_is_the_same),
+        cmocka_unit_test(jitter_is_a_function_of_the_seed),
+        cmocka_unit_test(all_wait_for_the_slowest),
+        cmocka_unit_test(a_timeline_is_a_step),
+        cmocka_unit_test(what_is_asked_for_is_checked),
+        cmocka_unit_test(without_memory_it_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
