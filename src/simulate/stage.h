@@ -5,8 +5,8 @@
 #include "simulate/eventqueue.h"
 #include "simulate/eventplayer.h"
 
-/* What the files of the event player share: eventplayer.c is the threads, phases.c what a phase of a
- * job consists of, wires.c the messages. */
+/* What the files of the event player share: eventplayer.c is the threads,
+ * phases.c what a phase of a job consists of, wires.c the messages. */
 
 /* What an exchange thread's time went to. */
 typedef enum wefti_class {
