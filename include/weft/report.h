@@ -9,13 +9,13 @@ extern "C" {
 #endif
 
 /* Writes one self-contained HTML page about a run: losses, bytes, speed and where the
- * time of a step goes, from <run_folder>/metrics.jsonl and, if it is there,
- * <run_folder>/config.yaml. `out_path` NULL: <run_folder>/report.html. Not collective. */
+ * time of a step goes, from <run_folder>/metrics.jsonl and, where they are there,
+ * config.yaml, timeline.json and plan.json. `out_path` NULL: <run_folder>/report.html.
+ * Not collective. */
 WEFT_API weft_status weft_report_write(weft_ctx *ctx, const char *run_folder,
                                        const char *out_path) WEFT_CHECKED;
 
-/* Writes one page that lays the losses of n >= 1 runs over each other: over steps, over
- * time and over bytes on the wire. Not collective. */
+/* The same about n >= 1 runs, laid over each other. Not collective. */
 WEFT_API weft_status weft_report_compare(weft_ctx *ctx, const char *const *run_folders,
                                          int n, const char *out_path) WEFT_CHECKED;
 

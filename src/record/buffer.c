@@ -79,11 +79,14 @@ void wefti_buffer_real(weft_ctx *ctx, wefti_buffer *buffer, double value) {
     put_number(ctx, buffer, text);
 }
 
-void wefti_buffer_fixed(weft_ctx *ctx, wefti_buffer *buffer, double value, int decimals) {
-    char text[400]; /* DBL_MAX has 309 digits */
-    if (!isfinite(value)) value = 0;
-    snprintf(text, sizeof text, "%.*f", decimals, value);
-    put_number(ctx, buffer, text);
+void wefti_buffer_short(weft_ctx *ctx, wefti_buffer *buffer, double value) {
+    char text[40];
+    bool whole = fabs(value) < 1e15 && value == rint(value);
+    snprintf(text, sizeof text, "%.*g", whole ? 15 : 7, value);
+    if (isfinite(value))
+        put_number(ctx, buffer, text);
+    else
+        wefti_buffer_text(ctx, buffer, "null");
 }
 
 /* ---- escapes ---- */
@@ -103,49 +106,26 @@ static int character_length(const unsigned char *text) {
 }
 
 static const char *json_escape(unsigned char c, char out[8]) {
-    if (c >= 0x20 && c != '"' && c != '\\') return NULL;
-    if (c >= 0x20)
+    if (c >= 0x20 && c != '"' && c != '\\' && c != '<' && c != 0x7f) return NULL;
+    if (c == '"' || c == '\\')
         snprintf(out, 8, "\\%c", c);
     else
         snprintf(out, 8, "\\u%04x", (unsigned)c);
     return out;
 }
 
-static const char *html_escape(unsigned char c, char out[8]) {
-    (void)out;
-    switch (c) {
-    case '&': return "&amp;";
-    case '<': return "&lt;";
-    case '>': return "&gt;";
-    case '"': return "&quot;";
-    case '\'': return "&#39;";
-    case '\n':
-    case '\t': return NULL;
-    default: return c < 0x20 || c == 0x7f ? replacement : NULL;
-    }
-}
-
-static void put_escaped(weft_ctx *ctx, wefti_buffer *buffer, const char *text,
-                        const char *(*escape)(unsigned char c, char out[8])) {
+void wefti_buffer_json(weft_ctx *ctx, wefti_buffer *buffer, const char *text) {
     const unsigned char *at = (const unsigned char *)text;
+    wefti_buffer_text(ctx, buffer, "\"");
     while (*at) {
         char room[8];
         int n = character_length(at);
-        const char *other = n == 0 ? replacement : escape(*at, room);
+        const char *other = n == 0 ? replacement : json_escape(*at, room);
         if (other)
             wefti_buffer_text(ctx, buffer, other);
         else
             wefti_buffer_put(ctx, buffer, at, n);
         at += n ? n : 1;
     }
-}
-
-void wefti_buffer_json(weft_ctx *ctx, wefti_buffer *buffer, const char *text) {
     wefti_buffer_text(ctx, buffer, "\"");
-    put_escaped(ctx, buffer, text, json_escape);
-    wefti_buffer_text(ctx, buffer, "\"");
-}
-
-void wefti_buffer_html(weft_ctx *ctx, wefti_buffer *buffer, const char *text) {
-    put_escaped(ctx, buffer, text, html_escape);
 }

@@ -29,13 +29,11 @@ void wefti_buffer_print(weft_ctx *ctx, wefti_buffer *buffer, const char *format,
 /* The shortest decimal that reads back as the same double; null if it is not finite. */
 void wefti_buffer_real(weft_ctx *ctx, wefti_buffer *buffer, double value);
 
-/* With exactly `decimals` digits after the point. */
-void wefti_buffer_fixed(weft_ctx *ctx, wefti_buffer *buffer, double value, int decimals);
+/* The same with seven digits, whole numbers exactly. */
+void wefti_buffer_short(weft_ctx *ctx, wefti_buffer *buffer, double value);
 
-/* "text" with JSON's escapes; bytes that are not UTF-8 become U+FFFD. */
+/* "text" with JSON's escapes; bytes that are not UTF-8 become U+FFFD. '<' is escaped too:
+ * no text can end or open a <script> that the JSON stands in. */
 void wefti_buffer_json(weft_ctx *ctx, wefti_buffer *buffer, const char *text);
-
-/* Text for HTML and SVG, escaped; bytes that are not UTF-8 become U+FFFD. */
-void wefti_buffer_html(weft_ctx *ctx, wefti_buffer *buffer, const char *text);
 
 #endif

@@ -9,26 +9,33 @@
 #include "base/memory.h"
 #include "record/metrics.h"
 
-static const char *const names[WEFTI_N_READ] = {"step",
-                                                "loss",
-                                                "lr",
-                                                "grad_norm",
-                                                "tokens",
-                                                "tokens_per_s",
-                                                "mfu",
-                                                "memory_bytes",
-                                                "wire_bytes_out",
-                                                "wire_bytes_in",
-                                                "compute_s",
-                                                "exchange_s",
-                                                "wait_s",
-                                                "step_s",
-                                                "elapsed_s",
-                                                "validation_loss",
-                                                "bigram_loss",
-                                                "consensus_distance",
-                                                "exact_consensus_distance",
-                                                "local_validation_loss"};
+static const char *const names[WEFTI_N_COLUMNS] = {"step",
+                                                   "loss",
+                                                   "lr",
+                                                   "grad_norm",
+                                                   "update_norm",
+                                                   "tokens",
+                                                   "tokens_per_s",
+                                                   "mfu",
+                                                   "memory_bytes",
+                                                   "wire_bytes_out",
+                                                   "wire_bytes_in",
+                                                   "local_bytes_out",
+                                                   "late",
+                                                   "compute_s",
+                                                   "exchange_s",
+                                                   "wait_s",
+                                                   "step_s",
+                                                   "elapsed_s",
+                                                   "validation_loss",
+                                                   "bigram_loss",
+                                                   "consensus_distance",
+                                                   "exact_consensus_distance",
+                                                   "local_validation_loss",
+                                                   "wire_total",
+                                                   "smooth_loss"};
+
+const char *wefti_column_name(wefti_column column) { return names[column]; }
 
 static weft_status rows_init(weft_ctx *ctx, int64_t n, wefti_rows *out) {
     double *block;
@@ -139,26 +146,6 @@ void wefti_run_fini(weft_ctx *ctx, wefti_run *run) {
 
 /* ---- summaries ---- */
 
-double wefti_run_loss_top(const wefti_run *run) {
-    double top = wefti_column_greatest(&run->steps, WEFTI_LOSS);
-    top = fmax(top, wefti_column_greatest(&run->evaluations, WEFTI_VALIDATION));
-    return fmax(top, wefti_column_last(&run->evaluations, WEFTI_BIGRAM));
-}
-
-double wefti_run_loss_most(const wefti_run *run) {
-    const wefti_rows *s = &run->steps, *e = &run->evaluations;
-    double top = wefti_run_loss_top(run), least = wefti_column_least(s, WEFTI_SMOOTH);
-    if (s->n < 100) return top;
-    double most = wefti_column_last(e, WEFTI_BIGRAM),
-           from = s->column[WEFTI_STEP][s->n / 12];
-    for (int64_t i = s->n / 12; i < s->n; i++)
-        most = fmax(most, s->column[WEFTI_SMOOTH][i]);
-    for (int64_t i = 0; i < e->n; i++)
-        if (!(e->column[WEFTI_STEP][i] < from))
-            most = fmax(most, e->column[WEFTI_VALIDATION][i]);
-    return top - least > 1.5 * (most - least) ? most : top;
-}
-
 double wefti_run_hidden_share(const wefti_run *run) {
     double exchange = wefti_column_sum(&run->steps, WEFTI_EXCHANGE);
     double wait = wefti_column_sum(&run->steps, WEFTI_WAIT);
@@ -217,4 +204,38 @@ double wefti_column_least(const wefti_rows *rows, wefti_column column) {
 
 double wefti_column_greatest(const wefti_rows *rows, wefti_column column) {
     return add_up(rows, column).greatest;
+}
+
+/* ---- fewer rows ---- */
+
+/* Marks the rows begin..end-1 that have the least and the greatest of a column. */
+static void keep_extremes(const double *column, int64_t begin, int64_t end, bool *keep) {
+    int64_t least = -1, greatest = -1;
+    for (int64_t i = begin; i < end; i++) {
+        if (!is_usable(column[i])) continue;
+        if (least < 0 || column[i] < column[least]) least = i;
+        if (greatest < 0 || column[i] > column[greatest]) greatest = i;
+    }
+    if (least >= 0) keep[least] = keep[greatest] = true;
+}
+
+weft_status wefti_rows_pick(weft_ctx *ctx, const wefti_rows *rows, int64_t limit,
+                            int64_t **picked, int64_t *n_picked) {
+    static const wefti_column by[] = {WEFTI_LOSS,     WEFTI_VALIDATION, WEFTI_STEP_S,
+                                      WEFTI_WIRE_OUT, WEFTI_GRAD_NORM,  WEFTI_CONSENSUS};
+    enum { N_BY = sizeof by / sizeof by[0] };
+    bool *keep;
+    int64_t n = rows->n, ranges = limit / (2 * N_BY) > 0 ? limit / (2 * N_BY) : 1;
+    *picked = NULL;
+    *n_picked = 0;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *keep, "marks of rows", &keep));
+    for (int64_t r = 0; r < ranges && n > limit; r++)
+        for (int k = 0; k < N_BY; k++)
+            keep_extremes(rows->column[by[k]], n * r / ranges, n * (r + 1) / ranges,
+                          keep);
+    weft_status status = wefti_alloc_n(ctx, n, sizeof **picked, "rows to draw", picked);
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++)
+        if (n <= limit || keep[i] || i == 0 || i == n - 1) (*picked)[(*n_picked)++] = i;
+    wefti_free(ctx, keep);
+    return status;
 }

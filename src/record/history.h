@@ -11,12 +11,15 @@ typedef enum wefti_column {
     WEFTI_LOSS,
     WEFTI_LR,
     WEFTI_GRAD_NORM,
+    WEFTI_UPDATE_NORM,
     WEFTI_TOKENS,
     WEFTI_TOKENS_PER_S,
     WEFTI_MFU,
     WEFTI_MEMORY,
     WEFTI_WIRE_OUT,
     WEFTI_WIRE_IN,
+    WEFTI_LOCAL_OUT,
+    WEFTI_LATE,
     WEFTI_COMPUTE,
     WEFTI_EXCHANGE,
     WEFTI_WAIT,
@@ -51,12 +54,6 @@ typedef struct wefti_run {
 weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) WEFT_CHECKED;
 void wefti_run_fini(weft_ctx *ctx, wefti_run *run);
 
-/* The greatest loss of a run, and one that its curves stay below after the first twelfth:
- * a chart may be cut there. The same number if cutting would win little; NAN if there is
- * no loss. */
-double wefti_run_loss_top(const wefti_run *run);
-double wefti_run_loss_most(const wefti_run *run);
-
 /* Share of the exchange that no step waited for; NAN if there was no exchange. */
 double wefti_run_hidden_share(const wefti_run *run);
 
@@ -69,5 +66,16 @@ double wefti_column_sum(const wefti_rows *rows, wefti_column column);
 double wefti_column_mean_over_time(const wefti_rows *rows, wefti_column column);
 double wefti_column_least(const wefti_rows *rows, wefti_column column);
 double wefti_column_greatest(const wefti_rows *rows, wefti_column column);
+
+/* The name of a column in metrics.jsonl; wire_total and smooth_loss are made from them.
+ */
+const char *wefti_column_name(wefti_column column);
+
+/* The rows to draw: all of them, or about `limit` of them. The first and the last are
+ * among them, and of each part of the run the rows with the least and the greatest loss,
+ * time, bytes and norm, so that every spike stays. [out] *picked: indices, ascending,
+ * owned by the caller (wefti_free). */
+weft_status wefti_rows_pick(weft_ctx *ctx, const wefti_rows *rows, int64_t limit,
+                            int64_t **picked, int64_t *n_picked) WEFT_CHECKED;
 
 #endif

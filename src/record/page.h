@@ -2,22 +2,12 @@
 #ifndef WEFTI_PAGE_H
 #define WEFTI_PAGE_H
 
-#include "record/buffer.h"
+#include <stddef.h>
 
-/* The frame of an HTML page that needs nothing from elsewhere: one style sheet, light and
- * dark, no scripts. */
-
-/* Writes everything up to the headline. */
-void wefti_page_begin(weft_ctx *ctx, wefti_buffer *out, const char *title);
-
-/* Ends the page and writes it to `path`, unless something failed before. */
-weft_status wefti_page_end(weft_ctx *ctx, wefti_buffer *out,
-                           const char *path) WEFT_CHECKED;
-
-/* A tile: label, then the caller writes the number (escaped), then wefti_tile_note, then
- * the caller writes a line of small text, then wefti_tile_end. */
-void wefti_tile_begin(weft_ctx *ctx, wefti_buffer *out, const char *label);
-void wefti_tile_note(weft_ctx *ctx, wefti_buffer *out);
-void wefti_tile_end(weft_ctx *ctx, wefti_buffer *out);
+/* src/record/page/page.html with page.css and page.js in their places, in two parts: the
+ * data of the runs comes between them. Written into the program when weft is built
+ * (cmake/embed_page.cmake). */
+extern const char wefti_page_head[], wefti_page_tail[];
+extern const size_t wefti_page_head_bytes, wefti_page_tail_bytes;
 
 #endif

@@ -13,8 +13,6 @@
 
 enum { MAX_BYTES = 64 << 20, MAX_STRETCHES = 100000 };
 
-static const char *const lane_names[WEFTI_LANES] = {"compute", "exchange", "wire"};
-
 static weft_status read_object(weft_ctx *ctx, const char *path, json_t **out,
                                bool *found) {
     char *text;
@@ -38,16 +36,15 @@ static double number(const json_t *object, const char *name) {
 static bool read_stretch(const json_t *object, wefti_stretch *out) {
     const char *lane = json_string_value(json_object_get(object, "lane"));
     const char *what = json_string_value(json_object_get(object, "what"));
-    *out = (wefti_stretch){.lane = WEFTI_LANES};
     if (!lane || !what) return false;
-    for (int i = 0; i < WEFTI_LANES; i++)
-        if (strcmp(lane, lane_names[i]) == 0) out->lane = (wefti_lane)i;
+    *out = (wefti_stretch){0};
+    snprintf(out->lane, sizeof out->lane, "%s", lane);
     snprintf(out->what, sizeof out->what, "%s", what);
     out->index = (int)json_integer_value(json_object_get(object, "index"));
     out->begin_s = number(object, "begin_s");
     out->end_s = number(object, "end_s");
-    return out->lane != WEFTI_LANES && isfinite(out->begin_s) && isfinite(out->end_s) &&
-           out->end_s >= out->begin_s && fabs(out->begin_s) < 1e9 && out->end_s < 1e9;
+    return isfinite(out->begin_s) && isfinite(out->end_s) && out->end_s >= out->begin_s &&
+           fabs(out->begin_s) < 1e9 && out->end_s < 1e9;
 }
 
 static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *object,
@@ -70,6 +67,7 @@ static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *
                              path, i);
     }
     out->n = (int64_t)n;
+    out->step = number(object, "step");
     return WEFT_OK;
 }
 

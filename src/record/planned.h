@@ -7,23 +7,18 @@
 /* What was predicted of a run (plan.json, docs/planning.md), and what the first rank's
  * threads did in one step (timeline.json, docs/metrics.md). */
 
-typedef enum wefti_lane {
-    WEFTI_LANE_COMPUTE,
-    WEFTI_LANE_EXCHANGE,
-    WEFTI_LANE_WIRE,
-    WEFTI_LANES
-} wefti_lane;
-
+/* What one thread, or the wire, did from begin_s to end_s after the step's begin. */
 typedef struct wefti_stretch {
-    wefti_lane lane;
-    int index;     /* unit or bucket */
+    char lane[24]; /* "compute", "exchange", "wire", ... */
     char what[24]; /* "forward", "begin", ... */
+    int index;     /* unit or bucket */
     double begin_s, end_s;
 } wefti_stretch;
 
 typedef struct wefti_timeline {
     wefti_stretch *items; /* owned */
     int64_t n;
+    double step; /* NAN: not said */
 } wefti_timeline;
 
 /* NAN where the file says nothing. */

@@ -56,32 +56,44 @@ static void the_moving_mean_has_no_lag(void **state) {
     wefti_run_fini(ctx, &run);
 }
 
-/* n steps whose loss falls from 10 to about 3, and a validation loss at the end. */
-static void read_falling_run(int n, double validation, wefti_run *run) {
+/* Rows 0..n-1 with loss i, but for one far above and one far below. */
+static void make_rows(int n, int above, int below, wefti_run *run) {
     char *text;
     size_t at = 0;
-    assert_ok(ctx, wefti_alloc(ctx, (size_t)n * 80 + 200, "text", &text));
+    assert_ok(ctx, wefti_alloc(ctx, (size_t)n * 40 + 1, "text", &text));
     for (int i = 0; i < n; i++)
-        at += (size_t)snprintf(text + at, 80, "{\"step\":%d,\"loss\":%.6f}\n", i,
-                               3 + 7 * exp(-40.0 * i / n));
-    snprintf(text + at, 80, "{\"step\":%d,\"validation_loss\":%.6f}\n", n, validation);
+        at += (size_t)snprintf(text + at, 40, "{\"step\":%d,\"loss\":%d}\n", i,
+                               i == above   ? 99999
+                               : i == below ? -99999
+                                            : i);
     put_text(path, text);
     wefti_free(ctx, text);
     assert_ok(ctx, wefti_run_read(ctx, path, run));
 }
 
-static void a_chart_may_be_cut_only_above_what_matters(void **state) {
+static bool is_among(const int64_t *picked, int64_t n, int64_t row) {
+    for (int64_t i = 0; i < n; i++)
+        if (picked[i] == row) return true;
+    return false;
+}
+
+static void few_rows_keep_ends_and_spikes(void **state) {
     (void)state;
     wefti_run run;
-    read_falling_run(300, 3.5, &run);
-    assert_true(wefti_run_loss_top(&run) == 10);
-    assert_true(wefti_run_loss_most(&run) >= 3.5 && wefti_run_loss_most(&run) < 4);
-    wefti_run_fini(ctx, &run);
-    read_falling_run(300, 9, &run); /* a late validation loss is not cut off */
-    assert_true(wefti_run_loss_most(&run) == 10);
-    wefti_run_fini(ctx, &run);
-    read_falling_run(99, 3.5, &run); /* a short run is shown whole */
-    assert_true(wefti_run_loss_most(&run) == 10);
+    int64_t *picked, n;
+    make_rows(5000, 1234, 4321, &run);
+    assert_ok(ctx, wefti_rows_pick(ctx, &run.steps, 600, &picked, &n));
+    assert_in_range(n, 50, 602);
+    assert_true(is_among(picked, n, 0) && is_among(picked, n, 4999));
+    assert_true(is_among(picked, n, 1234) && is_among(picked, n, 4321));
+    for (int64_t i = 1; i < n; i++) assert_true(picked[i] > picked[i - 1]);
+    wefti_free(ctx, picked);
+    assert_ok(ctx, wefti_rows_pick(ctx, &run.steps, 5000, &picked, &n)); /* all fit */
+    assert_int_equal(n, 5000);
+    wefti_free(ctx, picked);
+    assert_ok(ctx, wefti_rows_pick(ctx, &run.evaluations, 600, &picked, &n));
+    assert_int_equal(n, 0);
+    wefti_free(ctx, picked);
     wefti_run_fini(ctx, &run);
 }
 
@@ -107,7 +119,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         claim(steps_and_evaluations_are_told_apart),
         claim(the_moving_mean_has_no_lag),
-        claim(a_chart_may_be_cut_only_above_what_matters),
+        claim(few_rows_keep_ends_and_spikes),
         claim(shares_and_speeds_are_means_over_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

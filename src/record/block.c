@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* The data of the page as one JSON object:
+ *
+ *     {version, program, runs: [{name, config, smoothing,
+ *                                steps:       {column: [numbers]},
+ *                                evaluations: {column: [numbers]},
+ *                                summary:     {name: number},      of all rows
+ *                                prediction:  {name: number} or null,
+ *                                timelines:   [{kind, step, spans: [[lane, what, index,
+ *                                                                    begin_s,
+ * end_s]]}]}]}
+ *
+ * Columns of one table have one length, and null where nothing was said; a column that
+ * says nothing at all is left out. A long run is thinned (wefti_rows_pick), its summary
+ * is not. */
+#include "record/block.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+
+enum { MAX_ROWS = 9600, MIN_ROWS = 240 }; /* of all runs together; of each */
+
+typedef struct named {
+    const char *name;
+    double value;
+} named;
+
+static void put_key(weft_ctx *ctx, wefti_buffer *out, const char *name, bool first) {
+    if (!first) wefti_buffer_text(ctx, out, ",");
+    wefti_buffer_json(ctx, out, name);
+    wefti_buffer_text(ctx, out, ":");
+}
+
+static void put_numbers(weft_ctx *ctx, wefti_buffer *out, const named *values, int n) {
+    wefti_buffer_text(ctx, out, "{");
+    for (int i = 0; i < n; i++) {
+        put_key(ctx, out, values[i].name, i == 0);
+        wefti_buffer_short(ctx, out, values[i].value);
+    }
+    wefti_buffer_text(ctx, out, "}");
+}
+
+/* ---- tables ---- */
+
+static void put_column(weft_ctx *ctx, wefti_buffer *out, const double *column,
+                       const int64_t *picked, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        wefti_buffer_text(ctx, out, i ? "," : "[");
+        wefti_buffer_short(ctx, out, column[picked[i]]);
+    }
+    wefti_buffer_text(ctx, out, n ? "]" : "[]");
+}
+
+static weft_status put_rows(weft_ctx *ctx, wefti_buffer *out, const wefti_rows *rows,
+                            int64_t limit) {
+    int64_t *picked, n;
+    bool first = true;
+    WEFT_TRY(wefti_rows_pick(ctx, rows, limit, &picked, &n));
+    wefti_buffer_text(ctx, out, "{");
+    for (int c = 0; c < WEFTI_N_COLUMNS; c++) {
+        if (isnan(wefti_column_last(rows, (wefti_column)c))) continue;
+        put_key(ctx, out, wefti_column_name((wefti_column)c), first);
+        put_column(ctx, out, rows->column[c], picked, n);
+        first = false;
+    }
+    wefti_buffer_text(ctx, out, "}");
+    wefti_free(ctx, picked);
+    return WEFT_OK;
+}
+
+/* ---- numbers of the whole run ---- */
+
+/* Steps whose loss was not a finite number, or not said. */
+static int64_t steps_without_loss(const wefti_rows *steps) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < steps->n; i++) n += isnan(steps->column[WEFTI_LOSS][i]);
+    return n;
+}
+
+static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) {
+    const wefti_rows *s = &run->steps, *e = &run->evaluations;
+    const named values[] = {
+        {"steps", (double)s->n},
+        {"elapsed_s", wefti_column_last(s, WEFTI_ELAPSED)},
+        {"loss", run->loss},
+        {"steps_without_loss", (double)steps_without_loss(s)},
+        {"validation_loss", wefti_column_last(e, WEFTI_VALIDATION)},
+        {"best_validation_loss", wefti_column_least(e, WEFTI_VALIDATION)},
+        {"bigram_loss", wefti_column_last(e, WEFTI_BIGRAM)},
+        {"tokens", wefti_column_sum(s, WEFTI_TOKENS)},
+        {"tokens_per_s", wefti_column_mean_over_time(s, WEFTI_TOKENS_PER_S)},
+        {"mfu", wefti_column_mean_over_time(s, WEFTI_MFU)},
+        {"memory_bytes", wefti_column_greatest(s, WEFTI_MEMORY)},
+        {"step_s", wefti_column_mean(s, WEFTI_STEP_S)},
+        {"median_step_s", run->step_s},
+        {"compute_s", wefti_column_mean(s, WEFTI_COMPUTE)},
+        {"exchange_s", wefti_column_mean(s, WEFTI_EXCHANGE)},
+        {"wait_s", wefti_column_mean(s, WEFTI_WAIT)},
+        {"hidden_share", wefti_run_hidden_share(run)},
+        {"wire_bytes_out", wefti_column_mean(s, WEFTI_WIRE_OUT)},
+        {"wire_bytes_in", wefti_column_mean(s, WEFTI_WIRE_IN)},
+        {"local_bytes_out", wefti_column_mean(s, WEFTI_LOCAL_OUT)},
+        {"wire_total", wefti_column_sum(s, WEFTI_WIRE_OUT)}};
+    put_numbers(ctx, out, values, sizeof values / sizeof values[0]);
+}
+
+static void put_prediction(weft_ctx *ctx, wefti_buffer *out, const wefti_planned *p) {
+    const named values[] = {{"low_step_s", p->low_s},
+                            {"median_step_s", p->median_s},
+                            {"high_step_s", p->high_s},
+                            {"step_s", p->mean_s},
+                            {"compute_s", p->compute_s},
+                            {"exchange_s", p->exchange_s},
+                            {"wait_s", p->wait_s},
+                            {"hidden_share", p->hidden_share},
+                            {"wait_wire_s", p->wait_wire_s},
+                            {"wait_codec_s", p->wait_codec_s},
+                            {"wait_late_s", p->wait_late_s},
+                            {"tokens_per_s", p->tokens_per_s},
+                            {"wire_bytes_out", p->wire_bytes},
+                            {"memory_bytes", p->memory_bytes}};
+    put_numbers(ctx, out, values, sizeof values / sizeof values[0]);
+}
+
+/* ---- timelines ---- */
+
+static void put_timeline(weft_ctx *ctx, wefti_buffer *out, const wefti_timeline *t,
+                         const char *kind) {
+    wefti_buffer_print(ctx, out, "{\"kind\":\"%s\",\"step\":", kind);
+    wefti_buffer_short(ctx, out, t->step);
+    wefti_buffer_text(ctx, out, ",\"spans\":[");
+    for (int64_t i = 0; i < t->n; i++) {
+        const wefti_stretch *s = &t->items[i];
+        wefti_buffer_text(ctx, out, i ? ",[" : "[");
+        wefti_buffer_json(ctx, out, s->lane);
+        wefti_buffer_text(ctx, out, ",");
+        wefti_buffer_json(ctx, out, s->what);
+        wefti_buffer_print(ctx, out, ",%d,", s->index);
+        wefti_buffer_short(ctx, out, s->begin_s);
+        wefti_buffer_text(ctx, out, ",");
+        wefti_buffer_short(ctx, out, s->end_s);
+        wefti_buffer_text(ctx, out, "]");
+    }
+    wefti_buffer_text(ctx, out, "]}");
+}
+
+/* ---- the whole ---- */
+
+static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_material *m,
+                           int64_t limit) {
+    put_key(ctx, out, "name", true);
+    wefti_buffer_json(ctx, out, m->name);
+    put_key(ctx, out, "smoothing", false);
+    wefti_buffer_print(ctx, out, "%lld", (long long)m->run.smoothing);
+    put_key(ctx, out, "summary", false);
+    put_summary(ctx, out, &m->run);
+    put_key(ctx, out, "prediction", false);
+    if (m->is_planned)
+        put_prediction(ctx, out, &m->planned);
+    else
+        wefti_buffer_text(ctx, out, "null");
+    put_key(ctx, out, "config", false);
+    if (m->config)
+        wefti_buffer_json(ctx, out, m->config);
+    else
+        wefti_buffer_text(ctx, out, "null");
+    put_key(ctx, out, "timelines", false);
+    wefti_buffer_text(ctx, out, "[");
+    if (m->timeline.n) put_timeline(ctx, out, &m->timeline, "measured");
+    if (m->timeline.n && m->planned.timeline.n) wefti_buffer_text(ctx, out, ",");
+    if (m->planned.timeline.n) put_timeline(ctx, out, &m->planned.timeline, "predicted");
+    wefti_buffer_text(ctx, out, "]");
+    put_key(ctx, out, "steps", false);
+    WEFT_TRY(put_rows(ctx, out, &m->run.steps, limit));
+    put_key(ctx, out, "evaluations", false);
+    return put_rows(ctx, out, &m->run.evaluations, limit);
+}
+
+weft_status wefti_block_put(weft_ctx *ctx, wefti_buffer *out, const wefti_material *runs,
+                            int n) {
+    int64_t limit = MAX_ROWS / n > MIN_ROWS ? MAX_ROWS / n : MIN_ROWS;
+    wefti_buffer_text(ctx, out,
+                      "{\"version\":1,\"program\":\"weft " WEFT_VERSION "\",\"runs\":[");
+    for (int i = 0; i < n; i++) {
+        wefti_buffer_text(ctx, out, i ? ",\n{" : "\n{");
+        WEFT_TRY(put_run(ctx, out, &runs[i], limit));
+        wefti_buffer_text(ctx, out, "}");
+    }
+    wefti_buffer_text(ctx, out, "]}");
+    return out->status;
+}

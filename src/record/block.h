@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_BLOCK_H
+#define WEFTI_BLOCK_H
+
+#include "record/buffer.h"
+#include "record/history.h"
+#include "record/planned.h"
+
+/* What a run's folder says, as far as it is there. */
+typedef struct wefti_material {
+    const char *name;        /* borrowed */
+    wefti_run run;           /* metrics.jsonl */
+    wefti_planned planned;   /* plan.json */
+    wefti_timeline timeline; /* timeline.json */
+    char *config;            /* owned; config.yaml; NULL: there is none */
+    bool is_planned;
+} wefti_material;
+
+/* Puts the data of n runs as one JSON object (docs/metrics.md, "The page's data"). All
+ * runs together have about as many rows as one has at most. */
+weft_status wefti_block_put(weft_ctx *ctx, wefti_buffer *out, const wefti_material *runs,
+                            int n) WEFT_CHECKED;
+
+#endif

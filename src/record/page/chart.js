@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/* Line charts as SVG, and bars. A chart is a function of what it shows and of the width it
+ * has; nothing here knows of runs or metrics.
+ *
+ *     chart {id, title, note, x: {title, kind, log}, y: {title, kind, log, zero, most},
+ *            curves: [{name, label, x: [], y: [], colour, mark, shape, data}],
+ *            bands:  [{label, low, high, colour}]}
+ *
+ * A pair of numbers that can not be drawn is a gap in its curve. */
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+/* An element with attributes, event listeners (on...) and children: elements or text. Text
+ * is always put as text, never read as HTML. */
+function make(tag, attributes, ...children) {
+    const inSvg = /^(svg|g|path|rect|circle|line|text|clipPath|title)$/.test(tag);
+    const e = inSvg ? document.createElementNS(SVG, tag) : document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+        if (value === undefined || value === null || value === false) continue;
+        if (name.startsWith('on')) e.addEventListener(name.slice(2), value);
+        else if (name === 'style') e.style.cssText += value;
+        else if (name === 'colour') e.style.setProperty('--c', `var(--c${value})`);
+        else e.setAttribute(name, value === true ? '' : value);
+    }
+    for (const child of children.flat(3)) if (child !== null && child !== undefined) e.append(child);
+    return e;
+}
+
+/* ---- the tip: one for the page ---- */
+
+function showTip(x, y, head, rows) {
+    const tip = document.getElementById('tip');
+    tip.replaceChildren(make('strong', {}, head), ...rows.map(r => make('div', {},
+        make('span', {}, make('i', {colour: r.colour}), r.label), make('span', {}, r.value))));
+    tip.hidden = false;
+    const box = tip.getBoundingClientRect(), width = document.documentElement.clientWidth;
+    const left = x + 14 + box.width > width ? x - 14 - box.width : x + 14;
+    tip.style.left = Math.max(4, Math.min(left, width - box.width - 4)) + 'px';
+    tip.style.top = Math.max(4, Math.min(y + 14, innerHeight - box.height - 4)) + 'px';
+}
+
+function hideTip() {
+    document.getElementById('tip').hidden = true;
+}
+
+/* ---- marks ---- */
+
+/* Shapes of points, by number, so that runs differ by more than colour. */
+function shapeAt(shape, x, y, r) {
+    const d = [
+        `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`,
+        `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}z`,
+        `M${x} ${y - 1.25 * r}l${1.25 * r} ${2.2 * r}h${-2.5 * r}z`,
+        `M${x} ${y - 1.35 * r}l${1.35 * r} ${1.35 * r}l${-1.35 * r} ${1.35 * r}l${-1.35 * r} ${-1.35 * r}z`,
+    ][shape % 4];
+    return make('path', {class: 'mark', d, style: 'stroke-width:1'});
+}
+
+/* The small picture of a curve in a legend. */
+function keyPicture(curve) {
+    const g = make('g', {class: curve.mark || 'line', colour: curve.colour}, make('path', {class: 'join', d: 'M0 6H26'}));
+    if (curve.mark === 'dots') {
+        const dot = shapeAt(curve.shape || 0, 13, 6, 4);
+        dot.style.fill = 'var(--c)';
+        g.append(dot);
+    }
+    return make('svg', {viewBox: '0 0 26 12', 'aria-hidden': 'true'}, g);
+}
+
+/* ---- the frame ---- */
+
+/* The points of a curve that can be drawn on these axes. */
+function pointsOf(curve, spec) {
+    const px = [], py = [];
+    for (let i = 0; i < curve.x.length; i++) {
+        const x = curve.x[i], y = curve.y[i];
+        if (!drawable(x) || !drawable(y) || (spec.x.log && !(x > 0)) || (spec.y.log && !(y > 0))) continue;
+        px.push(x);
+        py.push(y);
+    }
+    return {x: px, y: py};
+}
+
+function rangeOf(lists, extra) {
+    let low = Infinity, high = -Infinity;
+    for (const list of [...lists, extra])
+        for (const value of list) {
+            if (value < low) low = value;
+            if (value > high) high = value;
+        }
+    return low <= high ? [low, high] : null;
+}
+
+/* Ranges of both axes, or null if there is nothing to draw. */
+function frameOf(spec, points) {
+    const bands = (spec.bands || []).flatMap(b => [b.low, b.high]).filter(drawable);
+    const x = rangeOf(points.map(p => p.x), []);
+    const y = rangeOf(points.map(p => p.y), x && !spec.y.log ? bands : []);
+    if (!x || !y) return null;
+    if (spec.y.most < y[1] && spec.y.most > y[0]) y[1] = spec.y.most;
+    if (x[0] === x[1]) {
+        x[0] = spec.x.log ? x[0] / 2 : x[0] - 1;
+        x[1] = spec.x.log ? x[1] * 2 : x[1] + 1;
+    }
+    if (spec.y.log) return {x, y: [y[0] / 1.15, y[1] * 1.15]};
+    if (spec.y.zero) y[0] = Math.min(0, y[0]);
+    const room = (y[1] - y[0] || Math.abs(y[1]) || 1) * 0.06;
+    return {x, y: [spec.y.zero && y[0] === 0 ? 0 : y[0] - room, y[1] + room]};
+}
+
+/* ---- drawing ---- */
+
+function drawAxes(svg, spec, x, y, box) {
+    const xt = scaleTicks(x, spec.x.kind, Math.max(2, box.width / 110));
+    const yt = scaleTicks(y, spec.y.kind, Math.max(2, box.height / 55));
+    for (const [place, text] of yt.rows)
+        svg.append(make('path', {class: 'grid', d: `M${box.left} ${place}H${box.right}`}),
+            make('text', {class: 'end', x: box.left - 7, y: place + 4}, text));
+    svg.append(make('path', {class: 'axis', d: `M${box.left} ${box.bottom}H${box.right}`}));
+    let last = -Infinity;
+    for (const [place, text] of xt.rows) {
+        const half = text.length * 3.4;
+        svg.append(make('path', {class: 'axis', d: `M${place} ${box.bottom}v5`}));
+        if (place - half < last || place + half > box.right + EDGE) continue;
+        svg.append(make('text', {class: 'mid', x: place, y: box.bottom + 19}, text));
+        last = place + half + 10;
+    }
+    const title = (axis, unit) => [axis.title, unit].filter(Boolean).join(', ') + (axis.log ? ', logarithmic' : '');
+    svg.append(make('text', {x: 2, y: 12}, title(spec.y, yt.unit)),
+        make('text', {class: 'end', x: box.right, y: box.bottom + 37}, title(spec.x, xt.unit)));
+}
+
+/* The path of a curve: a gap where a pair can not be drawn, a dot where one stands alone. */
+function drawCurve(curve, spec, x, y) {
+    const g = make('g', {class: `curve ${curve.mark || 'line'}`, colour: curve.colour, 'data-curve': curve.name, ...curve.data});
+    const alone = [];
+    let d = '', length = 0, before = null;
+    for (let i = 0; i <= curve.x.length; i++) {
+        const a = curve.x[i], b = curve.y[i];
+        const ok = i < curve.x.length && drawable(a) && drawable(b) && !(spec.x.log && !(a > 0)) && !(spec.y.log && !(b > 0));
+        if (!ok) {
+            if (length === 1 && curve.mark !== 'dots') alone.push(before);
+            length = 0;
+            continue;
+        }
+        before = [x.place(a), y.place(b)];
+        d += (length++ ? 'L' : 'M') + before[0].toFixed(1) + ' ' + before[1].toFixed(1);
+        if (curve.mark === 'dots') alone.push(before);
+    }
+    g.append(make('path', {class: 'join', d}));
+    const few = alone.length <= 120 ? alone : [];
+    for (const [px, py] of few) g.append(shapeAt(curve.shape || 0, px, py, 3.5));
+    return g;
+}
+
+function drawBands(svg, spec, y, box) {
+    for (const band of spec.bands || []) {
+        if (!drawable(band.low) || !drawable(band.high)) continue;
+        const top = y.place(band.high), height = y.place(band.low) - top;
+        svg.append(make('rect', {class: 'band', colour: band.colour, x: box.left, width: box.width, y: top, height: Math.max(height, 0)}));
+    }
+}
+
+/* Pixels right of the plot: half of the last tick's text. */
+const EDGE = 20;
+let clips = 0;
+
+/* Draws into `place`, anew each time. */
+function drawChart(place, spec) {
+    const curves = spec.curves.filter(c => !c.off);
+    const points = curves.map(c => pointsOf(c, spec)), range = frameOf(spec, points);
+    place.dataset.curves = range ? curves.length : 0;
+    if (!range) {
+        place.replaceChildren(make('div', {class: 'none'}, spec.curves.length > curves.length ? 'all curves are switched off' : 'no data'));
+        return;
+    }
+    const width = Math.max(240, Math.floor(place.clientWidth || 600)), height = spec.height || 250;
+    const y0 = makeScale(range.y[0], range.y[1], height - 46, 26, spec.y.log);
+    const longest = Math.max(...scaleTicks(y0, spec.y.kind, height / 55).rows.map(r => r[1].length), 2);
+    const box = {left: 12 + longest * 7, right: width - EDGE, top: 26, bottom: height - 46};
+    box.width = box.right - box.left;
+    box.height = box.bottom - box.top;
+    const x = makeScale(range.x[0], range.x[1], box.left, box.right, spec.x.log);
+    const clip = 'clip' + clips++;
+    const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: 'img', 'aria-label': describe(spec, points, curves)},
+        make('clipPath', {id: clip}, make('rect', {x: box.left - 5, y: box.top - 5, width: box.width + 10, height: box.height + 6})));
+    drawAxes(svg, spec, x, y0, box);
+    const plot = make('g', {'clip-path': `url(#${clip})`});
+    drawBands(plot, spec, y0, box);
+    for (const curve of curves) plot.append(drawCurve(curve, spec, x, y0));
+    svg.append(plot);
+    watchPointer(svg, spec, curves, points, x, y0, box);
+    place.replaceChildren(svg);
+}
+
+/* What a screen reader says of a chart. */
+function describe(spec, points, curves) {
+    const parts = curves.map((c, i) => {
+        const y = points[i].y;
+        return y.length ? `${c.label}: ${short(y[0], spec.y.kind)} to ${short(y[y.length - 1], spec.y.kind)}` : `${c.label}: no data`;
+    });
+    return `${spec.title}, over ${spec.x.title}. ${parts.join('; ')}. Arrow keys read the values.`;
+}
+
+/* A line that follows the pointer, or the arrow keys, and the values there. */
+function watchPointer(svg, spec, curves, points, x, y, box) {
+    const line = make('path', {class: 'cursor'}), dots = make('g', {});
+    const all = points.reduce((a, b) => (b.x.length > a.length ? b.x : a), []);
+    let at = all.length - 1;
+    svg.append(line, dots);
+    const show = (value, clientX, clientY) => {
+        const rows = [];
+        dots.replaceChildren();
+        curves.forEach((c, i) => {
+            const p = points[i];
+            if (!p.x.length || c.silent || value > p.x[p.x.length - 1] * 1.0001 && curves.length > 1 && p.x.length > 1 && c.mark !== 'dots') return;
+            const k = nearest(p.x, value), px = x.place(p.x[k]), py = y.place(p.y[k]);
+            if (c.mark === 'dots' && Math.abs(px - x.place(value)) > 30) return;
+            const dot = make('circle', {class: 'mark', colour: c.colour, cx: px, cy: py, r: 4});
+            if (py >= box.top - 1 && py <= box.bottom + 1) dots.append(dot);
+            rows.push({label: c.label, value: short(p.y[k], spec.y.kind), colour: c.colour});
+        });
+        line.setAttribute('d', `M${x.place(value).toFixed(1)} ${box.top}V${box.bottom}`);
+        showTip(clientX, clientY, `${spec.x.title} ${short(value, spec.x.kind)}`, rows);
+    };
+    const leave = () => {
+        line.removeAttribute('d');
+        dots.replaceChildren();
+        hideTip();
+    };
+    svg.addEventListener('pointermove', e => {
+        const bounds = svg.getBoundingClientRect(), px = (e.clientX - bounds.left) * (box.right + EDGE) / bounds.width;
+        at = nearest(all, x.value(px));
+        show(all[at], e.clientX, e.clientY);
+    });
+    svg.addEventListener('pointerleave', leave);
+    svg.addEventListener('blur', leave);
+    svg.addEventListener('keydown', e => {
+        const far = e.shiftKey ? Math.ceil(all.length / 20) : 1;
+        const to = {ArrowLeft: at - far, ArrowRight: at + far, Home: 0, End: all.length - 1}[e.key];
+        if (e.key === 'Escape') leave();
+        if (to === undefined) return;
+        e.preventDefault();
+        at = Math.max(0, Math.min(all.length - 1, to));
+        const bounds = svg.getBoundingClientRect();
+        show(all[at], bounds.left + x.place(all[at]) * bounds.width / (box.right + EDGE), bounds.top + box.top);
+    });
+}
+
+/* ---- bars ---- */
+
+/* Groups of bars on one scale: [[{label, second, parts: [{label, value, colour}]}]], values in
+ * seconds. */
+function drawBars(place, groups) {
+    const total = bar => bar.parts.reduce((sum, p) => sum + (p.value > 0 ? p.value : 0), 0);
+    const longest = Math.max(0, ...groups.flat().map(total));
+    place.dataset.bars = longest > 0 ? groups.flat().length : 0;
+    if (!(longest > 0)) {
+        place.replaceChildren(make('div', {class: 'none'}, 'no data'));
+        return;
+    }
+    place.replaceChildren(...groups.map(bars => make('div', {}, bars.map(bar => drawBar(bar, total(bar), longest)))));
+}
+
+function drawBar(bar, all, longest) {
+    const parts = bar.parts.filter(p => p.value > 0);
+    const words = parts.map(p => `${p.label} ${short(p.value, 'time')}`).join(', ');
+    const strip = make('div', {class: 'strip', role: 'img', 'aria-label': `${bar.label}: ${words}`, tabindex: 0},
+        parts.map(p => make('div', {colour: p.colour, style: `width:${100 * p.value / longest}%`},
+            p.value / longest > 0.09 ? short(p.value / all, 'share') : '')));
+    const tip = e => {
+        const bounds = strip.getBoundingClientRect();
+        showTip(e.clientX || bounds.left, e.clientY || bounds.bottom, bar.label,
+            parts.map(p => ({label: p.label, value: `${short(p.value, 'time')}, ${short(p.value / all, 'share')}`, colour: p.colour})));
+    };
+    for (const name of ['pointermove', 'focus']) strip.addEventListener(name, tip);
+    for (const name of ['pointerleave', 'blur']) strip.addEventListener(name, hideTip);
+    return make('div', {class: bar.second ? 'bar second' : 'bar'},
+        make('div', {}, make('b', {}, bar.label), make('span', {}, short(all, 'time'))), strip);
+}

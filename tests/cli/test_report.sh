@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The report's page in a real browser: what it draws of one run, of several, of broken and of
+# hostile ones; switches, zoom, themes, the width of a phone. report_page.js has the claims.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+rm -rf ./* .[a-z]*
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
+    echo "skipped: this test needs chromium (Debian's package chromium)"
+    exit 77
+}
+browse() { # options and an address; the page after its scripts ran, on stdout
+    HOME=$PWD timeout 240 "$browser" --headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars \
+        --disable-dev-shm-usage --user-data-dir="$PWD/profile" --enable-logging=stderr \
+        --virtual-time-budget=60000 --dump-dom "$@" 2>browser.log
+}
+
+# metrics STEPS BYTES [LOSS]: a run as training would write it, with 3 evaluations.
+metrics() {
+    awk -v n="$1" -v bytes="$2" -v end="${3:-3}" 'BEGIN {
+        for (i = 1; i <= n; i++) {
+            loss = end + 4 * exp(-5 * i / n) + 0.1 * ((i * 7919) % 13) / 13
+            s = 0.2 + 0.01 * (i % 5)
+            t += s
+            printf "{\"step\":%d,\"loss\":%.4f,\"lr\":0.001,\"grad_norm\":1.5,\"tokens\":1000,", i, loss
+            printf "\"tokens_per_s\":%.1f,\"mfu\":0.4,\"memory_bytes\":5000000,", 1000 / s
+            printf "\"wire_bytes_out\":%d,\"wire_bytes_in\":%d,\"compute_s\":0.15,", bytes, bytes
+            printf "\"exchange_s\":0.1,\"wait_s\":%.3f,\"step_s\":%.3f,\"elapsed_s\":%.3f}\n", s - 0.16, s, t
+            if (i % int(n / 3) == 0)
+                printf "{\"step\":%d,\"elapsed_s\":%.3f,\"validation_loss\":%.4f%s}\n", i, t, loss + 0.2,
+                    (i + int(n / 3) > n ? ",\"bigram_loss\":4.5" : "")
+        }
+    }'
+}
+spans() { # FACTOR: a timeline's list
+    awk -v f="$1" 'BEGIN {
+        for (i = 0; i < 200; i++)
+            printf "%s{\"lane\":\"%s\",\"index\":%d,\"what\":\"%s\",\"begin_s\":%.6f,\"end_s\":%.6f}", i ? "," : "",
+                i % 2 ? "exchange" : "compute", i / 2, i % 2 ? "begin" : i < 100 ? "forward" : "backward",
+                f * i / 1000, f * (i + 0.9) / 1000
+    }'
+}
+config() { printf 'method: %s\nmesh:\n  nodes: 2\n  link: "%s"\nrun:\n  seed: 1\n' "$1" "$2"; }
+
+mkdir -p one two three "empty" begun "evaluated" nan lone long
+metrics 300 2000000 >one/metrics.jsonl
+config flexdemo 100Mbit >one/config.yaml
+echo "{\"step\":21,\"timeline\":[$(spans 1)]}" >one/timeline.json
+echo "{\"prediction\":{\"step_s\":{\"low\":0.18,\"median\":0.2,\"high\":0.25},\"mean_step_s\":0.21,
+\"compute_s\":0.15,\"exchange_s\":0.1,\"wait_s\":0.06,\"wait_wire_s\":0.05,\"hidden_share\":0.4,
+\"tokens_per_s\":5000,\"wire_bytes\":2e6},\"timeline\":[$(spans 1.1)]}" >one/plan.json
+metrics 200 400000000 3.2 >two/metrics.jsonl
+config hsdp 100Mbit >two/config.yaml
+metrics 90 2000000 3.4 >three/metrics.jsonl
+config flexdemo 1Gbit >three/config.yaml
+: >empty/metrics.jsonl
+echo '{"step":1,"loss":4.5,"tokens":5,"step_s":0.1}' >begun/metrics.jsonl
+echo '{"step":0,"validation_loss":5}' >evaluated/metrics.jsonl
+awk 'BEGIN {for (i = 1; i <= 50; i++) printf "{\"step\":%d,\"loss\":%s,\"tokens\":5}\n", i, (i > 30 ? "null" : 5 - i / 20)}' >nan/metrics.jsonl
+awk 'BEGIN {for (i = 1; i <= 20; i++) printf "{\"step\":%d,\"loss\":4}\n", i}' >lone/metrics.jsonl
+metrics 100000 2000000 >long/metrics.jsonl
+hostile=$'<img src=x onerror=top.pwned=1>"\'&\x01<!--<script>'
+mkdir "$hostile"
+metrics 20 1000 >"$hostile/metrics.jsonl"
+printf 'a: "</script><script>top.pwned=1</script>"\nb<i>: \x02 <img src=x onerror=top.pwned=1>\n' >"$hostile/config.yaml"
+echo '{"timeline":[{"lane":"<svg onload=top.pwned=1>","index":1,"what":"</script><b>","begin_s":0,"end_s":1}]}' >"$hostile/timeline.json"
+
+for run in one two three empty begun evaluated nan lone long; do expect 0 "$weft" report "$run" -o "$run.html"; done
+expect 0 "$weft" report "$hostile" -o hostile.html
+expect 0 "$weft" report one two three -o all.html
+expect 0 "$weft" report "$hostile" one empty -o hostiles.html
+(($(wc -c <long.html) < 4000000)) || fail "the page of 100000 steps has $(wc -c <long.html) bytes"
+
+# the page as a reader opens it
+browse "file://$PWD/all.html" >dom || fail "the browser: $(tail -3 browser.log)"
+grep -q '<html[^>]* data-ready="yes"' dom || fail "the page is not drawn: $(tail -3 browser.log)"
+grep -q '<html[^>]* data-errors="0"' dom || fail "errors: $(grep -o '<html[^>]*>' dom)"
+! grep -q 'CONSOLE' browser.log || fail "the console: $(grep CONSOLE browser.log)"
+
+# everything else, in frames of one page
+for file in numbers chart timeline page; do echo "<script src='$source_dir/src/record/page/$file.js'></script>"; done >scripts
+cat - scripts >claims.html <<Y
+<!doctype html><meta charset="utf-8"><body><div id="tip" hidden></div><pre id="result">began</pre>
+Y
+echo "<script src='$source_dir/tests/cli/report_page.js'></script>" >>claims.html
+browse --allow-file-access-from-files --window-size=1300,900 "file://$PWD/claims.html" >result || fail "the browser: $(tail -3 browser.log)"
+grep -q '^all claims were tried$' result || fail "the claims did not end: $(grep -A99 '<pre' result | head -40) $(grep CONSOLE browser.log)"
+while read -r line; do fail "$line"; done < <(grep '^not ' result)
+finish
