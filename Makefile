@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The front door. `make train` and `make test` do everything on a fresh Debian or Ubuntu
 # machine, as root or with sudo. TRAIN="key=value ..." changes the quick start's run.
-.PHONY: all deps build train test asan tsan check docs format install clean
+.PHONY: all deps build train test test-torch wheel asan tsan check docs format install clean
 
 all: build
 
@@ -19,6 +19,19 @@ test: deps
 	@cmake --preset dev $(CONFIGURE) >/dev/null
 	@cmake --build --preset dev
 	@cd build/dev && ctest --output-on-failure
+
+# PyTorch is large (4 GB with what it needs), so these tests have an environment of their
+# own; TORCH_PYTHON names one that is there already.
+TORCH_PYTHON ?= build/venv-torch/bin/python
+build/venv-torch/bin/python:
+	@python3 -m venv build/venv-torch
+	@build/venv-torch/bin/pip install --quiet torch numpy pytest
+
+test-torch: deps $(TORCH_PYTHON)
+	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
+	@cmake --build --preset release --target weft
+	@cd python && WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so \
+	    $(abspath $(TORCH_PYTHON)) -m pytest -q $(TESTS)
 
 asan tsan: deps
 	@cmake --preset $@ $(CONFIGURE) >/dev/null

@@ -22,6 +22,26 @@ typedef struct weft_mesh weft_mesh;
  * called at most once per process, before other threads are started. */
 WEFT_API weft_status weft_mesh_open(weft_ctx *ctx, weft_mesh **out) WEFT_CHECKED;
 
+/* For programs that know who takes part, from a store or a list of their own: rank 0
+ * listens, tells the others its address by whatever way the program has, and all join.
+ * Any number of times, at any time, by any thread. */
+typedef struct weft_mesh_seat {
+    int rank, size;
+    const char *host; /* of rank 0: a name or an address that all others reach */
+    int port;
+    int listener;    /* rank 0: from weft_mesh_listen; taken, also on failure. Else 0 */
+    double patience; /* seconds that others are waited for; 0: two minutes */
+} weft_mesh_seat;
+
+/* A socket that listens, at a port that the system chooses. [out] *listener owned by the
+ * caller, for weft_mesh_join or close(). Not collective. */
+WEFT_API weft_status weft_mesh_listen(weft_ctx *ctx, int *listener,
+                                      int *port) WEFT_CHECKED;
+
+/* Joins by TCP. [out] *out is NULL if the process is alone. Collective. */
+WEFT_API weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat,
+                                    weft_mesh **out) WEFT_CHECKED;
+
 /* The same over a transport, which is taken over, also on failure. Collective. */
 WEFT_API weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport,
                                       weft_mesh **out) WEFT_CHECKED;

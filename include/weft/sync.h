@@ -11,19 +11,20 @@ extern "C" {
 
 /* For a training loop of your own: you compute gradients, weft exchanges them, optimizes
  * and mixes with whatever method the configuration names. Every process holds a whole
- * copy of the parameters.
+ * copy of the parameters, or the same part of it as its peers in the other copies.
  *
  *     create -> fill in parameters -> begin
  *     each step: read parameters, write gradients; step
  *     average -> read parameters -> destroy
  *
- * Calls are made by one thread; all but create, ready and destroy are collective over the
- * mesh. After a failure only destroy makes sense (and weft_mesh_fail, so that the others
- * hear of it). */
+ * Calls are made by one thread at a time. Those marked "collective" are made by all ranks
+ * of the mesh in the same order. After a failure only destroy makes sense (and
+ * weft_mesh_fail, so that the others hear of it). */
 typedef struct weft_sync weft_sync;
 
+/* A matrix of rows x cols; a vector of n elements is n x 1, and 1 x n is taken for it. */
 typedef struct weft_sync_tensor {
-    const char *name; /* for messages; at most 95 bytes */
+    const char *name; /* for messages, and states; at most 95 bytes */
     int64_t rows, cols;
     bool decays; /* optimizer.weight_decay acts on it */
 } weft_sync_tensor;
@@ -38,13 +39,39 @@ typedef struct weft_sync_report {
     int64_t loss_step;      /* steps done then */
     int64_t wire_bytes_out; /* payload that this rank sent to other nodes */
     double wait_s;          /* that the exchange held this thread up */
+    bool skipped;           /* some rank asked to: nothing was exchanged, nothing moved,
+                               and the step was not counted */
 } weft_sync_report;
 
-/* `config` (finished) gives method, mesh (with mesh.shards = 1), optimizer, schedule and
- * run.steps, and is borrowed, like the mesh (NULL: this process alone); data, model and
- * batch do not count. Tensors are exchanged in the order from the last to the first, as
+/* All that a sync is made of. Zeros are defaults. */
+typedef struct weft_sync_setup {
+    weft_mesh *mesh;           /* borrowed; NULL: this process alone */
+    const weft_config *config; /* borrowed, finished */
+    const weft_sync_tensor *tensors;
+    int n_tensors;
+    bool endless; /* run.steps does not count: steps go on until destroy */
+    bool outside; /* the caller has an optimizer: weft_sync_agree, weft_sync_mix */
+    bool skips;   /* any rank may call weft_sync_skip; exchanges then wait for the vote */
+    /* mesh.shards ranks, neighbours in number, share a copy: rank = copy x mesh.shards +
+     * shard. Tensors are this rank's rows of them, cut as the caller likes, but alike in
+     * all copies; there may be none (rows = 0). Gradients are of the mean over the copy's
+     * examples. */
+    bool sharded;
+    /* Where parameters and gradients lie; both are [all tensors' elements] floats. NULL:
+     * memory of weft's. take returns NULL if there is none. */
+    void *(*take)(void *user, size_t n_bytes);
+    void (*give)(void *user, void *block);
+    void *user;
+} weft_sync_setup;
+
+/* `config` gives method, mesh, optimizer, schedule and run.steps; data, model and batch
+ * do not count. Tensors are exchanged in the order from the last to the first, as
  * backward passes finish them; names are copied. [out] *out owned by the caller; NULL on
  * failure. */
+WEFT_API weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
+                                           weft_sync **out) WEFT_CHECKED;
+
+/* The same with defaults for all else. */
 WEFT_API weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh,
                                       const weft_config *config,
                                       const weft_sync_tensor *tensors, int n_tensors,
@@ -57,20 +84,89 @@ WEFT_API void weft_sync_destroy(weft_sync *sync);
 WEFT_API float *weft_sync_parameters(weft_sync *sync, int i);
 WEFT_API float *weft_sync_gradients(weft_sync *sync, int i);
 
-/* Rank 0's parameters become everybody's, and the first step begins. */
+/* Number types of a caller's own tensors. */
+typedef enum weft_type { WEFT_F32, WEFT_BF16, WEFT_F16 } weft_type;
+
+/* gradients of tensor i += scale x what lies at `from`, [rows,cols] without gaps. */
+WEFT_API weft_status weft_sync_give(weft_sync *sync, int i, const void *from,
+                                    weft_type type, double scale) WEFT_CHECKED;
+
+/* The parameters of tensor i, rounded to the nearest. */
+WEFT_API weft_status weft_sync_take(weft_sync *sync, int i, void *to,
+                                    weft_type type) WEFT_CHECKED;
+
+/* Rank 0's parameters become everybody's (of shards: the first copy's). Ranks whose
+ * tensors have other names or sizes are an error. Collective. */
 WEFT_API weft_status weft_sync_begin(weft_sync *sync) WEFT_CHECKED;
 
+/* The learning rate from now on, in place of the schedule's. Before the first
+ * weft_sync_ready of a step. The same on all ranks. */
+WEFT_API weft_status weft_sync_set_rate(weft_sync *sync, double lr) WEFT_CHECKED;
+
+/* Tensor i's own factor of the learning rate and its own weight decay, when the optimizer
+ * is weft's; before the first weft_sync_ready of a step. */
+WEFT_API weft_status weft_sync_set_tensor(weft_sync *sync, int i, double lr_scale,
+                                          double weight_decay) WEFT_CHECKED;
+
+/* Computing of the next step begins: lets gossip answer others meanwhile. May be left
+ * out: then the first weft_sync_ready says so. Not collective. */
+WEFT_API weft_status weft_sync_open(weft_sync *sync) WEFT_CHECKED;
+
 /* Tensor i's gradient is complete for this step: its exchange may begin while others are
- * computed. May be left out. */
+ * computed. May be left out. Not collective. */
 WEFT_API weft_status weft_sync_ready(weft_sync *sync, int i) WEFT_CHECKED;
 
-/* All gradients are complete: exchanges, optimizes, mixes. `loss` is this rank's. */
+/* This rank wants the step under way to be skipped by all (an infinite gradient in 16
+ * bits, say). Needs setup.skips; before weft_sync_step or weft_sync_agree. */
+WEFT_API weft_status weft_sync_skip(weft_sync *sync) WEFT_CHECKED;
+
+/* All gradients are complete: exchanges, optimizes, mixes. `loss` is this rank's.
+ * Collective. */
 WEFT_API weft_status weft_sync_step(weft_sync *sync, double loss,
                                     weft_sync_report *report) WEFT_CHECKED;
 
-/* After the last step: everybody's parameters become their mean, where methods let them
- * differ. */
+/* The same in two halves around an optimizer of the caller's (setup.outside). After agree
+ * the gradients hold the direction that the method agreed on, and the caller changes the
+ * parameters; *moves is false if they should stay as they are in this step, which was
+ * skipped or in which the replicator does not exchange. mix ends the step. Collective. */
+WEFT_API weft_status weft_sync_agree(weft_sync *sync, double loss,
+                                     bool *moves) WEFT_CHECKED;
+WEFT_API weft_status weft_sync_mix(weft_sync *sync,
+                                   weft_sync_report *report) WEFT_CHECKED;
+
+/* Everybody's parameters become their mean, where methods let them differ: for an
+ * evaluation between two steps, or after the last one. Before the next step
+ * weft_sync_restore puts back what they were. Average is collective. */
 WEFT_API weft_status weft_sync_average(weft_sync *sync) WEFT_CHECKED;
+WEFT_API weft_status weft_sync_restore(weft_sync *sync) WEFT_CHECKED;
+
+/* Everything that the next step depends on, between two steps: named arrays, of which
+ * "parameters" is one, each with a part for every tensor, and a few numbers that all
+ * ranks know alike. Put back by the same number of ranks with the same configuration,
+ * training goes on with the same bits. Rest makes it complete; the arrays may then be
+ * read, or be written between begin and the first step, before resume. */
+
+/* Ends what is under way behind the caller's back. Collective. */
+WEFT_API weft_status weft_sync_rest(weft_sync *sync) WEFT_CHECKED;
+
+/* Tensor i's part of array k, like its parameters; [out] *name, borrowed. NULL if there
+ * is no such array. */
+WEFT_API float *weft_sync_state(weft_sync *sync, int k, int i, const char **name);
+
+/* The numbers; [out] *n of them. */
+WEFT_API double *weft_sync_numbers(weft_sync *sync, int *n);
+
+/* After weft_sync_begin and before the first step: `step` steps are done, and arrays and
+ * numbers are those of then. Not collective, but all ranks do it. */
+WEFT_API weft_status weft_sync_resume(weft_sync *sync, int64_t step) WEFT_CHECKED;
+
+/* The same as one stream of bytes. Both return false to fail; read fills all n bytes. */
+typedef bool (*weft_sync_write)(void *user, const void *data, size_t n_bytes);
+typedef bool (*weft_sync_read)(void *user, void *data, size_t n_bytes);
+WEFT_API weft_status weft_sync_save(weft_sync *sync, weft_sync_write write,
+                                    void *user) WEFT_CHECKED;
+WEFT_API weft_status weft_sync_load(weft_sync *sync, weft_sync_read read,
+                                    void *user) WEFT_CHECKED;
 
 #ifdef __cplusplus
 }

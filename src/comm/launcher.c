@@ -121,6 +121,26 @@ static weft_status open_tcp(weft_ctx *ctx, weft_mesh **out) {
     return weft_mesh_create(ctx, transport, out);
 }
 
+weft_status weft_mesh_listen(weft_ctx *ctx, int *listener, int *port) {
+    return wefti_tcp_listen(ctx, listener, port);
+}
+
+weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh **out) {
+    *out = NULL;
+    wefti_tcp_place place = {.rank = seat->rank,
+                             .size = seat->size,
+                             .host = seat->host ? seat->host : "",
+                             .port = seat->port,
+                             .patience_s = seat->patience > 0 ? seat->patience
+                                                              : GATHERING_S,
+                             .listener = seat->rank == 0 ? seat->listener : 0};
+    weft_transport *transport;
+    WEFT_TRY(wefti_tcp_open(ctx, &place, &transport));
+    if (seat->size > 1) return weft_mesh_create(ctx, transport, out);
+    (void)transport->ops->finish(transport, false);
+    return WEFT_OK;
+}
+
 weft_status weft_mesh_open(weft_ctx *ctx, weft_mesh **out) {
     *out = NULL;
     const launcher *l = find_launcher();

@@ -429,7 +429,9 @@ static weft_status call_others(gathering *g) {
 
 static weft_status gather(gathering *g) {
     const wefti_tcp_place *place = g->place;
-    if (!listen_at(g, place->rank == 0 ? place->port : 0))
+    bool listens = g->listener >= 0;
+    if (listens) g->port = place->port;
+    if (!listens && !listen_at(g, place->rank == 0 ? place->port : 0))
         return complain(g, "could not listen");
     write_card(g, card_of(g, place->rank));
     WEFT_TRY(place->rank == 0 ? be_called(g) : call_others(g));
@@ -444,7 +446,7 @@ static weft_status gather(gathering *g) {
     return WEFT_OK;
 }
 
-weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
+static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place, int listener,
                            weft_transport **out) {
     static const weft_transport_ops ops = {
         .name = "tcp",
@@ -485,13 +487,33 @@ weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
                    .t = t,
                    .place = place,
                    .until_s = wefti_now_s() + place->patience_s,
-                   .listener = -1};
+                   .listener = listener};
     weft_status status = gather(&g);
-    if (g.listener >= 0) close(g.listener);
+    if (g.listener >= 0 && g.listener != listener) close(g.listener);
     if (status != WEFT_OK) {
         (void)tcp_finish(&t->head, true);
         return status;
     }
     *out = &t->head;
     return WEFT_OK;
+}
+
+weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
+                           weft_transport **out) {
+    int listener = place->listener > 0 ? place->listener : -1;
+    weft_status status = open_at(ctx, place, listener, out);
+    if (listener >= 0) close(listener);
+    return status;
+}
+
+weft_status wefti_tcp_listen(weft_ctx *ctx, int *listener, int *port) {
+    gathering g = {.listener = -1};
+    bool listens = listen_at(&g, 0);
+    int error = errno;
+    *listener = listens ? g.listener : -1;
+    *port = g.port;
+    if (listens) return WEFT_OK;
+    if (g.listener >= 0) close(g.listener);
+    return weft_ctx_fail(ctx, WEFT_ERR_PEER, "could not listen at any port: %s",
+                         strerror(error));
 }

@@ -14,7 +14,13 @@ typedef struct wefti_tcp_place {
     const char *host; /* of process 0: a name or an address */
     int port;
     double patience_s; /* how long the others are waited for */
+    int listener;      /* of process 0: a socket that listens at the port already, and is
+                          taken, also on failure; 0: none does */
 } wefti_tcp_place;
+
+/* A socket that listens at a port which the system chooses. [out] *listener owned by the
+ * caller. */
+weft_status wefti_tcp_listen(weft_ctx *ctx, int *listener, int *port) WEFT_CHECKED;
 
 /* Collective. [out] *out is owned by the caller. */
 weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,

@@ -17,11 +17,11 @@ static weft_status allocate(weft_ctx *ctx, const wefti_job *job, wefti_arrangeme
 }
 
 /* Appends unit u's blocks to the bucket; returns where the next piece goes. */
-static wefti_piece *append_unit(wefti_arrangement *a, int u, int s, wefti_bucket *bucket,
+static wefti_piece *append_unit(wefti_arrangement *a, int u, wefti_bucket *bucket,
                                 int first_tensor, wefti_piece *next) {
     const wefti_layout *layout = &a->layouts[u];
     for (int t = 0; t < layout->n_tensors; t++) {
-        wefti_block block = wefti_layout_block(layout, s, t);
+        wefti_block block = wefti_layout_block(layout, layout->s, t);
         if (block.n_rows == 0) continue;
         *next++ = (wefti_piece){.rows = block.n_rows,
                                 .cols = block.cols,
@@ -59,7 +59,7 @@ static void arrange(const wefti_job *job, int s, wefti_arrangement *a) {
         a->bucket_of[u] = b;
         a->bucket_last_unit[b] = u;
         int first_tensor = (int)(job->unit_tensors[u] - job->tensors);
-        next = append_unit(a, u, s, bucket, first_tensor, next);
+        next = append_unit(a, u, bucket, first_tensor, next);
         a->n_elements += a->layouts[u].n_shard;
         open = message_bytes(job, bucket) < job->config->mesh.min_message;
     }

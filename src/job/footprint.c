@@ -12,7 +12,7 @@ bool wefti_job_own_place(const wefti_job *job, int u) {
 static void place_floats(const wefti_job *job, int64_t floats[WEFTI_PLACES]) {
     const weft_model *model = job->model;
     floats[0] = floats[1] = 0;
-    for (int u = 0; u < model->n_units && job->S > 1; u++) {
+    for (int u = 0; u < model->n_units && job->S > 1 && !job->local_rows; u++) {
         int place = wefti_job_own_place(job, u) ? 1 : 0;
         if (model->units[u].n_elements > floats[place])
             floats[place] = model->units[u].n_elements;
@@ -53,7 +53,7 @@ wefti_sizes wefti_job_sizes(const wefti_job *job) {
                          .largest_saved = largest_saved(job),
                          .scratch = scratch_floats(job)};
     place_floats(job, sizes.places);
-    if (job->S > 1) sizes.largest_unit = largest_unit(job);
+    if (job->S > 1 && !job->local_rows) sizes.largest_unit = largest_unit(job);
     return sizes;
 }
 

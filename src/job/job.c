@@ -91,8 +91,8 @@ static bool is_word(const char *text, const char *word) {
 }
 
 static wefti_route route_named(const char *name) {
-    if (is_word(name, "all_gather")) return WEFTI_ROUTE_GATHER;
-    return is_word(name, "sharded") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
+    if (is_word(name, "gather")) return WEFTI_ROUTE_GATHER;
+    return is_word(name, "owner") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
 }
 
 static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
@@ -288,7 +288,7 @@ weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
 
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
                                  weft_model *model, wefti_job **out) {
-    wefti_job begun = {.config = config, .model = model};
+    wefti_job begun = {.config = config, .model = model, .local_rows = true};
     return create(ctx, &begun, 0, out);
 }
 
@@ -305,5 +305,5 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
 
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {
     return wefti_layout_make(job->model->units[unit].n_params, job->unit_tensors[unit],
-                             job->S, s);
+                             job->local_rows ? 1 : job->S, job->local_rows ? 0 : s);
 }

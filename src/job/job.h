@@ -34,6 +34,7 @@ typedef struct wefti_job {
     weft_neighbours *room;               /* owned; for predictions, by one thread */
     int vote_lag;                        /* steps after which the ranks' votes are read */
     int R, S, W;         /* replicas of the model, shards of each, ranks */
+    bool local_rows;     /* the model's tensors are this rank's rows already */
     int copies, sites;   /* replicas per node; sites, each with as many replicas */
     int site_replicas;   /* R / sites: whom the replicator talks to */
     int mixed_replicas;  /* whom the mixer talks to: the sites, or all if there is one */
@@ -55,8 +56,9 @@ weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
                              const weft_dataset *dataset, int64_t vocab,
                              wefti_job **out) WEFT_CHECKED;
 
-/* The same for a model that is computed elsewhere (model/foreign.c): there is no batch.
- * `model` is taken, also on failure. */
+/* The same for a model that is computed elsewhere (model/foreign.c): there is no batch,
+ * and with several shards its tensors are the rows of one of them. `model` is taken, also
+ * on failure. */
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
                                  weft_model *model, wefti_job **out) WEFT_CHECKED;
 void wefti_job_destroy(weft_ctx *ctx, wefti_job *job);

@@ -35,12 +35,12 @@ static weft_status check_tensor(weft_ctx *ctx, const wefti_foreign_tensor *t, in
     if (!t->name || !t->name[0] || strlen(t->name) > MAX_NAME)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "tensor %d has no name of 1 to %d bytes", i, (int)MAX_NAME);
-    bool fits = t->rows > 0 && t->cols > 0 && t->rows <= ((int64_t)1 << 40) / t->cols;
+    bool fits = t->rows >= 0 && t->cols > 0 && t->rows <= ((int64_t)1 << 40) / t->cols;
     if (fits) return WEFT_OK;
     return weft_ctx_fail(
         ctx, WEFT_ERR_ARGUMENT,
-        "tensor '%s' is %lld x %lld, expected at least 1 x 1 and at most "
-        "2^40 elements",
+        "tensor '%s' is %lld x %lld, expected no negative number of rows, at "
+        "least 1 column and at most 2^40 elements",
         t->name, (long long)t->rows, (long long)t->cols);
 }
 

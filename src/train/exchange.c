@@ -159,12 +159,34 @@ void wefti_exchange_turn(wefti_rank *r) {
         r->last_ticket = wefti_worker_submit(r->worker, n + b);
 }
 
+/* How the optimizer is told to treat a piece. */
+typedef struct treatment {
+    wefti_optimizer_config config;
+    wefti_optimizer_step step;
+    bool decays;
+} treatment;
+
+static treatment treat(const wefti_rank *r, const wefti_piece *piece,
+                       const wefti_cover *cover) {
+    treatment t = {r->job->optimizer_config,
+                   {.count = cover->count, .lr = r->lr, .grad_scale = 1},
+                   piece->decays};
+    if (r->clip_after_exchange) t.step.grad_scale = r->grad_scale;
+    if (!r->rules) return t;
+    const wefti_rule *rule = &r->rules[piece->tensor];
+    t.step.lr *= (float)rule->lr_scale;
+    t.config.weight_decay = rule->weight_decay;
+    t.decays = rule->weight_decay != 0;
+    return t;
+}
+
 /* The optimizer on one run of a piece's elements. */
-static void optimize(wefti_rank *r, const wefti_optimizer_step *step, wefti_span span,
+static void optimize(wefti_rank *r, const treatment *t, int64_t begin, int64_t n,
                      double *moved) {
     const wefti_job *job = r->job;
-    job->optimizer->apply(&job->optimizer_config, job->kernels, step, &span, r->grads,
-                          r->params, r->state, moved);
+    wefti_span span = {begin, n, t->decays};
+    job->optimizer->apply(&t->config, job->kernels, &t->step, &span, r->grads, r->params,
+                          r->state, moved);
 }
 
 /* The optimizer on what the direction covers of a piece. */
@@ -173,18 +195,11 @@ static void optimize_piece(wefti_rank *r, int bucket, int index, double *moved) 
     const wefti_replicator *last = r->site_replicator ? r->site_replicator
                                                       : r->replicator;
     wefti_cover cover = wefti_replicator_cover(last, bucket, index, r->step);
-    wefti_optimizer_step step = {.count = cover.count, .lr = r->lr, .grad_scale = 1};
-    if (r->clip_after_exchange) step.grad_scale = r->grad_scale;
+    treatment t = treat(r, piece, &cover);
     int64_t base = r->arrangement->bucket_offset[bucket] + piece->offset;
-    if (cover.all) {
-        wefti_span span = {base, piece->rows * piece->cols, piece->decays};
-        optimize(r, &step, span, moved);
-        return;
-    }
-    for (int64_t i = 0; i < cover.n_runs; i++) {
-        wefti_span span = {base + cover.runs[i].begin, cover.runs[i].n, piece->decays};
-        optimize(r, &step, span, moved);
-    }
+    if (cover.all) optimize(r, &t, base, piece->rows * piece->cols, moved);
+    for (int64_t i = 0; i < cover.n_runs && !cover.all; i++)
+        optimize(r, &t, base + cover.runs[i].begin, cover.runs[i].n, moved);
 }
 
 weft_status wefti_exchange_apply(wefti_rank *r, int bucket) {

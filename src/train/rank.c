@@ -33,7 +33,7 @@ static weft_status allocate_flight(wefti_rank *r) {
         WEFT_TRY(floats(r, places[i], "gathered parameters", &r->gathered.buffer[i]));
         WEFT_TRY(floats(r, places[i], "gradients in flight", &r->gradients.buffer[i]));
     }
-    if (r->job->S == 1) return WEFT_OK;
+    if (sizes.largest_unit == 0) return WEFT_OK;
     return floats(r, sizes.largest_unit, "gradients in flight", &r->staging);
 }
 

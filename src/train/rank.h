@@ -60,6 +60,11 @@ void wefti_comms_destroy(wefti_comms *comms);
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) WEFT_CHECKED;
 
+/* What a program of its own has to say about a tensor, in place of the configuration. */
+typedef struct wefti_rule {
+    double lr_scale, weight_decay;
+} wefti_rule;
+
 /* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
  * replicate -> optimize on completed buckets. */
 typedef struct wefti_rank {
@@ -89,6 +94,8 @@ typedef struct wefti_rank {
     bool apply_in_exchange;   /* the exchange thread also optimizes and mixes */
     bool clip_after_exchange; /* norm of the agreed gradient (full), else of the local one
                                */
+    bool outside; /* the caller optimizes: exchanges end with the agreed direction */
+    const wefti_rule *rules; /* [tensors] borrowed; NULL: as configured */
     double *moved,
         *squares;   /* [buckets] written by whoever applies, or begins, a bucket */
     uint64_t *sums; /* [units] checksums of the parameters */
@@ -160,7 +167,7 @@ weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) WEFT_CHECKED;
  */
 int64_t wefti_rank_control_tag(wefti_rank *r);
 
-/* Emulated slowness (mesh.compute_time, mesh.straggler_time): waits until this share of the step's
+/* Emulated slowness (mesh.pace, mesh.stall): waits until this share of the step's
  * computing may be done. A rank drawn for the step stands still on top of that. */
 void wefti_rank_pace(const wefti_rank *r, double share);
 

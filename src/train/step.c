@@ -122,11 +122,11 @@ static void load_rows(wefti_rank *r, int64_t row) {
 void wefti_rank_pace(const wefti_rank *r, double share) {
     const weft_config *config = r->job->config;
     uint64_t W = (uint64_t)r->job->W, step = (uint64_t)r->step;
-    double due_s = r->begun_s + share * config->mesh.compute_time;
-    if (config->mesh.straggler_time > 0 &&
+    double due_s = r->begun_s + share * config->mesh.pace;
+    if (config->mesh.stall > 0 &&
         wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL, step, 0) % W ==
             (uint64_t)r->rank)
-        due_s += config->mesh.straggler_time;
+        due_s += config->mesh.stall;
     if (due_s > r->begun_s) wefti_sleep_until_s(due_s);
 }
 
@@ -159,7 +159,7 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
 
 weft_status wefti_rank_close(wefti_rank *r) {
     WEFT_TRY(cast_vote(r));
-    if (r->apply_in_exchange) return WEFT_OK;
+    if (r->apply_in_exchange || r->outside) return WEFT_OK;
     return r->clip_after_exchange ? clip_and_apply(r) : clip_and_submit(r);
 }
 

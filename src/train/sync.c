@@ -1,45 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /* A rank whose gradients somebody else computes: the same job, arrangement and exchange
- * as a run's, around a model of tensors alone. */
-#include <weft/sync.h>
+ * as a run's, around a model of tensors alone.
+ *
+ *     rest --open--> opened --ready--> handed over --step-----------------> rest
+ *                                                  \-agree--> agreed --mix-/
+ *
+ * Opening, which the first ready or step does by itself, submits the mixer's turn and is
+ * so late that between two steps the exchange thread has nothing to do: states can be
+ * read and parameters averaged there. A vote to skip comes before anything is handed
+ * over; after it the step is still the one under way. */
+#include "train/sync.h"
 
 #include <math.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/memory.h"
-#include "train/rank.h"
 
-struct weft_sync {
-    weft_ctx *ctx; /* borrowed, like the next two */
-    weft_mesh *mesh;
-    const weft_config *config;
-    wefti_job *job;     /* owned, like the next two */
-    wefti_world *world; /* with a mesh: the mesh's */
-    wefti_rank *rank;
-    int n_tensors;
-    bool *ready;     /* [tensors] owned: in this step */
-    int *missing;    /* [buckets] owned: tensors that are not */
-    bool begun;      /* parameters are the same everywhere */
-    int64_t step;    /* under way */
-    int64_t counted; /* steps whose votes were read */
-};
-
-static weft_status make_plan(weft_sync *s, const weft_sync_tensor *tensors, int n) {
+static weft_status make_job(weft_sync *s) {
     wefti_foreign_tensor *specs;
     weft_model *model = NULL;
+    int n = s->setup.n_tensors;
     WEFT_TRY(wefti_alloc_n(s->ctx, n > 0 ? n : 0, sizeof *specs, "tensors", &specs));
-    for (int i = 0; i < n; i++)
-        specs[i] = (wefti_foreign_tensor){tensors[i].name, tensors[i].rows,
-                                          tensors[i].cols, tensors[i].decays};
+    for (int i = 0; i < n; i++) {
+        const weft_sync_tensor *t = &s->setup.tensors[i];
+        bool lies = t->rows == 1; /* a vector is a column */
+        specs[i] = (wefti_foreign_tensor){t->name, lies ? t->cols : t->rows,
+                                          lies ? 1 : t->cols, t->decays};
+        if (t->rows < 1 && !s->setup.sharded) specs[i].rows = -1; /* refused there */
+    }
     weft_status status = wefti_model_foreign(s->ctx, specs, n, &model);
     wefti_free(s->ctx, specs);
     WEFT_TRY(status);
-    return wefti_job_create_for(s->ctx, s->config, model, &s->job);
+    WEFT_TRY(wefti_job_create_for(s->ctx, s->config, model, &s->job));
+    if (s->setup.endless) s->job->mixer_config.steps = INT64_MAX / 4;
+    return WEFT_OK;
 }
 
 static weft_status make_world(weft_sync *s) {
     const wefti_job *job = s->job;
-    if (job->S != 1)
+    if (job->S != 1 && !s->setup.sharded)
         return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
                              "mesh.shards is %d: every process holds all parameters of a "
                              "program's own model; set mesh.shards=1",
@@ -53,11 +54,60 @@ static weft_status make_world(weft_sync *s) {
     return wefti_rank_world(s->ctx, job, s->mesh, &s->world);
 }
 
+/* The caller's block in place of one that was just made. */
+static weft_status borrow(weft_sync *s, float **block) {
+    size_t n_bytes = (size_t)s->rank->arrangement->n_elements * sizeof(float);
+    void *taken = s->setup.take(s->setup.user, n_bytes);
+    if (!taken)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_MEMORY,
+                             "the program has no memory of %lld bytes for tensors",
+                             (long long)n_bytes);
+    wefti_free(s->ctx, *block);
+    *block = memset(taken, 0, n_bytes);
+    return WEFT_OK;
+}
+
+static void give_back(weft_sync *s, float **block) {
+    if (*block && s->setup.give) s->setup.give(s->setup.user, *block);
+    *block = NULL;
+}
+
+static weft_status borrow_both(weft_sync *s) {
+    if (!s->setup.take) return WEFT_OK;
+    WEFT_TRY(borrow(s, &s->rank->params));
+    weft_status status = borrow(s, &s->rank->grads);
+    s->borrowed = status == WEFT_OK;
+    if (!s->borrowed) give_back(s, &s->rank->params);
+    return status;
+}
+
 static weft_status make_rank(weft_sync *s) {
     wefti_comms comms;
     int rank = s->world->first_here;
     WEFT_TRY(wefti_comms_join(s->ctx, s->world, rank, &comms));
-    return wefti_rank_create(s->ctx, s->job, rank, &comms, &s->rank);
+    WEFT_TRY(wefti_rank_create(s->ctx, s->job, rank, &comms, &s->rank));
+    WEFT_TRY(borrow_both(s));
+    s->rank->rules = s->rules;
+    s->rank->outside = s->setup.outside;
+    if (!s->setup.outside) return WEFT_OK;
+    if (s->config->optimizer.clip > 0 && !s->rank->clip_after_exchange)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
+                             "optimizer.clip is %g, but the program optimizes: clip "
+                             "before the gradients are ready, or after the nodes agreed",
+                             s->config->optimizer.clip);
+    s->rank->apply_in_exchange = false; /* exchanges end with the direction */
+    s->rank->clip_after_exchange = true;
+    return WEFT_OK;
+}
+
+static weft_status make_rules(weft_sync *s) {
+    int n = s->setup.n_tensors;
+    WEFT_TRY(
+        wefti_alloc_n(s->ctx, n > 0 ? n : 0, sizeof *s->rules, "tensors", &s->rules));
+    for (int i = 0; i < n; i++)
+        s->rules[i] = (wefti_rule){
+            1, s->setup.tensors[i].decays ? s->config->optimizer.weight_decay : 0};
+    return WEFT_OK;
 }
 
 /* Counts anew what this step's buckets wait for. */
@@ -68,28 +118,30 @@ static void expect_all(weft_sync *s) {
     for (int u = 0; u < a->n_units; u++) s->missing[a->bucket_of[u]]++;
 }
 
-static weft_status build(weft_sync *s, const weft_sync_tensor *tensors, int n) {
-    WEFT_TRY(make_plan(s, tensors, n));
+static weft_status build(weft_sync *s) {
+    WEFT_TRY(make_job(s));
+    WEFT_TRY(make_rules(s));
     WEFT_TRY(make_world(s));
     WEFT_TRY(make_rank(s));
-    s->n_tensors = n;
-    WEFT_TRY(wefti_alloc_n(s->ctx, n, sizeof *s->ready, "tensors", &s->ready));
+    s->n_tensors = s->setup.n_tensors;
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->n_tensors, sizeof *s->ready, "tensors", &s->ready));
     WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets, sizeof *s->missing,
                            "buckets", &s->missing));
     expect_all(s);
     return WEFT_OK;
 }
 
-weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
-                             const weft_sync_tensor *tensors, int n_tensors,
-                             weft_sync **out) {
+weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
+                                  weft_sync **out) {
     *out = NULL;
     weft_sync *s;
     WEFT_TRY(wefti_alloc(ctx, sizeof *s, "a model's exchange", &s));
     s->ctx = ctx;
-    s->mesh = mesh;
-    s->config = config;
-    weft_status status = build(s, tensors, n_tensors);
+    s->setup = *setup;
+    s->mesh = setup->mesh;
+    s->config = setup->config;
+    s->rate = NAN;
+    weft_status status = build(s);
     if (status != WEFT_OK) {
         weft_sync_destroy(s);
         return status;
@@ -98,12 +150,27 @@ weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh, const weft_config *
     return WEFT_OK;
 }
 
+weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
+                             const weft_sync_tensor *tensors, int n_tensors,
+                             weft_sync **out) {
+    weft_sync_setup setup = {
+        .mesh = mesh, .config = config, .tensors = tensors, .n_tensors = n_tensors};
+    return weft_sync_create_from(ctx, &setup, out);
+}
+
 void weft_sync_destroy(weft_sync *s) {
     if (!s) return;
     weft_ctx *ctx = s->ctx;
+    if (s->rank) wefti_worker_destroy(ctx, s->rank->worker); /* it reads the arrays */
+    if (s->rank) s->rank->worker = NULL;
+    if (s->borrowed) {
+        give_back(s, &s->rank->params);
+        give_back(s, &s->rank->grads);
+    }
     wefti_rank_destroy(s->rank);
     wefti_world_destroy(ctx, s->world);
     wefti_job_destroy(ctx, s->job);
+    wefti_free(ctx, s->rules);
     wefti_free(ctx, s->ready);
     wefti_free(ctx, s->missing);
     wefti_free(ctx, s);
@@ -118,63 +185,189 @@ float *weft_sync_parameters(weft_sync *s, int i) { return at(s, s->rank->params,
 
 float *weft_sync_gradients(weft_sync *s, int i) { return at(s, s->rank->grads, i); }
 
-/* Rank 0's parameters to all. */
+static size_t flat_bytes(const weft_sync *s) {
+    return (size_t)s->rank->arrangement->n_elements * sizeof(float);
+}
+
+/* --- the beginning --- */
+
+/* Names and sizes of this rank's tensors in one number. */
+static uint64_t fingerprint(const weft_sync *s) {
+    uint64_t sum = 0;
+    for (int u = 0; u < s->n_tensors; u++) {
+        const wefti_param *p = &s->job->model->params[u];
+        int64_t sizes[2] = {p->rows, p->cols};
+        sum = XXH3_64bits_withSeed(p->name, strlen(p->name), sum);
+        sum = XXH3_64bits_withSeed(sizes, sizeof sizes, sum);
+    }
+    return sum;
+}
+
+/* Everybody's against that of the same shard in the first copy. */
+static weft_status compare_tensors(weft_sync *s) {
+    wefti_comm *all = s->rank->comms.control;
+    uint64_t own = fingerprint(s), *sums;
+    WEFT_TRY(wefti_alloc_n(s->ctx, all->size, sizeof *sums, "checksums", &sums));
+    weft_status status = wefti_comm_all_gather(all, wefti_rank_control_tag(s->rank), &own,
+                                               sizeof own, sums);
+    for (int r = 0; r < all->size && status == WEFT_OK; r++)
+        if (sums[r] != sums[r % s->job->S])
+            status = weft_ctx_fail(
+                s->ctx, WEFT_ERR_ARGUMENT,
+                "the tensors of rank %d have other names or sizes than "
+                "those of rank %d; all processes build the same model",
+                r, r % s->job->S);
+    wefti_free(s->ctx, sums);
+    return status;
+}
+
+/* The first copy's parameters to all others, shard by shard. */
 static weft_status spread(weft_sync *s) {
     wefti_rank *r = s->rank;
     wefti_comm *all = r->comms.control;
-    int64_t tag = wefti_rank_control_tag(r);
-    int64_t n_bytes = r->arrangement->n_elements * (int64_t)sizeof(float);
-    if (all->rank == 0) {
-        WEFT_TRY(wefti_comm_send_all(all, tag, r->params, n_bytes));
+    int64_t tag = wefti_rank_control_tag(r), n_bytes = (int64_t)flat_bytes(s);
+    if (n_bytes == 0) return WEFT_OK;
+    if (r->replica == 0) {
+        for (int peer = r->local + s->job->S; peer < all->size; peer += s->job->S)
+            WEFT_TRY(wefti_comm_send(all, peer, tag, r->params, n_bytes));
         return wefti_comm_await(all, tag);
     }
     const void *view;
-    WEFT_TRY(wefti_comm_receive(all, 0, tag, n_bytes, &view));
+    WEFT_TRY(wefti_comm_receive(all, r->local, tag, n_bytes, &view));
     memcpy(r->params, view, (size_t)n_bytes);
-    wefti_comm_release(all, 0, tag);
+    wefti_comm_release(all, r->local, tag);
     return WEFT_OK;
-}
-
-static weft_status open_step(weft_sync *s) {
-    wefti_rank *r = s->rank;
-    size_t n_bytes = (size_t)r->arrangement->n_elements * sizeof(float);
-    expect_all(s);
-    memset(r->grads, 0, n_bytes);
-    return s->step < s->config->run.steps ? wefti_rank_open(r, s->step) : WEFT_OK;
 }
 
 weft_status weft_sync_begin(weft_sync *s) {
     if (s->begun)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "the first step has begun already");
+    WEFT_TRY(compare_tensors(s));
     WEFT_TRY(spread(s));
-    WEFT_TRY(wefti_rank_prime(s->rank));
+    memset(s->rank->grads, 0, flat_bytes(s));
     s->begun = true;
-    return open_step(s);
+    return WEFT_OK;
 }
+
+/* --- a step --- */
 
 static weft_status check_under_way(weft_sync *s) {
     if (!s->begun)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step without weft_sync_begin before it");
-    if (s->step < s->config->run.steps) return WEFT_OK;
+    if (s->averaged)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "a step with averaged parameters; weft_sync_restore first");
+    if (s->agreed)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "weft_sync_agree without weft_sync_mix after it");
+    if (s->setup.endless || s->step < s->config->run.steps) return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                          "a step after the last one: run.steps is %lld",
                          (long long)s->config->run.steps);
 }
 
-weft_status weft_sync_ready(weft_sync *s, int i) {
-    wefti_rank *r = s->rank;
+weft_status weft_sync_open(weft_sync *s) {
     WEFT_TRY(check_under_way(s));
+    if (s->opened) return WEFT_OK;
+    if (!s->primed) WEFT_TRY(wefti_rank_prime(s->rank));
+    s->primed = s->opened = true;
+    WEFT_TRY(wefti_rank_open(s->rank, s->step));
+    if (!isnan(s->rate)) s->rank->lr = (float)s->rate;
+    return WEFT_OK;
+}
+
+static weft_status check_not_handed_over(weft_sync *s, const char *what) {
+    if (!s->handed_over && !s->agreed) return WEFT_OK;
+    return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                         "%s is set while gradients of step %lld are exchanged; set it "
+                         "before the first is ready",
+                         what, (long long)s->step + 1);
+}
+
+weft_status weft_sync_set_rate(weft_sync *s, double lr) {
+    if (!isfinite(lr))
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "the learning rate is %g, expected a number", lr);
+    WEFT_TRY(check_not_handed_over(s, "the learning rate"));
+    s->rate = lr;
+    if (s->opened) s->rank->lr = (float)lr;
+    return WEFT_OK;
+}
+
+weft_status weft_sync_set_tensor(weft_sync *s, int i, double lr_scale,
+                                 double weight_decay) {
+    if (i < 0 || i >= s->n_tensors || !isfinite(lr_scale) || !isfinite(weight_decay))
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "tensor %d has rate factor %g and weight decay %g; expected "
+                             "one of 0 to %d, and numbers",
+                             i, lr_scale, weight_decay, s->n_tensors - 1);
+    WEFT_TRY(check_not_handed_over(s, "a tensor's rate"));
+    s->rules[i] = (wefti_rule){lr_scale, weight_decay};
+    return WEFT_OK;
+}
+
+/* Whether a bucket is exchanged as soon as it is complete. */
+static bool exchanges_early(const weft_sync *s) {
+    const wefti_rank *r = s->rank;
+    return !s->setup.skips && (r->apply_in_exchange || r->clip_after_exchange);
+}
+
+static weft_status hand_over(weft_sync *s, int b) {
+    s->handed_over = true;
+    return wefti_rank_submit(s->rank, b);
+}
+
+weft_status weft_sync_ready(weft_sync *s, int i) {
+    WEFT_TRY(weft_sync_open(s));
     if (i < 0 || i >= s->n_tensors || s->ready[i])
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
             "tensor %d is ready, expected one of 0 to %d that is not yet", i,
             s->n_tensors - 1);
     s->ready[i] = true;
-    int b = r->arrangement->bucket_of[i];
-    bool at_once = r->apply_in_exchange || r->clip_after_exchange;
-    return --s->missing[b] == 0 && at_once ? wefti_rank_submit(r, b) : WEFT_OK;
+    int b = s->rank->arrangement->bucket_of[i];
+    return --s->missing[b] == 0 && exchanges_early(s) ? hand_over(s, b) : WEFT_OK;
+}
+
+weft_status weft_sync_skip(weft_sync *s) {
+    if (!s->setup.skips)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "a step can be skipped only where weft_sync_setup.skips is "
+                             "set");
+    s->skip = true;
+    return WEFT_OK;
+}
+
+/* Whether somebody skips. */
+static weft_status vote_to_skip(weft_sync *s, bool *skipped) {
+    double wants = s->skip ? 1 : 0;
+    *skipped = false;
+    if (!s->setup.skips) return WEFT_OK;
+    WEFT_TRY(wefti_comm_sum(s->rank->comms.control, wefti_rank_control_tag(s->rank), 1,
+                            &wants));
+    s->skip = false;
+    *skipped = wants > 0;
+    if (!*skipped) return WEFT_OK;
+    expect_all(s);
+    memset(s->rank->grads, 0, flat_bytes(s));
+    return WEFT_OK;
+}
+
+/* All gradients are complete: the exchange of what was not yet handed over begins. */
+static weft_status close_step(weft_sync *s, double loss, bool *skipped) {
+    wefti_rank *r = s->rank;
+    WEFT_TRY(weft_sync_open(s));
+    WEFT_TRY(vote_to_skip(s, skipped));
+    if (*skipped) return WEFT_OK;
+    for (int i = s->n_tensors - 1; i >= 0; i--)
+        if (!s->ready[i]) WEFT_TRY(weft_sync_ready(s, i));
+    bool waited = s->setup.skips && (r->apply_in_exchange || r->clip_after_exchange);
+    for (int b = 0; b < r->arrangement->n_buckets && waited; b++)
+        WEFT_TRY(hand_over(s, b));
+    r->vote.loss_sum = loss;
+    return wefti_rank_close(r);
 }
 
 /* Reads the votes of the steps up to `last`. */
@@ -193,32 +386,110 @@ static weft_status count_votes(weft_sync *s, int64_t last, weft_sync_report *rep
     return WEFT_OK;
 }
 
-weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) {
+/* Waits for the exchange, and the step is over. */
+static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     wefti_rank *r = s->rank;
     wefti_tally tally;
-    *report = (weft_sync_report){.loss = NAN};
-    WEFT_TRY(check_under_way(s));
-    for (int i = s->n_tensors - 1; i >= 0; i--)
-        if (!s->ready[i]) WEFT_TRY(weft_sync_ready(s, i));
-    r->vote.loss_sum = loss;
-    WEFT_TRY(wefti_rank_close(r));
     WEFT_TRY(wefti_rank_settle(r, &tally));
     WEFT_TRY(count_votes(s, s->step - s->job->vote_lag, report));
     report->step = ++s->step;
     report->lr = (double)r->lr;
     report->wire_bytes_out = (int64_t)tally.wire_out;
     report->wait_s = tally.wait_s;
-    return open_step(s);
+    s->opened = s->handed_over = s->agreed = false;
+    expect_all(s);
+    memset(r->grads, 0, flat_bytes(s));
+    return WEFT_OK;
+}
+
+static weft_status check_optimizer(weft_sync *s, bool outside, const char *instead) {
+    if (s->setup.outside == outside) return WEFT_OK;
+    return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT, "the optimizer is %s: call %s",
+                         outside ? "weft's" : "the program's", instead);
+}
+
+weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) {
+    *report = (weft_sync_report){.loss = NAN, .step = s->step};
+    WEFT_TRY(check_optimizer(s, false, "weft_sync_agree and weft_sync_mix"));
+    WEFT_TRY(close_step(s, loss, &report->skipped));
+    return report->skipped ? WEFT_OK : finish_step(s, report);
+}
+
+/* The mixer's part before the optimizer, when the direction of all buckets is there. */
+static weft_status await_direction(weft_sync *s) {
+    wefti_rank *r = s->rank;
+    const wefti_arrangement *a = r->arrangement;
+    WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
+    for (int b = 0; b < a->n_buckets; b++)
+        WEFT_TRY(
+            wefti_mixer_before(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
+    return WEFT_OK;
+}
+
+weft_status weft_sync_agree(weft_sync *s, double loss, bool *moves) {
+    bool skipped;
+    *moves = false;
+    WEFT_TRY(check_optimizer(s, true, "weft_sync_step"));
+    WEFT_TRY(close_step(s, loss, &skipped));
+    s->agreed = true;
+    s->skip = skipped; /* until mix */
+    if (skipped) return WEFT_OK;
+    WEFT_TRY(await_direction(s));
+    const wefti_replicator *last = s->rank->site_replicator ? s->rank->site_replicator
+                                                            : s->rank->replicator;
+    *moves = wefti_replicator_is_due(&last->config, s->step);
+    return WEFT_OK;
+}
+
+weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
+    wefti_rank *r = s->rank;
+    const wefti_arrangement *a = r->arrangement;
+    *report = (weft_sync_report){.loss = NAN, .step = s->step};
+    if (!s->agreed)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "weft_sync_mix without weft_sync_agree before it");
+    report->skipped = s->skip;
+    s->skip = false;
+    if (report->skipped) {
+        s->agreed = false;
+        return WEFT_OK;
+    }
+    double waited_s = r->mixer->waited_s;
+    for (int b = 0; b < a->n_buckets; b++)
+        WEFT_TRY(
+            wefti_mixer_after(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
+    for (int b = 0; b < a->n_buckets; b++)
+        WEFT_TRY(
+            wefti_mixer_finish(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
+    r->tally.wait_s += r->mixer->waited_s - waited_s;
+    return finish_step(s, report);
+}
+
+/* --- between steps --- */
+
+weft_status wefti_sync_check_rest(weft_sync *s, const char *what) {
+    if (s->begun && !s->opened && !s->agreed && !s->averaged) return WEFT_OK;
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT, "%s is possible between two steps only: %s", what,
+        !s->begun     ? "weft_sync_begin has not been called"
+        : s->averaged ? "parameters are averaged; weft_sync_restore first"
+                      : "gradients of the next step are there already");
 }
 
 weft_status weft_sync_average(weft_sync *s) {
     weft_sync_report report;
-    bool over = s->begun && s->step == s->config->run.steps;
-    if (!over)
-        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
-                             "%lld of run.steps=%lld steps are done; the mean is taken "
-                             "after the last one",
-                             (long long)s->step, (long long)s->config->run.steps);
-    WEFT_TRY(count_votes(s, s->step - 1, &report));
-    return s->job->replicas_equal ? WEFT_OK : wefti_rank_average(s->rank);
+    WEFT_TRY(wefti_sync_check_rest(s, "an average"));
+    if (!s->setup.endless && s->step == s->config->run.steps)
+        WEFT_TRY(count_votes(s, s->step - 1, &report));
+    if (s->job->replicas_equal) return WEFT_OK;
+    s->averaged = true;
+    return wefti_rank_average(s->rank);
+}
+
+weft_status weft_sync_restore(weft_sync *s) {
+    if (!s->averaged) return WEFT_OK;
+    wefti_rank_restore(s->rank);
+    memset(s->rank->grads, 0, flat_bytes(s));
+    s->averaged = false;
+    return WEFT_OK;
 }

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Small models and batches that every rank can make for itself."""
+
+import torch
+import torch.distributed as dist
+
+
+def net(seed: int = 0) -> torch.nn.Module:
+    """Matrices, vectors, a convolution and a tied pair."""
+    torch.manual_seed(seed)
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = torch.nn.Embedding(32, 48)
+            self.conv = torch.nn.Conv1d(48, 48, 3, padding=1)
+            self.norm = torch.nn.LayerNorm(48)
+            self.body = torch.nn.Linear(48, 48)
+            self.head = torch.nn.Linear(48, 32, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, tokens):
+            x = self.embed(tokens)
+            x = x + self.conv(x.transpose(1, 2)).transpose(1, 2)
+            return self.head(torch.tanh(self.body(self.norm(x))))
+
+    return Net()
+
+
+def batch(rank: int, step: int, rows: int = 4):
+    g = torch.Generator().manual_seed(1000 * step + rank)
+    tokens = torch.randint(0, 32, (rows, 12), generator=g)
+    return tokens, (tokens * 5 + 3) % 32
+
+
+def loss_of(model, rank: int, step: int, rows: int = 4):
+    tokens, wanted = batch(rank, step, rows)
+    return torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), wanted.flatten())
+
+
+def flat(model) -> torch.Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+def start_gloo() -> int:
+    dist.init_process_group("gloo")
+    return dist.get_rank()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""What must come out as elsewhere: DDP with AdamW, and a torch optimizer inside."""
+
+import pytest
+import torch
+from models import flat, loss_of, net, start_gloo
+from ranks import run
+
+import weft_sync.torch as weft
+
+ADAMW = dict(lr=2e-3, betas=(0.9, 0.999), weight_decay=0.1)
+
+
+def micro_batches(model, rank, step, n, pause):
+    total = 0.0
+    for k in range(n):
+        with pause(k < n - 1):
+            loss = loss_of(model, rank, step * n + k) / n
+            loss.backward()
+        total += float(loss.detach())
+    return total
+
+
+def train_ddp(steps, micro):
+    import contextlib
+    rank = start_gloo()
+    model = net(rank) if rank else net()
+    ddp = torch.nn.parallel.DistributedDataParallel(model)
+    opt = torch.optim.AdamW(model.parameters(), **ADAMW)
+    sched = torch.optim.lr_scheduler.CosineAnnealingLR(opt, steps)
+    losses = []
+    for t in range(steps):
+        losses.append(micro_batches(ddp, rank, t, micro,
+                                    lambda p: ddp.no_sync() if p else contextlib.nullcontext()))
+        opt.step()
+        opt.zero_grad()
+        sched.step()
+    return losses, flat(model)
+
+
+def train_weft(steps, micro, inside=False, gloo=False, overlap=True):
+    import contextlib
+    import os
+    rank = start_gloo() if gloo else int(os.environ["RANK"])
+    model = net(rank) if rank else net()
+    if inside:
+        opt = weft.Optimizer(model, torch.optim.AdamW(model.parameters(), **ADAMW),
+                             method="ddp", overlap=overlap)
+    else:
+        opt = weft.Optimizer(model, method="ddp", optimizer_clip=0, optimizer_eps=1e-8,
+                             overlap=overlap, **ADAMW)
+    sched = torch.optim.lr_scheduler.CosineAnnealingLR(opt, steps)
+    losses = []
+    for t in range(steps):
+        losses.append(micro_batches(model, rank, t, micro,
+                                    lambda p: opt.no_sync() if p else contextlib.nullcontext()))
+        report = opt.step(losses[-1])
+        assert report.step == t + 1 and not report.skipped
+        opt.zero_grad()
+        sched.step()
+    return losses, flat(model), report.loss
+
+
+@pytest.mark.parametrize("size,micro", [(2, 1), (2, 3), (4, 1)])
+def test_full_is_ddp_with_adamw(size, micro):
+    wanted = run(train_ddp, size, 50, micro)
+    for inside, gloo in ((False, False), (True, True)):
+        found = run(train_weft, size, 50, micro, inside=inside, gloo=gloo)
+        for (losses, params), (own, ours, mean) in zip(wanted, found):
+            assert torch.allclose(torch.tensor(losses), torch.tensor(own), rtol=1e-6, atol=1e-6)
+            assert (params - ours).abs().max() < 2e-5
+            assert abs(mean - sum(w[0][-1] for w in wanted) / size) < 1e-6
+
+
+def test_without_overlap_the_bits_are_the_same():
+    a = run(train_weft, 2, 5, 2)
+    b = run(train_weft, 2, 5, 2, overlap=False)
+    assert torch.equal(a[0][1], b[0][1]) and torch.equal(a[0][1], a[1][1])

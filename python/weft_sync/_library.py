@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: MIT
+"""libweft through ctypes: types of its public headers (weft/ctx.h, config.h, mesh.h,
+sync.h), and errors as exceptions. Nothing here knows of torch."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes as c
+import os
+import pathlib
+import queue
+import threading
+
+I64, F64, INT, BOOL, TEXT, PTR, SIZE = (
+    c.c_int64, c.c_double, c.c_int, c.c_bool, c.c_char_p, c.c_void_p, c.c_size_t)
+
+
+class Error(RuntimeError):
+    """What libweft has to say; `status` is its short name ("config", "peer", ...)."""
+
+    def __init__(self, status: str, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+class PeerError(Error):
+    """Another rank has failed or cannot be reached; the message says which."""
+
+
+class Tensor(c.Structure):
+    _fields_ = [("name", TEXT), ("rows", I64), ("cols", I64), ("decays", BOOL)]
+
+
+class Report(c.Structure):
+    _fields_ = [("step", I64), ("lr", F64), ("loss", F64), ("loss_step", I64),
+                ("wire_bytes_out", I64), ("wait_s", F64), ("skipped", BOOL)]
+
+
+class Setup(c.Structure):
+    _fields_ = [("mesh", PTR), ("config", PTR), ("tensors", c.POINTER(Tensor)),
+                ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
+                ("sharded", BOOL), ("take", PTR), ("give", PTR), ("user", PTR)]
+
+
+class Seat(c.Structure):
+    _fields_ = [("rank", INT), ("size", INT), ("host", TEXT), ("port", INT),
+                ("listener", INT), ("patience", F64)]
+
+
+class Facts(c.Structure):
+    _fields_ = [("rank", INT), ("size", INT), ("hosts", INT), ("ranks_here", INT),
+                ("even", BOOL), ("host", TEXT), ("version", TEXT)]
+
+
+class Key(c.Structure):
+    _fields_ = [("name", TEXT), ("offset", SIZE), ("type", INT), ("unit", TEXT),
+                ("fallback", TEXT), ("min", F64), ("max", F64), ("max_excluded", BOOL),
+                ("choices", PTR), ("doc", TEXT)]
+
+
+P = c.POINTER
+
+# name: (result, arguments); INT as result of a fallible function is its status
+FUNCTIONS = {
+    "weft_status_name": (TEXT, [INT]),
+    "weft_ctx_create": (INT, [P(PTR)]),
+    "weft_ctx_destroy": (None, [PTR]),
+    "weft_ctx_message": (TEXT, [PTR]),
+    "weft_ctx_clear": (None, [PTR]),
+    "weft_ctx_fail": (INT, [PTR, INT, TEXT, TEXT]),
+    "weft_config_create": (INT, [PTR, P(PTR)]),
+    "weft_config_destroy": (None, [PTR, PTR]),
+    "weft_config_load": (INT, [PTR, PTR, TEXT]),
+    "weft_config_set": (INT, [PTR, PTR, TEXT]),
+    "weft_config_finish": (INT, [PTR, PTR]),
+    "weft_config_text": (INT, [PTR, PTR, INT, P(TEXT)]),
+    "weft_config_key_at": (P(Key), [INT]),
+    "weft_mesh_open": (INT, [PTR, P(PTR)]),
+    "weft_mesh_listen": (INT, [PTR, P(INT), P(INT)]),
+    "weft_mesh_join": (INT, [PTR, P(Seat), P(PTR)]),
+    "weft_mesh_close": (BOOL, [PTR]),
+    "weft_mesh_fail": (INT, [PTR, PTR, INT]),
+    "weft_mesh_look": (Facts, [PTR]),
+    "weft_mesh_host_of": (TEXT, [PTR, INT]),
+    "weft_mesh_fit": (INT, [PTR, PTR, PTR]),
+    "weft_sync_create_from": (INT, [PTR, P(Setup), P(PTR)]),
+    "weft_sync_destroy": (None, [PTR]),
+    "weft_sync_parameters": (PTR, [PTR, INT]),
+    "weft_sync_gradients": (PTR, [PTR, INT]),
+    "weft_sync_begin": (INT, [PTR]),
+    "weft_sync_set_rate": (INT, [PTR, F64]),
+    "weft_sync_set_tensor": (INT, [PTR, INT, F64, F64]),
+    "weft_sync_open": (INT, [PTR]),
+    "weft_sync_ready": (INT, [PTR, INT]),
+    "weft_sync_skip": (INT, [PTR]),
+    "weft_sync_step": (INT, [PTR, F64, P(Report)]),
+    "weft_sync_agree": (INT, [PTR, F64, P(BOOL)]),
+    "weft_sync_mix": (INT, [PTR, P(Report)]),
+    "weft_sync_average": (INT, [PTR]),
+    "weft_sync_restore": (INT, [PTR]),
+    "weft_sync_rest": (INT, [PTR]),
+    "weft_sync_state": (PTR, [PTR, INT, INT, P(TEXT)]),
+    "weft_sync_numbers": (P(F64), [PTR, P(INT)]),
+    "weft_sync_resume": (INT, [PTR, I64]),
+}
+
+_loaded: c.CDLL | None = None
+
+
+def _candidates():
+    """WEFT_LIBRARY, the wheel's own, a build in the source tree, the system's."""
+    here = pathlib.Path(__file__).resolve().parent
+    named = os.environ.get("WEFT_LIBRARY")
+    if named:
+        return [named]
+    found = [str(here / "libweft.so")]
+    found += [str(here.parents[1] / "build" / kind / "libweft.so")
+              for kind in ("torch", "release", "dev")]
+    return [path for path in found if os.path.exists(path)] + ["libweft.so.0"]
+
+
+def library() -> c.CDLL:
+    """libweft, loaded when it is first needed: after torch, whose OpenMP it then shares."""
+    global _loaded
+    if _loaded is None:
+        path = _candidates()[0]
+        try:
+            lib = c.CDLL(path)
+        except OSError as error:
+            raise Error("file", f"libweft could not be loaded: {error}; build it with "
+                        "'make wheel', or name it in WEFT_LIBRARY") from None
+        for name, (result, arguments) in FUNCTIONS.items():
+            function = getattr(lib, name)
+            function.restype, function.argtypes = result, arguments
+        _loaded = lib
+    return _loaded
+
+
+def text_of(value: str) -> bytes:
+    return os.fsencode(value)
+
+
+class Context:
+    """A weft_ctx. `call` turns a status into an exception; `wait` is the same for calls that
+    wait for other ranks: Ctrl-C ends them."""
+
+    def __init__(self):
+        self.lib = library()
+        self.pointer = PTR()
+        if self.lib.weft_ctx_create(c.byref(self.pointer)) != 0:
+            raise MemoryError("no memory for a weft context")
+        self._waiter: _Waiter | None = None
+
+    def call(self, name: str, *arguments) -> None:
+        self._check(getattr(self.lib, name)(*arguments))
+
+    def wait(self, mesh, name: str, *arguments) -> None:
+        function = getattr(self.lib, name)
+        if threading.current_thread() is not threading.main_thread():
+            return self._check(function(*arguments))
+        if self._waiter is None:
+            self._waiter = _Waiter()
+        self._check(self._waiter.run(lambda: function(*arguments), mesh))
+
+    def _check(self, status: int) -> None:
+        if status == 0:
+            return
+        name = self.lib.weft_status_name(status).decode()
+        message = self.lib.weft_ctx_message(self.pointer).decode("utf-8", "replace")
+        self.lib.weft_ctx_clear(self.pointer)
+        kind = {"peer": PeerError, "memory": MemoryError}.get(name)
+        if kind is MemoryError:
+            raise MemoryError(message)
+        raise (kind or Error)(name, message)
+
+
+class _Waiter:
+    """A thread that waits in libweft, so that the main thread hears of signals. A signal's
+    exception (KeyboardInterrupt) fails the mesh, which ends the call, and goes on."""
+
+    def __init__(self):
+        self.jobs: queue.SimpleQueue = queue.SimpleQueue()
+        self.results: queue.SimpleQueue = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="weft", daemon=True).start()
+
+    def _work(self):
+        while True:
+            job = self.jobs.get()
+            if job is None:
+                return
+            self.results.put(job())
+
+    def run(self, job, mesh):
+        self.jobs.put(job)
+        try:
+            return self.results.get()
+        except BaseException as error:
+            if mesh is not None:
+                mesh.fail(f"stopped by {type(error).__name__}")
+            self.results.get()
+            raise
+
+
+class Config:
+    """A weft_config: keys as in the YAML file and on the command line of weft."""
+
+    def __init__(self, ctx: Context):
+        self.ctx = ctx
+        self.pointer = PTR()
+        ctx.call("weft_config_create", ctx.pointer, c.byref(self.pointer))
+
+    def load(self, path) -> None:
+        self.ctx.call("weft_config_load", self.ctx.pointer, self.pointer,
+                      text_of(os.fspath(path)))
+
+    def set(self, key: str, value) -> None:
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        if isinstance(value, (list, tuple)):
+            value = ",".join(str(item) for item in value)
+        self.ctx.call("weft_config_set", self.ctx.pointer, self.pointer,
+                      text_of(f"{key}={value}"))
+
+    def fit(self, mesh: Mesh) -> None:
+        if mesh.pointer:
+            self.ctx.call("weft_mesh_fit", self.ctx.pointer, mesh.pointer, self.pointer)
+
+    def finish(self) -> None:
+        self.ctx.call("weft_config_finish", self.ctx.pointer, self.pointer)
+
+    def number(self, name: str):
+        """The value of a numeric or Boolean key, or the text of any other."""
+        key = config_keys()[name]
+        at = self.pointer.value + key.offset
+        kinds = {0: I64, 1: I64, 2: F64, 3: BOOL, 4: INT}
+        if key.type in kinds:
+            return kinds[key.type].from_address(at).value
+        return (TEXT.from_address(at).value or b"").decode()
+
+    def destroy(self) -> None:
+        if self.pointer:
+            self.ctx.lib.weft_config_destroy(self.ctx.pointer, self.pointer)
+            self.pointer = PTR()
+
+
+def config_keys() -> dict[str, Key]:
+    lib, keys, i = library(), {}, 0
+    while True:
+        key = lib.weft_config_key_at(i)
+        if not key:
+            return keys
+        keys[key.contents.name.decode()] = key.contents
+        i += 1
+
+
+def key_name(name: str) -> str:
+    """replicator_values or replicator.values, as weft calls it."""
+    keys = config_keys()
+    if name in keys or name == "method":
+        return name
+    for key in keys:
+        if key.replace(".", "_") == name:
+            return key
+    raise Error("config", f"weft has no key '{name}'; 'weft config' lists them all")
+
+
+class Mesh:
+    """The processes that train together. `store` has set(key, text) and get(key), which
+    waits (torch.distributed.Store does): rank 0 tells the others where it listens."""
+
+    def __init__(self, ctx: Context, rank: int = 0, size: int = 1, host: str = "127.0.0.1",
+                 store=None, key: str = "weft/address", patience: float = 120.0):
+        self.ctx = ctx
+        self.pointer = PTR()
+        self.rank, self.size = rank, size
+        if size == 1:
+            return
+        seat = Seat(rank=rank, size=size, patience=patience)
+        if rank == 0:
+            listener, port = INT(), INT()
+            ctx.call("weft_mesh_listen", ctx.pointer, c.byref(listener), c.byref(port))
+            seat.listener, seat.port = listener, port
+            store.set(key, f"{host} {port.value}")
+        else:
+            told = store.get(key)
+            host, number = (told.decode() if isinstance(told, bytes) else told).split()
+            seat.port = int(number)
+        seat.host = text_of(host)
+        ctx.wait(None, "weft_mesh_join", ctx.pointer, c.byref(seat), c.byref(self.pointer))
+        atexit.register(self.close)
+        self.facts = ctx.lib.weft_mesh_look(self.pointer)
+        self.rank = self.facts.rank
+
+    def fail(self, why: str) -> None:
+        """Tells all ranks that this one has failed; their next call says so."""
+        if not self.pointer:
+            return
+        lib, own = self.ctx.lib, Context()
+        status = lib.weft_ctx_fail(own.pointer, 1, b"%s", text_of(why))
+        lib.weft_mesh_fail(own.pointer, self.pointer, status)
+        lib.weft_ctx_destroy(own.pointer)
+
+    def close(self) -> None:
+        if self.pointer:
+            pointer, self.pointer = self.pointer, PTR()
+            self.ctx.lib.weft_mesh_close(pointer)
+        atexit.unregister(self.close)

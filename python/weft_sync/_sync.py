@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""weft_sync of weft/sync.h: tensors by name and size, addresses of their floats."""
+
+from __future__ import annotations
+
+import ctypes as c
+import math
+from typing import NamedTuple
+
+from ._library import (BOOL, INT, PTR, TEXT, Config, Context, Mesh, Setup, Tensor,
+                       text_of)
+from ._library import Report as _Report
+
+
+class Report(NamedTuple):
+    """What a step did."""
+
+    step: int            #: steps done
+    lr: float            #: learning rate that it was done with
+    loss: float | None   #: mean of all ranks' in step `loss_step`; None: not known
+    loss_step: int       #: gossip learns of losses eight steps later
+    wire_bytes: int      #: payload bytes that this rank sent to other nodes
+    wait_s: float        #: seconds that the exchange held the caller up
+    skipped: bool        #: some rank asked to skip: nothing moved
+
+
+class Sync:
+    """Tensors are (name, rows, columns, decays). Calls are made by one thread at a time;
+    begin, step, agree, mix, average and rest by all ranks alike."""
+
+    def __init__(self, ctx: Context, mesh: Mesh, config: Config, tensors, *,
+                 outside: bool = False, skips: bool = False, sharded: bool = False, take=None):
+        self.ctx, self.mesh, self.config = ctx, mesh, config
+        self.lib, self.pointer, self.n = ctx.lib, PTR(), len(tensors)
+        table = (Tensor * len(tensors))(
+            *[Tensor(text_of(name), rows, cols, decays)
+              for name, rows, cols, decays in tensors])
+        setup = Setup(mesh=mesh.pointer, config=config.pointer, tensors=table,
+                      n_tensors=len(tensors), endless=True, outside=outside, skips=skips,
+                      sharded=sharded,
+                      take=c.cast(take, PTR) if take is not None else None)
+        self._keep = take
+        ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self.pointer))
+
+    def parameters(self, i: int) -> int:
+        """Address of tensor i's floats."""
+        return self.lib.weft_sync_parameters(self.pointer, i)
+
+    def gradients(self, i: int) -> int:
+        return self.lib.weft_sync_gradients(self.pointer, i)
+
+    def _call(self, name, *arguments):
+        self.ctx.call("weft_sync_" + name, self.pointer, *arguments)
+
+    def _wait(self, name, *arguments):
+        self.ctx.wait(self.mesh, "weft_sync_" + name, self.pointer, *arguments)
+
+    def begin(self) -> None:
+        self._wait("begin")
+
+    def open(self) -> None:
+        self._call("open")
+
+    def set_rate(self, lr: float) -> None:
+        self._call("set_rate", lr)
+
+    def set_tensor(self, i: int, lr_scale: float, weight_decay: float) -> None:
+        self._call("set_tensor", i, lr_scale, weight_decay)
+
+    def ready(self, i: int) -> None:
+        self._call("ready", i)
+
+    def skip(self) -> None:
+        self._call("skip")
+
+    def step(self, loss: float | None) -> Report:
+        report = _Report()
+        self._wait("step", 0.0 if loss is None else loss, c.byref(report))
+        return self._told(report, loss)
+
+    def agree(self, loss: float | None) -> bool:
+        moves = BOOL()
+        self._wait("agree", 0.0 if loss is None else loss, c.byref(moves))
+        return moves.value
+
+    def mix(self, loss: float | None = None) -> Report:
+        report = _Report()
+        self._wait("mix", c.byref(report))
+        return self._told(report, loss)
+
+    @staticmethod
+    def _told(r: _Report, loss) -> Report:
+        known = loss is not None and not math.isnan(r.loss)
+        return Report(r.step, r.lr, r.loss if known else None, r.loss_step,
+                      r.wire_bytes_out, r.wait_s, r.skipped)
+
+    def average(self) -> None:
+        self._wait("average")
+
+    def restore(self) -> None:
+        self._call("restore")
+
+    def rest(self) -> None:
+        self._wait("rest")
+
+    def states(self) -> list[str]:
+        """Names of the arrays that the next step depends on; the first is parameters."""
+        names, name = [], TEXT()
+        while self.lib.weft_sync_state(self.pointer, len(names), 0, c.byref(name)):
+            names.append(name.value.decode())
+        return names
+
+    def state(self, k: int, i: int) -> int:
+        """Address of tensor i's part of array k."""
+        return self.lib.weft_sync_state(self.pointer, k, i, c.byref(TEXT()))
+
+    def numbers(self) -> list[float]:
+        n = INT()
+        numbers = self.lib.weft_sync_numbers(self.pointer, c.byref(n))
+        return [numbers[i] for i in range(n.value)]
+
+    def set_numbers(self, values) -> None:
+        n = INT()
+        numbers = self.lib.weft_sync_numbers(self.pointer, c.byref(n))
+        for i, value in zip(range(n.value), values, strict=True):
+            numbers[i] = value
+
+    def resume(self, step: int) -> None:
+        self._call("resume", step)
+
+    def destroy(self) -> None:
+        if self.pointer:
+            pointer, self.pointer = self.pointer, PTR()
+            self.lib.weft_sync_destroy(pointer)
+
+
+__all__ = ["Report", "Sync"]

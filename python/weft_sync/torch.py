@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: MIT
+"""weft under a PyTorch loop.
+
+    import weft_sync.torch as weft
+
+    optimizer = weft.Optimizer(model, method="flexdemo", lr=1e-3)
+    for x, y in loader:
+        loss = loss_function(model(x), y)
+        loss.backward()            # gradients leave while backward goes on
+        optimizer.step(loss)
+        optimizer.zero_grad()
+
+One process per machine or per GPU, started by torchrun or with RANK, WORLD_SIZE, MASTER_ADDR
+and MASTER_PORT; without them the process is alone. Parameters and gradients that are float32
+on the CPU are used in place; all others are copied to and from float32 masters.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import mmap
+import os
+import socket
+import ctypes as c
+from typing import Any, Callable, Iterable
+
+try:
+    import torch
+except ImportError as error:  # pragma: no cover - needs an environment without torch
+    raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
+                      "pip install 'weft-sync[torch]'") from error
+
+from ._library import Config, Context, Error, Mesh, PeerError, key_name
+from ._sync import Report, Sync
+
+__all__ = ["Error", "Optimizer", "PeerError", "Report", "mesh"]
+
+_default: Mesh | None = None
+_meshes = itertools.count()
+
+
+def _seat():
+    """Rank, size and a store, from torch.distributed or the environment."""
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size(), \
+            dist.distributed_c10d._get_default_store()
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        return 0, 1, None
+    if "RANK" not in os.environ or "MASTER_ADDR" not in os.environ:
+        raise Error("config", f"WORLD_SIZE is {size}, but RANK or MASTER_ADDR is not set; "
+                    "start the script with torchrun, or unset WORLD_SIZE")
+    store, rank, size = next(iter(dist.rendezvous("env://")))
+    return rank, size, store
+
+
+def mesh() -> Mesh:
+    """The mesh of all processes, joined at the first call. Collective."""
+    global _default
+    if _default is None or (_default.size > 1 and not _default.pointer):
+        rank, size, store = _seat()
+        host = os.environ.get("MASTER_ADDR") or socket.gethostname()
+        _default = Mesh(Context(), rank, size, host, store, f"weft/{next(_meshes)}")
+    return _default
+
+
+class _Storage:
+    """Blocks that libweft fills and tensors view: they live as long as either needs them."""
+
+    TAKE = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_size_t)
+
+    def __init__(self):
+        self.blocks: list[tuple[int, mmap.mmap]] = []
+        self.take = self.TAKE(self._take)
+
+    def _take(self, _user, n_bytes):
+        try:
+            block = mmap.mmap(-1, max(n_bytes, 1),
+                              flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError:
+            return None
+        address = c.addressof(c.c_char.from_buffer(block))
+        self.blocks.append((address, block))
+        return address
+
+    def tensor(self, address: int, shape) -> torch.Tensor:
+        n = shape.numel()
+        for base, block in self.blocks:
+            if base <= address < base + max(len(block), 1) and n > 0:
+                return torch.frombuffer(block, dtype=torch.float32, count=n,
+                                        offset=address - base).view(shape)
+        return torch.empty(shape, dtype=torch.float32)
+
+
+def _floats(address: int, n: int) -> torch.Tensor:
+    """A copy of n floats of libweft's own."""
+    if n == 0:
+        return torch.empty(0)
+    return torch.frombuffer((c.c_float * n).from_address(address), dtype=torch.float32).clone()
+
+
+def _groups_of(model) -> tuple[list[dict], dict]:
+    """Parameter groups as torch.optim takes them, and parameters' names."""
+    if isinstance(model, torch.nn.Module):
+        names = {p: name for name, p in model.named_parameters()}
+        return [{"params": [p for p in model.parameters() if p.requires_grad]}], names
+    entries = list(model)
+    if not entries or not isinstance(entries[0], dict):
+        entries = [{"params": entries}]
+    groups, names = [], {}
+    for entry in entries:
+        params = entry["params"]
+        params = [params] if isinstance(params, torch.Tensor) else list(params)
+        if params and isinstance(params[0], tuple):
+            names.update({p: name for name, p in params})
+            params = [p for _, p in params]
+        groups.append({**entry, "params": [p for p in params if p.requires_grad]})
+    return groups, names
+
+
+class _Place:
+    """One parameter: where its float32 master and gradient lie in weft's arrays."""
+
+    def __init__(self, index: int, p: torch.nn.Parameter):
+        self.index, self.p = index, p
+        self.shape = p.shape
+        self.in_place = p.dtype == torch.float32 and p.device.type == "cpu"
+        self.master = self.grad = None
+        self.version = None  # of the gradient when it was handed over
+        self.backwards = 0   # in this step
+
+    def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
+        self.master, self.grad = master, grad
+        with torch.no_grad():
+            self.master.copy_(self.p)
+            if self.in_place:
+                self.p.data = self.master
+        self.show_grad()
+
+    def show_grad(self) -> None:
+        if self.in_place:
+            self.p.grad = self.grad
+
+    def collect(self, factor: float = 1.0) -> None:
+        """Adds what autograd left in p.grad, unless it went into weft's array already."""
+        grad = self.p.grad
+        if grad is None or grad is self.grad:
+            return
+        self.grad.add_(grad.to(device="cpu", dtype=torch.float32), alpha=factor)
+        self.p.grad = None
+        self.show_grad()
+
+    def publish(self) -> None:
+        """The master's new value to a parameter that is not the master itself."""
+        if not self.in_place:
+            self.p.copy_(self.master)
+
+
+class Optimizer(torch.optim.Optimizer):
+    """Exchanges gradients, optimizes and mixes by a method of weft's.
+
+    ``model`` is a module, parameters, or parameter groups; ``method`` and any key of weft's
+    configuration (``replicator_values="int8"``, or ``keys={"replicator.values": "int8"}``)
+    say how. ``lr``, ``weight_decay`` and ``betas`` are the method's own if left out. Learning
+    rates and weight decays are read from ``param_groups`` in each step, so schedulers of
+    torch.optim work; weft's own schedule is not used.
+
+    ``optimizer`` is a torch optimizer over the same parameters that steps instead of weft's:
+    along the direction that the method agreed on, which it finds in ``p.grad``.
+
+    ``accumulate``: backward passes per step. ``overlap=False`` exchanges nothing before
+    ``step``, so gradients may be changed after backward (clipped, say); ``skips=True`` does so
+    too and lets a step be skipped by all when one rank asks for it (``torch.amp.GradScaler``).
+
+    ``between``: the nodes of a method are machines ("nodes"), or each process is one
+    ("ranks"; always so for ``ddp``).
+
+    All processes create it alike; rank 0's parameters become everybody's.
+    """
+
+    def __init__(self, model: torch.nn.Module | Iterable,
+                 optimizer: torch.optim.Optimizer | None = None, *, method: str = "flexdemo",
+                 lr: float | None = None, weight_decay: float | None = None,
+                 betas: tuple[float, float] | None = None, accumulate: int = 1,
+                 overlap: bool = True, skips: bool = False, between: str = "nodes",
+                 config: str | os.PathLike | None = None, mesh: Mesh | None = None,
+                 keys: dict[str, Any] | None = None, **named: Any):
+        self.mesh = mesh if mesh is not None else globals()["mesh"]()
+        self.inner, self.accumulate, self.overlap = optimizer, accumulate, overlap and not skips
+        self.report: Report | None = None
+        self._closed, self._paused, self._opened, self._handles = True, False, False, []
+        self._ctx = Context()
+        given = {**(keys or {}), **named, "optimizer.lr": lr,
+                 "optimizer.weight_decay": weight_decay,
+                 "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]}
+        if between not in ("nodes", "ranks"):
+            raise Error("argument", f"between is '{between}', expected 'nodes' or 'ranks'")
+        if between == "ranks" or method == "ddp":
+            given.setdefault("mesh.nodes", self.mesh.size)
+        self._config = self._configure(method, config, given)
+        groups, names = _groups_of(model if optimizer is None or
+                                   isinstance(model, torch.nn.Module) else model)
+        super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
+                                  "weight_decay": self._config.number("optimizer.weight_decay")})
+        if optimizer is not None:
+            self._adopt(optimizer)
+        self._create(names, skips)
+
+    # --- making it ---
+
+    def _configure(self, method, path, given) -> Config:
+        config = Config(self._ctx)
+        if path is not None:
+            config.load(path)
+        config.set("mesh.shards", 1)
+        config.set("schedule.warmup", 0)
+        if method is not None:
+            config.set("method", method)
+        for name, value in given.items():
+            if value is not None:
+                config.set(key_name(name), value)
+        config.fit(self.mesh)
+        config.finish()
+        return config
+
+    def _adopt(self, optimizer) -> None:
+        """Parameter groups are those of the optimizer inside, rates and all."""
+        own = {p for g in self.param_groups for p in g["params"]}
+        theirs = {p for g in optimizer.param_groups for p in g["params"]}
+        if not theirs <= own:
+            raise Error("argument", f"{len(theirs - own)} parameters of the optimizer inside "
+                        "are not among the model's that require gradients")
+        self.param_groups = optimizer.param_groups
+
+    def _create(self, names, skips) -> None:
+        params = [p for g in self.param_groups for p in g["params"]]
+        self._places = [_Place(i, p) for i, p in enumerate(params)]
+        tensors = []
+        for place in self._places:
+            rows = place.shape[0] if len(place.shape) > 1 else place.shape.numel()
+            cols = place.shape.numel() // rows if rows else 1
+            name = names.get(place.p, f"parameter {place.index}")
+            if len(name) > 90:
+                name = f"{place.index}:{name[-80:]}"
+            tensors.append((name, rows, cols, True))
+        self._storage = _Storage()
+        self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
+                          outside=self.inner is not None, skips=skips,
+                          take=self._storage.take)
+        self._closed = False
+        atexit.register(self.close)
+        for place in self._places:
+            place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
+                         self._storage.tensor(self._sync.gradients(place.index), place.shape))
+        self._sync.begin()
+        self._publish()
+        for place in self._places:
+            self._handles.append(place.p.register_post_accumulate_grad_hook(
+                lambda _p, place=place: self._arrived(place)))
+
+    def close(self) -> None:
+        """Ends the exchange. The model keeps its parameters; the mesh stays open."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        for handle in self._handles:
+            handle.remove()
+        self._sync.destroy()
+
+    # --- a step ---
+
+    def _arrived(self, place: _Place) -> None:
+        """The hook: autograd has added to this parameter's gradient."""
+        with torch.no_grad():
+            place.collect()
+        if self._paused:
+            return
+        place.backwards += 1
+        if place.backwards < self.accumulate:
+            return
+        if place.backwards > self.accumulate:
+            raise Error("argument", f"backward number {place.backwards} of one step; say "
+                        f"accumulate={place.backwards}, or put all but the last into "
+                        "'with optimizer.no_sync():'")
+        if self.overlap:
+            self._open()
+            place.version = place.grad._version
+            self._sync.ready(place.index)
+
+    def _open(self) -> None:
+        """Rates as they are now, for the step under way."""
+        if self._opened:
+            return
+        self._opened = True
+        if self.inner is None:
+            base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
+            i = 0
+            for group in self.param_groups:
+                scale = float(group["lr"]) / base if base > 0 else 1.0
+                for _ in group["params"]:
+                    self._sync.set_tensor(i, scale, float(group["weight_decay"]))
+                    i += 1
+        else:
+            base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
+        self._sync.set_rate(base)
+
+    def _check_unchanged(self) -> None:
+        for place in self._places:
+            if place.version is not None and place.grad._version != place.version:
+                raise Error("argument", "a gradient was changed after its exchange had begun "
+                            "(clipped, unscaled or zeroed?); create the optimizer with "
+                            "overlap=False, or clip by weft: optimizer_clip=1.0")
+
+    @torch.no_grad()
+    def step(self, loss: torch.Tensor | float | Callable | None = None):
+        """Ends the step: waits for the exchange, optimizes, mixes. ``loss`` is this rank's
+        own, as a number or a tensor; the report has the mean of all ranks'. A closure is
+        called first, as in torch.optim, and its loss is returned instead of the report."""
+        closure = loss if callable(loss) else None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        value = loss.detach() if isinstance(loss, torch.Tensor) else loss
+        value = None if value is None else float(value)
+        self._check_unchanged()
+        self._open()
+        self._collect_all()
+        if self.inner is None:
+            self.report = self._sync.step(value)
+        else:
+            self.report = self._step_outside(value)
+        self._publish()
+        for place in self._places:
+            place.version, place.backwards = None, 0
+            place.show_grad()
+        self._opened = False
+        return self.report if closure is None else loss
+
+    def _collect_all(self) -> None:
+        """What hooks have not: gradients that were written by hand, and scaled ones."""
+        for place in self._places:
+            if place.version is None:
+                place.collect()
+
+    def _step_outside(self, value) -> Report:
+        moves = self._sync.agree(value)
+        if moves:
+            self._lend_masters()
+            self.inner.step()
+            self._return_masters()
+        return self._sync.mix(value)
+
+    def _lend_masters(self) -> None:
+        for place in self._places:
+            if not place.in_place:
+                place.p.grad = place.grad.to(device=place.p.device, dtype=place.p.dtype)
+
+    def _return_masters(self) -> None:
+        for place in self._places:
+            if not place.in_place:
+                place.master.copy_(place.p)
+                place.p.grad = None
+
+    def _publish(self) -> None:
+        with torch.no_grad():
+            for place in self._places:
+                place.publish()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Nothing is left to do after ``step``; before it, forgets the gradients so far."""
+        for place in self._places:
+            if place.version is not None:
+                raise Error("argument", "zero_grad between backward and step: gradients are "
+                            "exchanged already")
+            place.backwards = 0
+            place.grad.zero_()
+            place.p.grad = None
+            place.show_grad()
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """Backward passes in here only add to the gradients: all but the last of a step."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    # --- between steps ---
+
+    @contextlib.contextmanager
+    def averaged(self):
+        """Parameters are the mean of all copies in here (gossip, DiLoCo). Collective."""
+        self._sync.average()
+        self._publish()
+        try:
+            yield
+        finally:
+            self._sync.restore()
+            self._publish()
+
+    def average(self) -> None:
+        """The same for good, after the last step: one model out of all copies."""
+        self._sync.average()
+        self._publish()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next step depends on, of this rank: every rank saves its own."""
+        self._sync.rest()
+        state = {}
+        names = self._sync.states()
+        for place in self._places:
+            n = place.shape.numel()
+            state[place.index] = {
+                name: _floats(self._sync.state(k, place.index), n).view(place.shape)
+                for k, name in enumerate(names)}
+        groups, i = [], 0
+        for group in self.param_groups:
+            n = len(group["params"])
+            groups.append({**group, "params": list(range(i, i + n))})
+            i += n
+        own = {"step": self.report.step if self.report else self._resumed,
+               "numbers": self._sync.numbers(), "size": self.mesh.size, "rank": self.mesh.rank,
+               "arrays": names}
+        packed = {"state": state, "param_groups": groups, "weft": own}
+        if self.inner is not None:
+            packed["inner"] = self.inner.state_dict()
+        return packed
+
+    _resumed = 0
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Before the first step; training then goes on with the same bits."""
+        own = state_dict["weft"]
+        names = self._sync.states()
+        if own["arrays"] != names or (own["size"], own["rank"]) != (self.mesh.size,
+                                                                     self.mesh.rank):
+            raise Error("format", f"the state was saved by rank {own['rank']} of {own['size']} "
+                        f"with arrays {', '.join(own['arrays'])}; this is rank "
+                        f"{self.mesh.rank} of {self.mesh.size} with {', '.join(names)}")
+        for place in self._places:
+            for k, name in enumerate(names):
+                saved = state_dict["state"][place.index][name]
+                if saved.shape != place.shape:
+                    raise Error("format", f"'{name}' of parameter {place.index} was saved as "
+                                f"{tuple(saved.shape)}, this model has {tuple(place.shape)}")
+                self._write(self._sync.state(k, place.index), saved)
+        self._sync.set_numbers(own["numbers"])
+        self._sync.resume(own["step"])
+        self._resumed = own["step"]
+        if self.inner is not None:
+            self.inner.load_state_dict(state_dict["inner"])
+            self.param_groups = self.inner.param_groups
+        else:
+            for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+                group.update({k: v for k, v in saved.items() if k != "params"})
+        self._publish()
+
+    @staticmethod
+    def _write(address: int, values: torch.Tensor) -> None:
+        if values.numel():
+            torch.frombuffer((c.c_float * values.numel()).from_address(address),
+                             dtype=torch.float32).copy_(values.reshape(-1))
+
+    def __repr__(self) -> str:
+        return (f"weft.Optimizer(method={self._config.number('method')}, "
+                f"rank {self.mesh.rank} of {self.mesh.size}, "
+                f"{sum(p.shape.numel() for p in self._places)} parameters)")
