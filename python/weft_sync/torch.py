@@ -35,7 +35,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 from ._library import Config, Context, Error, Mesh, PeerError, key_name
 from ._sync import Report, Sync
 
-__all__ = ["Error", "Optimizer", "PeerError", "Report", "mesh"]
+__all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "Report", "mesh"]
 
 _default: Mesh | None = None
 _meshes = itertools.count()
@@ -189,7 +189,8 @@ class Optimizer(torch.optim.Optimizer):
                  config: str | os.PathLike | None = None, mesh: Mesh | None = None,
                  keys: dict[str, Any] | None = None, **named: Any):
         self.mesh = mesh if mesh is not None else globals()["mesh"]()
-        self.inner, self.accumulate, self.overlap = optimizer, accumulate, overlap and not skips
+        self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
+        self.overlap = overlap and not skips
         self.report: Report | None = None
         self._closed, self._paused, self._opened, self._handles = True, False, False, []
         self._ctx = Context()
@@ -207,7 +208,7 @@ class Optimizer(torch.optim.Optimizer):
                                   "weight_decay": self._config.number("optimizer.weight_decay")})
         if optimizer is not None:
             self._adopt(optimizer)
-        self._create(names, skips)
+        self._create(names)
 
     # --- making it ---
 
@@ -235,7 +236,7 @@ class Optimizer(torch.optim.Optimizer):
                         "are not among the model's that require gradients")
         self.param_groups = optimizer.param_groups
 
-    def _create(self, names, skips) -> None:
+    def _create(self, names) -> None:
         params = [p for g in self.param_groups for p in g["params"]]
         self._places = [_Place(i, p) for i, p in enumerate(params)]
         tensors = []
@@ -248,7 +249,7 @@ class Optimizer(torch.optim.Optimizer):
             tensors.append((name, rows, cols, True))
         self._storage = _Storage()
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
-                          outside=self.inner is not None, skips=skips,
+                          outside=self.inner is not None, skips=self._skips,
                           take=self._storage.take)
         self._closed = False
         atexit.register(self.close)
@@ -275,8 +276,9 @@ class Optimizer(torch.optim.Optimizer):
 
     def _arrived(self, place: _Place) -> None:
         """The hook: autograd has added to this parameter's gradient."""
-        with torch.no_grad():
-            place.collect()
+        if place.in_place or not self._skips:  # a scaler looks at 16-bit gradients first
+            with torch.no_grad():
+                place.collect()
         if self._paused:
             return
         place.backwards += 1
@@ -333,21 +335,41 @@ class Optimizer(torch.optim.Optimizer):
             self.report = self._sync.step(value)
         else:
             self.report = self._step_outside(value)
+        self._finish(self.report)
+        return self.report if closure is None else loss
+
+    def _finish(self, report: Report) -> None:
+        self.report = report
         self._publish()
         for place in self._places:
             place.version, place.backwards = None, 0
             place.show_grad()
         self._opened = False
-        return self.report if closure is None else loss
 
     def _collect_all(self) -> None:
         """What hooks have not: gradients that were written by hand, and scaled ones."""
+        scale = self._scale()
         for place in self._places:
             if place.version is None:
                 place.collect()
+                if scale != 1:
+                    place.grad.mul_(1 / scale)
+
+    def _scale(self) -> float:
+        """What a GradScaler says of this step: its scale, and whether it found an infinity."""
+        scale, self.grad_scale = self.grad_scale, None
+        found, self.found_inf = self.found_inf, None
+        if found is not None and float(found) > 0:
+            if not self._skips:
+                raise Error("argument", "a GradScaler wants to skip a step: create the "
+                            "optimizer with skips=True, so that all ranks can")
+            self._sync.skip()
+            return 1.0
+        return 1.0 if scale is None else float(scale)
 
     def _step_outside(self, value) -> Report:
         moves = self._sync.agree(value)
+        self._publish()  # a mixer may have changed the masters
         if moves:
             self._lend_masters()
             self.inner.step()
@@ -356,6 +378,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _lend_masters(self) -> None:
         for place in self._places:
+            place.show_grad()
             if not place.in_place:
                 place.p.grad = place.grad.to(device=place.p.device, dtype=place.p.dtype)
 
@@ -432,6 +455,8 @@ class Optimizer(torch.optim.Optimizer):
         return packed
 
     _resumed = 0
+    _step_supports_amp_scaling = True  # a GradScaler leaves skipping, and its scale, to us
+    grad_scale = found_inf = None
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -471,3 +496,79 @@ class Optimizer(torch.optim.Optimizer):
         return (f"weft.Optimizer(method={self._config.number('method')}, "
                 f"rank {self.mesh.rank} of {self.mesh.size}, "
                 f"{sum(p.shape.numel() for p in self._places)} parameters)")
+
+
+class Mix:
+    """Gossip or DiLoCo around a torch optimizer that steps by itself, and a loop that is not
+    changed: copies are mixed when ``optimizer.step()`` is called. Use as a context, or call
+    ``close``.
+
+        with weft.Mix(model, optimizer, method="diloco", mixer_outer_every=100):
+            for x, y in loader:
+                ...
+                optimizer.step()
+    """
+
+    def __init__(self, model, optimizer: torch.optim.Optimizer, *, method: str = "diloco",
+                 **named: Any):
+        self.weft = Optimizer(model, optimizer, method=method, overlap=False, **named)
+        if self.weft._config.number("replicator.kind") != "none":
+            self.weft.close()
+            raise Error("config", f"method {method} exchanges gradients in each step; "
+                        "use weft.Optimizer(model, optimizer, method=...)")
+        self._handles = [optimizer.register_step_pre_hook(self._before),
+                         optimizer.register_step_post_hook(self._after)]
+
+    def _before(self, *_):
+        with torch.no_grad():
+            self.weft._open()
+            self.weft._collect_all()
+            self.weft._sync.agree(None)
+            self.weft._publish()
+            self.weft._lend_masters()
+
+    def _after(self, *_):
+        with torch.no_grad():
+            self.weft._return_masters()
+            self.weft._finish(self.weft._sync.mix())
+
+    @property
+    def report(self) -> Report | None:
+        return self.weft.report
+
+    def averaged(self):
+        return self.weft.averaged()
+
+    def average(self) -> None:
+        self.weft.average()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of this rank: the state of the mixing, with the optimizer's under "inner"."""
+        return self.weft.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.weft.load_state_dict(state_dict)
+
+    def close(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self.weft.close()
+
+    def __enter__(self) -> Mix:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+
+class GradScaler(torch.amp.GradScaler):
+    """torch's, which lowers its scale on all ranks when one of them found an infinity. The
+    optimizer is created with ``skips=True``."""
+
+    def step(self, optimizer, *args, **kwargs):
+        result = super().step(optimizer, *args, **kwargs)
+        if isinstance(optimizer, Optimizer) and optimizer.report.skipped:
+            for found in self._per_optimizer_states[id(optimizer)][
+                    "found_inf_per_device"].values():
+                found.fill_(1.0)
+        return result

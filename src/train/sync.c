@@ -7,8 +7,7 @@
  *
  * Opening, which the first ready or step does by itself, submits the mixer's turn and is
  * so late that between two steps the exchange thread has nothing to do: states can be
- * read and parameters averaged there. A vote to skip comes before anything is handed
- * over; after it the step is still the one under way. */
+ * read and parameters averaged there. A vote to skip comes before that. */
 #include "train/sync.h"
 
 #include <math.h>
@@ -320,7 +319,7 @@ static weft_status hand_over(weft_sync *s, int b) {
 }
 
 weft_status weft_sync_ready(weft_sync *s, int i) {
-    WEFT_TRY(weft_sync_open(s));
+    WEFT_TRY(s->setup.skips ? check_under_way(s) : weft_sync_open(s));
     if (i < 0 || i >= s->n_tensors || s->ready[i])
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
@@ -358,9 +357,10 @@ static weft_status vote_to_skip(weft_sync *s, bool *skipped) {
 /* All gradients are complete: the exchange of what was not yet handed over begins. */
 static weft_status close_step(weft_sync *s, double loss, bool *skipped) {
     wefti_rank *r = s->rank;
-    WEFT_TRY(weft_sync_open(s));
+    WEFT_TRY(check_under_way(s));
     WEFT_TRY(vote_to_skip(s, skipped));
     if (*skipped) return WEFT_OK;
+    WEFT_TRY(weft_sync_open(s));
     for (int i = s->n_tensors - 1; i >= 0; i--)
         if (!s->ready[i]) WEFT_TRY(weft_sync_ready(s, i));
     bool waited = s->setup.skips && (r->apply_in_exchange || r->clip_after_exchange);

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""Saving and resuming, skipping, number types, signals and deaths."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+import torch
+from models import flat, loss_of, net
+from ranks import answers, run, start
+
+import weft_sync.torch as weft
+
+
+def rank_of():
+    return int(os.environ["RANK"])
+
+
+def make(method, inside, **keys):
+    model = net(rank_of())
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3) if inside else None
+    opt = weft.Optimizer(model, inner, method=method, between="ranks",
+                         lr=None if inside else 1e-3, **keys)
+    return model, opt, torch.optim.lr_scheduler.StepLR(opt, 2, 0.7)
+
+
+def train(model, opt, sched, first, end):
+    for t in range(first, end):
+        loss = loss_of(model, rank_of(), t)
+        loss.backward()
+        opt.step(loss)
+        opt.zero_grad()
+        sched.step()
+
+
+def resumed(method, inside, stop, keys, folder):
+    model, opt, sched = make(method, inside, **keys)
+    path = os.path.join(folder, f"{rank_of()}.pt")
+    if stop:
+        train(model, opt, sched, 0, stop)
+        torch.save({"opt": opt.state_dict(), "sched": sched.state_dict(),
+                    "model": model.state_dict()}, path)
+        opt.close()
+        model, opt, sched = make(method, inside, **keys)
+        saved = torch.load(path)
+        model.load_state_dict(saved["model"])
+        opt.load_state_dict(saved["opt"])
+        sched.load_state_dict(saved["sched"])
+    train(model, opt, sched, stop, 9)
+    with pytest.raises(weft.Error, match="before the first step"):
+        opt.load_state_dict(opt.state_dict())
+    return flat(model), opt.report
+
+
+METHODS = [("flexdemo", False, {}), ("ddp", True, {}), ("dadam", False, {"mixer_topology": "ring"}),
+           ("diloco", True, {"mixer_outer_every": 3}), ("deto-adamw", False, {}),
+           ("dadam", False, {"mixer_kind": "choco", "mixer_values": "sign",
+                             "mixer_gamma": 0.3})]
+
+
+@pytest.mark.parametrize("method,inside,keys", METHODS)
+def test_resumed_runs_have_the_same_bits(method, inside, keys, tmp_path):
+    wanted = run(resumed, 3, method, inside, 0, keys, tmp_path)
+    found = run(resumed, 3, method, inside, 5, keys, tmp_path)
+    for (a, told), (b, retold) in zip(wanted, found):
+        assert torch.equal(a, b)
+        assert (told.step, told.lr) == (retold.step, retold.lr) == (9, told.lr)
+
+
+def other_state(_folder):
+    _, opt, sched = make("flexdemo", False)
+    saved = opt.state_dict()
+    opt.close()
+    _, opt, sched = make("ddp", False)
+    with pytest.raises(weft.Error, match="with arrays parameters, replicator.momentum; this"):
+        opt.load_state_dict(saved)
+
+
+def test_another_methods_state_is_refused(tmp_path):
+    run(other_state, 1, tmp_path)
+
+
+def scaled(dtype, scale, bad_step):
+    """Plain steps, and ones scaled by a GradScaler of which rank 1 overflows once."""
+    rank, model = rank_of(), net().to(dtype)
+    opt = weft.Optimizer(model, method="ddp", lr=1e-3, skips=scale > 0)
+    scaler = weft.GradScaler("cpu", init_scale=max(scale, 1.0), enabled=scale > 0,
+                             growth_interval=1000)
+    skipped, scales = [], []
+    for t in range(5):
+        again = True
+        while again:
+            loss = loss_of(model, rank, t)
+            scaler.scale(loss).backward()
+            if rank == 1 and t == bad_step and not skipped:
+                next(model.parameters()).grad.view(-1)[3] = float("inf")
+            scaler.step(opt)
+            scaler.update()
+            again = opt.report.skipped
+            if again:
+                skipped.append(t)
+        scales.append(scaler.get_scale())
+    return flat(model), skipped, scales
+
+
+def test_scaler_skips_on_all_ranks():
+    plain = run(scaled, 2, torch.float32, 0, -1)
+    found = run(scaled, 2, torch.float32, 2.0**16, 3)
+    for r in range(2):
+        assert found[r][1] == [3] and found[r][2] == [2.0**16] * 3 + [2.0**15] * 2
+        assert torch.equal(found[r][0], plain[r][0])
+    half = run(scaled, 2, torch.float16, 2.0**10, 1)
+    assert half[0][1] == [1] and torch.equal(half[0][0], half[1][0])
+
+
+def in_bf16(inside):
+    rank, model = rank_of(), net().to(torch.bfloat16)
+    start = flat(model).float()
+    # steps far smaller than bf16 resolves
+    opt = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=1e-5) if inside else None,
+                         method="flexdemo", lr=None if inside else 1e-5)
+    for t in range(100):
+        loss = loss_of(model, rank, t)
+        loss.backward()
+        opt.step(loss)
+    masters = torch.cat([place.master.reshape(-1) for place in opt._places])
+    assert torch.equal(flat(model), masters.bfloat16())
+    return (masters - start).abs().max().item(), all(p.grad is None for p in model.parameters())
+
+
+def test_bf16_parameters_have_f32_masters():
+    for moved, none_left in run(in_bf16, 2, False):
+        assert 2e-4 < moved < 2e-3 and none_left
+
+
+# --- accepted errors ---
+
+
+def wrong_use():
+    model, opt, _ = make("ddp", False)
+    loss_of(model, 0, 0).backward()
+    with pytest.raises(weft.Error, match="say accumulate=2"):
+        loss_of(model, 0, 0).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+    with pytest.raises(weft.Error, match="changed after its exchange had begun"):
+        opt.step()
+    with pytest.raises(weft.Error, match="exchanged already"):
+        opt.zero_grad()
+    opt.close()
+    with pytest.raises(weft.Error, match="no key 'replicator_valuse'"):
+        weft.Optimizer(net(), replicator_valuse="int8")
+    with pytest.raises(weft.Error, match="expected"):
+        weft.Optimizer(net(), replicator_values="int9")
+
+
+def test_misuse_is_one_sentence():
+    run(wrong_use, 1)
+
+
+def unlike():
+    model = net() if rank_of() else torch.nn.Linear(3, 3)
+    with pytest.raises(weft.Error, match="other names or sizes"):
+        weft.Optimizer(model)
+
+
+def test_other_models_are_told_apart():
+    run(unlike, 2)
+
+
+def accumulated(by):
+    rank, model = rank_of(), net()
+    opt = weft.Optimizer(model, method="ddp", lr=1e-3, accumulate=3 if by == "argument" else 1)
+    for t in range(3):
+        for k in range(3):
+            loss = loss_of(model, rank, 3 * t + k)
+            if by == "argument" or k == 2:
+                loss.backward()
+            else:
+                with opt.no_sync():
+                    loss.backward()
+        opt.step(loss)
+    # tensors that torch forgot, and ones that no loss reaches
+    model.zero_grad()
+    model.head(model.embed(torch.tensor([rank]))).sum().backward()
+    for _ in range(2 if by == "argument" else 0):
+        model.head(model.embed(torch.tensor([rank]))).sum().backward()
+    opt.step()
+    return flat(model)
+
+
+def test_accumulation_by_argument_is_no_sync():
+    a, b = run(accumulated, 2, "argument"), run(accumulated, 2, "context")
+    assert torch.equal(a[0], a[1]) and torch.equal(b[0], b[1])
+    assert (a[0] - b[0]).abs().max() < 3e-3
+
+
+# --- signals and deaths ---
+
+
+def interrupted():
+    model, opt, sched = make("ddp", False)
+    train(model, opt, sched, 0, 2)
+    if rank_of() == 1:
+        time.sleep(60)  # the others wait for it
+        return None
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        train(model, opt, sched, 2, 3)
+    return time.monotonic() - begun
+
+
+def test_ctrl_c_ends_a_blocked_step():
+    ranks = start(interrupted, 2)
+    fine, waited = ranks[0].finish(50)
+    ranks[1].process.kill()
+    ranks[1].finish(1)
+    assert fine, waited
+    assert waited < 40
+
+
+def killed(how):
+    model, opt, sched = make("flexdemo", False, keys={"mesh.timeout": 10})
+    train(model, opt, sched, 0, 3)
+    if rank_of() == 1 and how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank_of() == 1:
+        raise ValueError("an error of the user's")
+    with pytest.raises(weft.PeerError, match="rank 1"):
+        train(model, opt, sched, 3, 100)
+    return "heard"
+
+
+@pytest.mark.parametrize("how", ["kill", "raise"])
+def test_others_hear_of_a_rank_that_is_gone(how):
+    found = answers(start(killed, 3, how))
+    assert [fine for fine, _ in found] == [True, False, True], found
+    assert found[0][1] == found[2][1] == "heard"

@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: MIT */
+/* A program's own loop (weft/sync.h) over a mesh of threads: what its calls promise. */
+#include <weft/sync.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "hub.h"
+
+enum { TENSORS = 3, MOST = 12 * 10 + 7 + 15, RANKS = 4 };
+
+static const weft_sync_tensor whole[TENSORS] = {
+    {"matrix", 12, 10, true}, {"vector", 1, 7, false}, {"last", 5, 3, true}};
+
+/* What a rank is to do, and what came of it. */
+typedef struct loop {
+    /* the same for all ranks of a run */
+    const char *const *keys; /* NULL-terminated */
+    int steps, stop_after;   /* 0: do not stop and resume */
+    bool outside, skips, endless, early, average;
+    int skip_at; /* step that rank 1 skips; -1: none */
+    double rates[2];
+    bool own_memory;
+    const weft_sync_tensor *tensors;
+    /* of a rank */
+    hub *hub;
+    int number, size;
+    weft_ctx *ctx;
+    pthread_t thread;
+    weft_status status;
+    char text[1024];
+    float params[MOST];
+    int skipped, blocks;
+    weft_sync_report last;
+    unsigned char *saved;
+    size_t n_saved, n_read;
+} loop;
+
+static int64_t elements(const weft_sync_tensor *t) { return t->rows * t->cols; }
+
+static bool write_bytes(void *user, const void *data, size_t n) {
+    loop *l = user;
+    unsigned char *more = realloc(l->saved, l->n_saved + n);
+    if (!more) return false;
+    memcpy(more + l->n_saved, data, n);
+    l->saved = more;
+    l->n_saved += n;
+    return true;
+}
+
+static bool read_bytes(void *user, void *data, size_t n) {
+    loop *l = user;
+    if (n > l->n_saved - l->n_read) return false;
+    memcpy(data, l->saved + l->n_read, n);
+    l->n_read += n;
+    return true;
+}
+
+static void *take_block(void *user, size_t n_bytes) {
+    ((loop *)user)->blocks++;
+    return malloc(n_bytes + 1);
+}
+
+static void give_block(void *user, void *block) {
+    ((loop *)user)->blocks--;
+    free(block);
+}
+
+/* Of a wavy bowl with another bottom for every rank. */
+static void add_gradients(loop *l, weft_sync *s, int rank, int64_t step) {
+    for (int i = 0; i < TENSORS; i++) {
+        const float *p = weft_sync_parameters(s, i);
+        float *g = weft_sync_gradients(s, i);
+        for (int64_t k = 0; k < elements(&l->tensors[i]); k++)
+            g[k] += p[k] - sinf((float)(k + 3 * rank + i)) +
+                    0.1f * cosf((float)(k + step));
+    }
+}
+
+static void fill(loop *l, weft_sync *s, int rank) {
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t k = 0; k < elements(&l->tensors[i]); k++)
+            weft_sync_parameters(s, i)[k] = sinf((float)(7 * k + i)) + (float)rank;
+}
+
+/* Plain descent, as wefti_optimizer_sgd does it. */
+static void descend(loop *l, weft_sync *s, double lr) {
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t k = 0; k < elements(&l->tensors[i]); k++)
+            weft_sync_parameters(s, i)[k] -= (float)lr * weft_sync_gradients(s, i)[k];
+}
+
+static weft_status half_steps(loop *l, weft_sync *s, double lr) {
+    bool moves;
+    WEFT_TRY(weft_sync_agree(s, 1, &moves));
+    if (moves) descend(l, s, lr);
+    return weft_sync_mix(s, &l->last);
+}
+
+static weft_status one_step(loop *l, weft_sync *s, int rank, int64_t t) {
+    double lr = l->rates[t % 2];
+    bool wants = rank == 1 && t == l->skip_at && !l->skipped;
+    WEFT_TRY(weft_sync_set_rate(s, lr));
+    add_gradients(l, s, rank, t);
+    for (int i = TENSORS - 1; i >= 0 && l->early; i--) WEFT_TRY(weft_sync_ready(s, i));
+    if (wants) WEFT_TRY(weft_sync_skip(s));
+    if (l->outside) return half_steps(l, s, lr);
+    return weft_sync_step(s, (double)rank, &l->last);
+}
+
+static weft_status steps(loop *l, weft_sync *s, int rank, int64_t first, int64_t end) {
+    for (int64_t t = first; t < end; t++) {
+        WEFT_TRY(one_step(l, s, rank, t));
+        if (l->last.skipped) l->skipped++, t--;
+        if (!l->average) continue;
+        WEFT_TRY(weft_sync_average(s));
+        WEFT_TRY(weft_sync_restore(s));
+    }
+    return WEFT_OK;
+}
+
+static weft_status make(loop *l, weft_mesh *mesh, weft_config *config, weft_sync **out) {
+    weft_sync_setup setup = {.mesh = mesh,
+                             .config = config,
+                             .tensors = l->tensors,
+                             .n_tensors = TENSORS,
+                             .endless = l->endless,
+                             .outside = l->outside,
+                             .skips = l->skips};
+    if (l->own_memory) setup.take = take_block, setup.give = give_block, setup.user = l;
+    WEFT_TRY(weft_sync_create_from(l->ctx, &setup, out));
+    fill(l, *out, weft_mesh_look(mesh).rank);
+    return weft_sync_begin(*out);
+}
+
+static weft_status go(loop *l, weft_mesh *mesh, weft_config *config, weft_sync **s) {
+    int rank = weft_mesh_look(mesh).rank;
+    WEFT_TRY(make(l, mesh, config, s));
+    int64_t begun = 0;
+    if (l->stop_after > 0) {
+        WEFT_TRY(steps(l, *s, rank, 0, begun = l->stop_after));
+        WEFT_TRY(weft_sync_save(*s, write_bytes, l));
+        weft_sync_destroy(*s);
+        *s = NULL;
+        WEFT_TRY(make(l, mesh, config, s));
+        WEFT_TRY(weft_sync_load(*s, read_bytes, l));
+    }
+    WEFT_TRY(steps(l, *s, rank, begun, l->steps));
+    float *to = l->params;
+    for (int i = 0; i < TENSORS; i++) {
+        size_t n = (size_t)elements(&l->tensors[i]);
+        memcpy(to, weft_sync_parameters(*s, i), n * sizeof *to);
+        to += n;
+    }
+    return WEFT_OK;
+}
+
+static weft_status configure(loop *l, weft_mesh *mesh, weft_config *config) {
+    WEFT_TRY(weft_config_set(l->ctx, config, "mesh.shards=1"));
+    WEFT_TRY(weft_config_set(l->ctx, config, "run.steps=20"));
+    WEFT_TRY(weft_config_set(l->ctx, config, "optimizer.clip=0"));
+    for (int i = 0; l->keys[i]; i++)
+        WEFT_TRY(weft_config_set(l->ctx, config, l->keys[i]));
+    WEFT_TRY(weft_mesh_fit(l->ctx, mesh, config));
+    return weft_config_finish(l->ctx, config);
+}
+
+static void *member(void *argument) {
+    loop *l = argument;
+    weft_mesh *mesh = NULL;
+    weft_config *config = NULL;
+    weft_sync *s = NULL;
+    l->status = weft_mesh_create(l->ctx, hub_member(l->hub, l->number), &mesh);
+    if (l->status == WEFT_OK) l->status = weft_config_create(l->ctx, &config);
+    if (l->status == WEFT_OK) l->status = configure(l, mesh, config);
+    if (l->status == WEFT_OK) l->status = go(l, mesh, config, &s);
+    if (l->status != WEFT_OK && mesh) weft_mesh_fail(l->ctx, mesh, l->status);
+    snprintf(l->text, sizeof l->text, "%s", weft_ctx_message(l->ctx));
+    weft_sync_destroy(s);
+    weft_config_destroy(l->ctx, config);
+    (void)weft_mesh_close(mesh);
+    free(l->saved);
+    return NULL;
+}
+
+/* Runs `wanted` in threads, each on a host of its own; ranks[] tell how it was. */
+static void run_loop(int size, const loop *wanted, loop *ranks) {
+    static const char *const hosts[] = {"a", "b", "c", "d"};
+    hub h;
+    hub_begin(&h, size, hosts);
+    for (int r = 0; r < size; r++) {
+        ranks[r] = *wanted;
+        ranks[r].hub = &h;
+        ranks[r].number = r;
+        if (!ranks[r].tensors) ranks[r].tensors = whole;
+        assert_int_equal(weft_ctx_create(&ranks[r].ctx), WEFT_OK);
+        assert_int_equal(pthread_create(&ranks[r].thread, NULL, member, &ranks[r]), 0);
+    }
+    for (int r = 0; r < size; r++) {
+        pthread_join(ranks[r].thread, NULL);
+        assert_int_equal(ctx_end(ranks[r].ctx), 0);
+        assert_int_equal(ranks[r].blocks, 0);
+    }
+    hub_end(&h);
+}
+
+static void assert_fine(int size, const loop *ranks) {
+    for (int r = 0; r < size; r++)
+        if (ranks[r].status != WEFT_OK) fail_msg("rank %d: %s", r, ranks[r].text);
+}
+
+static void assert_same(int size, const loop *a, const loop *b) {
+    assert_fine(size, a);
+    assert_fine(size, b);
+    for (int r = 0; r < size; r++)
+        assert_memory_equal(a[r].params, b[r].params, sizeof a[r].params);
+}
+
+static const char *const demo[] = {"method=flexdemo", "optimizer.weight_decay=0",
+                                   "replicator.compression_chunk=4",
+                                   "replicator.compression_topk=2", NULL};
+static const char *const ring[] = {"method=dadam", "mixer.topology=ring", NULL};
+static const char *const choco[] = {"method=dadam", "mixer.kind=choco",
+                                    "mixer.values=sign", "mixer.gamma=0.3", NULL};
+static const char *const diloco[] = {"method=diloco", "mixer.outer_every=3", NULL};
+static const char *const ddp[] = {"method=ddp", NULL};
+static const char *const plain[] = {"method=ddp", "optimizer.kind=sgd",
+                                    "optimizer.weight_decay=0", NULL};
+static const char *const drawn[] = {"method=random", NULL};
+static const char *const *const methods[] = {demo, ring, choco, diloco, ddp, drawn};
+
+/* A run that is stopped, saved and resumed ends with the bits of one that is not. */
+static void test_resume(void **state) {
+    (void)state;
+    loop a[RANKS], b[RANKS];
+    for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
+        loop l = {.keys = methods[m], .steps = 8, .skip_at = -1, .rates = {0.05, 0.02}};
+        run_loop(3, &l, a);
+        for (l.stop_after = 4; l.stop_after < 6; l.stop_after++) {
+            run_loop(3, &l, b);
+            assert_same(3, a, b);
+        }
+    }
+}
+
+/* Early hand-over, caller's memory, and averages between steps change no bit. */
+static void test_same_bits(void **state) {
+    (void)state;
+    loop a[RANKS], b[RANKS];
+    for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
+        loop l = {.keys = methods[m], .steps = 5, .skip_at = -1, .rates = {0.05, 0.02}};
+        run_loop(3, &l, a);
+        l.early = l.own_memory = l.average = true;
+        run_loop(3, &l, b);
+        assert_same(3, a, b);
+        l.skips = true;
+        l.skip_at = 2;
+        run_loop(3, &l, b);
+        assert_same(3, a, b);
+        for (int r = 0; r < 3; r++) assert_int_equal(b[r].skipped, 1);
+    }
+}
+
+/* The caller's descent is that of weft's. */
+static void test_outside(void **state) {
+    (void)state;
+    static const char *const *const both[] = {demo, plain};
+    loop a[RANKS], b[RANKS];
+    for (int m = 0; m < 2; m++) {
+        loop l = {.keys = both[m], .steps = 6, .skip_at = -1, .rates = {0.05, 0.02}};
+        run_loop(2, &l, a);
+        l.outside = true;
+        run_loop(2, &l, b);
+        assert_fine(2, a);
+        assert_fine(2, b);
+        for (int k = 0; k < MOST; k++)
+            assert_true(fabsf(a[0].params[k] - b[0].params[k]) < 1e-6f);
+        assert_memory_equal(b[0].params, b[1].params, sizeof b[0].params);
+        l.skips = true;
+        l.skip_at = 1;
+        run_loop(2, &l, a);
+        assert_same(2, a, b);
+    }
+    loop l = {.keys = ring, .steps = 6, .skip_at = -1, .rates = {0.05, 0.02}};
+    l.outside = true;
+    run_loop(3, &l, a);
+    assert_fine(3, a);
+}
+
+/* With an endless run, steps after run.steps are no error; without one they are. */
+static void test_endless(void **state) {
+    (void)state;
+    loop a[RANKS];
+    loop l = {.keys = diloco, .steps = 21, .skip_at = -1, .rates = {0.1, 0.1}};
+    run_loop(2, &l, a);
+    assert_int_equal(a[0].status, WEFT_ERR_ARGUMENT);
+    assert_non_null(strstr(a[0].text, "a step after the last one: run.steps is 20"));
+    l.endless = true;
+    run_loop(2, &l, a);
+    assert_fine(2, a);
+    assert_int_equal(a[0].last.step, 21);
+    assert_true(a[0].last.loss == 0.5 && a[0].last.lr == (double)0.1f);
+}
+
+/* 1 x n and n x 1 are the same vector. */
+static void test_vectors(void **state) {
+    (void)state;
+    static const weft_sync_tensor upright[TENSORS] = {
+        {"matrix", 12, 10, true}, {"vector", 7, 1, false}, {"last", 5, 3, true}};
+    static const char *const squares[] = {"method=flexdemo",
+                                          "optimizer.weight_decay=0",
+                                          "replicator.compression_dims=2",
+                                          "replicator.compression_chunk=4",
+                                          "replicator.compression_topk=2",
+                                          NULL};
+    loop a[RANKS], b[RANKS];
+    loop l = {.keys = squares, .steps = 4, .skip_at = -1, .rates = {0.05, 0.02}};
+    run_loop(2, &l, a);
+    l.tensors = upright;
+    run_loop(2, &l, b);
+    assert_same(2, a, b);
+}
+
+/* --- one process alone --- */
+
+typedef struct alone {
+    weft_ctx *ctx;
+    weft_config *config;
+    weft_sync *s;
+} alone;
+
+static alone begin_alone(const char *method, const weft_sync_setup *extra) {
+    alone a = {NULL, NULL, NULL};
+    weft_sync_setup setup = *extra;
+    assert_int_equal(weft_ctx_create(&a.ctx), WEFT_OK);
+    assert_ok(a.ctx, weft_config_create(a.ctx, &a.config));
+    assert_ok(a.ctx, weft_config_set(a.ctx, a.config, method));
+    assert_ok(a.ctx, weft_config_set(a.ctx, a.config, "optimizer.kind=sgd"));
+    assert_ok(a.ctx, weft_config_set(a.ctx, a.config, "optimizer.clip=0"));
+    assert_ok(a.ctx, weft_config_set(a.ctx, a.config, "optimizer.weight_decay=0.5"));
+    assert_ok(a.ctx, weft_config_set(a.ctx, a.config, "schedule.warmup=0"));
+    assert_ok(a.ctx, weft_config_finish(a.ctx, a.config));
+    setup.config = a.config;
+    setup.tensors = whole;
+    setup.n_tensors = TENSORS;
+    setup.endless = true;
+    assert_ok(a.ctx, weft_sync_create_from(a.ctx, &setup, &a.s));
+    return a;
+}
+
+static void end_alone(alone *a) {
+    weft_sync_destroy(a->s);
+    weft_config_destroy(a->ctx, a->config);
+    assert_int_equal(ctx_end(a->ctx), 0);
+}
+
+/* Rates and decays of a tensor, exactly. */
+static void test_rates(void **state) {
+    (void)state;
+    weft_sync_report report;
+    alone a = begin_alone("method=ddp", &(weft_sync_setup){0});
+    for (int i = 0; i < TENSORS; i++) weft_sync_parameters(a.s, i)[0] = 2;
+    assert_ok(a.ctx, weft_sync_begin(a.s));
+    assert_ok(a.ctx, weft_sync_set_rate(a.s, 0.25));
+    assert_ok(a.ctx, weft_sync_set_tensor(a.s, 2, 2, 0.25));
+    for (int i = 0; i < TENSORS; i++) weft_sync_gradients(a.s, i)[0] = 1;
+    assert_ok(a.ctx, weft_sync_ready(a.s, 2));
+    assert_ok(a.ctx, weft_sync_step(a.s, 3, &report));
+    assert_true(report.loss == 3 && report.lr == 0.25 && report.step == 1);
+    assert_true(weft_sync_parameters(a.s, 0)[0] == 2 * (1 - 0.25f * 0.5f) - 0.25f);
+    assert_true(weft_sync_parameters(a.s, 1)[0] == 2 - 0.25f); /* does not decay */
+    assert_true(weft_sync_parameters(a.s, 2)[0] == 2 * (1 - 0.5f * 0.25f) - 0.5f);
+    assert_true(weft_sync_gradients(a.s, 0)[0] == 0);
+    assert_int_equal(weft_sync_set_tensor(a.s, TENSORS, 1, 0), WEFT_ERR_ARGUMENT);
+    weft_ctx_clear(a.ctx);
+    assert_int_equal(weft_sync_set_rate(a.s, NAN), WEFT_ERR_ARGUMENT);
+    end_alone(&a);
+}
+
+/* Expects the call to fail with words of this. */
+static void expect(alone *a, weft_status status, const char *words) {
+    assert_int_equal(status, WEFT_ERR_ARGUMENT);
+    if (!strstr(weft_ctx_message(a->ctx), words))
+        fail_msg("'%s' is not in: %s", words, weft_ctx_message(a->ctx));
+    weft_ctx_clear(a->ctx);
+}
+
+/* Calls at the wrong time are errors that say so. */
+static void test_order(void **state) {
+    (void)state;
+    weft_sync_report report;
+    bool moves;
+    alone a = begin_alone("method=dadam", &(weft_sync_setup){0});
+    expect(&a, weft_sync_step(a.s, 0, &report), "without weft_sync_begin");
+    expect(&a, weft_sync_rest(a.s), "weft_sync_begin has not been called");
+    assert_ok(a.ctx, weft_sync_begin(a.s));
+    expect(&a, weft_sync_begin(a.s), "begun already");
+    expect(&a, weft_sync_agree(a.s, 0, &moves),
+           "optimizer is weft's: call weft_sync_step");
+    expect(&a, weft_sync_mix(a.s, &report), "without weft_sync_agree");
+    expect(&a, weft_sync_skip(a.s), "weft_sync_setup.skips");
+    assert_ok(a.ctx, weft_sync_average(a.s));
+    expect(&a, weft_sync_ready(a.s, 0), "weft_sync_restore first");
+    assert_ok(a.ctx, weft_sync_restore(a.s));
+    for (int i = 0; i < TENSORS; i++) assert_ok(a.ctx, weft_sync_ready(a.s, i));
+    expect(&a, weft_sync_ready(a.s, 0), "tensor 0 is ready");
+    expect(&a, weft_sync_set_rate(a.s, 1), "the learning rate is set while");
+    expect(&a, weft_sync_set_tensor(a.s, 0, 1, 1), "a tensor's rate is set while");
+    expect(&a, weft_sync_average(a.s), "gradients of the next step are there");
+    expect(&a, weft_sync_rest(a.s), "gradients of the next step are there");
+    float more[120] = {0};
+    expect(&a, weft_sync_give(a.s, 0, more, WEFT_F32, 1), "which is ready");
+    assert_ok(a.ctx, weft_sync_step(a.s, 0, &report));
+    expect(&a, weft_sync_resume(a.s, 4), "before the first step");
+    end_alone(&a);
+    a = begin_alone("method=ddp", &(weft_sync_setup){.outside = true});
+    assert_ok(a.ctx, weft_sync_begin(a.s));
+    expect(&a, weft_sync_step(a.s, 0, &report), "call weft_sync_agree and weft_sync_mix");
+    assert_ok(a.ctx, weft_sync_agree(a.s, 0, &moves));
+    expect(&a, weft_sync_agree(a.s, 0, &moves), "without weft_sync_mix");
+    assert_ok(a.ctx, weft_sync_mix(a.s, &report));
+    end_alone(&a);
+}
+
+/* What is no state is refused in one sentence, wherever it ends or differs. */
+static void test_broken_state(void **state) {
+    (void)state;
+    loop file = {0};
+    alone a = begin_alone("method=flexdemo", &(weft_sync_setup){0});
+    assert_ok(a.ctx, weft_sync_begin(a.s));
+    assert_ok(a.ctx, weft_sync_save(a.s, write_bytes, &file));
+    size_t whole_file = file.n_saved;
+    for (size_t n = 0; n < whole_file; n += n < 200 ? 1 : 97) {
+        file.n_saved = n;
+        file.n_read = 0;
+        assert_int_equal(weft_sync_load(a.s, read_bytes, &file), WEFT_ERR_FORMAT);
+        weft_ctx_clear(a.ctx);
+    }
+    file.n_saved = whole_file;
+    for (size_t at = 0; at < 18 + 5 * 8 + 64; at++) {
+        if (at >= 18 + 4 * 8 && at < 18 + 5 * 8) continue; /* any step will do */
+        if (at > 18 + 5 * 8 + 10) continue;                /* behind the name's end */
+        file.saved[at] ^= 0x81;
+        file.n_read = 0;
+        assert_int_equal(weft_sync_load(a.s, read_bytes, &file), WEFT_ERR_FORMAT);
+        weft_ctx_clear(a.ctx);
+        file.saved[at] ^= 0x81;
+    }
+    file.n_read = 0;
+    assert_ok(a.ctx, weft_sync_load(a.s, read_bytes, &file));
+    free(file.saved);
+    end_alone(&a);
+}
+
+static float next_up(float x, bool up) {
+    return nextafterf(x, up ? INFINITY : -INFINITY);
+}
+
+/* Every 16-bit number survives, and floats between two of them go to the nearer one. */
+static void check_type(alone *a, weft_type type) {
+    uint16_t half = 0, back[120];
+    float *p = weft_sync_parameters(a->s, 0), *g = weft_sync_gradients(a->s, 0);
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        uint16_t from[120] = {(uint16_t)bits};
+        g[0] = 0;
+        assert_ok(a->ctx, weft_sync_give(a->s, 0, from, type, 1));
+        p[0] = g[0];
+        assert_ok(a->ctx, weft_sync_take(a->s, 0, back, type));
+        if (isnan(g[0])) {
+            p[0] = NAN;
+            assert_ok(a->ctx, weft_sync_take(a->s, 0, back, type));
+            half = back[0];
+            assert_true(type == WEFT_BF16 ? (half & 0x7fff) > 0x7f80
+                                          : (half & 0x7fff) > 0x7c00);
+            continue;
+        }
+        if (g[0] != 0) assert_int_equal(back[0], bits);
+        if (!isfinite(g[0]) || (bits & 0x7fff) == 0) continue;
+        for (int up = 0; up < 2; up++) { /* next to it: itself */
+            p[0] = next_up(g[0], up);
+            assert_ok(a->ctx, weft_sync_take(a->s, 0, back, type));
+            assert_int_equal(back[0], bits);
+        }
+    }
+}
+
+static void test_types(void **state) {
+    (void)state;
+    alone a = begin_alone("method=ddp", &(weft_sync_setup){0});
+    assert_ok(a.ctx, weft_sync_begin(a.s));
+    check_type(&a, WEFT_BF16);
+    check_type(&a, WEFT_F16);
+    float ones[120];
+    for (int i = 0; i < 120; i++) ones[i] = 1;
+    weft_sync_gradients(a.s, 0)[0] = 1;
+    assert_ok(a.ctx, weft_sync_give(a.s, 0, ones, WEFT_F32, 0.5));
+    assert_true(weft_sync_gradients(a.s, 0)[0] == 1.5f);
+    weft_sync_parameters(a.s, 0)[0] = 1 + 0x1p-8f; /* half way: the even one */
+    uint16_t half[120];
+    assert_ok(a.ctx, weft_sync_take(a.s, 0, half, WEFT_BF16));
+    assert_int_equal(half[0], 0x3f80);
+    weft_sync_parameters(a.s, 0)[0] = 65520;
+    assert_ok(a.ctx, weft_sync_take(a.s, 0, half, WEFT_F16));
+    assert_int_equal(half[0], 0x7c00);
+    assert_int_equal(weft_sync_take(a.s, 3, half, WEFT_F16), WEFT_ERR_ARGUMENT);
+    end_alone(&a);
+}
+
+/* --- rows of sharded copies, and other models --- */
+
+typedef struct place {
+    hub *hub;
+    int number;
+    bool other_name;
+    weft_status status;
+    char text[1024];
+    float got[12];
+    pthread_t thread;
+} place;
+
+/* 5 x 2, cut 3 + 2, and 1 row, cut 1 + 0; copies are ranks 0, 1 and 2, 3. */
+static weft_status shard_steps(place *p, weft_ctx *ctx, weft_mesh *mesh,
+                               weft_config *config, weft_sync **s) {
+    int rank = weft_mesh_look(mesh).rank, shard = rank % 2;
+    weft_sync_tensor rows[] = {{"a", shard ? 2 : 3, 2, true},
+                               {p->other_name ? "c" : "b", shard ? 0 : 1, 2, true}};
+    weft_sync_setup setup = {.mesh = mesh,
+                             .config = config,
+                             .tensors = rows,
+                             .n_tensors = 2,
+                             .endless = true,
+                             .sharded = true};
+    WEFT_TRY(weft_sync_create_from(ctx, &setup, s));
+    for (int k = 0; k < 2 * (shard ? 2 : 3); k++)
+        weft_sync_parameters(*s, 0)[k] = (float)(10 * rank + k);
+    WEFT_TRY(weft_sync_begin(*s));
+    for (int t = 0; t < 3; t++) {
+        weft_sync_report report;
+        for (int k = 0; k < 2 * (shard ? 2 : 3); k++)
+            weft_sync_gradients(*s, 0)[k] = (float)(rank / 2);
+        if (!shard) weft_sync_gradients(*s, 1)[0] = (float)rank;
+        WEFT_TRY(weft_sync_step(*s, 0, &report));
+    }
+    memcpy(p->got, weft_sync_parameters(*s, 0), (size_t)(shard ? 4 : 6) * sizeof(float));
+    if (!shard) p->got[6] = weft_sync_parameters(*s, 1)[0];
+    return WEFT_OK;
+}
+
+static void *shard_member(void *argument) {
+    static const char *const keys[] = {
+        "method=hsdp",           "mesh.nodes=2",
+        "mesh.ranks_per_node=2", "mesh.shards=2",
+        "optimizer.kind=sgd",    "optimizer.clip=0",
+        "optimizer.lr=0.5",      "schedule.kind=constant",
+        "schedule.warmup=0",     "optimizer.weight_decay=0"};
+    place *p = argument;
+    weft_ctx *ctx;
+    weft_mesh *mesh = NULL;
+    weft_config *config = NULL;
+    weft_sync *s = NULL;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    p->status = weft_mesh_create(ctx, hub_member(p->hub, p->number), &mesh);
+    if (p->status == WEFT_OK) p->status = weft_config_create(ctx, &config);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && p->status == WEFT_OK; i++)
+        p->status = weft_config_set(ctx, config, keys[i]);
+    if (p->status == WEFT_OK) p->status = weft_config_finish(ctx, config);
+    if (p->status == WEFT_OK) p->status = shard_steps(p, ctx, mesh, config, &s);
+    if (p->status != WEFT_OK && mesh) weft_mesh_fail(ctx, mesh, p->status);
+    snprintf(p->text, sizeof p->text, "%s", weft_ctx_message(ctx));
+    weft_sync_destroy(s);
+    weft_config_destroy(ctx, config);
+    (void)weft_mesh_close(mesh);
+    assert_int_equal(ctx_end(ctx), 0);
+    return NULL;
+}
+
+static void run_shards(place *places, int odd_one) {
+    hub h;
+    hub_begin(&h, 4, NULL);
+    for (int r = 0; r < 4; r++) {
+        places[r] = (place){.hub = &h, .number = r, .other_name = r == odd_one};
+        assert_int_equal(
+            pthread_create(&places[r].thread, NULL, shard_member, &places[r]), 0);
+    }
+    for (int r = 0; r < 4; r++) pthread_join(places[r].thread, NULL);
+    hub_end(&h);
+}
+
+static void test_shards(void **state) {
+    (void)state;
+    place p[4];
+    run_shards(p, -1);
+    for (int r = 0; r < 4; r++) {
+        if (p[r].status != WEFT_OK) fail_msg("rank %d: %s", r, p[r].text);
+        for (int k = 0; k < (r % 2 ? 4 : 6); k++) /* three steps of 0.5 x 0.5 */
+            assert_true(p[r].got[k] == (float)(10 * (r % 2) + k) - 0.75f);
+        if (r % 2 == 0) assert_true(p[r].got[6] == -1.5f);
+    }
+    run_shards(p, 3);
+    for (int r = 0; r < 4; r++) {
+        assert_int_not_equal(p[r].status, WEFT_OK);
+        assert_non_null(strstr(p[r].text, "other names or sizes"));
+    }
+}
+
+/* --- joining by addresses --- */
+
+typedef struct joiner {
+    weft_mesh_seat seat;
+    weft_status status;
+    int size;
+    bool clean;
+    pthread_t thread;
+} joiner;
+
+static void *join_main(void *argument) {
+    joiner *j = argument;
+    weft_ctx *ctx;
+    weft_mesh *mesh;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    j->status = weft_mesh_join(ctx, &j->seat, &mesh);
+    if (j->status == WEFT_OK) j->size = weft_mesh_look(mesh).size;
+    j->clean = weft_mesh_close(mesh);
+    assert_int_equal(ctx_end(ctx), 0);
+    return NULL;
+}
+
+/* Twice in one process, at ports that the system chose. */
+static void test_join(void **state) {
+    (void)state;
+    weft_ctx *ctx;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    for (int again = 0; again < 2; again++) {
+        joiner j[3];
+        int listener, port;
+        assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
+        for (int r = 0; r < 3; r++) {
+            j[r] = (joiner){.seat = {.rank = r,
+                                     .size = 3,
+                                     .host = "127.0.0.1",
+                                     .port = port,
+                                     .listener = r ? 0 : listener}};
+            assert_int_equal(pthread_create(&j[r].thread, NULL, join_main, &j[r]), 0);
+        }
+        for (int r = 0; r < 3; r++) pthread_join(j[r].thread, NULL);
+        for (int r = 0; r < 3; r++) {
+            assert_int_equal(j[r].status, WEFT_OK);
+            assert_int_equal(j[r].size, 3);
+            assert_true(j[r].clean);
+        }
+    }
+    int listener, port; /* nobody comes, and the port is free again */
+    weft_mesh *mesh;
+    assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
+    weft_mesh_seat seat = {.rank = 0,
+                           .size = 2,
+                           .host = "127.0.0.1",
+                           .port = port,
+                           .listener = listener,
+                           .patience = 0.05};
+    assert_int_equal(weft_mesh_join(ctx, &seat, &mesh), WEFT_ERR_PEER);
+    assert_null(mesh);
+    assert_int_equal(close(listener), -1);
+    weft_ctx_clear(ctx);
+    assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
+    seat = (weft_mesh_seat){.rank = 0, .size = 1, .port = port, .listener = listener};
+    assert_ok(ctx, weft_mesh_join(ctx, &seat, &mesh));
+    assert_null(mesh);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rates),        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_broken_state), cmocka_unit_test(test_types),
+        cmocka_unit_test(test_vectors),      cmocka_unit_test(test_outside),
+        cmocka_unit_test(test_same_bits),    cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_endless),      cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_join)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
