@@ -18,6 +18,7 @@ enum { HUB_MEMBERS = 8, HUB_LOG = 256 };
 typedef struct hub_message {
     struct hub_message *next;
     int from, lane, n_bytes;
+    bool half; /* its end never comes */
     unsigned char data[];
 } hub_message;
 
@@ -30,11 +31,16 @@ typedef struct hub {
     int sent_to[HUB_LOG], n_sent; /* where member 0's pieces of long messages went */
     atomic_int stuck;             /* what goes to this member is never done; 0: no such */
     atomic_int paused;            /* this member looks for nothing for a while, once */
+    atomic_int broken;            /* 1 + the member whose transport fails */
+    atomic_int changed;           /* sends whose data changed before they were done */
 } hub;
 
 typedef struct hub_request {
     hub *hub;
     int to, looks;
+    const unsigned char *data; /* what is sent, until it is withdrawn, */
+    unsigned char *copy;       /* and how it looked first */
+    size_t n_bytes;
 } hub_request;
 
 typedef struct hub_transport {
@@ -62,15 +68,30 @@ static inline void hub_end(hub *h) {
     pthread_mutex_destroy(&h->lock);
 }
 
-static inline void hub_put(hub *h, int from, int to, int lane, const void *data,
-                           int n_bytes) {
-    hub_message *m = malloc(sizeof *m + (size_t)n_bytes);
-    *m = (hub_message){.from = from, .lane = lane, .n_bytes = n_bytes};
-    if (n_bytes > 0) memcpy(m->data, data, (size_t)n_bytes);
+static inline void hub_add(hub *h, int to, hub_message *m) {
     pthread_mutex_lock(&h->lock);
     *h->last[to] = m;
     h->last[to] = &m->next;
     pthread_mutex_unlock(&h->lock);
+}
+
+static inline hub_message *hub_message_of(int from, int lane, const void *data,
+                                          int n_bytes) {
+    hub_message *m = malloc(sizeof *m + (size_t)n_bytes);
+    *m = (hub_message){.from = from, .lane = lane, .n_bytes = n_bytes};
+    if (n_bytes > 0) memcpy(m->data, data, (size_t)n_bytes);
+    return m;
+}
+
+static inline void hub_put(hub *h, int from, int to, int lane, const void *data,
+                           int n_bytes) {
+    hub_add(h, to, hub_message_of(from, lane, data, n_bytes));
+}
+
+static inline void hub_put_half(hub *h, int from, int to, const void *data, int n_bytes) {
+    hub_message *m = hub_message_of(from, 0, data, n_bytes);
+    m->half = true;
+    hub_add(h, to, m);
 }
 
 static inline hub_message *hub_take(hub *h, int to) {
@@ -94,6 +115,11 @@ static inline bool hub_send(weft_transport *t, int peer, int lane, const void *d
     if (t->rank == 0 && lane == 1 && h->n_sent < HUB_LOG) h->sent_to[h->n_sent++] = peer;
     hub_put(h, t->rank, peer, lane, data, n_bytes);
     *request = hub_begin_request(h, peer);
+    hub_request *r = *request;
+    r->data = data;
+    r->n_bytes = (size_t)n_bytes;
+    r->copy = malloc(r->n_bytes + 1);
+    memcpy(r->copy, data, r->n_bytes);
     return n_bytes <= WEFT_TRANSPORT_BYTES;
 }
 
@@ -101,6 +127,7 @@ static inline bool hub_probe(weft_transport *t, weft_transport_found *found,
                              void **message) {
     hub *h = ((hub_transport *)t)->hub;
     int who = t->rank;
+    if (atomic_load(&h->broken) == who + 1) return false;
     if (who > 0 && atomic_compare_exchange_strong(&h->paused, &who, 0))
         nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     hub_message *m = hub_take(h, t->rank);
@@ -114,8 +141,9 @@ static inline bool hub_receive(weft_transport *t, void *message, void *data, int
                                void **request) {
     hub_message *m = message;
     memcpy(data, m->data, (size_t)n_bytes);
-    free(m);
     *request = hub_begin_request(((hub_transport *)t)->hub, t->rank);
+    if (m->half) ((hub_request *)*request)->looks = -1000000000;
+    free(m);
     return true;
 }
 
@@ -124,8 +152,17 @@ static inline bool hub_test(weft_transport *t, void *request, bool *done) {
     int to = atomic_load(&r->hub->stuck);
     bool stuck = to > 0 && r->to == to && to != t->rank;
     *done = ++r->looks >= 2 && !stuck;
-    if (*done) free(r);
+    if (r->data && memcmp(r->data, r->copy, r->n_bytes) != 0)
+        atomic_fetch_add(&r->hub->changed, 1);
+    if (!*done) return true;
+    free(r->copy);
+    free(r);
     return true;
+}
+
+static inline void hub_withdraw(weft_transport *t, void *request) {
+    (void)t;
+    ((hub_request *)request)->data = NULL;
 }
 
 static inline void hub_say(const weft_transport *t, char *text, int size) {
@@ -149,6 +186,7 @@ static inline weft_transport *hub_member(hub *h, int number) {
                                            .probe = hub_probe,
                                            .receive = hub_receive,
                                            .test = hub_test,
+                                           .withdraw = hub_withdraw,
                                            .say = hub_say,
                                            .finish = hub_finish};
     hub_transport *t = calloc(1, sizeof *t);

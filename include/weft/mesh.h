@@ -56,8 +56,8 @@ WEFT_API bool weft_mesh_close(weft_mesh *mesh);
  * host. */
 WEFT_API weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status);
 
-/* Whether this rank is the one that should say what went wrong: rank 0, or rank 1 if that
- * one has died. */
+/* Whether this rank should say what went wrong: rank 0, and rank 1 if that one is not
+ * heard any more. */
 WEFT_API bool weft_mesh_speaks(weft_mesh *mesh);
 
 typedef struct weft_mesh_facts {

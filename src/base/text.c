@@ -124,6 +124,19 @@ const char *wefti_nearest(const char *word, const char *const *candidates, size_
     return best;
 }
 
+/* Those of one byte, and those of Unicode's second row: C2 80 to C2 9F. */
+char *wefti_text_plain(char *text) {
+    unsigned char before = 0;
+    for (char *c = text; *c; c++) {
+        unsigned char byte = (unsigned char)*c;
+        bool second = before == 0xc2 && byte >= 0x80 && byte < 0xa0;
+        if (second) c[-1] = '?';
+        if (byte < 0x20 || byte == 0x7f || second) *c = '?';
+        before = byte;
+    }
+    return text;
+}
+
 const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size) {
     static const char *const names[] = {"B", "kB", "MB", "GB", "TB"};
     int k = 0;

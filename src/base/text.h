@@ -30,6 +30,10 @@ int wefti_edit_distance(const char *a, const char *b);
 /* The candidate nearest to `word`, or NULL if none is near enough to be a likely typo. */
 const char *wefti_nearest(const char *word, const char *const *candidates, size_t n);
 
+/* Makes a text from elsewhere fit to be printed: control characters become '?'. In place;
+ * returns it. */
+char *wefti_text_plain(char *text);
+
 /* "3.4 MB", "120 B": writes into out (at least 24 bytes) and returns it. */
 const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size);
 

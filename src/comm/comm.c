@@ -45,6 +45,10 @@ bool wefti_comm_holds(wefti_comm *comm, const void *data) {
     return comm->ops->holds(comm, data);
 }
 
+void wefti_comm_settle(wefti_comm *comm) {
+    if (comm->ops->settle) comm->ops->settle(comm);
+}
+
 weft_status wefti_comm_reserve(wefti_comm *comm, int n_messages) {
     return comm->ops->reserve(comm, n_messages);
 }
@@ -68,8 +72,8 @@ weft_status wefti_comm_barrier(wefti_comm *comm, int64_t tag) {
     return wefti_comm_await(comm, tag);
 }
 
-weft_status wefti_comm_all_gather(wefti_comm *comm, int64_t tag, const void *mine,
-                                  int64_t n_bytes, void *out) {
+static weft_status all_gather(wefti_comm *comm, int64_t tag, const void *mine,
+                              int64_t n_bytes, void *out) {
     char *slots = out;
     WEFT_TRY(wefti_comm_send_all(comm, tag, mine, n_bytes));
     for (int r = 0; r < comm->size; r++) {
@@ -79,6 +83,13 @@ weft_status wefti_comm_all_gather(wefti_comm *comm, int64_t tag, const void *min
         if (r != comm->rank) wefti_comm_release(comm, r, tag);
     }
     return wefti_comm_await(comm, tag);
+}
+
+weft_status wefti_comm_all_gather(wefti_comm *comm, int64_t tag, const void *mine,
+                                  int64_t n_bytes, void *out) {
+    weft_status status = all_gather(comm, tag, mine, n_bytes, out);
+    if (status != WEFT_OK) wefti_comm_settle(comm);
+    return status;
 }
 
 weft_status wefti_comm_sum(wefti_comm *comm, int64_t tag, int n, double *values) {

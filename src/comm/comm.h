@@ -46,6 +46,8 @@ typedef struct wefti_comm_ops {
     void (*release)(wefti_comm *comm, int peer, int64_t tag);
     weft_status (*await)(wefti_comm *comm, int64_t tag);
     bool (*holds)(wefti_comm *comm, const void *data); /* as receive_by */
+    /* May be NULL: ranks are ended, and their memory freed, when all of them stand. */
+    void (*settle)(wefti_comm *comm);
     weft_status (*reserve)(wefti_comm *comm, int n_messages);
     void (*traffic)(const wefti_comm *comm, wefti_traffic *out);
     /* May be NULL: nobody asks. */
@@ -88,6 +90,11 @@ weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) WEFT_CHECKED;
 
 /* Whether a message that this rank sent from `data` has not been released yet. */
 bool wefti_comm_holds(wefti_comm *comm, const void *data);
+
+/* Waits until nothing reads what this rank sends, by whichever communicator; to be called
+ * before memory is freed that was sent and not awaited. After a wait that failed because
+ * of another rank it is so already. */
+void wefti_comm_settle(wefti_comm *comm);
 
 /* Makes room for n messages of this rank under way at once, beyond what other
  * communicators of the rank have reserved: then sending allocates nothing. */

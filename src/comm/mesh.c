@@ -66,8 +66,10 @@ static weft_status allocate(weft_mesh *mesh) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "ranks", &mesh->peer_of));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "ranks", &mesh->rank_of));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_peer), "ranks", &mesh->peers));
-    int64_t room = WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES + 1;
-    return wefti_alloc_n(ctx, room, 1, "a message", &mesh->landing);
+    const size_t room = WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES + 1;
+    WEFT_TRY(wefti_alloc_n(ctx, n, room, "messages that come", &mesh->landing));
+    for (int r = 0; r < n; r++) mesh->peers[r].landing = mesh->landing + (size_t)r * room;
+    return WEFT_OK;
 }
 
 static weft_status init_locks(weft_mesh *mesh) {
@@ -139,8 +141,17 @@ static weft_status build(weft_mesh *mesh) {
     return wait_for_greetings(mesh);
 }
 
+static weft_status refuse_size(weft_ctx *ctx, weft_transport *transport) {
+    int size = transport->size;
+    (void)transport->ops->finish(transport, true);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%d processes were started, expected at most %d", size,
+                         (int)WEFTI_MAX_RANKS);
+}
+
 weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport, weft_mesh **out) {
     *out = NULL;
+    if (transport->size > WEFTI_MAX_RANKS) return refuse_size(ctx, transport);
     weft_ctx *own;
     weft_mesh *mesh = NULL;
     weft_status status = weft_ctx_create(&own);
@@ -242,9 +253,9 @@ weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) {
 bool weft_mesh_speaks(weft_mesh *mesh) {
     char text[1024];
     weft_status status;
+    if (mesh->rank == 0) return true;
     int failed = wefti_world_failure(&mesh->world, &status, text);
-    bool gone = failed == 0 && status == WEFT_ERR_PEER;
-    return mesh->rank == (gone ? 1 : 0);
+    return mesh->rank == 1 && failed == 0 && status == WEFT_ERR_PEER;
 }
 
 /* --- the world of a run --- */

@@ -7,10 +7,11 @@
 #include "comm/envelope.h"
 #include "comm/world.h"
 
-/* The inside of a weft_mesh. Three kinds of threads meet here: those of the rank, which
- * send and receive (remote.c), and the progress thread, the only one that touches the transport
- * (progress.c). What is marked "lock" is guarded by mesh->lock; all else belongs to the
- * progress thread, or does not change after the mesh was made. */
+/* The inside of a weft_mesh. Two kinds of threads meet here: those of the rank, which
+ * send and receive (remote.c), and the progress thread, the only one that touches the
+ * transport (progress.c, incoming.c, liveness.c). What is marked "lock" is guarded by
+ * mesh->lock; all else belongs to the progress thread, or does not change after the mesh
+ * was made. */
 
 /* Seconds that others are waited for after a failure. */
 #define WEFTI_FAREWELL_S 10.0
@@ -39,7 +40,7 @@ typedef struct wefti_arrival {
     int64_t tag, n_bytes;
     int64_t n_announced; /* bytes that receives were started for */
     int64_t n_landed;
-    int64_t capacity; /* of data */
+    int64_t capacity; /* of data; grows with what comes, not with what was announced */
     void *data;
     double arrival_s;
     bool taken; /* lock */
@@ -55,20 +56,32 @@ typedef struct wefti_peer {
     int n_flying;              /* pieces that the transport has not finished */
     double moved_s;            /* when it last finished one, or began after a pause */
     wefti_arrival *open;       /* a LONG whose pieces are still coming */
+    unsigned char *landing;    /* room for one message with an envelope */
+    bool half;                 /* that message is still coming, */
+    double half_s;             /* since then */
+    int n_coming;              /* receives that the transport has not finished */
     double heard_s;            /* when its last message came */
+    double gap_s;              /* the longest time between two of the last ones */
     int64_t step;              /* where it was, by its last sign of life; -1: not said */
     char at[64];               /* the same in words */
     int64_t process; /* number of its process, if it can be looked up here; else 0 */
     bool greeted, left, here;
+    bool gone; /* lock: it has left, and all that it sent is here */
 } wefti_peer;
 
 /* Something that the transport is at. */
 typedef struct wefti_request {
     void *request;
     wefti_parcel *parcel;   /* going out, or NULL */
-    wefti_arrival *arrival; /* coming in, or NULL */
+    wefti_arrival *arrival; /* a piece coming in; both NULL: a message with an envelope */
     int peer, n_bytes;
 } wefti_request;
+
+/* A message that the transport has found. */
+typedef struct wefti_found {
+    weft_transport_found what;
+    void *message;
+} wefti_found;
 
 struct weft_mesh {
     wefti_world world; /* first: the engine's; its shape is set by wefti_mesh_shape */
@@ -90,8 +103,8 @@ struct weft_mesh {
     wefti_parcel *sent, *spare_parcels, *all_parcels;
     wefti_arrival *posted, *spare_arrivals, *all_arrivals;
     wefti_traffic traffic;
-    bool
-        closing; /* BYE is to be sent, and the progress thread ends when all have said it */
+    bool closing;     /* BYE is to be sent; the thread ends when all have said it */
+    bool taking_back; /* after a failure: nothing reads the senders' memory any more */
 
     _Atomic double silence_s;  /* until a rank that says nothing is given up; 0 = never */
     _Atomic double close_by_s; /* after a failure nobody is waited for beyond it */
@@ -106,13 +119,16 @@ struct weft_mesh {
     wefti_peer *peers; /* [size] */
     wefti_request *flights;
     int n_flights, max_flights;
-    unsigned char *landing;            /* room for one message with an envelope */
+    unsigned char *landing;            /* [size] that of the peers */
+    wefti_found held;                  /* waits for an earlier one of the same rank */
     int64_t n_collected;               /* messages taken from the rank's threads */
     double byte_s;                     /* that a byte to another machine takes */
     double moved_s, watched_s, beat_s; /* when something last moved; the other two when */
     bool reported;                     /* the failure was passed on */
     bool broken;                       /* the transport failed */
+    bool took_back;                    /* what taking_back asks for */
     bool said_bye;
+    double said_bye_s;
 };
 
 /* The mesh as the world of a run: R x S ranks, of which this process has one. Further
@@ -134,6 +150,10 @@ weft_mesh *wefti_mesh_of(wefti_world *world);
  * there is none. */
 weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) WEFT_CHECKED;
 
+/* Waits until nothing reads the memory of those who send: after a failure it is taken
+ * back. */
+void wefti_mesh_settle(weft_mesh *mesh);
+
 /* --- progress.c --- */
 
 weft_status wefti_progress_start(weft_mesh *mesh) WEFT_CHECKED;
@@ -150,6 +170,37 @@ wefti_parcel *wefti_progress_parcel(weft_mesh *mesh, int peer,
 
 /* Makes a spare parcel. */
 weft_status wefti_progress_reserve(weft_mesh *mesh) WEFT_CHECKED;
+
+/* A message of the progress thread's own. */
+void wefti_progress_post(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
+                         const char *text);
+
+/* Takes a request among those that are looked after; false: no memory, all is lost. */
+bool wefti_progress_add(weft_mesh *mesh, const wefti_request *flight);
+
+/* A rank has failed, by these words; the transport, by its own. */
+void wefti_progress_blame(weft_mesh *mesh, int rank, const char *format, ...)
+    WEFT_PRINTF(3, 4);
+void wefti_progress_break(weft_mesh *mesh);
+
+/* --- incoming.c --- */
+
+/* Takes in what the transport has found; whether there was something. */
+bool wefti_incoming_pick_up(weft_mesh *mesh);
+
+/* A receive has ended. */
+void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight);
+
+/* --- liveness.c --- */
+
+/* Signs of life: says its own, misses those of others. */
+void wefti_liveness_watch(weft_mesh *mesh);
+
+/* Something came from this rank. */
+void wefti_liveness_heard(wefti_peer *peer);
+
+/* Its connection has ended. */
+void wefti_liveness_lose(weft_mesh *mesh, int rank);
 
 /* --- remote.c --- */
 

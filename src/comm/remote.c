@@ -25,7 +25,39 @@ static wefti_link_class link_to(const remote_comm *comm, int world_rank) {
     return wefti_world_link(&comm->shape, comm->mesh->rank, world_rank);
 }
 
+/* Lock held. */
+static bool is_sending_long(const weft_mesh *mesh) {
+    for (const wefti_parcel *p = mesh->sent; p; p = p->next_sent)
+        if (p->envelope.kind == WEFTI_ENVELOPE_LONG) return true;
+    return false;
+}
+
+/* Lock held. */
+static void wait_changed(weft_mesh *mesh, double until_s) {
+    if (isinf(until_s)) {
+        pthread_cond_wait(&mesh->changed, &mesh->lock);
+        return;
+    }
+    struct timespec t = {.tv_sec = (time_t)until_s};
+    t.tv_nsec = (long)((until_s - (double)t.tv_sec) * 1e9);
+    pthread_cond_timedwait(&mesh->changed, &mesh->lock, &t);
+}
+
+void wefti_mesh_settle(weft_mesh *mesh) {
+    pthread_mutex_lock(&mesh->lock);
+    while (is_sending_long(mesh)) {
+        if (atomic_load(&mesh->world.poisoned) && !mesh->taking_back) {
+            mesh->taking_back = true;
+            pthread_cond_signal(&mesh->wake);
+        }
+        wait_changed(mesh, (double)INFINITY);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+/* Whoever gets this may free what it was sending. */
 static weft_status poisoned_error(remote_comm *comm) {
+    wefti_mesh_settle(comm->mesh);
     return wefti_world_poisoned_error(comm->head.ctx, &comm->mesh->world);
 }
 
@@ -58,15 +90,12 @@ static wefti_arrival *find(const remote_comm *comm, int sender, int64_t tag, boo
     return NULL;
 }
 
-/* Lock held. */
-static void wait_changed(weft_mesh *mesh, double until_s) {
-    if (isinf(until_s)) {
-        pthread_cond_wait(&mesh->changed, &mesh->lock);
-        return;
-    }
-    struct timespec t = {.tv_sec = (time_t)until_s};
-    t.tv_nsec = (long)((until_s - (double)t.tv_sec) * 1e9);
-    pthread_cond_timedwait(&mesh->changed, &mesh->lock, &t);
+/* It has said its farewell, and a message of it is waited for. */
+static weft_status gone_error(remote_comm *comm, int sender) {
+    return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER,
+                         "rank %d (host %s) has left, but rank %d still waits for a "
+                         "message from it",
+                         sender, weft_mesh_host_of(comm->mesh, sender), comm->mesh->rank);
 }
 
 static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
@@ -78,7 +107,9 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
     *view = NULL;
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = find(comm, sender, tag, false);
-    while (!arrival && !atomic_load(&mesh->world.poisoned) && wefti_now_s() < moment_s) {
+    const bool *gone = &mesh->peers[sender].gone;
+    while (!arrival && !*gone && !atomic_load(&mesh->world.poisoned) &&
+           wefti_now_s() < moment_s) {
         wait_changed(mesh, moment_s);
         arrival = find(comm, sender, tag, false);
     }
@@ -89,8 +120,10 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
         head->arrival_s = arrival->arrival_s;
         mesh->traffic.bytes_in[link_to(comm, sender)] += got;
     }
+    bool left = !arrival && *gone;
     pthread_mutex_unlock(&mesh->lock);
     if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
+    if (left && isinf(moment_s)) return gone_error(comm, sender);
     if (got == n_bytes) return WEFT_OK;
     wefti_comm_release(head, peer, tag);
     *view = NULL;
@@ -146,6 +179,10 @@ static bool remote_holds(wefti_comm *head, const void *data) {
     return holds;
 }
 
+static void remote_settle(wefti_comm *head) {
+    wefti_mesh_settle(((remote_comm *)head)->mesh);
+}
+
 static weft_status remote_reserve(wefti_comm *head, int n_messages) {
     weft_mesh *mesh = ((remote_comm *)head)->mesh;
     for (int i = 0; i < n_messages; i++) WEFT_TRY(wefti_progress_reserve(mesh));
@@ -178,6 +215,7 @@ static const wefti_comm_ops comm_ops = {
     .release = remote_release,
     .await = remote_await,
     .holds = remote_holds,
+    .settle = remote_settle,
     .reserve = remote_reserve,
     .traffic = remote_traffic,
     .note = remote_note,

@@ -31,6 +31,7 @@ typedef struct outgoing {
     unsigned char head[HEAD_BYTES];
     const unsigned char *data;
     int64_t n_bytes, n_sent; /* with the head */
+    unsigned char *own;      /* a copy of the rest of data, once that was withdrawn */
 } outgoing;
 
 typedef struct connection {
@@ -159,10 +160,35 @@ static bool tcp_test(weft_transport *head, void *request, bool *done) {
         if (t->peers[p].first && !push(t, p)) return false;
     *done = o->n_sent == o->n_bytes;
     if (*done) {
+        free(o->own);
+        o->own = NULL;
         o->next = t->spare;
         t->spare = o;
     }
     return true;
+}
+
+static void tcp_withdraw(weft_transport *head, void *request) {
+    tcp_transport *t = (tcp_transport *)head;
+    outgoing *o = request;
+    int64_t from = o->n_sent > HEAD_BYTES ? o->n_sent - HEAD_BYTES : 0;
+    int64_t left = o->n_bytes - HEAD_BYTES - from;
+    if (o->own || left <= 0) return;
+    o->own = malloc((size_t)(from + left));
+    if (o->own) memcpy(o->own + from, o->data + from, (size_t)left);
+    o->data = o->own;
+    for (int p = 0; p < head->size && !o->own; p++)
+        for (const outgoing *q = t->peers[p].first; q; q = q->next)
+            if (q == o) shut(&t->peers[p]);
+}
+
+static void free_outgoing(outgoing *o) {
+    while (o) {
+        outgoing *next = o->next;
+        free(o->own);
+        free(o);
+        o = next;
+    }
 }
 
 /* Whether a head has come from this process, or the end. */
@@ -220,17 +246,9 @@ static bool tcp_finish(weft_transport *head, bool failed) {
     (void)failed;
     for (int p = 0; p < head->size && t->peers; p++) {
         shut(&t->peers[p]);
-        while (t->peers[p].first) {
-            outgoing *next = t->peers[p].first->next;
-            free(t->peers[p].first);
-            t->peers[p].first = next;
-        }
+        free_outgoing(t->peers[p].first);
     }
-    while (t->spare) {
-        outgoing *next = t->spare->next;
-        free(t->spare);
-        t->spare = next;
-    }
+    free_outgoing(t->spare);
     free(t->peers);
     free(t->cards);
     free(t->hosts);
@@ -454,6 +472,7 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place, int list
         .probe = tcp_probe,
         .receive = tcp_receive,
         .test = tcp_test,
+        .withdraw = tcp_withdraw,
         .say = tcp_say,
         .finish = tcp_finish,
     };

@@ -6,13 +6,11 @@
 
 #include "base/memory.h"
 
-enum { MAX_RANKS = 4096 };
-
 static weft_status check_shape(weft_ctx *ctx, const wefti_world_shape *s) {
-    if (s->replicas < 1 || s->shards < 1 || s->replicas > MAX_RANKS / s->shards)
+    if (s->replicas < 1 || s->shards < 1 || s->replicas > WEFTI_MAX_RANKS / s->shards)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "%d replicas x %d shards, expected 1 to %d ranks in all",
-                             s->replicas, s->shards, (int)MAX_RANKS);
+                             s->replicas, s->shards, (int)WEFTI_MAX_RANKS);
     bool even = s->replicas_per_node > 0 && s->sites > 0 &&
                 s->replicas % s->replicas_per_node == 0 &&
                 s->replicas / s->replicas_per_node % s->sites == 0;

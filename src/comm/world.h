@@ -18,6 +18,8 @@ typedef struct wefti_wire_model {
     double latency_s;
 } wefti_wire_model;
 
+enum { WEFTI_MAX_RANKS = 4096 };
+
 typedef enum wefti_group {
     WEFTI_GROUP_WORLD,   /* all ranks */
     WEFTI_GROUP_SHARD,   /* the ranks that share one copy of the model */

@@ -172,6 +172,7 @@ static void free_activations(wefti_rank *r) {
 void wefti_rank_destroy(wefti_rank *r) {
     if (!r) return;
     wefti_worker_destroy(r->ctx, r->worker);
+    if (r->comms.control) wefti_comm_settle(r->comms.control);
     wefti_replicator_destroy(r->replicator);
     wefti_replicator_destroy(r->site_replicator);
     wefti_mixer_destroy(r->mixer);

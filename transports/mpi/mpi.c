@@ -25,6 +25,8 @@ typedef struct ticket {
     struct ticket *next;
     MPI_Request request;
     MPI_Message message;
+    void *copy; /* of what is sent: the sender's memory may be gone before MPI is done */
+    size_t room;
 } ticket;
 
 typedef struct mpi_transport {
@@ -70,17 +72,30 @@ static void shorten_queues(void) {
     if (folder) closedir(folder);
 }
 
+static bool keep_copy(mpi_transport *t, ticket *one, const void *data, size_t n_bytes) {
+    if (n_bytes > one->room) {
+        free(one->copy);
+        one->copy = malloc(n_bytes);
+        one->room = one->copy ? n_bytes : 0;
+    }
+    if (n_bytes > one->room) t->error = MPI_ERR_NO_MEM;
+    if (n_bytes > one->room) return false;
+    if (n_bytes > 0) memcpy(one->copy, data, n_bytes);
+    return true;
+}
+
 static bool mpi_send(weft_transport *head, int peer, int lane, const void *data,
                      int n_bytes, void **request) {
     mpi_transport *t = (mpi_transport *)head;
     ticket *one = take_ticket(t);
     *request = one;
-    if (!one) return false;
+    if (!one || !keep_copy(t, one, data, (size_t)n_bytes)) return false;
     if (t->begun && n_bytes > LONG_BYTES && !t->known[peer]) {
         t->known[peer] = true;
         shorten_queues();
     }
-    t->error = MPI_Isend(data, n_bytes, MPI_BYTE, peer, lane, t->comm, &one->request);
+    t->error = MPI_Isend(one->copy, n_bytes, MPI_BYTE, peer, lane, t->comm,
+                         &one->request);
     return t->error == MPI_SUCCESS;
 }
 
@@ -135,6 +150,7 @@ static void mpi_say(const weft_transport *head, char *text, int size) {
 static void free_transport(mpi_transport *t) {
     while (t->spare) {
         ticket *next = t->spare->next;
+        free(t->spare->copy);
         free(t->spare);
         t->spare = next;
     }

@@ -35,8 +35,8 @@ typedef struct weft_transport_found {
 
 typedef struct weft_transport_ops {
     const char *name; /* of the kind: "mpi" */
-    /* Starts sending; `data` stays unchanged until the request is done. `lane` is 0 or 1
-     * and comes with the message. */
+    /* Starts sending; `data` stays unchanged until the request is done or withdrawn.
+     * `lane` is 0 or 1 and comes with the message. */
     bool (*send)(weft_transport *t, int peer, int lane, const void *data, int n_bytes,
                  void **request);
     /* Whether there is a message; then it is taken out of the queue: *message must be
@@ -46,6 +46,9 @@ typedef struct weft_transport_ops {
                     void **request);
     /* Whether a request is done; then it is freed. */
     bool (*test)(weft_transport *t, void *request, bool *done);
+    /* The data of a send that is not done is the sender's again: what is left of it has
+     * been copied, or the connection is closed. The request goes on. NULL: `send` copies. */
+    void (*withdraw)(weft_transport *t, void *request);
     void (*say)(const weft_transport *t, char *text, int size);
     /* Ends it, and frees t: waiting for the others if nothing went wrong. False: that did
      * not come to an end, and the process should end at once. */

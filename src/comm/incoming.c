@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* What comes in from other processes: the progress thread's ear. A message with an
+ * envelope is small and is received whole before it is read; a long one comes in pieces.
+ * Memory follows what has come, never what a peer says will come. Messages of one rank
+ * are taken in their order: where the next one can not be begun before an earlier one is
+ * whole, it is held, and with it all that is behind it.
+ *
+ *     probe -> held? -> envelope -> landing -> short: posted   long: open -> pieces
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "comm/mesh.h"
+
+enum {
+    LANE_PIECES = 1,
+    MAX_FOUND = 64,      /* messages taken in before sending goes on */
+    FIRST_ROOM = 1 << 20 /* bytes for a long message before any has come */
+};
+
+static void fail_bytes(weft_mesh *mesh, int rank) {
+    wefti_progress_blame(mesh, rank,
+                         "rank %d (host %s) sent bytes that are no message of weft", rank,
+                         weft_mesh_host_of(mesh, rank));
+}
+
+/* --- memory --- */
+
+/* A spare one with room for n bytes, the tightest; or a fresh one. NULL: no memory. */
+static wefti_arrival *take_arrival(weft_mesh *mesh, int64_t n_bytes) {
+    pthread_mutex_lock(&mesh->lock);
+    wefti_arrival **best = NULL;
+    for (wefti_arrival **link = &mesh->spare_arrivals; *link; link = &(*link)->next)
+        if ((*link)->capacity >= n_bytes &&
+            (!best || (*link)->capacity < (*best)->capacity))
+            best = link;
+    wefti_arrival *arrival = best ? *best : NULL;
+    if (best) *best = arrival->next;
+    pthread_mutex_unlock(&mesh->lock);
+    if (arrival) return arrival;
+    int64_t capacity = n_bytes < FIRST_ROOM ? n_bytes : FIRST_ROOM;
+    if (capacity < WEFTI_SHORT_BYTES) capacity = WEFTI_SHORT_BYTES;
+    if (wefti_alloc(mesh->ctx, sizeof *arrival, "a message", &arrival) != WEFT_OK)
+        return NULL;
+    if (wefti_alloc_n(mesh->ctx, capacity, 1, "a message", &arrival->data) != WEFT_OK) {
+        wefti_free(mesh->ctx, arrival);
+        return NULL;
+    }
+    arrival->capacity = capacity;
+    pthread_mutex_lock(&mesh->lock);
+    arrival->next_all = mesh->all_arrivals;
+    mesh->all_arrivals = arrival;
+    pthread_mutex_unlock(&mesh->lock);
+    return arrival;
+}
+
+static void fail_memory(weft_mesh *mesh, int sender, int64_t n_bytes) {
+    wefti_progress_blame(mesh, mesh->rank,
+                         "no memory for a message of %lld bytes from rank %d",
+                         (long long)n_bytes, sender);
+}
+
+static wefti_arrival *open_arrival(weft_mesh *mesh, int sender,
+                                   const wefti_envelope *envelope) {
+    wefti_arrival *arrival = take_arrival(mesh, envelope->n_bytes);
+    if (!arrival) {
+        fail_memory(mesh, sender, envelope->n_bytes);
+        return NULL;
+    }
+    arrival->sender = sender;
+    arrival->channel = envelope->channel;
+    arrival->tag = envelope->tag;
+    arrival->n_bytes = envelope->n_bytes;
+    arrival->n_announced = arrival->n_landed = 0;
+    arrival->taken = false;
+    return arrival;
+}
+
+/* Room for n bytes; doubled, so that copying stays cheap. Nothing is landing in it. */
+static bool grow(weft_mesh *mesh, wefti_arrival *arrival, int64_t n) {
+    int64_t more = 2 * arrival->capacity;
+    if (more < n) more = n;
+    if (more > arrival->n_bytes) more = arrival->n_bytes;
+    if (wefti_grow(mesh->ctx, &arrival->data, arrival->n_landed, more, 1, "a message") !=
+        WEFT_OK)
+        return false;
+    arrival->capacity = more;
+    return true;
+}
+
+/* --- messages --- */
+
+static void land_arrival(weft_mesh *mesh, wefti_arrival *arrival) {
+    pthread_mutex_lock(&mesh->lock);
+    arrival->arrival_s = wefti_now_s();
+    arrival->next = mesh->posted;
+    mesh->posted = arrival;
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+static void hear_failure(weft_mesh *mesh, const wefti_envelope *envelope,
+                         const char *text) {
+    bool fits = envelope->tag >= 0 && envelope->tag < mesh->world.size;
+    bool known = envelope->channel > WEFT_OK && envelope->channel <= WEFT_ERR_INTERNAL;
+    wefti_world_poison(&mesh->world, fits ? (int)envelope->tag : 0,
+                       known ? (weft_status)envelope->channel : WEFT_ERR_PEER, text);
+}
+
+/* A message of the progress thread's own kinds; `text` has a zero at its end. */
+static void hear(weft_mesh *mesh, int sender, const wefti_envelope *envelope,
+                 char *text) {
+    wefti_peer *peer = &mesh->peers[sender];
+    wefti_text_plain(text);
+    if (envelope->kind == WEFTI_ENVELOPE_ALIVE) {
+        peer->step = envelope->tag;
+        snprintf(peer->at, sizeof peer->at, "%s", text);
+    } else if (envelope->kind == WEFTI_ENVELOPE_FAILED) {
+        hear_failure(mesh, envelope, text);
+    } else if (envelope->kind == WEFTI_ENVELOPE_BYE) {
+        peer->left = true;
+    } else if (strcmp(text, wefti_mesh_greeting()) != 0) {
+        wefti_progress_blame(
+            mesh, sender, "rank %d (host %s) runs \"%.60s\", this is \"%s\"", sender,
+            weft_mesh_host_of(mesh, sender), text, wefti_mesh_greeting());
+    } else {
+        bool there = peer->here && envelope->tag > 1 &&
+                     kill((pid_t)envelope->tag, 0) == 0;
+        peer->process = there ? envelope->tag : 0;
+        pthread_mutex_lock(&mesh->lock);
+        peer->greeted = true;
+        pthread_cond_broadcast(&mesh->changed);
+        pthread_mutex_unlock(&mesh->lock);
+    }
+}
+
+/* After its farewell, when nothing of it is still coming, nobody waits for it. */
+static void note_gone(weft_mesh *mesh, int sender) {
+    wefti_peer *peer = &mesh->peers[sender];
+    if (!peer->left || peer->gone || peer->n_coming > 0) return;
+    pthread_mutex_lock(&mesh->lock);
+    peer->gone = true;
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+/* What lies in the peer's landing. */
+static void open_envelope(weft_mesh *mesh, int sender, int n_bytes) {
+    wefti_envelope envelope;
+    wefti_peer *peer = &mesh->peers[sender];
+    unsigned char *body = peer->landing + WEFTI_ENVELOPE_BYTES;
+    bool fine = wefti_envelope_decode(peer->landing, n_bytes, &envelope) && !peer->left;
+    bool is_long = fine && envelope.kind == WEFTI_ENVELOPE_LONG;
+    if (!fine || (is_long && (peer->open || envelope.n_bytes == 0))) {
+        fail_bytes(mesh, sender);
+        return;
+    }
+    if (!is_long && envelope.kind != WEFTI_ENVELOPE_SHORT) {
+        body[envelope.n_bytes] = 0;
+        hear(mesh, sender, &envelope, (char *)body);
+        return;
+    }
+    wefti_arrival *arrival = open_arrival(mesh, sender, &envelope);
+    if (is_long) peer->open = arrival;
+    if (is_long || !arrival) return;
+    memcpy(arrival->data, body, (size_t)envelope.n_bytes);
+    land_arrival(mesh, arrival);
+}
+
+void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight) {
+    wefti_peer *peer = &mesh->peers[flight->peer];
+    wefti_arrival *arrival = flight->arrival;
+    peer->n_coming--;
+    wefti_liveness_heard(peer);
+    if (!arrival) {
+        peer->half = false;
+        open_envelope(mesh, flight->peer, flight->n_bytes);
+    } else {
+        arrival->n_landed += flight->n_bytes;
+        if (arrival->n_landed == arrival->n_bytes) land_arrival(mesh, arrival);
+    }
+    note_gone(mesh, flight->peer);
+}
+
+static bool receive(weft_mesh *mesh, wefti_request *flight, void *message, void *data) {
+    weft_transport *t = mesh->transport;
+    if (!t->ops->receive(t, message, data, flight->n_bytes, &flight->request)) {
+        wefti_progress_break(mesh);
+        return false;
+    }
+    mesh->peers[flight->peer].n_coming++;
+    return wefti_progress_add(mesh, flight);
+}
+
+/* Takes in what nobody will read. */
+static void discard(weft_mesh *mesh, int sender, int n_bytes, void *message) {
+    wefti_request flight = {.peer = sender, .n_bytes = n_bytes};
+    flight.arrival = take_arrival(mesh, n_bytes);
+    if (!flight.arrival) {
+        mesh->broken = true;
+        return;
+    }
+    flight.arrival->n_bytes = -1; /* never whole */
+    receive(mesh, &flight, message, flight.arrival->data);
+}
+
+static void receive_envelope(weft_mesh *mesh, int sender, int n_bytes, void *message) {
+    wefti_peer *peer = &mesh->peers[sender];
+    wefti_request flight = {.peer = sender, .n_bytes = n_bytes};
+    if (n_bytes > WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES) {
+        fail_bytes(mesh, sender);
+        discard(mesh, sender, n_bytes, message);
+        return;
+    }
+    peer->half = true;
+    peer->half_s = wefti_now_s();
+    receive(mesh, &flight, message, peer->landing);
+}
+
+static void receive_piece(weft_mesh *mesh, int sender, int n_bytes, void *message) {
+    wefti_peer *peer = &mesh->peers[sender];
+    wefti_arrival *arrival = peer->open;
+    if (!arrival || n_bytes == 0 || n_bytes > arrival->n_bytes - arrival->n_announced) {
+        fail_bytes(mesh, sender);
+        discard(mesh, sender, n_bytes, message);
+        return;
+    }
+    int64_t end = arrival->n_announced + n_bytes;
+    if (end > arrival->capacity && !grow(mesh, arrival, end)) {
+        fail_memory(mesh, sender, arrival->n_bytes);
+        discard(mesh, sender, n_bytes, message);
+        return;
+    }
+    wefti_request flight = {.arrival = arrival, .peer = sender, .n_bytes = n_bytes};
+    char *data = (char *)arrival->data + arrival->n_announced;
+    arrival->n_announced = end;
+    if (end == arrival->n_bytes) peer->open = NULL;
+    receive(mesh, &flight, message, data);
+}
+
+/* Whether it must wait for what comes before it: an envelope says what the next message
+ * is, and memory in which something lands does not move. */
+static bool must_wait(const weft_mesh *mesh, const weft_transport_found *found) {
+    const wefti_peer *peer = &mesh->peers[mesh->rank_of[found->peer]];
+    const wefti_arrival *open = peer->open;
+    bool grows = found->lane == LANE_PIECES && open &&
+                 open->n_announced + found->n_bytes > open->capacity;
+    return peer->half || (grows && open->n_landed < open->n_announced);
+}
+
+/* What is held, or else the next one found. */
+static bool next_found(weft_mesh *mesh, wefti_found *out) {
+    *out = mesh->held;
+    if (mesh->held.what.any) return true;
+    if (mesh->transport->ops->probe(mesh->transport, &out->what, &out->message))
+        return true;
+    wefti_progress_break(mesh);
+    return false;
+}
+
+bool wefti_incoming_pick_up(weft_mesh *mesh) {
+    bool moved = false;
+    for (int i = 0; i < MAX_FOUND && !mesh->broken; i++) {
+        wefti_found found;
+        if (!next_found(mesh, &found)) return true;
+        if (!found.what.any && !found.what.closed) return moved;
+        if (found.what.closed) {
+            wefti_liveness_lose(mesh, mesh->rank_of[found.what.peer]);
+            moved = true;
+            continue;
+        }
+        mesh->held = found;
+        if (must_wait(mesh, &found.what)) return moved;
+        mesh->held.what.any = false;
+        moved = true;
+        int sender = mesh->rank_of[found.what.peer];
+        if (found.what.lane == LANE_PIECES)
+            receive_piece(mesh, sender, found.what.n_bytes, found.message);
+        else
+            receive_envelope(mesh, sender, found.what.n_bytes, found.message);
+    }
+    return moved;
+}

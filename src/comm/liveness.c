@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Who is still there. Each process says to the two after it, five times a second, that it
+ * lives and where it is, and misses the two before it; whoever has said its farewell hears
+ * from, and misses, all that have not. What else tells: a closed connection, the end of a
+ * process on this machine, half a message whose rest does not come. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "comm/mesh.h"
+
+/* A rank whose signs come late, on a slow wire, is missed later: after so many of the
+ * gaps that it has had. */
+static const double watch_every_s = 0.05, beat_every_s = 0.2, asked_silence_s = 0.8,
+                    asked_gaps = 4, gap_decay = 0.98, last_words_s = 0.5;
+
+void wefti_liveness_heard(wefti_peer *peer) {
+    double now_s = wefti_now_s(), gap_s = now_s - peer->heard_s;
+    peer->gap_s *= gap_decay;
+    if (gap_s > peer->gap_s) peer->gap_s = gap_s;
+    peer->heard_s = now_s;
+}
+
+/* "block 3 of step 17" */
+static const char *whereabouts(const wefti_peer *peer, char *out, size_t size) {
+    if (peer->step < 0)
+        snprintf(out, size, "getting ready");
+    else
+        snprintf(out, size, "at %s of step %lld",
+                 peer->at[0] ? peer->at : "the beginning", (long long)peer->step + 1);
+    return out;
+}
+
+/* After a farewell that is as it should be. */
+void wefti_liveness_lose(weft_mesh *mesh, int r) {
+    char where[128];
+    wefti_peer *peer = &mesh->peers[r];
+    if (peer->left) return;
+    wefti_progress_blame(
+        mesh, r,
+        "rank %d (host %s) has closed its connection: it has died or was ended; "
+        "it was last %s",
+        r, weft_mesh_host_of(mesh, r), whereabouts(peer, where, sizeof where));
+}
+
+static bool is_neighbour(const weft_mesh *mesh, int from, int to) {
+    int after = (to - from + mesh->world.size) % mesh->world.size;
+    return after == 1 || after == 2;
+}
+
+/* To the two after this one, and to who has left and waits for the others. */
+static void say_alive(weft_mesh *mesh) {
+    const char *at = atomic_load(&mesh->at);
+    wefti_envelope alive = {.kind = WEFTI_ENVELOPE_ALIVE,
+                            .tag = atomic_load(&mesh->step)};
+    for (int r = 0; r < mesh->world.size; r++) {
+        bool waits = mesh->peers[r].left || is_neighbour(mesh, mesh->rank, r);
+        if (r != mesh->rank && waits) wefti_progress_post(mesh, r, &alive, at ? at : "");
+    }
+}
+
+/* Ended, even if its parent has not taken notice. */
+static bool has_ended(int64_t process) {
+    char path[64], line[512];
+    if (kill((pid_t)process, 0) != 0) return errno == ESRCH;
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    const char *name_end = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    fclose(file);
+    return name_end && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X');
+}
+
+static void check_process(weft_mesh *mesh, int r) {
+    char where[128];
+    wefti_peer *peer = &mesh->peers[r];
+    /* Its last words may still be on their way. */
+    bool quiet = wefti_now_s() - peer->heard_s > last_words_s;
+    if (peer->left || peer->process == 0 || !quiet || !has_ended(peer->process)) return;
+    wefti_progress_blame(mesh, r,
+                         "rank %d (host %s, process %lld) has died; it was last %s", r,
+                         weft_mesh_host_of(mesh, r), (long long)peer->process,
+                         whereabouts(peer, where, sizeof where));
+}
+
+static void check_silence(weft_mesh *mesh, int r, double now_s, double limit_s) {
+    char where[128];
+    wefti_peer *peer = &mesh->peers[r];
+    bool nods = is_neighbour(mesh, r, mesh->rank);
+    double since_s = peer->heard_s;
+    if (!nods && mesh->said_bye && since_s < mesh->said_bye_s) since_s = mesh->said_bye_s;
+    if (peer->left || !peer->greeted || !(nods || mesh->said_bye) ||
+        now_s - since_s <= limit_s)
+        return;
+    wefti_progress_blame(
+        mesh, r,
+        "rank %d (host %s) has given no sign of life for %.1f s: it has died, stands "
+        "still, or the network is cut; it was last %s",
+        r, weft_mesh_host_of(mesh, r), now_s - peer->heard_s,
+        whereabouts(peer, where, sizeof where));
+}
+
+static void check_half(weft_mesh *mesh, int r, double now_s, double limit_s) {
+    const wefti_peer *peer = &mesh->peers[r];
+    if (!peer->half || now_s - peer->half_s <= limit_s) return;
+    wefti_progress_blame(mesh, r,
+                         "rank %d (host %s) sent half of a short message %.1f s ago and "
+                         "not the rest: it stands still, or the network is cut",
+                         r, weft_mesh_host_of(mesh, r), now_s - peer->half_s);
+}
+
+/* How long rank r may say nothing. */
+static double limit_of(weft_mesh *mesh, int r, bool asked) {
+    double limit_s = atomic_load(&mesh->silence_s);
+    if (limit_s <= 0) limit_s = (double)INFINITY;
+    if (!asked) return limit_s;
+    double soon_s = fmax(asked_silence_s, asked_gaps * mesh->peers[r].gap_s);
+    return fmin(limit_s, soon_s);
+}
+
+void wefti_liveness_watch(weft_mesh *mesh) {
+    double now_s = wefti_now_s();
+    int size = mesh->world.size;
+    if (now_s - mesh->watched_s < watch_every_s) return;
+    mesh->watched_s = now_s;
+    if (now_s - mesh->beat_s > beat_every_s && !mesh->said_bye) {
+        mesh->beat_s = now_s;
+        say_alive(mesh);
+    }
+    bool (*ask)(void *) = atomic_load(&mesh->asked);
+    bool asked = ask && ask(mesh->asked_user);
+    for (int r = 0; r < size && !mesh->world.poisoned; r++) {
+        double limit_s = limit_of(mesh, r, asked);
+        if (r == mesh->rank) continue;
+        check_process(mesh, r);
+        check_silence(mesh, r, now_s, limit_s);
+        check_half(mesh, r, now_s, limit_s);
+    }
+}
