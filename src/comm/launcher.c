@@ -48,6 +48,12 @@ static const launcher *find_launcher(void) {
 /* Several copies of a program that know nothing of each other would do the same work and
  * write the same files. */
 static weft_status check_unknown(weft_ctx *ctx) {
+    if (count_in("WORLD_SIZE") > 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "WORLD_SIZE=%d is set, but not RANK; expected this process's "
+                             "number, from 0 on; unset WORLD_SIZE to train in this "
+                             "process alone",
+                             count_in("WORLD_SIZE"));
     int tasks = count_in("SLURM_STEP_NUM_TASKS");
     if (tasks > 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

@@ -175,6 +175,10 @@ static weft_status receive_file(weft_ctx *ctx, wefti_bootstrap *c, int from, int
     WEFT_TRY(wefti_comm_receive(c->comm, from, tag, sizeof n_bytes, &view));
     memcpy(&n_bytes, view, sizeof n_bytes);
     wefti_comm_release(c->comm, from, tag);
+    if (n_bytes < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
+                             "rank %d announced %lld bytes for %s, expected at least 0",
+                             from, (long long)n_bytes, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not create %s: %s", path,
@@ -195,6 +199,7 @@ weft_status wefti_bootstrap_send_file(weft_ctx *ctx, wefti_bootstrap *c, int fro
     char *piece;
     WEFT_TRY(wefti_alloc(ctx, PIECE_BYTES, "a file's pieces", &piece));
     weft_status status = send_file(ctx, c, to, tag, path, piece);
+    wefti_comm_settle(c->comm);
     wefti_free(ctx, piece);
     return status;
 }
@@ -210,12 +215,45 @@ static weft_status list_files(weft_ctx *ctx, const char *folder, char *names,
     for (struct dirent *entry; (entry = readdir(d));) {
         int64_t n = (int64_t)strlen(entry->d_name) + 1;
         if (entry->d_name[0] == '.') continue;
-        if (*n_bytes + n > size) break;
+        if (*n_bytes + n > size) {
+            closedir(d);
+            return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                                 "%s holds more names of files than fit into %lld bytes",
+                                 folder, (long long)size);
+        }
         memcpy(names + *n_bytes, entry->d_name, (size_t)n);
         *n_bytes += n;
     }
     closedir(d);
     return WEFT_OK;
+}
+
+/* A name of a file in the folder itself: what rank 0 says is not believed. */
+static bool is_plain_name(const char *name) {
+    return name[0] && name[0] != '.' && strlen(name) <= NAME_MAX && !strchr(name, '/');
+}
+
+static weft_status check_names(weft_ctx *ctx, const char *names, int64_t n_bytes) {
+    bool fine = n_bytes == 0 || names[n_bytes - 1] == 0;
+    for (int64_t i = 0; i < n_bytes && fine; i += (int64_t)strlen(names + i) + 1)
+        fine = is_plain_name(names + i);
+    if (fine) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
+                         "rank 0 sent a list of files with a name that is none inside "
+                         "one folder");
+}
+
+/* Rank 0's list to all. */
+static weft_status tell_names(weft_ctx *ctx, wefti_bootstrap *c, char *names,
+                              int64_t size, int64_t *n_bytes) {
+    WEFT_TRY(wefti_bootstrap_tell(c, n_bytes, sizeof *n_bytes));
+    if (*n_bytes < 0 || *n_bytes > size)
+        return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
+                             "rank 0 announced %lld bytes of names of files, expected at "
+                             "most %lld",
+                             (long long)*n_bytes, (long long)size);
+    WEFT_TRY(wefti_bootstrap_tell(c, names, *n_bytes));
+    return check_names(ctx, names, *n_bytes);
 }
 
 static weft_status copy_file(weft_ctx *ctx, wefti_bootstrap *c, const char *from,
@@ -244,11 +282,11 @@ weft_status wefti_bootstrap_copy_folder(weft_ctx *ctx, wefti_bootstrap *c,
     if (me == 0) status = list_files(ctx, from, names, SIZE, &n_bytes);
     if (makes) status = wefti_file_remove_tree(ctx, to);
     if (makes && status == WEFT_OK) status = wefti_file_mkdirs(ctx, to);
-    if (status == WEFT_OK) status = wefti_bootstrap_tell(c, &n_bytes, sizeof n_bytes);
-    if (status == WEFT_OK) status = wefti_bootstrap_tell(c, names, n_bytes);
+    if (status == WEFT_OK) status = tell_names(ctx, c, names, SIZE, &n_bytes);
     for (int64_t i = 0; i < n_bytes && status == WEFT_OK;
          i += (int64_t)strlen(names + i) + 1)
         status = copy_file(ctx, c, from, to, names + i);
+    wefti_comm_settle(c->comm);
     wefti_free(ctx, names);
     if (status != WEFT_OK) return status;
     return wefti_comm_barrier(c->comm, c->n_messages++);

@@ -71,4 +71,6 @@ RANK=1 MASTER_ADDR= timeout 60 "$weft" train run.yaml >out 2>log && fail "no add
 grep -q "MASTER_ADDR is ''" log || fail "no address: $(cat log)"
 RANK=2 MASTER_ADDR=127.0.0.1 timeout 60 "$weft" train run.yaml >out 2>log && fail "rank 2 of 2"
 grep -q "rank 2 of 2 at port 29500" log || fail "rank 2 of 2: $(cat log)"
+timeout 60 "$weft" train run.yaml >out 2>log && fail "no rank"
+grep -q "WORLD_SIZE=2 is set, but not RANK" log || fail "no rank: $(cat log)"
 finish
