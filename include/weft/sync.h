@@ -22,7 +22,8 @@ extern "C" {
  * weft_mesh_fail, so that the others hear of it). */
 typedef struct weft_sync weft_sync;
 
-/* A matrix of rows x cols; a vector of n elements is n x 1, and 1 x n is taken for it. */
+/* A matrix of rows x cols; a vector of n elements is n x 1, and 1 x n is taken for it,
+ * but not where rows are a shard's. */
 typedef struct weft_sync_tensor {
     const char *name; /* for messages, and states; at most 95 bytes */
     int64_t rows, cols;

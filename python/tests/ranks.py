@@ -39,7 +39,8 @@ class Rank:
         os.environ.update(env)
         try:
             answer = (True, function(*args, **kwargs))
-        except BaseException:  # the test's process says what it was
+        except BaseException as error:  # the test's process says what it was
+            sys.excepthook(type(error), error, error.__traceback__)
             answer = (False, traceback.format_exc())
         import pickle
         pipe.send_bytes(pickle.dumps(answer))

@@ -9,6 +9,7 @@ import ctypes as c
 import os
 import pathlib
 import queue
+import sys
 import threading
 
 I64, F64, INT, BOOL, TEXT, PTR, SIZE = (
@@ -288,8 +289,15 @@ class Mesh:
         seat.host = text_of(host)
         ctx.wait(None, "weft_mesh_join", ctx.pointer, c.byref(seat), c.byref(self.pointer))
         atexit.register(self.close)
+        self._before = sys.excepthook
+        sys.excepthook = self._excepthook
         self.facts = ctx.lib.weft_mesh_look(self.pointer)
         self.rank = self.facts.rank
+
+    def _excepthook(self, kind, error, trace) -> None:
+        """An exception that ends this process is told to the others, who wait for it."""
+        self.fail(f"{kind.__name__}: {error}")
+        self._before(kind, error, trace)
 
     def fail(self, why: str) -> None:
         """Tells all ranks that this one has failed; their next call says so."""
@@ -304,4 +312,6 @@ class Mesh:
         if self.pointer:
             pointer, self.pointer = self.pointer, PTR()
             self.ctx.lib.weft_mesh_close(pointer)
+            if sys.excepthook == self._excepthook:
+                sys.excepthook = self._before
         atexit.unregister(self.close)

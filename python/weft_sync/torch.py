@@ -32,10 +32,17 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
+try:
+    from torch.distributed.tensor import DTensor
+except ImportError:  # before torch 2.5, or built without torch.distributed
+    class DTensor:  # type: ignore[no-redef]
+        pass
+
 from ._library import Config, Context, Error, Mesh, PeerError, key_name
 from ._sync import Report, Sync
 
-__all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "Report", "mesh"]
+__all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "Report", "device_mesh",
+           "mesh", "node_group"]
 
 _default: Mesh | None = None
 _meshes = itertools.count()
@@ -65,6 +72,79 @@ def mesh() -> Mesh:
         host = os.environ.get("MASTER_ADDR") or socket.gethostname()
         _default = Mesh(Context(), rank, size, host, store, f"weft/{next(_meshes)}")
     return _default
+
+
+def _per_node(given: int | None) -> int:
+    world = torch.distributed.get_world_size()
+    n = given if given is not None else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if n < 1 or world % n:
+        raise Error("argument", f"{n} ranks per node, expected a divisor of {world}, the number "
+                    "of ranks")
+    return n
+
+
+def device_mesh(device: str, per_node: int | None = None):
+    """The ranks of torch.distributed as (nodes, ranks of a node): its dimension "shard" is
+    this node's, for fully_shard. ``per_node`` is LOCAL_WORLD_SIZE if left out. Collective."""
+    n = _per_node(per_node)
+    return torch.distributed.device_mesh.init_device_mesh(
+        device, (torch.distributed.get_world_size() // n, n),
+        mesh_dim_names=("replicate", "shard"))
+
+
+def node_group(per_node: int | None = None):
+    """The process group of this node's ranks, for DistributedDataParallel. Collective."""
+    return torch.distributed.new_subgroups(_per_node(per_node))[0]
+
+
+class _Node:
+    """Ranks that DDP keeps alike inside a machine. The first one, the leader, speaks with
+    the leaders of other machines, and tells the others of its node what came of it."""
+
+    def __init__(self, group):
+        dist = torch.distributed
+        ranks, world = dist.get_process_group_ranks(group), dist.get_world_size()
+        n = len(ranks)
+        if n == world:
+            raise Error("argument", "DDP already averages between all ranks: leave the wrapper "
+                        "out, or confine it to the node with process_group=weft.node_group()")
+        if ranks != list(range(ranks[0], ranks[0] + n)) or ranks[0] % n or world % n:
+            raise Error("argument", f"DDP runs over ranks {ranks} of {world}; expected "
+                        f"neighbours, {n} from a multiple of {n} on")
+        self.group, self.leader = group, ranks[0]
+        self.leads = dist.get_rank() == self.leader
+        rank, size = self.leader // n, world // n
+        key = f"weft/{next(_meshes)}"
+        _, _, store = _seat()
+        host = os.environ.get("MASTER_ADDR") or socket.gethostname()
+        self.mesh = Mesh(Context(), rank, size, host, store, key) if self.leads else \
+            Mesh(Context(), 0, 1)
+
+    def tell(self, tensors, report: Report | None) -> Report | None:
+        """The leader's tensors and report to all of the node."""
+        words = torch.zeros(len(Report._fields), dtype=torch.float64)
+        if report is not None:
+            words.copy_(torch.tensor([float("nan") if v is None else float(v) for v in report],
+                                     dtype=torch.float64))
+        flat = torch.cat([t.reshape(-1) for t in tensors])
+        for t in (flat, words):
+            torch.distributed.broadcast(t, self.leader, group=self.group)
+        if self.leads:
+            return report
+        at = 0
+        for t in tensors:
+            t.copy_(flat[at:at + t.numel()].view(t.shape))
+            at += t.numel()
+        step, lr, loss, loss_step, wire, wait, skipped = words.tolist()
+        return Report(int(step), lr, None if loss != loss else loss, int(loss_step), int(wire),
+                      wait, bool(skipped))
+
+
+class _Follower:
+    """In place of a Sync, on ranks that a leader speaks for."""
+
+    def __getattr__(self, _name):
+        return lambda *_arguments: None
 
 
 class _Storage:
@@ -121,13 +201,42 @@ def _groups_of(model) -> tuple[list[dict], dict]:
     return groups, names
 
 
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's rows of a sharded tensor (FSDP2), which share its memory; else itself."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _shards_of(params) -> int:
+    """Ranks that share a copy by fully_shard; 1: none do."""
+    sharded = [p for p in params if isinstance(p, DTensor)]
+    if not sharded:
+        return 1
+    if len(sharded) < len(params):
+        raise Error("argument", f"{len(params) - len(sharded)} of {len(params)} parameters are "
+                    "not sharded: call fully_shard on the whole model, too")
+    mesh = sharded[0].device_mesh
+    for p in sharded:
+        if p.device_mesh != mesh or mesh.ndim != 1 or not p.placements[0].is_shard(0):
+            raise Error("argument", f"a parameter is placed as {p.placements} on a mesh of "
+                        f"{p.device_mesh.ndim} dimensions; expected rows sharded over this "
+                        "node's ranks alone: fully_shard(..., mesh=mesh[\"shard\"]). weft "
+                        "takes the place of the replicate dimension")
+    ranks, n = mesh.mesh.tolist(), mesh.size()
+    if ranks != list(range(ranks[0], ranks[0] + n)) or ranks[0] % n:
+        raise Error("argument", f"a copy is sharded over ranks {ranks}; expected neighbours, "
+                    f"{n} from a multiple of {n} on")
+    return n
+
+
 class _Place:
     """One parameter: where its float32 master and gradient lie in weft's arrays."""
 
     def __init__(self, index: int, p: torch.nn.Parameter):
         self.index, self.p = index, p
-        self.shape = p.shape
-        self.in_place = p.dtype == torch.float32 and p.device.type == "cpu"
+        self.shape = _local(p).shape
+        self.in_place = (p.dtype == torch.float32 and p.device.type == "cpu"
+                         and not isinstance(p, DTensor))
+        self.alias_grad = self.in_place
         self.master = self.grad = None
         self.version = None  # of the gradient when it was handed over
         self.backwards = 0   # in this step
@@ -135,13 +244,13 @@ class _Place:
     def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
         self.master, self.grad = master, grad
         with torch.no_grad():
-            self.master.copy_(self.p)
+            self.master.copy_(_local(self.p))
             if self.in_place:
                 self.p.data = self.master
         self.show_grad()
 
     def show_grad(self) -> None:
-        if self.in_place:
+        if self.alias_grad:
             self.p.grad = self.grad
 
     def collect(self, factor: float = 1.0) -> None:
@@ -149,14 +258,22 @@ class _Place:
         grad = self.p.grad
         if grad is None or grad is self.grad:
             return
-        self.grad.add_(grad.to(device="cpu", dtype=torch.float32), alpha=factor)
+        self.grad.add_(_local(grad).to(device="cpu", dtype=torch.float32), alpha=factor)
         self.p.grad = None
         self.show_grad()
+
+    def as_parameter(self, values: torch.Tensor) -> torch.Tensor:
+        """Values as a tensor of the parameter's own kind."""
+        values = values.to(device=self.p.device, dtype=self.p.dtype)
+        if not isinstance(self.p, DTensor):
+            return values
+        return DTensor.from_local(values, self.p.device_mesh, self.p.placements,
+                                  shape=self.p.shape, stride=self.p.stride())
 
     def publish(self) -> None:
         """The master's new value to a parameter that is not the master itself."""
         if not self.in_place:
-            self.p.copy_(self.master)
+            _local(self.p).copy_(self.master)
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -188,6 +305,10 @@ class Optimizer(torch.optim.Optimizer):
                  overlap: bool = True, skips: bool = False, between: str = "nodes",
                  config: str | os.PathLike | None = None, mesh: Mesh | None = None,
                  keys: dict[str, Any] | None = None, **named: Any):
+        self._node = None
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            self._node = _Node(model.process_group)
+            model, mesh, overlap = model.module, self._node.mesh, False
         self.mesh = mesh if mesh is not None else globals()["mesh"]()
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
         self.overlap = overlap and not skips
@@ -197,13 +318,16 @@ class Optimizer(torch.optim.Optimizer):
         given = {**(keys or {}), **named, "optimizer.lr": lr,
                  "optimizer.weight_decay": weight_decay,
                  "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]}
+        groups, names = _groups_of(model)
+        self._shards = _shards_of([p for g in groups for p in g["params"]])
         if between not in ("nodes", "ranks"):
             raise Error("argument", f"between is '{between}', expected 'nodes' or 'ranks'")
-        if between == "ranks" or method == "ddp":
+        if self._shards > 1:
+            given.setdefault("mesh.nodes", self.mesh.size // self._shards)
+            given.setdefault("mesh.ranks_per_node", self._shards)
+        elif between == "ranks" or method == "ddp":
             given.setdefault("mesh.nodes", self.mesh.size)
         self._config = self._configure(method, config, given)
-        groups, names = _groups_of(model if optimizer is None or
-                                   isinstance(model, torch.nn.Module) else model)
         super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
                                   "weight_decay": self._config.number("optimizer.weight_decay")})
         if optimizer is not None:
@@ -216,7 +340,7 @@ class Optimizer(torch.optim.Optimizer):
         config = Config(self._ctx)
         if path is not None:
             config.load(path)
-        config.set("mesh.shards", 1)
+        config.set("mesh.shards", self._shards)
         config.set("schedule.warmup", 0)
         if method is not None:
             config.set("method", method)
@@ -247,9 +371,12 @@ class Optimizer(torch.optim.Optimizer):
             if len(name) > 90:
                 name = f"{place.index}:{name[-80:]}"
             tensors.append((name, rows, cols, True))
+        if self._node is not None and not self._node.leads:
+            return self._follow()
         self._storage = _Storage()
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
+                          sharded=self._shards > 1,
                           take=self._storage.take)
         self._closed = False
         atexit.register(self.close)
@@ -257,10 +384,26 @@ class Optimizer(torch.optim.Optimizer):
             place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
                          self._storage.tensor(self._sync.gradients(place.index), place.shape))
         self._sync.begin()
+        if self._node is not None:
+            return self._stay_behind_ddp()
         self._publish()
         for place in self._places:
             self._handles.append(place.p.register_post_accumulate_grad_hook(
                 lambda _p, place=place: self._arrived(place)))
+
+    def _follow(self) -> None:
+        """The leader has weft's arrays; this rank has copies of its parameters."""
+        self._sync = _Follower()
+        for place in self._places:
+            place.attach(torch.empty(place.shape), torch.zeros(place.shape))
+        self._stay_behind_ddp()
+
+    def _stay_behind_ddp(self) -> None:
+        """DDP has gradients of its own, complete when backward has ended."""
+        for place in self._places:
+            place.alias_grad = False
+            place.p.grad = None
+        self._finish(None)
 
     def close(self) -> None:
         """Ends the exchange. The model keeps its parameters; the mesh stays open."""
@@ -331,14 +474,13 @@ class Optimizer(torch.optim.Optimizer):
         self._check_unchanged()
         self._open()
         self._collect_all()
-        if self.inner is None:
-            self.report = self._sync.step(value)
-        else:
-            self.report = self._step_outside(value)
-        self._finish(self.report)
+        self._finish(self._sync.step(value) if self.inner is None else
+                     self._step_outside(value))
         return self.report if closure is None else loss
 
-    def _finish(self, report: Report) -> None:
+    def _finish(self, report: Report | None) -> None:
+        if self._node is not None:
+            report = self._node.tell([place.master for place in self._places], report)
         self.report = report
         self._publish()
         for place in self._places:
@@ -357,8 +499,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _scale(self) -> float:
         """What a GradScaler says of this step: its scale, and whether it found an infinity."""
-        scale, self.grad_scale = self.grad_scale, None
-        found, self.found_inf = self.found_inf, None
+        scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         if found is not None and float(found) > 0:
             if not self._skips:
                 raise Error("argument", "a GradScaler wants to skip a step: create the "
@@ -380,12 +521,12 @@ class Optimizer(torch.optim.Optimizer):
         for place in self._places:
             place.show_grad()
             if not place.in_place:
-                place.p.grad = place.grad.to(device=place.p.device, dtype=place.p.dtype)
+                place.p.grad = place.as_parameter(place.grad)
 
     def _return_masters(self) -> None:
         for place in self._places:
             if not place.in_place:
-                place.master.copy_(place.p)
+                place.master.copy_(_local(place.p))
                 place.p.grad = None
 
     def _publish(self) -> None:
@@ -418,21 +559,27 @@ class Optimizer(torch.optim.Optimizer):
     @contextlib.contextmanager
     def averaged(self):
         """Parameters are the mean of all copies in here (gossip, DiLoCo). Collective."""
-        self._sync.average()
-        self._publish()
+        self.average()
         try:
             yield
         finally:
             self._sync.restore()
-            self._publish()
+            self._tell_node()
 
     def average(self) -> None:
         """The same for good, after the last step: one model out of all copies."""
         self._sync.average()
+        self._tell_node()
+
+    def _tell_node(self) -> None:
+        if self._node is not None:
+            self._node.tell([place.master for place in self._places], None)
         self._publish()
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on, of this rank: every rank saves its own."""
+        if isinstance(self._sync, _Follower):
+            return {"state": {}, "param_groups": [], "weft": None}
         self._sync.rest()
         state = {}
         names = self._sync.states()
@@ -456,12 +603,13 @@ class Optimizer(torch.optim.Optimizer):
 
     _resumed = 0
     _step_supports_amp_scaling = True  # a GradScaler leaves skipping, and its scale, to us
-    grad_scale = found_inf = None
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Before the first step; training then goes on with the same bits."""
         own = state_dict["weft"]
+        if isinstance(self._sync, _Follower):
+            return self._tell_node()
         names = self._sync.states()
         if own["arrays"] != names or (own["size"], own["rank"]) != (self.mesh.size,
                                                                      self.mesh.rank):
@@ -484,7 +632,7 @@ class Optimizer(torch.optim.Optimizer):
         else:
             for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
                 group.update({k: v for k, v in saved.items() if k != "params"})
-        self._publish()
+        self._tell_node()
 
     @staticmethod
     def _write(address: int, values: torch.Tensor) -> None:

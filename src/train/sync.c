@@ -24,7 +24,7 @@ static weft_status make_job(weft_sync *s) {
     WEFT_TRY(wefti_alloc_n(s->ctx, n > 0 ? n : 0, sizeof *specs, "tensors", &specs));
     for (int i = 0; i < n; i++) {
         const weft_sync_tensor *t = &s->setup.tensors[i];
-        bool lies = t->rows == 1; /* a vector is a column */
+        bool lies = t->rows == 1 && !s->setup.sharded; /* a vector is a column */
         specs[i] = (wefti_foreign_tensor){t->name, lies ? t->cols : t->rows,
                                           lies ? 1 : t->cols, t->decays};
         if (t->rows < 1 && !s->setup.sharded) specs[i].rows = -1; /* refused there */

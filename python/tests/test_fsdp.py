@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""Copies that are sharded inside a node (FSDP2): weft in place of the replicate dimension."""
+
+
+import pytest
+import torch
+from models import loss_of, net, start_gloo
+from ranks import run
+from torch.distributed.device_mesh import init_device_mesh
+
+import weft_sync.torch as weft
+
+fully_shard = pytest.importorskip("torch.distributed.fsdp").fully_shard
+ADAMW = dict(lr=2e-3, betas=(0.9, 0.999), weight_decay=0.1)
+
+
+def sharded(model, mesh):
+    fully_shard(model.body, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
+
+
+def full(model):
+    return torch.cat([p.full_tensor().detach().reshape(-1) for p in model.parameters()])
+
+
+def train(steps, shards, method, inside, keys, stop=0, path=None):
+    rank = start_gloo()
+    torch.manual_seed(0)
+    mesh = weft.device_mesh("cpu", shards)
+    model = sharded(net(), mesh["shard"])
+    inner = torch.optim.AdamW(model.parameters(), **ADAMW) if inside else None
+    rates = {} if inside else (ADAMW if method == "hsdp" else {"lr": 1e-3})
+    opt = weft.Optimizer(model, inner, method=method, keys=keys, **rates)
+    assert any(p.to_local().shape[0] == 0 for p in model.parameters()) == (shards == 5)
+    losses = []
+    for t in range(steps):
+        loss = loss_of(model, rank, t)
+        loss.backward()
+        opt.step(loss)
+        opt.zero_grad()
+        losses.append(float(loss.detach()))
+    return losses, full(model), opt.report
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_two_nodes_of_two_shards_are_ddp(inside):
+    keys = {} if inside else {"optimizer.eps": 1e-8, "optimizer.clip": 0}
+    found = run(train, 4, 12, 2, "hsdp", inside, keys)
+    wanted = run(reference, 4, 12)
+    for r in range(4):
+        assert torch.allclose(torch.tensor(found[r][0]), torch.tensor(wanted[r][0]), rtol=1e-6,
+                              atol=1e-6)
+        assert torch.equal(found[r][1], found[0][1])
+        assert (found[r][1] - wanted[r][1]).abs().max() < 2e-5
+
+
+def reference(steps):
+    """torch's own: HSDP over a mesh of two dimensions, with AdamW."""
+    rank = start_gloo()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    model = sharded(net(), mesh)
+    opt = torch.optim.AdamW(model.parameters(), **ADAMW)
+    losses = []
+    for t in range(steps):
+        loss = loss_of(model, rank, t)
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        losses.append(float(loss.detach()))
+    return losses, full(model)
+
+
+def test_flexdemo_keeps_sharded_copies_equal():
+    found = run(train, 4, 6, 2, "flexdemo", False, {})
+    assert all(torch.equal(f[1], found[0][1]) for f in found)
+    assert found[0][2].wire_bytes > 0 and found[0][0][-1] < found[0][0][0]
+
+
+def refused():
+    start_gloo()
+    mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard"))
+    with pytest.raises(weft.Error, match="weft takes the place of the replicate dimension"):
+        weft.Optimizer(sharded(net(), mesh))
+    model = net()
+    fully_shard(model.body, mesh=mesh["shard"])
+    with pytest.raises(weft.Error, match="call fully_shard on the whole model"):
+        weft.Optimizer(model)
+    with pytest.raises(weft.Error, match="DDP already averages"):
+        weft.Optimizer(torch.nn.parallel.DistributedDataParallel(net()))
+
+
+def test_meshes_that_average_already_are_refused():
+    run(refused, 2)
+
+
+# --- DDP inside the node ---
+
+
+def in_node_ddp(steps, per_node, method, keys):
+    rank = start_gloo()
+    node = weft.node_group(per_node)
+    model = net(rank)
+    ddp = torch.nn.parallel.DistributedDataParallel(model, process_group=node)
+    opt = weft.Optimizer(ddp, method=method, keys=keys, **ADAMW)
+    losses = []
+    for t in range(steps):
+        loss = loss_of(ddp, rank, t)
+        loss.backward()
+        opt.step(loss)
+        opt.zero_grad()
+        losses.append(float(loss.detach()))
+    params = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+    return losses, params, opt.report
+
+
+def test_ddp_in_nodes_and_weft_between_them():
+    found = run(in_node_ddp, 4, 12, 2, "hsdp", {"optimizer.eps": 1e-8, "optimizer.clip": 0})
+    wanted = run(reference, 4, 12)
+    for r in range(4):
+        assert torch.equal(found[r][1], found[0][1])
+        assert torch.allclose(torch.tensor(found[r][0]), torch.tensor(wanted[r][0]), rtol=1e-5,
+                              atol=1e-6)
+        assert found[r][2].step == 12
+
+
