@@ -53,17 +53,25 @@ void wefti_spectrum_subtract(wefti_spectrum *spectrum, int thread, const wefti_c
                              int64_t first, int64_t n, float alpha,
                              const int32_t *indices, const float *values, float *m);
 
+/* What is smaller moves nothing where signs are taken. A momentum without gradient never
+ * becomes 0: what was sent leaves it but for rounding, down to the smallest denormal. The
+ * inverse of a few of those is mostly exact zeros, and the sign of 0 would push all of
+ * them the same way in every step. 2^-63 is far below every momentum that means anything
+ * and far above the denormals. */
+#define WEFTI_STILL 0x1p-63f
+#define WEFTI_STILL_BITS 0x20000000 /* as an integer: magnitudes compare alike */
+
 /* What becomes of the inverted chunk. */
 typedef enum wefti_direction {
     WEFTI_DIRECTION_VALUE, /* d <- IDCT(Q) */
     WEFTI_DIRECTION_SIGN   /* d <- its sign: 1 where >= 0, else -1; a chunk all of whose
-                              coefficients are zero (or has none) is 0; one with a
-                              coefficient that is not finite is NaN */
+                              coefficients are below WEFTI_STILL (or has none) is 0; one
+                              with a coefficient that is not finite is NaN */
 } wefti_direction;
 
-/* Q <- per coefficient the mean over those of the R lists that have it, added in the
- * order of the lists; d[chunks first..first+n) <- IDCT(Q). indices[r], values[r]: [n * k]
- * each. Same bits whatever n and first are cut like. */
+/* Q <- per coefficient the mean over those of the R lists that have it with a value other
+ * than 0, added in the order of the lists; d[chunks first..first+n) <- IDCT(Q).
+ * indices[r], values[r]: [n * k] each. Same bits whatever n and first are cut like. */
 void wefti_spectrum_combine(wefti_spectrum *spectrum, int thread, const wefti_chunks *s,
                             int64_t first, int64_t n, int R,
                             const int32_t *const *indices, const float *const *values,
@@ -71,7 +79,7 @@ void wefti_spectrum_combine(wefti_spectrum *spectrum, int thread, const wefti_ch
 
 /* What a chunk's signs are, in one byte. */
 enum {
-    WEFTI_SIGNS_ZERO,      /* every coefficient is zero: the signs are 0 */
+    WEFTI_SIGNS_ZERO,      /* every coefficient is below WEFTI_STILL: the signs are 0 */
     WEFTI_SIGNS_BITS,      /* the chunk's bits say */
     WEFTI_SIGNS_NOT_FINITE /* some coefficient is not finite: the signs are NaN */
 };

@@ -41,7 +41,7 @@ static void select_run(const spectrum_run *run, const wefti_momentum *momentum,
     }
 }
 
-/* q[elements] <- the mean over the lists that have the coefficient. */
+/* q[elements] <- the mean over the lists that have the coefficient, not 0. */
 static void mean_of(const spectrum_run *run, const spectrum_lists *lists, int64_t i,
                     float *q) {
     const wefti_chunks *s = run->s;
@@ -51,7 +51,7 @@ static void mean_of(const spectrum_run *run, const spectrum_lists *lists, int64_
     for (int r = 0; r < lists->R; r++) {
         for (int64_t j = i * s->k; j < (i + 1) * s->k; j++) {
             q[lists->indices[r][j]] += lists->values[r][j];
-            senders[lists->indices[r][j]]++;
+            senders[lists->indices[r][j]] += lists->values[r][j] != 0;
         }
     }
     for (int64_t f = 0; f < s->elements; f++)
@@ -62,7 +62,7 @@ static int state_of(int64_t n, const float *q) {
     int state = WEFTI_SIGNS_ZERO;
     for (int64_t f = 0; f < n; f++) {
         if (!isfinite(q[f])) return WEFTI_SIGNS_NOT_FINITE;
-        if (q[f] != 0) state = WEFTI_SIGNS_BITS;
+        if (fabsf(q[f]) >= WEFTI_STILL) state = WEFTI_SIGNS_BITS;
     }
     return state;
 }

@@ -4,10 +4,12 @@
 
 #include <math.h>
 
+#include "compress/spectrum.h"
+
 static const float sign_of_code[] = {0, 1, -1, NAN};
 
 static unsigned code_of(float x) {
-    unsigned code = (unsigned)(x > 0) | (unsigned)(x < 0) << 1;
+    unsigned code = (unsigned)(x >= WEFTI_STILL) | (unsigned)(x <= -WEFTI_STILL) << 1;
     return isfinite(x) ? code : 3;
 }
 
@@ -33,7 +35,7 @@ weft_status wefti_signs_decode(weft_ctx *ctx, int64_t n, const unsigned char *in
 
 void wefti_signs_of(int64_t n, const float *x, float *signs) {
     for (int64_t i = 0; i < n; i++) {
-        float sign = (float)((x[i] > 0) - (x[i] < 0));
+        float sign = (float)((x[i] >= WEFTI_STILL) - (x[i] <= -WEFTI_STILL));
         signs[i] = isfinite(x[i]) ? sign : NAN;
     }
 }

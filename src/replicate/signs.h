@@ -9,7 +9,8 @@
  *
  *     0: 0     1: 1     2: -1     3: not finite, decoded to NaN
  *
- * Bits left over are zero. */
+ * What is below WEFTI_STILL (compress/spectrum.h) counts as 0: what is left of a momentum
+ * that decays has a sign for ever. Bits left over are zero. */
 
 int64_t wefti_signs_bytes(int64_t n);
 

@@ -160,6 +160,86 @@ static void signs_are_minus_one_or_one_and_zero_where_nothing_moves(void **state
     }
 }
 
+/* -- a gradient that stops -- */
+
+enum { DRIFT_ROWS = 3, DRIFT_STEPS = 400, DRIFT = 64 * DRIFT_ROWS, SHOWN = 10 };
+
+static const wefti_piece drift_pieces[] = {{DRIFT_ROWS, 64, 0, true, 0}};
+static const wefti_bucket drift_bucket = {1, drift_pieces, DRIFT};
+
+typedef struct drift {
+    wefti_replicator_config config;
+    int moved; /* elements and steps, of the last quarter */
+} drift;
+
+/* A gradient in the first SHOWN steps, as a rare token's row has one, then none. */
+static weft_status take_drift_steps(drift *it, wefti_replicator *r, int rank) {
+    float x[DRIFT];
+    for (int step = 0; step < DRIFT_STEPS; step++) {
+        memset(x, 0, sizeof x);
+        if (step < SHOWN) fill_normal((uint64_t)(10 * step + rank), DRIFT, x);
+        WEFT_TRY(wefti_replicator_begin(r, 0, step, 1e-3f, x));
+        WEFT_TRY(wefti_replicator_combine(r, 0, step, x));
+        WEFT_TRY(wefti_replicator_end(r, 0, step, x));
+        for (int i = 0; i < DRIFT && step >= DRIFT_STEPS * 3 / 4; i++)
+            it->moved += x[i] != 0;
+    }
+    return WEFT_OK;
+}
+
+static weft_status run_drift(rank_env *env) {
+    drift *it = env->user;
+    wefti_replicator *r;
+    WEFT_TRY(wefti_replicator_create(env->ctx, &it->config, wefti_kernels_find(NULL),
+                                     env->replica, &drift_bucket, 1, &r));
+    weft_status status = take_drift_steps(it, r, env->rank);
+    if (status == WEFT_OK) status = wefti_comm_barrier(env->control, -1);
+    wefti_replicator_destroy(r);
+    return status;
+}
+
+/* Chunks, small tensors that are sent whole and of which a part stays, and agreed rows. */
+static void rows_without_gradient_come_to_rest(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"demo", "demo", "demo", "striding"};
+    for (int form = 0; form < 8; form++) {
+        drift both[2];
+        void *users[] = {&both[0], &both[1]};
+        both[0] = (drift){.config = knobs(kinds[form % 4], form % 4 == 1 ? 2 : 1,
+                                          form % 4 == 1 ? 256 : 4, true)};
+        both[0].config.compression_decay = 0.999;
+        both[0].config.compression_rate = 1;
+        both[0].config.dense_below = form % 4 == 2 ? DRIFT + 1 : 0;
+        both[0].config.alpha = form % 4 >= 2 ? 0.2 : 1;
+        both[0].config.route = form / 4 ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_GATHER;
+        both[1] = both[0];
+        run_ranks(2, 1, (wefti_wire_model){0, 0}, run_drift, users, NULL);
+        assert_int_equal(both[0].moved, 0);
+        assert_int_equal(both[1].moved, 0);
+    }
+}
+
+/* -- who has nothing to send -- */
+
+static void ones_on_the_first_rank(int rank, int step, float *g) {
+    (void)step;
+    for (int i = 0; i < N; i++) g[i] = rank == 0;
+}
+
+/* The mean over those that sent: a rank without gradient does not halve it. */
+static void a_rank_without_gradient_is_no_sender(void **state) {
+    (void)state;
+    for (int form = 0; form < 4; form++) {
+        wefti_replicator_config config = knobs("demo", 1 + form % 2, form % 2 ? 256 : 64,
+                                               false);
+        config.route = form / 2 ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_GATHER;
+        config.dense_below = 0;
+        run_edited(trials, 2, &config, ones_on_the_first_rank);
+        for (int i = 0; i < N; i++)
+            assert_true(fabsf(trials[1].direction[0][i] - 0.5f) < 1e-5f);
+    }
+}
+
 static void spoil(int rank, int step, float *g) {
     if (rank == 1 && step == 0) g[130] = NAN;
     if (rank == 1 && step == 0) g[N - 1] = INFINITY;
@@ -312,6 +392,8 @@ int main(void) {
         cmocka_unit_test(what_is_sent_and_what_is_kept_are_all_there_is),
         cmocka_unit_test(demo_that_sends_everything_is_full_with_momentum),
         cmocka_unit_test(signs_are_minus_one_or_one_and_zero_where_nothing_moves),
+        cmocka_unit_test(rows_without_gradient_come_to_rest),
+        cmocka_unit_test(a_rank_without_gradient_is_no_sender),
         cmocka_unit_test(what_is_not_finite_stays_in_its_chunk),
         cmocka_unit_test(chance_differs_by_rank_piece_and_step),
         cmocka_unit_test(a_thousand_steps_leave_four_nodes_equal),

@@ -38,22 +38,26 @@ static void gather(const spectrum_run *run, const spectrum_lists *lists, int64_t
     }
 }
 
-/* The first entry of a coefficient takes the mean, the others 0; entries of one list
- * differ. */
+/* 1 for each sender, 0 where its value is 0. */
+FLAT vfloat counted(vfloat value) { return pick(value == 0.0f, splat(0), splat(1)); }
+
+/* The first entry of a coefficient takes the mean over those that are not 0, the others
+ * 0; entries of one list differ. */
 static void merge(int64_t k, entries *e) {
     vint follows[INVERT_FEW], most = splat_int(0);
     for (int64_t a = 0; a < e->n; a++) follows[a] = splat_int(0);
     for (int64_t a = 0; a < e->n; a++) {
         vint index, other;
         memcpy(&index, e->index[a], sizeof index);
-        vfloat total = load(e->value[a]), senders = splat(1);
+        vfloat total = load(e->value[a]), senders = counted(total);
         for (int64_t b = (a / k + 1) * k; b < e->n; b++) {
             memcpy(&other, e->index[b], sizeof other);
             vint same = index == other;
             total += (vfloat)(same & (vint)load(e->value[b]));
-            senders += (vfloat)(same & (vint)splat(1));
+            senders += (vfloat)(same & (vint)counted(load(e->value[b])));
             follows[b] |= same;
         }
+        senders = pick(senders > 1, senders, splat(1));
         vint mean = (vint)(total / senders) & ~follows[a];
         store(e->value[a], (vfloat)mean);
         most = larger_int(most, mean & INT32_MAX);
@@ -75,7 +79,7 @@ FLAT void sum_rows(const float *basis, const entries *e, int64_t l, vfloat *acc)
 static int state_of(int32_t most) {
     const int32_t infinite = 0x7f800000;
     if (most >= infinite) return WEFTI_SIGNS_NOT_FINITE;
-    return most > 0 ? WEFTI_SIGNS_BITS : WEFTI_SIGNS_ZERO;
+    return most >= WEFTI_STILL_BITS ? WEFTI_SIGNS_BITS : WEFTI_SIGNS_ZERO;
 }
 
 /* A whole chunk to the tensor. */

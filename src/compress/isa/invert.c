@@ -27,17 +27,18 @@ FLAT uint32_t larger_size(uint32_t most, float value) {
 FLAT int state_of(uint32_t most) {
     const uint32_t infinite = 0x7f800000;
     if (most >= infinite) return WEFTI_SIGNS_NOT_FINITE;
-    return most > 0 ? WEFTI_SIGNS_BITS : WEFTI_SIGNS_ZERO;
+    return most >= WEFTI_STILL_BITS ? WEFTI_SIGNS_BITS : WEFTI_SIGNS_ZERO;
 }
 
-/* Sums of what the lists have of each coefficient, and of how many have it: all zero
- * between chunks. */
+/* Sums of what the lists have of each coefficient, and of how many have it, not 0: all
+ * zero between chunks. */
 typedef float pair __attribute__((vector_size(8)));
 
 static void add_lists(const spectrum_lists *lists, int64_t first, int64_t k, pair *sums) {
     for (int r = 0; r < lists->R; r++)
         for (int64_t j = first; j < first + k; j++)
-            sums[lists->indices[r][j]] += (pair){lists->values[r][j], 1};
+            sums[lists->indices[r][j]] += (pair){lists->values[r][j],
+                                                 lists->values[r][j] != 0};
 }
 
 /* 1/n for few senders: a division each would take longer than all the rest. */
@@ -209,7 +210,7 @@ static void scatter_lists(const spectrum_run *run, const spectrum_lists *lists, 
             const float *value = lists->values[r] + (i + l) * k;
             for (int64_t j = 0; j < k; j++) {
                 sums[index[j] * LANES + l] += value[j];
-                counts[index[j] * LANES + l] += 1;
+                counts[index[j] * LANES + l] += value[j] != 0;
             }
         }
     }

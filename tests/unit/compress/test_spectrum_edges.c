@@ -187,6 +187,77 @@ static void the_sign_of_zero_beside_others_is_one(void **state) {
     each_set(zero_signs_of);
 }
 
+/* Three lists with the same coefficients: of chunk i list j has a 0 where bit j of i is
+ * set. The mean is over those that have none, whatever the way that is taken. */
+static void check_senders(kase *k) {
+    int64_t n = k->s.n, K = k->s.k, E = k->s.elements;
+    float *values[3], *d = room(k->n, sizeof *d), *want = room(k->n, sizeof *want),
+                      *mean = room(n * K, sizeof *mean);
+    for (int r = 0; r < 3; r++) values[r] = room(n * K, sizeof(float));
+    for (int64_t i = 0; i < n * K; i++) {
+        int senders = 0;
+        k->indices[i] = (int32_t)((i / K + i % K * (E / K)) % E);
+        for (int r = 0; r < 3; r++) {
+            bool is_sent = !(i / K >> r & 1);
+            values[r][i] = is_sent ? (float)(12 * (r + 1)) : 0.0f;
+            mean[i] += values[r][i];
+            senders += is_sent;
+        }
+        if (senders) mean[i] /= (float)senders;
+    }
+    const int32_t *indices[3] = {k->indices, k->indices, k->indices};
+    const float *lists[3] = {values[0], values[1], values[2]}, *one[1] = {mean};
+    wefti_spectrum_combine(k->spectrum, 0, &k->s, 0, n, 3, indices, lists,
+                           WEFTI_DIRECTION_VALUE, d);
+    wefti_spectrum_combine(k->spectrum, 0, &k->s, 0, n, 1, indices, one,
+                           WEFTI_DIRECTION_VALUE, want);
+    for (int64_t i = 0; i < k->n; i++)
+        assert_true(fabsf(d[i] - want[i]) <= 1e-4f * (float)K);
+    for (int r = 0; r < 3; r++) free(values[r]);
+    free(d), free(want), free(mean);
+}
+
+static void senders_of(const char *kernels) { each_shape(kernels, check_senders); }
+
+static void who_has_a_zero_has_not_sent_it(void **state) {
+    (void)state;
+    each_set(senders_of);
+}
+
+/* The largest coefficient of chunk i is 2^-63 if i is even and a little less if not. */
+static void check_still(kase *k) {
+    int64_t n = k->s.n, stride = wefti_chunks_bits_bytes(&k->s);
+    float *d = room(k->n, sizeof *d);
+    unsigned char *states = room(n, 1), *bits = room(n * stride, 1);
+    for (int64_t i = 0; i < n * k->s.k; i++) {
+        k->indices[i] = (int32_t)(i % k->s.k);
+        k->values[i] = i / k->s.k % 2 ? 0x0.ffffffp-63f : 0x1p-63f;
+    }
+    const int32_t *indices[2] = {k->indices, k->indices};
+    const float *values[2] = {k->values, k->values};
+    for (int R = 1; R <= 2; R++) {
+        wefti_spectrum_combine_signs(k->spectrum, 0, &k->s, 0, n, R, indices, values,
+                                     states, bits);
+        wefti_spectrum_combine(k->spectrum, 0, &k->s, 0, n, R, indices, values,
+                               WEFTI_DIRECTION_SIGN, d);
+        for (int64_t i = 0; i < n; i++) {
+            assert_int_equal(states[i], i % 2 ? WEFTI_SIGNS_ZERO : WEFTI_SIGNS_BITS);
+            for (int64_t j = 0; j < k->s.elements; j++) {
+                int64_t at = place_of(&k->s, i, j);
+                if (at >= 0) assert_int_equal(d[at] != 0, i % 2 == 0);
+            }
+        }
+    }
+    free(d), free(states), free(bits);
+}
+
+static void still_of(const char *kernels) { each_shape(kernels, check_still); }
+
+static void what_is_below_the_threshold_moves_nothing(void **state) {
+    (void)state;
+    each_set(still_of);
+}
+
 /* Denormal numbers have an absolute error: half the smallest one per rounding. */
 static void check_denormals(kase *k) {
     for (int64_t i = 0; i < k->n; i++) k->m[i] *= 1e-39f;
@@ -383,6 +454,8 @@ int main(void) {
         cmocka_unit_test(zeros_select_the_first_indices),
         cmocka_unit_test(what_is_not_finite_stays_in_its_chunk),
         cmocka_unit_test(the_sign_of_zero_beside_others_is_one),
+        cmocka_unit_test(who_has_a_zero_has_not_sent_it),
+        cmocka_unit_test(what_is_below_the_threshold_moves_nothing),
         cmocka_unit_test(denormals_are_sent_and_kept),
         cmocka_unit_test(any_alignment_gives_the_same_bits),
         cmocka_unit_test(threads_do_not_disturb_each_other),

@@ -7,7 +7,7 @@
 
 static void signs_lie_as_documented(void **state) {
     (void)state;
-    const float x[] = {0.0f, 2.5f, -1e-30f, INFINITY, -0.0f, NAN, 1e-45f};
+    const float x[] = {0.0f, 2.5f, -1e-18f, INFINITY, -0.0f, NAN, 1.1e-19f};
     const float want[] = {0, 1, -1, NAN, 0, NAN, 1};
     unsigned char bytes[2];
     assert_int_equal(wefti_signs_bytes(7), 2);
@@ -24,6 +24,20 @@ static void signs_lie_as_documented(void **state) {
         assert_memory_equal(&decoded[i], &direct[i], sizeof(float));
     }
     weft_ctx_destroy(ctx);
+}
+
+/* 2^-63 is the least that has a sign. */
+static void what_is_still_has_no_sign(void **state) {
+    (void)state;
+    const float x[] = {0x1p-63f, -0x1p-63f, 0x0.ffffffp-63f, -0x0.ffffffp-63f, 1e-45f};
+    const float want[] = {1, -1, 0, 0, 0};
+    unsigned char bytes[2];
+    float direct[5];
+    wefti_signs_encode(5, x, bytes);
+    assert_int_equal(bytes[0], 1 | 2 << 2);
+    assert_int_equal(bytes[1], 0);
+    wefti_signs_of(5, x, direct);
+    for (int i = 0; i < 5; i++) assert_true(direct[i] == want[i]);
 }
 
 static void every_length_returns_with_no_byte_more(void **state) {
@@ -66,6 +80,7 @@ static void bits_left_over_must_be_zero(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs_lie_as_documented),
+        cmocka_unit_test(what_is_still_has_no_sign),
         cmocka_unit_test(every_length_returns_with_no_byte_more),
         cmocka_unit_test(bits_left_over_must_be_zero),
     };
