@@ -5,39 +5,60 @@
 'use strict';
 
 const lines = [];
-const claim = (name, holds, found) => lines.push(holds ? `ok ${name}` : `not ${name}${found === undefined ? '' : `: found ${JSON.stringify(found)}`}`);
+const claim = (name, holds, found) => lines.push(
+    holds ? `ok ${name}` : `not ${name}${found === undefined ? '' : `: found ${JSON.stringify(found)}`}`);
 const same = (name, found, expected) => claim(name, JSON.stringify(found) === JSON.stringify(expected), found);
 
 /* ---- functions ---- */
 
-function numbers() {
-    const rows = [[0, 'count', '0'], [9999, 'count', '9999'], [12500, 'count', '12.5k'], [196608000, 'count', '197M'], [2.5e9, 'count', '2.50G'],
-        [0, 'time', '0 s'], [0.2361, 'time', '236 ms'], [12e-6, 'time', '12 µs'], [90, 'time', '90 s'], [600, 'time', '10 min'], [9000, 'time', '2.50 h'],
-        [0, 'bytes', '0 B'], [3.1e6, 'bytes', '3.10 MB'], [999, 'bytes', '999 B'], [3.125, 'plain', '3.125'], [-0.0001, 'plain', '-0.100 × 10⁻³'],
-        [0.42, 'share', '42 %'], [null, 'time', '–'], [NaN, 'bytes', '–'], [Infinity, 'count', '–'], [1e200, 'plain', '–']];
+function numbers({short, ticks, logTicks, nearest}) {
+    const rows = [
+        [0, 'count', '0'], [9999, 'count', '9999'], [12500, 'count', '12.5k'], [196608000, 'count', '197M'],
+        [2.5e9, 'count', '2.50G'], [0, 'time', '0 s'], [0.2361, 'time', '236 ms'], [12e-6, 'time', '12 µs'],
+        [90, 'time', '90 s'], [600, 'time', '10 min'], [9000, 'time', '2.50 h'], [0, 'bytes', '0 B'],
+        [3.1e6, 'bytes', '3.10 MB'], [999, 'bytes', '999 B'], [3.125, 'plain', '3.125'],
+        [-0.0001, 'plain', '-0.100 × 10⁻³'], [0.42, 'share', '42 %'], [null, 'time', '–'], [NaN, 'bytes', '–'],
+        [Infinity, 'count', '–'], [1e200, 'plain', '–']
+    ];
     for (const [value, kind, text] of rows) same(`${value} as ${kind}`, short(value, kind), text);
     same('ticks are round', ticks(0, 9, 5).values, [0, 2, 4, 6, 8]);
-    same('ticks have decimals', ticks(2.1, 2.6, 5), {values: [2.1, 2.2, 2.3, 2.4, 2.5, 2.6].map(v => Math.round(v * 10) * 0.1), decimals: 1});
+    same('ticks have decimals', ticks(2.1, 2.6, 5),
+        {values: [2.1, 2.2, 2.3, 2.4, 2.5, 2.6].map(v => Math.round(v * 10) * 0.1), decimals: 1});
     claim('ticks of nothing end', ticks(1, 1, 5).values.length <= 1);
     for (let i = 0; i < 300; i++) {
-        const low = Math.sin(i) * 10 ** (i % 30 - 15), high = low + Math.abs(Math.cos(i * 3)) * 10 ** (i % 27 - 13), t = ticks(low, high, 5).values;
+        const low = Math.sin(i) * 10 ** (i % 30 - 15),
+              high = low + Math.abs(Math.cos(i * 3)) * 10 ** (i % 27 - 13), t = ticks(low, high, 5).values;
         if (low + (high - low) / 20 === low) continue;
-        claim(`ticks of ${low} to ${high}`, t.length >= 2 && t.length <= 12 && t.every(v => v >= low - 1e-6 * (high - low) && v <= high + 1e-6 * (high - low)), t);
+        claim(`ticks of ${low} to ${high}`,
+            t.length >= 2 && t.length <= 12 &&
+                t.every(v => v >= low - 1e-6 * (high - low) && v <= high + 1e-6 * (high - low)),
+            t);
     }
     same('logarithmic ticks', logTicks(1, 100), [1, 2, 5, 10, 20, 50, 100]);
     claim('logarithmic ticks are few', logTicks(1e-9, 1e15).length <= 12);
-    same('the nearest', [nearest([1, 5, 9], 0), nearest([1, 5, 9], 6), nearest([1, 5, 9], 8), nearest([], 1)], [0, 1, 2, 0]);
+    same('the nearest', [nearest([1, 5, 9], 0), nearest([1, 5, 9], 6), nearest([1, 5, 9], 8), nearest([], 1)],
+        [0, 1, 2, 0]);
 }
 
-function views() {
-    same('zooming keeps the time under the pointer', zoomed({from: 0, to: 1}, 1, 0.5, 0.25), {from: 0.125, to: 0.625});
+function views({zoomed, moved, lanesOf, settingsOf, difference}) {
+    same('zooming keeps the time under the pointer', zoomed({from: 0, to: 1}, 1, 0.5, 0.25),
+        {from: 0.125, to: 0.625});
     same('zooming out ends at the whole', zoomed({from: 0.4, to: 0.6}, 1, 100, 0.5), {from: 0, to: 1});
     same('moving ends at the border', moved({from: 0.25, to: 0.5}, 1, 5), {from: 0.75, to: 1});
-    const lanes = lanesOf([{label: 'm', spans: [['wire', 'a', 0, 0, 2], ['wire', 'b', 0, 1, 3], ['wire', 'c', 0, 2, 4]]}]);
+    const lanes = lanesOf(
+        [{label: 'm', spans: [['wire', 'a', 0, 0, 2], ['wire', 'b', 0, 1, 3], ['wire', 'c', 0, 2, 4]]}]);
     same('spans that overlap have rows of their own', lanes[0].rows.map(r => r.length), [2, 1]);
-    same('settings are flat', [...settingsOf('method: x # a note\nmesh:\n  nodes: 2\n  link: "1Gbit # not"\nlist:\n  - a\n  - b\nrun:\n  seed: 1\n')],
-        [['method', 'x'], ['mesh.nodes', '2'], ['mesh.link', '"1Gbit # not"'], ['list', 'a, b'], ['run.seed', '1']]);
-    same('a difference', [difference(0.2, 0.25), difference(1, 1), difference(0, 1), difference(null, 1)], ['+25 %', '0 %', '', '']);
+    same('settings are flat',
+        [
+            ...settingsOf(
+                'method: x # a note\nmesh:\n  nodes: 2\n  link: "1Gbit # not"\nlist:\n  - a\n  - b\nrun:\n  seed: 1\n')
+        ],
+        [
+            ['method', 'x'], ['mesh.nodes', '2'], ['mesh.link', '"1Gbit # not"'], ['list', 'a, b'],
+            ['run.seed', '1']
+        ]);
+    same('a difference', [difference(0.2, 0.25), difference(1, 1), difference(0, 1), difference(null, 1)],
+        ['+25 %', '0 %', '', '']);
 }
 
 /* ---- pages ---- */
@@ -57,9 +78,12 @@ async function open(file, width, hash = '') {
     };
     const count = selector => page.querySelectorAll(selector).length;
     const name = file + hash;
-    same(`${name} is drawn without an error`, [facts().ready, facts().errors, facts().error], ['yes', '0', undefined]);
-    const wide = [...page.querySelectorAll('body *')].filter(e => facts().overflow !== '0' && e.getBoundingClientRect().right > width);
-    same(`${name} is not wider than its window`, [facts().overflow, ...wide.slice(0, 3).map(e => e.outerHTML.slice(0, 80))], ['0']);
+    same(`${name} is drawn without an error`, [facts().ready, facts().errors, facts().error],
+        ['yes', '0', undefined]);
+    const wide = [...page.querySelectorAll('body *')].filter(
+        e => facts().overflow !== '0' && e.getBoundingClientRect().right > width);
+    same(`${name} is not wider than its window`,
+        [facts().overflow, ...wide.slice(0, 3).map(e => e.outerHTML.slice(0, 80))], ['0']);
     return {frame, page, facts, go, count, close: () => frame.remove()};
 }
 
@@ -70,29 +94,42 @@ async function oneRun() {
     same('one run: bytes out and in', p.count('[data-chart=wire] .curve'), 2);
     same('one run: four bars', p.page.querySelector('[data-chart=budget]').dataset.bars, '4');
     same('one run: points of the validation', p.count('[data-chart=loss] .curve.dots .mark'), 3);
-    claim('one run: its words', p.page.querySelector('header p').textContent.startsWith('300 steps in 66 s. The validation loss is 3.'), p.page.querySelector('header p').textContent);
-    claim('one run: predicted beside measured', /time of a step \(mean\).*210 ms.*220 ms.*\+5 %/.test(p.page.querySelector('[data-section=beside]').textContent));
+    claim('one run: its words',
+        p.page.querySelector('header p').textContent.startsWith('300 steps in 66 s. The validation loss is 3.'),
+        p.page.querySelector('header p').textContent);
+    claim('one run: predicted beside measured',
+        /time of a step \(mean\).*210 ms.*220 ms.*\+5 %/.test(
+            p.page.querySelector('[data-section=beside]').textContent));
     claim('one run: the title', p.page.title === 'one · weft', p.page.title);
     const step = p.page.querySelector('[data-chart=loss]').innerHTML;
     for (const x of ['time', 'bytes']) {
         await p.go(`#x=${x}`);
         same(`one run: loss over ${x}`, p.count('[data-chart=loss] .curve'), 4);
-        claim(`one run: loss over ${x} is another drawing`, p.page.querySelector('[data-chart=loss]').innerHTML !== step);
+        claim(`one run: loss over ${x} is another drawing`,
+            p.page.querySelector('[data-chart=loss]').innerHTML !== step);
     }
     await p.go('#hide=loss.training');
     same('one run: a curve is switched off', p.count('[data-chart=loss] .curve'), 3);
     await p.go('');
-    [...p.page.querySelectorAll('[data-section=loss] .legend button')].find(b => b.textContent === 'validation').click();
+    [...p.page.querySelectorAll('[data-section=loss] .legend button')]
+        .find(b => b.textContent === 'validation')
+        .click();
     same('one run: a click switches a curve off', p.count('[data-chart=loss] .curve.dots'), 0);
-    claim('one run: the address knows', p.frame.contentWindow.location.hash === '#hide=loss.validation', p.frame.contentWindow.location.hash);
+    claim('one run: the address knows', p.frame.contentWindow.location.hash === '#hide=loss.validation',
+        p.frame.contentWindow.location.hash);
     p.close();
 }
 
 async function tips() {
-    const p = await open('one.html', 1200), svg = p.page.querySelector('[data-chart=loss] svg'), tip = p.page.getElementById('tip');
-    const at = svg.getBoundingClientRect(), send = (e, type, more) => e.dispatchEvent(new p.frame.contentWindow[more.key ? 'KeyboardEvent' : 'PointerEvent'](type, {bubbles: true, cancelable: true, ...more}));
+    const p = await open('one.html', 1200), svg = p.page.querySelector('[data-chart=loss] svg'),
+          tip = p.page.getElementById('tip');
+    const at = svg.getBoundingClientRect(),
+          send = (e, type, more) =>
+              e.dispatchEvent(new p.frame.contentWindow[more.key ? 'KeyboardEvent' : 'PointerEvent'](
+                  type, {bubbles: true, cancelable: true, ...more}));
     send(svg, 'pointermove', {clientX: at.left + at.width / 2, clientY: at.top + 50});
-    claim('a tip has the values under the pointer', !tip.hidden && /^step 1[0-9][0-9].*training3\.\d+/.test(tip.textContent), tip.textContent);
+    claim('a tip has the values under the pointer',
+        !tip.hidden && /^step 1[0-9][0-9].*training3\.\d+/.test(tip.textContent), tip.textContent);
     send(svg, 'pointerleave', {});
     claim('the tip goes with the pointer', tip.hidden);
     send(svg, 'keydown', {key: 'Home'});
@@ -102,26 +139,36 @@ async function tips() {
 }
 
 async function timeline() {
-    const p = await open('one.html', 1200), place = p.page.querySelector('[data-chart=timeline]'), spans = () => Number(place.dataset.spans), all = spans();
-    const zoom = () => new URLSearchParams(p.frame.contentWindow.location.hash.slice(1)).get('zoom'), W = p.frame.contentWindow;
+    const p = await open('one.html', 1200), place = p.page.querySelector('[data-chart=timeline]'),
+          spans = () => Number(place.dataset.spans), all = spans();
+    const zoom = () => new URLSearchParams(p.frame.contentWindow.location.hash.slice(1)).get('zoom'),
+          W = p.frame.contentWindow;
     claim('timeline: all spans', all === 400, all);
-    same('timeline: lanes, measured above predicted', [...place.querySelectorAll('.name')].map(e => e.textContent),
-        ['computing, measured', 'computing, predicted', 'exchange thread, measured', 'exchange thread, predicted']);
+    same('timeline: lanes, measured above predicted',
+        [...place.querySelectorAll('.name')].map(e => e.textContent), [
+            'computing, measured', 'computing, predicted', 'exchange thread, measured',
+            'exchange thread, predicted'
+        ]);
     await p.go('#zoom=0.01-0.02');
     claim('timeline: the address zooms', spans() < all / 5 && spans() > 10, spans());
     await p.go('');
     const at = place.getBoundingClientRect();
     place.focus();
-    place.dispatchEvent(new W.WheelEvent('wheel', {deltaY: -300, clientX: at.left + at.width / 2, clientY: at.top + 20, bubbles: true, cancelable: true}));
+    place.dispatchEvent(new W.WheelEvent('wheel', {
+        deltaY: -300,
+        clientX: at.left + at.width / 2,
+        clientY: at.top + 20,
+        bubbles: true,
+        cancelable: true
+    }));
     claim('timeline: the wheel zooms', zoom() !== null && spans() < all, zoom());
     const before = zoom();
-    for (const [type, x] of [['pointerdown', 300], ['pointermove', 200], ['pointerup', 200]])
-        try {
-            place.dispatchEvent(new W.PointerEvent(type, {pointerId: 1, clientX: at.left + x, clientY: at.top + 20, bubbles: true}));
-        } catch (e) {
-            claim('timeline: dragging', false, e.message);
-        }
-    claim('timeline: dragging to the left shows what is later', Number(zoom().split('-')[0]) > Number(before.split('-')[0]), [before, zoom()]);
+    for (const [type, x] of [['pointerdown', 300], ['pointermove', 200], ['pointerup', 200]]) try {
+            place.dispatchEvent(new W.PointerEvent(
+                type, {pointerId: 1, clientX: at.left + x, clientY: at.top + 20, bubbles: true}));
+        } catch (e) { claim('timeline: dragging', false, e.message); }
+    claim('timeline: dragging to the left shows what is later',
+        Number(zoom().split('-')[0]) > Number(before.split('-')[0]), [before, zoom()]);
     place.dispatchEvent(new W.KeyboardEvent('keydown', {key: '0', bubbles: true, cancelable: true}));
     claim('timeline: 0 shows all', zoom() === null && spans() === all, [zoom(), spans()]);
     p.page.querySelector('[aria-label="zoom in"]').click();
@@ -132,38 +179,50 @@ async function timeline() {
 async function threeRuns() {
     const p = await open('all.html', 1200);
     const curves = i => p.count(`.curve[data-run="${i}"]`), each = [0, 1, 2].map(curves);
-    same('three runs: curves of the loss', p.count('[data-chart=loss] .curve'), 7); /* one bigram model for all */
+    same('three runs: curves of the loss', p.count('[data-chart=loss] .curve'),
+        7); /* one bigram model for all */
     claim('three runs: each has curves', each.every(n => n >= 8), each);
     same('three runs: a legend', p.count('.runs .key[aria-pressed=true]'), 3);
-    same('three runs: names', [...p.page.querySelectorAll('[data-section=runs] tbody th')].map(e => e.textContent), ['one', 'two', 'three']);
+    same('three runs: names',
+        [...p.page.querySelectorAll('[data-section=runs] tbody th')].map(e => e.textContent),
+        ['one', 'two', 'three']);
     same('three runs: bytes are far apart', p.count('[data-section=wire] [aria-pressed=true]:not(.key)'), 1);
-    claim('three runs: settings differ', /2 of 4 settings differ/.test(p.page.querySelector('[data-section=config]').textContent), p.page.querySelector('[data-section=config] small').textContent);
+    claim('three runs: settings differ',
+        /2 of 4 settings differ/.test(p.page.querySelector('[data-section=config]').textContent),
+        p.page.querySelector('[data-section=config] small').textContent);
     await p.go('#off=1');
     same('three runs: one is switched off', [0, 1, 2].map(i => curves(i) > 0), [true, false, true]);
-    same('three runs: its button says so', p.page.querySelector('.runs [data-run="1"]').getAttribute('aria-pressed'), 'false');
+    same('three runs: its button says so',
+        p.page.querySelector('.runs [data-run="1"]').getAttribute('aria-pressed'), 'false');
     p.page.querySelector('.runs [data-run="1"]').click();
     same('three runs: a click brings it back', [0, 1, 2].map(curves), each);
-    p.page.querySelector('.runs [data-run="2"]').dispatchEvent(new p.frame.contentWindow.MouseEvent('click', {shiftKey: true, bubbles: true}));
-    same('three runs: Shift and click shows one alone', [0, 1, 2].map(i => curves(i) > 0), [false, false, true]);
+    p.page.querySelector('.runs [data-run="2"]')
+        .dispatchEvent(new p.frame.contentWindow.MouseEvent('click', {shiftKey: true, bubbles: true}));
+    same(
+        'three runs: Shift and click shows one alone', [0, 1, 2].map(i => curves(i) > 0), [false, false, true]);
     await p.go('#off=0,1,2');
     same('three runs: all off', [p.facts().curves, p.facts().errors], ['0', '0']);
     await p.go('#only=1');
-    same('three runs: only differences', [...p.page.querySelectorAll('.settings tbody tr')].filter(r => !r.hidden).length, 2);
+    same('three runs: only differences',
+        [...p.page.querySelectorAll('.settings tbody tr')].filter(r => !r.hidden).length, 2);
     for (const [theme, paper] of [['light', 'rgb(244, 245, 247)'], ['dark', 'rgb(16, 18, 22)']]) {
         await p.go(`#theme=${theme}`);
         same(`three runs: ${theme}`, [p.facts().paper, p.facts().theme], [paper, theme]);
     }
     await p.go('#x=nothing&off=99,x&zoom=a-b&log=,&theme=pink&hide=%3Cb%3E&line=77');
-    same('three runs: a strange address does nothing', [p.facts().errors, [0, 1, 2].map(curves).join()], ['0', each.join()]);
+    same('three runs: a strange address does nothing', [p.facts().errors, [0, 1, 2].map(curves).join()],
+        ['0', each.join()]);
     p.close();
 }
 
 async function phone() {
     for (const file of ['one.html', 'all.html', 'hostiles.html', 'empty.html']) {
         const p = await open(file, 360);
-        same(`${file} on a phone`, [p.facts().width, p.facts().overflow, p.page.documentElement.scrollWidth], ['360', '0', 360]);
+        same(`${file} on a phone`, [p.facts().width, p.facts().overflow, p.page.documentElement.scrollWidth],
+            ['360', '0', 360]);
         p.frame.style.width = '800px';
-        p.frame.contentWindow.dispatchEvent(new p.frame.contentWindow.Event('resize')); /* a hidden frame gets none */
+        p.frame.contentWindow.dispatchEvent(
+            new p.frame.contentWindow.Event('resize')); /* a hidden frame gets none */
         await wait(100);
         claim(`${file}: a wider window is used`, p.facts().width === '800', p.facts().width);
         p.close();
@@ -171,11 +230,13 @@ async function phone() {
 }
 
 async function strange() {
-    for (const [file, words] of [['empty.html', '0 steps.'], ['begun.html', '1 step.'], ['evaluated.html', '0 steps. The validation loss is 5.000'], ['lone.html', '20 steps.'],
-        ['nan.html', 'In 20 of them the loss is not a finite number']]) {
+    for (const [file, words] of [['empty.html', '0 steps.'], ['begun.html', '1 step.'],
+             ['evaluated.html', '0 steps. The validation loss is 5.000'], ['lone.html', '20 steps.'],
+             ['nan.html', 'In 20 of them the loss is not a finite number']]) {
         const p = await open(file, 900), text = p.page.querySelector('header p').textContent;
         claim(`${file} says what it is`, text.includes(words), text);
-        claim(`${file} has no number that is none`, !/NaN|Infinity|undefined|null/.test(p.page.getElementById('page').innerHTML));
+        claim(`${file} has no number that is none`,
+            !/NaN|Infinity|undefined|null/.test(p.page.getElementById('page').innerHTML));
         p.close();
     }
     const begun = await open('begun.html', 900);
@@ -183,25 +244,29 @@ async function strange() {
     begun.close();
     for (const file of ['hostile.html', 'hostiles.html']) {
         const p = await open(file, 900);
-        same(`${file}: nothing of it runs`, [typeof window.pwned, p.count('img'), p.count('#page script'), p.count('#page b i')], ['undefined', 0, 0, 0]);
-        claim(`${file}: its name is text`, p.page.body.textContent.includes('<img src=x onerror=top.pwned=1>"\'&'));
+        same(`${file}: nothing of it runs`,
+            [typeof window.pwned, p.count('img'), p.count('#page script'), p.count('#page b i')],
+            ['undefined', 0, 0, 0]);
+        claim(`${file}: its name is text`,
+            p.page.body.textContent.includes('<img src=x onerror=top.pwned=1>"\'&'));
         p.close();
     }
     const begin = performance.now(), long = await open('long.html', 1200);
     same('100000 steps: curves of the loss', long.count('[data-chart=loss] .curve'), 4);
-    claim('100000 steps: few points', long.page.querySelector('[data-chart=loss] .join').getAttribute('d').length < 400000);
+    claim('100000 steps: few points',
+        long.page.querySelector('[data-chart=loss] .join').getAttribute('d').length < 400000);
     lines.push(`(100000 steps took ${Math.round(performance.now() - begin)} ms of the page's clock)`);
     long.close();
 }
 
 (async () => {
     try {
-        numbers();
-        views();
+        const p = await open('one.html', 1200);
+        numbers(p.frame.contentWindow);
+        views(p.frame.contentWindow);
+        p.close();
         for (const part of [oneRun, tips, timeline, threeRuns, phone, strange]) await part();
         lines.push('all claims were tried');
-    } catch (e) {
-        lines.push('not ended: ' + e.stack);
-    }
+    } catch (e) { lines.push('not ended: ' + e.stack); }
     document.getElementById('result').textContent = '\n' + lines.join('\n') + '\n';
 })();

@@ -80,10 +80,7 @@ grep -q '<html[^>]* data-errors="0"' dom || fail "errors: $(grep -o '<html[^>]*>
 ! grep -q 'CONSOLE' browser.log || fail "the console: $(grep CONSOLE browser.log)"
 
 # everything else, in frames of one page
-for file in numbers chart timeline page; do echo "<script src='$source_dir/src/record/page/$file.js'></script>"; done >scripts
-cat - scripts >claims.html <<Y
-<!doctype html><meta charset="utf-8"><body><div id="tip" hidden></div><pre id="result">began</pre>
-Y
+echo '<!doctype html><meta charset="utf-8"><body><pre id="result">began</pre>' >claims.html
 echo "<script src='$source_dir/tests/cli/report_page.js'></script>" >>claims.html
 browse --allow-file-access-from-files --window-size=1300,900 "file://$PWD/claims.html" >result || fail "the browser: $(tail -3 browser.log)"
 grep -q '^all claims were tried$' result || fail "the claims did not end: $(grep -A99 '<pre' result | head -40) $(grep CONSOLE browser.log)"

@@ -17,12 +17,17 @@ function make(tag, attributes, ...children) {
     const e = inSvg ? document.createElementNS(SVG, tag) : document.createElement(tag);
     for (const [name, value] of Object.entries(attributes || {})) {
         if (value === undefined || value === null || value === false) continue;
-        if (name.startsWith('on')) e.addEventListener(name.slice(2), value);
-        else if (name === 'style') e.style.cssText += value;
-        else if (name === 'colour') e.style.setProperty('--c', `var(--c${value})`);
-        else e.setAttribute(name, value === true ? '' : value);
+        if (name.startsWith('on'))
+            e.addEventListener(name.slice(2), value);
+        else if (name === 'style')
+            e.style.cssText += value;
+        else if (name === 'colour')
+            e.style.setProperty('--c', `var(--c${value})`);
+        else
+            e.setAttribute(name, value === true ? '' : value);
     }
-    for (const child of children.flat(3)) if (child !== null && child !== undefined) e.append(child);
+    for (const child of children.flat(3))
+        if (child !== null && child !== undefined) e.append(child);
     return e;
 }
 
@@ -30,8 +35,9 @@ function make(tag, attributes, ...children) {
 
 function showTip(x, y, head, rows) {
     const tip = document.getElementById('tip');
-    tip.replaceChildren(make('strong', {}, head), ...rows.map(r => make('div', {},
-        make('span', {}, make('i', {colour: r.colour}), r.label), make('span', {}, r.value))));
+    tip.replaceChildren(make('strong', {}, head),
+        ...rows.map(r => make('div', {}, make('span', {}, make('i', {colour: r.colour}), r.label),
+                        make('span', {}, r.value))));
     tip.hidden = false;
     const box = tip.getBoundingClientRect(), width = document.documentElement.clientWidth;
     const left = x + 14 + box.width > width ? x - 14 - box.width : x + 14;
@@ -39,9 +45,7 @@ function showTip(x, y, head, rows) {
     tip.style.top = Math.max(4, Math.min(y + 14, innerHeight - box.height - 4)) + 'px';
 }
 
-function hideTip() {
-    document.getElementById('tip').hidden = true;
-}
+function hideTip() { document.getElementById('tip').hidden = true; }
 
 /* ---- marks ---- */
 
@@ -58,7 +62,8 @@ function shapeAt(shape, x, y, r) {
 
 /* The small picture of a curve in a legend. */
 function keyPicture(curve) {
-    const g = make('g', {class: curve.mark || 'line', colour: curve.colour}, make('path', {class: 'join', d: 'M0 6H26'}));
+    const g = make(
+        'g', {class: curve.mark || 'line', colour: curve.colour}, make('path', {class: 'join', d: 'M0 6H26'}));
     if (curve.mark === 'dots') {
         const dot = shapeAt(curve.shape || 0, 13, 6, 4);
         dot.style.fill = 'var(--c)';
@@ -125,19 +130,26 @@ function drawAxes(svg, spec, x, y, box) {
         svg.append(make('text', {class: 'mid', x: place, y: box.bottom + 19}, text));
         last = place + half + 10;
     }
-    const title = (axis, unit) => [axis.title, unit].filter(Boolean).join(', ') + (axis.log ? ', logarithmic' : '');
+    const title =
+        (axis, unit) => [axis.title, unit].filter(Boolean).join(', ') + (axis.log ? ', logarithmic' : '');
     svg.append(make('text', {x: 2, y: 12}, title(spec.y, yt.unit)),
         make('text', {class: 'end', x: box.right, y: box.bottom + 37}, title(spec.x, xt.unit)));
 }
 
 /* The path of a curve: a gap where a pair can not be drawn, a dot where one stands alone. */
 function drawCurve(curve, spec, x, y) {
-    const g = make('g', {class: `curve ${curve.mark || 'line'}`, colour: curve.colour, 'data-curve': curve.name, ...curve.data});
+    const g = make('g', {
+        class: `curve ${curve.mark || 'line'}`,
+        colour: curve.colour,
+        'data-curve': curve.name,
+        ...curve.data
+    });
     const alone = [];
     let d = '', length = 0, before = null;
     for (let i = 0; i <= curve.x.length; i++) {
         const a = curve.x[i], b = curve.y[i];
-        const ok = i < curve.x.length && drawable(a) && drawable(b) && !(spec.x.log && !(a > 0)) && !(spec.y.log && !(b > 0));
+        const ok = i < curve.x.length && drawable(a) && drawable(b) && !(spec.x.log && !(a > 0)) &&
+            !(spec.y.log && !(b > 0));
         if (!ok) {
             if (length === 1 && curve.mark !== 'dots') alone.push(before);
             length = 0;
@@ -149,7 +161,8 @@ function drawCurve(curve, spec, x, y) {
     }
     g.append(make('path', {class: 'join', d}));
     const few = alone.length <= 120 ? alone : [];
-    for (const [px, py] of few) g.append(shapeAt(curve.shape || 0, px, py, 3.5));
+    const isDots = curve.mark === 'dots';
+    for (const [px, py] of few) g.append(shapeAt(isDots ? curve.shape || 0 : 0, px, py, isDots ? 3.5 : 2));
     return g;
 }
 
@@ -157,7 +170,14 @@ function drawBands(svg, spec, y, box) {
     for (const band of spec.bands || []) {
         if (!drawable(band.low) || !drawable(band.high)) continue;
         const top = y.place(band.high), height = y.place(band.low) - top;
-        svg.append(make('rect', {class: 'band', colour: band.colour, x: box.left, width: box.width, y: top, height: Math.max(height, 0)}));
+        svg.append(make('rect', {
+            class: 'band',
+            colour: band.colour,
+            x: box.left,
+            width: box.width,
+            y: top,
+            height: Math.max(height, 0)
+        }));
     }
 }
 
@@ -171,7 +191,8 @@ function drawChart(place, spec) {
     const points = curves.map(c => pointsOf(c, spec)), range = frameOf(spec, points);
     place.dataset.curves = range ? curves.length : 0;
     if (!range) {
-        place.replaceChildren(make('div', {class: 'none'}, spec.curves.length > curves.length ? 'all curves are switched off' : 'no data'));
+        place.replaceChildren(make('div', {class: 'none'},
+            spec.curves.length > curves.length ? 'all curves are switched off' : 'no data'));
         return;
     }
     const width = Math.max(240, Math.floor(place.clientWidth || 600)), height = spec.height || 250;
@@ -182,8 +203,14 @@ function drawChart(place, spec) {
     box.height = box.bottom - box.top;
     const x = makeScale(range.x[0], range.x[1], box.left, box.right, spec.x.log);
     const clip = 'clip' + clips++;
-    const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: 'img', 'aria-label': describe(spec, points, curves)},
-        make('clipPath', {id: clip}, make('rect', {x: box.left - 5, y: box.top - 5, width: box.width + 10, height: box.height + 6})));
+    const svg = make('svg', {
+        viewBox: `0 0 ${width} ${height}`,
+        tabindex: 0,
+        role: 'img',
+        'aria-label': describe(spec, points, curves)
+    },
+        make('clipPath', {id: clip},
+            make('rect', {x: box.left - 5, y: box.top - 5, width: box.width + 10, height: box.height + 6})));
     drawAxes(svg, spec, x, y0, box);
     const plot = make('g', {'clip-path': `url(#${clip})`});
     drawBands(plot, spec, y0, box);
@@ -197,7 +224,8 @@ function drawChart(place, spec) {
 function describe(spec, points, curves) {
     const parts = curves.map((c, i) => {
         const y = points[i].y;
-        return y.length ? `${c.label}: ${short(y[0], spec.y.kind)} to ${short(y[y.length - 1], spec.y.kind)}` : `${c.label}: no data`;
+        return y.length ? `${c.label}: ${short(y[0], spec.y.kind)} to ${short(y[y.length - 1], spec.y.kind)}`
+                        : `${c.label}: no data`;
     });
     return `${spec.title}, over ${spec.x.title}. ${parts.join('; ')}. Arrow keys read the values.`;
 }
@@ -212,10 +240,10 @@ function watchPointer(svg, spec, curves, points, x, y, box) {
         const rows = [];
         dots.replaceChildren();
         curves.forEach((c, i) => {
-            const p = points[i];
-            if (!p.x.length || c.silent || value > p.x[p.x.length - 1] * 1.0001 && curves.length > 1 && p.x.length > 1 && c.mark !== 'dots') return;
+            const p = points[i], n = p.x.length, here = x.place(value);
+            if (!n || c.silent || here < x.place(p.x[0]) - 4 || here > x.place(p.x[n - 1]) + 4) return;
             const k = nearest(p.x, value), px = x.place(p.x[k]), py = y.place(p.y[k]);
-            if (c.mark === 'dots' && Math.abs(px - x.place(value)) > 30) return;
+            if (c.mark === 'dots' && Math.abs(px - here) > 30) return;
             const dot = make('circle', {class: 'mark', colour: c.colour, cx: px, cy: py, r: 4});
             if (py >= box.top - 1 && py <= box.bottom + 1) dots.append(dot);
             rows.push({label: c.label, value: short(p.y[k], spec.y.kind), colour: c.colour});
@@ -229,7 +257,8 @@ function watchPointer(svg, spec, curves, points, x, y, box) {
         hideTip();
     };
     svg.addEventListener('pointermove', e => {
-        const bounds = svg.getBoundingClientRect(), px = (e.clientX - bounds.left) * (box.right + EDGE) / bounds.width;
+        const bounds = svg.getBoundingClientRect(),
+              px = (e.clientX - bounds.left) * (box.right + EDGE) / bounds.width;
         at = nearest(all, x.value(px));
         show(all[at], e.clientX, e.clientY);
     });
@@ -259,19 +288,26 @@ function drawBars(place, groups) {
         place.replaceChildren(make('div', {class: 'none'}, 'no data'));
         return;
     }
-    place.replaceChildren(...groups.map(bars => make('div', {}, bars.map(bar => drawBar(bar, total(bar), longest)))));
+    place.replaceChildren(
+        ...groups.map(bars => make('div', {}, bars.map(bar => drawBar(bar, total(bar), longest)))));
+    for (const piece of place.querySelectorAll('.strip div'))
+        if (piece.scrollWidth > piece.clientWidth) piece.textContent = '';
 }
 
 function drawBar(bar, all, longest) {
     const parts = bar.parts.filter(p => p.value > 0);
     const words = parts.map(p => `${p.label} ${short(p.value, 'time')}`).join(', ');
-    const strip = make('div', {class: 'strip', role: 'img', 'aria-label': `${bar.label}: ${words}`, tabindex: 0},
-        parts.map(p => make('div', {colour: p.colour, style: `width:${100 * p.value / longest}%`},
-            p.value / longest > 0.09 ? short(p.value / all, 'share') : '')));
+    const strip =
+        make('div', {class: 'strip', role: 'img', 'aria-label': `${bar.label}: ${words}`, tabindex: 0},
+            parts.map(p => make('div', {colour: p.colour, style: `width:${100 * p.value / longest}%`},
+                          short(p.value / all, 'share'))));
     const tip = e => {
         const bounds = strip.getBoundingClientRect();
-        showTip(e.clientX || bounds.left, e.clientY || bounds.bottom, bar.label,
-            parts.map(p => ({label: p.label, value: `${short(p.value, 'time')}, ${short(p.value / all, 'share')}`, colour: p.colour})));
+        showTip(e.clientX || bounds.left, e.clientY || bounds.bottom, bar.label, parts.map(p => ({
+            label: p.label,
+            value: `${short(p.value, 'time')}, ${short(p.value / all, 'share')}`,
+            colour: p.colour
+        })));
     };
     for (const name of ['pointermove', 'focus']) strip.addEventListener(name, tip);
     for (const name of ['pointerleave', 'blur']) strip.addEventListener(name, hideTip);

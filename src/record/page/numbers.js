@@ -9,9 +9,16 @@
 
 /* [from which size on, factor, suffix after each number, unit of the axis] */
 const units = {
-    count: [[1e12, 1e12, 'T', ''], [1e9, 1e9, 'G', ''], [1e6, 1e6, 'M', ''], [1e4, 1e3, 'k', ''], [0, 1, '', '']],
-    time: [[7200, 3600, '', 'h'], [180, 60, '', 'min'], [1, 1, '', 's'], [1e-3, 1e-3, '', 'ms'], [0, 1e-6, '', 'µs']],
-    bytes: [[1e12, 1e12, '', 'TB'], [1e9, 1e9, '', 'GB'], [1e6, 1e6, '', 'MB'], [1e3, 1e3, '', 'kB'], [0, 1, '', 'B']],
+    count:
+        [[1e12, 1e12, 'T', ''], [1e9, 1e9, 'G', ''], [1e6, 1e6, 'M', ''], [1e4, 1e3, 'k', ''], [0, 1, '', '']],
+    time: [
+        [7200, 3600, '', 'h'], [180, 60, '', 'min'], [1, 1, '', 's'], [1e-3, 1e-3, '', 'ms'],
+        [0, 1e-6, '', 'µs']
+    ],
+    bytes: [
+        [1e12, 1e12, '', 'TB'], [1e9, 1e9, '', 'GB'], [1e6, 1e6, '', 'MB'], [1e3, 1e3, '', 'kB'],
+        [0, 1, '', 'B']
+    ],
     plain: [[1e6, 1e6, '', '× 10⁶'], [1e-2, 1, '', ''], [1e-5, 1e-3, '', '× 10⁻³'], [0, 1e-6, '', '× 10⁻⁶']],
     share: [[0, 0.01, ' %', '']],
 };
@@ -73,7 +80,8 @@ function scaleTicks(scale, kind, aim) {
     }
     const u = unitFor(kind, Math.max(Math.abs(scale.low), Math.abs(scale.high)));
     const t = ticks(scale.low / u.factor, scale.high / u.factor, aim);
-    const rows = t.values.map(v => [scale.place(v * u.factor), v === 0 ? '0' : v.toFixed(t.decimals) + u.suffix]);
+    const rows =
+        t.values.map(v => [scale.place(v * u.factor), v === 0 ? '0' : v.toFixed(t.decimals) + u.suffix]);
     return {unit: u.unit, rows};
 }
 
@@ -82,8 +90,10 @@ function nearest(list, x) {
     let low = 0, high = list.length - 1;
     while (low < high) {
         const middle = (low + high) >> 1;
-        if (list[middle] < x) low = middle + 1;
-        else high = middle;
+        if (list[middle] < x)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low > 0 && x - list[low - 1] < list[low] - x ? low - 1 : low;
 }

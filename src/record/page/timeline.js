@@ -7,7 +7,11 @@
  *
  * Lanes, names and their order come from the data; a name has one colour in the whole page. */
 
-const laneLabels = {compute: 'computing', exchange: 'exchange thread', wire: 'wire'};
+const laneLabels = {
+    compute: 'computing',
+    exchange: 'exchange thread',
+    wire: 'wire'
+};
 
 /* Spans [lane, what, index, begin, end] of several timelines as lanes with rows: spans that
  * overlap in one lane lie below each other. */
@@ -19,8 +23,10 @@ function lanesOf(timelines) {
             for (const s of spans) {
                 let row = rows.find(r => r[r.length - 1][4] <= s[3] + 1e-9);
                 if (!row && rows.length >= 6) row = rows[5];
-                if (row) row.push(s);
-                else rows.push([s]);
+                if (row)
+                    row.push(s);
+                else
+                    rows.push([s]);
             }
             if (rows.length) lanes.push({label: `${laneLabels[name] || name}, ${t.label}`, rows});
         }
@@ -55,8 +61,9 @@ function drawTimeline(place, timelines, colours, view) {
     }
     drawTimes(svg, x, top, left, right);
     place.dataset.spans = drawn;
-    place.setAttribute('aria-label', `Timeline, ${short(view.from, 'time')} to ${short(view.to, 'time')} of ` +
-        `${short(end, 'time')}. Plus and minus zoom, arrow keys move, 0 shows all.`);
+    place.setAttribute('aria-label',
+        `Timeline, ${short(view.from, 'time')} to ${short(view.to, 'time')} of ` +
+            `${short(end, 'time')}. Plus and minus zoom, arrow keys move, 0 shows all.`);
     place.replaceChildren(svg);
 }
 
@@ -69,10 +76,18 @@ function drawRow(svg, row, x, top, height, colours) {
         if (b - a < 0.5 && Math.floor(a) === last) continue;
         if (b - a < 1) last = Math.floor(a);
         const label = `${s[1]} ${s[2]}`;
-        const rect = make('rect', {class: 'span', colour: colours.get(s[1]), x: a.toFixed(2), y: top, width: Math.max(b - a, 0.5).toFixed(2), height});
+        const rect = make('rect', {
+            class: 'span',
+            colour: colours.get(s[1]),
+            x: a.toFixed(2),
+            y: top,
+            width: Math.max(b - a, 0.5).toFixed(2),
+            height
+        });
         rect.addEventListener('pointermove', e => showTip(e.clientX, e.clientY, label, [
             {label: 'takes', value: short(s[4] - s[3], 'time'), colour: colours.get(s[1])},
-            {label: 'begins at', value: short(s[3], 'time'), colour: colours.get(s[1])}]));
+            {label: 'begins at', value: short(s[3], 'time'), colour: colours.get(s[1])}
+        ]));
         rect.addEventListener('pointerleave', hideTip);
         svg.append(rect);
         if (b - a > label.length * 6.4 + 6)
@@ -107,7 +122,7 @@ function kept(view, end) {
     return {from, to: from + span};
 }
 
-const moved = (view, end, seconds) => kept({from: view.from + seconds, to: view.to + seconds}, end);
+function moved(view, end, seconds) { return kept({from: view.from + seconds, to: view.to + seconds}, end); }
 
 /* Keys, the wheel (with Ctrl, or when the drawing has the focus), dragging, two fingers.
  * `current()` is {view, end}; `change` is called with the next view. */
@@ -120,15 +135,23 @@ function steer(place, current, change) {
         if (!e.ctrlKey && document.activeElement !== place) return;
         const {view, end} = current(), span = view.to - view.from;
         e.preventDefault();
-        if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) change(moved(view, end, e.deltaX / 800 * span));
-        else change(zoomed(view, end, Math.exp(Math.max(-1, Math.min(1, e.deltaY / 300))), timeAt(e.clientX, view)));
+        if (Math.abs(e.deltaX) > Math.abs(e.deltaY))
+            change(moved(view, end, e.deltaX / 800 * span));
+        else
+            change(zoomed(
+                view, end, Math.exp(Math.max(-1, Math.min(1, e.deltaY / 300))), timeAt(e.clientX, view)));
     }, {passive: false});
     place.addEventListener('keydown', e => {
         const {view, end} = current(), span = view.to - view.from, middle = (view.from + view.to) / 2;
         const next = {
-            '+': () => zoomed(view, end, 0.5, middle), '=': () => zoomed(view, end, 0.5, middle),
-            '-': () => zoomed(view, end, 2, middle), 0: () => ({from: 0, to: end}), Home: () => moved(view, end, -end),
-            End: () => moved(view, end, end), ArrowLeft: () => moved(view, end, -span / 5), ArrowRight: () => moved(view, end, span / 5),
+            '+': () => zoomed(view, end, 0.5, middle),
+            '=': () => zoomed(view, end, 0.5, middle),
+            '-': () => zoomed(view, end, 2, middle),
+            0: () => ({from: 0, to: end}),
+            Home: () => moved(view, end, -end),
+            End: () => moved(view, end, end),
+            ArrowLeft: () => moved(view, end, -span / 5),
+            ArrowRight: () => moved(view, end, span / 5),
         }[e.key];
         if (!next || e.ctrlKey || e.altKey || e.metaKey) return;
         e.preventDefault();
@@ -151,9 +174,14 @@ function drag(place, current, change, timeAt) {
         if (!fingers.has(e.pointerId)) return;
         fingers.set(e.pointerId, e.clientX);
         const {view} = grip, {end} = current(), ids = [...grip.at.keys()];
-        const before = ids.map(id => timeAt(grip.at.get(id), view)), now = ids.map(id => timeAt(fingers.get(id), view));
-        if (ids.length === 1) change(moved(view, end, before[0] - now[0]));
-        else change(zoomed(view, end, Math.abs(before[1] - before[0]) / Math.max(Math.abs(now[1] - now[0]), 1e-12), (before[0] + before[1]) / 2));
+        const before = ids.map(id => timeAt(grip.at.get(id), view)),
+              now = ids.map(id => timeAt(fingers.get(id), view));
+        if (ids.length === 1)
+            change(moved(view, end, before[0] - now[0]));
+        else
+            change(
+                zoomed(view, end, Math.abs(before[1] - before[0]) / Math.max(Math.abs(now[1] - now[0]), 1e-12),
+                    (before[0] + before[1]) / 2));
     });
     for (const name of ['pointerup', 'pointercancel'])
         place.addEventListener(name, e => {

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+/* The sections of the page: each is a function of the data (the JSON object of block.c) that
+ * makes elements and registers a painter, which draws them as the state says. A section that a
+ * run has nothing for is not there. */
+
+/* ---- head ---- */
+
+function sentence(run) {
+    const s = run.summary, parts = [`${s.steps} step${s.steps === 1 ? '' : 's'}` +
+        (drawable(s.elapsed_s) ? ` in ${short(s.elapsed_s, 'time')}` : '')];
+    if (drawable(s.validation_loss)) {
+        let text = `The validation loss is ${short(s.validation_loss)} nats per token`;
+        if (drawable(s.bigram_loss))
+            text += `, ${s.validation_loss < s.bigram_loss ? 'below' : 'not yet below'} the ${
+                short(s.bigram_loss)} of a bigram model`;
+        parts.push(text);
+    }
+    if (s.steps_without_loss > 0)
+        parts.push(`In ${s.steps_without_loss} of them the loss is not a finite number`);
+    return parts.join('. ') + '.';
+}
+
+function headOf(data) {
+    const one = data.runs.length === 1, title = one ? data.runs[0].name : `${data.runs.length} runs compared`;
+    document.title = `${title} · weft`;
+    const words =
+        one ? sentence(data.runs[0]) : 'Switch a run off by its button; Shift and click shows it alone.';
+    const themes = choice('Colours', [['auto', 'auto'], ['light', 'light'], ['dark', 'dark']],
+        () => state.theme, theme => change({theme}));
+    return make('header', {class: 'top'}, make('div', {}, make('h1', {}, title), make('p', {}, words)),
+        make('div', {class: 'themes'}, themes));
+}
+
+/* The legend of the runs. */
+function runButtons(data) {
+    const all = data.runs.map((run, i) => i);
+    const buttons = data.runs.map((run, i) => make('button', {
+        type: 'button',
+        class: 'key',
+        'data-run': i,
+        onclick: e => change({off: e.shiftKey ? new Set(all.filter(k => k !== i)) : toggle(state.off, i)})
+    },
+                                      keyPicture({colour: colourOf(i), mark: 'dots', shape: i}), run.name));
+    painters.push(() => buttons.forEach((b, i) => b.setAttribute('aria-pressed', String(!state.off.has(i)))));
+    const every = make('button', {type: 'button', onclick: () => change({off: new Set()})}, 'show all');
+    painters.push(() => { every.disabled = state.off.size === 0; });
+    return make('nav', {class: 'runs', 'aria-label': 'Runs'}, buttons, every);
+}
+
+/* ---- headline numbers ---- */
+
+function tilesOf(run) {
+    const s = run.summary,
+          tile = (label, value, note) => make('div', {class: 'card tile'}, make('span', {}, label),
+              make('b', {}, value), make('small', {}, note));
+    return make('div', {class: 'tiles'},
+        tile('Validation loss', short(s.validation_loss), `best ${short(s.best_validation_loss)}`),
+        tile(
+            'Training loss', short(s.loss), run.smoothing > 1 ? `mean of ${run.smoothing} steps` : 'last step'),
+        tile('Tokens', short(s.tokens, 'count'), `${short(s.tokens_per_s, 'count')} per second`),
+        tile('Time of a step', short(s.step_s, 'time'), `${short(s.mfu, 'share')} of peak`),
+        tile('Wire per step', short(s.wire_bytes_out, 'bytes'), `${short(s.wire_total, 'bytes')} in all`),
+        tile('Exchange hidden', short(s.hidden_share, 'share'), `${short(s.wait_s, 'time')} exposed`),
+        tile('Memory of a rank', short(s.memory_bytes, 'bytes'), 'at most'));
+}
+
+/* [head, name in the summary, kind, which value is best] */
+const comparedColumns = [
+    ['validation loss', 'validation_loss', 'plain', Math.min],
+    ['training loss', 'loss', 'plain', Math.min],
+    ['steps', 'steps', 'count'],
+    ['tokens', 'tokens', 'count'],
+    ['tokens/s', 'tokens_per_s', 'count', Math.max],
+    ['time', 'elapsed_s', 'time'],
+    ['time of a step', 'step_s', 'time', Math.min],
+    ['wire per step', 'wire_bytes_out', 'bytes', Math.min],
+    ['wire in all', 'wire_total', 'bytes', Math.min],
+    ['wait per step', 'wait_s', 'time', Math.min],
+    ['hidden', 'hidden_share', 'share'],
+    ['memory', 'memory_bytes', 'bytes'],
+];
+
+function runTable(data) {
+    const c = card('runs', 'Runs', 'the best of a column is bold', null, true);
+    const rows = data.runs.map(
+        (run, i) => make('tr', {},
+            make('th', {scope: 'row'},
+                make('span', {class: 'key'}, keyPicture({colour: colourOf(i), mark: 'dots', shape: i}),
+                    run.name)),
+            comparedColumns.map(([head, name, kind, best]) => {
+                const values = data.runs.map(r => r.summary[name]).filter(drawable), value = run.summary[name];
+                const wins = best && drawable(value) && values.length > 1 && value === best(...values) &&
+                    values.some(v => v !== value);
+                return make('td', {'data-label': head, class: wins ? 'best' : null}, short(value, kind));
+            })));
+    painters.push(() => rows.forEach((row, i) => row.classList.toggle('off', state.off.has(i))));
+    c.e.append(make('div', {class: 'table'},
+        make('table', {class: 'stack'},
+            make('thead', {},
+                make('tr', {}, make('th', {scope: 'col'}, 'run'),
+                    comparedColumns.map(([head]) => make('th', {scope: 'col'}, head)))),
+            make('tbody', {}, rows))));
+    c.e.style.marginBottom = '14px';
+    return c.e;
+}
+
+/* ---- charts ---- */
+
+/* A card with a chart. `build` makes the chart's curves and axes from the state. */
+function chartCard(id, title, build, options = {}) {
+    const logs = options.log
+        ? pressable('log', () => isLog(id, build()), on => change({log: new Map(state.log).set(id, on)}))
+        : null;
+    const c = card(id, title, '', [options.tools, logs], options.wide);
+    const legend = make('div', {class: 'legend'}), place = make('div', {class: 'plot', 'data-chart': id});
+    c.e.append(legend, place);
+    painters.push(() => {
+        const spec = build();
+        spec.id = id;
+        spec.title = title;
+        spec.y.log = options.log && isLog(id, spec);
+        if (spec.y.log) spec.y.zero = false;
+        for (const curve of spec.curves) curve.off = state.hide.has(`${id}.${curve.name}`);
+        drawLegend(legend, spec);
+        c.note(spec.note || '');
+        drawChart(place, spec);
+    });
+    return c.e;
+}
+
+const farApart = (values, factor) => {
+    const list = values.filter(v => v > 0);
+    return list.length > 1 && Math.max(...list) > factor * Math.min(...list);
+};
+
+/* Logarithmic if the reader says so, and otherwise if the curves are far apart. */
+function isLog(id, spec) {
+    if (state.log.has(id)) return state.log.get(id);
+    return farApart(spec.curves.map(c => c.y.reduce((most, v) => (drawable(v) && v > most ? v : most), 0)), 50);
+}
+
+/* One entry for each name, whichever run it belongs to. */
+function drawLegend(legend, spec) {
+    const names = [...new Set(spec.curves.map(c => c.name))];
+    const multi = spec.curves.some(c => c.data && c.data['data-run'] > 0);
+    if (names.length < 2 && !(spec.bands || []).length) names.length = 0;
+    legend.replaceChildren(...names.map(name => {
+        const curve = spec.curves.find(c => c.name === name), id = `${spec.id}.${name}`;
+        return make('button', {
+            type: 'button',
+            class: 'key',
+            'aria-pressed': String(!state.hide.has(id)),
+            onclick: () => change({hide: toggle(state.hide, id)})
+        },
+            keyPicture({...curve, colour: multi ? 8 : curve.colour}), curve.legend || name);
+    }),
+        ...(spec.bands || [])
+            .filter(b => drawable(b.low))
+            .map(b => make(
+                     'span', {class: 'key'}, make('i', {colour: b.colour, style: 'opacity:.3'}), b.label)));
+}
+
+/* A curve of one run: [data, run and its index] and what is particular to it. */
+function curveOf(data, {run, i}, table, x, y, rest) {
+    const label = several(data) ? `${run.name}${rest.name ? ', ' + rest.name : ''}` : rest.name || '';
+    return {
+        label,
+        x: column(run[table], x),
+        y: column(run[table], y),
+        shape: i,
+        data: {'data-run': i},
+        ...rest,
+        colour: several(data) ? colourOf(i) : rest.colour
+    };
+}
+
+const axes = {
+    step: {title: 'step', kind: 'count', column: 'step'},
+    time: {title: 'time', kind: 'time', column: 'elapsed_s'},
+    bytes: {title: 'sent', kind: 'bytes', column: 'wire_total'},
+};
+
+/* The loss below which all curves stay after the first twelfth: a chart may be cut there.
+ * Infinity where cutting would win little. */
+function cutOf(runs) {
+    let top = -Infinity, least = Infinity, most = -Infinity;
+    for (const {run} of runs) {
+        const s = run.steps, e = run.evaluations, smooth = column(s, 'smooth_loss'), n = smooth.length;
+        const from = run.summary.steps < 100 ? 0 : Math.floor(n / 12), first = column(s, 'step')[from];
+        const late = column(e, 'validation_loss').filter((v, i) => !(column(e, 'step')[i] < first));
+        for (const v of [...column(s, 'loss'), ...column(e, 'validation_loss')])
+            if (drawable(v)) top = Math.max(top, v);
+        for (const v of smooth)
+            if (drawable(v)) least = Math.min(least, v);
+        for (const v of [...smooth.slice(from), ...late, run.summary.bigram_loss])
+            if (drawable(v)) most = Math.max(most, v);
+    }
+    return top - least > 1.5 * (most - least) ? most : Infinity;
+}
+
+function lossCurves(data, axis) {
+    const curves = [], x = axis.column, multi = several(data), runs = shown(data);
+    for (const one of runs) {
+        const {run} = one, dots = column(run.evaluations, 'validation_loss').filter(drawable).length,
+              smooth = run.smoothing > 1;
+        if (!multi && smooth)
+            curves.push(curveOf(
+                data, one, 'steps', x, 'loss', {name: 'each step', colour: 1, mark: 'faint', silent: true}));
+        curves.push(curveOf(data, one, 'steps', x, 'smooth_loss',
+            {name: 'training', colour: 1, mark: multi && dots >= 2 ? 'thin' : 'line'}));
+    }
+    const ends = rangeOf(runs.map(({run}) => column(run.steps, x).filter(drawable)), []) || [],
+          levels = new Set();
+    for (const {run, i} of runs) {
+        const level = run.summary.bigram_loss;
+        if (!drawable(level) || levels.has(level)) continue;
+        levels.add(level);
+        curves.push({
+            name: 'bigram model',
+            label: 'bigram model',
+            x: ends,
+            y: [level, level],
+            colour: 8,
+            mark: 'dash',
+            data: {'data-run': i}
+        });
+    }
+    for (const one of runs)
+        if (column(one.run.evaluations, 'validation_loss').some(drawable))
+            curves.push(curveOf(
+                data, one, 'evaluations', x, 'validation_loss', {name: 'validation', colour: 2, mark: 'dots'}));
+    return curves;
+}
+
+function lossChart(data) {
+    const options = [['step', 'steps'], ['time', 'time'], ['bytes', 'bytes']].filter(
+        ([v]) => v !== 'bytes' || data.runs.some(r => r.summary.wire_total > 0));
+    const whole = pressable('whole range', () => state.whole, on => change({whole: on}));
+    const totals = () => shown(data).map(({run}) => run.summary.wire_total);
+    const isLogX = () =>
+        state.log.has('loss') ? state.log.get('loss') : several(data) && farApart(totals(), 10);
+    const log = pressable('log', isLogX, on => change({log: new Map(state.log).set('loss', on)}));
+    const tools = [choice('Over', options, () => state.x, x => change({x})), log, whole];
+    return chartCard('loss', 'Loss', () => {
+        const axis = axes[options.some(([v]) => v === state.x) ? state.x : 'step'], cut = cutOf(shown(data));
+        log.hidden = axis !== axes.bytes;
+        whole.hidden = cut === Infinity;
+        return {
+            note: cut < Infinity && !state.whole ? 'cut off at the top' : '',
+            height: innerWidth < 560 ? 290 : 360,
+            x: {...axis, log: axis === axes.bytes && isLogX()},
+            y: {title: 'nats per token', kind: 'plain', most: state.whole ? Infinity : cut},
+            curves: lossCurves(data, axis)
+        };
+    }, {wide: true, tools});
+}
+
+/* A curve without its gaps: for what is not measured in every step. */
+function joined(curve) {
+    const keep = curve.y.map(drawable);
+    return {...curve, x: curve.x.filter((v, i) => keep[i]), y: curve.y.filter((v, i) => keep[i])};
+}
+
+/* One or more columns over the steps. `columns`: [name in the legend, column, colour, mark,
+ * table]. */
+function columnChart(data, id, title, y, columns, options = {}) {
+    return chartCard(id, title, () => {
+        const curves =
+            shown(data)
+                .flatMap(one => columns
+                                    .map(([name, field, colour, mark, table]) =>
+                                             curveOf(data, one, table || 'steps', 'step', field, {
+                                                 name: name || id,
+                                                 label: several(data)
+                                                     ? `${one.run.name}${columns.length > 1 ? ', ' + name : ''}`
+                                                     : name || title,
+                                                 colour,
+                                                 mark
+                                             }))
+                                    .filter(c => c.y.some(drawable))
+                                    .map(joined))
+                .concat(options.more ? options.more() : []);
+        const all = curves.flatMap(c => c.y).filter(drawable),
+              most = options.most ? options.most(curves) : Infinity;
+        const isCut = !state.whole && all.some(v => v > most), bands = options.bands ? options.bands() : [];
+        return {
+            note: [options.note, isCut ? 'cut off at the top' : ''].filter(Boolean).join('; '),
+            height: 250,
+            bands,
+            x: {...axes.step},
+            y: {zero: true, ...y, most: isCut ? most : Infinity},
+            curves
+        };
+    }, {log: options.log});
+}
+
+const medianOf = list => [...list].sort((a, b) => a - b)[list.length >> 1];
+
+/* The time of each step, and where the predicted ones lie. */
+function stepChart(data) {
+    const forecasts = () => shown(data).filter(({run}) => run.prediction);
+    const most = curves => 3 *
+        Math.max(...curves.map(c => medianOf(c.y.filter(drawable)) || 0),
+            ...forecasts().map(({run}) => run.prediction.high_step_s || 0));
+    const bands = () => several(data)
+        ? []
+        : forecasts().map(({run}) => run.prediction).filter(p => p.low_step_s < p.high_step_s).map(p => ({
+              label: '5 to 95 % of the predicted steps',
+              low: p.low_step_s,
+              high: p.high_step_s,
+              colour: 2
+          }));
+    const more = () => forecasts().map(({run, i}) => {
+        const steps = column(run.steps, 'step'), level = run.prediction.median_step_s;
+        return {
+            name: 'predicted',
+            label: several(data) ? `${run.name}, predicted` : 'predicted',
+            x: [steps[0], steps[steps.length - 1]],
+            y: [level, level],
+            colour: several(data) ? colourOf(i) : 2,
+            mark: 'dash',
+            data: {'data-run': i}
+        };
+    });
+    return columnChart(data, 'time', 'Time of a step', {title: 'per step', kind: 'time'},
+        [['measured', 'step_s', 1, 'thin']], {most, bands, more});
+}
+
+/* Charts that are there if any run has their numbers. */
+function plainCharts(data) {
+    const list = [
+        ['speed', 'Throughput', {title: 'tokens per second', kind: 'count'}, [['', 'tokens_per_s', 7, 'thin']]],
+        [
+            'wire', 'Bytes on the wire per step', {title: 'per step', kind: 'bytes'},
+            [['out', 'wire_bytes_out', 1, 'line'], ['in', 'wire_bytes_in', 3, 'dash']],
+            {log: true, note: 'of one node'}
+        ],
+        [
+            'local', 'Bytes inside the node per step', {title: 'per step', kind: 'bytes'},
+            [['', 'local_bytes_out', 4, 'line']], {log: true}
+        ],
+        [
+            'consensus', 'Distance of the replicas from their mean', {title: 'distance', kind: 'plain'},
+            [
+                ['estimate', 'consensus_distance', 7, 'thin'],
+                ['exact', 'exact_consensus_distance', 2, 'dots', 'evaluations']
+            ],
+            {note: 'before each mixing'}
+        ],
+        ['late', 'Late messages', {title: 'messages per step', kind: 'count'}, [['', 'late', 6, 'thin']]],
+        ['lr', 'Learning rate', {title: '', kind: 'plain'}, [['', 'lr', 4, 'line']]],
+        ['gradient', 'Gradient norm', {title: '', kind: 'plain'}, [['', 'grad_norm', 6, 'thin']], {log: true}],
+        ['update', 'Update norm', {title: '', kind: 'plain'}, [['', 'update_norm', 3, 'thin']], {log: true}],
+    ];
+    const counts = ([name, field, , , table]) =>
+        data.runs.some(run => column(run[table || 'steps'], field).some(v => drawable(v) && v !== 0));
+    return list
+        .filter(
+            ([id, , , columns]) => columns.some(counts) || id === 'speed' && has(data, 'steps', 'tokens_per_s'))
+        .map(([id, title, y, columns, options]) => columnChart(data, id, title, y, columns, options));
+}
+
+/* ---- where the time of a step goes ---- */
+
+const partNames = [
+    ['computing', 1], ['exposed wait', 2], ['wait for bytes', 2], ['wait for late ranks', 6],
+    ['wait for coding', 5], ['other', 8], ['exchange hidden', 3]
+];
+const part = (label, value) => ({label, value, colour: partNames.find(p => p[0] === label)[1]});
+
+/* Bars of one run: its step and its exchange, measured and predicted. */
+function barsOf(data, {run}) {
+    const s = run.summary, p = run.prediction, prefix = several(data) ? run.name + ': ' : '';
+    const bars = [{
+        label: prefix + 'step',
+        parts: [
+            part('computing', s.compute_s), part('exposed wait', s.wait_s),
+            part('other', s.step_s - s.compute_s - s.wait_s)
+        ]
+    }];
+    const exchange = (label, all, wait) => ({
+        label: prefix + label,
+        second: true,
+        parts: [part('exchange hidden', all - wait), part('exposed wait', Math.min(wait, all))]
+    });
+    if (s.exchange_s > 0) bars.push(exchange('exchange', s.exchange_s, s.wait_s));
+    if (!p) return bars;
+    const known = (p.wait_wire_s || 0) + (p.wait_late_s || 0) + (p.wait_codec_s || 0);
+    bars.push({
+        label: prefix + 'step, predicted',
+        parts: [
+            part('computing', p.compute_s), part('wait for bytes', p.wait_wire_s),
+            part('wait for late ranks', p.wait_late_s), part('wait for coding', p.wait_codec_s),
+            part('other', p.wait_s - known)
+        ]
+    });
+    if (p.exchange_s > 0) bars.push(exchange('exchange, predicted', p.exchange_s, p.wait_s));
+    return bars;
+}
+
+function budgetCard(data) {
+    const c = card('budget', 'Where the time of a step goes', 'mean of all steps', null, several(data)),
+          legend = make('div', {class: 'legend'});
+    const place = make('div', {'data-chart': 'budget'});
+    c.e.append(legend, place);
+    painters.push(() => {
+        const bars = shown(data).map(one => barsOf(data, one));
+        const used = partNames.filter(
+            ([name]) => bars.flat().some(b => b.parts.some(p => p.label === name && p.value > 0)));
+        legend.replaceChildren(
+            ...used.map(([name, colour]) => make('span', {class: 'key'}, make('i', {colour}), name)));
+        drawBars(place, bars);
+    });
+    return c.e;
+}
+
+/* ---- predicted beside measured ---- */
+
+/* [label, name, kind]; of shares no difference is given. */
+const besideRows = [
+    ['time of a step (median)', 'median_step_s', 'time'],
+    ['time of a step (mean)', 'step_s', 'time'],
+    ['computing', 'compute_s', 'time'],
+    ['exchange', 'exchange_s', 'time'],
+    ['of it waited for', 'wait_s', 'time'],
+    ['exchange hidden', 'hidden_share', 'share'],
+    ['tokens per second', 'tokens_per_s', 'count'],
+    ['sent per step and node', 'wire_bytes_out', 'bytes'],
+];
+
+function difference(predicted, measured) {
+    const share = measured / predicted - 1, percent = Math.round(100 * share);
+    return drawable(predicted) && drawable(measured) && isFinite(share)
+        ? `${percent > 0 ? '+' : ''}${percent || 0} %`
+        : '';
+}
+
+function besideCard(data) {
+    const c = card('beside', 'Predicted beside measured', 'by weft plan, before the run', null, several(data));
+    const tables = data.runs.map((run, i) => run.prediction &&
+            make('table', {}, several(data) ? make('caption', {}, run.name) : null,
+                make('thead', {}, make('tr', {}, ['', 'predicted', 'measured',
+                    'difference'].map(h => make('th', {scope: 'col'}, h)))),
+                make('tbody', {},
+                    besideRows.map(([label, name, kind]) => make('tr', {}, make('th', {scope: 'row'}, label), [
+                        short(run.prediction[name], kind), short(run.summary[name], kind),
+                        kind === 'share' ? '' : difference(run.prediction[name], run.summary[name])
+                    ].map(text => make('td', {}, text)))))));
+    painters.push(() => tables.forEach((t, i) => {
+        if (t) t.hidden = state.off.has(i);
+    }));
+    c.e.append(make('div', {class: 'table beside'}, tables.filter(Boolean)));
+    return c.e;
+}
+
+/* ---- timeline ---- */
+
+function timelineCard(data) {
+    const sets =
+        data.runs.map((run, i) => ({i, name: run.name, list: run.timelines.map(t => ({...t, label: t.kind}))}))
+            .filter(s => endOf(s.list) > 0);
+    if (!sets.length) return null;
+    const colours = colourNames(sets.flatMap(s => s.list)),
+          select = make('select',
+              {'aria-label': 'Run', onchange: () => change({line: Number(select.value), zoom: null})},
+              sets.map(s => make('option', {value: s.i}, s.name)));
+    const set = () => sets.find(s => s.i === state.line) || sets[0];
+    const current = () => {
+        const end = endOf(set().list);
+        return {end, view: state.zoom && state.zoom.from < end ? kept(state.zoom, end) : {from: 0, to: end}};
+    };
+    const steerTo = view => change({zoom: view.to - view.from >= current().end * 0.9999 ? null : view});
+    const by = f => () => {
+        const {view, end} = current();
+        steerTo(f(view, end, view.to - view.from));
+    };
+    const tool = (text, label, f) =>
+        make('button', {type: 'button', 'aria-label': label, title: label, onclick: by(f)}, text);
+    const tools = [
+        sets.length > 1 ? select : null, tool('◀', 'earlier', (v, end, s) => moved(v, end, -s / 3)),
+        tool('▶', 'later', (v, end, s) => moved(v, end, s / 3)),
+        tool('+', 'zoom in', (v, end, s) => zoomed(v, end, 0.5, v.from + s / 2)),
+        tool('−', 'zoom out', (v, end, s) => zoomed(v, end, 2, v.from + s / 2)),
+        tool('whole step', 'show the whole step', (v, end) => ({from: 0, to: end}))
+    ];
+    const c = card('timeline', 'One step in time', '', tools, true), legend = make('div', {class: 'legend'});
+    const place = make('div', {class: 'plot', 'data-chart': 'timeline', tabindex: 0, role: 'application'});
+    c.e.append(legend, place);
+    steer(place, current, steerTo);
+    painters.push(() => {
+        const {list} = set(), used = new Set(list.flatMap(t => t.spans.map(s => s[1]))),
+              step = list.map(t => t.step).find(drawable);
+        select.value = set().i;
+        c.note(`${
+            step ? `step ${step}, `
+                 : ''}unit by unit, bucket by bucket; the first rank. Click, then wheel to zoom, drag to move`);
+        legend.replaceChildren(...[...colours].filter(([name]) => used.has(name)).map(([name,
+            colour]) => make('span', {class: 'key'}, make('i', {colour}), name)));
+        drawTimeline(place, list, colours, current().view);
+    });
+    return c.e;
+}
+
+/* ---- configuration ---- */
+
+/* config.yaml as weft writes it, as [key, value]: nested keys joined by points. */
+function settingsOf(text) {
+    const out = new Map(), path = [];
+    for (const line of text.split('\n')) {
+        const found =
+            /^( *)(- +)?(?:([\w.-]+):(?: +|$))?(.*)$/.exec(line.replace(/(^| )#(?=[^"']*$).*$/, '').trimEnd());
+        if (!found || !found[0].trim()) continue;
+        const [, indent, item, key, value] = found;
+        while (path.length && path[path.length - 1].depth >= indent.length + (item && !key ? 1 : 0)) path.pop();
+        const name = [...path.map(p => p.key), key].filter(Boolean).join('.');
+        if (key && value === '')
+            path.push({depth: indent.length, key});
+        else if (name)
+            out.set(name, out.has(name) ? `${out.get(name)}, ${value}` : value);
+    }
+    return out;
+}
+
+function configCard(data) {
+    if (!data.runs.some(run => run.config)) return null;
+    const settings = data.runs.map(run => settingsOf(run.config || '')),
+          keys = [...new Set(settings.flatMap(s => [...s.keys()]))];
+    const differs = key => settings.some(s => s.get(key) !== settings[0].get(key)),
+          n = keys.filter(differs).length;
+    const only =
+        several(data) ? pressable('only differences', () => state.only, on => change({only: on})) : null;
+    const c = card('config', 'Configuration',
+        several(data) ? `${n} of ${keys.length} settings differ` : `${keys.length} settings`, only, true);
+    const ordered = [...keys.filter(differs), ...keys.filter(k => !differs(k))];
+    const rows = ordered.map(
+        key => make('tr', {class: several(data) && differs(key) ? 'differs' : null},
+            make('th', {scope: 'row'}, key), settings.map(s => make('td', {}, s.has(key) ? s.get(key) : '–'))));
+    const table = make('table', {class: 'settings'},
+        several(data) ? make('thead', {},
+                            make('tr', {}, make('th', {scope: 'col'}, 'key'),
+                                data.runs.map(r => make('th', {scope: 'col'}, r.name))))
+                      : null,
+        make('tbody', {}, rows));
+    painters.push(
+        () => rows.forEach((row, i) => { row.hidden = several(data) && state.only && !differs(ordered[i]); }));
+    const box = several(data)
+        ? make('div', {class: 'table'}, table)
+        : make('details', {}, make('summary', {}, 'all keys'), make('div', {class: 'table'}, table));
+    c.e.append(box, ...(several(data) ? [] : [make('details', {}, make('summary', {}, 'config.yaml'),
+                                                 make('pre', {tabindex: 0}, data.runs[0].config))]));
+    return c.e;
+}
