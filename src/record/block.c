@@ -177,16 +177,19 @@ static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_materia
     return put_rows(ctx, out, &m->run.evaluations, limit);
 }
 
-weft_status wefti_block_put(weft_ctx *ctx, wefti_buffer *out, const wefti_material *runs,
-                            int n) {
-    int64_t limit = MAX_ROWS / n > MIN_ROWS ? MAX_ROWS / n : MIN_ROWS;
+void wefti_block_begin(weft_ctx *ctx, wefti_buffer *out) {
     wefti_buffer_text(ctx, out,
                       "{\"version\":1,\"program\":\"weft " WEFT_VERSION "\",\"runs\":[");
-    for (int i = 0; i < n; i++) {
-        wefti_buffer_text(ctx, out, i ? ",\n{" : "\n{");
-        WEFT_TRY(put_run(ctx, out, &runs[i], limit));
-        wefti_buffer_text(ctx, out, "}");
-    }
-    wefti_buffer_text(ctx, out, "]}");
+}
+
+weft_status wefti_block_add(weft_ctx *ctx, wefti_buffer *out, const wefti_material *run,
+                            int index, int n) {
+    wefti_buffer_text(ctx, out, index ? ",\n{" : "\n{");
+    WEFT_TRY(put_run(ctx, out, run, MAX_ROWS / n > MIN_ROWS ? MAX_ROWS / n : MIN_ROWS));
+    wefti_buffer_text(ctx, out, "}");
     return out->status;
+}
+
+void wefti_block_end(weft_ctx *ctx, wefti_buffer *out) {
+    wefti_buffer_text(ctx, out, "]}");
 }

@@ -73,22 +73,35 @@ static weft_status name_run(weft_ctx *ctx, const char *folder, char **out) {
 }
 
 /* Runs of the same name are called by their paths. */
-static void choose_labels(wefti_material *runs, char *const *names,
-                          const char *const *folders, int n) {
-    for (int i = 0; i < n; i++) {
-        bool shared = false;
-        for (int k = 0; k < n; k++) shared |= k != i && strcmp(names[i], names[k]) == 0;
-        runs[i].name = shared ? folders[i] : names[i];
-    }
+static const char *label_of(char *const *names, const char *const *folders, int n,
+                            int i) {
+    for (int k = 0; k < n; k++)
+        if (k != i && strcmp(names[i], names[k]) == 0) return folders[i];
+    return names[i];
 }
 
 /* ---- the page ---- */
 
-static weft_status write_page(weft_ctx *ctx, const wefti_material *runs, int n,
-                              const char *path) {
+static weft_status put_runs(weft_ctx *ctx, wefti_buffer *out, char *const *names,
+                            const char *const *folders, int n) {
+    wefti_block_begin(ctx, out);
+    for (int i = 0; i < n; i++) {
+        wefti_material m = {.name = label_of(names, folders, n, i)};
+        weft_status status = read_material(ctx, folders[i], &m);
+        if (status == WEFT_OK) status = wefti_block_add(ctx, out, &m, i, n);
+        drop_material(ctx, &m);
+        WEFT_TRY(status);
+    }
+    wefti_block_end(ctx, out);
+    return out->status;
+}
+
+static weft_status write_page(weft_ctx *ctx, char **names, const char *const *folders,
+                              int n, const char *path) {
     wefti_buffer out = {0};
+    for (int i = 0; i < n; i++) WEFT_TRY(name_run(ctx, folders[i], &names[i]));
     wefti_buffer_put(ctx, &out, wefti_page_head, (int64_t)wefti_page_head_bytes);
-    weft_status status = wefti_block_put(ctx, &out, runs, n);
+    weft_status status = put_runs(ctx, &out, names, folders, n);
     wefti_buffer_put(ctx, &out, wefti_page_tail, (int64_t)wefti_page_tail_bytes);
     if (status == WEFT_OK) status = out.status;
     if (status == WEFT_OK) status = wefti_file_write(ctx, path, out.bytes, out.n);
@@ -96,34 +109,17 @@ static weft_status write_page(weft_ctx *ctx, const wefti_material *runs, int n,
     return status;
 }
 
-static weft_status read_and_write(weft_ctx *ctx, const char *const *folders, int n,
-                                  wefti_material *runs, char **names, const char *path) {
-    for (int i = 0; i < n; i++) {
-        WEFT_TRY(name_run(ctx, folders[i], &names[i]));
-        WEFT_TRY(read_material(ctx, folders[i], &runs[i]));
-    }
-    choose_labels(runs, names, folders, n);
-    return write_page(ctx, runs, n, path);
-}
-
 weft_status weft_report_compare(weft_ctx *ctx, const char *const *run_folders, int n,
                                 const char *out_path) {
-    wefti_material *runs;
-    char **names = NULL;
+    char **names;
     if (n < 1 || !run_folders || !out_path)
         return weft_ctx_fail(
             ctx, WEFT_ERR_ARGUMENT,
             "a comparison needs at least one run folder and a path for the page");
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *runs, "runs of a report", &runs));
-    weft_status status = wefti_alloc_n(ctx, n, sizeof *names, "names of runs", &names);
-    if (status == WEFT_OK)
-        status = read_and_write(ctx, run_folders, n, runs, names, out_path);
-    for (int i = 0; i < n; i++) {
-        drop_material(ctx, &runs[i]);
-        if (names) wefti_free(ctx, names[i]);
-    }
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *names, "names of runs", &names));
+    weft_status status = write_page(ctx, names, run_folders, n, out_path);
+    for (int i = 0; i < n; i++) wefti_free(ctx, names[i]);
     wefti_free(ctx, names);
-    wefti_free(ctx, runs);
     return status;
 }
 

@@ -87,6 +87,9 @@ async function open(file, width, hash = '') {
     return {frame, page, facts, go, count, close: () => frame.remove()};
 }
 
+/* The words at the ticks of a chart's y axis. */
+const ticksOf = (p, id) => [...p.page.querySelectorAll(`[data-chart=${id}] text.end`)].map(e => e.textContent);
+
 async function oneRun() {
     const p = await open('one.html', 1200);
     same('one run: curves of the loss', p.count('[data-chart=loss] .curve'), 4);
@@ -100,6 +103,21 @@ async function oneRun() {
     claim('one run: predicted beside measured',
         /time of a step \(mean\).*210 ms.*220 ms.*\+5 %/.test(
             p.page.querySelector('[data-section=beside]').textContent));
+    claim('one run: against a bigram model',
+        /, below the 4\.500 of a bigram model\.$/.test(p.page.querySelector('header p').textContent));
+    const whole =
+        [...p.page.querySelectorAll('[data-section=loss] button')].find(b => b.textContent === 'whole range');
+    claim('one run: the loss is cut off at the top',
+        p.page.querySelector('[data-section=loss] small').textContent === 'cut off at the top');
+    claim('one run: no tick above the cut', !ticksOf(p, 'loss').includes('7.0'), ticksOf(p, 'loss'));
+    whole.click();
+    claim('one run: the whole range', ticksOf(p, 'loss').some(t => Number(t) >= 6.5 && Number(t) <= 7),
+        ticksOf(p, 'loss'));
+    same('one run: the predicted band', p.count('[data-chart=time] .band'), 1);
+    const log = p.page.querySelector('[data-section=wire] .choice button');
+    log.click();
+    claim('one run: a logarithmic axis',
+        p.page.querySelector('[data-chart=wire]').textContent.includes('per step, logarithmic'));
     claim('one run: the title', p.page.title === 'one · weft', p.page.title);
     const step = p.page.querySelector('[data-chart=loss]').innerHTML;
     for (const x of ['time', 'bytes']) {
@@ -187,6 +205,11 @@ async function threeRuns() {
         [...p.page.querySelectorAll('[data-section=runs] tbody th')].map(e => e.textContent),
         ['one', 'two', 'three']);
     same('three runs: bytes are far apart', p.count('[data-section=wire] [aria-pressed=true]:not(.key)'), 1);
+    same('three runs: the best is bold',
+        [...p.page.querySelectorAll('[data-section=runs] .best[data-label="training loss"]')].map(
+            e => e.parentNode.rowIndex),
+        [1]);
+    same('three runs: no best where all are one', p.count('[data-section=runs] .best[data-label="memory"]'), 0);
     claim('three runs: settings differ',
         /2 of 4 settings differ/.test(p.page.querySelector('[data-section=config]').textContent),
         p.page.querySelector('[data-section=config] small').textContent);
