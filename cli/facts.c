@@ -42,14 +42,15 @@ static weft_status set_here(weft_ctx *ctx, weft_config *config) {
     WEFT_TRY(weft_config_set(ctx, config, text));
     snprintf(text, sizeof text, "run.steps=%d", MEASURED_STEPS);
     WEFT_TRY(weft_config_set(ctx, config, text));
-    static const char *const plain[] = {"method=none",       "replicator.kind=full",
-                                        "mixer.kind=none",   "site_replicator.kind=none",
-                                        "mesh.nodes=1",      "mesh.ranks_per_node=1",
-                                        "mesh.shards=0",     "mesh.sites=1",
-                                        "mesh.link=none",    "mesh.site_link=none",
-                                        "mesh.pace=0",       "mesh.stall=0",
-                                        "batch.micro=0",     "replicator.every=1",
-                                        "schedule.warmup=0", "optimizer.kind=adamw"};
+    static const char *const plain[] = {
+        "method=none",         "replicator.kind=full",
+        "mixer.kind=none",     "site_replicator.kind=none",
+        "mesh.nodes=1",        "mesh.ranks_per_node=1",
+        "mesh.shards=0",       "mesh.sites=1",
+        "mesh.link=none",      "mesh.site_link=none",
+        "mesh.compute_time=0", "mesh.straggler_time=0",
+        "batch.micro=0",       "replicator.every=1",
+        "schedule.warmup=0",   "optimizer.kind=adamw"};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         WEFT_TRY(weft_config_set(ctx, config, plain[i]));
     return weft_config_finish(ctx, config);

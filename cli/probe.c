@@ -79,10 +79,10 @@ static const char *deviation_text(const weft_probe_figure *f, char *out, size_t 
 static void print_text(const weft_probe_result *r) {
     const weft_cluster *c = r->cluster;
     char value[64], deviation[64];
-    printf("mesh       %lld node%s x %lld rank%s x %lld thread%s, %s engine, %s, %s\n",
+    printf("mesh       %lld node%s x %lld rank%s x %lld thread%s, %s backend, %s, %s\n",
            (long long)c->nodes, c->nodes == 1 ? "" : "s", (long long)c->ranks_per_node,
            c->ranks_per_node == 1 ? "" : "s", (long long)c->threads,
-           c->threads == 1 ? "" : "s", c->engine, c->host, c->date);
+           c->threads == 1 ? "" : "s", c->backend, c->host, c->date);
     printf("model      %s\n\n", c->model);
     printf("%-34s %20s %16s\n", "measured", "median", "halves differ");
     for (int64_t i = 0; i < r->n_figures; i++) {
@@ -106,10 +106,10 @@ static void put_number(const char *key, double value) {
 
 static void print_json(const weft_probe_result *r) {
     const weft_cluster *c = r->cluster;
-    printf("{\"nodes\": %lld, \"ranks_per_node\": %lld, \"threads\": %lld, \"engine\": "
+    printf("{\"nodes\": %lld, \"ranks_per_node\": %lld, \"threads\": %lld, \"backend\": "
            "\"%s\", \"date\": \"%s\", \"elapsed_s\": %.3f, \"figures\": [",
            (long long)c->nodes, (long long)c->ranks_per_node, (long long)c->threads,
-           c->engine, c->date, r->elapsed_s);
+           c->backend, c->date, r->elapsed_s);
     for (int64_t i = 0; i < r->n_figures; i++) {
         const weft_probe_figure *f = &r->figures[i];
         printf("%s{\"name\": \"%s\", \"unit\": \"%s\"", i ? ", " : "", f->name, f->unit);

@@ -24,7 +24,7 @@ one() {
     printf 'threads: 1\nmemory_bandwidth: %sGB/s\nrank_flops: 50GFLOP/s\nlocal: {message: 2us}\n' \
         $rate > "$cluster"
     # shellcheck disable=SC2206 # keys, one word each
-    local keys=($method $shape model.heads=4 data.length=64 mesh.pace=0.2 mesh.threads=1
+    local keys=($method $shape model.heads=4 data.length=64 mesh.compute_time=0.2 mesh.threads=1
         mesh.nodes="$nodes" mesh.ranks_per_node="$ranks" mesh.link="$link"
         batch.tokens_per_step=$((64 * nodes * ranks)) run.steps=$((steps + 4)) schedule.warmup=0)
     printf '%-13s %sx%s %-84s ' "$link" "$nodes" "$ranks" "$method"
@@ -32,8 +32,8 @@ one() {
         python3 -c "$line" "$run" "$said" || true
 }
 small="model.layers=2 model.width=64" large="model.layers=4 model.width=128"
-methods=("method=hsdp" "method=hsdp optimizer.clip=0" "method=flexdemo replicator.exchange=gather"
-    "method=flexdemo replicator.exchange=owner replicator.values=int8" "method=random"
+methods=("method=hsdp" "method=hsdp optimizer.clip=0" "method=flexdemo replicator.exchange=all_gather"
+    "method=flexdemo replicator.exchange=sharded replicator.values=int8" "method=random"
     "method=dadam" "method=diloco mixer.outer_every=4")
 for link in 10Mbit,1ms 100Mbit,1ms 1Gbit,0.1ms 10Gbit,0.05ms; do
     shape=$large
@@ -52,7 +52,7 @@ one 4 2 100Mbit,1ms "$large" "method=dadam mesh.shards=1"
 one 4 1 100Mbit,1ms "$large" "method=hsdp $sites site_replicator.kind=full"
 one 4 1 100Mbit,1ms "$large" "method=hsdp $sites mixer.kind=outer mixer.outer_every=4"
 one 4 1 100Mbit,1ms "$large" "method=hsdp mesh.overlap=false optimizer.clip=0"
-one 4 1 100Mbit,1ms "$large" "method=hsdp mesh.stall=0.1"
-one 4 1 100Mbit,1ms "$large" "method=dadam mesh.stall=0.1"
+one 4 1 100Mbit,1ms "$large" "method=hsdp mesh.straggler_time=0.1"
+one 4 1 100Mbit,1ms "$large" "method=dadam mesh.straggler_time=0.1"
 one 4 1 100Mbit,1ms "$large" "method=dadam mixer.topology=complete mesh.min_message=16kB"
 one 4 1 100Mbit,1ms "$large" "method=dadam mixer.kind=choco mixer.topology=ring mixer.values=int8"

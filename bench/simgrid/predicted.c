@@ -16,7 +16,7 @@ static weft_status configure(weft_ctx *ctx, const char *what, const char *nodes,
                          : strcmp(what, "all-gather") == 0 ? "method=flexdemo"
                                                            : "method=dadam";
     const char *const keys[] = {method,
-                                "replicator.exchange=gather",
+                                "replicator.exchange=all_gather",
                                 "mixer.order=atc",
                                 "mesh.min_message=1GB",
                                 "optimizer.clip=0",

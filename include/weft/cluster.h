@@ -71,11 +71,11 @@ typedef struct weft_cluster {
     char source[128]; /* "probe", "by hand" */
     char date[32];    /* ISO 8601, UTC */
     char host[256];   /* of the first rank */
-    char engine[32];
+    char backend[32];
     int64_t nodes, ranks_per_node, sites, threads; /* threads per rank */
     double memory_bytes; /* of memory per rank; 0 = not known: not checked */
     double rank_flops;   /* FLOP/s of one rank in the products of training; 0 = not known:
-                            then units, or mesh.pace, have to say what computing takes */
+                            then units, or mesh.compute_time, have to say what computing takes */
     double memory_Bps;   /* copy rate of one rank, bytes read and written; 0 = what is not
                             measured of codecs and optimizers takes no time */
     weft_link_facts local, wire, site;
@@ -89,7 +89,7 @@ typedef struct weft_cluster {
     int64_t n_units;
     double rest_s; /* of a step: what no unit and no exchange accounts for */
     double wake_s; /* that a thread which sleeps until a moment is late, median: for
-                      emulated wires and mesh.pace */
+                      emulated wires and mesh.compute_time */
     weft_codec_seconds *codecs;
     int64_t n_codecs;
     weft_optimizer_seconds *optimizers;

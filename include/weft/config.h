@@ -104,8 +104,8 @@ typedef struct weft_config {
         double latency_s;      /* parsed from link */
         const char *site_link; /* "none" or as link */
         double site_bandwidth_Bps, site_latency_s; /* parsed from site_link */
-        double pace;                               /* seconds */
-        double stall;                              /* seconds */
+        double compute_time;                       /* seconds */
+        double straggler_time;                     /* seconds */
         bool overlap;
         int64_t min_message;  /* bytes */
         const char *kernels;  /* choice */

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "config/renamed.h"
 #include "config/value.h"
 #include "cluster/facts.h"
 
@@ -90,7 +91,10 @@ static bool is_blank(const reader *r) {
 static weft_status fail_unknown(reader *r, const char *what, const char *const *names,
                                 int n) {
     char shown[80];
-    const char *guess = wefti_nearest(scalar(r), names, (size_t)n);
+    char old[80];
+    snprintf(old, sizeof old, "cluster.%s", scalar(r));
+    const char *now = wefti_renamed(old);
+    const char *guess = now ? now : wefti_nearest(scalar(r), names, (size_t)n);
     return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s:%d: unknown %s '%s'%s%s%s", r->path,
                          line_of(r), what, wefti_shown(scalar(r), shown, sizeof shown),
                          guess ? " (did you mean '" : "", guess ? guess : "",

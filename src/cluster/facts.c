@@ -41,7 +41,7 @@
 static const wefti_fact source[] = {TEXT(weft_cluster, "source", source)};
 static const wefti_fact date[] = {TEXT(weft_cluster, "date", date)};
 static const wefti_fact host[] = {TEXT(weft_cluster, "host", host)};
-static const wefti_fact engine[] = {TEXT(weft_cluster, "engine", engine)};
+static const wefti_fact backend[] = {TEXT(weft_cluster, "backend", backend)};
 static const wefti_fact nodes[] = {INT(weft_cluster, "nodes", nodes, 1, 1e6)};
 static const wefti_fact ranks[] = {
     INT(weft_cluster, "ranks_per_node", ranks_per_node, 1, 4096)};
@@ -113,7 +113,7 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
     VALUE("source", source, "where the figures come from: probe, by hand"),
     VALUE("date", date, NULL),
     VALUE("host", host, NULL),
-    VALUE("engine", engine, NULL),
+    VALUE("backend", backend, NULL),
     VALUE("nodes", nodes, "what there is; threads are those of a rank"),
     VALUE("ranks_per_node", ranks, NULL),
     VALUE("sites", sites, NULL),
@@ -141,7 +141,8 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
     LIST("units", units, UNITS, "one micro-batch through one unit"),
     VALUE("rest", rest, "of a step, what is in nothing else"),
     VALUE("wake", wake,
-          "how late a thread is that sleeps until a moment (emulated wires, mesh.pace)"),
+          "how late a thread is that sleeps until a moment (emulated wires, "
+          "mesh.compute_time)"),
     LIST("codecs", codecs, CODECS,
          "replicators and mixers on one thread, per parameter, without the exchange"),
     LIST("optimizers", optimizers, OPTIMIZERS, "on one thread, per parameter"),

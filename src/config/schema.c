@@ -43,8 +43,8 @@ static const weft_choice momentum_styles[] = {
     {NULL, NULL}};
 static const weft_choice exchanges[] = {
     {"auto", "the one that sends fewer bytes"},
-    {"gather", "each node's numbers go to all others: grows with the nodes"},
-    {"owner", "each node combines a part and sends the signs: constant"},
+    {"all_gather", "each node's numbers go to all others: grows with the nodes"},
+    {"sharded", "each node combines a part and sends the signs: constant"},
     {NULL, NULL}};
 static const weft_choice value_codecs[] = {
     {"f32", "32 bits, nothing is lost"},
@@ -276,9 +276,9 @@ const weft_config_key wefti_config_keys[] = {
      "emulated wire between nodes when all ranks run in one process"},
     {AT(mesh.site_link), LINK, "", "none", ANY,
      "the same between sites; the nodes of a site share it"},
-    {AT(mesh.pace), NUMBER, "seconds", "0", WITHIN(0, 3600),
+    {AT(mesh.compute_time), NUMBER, "seconds", "0", WITHIN(0, 3600),
      "emulation: computing a step takes each rank at least so long"},
-    {AT(mesh.stall), NUMBER, "seconds", "0", WITHIN(0, 3600),
+    {AT(mesh.straggler_time), NUMBER, "seconds", "0", WITHIN(0, 3600),
      "emulation: in each step one rank, drawn by chance, stands still so long"},
     {AT(mesh.overlap), BOOL, "", "true", ANY,
      "exchange one unit while the next one computes; changes no number"},

@@ -91,8 +91,8 @@ static bool is_word(const char *text, const char *word) {
 }
 
 static wefti_route route_named(const char *name) {
-    if (is_word(name, "gather")) return WEFTI_ROUTE_GATHER;
-    return is_word(name, "owner") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
+    if (is_word(name, "all_gather")) return WEFTI_ROUTE_GATHER;
+    return is_word(name, "sharded") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
 }
 
 static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,

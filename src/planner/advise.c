@@ -84,8 +84,8 @@ static weft_status adapt(weft_ctx *ctx, const weft_config *run, const char *sett
         WEFT_TRY(reset_section(ctx, config, "site_replicator."));
     if (!emulated)
         WEFT_TRY(apply(ctx, config,
-                       "mesh.link=none mesh.site_link=none mesh.pace=0 "
-                       "mesh.stall=0"));
+                       "mesh.link=none mesh.site_link=none mesh.compute_time=0 "
+                       "mesh.straggler_time=0"));
     WEFT_TRY(apply(ctx, config, settings));
     return weft_config_finish(ctx, config);
 }

@@ -55,9 +55,9 @@ static weft_status make_plans(probe *p, weft_config *config) {
 static weft_status describe(const probe *p, weft_cluster *c) {
     time_t now = time(NULL);
     struct tm utc;
-    const char *engine = p->mesh ? weft_mesh_look(p->mesh).version : "local";
+    const char *backend = p->mesh ? weft_mesh_look(p->mesh).version : "local";
     snprintf(c->source, sizeof c->source, "probe");
-    snprintf(c->engine, sizeof c->engine, "%.*s", (int)sizeof c->engine - 1, engine);
+    snprintf(c->backend, sizeof c->backend, "%.*s", (int)sizeof c->backend - 1, backend);
     if (gmtime_r(&now, &utc))
         strftime(c->date, sizeof c->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     if (gethostname(c->host, sizeof c->host - 1) != 0) c->host[0] = '\0';

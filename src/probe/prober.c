@@ -17,7 +17,7 @@ weft_config wefti_probe_calm_config(const weft_config *config) {
     calm.replicator.every = calm.site_replicator.every = 1;
     calm.mixer.kind = "none";
     calm.optimizer.clip = 0;
-    calm.mesh.pace = calm.mesh.stall = 0;
+    calm.mesh.compute_time = calm.mesh.straggler_time = 0;
     calm.run.steps = INT32_MAX;
     return calm;
 }

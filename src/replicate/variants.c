@@ -88,8 +88,8 @@ static const char *values_of(const wefti_replicator_config *config) {
 
 static const char *route_of(const wefti_replicator_config *config) {
     static const char *const names[] = {[WEFTI_ROUTE_AUTO] = "auto",
-                                        [WEFTI_ROUTE_GATHER] = "gather",
-                                        [WEFTI_ROUTE_OWNER] = "owner"};
+                                        [WEFTI_ROUTE_GATHER] = "all_gather",
+                                        [WEFTI_ROUTE_OWNER] = "sharded"};
     return names[config->route];
 }
 

@@ -465,10 +465,10 @@ static void draw_step(wefti_array_player *e) {
     }
 }
 
-/* The replica that mesh.stall strikes in this step; -1: none. */
+/* The replica that mesh.straggler_time strikes in this step; -1: none. */
 static int stalled(const wefti_array_player *e) {
     const weft_config *config = e->job->config;
-    if (config->mesh.stall <= 0 || !e->weather.jitter) return -1;
+    if (config->mesh.straggler_time <= 0 || !e->weather.jitter) return -1;
     uint64_t chosen = wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL,
                                     (uint64_t)e->step, 0);
     return (int)(chosen % (uint64_t)e->job->W) / e->S;
@@ -476,7 +476,7 @@ static int stalled(const wefti_array_player *e) {
 
 static void compute(wefti_array_player *e, const wefti_act *act) {
     int struck = stalled(e);
-    double stall_s = e->job->config->mesh.stall, sum = 0;
+    double stall_s = e->job->config->mesh.straggler_time, sum = 0;
     for (int i = 0; i < e->R; i++) {
         double before = e->clock[i];
         e->clock[i] += act->work_s * e->factor[i] + e->halt[i];

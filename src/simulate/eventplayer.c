@@ -137,7 +137,9 @@ static void draw_step(wefti_stage *stage, int r) {
                                     (uint64_t)rank->step, 0);
     rank->factor = 1;
     rank->halt_s = 0;
-    rank->stall_s = chosen % (uint64_t)stage->W == (uint64_t)r ? config->mesh.stall : 0;
+    rank->stall_s = chosen % (uint64_t)stage->W == (uint64_t)r
+                        ? config->mesh.straggler_time
+                        : 0;
     if (stage->play->calm) return;
     rank->factor = rank->drift * draw_factor(stage, r, rank->step);
     if (uniform(stage, r, rank->step, DRAW_STALL) < jitter->stall_share)

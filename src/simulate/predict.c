@@ -81,7 +81,7 @@ int64_t wefti_forecast_cycle(const wefti_job *job) {
 static bool is_calm(const weft_cluster *c, const weft_config *config) {
     const weft_jitter *j = &c->jitter;
     return j->spread == 0 && j->drift == 0 && j->stall_share == 0 && c->n_steps == 0 &&
-           config->mesh.stall == 0;
+           config->mesh.straggler_time == 0;
 }
 
 /* Whole cycles, as many as give the quantiles; not more steps than the run has. */

@@ -77,8 +77,8 @@ static weft_status prepare_unit(script *s, int u) {
  * (wefti_rank_pace); stalls are added when it is played. */
 static double pace_s(const script *s, int u) {
     const wefti_job *job = s->scene->job;
-    double left = 0, pace = job->config->mesh.pace;
-    if (pace <= 0) return job->config->mesh.stall > 0 ? 0 : -1;
+    double left = 0, pace = job->config->mesh.compute_time;
+    if (pace <= 0) return job->config->mesh.straggler_time > 0 ? 0 : -1;
     for (int v = 0; v < u; v++) left += (double)job->model->units[v].n_elements;
     double share = 1 - 2.0 / 3 * left / (double)job->model->n_elements;
     return pace * ((double)s->micro + share) / (double)job->n_micro;
@@ -278,13 +278,13 @@ static weft_status find_median(wefti_scene *scene) {
 /* Computing that takes no time would be a silent mistake. */
 static weft_status check_known(const wefti_scene *scene) {
     const weft_cluster *c = scene->cluster;
-    if (c->rank_flops > 0 || scene->job->config->mesh.pace > 0 ||
+    if (c->rank_flops > 0 || scene->job->config->mesh.compute_time > 0 ||
         wefti_costs_measured(c, scene->job))
         return WEFT_OK;
     return weft_ctx_fail(
         scene->ctx, WEFT_ERR_CONFIG,
         "nothing is known of computing: the cluster has no rank_flops%s, "
-        "and mesh.pace is 0",
+        "and mesh.compute_time is 0",
         c->n_units > 0 ? ", its units are of another model or batch" : "");
 }
 
@@ -309,7 +309,7 @@ static weft_status fill(wefti_scene *scene, bool in_detail) {
         pass_s += cost.forward_s + cost.backward_s;
     }
     scene->compute_s = (double)job->n_micro * pass_s;
-    scene->paced_s = fmax(scene->compute_s, job->config->mesh.pace);
+    scene->paced_s = fmax(scene->compute_s, job->config->mesh.compute_time);
     return WEFT_OK;
 }
 

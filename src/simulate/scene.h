@@ -6,7 +6,7 @@
 
 /* What is played: everything about a run on a cluster that does not change from step to
  * step. A rank's step is a list of acts of its compute thread; what its exchange thread
- * does follows from the jobs (engine.c). */
+ * does follows from the jobs (eventplayer.c). */
 
 typedef enum wefti_act_kind {
     WEFTI_ACT_RUN,    /* compute for `work_s`, and at least until `floor_s` of the step */

@@ -5,8 +5,8 @@
 #include "simulate/eventqueue.h"
 #include "simulate/eventplayer.h"
 
-/* What the files of the engine share: engine.c is the threads, phases.c what a phase of a
- * job consists of, wires.c the messages. */
+/* What the files of the event player share: eventplayer.c is the threads,
+ * phases.c what a phase of a job consists of, wires.c the messages. */
 
 /* What an exchange thread's time went to. */
 typedef enum wefti_class {
@@ -83,7 +83,7 @@ typedef struct wefti_sim_rank {
     int64_t step;
     double begun_s, settled_s; /* this step; the one before */
     /* Computing of this step: slower by so much, stopped at the beginning, and the pace
-     * later (mesh.stall). */
+     * later (mesh.straggler_time). */
     double factor, drift, halt_s, stall_s;
     int *jobs; /* [capacity] owned ring */
     int64_t capacity, submitted, done[8];
@@ -151,7 +151,7 @@ typedef struct wefti_sim_members {
 wefti_sim_members wefti_stage_members(const wefti_stage *stage,
                                       const wefti_sim_rank *rank, wefti_channel channel);
 
-/* engine.c */
+/* eventplayer.c */
 weft_status wefti_stage_wake(wefti_stage *stage, wefti_thread *thread) WEFT_CHECKED;
 /* It waits for a message, but not for ever. */
 weft_status wefti_stage_alarm(wefti_stage *stage, wefti_thread *thread) WEFT_CHECKED;

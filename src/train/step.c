@@ -122,11 +122,11 @@ static void load_rows(wefti_rank *r, int64_t row) {
 void wefti_rank_pace(const wefti_rank *r, double share) {
     const weft_config *config = r->job->config;
     uint64_t W = (uint64_t)r->job->W, step = (uint64_t)r->step;
-    double due_s = r->begun_s + share * config->mesh.pace;
-    if (config->mesh.stall > 0 &&
+    double due_s = r->begun_s + share * config->mesh.compute_time;
+    if (config->mesh.straggler_time > 0 &&
         wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL, step, 0) % W ==
             (uint64_t)r->rank)
-        due_s += config->mesh.stall;
+        due_s += config->mesh.straggler_time;
     if (due_s > r->begun_s) wefti_sleep_until_s(due_s);
 }
 

@@ -33,7 +33,7 @@ expect 0 "$weft" bench replicators "${small[@]}" --nodes 3
 number="  *[0-9]+\.[0-9]+"
 for line in "machine  *1 thread, base kernels, 5000 parameters, 3 nodes" \
     "copy  *[0-9.]+ GB/s \([0-9.]+ to [0-9.]+\): " \
-    "demo 4/64 int8 gather$number \([0-9.]+ to [0-9.]+\)$number$number  *16.00($number){6}" \
+    "demo 4/64 int8 all_gather$number \([0-9.]+ to [0-9.]+\)$number$number  *16.00($number){6}" \
     "full f32 .*  *42.6667  *42.67  *42.6667  *0.00" \
     "slicing 1/16 int8 "; do
     grep -qE "^$line" out || fail "no line '$line': $(cat out)"

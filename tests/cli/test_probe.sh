@@ -9,7 +9,7 @@ rm -rf ./*.yaml run
 keys=(model.layers=1 model.width=32 model.heads=2 data.length=16 batch.tokens_per_step=64
     mesh.threads=1)
 expect 0 "$weft" probe "${keys[@]}" --nodes 2 --link 1Gbit,1ms --seconds 1 -o cluster.yaml
-for line in "mesh  *2 nodes x 1 rank x 1 thread, local engine, " "model  *gpt2 layers 1 width 32 " \
+for line in "mesh  *2 nodes x 1 rank x 1 thread, local backend, " "model  *gpt2 layers 1 width 32 " \
     "late after sleeping  *[0-9.]+ [mu]s " "matrix products  *[0-9.]+ [GMT]FLOP/s  *[0-9.]+ %" "block backward  *[0-9.]+ [mnu]s " \
     "its spread  *[0-9.e-]+ %  *[0-9.e-]+ points" "wire latency  *[0-9.]+ ms  *[0-9.]+ %" \
     "wire bandwidth  *[0-9.e+]+ [GM]bit/s " "all-reduce of 2, 1024 B  *[0-9.]+ ms " \
@@ -17,7 +17,7 @@ for line in "mesh  *2 nodes x 1 rank x 1 thread, local engine, " "model  *gpt2 l
     grep -qE "^$line" out || fail "no line '$line': $(cat out)"
 done
 [[ $(cat err) == "measuring rates"*"measuring optimizers" ]] || fail "progress: $(cat err)"
-for line in "source: 'probe'" "engine: 'local'" "nodes: 2" "ranks_per_node: 1" "threads: 1"; do
+for line in "source: 'probe'" "backend: 'local'" "nodes: 2" "ranks_per_node: 1" "threads: 1"; do
     grep -qxF "$line" cluster.yaml || fail "no line '$line' in cluster.yaml"
 done
 for name in full demo gossip outer; do
@@ -32,7 +32,7 @@ mesh: {threads: 1}
 TEXT
 expect 0 "$weft" probe run.yaml --seconds 1 --json --quiet
 [[ ! -s err ]] || fail "something on stderr: $(head -1 err)"
-grep -qE '^\{"nodes": 1, .*"engine": "local", .*"figures": \[\{"name": "late after sleeping", "unit": "s", "value": [0-9.e-]+, "first": .*"name": "matrix products", "unit": "FLOP/s", "value": [0-9.e+]+, ' out ||
+grep -qE '^\{"nodes": 1, .*"backend": "local", .*"figures": \[\{"name": "late after sleeping", "unit": "s", "value": [0-9.e-]+, "first": .*"name": "matrix products", "unit": "FLOP/s", "value": [0-9.e+]+, ' out ||
     fail "json: $(cat out)"
 (($(wc -l <out) == 1)) || fail "json of $(wc -l <out) lines"
 
@@ -42,10 +42,10 @@ if mpirun --version 2>/dev/null | grep -q "Open MPI" && [[ -e $(dirname "$weft")
     # MPI itself leaves memory behind
     expect 0 env ASAN_OPTIONS=detect_leaks=0 timeout 100 mpirun -np 2 --oversubscribe "$weft" probe "${keys[@]}" mesh.nodes=2 \
         mesh.ranks_per_node=1 --seconds 1 --quiet -o processes.yaml
-    (($(grep -cE "^mesh  *2 nodes x 1 rank x 1 thread, Open MPI .* engine, " out) == 1)) ||
+    (($(grep -cE "^mesh  *2 nodes x 1 rank x 1 thread, Open MPI .* backend, " out) == 1)) ||
         fail "not one table: $(cat out)"
     grep -qE "^wire latency  *[0-9.]+ [mu]s " out || fail "no latency: $(cat out)"
-    grep -qE "^engine: 'Open MPI " processes.yaml || fail "engine: $(grep engine processes.yaml)"
+    grep -qE "^backend: 'Open MPI " processes.yaml || fail "backend: $(grep backend processes.yaml)"
 fi
 
 refuses "--seconds is '0', expected a number from 1 to 7200" "$weft" probe --seconds 0

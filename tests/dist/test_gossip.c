@@ -297,8 +297,9 @@ static void a_run_goes_on_without_those_who_are_late(void **state) {
         int64_t late = 0;
         train(&one, "late", false,
               KEYS(DADAM, more[i][0], more[i][1], "mesh.link=1Gbit,200ms",
-                   "mesh.pace=0.01", "mesh.stall=0.01", "mixer.deadline=0.001",
-                   "run.steps=20", "run.save_every=10", "mixer.average_every=6"));
+                   "mesh.compute_time=0.01", "mesh.straggler_time=0.01",
+                   "mixer.deadline=0.001", "run.steps=20", "run.save_every=10",
+                   "mixer.average_every=6"));
         assert_trained(&one);
         for (int t = 0; t < 20; t++) late += one.late[t];
         assert_true(late > 10);

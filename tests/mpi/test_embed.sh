@@ -11,7 +11,7 @@ learns() { # ranks, keys...
     awk -v x="$(right out)" 'BEGIN {exit !(x > 95)}' || fail "$n ranks, $*: $(cat out)"
 }
 for method in flexdemo dadam ddp diloco; do learns 4 "method=$method"; done
-learns 2 method=flexdemo replicator.values=int8 replicator.exchange=owner
+learns 2 method=flexdemo replicator.values=int8 replicator.exchange=sharded
 learns 3 method=dadam mixer.topology=ring optimizer.clip=0
 learns 1 method=ddp
 # ranks of one machine are one node, each with a copy

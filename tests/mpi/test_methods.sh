@@ -41,7 +41,7 @@ for method in $("$weft" list methods | awk '{print $1}'); do
     for n in 1 2 3 4; do compare "$n" "method=$method" "mesh.nodes=$n"; done
 done
 compare 4 method=hsdp mesh.nodes=2 mesh.ranks_per_node=2
-compare 4 method=flexdemo mesh.nodes=2 mesh.ranks_per_node=2 replicator.exchange=owner replicator.values=int8
+compare 4 method=flexdemo mesh.nodes=2 mesh.ranks_per_node=2 replicator.exchange=sharded replicator.values=int8
 compare 4 method=flexdemo mesh.nodes=2 mesh.ranks_per_node=2 mesh.shards=1
 compare 4 method=fsdp mesh.nodes=1 mesh.ranks_per_node=4
 compare 4 method=flexdemo mesh.nodes=4 mesh.sites=2 site_replicator.kind=full

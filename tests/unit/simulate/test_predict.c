@@ -7,8 +7,8 @@ static const char *const kinds[] = {
     "method=hsdp",
     "method=hsdp optimizer.clip=0",
     "method=hsdp replicator.values=int8",
-    "method=flexdemo replicator.exchange=gather",
-    "method=flexdemo replicator.exchange=owner replicator.values=int8",
+    "method=flexdemo replicator.exchange=all_gather",
+    "method=flexdemo replicator.exchange=sharded replicator.values=int8",
     "method=flexdemo replicator.every=4 optimizer.clip=0",
     "method=random",
     "replicator.kind=striding",
@@ -153,7 +153,7 @@ static void a_crowd_stretches_messages_among_many(void **state) {
 static void a_gather_takes_one_latency_and_everybodys_bytes(void **state) {
     (void)state;
     static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
-    const char *keys = "method=flexdemo replicator.exchange=gather optimizer.clip=0 "
+    const char *keys = "method=flexdemo replicator.exchange=all_gather optimizer.clip=0 "
                        "mesh.min_message=1GB";
     double compute_s = of(1, 1, keys, typed).mean_step_s;
     for (int R = 2; R <= 8; R *= 2) {
@@ -216,9 +216,9 @@ static void an_emulated_wire_goes_over_the_clusters(void **state) {
 
 static void pace_and_stall_are_those_of_the_emulation(void **state) {
     (void)state;
-    weft_prediction p = of(1, 1, "replicator.kind=none mesh.pace=0.25", facts);
+    weft_prediction p = of(1, 1, "replicator.kind=none mesh.compute_time=0.25", facts);
     assert_near(p.mean_step_s, 0.25, 0.02);
-    p = of(2, 1, "method=hsdp mesh.pace=0.25 mesh.stall=0.5", facts);
+    p = of(2, 1, "method=hsdp mesh.compute_time=0.25 mesh.straggler_time=0.5", facts);
     assert_near(p.mean_step_s, 0.75, 0.03);
 }
 

@@ -52,8 +52,8 @@ static void check_agreement(const char *keys, int nodes, const char *const *type
 static const char *const kinds[] = {
     "method=hsdp",
     "method=hsdp optimizer.clip=0 replicator.values=int8",
-    "method=flexdemo replicator.exchange=gather",
-    "method=flexdemo replicator.exchange=owner optimizer.clip=0",
+    "method=flexdemo replicator.exchange=all_gather",
+    "method=flexdemo replicator.exchange=sharded optimizer.clip=0",
     "method=random",
     "method=dadam",
     "method=dadam optimizer.clip=0 mixer.topology=exponential",
