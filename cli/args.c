@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The command line of one command: flags with and without a value, words, and "--". */
 #include "args.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* What all commands share: the context with its log, exit codes, the configuration from file,
+ * flags and overrides, wrapped text. */
 #include "common.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft config`: every key with its value and where the value comes from. */
 #include <string.h>
 
 #include "common.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft data encode|inspect|train-tokenizer`: texts to tokens, once for many runs. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

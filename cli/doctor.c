@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft doctor`: what would keep a run from going well on these machines. */
 #define _POSIX_C_SOURCE 200809L
 #include <ctype.h>
 #include <stdio.h>

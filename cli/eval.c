@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft eval`: loss, perplexity and bits per byte of a checkpoint on a text. */
 #include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Facts about a cluster from flags (--link, --flops, ...), and this machine's own rate from a
+ * few measured steps. */
 #include "facts.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Numbers as people read them, with a unit that fits. */
 #include "figures.h"
 
 #include <stdio.h>

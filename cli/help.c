@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* --help, from the tables of commands and keys. */
 #include "help.h"
 
 #include <string.h>

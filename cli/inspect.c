@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft data inspect` of a tokenizer and of tokens. */
 #include "inspect.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft list`: the kinds of everything that has kinds. */
 #include <string.h>
 
 #include <weft/model.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The program: finds the command and runs it. One file per command; registry.c lists them. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* docs/configuration.md, from the table of keys. */
 #include "markdown.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The commands, in the order in which --help lists them. */
 #include "command.h"
 
 #include <stddef.h>

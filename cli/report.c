@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft report`: one page from one or several run folders. */
 #include <weft/report.h>
 
 #include "common.h"

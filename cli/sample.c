@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft sample`: text that continues a prompt, byte by byte as it is made. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft simulate`: a long run on many machines, with jitter, slow nodes and failures. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft topology`: who mixes with whom, how fast a mean spreads, and what it sends. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

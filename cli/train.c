@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft train`: runs, shows progress, stops cleanly on a signal. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <signal.h>

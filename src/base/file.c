@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* Files as a crash leaves them: a file is written beside its place, synced and renamed, and
+ * its folder is synced, so that a reader finds the old content or the new one. Every failure
+ * names the path and the system's reason. */
 #define _GNU_SOURCE
 #include "base/file.h"
 

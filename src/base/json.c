@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Which failure a JSON library's null means: damage, or no memory. */
 #include "base/json.h"
 
 /* Without memory, the library may call a good text an invalid one. So after a failure it

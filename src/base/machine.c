@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* What this process may use of the machine: memory that is free for it (its control group's
+ * limit counts), memory that it holds, cores that it may run on. */
 #define _GNU_SOURCE
 #include "base/machine.h"
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Text to numbers and back: quantities with units ("100Mbit", "10ms", "64kB"), the nearest of
+ * some words by edit distance, sizes and names as people read them. */
 #include "base/text.h"
 
 #include <ctype.h>

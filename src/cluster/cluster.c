@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* Facts about machines and links: created with what a data sheet leaves open set to
+ * "unknown", copied, destroyed. Reading, writing and setting facts: clusterread.c,
+ * clusterwrite.c, clusterset.c, by the table in facts.c. */
 #include <weft/cluster.h>
 
 #include <string.h>

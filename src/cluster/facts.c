@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The table of cluster.yaml: each fact with its name, place in weft_cluster, unit and bounds.
+ * Reading, writing, setting and the error sentences come from the same row. */
 #include "cluster/facts.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The head of a message between processes, little-endian: who sends, which group, which tag,
+ * how long. Nothing in it is trusted before it is checked. */
 #include "comm/envelope.h"
 
 #include <string.h>

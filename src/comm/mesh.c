@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* A mesh of processes from its birth to its end: who runs where, greetings, locks, and
+ * what is said when it fails. Ranks are numbered host by host, so that the ranks of a node
+ * are neighbours:
+ *
+ *     hosts in the order of their first process -> rank 0, 1, ... of host a, then host b, ...
+ *
+ * Sending and receiving is remote.c, the thread that moves the bytes is progress.c. */
 #define _GNU_SOURCE
 #include "comm/mesh.h"
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* The shape of a world of ranks and its arithmetic: rank = replica * S + shard, replicas on
+ * nodes, nodes in sites; the members of each group; between which ranks which link lies. The
+ * front of both backends (local.c, remote.c): groups, the first failure, poison. */
 #include "comm/world.h"
 
 #include <stdio.h>

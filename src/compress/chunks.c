@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* How a tensor's shard is cut into chunks: runs of c elements of the flat shard, or squares of
+ * c x c of a matrix; ragged ends are filled with zeros. docs/methods.md, demo. */
 #include "compress/chunks.h"
 
 #include <string.h>
@@ -54,3 +56,5 @@ void wefti_chunks_store(const wefti_chunks *s, int64_t first, int64_t n, const f
         if (len > 0) memcpy(tensor + offset, x, (size_t)len * sizeof(float));
     }
 }
+
+int64_t wefti_chunks_bits_bytes(const wefti_chunks *s) { return (s->elements + 7) / 8; }

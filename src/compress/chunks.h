@@ -34,4 +34,7 @@ void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n,
 void wefti_chunks_store(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
                         float *tensor);
 
+/* Bytes of one chunk's bits: its elements / 8, rounded up. */
+int64_t wefti_chunks_bits_bytes(const wefti_chunks *s);
+
 #endif

@@ -181,8 +181,6 @@ void wefti_spectrum_combine(wefti_spectrum *p, int thread, const wefti_chunks *s
     p->ops->invert(&run, &lists, &sink);
 }
 
-int64_t wefti_chunks_bits_bytes(const wefti_chunks *s) { return (s->elements + 7) / 8; }
-
 void wefti_spectrum_combine_signs(wefti_spectrum *p, int thread, const wefti_chunks *s,
                                   int64_t first, int64_t n, int R,
                                   const int32_t *const *indices,

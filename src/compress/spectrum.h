@@ -84,9 +84,6 @@ enum {
     WEFTI_SIGNS_NOT_FINITE /* some coefficient is not finite: the signs are NaN */
 };
 
-/* Bytes of one chunk's bits: its elements / 8, rounded up. */
-int64_t wefti_chunks_bits_bytes(const wefti_chunks *s);
-
 /* As combine with WEFTI_DIRECTION_SIGN, but into states[n] and bits[n][bits_bytes]: bit
  * i % 8 of byte i / 8 is 1 where element i of the chunk is below 0. Elements outside the
  * tensor have bits too; the bits of a chunk without signs, and those that fill the last

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The head of a token shard, 64 bytes, little-endian (docs/token-shards.md): encoded and
+ * checked here for both the reader and the writer. */
 #include "data/shardlayout.h"
 
 #include <string.h>

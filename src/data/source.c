@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* A source is one path of data.path as a sequence of tokens, whatever it is on disk:
+ *
+ *     text file   encoded once when opened              4 bytes per token in memory
+ *     token shard mapped, never read whole              0
+ *     folder      all shards in it, in order of name    0
+ *
+ * Token `at` lies in the file whose range holds it; a read may span several files. */
 #define _GNU_SOURCE
 #include "data/source.h"
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* From facts to findings. */
+/* From facts to findings: each judge_<topic>.c looks at one topic, and what they have in
+ * common is findings.c. */
 #include "doctor/judge.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "doctor/examine.h"
@@ -17,38 +14,6 @@ const char *weft_severity_name(weft_severity severity) {
     case WEFT_FINDING_ERROR: break;
     }
     return "error";
-}
-
-void wefti_find(wefti_judge *j, weft_severity severity, const char *topic, int64_t rank,
-                const char *advice, const char *format, ...) {
-    weft_findings *out = j->out;
-    if (j->status != WEFT_OK) return;
-    j->status = wefti_grow(j->ctx, &out->items, out->n, out->n + 1, sizeof *out->items,
-                           "findings");
-    if (j->status != WEFT_OK) return;
-    weft_finding *f = &out->items[out->n++];
-    f->severity = severity;
-    f->rank = rank;
-    wefti_set_text(f->topic, sizeof f->topic, topic);
-    wefti_set_text(f->advice, sizeof f->advice, advice ? advice : "");
-    va_list values;
-    va_start(values, format);
-    vsnprintf(f->text, sizeof f->text, format, values);
-    va_end(values);
-}
-
-bool wefti_same_host(const wefti_judge *j, int64_t a, int64_t b) {
-    return strcmp(j->ranks[a].host, j->ranks[b].host) == 0;
-}
-
-bool wefti_first_of_host(const wefti_judge *j, int64_t rank) {
-    for (int64_t r = 0; r < rank; r++)
-        if (wefti_same_host(j, r, rank)) return false;
-    return true;
-}
-
-const char *wefti_place(const wefti_judge *j, int64_t rank) {
-    return j->n_hosts > 1 ? j->ranks[rank].host : "this machine";
 }
 
 /* Worst first, otherwise as found: insertion keeps the order. */

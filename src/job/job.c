@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* What follows from a configuration before anything runs:
+ *
+ *     batch   tokens per step -> rows of a rank, micro-batches
+ *     mesh    nodes x ranks -> replicas R, shards S, sites, threads
+ *     method  words of the configuration -> kinds and their knobs, seeds, topology
+ *     model   shape, units, tensors; the layout of each shard
+ *
+ * A job is read-only once made; train, simulate and planner read the same one. */
 #define _GNU_SOURCE
 #include "job/job.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The mixers, in the order in which `weft list` shows them. A new kind is one line here. */
 #include "mix/mixers.h"
 
 const wefti_mixer_ops *const wefti_mixer_registry[] = {

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* Messages of gossip with a deadline, where a late message must not be taken for a newer one:
+ * per partner and bucket a stream whose steps ascend. The newest that is there by the
+ * deadline counts; what comes later is received and dropped. */
 #include "mix/stream.h"
 
 #include "base/memory.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* The branches that the blocks of llama and olmo2 share:
+ *
+ *     attention   h + o(softmax(rope(q) rope(k)^T / sqrt(D)) v)       K <= H key heads
+ *     ffn         h + down(silu(gate x) * (up x))                     SwiGLU
+ *
+ * forward and backward; where the norms stand is the business of llama.c. A view lays out
+ * what one call works on: parameters, what is saved for the backward, scratch. */
 #include "model/decoder.h"
 
 #include <math.h>
@@ -23,7 +30,7 @@ static void lay_sizes(const weft_model *model, int64_t B, int64_t T,
 
 static int64_t lay_saved(wefti_decoder_view *f, float *base) {
     const weft_model_config *c = &f->model->config;
-    bool post_norm = f->model->ops == &wefti_model_olmo2;
+    bool post_norm = f->model->ops->post_norm;
     wefti_room room = {base, 0};
     f->s.qkv = wefti_room_take(&room, f->N * f->ld);
     f->s.o = wefti_room_take(&room, f->N * f->HD);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* config.json in the form that Hugging Face's classes read: numbers with the fewest digits
+ * that give the same bits back. */
 #include "model/describe.h"
 
 #include <jansson.h>
@@ -112,7 +114,7 @@ weft_status wefti_describe_gpt2(weft_ctx *ctx, const weft_model *model, char **j
 }
 
 static writer begin_llama(const weft_model *model) {
-    if (model->ops == &wefti_model_olmo2) return begin("olmo2", "Olmo2ForCausalLM");
+    if (model->ops->post_norm) return begin("olmo2", "Olmo2ForCausalLM");
     if (model->config.qk_norm) return begin("weft-llama", "WeftLlamaForCausalLM");
     return begin("llama", "LlamaForCausalLM");
 }

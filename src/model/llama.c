@@ -19,8 +19,6 @@ enum { NORM_F }; /* the head's norm */
 
 /* ---- description ---- */
 
-static bool is_olmo2(const weft_model *model) { return model->ops == &wefti_model_olmo2; }
-
 static weft_status check_head_width(weft_ctx *ctx, const weft_model_config *c) {
     int64_t D = c->width / c->heads;
     if (D % 2 == 0) return WEFT_OK;
@@ -77,7 +75,7 @@ static weft_status build_tables(weft_ctx *ctx, weft_model *model) {
 static weft_status layout(weft_ctx *ctx, weft_model *model) {
     const weft_model_config *c = &model->config;
     int64_t C = c->width, F = c->ffn, HD = C, KD = C / c->heads * c->kv_heads;
-    bool olmo2 = is_olmo2(model);
+    bool olmo2 = model->ops->post_norm;
     double std = c->init_std, last = olmo2 ? std : std / sqrt(2.0 * (double)c->layers);
     const char *norm1 = olmo2 ? "post_attention_layernorm.weight"
                               : "input_layernorm.weight";
@@ -201,7 +199,7 @@ static void forward(const weft_model *model, int unit, const wefti_pass *pass) {
     switch (model->units[unit].kind) {
     case WEFTI_EMBED: wefti_embed_forward(model, pass); break;
     case WEFTI_BLOCK:
-        is_olmo2(model) ? post_norm_forward(&f) : pre_norm_forward(&f);
+        model->ops->post_norm ? post_norm_forward(&f) : pre_norm_forward(&f);
         break;
     case WEFTI_HEAD: head_forward(&f); break;
     }
@@ -212,7 +210,7 @@ static void backward(const weft_model *model, int unit, const wefti_pass *pass) 
     switch (model->units[unit].kind) {
     case WEFTI_EMBED: wefti_embed_backward(model, pass); break;
     case WEFTI_BLOCK:
-        is_olmo2(model) ? post_norm_backward(&f) : pre_norm_backward(&f);
+        model->ops->post_norm ? post_norm_backward(&f) : pre_norm_backward(&f);
         break;
     case WEFTI_HEAD: head_backward(&f); break;
     }
@@ -246,4 +244,5 @@ const wefti_model_ops wefti_model_olmo2 = {
     .logits = logits,
     .flop_per_token = wefti_units_flop_per_token,
     .describe_json = wefti_describe_llama,
+    .post_norm = true,
 };

@@ -87,6 +87,7 @@ typedef struct wefti_model_ops {
     double (*flop_per_token)(const weft_model *model, int64_t T);
     /* Hugging Face config.json text; [out] owned by the caller (wefti_free). */
     weft_status (*describe_json)(weft_ctx *ctx, const weft_model *model, char **json);
+    bool post_norm; /* llama.c: norms stand behind the branches, as in OLMo 2 */
 } wefti_model_ops;
 
 struct weft_model {

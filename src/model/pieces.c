@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* What units of several models are made of: linear maps in both layouts, dropout, embedding,
+ * head and loss, each as a forward and backward pair.
+ *
+ *     [in,out]: y = x W     [out,in]: y = x W^T
+ *     loss = mean over N of -log softmax(y)[target] */
 #include "model/pieces.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The models, in the order in which `weft list` shows them. A new kind is one line here. */
 #include "model/model.h"
 
 const wefti_model_ops *const wefti_model_registry[] = {

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* A model as an ordered list of units with their parameters: names, shapes, offsets in the
+ * unit's flat buffer, and the FLOP that a token costs. */
 #include "model/units.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The optimizers, in the order in which `weft list` shows them. A new kind is one line here. */
 #include <string.h>
 
 #include "optim/optimizers.h"

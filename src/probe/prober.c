@@ -11,17 +11,6 @@
 #include "base/memory.h"
 #include "cluster/facts.h"
 
-weft_config wefti_probe_calm_config(const weft_config *config) {
-    weft_config calm = *config;
-    calm.replicator.kind = calm.site_replicator.kind = "none";
-    calm.replicator.every = calm.site_replicator.every = 1;
-    calm.mixer.kind = "none";
-    calm.optimizer.clip = 0;
-    calm.mesh.compute_time = calm.mesh.straggler_time = 0;
-    calm.run.steps = INT32_MAX;
-    return calm;
-}
-
 weft_status wefti_prober_agree(wefti_prober *p, double *x) {
     double *all, most = *x;
     WEFT_TRY(wefti_alloc_n(p->ctx, p->comm->size, sizeof *all, "votes", &all));
@@ -102,30 +91,3 @@ weft_status wefti_prober_append(wefti_prober *p, weft_cluster_list list,
 }
 
 /* --- all parts --- */
-
-typedef struct part {
-    const char *name;
-    double share; /* of the seconds */
-    weft_status (*measure)(wefti_prober *p, double seconds);
-} part;
-
-static const part parts[] = {
-    {"rates", 0.05, wefti_probe_rates},  {"steps", 0.25, wefti_probe_steps},
-    {"links", 0.2, wefti_probe_links},   {"collectives", 0.25, wefti_probe_collectives},
-    {"codecs", 0.2, wefti_probe_codecs}, {"optimizers", 0.05, wefti_probe_optimizers}};
-
-weft_status wefti_probe_rank(wefti_rank *r, const wefti_probe_setup *setup,
-                             const weft_probe_options *hooks, weft_probe_result *result) {
-    wefti_prober p = {.rank = r,
-                      .setup = setup,
-                      .hooks = hooks,
-                      .result = result,
-                      .ctx = r->ctx,
-                      .comm = r->comms.control};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (result && hooks && hooks->on_part) hooks->on_part(hooks->user, parts[i].name);
-        WEFT_TRY(wefti_prober_meet(&p));
-        WEFT_TRY(parts[i].measure(&p, parts[i].share * setup->seconds));
-    }
-    return WEFT_OK;
-}

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* metrics.jsonl: one JSON object per line, appended and synced; reading tolerates a last line
+ * that a crash cut short, and a resumed run drops the lines behind its checkpoint. */
 #include "record/metrics.h"
 
 #include <errno.h>

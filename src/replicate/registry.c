@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The replicators, in the order in which `weft list` shows them. A new kind is one line here. */
 #include "replicate/replicators.h"
 
 const wefti_replicator_ops *const wefti_replicator_registry[] = {

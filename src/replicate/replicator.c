@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The front of every replicator: finds the kind, checks the knobs, allocates its state arrays,
+ * skips steps that are not due, and passes on. */
 #include "replicate/replicator.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* The cosine transform of all buckets and its way back, without choosing, coding or sending:
+ * what `weft bench replicators` shows as the transform's own cost. Chunks are worked on in
+ * batches that stay in cache. */
 #include "replicate/transform.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* Who sends what to whom in the two rounds of a gossip exchange, for each step of a
+ * topology's period, as flat lists that the array player walks:
+ *
+ *     round 0: parameters to the partners of the step; round 1: the means of three and more */
 #include "simulate/meetings.h"
 
 #include <string.h>

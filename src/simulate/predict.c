@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* From played steps to a prediction: as many whole cycles of the method as its quantiles
+ * need, then means, quantiles, and what bounds the step. Few ranks are played event by event,
+ * many as arrays. */
 #include <weft/predict.h>
 
 #include <stdlib.h>

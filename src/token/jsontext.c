@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* A string as JSON text: quotes, backslashes and control characters escaped, bytes that are
+ * not UTF-8 passed to the library's own check. */
 #include "token/jsontext.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The topologies, in the order in which `weft list` shows them. A new kind is one line here. */
 #include "topology/kinds.h"
 
 const wefti_topology_ops *const wefti_topology_registry[] = {

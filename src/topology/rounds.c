@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Groups of nodes, round by round: the form in which every topology states its period. */
 #include "topology/rounds.h"
 
 #include <math.h>

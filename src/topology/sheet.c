@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Text that grows, for figures in SVG. */
 #include "topology/sheet.h"
 
 #include <stdarg.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* What processes tell each other before their ranks run, and about files: the first process
+ * (the leader) looks into the run folder and tells the others; values are compared; a file
+ * is brought in pieces to machines that do not see the leader's folder. */
 #define _GNU_SOURCE
 #include "train/bootstrap.h"
 

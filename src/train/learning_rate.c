@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The learning rate of a step; the law is in learning_rate.h. */
 #include "train/learning_rate.h"
 
 #include <math.h>

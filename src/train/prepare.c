@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* All that is done once, before any rank runs:
+ *
+ *     configuration -> run folder -> tokenizer -> text -> job -> prediction of bytes and
+ *     memory -> refused in one sentence, or the folder is written
+ *
+ * With several processes the first one looks and the others are told; what every process
+ * reads for itself (configuration, tokenizer, text) is compared. */
 #define _GNU_SOURCE
 #include "train/prepare.h"
 

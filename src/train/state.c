@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/* Saving and loading all that a run continues from (docs/checkpoint-format.md).
+ *
+ *     a file of tensors = blocks, one per (tensor, rank); each rank writes the rows it holds
+ *         model.safetensors             parameters; the mean where the replicas differ
+ *         optimizer*, momentum-node-*   moments and momenta, of one owner or of each replica
+ *     partial folder -> every rank writes -> barrier -> rename: complete, or not there
+ *
+ * Loading reads the same blocks by name and rows, so another mesh can read what this one
+ * wrote where the state is the same on every replica. */
 #define _GNU_SOURCE
 #include "train/state.h"
 

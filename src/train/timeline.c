@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* When each part of one step began and ended, on the compute and on the exchange thread of a
+ * rank: timeline.json of the run folder, drawn by the report. Room for all entries is
+ * allocated before the first step; what does not fit is left out. */
 #include "train/timeline.h"
 
 #include <limits.h>
