@@ -68,7 +68,7 @@ typedef struct weft_spread {
 /* One replicator with its knobs, or demo's transform alone, which is not coded and not
  * sent. Everything is per parameter, and of one node. */
 typedef struct weft_replicator_speed {
-    char name[64];             /* "demo 4/64 int8 gather" */
+    char name[64];             /* "demo 4/64 int8 all_gather" */
     char keys[320];            /* as they would be typed, a space between them; empty:
                                   the transform, nothing is trained with it */
     weft_spread begin_ns;      /* coding and sending; waiting is in none of them */

@@ -51,7 +51,7 @@ typedef struct weft_unit_seconds {
  * the exchange: while sending, for what arrives (once, and per other member), at the end.
  */
 typedef struct weft_codec_seconds {
-    char name[96]; /* of the variant: "demo 4/64 int8 gather", "gossip", "outer int8" */
+    char name[96]; /* of the variant: "demo 4/64 int8 all_gather", "gossip", "outer int8" */
     double begin_s, combine_s, combine_peer_s, end_s;
 } weft_codec_seconds;
 

@@ -10,7 +10,7 @@
 /* Variant i, for one thread; false past the last. Texts live as long as the program. */
 bool wefti_variant_at(int i, wefti_replicator_config *out);
 
-/* In a few words, "demo 4/64 int8 gather"; and the keys that a run would set, with a
+/* In a few words, "demo 4/64 int8 all_gather"; and the keys that a run would set, with a
  * space between them. Returns out. */
 char *wefti_variant_name(const wefti_replicator_config *config, char *out, size_t size);
 char *wefti_variant_keys(const wefti_replicator_config *config, char *out, size_t size);

@@ -86,7 +86,7 @@ static void check_computing(const weft_probe_result *r) {
 }
 
 static void check_codecs(const weft_cluster *c) {
-    static const char *const names[] = {"full f32", "demo 4/64 int8 gather", "gossip",
+    static const char *const names[] = {"full f32", "demo 4/64 int8 all_gather", "gossip",
                                         "outer int4", "choco int8"};
     for (int i = 0; i < 5; i++) {
         const weft_codec_seconds *one = codec(c, names[i]);

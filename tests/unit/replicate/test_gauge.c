@@ -134,7 +134,7 @@ static void bits_are_those_of_the_message(void **state) {
     weft_bench_replicators_options o = small;
     o.n = 98304;
     o.nodes = 2;
-    o.only = "demo 4/64 int8 gather";
+    o.only = "demo 4/64 int8 all_gather";
     assert_ok(ctx, weft_bench_replicators(ctx, &o, &s));
     assert_int_equal(s.n_replicators, 1);
     double bound = (4 * 8 + log2(64.0 * 63 * 62 * 61 / 24)) / 64;
@@ -211,7 +211,7 @@ static weft_status measure(void *speeds) {
     weft_bench_replicators_options o = small;
     o.n = 3000;
     o.nodes = 2;
-    o.only = "int8 owner";
+    o.only = "int8 sharded";
     return weft_bench_replicators(ctx, &o, speeds);
 }
 

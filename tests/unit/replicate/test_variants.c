@@ -69,18 +69,18 @@ static void a_message_of_demo_by_hand(void **state) {
     (void)state;
     const wefti_piece piece = {64, 96, 0, true, 0};
     const wefti_bucket bucket = {1, &piece, 6144};
-    wefti_variant_work w = work_of("demo 4/64 int8 gather", &bucket, 2);
+    wefti_variant_work w = work_of("demo 4/64 int8 all_gather", &bucket, 2);
     double places = log2(64.0 * 63 * 62 * 61 / 24);
     assert_true(w.elements == 6144 && w.values == 384 && w.floor_bytes == 16 * 6144);
     assert_true(w.wire_bits == 8 * (40 + 6 * 105));
     assert_near(w.bound_bits, 96 * (4 * 8 + places));
-    w = work_of("demo 4/64 int8 gather", &bucket, 4);
+    w = work_of("demo 4/64 int8 all_gather", &bucket, 4);
     assert_true(w.wire_bits == 3 * 8 * (40 + 6 * 105));
     assert_near(w.bound_bits, 3 * 96 * (4 * 8 + places));
 
     /* By owner half of it goes to the other one of two, who answers with 2 bits for each
      * chunk and a bit for each element: 12 and 384 bytes. */
-    w = work_of("demo 4/64 int8 owner", &bucket, 2);
+    w = work_of("demo 4/64 int8 sharded", &bucket, 2);
     assert_true(w.wire_bits == 8 * (40 + 3 * 105 + 40 + 12 + 384));
     assert_near(w.bound_bits, 0.5 * (96 * (4 * 8 + places) + 6144));
 }
@@ -91,7 +91,7 @@ static void a_small_tensor_by_hand(void **state) {
     (void)state;
     const wefti_piece piece = {192, 1, 0, false, 0};
     const wefti_bucket bucket = {1, &piece, 192};
-    wefti_variant_work w = work_of("demo 4/64 int8 owner", &bucket, 2);
+    wefti_variant_work w = work_of("demo 4/64 int8 sharded", &bucket, 2);
     assert_true(w.values == 192 && w.wire_bits == 8 * (4 * 40 + 3 * 66 + 48) / 2.0);
     assert_near(w.bound_bits, 0.5 * 192 * (8 + log2(3)));
 }
