@@ -3,7 +3,6 @@
 #include "comm/worker.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -13,13 +12,8 @@ struct wefti_worker {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    wefti_phase phases[WEFTI_MAX_PHASES];
-    int n_phases;
-    wefti_order order;
-    void (*prepare)(void *user);
-    void *user;
-    int64_t *items; /* ring of `capacity` */
-    int64_t capacity;
+    wefti_worker_config config;
+    int64_t *items;                            /* ring of config.capacity */
     int64_t submitted, done[WEFTI_MAX_PHASES]; /* jobs that have passed phase p */
     double busy_s;
     weft_status status;
@@ -28,12 +22,12 @@ struct wefti_worker {
 
 /* Runs phase p of its next job without the lock; afterwards its counter advances. */
 static void run_phase(wefti_worker *worker, int p) {
-    int64_t item = worker->items[worker->done[p] % worker->capacity];
-    wefti_phase phase = worker->phases[p];
+    const wefti_worker_config *config = &worker->config;
+    int64_t item = worker->items[worker->done[p] % config->capacity];
     bool skip = worker->status != WEFT_OK;
     pthread_mutex_unlock(&worker->lock);
     double start = wefti_now_s();
-    weft_status status = skip ? WEFT_OK : phase(worker->user, item);
+    weft_status status = skip ? WEFT_OK : config->run(config->user, p, item);
     double spent = wefti_now_s() - start;
     pthread_mutex_lock(&worker->lock);
     worker->busy_s += spent;
@@ -43,26 +37,27 @@ static void run_phase(wefti_worker *worker, int p) {
 }
 
 static int64_t ended(const wefti_worker *worker) {
-    return worker->done[worker->n_phases - 1];
+    return worker->done[worker->config.n_phases - 1];
 }
 
-/* The phase that is to run next, or -1: there is none. */
-static int next_phase(const wefti_worker *worker) {
-    if (worker->done[0] < worker->submitted) return 0;
-    for (int p = 1; p < worker->n_phases; p++) {
-        bool has_job = worker->done[p] < worker->done[p - 1];
-        bool oldest = worker->done[p] == ended(worker);
-        if (has_job && (oldest || worker->order == WEFTI_ORDER_BY_PHASE)) return p;
+int wefti_order_next(wefti_order order, int n_phases, int64_t submitted,
+                     const int64_t *done) {
+    if (done[0] < submitted) return 0;
+    for (int p = 1; p < n_phases; p++) {
+        bool has_job = done[p] < done[p - 1], oldest = done[p] == done[n_phases - 1];
+        if (has_job && (oldest || order == WEFTI_ORDER_BY_PHASE)) return p;
     }
     return -1;
 }
 
 static void *worker_main(void *argument) {
     wefti_worker *worker = argument;
-    if (worker->prepare) worker->prepare(worker->user);
+    const wefti_worker_config *config = &worker->config;
+    if (config->prepare) config->prepare(config->user);
     pthread_mutex_lock(&worker->lock);
     while (!worker->quit) {
-        int p = next_phase(worker);
+        int p = wefti_order_next(config->order, config->n_phases, worker->submitted,
+                                 worker->done);
         if (p >= 0)
             run_phase(worker, p);
         else
@@ -84,13 +79,7 @@ weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config
         return status;
     }
     worker->ctx = ctx;
-    worker->capacity = config->capacity;
-    worker->n_phases = config->n_phases;
-    memcpy(worker->phases, config->phases,
-           (size_t)config->n_phases * sizeof *config->phases);
-    worker->order = config->order;
-    worker->prepare = config->prepare;
-    worker->user = config->user;
+    worker->config = *config;
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->changed, NULL);
     if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
@@ -104,9 +93,9 @@ weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config
 
 int64_t wefti_worker_submit(wefti_worker *worker, int64_t item) {
     pthread_mutex_lock(&worker->lock);
-    while (worker->submitted - ended(worker) >= worker->capacity)
+    while (worker->submitted - ended(worker) >= worker->config.capacity)
         pthread_cond_wait(&worker->changed, &worker->lock);
-    worker->items[worker->submitted % worker->capacity] = item;
+    worker->items[worker->submitted % worker->config.capacity] = item;
     int64_t ticket = ++worker->submitted;
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);

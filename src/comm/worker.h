@@ -23,18 +23,21 @@ typedef enum wefti_order {
     WEFTI_ORDER_BY_JOB
 } wefti_order;
 
+/* The rule: which phase is next when `submitted` jobs were submitted and done[p] of them
+ * have passed phase p; -1: none is. */
+int wefti_order_next(wefti_order order, int n_phases, int64_t submitted,
+                     const int64_t *done);
+
 enum { WEFTI_MAX_PHASES = 8 };
 
-typedef weft_status (*wefti_phase)(void *user, int64_t item);
-
-/* Jobs are (user, item); at most `capacity` are submitted and not yet ended. `prepare`
- * (may be NULL) runs on the new thread first. phases: 1 to WEFTI_MAX_PHASES, copied. */
+/* A job is an item; at most `capacity` are submitted and not yet ended. `prepare` (may be
+ * NULL) runs on the new thread first; run() is one phase of one job. n_phases: 1 to
+ * WEFTI_MAX_PHASES. */
 typedef struct wefti_worker_config {
-    int capacity;
-    const wefti_phase *phases;
-    int n_phases;
+    int capacity, n_phases;
     wefti_order order;
     void (*prepare)(void *user);
+    weft_status (*run)(void *user, int phase, int64_t item);
     void *user;
 } wefti_worker_config;
 

@@ -94,6 +94,17 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
     return WEFT_OK;
 }
 
+wefti_world_shape wefti_job_shape(const wefti_job *job) {
+    const weft_config *config = job->config;
+    return (wefti_world_shape){
+        .replicas = job->R,
+        .shards = job->S,
+        .replicas_per_node = job->copies,
+        .sites = job->sites,
+        .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
+        .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
+}
+
 static bool is_word(const char *text, const char *word) {
     return strcmp(text, word) == 0;
 }

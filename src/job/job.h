@@ -5,6 +5,7 @@
 #include <weft/config.h>
 #include <weft/dataset.h>
 
+#include "comm/world.h"
 #include "mix/mixer.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
@@ -38,6 +39,7 @@ typedef struct wefti_job {
     int copies, sites;   /* replicas per node; sites, each with as many replicas */
     int site_replicas;   /* R / sites: whom the replicator talks to */
     int mixed_replicas;  /* whom the mixer talks to: the sites, or all if there is one */
+    bool outside;        /* the caller optimizes: exchanges end with the direction */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
     int threads;         /* of a rank's compute thread */
     int64_t T;
@@ -62,6 +64,9 @@ weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
                                  weft_model *model, wefti_job **out) WEFT_CHECKED;
 void wefti_job_destroy(weft_ctx *ctx, wefti_job *job);
+
+/* How the job's ranks lie, with the wires that the configuration emulates. */
+wefti_world_shape wefti_job_shape(const wefti_job *job);
 
 /* The model section as a model's description; `vocab` and T fill what is 0. */
 weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab);

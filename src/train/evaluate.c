@@ -27,7 +27,6 @@ static weft_status mean_loss(wefti_rank *r, int64_t rows, double *loss) {
     for (int64_t i = 0; i < rounds; i++) {
         int64_t row = (i * job->W + r->rank) * job->B;
         load_rows(r, row, min2(job->B, rows - row));
-        WEFT_TRY(wefti_rank_forward(r, false, 0));
         WEFT_TRY(wefti_rank_loss(r, &sum));
     }
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &sum));

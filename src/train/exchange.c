@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The exchange thread of a rank. A bucket passes, in this order,
+/* The exchange thread of a rank. A bucket passes the phases of the schedule
+ * (step/schedule.h), in this order,
  *
  *     replicator: begin, combine, end        site replicator: the same
  *     apply: mixer before -> optimizer -> mixer after           mixer finish
  *
- * each of them one phase (comm/worker.h); a phase that a method lacks is left out. With
- * clipping of what the nodes agreed on, the last two wait for the compute thread
- * (step.c). Ahead of the buckets of a step go jobs for the mixer's turn, one for each
- * bucket, which has the place of combine in them. */
+ * Ahead of the buckets of a step go items for the mixer's turn, one for each bucket, which
+ * has the place of combine in them. */
 #include "train/rank.h"
 
 static void prepare(void *rank) {
@@ -15,148 +14,85 @@ static void prepare(void *rank) {
     wefti_kernels_set_threads(1);
 }
 
-static float *grads_of(wefti_rank *r, int64_t bucket) {
+static float *grads_of(wefti_rank *r, int bucket) {
     return r->grads + r->arrangement->bucket_offset[bucket];
 }
 
-static float *params_of(wefti_rank *r, int64_t bucket) {
+static float *params_of(wefti_rank *r, int bucket) {
     return r->params + r->arrangement->bucket_offset[bucket];
 }
 
-/* What the job is: a bucket, or number n_buckets + b for the mixer's turn of bucket b. */
-static bool is_turn(const wefti_rank *r, int64_t job) {
-    return job >= r->arrangement->n_buckets;
-}
-
-static weft_status turn(wefti_rank *r, int64_t job) {
-    return wefti_mixer_turn(r->mixer, (int)job - r->arrangement->n_buckets, r->step);
-}
-
-static weft_status do_begin(void *rank, int64_t bucket) {
-    wefti_rank *r = rank;
-    int b = (int)bucket;
-    if (is_turn(r, bucket)) return WEFT_OK;
+/* What a phase does to the gradient first. */
+static void prepare_gradient(wefti_rank *r, const wefti_phase *phase, int b) {
+    int64_t n = r->arrangement->buckets[b].n_elements;
     float *grad = grads_of(r, b);
-    int64_t n = r->arrangement->buckets[b].n_elements;
-    bool scaled = !r->clip_after_exchange && r->grad_scale != 1;
-    if (scaled) r->job->kernels->scale(n, r->grad_scale, grad);
-    bool local_norm = r->apply_in_exchange && !r->clip_after_exchange;
-    if (local_norm) r->squares[b] = r->job->kernels->sum_squares(n, grad);
-    return wefti_replicator_begin(r->replicator, b, r->step, r->lr, grad);
+    if (phase->scales && r->grad_scale != 1)
+        r->job->kernels->scale(n, r->grad_scale, grad);
+    if (phase->measures) r->squares[b] = r->job->kernels->sum_squares(n, grad);
 }
 
-static weft_status do_combine(void *rank, int64_t bucket) {
-    wefti_rank *r = rank;
-    if (is_turn(r, bucket)) return turn(r, bucket);
-    return wefti_replicator_combine(r->replicator, (int)bucket, r->step,
-                                    grads_of(r, bucket));
+static weft_status begin(wefti_rank *r, int b) {
+    return wefti_replicator_begin(r->replicator, b, r->step, r->lr, grads_of(r, b));
 }
 
-static weft_status do_end(void *rank, int64_t bucket) {
-    wefti_rank *r = rank;
-    if (is_turn(r, bucket)) return WEFT_OK;
-    float *grad = grads_of(r, bucket);
-    WEFT_TRY(wefti_replicator_end(r->replicator, (int)bucket, r->step, grad));
+static weft_status combine(wefti_rank *r, int b) {
+    return wefti_replicator_combine(r->replicator, b, r->step, grads_of(r, b));
+}
+
+static weft_status end(wefti_rank *r, int b) {
+    float *grad = grads_of(r, b);
+    WEFT_TRY(wefti_replicator_end(r->replicator, b, r->step, grad));
     if (!r->site_replicator) return WEFT_OK;
-    return wefti_replicator_begin(r->site_replicator, (int)bucket, r->step, r->lr, grad);
+    return wefti_replicator_begin(r->site_replicator, b, r->step, r->lr, grad);
 }
 
-static weft_status do_combine_sites(void *rank, int64_t bucket) {
+static weft_status combine_sites(wefti_rank *r, int b) {
+    return wefti_replicator_combine(r->site_replicator, b, r->step, grads_of(r, b));
+}
+
+static weft_status end_sites(wefti_rank *r, int b) {
+    return wefti_replicator_end(r->site_replicator, b, r->step, grads_of(r, b));
+}
+
+static weft_status finish(wefti_rank *r, int b) {
+    return wefti_mixer_finish(r->mixer, b, r->step, params_of(r, b));
+}
+
+static weft_status (*const act[WEFTI_PHASE_KINDS])(wefti_rank *r, int bucket) = {
+    [WEFTI_PHASE_BEGIN] = begin,
+    [WEFTI_PHASE_COMBINE] = combine,
+    [WEFTI_PHASE_END] = end,
+    [WEFTI_PHASE_COMBINE_SITES] = combine_sites,
+    [WEFTI_PHASE_END_SITES] = end_sites,
+    [WEFTI_PHASE_APPLY] = wefti_exchange_apply,
+    [WEFTI_PHASE_FINISH] = finish,
+};
+
+static weft_status run_phase(void *rank, int number, int64_t item) {
     wefti_rank *r = rank;
-    if (is_turn(r, bucket)) return WEFT_OK;
-    return wefti_replicator_combine(r->site_replicator, (int)bucket, r->step,
-                                    grads_of(r, bucket));
-}
-
-static weft_status do_end_sites(void *rank, int64_t bucket) {
-    wefti_rank *r = rank;
-    if (is_turn(r, bucket)) return WEFT_OK;
-    return wefti_replicator_end(r->site_replicator, (int)bucket, r->step,
-                                grads_of(r, bucket));
-}
-
-static weft_status do_apply(void *rank, int64_t bucket) {
-    wefti_rank *r = rank;
-    int b = (int)bucket;
-    if (is_turn(r, bucket)) return WEFT_OK;
-    int64_t n = r->arrangement->buckets[b].n_elements;
-    bool agreed_norm = r->apply_in_exchange && r->clip_after_exchange;
-    if (agreed_norm) r->squares[b] = r->job->kernels->sum_squares(n, grads_of(r, b));
-    if (!r->apply_in_exchange && r->clip_after_exchange) return WEFT_OK;
-    return wefti_exchange_apply(r, b);
-}
-
-static weft_status do_finish(void *rank, int64_t bucket) {
-    wefti_rank *r = rank;
-    if (is_turn(r, bucket)) return WEFT_OK;
-    if (!r->apply_in_exchange && r->clip_after_exchange) return WEFT_OK;
-    return wefti_mixer_finish(r->mixer, (int)bucket, r->step, params_of(r, bucket));
-}
-
-/* The phases as the timeline sees them; the mixer's turn has the name of its phase. */
-static weft_status noted(wefti_rank *r, int64_t job, wefti_phase phase,
-                         const char *what) {
+    const wefti_phase *phase = &r->schedule->phases[number];
+    const char *name = wefti_schedule_phase_name(r->schedule, number, item);
+    int b = wefti_schedule_bucket(r->schedule, item);
+    if (!name) return WEFT_OK;
     double begun_s = wefti_timeline_now(r->timeline);
-    int n = r->arrangement->n_buckets;
-    WEFT_TRY(phase(r, job));
-    wefti_timeline_put(r->timeline, WEFTI_TIMELINE_EXCHANGE, (int)job % n, what, begun_s);
+    if (wefti_schedule_is_turn(r->schedule, item)) {
+        WEFT_TRY(wefti_mixer_turn(r->mixer, b, r->step));
+    } else {
+        prepare_gradient(r, phase, b);
+        WEFT_TRY(act[phase->kind](r, b));
+    }
+    wefti_timeline_put(r->timeline, WEFTI_TIMELINE_EXCHANGE, b, name, begun_s);
     return WEFT_OK;
 }
 
-static weft_status begin(void *rank, int64_t job) {
-    return noted(rank, job, do_begin, "begin");
-}
-
-static weft_status combine(void *rank, int64_t job) {
-    return noted(rank, job, do_combine, "combine");
-}
-
-static weft_status end(void *rank, int64_t job) {
-    return noted(rank, job, do_end, "end");
-}
-
-static weft_status combine_sites(void *rank, int64_t job) {
-    return noted(rank, job, do_combine_sites, "combine");
-}
-
-static weft_status end_sites(void *rank, int64_t job) {
-    return noted(rank, job, do_end_sites, "end");
-}
-
-static weft_status apply(void *rank, int64_t job) {
-    return noted(rank, job, do_apply, "apply");
-}
-
-static weft_status finish(void *rank, int64_t job) {
-    return noted(rank, job, do_finish, "finish");
-}
-
 weft_status wefti_exchange_create(wefti_rank *r) {
-    wefti_phase phases[WEFTI_MAX_PHASES];
-    int n = 0;
-    phases[n++] = begin;
-    phases[n++] = combine;
-    phases[n++] = end;
-    if (r->site_replicator) {
-        phases[n++] = combine_sites;
-        phases[n++] = end_sites;
-    }
-    phases[n++] = apply;
-    if (!r->job->replicas_equal) phases[n++] = finish;
-    wefti_worker_config config = {.capacity = 2 * r->arrangement->n_buckets,
-                                  .phases = phases,
-                                  .n_phases = n,
-                                  .order = r->job->sites > 1 ? WEFTI_ORDER_BY_JOB
-                                                             : WEFTI_ORDER_BY_PHASE,
+    wefti_worker_config config = {.capacity = 2 * r->schedule->n_buckets,
+                                  .n_phases = r->schedule->n_phases,
+                                  .order = r->schedule->order,
                                   .prepare = prepare,
+                                  .run = run_phase,
                                   .user = r};
     return wefti_worker_create(r->ctx, &config, &r->worker);
-}
-
-void wefti_exchange_turn(wefti_rank *r) {
-    int n = r->arrangement->n_buckets;
-    for (int b = 0; b < n && r->mixer->ops->turn; b++)
-        r->last_ticket = wefti_worker_submit(r->worker, n + b);
 }
 
 /* How the optimizer is told to treat a piece. */
@@ -171,7 +107,7 @@ static treatment treat(const wefti_rank *r, const wefti_piece *piece,
     treatment t = {r->job->optimizer_config,
                    {.count = cover->count, .lr = r->lr, .grad_scale = 1},
                    piece->decays};
-    if (r->clip_after_exchange) t.step.grad_scale = r->grad_scale;
+    if (r->schedule->clip == WEFTI_CLIP_AGREED) t.step.grad_scale = r->grad_scale;
     if (!r->rules) return t;
     const wefti_rule *rule = &r->rules[piece->tensor];
     t.step.lr *= (float)rule->lr_scale;

@@ -73,6 +73,7 @@ static weft_status reserve_messages(wefti_rank *r) {
 static weft_status build(wefti_rank *r) {
     const wefti_job *job = r->job;
     WEFT_TRY(wefti_arrangement_create(r->ctx, job, r->local, &r->arrangement));
+    WEFT_TRY(wefti_schedule_create(r->ctx, job, r->arrangement, &r->schedule));
     const wefti_arrangement *a = r->arrangement;
     WEFT_TRY(allocate_shards(r));
     WEFT_TRY(allocate_flight(r));
@@ -87,9 +88,6 @@ static weft_status build(wefti_rank *r) {
                                          a->n_buckets, &r->site_replicator));
     WEFT_TRY(wefti_mixer_create(r->ctx, &job->mixer_config, job->kernels, r->comms.sites,
                                 a->buckets, a->n_buckets, &r->mixer));
-    r->apply_in_exchange = job->config->optimizer.clip == 0;
-    r->clip_after_exchange = r->replicator->ops->keeps_norm &&
-                             (!r->site_replicator || r->site_replicator->ops->keeps_norm);
     r->grad_scale = 1;
     r->distance = (double)NAN;
     return wefti_exchange_create(r);
@@ -122,14 +120,7 @@ void wefti_comms_destroy(wefti_comms *comms) {
 
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) {
-    const weft_config *config = job->config;
-    wefti_world_shape shape = {
-        .replicas = job->R,
-        .shards = job->S,
-        .replicas_per_node = job->copies,
-        .sites = job->sites,
-        .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
-        .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
+    wefti_world_shape shape = wefti_job_shape(job);
     if (!mesh) return wefti_local_create(ctx, &shape, out);
     return wefti_mesh_shape(ctx, mesh, &shape, out);
 }
@@ -186,6 +177,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     void *blocks[] = {r->params, r->grads, r->moved, r->squares, r->sums, r->staging};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(r->ctx, blocks[i]);
+    wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_timeline_destroy(r->ctx, r->timeline);
     wefti_free(r->ctx, r);

@@ -5,8 +5,7 @@
 #include <weft/train.h>
 
 #include "comm/mesh.h"
-#include "comm/worker.h"
-#include "job/job.h"
+#include "step/schedule.h"
 #include "train/timeline.h"
 
 /* What every rank tells every other once per step; travels as five little-endian f64. */
@@ -73,6 +72,7 @@ typedef struct wefti_rank {
     int rank, replica, local;       /* rank = replica * S + local */
     wefti_comms comms;              /* owned */
     wefti_arrangement *arrangement; /* owned */
+    wefti_schedule *schedule;       /* owned: what a step consists of */
 
     float *params, *grads;                /* [arrangement n_elements] shards, owned */
     float *state[WEFTI_OPTIMIZER_STATES]; /* the optimizer's, parallel to params */
@@ -91,10 +91,6 @@ typedef struct wefti_rank {
     wefti_worker *worker;
     wefti_timeline *timeline; /* owned; NULL: nobody reads it */
     int64_t last_ticket;
-    bool apply_in_exchange;   /* the exchange thread also optimizes and mixes */
-    bool clip_after_exchange; /* norm of the agreed gradient (full), else of the local one
-                               */
-    bool outside; /* the caller optimizes: exchanges end with the agreed direction */
     const wefti_rule *rules; /* [tensors] borrowed; NULL: as configured */
     double *moved,
         *squares;   /* [buckets] written by whoever applies, or begins, a bucket */
@@ -102,7 +98,8 @@ typedef struct wefti_rank {
 
     /* the step under way; read by the exchange thread after a submit */
     int64_t step;
-    double begun_s; /* when its computing began */
+    int64_t micro, row; /* micro-batch under way; its first sequence's global index */
+    double begun_s;     /* when the step's computing began */
     float lr, grad_scale;
     wefti_vote vote;
     unsigned char ballots[WEFTI_BALLOTS][WEFTI_VOTE_BYTES]; /* votes as they travel,
@@ -131,19 +128,26 @@ void wefti_rank_init_params(wefti_rank *r);
 /* Lets the mixer send what the first step's meetings need. Once, before it. */
 weft_status wefti_rank_prime(wefti_rank *r) WEFT_CHECKED;
 
-/* --- step.c: the way of one step --- */
+/* --- step.c: a step is its schedule's ops --- */
 
 /* Computes step `step` and leaves its exchange under way. Collective. */
 weft_status wefti_rank_step(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
-/* The two ends of it, around the forward and backward passes: begins a step, and votes
- * and hands over what was not yet (all buckets that are exchanged at once have been). */
+/* The two ends of it, for who computes gradients by himself: begins a step, and after the
+ * passes tells the status and hands over what was not yet. */
 weft_status wefti_rank_open(wefti_rank *r, int64_t step) WEFT_CHECKED;
 weft_status wefti_rank_close(wefti_rank *r) WEFT_CHECKED;
+
+/* Hands bucket b, complete, to the exchange thread; without overlap waits for it. */
+weft_status wefti_rank_submit(wefti_rank *r, int b) WEFT_CHECKED;
 
 /* Waits for the exchange of the last step; *tally is the replica's. Collective over it.
  */
 weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) WEFT_CHECKED;
+
+/* The caller has read the votes that this step reads, since begun_s (wefti_timeline_now):
+ * the step's timeline ends here. */
+void wefti_rank_end(wefti_rank *r, double begun_s);
 
 /* Waits for everybody's vote of `step`, at most WEFTI_MAX_LAG steps back: *agreed is
  * their sum in rank order. Once for each step, in order. Collective. */
@@ -171,18 +175,16 @@ int64_t wefti_rank_control_tag(wefti_rank *r);
  * computing may be done. A rank drawn for the step stands still on top of that. */
 void wefti_rank_pace(const wefti_rank *r, double share);
 
-/* --- passes.c: units forward and backward --- */
+/* --- forward_backward.c: units forward and backward --- */
 
-/* All units but the head forward on r->tokens; `row` is the first sequence's global
- * index. */
-weft_status wefti_rank_forward(wefti_rank *r, bool training, int64_t row) WEFT_CHECKED;
+weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) WEFT_CHECKED;
+weft_status wefti_rank_gather_op(wefti_rank *r, const wefti_op *op) WEFT_CHECKED;
+weft_status wefti_rank_forward_op(wefti_rank *r, const wefti_op *op) WEFT_CHECKED;
+weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) WEFT_CHECKED;
+weft_status wefti_rank_reduce_op(wefti_rank *r, const wefti_op *op) WEFT_CHECKED;
 
-/* The head's loss alone, after wefti_rank_forward(training = false). */
+/* Adds up the loss on r->tokens, without gradients. Collective over the shard group. */
 weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum) WEFT_CHECKED;
-
-/* All units backward. After the last micro-batch every completed bucket is handed over,
- * unless the gradient has to be clipped first. */
-weft_status wefti_rank_backward(wefti_rank *r, int64_t row, int64_t micro) WEFT_CHECKED;
 
 /* Parameters of unit u in full, gathered if S > 1. Collective over the shard group. */
 weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) WEFT_CHECKED;
@@ -190,16 +192,10 @@ weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) WEFT_C
 /* Parameters changed: nothing gathered is valid any more. */
 void wefti_rank_forget_gathered(wefti_rank *r);
 
-/* Hands bucket b to the exchange thread; without overlap waits for it. */
-weft_status wefti_rank_submit(wefti_rank *r, int b) WEFT_CHECKED;
-
 /* --- exchange.c: what the exchange thread does with a bucket --- */
 
-/* Makes the thread, with the phases that this rank's method has. */
+/* Makes the thread, with the phases of the schedule. */
 weft_status wefti_exchange_create(wefti_rank *r) WEFT_CHECKED;
-
-/* Hands the mixer's turn of all buckets to the thread, ahead of the buckets of a step. */
-void wefti_exchange_turn(wefti_rank *r);
 
 /* Optimizes and mixes one bucket: all but the mixer's finish. */
 weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;

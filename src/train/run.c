@@ -56,11 +56,11 @@ static weft_status fill_rank(rank_thread *t) {
 
 /* The first rank keeps a timeline of a step when everything is warm. */
 static weft_status keep_timeline(rank_thread *t) {
-    enum { WARM = 20, PHASES = 8 };
+    enum { WARM = 20 };
     const wefti_job *job = t->run->prepared->job;
     int64_t step = job->first_step + WARM, last = job->config->run.steps - 1;
-    int64_t n_lines = 2 * job->n_micro * job->model->n_units +
-                      2 * PHASES * t->slot->state->arrangement->n_buckets;
+    const wefti_schedule *s = t->slot->state->schedule;
+    int64_t n_lines = s->n_ops + 2 * (int64_t)s->n_phases * s->n_buckets;
     if (t->slot->rank != 0 || !t->run->prepared->journal) return WEFT_OK;
     return wefti_timeline_create(t->slot->ctx, step < last ? step : last, n_lines,
                                  &t->slot->state->timeline);
@@ -236,7 +236,9 @@ static weft_status rank_loop(rank_thread *t) {
         double now_s = wefti_now_s();
         t->pending[step % (WEFTI_MAX_LAG + 1)] = make_record(t, &tally, now_s - start_s);
         start_s = now_s;
+        double begun_s = wefti_timeline_now(t->slot->state->timeline);
         WEFT_TRY(count_votes(t, step - job->vote_lag));
+        wefti_rank_end(t->slot->state, begun_s);
         if (!is_pause(t, step + 1)) continue;
         WEFT_TRY(count_votes(t, step));
         stopping = t->stop_agreed && step + 1 < steps;

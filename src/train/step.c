@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* One optimizer step of one rank:
+/* One step of one rank: the ops of its schedule (step/schedule.c draws them), each done by
+ * the function that `act` has for it.
  *
- *     for each micro-batch:  tokens -> forward -> loss -> backward -> gradient shards
- *     each bucket, as soon as its gradient is complete, on the exchange thread:
- *                            replicate -> optimize -> mix
- *     vote:                  loss, stop, failure; travels while the exchange does
- *     settle:                wait for the exchange, before the next step reads a
- * parameter votes:                 counted then too, or with gossip some steps later
+ *     open    the mixer's turns
+ *     passes  micro-batches: tokens -> forward -> loss -> backward -> gradient shards;
+ *             complete buckets go to the exchange thread
+ *     close   status; clipping
+ *     settle  wait for the exchange, before the next step reads a parameter
  *
- * Clipping needs a norm of the whole gradient. A replicator that keeps norms (full)
- * exchanges at once and is clipped and optimized when all buckets are back; any other
- * (demo) is clipped first, so its exchange starts after the backward pass.
- */
+ * The ranks' votes (loss, stop, failure) travel while the exchange does. They are read when
+ * the step has settled, or with gossip some steps later. */
 #include "train/rank.h"
 
 #include <math.h>
@@ -43,31 +41,48 @@ static void set_scale(wefti_rank *r, double squares) {
     r->grad_scale = norm > bound ? (float)(bound / norm) : 1;
 }
 
-static weft_status clip_and_apply(wefti_rank *r) {
+static weft_status norm_op(wefti_rank *r, const wefti_op *op) {
     double squares;
-    WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
+    (void)op;
     WEFT_TRY(node_squares(r, &squares));
     set_scale(r, squares);
-    int n = r->arrangement->n_buckets;
+    return WEFT_OK;
+}
+
+static weft_status apply_op(wefti_rank *r, const wefti_op *op) {
     double waited_s = r->mixer->waited_s;
-    for (int b = 0; b < n; b++) {
-        double begun_s = wefti_timeline_now(r->timeline);
-        WEFT_TRY(wefti_exchange_apply(r, b));
-        wefti_timeline_put(r->timeline, WEFTI_TIMELINE_COMPUTE, b, "apply", begun_s);
-    }
-    for (int b = 0; b < n; b++)
-        WEFT_TRY(wefti_mixer_finish(r->mixer, b, r->step,
-                                    r->params + r->arrangement->bucket_offset[b]));
+    WEFT_TRY(wefti_exchange_apply(r, op->index));
     r->tally.wait_s += r->mixer->waited_s - waited_s;
     return WEFT_OK;
 }
 
-static weft_status clip_and_submit(wefti_rank *r) {
-    double squares;
-    WEFT_TRY(node_squares(r, &squares));
-    set_scale(r, squares);
-    for (int b = 0; b < r->arrangement->n_buckets; b++) WEFT_TRY(wefti_rank_submit(r, b));
+static weft_status finish_op(wefti_rank *r, const wefti_op *op) {
+    double waited_s = r->mixer->waited_s;
+    WEFT_TRY(wefti_mixer_finish(r->mixer, op->index, r->step,
+                                r->params + r->arrangement->bucket_offset[op->index]));
+    r->tally.wait_s += r->mixer->waited_s - waited_s;
     return WEFT_OK;
+}
+
+static weft_status turn_op(wefti_rank *r, const wefti_op *op) {
+    r->last_ticket = wefti_worker_submit(r->worker, r->schedule->n_buckets + op->index);
+    return WEFT_OK;
+}
+
+static weft_status submit_op(wefti_rank *r, const wefti_op *op) {
+    r->last_ticket = wefti_worker_submit(r->worker, op->index);
+    return WEFT_OK;
+}
+
+static weft_status wait_op(wefti_rank *r, const wefti_op *op) {
+    (void)op;
+    return wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s);
+}
+
+weft_status wefti_rank_submit(wefti_rank *r, int b) {
+    const wefti_op op = {.kind = WEFTI_OP_SUBMIT, .index = b};
+    WEFT_TRY(submit_op(r, &op));
+    return r->schedule->overlaps ? WEFT_OK : wait_op(r, &op);
 }
 
 static void put_f64(unsigned char *p, double x) {
@@ -89,8 +104,9 @@ static unsigned char *ballot_of(wefti_rank *r, int64_t step) {
 
 /* Sends this rank's vote to all; wefti_rank_count_votes reads it. The distance is that of
  * the step before: this step's mixing is not done. */
-static weft_status cast_vote(wefti_rank *r) {
+static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     unsigned char *ballot = ballot_of(r, r->step);
+    (void)op;
     r->vote.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
     r->vote.failed = isfinite(r->vote.loss_sum) ? 0 : 1;
     r->vote.met = isnan(r->distance) ? 0 : 1;
@@ -103,22 +119,6 @@ static weft_status cast_vote(wefti_rank *r) {
     return wefti_comm_send_all(r->comms.control, r->step, ballot, WEFTI_VOTE_BYTES);
 }
 
-/* Rows of the text, or made tokens where there is none (benchmarks). */
-static void load_rows(wefti_rank *r, int64_t row) {
-    const wefti_job *job = r->job;
-    if (job->dataset) {
-        weft_dataset_train_rows(job->dataset, row, job->B, r->tokens, r->targets);
-        return;
-    }
-    uint64_t vocab = (uint64_t)job->model->config.vocab;
-    for (int64_t i = 0; i < job->B * job->T; i++) {
-        uint64_t pair[2];
-        wefti_rng_pair((uint64_t)row, WEFTI_STREAM_TEST, 0, (uint64_t)i, pair);
-        r->tokens[i] = (int32_t)(pair[0] % vocab);
-        r->targets[i] = (int32_t)(pair[1] % vocab);
-    }
-}
-
 void wefti_rank_pace(const wefti_rank *r, double share) {
     const weft_config *config = r->job->config;
     uint64_t W = (uint64_t)r->job->W, step = (uint64_t)r->step;
@@ -128,45 +128,6 @@ void wefti_rank_pace(const wefti_rank *r, double share) {
             (uint64_t)r->rank)
         due_s += config->mesh.straggler_time;
     if (due_s > r->begun_s) wefti_sleep_until_s(due_s);
-}
-
-static weft_status micro_batch(wefti_rank *r, int64_t micro) {
-    const wefti_job *job = r->job;
-    int64_t row = job->first_row + (r->step - job->first_step) * job->rows_per_step +
-                  r->rank * job->rows_per_rank + micro * job->B;
-    load_rows(r, row);
-    WEFT_TRY(wefti_rank_forward(r, true, row));
-    return wefti_rank_backward(r, row, micro);
-}
-
-weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
-    r->step = step;
-    r->lr = (float)wefti_learning_rate(r->job->config, step);
-    r->grad_scale = 1;
-    r->vote = (wefti_vote){0};
-    r->tally = (wefti_tally){0};
-    int64_t earlier = step - WEFTI_BALLOTS;
-    if (earlier >= r->job->first_step)
-        WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
-    wefti_comm_traffic(r->comms.control, &r->traffic_before);
-    wefti_rank_forget_gathered(r);
-    wefti_comm_note(r->comms.control, step, "");
-    r->begun_s = wefti_now_s();
-    wefti_timeline_open(r->timeline, step, r->begun_s);
-    wefti_exchange_turn(r);
-    return WEFT_OK;
-}
-
-weft_status wefti_rank_close(wefti_rank *r) {
-    WEFT_TRY(cast_vote(r));
-    if (r->apply_in_exchange || r->outside) return WEFT_OK;
-    return r->clip_after_exchange ? clip_and_apply(r) : clip_and_submit(r);
-}
-
-weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
-    WEFT_TRY(wefti_rank_open(r, step));
-    for (int64_t m = 0; m < r->job->n_micro; m++) WEFT_TRY(micro_batch(r, m));
-    return wefti_rank_close(r);
 }
 
 weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step, wefti_vote *agreed) {
@@ -209,7 +170,7 @@ weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
     return WEFT_OK;
 }
 
-static weft_status take_tally(wefti_rank *r, wefti_tally *tally) {
+static void count_exchange(wefti_rank *r) {
     for (int b = 0; b < r->arrangement->n_buckets; b++) {
         r->tally.grad_squares += r->squares[b];
         r->tally.moved += r->moved[b];
@@ -219,6 +180,9 @@ static weft_status take_tally(wefti_rank *r, wefti_tally *tally) {
     r->busy_before_s = busy_s;
     r->tally.late = (double)(r->mixer->late - r->late_before);
     r->late_before = r->mixer->late;
+}
+
+static void count_traffic(wefti_rank *r) {
     wefti_traffic now, *before = &r->traffic_before;
     wefti_comm_traffic(r->comms.control, &now);
     for (int link = 0; link < WEFTI_LINK_CLASSES; link++) {
@@ -228,19 +192,90 @@ static weft_status take_tally(wefti_rank *r, wefti_tally *tally) {
         *(local ? &r->tally.local_out : &r->tally.wire_out) += out;
         *(local ? &r->tally.local_in : &r->tally.wire_in) += in;
     }
-    *tally = r->tally;
-    double sums[sizeof *tally / sizeof(double)];
-    _Static_assert(sizeof sums == sizeof *tally, "a tally is doubles only");
-    memcpy(sums, tally, sizeof sums);
+}
+
+/* What the step cost, of all ranks of the replica. */
+static weft_status settle_op(wefti_rank *r, const wefti_op *op) {
+    (void)op;
+    if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
+    count_exchange(r);
+    count_traffic(r);
+    double sums[sizeof r->tally / sizeof(double)];
+    _Static_assert(sizeof sums == sizeof r->tally, "a tally is doubles only");
+    memcpy(sums, &r->tally, sizeof sums);
     WEFT_TRY(wefti_comm_sum(r->comms.shard, r->n_shard_messages++,
                             (int)(sizeof sums / sizeof *sums), sums));
-    memcpy(tally, sums, sizeof sums);
+    memcpy(&r->tally, sums, sizeof sums);
     return WEFT_OK;
 }
 
+/* --- the step --- */
+
+/* The votes are read by who keeps records of them, between wefti_rank_settle and
+ * wefti_rank_end. */
+static weft_status (*const act[WEFTI_OP_KINDS])(wefti_rank *r, const wefti_op *op) = {
+    [WEFTI_OP_TURN] = turn_op,
+    [WEFTI_OP_LOAD] = wefti_rank_load_op,
+    [WEFTI_OP_GATHER] = wefti_rank_gather_op,
+    [WEFTI_OP_FORWARD] = wefti_rank_forward_op,
+    [WEFTI_OP_BACKWARD] = wefti_rank_backward_op,
+    [WEFTI_OP_REDUCE] = wefti_rank_reduce_op,
+    [WEFTI_OP_SUBMIT] = submit_op,
+    [WEFTI_OP_STATUS] = status_op,
+    [WEFTI_OP_WAIT] = wait_op,
+    [WEFTI_OP_NORM] = norm_op,
+    [WEFTI_OP_APPLY] = apply_op,
+    [WEFTI_OP_FINISH] = finish_op,
+    [WEFTI_OP_SETTLE] = settle_op,
+};
+
+/* Ops number `from` to `to` - 1. */
+static weft_status run_ops(wefti_rank *r, int from, int to) {
+    for (int i = from; i < to; i++) {
+        const wefti_op *op = &r->schedule->ops[i];
+        double begun_s = wefti_timeline_now(r->timeline);
+        WEFT_TRY(act[op->kind](r, op));
+        wefti_timeline_put(r->timeline, WEFTI_TIMELINE_COMPUTE, op->index,
+                           wefti_op_name(op->kind), begun_s);
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
+    r->step = step;
+    r->lr = (float)wefti_learning_rate(r->job->config, step);
+    r->grad_scale = 1;
+    r->vote = (wefti_vote){0};
+    r->tally = (wefti_tally){0};
+    int64_t earlier = step - WEFTI_BALLOTS;
+    if (earlier >= r->job->first_step)
+        WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
+    wefti_comm_traffic(r->comms.control, &r->traffic_before);
+    wefti_rank_forget_gathered(r);
+    wefti_comm_note(r->comms.control, step, "");
+    r->begun_s = wefti_now_s();
+    wefti_timeline_open(r->timeline, step, r->begun_s);
+    return run_ops(r, 0, r->schedule->passes_at);
+}
+
+weft_status wefti_rank_close(wefti_rank *r) {
+    return run_ops(r, r->schedule->close_at, r->schedule->settle_at);
+}
+
+weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
+    WEFT_TRY(wefti_rank_open(r, step));
+    WEFT_TRY(run_ops(r, r->schedule->passes_at, r->schedule->close_at));
+    return wefti_rank_close(r);
+}
+
 weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) {
-    WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
+    WEFT_TRY(run_ops(r, r->schedule->settle_at, r->schedule->read_at));
+    *tally = r->tally;
+    return WEFT_OK;
+}
+
+void wefti_rank_end(wefti_rank *r, double begun_s) {
+    wefti_timeline_put(r->timeline, WEFTI_TIMELINE_COMPUTE, 0,
+                       wefti_op_name(WEFTI_OP_READ), begun_s);
     wefti_timeline_close(r->timeline);
-    if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
-    return take_tally(r, tally);
 }

@@ -83,20 +83,16 @@ static weft_status borrow_both(weft_sync *s) {
 static weft_status make_rank(weft_sync *s) {
     wefti_comms comms;
     int rank = s->world->first_here;
+    s->job->outside = s->setup.outside;
     WEFT_TRY(wefti_comms_join(s->ctx, s->world, rank, &comms));
     WEFT_TRY(wefti_rank_create(s->ctx, s->job, rank, &comms, &s->rank));
     WEFT_TRY(borrow_both(s));
     s->rank->rules = s->rules;
-    s->rank->outside = s->setup.outside;
-    if (!s->setup.outside) return WEFT_OK;
-    if (s->config->optimizer.clip > 0 && !s->rank->clip_after_exchange)
-        return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
-                             "optimizer.clip is %g, but the program optimizes: clip "
-                             "before the gradients are ready, or after the nodes agreed",
-                             s->config->optimizer.clip);
-    s->rank->apply_in_exchange = false; /* exchanges end with the direction */
-    s->rank->clip_after_exchange = true;
-    return WEFT_OK;
+    if (!s->setup.outside || s->rank->schedule->clip != WEFTI_CLIP_LOCAL) return WEFT_OK;
+    return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
+                         "optimizer.clip is %g, but the program optimizes: clip "
+                         "before the gradients are ready, or after the nodes agreed",
+                         s->config->optimizer.clip);
 }
 
 static weft_status make_rules(weft_sync *s) {
@@ -309,8 +305,7 @@ weft_status weft_sync_set_tensor(weft_sync *s, int i, double lr_scale,
 
 /* Whether a bucket is exchanged as soon as it is complete. */
 static bool exchanges_early(const weft_sync *s) {
-    const wefti_rank *r = s->rank;
-    return !s->setup.skips && (r->apply_in_exchange || r->clip_after_exchange);
+    return !s->setup.skips && s->rank->schedule->at_once;
 }
 
 static weft_status hand_over(weft_sync *s, int b) {
@@ -363,7 +358,7 @@ static weft_status close_step(weft_sync *s, double loss, bool *skipped) {
     WEFT_TRY(weft_sync_open(s));
     for (int i = s->n_tensors - 1; i >= 0; i--)
         if (!s->ready[i]) WEFT_TRY(weft_sync_ready(s, i));
-    bool waited = s->setup.skips && (r->apply_in_exchange || r->clip_after_exchange);
+    bool waited = s->setup.skips && r->schedule->at_once;
     for (int b = 0; b < r->arrangement->n_buckets && waited; b++)
         WEFT_TRY(hand_over(s, b));
     r->vote.loss_sum = loss;

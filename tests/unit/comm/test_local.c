@@ -229,22 +229,19 @@ typedef struct log {
     wefti_order order;
 } job_log;
 
-static weft_status log_begin(void *user, int64_t item) {
+static weft_status log_phase(void *user, int phase, int64_t item) {
     job_log *log = user;
-    log->begun[log->n_begun++] = item;
-    return WEFT_OK;
-}
-
-static weft_status log_end(void *user, int64_t item) {
-    job_log *log = user;
+    if (phase == 0) {
+        log->begun[log->n_begun++] = item;
+        return WEFT_OK;
+    }
     log->ended[log->n_ended++] = item;
     return item == log->fail_at ? WEFT_ERR_NUMERIC : WEFT_OK;
 }
 
 static weft_status create_worker(weft_ctx *ctx, job_log *log, wefti_worker **out) {
-    static const wefti_phase phases[] = {log_begin, log_end};
     wefti_worker_config config = {
-        .capacity = 4, .phases = phases, .n_phases = 2, .order = log->order, .user = log};
+        .capacity = 4, .n_phases = 2, .order = log->order, .run = log_phase, .user = log};
     return wefti_worker_create(ctx, &config, out);
 }
 

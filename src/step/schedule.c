@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* A step in time, two micro-batches of embedding, blocks 0 and 1, and head, three buckets:
+ *
+ *     compute   | turn | load 0: forward E 0 1, backward H 1 0 E
+ *               |      | load 1: forward E 0 1, backward H 1 0 E | status | wait | settle
+ *                                          submit  b0    b1    b2              ^
+ *                                                   |     |     |              |
+ *     exchange                                    begin b0    begin b2         |
+ *                                                       begin b1  combine b0 ... end b2
+ *                                                                 apply b0  ... finish b2
+ *
+ * Ahead of a unit's forward and backward its parameters are gathered from the ranks of the
+ * replica, unless they are there; after its backward the gradient is reduced to them. A
+ * bucket goes to the exchange thread when its last unit has passed in the last
+ * micro-batch. There it passes the phases of the list below, each phase in the order of the
+ * buckets; which phase is next is said by `order`. Everything can be read from the job:
+ *
+ *     clip   replicator       norm           buckets are submitted   applied by
+ *     0      keeps norms      in apply       at once                 exchange thread
+ *     0      any other        in begin       at once                 exchange thread
+ *     > 0    keeps norms      when all       at once                 compute thread
+ *                             are back
+ *     > 0    any other        after the      after the norm          exchange thread
+ *                             last backward
+ *
+ * Clipping needs a norm of the whole gradient before anybody steps. Where the direction has
+ * the gradient's norm (full) the agreed gradient is clipped; else each replica clips its
+ * own before it sends any of it. */
+#include "step/schedule.h"
+
+#include "base/memory.h"
+
+const char *wefti_op_name(wefti_op_kind kind) {
+    static const char *const names[WEFTI_OP_KINDS] = {
+        [WEFTI_OP_TURN] = "submit turn",  [WEFTI_OP_LOAD] = "load",
+        [WEFTI_OP_GATHER] = "gather",     [WEFTI_OP_FORWARD] = "forward",
+        [WEFTI_OP_BACKWARD] = "backward", [WEFTI_OP_REDUCE] = "reduce",
+        [WEFTI_OP_SUBMIT] = "submit",     [WEFTI_OP_STATUS] = "status",
+        [WEFTI_OP_WAIT] = "wait",         [WEFTI_OP_NORM] = "norm",
+        [WEFTI_OP_APPLY] = "apply",       [WEFTI_OP_FINISH] = "finish",
+        [WEFTI_OP_SETTLE] = "settle",     [WEFTI_OP_READ] = "read status"};
+    return names[kind];
+}
+
+const char *wefti_schedule_phase_name(const wefti_schedule *s, int phase, int64_t item) {
+    static const char *const names[WEFTI_PHASE_KINDS] = {
+        [WEFTI_PHASE_BEGIN] = "begin",
+        [WEFTI_PHASE_COMBINE] = "combine",
+        [WEFTI_PHASE_END] = "end",
+        [WEFTI_PHASE_COMBINE_SITES] = "combine sites",
+        [WEFTI_PHASE_END_SITES] = "end sites",
+        [WEFTI_PHASE_APPLY] = "apply",
+        [WEFTI_PHASE_FINISH] = "finish"};
+    wefti_phase_kind kind = s->phases[phase].kind;
+    if (!wefti_schedule_is_turn(s, item)) return names[kind];
+    return kind == WEFTI_PHASE_COMBINE ? "turn" : NULL;
+}
+
+/* --- the exchange thread --- */
+
+static bool keeps_norm(const wefti_replicator_config *config) {
+    return wefti_replicator_find(config->kind)->keeps_norm;
+}
+
+static bool agreed_keeps_norm(const wefti_job *job) {
+    return keeps_norm(&job->replicator_config) &&
+           (job->sites == 1 || keeps_norm(&job->site_replicator_config));
+}
+
+static void resolve_clip(const wefti_job *job, wefti_schedule *s) {
+    if (job->config->optimizer.clip > 0)
+        s->clip = agreed_keeps_norm(job) ? WEFTI_CLIP_AGREED : WEFTI_CLIP_LOCAL;
+    s->at_once = s->clip != WEFTI_CLIP_LOCAL;
+    s->overlaps = job->config->mesh.overlap;
+}
+
+static wefti_phase *add_phase(wefti_schedule *s, wefti_phase_kind kind,
+                              wefti_group group) {
+    wefti_phase *phase = &s->phases[s->n_phases++];
+    *phase = (wefti_phase){.kind = kind, .group = group};
+    return phase;
+}
+
+static void list_phases(const wefti_job *job, wefti_schedule *s) {
+    bool norm_of_agreed = agreed_keeps_norm(job), unclipped = s->clip == WEFTI_CLIP_NONE;
+    wefti_phase *begin = add_phase(s, WEFTI_PHASE_BEGIN, WEFTI_GROUP_REPLICA);
+    begin->scales = s->clip == WEFTI_CLIP_LOCAL;
+    begin->measures = unclipped && !norm_of_agreed && !job->outside;
+    add_phase(s, WEFTI_PHASE_COMBINE, WEFTI_GROUP_REPLICA);
+    add_phase(s, WEFTI_PHASE_END, WEFTI_GROUP_REPLICA);
+    if (job->sites > 1) {
+        add_phase(s, WEFTI_PHASE_COMBINE_SITES, WEFTI_GROUP_SITES);
+        add_phase(s, WEFTI_PHASE_END_SITES, WEFTI_GROUP_SITES);
+    }
+    /* With one exchange two phases in a row wait for others, with sites four: then only the
+     * oldest bucket may go on (comm/worker.h). */
+    s->order = job->sites > 1 ? WEFTI_ORDER_BY_JOB : WEFTI_ORDER_BY_PHASE;
+    if (job->outside) return;                 /* the rest is the caller's */
+    if (s->clip == WEFTI_CLIP_AGREED) return; /* ... the compute thread's */
+    wefti_phase *apply = add_phase(s, WEFTI_PHASE_APPLY, WEFTI_GROUP_SITES);
+    apply->measures = unclipped && norm_of_agreed;
+    if (!job->replicas_equal) add_phase(s, WEFTI_PHASE_FINISH, WEFTI_GROUP_SITES);
+}
+
+/* --- the compute thread --- */
+
+typedef struct writer {
+    weft_ctx *ctx;
+    const wefti_job *job;
+    const wefti_arrangement *a;
+    wefti_schedule *s;
+    int gathered[WEFTI_PLACES]; /* unit whose parameters are there; -1: none */
+} writer;
+
+static weft_status add(writer *w, wefti_op op) {
+    wefti_schedule *s = w->s;
+    if (s->n_ops == s->room) {
+        int room = 2 * s->room + 64;
+        WEFT_TRY(wefti_grow(w->ctx, &s->ops, s->n_ops, room, sizeof op, "a step's ops"));
+        s->room = room;
+    }
+    s->ops[s->n_ops++] = op;
+    return WEFT_OK;
+}
+
+static weft_status put(writer *w, wefti_op_kind kind, int index) {
+    return add(w, (wefti_op){.kind = kind, .index = index});
+}
+
+static weft_status each_bucket(writer *w, wefti_op_kind kind) {
+    for (int b = 0; b < w->a->n_buckets; b++) WEFT_TRY(put(w, kind, b));
+    return WEFT_OK;
+}
+
+static weft_status submit(writer *w, int bucket) {
+    WEFT_TRY(put(w, WEFTI_OP_SUBMIT, bucket));
+    return w->s->overlaps ? WEFT_OK : put(w, WEFTI_OP_WAIT, 0);
+}
+
+static weft_status gather(writer *w, int u) {
+    if (w->job->S == 1 || u < 0) return WEFT_OK;
+    int place = wefti_job_own_place(w->job, u) ? 1 : 0;
+    if (w->gathered[place] == u) return WEFT_OK;
+    w->gathered[place] = u;
+    return put(w, WEFTI_OP_GATHER, u);
+}
+
+/* A unit, and the one whose table it borrows (a tied head). */
+static weft_status gather_for(writer *w, int u) {
+    WEFT_TRY(gather(w, u));
+    return gather(w, w->job->model->units[u].borrows);
+}
+
+/* Of the step's computing: a third of a micro-batch is its forward pass; the backward pass
+ * goes by the parameters that it has passed. */
+static double share_after(const wefti_job *job, int64_t micro, int u) {
+    const weft_model *model = job->model;
+    int64_t left = 0;
+    for (int v = 0; v < u; v++) left += model->units[v].n_elements;
+    double share = 1 - 2.0 / 3 * (double)left / (double)model->n_elements;
+    return ((double)micro + share) / (double)job->n_micro;
+}
+
+static weft_status backward(writer *w, int64_t micro, int u) {
+    int b = w->a->bucket_of[u];
+    bool complete = micro == w->job->n_micro - 1 && w->a->bucket_last_unit[b] == u;
+    WEFT_TRY(gather_for(w, u));
+    WEFT_TRY(add(w, (wefti_op){WEFTI_OP_BACKWARD, u, share_after(w->job, micro, u)}));
+    if (w->job->S > 1) WEFT_TRY(put(w, WEFTI_OP_REDUCE, u));
+    return complete && w->s->at_once ? submit(w, b) : WEFT_OK;
+}
+
+static weft_status micro_batch(writer *w, int64_t micro) {
+    int n = w->job->model->n_units;
+    WEFT_TRY(put(w, WEFTI_OP_LOAD, (int)micro));
+    for (int u = 0; u < n - 1; u++) {
+        WEFT_TRY(gather_for(w, u));
+        WEFT_TRY(put(w, WEFTI_OP_FORWARD, u));
+    }
+    for (int u = n - 1; u >= 0; u--) WEFT_TRY(backward(w, micro, u));
+    return WEFT_OK;
+}
+
+/* What is left for the compute thread when the gradient is complete. */
+static weft_status clip(writer *w) {
+    if (w->s->clip == WEFTI_CLIP_NONE || w->job->outside) return WEFT_OK;
+    if (w->s->clip == WEFTI_CLIP_AGREED) WEFT_TRY(put(w, WEFTI_OP_WAIT, 0));
+    WEFT_TRY(put(w, WEFTI_OP_NORM, 0));
+    if (w->s->clip == WEFTI_CLIP_AGREED) {
+        WEFT_TRY(each_bucket(w, WEFTI_OP_APPLY));
+        return w->job->replicas_equal ? WEFT_OK : each_bucket(w, WEFTI_OP_FINISH);
+    }
+    for (int b = 0; b < w->a->n_buckets; b++) WEFT_TRY(submit(w, b));
+    return WEFT_OK;
+}
+
+static weft_status list_ops(writer *w) {
+    bool takes_turns = wefti_mixer_find(w->job->mixer_config.kind)->turn;
+    if (takes_turns) WEFT_TRY(each_bucket(w, WEFTI_OP_TURN));
+    w->s->passes_at = w->s->n_ops;
+    for (int64_t m = 0; m < w->job->n_micro; m++) WEFT_TRY(micro_batch(w, m));
+    w->s->close_at = w->s->n_ops;
+    WEFT_TRY(put(w, WEFTI_OP_STATUS, 0));
+    WEFT_TRY(clip(w));
+    w->s->settle_at = w->s->n_ops;
+    WEFT_TRY(put(w, WEFTI_OP_WAIT, 0));
+    WEFT_TRY(put(w, WEFTI_OP_SETTLE, 0));
+    w->s->read_at = w->s->n_ops;
+    return put(w, WEFTI_OP_READ, 0);
+}
+
+/* --- the whole --- */
+
+weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
+                                  const wefti_arrangement *arrangement,
+                                  wefti_schedule **out) {
+    wefti_schedule *s;
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *s, "the schedule", &s));
+    writer w = {.ctx = ctx, .job = job, .a = arrangement, .s = s};
+    for (int i = 0; i < WEFTI_PLACES; i++) w.gathered[i] = -1;
+    s->n_buckets = arrangement->n_buckets;
+    resolve_clip(job, s);
+    list_phases(job, s);
+    weft_status status = list_ops(&w);
+    if (status != WEFT_OK) {
+        wefti_schedule_destroy(ctx, s);
+        return status;
+    }
+    *out = s;
+    return WEFT_OK;
+}
+
+void wefti_schedule_destroy(weft_ctx *ctx, wefti_schedule *s) {
+    if (!s) return;
+    wefti_free(ctx, s->ops);
+    wefti_free(ctx, s);
+}
