@@ -4,7 +4,7 @@
 
 #include "command.h"
 
-enum { MAX_FLAGS = 32 };
+enum { MAX_FLAGS = 64 };
 
 /* A command line taken apart; everything is borrowed from argv. */
 typedef struct args {

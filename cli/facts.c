@@ -112,6 +112,10 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
         const char *value = args_value(a, name);
         if (value) WEFT_TRY(weft_cluster_set(ctx, cluster, names[i], value));
     }
+    /* nobody said how many nodes: as many as can be in the sites that were asked for */
+    bool guessed = !args_has(a, "--cluster") && !args_has(a, "--nodes");
+    if (guessed && cluster->nodes % cluster->sites != 0)
+        WEFT_TRY(set_number(ctx, cluster, "nodes", (double)cluster->sites));
     return set_flops(ctx, a, run, cluster);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft plan`: which method makes the run faster on more machines, as a table and in words. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,11 @@
 #include "common.h"
 #include "facts.h"
 #include "figures.h"
+#include "shape.h"
 
 static const flag flags[] = {
     CLUSTER_FLAGS,
+    SHAPE_FLAGS,
     {"--tokens", "N", "the goal, such as 1G; otherwise run.steps x batch.tokens_per_step",
      NULL},
     {"--same", NULL, "only methods that learn as one machine does", NULL},
@@ -32,21 +33,17 @@ typedef struct request {
     weft_config *run;
     weft_cluster *cluster;
     weft_advise_options options;
+    shape model;
     long long top, pick; /* pick 0: the choice */
 } request;
 
 /* ---- the command line ---- */
 
-/* "1G", "300M", "2e9". */
 static int read_tokens(const args *a, double *out) {
-    static const char suffixes[] = "kMGT";
     const char *text = args_value(a, "--tokens");
+    double value;
     if (!text) return CODE_OK;
-    char *end;
-    double value = strtod(text, &end);
-    const char *suffix = end != text && *end ? strchr(suffixes, *end) : NULL;
-    if (suffix) value *= pow(1000, (double)(suffix - suffixes + 1)), end++;
-    if (end == text || *end || !(value >= 1 && value <= 1e18))
+    if (!parse_count(text, &value) || !(value >= 1 && value <= 1e18))
         return usage_error("--tokens is '%s', expected a number of tokens such as 1G",
                            text);
     *out = value;
@@ -81,7 +78,9 @@ static void put_head(const request *r, const weft_advice *a) {
     if (a->wire.bandwidth_Bps > 0)
         printf(", wire %s, %s", rate_text(a->wire.bandwidth_Bps, rate, sizeof rate),
                time_text(a->wire.latency_s, latency, sizeof latency));
-    printf("; facts: %s\n\n", c->source[0] ? c->source : "by hand");
+    printf("; facts: %s\n", c->source[0] ? c->source : "by hand");
+    if (r->model.note[0]) printf("model    %s\n", r->model.note);
+    printf("\n");
 }
 
 static const char *learning_text(const weft_learning *l, char *out, size_t size) {
@@ -212,7 +211,9 @@ static weft_status show(weft_ctx *ctx, const request *r, const weft_advice *a) {
 static weft_status plan(weft_ctx *ctx, request *r) {
     weft_advice *advice = NULL;
     WEFT_TRY(config_of_args(ctx, r->a, &r->run));
+    WEFT_TRY(shape_of_args(ctx, r->a, r->run, &r->model));
     WEFT_TRY(cluster_of_args(ctx, r->a, r->run, 2, &r->cluster));
+    r->cluster->rank_flops /= r->model.flop_share;
     WEFT_TRY(weft_advise(ctx, r->run, r->cluster, &r->options, &advice));
     weft_status status = show(ctx, r, advice);
     weft_advice_destroy(ctx, advice);

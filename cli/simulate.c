@@ -7,6 +7,7 @@
 #include <weft/simulate.h>
 
 #include "common.h"
+#include "shape.h"
 
 static const flag flags[] = {
     {"--cluster", "FILE", "cluster.yaml, as weft probe writes it", NULL},
@@ -17,6 +18,7 @@ static const flag flags[] = {
     {"--jitter", "SHARE", "spread of a step's computing, such as 5%", NULL},
     {"--drift", "SHARE", "spread of the nodes' own speeds", NULL},
     {"--stall", "SHARE,TIME", "how often and how long a rank stalls: 1%,2s", NULL},
+    SHAPE_FLAGS,
     {"--nodes", "N", "how many (default mesh.nodes); tokens grow with them", NULL},
     {"--steps", "N", "how many (default run.steps)", NULL},
     {"--seed", "S", "of everything that happens by chance (default 0)", NULL},
@@ -189,8 +191,11 @@ static weft_status simulate(weft_ctx *ctx, const args *a,
     weft_config *config = NULL;
     weft_cluster *cluster = NULL;
     weft_simulation result;
+    shape model;
     weft_status status = config_of_args(ctx, a, &config);
+    if (status == WEFT_OK) status = shape_of_args(ctx, a, config, &model);
     if (status == WEFT_OK) status = read_cluster(ctx, a, &cluster);
+    if (status == WEFT_OK) cluster->rank_flops /= model.flop_share;
     if (status == WEFT_OK) status = fit(ctx, a, config, cluster);
     if (status == WEFT_OK) status = weft_simulate(ctx, config, cluster, options, &result);
     if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(&result);

@@ -2,6 +2,7 @@
 #ifndef WEFT_PLAN_H
 #define WEFT_PLAN_H
 
+#include <weft/model.h>
 #include <weft/predict.h>
 #include <weft/train.h>
 
@@ -91,9 +92,11 @@ typedef struct weft_advise_options {
  *
  * The best of a method: of its candidates that learn at most 0.1 nats worse than the
  * best of them and are at most 5 % slower than the fastest of these, the one with the
- * fewest nodes and then bytes. The choice is one of these or one node: of what learns as
- * one machine does, and of the rest whose learning was measured, the one that learns best
- * within 5 % of the fastest; of these two the second only if it is 1.25 times faster.
+ * fewest nodes, then the best learner, then the fewest bytes. The choice is one of these
+ * or one node: of what learns as one machine does, and of the rest whose learning was
+ * measured, the one that learns best within 5 % of the fastest; of these two the second
+ * only if it is 1.25 times faster, and more on a model larger than that whose learning was
+ * measured (docs/planning.md).
  * `options` NULL: all zero. [out] *out owned by the caller (weft_advice_destroy).
  */
 WEFT_API weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
@@ -116,6 +119,36 @@ WEFT_API weft_status weft_advice_json(weft_ctx *ctx, const weft_advice *advice,
 /* Draws speed-up over the wire's rate, one curve per method, as SVG. */
 WEFT_API weft_status weft_advice_draw(weft_ctx *ctx, const weft_advice *advice,
                                       const char *path) WEFT_CHECKED;
+
+/* ---- models that weft need not be able to train ---- */
+
+/* What a plan has to know of a model: the nearest of weft's kinds with as many
+ * parameters. */
+typedef struct weft_shape {
+    char family[32]; /* model_type of the file */
+    char note[160];  /* what is read otherwise than it is; "" = nothing */
+    weft_model_config model;
+    int64_t tokens;      /* length of a sequence, where the file says so; 0 = the run's */
+    double parameters;   /* by the file's own numbers */
+    double active_share; /* of a block's parameters, that a token passes through */
+} weft_shape;
+
+/* Reads a Hugging Face config.json; `where` is named in errors. */
+WEFT_API weft_status weft_shape_from_json(weft_ctx *ctx, const char *json,
+                                          int64_t n_bytes, const char *where,
+                                          weft_shape *out) WEFT_CHECKED;
+
+/* A model of that many parameters, evenly in so many layers. */
+WEFT_API weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
+                                        weft_shape *out) WEFT_CHECKED;
+
+/* Sets the run's model (and data.length, if the shape has one) and finishes it. What
+ * model.init named is read, and empty afterwards. */
+WEFT_API weft_status weft_shape_apply(weft_ctx *ctx, const weft_shape *shape,
+                                      weft_config *config) WEFT_CHECKED;
+
+/* The i-th model_type that is understood, or NULL past the last. */
+WEFT_API const char *weft_shape_family(int i);
 
 /* ---- a run that is compared with its prediction ---- */
 

@@ -36,6 +36,8 @@ typedef struct weft_predict_options {
     int64_t steps; /* simulated; 0 = enough for the quantiles */
     uint64_t seed; /* of the jitter */
     bool timeline; /* fill spans */
+    bool arrays;   /* lengths of steps by arrays where these apply (docs/runtime-model.md,
+                      section 6): they never grow with the wire's rate */
 } weft_predict_options;
 
 typedef struct weft_prediction {

@@ -29,11 +29,13 @@ static const suffix rate_suffixes[] = {
     {"Tbit", 125e9},  {"Tbit/s", 125e9}, {"B/s", 1},        {"kB/s", 1e3},
     {"MB/s", 1e6},    {"GB/s", 1e9},     {"TB/s", 1e12},    {"Bps", 1},
     {"kBps", 1e3},    {"MBps", 1e6},     {"GBps", 1e9},     {"TBps", 1e12},
-    {NULL, 0}};
+    {"bps", 0.125},   {"kbps", 125},     {"Mbps", 125e3},   {"Gbps", 125e6},
+    {"Tbps", 125e9},  {NULL, 0}};
 static const suffix work_suffixes[] = {
     {"", 1},           {"M", 1e6},        {"G", 1e9},       {"T", 1e12},
     {"P", 1e15},       {"FLOP/s", 1},     {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9},
-    {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}, {NULL, 0}};
+    {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}, {"FLOPS", 1},     {"MFLOPS", 1e6},
+    {"GFLOPS", 1e9},   {"TFLOPS", 1e12},  {"PFLOPS", 1e15}, {NULL, 0}};
 static const suffix share_suffixes[] = {{"", 1}, {"%", 0.01}, {NULL, 0}};
 
 static const suffix *suffixes_of(wefti_quantity unit) {

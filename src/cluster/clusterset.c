@@ -33,10 +33,19 @@ static bool set_number(const setter *s, wefti_cluster *c, const char *text) {
     return true;
 }
 
+/* "1G" of a link is 1 Gbit/s, as on its plug. */
+static void name_bits(const char *text, char *out, size_t size) {
+    size_t n = strcspn(text, ",");
+    bool bare = n > 0 && strchr("kMGT", text[n - 1]);
+    snprintf(out, size, "%.*s%s%s", (int)n, text, bare ? "bit" : "", text + n);
+}
+
 /* "25Gbit", or "25Gbit,20us". */
-static bool set_link(const setter *s, wefti_cluster *c, const char *text) {
+static bool set_link(const setter *s, wefti_cluster *c, const char *typed) {
+    char text[128];
     double rate_Bps, latency_s = 0;
     weft_link_facts *link = (void *)((char *)c + s->offset);
+    name_bits(typed, text, sizeof text);
     bool both = strchr(text, ',') != NULL;
     if (both && !wefti_link_parse(text, &rate_Bps, &latency_s)) return false;
     if (!both && !wefti_parse_quantity(text, WEFTI_UNIT_RATE, &rate_Bps)) return false;

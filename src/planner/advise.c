@@ -15,13 +15,6 @@
 #include "base/text.h"
 #include "config/layers.h"
 
-/* A choice may be so much slower than the fastest, if it learns better. */
-static const double nearly = 1.05;
-
-/* What learns otherwise has to be so much faster: flexdemo needed about a quarter more
- * steps than hsdp to the same loss (docs/results.md, Time on a slow wire). */
-static const double worth = 1.25;
-
 /* ---- a candidate's configuration ---- */
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
@@ -143,7 +136,7 @@ static int64_t steps_of(const wefti_adviser *a, const weft_config *config) {
 weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate, double bandwidth_Bps,
                                  weft_prediction *out) {
-    weft_predict_options options = {.seed = 1};
+    weft_predict_options options = {.seed = 1, .arrays = true};
     weft_config *config;
     weft_cluster cluster;
     *out = (weft_prediction){0};
@@ -467,89 +460,6 @@ static weft_status try_all(wefti_adviser *a) {
     return status;
 }
 
-/* ---- ranking ---- */
-
-/* Steps that differ by less than half a per cent share a place: then what learns better
- * comes first, and what sends less. */
-static double place_of(const weft_candidate *c) {
-    return floor(log(c->prediction.mean_step_s) * 200);
-}
-
-static int by_time(const void *left, const void *right) {
-    const weft_candidate *a = left, *b = right;
-    if (a->usable != b->usable) return a->usable ? -1 : 1;
-    if (place_of(a) != place_of(b)) return place_of(a) < place_of(b) ? -1 : 1;
-    const weft_learning *x = &a->learning, *y = &b->learning;
-    if (x->measured != y->measured) return x->measured ? -1 : 1;
-    if (x->high != y->high) return x->high < y->high ? -1 : 1;
-    double out = a->prediction.wire_bytes - b->prediction.wire_bytes;
-    if (out < 0 || out > 0) return out < 0 ? -1 : 1;
-    return strcmp(a->settings, b->settings);
-}
-
-/* Whether a is the better choice of two that are nearly as fast. */
-static bool is_better(const weft_candidate *a, double a_s, const weft_candidate *b,
-                      double b_s) {
-    if (a->learning.high != b->learning.high) return a->learning.high < b->learning.high;
-    if (a->nodes != b->nodes) return a->nodes < b->nodes;
-    return a_s < b_s;
-}
-
-int64_t wefti_advise_best(const weft_candidate *candidates, const double *step_s,
-                          int64_t n, bool same) {
-    double best_s = INFINITY;
-    int64_t best = -1;
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < n; i++) {
-            const weft_candidate *c = &candidates[i];
-            bool fits = c->usable && c->learning.measured &&
-                        same == !c->learning.changes[0];
-            if (!fits) continue;
-            if (pass == 0) best_s = fmin(best_s, step_s[i]);
-            if (pass == 0 || step_s[i] > nearly * best_s) continue;
-            if (best < 0 || is_better(c, step_s[i], &candidates[best], step_s[best]))
-                best = i;
-        }
-    return best;
-}
-
-int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
-                            int64_t n) {
-    int64_t same = wefti_advise_best(candidates, step_s, n, true);
-    int64_t other = wefti_advise_best(candidates, step_s, n, false);
-    if (same < 0 || other < 0) return same < 0 ? other : same;
-    return step_s[other] * worth <= step_s[same] ? other : same;
-}
-
-static const char *why_not_one(const weft_advice *advice) {
-    for (int64_t i = 0; i < advice->n_left_out; i++)
-        if (begins(advice->left_out[i].what, "one node ")) return advice->left_out[i].why;
-    return "it was left out like the others";
-}
-
-static weft_status rank(wefti_adviser *a) {
-    weft_advice *advice = a->advice;
-    advice->baseline = advice->fastest = advice->full = advice->choice = -1;
-    advice->rival = -1;
-    if (advice->n_candidates > 0)
-        qsort(advice->candidates, (size_t)advice->n_candidates,
-              sizeof *advice->candidates, by_time);
-    for (int64_t i = advice->n_candidates - 1; i >= 0; i--) {
-        const weft_candidate *c = &advice->candidates[i];
-        if (c->nodes == 1) advice->baseline = i;
-        if (c->usable) advice->fastest = i;
-        if (c->usable && c->nodes > 1 && !c->learning.changes[0]) advice->full = i;
-    }
-    if (advice->baseline < 0)
-        return weft_ctx_fail(a->ctx, WEFT_ERR_CONFIG, "one node alone: %s",
-                             why_not_one(advice));
-    double one_s = advice->candidates[advice->baseline].prediction.mean_step_s;
-    for (int64_t i = 0; i < advice->n_candidates; i++)
-        advice->candidates[i].speedup = one_s /
-                                        advice->candidates[i].prediction.mean_step_s;
-    return WEFT_OK;
-}
-
 /* ---- the whole ---- */
 
 /* Facts that only the run tells. */
@@ -567,6 +477,13 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
         return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
                              "what a rank computes is not known, expected its FLOP/s or "
                              "measured units");
+    if (cluster->nodes % cluster->sites != 0)
+        return weft_ctx_fail(
+            a->ctx, WEFT_ERR_ARGUMENT,
+            "nodes is %lld and sites is %lld, expected as many nodes in "
+            "each site, such as %lld nodes",
+            (long long)cluster->nodes, (long long)cluster->sites,
+            (long long)((cluster->nodes / cluster->sites + 1) * cluster->sites));
     if (cluster->nodes > 1 && wire->bandwidth_Bps <= 0)
         return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
                              "the wire between the %lld nodes is not known, expected a "
@@ -591,7 +508,7 @@ static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
     WEFT_TRY(take_facts(a, cluster));
     a->work = TABLE_WORK;
     WEFT_TRY(try_all(a));
-    WEFT_TRY(rank(a));
+    WEFT_TRY(wefti_advise_rank(a));
     a->advice->parameters = a->advice->candidates[0].prediction.parameters;
     a->work = CURVE_WORK;
     WEFT_TRY(wefti_advise_curves(a));

@@ -61,6 +61,17 @@ typedef weft_status (*wefti_task)(weft_ctx *ctx, void *user, int64_t i);
 weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task,
                               void *user) WEFT_CHECKED;
 
+/* Parameters of the model whose learning the recipes quote; a run's decades beyond ten
+ * times that; how much faster than what learns as one machine something has to be; and the
+ * class of a distance, lower is better: equal ones are not told apart. */
+#define WEFTI_LEARNING_PARAMETERS 0.26e6
+double wefti_learning_decades(int64_t parameters);
+double wefti_learning_worth(int64_t parameters);
+int wefti_learning_class(const weft_learning *learning, int64_t parameters);
+
+/* Sorts the candidates and finds baseline, fastest and full. */
+weft_status wefti_advise_rank(wefti_adviser *a) WEFT_CHECKED;
+
 /* Of n candidates, with their times of a step, the choice; -1: there is none. */
 int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
                             int64_t n);

@@ -37,7 +37,8 @@ static const weft_candidate *candidate(const curves *c, int64_t k) {
 
 /* Of one method the one to show: of those that learn at most `worse` worse than the best
  * of them, and that are at most 5 % slower than the fastest of these, the one with the
- * fewest nodes and then bytes. */
+ * fewest nodes, then the best learner, then the fewest bytes: at equal speed bytes are worth
+ * nothing. */
 static const double worse = 0.1, slower = 1.05;
 
 static bool same_method(const weft_candidate *a, const weft_candidate *b) {
@@ -45,7 +46,11 @@ static bool same_method(const weft_candidate *a, const weft_candidate *b) {
 }
 
 static bool is_thriftier(const weft_candidate *a, const weft_candidate *b) {
+    int64_t n = a->prediction.parameters;
+    int mine = wefti_learning_class(&a->learning, n),
+        other = wefti_learning_class(&b->learning, n);
     if (a->nodes != b->nodes) return a->nodes < b->nodes;
+    if (mine != other) return mine < other;
     return a->prediction.wire_bytes < b->prediction.wire_bytes;
 }
 

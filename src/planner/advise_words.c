@@ -171,9 +171,13 @@ static void put_rival(wefti_sheet *s, const weft_advice *a) {
     wefti_sheet_print(
         s,
         " %s is %.3f times faster than that by the step, but what learns otherwise is "
-        "taken only from 1.25 times on: about a quarter more steps went to the same "
-        "loss (docs/results.md, Time on a slow wire).",
-        rival->name, rival->speedup / choice->speedup);
+        "taken only from %.3g times on: about a quarter more steps went to the same "
+        "loss (docs/results.md, Time on a slow wire)",
+        rival->name, rival->speedup / choice->speedup,
+        wefti_learning_worth(a->parameters));
+    if (wefti_learning_decades(a->parameters) > 0)
+        wefti_sheet_print(s, ", on a model of 0.26 M parameters");
+    wefti_sheet_print(s, ".");
 }
 
 static void put_choice(wefti_sheet *s, const weft_advice *a) {
@@ -217,6 +221,13 @@ static void put_learning(wefti_sheet *s, const weft_advice *a) {
                           " At equal steps it was %.2f to %.2f nats per token behind "
                           "full sync on a small model (%s).",
                           c->learning.low, c->learning.high, c->learning.source);
+    if (c->learning.measured && wefti_learning_decades(a->parameters) > 0)
+        wefti_sheet_print(s,
+                          " That model has 0.26 M parameters, this one %.3g times as "
+                          "many: compare the losses of a short run of both before the "
+                          "long one. More speed was asked for (%.3g times).",
+                          (double)a->parameters / WEFTI_LEARNING_PARAMETERS,
+                          wefti_learning_worth(a->parameters));
     const weft_candidate *full = at(a, a->full);
     char factor[64];
     if (!full) return;

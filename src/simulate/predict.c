@@ -217,7 +217,8 @@ static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster 
     if (status == WEFT_OK) status = wefti_event_player_run(scene, &play);
     if (status == WEFT_OK) status = summarize(ctx, job, &play, out);
     bool few = !play.calm && play.done < ENOUGH_STEPS && play.done < n;
-    if (status == WEFT_OK && few && arrays_do(scene))
+    bool arrays = few || (options && options->arrays);
+    if (status == WEFT_OK && arrays && arrays_do(scene))
         status = refine(ctx, scene, play.seed, out);
     wefti_free(ctx, play.played);
     wefti_scene_destroy(ctx, scene);

@@ -137,7 +137,45 @@ refuses "there is nothing to draw in one.svg: no method was tried on several nod
 refuses_like ".*none.yaml.*" "$weft" train run.yaml run.folder=run/none --plan none.yaml
 refuses "one node alone: run.yaml:4: batch.tokens_per_step is 2048, expected a multiple of 96 (3 ranks times data.length 32) such as 2016" \
     "$weft" plan run.yaml "${facts[@]}" --ranks-per-node 3
+refuses "nodes is 2 and sites is 3, expected as many nodes in each site, such as 3 nodes" \
+    "$weft" plan run.yaml "${facts[@]}" --sites 3 --nodes 2
 no_files none.yaml one.svg run/none
+
+# -- units as people write them
+expect 0 "$weft" plan run.yaml --link 100Mbps,1ms --node-flops 20GFLOPS --json
+cp out a.json
+expect 0 "$weft" plan run.yaml --link 100M,1ms --node-flops 20G --json
+same a.json out
+refuses_like "memory-bandwidth is '20G', expected .*" "$weft" plan run.yaml "${facts[@]}" \
+    --memory-bandwidth 20G
+
+# -- any model
+cat >config.json <<'JSON'
+{"model_type": "llama", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 3,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96,
+ "tie_word_embeddings": true}
+JSON
+expect 0 "$weft" plan run.yaml "${facts[@]}" --hf config.json --json
+python3 -c 'import json; assert json.load(open("out"))["parameters"] == 512*64 + 3*(64*64*3 + 3*64*96 + 128) + 64' ||
+    fail "parameters of config.json"
+mkdir -p init && cp config.json init/
+expect 0 "$weft" plan run.yaml "${facts[@]}" --json --hf config.json
+cp out a.json
+expect 0 "$weft" plan run.yaml "${facts[@]}" --json model.init=init
+same a.json out
+expect 0 "$weft" plan run.yaml "${facts[@]}" --parameters 200k --layers 3 --json
+python3 -c 'import json; assert abs(json.load(open("out"))["parameters"] / 2e5 - 1) < 0.02' ||
+    fail "--parameters 200k"
+refuses "could not open nothing: No such file or directory" \
+    "$weft" plan run.yaml "${facts[@]}" model.init=nothing
+refuses "could not open gone.json: No such file or directory" \
+    "$weft" plan run.yaml "${facts[@]}" --hf gone.json
+refuses "--hf and --parameters both say the model, expected one" \
+    "$weft" plan run.yaml "${facts[@]}" --hf config.json --parameters 1M
+refuses "--parameters is 'many', expected a number such as 63M" \
+    "$weft" plan run.yaml "${facts[@]}" --parameters many
+refuses "--layers belongs to --parameters; of a run's model say model.layers=N" \
+    "$weft" plan run.yaml "${facts[@]}" --layers 3
 expect 2 "$weft" plan run.yaml "${facts[@]}" batch.tokens_per_step=7
 
 finish

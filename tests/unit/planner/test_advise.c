@@ -288,6 +288,50 @@ static void the_choice_weighs_speed_against_learning(void **state) {
     assert_int_equal(wefti_advise_choose(c + 4, cases[0].step_s, 1), -1);
 }
 
+/* What was seen on a small model says less about a large one. */
+static void a_larger_model_asks_for_more_speed(void **state) {
+    (void)state;
+    weft_candidate c[] = {learner("", true, 0, 4), learner("signs", true, 0.2, 4),
+                          learner("signs", true, 0.17, 4)};
+    const double step_s[] = {1, 0.7, 0.71};
+    assert_int_equal(wefti_advise_choose(c, step_s, 3), 2);
+    for (int i = 0; i < 3; i++) c[i].prediction.parameters = 2600000;
+    assert_int_equal(wefti_advise_choose(c, step_s, 3), 2);
+    for (int i = 0; i < 3; i++) c[i].prediction.parameters = 13000000000;
+    assert_int_equal(wefti_advise_choose(c, step_s, 3), 0);
+    assert_int_equal(wefti_advise_best(c, step_s, 3, false), 1);
+    assert_true(fabs(wefti_learning_worth(13000000000) - 1.62) < 0.01);
+}
+
+static void sites_have_as_many_nodes_each(void **state) {
+    (void)state;
+    weft_config *run = make_run(NULL);
+    weft_cluster *cluster = make_cluster("2", "1", "100Mbit,1ms");
+    weft_advice *advice;
+    assert_ok(ctx, weft_cluster_set(ctx, cluster, "sites", "3"));
+    assert_int_not_equal(weft_advise(ctx, run, cluster, NULL, &advice), WEFT_OK);
+    assert_non_null(strstr(weft_ctx_message(ctx),
+                           "nodes is 2 and sites is 3, expected as many nodes in each"));
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, run);
+}
+
+/* Where nothing waits for the wire, fewer bytes are no reason to learn worse. */
+static void bytes_that_cost_nothing_choose_nothing(void **state) {
+    (void)state;
+    scene s = ask("2", "1", "100Gbit,1us", NULL);
+    const weft_candidate *rival = &s.advice->candidates[s.advice->rival];
+    for (int64_t i = 0; i < s.advice->n_candidates; i++) {
+        const weft_candidate *c = &s.advice->candidates[i];
+        bool other = strcmp(c->method, rival->method) == 0 && c->nodes == rival->nodes &&
+                     c->learning.measured &&
+                     c->prediction.mean_step_s <= 1.01 * rival->prediction.mean_step_s;
+        if (other) assert_true(c->learning.high > rival->learning.high - 0.02);
+    }
+    assert_true(strcmp(rival->name, "choco aer sign") != 0);
+    drop(&s);
+}
+
 static void a_slow_wire_makes_full_sync_slower_than_one_node(void **state) {
     (void)state;
     scene slow = ask("2", "1", "1Mbit,5ms", NULL),
@@ -537,6 +581,9 @@ int main(void) {
         TEST(same_only_tries_nothing_that_learns_otherwise),
         TEST(too_little_memory_is_said_and_never_chosen),
         cmocka_unit_test(the_choice_weighs_speed_against_learning),
+        cmocka_unit_test(a_larger_model_asks_for_more_speed),
+        TEST(sites_have_as_many_nodes_each),
+        TEST(bytes_that_cost_nothing_choose_nothing),
         TEST(a_slow_wire_makes_full_sync_slower_than_one_node),
         TEST(curves_rise_with_the_rate),
         TEST(break_even_parts_slower_from_faster),

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* The model of a plan: a config.json, a number of parameters, or the folder of model.init. */
+#include "shape.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <weft/model.h>
+#include <weft/plan.h>
+
+#include "common.h"
+
+bool parse_count(const char *text, double *out) {
+    static const char suffixes[] = "kMGTP";
+    char *end;
+    double value = strtod(text, &end);
+    bool digits = end != text && strpbrk(text, "xXnN") == NULL;
+    const char *suffix = digits && *end ? strchr(suffixes, *end == 'B' ? 'G' : *end)
+                                        : NULL;
+    if (suffix) value *= pow(1000, (double)(suffix - suffixes + 1)), end++;
+    *out = value;
+    return digits && !*end && value > 0 && value < 1e24;
+}
+
+static weft_status count_of(weft_ctx *ctx, const args *a, const char *name,
+                            double fallback, double *out) {
+    const char *text = args_value(a, name);
+    *out = fallback;
+    if (!text || parse_count(text, out)) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "%s is '%.60s', expected a number such as 63M", name, text);
+}
+
+/* A file, or the config.json in a folder. */
+static weft_status load(weft_ctx *ctx, const char *path, weft_shape *out) {
+    char file[1024], *text;
+    struct stat info;
+    int64_t n;
+    bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    snprintf(file, sizeof file, "%s%s", path, folder ? "/config.json" : "");
+    char *paths[] = {file};
+    WEFT_TRY(read_files(ctx, paths, 1, &text, &n));
+    weft_status status = weft_shape_from_json(ctx, text ? text : "", n, file, out);
+    free(text);
+    return status;
+}
+
+/* The model's own FLOP per token, by what it consists of. */
+static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) {
+    const char *tied = run->model.kind;
+    weft_model_config wanted = {.kind = run->model.kind,
+                                .vocab = run->model.vocab > 0 ? run->model.vocab : 256,
+                                .context = run->data.length,
+                                .layers = run->model.layers,
+                                .width = run->model.width,
+                                .heads = run->model.heads,
+                                .kv_heads = run->model.kv_heads,
+                                .ffn = run->model.ffn,
+                                .tied = run->model.tied < 0 ? strcmp(tied, "gpt2") == 0
+                                                            : run->model.tied > 0};
+    weft_model *model;
+    WEFT_TRY(weft_model_create(ctx, &wanted, &model));
+    *out = weft_model_flop_per_token(model, run->data.length);
+    weft_model_destroy(ctx, model);
+    return WEFT_OK;
+}
+
+static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *run,
+                              weft_shape *named, bool *found) {
+    double parameters, layers;
+    const char *file = args_value(a, "--hf");
+    *found = true;
+    WEFT_TRY(count_of(ctx, a, "--parameters", 0, &parameters));
+    WEFT_TRY(count_of(ctx, a, "--layers", 12, &layers));
+    if (file && parameters > 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--hf and --parameters both say the model, expected one");
+    if (args_has(a, "--layers") && parameters <= 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--layers belongs to --parameters; of a run's model say "
+                             "model.layers=N");
+    if (file) return load(ctx, file, named);
+    if (parameters > 0)
+        return weft_shape_of_size(ctx, parameters, (int64_t)layers, named);
+    *found = run->model.init[0] != '\0';
+    return *found ? load(ctx, run->model.init, named) : WEFT_OK;
+}
+
+weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run, shape *out) {
+    weft_shape named = {.active_share = 1};
+    double flop, own = 0;
+    bool found;
+    *out = (shape){.flop_share = 1};
+    WEFT_TRY(name_shape(ctx, a, run, &named, &found));
+    if (found) WEFT_TRY(weft_shape_apply(ctx, &named, run));
+    if (found) out->flop_share = named.active_share;
+    snprintf(out->note, sizeof out->note, "%s", named.note);
+    WEFT_TRY(count_of(ctx, a, "--flop-per-token", 0, &flop));
+    if (flop <= 0) return WEFT_OK;
+    WEFT_TRY(own_flop(ctx, run, &own));
+    out->flop_share = flop / own;
+    return WEFT_OK;
+}

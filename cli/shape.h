@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CLI_SHAPE_H
+#define CLI_SHAPE_H
+
+#include <weft/config.h>
+
+#include "args.h"
+
+/* A model that is planned and need not be one of weft's. */
+
+/* clang-format off */
+#define SHAPE_FLAGS                                                                      \
+    {"--hf", "FILE", "the model: a Hugging Face config.json, or its folder", NULL},      \
+    {"--parameters", "N", "the model: so many parameters, such as 63M", NULL},           \
+    {"--layers", "N", "in so many layers (default 12)", NULL},                           \
+    {"--flop-per-token", "FLOP", "forward and backward, such as 400M", NULL}
+/* clang-format on */
+
+typedef struct shape {
+    char note[256];    /* what is read otherwise than it is; "" = nothing */
+    double flop_share; /* FLOP of a token over those of the run's model */
+} shape;
+
+/* Puts the model that the flags name, or model.init, into the run (finished). */
+weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run,
+                          shape *out) WEFT_CHECKED;
+
+/* "63M", "1.3G", "400e6": a positive number; false if it is not one. */
+bool parse_count(const char *text, double *out);
+
+#endif

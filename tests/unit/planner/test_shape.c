@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* Models as their makers describe them, and how many parameters their makers count. */
+#include "check.h"
+
+#include <math.h>
+
+#include <weft/plan.h>
+
+static weft_ctx *ctx;
+
+static int begin(void **state) {
+    (void)state;
+    return room_begin(&ctx);
+}
+
+static int end(void **state) {
+    (void)state;
+    return ctx_end(ctx);
+}
+
+typedef struct example {
+    const char *json;
+    double parameters; /* as published */
+    double share;      /* that a token passes through */
+} example;
+
+static const example examples[] = {
+    {"{\"model_type\":\"llama\",\"vocab_size\":128256,\"hidden_size\":4096,"
+     "\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":8,"
+     "\"intermediate_size\":14336,\"rope_scaling\":{\"rope_type\":\"llama3\"}}",
+     8.030e9, 1},
+    {"{\"model_type\":\"qwen2\",\"vocab_size\":152064,\"hidden_size\":3584,"
+     "\"num_hidden_layers\":28,\"num_attention_heads\":28,\"num_key_value_heads\":4,"
+     "\"intermediate_size\":18944,\"tie_word_embeddings\":false}",
+     7.616e9, 1},
+    {"{\"model_type\":\"mistral\",\"vocab_size\":32000,\"hidden_size\":4096,"
+     "\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":8,"
+     "\"intermediate_size\":14336}",
+     7.242e9, 1},
+    {"{\"model_type\":\"gemma\",\"vocab_size\":256000,\"hidden_size\":3072,"
+     "\"num_hidden_layers\":28,\"num_attention_heads\":16,\"num_key_value_heads\":16,"
+     "\"intermediate_size\":24576,\"head_dim\":256}",
+     8.538e9, 1},
+    {"{\"model_type\":\"mixtral\",\"vocab_size\":32000,\"hidden_size\":4096,"
+     "\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":8,"
+     "\"intermediate_size\":14336,\"num_local_experts\":8,\"num_experts_per_tok\":2}",
+     46.703e9, 0.273},
+    {"{\"model_type\":\"gpt2\",\"vocab_size\":50257,\"n_embd\":768,\"n_layer\":12,"
+     "\"n_head\":12,\"n_positions\":1024,\"n_inner\":null}",
+     124.44e6, 1},
+    {"{\"model_type\":\"opt\",\"vocab_size\":50272,\"hidden_size\":768,"
+     "\"num_hidden_layers\":12,\"num_attention_heads\":12,\"ffn_dim\":3072,"
+     "\"max_position_embeddings\":2048}",
+     125.24e6, 1},
+    {"{\"model_type\":\"bert\",\"vocab_size\":30522,\"hidden_size\":768,"
+     "\"num_hidden_layers\":12,\"num_attention_heads\":12,\"intermediate_size\":3072,"
+     "\"max_position_embeddings\":512}",
+     109.48e6, 1},
+    {"{\"model_type\":\"vit\",\"hidden_size\":768,\"num_hidden_layers\":12,"
+     "\"num_attention_heads\":12,\"intermediate_size\":3072,\"image_size\":224,"
+     "\"patch_size\":16}",
+     86.57e6, 1},
+    {"{\"model_type\":\"t5\",\"vocab_size\":32128,\"d_model\":768,\"d_kv\":64,"
+     "\"d_ff\":3072,\"num_heads\":12,\"num_layers\":12}",
+     222.9e6, 1},
+    {"{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\","
+     "\"vocab_size\":262144,\"hidden_size\":1152,\"num_hidden_layers\":26,"
+     "\"num_attention_heads\":4,\"num_key_value_heads\":1,\"intermediate_size\":6912,"
+     "\"head_dim\":256}}",
+     999.9e6, 1},
+};
+
+static bool near(double x, double y, double share) { return fabs(x / y - 1) < share; }
+
+static void parameters_are_those_that_makers_count(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
+        const example *e = &examples[i];
+        weft_shape s;
+        weft_model *model;
+        assert_ok(ctx, weft_shape_from_json(ctx, e->json, (int64_t)strlen(e->json),
+                                            "config.json", &s));
+        if (s.model.context < 1) s.model.context = 64;
+        assert_ok(ctx, weft_model_create(ctx, &s.model, &model));
+        double own = (double)weft_model_parameters(model);
+        weft_model_destroy(ctx, model);
+        if (!near(s.parameters, e->parameters, 0.01))
+            fail_msg("%s: %.6g parameters, published %.6g", s.family, s.parameters,
+                     e->parameters);
+        if (!near(own, e->parameters, 0.015))
+            fail_msg("%s: %.6g parameters as %s, published %.6g", s.family, own,
+                     s.model.kind, e->parameters);
+        assert_true(near(s.active_share, e->share, 0.02));
+    }
+}
+
+static void a_size_alone_is_a_model_of_that_size(void **state) {
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        double wanted = 1e5 * pow(10, i / 8.0);
+        weft_shape s;
+        weft_model *model;
+        assert_ok(ctx, weft_shape_of_size(ctx, wanted, 1 + i % 24, &s));
+        s.model.context = 1;
+        assert_ok(ctx, weft_model_create(ctx, &s.model, &model));
+        if (!near((double)weft_model_parameters(model), wanted, 0.02))
+            fail_msg("%.6g parameters, wanted %.6g in %d layers",
+                     (double)weft_model_parameters(model), wanted, 1 + i % 24);
+        weft_model_destroy(ctx, model);
+    }
+}
+
+static void a_run_takes_the_shape(void **state) {
+    (void)state;
+    weft_config *run;
+    weft_shape s;
+    assert_ok(ctx, weft_config_create(ctx, &run));
+    assert_ok(ctx, weft_config_set(ctx, run, "data.path=none.txt"));
+    assert_ok(ctx, weft_config_set(ctx, run, "data.length=64"));
+    assert_ok(ctx, weft_config_set(ctx, run, "model.init=somewhere"));
+    assert_ok(ctx, weft_shape_from_json(ctx, examples[1].json,
+                                        (int64_t)strlen(examples[1].json), "x", &s));
+    assert_ok(ctx, weft_shape_apply(ctx, &s, run));
+    assert_string_equal(run->model.kind, "llama");
+    assert_int_equal(run->model.layers, 28);
+    assert_int_equal(run->model.kv_heads, 4);
+    assert_string_equal(run->model.init, "");
+    weft_config_destroy(ctx, run);
+}
+
+static void refuses(const char *json, const char *sentence) {
+    weft_shape s;
+    weft_ctx_clear(ctx);
+    assert_int_not_equal(
+        weft_shape_from_json(ctx, json, (int64_t)strlen(json), "config.json", &s),
+        WEFT_OK);
+    if (!strstr(weft_ctx_message(ctx), sentence))
+        fail_msg("'%s', expected '%s'", weft_ctx_message(ctx), sentence);
+}
+
+static void files_that_are_no_models_are_refused(void **state) {
+    (void)state;
+    refuses("", "config.json");
+    refuses("[1]", "config.json");
+    refuses("{\"model_type\":\"mamba\"}", "model_type is 'mamba', expected one of llama");
+    refuses("{}", "model_type is ''");
+    refuses("{\"model_type\":\"gpt2\"}", "vocab_size is missing");
+    refuses("{\"model_type\":\"gpt2\",\"vocab_size\":-1}",
+            "vocab_size is not a whole number from 1");
+    refuses("{\"model_type\":\"gpt2\",\"vocab_size\":1e300}", "vocab_size is not");
+    refuses("{\"model_type\":\"llama\",\"vocab_size\":8,\"hidden_size\":0}",
+            "hidden_size is");
+    refuses("{\"model_type\":\"t5\",\"vocab_size\":8,\"d_model\":8,\"num_heads\":1,"
+            "\"d_kv\":4,\"d_ff\":8,\"num_layers\":4000000}",
+            "8000000 layers, expected at most 4096");
+    weft_shape s;
+    assert_int_not_equal(weft_shape_of_size(ctx, 1e9, 0, &s), WEFT_OK);
+    assert_int_not_equal(weft_shape_of_size(ctx, NAN, 4, &s), WEFT_OK);
+    assert_null(weft_shape_family(-1));
+    assert_string_equal(weft_shape_family(0), "llama");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(parameters_are_those_that_makers_count, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_size_alone_is_a_model_of_that_size, begin, end),
+        cmocka_unit_test_setup_teardown(a_run_takes_the_shape, begin, end),
+        cmocka_unit_test_setup_teardown(files_that_are_no_models_are_refused, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
