@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+/* The invariants, over all nodes at once (docs/membership.md). */
+#include "world.h"
+
+#include <string.h>
+
+#include "member/quorum.h"
+
+uint64_t mix(uint64_t a, uint64_t b) {
+    a = (a ^ b) + 0x9E3779B97F4A7C15u;
+    a = (a ^ a >> 30) * 0xBF58476D1CE4E5B9u;
+    return a ^ a >> 31;
+}
+
+int64_t row_gradient(const wefti_row_block *b, int part) {
+    uint64_t h = mix(mix(mix((uint64_t)b->step, (uint64_t)b->share), (uint64_t)b->of),
+                     (uint64_t)part);
+    return (int64_t)(h % 20001) - 10000;
+}
+
+int64_t code(int64_t x) { return x / 16 * 16; }
+
+/* -- I1: one view per number -- */
+
+static void fill_view(const world *w, const node *n, const wefti_view *v,
+                      view_record *r) {
+    *r = (view_record){.is_known = true,
+                       .number = v->number,
+                       .first_step = v->first_step,
+                       .cut_low = v->cut_low,
+                       .chain = v->chain,
+                       .n_nodes = v->n_nodes,
+                       .n_departed = v->n_departed,
+                       .cut_steps = v->cut_steps,
+                       .n_owed = v->n_owed};
+    (void)n;
+    for (int i = 0; i < v->n_nodes; i++) {
+        r->nodes[i] = slot_of(w, v->nodes[i].id);
+        r->node_first[i] = v->nodes[i].first_step;
+        r->witness[i] = v->nodes[i].witness;
+    }
+    for (int d = 0; d < v->n_departed; d++) {
+        r->departed[d] = slot_of(w, v->departed[d].id);
+        r->counted[d] = v->departed[d].counted;
+        for (int s = 0; s < v->cut_steps; s++)
+            for (int k = 0; k < w->limits.rounds; k++)
+                for (int p = 0; p < w->limits.parts; p++)
+                    r->held[d][s][k][p] = *wefti_view_holder(&w->limits, v, d, s, k, p) !=
+                                          WEFTI_MEMBER_NOBODY;
+    }
+    for (int k = 0; k < v->n_owed && k < 256; k++) r->owed[k] = v->owed[k];
+}
+
+static int find_node(const view_record *r, int slot) {
+    for (int i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i] == slot) return i;
+    return -1;
+}
+
+/* The living who were left out are never more than those who went on. */
+static void check_quorum(world *w, const view_record *old, const view_record *new) {
+    int stay = 0, left_out = 0;
+    for (int i = 0; i < old->n_nodes; i++) {
+        if (find_node(new, old->nodes[i]) >= 0)
+            stay++;
+        else
+            left_out += w->nodes[old->nodes[i]].alive;
+    }
+    if (left_out > stay)
+        fail(w, "I1: view %lld leaves out %d living members, and %d go on",
+             (long long)new->number, left_out, stay);
+    for (int i = 0; i < new->n_nodes; i++) {
+        const node *n = &w->nodes[new->nodes[i]];
+        if (n->alive && n->steps.finished >= new->first_step)
+            fail(w, "I1: view %lld begins with step %lld, which node %d has finished",
+                 (long long)new->number, (long long)new->first_step, new->nodes[i]);
+    }
+}
+
+void check_install(world *w, int slot) {
+    node *n = &w->nodes[slot];
+    const wefti_view *v = wefti_member_view(n->m);
+    if (v->number >= VIEWS) {
+        fail(w, "I10: %d views", VIEWS);
+        return;
+    }
+    view_record *r = &w->views[v->number];
+    trace(w,
+          "node %d installs view %lld: %d nodes from step %lld on, cut after %lld, %d "
+          "departed, "
+          "%d owed",
+          slot, (long long)v->number, v->n_nodes, (long long)v->first_step,
+          (long long)v->cut_low, v->n_departed, v->n_owed);
+    if (v->number > w->last_view) {
+        if (v->number != w->last_view + 1)
+            fail(w, "I1: view %lld follows view %lld", (long long)v->number,
+                 (long long)w->last_view);
+        w->last_view = v->number;
+        fill_view(w, n, v, r);
+        if (v->number > 1) check_quorum(w, &w->views[v->number - 1], r);
+    } else if (r->chain != v->chain) {
+        fail(w, "I1: node %d installs another view %lld", slot, (long long)v->number);
+    }
+}
+
+/* -- steps -- */
+
+/* I8: who is new begins with what the others have. */
+void check_begin(world *w, int slot, int64_t step) {
+    node *n = &w->nodes[slot];
+    const wefti_roster *roster = wefti_member_roster(n->m, step);
+    wefti_view as_view = {.n_nodes = roster->n_nodes, .nodes = roster->nodes};
+    if (wefti_view_find(&as_view, n->id) < 0)
+        fail(w, "I8: node %d begins step %lld, in which it does not take part", slot,
+             (long long)step);
+    if (n->is_new && step > 0 && w->how != GOSSIP &&
+        (!w->steps[step - 1].is_known || w->steps[step - 1].state != n->state))
+        fail(w, "I8: node %d enters at step %lld with other parameters", slot,
+             (long long)step);
+    n->is_new = false;
+}
+
+/* I5 and I9: what this node sent is in the result, and nothing of its gradients is lost.
+ */
+static void check_own(world *w, int slot, int64_t step, const step_record *mine) {
+    node *n = &w->nodes[slot];
+    for (int p = 0; p < w->n_parts; p++) {
+        if (mine->mask[p] == 0) { /* no such range */
+            n->counted[p] += n->own[step % RING][p];
+            continue;
+        }
+        if (!(mine->mask[p] >> slot & 1)) {
+            fail(w, "I5: step %lld of node %d is without its own part %d",
+                 (long long)step, slot, p);
+            continue;
+        }
+        n->counted[p] += n->own[step % RING][p];
+        if (n->counted[p] + n->residual[p] != n->gradients[p])
+            fail(w, "I9: node %d has lost gradients in part %d by step %lld", slot, p,
+                 (long long)step);
+    }
+}
+
+static bool is_in_last_view(const world *w, int slot) {
+    return find_node(&w->views[w->last_view], slot) >= 0;
+}
+
+/* Is one of those who have finished the step like this still a member? Who has died or was left
+ * out may have finished it otherwise: what it counted, nobody else may hold. */
+static bool is_binding(const world *w, const step_record *r) {
+    for (int k = 0; k < w->n_slots; k++)
+        if ((r->finished_by >> k & 1) && w->nodes[k].alive && is_in_last_view(w, k)) return true;
+    return false;
+}
+
+void check_finish(world *w, int slot, int64_t step, const step_record *mine) {
+    node *n = &w->nodes[slot];
+    step_record *r = &w->steps[step];
+    if (w->how == GOSSIP || !is_in_last_view(w, slot)) return;
+    trace(w, "node %d finishes step %lld of view %lld, state %016llx", slot, (long long)step,
+          (long long)mine->view, (unsigned long long)n->state);
+    check_own(w, slot, step, mine);
+    if (!r->is_known || !is_binding(w, r)) {
+        *r = *mine;
+        r->state = n->state;
+        r->finished_by = (uint64_t)1 << slot;
+        return;
+    }
+    r->finished_by |= (uint64_t)1 << slot;
+    if (r->view != mine->view)
+        fail(w, "I4: node %d does step %lld in view %lld, another in view %lld", slot,
+             (long long)step, (long long)mine->view, (long long)r->view);
+    for (int p = 0; p < w->n_parts; p++)
+        if (r->mask[p] != mine->mask[p])
+            fail(w, "I3: node %d counts nodes %llx in part %d of step %lld, another %llx", slot,
+                 (unsigned long long)mine->mask[p], p, (long long)step,
+                 (unsigned long long)r->mask[p]);
+    if (r->state != n->state)
+        fail(w, "I2: node %d has another state after step %lld", slot, (long long)step);
+}
+
+/* I7: what one gives the other takes. */
+void check_meeting(world *w, int slot, int other, int64_t step, int64_t shift) {
+    step_record *r = &w->steps[step];
+    int a = w->nodes[slot].host, b = w->nodes[other].host;
+    r->is_known = true;
+    if (r->mask[a] >> slot & 1)
+        fail(w, "I7: node %d meets twice in step %lld", slot, (long long)step);
+    r->mask[a] |= (uint64_t)1 << slot;
+    r->sum[a] = shift;
+    if ((r->mask[b] >> other & 1) && r->sum[b] != -shift)
+        fail(w, "I7: nodes %d and %d move by %lld and %lld in step %lld", slot, other,
+             (long long)shift, (long long)r->sum[b], (long long)step);
+}
+
+/* I11: at most `window` steps are unfinished, and the machine kept its own rules. */
+void check_node(world *w, int slot) {
+    const node *n = &w->nodes[slot];
+    wefti_member_facts facts = wefti_member_get_facts(n->m);
+    if (facts.faults) fail(w, "I11: node %d broke a rule of its own", slot);
+    if (facts.refused_messages) fail(w, "I11: node %d could not read a message", slot);
+    if (wefti_member_get_state(n->m) < WEFTI_MEMBER_IN || n->steps.begun < 0 || n->is_new)
+        return;
+    int64_t kept = n->steps.begun - wefti_member_stable(n->m);
+    if (kept > w->limits.window)
+        fail(w, "I11: node %d keeps the pieces of %lld steps", slot, (long long)kept);
+}
+
+/* -- the end -- */
+
+bool has_progressed(world *w) {
+    int64_t number = -1;
+    int n = 0, n_members = 0;
+    for (int h = 0; h < w->n_hosts; h++) {
+        int slot = w->slot_of_host[h];
+        if (slot < 0) continue;
+        const node *x = &w->nodes[slot];
+        const wefti_view *v = wefti_member_view(x->m);
+        if (wefti_member_get_state(x->m) != WEFTI_MEMBER_IN ||
+            wefti_member_number(x->m) < 0)
+            return false;
+        if (number >= 0 && v->number != number) return false;
+        number = v->number;
+        n_members = v->n_nodes;
+        if (!v->nodes[wefti_member_number(x->m)].witness && x->steps.finished < w->target)
+            return false;
+        n++;
+    }
+    return n == n_members;
+}
+
+/* Too few members of the last view live: to stand still is right. */
+bool may_be_stuck(world *w) {
+    const view_record *r = &w->views[w->last_view];
+    wefti_view_node nodes[HOSTS];
+    wefti_standing standings[HOSTS];
+    bool lives[HOSTS];
+    for (int i = 0; i < r->n_nodes; i++) {
+        const node *n = &w->nodes[r->nodes[i]];
+        nodes[i] = (wefti_view_node){.id = n->id, .witness = r->witness[i]};
+        lives[i] = n->alive;
+        standings[i] = (wefti_standing){.evidence = WEFTI_EVIDENCE_RESET};
+        if (!w->has_launchers || n->record.accepted_view > r->number) continue;
+        standings[i].evidence = WEFTI_EVIDENCE_RECORD;
+        standings[i].record = n->record;
+    }
+    wefti_view v = {.number = r->number, .n_nodes = r->n_nodes, .nodes = nodes};
+    wefti_quorum_question q = {.policy = &w->policy,
+                               .view = &v,
+                               .answered = lives,
+                               .standings = standings,
+                               .ballot = {UINT64_MAX, 0}};
+    return !wefti_quorum_is(&q);
+}
+
+/* Who counts in part p of step t, by the views alone. */
+static uint64_t counted_by_views(const world *w, int64_t t, int part) {
+    const view_record *roster = &w->views[w->steps[t].view];
+    uint64_t mask = 0;
+    int original = -1, share = 0;
+    for (int i = 0; i < roster->n_nodes; i++) {
+        if (roster->witness[i]) continue;
+        mask |= (uint64_t)1 << roster->nodes[i];
+        if (w->how == OWNER && share++ == part) original = roster->nodes[i];
+    }
+    for (int64_t u = roster->number + 1; u <= w->last_view; u++) {
+        const view_record *v = &w->views[u];
+        int64_t s = t - v->cut_low - 1;
+        if (s < 0 || s >= v->cut_steps) continue;
+        bool is_mean_held = false;
+        for (int d = 0; d < v->n_departed; d++)
+            if (v->departed[d] == original && v->held[d][s][1][part]) is_mean_held = true;
+        if (is_mean_held) continue;
+        uint64_t gone = 0, there = 0;
+        for (int d = 0; d < v->n_departed; d++) {
+            gone |= (uint64_t)1 << v->departed[d];
+            if (v->held[d][s][0][part]) there |= (uint64_t)1 << v->departed[d];
+        }
+        mask = (mask & ~gone) | there;
+    }
+    return mask;
+}
+
+static int64_t message_of(const world *w, int i, int64_t t, int part, int64_t *residual) {
+    const view_record *r = &w->views[w->steps[t].view];
+    int share = 0, of = 0;
+    for (int k = 0; k < r->n_nodes; k++) {
+        share += !r->witness[k] && k < i;
+        of += !r->witness[k];
+    }
+    wefti_row_block own = {.step = t, .share = share, .of = of};
+    int64_t signal = *residual + row_gradient(&own, part);
+    for (int k = share; t == r->first_step && k < r->n_owed; k += of)
+        signal += row_gradient(&r->owed[k], part);
+    *residual = signal - code(signal);
+    return code(signal);
+}
+
+/* I12: one process that has the views alone gets the same states. */
+static void replay(world *w) {
+    int64_t residual[SLOTS][PARTS] = {{0}};
+    uint64_t state = 0;
+    for (int64_t t = 0; t <= w->best_finished && !w->failure[0]; t++) {
+        const view_record *r = &w->views[w->steps[t].view];
+        uint64_t agreed = 1;
+        int n_ranges = 0;
+        for (int i = 0; i < r->n_nodes; i++) n_ranges += !r->witness[i];
+        for (int p = 0; p < w->n_parts; p++) {
+            uint64_t mask = counted_by_views(w, t, p);
+            int64_t sum = 0;
+            for (int i = 0; i < r->n_nodes; i++) {
+                if (r->witness[i]) continue;
+                int64_t message = message_of(w, i, t, p, &residual[r->nodes[i]][p]);
+                if (mask >> r->nodes[i] & 1) sum += message;
+            }
+            if (w->how == OWNER && p >= n_ranges) continue;
+            agreed = mix(mix(agreed, (uint64_t)sum), mask);
+        }
+        state = mix(state, agreed);
+        if (state != w->steps[t].state)
+            fail(w, "I12: the views alone give another state after step %lld",
+                 (long long)t);
+    }
+}
+
+static bool is_pending(const world *w, int64_t step, int of, int share) {
+    const view_record *v = &w->views[w->last_view];
+    for (int k = 0; v->first_step > w->best_finished && k < v->n_owed; k++)
+        if (v->owed[k].step == step && v->owed[k].of == of && v->owed[k].share == share)
+            return true;
+    return false;
+}
+
+static void count_block(world *w, int64_t t, const wefti_row_block *b) {
+    if (++w->counted_blocks[b->step][b->of][b->share] > 1)
+        fail(w, "I6: rows %d of %d of step %lld count twice, the second time in step %lld", b->share,
+             b->of, (long long)b->step, (long long)t);
+}
+
+/* I6: each block of rows counts once, or is owed. */
+static void check_rows(world *w) {
+    for (int64_t t = 0; t <= w->best_finished; t++) {
+        const view_record *r = &w->views[w->steps[t].view];
+        int of = 0, share = 0;
+        for (int i = 0; i < r->n_nodes; i++) of += !r->witness[i];
+        for (int i = 0; i < r->n_nodes; i++) {
+            bool counts = false;
+            if (r->witness[i]) continue;
+            for (int p = 0; p < w->n_parts; p++)
+                counts = counts || w->steps[t].mask[p] >> r->nodes[i] & 1;
+            wefti_row_block own = {.step = t, .share = share, .of = of};
+            if (counts) count_block(w, t, &own);
+            for (int k = share; counts && t == r->first_step && k < r->n_owed; k += of)
+                count_block(w, t, &r->owed[k]);
+            share++;
+        }
+    }
+    for (int64_t t = 0; t <= w->best_finished; t++) {
+        const view_record *r = &w->views[w->steps[t].view];
+        int of = 0;
+        for (int i = 0; i < r->n_nodes; i++) of += !r->witness[i];
+        for (int k = 0; k < of; k++)
+            if (w->counted_blocks[t][of][k] == 0 && !is_pending(w, t, of, k))
+                fail(w, "I6: rows %d of %d of step %lld count nowhere", k, of, (long long)t);
+    }
+}
+
+void check_end(world *w) {
+    w->has_progressed = has_progressed(w);
+    if (w->how == GOSSIP) return;
+    if (!w->has_progressed) return;
+    check_rows(w);
+    replay(w);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* What the host may ask the machine between events: whose step it is, what becomes of a
+ * piece, which rows a node takes.
+ *
+ *     roster of step t    the last view whose first step is <= t
+ *     rows of node i of n in step t
+ *         share i of n of step t, and, if t is the view's first step, the owed blocks i,
+ * i + n, i + 2 n, ... of its list                                        (witnesses:
+ * none) */
+#include "member/state.h"
+
+wefti_member_state wefti_member_get_state(const wefti_member *m) { return m->state; }
+
+bool wefti_member_is_frozen(const wefti_member *m) { return m->frozen; }
+
+const wefti_view *wefti_member_view(const wefti_member *m) { return &m->view; }
+
+int wefti_member_number(const wefti_member *m) { return m->number; }
+
+wefti_member_facts wefti_member_get_facts(const wefti_member *m) { return m->facts; }
+
+const wefti_roster *wefti_member_roster(const wefti_member *m, int64_t step) {
+    for (int k = 0; k < m->n_past; k++)
+        if (m->past[k].first_step <= step) return &m->past[k];
+    return NULL;
+}
+
+wefti_verdict wefti_member_judge(const wefti_member *m, const wefti_piece *piece,
+                                 wefti_node_id *holder) {
+    const wefti_view *v = &m->view;
+    if (wefti_view_find(v, piece->sender) >= 0) return WEFTI_VERDICT_EXPECT;
+    int d = wefti_view_find_departed(v, piece->sender);
+    int64_t s = piece->step - v->cut_low - 1;
+    if (d < 0 || s < 0 || s >= v->cut_steps) return WEFTI_VERDICT_SKIP;
+    int number = *wefti_view_holder(&m->config.limits, v, d, (int)s, piece->round,
+                                    piece->part);
+    if (number == WEFTI_MEMBER_NOBODY) return WEFTI_VERDICT_SKIP;
+    *holder = v->nodes[number].id;
+    return WEFTI_VERDICT_FETCH;
+}
+
+wefti_node_id wefti_member_owner(const wefti_member *m, wefti_node_id original) {
+    const wefti_view *v = &m->view;
+    int d = wefti_view_find_departed(v, original);
+    if (d < 0 || v->departed[d].owner == WEFTI_MEMBER_NOBODY) return original;
+    return v->nodes[v->departed[d].owner].id;
+}
+
+bool wefti_member_departs(const wefti_member *m, wefti_node_id id) {
+    int number = wefti_view_find(&m->view, id);
+    return number < 0 || !m->stays[number];
+}
+
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
+int64_t wefti_member_stable(const wefti_member *m) {
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < m->view.n_nodes; i++) {
+        const wefti_view_node *node = &m->view.nodes[i];
+        if (node->witness) continue;
+        const wefti_member_steps *steps = i == m->number
+                                              ? &m->steps
+                                              : &m->peers[m->peer_of_number[i]].steps;
+        int64_t finished = later(steps->finished, node->first_step - 1);
+        if (finished < least) least = finished;
+    }
+    return least == INT64_MAX ? -1 : least;
+}
+
+int wefti_roster_rows(const wefti_roster *roster, int number, int64_t step,
+                      wefti_row_block *out) {
+    wefti_view as_view = {.n_nodes = roster->n_nodes, .nodes = roster->nodes};
+    int share = wefti_view_share(&as_view, number), of = wefti_view_trainers(&as_view),
+        n = 0;
+    if (share < 0) return 0;
+    out[n++] = (wefti_row_block){.step = step, .share = share, .of = of};
+    if (step == roster->first_step)
+        for (int k = share; k < roster->n_owed; k += of) out[n++] = roster->owed[k];
+    return n;
+}
+
+size_t wefti_member_encode(const wefti_member *m, wefti_message *message,
+                           unsigned char *out, size_t size) {
+    message->run = m->config.run;
+    message->from = m->config.self;
+    message->view = m->number >= 0 ? m->view.number : 0;
+    message->chain = m->number >= 0 ? m->view.chain : 0;
+    return wefti_message_encode(&m->config.limits, message, out, size);
+}

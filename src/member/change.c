@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* The next view: one Paxos decision per view number.
+ *
+ *     leader                            members that stay
+ *     FLUSH(ballot, who stays)   --->   promise, freeze, ask the host for the inventory
+ *                                <---   FLUSH_OK(my steps, accepted view or none,
+ * inventory) all have answered: a view that somebody accepted, of the highest ballot; if
+ * none, a new one VIEW(ballot, view)         --->   accept
+ *                                <---   VIEW_OK
+ *     a quorum of the old view has accepted: it is decided
+ *     INSTALL(view)              --->   install, thaw
+ *
+ * The lowest-numbered trainer that nothing is known against leads at once; the next one
+ * after takeover_us, and so on; witnesses come last. Who has promised is frozen and wants
+ * a decision, whoever leads it: a leader that fails is replaced. A higher ballot replaces
+ * a lower one, and takes over what may have been decided by it. */
+#include "member/state.h"
+
+#include <string.h>
+
+static const wefti_standing no_standing = {WEFTI_EVIDENCE_NONE, {0, {0, 0}, 0}};
+
+static wefti_peer *peer_at(const wefti_member *m, int number) {
+    return number == m->number ? NULL : &m->peers[m->peer_of_number[number]];
+}
+
+static bool has_quorum(wefti_member *m, const bool *answered, wefti_ballot ballot) {
+    for (int i = 0; i < m->view.n_nodes; i++) {
+        const wefti_peer *peer = peer_at(m, i);
+        m->standings[i] = peer ? peer->standing : no_standing;
+    }
+    wefti_quorum_question q = {.policy = &m->config.policy,
+                               .view = &m->view,
+                               .answered = answered,
+                               .standings = m->standings,
+                               .ballot = ballot};
+    return wefti_quorum_is(&q);
+}
+
+static void say_to_asked(wefti_member *m, wefti_message *message) {
+    for (int i = 0; i < m->view.n_nodes; i++)
+        if (i != m->number && m->lead.asked[i] && !m->lead.answered[i])
+            wefti_member_say(m, m->view.nodes[i].id, message);
+}
+
+static void record(wefti_member *m) {
+    wefti_member_action *a = wefti_member_act(m, WEFTI_DO_RECORD);
+    if (a) a->record = wefti_member_own_record(m);
+}
+
+static void see_counter(wefti_member *m, wefti_ballot ballot) {
+    if (ballot.counter > m->highest_counter) m->highest_counter = ballot.counter;
+}
+
+/* -- a member's side -- */
+
+static void promise(wefti_member *m, wefti_ballot ballot) {
+    if (m->lead.phase != WEFTI_LEAD_IDLE && !wefti_ballot_is(ballot, m->lead.ballot))
+        m->lead.phase = WEFTI_LEAD_IDLE;
+    see_counter(m, ballot);
+    m->promised = ballot;
+    m->frozen = true;
+    m->n_flush_ok = 0;
+    m->paused_us = 0;
+    m->progress_us = m->now_us;
+    m->state = WEFTI_MEMBER_FLUSHING;
+    record(m);
+}
+
+static void freeze(wefti_member *m) {
+    wefti_member_action *a = wefti_member_act(m, WEFTI_DO_FREEZE);
+    if (a) a->ballot = m->promised;
+}
+
+static void refuse(wefti_member *m, const wefti_peer *peer,
+                   const wefti_message *message) {
+    wefti_message no = {.kind = message->kind == WEFTI_SAY_FLUSH ? WEFTI_SAY_FLUSH_OK
+                                                                 : WEFTI_SAY_VIEW_OK,
+                        .ballot = message->ballot,
+                        .refused = true,
+                        .other = m->promised,
+                        .steps = m->steps};
+    wefti_member_say(m, peer->id, &no);
+}
+
+static void send_flush_ok(wefti_member *m, wefti_node_id to) {
+    wefti_member_action *a = wefti_member_act(m, WEFTI_DO_SEND);
+    if (!a) return;
+    a->peer = to;
+    a->bytes = m->flush_ok;
+    a->n_bytes = m->n_flush_ok;
+}
+
+static void take_flush(wefti_member *m, wefti_peer *peer, const wefti_message *message) {
+    if (message->ballot.leader != peer->number) return;
+    if (wefti_ballot_is(message->ballot, m->promised)) { /* said again */
+        if (m->n_flush_ok) send_flush_ok(m, peer->id);
+        return;
+    }
+    if (wefti_ballot_less(message->ballot, m->promised)) {
+        refuse(m, peer, message);
+        return;
+    }
+    promise(m, message->ballot);
+    memset(m->stays, 0, (size_t)m->config.limits.max_nodes * sizeof *m->stays);
+    for (int k = 0; k < message->n_numbers; k++) m->stays[message->numbers[k]] = true;
+    freeze(m);
+}
+
+static void leader_counts_itself(wefti_member *m, wefti_message *flush_ok);
+
+/* The host has told what it holds: now the promise is answered. */
+void wefti_change_inventory(wefti_member *m, const wefti_member_event *event) {
+    if (!wefti_member_is_in(m) || !m->frozen ||
+        !wefti_ballot_is(event->ballot, m->promised) || m->n_flush_ok)
+        return;
+    wefti_message flush_ok = {.kind = WEFTI_SAY_FLUSH_OK,
+                              .ballot = m->promised,
+                              .steps = m->steps,
+                              .has_value = m->has_accepted,
+                              .other = m->accepted_ballot,
+                              .value = &m->accepted,
+                              .n_entries = event->n_entries,
+                              .entries = event->entries};
+    m->n_flush_ok = wefti_member_encode(m, &flush_ok, m->flush_ok, m->most_bytes);
+    if (m->n_flush_ok == 0)
+        m->facts.faults++;
+    else if (m->promised.leader != m->number)
+        send_flush_ok(m, m->view.nodes[m->promised.leader].id);
+    else
+        leader_counts_itself(m, &flush_ok);
+}
+
+static void accept(wefti_member *m, wefti_ballot ballot, const wefti_view *value) {
+    if (!wefti_ballot_is(ballot, m->promised)) {
+        promise(m, ballot); /* its FLUSH has not come: nothing to tell, but bound */
+        freeze(m);
+    }
+    m->progress_us = m->now_us;
+    m->has_accepted = true;
+    m->accepted_ballot = ballot;
+    wefti_view_copy(&m->config.limits, value, &m->accepted);
+    record(m);
+}
+
+static void take_view(wefti_member *m, wefti_peer *peer, const wefti_message *message) {
+    if (message->ballot.leader != peer->number) return;
+    if (wefti_ballot_less(message->ballot, m->promised)) {
+        refuse(m, peer, message);
+        return;
+    }
+    if (message->value->number != m->view.number + 1 ||
+        message->value->parent != m->view.chain)
+        return;
+    accept(m, message->ballot, message->value);
+    wefti_message ok = {.kind = WEFTI_SAY_VIEW_OK, .ballot = message->ballot};
+    wefti_member_say(m, peer->id, &ok);
+}
+
+/* -- the leader's side -- */
+
+static bool all_answered(const wefti_member *m) {
+    for (int i = 0; i < m->view.n_nodes; i++)
+        if (m->lead.asked[i] && !m->lead.answered[i]) return false;
+    return true;
+}
+
+static int64_t answer_time(const wefti_member *m) {
+    int doublings = m->lead.attempts < 3 ? m->lead.attempts : 3;
+    return m->config.policy.answer_us << doublings;
+}
+
+static void decide(wefti_member *m) {
+    wefti_message install = {.kind = WEFTI_SAY_INSTALL, .value = &m->lead.proposal};
+    for (int i = 0; i < m->lead.proposal.n_nodes; i++)
+        if (!wefti_node_is(m->lead.proposal.nodes[i].id, m->config.self))
+            wefti_member_say(m, m->lead.proposal.nodes[i].id, &install);
+    wefti_member_install(m, &m->lead.proposal);
+}
+
+static void count_accepted(wefti_member *m) {
+    if (has_quorum(m, m->lead.answered, m->lead.ballot)) decide(m);
+}
+
+static void propose(wefti_member *m) {
+    if (!m->lead.has_value && !wefti_cut_propose(m)) {
+        m->facts.faults++; /* steps further apart than the window */
+        m->lead.phase = WEFTI_LEAD_IDLE;
+        m->backoff_us = m->now_us + answer_time(m);
+        return;
+    }
+    m->lead.phase = WEFTI_LEAD_PROPOSING;
+    m->lead.deadline_us = m->now_us + answer_time(m);
+    m->lead.again_us = m->now_us + m->config.policy.retry_us;
+    memset(m->lead.answered, 0, (size_t)m->config.limits.max_nodes * sizeof(bool));
+    accept(m, m->lead.ballot, &m->lead.proposal);
+    m->lead.answered[m->number] = true;
+    wefti_message view = {
+        .kind = WEFTI_SAY_VIEW, .ballot = m->lead.ballot, .value = &m->lead.proposal};
+    say_to_asked(m, &view);
+    count_accepted(m);
+}
+
+/* One more answer to FLUSH. */
+static void count_flush_ok(wefti_member *m, int number, const wefti_message *message) {
+    if (message->has_value && message->value->parent == m->view.chain &&
+        (!m->lead.has_value || wefti_ballot_less(m->lead.value_ballot, message->other))) {
+        m->lead.has_value = true;
+        m->lead.value_ballot = message->other;
+        wefti_view_copy(&m->config.limits, message->value, &m->lead.proposal);
+    }
+    if (!wefti_tally_add(m, number, message)) m->facts.faults++;
+    m->lead.answered[number] = true;
+    if (all_answered(m) ||
+        (m->lead.has_value && has_quorum(m, m->lead.answered, m->lead.ballot)))
+        propose(m);
+}
+
+static void leader_counts_itself(wefti_member *m, wefti_message *flush_ok) {
+    if (m->lead.phase == WEFTI_LEAD_ASKING) count_flush_ok(m, m->number, flush_ok);
+}
+
+static void back_off(wefti_member *m, wefti_ballot other) {
+    see_counter(m, other);
+    m->lead.phase = WEFTI_LEAD_IDLE;
+    int64_t least = m->config.policy.retry_us;
+    m->backoff_us = m->now_us + least +
+                    (int64_t)(wefti_member_draw(m) % (uint64_t)(4 * least));
+}
+
+static void take_flush_ok(wefti_member *m, const wefti_peer *peer,
+                          const wefti_message *message) {
+    if (m->lead.phase != WEFTI_LEAD_ASKING ||
+        !wefti_ballot_is(message->ballot, m->lead.ballot) ||
+        !m->lead.asked[peer->number] || m->lead.answered[peer->number])
+        return;
+    if (message->refused)
+        back_off(m, message->other);
+    else
+        count_flush_ok(m, peer->number, message);
+}
+
+static void take_view_ok(wefti_member *m, const wefti_peer *peer,
+                         const wefti_message *message) {
+    if (m->lead.phase != WEFTI_LEAD_PROPOSING ||
+        !wefti_ballot_is(message->ballot, m->lead.ballot))
+        return;
+    if (message->refused) {
+        back_off(m, message->other);
+        return;
+    }
+    m->lead.answered[peer->number] = true;
+    count_accepted(m);
+}
+
+/* Who is asked: all that nothing is known against. */
+static bool choose_asked(wefti_member *m, wefti_ballot ballot) {
+    for (int i = 0; i < m->view.n_nodes; i++) {
+        const wefti_peer *peer = peer_at(m, i);
+        m->lead.asked[i] = !peer || peer->standing.evidence == WEFTI_EVIDENCE_NONE;
+    }
+    return has_quorum(m, m->lead.asked, ballot);
+}
+
+static void pause_without_quorum(wefti_member *m) {
+    if (m->paused_us == 0) m->paused_us = m->now_us;
+    m->state = WEFTI_MEMBER_PAUSED;
+    m->backoff_us = m->now_us + 2 * m->config.policy.retry_us;
+    for (int i = 0; i < m->view.n_nodes; i++) { /* those may be asked again */
+        wefti_peer *peer = peer_at(m, i);
+        if (!peer || peer->standing.evidence != WEFTI_EVIDENCE_MUTE) continue;
+        peer->standing.evidence = WEFTI_EVIDENCE_NONE;
+        peer->unanswered = 0;
+    }
+    if (m->now_us - m->paused_us >= m->config.policy.pause_us)
+        wefti_member_leave(m, WEFTI_OUT_NO_QUORUM);
+}
+
+static void say_flush(wefti_member *m) {
+    wefti_message flush = {
+        .kind = WEFTI_SAY_FLUSH, .ballot = m->lead.ballot, .numbers = m->room.numbers};
+    for (int i = 0; i < m->view.n_nodes; i++)
+        if (m->lead.asked[i]) m->room.numbers[flush.n_numbers++] = (uint16_t)i;
+    say_to_asked(m, &flush);
+    m->lead.again_us = m->now_us + m->config.policy.retry_us;
+}
+
+static void start_ballot(wefti_member *m) {
+    wefti_ballot ballot = {m->highest_counter + 1, m->number};
+    if (!choose_asked(m, ballot)) {
+        pause_without_quorum(m);
+        return;
+    }
+    m->paused_us = 0;
+    m->facts.ballots++;
+    m->lead.phase = WEFTI_LEAD_ASKING;
+    m->lead.ballot = ballot;
+    m->lead.has_value = false;
+    m->lead.deadline_us = m->now_us + answer_time(m);
+    memset(m->lead.answered, 0, (size_t)m->config.limits.max_nodes * sizeof(bool));
+    wefti_tally_reset(m);
+    promise(m, ballot);
+    memcpy(m->stays, m->lead.asked, (size_t)m->view.n_nodes * sizeof *m->stays);
+    say_flush(m);
+    freeze(m);
+}
+
+/* -- what is due -- */
+
+/* Answers are missing for too long: who also says nothing else, or three times, is left
+ * out. */
+static void give_up_ballot(wefti_member *m) {
+    for (int i = 0; i < m->view.n_nodes; i++) {
+        wefti_peer *peer = peer_at(m, i);
+        if (!peer || !m->lead.asked[i] || m->lead.answered[i]) continue;
+        bool is_silent = m->now_us - peer->heard_us > peer->limit_us / 2;
+        if (++peer->unanswered >= 3 || is_silent)
+            wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_MUTE);
+    }
+    m->lead.attempts++;
+    m->lead.phase = WEFTI_LEAD_IDLE;
+    m->backoff_us = m->now_us;
+}
+
+static void pump_lead(wefti_member *m) {
+    if (m->now_us >= m->lead.deadline_us) {
+        give_up_ballot(m);
+        return;
+    }
+    if (m->now_us >= m->lead.again_us) {
+        wefti_message view = {
+            .kind = WEFTI_SAY_VIEW, .ballot = m->lead.ballot, .value = &m->lead.proposal};
+        if (m->lead.phase == WEFTI_LEAD_ASKING)
+            say_flush(m);
+        else
+            say_to_asked(m, &view);
+        m->lead.again_us = m->now_us + m->config.policy.retry_us;
+    }
+    wefti_member_wake_by(m, m->lead.again_us);
+    wefti_member_wake_by(m, m->lead.deadline_us);
+}
+
+/* How many members would lead before me. */
+static int position(const wefti_member *m) {
+    int n = 0;
+    bool i_am_witness = m->config.witness;
+    for (int i = 0; i < m->view.n_nodes; i++) {
+        const wefti_peer *peer = peer_at(m, i);
+        if (!peer || peer->standing.evidence != WEFTI_EVIDENCE_NONE) continue;
+        bool its_turn = peer->witness == i_am_witness ? i < m->number : i_am_witness;
+        n += its_turn;
+    }
+    return n;
+}
+
+typedef enum reason { NO_REASON, TO_JOIN, TO_DEPART } reason;
+
+/* may_come: a joiner is ready with a step that this node has yet to finish. */
+static reason find_reason(wefti_member *m, bool *may_come) {
+    reason found = m->frozen ? TO_DEPART : NO_REASON;
+    *may_come = false;
+    for (int k = 0; k < m->max_peers && found != TO_DEPART; k++) {
+        wefti_peer *peer = &m->peers[k];
+        if (!peer->used) continue;
+        if (peer->number >= 0 && peer->standing.evidence != WEFTI_EVIDENCE_NONE)
+            found = TO_DEPART;
+        else if (peer->number < 0 && found == NO_REASON && wefti_cut_may_enter(m, peer))
+            found = TO_JOIN;
+        *may_come = *may_come || (peer->number < 0 && peer->is_ready);
+    }
+    return found;
+}
+
+void wefti_change_pump(wefti_member *m) {
+    if (m->lead.phase != WEFTI_LEAD_IDLE) pump_lead(m);
+    if (m->lead.phase != WEFTI_LEAD_IDLE) return;
+    bool may_come;
+    reason why = find_reason(m, &may_come);
+    if (why == NO_REASON) {
+        if (!may_come) m->reason_us = 0;
+        m->paused_us = 0;
+        m->state = WEFTI_MEMBER_IN;
+        return;
+    }
+    const wefti_member_policy *policy = &m->config.policy;
+    if (m->reason_us == 0) m->reason_us = m->now_us;
+    int64_t due = m->frozen && m->progress_us > m->reason_us ? m->progress_us
+                                                             : m->reason_us;
+    bool by_another = m->frozen && m->promised.leader != m->number;
+    due += policy->takeover_us * (position(m) + by_another);
+    if (why == TO_JOIN) due += policy->gather_us;
+    if (due < m->backoff_us) due = m->backoff_us;
+    if (m->now_us >= due)
+        start_ballot(m);
+    else
+        wefti_member_wake_by(m, due);
+    if (m->state == WEFTI_MEMBER_PAUSED) wefti_member_wake_by(m, m->backoff_us);
+    if (m->lead.phase != WEFTI_LEAD_IDLE) wefti_member_wake_by(m, m->lead.again_us);
+}
+
+void wefti_change_message(wefti_member *m, wefti_peer *peer,
+                          const wefti_message *message) {
+    switch (message->kind) {
+    case WEFTI_SAY_FLUSH: take_flush(m, peer, message); break;
+    case WEFTI_SAY_FLUSH_OK: take_flush_ok(m, peer, message); break;
+    case WEFTI_SAY_VIEW: take_view(m, peer, message); break;
+    case WEFTI_SAY_VIEW_OK: take_view_ok(m, peer, message); break;
+    default: break;
+    }
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_MEMBER_H
+#define WEFTI_MEMBER_H
+
+#include "member/message.h"
+
+/* Who takes part in a run: the state machine of one node (docs/membership.md).
+ *
+ * No thread, socket, clock or allocation after create is in here. The progress thread
+ * feeds events and performs the actions that come out, in their order, before the next
+ * event:
+ *
+ *     wefti_member_event event = {.kind = WEFTI_EVENT_TICK};
+ *     ... or a message that arrived, a connection that ended, a step that advanced
+ *     const wefti_member_actions *todo =
+ *         wefti_member_step(member, &event, now_us(), wefti_rng_u64(...));
+ *     for (int k = 0; k < todo->n; k++) {
+ *         const wefti_member_action *a = &todo->list[k];
+ *         switch (a->kind) {
+ *         case WEFTI_DO_SEND:    transport_send(a->peer, a->bytes, a->n_bytes); break;
+ *         case WEFTI_DO_RECORD:  tell the launcher a->record, before the sends that
+ * follow; break; case WEFTI_DO_FREEZE:  the exchange stops (see below); collect the
+ * inventory of the nodes that depart, then feed WEFTI_EVENT_INVENTORY; break; case
+ * WEFTI_DO_INSTALL: the exchange goes on in wefti_member_view(member); break; case
+ * WEFTI_DO_HOST:    a message for the host: a piece asked for, a snapshot; break; case
+ * WEFTI_DO_OUT:     this node is out: a->out says why; break;
+ *         }
+ *     }
+ *     sleep in poll() until todo->wake_us or until something arrives.
+ *
+ * Frozen means, from WEFTI_DO_FREEZE to WEFTI_DO_INSTALL: no step begins, no piece is
+ * taken in, nothing is applied or summed, nothing new is sent. What was handed to the
+ * transport goes on, and what arrives waits. */
+typedef struct wefti_member wefti_member;
+
+/* REPLAY_GET asks for this many steps, as far as the donor has them; a donor keeps what was agreed
+ * in the last WEFTI_REPLAY_KEEP steps. */
+enum { WEFTI_REPLAY_WINDOW = 16, WEFTI_REPLAY_KEEP = 64 };
+
+typedef enum wefti_member_state {
+    WEFTI_MEMBER_OUT,
+    WEFTI_MEMBER_JOINING,  /* says HELLO */
+    WEFTI_MEMBER_LEARNING, /* fetches a snapshot */
+    WEFTI_MEMBER_CATCHING, /* fetches what was agreed since */
+    WEFTI_MEMBER_IN,
+    WEFTI_MEMBER_FLUSHING, /* has promised a ballot; frozen */
+    WEFTI_MEMBER_PAUSED    /* too few members can be heard */
+} wefti_member_state;
+
+typedef enum wefti_member_out {
+    WEFTI_OUT_NONE,
+    WEFTI_OUT_LEFT,      /* it wanted to */
+    WEFTI_OUT_EVICTED,   /* the others went on without it */
+    WEFTI_OUT_NO_QUORUM, /* paused for longer than pause_us */
+    WEFTI_OUT_REFUSED,   /* it may not join; bye says why */
+    WEFTI_OUT_NO_ANSWER, /* it could not join within join_us */
+    WEFTI_OUT_FAULT      /* a rule of the protocol was broken: a fault of ours */
+} wefti_member_out;
+
+typedef enum wefti_member_tie {
+    WEFTI_TIE_AUTO,   /* proof with two members, lowest with more */
+    WEFTI_TIE_LOWEST, /* the half with the lowest-numbered member goes on */
+    WEFTI_TIE_PROOF   /* a half goes on if the others' hosts say that they are dead */
+} wefti_member_tie;
+
+/* Times and rules. All members of a run have the same rules (`tie`, `trust_reset`,
+ * `split`); times may differ. */
+typedef struct wefti_member_policy {
+    int64_t alive_us;     /* a sign of life is sent this often */
+    int64_t silence_us;   /* the least silence after which a member is doubted */
+    int64_t probe_us;     /* so long others are asked whether they hear it */
+    int64_t late_us;      /* who wakes later than this doubles its own limits */
+    int64_t link_us;      /* so long two members may not hear each other */
+    int64_t answer_us;    /* a leader waits so long for answers */
+    int64_t takeover_us;  /* the next one leads after this */
+    int64_t retry_us;     /* unanswered messages are sent again */
+    int64_t patience_us;  /* the others wait so long for a member's step */
+    int64_t gather_us;    /* joiners that are ready within it enter together */
+    int64_t join_us;      /* a joiner gives up */
+    int64_t pause_us;     /* a node without quorum gives up */
+    int donors;           /* members that a joiner copies from */
+    wefti_member_tie tie; /* exactly half of the members */
+    bool trust_reset;     /* a host's refusal counts like a launcher's record */
+    bool split;           /* no quorum is needed: both halves go on, as two runs */
+} wefti_member_policy;
+
+/* What a person would choose. */
+wefti_member_policy wefti_member_policy_default(void);
+
+typedef struct wefti_member_config {
+    wefti_member_limits limits;
+    wefti_member_policy policy;
+    uint64_t run, config_hash, data_hash;
+    wefti_node_id self;
+    bool witness;
+    int n_founders; /* the members of view 1, equal everywhere; 0: join what exists */
+    const wefti_view_node *founders;
+    int64_t now_us;
+} wefti_member_config;
+
+/* [out] *out owned by the caller; NULL on failure. */
+weft_status wefti_member_create(weft_ctx *ctx, const wefti_member_config *config,
+                                wefti_member **out) WEFT_CHECKED;
+void wefti_member_destroy(wefti_member *member);
+
+typedef enum wefti_member_event_kind {
+    WEFTI_EVENT_TICK,      /* wake_us has come */
+    WEFTI_EVENT_MESSAGE,   /* bytes from peer */
+    WEFTI_EVENT_CONNECTED, /* peer can be written to */
+    WEFTI_EVENT_CLOSED, /* the connection to peer has ended; evidence CLOSED or RESET */
+    WEFTI_EVENT_DATA,   /* a piece of peer has come: it lives and has begun steps.begun */
+    WEFTI_EVENT_STEPS,  /* my steps, and the checksum after steps.finished */
+    WEFTI_EVENT_INVENTORY, /* the answer to FREEZE */
+    WEFTI_EVENT_RECORD,    /* a launcher on this host says that `peer` has ended */
+    WEFTI_EVENT_LEAVE      /* this node wants to leave */
+} wefti_member_event_kind;
+
+typedef struct wefti_member_event {
+    wefti_member_event_kind kind;
+    wefti_node_id peer;
+    const unsigned char *bytes;
+    size_t n_bytes;
+    wefti_evidence evidence;
+    wefti_member_steps steps;
+    uint64_t checksum;
+    wefti_ballot ballot; /* INVENTORY: FREEZE's */
+    int n_entries;
+    wefti_inventory_entry *entries;
+    wefti_member_record record;
+} wefti_member_event;
+
+typedef enum wefti_member_action_kind {
+    WEFTI_DO_SEND,
+    WEFTI_DO_RECORD,
+    WEFTI_DO_FREEZE,
+    WEFTI_DO_INSTALL,
+    WEFTI_DO_HOST,
+    WEFTI_DO_OUT
+} wefti_member_action_kind;
+
+typedef struct wefti_member_action {
+    wefti_member_action_kind kind;
+    wefti_node_id peer; /* SEND: to whom; HOST: from whom */
+    const unsigned char *bytes;
+    size_t n_bytes;
+    wefti_ballot ballot;
+    wefti_member_record record;
+    const wefti_message *message; /* HOST */
+    wefti_member_out out;
+} wefti_member_action;
+
+/* Valid until the next step. */
+typedef struct wefti_member_actions {
+    int n;
+    wefti_member_action *list;
+    int64_t wake_us;
+} wefti_member_actions;
+
+/* Takes one event. `random` is any 64-bit number, new for each call. A message that
+ * cannot be read is dropped and counted (wefti_member_facts). */
+const wefti_member_actions *wefti_member_step(wefti_member *member,
+                                              const wefti_member_event *event,
+                                              int64_t now_us, uint64_t random);
+
+wefti_member_state wefti_member_get_state(const wefti_member *member);
+bool wefti_member_is_frozen(const wefti_member *member);
+const wefti_view *wefti_member_view(const wefti_member *member); /* number 0: none yet */
+int wefti_member_number(const wefti_member *member); /* in the view; -1: not in it */
+
+/* Who a step belongs to: the last view whose first step is not after it. NULL: so old
+ * that all have finished it, or before this node's time. */
+typedef struct wefti_roster {
+    int64_t number, first_step;
+    int n_nodes;
+    wefti_view_node *nodes;
+    int n_owed;
+    wefti_row_block *owed;
+} wefti_roster;
+const wefti_roster *wefti_member_roster(const wefti_member *member, int64_t step);
+
+/* What becomes of a piece of a step. */
+typedef enum wefti_verdict {
+    WEFTI_VERDICT_EXPECT, /* its sender is a member: it comes */
+    WEFTI_VERDICT_FETCH, /* counted: ask *holder for it, or use it if that is this node */
+    WEFTI_VERDICT_SKIP   /* not counted */
+} wefti_verdict;
+wefti_verdict wefti_member_judge(const wefti_member *member, const wefti_piece *piece,
+                                 wefti_node_id *holder);
+
+/* Who sums the ranges of `original` in a step that is unfinished: itself while it is a
+ * member. */
+wefti_node_id wefti_member_owner(const wefti_member *member, wefti_node_id original);
+
+/* While frozen: does this node depart by the ballot that was promised last? Its pieces
+ * belong into the inventory. */
+bool wefti_member_departs(const wefti_member *member, wefti_node_id id);
+
+/* Every member has finished this step: its pieces are not needed any more. */
+int64_t wefti_member_stable(const wefti_member *member);
+
+/* The rows of a node in a step, whose roster is given; returns how many blocks (at most
+ * wefti_view_max_owed + 1) were written. */
+int wefti_roster_rows(const wefti_roster *roster, int number, int64_t step,
+                      wefti_row_block *out);
+
+/* Encodes a host's message (RESEND_GET, RESEND, SNAP_OFFER, SNAP_PIECE, REPLAY) with this
+ * node's head; returns its bytes or 0. */
+size_t wefti_member_encode(const wefti_member *member, wefti_message *message,
+                           unsigned char *out, size_t size);
+
+/* Counts since create. */
+typedef struct wefti_member_facts {
+    int64_t refused_messages; /* could not be read */
+    int64_t unsent_messages;  /* no room; sent again later */
+    int64_t ballots;          /* led by this node */
+    int64_t suspicions;
+    int64_t faults;
+} wefti_member_facts;
+wefti_member_facts wefti_member_get_facts(const wefti_member *member);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_MEMBER_MESSAGE_H
+#define WEFTI_MEMBER_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "member/view.h"
+
+/* What nodes say to each other about who takes part (docs/membership.md has the layout).
+ */
+typedef enum wefti_message_kind {
+    WEFTI_SAY_HELLO = 1,  /* let me join */
+    WEFTI_SAY_WELCOME,    /* the view, and who has a snapshot */
+    WEFTI_SAY_ALIVE,      /* a sign of life, with my steps */
+    WEFTI_SAY_PROBE_REQ,  /* do you hear `subject`? */
+    WEFTI_SAY_PROBE_ACK,  /* `subject` answers */
+    WEFTI_SAY_SUSPECT,    /* I do not hear `subject`, or know that it is dead */
+    WEFTI_SAY_FLUSH,      /* promise this ballot and tell me what you hold */
+    WEFTI_SAY_FLUSH_OK,   /* promised, or refused; inventory */
+    WEFTI_SAY_VIEW,       /* accept this view */
+    WEFTI_SAY_VIEW_OK,    /* accepted, or refused */
+    WEFTI_SAY_INSTALL,    /* this view is decided */
+    WEFTI_SAY_RESEND_GET, /* send me this piece */
+    WEFTI_SAY_RESEND,     /* a piece, with its bytes */
+    WEFTI_SAY_SNAP_OFFER, /* I have a snapshot of this step in so many pieces */
+    WEFTI_SAY_SNAP_GET,   /* send me this piece of it */
+    WEFTI_SAY_SNAP_PIECE, /* a piece of it */
+    WEFTI_SAY_REPLAY_GET, /* send me what was agreed in this step */
+    WEFTI_SAY_REPLAY,     /* what was agreed in a step */
+    WEFTI_SAY_READY,      /* I am at this step with this checksum: let me in */
+    WEFTI_SAY_LEAVE,      /* `subject` has ended; what it had promised */
+    WEFTI_SAY_BYE,        /* you are no member, or will not become one */
+    WEFTI_SAY_KINDS
+} wefti_message_kind;
+
+/* Ballots are ordered by counter, then by leader. */
+typedef struct wefti_ballot {
+    uint64_t counter; /* 0: none */
+    int leader;       /* its number in the view that is to be left */
+} wefti_ballot;
+
+static inline bool wefti_ballot_less(wefti_ballot a, wefti_ballot b) {
+    return a.counter != b.counter ? a.counter < b.counter : a.leader < b.leader;
+}
+
+static inline bool wefti_ballot_is(wefti_ballot a, wefti_ballot b) {
+    return a.counter == b.counter && a.leader == b.leader;
+}
+
+/* How a node is known not to take part, weakest first. */
+typedef enum wefti_evidence {
+    WEFTI_EVIDENCE_NONE,
+    WEFTI_EVIDENCE_MUTE,    /* it left a leader's question unanswered */
+    WEFTI_EVIDENCE_SILENCE, /* nobody who was asked hears it */
+    WEFTI_EVIDENCE_LINK, /* two members do not hear each other for long; it is the one to
+                            go */
+    WEFTI_EVIDENCE_CLOSED,   /* its connection has ended, and its host does not answer */
+    WEFTI_EVIDENCE_PATIENCE, /* it lives, and others wait too long for its step */
+    WEFTI_EVIDENCE_RESET,  /* its connection has ended, and its host refuses another: dead
+                            */
+    WEFTI_EVIDENCE_RECORD, /* it or its launcher says that it has ended, and what it
+                              promised */
+    WEFTI_EVIDENCES
+} wefti_evidence;
+
+/* The state of an acceptor that has ended: the last ballot that it promised, and the last
+ * view that it accepted. */
+typedef struct wefti_member_record {
+    int64_t promised_view; /* the view that `promised` was to decide; 0: none */
+    wefti_ballot promised;
+    int64_t accepted_view; /* 0: none */
+} wefti_member_record;
+
+/* Steps of a node; -1: none. */
+typedef struct wefti_member_steps {
+    int64_t begun;    /* its rows are chosen */
+    int64_t sent;     /* all its pieces are on their way */
+    int64_t finished; /* its result is applied */
+} wefti_member_steps;
+
+/* A piece of `sender` of a step. */
+typedef struct wefti_piece {
+    int64_t step;
+    wefti_node_id sender;
+    int round, part;
+} wefti_piece;
+
+/* What one node holds of one departed node and step. */
+typedef struct wefti_inventory_entry {
+    wefti_node_id sender;
+    int64_t step;
+    bool counted;              /* its rows are in something that I hold */
+    const unsigned char *held; /* [rounds][(parts + 7) / 8] bits */
+} wefti_inventory_entry;
+
+/* Why a BYE or a refusal. */
+typedef enum wefti_bye_reason {
+    WEFTI_BYE_EVICTED = 1, /* the view has gone on without you */
+    WEFTI_BYE_OTHER_RUN,   /* another configuration, other data, or another branch */
+    WEFTI_BYE_FULL,        /* no place left */
+    WEFTI_BYE_CHECKSUM,    /* your parameters are not ours */
+    WEFTI_BYE_REASONS
+} wefti_bye_reason;
+
+/* A message, all kinds; unused fields are zero. Pointers of a decoded message are
+ * borrowed: from the bytes (payload, held), and from the room that was given (value,
+ * nodes, entries). */
+typedef struct wefti_message {
+    wefti_message_kind kind;
+    uint64_t run;
+    wefti_node_id from;
+    int64_t view;   /* the sender's view; 0: none */
+    uint64_t chain; /* and its chain */
+
+    uint64_t config_hash, data_hash; /* HELLO */
+    bool witness;                    /* HELLO */
+    wefti_member_steps steps;        /* ALIVE, FLUSH_OK */
+    wefti_node_id origin, subject;   /* PROBE_*, SUSPECT, LEAVE */
+    uint64_t nonce;                  /* PROBE_* */
+    wefti_evidence evidence;         /* SUSPECT */
+    wefti_member_record record;      /* SUSPECT, LEAVE */
+    wefti_ballot ballot;             /* FLUSH, FLUSH_OK, VIEW, VIEW_OK */
+    bool refused;                    /* FLUSH_OK, VIEW_OK */
+    wefti_ballot other; /* FLUSH_OK: of the accepted view, or the one in the way */
+    bool has_value;     /* FLUSH_OK */
+    int n_numbers;      /* FLUSH: members that stay; WELCOME: donors */
+    uint16_t *numbers;
+    int n_entries; /* FLUSH_OK */
+    wefti_inventory_entry *entries;
+    wefti_view *value;       /* WELCOME, FLUSH_OK, VIEW, INSTALL */
+    wefti_piece piece;       /* RESEND_GET, RESEND */
+    int64_t step;            /* SNAP_*, REPLAY*, READY */
+    uint64_t checksum;       /* SNAP_OFFER, READY */
+    uint32_t snap_piece;     /* SNAP_GET, SNAP_PIECE; SNAP_OFFER: how many */
+    wefti_bye_reason reason; /* BYE */
+    int64_t n_payload;       /* RESEND, SNAP_PIECE, REPLAY */
+    const unsigned char *payload;
+} wefti_message;
+
+/* SNAP_GET of this piece asks what there is. */
+#define WEFTI_SNAP_WHICH 0xffffffffu
+
+enum { WEFTI_MESSAGE_HEADER = 56, WEFTI_MESSAGE_MAX_PAYLOAD = 1 << 20 };
+
+/* Where a decoded message's tables go. */
+typedef struct wefti_message_room {
+    wefti_view value;
+    uint16_t *numbers;              /* [max_nodes] */
+    wefti_inventory_entry *entries; /* [max departed * window] */
+} wefti_message_room;
+
+weft_status wefti_message_room_init(weft_ctx *ctx, const wefti_member_limits *limits,
+                                    wefti_message_room *room) WEFT_CHECKED;
+void wefti_message_room_fini(weft_ctx *ctx, wefti_message_room *room);
+
+/* Bytes of the longest message without payload. */
+size_t wefti_message_max_bytes(const wefti_member_limits *limits);
+
+/* Writes the message; returns its bytes, or 0 if they are more than `size` or a count is
+ * above its limit. */
+size_t wefti_message_encode(const wefti_member_limits *limits,
+                            const wefti_message *message, unsigned char *out,
+                            size_t size);
+
+/* Reads a message of exactly n bytes. NULL if it is one, or a sentence that says why not.
+ * What lengths the bytes name is checked against the limits before anything is stored. */
+const char *wefti_message_decode(const wefti_member_limits *limits,
+                                 wefti_message_room *room, const unsigned char *bytes,
+                                 size_t n, wefti_message *out);
+
+#endif

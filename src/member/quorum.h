@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_MEMBER_QUORUM_H
+#define WEFTI_MEMBER_QUORUM_H
+
+#include "member/member.h"
+
+/* What is known against one member of the view. */
+typedef struct wefti_standing {
+    wefti_evidence evidence;
+    wefti_member_record record; /* with WEFTI_EVIDENCE_RECORD */
+} wefti_standing;
+
+/* May those who answered decide what follows after `view`, in this ballot? */
+typedef struct wefti_quorum_question {
+    const wefti_member_policy *policy;
+    const wefti_view *view;
+    const bool *answered;            /* [n_nodes] */
+    const wefti_standing *standings; /* [n_nodes] */
+    wefti_ballot ballot;
+} wefti_quorum_question;
+
+bool wefti_quorum_is(const wefti_quorum_question *q);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_MEMBER_STATE_H
+#define WEFTI_MEMBER_STATE_H
+
+#include "member/member.h"
+#include "member/quorum.h"
+
+/* What the files of this folder share: the machine's state. */
+
+enum { WEFTI_PEER_GAPS = 16, WEFTI_SNAP_WINDOW = 16, WEFTI_CHECKSUMS = 64 };
+
+/* Another node: a member of the view, or one that wants to become one. */
+typedef struct wefti_peer {
+    bool used;
+    wefti_node_id id;
+    int number; /* in the view; -1: it wants to join */
+    bool connected;
+    int64_t heard_us;
+    int64_t view; /* that it was in when it last spoke */
+    wefti_member_steps steps;
+    wefti_standing standing;
+    int64_t doubted_us; /* 0: not doubted; else when others were asked */
+    uint64_t nonce;
+    bool answered_others; /* others hear it */
+    int64_t told_us;      /* when the others were told of the suspicion last */
+    int64_t behind_us;    /* 0: it keeps up; else since when the others wait for it */
+    int unanswered;       /* ballots that it did not answer */
+    int64_t gap_us[WEFTI_PEER_GAPS], alive_us, limit_us;
+    int n_gaps;
+    int64_t installed_us, dismissed_us; /* when INSTALL, BYE were last sent to it */
+    bool witness;                       /* joiners */
+    bool is_ready;
+    int64_t ready_step, ready_us;
+    uint64_t ready_checksum;
+} wefti_peer;
+
+typedef enum wefti_lead_phase {
+    WEFTI_LEAD_IDLE,
+    WEFTI_LEAD_ASKING,   /* FLUSH is out */
+    WEFTI_LEAD_PROPOSING /* VIEW is out */
+} wefti_lead_phase;
+
+/* Inventories of all members that stay, as they arrive, over the steps base + 1 .. base +
+ * 2 windows. */
+typedef struct wefti_tally {
+    bool has_base;
+    int64_t base;
+    int64_t low, high; /* least finished, highest begun, by those who took part */
+    int64_t most_finished; /* by anybody, joiners that catch up as well */
+    int n_senders;
+    wefti_node_id *senders; /* [max departed] */
+    uint32_t *counted;      /* [max departed] bit per step */
+    uint16_t
+        *holders; /* [max departed][2 windows][rounds][parts], numbers in the old view */
+} wefti_tally;
+
+typedef struct wefti_lead {
+    wefti_lead_phase phase;
+    wefti_ballot ballot;
+    bool *asked;    /* [max_nodes] of the old view */
+    bool *answered; /* [max_nodes] */
+    int64_t deadline_us, again_us;
+    int attempts;
+    bool has_value; /* somebody has accepted a view already */
+    wefti_ballot value_ballot;
+    wefti_view proposal;
+    wefti_tally tally;
+} wefti_lead;
+
+typedef struct wefti_joining {
+    int64_t since_us, again_us, greeted_us, advanced_us;
+    int turn; /* which peer is asked next */
+    int n_donors;
+    wefti_node_id *donors; /* [max_nodes] */
+    bool *offers;          /* [max_nodes] donor has this snapshot */
+    bool has_offer, is_learnt;
+    int64_t snap_step;
+    uint64_t snap_checksum;
+    uint32_t n_pieces, n_stored; /* pieces before n_stored are here */
+    uint32_t stored;             /* bits of n_stored, n_stored + 1, ... */
+    int64_t ready_us;
+} wefti_joining;
+
+struct wefti_member {
+    weft_ctx *ctx;
+    wefti_member_config config;
+    wefti_member_state state;
+    wefti_view view;
+    int number;
+    int n_past;
+    wefti_roster *past; /* [window + 2], latest first; past[0] is the view's own */
+    wefti_member_steps steps;
+    uint64_t checksums[WEFTI_CHECKSUMS];
+    int64_t checksum_steps[WEFTI_CHECKSUMS];
+
+    int max_peers;
+    wefti_peer *peers;                         /* [max_peers] */
+    int *peer_of_number;                       /* [max_nodes] place in peers; -1: me */
+    wefti_standing *standings;                 /* [max_nodes] for quorum questions */
+    int32_t *complaint_first, *complaint_last; /* [max_nodes][max_nodes] ms; 0: none */
+    int64_t complained_us;                     /* the last complaint */
+
+    wefti_ballot promised;
+    uint64_t highest_counter;
+    bool frozen;
+    bool *stays; /* [max_nodes] of the view, by the ballot promised last */
+    bool has_accepted;
+    wefti_ballot accepted_ballot;
+    wefti_view accepted;
+    unsigned char *flush_ok; /* the answer to the ballot promised last */
+    size_t n_flush_ok;
+    wefti_lead lead;
+    wefti_joining joining;
+
+    int64_t reason_us, progress_us, backoff_us, paused_us;
+    int64_t slow_until_us, next_alive_us, wake_us;
+
+    int64_t now_us; /* of the event in work */
+    uint64_t random;
+    wefti_message_room room;
+    wefti_message message;
+    wefti_member_actions actions;
+    int max_actions;
+    unsigned char *bytes; /* of the messages to send */
+    size_t n_bytes, max_bytes, most_bytes;
+    wefti_member_facts facts;
+};
+
+/* -- member.c -- */
+uint64_t wefti_member_draw(wefti_member *m);
+bool wefti_member_is_in(const wefti_member *m);
+wefti_member_action *wefti_member_act(wefti_member *m, wefti_member_action_kind kind);
+void wefti_member_say(wefti_member *m, wefti_node_id to, wefti_message *message);
+typedef bool (*wefti_peer_test)(const wefti_member *m, const wefti_peer *peer);
+void wefti_member_say_all(wefti_member *m, wefti_message *message, wefti_peer_test test);
+bool wefti_peer_is_member(const wefti_member *m, const wefti_peer *peer);
+bool wefti_peer_is_sound(const wefti_member *m, const wefti_peer *peer);
+wefti_peer *wefti_member_peer(wefti_member *m, wefti_node_id id);
+wefti_peer *wefti_member_add_peer(wefti_member *m, wefti_node_id id);
+void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason reason);
+void wefti_member_leave(wefti_member *m, wefti_member_out why);
+void wefti_member_wake_by(wefti_member *m, int64_t when_us);
+wefti_member_record wefti_member_own_record(const wefti_member *m);
+void wefti_member_install(wefti_member *m, const wefti_view *value);
+
+/* -- watch.c: who lives -- */
+void wefti_watch_heard(wefti_member *m, wefti_peer *peer, bool is_alive);
+void wefti_watch_suspect(wefti_member *m, wefti_peer *peer, wefti_evidence evidence);
+void wefti_watch_message(wefti_member *m, wefti_peer *peer, const wefti_message *message);
+void wefti_watch_late(wefti_member *m);
+void wefti_watch_pump(wefti_member *m);
+void wefti_watch_ended(wefti_member *m, wefti_node_id id,
+                       const wefti_member_record *record);
+void wefti_watch_forget(wefti_member *m);
+
+/* -- change.c: the next view -- */
+void wefti_change_message(wefti_member *m, wefti_peer *peer,
+                          const wefti_message *message);
+void wefti_change_inventory(wefti_member *m, const wefti_member_event *event);
+void wefti_change_pump(wefti_member *m);
+
+/* -- cut.c: how unfinished steps end -- */
+void wefti_tally_reset(wefti_member *m);
+bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok);
+bool wefti_cut_propose(wefti_member *m);
+bool wefti_cut_may_enter(wefti_member *m, wefti_peer *peer);
+
+/* -- join.c -- */
+void wefti_join_message(wefti_member *m, wefti_peer *peer, const wefti_message *message);
+void wefti_join_steps(wefti_member *m);
+void wefti_join_pump(wefti_member *m);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* Views: tables of one size, allocated once, and what can be asked of them.
+ *
+ *     chain(v) = hash(chain(v - 1), contents of v)
+ *
+ * so two views with one chain have the same past. */
+#include "member/view.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+int wefti_view_max_departed(const wefti_member_limits *limits) {
+    return limits->max_nodes * limits->window;
+}
+
+/* Every node's block of every unfinished step, and as many again that no step has taken
+ * yet. */
+int wefti_view_max_owed(const wefti_member_limits *limits) {
+    return 2 * limits->max_nodes * (limits->window + 1);
+}
+
+static int64_t holders_of_one(const wefti_member_limits *limits) {
+    return (int64_t)limits->window * limits->rounds * limits->parts;
+}
+
+weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
+                            wefti_view *view) {
+    int max_departed = wefti_view_max_departed(limits);
+    *view = (wefti_view){0};
+    WEFT_TRY(wefti_alloc_n(ctx, limits->max_nodes, sizeof *view->nodes, "a view's nodes",
+                           &view->nodes));
+    WEFT_TRY(wefti_alloc_n(ctx, max_departed, sizeof *view->departed,
+                           "a view's departed nodes", &view->departed));
+    WEFT_TRY(wefti_alloc_n(ctx, max_departed * holders_of_one(limits),
+                           sizeof *view->holders, "a view's cut", &view->holders));
+    return wefti_alloc_n(ctx, wefti_view_max_owed(limits), sizeof *view->owed,
+                         "a view's owed rows", &view->owed);
+}
+
+void wefti_view_fini(weft_ctx *ctx, wefti_view *view) {
+    wefti_free(ctx, view->nodes);
+    wefti_free(ctx, view->departed);
+    wefti_free(ctx, view->holders);
+    wefti_free(ctx, view->owed);
+    *view = (wefti_view){0};
+}
+
+void wefti_view_copy(const wefti_member_limits *limits, const wefti_view *from,
+                     wefti_view *to) {
+    wefti_view tables = *to;
+    *to = *from;
+    to->nodes = tables.nodes;
+    to->departed = tables.departed;
+    to->holders = tables.holders;
+    to->owed = tables.owed;
+    memcpy(to->nodes, from->nodes, (size_t)from->n_nodes * sizeof *to->nodes);
+    memcpy(to->departed, from->departed, (size_t)from->n_departed * sizeof *to->departed);
+    memcpy(to->holders, from->holders,
+           (size_t)(from->n_departed * holders_of_one(limits)) * sizeof *to->holders);
+    memcpy(to->owed, from->owed, (size_t)from->n_owed * sizeof *to->owed);
+}
+
+int wefti_view_find(const wefti_view *view, wefti_node_id id) {
+    for (int i = 0; i < view->n_nodes; i++)
+        if (wefti_node_is(view->nodes[i].id, id)) return i;
+    return -1;
+}
+
+int wefti_view_find_departed(const wefti_view *view, wefti_node_id id) {
+    for (int d = 0; d < view->n_departed; d++)
+        if (wefti_node_is(view->departed[d].id, id)) return d;
+    return -1;
+}
+
+uint16_t *wefti_view_holder(const wefti_member_limits *limits, const wefti_view *view,
+                            int d, int s, int round, int part) {
+    int64_t place = ((int64_t)d * limits->window + s) * limits->rounds + round;
+    return &view->holders[place * limits->parts + part];
+}
+
+int wefti_view_trainers(const wefti_view *view) {
+    int n = 0;
+    for (int i = 0; i < view->n_nodes; i++) n += !view->nodes[i].witness;
+    return n;
+}
+
+int wefti_view_share(const wefti_view *view, int number) {
+    int share = 0;
+    for (int i = 0; i < number; i++) share += !view->nodes[i].witness;
+    return view->nodes[number].witness ? -1 : share;
+}
+
+/* splitmix64's mixing of one number into a hash. */
+static uint64_t mix(uint64_t hash, uint64_t x) {
+    hash = (hash ^ x) + 0x9E3779B97F4A7C15u;
+    hash = (hash ^ hash >> 30) * 0xBF58476D1CE4E5B9u;
+    hash = (hash ^ hash >> 27) * 0x94D049BB133111EBu;
+    return hash ^ hash >> 31;
+}
+
+static uint64_t mix_departed(const wefti_member_limits *limits, const wefti_view *view,
+                             int d, uint64_t hash) {
+    const wefti_departed *gone = &view->departed[d];
+    hash = mix(mix(hash, gone->id.key), gone->id.incarnation);
+    hash = mix(mix(hash, (uint64_t)gone->owner), gone->counted);
+    for (int s = 0; s < view->cut_steps; s++)
+        for (int r = 0; r < limits->rounds; r++)
+            for (int p = 0; p < limits->parts; p++)
+                hash = mix(hash, *wefti_view_holder(limits, view, d, s, r, p));
+    return hash;
+}
+
+uint64_t wefti_view_hash(const wefti_member_limits *limits, const wefti_view *view) {
+    uint64_t hash = mix(mix(view->parent, (uint64_t)view->number),
+                        (uint64_t)view->first_step);
+    hash = mix(mix(hash, (uint64_t)view->n_nodes), (uint64_t)view->cut_low);
+    for (int i = 0; i < view->n_nodes; i++) {
+        const wefti_view_node *node = &view->nodes[i];
+        hash = mix(mix(hash, node->id.key), node->id.incarnation);
+        hash = mix(mix(hash, (uint64_t)node->first_step), node->witness);
+    }
+    for (int d = 0; d < view->n_departed; d++) hash = mix_departed(limits, view, d, hash);
+    for (int k = 0; k < view->n_owed; k++) {
+        hash = mix(hash, (uint64_t)view->owed[k].step);
+        hash = mix(mix(hash, (uint64_t)view->owed[k].share), (uint64_t)view->owed[k].of);
+    }
+    return hash ? hash : 1;
+}

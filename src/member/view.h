@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_MEMBER_VIEW_H
+#define WEFTI_MEMBER_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/ctx.h>
+
+/* What a process that is a node is called: the node's key, the same after each start, and
+ * 64 random bits, new with each start. Who comes back is somebody new. */
+typedef struct wefti_node_id {
+    uint64_t key;
+    uint64_t incarnation;
+} wefti_node_id;
+
+static inline bool wefti_node_is(wefti_node_id a, wefti_node_id b) {
+    return a.incarnation == b.incarnation && a.key == b.key;
+}
+
+/* Sizes that all nodes of a run agree on; every table is allocated from them, once. */
+typedef struct wefti_member_limits {
+    int max_nodes;
+    int window; /* steps that may be unfinished at once: 2 when every step is synchronous
+                 */
+    int rounds; /* kinds of pieces: 1; 2 when an owner sums and sends a mean */
+    int parts;  /* pieces that one node sends one other per (step, round) */
+} wefti_member_limits;
+
+enum {
+    WEFTI_MEMBER_NOBODY = 0xffff, /* no node of the view */
+    WEFTI_MEMBER_MAX_NODES = 4096,
+    WEFTI_MEMBER_MAX_WINDOW = 16,
+    WEFTI_MEMBER_MAX_ROUNDS = 4,
+    WEFTI_MEMBER_MAX_PARTS = 1 << 20
+};
+
+/* Rows of a step: share `share` of `of` equal ones. */
+typedef struct wefti_row_block {
+    int64_t step;
+    int share, of;
+} wefti_row_block;
+
+typedef struct wefti_view_node {
+    wefti_node_id id;
+    int64_t first_step; /* the first step it takes part in */
+    bool witness;       /* it votes and trains nothing */
+} wefti_view_node;
+
+/* A node that took part in an unfinished step and is no longer a member. */
+typedef struct wefti_departed {
+    wefti_node_id id;
+    int owner;        /* number in this view of the new owner of its ranges, or NOBODY */
+    uint32_t counted; /* bit s: its rows of step cut_low + 1 + s count */
+} wefti_departed;
+
+/* A view: who takes part from first_step on, and how the steps before it that are
+ * unfinished are ended (the cut). A node's number is its place in `nodes`. */
+typedef struct wefti_view {
+    int64_t number;     /* 1, 2, 3, ... */
+    uint64_t parent;    /* chain of the view before; 0 for the first */
+    uint64_t chain;     /* hash of this view and all before it */
+    int64_t first_step; /* never less than that of the view before */
+    int n_nodes;
+    wefti_view_node *nodes; /* [max_nodes] */
+    int64_t cut_low;        /* every member has finished it */
+    int cut_steps;          /* steps cut_low + 1 .. first_step - 1 */
+    int n_departed;
+    wefti_departed *departed; /* [max_nodes * window] */
+    uint16_t *holders;        /* see wefti_view_holder */
+    int n_owed;
+    wefti_row_block *owed; /* rows that count nowhere yet; done in first_step */
+} wefti_view;
+
+int wefti_view_max_departed(const wefti_member_limits *limits);
+int wefti_view_max_owed(const wefti_member_limits *limits);
+
+/* The tables of a view; fini takes half-built ones. */
+weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
+                            wefti_view *view) WEFT_CHECKED;
+void wefti_view_fini(weft_ctx *ctx, wefti_view *view);
+void wefti_view_copy(const wefti_member_limits *limits, const wefti_view *from,
+                     wefti_view *to);
+
+/* A node's number, or -1. */
+int wefti_view_find(const wefti_view *view, wefti_node_id id);
+int wefti_view_find_departed(const wefti_view *view, wefti_node_id id);
+
+/* The place in `holders` of who holds a piece of departed node d of step cut_low + 1 + s.
+ */
+uint16_t *wefti_view_holder(const wefti_member_limits *limits, const wefti_view *view,
+                            int d, int s, int round, int part);
+
+/* Number of nodes that train, and the place of node `number` among them (-1: a witness).
+ */
+int wefti_view_trainers(const wefti_view *view);
+int wefti_view_share(const wefti_view *view, int number);
+
+/* The chain that follows from the contents and `parent`. */
+uint64_t wefti_view_hash(const wefti_member_limits *limits, const wefti_view *view);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/* Who lives: silence, questions to others, complaints, patience.
+ *
+ * A member is doubted after
+ *
+ *     max(silence_us, 5 alive_us, median + 6 MAD of the gaps between its last signs of
+ * life)
+ *
+ * of silence, twice that while this node itself wakes late (Lifeguard: the sick one may
+ * be me). Then it and three others are asked (SWIM). Nobody reaches it within probe_us:
+ * suspected. Others reach it: a complaint, which is told to all. Two members that do not
+ * hear each other for link_us cannot train together, and one has to go: the one with more
+ * complaints made or received, and of equal ones the higher-numbered. */
+#include "member/state.h"
+
+#include <string.h>
+
+static int64_t doubled_if_slow(const wefti_member *m, int64_t us) {
+    return m->now_us < m->slow_until_us ? 2 * us : us;
+}
+
+/* -- late waking -- */
+
+/* Who sleeps through its own alarm has heard nothing meanwhile: nobody is blamed for that
+ * time. */
+void wefti_watch_late(wefti_member *m) {
+    int64_t late = m->now_us - m->wake_us;
+    if (m->wake_us == 0 || late <= m->config.policy.late_us) return;
+    for (int k = 0; k < m->max_peers; k++) {
+        wefti_peer *peer = &m->peers[k];
+        if (!peer->used) continue;
+        peer->heard_us += late;
+        if (peer->doubted_us) peer->doubted_us += late;
+        if (peer->behind_us) peer->behind_us += late;
+    }
+    m->slow_until_us = m->now_us + 10 * m->config.policy.alive_us;
+}
+
+/* -- signs of life -- */
+
+static int64_t median(int64_t *x, int n) {
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && x[k - 1] > x[k]; k--) {
+            int64_t swap = x[k];
+            x[k] = x[k - 1];
+            x[k - 1] = swap;
+        }
+    return x[n / 2];
+}
+
+static void learn_gap(wefti_member *m, wefti_peer *peer) {
+    const wefti_member_policy *policy = &m->config.policy;
+    if (peer->alive_us)
+        peer->gap_us[peer->n_gaps++ % WEFTI_PEER_GAPS] = m->now_us - peer->alive_us;
+    peer->alive_us = m->now_us;
+    if (peer->n_gaps < 4 || peer->n_gaps % 4 != 0) return;
+    int n = peer->n_gaps < WEFTI_PEER_GAPS ? peer->n_gaps : WEFTI_PEER_GAPS;
+    int64_t sorted[WEFTI_PEER_GAPS], middle, limit = policy->silence_us;
+    memcpy(sorted, peer->gap_us, (size_t)n * sizeof *sorted);
+    middle = median(sorted, n);
+    for (int i = 0; i < n; i++)
+        sorted[i] = sorted[i] > middle ? sorted[i] - middle : middle - sorted[i];
+    int64_t wide = middle + 6 * median(sorted, n);
+    if (limit < 5 * policy->alive_us) limit = 5 * policy->alive_us;
+    if (limit < wide) limit = wide;
+    if (limit > 10 * policy->silence_us) limit = 10 * policy->silence_us;
+    peer->limit_us = limit;
+}
+
+void wefti_watch_heard(wefti_member *m, wefti_peer *peer, bool is_alive) {
+    if (is_alive) learn_gap(m, peer);
+    if (peer->heard_us < m->now_us) peer->heard_us = m->now_us;
+    peer->doubted_us = 0;
+    peer->answered_others = false;
+    wefti_evidence e = peer->standing.evidence;
+    if (e == WEFTI_EVIDENCE_SILENCE || e == WEFTI_EVIDENCE_CLOSED ||
+        e == WEFTI_EVIDENCE_RESET)
+        peer->standing.evidence = WEFTI_EVIDENCE_NONE;
+}
+
+/* -- suspicion -- */
+
+static void tell(wefti_member *m, wefti_peer *peer, wefti_evidence evidence) {
+    wefti_message suspect = {.kind = WEFTI_SAY_SUSPECT,
+                             .subject = peer->id,
+                             .evidence = evidence,
+                             .record = peer->standing.record};
+    peer->told_us = m->now_us;
+    wefti_member_say_all(m, &suspect, wefti_peer_is_sound);
+}
+
+void wefti_watch_suspect(wefti_member *m, wefti_peer *peer, wefti_evidence evidence) {
+    if (evidence <= peer->standing.evidence) return;
+    peer->standing.evidence = evidence;
+    m->facts.suspicions++;
+    if (evidence != WEFTI_EVIDENCE_MUTE) tell(m, peer, evidence);
+}
+
+/* Cells of the tables of complaints hold milliseconds since a little before the
+ * beginning. */
+static int32_t *cell(const wefti_member *m, int32_t *table, int who, int about) {
+    return &table[(int64_t)who * m->config.limits.max_nodes + about];
+}
+
+static int32_t now_ms(const wefti_member *m) {
+    return (int32_t)((m->now_us / 1000) % 2000000000) + 1;
+}
+
+static void complain(wefti_member *m, int who, int about) {
+    int32_t *first = cell(m, m->complaint_first, who, about);
+    int32_t *last = cell(m, m->complaint_last, who, about), now = now_ms(m);
+    if (*first == 0 || now < *last || now - *last > 1500) *first = now;
+    *last = now;
+    m->complained_us = m->now_us;
+}
+
+/* For how long `who` has complained about `about`, in microseconds; -1: it does not. */
+static int64_t complaint_us(const wefti_member *m, int who, int about) {
+    int32_t first = *cell(m, m->complaint_first, who, about);
+    int32_t last = *cell(m, m->complaint_last, who, about), now = now_ms(m);
+    if (first == 0 || now < last || now - last > 1500) return -1;
+    return (int64_t)(now - first) * 1000;
+}
+
+/* With how many others member i has trouble. */
+static int troubles(const wefti_member *m, int i) {
+    int n = 0;
+    for (int k = 0; k < m->view.n_nodes; k++)
+        n += complaint_us(m, i, k) >= 0 || complaint_us(m, k, i) >= 0;
+    return n;
+}
+
+static void settle_complaint(wefti_member *m, int who, int about) {
+    int a = troubles(m, who), b = troubles(m, about);
+    int goes = a > b || (a == b && who > about) ? who : about;
+    if (goes == m->number) return; /* the others see to it */
+    wefti_peer *peer = &m->peers[m->peer_of_number[goes]];
+    wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_LINK);
+}
+
+static void settle_complaints(wefti_member *m) {
+    if (m->complained_us == 0 || m->now_us - m->complained_us > 2000000) return;
+    for (int who = 0; who < m->view.n_nodes; who++)
+        for (int about = 0; about < m->view.n_nodes; about++)
+            if (*cell(m, m->complaint_first, who, about) &&
+                complaint_us(m, who, about) >= m->config.policy.link_us)
+                settle_complaint(m, who, about);
+}
+
+/* -- messages -- */
+
+static void take_probe(wefti_member *m, wefti_peer *peer, const wefti_message *message) {
+    wefti_message out = *message;
+    bool for_me = wefti_node_is(message->subject, m->config.self);
+    wefti_peer *subject = wefti_member_peer(m, message->subject);
+    wefti_peer *origin = wefti_member_peer(m, message->origin);
+    if (message->kind == WEFTI_SAY_PROBE_REQ) {
+        out.kind = for_me ? WEFTI_SAY_PROBE_ACK : WEFTI_SAY_PROBE_REQ;
+        if (for_me)
+            wefti_member_say(m, peer->id, &out);
+        else if (subject &&
+                 wefti_node_is(message->origin, peer->id)) /* one hop, no circles */
+            wefti_member_say(m, subject->id, &out);
+    } else if (wefti_node_is(message->origin, m->config.self)) {
+        if (subject && subject->doubted_us && subject->nonce == message->nonce)
+            subject->answered_others = true;
+    } else if (origin && wefti_node_is(message->subject, peer->id)) {
+        wefti_member_say(m, origin->id, &out);
+    }
+}
+
+/* A node has ended, and what it had promised is known. */
+void wefti_watch_ended(wefti_member *m, wefti_node_id id,
+                       const wefti_member_record *record) {
+    wefti_peer *peer = wefti_member_peer(m, id);
+    if (!peer || peer->number < 0) return;
+    peer->standing.record = *record;
+    if (record->promised.counter > m->highest_counter)
+        m->highest_counter = record->promised.counter;
+    wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_RECORD);
+}
+
+/* What others say counts at once only where my own ears do not say the opposite. */
+static void take_suspect(wefti_member *m, wefti_peer *peer,
+                         const wefti_message *message) {
+    wefti_peer *subject = wefti_member_peer(m, message->subject);
+    if (message->evidence == WEFTI_EVIDENCE_RECORD) {
+        wefti_watch_ended(m, message->subject, &message->record);
+        return;
+    }
+    int about = wefti_view_find(&m->view, message->subject);
+    if (about < 0 || message->evidence == WEFTI_EVIDENCE_PATIENCE) return;
+    complain(m, peer->number, about);
+    if (subject && subject->number >= 0 && message->evidence != WEFTI_EVIDENCE_LINK &&
+        m->now_us - subject->heard_us > doubled_if_slow(m, 2 * m->config.policy.alive_us))
+        wefti_watch_suspect(m, subject, WEFTI_EVIDENCE_SILENCE);
+}
+
+static void take_alive(wefti_peer *peer, const wefti_message *message) {
+    if (message->steps.sent > peer->steps.sent &&
+        peer->standing.evidence == WEFTI_EVIDENCE_PATIENCE)
+        peer->standing.evidence = WEFTI_EVIDENCE_NONE;
+    if (message->steps.begun > peer->steps.begun)
+        peer->steps.begun = message->steps.begun;
+    if (message->steps.sent > peer->steps.sent) peer->steps.sent = message->steps.sent;
+    if (message->steps.finished > peer->steps.finished)
+        peer->steps.finished = message->steps.finished;
+}
+
+void wefti_watch_message(wefti_member *m, wefti_peer *peer,
+                         const wefti_message *message) {
+    switch (message->kind) {
+    case WEFTI_SAY_ALIVE: take_alive(peer, message); break;
+    case WEFTI_SAY_SUSPECT: take_suspect(m, peer, message); break;
+    case WEFTI_SAY_LEAVE: wefti_watch_ended(m, message->subject, &message->record); break;
+    default: take_probe(m, peer, message);
+    }
+}
+
+/* -- what is due -- */
+
+static void ask_others(wefti_member *m, wefti_peer *peer) {
+    peer->doubted_us = m->now_us;
+    peer->answered_others = false;
+    peer->nonce = wefti_member_draw(m);
+    wefti_message probe = {.kind = WEFTI_SAY_PROBE_REQ,
+                           .origin = m->config.self,
+                           .subject = peer->id,
+                           .nonce = peer->nonce};
+    wefti_member_say(m, peer->id, &probe);
+    int n = m->view.n_nodes, first = (int)(wefti_member_draw(m) % (uint64_t)n);
+    for (int k = 0, asked = 0; k < n && asked < 3; k++) {
+        int i = (first + k) % n;
+        if (i == m->number) continue;
+        const wefti_peer *other = &m->peers[m->peer_of_number[i]];
+        if (other == peer || other->standing.evidence != WEFTI_EVIDENCE_NONE) continue;
+        wefti_member_say(m, other->id, &probe);
+        asked++;
+    }
+}
+
+static void watch_silence(wefti_member *m, wefti_peer *peer) {
+    int64_t silent = m->now_us - peer->heard_us,
+            limit = doubled_if_slow(m, peer->limit_us);
+    if (silent < limit) {
+        wefti_member_wake_by(m, peer->heard_us + limit);
+        return;
+    }
+    int64_t wait = doubled_if_slow(m, m->config.policy.probe_us);
+    if (peer->doubted_us == 0) {
+        ask_others(m, peer);
+    } else if (m->now_us - peer->doubted_us >= wait) {
+        if (!peer->answered_others) {
+            wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_SILENCE);
+            return;
+        }
+        complain(m, m->number, peer->number);
+        tell(m, peer, WEFTI_EVIDENCE_LINK);
+        ask_others(m, peer);
+    }
+    wefti_member_wake_by(m, peer->doubted_us + wait);
+}
+
+/* The others wait for a member that computes, not for one that waits itself. */
+static void watch_patience(wefti_member *m, wefti_peer *peer, int64_t most_sent) {
+    const wefti_member_steps *s = &peer->steps;
+    bool is_behind = !peer->witness && s->sent < most_sent && s->finished >= s->sent &&
+                     m->view.nodes[peer->number].first_step <= most_sent && !m->frozen;
+    if (!is_behind) {
+        peer->behind_us = 0;
+        return;
+    }
+    if (peer->behind_us == 0) peer->behind_us = m->now_us;
+    if (m->now_us - peer->behind_us >= doubled_if_slow(m, m->config.policy.patience_us))
+        wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_PATIENCE);
+}
+
+void wefti_watch_pump(wefti_member *m) {
+    int64_t most_sent = m->steps.sent;
+    for (int k = 0; k < m->max_peers; k++)
+        if (m->peers[k].used && m->peers[k].number >= 0 &&
+            m->peers[k].steps.sent > most_sent)
+            most_sent = m->peers[k].steps.sent;
+    for (int k = 0; k < m->max_peers; k++) {
+        wefti_peer *peer = &m->peers[k];
+        if (!peer->used) continue;
+        if (peer->number < 0) { /* who wanted to join and is gone */
+            if (m->now_us - peer->heard_us > 10 * m->config.policy.silence_us)
+                peer->used = false;
+            continue;
+        }
+        if (peer->standing.evidence <= WEFTI_EVIDENCE_MUTE) {
+            watch_silence(m, peer);
+            watch_patience(m, peer, most_sent);
+        } else if (m->now_us - peer->told_us >= 3 * m->config.policy.retry_us) {
+            tell(m, peer, peer->standing.evidence);
+            complain(m, m->number, peer->number);
+        }
+    }
+    settle_complaints(m);
+}
+
+/* A new view: old doubts about those in it are forgotten, proofs are not. */
+void wefti_watch_forget(wefti_member *m) {
+    size_t n = (size_t)m->config.limits.max_nodes;
+    memset(m->complaint_first, 0, n * n * sizeof *m->complaint_first);
+    for (int k = 0; k < m->max_peers; k++) {
+        wefti_peer *peer = &m->peers[k];
+        wefti_evidence e = peer->standing.evidence;
+        if (e == WEFTI_EVIDENCE_MUTE || e == WEFTI_EVIDENCE_LINK ||
+            e == WEFTI_EVIDENCE_PATIENCE)
+            peer->standing.evidence = WEFTI_EVIDENCE_NONE;
+        peer->unanswered = 0;
+        peer->behind_us = 0;
+        peer->is_ready = peer->is_ready && peer->number < 0;
+    }
+}

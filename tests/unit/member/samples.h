@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* One message of each kind, with all its tables filled: for the test and the fuzzer's
+ * corpus. */
+#ifndef TESTS_MEMBER_SAMPLES_H
+#define TESTS_MEMBER_SAMPLES_H
+
+#include <string.h>
+
+#include "member/message.h"
+
+static const wefti_member_limits sample_limits = {
+    .max_nodes = 4, .window = 2, .rounds = 2, .parts = 11};
+
+typedef struct sample {
+    wefti_view_node nodes[4];
+    wefti_departed departed[8];
+    uint16_t holders[8 * 2 * 2 * 11];
+    wefti_row_block owed[24];
+    wefti_view view;
+    uint16_t numbers[4];
+    unsigned char held[4];
+    wefti_inventory_entry entries[2];
+    unsigned char payload[5];
+    wefti_message message;
+} sample;
+
+static inline void sample_view(sample *s) {
+    memset(s->holders, 0xff, sizeof s->holders);
+    s->nodes[0] = (wefti_view_node){{1, 11}, 0, true};
+    s->nodes[1] = (wefti_view_node){{2, 12}, 0, false};
+    s->nodes[2] = (wefti_view_node){{3, 13}, 9, false};
+    s->departed[0] = (wefti_departed){{4, 14}, 1, 3};
+    s->departed[1] = (wefti_departed){{5, 15}, WEFTI_MEMBER_NOBODY, 0};
+    s->owed[0] = (wefti_row_block){8, 3, 4};
+    s->view = (wefti_view){.number = 6,
+                           .parent = 77,
+                           .first_step = 9,
+                           .n_nodes = 3,
+                           .nodes = s->nodes,
+                           .cut_low = 6,
+                           .cut_steps = 2,
+                           .n_departed = 2,
+                           .departed = s->departed,
+                           .holders = s->holders,
+                           .n_owed = 1,
+                           .owed = s->owed};
+    *wefti_view_holder(&sample_limits, &s->view, 0, 1, 0, 10) = 2;
+    s->view.chain = wefti_view_hash(&sample_limits, &s->view);
+}
+
+static inline void make_sample(wefti_message_kind kind, sample *s) {
+    memset(s, 0, sizeof *s);
+    sample_view(s);
+    s->numbers[0] = 2;
+    s->numbers[1] = 1;
+    s->held[3] = 0x81;
+    s->entries[0] = (wefti_inventory_entry){{4, 14}, 7, true, s->held};
+    s->entries[1] = (wefti_inventory_entry){{5, 15}, 8, false, s->held};
+    memcpy(s->payload, "bytes", 5);
+    s->message = (wefti_message){.kind = kind,
+                                 .run = 5,
+                                 .from = {2, 12},
+                                 .view = 5,
+                                 .chain = 99,
+                                 .config_hash = 1,
+                                 .data_hash = 2,
+                                 .witness = true,
+                                 .steps = {8, 7, 7},
+                                 .origin = {1, 11},
+                                 .subject = {3, 13},
+                                 .nonce = 123,
+                                 .evidence = WEFTI_EVIDENCE_LINK,
+                                 .record = {6, {3, 1}, 5},
+                                 .ballot = {4, 2},
+                                 .refused = true,
+                                 .other = {9, 3},
+                                 .has_value = true,
+                                 .n_numbers = 2,
+                                 .numbers = s->numbers,
+                                 .n_entries = 2,
+                                 .entries = s->entries,
+                                 .value = &s->view,
+                                 .piece = {8, {4, 14}, 1, 10},
+                                 .step = 7,
+                                 .checksum = 42,
+                                 .snap_piece = 6,
+                                 .reason = WEFTI_BYE_CHECKSUM,
+                                 .n_payload = 5,
+                                 .payload = s->payload};
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "check.h"
+
+#include "member/quorum.h"
+
+enum { MOST = 6 };
+
+typedef struct quorum_case {
+    wefti_member_policy policy;
+    wefti_view_node nodes[MOST];
+    wefti_view view;
+    bool answered[MOST];
+    wefti_standing standings[MOST];
+} quorum_case;
+
+/* Members 0..n-1 of view 4, of whom those in the bit mask have answered. */
+static void make(quorum_case *c, int n, unsigned answered) {
+    *c = (quorum_case){.policy = wefti_member_policy_default()};
+    c->view = (wefti_view){.number = 4, .n_nodes = n, .nodes = c->nodes};
+    for (int i = 0; i < n; i++) {
+        c->nodes[i].id = (wefti_node_id){(uint64_t)i, (uint64_t)i};
+        c->answered[i] = answered >> i & 1;
+    }
+}
+
+static bool decides(const quorum_case *c) {
+    wefti_quorum_question q = {&c->policy, &c->view, c->answered, c->standings, {7, 0}};
+    return wefti_quorum_is(&q);
+}
+
+static void ended(quorum_case *c, int i, int64_t promised_view, uint64_t counter,
+                  int64_t accepted_view) {
+    c->standings[i].evidence = WEFTI_EVIDENCE_RECORD;
+    c->standings[i].record = (wefti_member_record){
+        promised_view, {counter, 0}, accepted_view};
+}
+
+static void more_than_half_decide(void **state) {
+    (void)state;
+    quorum_case c;
+    make(&c, 5, 0x7);
+    assert_true(decides(&c));
+    make(&c, 5, 0x18);
+    assert_false(decides(&c));
+    make(&c, 1, 0x1);
+    assert_true(decides(&c));
+    make(&c, 3, 0);
+    assert_false(decides(&c));
+}
+
+static void a_tie_goes_to_the_lowest(void **state) {
+    (void)state;
+    quorum_case c;
+    make(&c, 4, 0x9);
+    assert_true(decides(&c));
+    make(&c, 4, 0x6);
+    assert_false(decides(&c));
+}
+
+static void
+of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent(void **state) {
+    (void)state;
+    for (unsigned who = 1; who <= 2; who++) {
+        quorum_case c;
+        make(&c, 2, who);
+        c.standings[who == 1 ? 1 : 0].evidence = WEFTI_EVIDENCE_SILENCE;
+        assert_false(decides(&c));
+        c.standings[who == 1 ? 1 : 0].evidence = WEFTI_EVIDENCE_RESET;
+        assert_true(decides(&c));
+    }
+}
+
+/* {1 2 3} may have decided before 1 and 2 died. */
+static void that_hosts_refuse_does_not_make_a_majority(void **state) {
+    (void)state;
+    quorum_case c;
+    make(&c, 5, 0x18);
+    c.standings[0].evidence = c.standings[1].evidence = WEFTI_EVIDENCE_RESET;
+    assert_false(decides(&c));
+    c.policy.trust_reset = true;
+    assert_true(decides(&c));
+}
+
+static void records_of_the_dead_count_if_they_exclude_a_vote(void **state) {
+    (void)state;
+    quorum_case c;
+    make(&c, 5, 0x18);
+    ended(&c, 0, 4, 90, 4);
+    ended(&c, 1, 5, 7, 4);
+    assert_true(decides(&c));
+    ended(&c, 1, 5, 8, 4); /* it promised a higher ballot, which may count it */
+    assert_false(decides(&c));
+    ended(&c, 1, 5, 7, 5); /* it accepted, and what it accepted may be decided */
+    assert_false(decides(&c));
+}
+
+static void witnesses_vote_but_do_not_train(void **state) {
+    (void)state;
+    quorum_case c;
+    make(&c, 3, 0x5);
+    c.nodes[0].witness = true;
+    assert_true(decides(&c));
+    make(&c, 1, 0x1);
+    c.nodes[0].witness = true;
+    assert_false(decides(&c));
+}
+
+static void who_prefers_it_goes_on_in_both_halves(void **state) {
+    (void)state;
+    quorum_case c;
+    make(&c, 4, 0x8);
+    c.policy.split = true;
+    assert_true(decides(&c));
+}
+
+/* All pairs of deciding sets of six nodes share one, whatever is dead and known. */
+static void deciding_sets_share_a_voter(void **state) {
+    (void)state;
+    for (int n = 1; n <= MOST; n++)
+        for (unsigned dead_a = 0; dead_a < 1u << n; dead_a++)
+            for (unsigned dead_b = 0; dead_b < 1u << n; dead_b++)
+                for (unsigned a = 1; a < 1u << n; a++) {
+                    if (a & (dead_a | dead_b)) continue;
+                    quorum_case c;
+                    make(&c, n, a);
+                    for (int i = 0; i < n; i++)
+                        if (dead_a >> i & 1) ended(&c, i, 0, 0, 4);
+                    if (!decides(&c)) continue;
+                    unsigned b = ((1u << n) - 1) & ~a & ~dead_a & ~dead_b;
+                    make(&c, n, b);
+                    for (int i = 0; i < n; i++)
+                        if (dead_b >> i & 1) ended(&c, i, 0, 0, 4);
+                    if (b != 0 && decides(&c))
+                        fail_msg("%d nodes: %x and %x both decide", n, a, b);
+                }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_than_half_decide),
+        cmocka_unit_test(a_tie_goes_to_the_lowest),
+        cmocka_unit_test(of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent),
+        cmocka_unit_test(that_hosts_refuse_does_not_make_a_majority),
+        cmocka_unit_test(records_of_the_dead_count_if_they_exclude_a_vote),
+        cmocka_unit_test(witnesses_vote_but_do_not_train),
+        cmocka_unit_test(who_prefers_it_goes_on_in_both_halves),
+        cmocka_unit_test(deciding_sets_share_a_voter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
