@@ -108,8 +108,9 @@ void check_install(world *w, int slot) {
 /* I8: who is new begins with what the others have. */
 void check_begin(world *w, int slot, int64_t step) {
     node *n = &w->nodes[slot];
-    const wefti_roster *roster = wefti_member_roster(n->m, step);
-    wefti_view as_view = {.n_nodes = roster->n_nodes, .nodes = roster->nodes};
+    wefti_roster roster = {0};
+    (void)wefti_member_roster(n->m, step, &roster);
+    wefti_view as_view = {.n_nodes = roster.n_nodes, .nodes = roster.nodes};
     if (wefti_view_find(&as_view, n->id) < 0)
         fail(w, "I8: node %d begins step %lld, in which it does not take part", slot,
              (long long)step);
@@ -149,7 +150,8 @@ static bool is_in_last_view(const world *w, int slot) {
  * out may have finished it otherwise: what it counted, nobody else may hold. */
 static bool is_binding(const world *w, const step_record *r) {
     for (int k = 0; k < w->n_slots; k++)
-        if ((r->finished_by >> k & 1) && w->nodes[k].alive && is_in_last_view(w, k)) return true;
+        if ((r->finished_by >> k & 1) && w->nodes[k].alive && is_in_last_view(w, k))
+            return true;
     return false;
 }
 
@@ -157,8 +159,8 @@ void check_finish(world *w, int slot, int64_t step, const step_record *mine) {
     node *n = &w->nodes[slot];
     step_record *r = &w->steps[step];
     if (w->how == GOSSIP || !is_in_last_view(w, slot)) return;
-    trace(w, "node %d finishes step %lld of view %lld, state %016llx", slot, (long long)step,
-          (long long)mine->view, (unsigned long long)n->state);
+    trace(w, "node %d finishes step %lld of view %lld, state %016llx", slot,
+          (long long)step, (long long)mine->view, (unsigned long long)n->state);
     check_own(w, slot, step, mine);
     if (!r->is_known || !is_binding(w, r)) {
         *r = *mine;
@@ -172,8 +174,8 @@ void check_finish(world *w, int slot, int64_t step, const step_record *mine) {
              (long long)step, (long long)mine->view, (long long)r->view);
     for (int p = 0; p < w->n_parts; p++)
         if (r->mask[p] != mine->mask[p])
-            fail(w, "I3: node %d counts nodes %llx in part %d of step %lld, another %llx", slot,
-                 (unsigned long long)mine->mask[p], p, (long long)step,
+            fail(w, "I3: node %d counts nodes %llx in part %d of step %lld, another %llx",
+                 slot, (unsigned long long)mine->mask[p], p, (long long)step,
                  (unsigned long long)r->mask[p]);
     if (r->state != n->state)
         fail(w, "I2: node %d has another state after step %lld", slot, (long long)step);
@@ -333,8 +335,9 @@ static bool is_pending(const world *w, int64_t step, int of, int share) {
 
 static void count_block(world *w, int64_t t, const wefti_row_block *b) {
     if (++w->counted_blocks[b->step][b->of][b->share] > 1)
-        fail(w, "I6: rows %d of %d of step %lld count twice, the second time in step %lld", b->share,
-             b->of, (long long)b->step, (long long)t);
+        fail(w,
+             "I6: rows %d of %d of step %lld count twice, the second time in step %lld",
+             b->share, b->of, (long long)b->step, (long long)t);
 }
 
 /* I6: each block of rows counts once, or is owed. */
@@ -361,7 +364,8 @@ static void check_rows(world *w) {
         for (int i = 0; i < r->n_nodes; i++) of += !r->witness[i];
         for (int k = 0; k < of; k++)
             if (w->counted_blocks[t][of][k] == 0 && !is_pending(w, t, of, k))
-                fail(w, "I6: rows %d of %d of step %lld count nowhere", k, of, (long long)t);
+                fail(w, "I6: rows %d of %d of step %lld count nowhere", k, of,
+                     (long long)t);
     }
 }
 

@@ -18,12 +18,17 @@ static held *place(node *n, const world *w, int64_t step, int sender, int round,
     return &n->pieces[step % RING][w->nodes[sender].host][round][part];
 }
 
+static wefti_roster *get_roster(const world *w, int slot, int64_t step,
+                                wefti_roster *room) {
+    return step >= 0 && wefti_member_roster(w->nodes[slot].m, step, room) ? room : NULL;
+}
+
 /* The piece, if this node holds it and it was sent for the view that the step belongs to.
  */
 static held *find_held(world *w, int slot, int64_t step, int sender, int round,
                        int part) {
     node *n = &w->nodes[slot];
-    const wefti_roster *roster = wefti_member_roster(n->m, step);
+    wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
     held *h = place(n, w, step, sender, round, part);
     if (!roster || h->step != step || h->slot != sender || h->tag != roster->number)
         return NULL;
@@ -66,7 +71,7 @@ static void send_piece(world *w, int from, int to, const wefti_piece *piece,
 static void send_to_roster(world *w, int slot, const wefti_piece *piece,
                            const held *content) {
     node *n = &w->nodes[slot];
-    const wefti_roster *roster = wefti_member_roster(n->m, piece->step);
+    wefti_roster roster_now, *roster = get_roster(w, slot, piece->step, &roster_now);
     for (int i = 0; roster && i < roster->n_nodes; i++)
         if (!roster->nodes[i].witness && is_member(n, roster->nodes[i].id))
             send_piece(w, slot, slot_of(w, roster->nodes[i].id), piece, content);
@@ -95,7 +100,7 @@ static int partner_of(const world *w, const wefti_roster *roster, int slot,
 
 static void send_own(world *w, int slot, int64_t step) {
     node *n = &w->nodes[slot];
-    const wefti_roster *roster = wefti_member_roster(n->m, step);
+    wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
     wefti_piece piece = {.step = step, .sender = n->id};
     for (int p = 0; p < w->n_parts; p++) {
         held content = {.tag = roster->number, .value = n->own[step % RING][p]};
@@ -125,7 +130,7 @@ static void tell_steps(world *w, int slot) {
 
 static void begin(world *w, int slot, int64_t step) {
     node *n = &w->nodes[slot];
-    const wefti_roster *roster = wefti_member_roster(n->m, step);
+    wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
     wefti_view as_view = {.n_nodes = roster->n_nodes, .nodes = roster->nodes};
     int number = wefti_view_find(&as_view, n->id);
     wefti_row_block blocks[256];
@@ -190,7 +195,7 @@ static bool add(world *w, int slot, const wefti_piece *piece, bool asks, held *s
 
 /* The sum of one part over the roster. */
 static bool sum_part(world *w, int slot, int64_t step, int part, bool asks, held *sum) {
-    const wefti_roster *roster = wefti_member_roster(w->nodes[slot].m, step);
+    wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
     bool is_whole = true;
     *sum = (held){.tag = roster->number};
     for (int i = 0; i < roster->n_nodes; i++) {
@@ -230,7 +235,7 @@ static bool get_range(world *w, int slot, int64_t step, wefti_node_id original, 
 }
 
 static bool get_result(world *w, int slot, int64_t step, bool asks, step_record *out) {
-    const wefti_roster *roster = wefti_member_roster(w->nodes[slot].m, step);
+    wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
     bool is_whole = true;
     *out = (step_record){.is_known = true, .view = roster->number, .agreed = 1};
     for (int i = 0, p = 0; i < (w->how == OWNER ? roster->n_nodes : w->n_parts); i++) {
@@ -255,7 +260,8 @@ static bool get_result(world *w, int slot, int64_t step, bool asks, step_record 
  */
 static bool get_meeting(world *w, int slot, int64_t step, bool asks) {
     node *n = &w->nodes[slot];
-    int other = partner_of(w, wefti_member_roster(n->m, step), slot, step);
+    wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
+    int other = partner_of(w, roster, slot, step);
     if (other < 0) return true;
     wefti_piece piece = {.step = step, .sender = w->nodes[other].id};
     const held *theirs = find_held(w, slot, step, other, 0, 0);
@@ -314,8 +320,9 @@ static void advance(world *w, int slot, bool asks) {
             continue;
         }
         if (n->computes) return;
+        wefti_roster roster_now;
         step_record result = {.agreed = 1,
-                              .view = wefti_member_roster(n->m, step)->number};
+                              .view = get_roster(w, slot, step, &roster_now)->number};
         bool is_done = w->how == GOSSIP ? get_meeting(w, slot, step, asks)
                                         : get_result(w, slot, step, asks, &result);
         if (!is_done) return;
@@ -335,7 +342,7 @@ void host_computed(world *w, int slot, int64_t step) {
 static void take_piece(world *w, int slot, int from, const wefti_piece *piece,
                        const held *content) {
     node *n = &w->nodes[slot];
-    const wefti_roster *roster = wefti_member_roster(n->m, piece->step);
+    wefti_roster roster_now, *roster = get_roster(w, slot, piece->step, &roster_now);
     if (!roster || roster->number != content->tag || !is_member(n, w->nodes[from].id))
         return;
     if (piece->step + RING <= n->steps.begun || piece->step >= n->steps.begun + RING)
@@ -381,7 +388,7 @@ void host_freeze(world *w, int slot, wefti_ballot ballot) {
         .kind = WEFTI_EVENT_INVENTORY, .ballot = ballot, .entries = entries};
     int64_t low = wefti_member_stable(n->m);
     for (int64_t t = low + 1; t <= n->steps.begun + 1 && w->how != GOSSIP; t++) {
-        const wefti_roster *roster = t < 0 ? NULL : wefti_member_roster(n->m, t);
+        wefti_roster roster_now, *roster = get_roster(w, slot, t, &roster_now);
         for (int i = 0; roster && i < roster->n_nodes && e.n_entries < SLOTS; i++) {
             wefti_node_id id = roster->nodes[i].id;
             int sender = slot_of(w, id);
@@ -410,7 +417,7 @@ void host_freeze(world *w, int slot, wefti_ballot ballot) {
 /* New owners of ranges get this node's contributions again. */
 static void contribute_again(world *w, int slot, int64_t step) {
     node *n = &w->nodes[slot];
-    const wefti_roster *roster = wefti_member_roster(n->m, step);
+    wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
     for (int i = 0; roster && i < roster->n_nodes; i++) {
         wefti_node_id original = roster->nodes[i].id;
         int part = share_in(roster, i), holder;
@@ -460,7 +467,8 @@ enum { SNAP_PIECES = 20 };
 static void answer_snapshot(world *w, int slot, const wefti_message *get) {
     const node *n = &w->nodes[slot];
     int64_t step = get->step < 0 ? wefti_member_stable(n->m) : get->step;
-    if (step < 0 || step > wefti_member_stable(n->m) || n->past[step % HISTORY].step != step)
+    if (step < 0 || step > wefti_member_stable(n->m) ||
+        n->past[step % HISTORY].step != step)
         return;
     uint64_t state = n->past[step % HISTORY].state;
     wefti_message out = {.kind = WEFTI_SAY_SNAP_OFFER,
@@ -482,12 +490,14 @@ static void answer_snapshot(world *w, int slot, const wefti_message *get) {
 static void answer_replay(world *w, int slot, const wefti_message *get) {
     const node *n = &w->nodes[slot];
     for (int64_t step = get->step; step < get->step + WEFTI_REPLAY_WINDOW; step++) {
-        if (step < 0 || step > wefti_member_stable(n->m) || n->past[step % HISTORY].step != step ||
-            n->past[step % HISTORY].agreed == 0)
+        if (step < 0 || step > wefti_member_stable(n->m) ||
+            n->past[step % HISTORY].step != step || n->past[step % HISTORY].agreed == 0)
             return;
         unsigned char payload[8];
         memcpy(payload, &n->past[step % HISTORY].agreed, sizeof payload);
-        wefti_message out = {.kind = WEFTI_SAY_REPLAY, .step = step, .payload = payload,
+        wefti_message out = {.kind = WEFTI_SAY_REPLAY,
+                             .step = step,
+                             .payload = payload,
                              .n_payload = sizeof payload};
         say(w, slot, get->from, &out);
     }

@@ -19,10 +19,14 @@ int wefti_member_number(const wefti_member *m) { return m->number; }
 
 wefti_member_facts wefti_member_get_facts(const wefti_member *m) { return m->facts; }
 
-const wefti_roster *wefti_member_roster(const wefti_member *m, int64_t step) {
-    for (int k = 0; k < m->n_past; k++)
-        if (m->past[k].first_step <= step) return &m->past[k];
-    return NULL;
+bool wefti_member_roster(const wefti_member *m, int64_t step, wefti_roster *out) {
+    *out = wefti_view_roster(&m->view);
+    if (m->view.number > 0 && m->view.first_step <= step) return true;
+    for (int k = 0; k < m->view.n_rosters; k++) {
+        *out = m->view.rosters[k];
+        if (out->first_step <= step) return true;
+    }
+    return false;
 }
 
 wefti_verdict wefti_member_judge(const wefti_member *m, const wefti_piece *piece,

@@ -217,21 +217,36 @@ static void owe_rows(wefti_member *m, wefti_view *v, const wefti_roster *roster,
 }
 
 static void propose_cut(wefti_member *m, wefti_view *v) {
-    v->n_departed = v->n_owed = 0;
-    for (int64_t t = v->cut_low + 1; t < v->first_step; t++) {
-        const wefti_roster *roster = wefti_member_roster(m, t);
-        for (int i = 0; roster && i < roster->n_nodes; i++)
-            add_departed(m, v, &roster->nodes[i]);
-    }
+    v->n_departed = 0;
+    wefti_roster roster;
+    for (int64_t t = v->cut_low + 1; t < v->first_step; t++)
+        for (int i = 0; wefti_member_roster(m, t, &roster) && i < roster.n_nodes; i++)
+            add_departed(m, v, &roster.nodes[i]);
     propose_owners(v);
     for (int d = 0; d < v->n_departed; d++)
         for (int s = 0; s < v->cut_steps; s++) cut_step(m, v, d, s);
-    for (int k = 0; k < m->n_past && m->past[k].first_step >= v->first_step; k++)
-        for (int i = 0; i < m->past[k].n_owed; i++) /* nobody has taken them: passed on */
-            if (m->past[k].owed[i].step < v->first_step) owe(m, v, m->past[k].owed[i]);
-    for (int64_t t = v->cut_low + 1; t < v->first_step; t++) {
-        const wefti_roster *roster = wefti_member_roster(m, t);
-        for (int i = 0; roster && i < roster->n_nodes; i++) owe_rows(m, v, roster, i, t);
+    for (int64_t t = v->cut_low + 1; t < v->first_step; t++)
+        for (int i = 0; wefti_member_roster(m, t, &roster) && i < roster.n_nodes; i++)
+            owe_rows(m, v, &roster, i, t);
+}
+
+/* The rosters of the cut's steps go along, for joiners do not know them. Of those whose first step
+ * the new view takes, nobody has taken the owed rows: they are passed on. */
+static void propose_rosters(wefti_member *m, wefti_view *v) {
+    int64_t end = INT64_MAX; /* the first step that is another roster's */
+    v->n_rosters = v->n_owed = 0;
+    for (int k = -1; k < m->view.n_rosters; k++) {
+        wefti_roster r = k < 0 ? wefti_view_roster(&m->view) : m->view.rosters[k];
+        if (r.first_step >= v->first_step) {
+            for (int i = 0; i < r.n_owed; i++)
+                if (r.owed[i].step < v->first_step) owe(m, v, r.owed[i]);
+        } else if (end > v->cut_low + 1 && v->cut_steps > 0) {
+            if (v->n_rosters == v->max_rosters)
+                m->facts.faults++;
+            else
+                wefti_roster_copy(&r, &v->rosters[v->n_rosters++]);
+        }
+        end = r.first_step;
     }
 }
 
@@ -245,13 +260,15 @@ bool wefti_cut_propose(wefti_member *m) {
     v->parent = m->view.chain;
     v->first_step = later(m->view.first_step, t->high + 1);
     v->cut_low = t->low;
-    if (t->most_finished < t->low) { /* the steps on the way are lost with all who did them */
+    if (t->most_finished <
+        t->low) { /* the steps on the way are lost with all who did them */
         v->first_step = t->most_finished + 1;
         v->cut_low = t->most_finished;
     }
     if (v->first_step - 1 - v->cut_low > m->config.limits.window) return false;
     v->cut_steps = (int)(v->first_step - 1 - v->cut_low);
     propose_nodes(m, v);
+    propose_rosters(m, v);
     propose_cut(m, v);
     v->chain = wefti_view_hash(&m->config.limits, v);
     return true;

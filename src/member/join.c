@@ -74,7 +74,8 @@ static void take_ready(wefti_member *m, wefti_peer *peer, const wefti_message *m
 
 /* The host keeps what comes out of order, within a window. */
 static bool is_wanted(const wefti_member *m, int64_t step) {
-    if (wefti_member_is_in(m) && step >= m->view.nodes[m->number].first_step) return false;
+    if (wefti_member_is_in(m) && step >= m->view.nodes[m->number].first_step)
+        return false;
     return step > m->steps.finished && step <= m->steps.finished + WEFTI_REPLAY_WINDOW;
 }
 

@@ -61,18 +61,6 @@ static weft_status check_config(weft_ctx *ctx, const wefti_member_config *c) {
                          c->n_founders);
 }
 
-static weft_status create_rosters(wefti_member *m) {
-    const wefti_member_limits *l = &m->config.limits;
-    WEFT_TRY(wefti_alloc_n(m->ctx, l->window + 2, sizeof *m->past, "rosters", &m->past));
-    for (int k = 0; k < l->window + 2; k++) {
-        WEFT_TRY(wefti_alloc_n(m->ctx, l->max_nodes, sizeof(wefti_view_node), "a roster",
-                               &m->past[k].nodes));
-        WEFT_TRY(wefti_alloc_n(m->ctx, wefti_view_max_owed(l), sizeof(wefti_row_block),
-                               "a roster's owed rows", &m->past[k].owed));
-    }
-    return WEFT_OK;
-}
-
 static weft_status create_lead(wefti_member *m) {
     const wefti_member_limits *l = &m->config.limits;
     int max_departed = wefti_view_max_departed(l);
@@ -100,7 +88,6 @@ static weft_status create_tables(wefti_member *m) {
     m->max_bytes = 4 * m->most_bytes + 256 * (8 * (size_t)n + 16);
     WEFT_TRY(wefti_view_init(m->ctx, l, &m->view));
     WEFT_TRY(wefti_view_init(m->ctx, l, &m->accepted));
-    WEFT_TRY(create_rosters(m));
     WEFT_TRY(create_lead(m));
     WEFT_TRY(wefti_message_room_init(m->ctx, l, &m->room));
     WEFT_TRY(wefti_alloc_n(m->ctx, m->max_peers, sizeof *m->peers, "peers", &m->peers));
@@ -165,12 +152,7 @@ void wefti_member_destroy(wefti_member *m) {
     wefti_view_fini(ctx, &m->accepted);
     wefti_view_fini(ctx, &m->lead.proposal);
     wefti_message_room_fini(ctx, &m->room);
-    for (int k = 0; m->past && k < m->config.limits.window + 2; k++) {
-        wefti_free(ctx, m->past[k].nodes);
-        wefti_free(ctx, m->past[k].owed);
-    }
-    void *blocks[] = {m->past,
-                      m->peers,
+    void *blocks[] = {m->peers,
                       m->peer_of_number,
                       m->standings,
                       m->stays,
@@ -310,30 +292,6 @@ wefti_member_record wefti_member_own_record(const wefti_member *m) {
 
 /* -- installing a view -- */
 
-/* Keeps who the unfinished steps belong to. Views whose first step the new one takes leave no
- * trace. */
-static void keep_roster(wefti_member *m, const wefti_view *value) {
-    int n = m->config.limits.window + 2, gone = 0;
-    while (gone < m->n_past && m->past[gone].first_step >= value->first_step) gone++;
-    for (int k = 0; k < gone; k++) { /* to the end, where they wait to be used again */
-        wefti_roster recycled = m->past[0];
-        memmove(&m->past[0], &m->past[1], (size_t)(n - 1) * sizeof *m->past);
-        m->past[n - 1] = recycled;
-    }
-    wefti_roster last = m->past[n - 1];
-    memmove(&m->past[1], &m->past[0], (size_t)(n - 1) * sizeof *m->past);
-    m->past[0] = last;
-    m->n_past += 1 - gone;
-    if (m->n_past > n) m->n_past = n;
-    wefti_roster *r = &m->past[0];
-    r->number = value->number;
-    r->first_step = value->first_step;
-    r->n_nodes = value->n_nodes;
-    r->n_owed = value->n_owed;
-    memcpy(r->nodes, value->nodes, (size_t)r->n_nodes * sizeof *r->nodes);
-    memcpy(r->owed, value->owed, (size_t)r->n_owed * sizeof *r->owed);
-}
-
 static void renumber_peers(wefti_member *m) {
     for (int k = 0; k < m->max_peers; k++) {
         wefti_peer *peer = &m->peers[k];
@@ -368,7 +326,6 @@ void wefti_member_install(wefti_member *m, const wefti_view *value) {
     }
     wefti_view_copy(&m->config.limits, value, &m->view);
     m->number = number;
-    keep_roster(m, value);
     renumber_peers(m);
     wefti_watch_forget(m);
     m->promised = (wefti_ballot){0};

@@ -167,16 +167,9 @@ bool wefti_member_is_frozen(const wefti_member *member);
 const wefti_view *wefti_member_view(const wefti_member *member); /* number 0: none yet */
 int wefti_member_number(const wefti_member *member); /* in the view; -1: not in it */
 
-/* Who a step belongs to: the last view whose first step is not after it. NULL: so old
- * that all have finished it, or before this node's time. */
-typedef struct wefti_roster {
-    int64_t number, first_step;
-    int n_nodes;
-    wefti_view_node *nodes;
-    int n_owed;
-    wefti_row_block *owed;
-} wefti_roster;
-const wefti_roster *wefti_member_roster(const wefti_member *member, int64_t step);
+/* Who a step belongs to: the last view whose first step is not after it; valid until the next
+ * step of the machine. False: so old that all have finished it, or before this node's time. */
+bool wefti_member_roster(const wefti_member *member, int64_t step, wefti_roster *out);
 
 /* What becomes of a piece of a step. */
 typedef enum wefti_verdict {

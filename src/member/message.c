@@ -160,15 +160,41 @@ static void enumerated(walk *w, unsigned *x, unsigned least, unsigned count) {
 
 /* -- a view -- */
 
-static void view_nodes(walk *w, wefti_view *v) {
-    small(w, &v->n_nodes, w->limits->max_nodes);
-    for (int i = 0; i < v->n_nodes && !w->fault; i++) {
-        wefti_view_node *node = &v->nodes[i];
-        node_id(w, &node->id);
-        step_number(w, &node->first_step);
-        flag(w, &node->witness);
-        if (node->first_step > v->first_step)
+/* The members or the owed rows of a view or of a roster. */
+static void nodes(walk *w, int *n, wefti_view_node *list, int64_t first_step) {
+    small(w, n, w->limits->max_nodes);
+    for (int i = 0; i < *n && !w->fault; i++) {
+        node_id(w, &list[i].id);
+        step_number(w, &list[i].first_step);
+        flag(w, &list[i].witness);
+        if (list[i].first_step > first_step)
             fault(w, "a member takes part later than its view");
+    }
+}
+
+static void row_blocks(walk *w, int *n, wefti_row_block *list) {
+    small(w, n, wefti_view_max_owed(w->limits));
+    for (int k = 0; k < *n && !w->fault; k++) {
+        step_number(w, &list[k].step);
+        small(w, &list[k].share, w->limits->max_nodes - 1);
+        small(w, &list[k].of, w->limits->max_nodes);
+        if (list[k].share >= list[k].of)
+            fault(w, "a share is not one of those there are");
+    }
+}
+
+static void rosters(walk *w, wefti_view *v) {
+    small(w, &v->n_rosters, w->limits->window);
+    int64_t before = v->first_step;
+    for (int k = 0; k < v->n_rosters && !w->fault; k++) {
+        wefti_roster *r = &v->rosters[k];
+        view_number(w, &r->number);
+        step_number(w, &r->first_step);
+        nodes(w, &r->n_nodes, r->nodes, r->first_step);
+        row_blocks(w, &r->n_owed, r->owed);
+        if (r->first_step >= before || r->number >= v->number)
+            fault(w, "rosters are not in order");
+        before = r->first_step;
     }
 }
 
@@ -202,17 +228,6 @@ static void view_departed(walk *w, wefti_view *v) {
     }
 }
 
-static void view_owed(walk *w, wefti_view *v) {
-    small(w, &v->n_owed, wefti_view_max_owed(w->limits));
-    for (int k = 0; k < v->n_owed && !w->fault; k++) {
-        step_number(w, &v->owed[k].step);
-        small(w, &v->owed[k].share, w->limits->max_nodes - 1);
-        small(w, &v->owed[k].of, w->limits->max_nodes);
-        if (v->owed[k].share >= v->owed[k].of)
-            fault(w, "a share is not one of those there are");
-    }
-}
-
 static void view(walk *w, wefti_view *v) {
     view_number(w, &v->number);
     u64(w, &v->parent);
@@ -220,9 +235,10 @@ static void view(walk *w, wefti_view *v) {
     step_number(w, &v->first_step);
     step_number(w, &v->cut_low);
     small(w, &v->cut_steps, w->limits->window);
-    view_nodes(w, v);
+    nodes(w, &v->n_nodes, v->nodes, v->first_step);
     view_departed(w, v);
-    view_owed(w, v);
+    row_blocks(w, &v->n_owed, v->owed);
+    rosters(w, v);
     if (w->fault) return;
     if (v->number < 1) fault(w, "a view has no number");
     if (v->n_nodes < 1) fault(w, "a view has no members");
@@ -416,9 +432,10 @@ size_t wefti_message_max_bytes(const wefti_member_limits *limits) {
     size_t n = (size_t)limits->max_nodes, gone = (size_t)wefti_view_max_departed(limits);
     size_t window = (size_t)limits->window, rounds = (size_t)limits->rounds;
     size_t cut = gone * (22 + window * rounds * (1 + 2 * (size_t)limits->parts));
-    size_t owed = (size_t)wefti_view_max_owed(limits) * 12;
     size_t entries = gone * window * (25 + held_bytes(limits));
-    return WEFTI_MESSAGE_HEADER + 256 + n * 27 + cut + owed + entries;
+    size_t lists = (1 + window) *
+                   (20 + n * 25 + (size_t)wefti_view_max_owed(limits) * 12);
+    return WEFTI_MESSAGE_HEADER + 256 + 2 * n + lists + cut + entries;
 }
 
 size_t wefti_message_encode(const wefti_member_limits *limits,

@@ -45,7 +45,7 @@ typedef enum wefti_lead_phase {
 typedef struct wefti_tally {
     bool has_base;
     int64_t base;
-    int64_t low, high; /* least finished, highest begun, by those who took part */
+    int64_t low, high;     /* least finished, highest begun, by those who took part */
     int64_t most_finished; /* by anybody, joiners that catch up as well */
     int n_senders;
     wefti_node_id *senders; /* [max departed] */
@@ -87,8 +87,6 @@ struct wefti_member {
     wefti_member_state state;
     wefti_view view;
     int number;
-    int n_past;
-    wefti_roster *past; /* [window + 2], latest first; past[0] is the view's own */
     wefti_member_steps steps;
     uint64_t checksums[WEFTI_CHECKSUMS];
     int64_t checksum_steps[WEFTI_CHECKSUMS];

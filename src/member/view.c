@@ -34,8 +34,18 @@ weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
                            "a view's departed nodes", &view->departed));
     WEFT_TRY(wefti_alloc_n(ctx, max_departed * holders_of_one(limits),
                            sizeof *view->holders, "a view's cut", &view->holders));
-    return wefti_alloc_n(ctx, wefti_view_max_owed(limits), sizeof *view->owed,
-                         "a view's owed rows", &view->owed);
+    WEFT_TRY(wefti_alloc_n(ctx, wefti_view_max_owed(limits), sizeof *view->owed,
+                           "a view's owed rows", &view->owed));
+    WEFT_TRY(wefti_alloc_n(ctx, limits->window, sizeof *view->rosters, "a view's rosters",
+                           &view->rosters));
+    view->max_rosters = limits->window;
+    for (int k = 0; k < limits->window; k++) {
+        WEFT_TRY(wefti_alloc_n(ctx, limits->max_nodes, sizeof(wefti_view_node),
+                               "a roster", &view->rosters[k].nodes));
+        WEFT_TRY(wefti_alloc_n(ctx, wefti_view_max_owed(limits), sizeof(wefti_row_block),
+                               "a roster's owed rows", &view->rosters[k].owed));
+    }
+    return WEFT_OK;
 }
 
 void wefti_view_fini(weft_ctx *ctx, wefti_view *view) {
@@ -43,6 +53,11 @@ void wefti_view_fini(weft_ctx *ctx, wefti_view *view) {
     wefti_free(ctx, view->departed);
     wefti_free(ctx, view->holders);
     wefti_free(ctx, view->owed);
+    for (int k = 0; view->rosters && k < view->max_rosters; k++) {
+        wefti_free(ctx, view->rosters[k].nodes);
+        wefti_free(ctx, view->rosters[k].owed);
+    }
+    wefti_free(ctx, view->rosters);
     *view = (wefti_view){0};
 }
 
@@ -54,10 +69,32 @@ void wefti_view_copy(const wefti_member_limits *limits, const wefti_view *from,
     to->departed = tables.departed;
     to->holders = tables.holders;
     to->owed = tables.owed;
+    to->rosters = tables.rosters;
+    to->max_rosters = tables.max_rosters;
     memcpy(to->nodes, from->nodes, (size_t)from->n_nodes * sizeof *to->nodes);
     memcpy(to->departed, from->departed, (size_t)from->n_departed * sizeof *to->departed);
     memcpy(to->holders, from->holders,
            (size_t)(from->n_departed * holders_of_one(limits)) * sizeof *to->holders);
+    memcpy(to->owed, from->owed, (size_t)from->n_owed * sizeof *to->owed);
+    for (int k = 0; k < from->n_rosters; k++)
+        wefti_roster_copy(&from->rosters[k], &to->rosters[k]);
+}
+
+wefti_roster wefti_view_roster(const wefti_view *view) {
+    return (wefti_roster){.number = view->number,
+                          .first_step = view->first_step,
+                          .n_nodes = view->n_nodes,
+                          .nodes = view->nodes,
+                          .n_owed = view->n_owed,
+                          .owed = view->owed};
+}
+
+void wefti_roster_copy(const wefti_roster *from, wefti_roster *to) {
+    wefti_roster tables = *to;
+    *to = *from;
+    to->nodes = tables.nodes;
+    to->owed = tables.owed;
+    memcpy(to->nodes, from->nodes, (size_t)from->n_nodes * sizeof *to->nodes);
     memcpy(to->owed, from->owed, (size_t)from->n_owed * sizeof *to->owed);
 }
 
@@ -111,19 +148,24 @@ static uint64_t mix_departed(const wefti_member_limits *limits, const wefti_view
     return hash;
 }
 
+static uint64_t mix_roster(const wefti_roster *r, uint64_t hash) {
+    hash = mix(mix(hash, (uint64_t)r->number), (uint64_t)r->first_step);
+    hash = mix(mix(hash, (uint64_t)r->n_nodes), (uint64_t)r->n_owed);
+    for (int i = 0; i < r->n_nodes; i++) {
+        hash = mix(mix(hash, r->nodes[i].id.key), r->nodes[i].id.incarnation);
+        hash = mix(mix(hash, (uint64_t)r->nodes[i].first_step), r->nodes[i].witness);
+    }
+    for (int k = 0; k < r->n_owed; k++) {
+        hash = mix(hash, (uint64_t)r->owed[k].step);
+        hash = mix(mix(hash, (uint64_t)r->owed[k].share), (uint64_t)r->owed[k].of);
+    }
+    return hash;
+}
+
 uint64_t wefti_view_hash(const wefti_member_limits *limits, const wefti_view *view) {
-    uint64_t hash = mix(mix(view->parent, (uint64_t)view->number),
-                        (uint64_t)view->first_step);
-    hash = mix(mix(hash, (uint64_t)view->n_nodes), (uint64_t)view->cut_low);
-    for (int i = 0; i < view->n_nodes; i++) {
-        const wefti_view_node *node = &view->nodes[i];
-        hash = mix(mix(hash, node->id.key), node->id.incarnation);
-        hash = mix(mix(hash, (uint64_t)node->first_step), node->witness);
-    }
+    wefti_roster own = wefti_view_roster(view);
+    uint64_t hash = mix_roster(&own, mix(view->parent, (uint64_t)view->cut_low));
     for (int d = 0; d < view->n_departed; d++) hash = mix_departed(limits, view, d, hash);
-    for (int k = 0; k < view->n_owed; k++) {
-        hash = mix(hash, (uint64_t)view->owed[k].step);
-        hash = mix(mix(hash, (uint64_t)view->owed[k].share), (uint64_t)view->owed[k].of);
-    }
+    for (int k = 0; k < view->n_rosters; k++) hash = mix_roster(&view->rosters[k], hash);
     return hash ? hash : 1;
 }

@@ -54,13 +54,22 @@ typedef struct wefti_departed {
     uint32_t counted; /* bit s: its rows of step cut_low + 1 + s count */
 } wefti_departed;
 
+/* Who the steps from first_step on belong to, up to the next roster's first step. */
+typedef struct wefti_roster {
+    int64_t number, first_step; /* of its view */
+    int n_nodes;
+    wefti_view_node *nodes; /* [max_nodes] */
+    int n_owed;
+    wefti_row_block *owed; /* rows that its first step takes as well */
+} wefti_roster;
+
 /* A view: who takes part from first_step on, and how the steps before it that are
  * unfinished are ended (the cut). A node's number is its place in `nodes`. */
 typedef struct wefti_view {
-    int64_t number;     /* 1, 2, 3, ... */
-    uint64_t parent;    /* chain of the view before; 0 for the first */
-    uint64_t chain;     /* hash of this view and all before it */
-    int64_t first_step; /* never less than that of the view before */
+    int64_t number;  /* 1, 2, 3, ... */
+    uint64_t parent; /* chain of the view before; 0 for the first */
+    uint64_t chain;  /* hash of this view and all before it */
+    int64_t first_step;
     int n_nodes;
     wefti_view_node *nodes; /* [max_nodes] */
     int64_t cut_low;        /* every member has finished it */
@@ -70,6 +79,9 @@ typedef struct wefti_view {
     uint16_t *holders;        /* see wefti_view_holder */
     int n_owed;
     wefti_row_block *owed; /* rows that count nowhere yet; done in first_step */
+    int n_rosters;
+    wefti_roster *rosters; /* [window] of the cut's steps, latest first */
+    int max_rosters;
 } wefti_view;
 
 int wefti_view_max_departed(const wefti_member_limits *limits);
@@ -81,6 +93,10 @@ weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
 void wefti_view_fini(weft_ctx *ctx, wefti_view *view);
 void wefti_view_copy(const wefti_member_limits *limits, const wefti_view *from,
                      wefti_view *to);
+
+/* The view itself as a roster; borrows its tables. */
+wefti_roster wefti_view_roster(const wefti_view *view);
+void wefti_roster_copy(const wefti_roster *from, wefti_roster *to);
 
 /* A node's number, or -1. */
 int wefti_view_find(const wefti_view *view, wefti_node_id id);

@@ -16,6 +16,7 @@ typedef struct sample {
     wefti_departed departed[8];
     uint16_t holders[8 * 2 * 2 * 11];
     wefti_row_block owed[24];
+    wefti_roster rosters[2];
     wefti_view view;
     uint16_t numbers[4];
     unsigned char held[4];
@@ -45,6 +46,9 @@ static inline void sample_view(sample *s) {
                            .n_owed = 1,
                            .owed = s->owed};
     *wefti_view_holder(&sample_limits, &s->view, 0, 1, 0, 10) = 2;
+    s->rosters[0] = (wefti_roster){5, 4, 1, s->nodes, 1, s->owed};
+    s->view.rosters = s->rosters;
+    s->view.n_rosters = 1;
     s->view.chain = wefti_view_hash(&sample_limits, &s->view);
 }
 
