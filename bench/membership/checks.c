@@ -240,7 +240,7 @@ bool may_be_stuck(world *w) {
     for (int i = 0; i < r->n_nodes; i++) {
         const node *n = &w->nodes[r->nodes[i]];
         nodes[i] = (wefti_view_node){.id = n->id, .witness = r->witness[i]};
-        lives[i] = n->alive;
+        lives[i] = n->alive && wefti_member_number(n->m) >= 0; /* and is a member already */
         standings[i] = (wefti_standing){.evidence = WEFTI_EVIDENCE_RESET};
         if (!w->has_launchers || n->record.accepted_view > r->number) continue;
         standings[i].evidence = WEFTI_EVIDENCE_RECORD;

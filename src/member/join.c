@@ -202,6 +202,7 @@ static void take_bye(wefti_member *m, const wefti_message *message) {
     switch (message->reason) {
     case WEFTI_BYE_OTHER_RUN:
     case WEFTI_BYE_CHECKSUM: wefti_member_leave(m, WEFTI_OUT_REFUSED); break;
+    case WEFTI_BYE_EVICTED: wefti_member_leave(m, WEFTI_OUT_EVICTED); break;
     default: break; /* full, or asked too early: it tries again */
     }
 }

@@ -297,7 +297,7 @@ static void renumber_peers(wefti_member *m) {
         wefti_peer *peer = &m->peers[k];
         if (!peer->used) continue;
         int number = wefti_view_find(&m->view, peer->id);
-        if (peer->number >= 0 && number < 0) peer->used = false; /* it has departed */
+        if (peer->number >= 0 && number < 0) peer->has_departed = true;
         if (number >= 0 && peer->number < 0) {
             wefti_node_id id = peer->id;
             peer->used = false; /* it begins anew, as a member */
@@ -352,9 +352,11 @@ static void say_install(wefti_member *m, wefti_peer *peer) {
 static void take_install(wefti_member *m, const wefti_message *message) {
     const wefti_view *value = message->value;
     if (!wefti_member_is_in(m)) {
-        if (m->state == WEFTI_MEMBER_CATCHING &&
-            wefti_view_find(value, m->config.self) >= 0)
+        if (wefti_view_find(value, m->config.self) < 0) return;
+        if (m->joining.ready_us > 0)
             wefti_member_install(m, value);
+        else /* it has begun again meanwhile: what it was ready with is gone */
+            wefti_member_leave(m, WEFTI_OUT_EVICTED);
         return;
     }
     if (value->number <= m->view.number) return;
@@ -375,10 +377,11 @@ static void take_foreign(wefti_member *m, const wefti_message *message) {
             wefti_member_leave(m, WEFTI_OUT_EVICTED);
         return;
     }
-    if (message->view == 0) {
+    if (message->view == 0 && !(peer && peer->has_departed)) {
         wefti_join_message(m, peer, message);
         return;
     }
+    if (peer) peer->heard_us = m->now_us; /* it is not forgotten while it speaks */
     if (message->view <= m->view.number && message->kind != WEFTI_SAY_LEAVE)
         wefti_member_dismiss(m, message->from, WEFTI_BYE_EVICTED);
 }
@@ -504,8 +507,8 @@ static void take(wefti_member *m, const wefti_member_event *event) {
 }
 
 static bool is_told(const wefti_member *m, const wefti_peer *peer) {
-    if (peer->number < 0) return true;
     (void)m;
+    if (peer->number < 0) return !peer->has_departed;
     return peer->standing.evidence < WEFTI_EVIDENCE_RESET;
 }
 

@@ -15,6 +15,7 @@ typedef struct wefti_peer {
     wefti_node_id id;
     int number; /* in the view; -1: it wants to join */
     bool connected;
+    bool has_departed; /* it was a member: this incarnation never returns */
     int64_t heard_us;
     int64_t view; /* that it was in when it last spoke */
     wefti_member_steps steps;
