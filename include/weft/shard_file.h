@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Files of token ids (docs/token-shards.md). weft's own format carries the hash of its
+/* Files of token ids (docs/file-formats.md). weft's own format carries the hash of its
  * tokenizer and checksums over every byte. Two formats of others are read, which carry
  * neither: raw uint16 as nanoGPT writes it, and llm.c's .bin (magic 20240520 version 1:
  * uint16; magic 20240801 version 7: uint32). */
@@ -66,7 +66,7 @@ WEFT_API void weft_shard_writer_destroy(weft_ctx *ctx, weft_shard_writer *writer
 
 /* Encodes a text file of any size into a shard, in chunks: memory does not grow with
  * the file (but with the longest stretch of text that has no safe place to cut,
- * docs/tokenizer.md). The shard does not depend on `threads`. [out] *n_tokens how many
+ * docs/file-formats.md). The shard does not depend on `threads`. [out] *n_tokens how many
  * were written; may be NULL. */
 WEFT_API weft_status weft_shard_encode_text(weft_ctx *ctx,
                                             const weft_tokenizer *tokenizer,

@@ -28,7 +28,7 @@ WEFT_API weft_status weft_tokenizer_train(weft_ctx *ctx, const char *text,
                                           weft_tokenizer **out) WEFT_CHECKED;
 
 /* Reads a tokenizer.json of GPT-2 or Llama-3 kind; unknown parts are refused by name.
- * Special tokens in plain text are not recognized (docs/tokenizer.md). */
+ * Special tokens in plain text are not recognized (docs/file-formats.md). */
 WEFT_API weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path,
                                          weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *tokenizer,

@@ -9,7 +9,7 @@
  * `index.json` (format version, step, caller's JSON, and for each file its size and
  * XXH3-128) is written last, then the folder is renamed and the parent synced: a crash at
  * any instant leaves complete checkpoints complete. One writer (a process, a thread) per
- * folder of checkpoints. docs/checkpoint-format.md */
+ * folder of checkpoints. docs/file-formats.md */
 
 /* Makes an empty step-<N>.partial (an old one is removed). [out] path: PATH_MAX bytes. */
 weft_status wefti_checkpoint_begin(weft_ctx *ctx, const char *checkpoints, int64_t step,

@@ -5,7 +5,7 @@
 #include "checkpoint/listing.h"
 
 /* index.json: what a checkpoint consists of, and a hash of itself.
- * docs/checkpoint-format.md */
+ * docs/file-formats.md */
 
 /* Builds the text. [out] *text owned by the caller (wefti_free). */
 weft_status wefti_index_encode(weft_ctx *ctx, int64_t step, const char *layout_json,

@@ -7,7 +7,7 @@
 /* The safetensors file format: u64 header length, JSON header, then the tensors' bytes in
  * header order without gaps. f32 only when written; sharded writers fill row blocks in
  * place (a row block of a row-major tensor is one byte range).
- * docs/checkpoint-format.md */
+ * docs/file-formats.md */
 
 typedef struct wefti_tensor_spec {
     const char *name; /* borrowed */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The head of a token shard, 64 bytes, little-endian (docs/token-shards.md): encoded and
+/* The head of a token shard, 64 bytes, little-endian (docs/file-formats.md): encoded and
  * checked here for both the reader and the writer. */
 #include "data/shardlayout.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The bytes of a token shard, docs/token-shards.md: 64 bytes of header, then the tokens.
+/* The bytes of a token shard, docs/file-formats.md: 64 bytes of header, then the tokens.
  *   0 magic[8]  8 version u32  12 width u32  16 tokens u64  24 vocab u64
  *   32 tokenizer hash u64  40 XXH3-64 of the tokens u64  48 reserved u64 = 0
  *   56 XXH3-64 of bytes 0..55 u64                              all little endian */

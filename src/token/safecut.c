@@ -8,7 +8,7 @@
  * there anyway, and the one thing that looks ahead, \s+(?!\S), starts from white space
  * that reaches the cut, which in A is none and in B is the single "\n": as `\s+` or
  * with the lookahead, it is the same piece. A byte that is not UTF-8 is a piece of its
- * own and counts as not white space. docs/tokenizer.md has this in full. */
+ * own and counts as not white space. docs/file-formats.md has this in full. */
 #include "token/splitter.h"
 #include "token/utf8.h"
 

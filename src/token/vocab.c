@@ -127,7 +127,7 @@ static void hash_u64(XXH3_state_t *state, uint64_t x) {
     XXH3_64bits_update(state, bytes, sizeof bytes);
 }
 
-/* Everything that decides text -> ids and ids -> text; docs/tokenizer.md names the
+/* Everything that decides text -> ids and ids -> text; docs/file-formats.md names the
  * order. */
 static uint64_t hash_of(const weft_tokenizer *t) {
     XXH3_state_t state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Saving and loading all that a run continues from (docs/checkpoint-format.md).
+/* Saving and loading all that a run continues from (docs/file-formats.md).
  *
  *     a file of tensors = blocks, one per (tensor, rank); each rank writes the rows it holds
  *         model.safetensors             parameters; the mean where the replicas differ

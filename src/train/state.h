@@ -7,7 +7,7 @@
 #include "train/bootstrap.h"
 #include "train/rank.h"
 
-/* A training run's state <-> a checkpoint folder (docs/checkpoint-format.md):
+/* A training run's state <-> a checkpoint folder (docs/file-formats.md):
  *
  *     model.safetensors, config.json   the model under Hugging Face names
  *     tokenizer.json

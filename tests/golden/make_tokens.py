@@ -4,7 +4,7 @@
 
 A second opinion, not a part of weft: the tokenizers and their encodings come from Hugging
 Face's `tokenizers`, the checksums from `xxhash` (pip install tokenizers xxhash), and the
-bytes of the shards are put together here from docs/token-shards.md.
+bytes of the shards are put together here from docs/file-formats.md.
 Made with tokenizers 0.23.3 and xxhash 4.1.0."""
 import json
 import pathlib
@@ -123,7 +123,7 @@ def shard(tokens, width=2, version=1, vocab=256, tokenizer_hash=0):
 
 
 def bytes_tokenizer_hash():
-    """The hash of the tokenizer "bytes", after docs/tokenizer.md."""
+    """The hash of the tokenizer "bytes", after docs/file-formats.md."""
     u64 = lambda x: struct.pack("<Q", x)
     data = b"none" + u64(0) + u64(256)
     for byte in range(256):

@@ -83,7 +83,7 @@ static void the_hash_knows_the_merges(void **state) {
     assert_true(hash_with_merge(ctx, true) != hash_with_merge(ctx, false));
 }
 
-/* docs/tokenizer.md names the order; the golden shard was hashed by another program. */
+/* docs/file-formats.md names the order; the golden shard was hashed by another program. */
 static void the_hash_is_the_documented_one(void **state) {
     weft_ctx *ctx = *state;
     unsigned char data[4 + 16 + 256 * 17 + 8] = "none";
