@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The front door. `make train` and `make test` do everything on a fresh Debian or Ubuntu
-# machine, as root or with sudo. TRAIN="key=value ..." changes the quick start's run.
+# machine, as root or with sudo, and install what they need and no more. Without the right to
+# install, they say what is missing. TRAIN="key=value ..." changes the quick start's run.
 .PHONY: all deps build train test test-torch wheel asan tsan check docs format install clean
 
 all: build
@@ -8,11 +9,14 @@ all: build
 deps:
 	@tools/install-deps
 
-build: deps
+build:
+	@tools/install-deps build
 	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
 	@cmake --build --preset release
 
-train: build
+train:
+	@tools/install-deps train
+	@$(MAKE) --no-print-directory build
 	@tools/quickstart $(TRAIN)
 
 test: deps
