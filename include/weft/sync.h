@@ -32,15 +32,17 @@ typedef struct weft_sync_tensor {
 
 /* What a step did. */
 typedef struct weft_sync_report {
-    int64_t step;           /* steps done */
-    double lr;              /* that it was done with */
-    double loss;            /* mean of all ranks' in step loss_step; NAN: none known yet.
+    int64_t step;            /* steps done */
+    double lr;               /* that it was done with */
+    double loss;             /* mean of all ranks' in step loss_step; NAN: none known yet.
                                Gossip, which waits for neighbours only, knows eight steps
                                later */
-    int64_t loss_step;      /* steps done then */
-    int64_t wire_bytes_out; /* payload that this rank sent to other nodes */
-    double wait_s;          /* that the exchange held this thread up */
-    bool skipped;           /* some rank asked to: nothing was exchanged, nothing moved,
+    int64_t loss_step;       /* steps done then */
+    int64_t wire_bytes_out;  /* payload that this rank sent to other nodes, */
+    int64_t local_bytes_out; /* and inside its own */
+    double exchange_s;       /* that exchanging was under way, or worked on */
+    double wait_s;           /* that it held this thread up: the rest was hidden */
+    bool skipped;            /* some rank asked to: nothing was exchanged, nothing moved,
                                and the step was not counted */
 } weft_sync_report;
 

@@ -37,6 +37,8 @@ class Rank:
 
     def _main(self, pipe, function, env, args, kwargs):
         os.environ.update(env)
+        if "torch" in sys.modules:  # torch makes a forked child's thread pool anew, once:
+            sys.modules["torch"].set_num_threads(1)  # before autograd's threads want it
         try:
             answer = (True, function(*args, **kwargs))
         except BaseException as error:  # the test's process says what it was

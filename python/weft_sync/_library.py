@@ -34,7 +34,8 @@ class Tensor(c.Structure):
 
 class Report(c.Structure):
     _fields_ = [("step", I64), ("lr", F64), ("loss", F64), ("loss_step", I64),
-                ("wire_bytes_out", I64), ("wait_s", F64), ("skipped", BOOL)]
+                ("wire_bytes_out", I64), ("local_bytes_out", I64), ("exchange_s", F64),
+                ("wait_s", F64), ("skipped", BOOL)]
 
 
 class Setup(c.Structure):

@@ -19,8 +19,10 @@ class Report(NamedTuple):
     lr: float            #: learning rate that it was done with
     loss: float | None   #: mean of all ranks' in step `loss_step`; None: not known
     loss_step: int       #: gossip learns of losses eight steps later
-    wire_bytes: int      #: payload bytes that this rank sent to other nodes
-    wait_s: float        #: seconds that the exchange held the caller up
+    wire_bytes: int      #: payload bytes that this rank sent to other nodes,
+    local_bytes: int     #: and inside its own
+    exchange_s: float    #: seconds that exchanging was under way, or worked on
+    wait_s: float        #: seconds that it held the caller up; the rest was hidden
     skipped: bool        #: some rank asked to skip: nothing moved
 
 
@@ -92,7 +94,8 @@ class Sync:
     def _told(r: _Report, loss) -> Report:
         known = loss is not None and not math.isnan(r.loss)
         return Report(r.step, r.lr, r.loss if known else None, r.loss_step,
-                      r.wire_bytes_out, r.wait_s, r.skipped)
+                      r.wire_bytes_out, r.local_bytes_out, r.exchange_s, r.wait_s,
+                      r.skipped)
 
     def average(self) -> None:
         self._wait("average")

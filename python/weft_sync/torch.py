@@ -39,10 +39,11 @@ except ImportError:  # before torch 2.5, or built without torch.distributed
         pass
 
 from ._library import Config, Context, Error, Mesh, PeerError, key_name
+from ._plan import plan
 from ._sync import Report, Sync
 
 __all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "Report", "device_mesh",
-           "mesh", "node_group"]
+           "mesh", "node_group", "plan"]
 
 _default: Mesh | None = None
 _meshes = itertools.count()
@@ -135,9 +136,9 @@ class _Node:
         for t in tensors:
             t.copy_(flat[at:at + t.numel()].view(t.shape))
             at += t.numel()
-        step, lr, loss, loss_step, wire, wait, skipped = words.tolist()
+        step, lr, loss, loss_step, wire, local, exchange, wait, skipped = words.tolist()
         return Report(int(step), lr, None if loss != loss else loss, int(loss_step), int(wire),
-                      wait, bool(skipped))
+                      int(local), exchange, wait, bool(skipped))
 
 
 class _Follower:

@@ -36,6 +36,7 @@ typedef struct wefti_job {
     int vote_lag;                        /* steps after which the ranks' votes are read */
     int R, S, W;         /* replicas of the model, shards of each, ranks */
     bool local_rows;     /* the model's tensors are this rank's rows already */
+    double loop_s;       /* of a program's own model: a step's computing; 0: not known */
     int copies, sites;   /* replicas per node; sites, each with as many replicas */
     int site_replicas;   /* R / sites: whom the replicator talks to */
     int mixed_replicas;  /* whom the mixer talks to: the sites, or all if there is one */

@@ -61,8 +61,23 @@ static double unit_flop(const wefti_job *job, int u) {
     return mine + (shares ? rest / blocks : 0);
 }
 
+/* What unit u of a program's own model weighs in its step: the elements of matrices, or
+ * of all tensors where there are none. */
+static double loop_share(const weft_model *model, int u) {
+    double matrices = 0, all = 0;
+    for (int v = 0; v < model->n_units; v++) {
+        double n = (double)model->units[v].n_elements;
+        all += n;
+        if (model->units[v].params[0].ndim == 2) matrices += n;
+    }
+    if (matrices > 0 && model->units[u].params[0].ndim != 2) return 0;
+    return (double)model->units[u].n_elements / (matrices > 0 ? matrices : all);
+}
+
 wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *job,
                                  int u) {
+    double loop_s = job->loop_s > 0 ? job->loop_s * loop_share(job->model, u) : 0;
+    if (job->loop_s > 0) return (wefti_unit_cost){loop_s / 3, loop_s * 2 / 3};
     const char *name = unit_name(job->model->units[u].kind);
     bool measured = wefti_costs_measured(cluster, job);
     for (int64_t i = 0; i < cluster->n_units && measured; i++)

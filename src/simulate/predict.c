@@ -261,13 +261,10 @@ static weft_status check_options(weft_ctx *ctx, const wefti_job *job,
     return WEFT_OK;
 }
 
-weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
-                         const weft_cluster *cluster, const weft_predict_options *options,
-                         weft_prediction *out) {
-    wefti_job *job;
-    weft_config copy;
-    *out = (weft_prediction){.hidden_share = 1};
-    WEFT_TRY(wefti_forecast_plan(ctx, config, cluster, &copy, &job));
+/* Takes the job. */
+static weft_status predict_job(weft_ctx *ctx, wefti_job *job, const weft_cluster *cluster,
+                               const weft_predict_options *options,
+                               weft_prediction *out) {
     weft_status status = count_bytes(ctx, job, out);
     if (status == WEFT_OK) status = check_options(ctx, job, options);
     if (status == WEFT_OK) status = play_steps(ctx, job, cluster, options, out);
@@ -277,6 +274,52 @@ weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
     wefti_job_destroy(ctx, job);
     if (status != WEFT_OK) weft_prediction_clear(ctx, out);
     return status;
+}
+
+weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
+                         const weft_cluster *cluster, const weft_predict_options *options,
+                         weft_prediction *out) {
+    wefti_job *job;
+    weft_config copy;
+    *out = (weft_prediction){.hidden_share = 1};
+    WEFT_TRY(wefti_forecast_plan(ctx, config, cluster, &copy, &job));
+    return predict_job(ctx, job, cluster, options, out);
+}
+
+static weft_status loop_job(weft_ctx *ctx, weft_config *config,
+                            const weft_loop_facts *loop, wefti_job **out) {
+    wefti_foreign_tensor *specs;
+    weft_model *model = NULL;
+    int n = loop->n_tensors;
+    WEFT_TRY(wefti_alloc_n(ctx, n > 0 ? n : 0, sizeof *specs, "tensors", &specs));
+    for (int i = 0; i < n; i++) {
+        const weft_sync_tensor *t = &loop->tensors[i];
+        bool lies = t->rows == 1; /* a vector is a column */
+        specs[i] = (wefti_foreign_tensor){t->name, lies ? t->cols : t->rows,
+                                          lies ? 1 : t->cols, t->decays};
+    }
+    weft_status status = wefti_model_foreign(ctx, specs, n, &model);
+    wefti_free(ctx, specs);
+    WEFT_TRY(status);
+    return wefti_job_create_for(ctx, config, model, out);
+}
+
+weft_status weft_predict_loop(weft_ctx *ctx, const weft_config *config,
+                              const weft_cluster *cluster, const weft_loop_facts *loop,
+                              weft_prediction *out) {
+    wefti_job *job;
+    weft_config copy = *config;
+    *out = (weft_prediction){.hidden_share = 1};
+    if (!(loop->step_s > 0 && loop->step_s < 1e6))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "a step's computing takes %g s, expected a time above 0",
+                             loop->step_s);
+    copy.mesh.shards = 1;
+    if (copy.mesh.threads == 0) copy.mesh.threads = cluster->threads;
+    WEFT_TRY(loop_job(ctx, &copy, loop, &job));
+    job->n_micro = 1;
+    job->loop_s = loop->step_s;
+    return predict_job(ctx, job, cluster, NULL, out);
 }
 
 void weft_prediction_clear(weft_ctx *ctx, weft_prediction *p) {

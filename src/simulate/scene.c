@@ -278,8 +278,8 @@ static weft_status find_median(wefti_scene *scene) {
 /* Computing that takes no time would be a silent mistake. */
 static weft_status check_known(const wefti_scene *scene) {
     const weft_cluster *c = scene->cluster;
-    if (c->rank_flops > 0 || scene->job->config->mesh.compute_time > 0 ||
-        wefti_costs_measured(c, scene->job))
+    if (c->rank_flops > 0 || scene->job->loop_s > 0 ||
+        scene->job->config->mesh.compute_time > 0 || wefti_costs_measured(c, scene->job))
         return WEFT_OK;
     return weft_ctx_fail(
         scene->ctx, WEFT_ERR_CONFIG,

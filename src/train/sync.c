@@ -390,6 +390,8 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     report->step = ++s->step;
     report->lr = (double)r->lr;
     report->wire_bytes_out = (int64_t)tally.wire_out;
+    report->local_bytes_out = (int64_t)tally.local_out;
+    report->exchange_s = tally.exchange_s;
     report->wait_s = tally.wait_s;
     s->opened = s->handed_over = s->agreed = false;
     expect_all(s);

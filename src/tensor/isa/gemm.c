@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products through CBLAS, with our own division of labour: C is cut into a grid of
+/* Matrix products through CBLAS, or by plain loops where there is none, with our own division of labour: C is cut into a grid of
  * as many parts as there are threads, each one serial call. The grid is a pure function
  * of the shape and the thread count. CBLAS counts in int: what is larger is cut in halves
  * until it fits; rows that lie too far apart for an int are cut until there is one. */
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
 
+#ifdef WEFT_BLAS
 #include <cblas.h>
+#endif
 #include <limits.h>
 
 typedef struct product {
@@ -39,6 +41,7 @@ static product terms_of(const product *p, span k) {
     return part;
 }
 
+#ifdef WEFT_BLAS
 /* A stride that CBLAS can be told; that of a single row is never used. */
 static int stride(int64_t ld, int64_t least) { return (int)(ld < INT_MAX ? ld : least); }
 
@@ -49,6 +52,21 @@ static void call(const product *p) {
                 p->alpha, p->A, stride(p->lda, columns_a), p->B,
                 stride(p->ldb, columns_b), p->beta, p->C, stride(p->ldc, p->N));
 }
+#else
+/* For programs that only exchange what they compute elsewhere (weft/sync.h). */
+static void call(const product *p) {
+    for (int64_t m = 0; m < p->M; m++) {
+        float *c = p->C + m * p->ldc;
+        for (int64_t n = 0; n < p->N; n++) c[n] = p->beta == 0 ? 0 : p->beta * c[n];
+        for (int64_t k = 0; k < p->K; k++) {
+            float a = p->alpha * (p->ta ? p->A[k * p->lda + m] : p->A[m * p->lda + k]);
+            const float *b = p->B + (p->tb ? k : k * p->ldb);
+            int64_t step = p->tb ? p->ldb : 1;
+            for (int64_t n = 0; n < p->N; n++) c[n] += a * b[n * step];
+        }
+    }
+}
+#endif
 
 static bool too_large(int64_t n, int64_t ld, bool are_rows) {
     return n > INT_MAX || (are_rows && n > 1 && ld > INT_MAX);

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""What needs no torch: configuration, planning, one process alone."""
+
+import ctypes as c
+import math
+
+import pytest
+
+import weft_sync as weft
+
+TENSORS = [("table", 500, 1000, True), ("matrix", 1000, 500, True), ("vector", 500, 1, False)]
+
+
+def test_plan_ranks_by_the_wire():
+    slow = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "10Mbit,1ms"})
+    fast = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "100Gbit,1us"})
+    assert len(slow) == len(fast) == 9
+    assert [a.speedup for a in slow] == sorted((a.speedup for a in slow), reverse=True)
+
+    def of(plan, method, nodes=2):
+        return next(a for a in plan if a.method == method and a.nodes == nodes and not a.keys)
+
+    alone = of(slow, "hsdp", 1)
+    assert math.isclose(alone.step_s, 0.3, rel_tol=1e-6) and alone.speedup == 1
+    assert of(slow, "hsdp").speedup < 1 < of(fast, "hsdp").speedup <= 2
+    assert of(slow, "hsdp").bound == "wire" and of(slow, "hsdp").same
+    assert 4e6 < of(slow, "hsdp").wire_bytes < 4.1e6
+    assert of(slow, "flexdemo").speedup > 3 * of(slow, "hsdp").speedup
+    assert "learns otherwise" in str(slow) and len(str(slow).splitlines()) == 10
+
+
+def test_plan_refuses_in_one_sentence(tmp_path):
+    with pytest.raises(weft.Error, match="a step's computing takes 0 s"):
+        weft.plan(TENSORS, step_seconds=0, cluster={"nodes": 2})
+    with pytest.raises(weft.Error, match="nodse"):
+        weft.plan(TENSORS, step_seconds=1, cluster={"nodse": 2})
+    with pytest.raises(weft.Error, match="cluster.yaml"):
+        weft.plan(TENSORS, step_seconds=1, cluster=tmp_path / "cluster.yaml")
+
+
+def test_one_process_alone():
+    ctx = weft.Context()
+    mesh, config = weft.Mesh(ctx), weft.Config(ctx)
+    for key, value in {"method": "ddp", "optimizer.kind": "sgd", "optimizer.weight_decay": 0,
+                       "optimizer.clip": 0, "schedule.warmup": 0}.items():
+        config.set(key, value)
+    config.finish()
+    assert config.number("optimizer.kind") == "sgd" and config.number("optimizer.clip") == 0
+    sync = weft.Sync(ctx, mesh, config, [("a", 2, 3, True), ("b", 4, 1, False)])
+    p = (c.c_float * 6).from_address(sync.parameters(0))
+    g = (c.c_float * 6).from_address(sync.gradients(0))
+    p[0] = 3.0
+    sync.begin()
+    sync.set_rate(0.5)
+    g[0] = 2.0
+    report = sync.step(1.25)
+    assert p[0] == 2.0 and g[0] == 0.0
+    assert (report.step, report.loss, report.wire_bytes) == (1, 1.25, 0)
+    assert sync.states() == ["parameters"] and sync.numbers() == []
+    with pytest.raises(weft.Error, match="tensor 9"):
+        sync.ready(9)
+    sync.destroy()
+
+
+def test_keys_are_checked():
+    config = weft.Config(weft.Context())
+    with pytest.raises(weft.Error, match="optimizer.lr"):
+        config.set("optimizer.lr", "fast")

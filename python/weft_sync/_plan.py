@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Which method makes a loop of yours faster on several machines: libweft's simulator, asked
+about this model's tensors."""
+
+from __future__ import annotations
+
+import ctypes as c
+import os
+from typing import Any, NamedTuple
+
+from ._library import F64, I64, INT, PTR, TEXT, Config, Context, Tensor, library, text_of
+
+
+class _Prediction(c.Structure):
+    _fields_ = [("low", F64), ("median", F64), ("high", F64), ("mean_step_s", F64),
+                ("compute_s", F64), ("exchange_s", F64), ("wait_s", F64),
+                ("hidden_share", F64), ("wire_s", F64), ("codec_s", F64), ("late_s", F64),
+                ("vote_s", F64), ("bound", INT), ("tokens_per_s", F64), ("wire_bytes", F64),
+                ("wire_bytes_step", I64), ("memory_bytes", I64), ("parameters", I64),
+                ("spans", PTR), ("n_spans", I64)]
+
+
+class _Loop(c.Structure):
+    _fields_ = [("tensors", c.POINTER(Tensor)), ("n_tensors", INT), ("step_s", F64)]
+
+
+_FUNCTIONS = {
+    "weft_cluster_create": (INT, [PTR, c.POINTER(PTR)]),
+    "weft_cluster_load": (INT, [PTR, TEXT, c.POINTER(PTR)]),
+    "weft_cluster_set": (INT, [PTR, PTR, TEXT, TEXT]),
+    "weft_cluster_destroy": (None, [PTR, PTR]),
+    "weft_predict_loop": (INT, [PTR, PTR, PTR, c.POINTER(_Loop), c.POINTER(_Prediction)]),
+}
+
+#: (method, keys, whether it learns as one machine with a larger batch does)
+CANDIDATES: list[tuple[str, dict[str, Any], bool]] = [
+    ("hsdp", {}, True),
+    ("hsdp", {"replicator.values": "int8"}, False),
+    ("flexdemo", {}, False),
+    ("flexdemo", {"replicator.values": "int8"}, False),
+    ("random", {}, False),
+    ("dadam", {}, False),
+    ("diloco", {"mixer.outer_every": 100}, False),
+    ("streaming-diloco", {}, False),
+]
+
+
+class Choice(NamedTuple):
+    method: str
+    keys: dict[str, Any]
+    nodes: int
+    processes: int
+    step_s: float      #: of a step, mean
+    speedup: float     #: examples per second, over one process alone
+    wire_bytes: int    #: payload per step and node, out
+    hidden: float      #: share of the exchange that is behind computing
+    bound: str         #: what a step's length comes from: compute, wire, waiting, codec
+    same: bool         #: learns as one machine with a larger batch does
+
+
+class Plan(list):
+    """Choices, the fastest first. Printed, it is a table."""
+
+    def __str__(self) -> str:
+        lines = [f"{'method':<34}{'nodes':>6}{'s/step':>9}{'x':>7}{'kB/step':>12}{'hidden':>8}"
+                 "  bound"]
+        for a in self:
+            name = " ".join([a.method, *(f"{k}={v}" for k, v in a.keys.items())])
+            lines.append(f"{name[:33]:<34}{a.nodes:>6}{a.step_s:>9.3g}{a.speedup:>7.2f}"
+                         f"{a.wire_bytes / 1e3:>12.1f}{100 * a.hidden:>7.0f}%  {a.bound}"
+                         f"{'' if a.same else ', learns otherwise'}")
+        return "\n".join(lines)
+
+
+def sizes(model) -> list[tuple[str, int, int, bool]]:
+    """(name, rows, columns, decays) of a torch module's parameters, or the list itself."""
+    if not hasattr(model, "named_parameters"):
+        return list(model)
+    found = []
+    for name, p in model.named_parameters():
+        n, shape = p.numel(), tuple(p.shape)
+        if p.requires_grad and n > 0:
+            rows = shape[0] if len(shape) > 1 else n
+            found.append((name[-90:], rows, n // rows, True))
+    return found
+
+
+def plan(model, *, step_seconds: float, cluster, nodes: int | None = None,
+         processes_per_node: int = 1, candidates=None) -> Plan:
+    """Step times of ``model`` (a torch module, or (name, rows, columns, decays) of its tensors)
+    with weft's methods, the fastest first. Nothing is run.
+
+    ``step_seconds``: forward and backward of one process, measured where it will run.
+    ``cluster``: the path of a cluster.yaml that ``weft probe`` wrote, or facts by hand as
+    ``weft plan`` takes them: ``{"nodes": 2, "link": "1Gbit,0.2ms"}``. Every process keeps its
+    batch, so n of them see n times the examples in a step: ``speedup`` counts that. What a
+    method does to the learning is not in it (``same``, and docs/results.md)."""
+    lib = library()
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    ctx, pointer = Context(), PTR()
+    if isinstance(cluster, dict):
+        ctx.call("weft_cluster_create", ctx.pointer, c.byref(pointer))
+        for key, value in cluster.items():
+            ctx.call("weft_cluster_set", ctx.pointer, pointer, text_of(key), text_of(str(value)))
+        found = int(cluster.get("nodes", 2))
+    else:
+        ctx.call("weft_cluster_load", ctx.pointer, text_of(os.fspath(cluster)),
+                 c.byref(pointer))
+        found = I64.from_address(pointer.value + 128 + 32 + 256 + 32).value
+    listed = sizes(model)
+    tensors = (Tensor * len(listed))(*[Tensor(text_of(n), r, k, d) for n, r, k, d in listed])
+    loop = _Loop(tensors, len(listed), step_seconds)
+    try:
+        n = nodes or found
+        asked = candidates if candidates is not None else CANDIDATES
+        choices = [_ask(ctx, pointer, loop, method, keys, n, processes_per_node, same)
+                   for method, keys, same in asked]
+        if n * processes_per_node > 1:
+            choices.append(_ask(ctx, pointer, loop, "hsdp", {}, 1, 1, True))
+    finally:
+        lib.weft_cluster_destroy(ctx.pointer, pointer)
+    alone = choices[-1].step_s
+    choices = [a._replace(speedup=a.processes * alone / a.step_s) for a in choices]
+    return Plan(sorted(choices, key=lambda a: -a.speedup))
+
+
+def _ask(ctx, cluster, loop, method, keys, nodes, processes, same) -> Choice:
+    config = Config(ctx)
+    try:
+        for key, value in {"method": method, "mesh.nodes": nodes,
+                           "mesh.ranks_per_node": processes, "mesh.shards": 1, **keys}.items():
+            config.set(key, value)
+        config.finish()
+        p = _Prediction()
+        ctx.call("weft_predict_loop", ctx.pointer, config.pointer, cluster, c.byref(loop),
+                 c.byref(p))
+    finally:
+        config.destroy()
+    bound = ("compute", "wire", "waiting", "codec")[p.bound]
+    return Choice(method, dict(keys), nodes, nodes * processes, p.mean_step_s, 0.0,
+                  p.wire_bytes_step, p.hidden_share, bound, same)

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* What a step of a caller's own loop takes, against closed forms of calm machines. */
+#include <math.h>
+
+#include "unit/simulate/forecasts.h"
+
+enum { ELEMENTS = 1000 * 1000 + 500 };
+
+static const weft_sync_tensor tensors[] = {
+    {"table", 500, 1000, true}, {"matrix", 1000, 500, true}, {"vector", 1, 500, false}};
+
+static weft_prediction predict_loop(int nodes, const char *keys, const char *link) {
+    const char *typed[] = {"link", link, NULL};
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, nodes, 1, keys);
+    weft_cluster *cluster = make_cluster(ctx, typed);
+    weft_loop_facts loop = {tensors, 3, 0.3};
+    weft_prediction p;
+    assert_ok(ctx, weft_predict_loop(ctx, config, cluster, &loop, &p));
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    assert_int_equal(weft_ctx_bytes_held(ctx), 0);
+    weft_ctx_destroy(ctx);
+    return p;
+}
+
+/* Alone it takes what it takes. */
+static void test_alone(void **state) {
+    (void)state;
+    weft_prediction p = predict_loop(1, "method=hsdp", "1Gbit,0.2ms");
+    assert_true(fabs(p.mean_step_s - 0.3) < 1e-9);
+    assert_int_equal(p.parameters, ELEMENTS);
+    assert_int_equal(p.wire_bytes_step, 0);
+}
+
+/* On a fast wire nearly nothing is added; on a slow one bytes over rate are waited for,
+ * less what hides behind backward. */
+static void test_wire(void **state) {
+    (void)state;
+    weft_prediction fast = predict_loop(2, "method=hsdp optimizer.clip=0", "100Gbit,1us");
+    assert_true(fast.mean_step_s > 0.3 && fast.mean_step_s < 0.302);
+    double bytes = (double)fast.wire_bytes_step; /* half of 8 P, heads and votes */
+    assert_true(bytes > 4.0 * ELEMENTS && bytes < 4.0 * ELEMENTS + 4096);
+    weft_prediction slow = predict_loop(2, "method=hsdp optimizer.clip=0", "10Mbit,1ms");
+    double wire_s = bytes * 8 / 10e6;
+    assert_true(slow.mean_step_s > wire_s && slow.mean_step_s < wire_s + 0.3);
+    assert_int_equal(slow.bound, WEFT_BOUND_WIRE);
+    weft_prediction thrifty = predict_loop(2, "method=flexdemo", "10Mbit,1ms");
+    assert_true(thrifty.mean_step_s < slow.mean_step_s / 4);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    const char *typed[] = {"link", "1Gbit,0.2ms", NULL};
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, 1, 1, "method=hsdp");
+    weft_cluster *cluster = make_cluster(ctx, typed);
+    weft_prediction p;
+    double bad[] = {0, -1, NAN, INFINITY};
+    for (int i = 0; i < 4; i++) {
+        weft_loop_facts loop = {tensors, 3, bad[i]};
+        assert_int_equal(weft_predict_loop(ctx, config, cluster, &loop, &p),
+                         WEFT_ERR_ARGUMENT);
+        weft_ctx_clear(ctx);
+    }
+    weft_loop_facts none = {tensors, 0, 1};
+    assert_int_equal(weft_predict_loop(ctx, config, cluster, &none, &p),
+                     WEFT_ERR_ARGUMENT);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_alone),
+                                       cmocka_unit_test(test_wire),
+                                       cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
