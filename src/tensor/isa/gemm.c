@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products through CBLAS, or by plain loops where there is none, with our own division of labour: C is cut into a grid of
- * as many parts as there are threads, each one serial call. The grid is a pure function
- * of the shape and the thread count. CBLAS counts in int: what is larger is cut in halves
- * until it fits; rows that lie too far apart for an int are cut until there is one. */
+/* Matrix products through CBLAS, or by plain loops where there is none, with our own
+ * division of labour: C is cut into a grid of as many parts as there are threads, each
+ * one serial call. The grid is a pure function of the shape and the thread count. CBLAS
+ * counts in int: what is larger is cut in halves until it fits; rows that lie too far
+ * apart for an int are cut until there is one. */
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
 
