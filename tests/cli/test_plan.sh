@@ -101,7 +101,7 @@ assert [d for d in done if d[0] == "forward"] == [("forward", u) for u in range(
 assert [d for d in done if d[0] == "backward"] == [("backward", u) for u in (3, 2, 1, 0)]
 assert plan["prediction"]["wire_bytes"] > 0
 PY
-grep -q "plan and run" run/report.html || fail "the report does not show the plan"
+grep -q '"prediction":{"low_step_s":[0-9]' run/report.html || fail "the report does not show the plan"
 expect 0 "$weft" train run.yaml run.folder=run/json run.steps=4 mesh.nodes=2 --plan here \
     mesh.link=100Mbit,1ms --json
 head -1 out | grep -q '^{"predicted_step_s": ' || fail "no prediction in the JSON lines"
