@@ -139,6 +139,13 @@ typedef struct weft_config {
         double beta2;
         double eps;
         int64_t accumulate; /* steps; 0 = half the replicas, at least 1 */
+        double momentum;
+        bool nesterov;
+        const char *polynomial; /* choice */
+        const char *adjust;     /* choice */
+        double rows;            /* share */
+        int64_t whole_every;    /* steps */
+        weft_texts groups;
         double weight_decay;
         double clip; /* 0 = off */
     } optimizer;

@@ -90,6 +90,16 @@ static const weft_choice optimizers[] = {
     {"accum_adamw", "adamw whose moments take in the mean gradient of several steps"},
     {"accum_adam", "adam whose moments take in the mean gradient of several steps"},
     {"sgd", "a plain step along the agreed direction (signs with replicator.sign)"},
+    {"muon", "orthogonal steps for the blocks' matrices, adamw for all else"},
+    {NULL, NULL}};
+static const weft_choice polynomials[] = {
+    {"quintic", "the same one five times (Jordan, torch.optim.Muon)"},
+    {"polar_express", "a better one for each of five turns"},
+    {NULL, NULL}};
+static const weft_choice adjusts[] = {
+    {"match_rms_adamw", "steps as large as AdamW's: its rate and decay fit"},
+    {"original", "sqrt(max(1, outputs/inputs))"},
+    {"spectral", "sqrt(outputs/inputs)"},
     {NULL, NULL}};
 static const weft_choice schedules[] = {
     {"cosine", "after the warm-up half a cosine down to schedule.final"},
@@ -339,6 +349,19 @@ const weft_config_key wefti_config_keys[] = {
      "all but sgd: added to the root of the second moment"},
     {AT(optimizer.accumulate), INT, "steps", "0", WITHIN(0, 1048576),
      "accum_*: the moments change every so many steps; 0 = half the replicas"},
+    {AT(optimizer.momentum), NUMBER, "", "0.95", BELOW(0, 1),
+     "muon: decay of the momentum"},
+    {AT(optimizer.nesterov), BOOL, "", "true", ANY, "muon: Nesterov's momentum"},
+    {AT(optimizer.polynomial), CHOICE, "", "quintic", ONE_OF(polynomials),
+     "muon: how matrices are made orthogonal"},
+    {AT(optimizer.adjust), CHOICE, "", "match_rms_adamw", ONE_OF(adjusts),
+     "muon: scale of a matrix's step by its shape"},
+    {AT(optimizer.rows), NUMBER, "", "1", WITHIN(1e-6, 1),
+     "muon: share of a matrix's rows that moves in a step (Dion2); 1 = all"},
+    {AT(optimizer.whole_every), INT, "steps", "1", FROM(1),
+     "muon: ranks turn their own rows alone but for every so manieth step (MuonBP)"},
+    {AT(optimizer.groups), TEXTS, "", "", ANY,
+     "tensors moved otherwise: 'PATTERN lr=0.5 decay=0 optimizer=adamw', a list"},
     {AT(optimizer.weight_decay), NUMBER, "", "0.1", WITHIN(0, 1000),
      "decay of matrices per step, as a factor of the learning rate"},
     {AT(optimizer.clip), NUMBER, "", "1", ANY,

@@ -12,6 +12,11 @@ static weft_status allocate(weft_ctx *ctx, const wefti_job *job, wefti_arrangeme
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), "buckets", &a->bucket_offset));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), "buckets", &a->bucket_last_unit));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_bucket), "buckets", &a->buckets));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(wefti_matrix_list), "buckets", &a->lists));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, job->n_whole, sizeof(wefti_matrix), "matrices", &a->matrices));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, job->n_whole, sizeof(void *), "matrices", &a->matrix_rules));
     return wefti_alloc_n(ctx, job->model->n_params, sizeof(wefti_piece), "pieces",
                          &a->pieces);
 }
@@ -34,6 +39,29 @@ static wefti_piece *append_unit(wefti_arrangement *a, int u, wefti_bucket *bucke
     return next;
 }
 
+/* Appends unit u's matrices that are moved as wholes, those too of which this rank has no
+ * row; `at` is where its shard begins in the rank's buffers. Returns how many. */
+static int append_matrices(const wefti_job *job, const wefti_arrangement *a, int u,
+                           int first, int64_t at) {
+    const wefti_layout *layout = &a->layouts[u];
+    int first_tensor = (int)(job->unit_tensors[u] - job->tensors), n = 0;
+    for (int t = 0; t < layout->n_tensors; t++) {
+        const wefti_param *param = &job->model->params[first_tensor + t];
+        const wefti_optimizer_rule *rule = &job->rules[first_tensor + t];
+        wefti_block block = wefti_layout_block(layout, layout->s, t);
+        if (!wefti_job_moves_whole(job, first_tensor + t)) continue;
+        a->matrix_rules[first + n] = rule;
+        a->matrices[first + n++] = (wefti_matrix){
+            .rows = param->rows,
+            .cols = param->cols,
+            .n_rows = block.n_rows,
+            .offset = at + block.shard_offset,
+            .parts = param->parts,
+            .cols_are_outputs = param->cols_are_outputs};
+    }
+    return n;
+}
+
 /* The larger of what replicator and mixer would send in one message. */
 static int64_t message_bytes(const wefti_job *job, const wefti_bucket *bucket) {
     const wefti_replicator_config *r = &job->replicator_config;
@@ -46,12 +74,15 @@ static int64_t message_bytes(const wefti_job *job, const wefti_bucket *bucket) {
 
 static void arrange(const wefti_job *job, int s, wefti_arrangement *a) {
     wefti_piece *next = a->pieces;
+    int n_matrices = 0;
     bool open = false;
     for (int u = a->n_units - 1; u >= 0; u--) {
         int b = open ? a->n_buckets - 1 : a->n_buckets++;
         wefti_bucket *bucket = &a->buckets[b];
         if (!open) {
             *bucket = (wefti_bucket){.pieces = next};
+            a->lists[b] = (wefti_matrix_list){0, a->matrices + n_matrices,
+                                              a->matrix_rules + n_matrices};
             a->bucket_offset[b] = a->n_elements;
         }
         a->layouts[u] = wefti_job_layout(job, u, s);
@@ -60,6 +91,9 @@ static void arrange(const wefti_job *job, int s, wefti_arrangement *a) {
         a->bucket_last_unit[b] = u;
         int first_tensor = (int)(job->unit_tensors[u] - job->tensors);
         next = append_unit(a, u, bucket, first_tensor, next);
+        int n = append_matrices(job, a, u, n_matrices, a->n_elements);
+        a->lists[b].n += n;
+        n_matrices += n;
         a->n_elements += a->layouts[u].n_shard;
         open = message_bytes(job, bucket) < job->config->mesh.min_message;
     }
@@ -84,7 +118,8 @@ weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
 void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *a) {
     if (!a) return;
     void *blocks[] = {a->layouts,          a->unit_offset, a->bucket_of, a->bucket_offset,
-                      a->bucket_last_unit, a->buckets,     a->pieces};
+                      a->bucket_last_unit, a->buckets,     a->pieces,    a->matrices,
+                      a->matrix_rules,     a->lists};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
     wefti_free(ctx, a);

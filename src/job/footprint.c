@@ -97,7 +97,10 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
     int64_t n = a->n_elements, places[WEFTI_PLACES];
     place_floats(job, places);
     wefti_footprint f = {.parameters = cost(n), .gradients = cost(n)};
-    f.optimizer = job->optimizer->n_states * cost(n);
+    f.optimizer = job->most_states->n_states * cost(n);
+    if (job->n_whole > 0)
+        f.optimizer += wefti_matrices_bytes(a->lists, a->n_buckets, job->S,
+                                            a->layouts[0].s);
     f.replicator = replicator_bytes(&job->replicator_config, a, job->site_replicas);
     if (job->sites > 1)
         f.replicator += replicator_bytes(&job->site_replicator_config, a, job->sites);

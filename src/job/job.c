@@ -216,6 +216,11 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     return WEFT_OK;
 }
 
+static wefti_adjust adjust_named(const char *name) {
+    if (is_word(name, "original")) return WEFTI_ADJUST_ORIGINAL;
+    return is_word(name, "spectral") ? WEFTI_ADJUST_SPECTRAL : WEFTI_ADJUST_MATCH_RMS;
+}
+
 static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     job->optimizer = wefti_optimizer_find(config->optimizer.kind);
@@ -229,6 +234,14 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
         .eps = config->optimizer.eps,
         .weight_decay = config->optimizer.weight_decay,
         .accumulate = wefti_optimizer_period(config->optimizer.accumulate, job->R),
+        .momentum = config->optimizer.momentum,
+        .nesterov = config->optimizer.nesterov,
+        .polynomial = is_word(config->optimizer.polynomial, "polar_express")
+                          ? WEFTI_POLYNOMIAL_POLAR
+                          : WEFTI_POLYNOMIAL_QUINTIC,
+        .adjust = adjust_named(config->optimizer.adjust),
+        .rows = config->optimizer.rows,
+        .whole_every = config->optimizer.whole_every,
     };
     WEFT_TRY(derive_replicator(ctx, job, &config->replicator, &job->replicator_config));
     WEFT_TRY(derive_replicator(ctx, job, &config->site_replicator,
@@ -275,6 +288,7 @@ static weft_status derive(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     WEFT_TRY(derive_method(ctx, job));
     if (!foreign) WEFT_TRY(derive_model(ctx, job, vocab));
     WEFT_TRY(list_tensors(ctx, job));
+    WEFT_TRY(wefti_job_rules(ctx, job));
     return derive_topology(ctx, job);
 }
 
@@ -317,6 +331,7 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
     weft_topology_destroy(ctx, job->topology);
     weft_topology_destroy(ctx, job->everybody);
     weft_model_destroy(ctx, job->model);
+    wefti_free(ctx, job->rules);
     wefti_free(ctx, job->tensors);
     wefti_free(ctx, job->unit_tensors);
     wefti_free(ctx, job);

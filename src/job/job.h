@@ -8,7 +8,7 @@
 #include "comm/world.h"
 #include "mix/mixer.h"
 #include "model/model.h"
-#include "optim/optimizer.h"
+#include "optim/matrices.h"
 #include "replicate/replicator.h"
 #include "shard/layout.h"
 
@@ -28,6 +28,9 @@ typedef struct wefti_job {
     const wefti_kernels *kernels;
     const wefti_optimizer_ops *optimizer;
     wefti_optimizer_config optimizer_config;
+    wefti_optimizer_rule *rules; /* owned, [model params]: how each tensor is moved */
+    const wefti_optimizer_ops *most_states; /* of all rules' optimizers */
+    int n_whole;                            /* tensors that are moved as whole matrices */
     wefti_replicator_config replicator_config;      /* in a site */
     wefti_replicator_config site_replicator_config; /* between sites */
     wefti_mixer_config mixer_config;
@@ -75,6 +78,12 @@ weft_model_config wefti_job_model_config(const weft_config *config, int64_t voca
 /* The vocabulary that a run will have, as far as its text need not be read for it. */
 int64_t wefti_job_vocab(const weft_config *config);
 
+/* Fills rules, most_states and n_whole (rules.c). */
+weft_status wefti_job_rules(weft_ctx *ctx, wefti_job *job) WEFT_CHECKED;
+
+/* Whether a tensor of the model is moved as a whole matrix. */
+bool wefti_job_moves_whole(const wefti_job *job, int tensor);
+
 /* How local rank s holds unit u. */
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s);
 
@@ -90,6 +99,9 @@ typedef struct wefti_arrangement {
     int *bucket_last_unit;  /* [buckets] the unit whose backward completes it */
     wefti_bucket *buckets;  /* [buckets] */
     wefti_piece *pieces;    /* all of them */
+    wefti_matrix *matrices; /* those that are moved as wholes */
+    const wefti_optimizer_rule **matrix_rules;
+    wefti_matrix_list *lists; /* [buckets] into the two before */
     int64_t n_elements;
 } wefti_arrangement;
 

@@ -44,6 +44,15 @@ static weft_status check_tensor(weft_ctx *ctx, const wefti_foreign_tensor *t, in
         t->name, (long long)t->rows, (long long)t->cols);
 }
 
+/* Matrices of a program's own model are hidden unless their name says that they are a
+ * table or a head. */
+static bool is_hidden(const wefti_foreign_tensor *t) {
+    static const char *const words[] = {"embed", "wte", "wpe", "head"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(t->name, words[i])) return false;
+    return t->cols > 1 && t->rows > 1;
+}
+
 static void fill(weft_model *model, const wefti_foreign_tensor *tensors) {
     for (int i = 0; i < model->n_units; i++) {
         const wefti_foreign_tensor *t = &tensors[i];
@@ -51,7 +60,9 @@ static void fill(weft_model *model, const wefti_foreign_tensor *tensors) {
         *param = (wefti_param){.ndim = t->cols > 1 ? 2 : 1,
                                .rows = t->rows,
                                .cols = t->cols,
-                               .decays = t->decays};
+                               .decays = t->decays,
+                               .hidden = is_hidden(t),
+                               .parts = 1};
         snprintf(param->name, sizeof param->name, "%s", t->name);
         wefti_unit *unit = &model->units[i];
         *unit = (wefti_unit){.kind = WEFTI_BLOCK,

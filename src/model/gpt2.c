@@ -118,7 +118,13 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
     };
     const wefti_model_spec spec = {embed,           block,           head, 2, N_BLOCK,
                                    c->tied ? 2 : 3, "transformer.h."};
-    return wefti_units_build(ctx, model, &spec);
+    WEFT_TRY(wefti_units_build(ctx, model, &spec));
+    for (int u = 1; u <= c->layers; u++) {
+        wefti_param *p = model->params + (model->units[u].params - model->params);
+        for (int i = 0; i < N_BLOCK; i++) p[i].cols_are_outputs = p[i].hidden;
+        p[QKV_W].parts = 3;
+    }
+    return WEFT_OK;
 }
 
 /* ---- buffers ---- */

@@ -22,7 +22,10 @@ typedef struct wefti_param {
     int ndim;           /* 1 or 2 */
     int64_t rows, cols; /* cols = 1 when ndim == 1 */
     bool decays;        /* weight decay applies (matrices only) */
-    float init_mean;    /* initial value = init_mean + init_std * N(0,1) */
+    bool hidden; /* a matrix of a product inside a block: neither table nor vector */
+    bool cols_are_outputs; /* of that product; else its rows are */
+    int parts; /* equal matrices beside each other in the columns: 3 for q, k and v */
+    float init_mean; /* initial value = init_mean + init_std * N(0,1) */
     float init_std;
     int64_t offset; /* of its first element in the unit's flat buffer */
 } wefti_param;

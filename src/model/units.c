@@ -22,6 +22,8 @@ static void add_param(weft_model *model, wefti_unit *unit, const wefti_param_spe
     p->rows = spec->rows;
     p->cols = spec->cols ? spec->cols : 1;
     p->decays = p->ndim == 2;
+    p->hidden = p->ndim == 2 && unit->kind == WEFTI_BLOCK;
+    p->parts = 1;
     p->init_mean = (float)spec->init_mean;
     p->init_std = (float)spec->init_std;
     p->offset = unit->n_elements;

@@ -121,6 +121,11 @@ static weft_status check(weft_ctx *ctx, const weft_bench_optimizers_options *o) 
     return WEFT_OK;
 }
 
+/* Those that move each element by itself; the others come last in the registry. */
+static bool is_measured(int i) {
+    return wefti_optimizer_registry[i] && !wefti_optimizer_registry[i]->matrix;
+}
+
 static void run(bench *b, const weft_bench_optimizers_options *o,
                 weft_optimizer_speeds *out) {
     int before = wefti_kernels_threads();
@@ -129,8 +134,8 @@ static void run(bench *b, const weft_bench_optimizers_options *o,
                                    .threads = wefti_kernels_threads(),
                                    .n = b->n,
                                    .accumulate = b->config.accumulate};
-    while (wefti_optimizer_registry[out->n_optimizers] &&
-           out->n_optimizers < WEFT_BENCH_OPTIMIZERS - 1)
+    while (out->n_optimizers < WEFT_BENCH_OPTIMIZERS - 1 &&
+           is_measured(out->n_optimizers))
         out->n_optimizers++;
     measure(b, out->n_optimizers);
     summarize(b, out);

@@ -9,5 +9,6 @@ extern const wefti_optimizer_ops wefti_optimizer_adam;
 extern const wefti_optimizer_ops wefti_optimizer_adamw;
 extern const wefti_optimizer_ops wefti_optimizer_accum_adam;
 extern const wefti_optimizer_ops wefti_optimizer_accum_adamw;
+extern const wefti_optimizer_ops wefti_optimizer_muon;
 
 #endif

@@ -5,8 +5,13 @@
 #include "optim/optimizers.h"
 
 const wefti_optimizer_ops *const wefti_optimizer_registry[] = {
-    &wefti_optimizer_adamw,      &wefti_optimizer_adam, &wefti_optimizer_accum_adamw,
-    &wefti_optimizer_accum_adam, &wefti_optimizer_sgd,  NULL,
+    &wefti_optimizer_adamw,
+    &wefti_optimizer_adam,
+    &wefti_optimizer_accum_adamw,
+    &wefti_optimizer_accum_adam,
+    &wefti_optimizer_sgd,
+    &wefti_optimizer_muon,
+    NULL,
 };
 
 const wefti_optimizer_ops *wefti_optimizer_find(const char *kind) {

@@ -178,12 +178,30 @@ wefti_work wefti_costs_mixer(const weft_cluster *cluster, const wefti_job *job,
                         wefti_costs_touch(cluster, 44 * n), 0};
 }
 
+/* A matrix that is moved as a whole: reading and writing of its momentum, its rows to
+ * their owner and back, and the products. */
+static double matrices_s(const weft_cluster *cluster, const wefti_job *job,
+                         const wefti_arrangement *a, int bucket) {
+    int s = a->layouts[0].s, S = job->S;
+    double moved = 0;
+    for (int i = 0; i < a->lists[bucket].n; i++) {
+        const wefti_matrix *m = &a->lists[bucket].matrices[i];
+        moved += (double)m->n_rows * (double)m->cols;
+    }
+    double period = (double)job->optimizer_config.whole_every;
+    double flop = wefti_matrices_flop(&a->lists[bucket], S, s);
+    double products = cluster->rank_flops > 0 ? flop / cluster->rank_flops : 0;
+    return wefti_costs_touch(cluster, (S > 1 ? 16 / period : 0) * moved) + products;
+}
+
 double wefti_costs_optimizer(const weft_cluster *cluster, const wefti_job *job,
-                             const wefti_bucket *bucket) {
-    double n = (double)bucket->n_elements;
+                             const wefti_arrangement *a, int bucket) {
+    double n = (double)a->buckets[bucket].n_elements;
+    double matrices = matrices_s(cluster, job, a, bucket);
     for (int64_t i = 0; i < cluster->n_optimizers; i++)
         if (strcmp(cluster->optimizers[i].name, job->optimizer->name) == 0)
-            return n * cluster->optimizers[i].step_s;
+            return n * cluster->optimizers[i].step_s + matrices;
     return wefti_costs_touch(cluster,
-                             n * job->optimizer->traffic(&job->optimizer_config));
+                             n * job->optimizer->traffic(&job->optimizer_config)) +
+           matrices;
 }

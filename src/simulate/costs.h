@@ -35,7 +35,7 @@ wefti_work wefti_costs_mixer(const weft_cluster *cluster, const wefti_job *job,
                              const wefti_bucket *bucket);
 
 double wefti_costs_optimizer(const weft_cluster *cluster, const wefti_job *job,
-                             const wefti_bucket *bucket);
+                             const wefti_arrangement *a, int bucket);
 
 /* Reading and writing so many bytes. */
 double wefti_costs_touch(const weft_cluster *cluster, double n_bytes);

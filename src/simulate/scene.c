@@ -188,11 +188,12 @@ static weft_status plan_route(wefti_scene *scene, const wefti_replicator_config 
     return WEFT_OK;
 }
 
-static weft_status plan_bucket(wefti_scene *scene, const wefti_bucket *bucket,
+static weft_status plan_bucket(wefti_scene *scene, const wefti_arrangement *a, int b,
                                wefti_scene_bucket *out) {
     const wefti_job *job = scene->job;
+    const wefti_bucket *bucket = &a->buckets[b];
     out->mixer = wefti_costs_mixer(scene->cluster, job, bucket);
-    out->optimizer_s = wefti_costs_optimizer(scene->cluster, job, bucket);
+    out->optimizer_s = wefti_costs_optimizer(scene->cluster, job, a, b);
     out->norm_s = wefti_costs_touch(scene->cluster, 4 * (double)bucket->n_elements);
     WEFT_TRY(plan_route(scene, &job->replicator_config, bucket, job->site_replicas,
                         &out->near));
@@ -208,7 +209,7 @@ static weft_status plan_shard(wefti_scene *scene, int s, bool in_detail) {
     WEFT_TRY(
         wefti_alloc_n(scene->ctx, n, sizeof *shard->buckets, "buckets", &shard->buckets));
     for (int b = 0; b < n; b++)
-        WEFT_TRY(plan_bucket(scene, &shard->arrangement->buckets[b], &shard->buckets[b]));
+        WEFT_TRY(plan_bucket(scene, shard->arrangement, b, &shard->buckets[b]));
     return write_script(&lines);
 }
 

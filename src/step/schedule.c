@@ -94,7 +94,10 @@ static void list_phases(const wefti_job *job, wefti_schedule *s) {
     }
     /* With one exchange two phases in a row wait for others, with sites four: then only the
      * oldest bucket may go on (comm/worker.h). */
-    s->order = job->sites > 1 ? WEFTI_ORDER_BY_JOB : WEFTI_ORDER_BY_PHASE;
+    /* Where sites meet, or the ranks of a replica in apply, the oldest bucket goes first:
+     * docs/architecture.md, section 5. */
+    bool by_job = job->sites > 1 || (job->n_whole > 0 && job->S > 1);
+    s->order = by_job ? WEFTI_ORDER_BY_JOB : WEFTI_ORDER_BY_PHASE;
     if (job->outside) return;                 /* the rest is the caller's */
     if (s->clip == WEFTI_CLIP_AGREED) return; /* ... the compute thread's */
     wefti_phase *apply = add_phase(s, WEFTI_PHASE_APPLY, WEFTI_GROUP_SITES);

@@ -95,47 +95,46 @@ weft_status wefti_exchange_create(wefti_rank *r) {
     return wefti_worker_create(r->ctx, &config, &r->worker);
 }
 
-/* How the optimizer is told to treat a piece. */
-typedef struct treatment {
-    wefti_optimizer_config config;
-    wefti_optimizer_step step;
-    bool decays;
-} treatment;
-
-static treatment treat(const wefti_rank *r, const wefti_piece *piece,
-                       const wefti_cover *cover) {
-    treatment t = {r->job->optimizer_config,
-                   {.count = cover->count, .lr = r->lr, .grad_scale = 1},
-                   piece->decays};
-    if (r->schedule->clip == WEFTI_CLIP_AGREED) t.step.grad_scale = r->grad_scale;
-    if (!r->rules) return t;
-    const wefti_rule *rule = &r->rules[piece->tensor];
-    t.step.lr *= (float)rule->lr_scale;
-    t.config.weight_decay = rule->weight_decay;
-    t.decays = rule->weight_decay != 0;
-    return t;
+/* What the agreed direction of a piece covers, and the step that is taken along it. */
+static wefti_cover cover_of(const wefti_rank *r, int bucket, int index,
+                            wefti_optimizer_step *step) {
+    const wefti_replicator *last = r->site_replicator ? r->site_replicator
+                                                      : r->replicator;
+    wefti_cover cover = wefti_replicator_cover(last, bucket, index, r->step);
+    *step = (wefti_optimizer_step){.count = cover.count, .lr = r->lr, .grad_scale = 1};
+    if (r->schedule->clip == WEFTI_CLIP_AGREED) step->grad_scale = r->grad_scale;
+    return cover;
 }
 
 /* The optimizer on one run of a piece's elements. */
-static void optimize(wefti_rank *r, const treatment *t, int64_t begin, int64_t n,
+static void optimize(wefti_rank *r, const wefti_optimizer_rule *rule,
+                     const wefti_optimizer_step *step, int64_t begin, int64_t n,
                      double *moved) {
-    const wefti_job *job = r->job;
-    wefti_span span = {begin, n, t->decays};
-    job->optimizer->apply(&t->config, job->kernels, &t->step, &span, r->grads, r->params,
-                          r->state, moved);
+    wefti_span span = {begin, n, true};
+    rule->ops->apply(&rule->config, r->job->kernels, step, &span, r->grads, r->params,
+                     r->state, moved);
 }
 
 /* The optimizer on what the direction covers of a piece. */
 static void optimize_piece(wefti_rank *r, int bucket, int index, double *moved) {
     const wefti_piece *piece = &r->arrangement->buckets[bucket].pieces[index];
-    const wefti_replicator *last = r->site_replicator ? r->site_replicator
-                                                      : r->replicator;
-    wefti_cover cover = wefti_replicator_cover(last, bucket, index, r->step);
-    treatment t = treat(r, piece, &cover);
+    const wefti_optimizer_rule *rule = &r->job->rules[piece->tensor];
+    wefti_optimizer_step step;
+    if (wefti_job_moves_whole(r->job, piece->tensor)) return;
+    wefti_cover cover = cover_of(r, bucket, index, &step);
+    if (rule->lr != 1) step.lr = (float)(rule->lr * (double)step.lr);
     int64_t base = r->arrangement->bucket_offset[bucket] + piece->offset;
-    if (cover.all) optimize(r, &t, base, piece->rows * piece->cols, moved);
+    if (cover.all) optimize(r, rule, &step, base, piece->rows * piece->cols, moved);
     for (int64_t i = 0; i < cover.n_runs && !cover.all; i++)
-        optimize(r, &t, base + cover.runs[i].begin, cover.runs[i].n, moved);
+        optimize(r, rule, &step, base + cover.runs[i].begin, cover.runs[i].n, moved);
+}
+
+/* What needs whole matrices: replicators beside it cover all of a bucket or nothing. */
+static weft_status optimize_matrices(wefti_rank *r, int bucket, double *moved) {
+    wefti_optimizer_step step;
+    if (!r->matrices || !cover_of(r, bucket, 0, &step).all) return WEFT_OK;
+    wefti_matrices_step all = {r->step, step, r->grads, r->params, r->state[0]};
+    return wefti_matrices_apply(r->matrices, bucket, &all, moved);
 }
 
 weft_status wefti_exchange_apply(wefti_rank *r, int bucket) {
@@ -144,6 +143,7 @@ weft_status wefti_exchange_apply(wefti_rank *r, int bucket) {
     WEFT_TRY(wefti_mixer_before(r->mixer, bucket, r->step, params));
     for (int i = 0; i < r->arrangement->buckets[bucket].n_pieces; i++)
         optimize_piece(r, bucket, i, &moved);
+    WEFT_TRY(optimize_matrices(r, bucket, &moved));
     r->moved[bucket] = moved;
     return wefti_mixer_after(r->mixer, bucket, r->step, params);
 }

@@ -15,7 +15,7 @@ static weft_status allocate_shards(wefti_rank *r) {
     int64_t n = r->arrangement->n_elements;
     WEFT_TRY(floats(r, n, "parameters", &r->params));
     WEFT_TRY(floats(r, n, "gradients", &r->grads));
-    for (int i = 0; i < r->job->optimizer->n_states; i++)
+    for (int i = 0; i < r->job->most_states->n_states; i++)
         WEFT_TRY(floats(r, n, "optimizer state", &r->state[i]));
     int n_buckets = r->arrangement->n_buckets;
     WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->moved));
@@ -67,6 +67,8 @@ static weft_status reserve_messages(wefti_rank *r) {
     WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->job->site_replicas - 1)));
     WEFT_TRY(wefti_comm_reserve(r->comms.sites, 4 * n * (r->job->mixed_replicas - 1)));
     WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->job->S - 1)));
+    if (r->job->n_whole > 0)
+        WEFT_TRY(wefti_comm_reserve(r->comms.rows, 2 * (r->job->S - 1)));
     return wefti_comm_reserve(r->comms.control, (WEFTI_BALLOTS + 1) * (r->job->W - 1));
 }
 
@@ -88,6 +90,9 @@ static weft_status build(wefti_rank *r) {
                                          a->n_buckets, &r->site_replicator));
     WEFT_TRY(wefti_mixer_create(r->ctx, &job->mixer_config, job->kernels, r->comms.sites,
                                 a->buckets, a->n_buckets, &r->mixer));
+    if (job->n_whole > 0)
+        WEFT_TRY(wefti_matrices_create(r->ctx, job->kernels, r->comms.rows, a->lists,
+                                       a->n_buckets, &r->matrices));
     r->grad_scale = 1;
     r->distance = (double)NAN;
     return wefti_exchange_create(r);
@@ -97,25 +102,30 @@ weft_status wefti_comms_join(weft_ctx *ctx, wefti_world *world, int rank,
                              wefti_comms *out) {
     const struct {
         wefti_group group;
+        int channel;
         wefti_comm **comm;
-    } groups[] = {{WEFTI_GROUP_SHARD, &out->shard},
-                  {WEFTI_GROUP_REPLICA, &out->replica},
-                  {WEFTI_GROUP_SITES, &out->sites},
-                  {WEFTI_GROUP_WORLD, &out->control}};
+    } groups[] = {{WEFTI_GROUP_SHARD, 0, &out->shard},
+                  {WEFTI_GROUP_SHARD, 1, &out->rows},
+                  {WEFTI_GROUP_REPLICA, 0, &out->replica},
+                  {WEFTI_GROUP_SITES, 0, &out->sites},
+                  {WEFTI_GROUP_WORLD, 0, &out->control}};
+    const int n = sizeof groups / sizeof groups[0];
     weft_status status = WEFT_OK;
-    *out = (wefti_comms){NULL, NULL, NULL, NULL};
-    for (int i = 0; i < 4 && status == WEFT_OK; i++)
-        status = wefti_world_join(ctx, world, rank, groups[i].group, 0, groups[i].comm);
+    *out = (wefti_comms){NULL};
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        status = wefti_world_join(ctx, world, rank, groups[i].group, groups[i].channel,
+                                  groups[i].comm);
     if (status != WEFT_OK) wefti_comms_destroy(out);
     return status;
 }
 
 void wefti_comms_destroy(wefti_comms *comms) {
     wefti_comm_destroy(comms->shard);
+    wefti_comm_destroy(comms->rows);
     wefti_comm_destroy(comms->replica);
     wefti_comm_destroy(comms->sites);
     wefti_comm_destroy(comms->control);
-    *comms = (wefti_comms){NULL, NULL, NULL, NULL};
+    *comms = (wefti_comms){NULL};
 }
 
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
@@ -167,6 +177,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_replicator_destroy(r->replicator);
     wefti_replicator_destroy(r->site_replicator);
     wefti_mixer_destroy(r->mixer);
+    wefti_matrices_destroy(r->matrices);
     wefti_comms_destroy(&r->comms);
     free_activations(r);
     for (int i = 0; i < WEFTI_PLACES; i++) {

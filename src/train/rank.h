@@ -43,12 +43,13 @@ typedef struct wefti_unit_clock {
  * to the compute thread between steps. */
 typedef struct wefti_comms {
     wefti_comm *shard;   /* the ranks that share this replica */
+    wefti_comm *rows;    /* the same, for the optimizer: rows of matrices */
     wefti_comm *replica; /* this shard in all replicas of the site */
     wefti_comm *sites;   /* this shard at this place of all sites; one site: as replica */
     wefti_comm *control; /* all ranks */
 } wefti_comms;
 
-/* A rank's place in all four groups of a world. [out] all NULL on failure. */
+/* A rank's place in all groups of a world. [out] all NULL on failure. */
 weft_status wefti_comms_join(weft_ctx *ctx, wefti_world *world, int rank,
                              wefti_comms *out) WEFT_CHECKED;
 void wefti_comms_destroy(wefti_comms *comms);
@@ -58,11 +59,6 @@ void wefti_comms_destroy(wefti_comms *comms);
  * for wefti_world_destroy; NULL on failure. */
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) WEFT_CHECKED;
-
-/* What a program of its own has to say about a tensor, in place of the configuration. */
-typedef struct wefti_rule {
-    double lr_scale, weight_decay;
-} wefti_rule;
 
 /* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
  * replicate -> optimize on completed buckets. */
@@ -88,10 +84,10 @@ typedef struct wefti_rank {
     wefti_replicator *replicator;
     wefti_replicator *site_replicator; /* NULL with one site */
     wefti_mixer *mixer;
+    wefti_matrices *matrices; /* NULL: each element is moved by itself */
     wefti_worker *worker;
     wefti_timeline *timeline; /* owned; NULL: nobody reads it */
     int64_t last_ticket;
-    const wefti_rule *rules; /* [tensors] borrowed; NULL: as configured */
     double *moved,
         *squares;   /* [buckets] written by whoever applies, or begins, a bucket */
     uint64_t *sums; /* [units] checksums of the parameters */

@@ -87,22 +87,11 @@ static weft_status make_rank(weft_sync *s) {
     WEFT_TRY(wefti_comms_join(s->ctx, s->world, rank, &comms));
     WEFT_TRY(wefti_rank_create(s->ctx, s->job, rank, &comms, &s->rank));
     WEFT_TRY(borrow_both(s));
-    s->rank->rules = s->rules;
     if (!s->setup.outside || s->rank->schedule->clip != WEFTI_CLIP_LOCAL) return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
                          "optimizer.clip is %g, but the program optimizes: clip "
                          "before the gradients are ready, or after the nodes agreed",
                          s->config->optimizer.clip);
-}
-
-static weft_status make_rules(weft_sync *s) {
-    int n = s->setup.n_tensors;
-    WEFT_TRY(
-        wefti_alloc_n(s->ctx, n > 0 ? n : 0, sizeof *s->rules, "tensors", &s->rules));
-    for (int i = 0; i < n; i++)
-        s->rules[i] = (wefti_rule){
-            1, s->setup.tensors[i].decays ? s->config->optimizer.weight_decay : 0};
-    return WEFT_OK;
 }
 
 /* Counts anew what this step's buckets wait for. */
@@ -115,7 +104,6 @@ static void expect_all(weft_sync *s) {
 
 static weft_status build(weft_sync *s) {
     WEFT_TRY(make_job(s));
-    WEFT_TRY(make_rules(s));
     WEFT_TRY(make_world(s));
     WEFT_TRY(make_rank(s));
     s->n_tensors = s->setup.n_tensors;
@@ -165,7 +153,6 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_rank_destroy(s->rank);
     wefti_world_destroy(ctx, s->world);
     wefti_job_destroy(ctx, s->job);
-    wefti_free(ctx, s->rules);
     wefti_free(ctx, s->ready);
     wefti_free(ctx, s->missing);
     wefti_free(ctx, s);
@@ -299,7 +286,8 @@ weft_status weft_sync_set_tensor(weft_sync *s, int i, double lr_scale,
                              "one of 0 to %d, and numbers",
                              i, lr_scale, weight_decay, s->n_tensors - 1);
     WEFT_TRY(check_not_handed_over(s, "a tensor's rate"));
-    s->rules[i] = (wefti_rule){lr_scale, weight_decay};
+    s->job->rules[i].lr = lr_scale;
+    s->job->rules[i].config.weight_decay = weight_decay;
     return WEFT_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "train/rank.h"
 
 /* The inside of a weft_sync. Its calls are made by one thread at a time; the exchange
- * thread reads `rules` and the rank's rate between a bucket's hand-over and its end. */
+ * thread reads the job's rules and the rank's rate between a bucket's hand-over and its end. */
 struct weft_sync {
     weft_ctx *ctx; /* borrowed, like the next two */
     weft_mesh *mesh;
@@ -17,21 +17,20 @@ struct weft_sync {
     wefti_world *world;    /* with a mesh: the mesh's */
     wefti_rank *rank;
     int n_tensors;
-    wefti_rule *rules; /* [tensors] owned */
-    bool *ready;       /* [tensors] owned: in this step */
-    int *missing;      /* [buckets] owned: tensors that are not */
-    double rate;       /* NAN: the schedule's */
-    bool begun;        /* parameters are the same everywhere */
-    bool primed;       /* the mixer has sent what the first step needs */
-    bool opened;       /* the step's computing has begun */
-    bool handed_over;  /* a bucket of this step is with the exchange thread */
-    bool agreed;       /* between weft_sync_agree and weft_sync_mix */
-    bool averaged;     /* the gradients hold the parameters of before */
-    bool skip;         /* this rank wants to skip the step */
-    bool borrowed;     /* parameters and gradients are the caller's blocks */
-    int64_t step;      /* under way */
-    int64_t counted;   /* steps whose votes were read */
-    char name[64];     /* of the state array last asked for */
+    bool *ready;      /* [tensors] owned: in this step */
+    int *missing;     /* [buckets] owned: tensors that are not */
+    double rate;      /* NAN: the schedule's */
+    bool begun;       /* parameters are the same everywhere */
+    bool primed;      /* the mixer has sent what the first step needs */
+    bool opened;      /* the step's computing has begun */
+    bool handed_over; /* a bucket of this step is with the exchange thread */
+    bool agreed;      /* between weft_sync_agree and weft_sync_mix */
+    bool averaged;    /* the gradients hold the parameters of before */
+    bool skip;        /* this rank wants to skip the step */
+    bool borrowed;    /* parameters and gradients are the caller's blocks */
+    int64_t step;     /* under way */
+    int64_t counted;  /* steps whose votes were read */
+    char name[64];    /* of the state array last asked for */
 };
 
 /* An error unless the sync rests between two steps. */

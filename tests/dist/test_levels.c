@@ -101,7 +101,8 @@ typedef struct spoiler {
 
 static weft_status compare(rank_env *env) {
     spoiler *s = env->user;
-    wefti_comms comms = {env->shard, env->replica, env->replica, env->control};
+    wefti_comms comms = {
+        .shard = env->shard, .replica = env->replica, .control = env->control};
     wefti_rank *r;
     env->shard = env->replica = env->control = NULL;
     WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SITES, 0,

@@ -46,6 +46,10 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state) {
     check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "optimizer.kind=adamw",
                       "model.dropout=0.1", "optimizer.clip=1"),
                  true, true);
+    check_resume(KEYS("method=hsdp", "mesh.nodes=2", "mesh.ranks_per_node=2",
+                      "optimizer.kind=muon", "optimizer.whole_every=3",
+                      "optimizer.rows=0.5"),
+                 false, true);
 }
 
 /* Same numbers in another order of summation, as in test_meshes.c. */
@@ -96,7 +100,8 @@ static void a_folder_with_a_run_is_not_overwritten(void **state) {
     assert_ok(ctx, weft_config_set(ctx, config, "data.path=text.txt"));
     assert_ok(ctx, weft_config_set(ctx, config, "run.folder=whole"));
     assert_ok(ctx, weft_config_finish(ctx, config));
-    assert_int_equal(weft_train(ctx, NULL, config, false, NULL, &result), WEFT_ERR_CONFIG);
+    assert_int_equal(weft_train(ctx, NULL, config, false, NULL, &result),
+                     WEFT_ERR_CONFIG);
     assert_non_null(strstr(weft_ctx_message(ctx), "--resume"));
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
@@ -108,7 +113,8 @@ static void another_method_does_not_resume(void **state) {
     assert_trained(&part);
     train(&rest, "part", true, KEYS("method=hsdp", "mesh.nodes=2"));
     assert_int_equal(rest.status, WEFT_ERR_CONFIG);
-    assert_non_null(strstr(rest.message, "was trained with replicator demo, this run has full"));
+    assert_non_null(
+        strstr(rest.message, "was trained with replicator demo, this run has full"));
 }
 
 static void another_model_or_seed_does_not_resume(void **state) {

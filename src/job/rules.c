@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* How each tensor is moved: the optimizer section, and the groups of optimizer.groups over
+ * it. A group is a text
+ *
+ *     PATTERN key=value ...         "@vectors decay=0", "*.wte.* lr=0.5 optimizer=adamw"
+ *
+ * whose pattern is a tensor's name with the wildcards of fnmatch(3), or one of @matrices
+ * (of blocks), @tables (embeddings and heads) and @vectors. Keys: lr, a factor of
+ * optimizer.lr; decay, in the place of optimizer.weight_decay; optimizer. Of several
+ * groups that have a tensor the first one counts. */
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "job/job.h"
+
+enum { MAX_WORD = 128 };
+
+/* The next word of a group's text into word; false at its end. */
+static bool next_word(const char **text, char word[MAX_WORD]) {
+    *text += strspn(*text, " \t");
+    size_t n = strcspn(*text, " \t");
+    if (n == 0) return false;
+    snprintf(word, MAX_WORD, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), *text);
+    *text += n;
+    return true;
+}
+
+static bool is_in(const char *pattern, const wefti_param *param) {
+    if (strcmp(pattern, "@matrices") == 0) return param->hidden;
+    if (strcmp(pattern, "@vectors") == 0) return param->ndim == 1;
+    if (strcmp(pattern, "@tables") == 0) return param->ndim == 2 && !param->hidden;
+    return fnmatch(pattern, param->name, 0) == 0;
+}
+
+static weft_status refuse(weft_ctx *ctx, const char *group, const char *what,
+                          const char *expected) {
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "optimizer.groups has '%s' in '%s', expected %s", what, group,
+                         expected);
+}
+
+static weft_status read_number(weft_ctx *ctx, const char *group, const char *word,
+                               double *out) {
+    char *end;
+    *out = strtod(strchr(word, '=') + 1, &end);
+    if (*end == '\0' && end != strchr(word, '=') + 1 && *out >= 0 && *out <= 1000)
+        return WEFT_OK;
+    return refuse(ctx, group, word, "a number from 0 to 1000");
+}
+
+static weft_status apply_word(weft_ctx *ctx, const char *group, const char *word,
+                              wefti_optimizer_rule *rule) {
+    if (strncmp(word, "lr=", 3) == 0) return read_number(ctx, group, word, &rule->lr);
+    if (strncmp(word, "decay=", 6) == 0)
+        return read_number(ctx, group, word, &rule->config.weight_decay);
+    if (strncmp(word, "optimizer=", 10) != 0)
+        return refuse(ctx, group, word, "lr=, decay= or optimizer=");
+    rule->ops = wefti_optimizer_find(word + 10);
+    if (!rule->ops) return refuse(ctx, group, word, "an optimizer's name");
+    rule->config.kind = rule->ops->name;
+    return WEFT_OK;
+}
+
+/* The group over the rule of a tensor, if it is in it; NULL: the group is only checked. */
+static weft_status apply_group(weft_ctx *ctx, const char *group, const wefti_param *param,
+                               wefti_optimizer_rule *rule, bool *found) {
+    char pattern[MAX_WORD], word[MAX_WORD];
+    const char *rest = group;
+    *found = next_word(&rest, pattern) && is_in(pattern, param);
+    int n = 0;
+    for (; *found && next_word(&rest, word); n++)
+        WEFT_TRY(apply_word(ctx, group, word, rule));
+    if (*found && n == 0) return refuse(ctx, group, pattern, "settings after it");
+    return WEFT_OK;
+}
+
+static weft_status make_rule(weft_ctx *ctx, const wefti_job *job, int i,
+                             bool *group_is_used) {
+    const weft_texts *groups = &job->config->optimizer.groups;
+    const wefti_param *param = &job->model->params[i];
+    job->rules[i] = (wefti_optimizer_rule){job->optimizer, job->optimizer_config, 1};
+    if (!param->decays) job->rules[i].config.weight_decay = 0;
+    bool found = false;
+    for (int g = 0; g < groups->n && !found; g++) {
+        WEFT_TRY(apply_group(ctx, groups->items[g], param, &job->rules[i], &found));
+        group_is_used[g] = group_is_used[g] || found;
+    }
+    return WEFT_OK;
+}
+
+bool wefti_job_moves_whole(const wefti_job *job, int tensor) {
+    return job->rules[tensor].ops->matrix && job->model->params[tensor].hidden;
+}
+
+/* What replicators of the job leave of a matrix. */
+static weft_status check_covers(weft_ctx *ctx, const wefti_job *job) {
+    if (job->local_rows && job->S > 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mesh.shards is %d, so the program's tensors are rows of "
+                             "matrices, but optimizer muon needs whole ones",
+                             job->S);
+    const char *kinds[] = {job->replicator_config.kind, job->site_replicator_config.kind};
+    for (int i = 0; i < (job->sites > 1 ? 2 : 1); i++)
+        if (wefti_replicator_find(kinds[i])->cover)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "replicator '%s' moves some rows in a step, but "
+                                 "optimizer muon needs whole matrices",
+                                 kinds[i]);
+    return WEFT_OK;
+}
+
+weft_status wefti_job_rules(weft_ctx *ctx, wefti_job *job) {
+    int n = job->model->n_params, n_groups = job->config->optimizer.groups.n;
+    bool *is_used;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *job->rules, "tensor table", &job->rules));
+    WEFT_TRY(wefti_alloc_n(ctx, n_groups, sizeof *is_used, "groups", &is_used));
+    weft_status status = WEFT_OK;
+    job->most_states = job->optimizer;
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        status = make_rule(ctx, job, i, is_used);
+        if (status != WEFT_OK) break;
+        if (job->rules[i].ops->n_states > job->most_states->n_states)
+            job->most_states = job->rules[i].ops;
+        job->n_whole += wefti_job_moves_whole(job, i);
+    }
+    for (int g = 0; g < n_groups && status == WEFT_OK; g++)
+        if (!is_used[g])
+            status = weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                   "optimizer.groups has '%s', which no tensor is in",
+                                   job->config->optimizer.groups.items[g]);
+    wefti_free(ctx, is_used);
+    WEFT_TRY(status);
+    return job->n_whole > 0 ? check_covers(ctx, job) : WEFT_OK;
+}

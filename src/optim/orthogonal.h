@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ORTHOGONAL_H
+#define WEFTI_ORTHOGONAL_H
+
+#include "tensor/kernels.h"
+
+/* The nearest matrix with orthonormal rows (or columns, if it is tall), roughly: what
+ * Muon steps along. */
+
+typedef enum wefti_polynomial {
+    WEFTI_POLYNOMIAL_QUINTIC, /* one quintic five times (Jordan et al. 2024) */
+    WEFTI_POLYNOMIAL_POLAR /* five quintics, the best for their turn (arXiv 2505.16932) */
+} wefti_polynomial;
+
+/* x [rows, cols] <- U V^T of its singular value decomposition U S V^T, with singular
+ * values near 1; a matrix of zeros stays. scratch: wefti_orthogonal_scratch floats. */
+void wefti_orthogonalize(const wefti_kernels *kernels, wefti_polynomial polynomial,
+                         int64_t rows, int64_t cols, float *x, float *scratch);
+
+int64_t wefti_orthogonal_scratch(int64_t rows, int64_t cols);
+
+/* FLOP of one call. */
+double wefti_orthogonal_flop(int64_t rows, int64_t cols);
+
+#endif
