@@ -93,8 +93,7 @@ static weft_status set_from_flags(weft_ctx *ctx, const args *a, weft_config *con
     return WEFT_OK;
 }
 
-static weft_status fill(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
-                        weft_config *config) {
+static weft_status read_operands(weft_ctx *ctx, const args *a, weft_config *config) {
     const char *file = NULL;
     for (int i = 0; i < a->n_operands; i++) {
         const char *operand = a->operands[i];
@@ -110,9 +109,34 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
         file = operand;
         WEFT_TRY(weft_config_load(ctx, config, file));
     }
-    WEFT_TRY(set_from_flags(ctx, a, config));
+    return set_from_flags(ctx, a, config);
+}
+
+static weft_status fill(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
+                        weft_config *config) {
+    WEFT_TRY(read_operands(ctx, a, config));
     if (mesh) WEFT_TRY(weft_mesh_fit(ctx, mesh, config));
     return weft_config_finish(ctx, config);
+}
+
+static const char *path_or_null(const char *path) { return path[0] ? path : NULL; }
+
+/* The configuration is read for its keys' sake only: it is complete once the mesh says
+ * where the ranks run. */
+weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
+    weft_config *config;
+    *out = NULL;
+    WEFT_TRY(weft_config_create(ctx, &config));
+    weft_status status = read_operands(ctx, a, config);
+    weft_mesh_security security = {.key = path_or_null(config->mesh.key),
+                                   .cert = path_or_null(config->mesh.cert),
+                                   .cert_key = path_or_null(config->mesh.cert_key),
+                                   .ca = path_or_null(config->mesh.ca),
+                                   .plain = !config->mesh.encrypt};
+    if (!security.key) security.key = getenv("WEFT_KEY_FILE");
+    if (status == WEFT_OK) status = weft_mesh_open(ctx, &security, out);
+    weft_config_destroy(ctx, config);
+    return status;
 }
 
 weft_status config_on_mesh(weft_ctx *ctx, const args *a, const weft_mesh *mesh,

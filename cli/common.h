@@ -30,7 +30,10 @@ int program_fail(const weft_ctx *ctx, weft_status status);
  * (weft_config_destroy). */
 weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) WEFT_CHECKED;
 
-/* The same, fitted to the processes of a mesh; NULL: there is none. */
+/* Opens the mesh with the key that the operands, or WEFT_KEY_FILE, name. */
+weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) WEFT_CHECKED;
+
+/* As config_of_args, fitted to the processes of a mesh; NULL: there is none. */
 weft_status config_on_mesh(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
                            weft_config **out) WEFT_CHECKED;
 

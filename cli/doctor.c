@@ -229,8 +229,8 @@ static int read_flags(const args *a, visit *v, long long *port, double *timeout_
 }
 
 /* Started by mpirun, every process takes part. */
-static weft_status meet(weft_ctx *ctx, visit *v) {
-    WEFT_TRY(weft_mesh_open(ctx, &v->mesh));
+static weft_status meet(weft_ctx *ctx, const args *a, visit *v) {
+    WEFT_TRY(mesh_of_args(ctx, a, &v->mesh));
     weft_mesh_facts facts = {.rank = 0, .size = 1};
     if (v->mesh) facts = weft_mesh_look(v->mesh);
     v->leads = facts.rank == 0;
@@ -247,7 +247,7 @@ static int doctor(weft_ctx *ctx, const args *a, visit *v) {
     weft_config *config = NULL;
     int code = read_flags(a, v, &port, &timeout_s);
     if (code != CODE_OK) return code;
-    weft_status status = meet(ctx, v);
+    weft_status status = meet(ctx, a, v);
     if (status == WEFT_OK && a->n_operands > 0)
         status = config_on_mesh(ctx, a, v->mesh, &config);
     if (status == WEFT_OK && v->leads) status = reach_peers(ctx, v, (int)port, timeout_s);

@@ -172,7 +172,7 @@ static int run(int argc, char **argv) {
     if (!ctx) return CODE_USAGE;
     weft_config *config = NULL;
     weft_mesh *mesh = NULL;
-    weft_status status = weft_mesh_open(ctx, &mesh);
+    weft_status status = mesh_of_args(ctx, &a, &mesh);
     if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
     if (status == WEFT_OK) status = probe(ctx, &a, mesh, seconds, config);
     code = leave_mesh(ctx, mesh, status, CODE_OK);

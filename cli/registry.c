@@ -18,6 +18,7 @@ extern const command command_list;
 extern const command command_topology;
 extern const command command_plan;
 extern const command command_simulate;
+extern const command command_key;
 extern const command command_man;
 extern const command command_completion;
 
@@ -35,6 +36,7 @@ const command *const commands[] = {
     &command_config,
     &command_list,
     &command_topology,
+    &command_key,
     &command_man,
     &command_completion,
     NULL,

@@ -107,10 +107,13 @@ typedef struct weft_config {
         double compute_time;                       /* seconds */
         double straggler_time;                     /* seconds */
         bool overlap;
-        int64_t min_message;  /* bytes */
-        const char *kernels;  /* choice */
-        double timeout;       /* seconds; 0 = never */
-        int64_t memory_limit; /* bytes; 0 = the machine's free memory */
+        int64_t min_message; /* bytes */
+        const char *kernels; /* choice */
+        double timeout;      /* seconds; 0 = never */
+        const char *key;     /* file, or "" */
+        bool encrypt;        /* false: bytes may cross a network as they are */
+        const char *cert, *cert_key, *ca; /* files, or "" */
+        int64_t memory_limit;             /* bytes; 0 = the machine's free memory */
     } mesh;
     weft_replicator_keys replicator;      /* between the nodes of a site */
     weft_replicator_keys site_replicator; /* between sites */

@@ -15,12 +15,25 @@ extern "C" {
  * thread that moves the messages and sleeps between looks. */
 typedef struct weft_mesh weft_mesh;
 
+/* How the bytes between processes are protected where weft's own transport carries them.
+ * Paths may be NULL. Without any, processes of one machine train together, and others are
+ * refused. */
+typedef struct weft_mesh_security {
+    const char *key; /* file of the run's key, the same for all (weft key new) */
+    const char *cert, *cert_key, *ca; /* in its place: PEM files of this process's
+                                         certificate, its key and the authority */
+    bool plain; /* bytes may cross a network as they are: everybody there is trusted */
+} weft_mesh_security;
+
 /* Joins the processes that a launcher (mpirun, mpiexec, srun) has started together with
  * this one, through the MPI that the launcher belongs to; or by TCP alone those that were
  * told RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (29500) in the environment. *out is
- * NULL if nothing of that was done to this process, or to it alone. Collective. To be
- * called at most once per process, before other threads are started. */
-WEFT_API weft_status weft_mesh_open(weft_ctx *ctx, weft_mesh **out) WEFT_CHECKED;
+ * NULL if nothing of that was done to this process, or to it alone. `security` (may be
+ * NULL) is for TCP: MPI encrypts nothing. Raises the limit of open files where ranks are
+ * many. Collective. To be called at most once per process, before other threads are
+ * started. */
+WEFT_API weft_status weft_mesh_open(weft_ctx *ctx, const weft_mesh_security *security,
+                                    weft_mesh **out) WEFT_CHECKED;
 
 /* For programs that know who takes part, from a store or a list of their own: rank 0
  * listens, tells the others its address by whatever way the program has, and all join.
@@ -31,6 +44,7 @@ typedef struct weft_mesh_seat {
     int port;
     int listener;    /* rank 0: from weft_mesh_listen; taken, also on failure. Else 0 */
     double patience; /* seconds that others are waited for; 0: two minutes */
+    const weft_mesh_security *security; /* or NULL */
 } weft_mesh_seat;
 
 /* A socket that listens, at a port that the system chooses. [out] *listener owned by the

@@ -44,9 +44,14 @@ class Setup(c.Structure):
                 ("sharded", BOOL), ("take", PTR), ("give", PTR), ("user", PTR)]
 
 
+class Security(c.Structure):
+    _fields_ = [("key", TEXT), ("cert", TEXT), ("cert_key", TEXT), ("ca", TEXT),
+                ("plain", BOOL)]
+
+
 class Seat(c.Structure):
     _fields_ = [("rank", INT), ("size", INT), ("host", TEXT), ("port", INT),
-                ("listener", INT), ("patience", F64)]
+                ("listener", INT), ("patience", F64), ("security", c.POINTER(Security))]
 
 
 class Facts(c.Structure):
@@ -77,7 +82,7 @@ FUNCTIONS = {
     "weft_config_finish": (INT, [PTR, PTR]),
     "weft_config_text": (INT, [PTR, PTR, INT, P(TEXT)]),
     "weft_config_key_at": (P(Key), [INT]),
-    "weft_mesh_open": (INT, [PTR, P(PTR)]),
+    "weft_mesh_open": (INT, [PTR, P(Security), P(PTR)]),
     "weft_mesh_listen": (INT, [PTR, P(INT), P(INT)]),
     "weft_mesh_join": (INT, [PTR, P(Seat), P(PTR)]),
     "weft_mesh_close": (BOOL, [PTR]),
@@ -268,7 +273,9 @@ def key_name(name: str) -> str:
 
 class Mesh:
     """The processes that train together. `store` has set(key, text) and get(key), which
-    waits (torch.distributed.Store does): rank 0 tells the others where it listens."""
+    waits (torch.distributed.Store does): rank 0 tells the others where it listens. Between
+    machines the bytes are encrypted with the key in the file WEFT_KEY_FILE (weft key new),
+    or WEFT_ENCRYPT=off says that everybody on the network is trusted."""
 
     def __init__(self, ctx: Context, rank: int = 0, size: int = 1, host: str = "127.0.0.1",
                  store=None, key: str = "weft/address", patience: float = 120.0):
@@ -277,7 +284,10 @@ class Mesh:
         self.rank, self.size = rank, size
         if size == 1:
             return
-        seat = Seat(rank=rank, size=size, patience=patience)
+        key_file = os.environ.get("WEFT_KEY_FILE")
+        security = Security(key=text_of(key_file) if key_file else None,
+                            plain=os.environ.get("WEFT_ENCRYPT") == "off")
+        seat = Seat(rank=rank, size=size, patience=patience, security=c.pointer(security))
         if rank == 0:
             listener, port = INT(), INT()
             ctx.call("weft_mesh_listen", ctx.pointer, c.byref(listener), c.byref(port))

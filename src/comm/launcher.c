@@ -49,11 +49,12 @@ static const launcher *find_launcher(void) {
  * write the same files. */
 static weft_status check_unknown(weft_ctx *ctx) {
     if (count_in("WORLD_SIZE") > 1)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "WORLD_SIZE=%d is set, but not RANK; expected this process's "
-                             "number, from 0 on; unset WORLD_SIZE to train in this "
-                             "process alone",
-                             count_in("WORLD_SIZE"));
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "WORLD_SIZE=%d is set, but not RANK; expected this process's "
+            "number, from 0 on; unset WORLD_SIZE to train in this "
+            "process alone",
+            count_in("WORLD_SIZE"));
     int tasks = count_in("SLURM_STEP_NUM_TASKS");
     if (tasks > 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
@@ -68,7 +69,7 @@ static weft_status check_unknown(weft_ctx *ctx) {
 static bool beside(const char *name, char *out) {
     Dl_info here;
     union {
-        weft_status (*function)(weft_ctx *, weft_mesh **);
+        weft_status (*function)(weft_ctx *, const weft_mesh_security *, weft_mesh **);
         void *address;
     } self = {.function = weft_mesh_open};
     if (dladdr(self.address, &here) == 0 || !here.dli_fname) return false;
@@ -106,7 +107,8 @@ static int master_port(void) {
 }
 
 /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as other trainers are told. */
-static weft_status open_tcp(weft_ctx *ctx, weft_mesh **out) {
+static weft_status open_tcp(weft_ctx *ctx, const weft_mesh_security *security,
+                            weft_mesh **out) {
     const char *rank = getenv("RANK"), *host = getenv("MASTER_ADDR");
     char *end;
     long number = strtol(rank, &end, 10);
@@ -121,9 +123,10 @@ static weft_status open_tcp(weft_ctx *ctx, weft_mesh **out) {
                              .size = count_in("WORLD_SIZE"),
                              .host = host,
                              .port = master_port(),
-                             .patience_s = GATHERING_S};
+                             .patience_s = GATHERING_S,
+                             .plain = security && security->plain};
     weft_transport *transport;
-    WEFT_TRY(wefti_tcp_open(ctx, &place, &transport));
+    WEFT_TRY(wefti_tcp_open(ctx, &place, security, &transport));
     return weft_mesh_create(ctx, transport, out);
 }
 
@@ -139,18 +142,21 @@ weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh 
                              .port = seat->port,
                              .patience_s = seat->patience > 0 ? seat->patience
                                                               : GATHERING_S,
+                             .plain = seat->security && seat->security->plain,
                              .listener = seat->rank == 0 ? seat->listener : 0};
     weft_transport *transport;
-    WEFT_TRY(wefti_tcp_open(ctx, &place, &transport));
+    WEFT_TRY(wefti_tcp_open(ctx, &place, seat->security, &transport));
     if (seat->size > 1) return weft_mesh_create(ctx, transport, out);
     (void)transport->ops->finish(transport, false);
     return WEFT_OK;
 }
 
-weft_status weft_mesh_open(weft_ctx *ctx, weft_mesh **out) {
+weft_status weft_mesh_open(weft_ctx *ctx, const weft_mesh_security *security,
+                           weft_mesh **out) {
     *out = NULL;
     const launcher *l = find_launcher();
-    if (!l && count_in("WORLD_SIZE") > 1 && getenv("RANK")) return open_tcp(ctx, out);
+    if (!l && count_in("WORLD_SIZE") > 1 && getenv("RANK"))
+        return open_tcp(ctx, security, out);
     if (!l) return check_unknown(ctx);
     if (count_in(l->size_variable) == 1) return WEFT_OK;
     launch start;

@@ -222,7 +222,7 @@ bool weft_mesh_close(weft_mesh *mesh) {
     if (mesh->has_progress) {
         pthread_mutex_lock(&mesh->lock);
         mesh->closing = true;
-        pthread_cond_signal(&mesh->wake);
+        wefti_progress_wake(mesh);
         pthread_mutex_unlock(&mesh->lock);
         pthread_join(mesh->progress_thread, NULL);
     }

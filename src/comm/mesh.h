@@ -96,7 +96,8 @@ struct weft_mesh {
     bool has_progress;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* for the rank's threads */
-    pthread_cond_t wake;    /* for the progress thread */
+    pthread_cond_t wake;    /* for the progress thread, where its transport can not */
+    bool resting;           /* lock: the progress thread sleeps, or is about to */
 
     /* lock */
     wefti_parcels submitted;
@@ -126,6 +127,7 @@ struct weft_mesh {
     double moved_s, watched_s, beat_s; /* when something last moved; the other two when */
     bool reported;                     /* the failure was passed on */
     bool broken;                       /* the transport failed */
+    int n_busy;                        /* passes since the transport was last asked */
     bool took_back;                    /* what taking_back asks for */
     bool said_bye;
     double said_bye_s;
@@ -160,6 +162,9 @@ weft_status wefti_progress_start(weft_mesh *mesh) WEFT_CHECKED;
 
 /* What the two ends of a connection must have in common. */
 const char *wefti_mesh_greeting(void);
+
+/* Ends the progress thread's sleep. Lock held. */
+void wefti_progress_wake(weft_mesh *mesh);
 
 /* Hands a parcel over. */
 void wefti_progress_submit(weft_mesh *mesh, wefti_parcel *parcel);

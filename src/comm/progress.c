@@ -24,12 +24,14 @@ enum {
     PIECE_AWAY = 60 * 1024,  /* between machines */
     PIECE_SLOW = 24 * 1024,  /* the same where one takes long */
     WINDOW = 8,              /* pieces under way to a rank, or to other machines */
-    WINDOW_SLOW = 2          /* to other machines where a piece takes long */
+    WINDOW_SLOW = 2,         /* to other machines where a piece takes long */
+    LOOK_EVERY = 16          /* busy passes; then the transport looks at all */
 };
 
 /* A piece that takes slow_s to leave takes long; the wire does not wait for a rank that
  * has taken in nothing for patience_s and the time of some pieces. */
-static const double slow_s = 1e-3, patience_s = 0.25, patience_pieces = 4;
+static const double slow_s = 1e-3, stream_piece_s = 0.5e-3, rest_s = 0.05,
+                    patience_s = 0.25, patience_pieces = 4;
 
 static void push(wefti_parcels *queue, wefti_parcel *parcel) {
     parcel->next = NULL;
@@ -109,10 +111,19 @@ wefti_parcel *wefti_progress_parcel(weft_mesh *mesh, int peer,
     return parcel;
 }
 
+void wefti_progress_wake(weft_mesh *mesh) {
+    if (!mesh->resting) return;
+    mesh->resting = false;
+    if (mesh->transport->ops->wait)
+        mesh->transport->ops->wake(mesh->transport);
+    else
+        pthread_cond_signal(&mesh->wake);
+}
+
 void wefti_progress_submit(weft_mesh *mesh, wefti_parcel *parcel) {
     pthread_mutex_lock(&mesh->lock);
     push(&mesh->submitted, parcel);
-    pthread_cond_signal(&mesh->wake);
+    wefti_progress_wake(mesh);
     pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -201,10 +212,22 @@ static void time_piece(weft_mesh *mesh, int n_bytes, double took_s) {
     mesh->byte_s += (took_s / n_bytes - mesh->byte_s) / 8;
 }
 
+/* Bytes of a piece to this rank. Where nothing is gained by shorter ones, those to other
+ * machines take half a millisecond, in which nothing can overtake them. */
+static int64_t piece_to(const weft_mesh *mesh, const wefti_peer *peer) {
+    bool streams = mesh->transport->streams;
+    if (peer->here) return streams ? WEFT_TRANSPORT_BYTES : PIECE_HERE;
+    if (is_slow(mesh)) return PIECE_SLOW;
+    if (!streams || mesh->byte_s <= 0) return PIECE_AWAY;
+    double n_bytes = stream_piece_s / mesh->byte_s;
+    return n_bytes < PIECE_AWAY             ? PIECE_AWAY
+           : n_bytes > WEFT_TRANSPORT_BYTES ? WEFT_TRANSPORT_BYTES
+                                            : (int64_t)n_bytes;
+}
+
 /* Goes on with a rank's first long message. */
 static void start_next_piece(weft_mesh *mesh, wefti_peer *peer) {
-    int64_t away = is_slow(mesh) ? PIECE_SLOW : PIECE_AWAY;
-    int64_t piece = peer->here ? PIECE_HERE : away;
+    int64_t piece = piece_to(mesh, peer);
     wefti_parcel *parcel = peer->bulk.first;
     if (!parcel->opened && !start_envelope(mesh, parcel)) return;
     int64_t left = parcel->envelope.n_bytes - parcel->n_started;
@@ -399,20 +422,46 @@ static double nap_s(double quiet_s) {
     return quiet_s < 1 ? 200e-6 : 1e-3;
 }
 
-/* Sleeps a little, or until something is submitted. */
-static void rest(weft_mesh *mesh, bool moved) {
+/* Lock held. Sleeps a little, or until something is submitted. */
+static void nap(weft_mesh *mesh) {
     double now_s = wefti_now_s();
-    if (moved) {
-        mesh->moved_s = now_s;
-        return;
-    }
     double until_s = now_s + (mesh->broken ? 1e-2 : nap_s(now_s - mesh->moved_s));
     struct timespec t = {.tv_sec = (time_t)until_s};
     t.tv_nsec = (long)((until_s - (double)t.tv_sec) * 1e9);
+    pthread_cond_timedwait(&mesh->wake, &mesh->lock, &t);
+}
+
+/* Lock held. Whether somebody has asked for something since it was collected. */
+static bool is_asked(const weft_mesh *mesh) {
+    return mesh->submitted.first || mesh->taking_back != mesh->took_back ||
+           (mesh->closing && !mesh->said_bye);
+}
+
+/* Until there is something to do, or somebody is to be watched. */
+static void rest(weft_mesh *mesh) {
+    const weft_transport_ops *ops = mesh->transport->ops;
     pthread_mutex_lock(&mesh->lock);
-    if (!mesh->submitted.first && mesh->taking_back == mesh->took_back)
-        pthread_cond_timedwait(&mesh->wake, &mesh->lock, &t);
+    mesh->resting = !is_asked(mesh);
+    if (mesh->resting && !ops->wait) nap(mesh);
+    bool sleeps = mesh->resting && ops->wait;
     pthread_mutex_unlock(&mesh->lock);
+    if (sleeps) ops->wait(mesh->transport, rest_s);
+    pthread_mutex_lock(&mesh->lock);
+    mesh->resting = false;
+    pthread_mutex_unlock(&mesh->lock);
+    mesh->n_busy = 0;
+}
+
+static bool pass(weft_mesh *mesh) {
+    const weft_transport_ops *ops = mesh->transport->ops;
+    bool moved = depart(mesh);
+    if (ops->flush) ops->flush(mesh->transport);
+    moved |= land(mesh);
+    moved |= wefti_incoming_pick_up(mesh);
+    if (moved) mesh->moved_s = wefti_now_s();
+    if (moved && ops->wait && ++mesh->n_busy % LOOK_EVERY == 0)
+        ops->wait(mesh->transport, 0);
+    return moved;
 }
 
 static void *progress_main(void *argument) {
@@ -421,13 +470,9 @@ static void *progress_main(void *argument) {
     while (!is_over(mesh)) {
         bool moved = collect(mesh);
         report_failure(mesh);
-        if (!mesh->broken) {
-            moved |= depart(mesh);
-            moved |= land(mesh);
-            moved |= wefti_incoming_pick_up(mesh);
-        }
+        if (!mesh->broken) moved |= pass(mesh);
         wefti_liveness_watch(mesh);
-        rest(mesh, moved && !mesh->broken);
+        if (!moved || mesh->broken) rest(mesh);
     }
     return NULL;
 }

@@ -48,7 +48,7 @@ void wefti_mesh_settle(weft_mesh *mesh) {
     while (is_sending_long(mesh)) {
         if (atomic_load(&mesh->world.poisoned) && !mesh->taking_back) {
             mesh->taking_back = true;
-            pthread_cond_signal(&mesh->wake);
+            wefti_progress_wake(mesh);
         }
         wait_changed(mesh, (double)INFINITY);
     }
@@ -246,7 +246,7 @@ static void remote_wake(wefti_world *world) {
     weft_mesh *mesh = (weft_mesh *)world;
     pthread_mutex_lock(&mesh->lock);
     pthread_cond_broadcast(&mesh->changed);
-    pthread_cond_signal(&mesh->wake);
+    wefti_progress_wake(mesh);
     pthread_mutex_unlock(&mesh->lock);
 }
 

@@ -4,16 +4,16 @@
 
 #include <weft/ctx.h>
 #include <weft/ext/transport.h>
+#include <weft/mesh.h>
 
 /* Messages by TCP alone, for processes that are started by hand or by a launcher that
- * only sets numbers in the environment (docs/launching.md). Process 0 listens; the others
- * call it, learn of each other there, and connect pairwise. Who knows the port can join
- * while the processes gather: for networks that are trusted. */
+ * only sets numbers in the environment (docs/launching.md). */
 typedef struct wefti_tcp_place {
     int rank, size;
     const char *host; /* of process 0: a name or an address */
     int port;
     double patience_s; /* how long the others are waited for */
+    bool plain;        /* not encrypted although it crosses a network: somebody said so */
     int listener;      /* of process 0: a socket that listens at the port already, and is
                           taken, also on failure; 0: none does */
 } wefti_tcp_place;
@@ -22,8 +22,9 @@ typedef struct wefti_tcp_place {
  * caller. */
 weft_status wefti_tcp_listen(weft_ctx *ctx, int *listener, int *port) WEFT_CHECKED;
 
-/* Collective. [out] *out is owned by the caller. */
+/* `security` may be NULL: no key. Collective. [out] *out is owned by the caller. */
 weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
+                           const weft_mesh_security *security,
                            weft_transport **out) WEFT_CHECKED;
 
 #endif

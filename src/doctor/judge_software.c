@@ -99,6 +99,11 @@ void wefti_judge_software(wefti_judge *j) {
     const weft_rank_facts *first = &j->ranks[0];
     wefti_find(j, WEFT_FINDING_OK, "version", 0, NULL, "weft %s, MPI: %s, matrices: %s",
                first->version, or_none(first->mpi), or_none(first->blas));
+    if (j->n_ranks > 1 && first->mpi[0])
+        wefti_find(j, WEFT_FINDING_OK, "wire", 0, NULL,
+                   "%s carries the messages as they are: nothing is encrypted between "
+                   "machines",
+                   first->mpi);
     for (int64_t r = 0; r < j->n_ranks; r++)
         if (wefti_first_of_host(j, r))
             wefti_find(j, WEFT_FINDING_OK, "processor", r, NULL,

@@ -379,14 +379,29 @@ static weft_status write_folder(weft_ctx *ctx, weft_config *config, wefti_prepar
                               p->job->first_step, &p->elapsed_s, &p->journal);
 }
 
+/* A hash of the configuration without the names of files that belong to a machine. */
+static weft_status hash_config(weft_ctx *ctx, const weft_config *config, uint64_t *out) {
+    static const char *const own[] = {
+        "mesh.key=", "mesh.cert=", "mesh.cert_key=", "mesh.ca="};
+    weft_config *copy;
+    const char *text;
+    WEFT_TRY(weft_config_copy(ctx, config, &copy));
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof own / sizeof own[0] && status == WEFT_OK; i++)
+        status = weft_config_set(ctx, copy, own[i]);
+    if (status == WEFT_OK) status = weft_config_text(ctx, copy, WEFT_CONFIG_BARE, &text);
+    if (status == WEFT_OK) *out = XXH3_64bits(text, strlen(text));
+    weft_config_destroy(ctx, copy);
+    return status;
+}
+
 /* What every rank reads for itself has to be the same everywhere. */
 static weft_status compare(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
-    const char *text;
+    uint64_t hash;
     wefti_bootstrap *c = &p->bootstrap;
     if (!c->comm) return WEFT_OK;
-    WEFT_TRY(weft_config_text(ctx, config, WEFT_CONFIG_BARE, &text));
-    WEFT_TRY(wefti_bootstrap_same(ctx, c, XXH3_64bits(text, strlen(text)),
-                                  "the configuration"));
+    WEFT_TRY(hash_config(ctx, config, &hash));
+    WEFT_TRY(wefti_bootstrap_same(ctx, c, hash, "the configuration"));
     if (!p->dataset) return WEFT_OK;
     WEFT_TRY(wefti_bootstrap_same(ctx, c, weft_tokenizer_hash(p->tokenizer),
                                   "the tokenizer (data.tokenizer, or what it was learnt "

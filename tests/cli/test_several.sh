@@ -42,6 +42,45 @@ for file in model replica-00000 replica-00001 replica-00002; do
         "processes/checkpoints/step-00000006/$file.safetensors" || fail "$file differs"
 done
 
+# the same with a key, which each machine may call by another name
+"$weft" key new >run.key || fail "no key"
+[ "$(stat -c %a run.key)" = 600 ] || fail "others can read the key"
+grep -qxE '[0-9a-f]{64}' run.key || fail "the key is $(cat run.key)"
+WEFT_KEY_FILE=run.key together 3 "$weft" train run.yaml run.folder=encrypted --quiet
+[ "$codes" = "0 0 0 " ] || fail "with a key: codes $codes: $(cat log.*)"
+cmp threads/checkpoints/step-00000006/model.safetensors \
+    encrypted/checkpoints/step-00000006/model.safetensors || fail "with a key the model differs"
+together 2 "$weft" train run.yaml run.folder=two mesh.nodes=2 mesh.key=run.key --quiet
+[ "$codes" = "0 0 " ] || fail "mesh.key: codes $codes: $(cat log.*)"
+chmod 644 run.key
+together 2 "$weft" train run.yaml run.folder=no mesh.nodes=2 mesh.key=run.key --quiet
+case $codes in *"0 "*) fail "a key that others read: codes $codes" ;; esac
+grep -q "chmod 600 run.key" log.0 || fail "a key that others read: $(cat log.0)"
+chmod 600 run.key
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 timeout 60 "$weft" train run.yaml >out 2>log && fail "no key"
+grep -q "but there is no key; expected mesh.key" log || fail "no key: $(cat log)"
+
+# with certificates of one authority; one of another stays outside
+if command -v openssl >/dev/null; then
+    for ca in ca other; do
+        openssl req -x509 -newkey rsa:2048 -nodes -keyout $ca.key -out $ca.pem -days 2 -subj /CN=$ca 2>/dev/null
+        openssl req -newkey rsa:2048 -nodes -keyout node-$ca.key -out node-$ca.csr -subj /CN=node 2>/dev/null
+        openssl x509 -req -in node-$ca.csr -CA $ca.pem -CAkey $ca.key -CAcreateserial -days 2 -out node-$ca.pem 2>/dev/null
+    done
+    together 2 "$weft" train run.yaml run.folder=three mesh.nodes=2 --quiet \
+        mesh.cert=node-ca.pem mesh.cert_key=node-ca.key mesh.ca=ca.pem
+    [ "$codes" = "0 0 " ] || fail "certificates: codes $codes: $(cat log.*)"
+    port=$((port + 1))
+    export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
+    certificate() { echo mesh.cert=node-$1.pem mesh.cert_key=node-$1.key mesh.ca=ca.pem; }
+    RANK=0 timeout 12 "$weft" train run.yaml run.folder=no mesh.nodes=2 $(certificate ca) >out.0 2>log.0 &
+    RANK=1 timeout 8 "$weft" train run.yaml run.folder=no mesh.nodes=2 $(certificate other) >out.1 2>log.1 &&
+        fail "another authority was accepted"
+    wait $! && fail "another authority was accepted"
+    grep -q "does not have this run's key" log.0 || fail "another authority: $(cat log.0)"
+    unset WORLD_SIZE MASTER_ADDR MASTER_PORT
+fi
+
 # what is wrong is said by rank 0
 together 3 "$weft" train run.yaml run.folder=no data.path=nowhere.txt --quiet
 case $codes in *"0 "*) fail "no text: codes $codes" ;; esac

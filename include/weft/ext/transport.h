@@ -44,6 +44,13 @@ typedef struct weft_transport_ops {
     bool (*probe)(weft_transport *t, weft_transport_found *found, void **message);
     bool (*receive)(weft_transport *t, void *message, void *data, int n_bytes,
                     void **request);
+    /* May be NULL. Messages that `send` only took are sent, as far as that goes. */
+    void (*flush)(weft_transport *t);
+    /* NULL: it has to be asked again and again. Sleeps until something may have changed,
+     * `wake` was called, or the time is over; 0 only looks. */
+    void (*wait)(weft_transport *t, double seconds);
+    /* Ends a sleep, or the next one; by any thread. */
+    void (*wake)(weft_transport *t);
     /* Whether a request is done; then it is freed. */
     bool (*test)(weft_transport *t, void *request, bool *done);
     /* The data of a send that is not done is the sender's again: what is left of it has
@@ -58,6 +65,7 @@ typedef struct weft_transport_ops {
 struct weft_transport {
     const weft_transport_ops *ops;
     int rank, size;
+    bool streams;            /* the length of its messages costs it nothing */
     const char *version;     /* "Open MPI 4.1.4", lives as long as t */
     const char *const *host; /* [size] where each process runs, the same */
 };

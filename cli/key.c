@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common.h"
+
+enum { KEY_BYTES = 32 };
+
+static const char *const actions[] = {"new", NULL};
+
+extern const command command_key;
+
+/* A file that the shell has opened for us is made the owner's alone. */
+static int protect_output(void) {
+    struct stat info;
+    if (fstat(STDOUT_FILENO, &info) != 0 || !S_ISREG(info.st_mode)) return CODE_OK;
+    if (fchmod(STDOUT_FILENO, S_IRUSR | S_IWUSR) == 0) return CODE_OK;
+    fprintf(stderr, "weft: could not make the key's file private: %s\n", strerror(errno));
+    return CODE_FAILED;
+}
+
+static int print_key(void) {
+    unsigned char key[KEY_BYTES];
+    for (size_t n = 0; n < sizeof key;) {
+        ssize_t got = getrandom(key + n, sizeof key - n, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            fprintf(stderr, "weft: no random bytes: %s\n", strerror(errno));
+            return CODE_FAILED;
+        }
+        n += (size_t)got;
+    }
+    for (int i = 0; i < KEY_BYTES; i++) printf("%02x", key[i]);
+    printf("\n");
+    explicit_bzero(key, sizeof key);
+    return CODE_OK;
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    int code = args_parse(&command_key, argc, argv, &a);
+    if (code == CODE_OK) code = args_expect(&a, 1, 1);
+    if (code != CODE_OK) return code;
+    if (strcmp(a.operands[0], "new") != 0)
+        return usage_error("nothing to do with a key called '%s', expected weft key new",
+                           a.operands[0]);
+    code = protect_output();
+    return code == CODE_OK ? print_key() : code;
+}
+
+const command command_key = {
+    .name = "key",
+    .summary = "make the key that the machines of a run share",
+    .usage = "new > run.key",
+    .help =
+        "Prints 32 random bytes as hexadecimal digits and makes the file they go to "
+        "readable by its owner alone. Whoever has the file is a member of the run: "
+        "copy it by scp, and name it by mesh.key=run.key or WEFT_KEY_FILE on every "
+        "machine. A file that others can read is refused. docs/launching.md says what "
+        "it protects.",
+    .words = actions,
+    .run = run,
+};

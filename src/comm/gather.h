@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_GATHER_H
+#define WEFTI_GATHER_H
+
+#include <weft/ctx.h>
+
+#include "comm/stream.h"
+#include "comm/tcp.h"
+
+/* How processes find each other. Process 0 listens; the others call it, learn of each
+ * other there, and connect pairwise. Each connection begins with the caller's card, of
+ * fixed size, and one byte of answer; encrypted, the handshake comes before.
+ *
+ *     caller:  [handshake] card ->                 <- answer
+ *     rank 0, when all have called:                <- cards of all
+ */
+
+/* "wefT", version, size, rank, port that it listens at (4 bytes each), host name, address
+ * as others reach it. */
+enum { WEFTI_CARD_BYTES = 148, WEFTI_CARD_HOST_AT = 20, WEFTI_CARD_HOST_BYTES = 64 };
+
+/* Connects all. [out] streams[size], closed at the own rank and after a failure;
+ * cards[size][WEFTI_CARD_BYTES], whose host names end and hold no control characters. */
+weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
+                         const wefti_tls_context *tls, wefti_stream *streams,
+                         unsigned char *cards) WEFT_CHECKED;
+
+/* A socket that listens at all addresses; port 0: any. -1 with errno. */
+int wefti_gather_listen(int port);
+
+/* The port of a socket that listens. */
+int wefti_gather_port(int fd);
+
+/* The rank in a card that a process of this size may have, or -1: it is not one of ours.
+ * Its texts are made fit to be used. */
+int wefti_card_read(unsigned char *card, int size);
+
+#endif

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+/* weft's own transport over loopback, plain and encrypted: what arrives, what is refused,
+ * and what strangers at the port can not do. */
+#define _GNU_SOURCE
+#include "comm/tcp.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "check.h"
+#include "comm/gather.h"
+#include "comm/mesh.h"
+
+enum { RANKS = 3, LONGEST = 3 * 1024 * 1024 + 17 };
+
+typedef struct member {
+    wefti_tcp_place place;
+    const weft_mesh_security *security;
+    weft_ctx *ctx;
+    weft_mesh *mesh;
+    wefti_comm *comm;
+    weft_status (*body)(struct member *m);
+    weft_status status;
+    double silence_s;
+    int n_lines; /* of its log */
+    char text[1024];
+    pthread_t thread;
+} member;
+
+static int free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static weft_status live(member *m) {
+    weft_transport *transport;
+    WEFT_TRY(wefti_tcp_open(m->ctx, &m->place, m->security, &transport));
+    WEFT_TRY(weft_mesh_create(m->ctx, transport, &m->mesh));
+    wefti_mesh_watch(m->mesh, m->silence_s, NULL, NULL);
+    WEFT_TRY(wefti_world_join(m->ctx, &m->mesh->world, m->mesh->rank, WEFTI_GROUP_WORLD,
+                              0, &m->comm));
+    return m->body ? m->body(m) : WEFT_OK;
+}
+
+static void count_line(void *user, weft_log_level level, const char *line) {
+    member *m = user;
+    (void)level;
+    m->n_lines += strncmp(line, "somebody at ", 12) == 0;
+}
+
+static void *member_main(void *argument) {
+    member *m = argument;
+    m->status = live(m);
+    wefti_comm_destroy(m->comm);
+    if (m->mesh && m->status != WEFT_OK)
+        m->status = weft_mesh_fail(m->ctx, m->mesh, m->status);
+    snprintf(m->text, sizeof m->text, "%s", weft_ctx_message(m->ctx));
+    weft_mesh_close(m->mesh);
+    return NULL;
+}
+
+static member member_at(int rank, int size, int port) {
+    return (member){.place = {.rank = rank,
+                              .size = size,
+                              .host = "127.0.0.1",
+                              .port = port,
+                              .patience_s = 20},
+                    .silence_s = 20};
+}
+
+static void start(member *m) {
+    assert_int_equal(ctx_begin(&m->ctx), 0);
+    weft_ctx_set_sink(m->ctx, count_line, m);
+    assert_int_equal(pthread_create(&m->thread, NULL, member_main, m), 0);
+}
+
+static void join(member *m) {
+    pthread_join(m->thread, NULL);
+    assert_int_equal(ctx_end(m->ctx), 0);
+}
+
+static void expect(const member *m, weft_status status, const char *words) {
+    if (m->status != status || !strstr(m->text, words))
+        fail_msg("rank %d: %s, '%s', expected '%s'", m->place.rank,
+                 weft_status_name(m->status), m->text, words);
+}
+
+static void run(const weft_mesh_security *security, weft_status (*body)(member *),
+                member *members) {
+    int port = free_port();
+    for (int r = RANKS - 1; r >= 0; r--) {
+        members[r] = member_at(r, RANKS, port);
+        members[r].security = security;
+        members[r].body = body;
+        start(&members[r]);
+    }
+    for (int r = 0; r < RANKS; r++) join(&members[r]);
+}
+
+/* -- what arrives -- */
+
+static unsigned char byte_of(int sender, int64_t tag, int64_t i) {
+    return (unsigned char)(sender * 31 + tag * 7 + i * 13 + (i >> 8));
+}
+
+static const int64_t lengths[] = {0, 1, 4096, 4097, 60 * 1024 + 1, LONGEST};
+enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
+
+static weft_status receive_all(member *m) {
+    for (int k = LENGTHS - 1; k >= 0; k--) {
+        for (int peer = 0; peer < RANKS; peer++) {
+            const unsigned char *bytes;
+            const void *view;
+            if (peer == m->comm->rank) continue;
+            WEFT_TRY(wefti_comm_receive(m->comm, peer, k, lengths[k], &view));
+            bytes = view;
+            for (int64_t i = 0; i < lengths[k]; i++)
+                if (bytes[i] != byte_of(peer, k, i))
+                    return weft_ctx_fail(m->ctx, WEFT_ERR_WIRE, "length %d, byte %d", k,
+                                         (int)i);
+            wefti_comm_release(m->comm, peer, k);
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status exchange_all(member *m) {
+    unsigned char *data[LENGTHS];
+    weft_status status = WEFT_OK;
+    for (int k = 0; k < LENGTHS; k++) {
+        data[k] = malloc((size_t)lengths[k] + 1);
+        for (int64_t i = 0; i < lengths[k]; i++)
+            data[k][i] = byte_of(m->comm->rank, k, i);
+        if (status == WEFT_OK)
+            status = wefti_comm_send_all(m->comm, k, data[k], lengths[k]);
+    }
+    if (status == WEFT_OK) status = receive_all(m);
+    for (int k = 0; k < LENGTHS && status == WEFT_OK; k++)
+        status = wefti_comm_await(m->comm, k);
+    wefti_comm_settle(m->comm);
+    for (int k = 0; k < LENGTHS; k++) free(data[k]);
+    return status;
+}
+
+static void messages_arrive_whole(void **state) {
+    member members[RANKS];
+    (void)state;
+    run(NULL, exchange_all, members);
+    for (int r = 0; r < RANKS; r++) expect(&members[r], WEFT_OK, "");
+}
+
+/* -- keys -- */
+
+static void write_key(const char *path, char digit, mode_t mode) {
+    char text[65];
+    memset(text, digit, 64);
+    text[64] = '\n';
+    unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+    assert_int_equal(write(fd, text, sizeof text), (int)sizeof text);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static const weft_mesh_security key_a = {.key = "a.key"}, key_b = {.key = "b.key"};
+
+static void encrypted_messages_arrive_whole(void **state) {
+    member members[RANKS];
+    (void)state;
+    write_key("a.key", 'a', 0600);
+    run(&key_a, exchange_all, members);
+    for (int r = 0; r < RANKS; r++) expect(&members[r], WEFT_OK, "");
+}
+
+static void keys_are_files_of_the_owner_alone(void **state) {
+    unsigned char key[WEFTI_KEY_BYTES];
+    weft_ctx *ctx;
+    (void)state;
+    assert_int_equal(ctx_begin(&ctx), 0);
+    write_key("a.key", 'A', 0600);
+    assert_int_equal(wefti_key_read(ctx, "a.key", key), WEFT_OK);
+    for (int i = 0; i < WEFTI_KEY_BYTES; i++) assert_int_equal(key[i], 0xaa);
+    write_key("a.key", 'a', 0640);
+    assert_int_equal(wefti_key_read(ctx, "a.key", key), WEFT_ERR_FILE);
+    assert_non_null(strstr(weft_ctx_message(ctx), "chmod 600 a.key"));
+    weft_ctx_clear(ctx);
+    write_key("a.key", 'g', 0600);
+    assert_int_equal(wefti_key_read(ctx, "a.key", key), WEFT_ERR_FORMAT);
+    weft_ctx_clear(ctx);
+    assert_int_equal(wefti_key_read(ctx, "no.key", key), WEFT_ERR_FILE);
+    weft_ctx_clear(ctx);
+    assert_int_equal(wefti_key_read(ctx, "/", key), WEFT_ERR_FILE);
+    weft_ctx_clear(ctx);
+    assert_int_equal(truncate("a.key", 10), 0);
+    assert_int_equal(wefti_key_read(ctx, "a.key", key), WEFT_ERR_FORMAT);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+/* Rank 0 with one key, or none, rank 1 with another: only rank 1 gives up. */
+static void refuse(const weft_mesh_security *theirs, const weft_mesh_security *mine,
+                   const char *words) {
+    int port = free_port();
+    member zero = member_at(0, 2, port), one = member_at(1, 2, port);
+    zero.security = theirs;
+    one.security = mine;
+    zero.place.patience_s = one.place.patience_s = 1.5;
+    start(&zero);
+    start(&one);
+    join(&one);
+    join(&zero);
+    expect(&one, WEFT_ERR_PEER, words);
+    expect(&zero, WEFT_ERR_PEER, "waits for others that do not come: rank 1");
+    assert_in_range(zero.n_lines, 0, 1); /* at most once a minute for an address */
+}
+
+static void another_key_is_refused(void **state) {
+    (void)state;
+    write_key("a.key", 'a', 0600);
+    write_key("b.key", 'b', 0600);
+    refuse(&key_a, &key_b, "it has another key, or none");
+    refuse(NULL, &key_a, "rank 1 of 2 ");
+    refuse(&key_a, NULL, "could not reach rank 0");
+}
+
+static void a_network_without_a_key_is_refused(void **state) {
+    member one = member_at(1, 2, free_port());
+    (void)state;
+    one.place.host = "192.0.2.1"; /* for documentation: nobody has it */
+    start(&one);
+    join(&one);
+    expect(&one, WEFT_ERR_CONFIG,
+           "192.0.2.1 is reached over a network, but there is no "
+           "key; expected mesh.key");
+}
+
+/* -- who calls -- */
+
+static void an_unknown_machine_is_said_at_once(void **state) {
+    member one = member_at(1, 2, free_port());
+    (void)state;
+    one.place.host = "no such name";
+    start(&one);
+    join(&one);
+    expect(&one, WEFT_ERR_PEER, "does not find the machine of rank 0 (no such name:");
+}
+
+static void the_same_rank_twice_is_refused(void **state) {
+    int port = free_port();
+    member zero = member_at(0, 3, port), one = member_at(1, 3, port), twin = one,
+           other = member_at(1, 2, port);
+    (void)state;
+    zero.place.patience_s = 2;
+    start(&zero);
+    start(&one);
+    wefti_sleep_until_s(wefti_now_s() + 0.5);
+    start(&twin);
+    start(&other);
+    join(&twin);
+    join(&other);
+    join(&zero);
+    join(&one);
+    expect(&twin, WEFT_ERR_PEER, "another process has the same RANK");
+    expect(&other, WEFT_ERR_PEER, "rank 0 has another WORLD_SIZE");
+    expect(&zero, WEFT_ERR_PEER, "do not come: rank 2");
+}
+
+static int dial(int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (int i = 0; i < 500; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
+        close(fd);
+        wefti_sleep_until_s(wefti_now_s() + 0.01);
+    }
+    fail_msg("nobody listens at port %d", port);
+    return -1;
+}
+
+/* Silent ones, chatty ones and some that go at once: the others find each other. */
+static void with_strangers(const weft_mesh_security *security) {
+    enum { STRANGERS = 300 };
+    int port = free_port(), fds[STRANGERS];
+    member members[2] = {member_at(0, 2, port), member_at(1, 2, port)};
+    members[0].security = members[1].security = security;
+    members[0].place.patience_s = members[1].place.patience_s = 10;
+    start(&members[0]);
+    for (int i = 0; i < STRANGERS; i++) {
+        char noise[200];
+        memset(noise, i, sizeof noise);
+        fds[i] = dial(port);
+        if (i % 3 == 1) (void)!send(fds[i], noise, sizeof noise, MSG_NOSIGNAL);
+        if (i % 3 == 2) close(fds[i]);
+    }
+    start(&members[1]);
+    for (int r = 0; r < 2; r++) join(&members[r]);
+    for (int i = 0; i < STRANGERS; i++)
+        if (i % 3 != 2) close(fds[i]);
+    for (int r = 0; r < 2; r++) expect(&members[r], WEFT_OK, "");
+    assert_int_equal(members[0].n_lines, 1);
+}
+
+static void strangers_hold_up_nobody(void **state) {
+    (void)state;
+    with_strangers(NULL);
+    write_key("a.key", 'a', 0600);
+    with_strangers(&key_a);
+}
+
+static void nothing(int signal) { (void)signal; }
+
+static void a_signal_does_not_end_the_gathering(void **state) {
+    int port = free_port();
+    member members[2] = {member_at(0, 2, port), member_at(1, 2, port)};
+    struct sigaction action = {.sa_handler = nothing}, before;
+    (void)state;
+    sigaction(SIGUSR1, &action, &before);
+    start(&members[0]);
+    for (int i = 0; i < 20; i++) {
+        wefti_sleep_until_s(wefti_now_s() + 0.01);
+        pthread_kill(members[0].thread, SIGUSR1);
+    }
+    start(&members[1]);
+    for (int r = 0; r < 2; r++) join(&members[r]);
+    for (int r = 0; r < 2; r++) expect(&members[r], WEFT_OK, "");
+    sigaction(SIGUSR1, &before, NULL);
+}
+
+static void too_few_files_are_said(void **state) {
+    struct rlimit limit, low;
+    member zero = member_at(0, 1000, free_port());
+    (void)state;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    low = (struct rlimit){400, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    zero.place.patience_s = 0.1;
+    start(&zero);
+    join(&zero);
+    getrlimit(RLIMIT_NOFILE, &low);
+    if (limit.rlim_max >= 1128) assert_int_equal(low.rlim_cur, 1128);
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* -- rank 1 of 2 is driven by hand -- */
+
+/* Connects and greets as rank 1. */
+static int be_rank_1(int port) {
+    unsigned char card[WEFTI_CARD_BYTES] = "wefT", cards[2 * WEFTI_CARD_BYTES], answer;
+    const char *words = wefti_mesh_greeting();
+    unsigned char hello[8 + WEFTI_ENVELOPE_BYTES + 64] = {0};
+    wefti_envelope envelope = {WEFTI_ENVELOPE_HELLO, 0, 1, (int64_t)strlen(words)};
+    int n = WEFTI_ENVELOPE_BYTES + (int)strlen(words), fd = dial(port);
+    wefti_put_u32(card + 4, 2);
+    wefti_put_u32(card + 8, 2);
+    wefti_put_u32(card + 12, 1);
+    memcpy(card + WEFTI_CARD_HOST_AT, "else\033where", 11);
+    assert_int_equal(send(fd, card, sizeof card, 0), (int)sizeof card);
+    assert_int_equal(recv(fd, &answer, 1, MSG_WAITALL), 1);
+    assert_int_equal(answer, 1);
+    assert_int_equal(recv(fd, cards, sizeof cards, MSG_WAITALL), (int)sizeof cards);
+    wefti_put_u32(hello + 4, (uint32_t)n);
+    wefti_envelope_encode(&envelope, hello + 8);
+    memcpy(hello + 8 + WEFTI_ENVELOPE_BYTES, words, strlen(words));
+    assert_int_equal(send(fd, hello, (size_t)n + 8, 0), n + 8);
+    return fd;
+}
+
+static weft_status wait_for_one(member *m) {
+    const void *view;
+    return wefti_comm_receive(m->comm, 1, 1, 8, &view);
+}
+
+/* Rank 1 sends these bytes and hangs up; nobody is missed by silence. */
+static void hang_up_after(const void *bytes, size_t n, const char *words) {
+    int port = free_port();
+    member zero = member_at(0, 2, port);
+    zero.body = wait_for_one;
+    zero.silence_s = 0;
+    start(&zero);
+    int fd = be_rank_1(port);
+    assert_int_equal(send(fd, bytes, n, 0), (int)n);
+    wefti_sleep_until_s(wefti_now_s() + 0.1);
+    close(fd);
+    join(&zero);
+    expect(&zero, WEFT_ERR_PEER, words);
+}
+
+static void an_end_is_noticed_wherever_it_comes(void **state) {
+    unsigned char bytes[8 + WEFTI_ENVELOPE_BYTES + 8 + 50] = {0};
+    wefti_envelope envelope = {WEFTI_ENVELOPE_LONG, 0, 1, 100};
+    const char *words = "rank 1 (host else?where) has closed its connection";
+    (void)state;
+    wefti_put_u32(bytes + 4, WEFTI_ENVELOPE_BYTES);
+    wefti_envelope_encode(&envelope, bytes + 8);
+    wefti_put_u32(bytes + 8 + WEFTI_ENVELOPE_BYTES, 1);
+    wefti_put_u32(bytes + 12 + WEFTI_ENVELOPE_BYTES, 100);
+    hang_up_after(bytes, 3, words);                        /* in a head */
+    hang_up_after(bytes, 8 + 10, words);                   /* in an envelope */
+    hang_up_after(bytes, 8 + WEFTI_ENVELOPE_BYTES, words); /* before a piece */
+    hang_up_after(bytes, sizeof bytes, words);             /* in a piece */
+}
+
+static void frames_that_are_none_are_refused(void **state) {
+    unsigned char bytes[8] = {0};
+    (void)state;
+    wefti_put_u32(bytes + 4, WEFT_TRANSPORT_BYTES + 1);
+    hang_up_after(bytes, sizeof bytes, "no message of weft came from host else?where");
+    wefti_put_u32(bytes, 2);
+    wefti_put_u32(bytes + 4, 1);
+    hang_up_after(bytes, sizeof bytes, "no message of weft came from host else?where");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_arrive_whole),
+        cmocka_unit_test(encrypted_messages_arrive_whole),
+        cmocka_unit_test(keys_are_files_of_the_owner_alone),
+        cmocka_unit_test(another_key_is_refused),
+        cmocka_unit_test(a_network_without_a_key_is_refused),
+        cmocka_unit_test(an_unknown_machine_is_said_at_once),
+        cmocka_unit_test(the_same_rank_twice_is_refused),
+        cmocka_unit_test(strangers_hold_up_nobody),
+        cmocka_unit_test(a_signal_does_not_end_the_gathering),
+        cmocka_unit_test(too_few_files_are_said),
+        cmocka_unit_test(an_end_is_noticed_wherever_it_comes),
+        cmocka_unit_test(frames_that_are_none_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
