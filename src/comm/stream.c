@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-enum { LEAST_BYTES = 64 << 10 };
+enum { LEAST_BYTES = 32 << 10 };
 
 wefti_stream wefti_stream_of(int fd) {
     return (wefti_stream){

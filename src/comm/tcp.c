@@ -23,9 +23,17 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "comm/gather.h"
 
-enum { HEAD_BYTES = 8, MAX_SIZE = 1024, MAX_PARTS = 32, MAX_EVENTS = 64 };
+enum {
+    HEAD_BYTES = 8,
+    MAX_SIZE = 1024,
+    MAX_PARTS = 32,
+    MAX_EVENTS = 64,
+    MAX_UNSENT_BYTES = 1 << 20
+};
+static const double lead_s = 1e-3;
 
 /* A message going out. */
 typedef struct outgoing {
@@ -40,6 +48,9 @@ typedef struct connection {
     wefti_stream stream;
     bool told; /* that it is closed */
     outgoing *first, *last;
+    double full_s; /* since the socket was full; 0: it is not */
+    double byte_s; /* that a byte takes to leave, while there is more */
+    int unsent;    /* that the kernel may keep */
     unsigned char head[HEAD_BYTES];
     int n_head;
     bool announced;      /* the head was told by probe */
@@ -95,14 +106,38 @@ static void advance(connection *c, int64_t n) {
     }
 }
 
+/* What the kernel keeps lasts a millisecond, in which this thread can be woken; on a slow
+ * wire it is little, for nothing can overtake it. */
+static void set_unsent(connection *c) {
+    double wanted = c->byte_s > 0 ? lead_s / c->byte_s : 0;
+    int unsent = (int)fmin(fmax(wanted, WEFT_TRANSPORT_UNSENT_BYTES), MAX_UNSENT_BYTES);
+    if (unsent < 2 * c->unsent && 2 * unsent > c->unsent) return;
+    c->unsent = unsent;
+    (void)setsockopt(c->stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent,
+                     sizeof unsent);
+}
+
+/* n bytes have gone to a socket that was full, or was not. */
+static void time_bytes(connection *c, int64_t n) {
+    double now_s = wefti_now_s();
+    if (c->full_s > 0 && n > 0)
+        c->byte_s += ((now_s - c->full_s) / (double)n - c->byte_s) / 8;
+    c->full_s = c->stream.writable ? 0 : now_s;
+    if (c->stream.fd >= 0 && n > 0) set_unsent(c);
+}
+
 /* Sends what the socket takes. What is left when it is closed is thrown away: that it is
  * closed is told by probe. */
 static void push(connection *c) {
+    int64_t n = 0, now;
+    bool could = c->first && c->stream.writable;
     while (c->first && c->stream.writable && c->stream.fd >= 0) {
         struct iovec parts[MAX_PARTS];
         int n_parts = parts_of(c, parts);
-        advance(c, (int64_t)wefti_stream_write(&c->stream, parts, n_parts));
+        n += now = (int64_t)wefti_stream_write(&c->stream, parts, n_parts);
+        advance(c, now);
     }
+    if (could) time_bytes(c, n);
     if (c->stream.fd >= 0) return;
     for (; c->first; c->first = c->first->next) c->first->n_sent = c->first->n_bytes;
 }
@@ -318,6 +353,7 @@ static bool prepare(tcp_transport *t) {
         if (r == t->head.rank) continue;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+        t->peers[r].unsent = unsent;
         fine = watch(t, fd, &t->peers[r]);
     }
     return fine;
