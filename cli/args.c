@@ -49,6 +49,10 @@ static int take_flag(args *out, int argc, char **argv, int *i) {
         out->values[index] = argv[++*i];
     else
         return usage_error("%s needs a value: %s %s", f->name, f->name, f->placeholder);
+    if (out->n_given == MAX_GIVEN)
+        return usage_error("more than %d flags, found %s", (int)MAX_GIVEN, f->name);
+    out->given[out->n_given].flag = index;
+    out->given[out->n_given++].value = out->values[index];
     return CODE_OK;
 }
 
@@ -71,6 +75,13 @@ int args_parse(const command *c, int argc, char **argv, args *out) {
 const char *args_value(const args *a, const char *name) {
     int index = flag_index(a->command, name, strlen(name));
     return index < 0 ? NULL : a->values[index];
+}
+
+const char *args_nth(const args *a, const char *name, int k) {
+    int index = flag_index(a->command, name, strlen(name));
+    for (int i = 0; i < a->n_given; i++)
+        if (a->given[i].flag == index && k-- == 0) return a->given[i].value;
+    return NULL;
 }
 
 bool args_has(const args *a, const char *name) { return args_value(a, name) != NULL; }

@@ -4,14 +4,19 @@
 
 #include "command.h"
 
-enum { MAX_FLAGS = 64 };
+enum { MAX_FLAGS = 64, MAX_GIVEN = 128 };
 
 /* A command line taken apart; everything is borrowed from argv. */
 typedef struct args {
     const command *command;
     const char
         *values[MAX_FLAGS]; /* of the command's flags; NULL: not given, "": no value */
-    char **operands;        /* what is not a flag, in order */
+    struct {
+        int flag;
+        const char *value;
+    } given[MAX_GIVEN]; /* in the order of the command line, repeated ones as well */
+    int n_given;
+    char **operands; /* what is not a flag, in order */
     int n_operands;
 } args;
 
@@ -23,6 +28,9 @@ int args_parse(const command *c, int argc, char **argv, args *out);
 /* The value of a flag ("" for one without argument), or NULL if it was not given. */
 const char *args_value(const args *a, const char *name);
 bool args_has(const args *a, const char *name);
+
+/* The k-th value of a flag that may be given several times, or NULL past the last. */
+const char *args_nth(const args *a, const char *name, int k);
 
 /* The value of a flag as a whole number inside [min, max], *out unchanged if not given.
  * Returns CODE_OK, or CODE_USAGE after saying what is wrong. */

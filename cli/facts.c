@@ -4,13 +4,18 @@
 #include "facts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <weft/train.h>
 
-static const char *const names[] = {
-    "nodes",       "ranks-per-node",   "sites",  "link",  "site-link", "node-link",
-    "node-memory", "memory-bandwidth", "jitter", "drift", "stall",     "overhead"};
+#include "common.h"
+
+static const char *const names[] = {"nodes",       "ranks-per-node", "sites",
+                                    "link",        "site-link",      "node-link",
+                                    "node-memory", "launch",         "memory-bandwidth",
+                                    "jitter",      "drift",          "stall",
+                                    "overhead"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 /* ---- this machine's rate ---- */
@@ -72,6 +77,25 @@ static weft_status measure_here(weft_ctx *ctx, const weft_config *run, double *f
     return status;
 }
 
+/* "5min" in seconds. */
+int parse_time(const char *name, const char *text, double *out) {
+    static const struct {
+        const char *name;
+        double factor;
+    } units[] = {{"s", 1},    {"ms", 1e-3}, {"us", 1e-6},   {"min", 60},
+                 {"h", 3600}, {"d", 86400}, {"a", 31557600}};
+    char *end;
+    double value = text ? strtod(text, &end) : 0;
+    if (!text) return CODE_OK;
+    for (size_t i = 0; end != text && i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(end, units[i].name) != 0 || !(value >= 0 && value <= 1e12)) continue;
+        *out = value * units[i].factor;
+        return CODE_OK;
+    }
+    return usage_error("%s is '%s', expected a time such as 30s, 5min, 4000h or 10d",
+                       name, text);
+}
+
 /* ---- the flags ---- */
 
 static weft_status set_number(weft_ctx *ctx, weft_cluster *cluster, const char *name,
@@ -85,7 +109,19 @@ static weft_status set_flops(weft_ctx *ctx, const args *a, const weft_config *ru
                              weft_cluster *cluster) {
     const char *text = args_value(a, "--node-flops");
     double flops;
-    if (!text && (cluster->rank_flops > 0 || cluster->n_units > 0)) return WEFT_OK;
+    bool known = cluster->rank_flops > 0 || cluster->n_units > 0;
+    const char *name = args_value(a, "--accelerator");
+    if (name) {
+        WEFT_TRY(weft_cluster_accelerate(ctx, cluster, name));
+        if (args_has(a, "--node-memory"))
+            WEFT_TRY(weft_cluster_set(ctx, cluster, "node-memory",
+                                      args_value(a, "--node-memory")));
+        if (args_has(a, "--memory-bandwidth"))
+            WEFT_TRY(weft_cluster_set(ctx, cluster, "memory-bandwidth",
+                                      args_value(a, "--memory-bandwidth")));
+        if (!text) return WEFT_OK;
+    }
+    if (!text && (known || args_has(a, "--measured"))) return WEFT_OK;
     if (!text)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "what a node computes is not known, expected --cluster FILE "

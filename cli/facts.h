@@ -20,6 +20,8 @@
     {"--site-link", "LINK", "wire between sites", NULL},                                 \
     {"--node-link", "LINK", "between the ranks of a node, such as 100GBps,5us", NULL},   \
     {"--node-flops", "FLOPS", "of a node while it trains, such as 80T, or here", NULL},  \
+    {"--accelerator", "NAME", "what a rank is: V100, A100, H100, RTX4090, ...", NULL},   \
+    {"--launch", "TIME", "of a layer's pass besides its tokens, such as 30us", NULL},    \
     {"--node-memory", "SIZE", "of a node, such as 64GB", NULL},                          \
     {"--memory-bandwidth", "RATE", "of a rank, such as 20GBps", NULL},                   \
     {"--jitter", "SHARE", "spread of the time of computing a step, such as 5%", NULL},   \
@@ -27,6 +29,10 @@
     {"--stall", "SHARE,TIME", "how often a rank stands still, and how long", NULL},      \
     {"--overhead", "SHARE", "what the protocol adds on the wire, such as 3%", NULL}
 /* clang-format on */
+
+/* The value of a flag such as "5min" in seconds; *out unchanged without text. Returns
+ * CODE_OK, or CODE_USAGE after saying what is wrong. */
+int parse_time(const char *name, const char *text, double *out);
 
 /* The cluster of a command line; what it does not say comes from the run (finished):
  * nodes, if it has one only `nodes` of them, and ranks per node. [out] *out owned by the

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <weft/plan.h>
 #include <weft/train.h>
@@ -15,9 +16,22 @@
 static const flag flags[] = {
     CLUSTER_FLAGS,
     SHAPE_FLAGS,
+    {"--measured", "TEXT",
+     "a step that was measured, any number of times: "
+     "\"2 nodes, ddp: 4.1 s\"",
+     NULL},
+    {"--framework", "NAMES", "also try ddp, zero1, zero2, fsdp, hsdp: \"ddp,fsdp\"",
+     NULL},
+    {"--collective", "auto|ring|tree|hierarchical", "of these frameworks", NULL},
+    {"--precision", "f32|mixed|bf16|bf16-8bit", "of these frameworks", NULL},
+    {"--batch", "total|per-rank", "all nodes share a batch, or each brings one", NULL},
     {"--tokens", "N", "the goal, such as 1G; otherwise run.steps x batch.tokens_per_step",
      NULL},
     {"--same", NULL, "only methods that learn as one machine does", NULL},
+    {"--failures", "TIME", "mean time between failures of one node: 4000h", NULL},
+    {"--restart", "TIME", "from a failure until all go on: 5min", NULL},
+    {"--save", "TIME", "that all stand still for a checkpoint: 30s", NULL},
+    {"--wide", NULL, "all columns", NULL},
     {"--top", "N", "rows of the table (default 12; 0 = all)", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {"--svg", "FILE", "draw speed-up over the wire's rate", NULL},
@@ -28,11 +42,17 @@ static const flag flags[] = {
 
 extern const command command_plan;
 
+enum { MOST_MEASURED = 16 };
+
 typedef struct request {
     const args *a;
     weft_config *run;
     weft_cluster *cluster;
     weft_advise_options options;
+    char frameworks[128];
+    weft_measurement measured[MOST_MEASURED];
+    int n_measured;
+    weft_inference_of_facts inferred;
     shape model;
     long long top, pick; /* pick 0: the choice */
 } request;
@@ -50,10 +70,101 @@ static int read_tokens(const args *a, double *out) {
     return CODE_OK;
 }
 
+/* The place of the flag's value among the words, which its table has as alternatives. */
+static int read_word(const args *a, const char *name, const char *words, int *out) {
+    const char *text = args_value(a, name);
+    size_t n = text ? strlen(text) : 0;
+    if (!text) return CODE_OK;
+    *out = 0;
+    for (const char *at = words; *at && n > 0; at += strcspn(at, "|") + 1, ++*out) {
+        size_t length = strcspn(at, "|");
+        if (length == n && strncmp(at, text, n) == 0) return CODE_OK;
+        if (!at[length]) break;
+    }
+    return usage_error("%s is '%s', expected %s", name, text, words);
+}
+
+static bool is_framework(const char *name) {
+    const char *known;
+    for (int i = 0; (known = weft_framework_name(i, NULL)); i++)
+        if (strcmp(known, name) == 0) return true;
+    return false;
+}
+
+/* "ddp,fsdp" becomes "ddp fsdp"; the same one twice is one. */
+static int add_framework(request *r, const char *name) {
+    char padded[40], all[132];
+    if (strcmp(name, "weft") == 0) return CODE_OK;
+    if (strcmp(name, "fsdp-all") == 0) name = "fsdp";
+    if (!is_framework(name))
+        return usage_error("--framework names '%.40s', expected weft, ddp, zero1, zero2, "
+                           "fsdp or hsdp",
+                           name);
+    snprintf(padded, sizeof padded, " %s ", name);
+    snprintf(all, sizeof all, " %s ", r->frameworks);
+    if (strstr(all, padded)) return CODE_OK;
+    size_t used = strlen(r->frameworks);
+    snprintf(r->frameworks + used, sizeof r->frameworks - used, "%s%s", used ? " " : "",
+             name);
+    return CODE_OK;
+}
+
+static int read_frameworks(const args *a, request *r) {
+    char name[64];
+    int code = CODE_OK;
+    const char *text = args_value(a, "--framework");
+    while (text && code == CODE_OK) {
+        size_t n = strcspn(text, ", ");
+        snprintf(name, sizeof name, "%.*s", (int)n, text);
+        code = add_framework(r, name);
+        text = text[n] ? text + n + 1 : NULL;
+    }
+    r->options.frameworks = r->frameworks;
+    return code;
+}
+
+static int read_choices(const args *a, request *r) {
+    int collective = 0, precision = 0, batch = 0;
+    int code = read_word(a, "--collective", "auto|ring|tree|hierarchical", &collective);
+    if (code == CODE_OK)
+        code = read_word(a, "--precision", "f32|mixed|bf16|bf16-8bit", &precision);
+    if (code == CODE_OK) code = read_word(a, "--batch", "total|per-rank", &batch);
+    if (code == CODE_OK) code = read_frameworks(a, r);
+    r->options.collective = (weft_collective)collective;
+    r->options.precision = (weft_precision)precision;
+    r->options.batch_per_rank = batch == 1;
+    return code;
+}
+
+static int read_failures(const args *a, request *r) {
+    int code = parse_time("--failures", args_value(a, "--failures"),
+                          &r->options.failure_s);
+    if (code == CODE_OK)
+        code = parse_time("--restart", args_value(a, "--restart"), &r->options.restart_s);
+    if (code == CODE_OK)
+        code = parse_time("--save", args_value(a, "--save"), &r->options.save_s);
+    if (code == CODE_OK && !args_has(a, "--failures") &&
+        (args_has(a, "--restart") || args_has(a, "--save")))
+        code = usage_error(
+            "--restart and --save say what a failure costs, but there is no "
+            "--failures");
+    return code;
+}
+
+/* One line that counts, on a terminal only. */
+static void show_progress(void *user, int64_t done, int64_t all) {
+    (void)user;
+    fprintf(stderr, "\rpredicting %lld of %lld%s", (long long)done, (long long)all,
+            done == all ? "\r                              \r" : "");
+}
+
 static int read_flags(const args *a, request *r) {
     r->top = 12;
+    if (isatty(STDERR_FILENO)) r->options.on_progress = show_progress;
     r->options.same_only = args_has(a, "--same");
     int code = read_tokens(a, &r->options.tokens);
+    if (code == CODE_OK) code = read_choices(a, r);
+    if (code == CODE_OK) code = read_failures(a, r);
     if (code == CODE_OK) code = args_int(a, "--top", 0, 1000000, &r->top);
     if (code == CODE_OK) code = args_int(a, "--pick", 1, 1000000, &r->pick);
     if (code == CODE_OK && r->pick > 0 && !args_has(a, "--write"))
@@ -80,6 +191,16 @@ static void put_head(const request *r, const weft_advice *a) {
                time_text(a->wire.latency_s, latency, sizeof latency));
     printf("; facts: %s\n", c->source[0] ? c->source : "by hand");
     if (r->model.note[0]) printf("model    %s\n", r->model.note);
+    for (int i = 0; i < r->n_measured; i++) {
+        const weft_measurement *m = &r->measured[i];
+        printf("%s %s: predicted %s (%+.0f %%)\n", i ? "        " : "measured", m->text,
+               time_text(m->predicted_s, rate, sizeof rate),
+               100 * (m->predicted_s / m->seconds - 1));
+    }
+    if (r->inferred.text[0]) {
+        printf("so       ");
+        print_wrapped(stdout, 9, 80, r->inferred.text);
+    }
     printf("\n");
 }
 
@@ -93,14 +214,15 @@ static const char *learning_text(const weft_learning *l, char *out, size_t size)
     return out;
 }
 
-static void put_names(void) {
+static void put_wide_names(void) {
     printf("%4s %-20s %5s %6s %7s %16s %8s %7s %6s %8s %9s %7s %8s %7s  %s\n", "",
            "method", "nodes", "shards", "step", "5 to 95 %", "speed-up", "bound",
            "hidden", "tokens/s", "sent/step", "memory", "time", "sent", "learning");
 }
 
-static void put_row(const weft_advice *a, int64_t i) {
-    static const char *const bounds[] = {"compute", "wire", "waiting", "codec"};
+static const char *const bounds[] = {"compute", "wire", "waiting", "codec"};
+
+static void put_wide_row(const weft_advice *a, int64_t i) {
     const weft_candidate *c = &a->candidates[i];
     const weft_prediction *p = &c->prediction;
     char step[COLUMN], low[COLUMN], high[COLUMN], range[40], speed[COLUMN], sent[COLUMN];
@@ -124,24 +246,71 @@ static void put_row(const weft_advice *a, int64_t i) {
            c->usable ? "" : "; unusable: ", c->problem);
 }
 
+/* 80 columns. */
+static void put_names(void) {
+    printf("%4s %-20s %5s %8s %4s %7s %7s %8s %s\n", "", "method", "nodes", "step", "+-",
+           "speedup", "bound", "sent", "learning");
+}
+
+static void put_row(const weft_advice *a, int64_t i) {
+    const weft_candidate *c = &a->candidates[i];
+    const weft_prediction *p = &c->prediction;
+    char step[COLUMN], sent[COLUMN], learning[32], error[16], speedup[16];
+    const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
+    snprintf(error, sizeof error, "%.0f%%", 100 * c->error);
+    snprintf(speedup, sizeof speedup, "%.3gx", c->speedup);
+    learning_text(&c->learning, learning, sizeof learning);
+    printf("%3lld%1s %-20s %5lld %8s %4s %7s %7s %8s %s%s\n", (long long)i + 1, mark,
+           c->name, (long long)c->nodes, time_text(p->mean_step_s, step, sizeof step),
+           error, speedup, bounds[p->bound],
+           c->nodes > 1 ? size_text(p->wire_bytes, sent, sizeof sent) : "-",
+           c->usable ? learning + (learning[0] == '+') : "unusable: ",
+           c->usable ? "" : c->problem);
+}
+
+/* The choice first, whatever its place. */
 static void put_table(const request *r, const weft_advice *a) {
+    bool wide = args_has(r->a, "--wide");
     long long hidden = 0;
-    put_names();
+    (wide ? put_wide_names : put_names)();
+    if (a->choice >= 0) (wide ? put_wide_row : put_row)(a, a->choice);
     for (int64_t i = 0; i < a->n_candidates; i++) {
-        bool named = i == a->choice || i == a->baseline || i == a->full ||
-                     a->candidates[i].own;
+        if (i == a->choice) continue;
+        bool named = i == a->baseline || i == a->full || a->candidates[i].own;
         bool shown = r->top == 0 || i < r->top || named;
-        if (shown) put_row(a, i);
+        if (shown) (wide ? put_wide_row : put_row)(a, i);
         hidden += !shown;
     }
     if (hidden > 0) printf("      %lld more, see --top\n", hidden);
-    printf("\n  *  the choice     =  one node alone     learning: nats per token behind "
-           "full sync at equal steps\n\n");
+    printf("\n  * the choice   = one node alone   +- by what is known   learning: nats "
+           "per\n  token behind full sync at equal steps on a small model\n\n");
+}
+
+/* Three others, each the best of its method. */
+static void put_alternatives(const weft_advice *a) {
+    enum { ALTERNATIVES = 3 };
+    char rate[32], learning[32];
+    int n = 0;
+    for (int64_t i = 0; i < a->n_candidates && n < ALTERNATIVES; i++) {
+        const weft_candidate *c = &a->candidates[i];
+        if (c->curve < 0 || i == a->choice) continue;
+        if (n++ == 0)
+            printf("instead of it%11s %5s %7s %25s %s\n", "", "nodes", "speedup",
+                   "faster than one node from", "learning");
+        bool always = c->break_even_Bps <= 0, never = c->break_even_Bps > 1e300;
+        printf("     %-18s %5lld %6.3gx %25s %s\n", c->name, (long long)c->nodes,
+               c->speedup,
+               always  ? "any wire"
+               : never ? "no wire"
+                       : rate_text(c->break_even_Bps, rate, sizeof rate),
+               learning_text(&c->learning, learning, sizeof learning));
+    }
+    if (n > 0) putchar('\n');
 }
 
 /* The advice wrapped, paragraph by paragraph. */
 static void put_words(const char *text) {
-    enum { WIDTH = 90 };
+    enum { WIDTH = 80 };
     char paragraph[4096];
     for (const char *end; *text; text = end + strspn(end, "\n")) {
         end = strstr(text, "\n\n");
@@ -153,19 +322,30 @@ static void put_words(const char *text) {
 }
 
 static void put_left_out(const weft_advice *a) {
+    char line[512], more[40];
     if (a->n_left_out > 0) printf("\nleft out:\n");
     for (int64_t i = 0; i < a->n_left_out; i++) {
         const weft_left_out *l = &a->left_out[i];
-        printf("  %s", l->what);
-        if (l->n > 1) printf(" and %lld more", (long long)l->n - 1);
-        printf(": %s\n", l->why);
+        snprintf(more, sizeof more, " and %lld more", (long long)l->n - 1);
+        snprintf(line, sizeof line, "%s%s: %s", l->what, l->n > 1 ? more : "", l->why);
+        printf("  ");
+        print_wrapped(stdout, 4, 80, line);
     }
 }
 
 static void put_text(const request *r, const weft_advice *a) {
+    char answer[2048];
+    const char *rest = strstr(a->text, "\n\n");
+    bool first = rest && strncmp(a->text, "One node alone", 14) != 0;
     put_head(r, a);
+    snprintf(answer, sizeof answer, "%.*s", (int)(first ? rest - a->text : 0), a->text);
+    if (first) {
+        print_wrapped(stdout, 0, 80, answer);
+        putchar('\n');
+        put_alternatives(a);
+    }
     put_table(r, a);
-    put_words(a->text);
+    put_words(first ? rest + 2 : a->text);
     put_left_out(a);
 }
 
@@ -208,12 +388,37 @@ static weft_status show(weft_ctx *ctx, const request *r, const weft_advice *a) {
     return WEFT_OK;
 }
 
+/* What was measured, and what follows from it. */
+static weft_status take_measured(weft_ctx *ctx, request *r) {
+    const char *text;
+    for (; (text = args_nth(r->a, "--measured", r->n_measured)); r->n_measured++) {
+        if (r->n_measured == MOST_MEASURED)
+            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "more than %d times --measured",
+                                 (int)MOST_MEASURED);
+        weft_measurement *m = &r->measured[r->n_measured];
+        WEFT_TRY(weft_measurement_parse(ctx, text, m));
+        if (is_framework(m->method)) (void)add_framework(r, m->method);
+    }
+    if (r->n_measured == 0) return WEFT_OK;
+    WEFT_TRY(weft_cluster_anchor(ctx, r->run, &r->options, r->measured, r->n_measured,
+                                 r->cluster, &r->inferred));
+    for (int i = 0; i < r->n_measured; i++)
+        *(r->measured[i].nodes == 1 ? &r->options.computing
+                                    : &r->options.wire) = WEFT_KNOWN_MEASURED;
+    return WEFT_OK;
+}
+
 static weft_status plan(weft_ctx *ctx, request *r) {
     weft_advice *advice = NULL;
     WEFT_TRY(config_of_args(ctx, r->a, &r->run));
     WEFT_TRY(shape_of_args(ctx, r->a, r->run, &r->model));
     WEFT_TRY(cluster_of_args(ctx, r->a, r->run, 2, &r->cluster));
+    const char *flops = args_value(r->a, "--node-flops");
+    if (flops && strcmp(flops, "here") == 0) r->options.computing = WEFT_KNOWN_MEASURED;
+    if (!flops && args_has(r->a, "--accelerator"))
+        r->options.computing = WEFT_KNOWN_SHEET;
     r->cluster->rank_flops /= r->model.flop_share;
+    WEFT_TRY(take_measured(ctx, r));
     WEFT_TRY(weft_advise(ctx, r->run, r->cluster, &r->options, &advice));
     weft_status status = show(ctx, r, advice);
     weft_advice_destroy(ctx, advice);

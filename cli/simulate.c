@@ -7,6 +7,7 @@
 #include <weft/simulate.h>
 
 #include "common.h"
+#include "facts.h"
 #include "shape.h"
 
 static const flag flags[] = {
@@ -36,25 +37,6 @@ extern const command command_simulate;
 enum { MOST_NODES = 65536, MOST_STEPS = 10000000 };
 
 /* ---- the command line ---- */
-
-/* "5min" in seconds. */
-static int parse_time(const char *name, const char *text, double *out) {
-    static const struct {
-        const char *name;
-        double factor;
-    } units[] = {{"s", 1},    {"ms", 1e-3}, {"us", 1e-6},   {"min", 60},
-                 {"h", 3600}, {"d", 86400}, {"a", 31557600}};
-    char *end;
-    double value = text ? strtod(text, &end) : 0;
-    if (!text) return CODE_OK;
-    for (size_t i = 0; end != text && i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(end, units[i].name) != 0 || !(value >= 0 && value <= 1e12)) continue;
-        *out = value * units[i].factor;
-        return CODE_OK;
-    }
-    return usage_error("%s is '%s', expected a time such as 30s, 5min, 4000h or 10d",
-                       name, text);
-}
 
 /* "1%,2": a share and a factor. */
 static int parse_slow(const char *name, const char *text, double *share, double *factor) {

@@ -76,7 +76,9 @@ typedef struct weft_cluster {
     double memory_bytes; /* of memory per rank; 0 = not known: not checked */
     double rank_flops;   /* FLOP/s of one rank in the products of training; 0 = not known:
                             then units, or mesh.compute_time, have to say what computing takes */
-    double memory_Bps;   /* copy rate of one rank, bytes read and written; 0 = what is not
+    double launch_s;   /* of a layer's forward pass, whatever the batch (backward: twice);
+                            added to what follows from rank_flops */
+    double memory_Bps; /* copy rate of one rank, bytes read and written; 0 = what is not
                             measured of codecs and optimizers takes no time */
     weft_link_facts local, wire, site;
     int64_t flows; /* streams at once at which the wire was measured; 1 if not said */
@@ -135,6 +137,21 @@ WEFT_API weft_status weft_cluster_write(weft_ctx *ctx, const weft_cluster *clust
  * between sites. What is said of a node is shared out to its ranks. */
 WEFT_API weft_status weft_cluster_set(weft_ctx *ctx, weft_cluster *cluster,
                                       const char *name, const char *value) WEFT_CHECKED;
+
+/* An accelerator by its data sheet, and what training is known to reach of its peak. */
+typedef struct weft_accelerator {
+    const char *name;
+    double peak_flops, memory_Bps, memory_bytes;
+    double low, high;   /* shares of the peak */
+    const char *source; /* of these */
+} weft_accelerator;
+
+/* The i-th one known, or NULL past the last. */
+WEFT_API const weft_accelerator *weft_accelerator_at(int i);
+
+/* Ranks that are such accelerators: the geometric mean of what is known to be reached. */
+WEFT_API weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluster,
+                                             const char *name) WEFT_CHECKED;
 
 /* Name of the i-th of these facts and what it expects, or NULL past the last. */
 WEFT_API const char *weft_cluster_setting(int i, const char **expected);

@@ -23,10 +23,36 @@ typedef struct weft_learning {
     const char *source; /* where the numbers stand */
 } weft_learning;
 
+/* How other frameworks reduce, and what their numbers are made of. */
+typedef enum weft_collective {
+    WEFT_COLLECTIVE_AUTO, /* the fastest of the three */
+    WEFT_COLLECTIVE_RING,
+    WEFT_COLLECTIVE_TREE,
+    WEFT_COLLECTIVE_HIERARCHICAL
+} weft_collective;
+
+typedef enum weft_precision {
+    WEFT_PRECISION_F32,
+    WEFT_PRECISION_MIXED, /* weights f32, products and sharded weights on the wire bf16 */
+    WEFT_PRECISION_BF16,  /* all of it */
+    WEFT_PRECISION_BF16_8BIT /* and the optimizer's moments in 8 bits */
+} weft_precision;
+
+/* Where a fact comes from: decides how far a prediction may be off. */
+typedef enum weft_known {
+    WEFT_KNOWN_TYPED, /* a figure that somebody expects */
+    WEFT_KNOWN_SHEET, /* a data sheet, and what others reached of it */
+    WEFT_KNOWN_MEASURED
+} weft_known;
+
+/* The i-th framework that can be planned ("ddp", "fsdp", ...), or NULL past the last. */
+WEFT_API const char *weft_framework_name(int i, const char **doc);
+
 /* One way to do the run. */
 typedef struct weft_candidate {
     char name[48];      /* "flexdemo int8" */
     char method[32];    /* its preset */
+    char framework[16]; /* another's than weft: "ddp"; "" = weft */
     char settings[320]; /* over the run's keys: "mesh.nodes=2 method=flexdemo ..." */
     int64_t nodes, ranks_per_node, shards, sites;
     bool own;    /* with the run's own keys of the method */
@@ -34,8 +60,10 @@ typedef struct weft_candidate {
     char problem[96];
     weft_learning learning;
     weft_prediction prediction; /* without spans */
-    double speedup;             /* over one node, by mean_step_s */
-    double hours, gigabytes;    /* to the goal; per node interface, out */
+    double cost_s;              /* for as many tokens as one node's step has */
+    double speedup;             /* over one node, by cost_s */
+    double error;            /* of the step, either way, by what is known: 0.2 = 20 % */
+    double hours, gigabytes; /* to the goal; per node interface, out */
     /* Of the best of each method, else NAN: */
     double break_even_Bps; /* rate of the wire from which on it beats one node; 0 =
                               always, INFINITY = never in what was tried */
@@ -79,9 +107,18 @@ typedef struct weft_advice {
 } weft_advice;
 
 typedef struct weft_advise_options {
-    double tokens;  /* the goal; 0 = run.steps x batch.tokens_per_step */
-    int64_t steps;  /* simulated for each candidate; 0 = enough for the quantiles */
-    bool same_only; /* leave out methods that learn otherwise than one machine */
+    double tokens;       /* the goal; 0 = run.steps x batch.tokens_per_step */
+    int64_t steps;       /* simulated for each candidate; 0 = enough for the quantiles */
+    bool same_only;      /* leave out methods that learn otherwise than one machine */
+    bool batch_per_rank; /* each node keeps batch.tokens_per_step: weak scaling */
+    const char *frameworks; /* also tried, separated by blanks: "ddp fsdp"; NULL: none */
+    weft_collective collective; /* theirs */
+    weft_precision precision;   /* theirs */
+    weft_known computing, wire; /* where these facts come from; a probe's are measured */
+    double failure_s;           /* mean time between failures of a node; 0: none fails */
+    double restart_s, save_s; /* until all go on; that all stand still for a checkpoint */
+    void (*on_progress)(void *user, int64_t done, int64_t all); /* or NULL */
+    void *user;
 } weft_advise_options;
 
 /* Tries the methods on one node and on more of the cluster's nodes. `run` (finished) says
@@ -119,6 +156,37 @@ WEFT_API weft_status weft_advice_json(weft_ctx *ctx, const weft_advice *advice,
 /* Draws speed-up over the wire's rate, one curve per method, as SVG. */
 WEFT_API weft_status weft_advice_draw(weft_ctx *ctx, const weft_advice *advice,
                                       const char *path) WEFT_CHECKED;
+
+/* ---- what a user has measured already ---- */
+
+typedef struct weft_measurement {
+    char text[128];                /* as typed */
+    int64_t nodes, ranks_per_node; /* 0: the cluster's */
+    char method[32];               /* a framework, or one of weft's; "" = full sync */
+    double tokens;                 /* of a step; 0 = the run's */
+    double seconds, tokens_per_s;  /* of a step; one of the two */
+    double predicted_s;            /* with what was inferred from all of them */
+} weft_measurement;
+
+/* "2 nodes x 4, ddp, 64k tokens: 4.1 s", "1 node: 12k tokens/s". */
+WEFT_API weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
+                                            weft_measurement *out) WEFT_CHECKED;
+
+/* What follows from measurements. */
+typedef struct weft_inference_of_facts {
+    double rank_flops, launch_s;
+    double given_Bps, wire_Bps; /* 0: not said; not measured */
+    char text[400];
+} weft_inference_of_facts;
+
+/* Sets the cluster's computing (from steps on one node; two batches tell what a pass
+ * costs besides its tokens) and the rate of its wire (from steps on several), so that the
+ * model predicts what was measured. Fills in `predicted_s` and `seconds`. */
+WEFT_API weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
+                                         const weft_advise_options *options,
+                                         weft_measurement *measured, int n,
+                                         weft_cluster *cluster,
+                                         weft_inference_of_facts *out) WEFT_CHECKED;
 
 /* ---- models that weft need not be able to train ---- */
 

@@ -105,6 +105,7 @@ static const setter setters[] = {
     SHARE("overhead", wire.overhead),
     NUMBER("node-flops", offsetof(wefti_cluster, node_flops), WORK, 1e21, work),
     NUMBER("rank-flops", AT(rank_flops), WORK, 1e21, work),
+    NUMBER("launch", AT(launch_s), TIME, 3600, "a time such as 30us"),
     NUMBER("node-memory", offsetof(wefti_cluster, node_memory), BYTES, 1e18, memory),
     NUMBER("rank-memory", AT(memory_bytes), BYTES, 1e18, memory),
     NUMBER("memory-bandwidth", AT(memory_Bps), RATE, 1e18, "a rate such as 100GBps"),

@@ -53,6 +53,8 @@ static const wefti_fact memory[] = {
     QUANTITY(weft_cluster, "memory", memory_bytes, BYTES, 1e18)};
 static const wefti_fact flops[] = {
     QUANTITY(weft_cluster, "rank_flops", rank_flops, WORK, 1e21)};
+static const wefti_fact launch[] = {
+    QUANTITY(weft_cluster, "launch", launch_s, TIME, 3600)};
 static const wefti_fact copy_rate[] = {
     QUANTITY(weft_cluster, "memory_bandwidth", memory_Bps, RATE, 1e18)};
 static const wefti_fact flows[] = {INT(weft_cluster, "flows", flows, 1, 4096)};
@@ -124,6 +126,8 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
           "one rank while all work: its share of the memory, its matrix products, and\n"
           "# copying (bytes read and written)"),
     VALUE("rank_flops", flops, NULL),
+    VALUE("launch", launch,
+          "of a layer's forward pass besides its tokens; backward: twice"),
     VALUE("memory_bandwidth", copy_rate, NULL),
     MAPPING(
         "local", link_facts, local,

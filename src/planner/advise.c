@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/layers.h"
+#include "planner/framework.h"
 
 /* ---- a candidate's configuration ---- */
 
@@ -97,59 +98,6 @@ weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
     return WEFT_OK;
 }
 
-/* ---- its prediction ---- */
-
-/* Another rate of the wire; measured pairs keep their ratio to it. */
-static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
-                            weft_cluster *cluster) {
-    if (bandwidth_Bps <= 0) return WEFT_OK;
-    if (cluster->sites > 1) {
-        cluster->site.bandwidth_Bps = bandwidth_Bps;
-        return WEFT_OK;
-    }
-    double ratio = bandwidth_Bps / cluster->wire.bandwidth_Bps;
-    cluster->wire.bandwidth_Bps = bandwidth_Bps;
-    if (cluster->n_pairs == 0) return WEFT_OK;
-    WEFT_TRY(wefti_alloc_n(ctx, cluster->n_pairs, sizeof *cluster->pairs, "links",
-                           &cluster->pairs));
-    for (int64_t i = 0; i < cluster->n_pairs; i++) {
-        cluster->pairs[i] = a->cluster.pairs[i];
-        cluster->pairs[i].bandwidth_Bps *= ratio;
-    }
-    return WEFT_OK;
-}
-
-/* Steps to play: fewer with more ranks, but whole rounds of what comes together now and
- * then. */
-static int64_t steps_of(const wefti_adviser *a, const weft_config *config) {
-    enum { LEAST = 10, MOST = 200 };
-    int64_t ranks = config->mesh.nodes * config->mesh.ranks_per_node;
-    int64_t n = a->work / ranks;
-    int64_t round = is(config->mixer.kind, "outer") ? config->mixer.outer_every : 1;
-    if (a->options.steps > 0) return a->options.steps;
-    if (n < LEAST) n = LEAST;
-    if (n > MOST) n = MOST;
-    n = (n + round - 1) / round * round;
-    return n < config->run.steps ? n : config->run.steps;
-}
-
-weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
-                                 const weft_candidate *candidate, double bandwidth_Bps,
-                                 weft_prediction *out) {
-    weft_predict_options options = {.seed = 1, .arrays = true};
-    weft_config *config;
-    weft_cluster cluster;
-    *out = (weft_prediction){0};
-    WEFT_TRY(wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
-    options.steps = steps_of(a, config);
-    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
-    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
-    if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
-    wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
-    weft_config_destroy(ctx, config);
-    return status;
-}
-
 /* ---- several at once ---- */
 
 typedef struct outcome {
@@ -229,8 +177,10 @@ static void judge(const wefti_adviser *a, weft_candidate *c) {
 }
 
 static void count_costs(const wefti_adviser *a, weft_candidate *c) {
-    double steps = a->advice->tokens / (double)a->advice->tokens_per_step;
-    c->hours = steps * c->prediction.mean_step_s / 3600;
+    double steps = a->advice->tokens / (double)wefti_advise_tokens(a, c->nodes);
+    c->cost_s = wefti_advise_cost(a, c, c->prediction.mean_step_s);
+    c->error = wefti_advise_error(a, c);
+    c->hours = steps * c->prediction.mean_step_s / 3600 * wefti_advise_failures(a, c);
     c->gigabytes = steps * c->prediction.wire_bytes / 1e9;
     c->break_even_Bps = c->overtaken_Bps = NAN;
     c->curve = -1;
@@ -260,10 +210,19 @@ static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards
     c->ranks_per_node = a->cluster.ranks_per_node;
     c->shards = shards;
     c->sites = sites_of(a, nodes);
-    snprintf(c->settings, sizeof c->settings,
-             "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=%lld mesh.sites=%lld ",
-             (long long)nodes, (long long)c->ranks_per_node, (long long)shards,
-             (long long)c->sites);
+    int64_t tokens = wefti_advise_tokens(a, nodes), ranks = nodes * c->ranks_per_node;
+    int64_t micro = wefti_advise_micro(a, tokens / ranks / a->run->data.length);
+    size_t used = (size_t)snprintf(
+        c->settings, sizeof c->settings,
+        "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=%lld mesh.sites=%lld ",
+        (long long)nodes, (long long)c->ranks_per_node, (long long)shards,
+        (long long)c->sites);
+    if (micro != a->run->batch.micro)
+        used += (size_t)snprintf(c->settings + used, sizeof c->settings - used,
+                                 "batch.micro=%lld ", (long long)micro);
+    if (tokens != a->run->batch.tokens_per_step)
+        snprintf(c->settings + used, sizeof c->settings - used,
+                 "batch.tokens_per_step=%lld ", (long long)tokens);
 }
 
 static weft_status try_recipe(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,
@@ -366,11 +325,12 @@ static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
 
 /* ---- all of them ---- */
 
-/* 2, 4, 8, ... and all nodes of a site, then all nodes. */
+/* 2, 4, 8, ... (on large clusters 2, 16, 128, ...) and all nodes of a site, then all nodes. */
 static int64_t next_count(const wefti_adviser *a, int64_t nodes) {
     int64_t all = a->cluster.nodes, site = site_nodes(a);
     if (nodes >= site) return nodes < all ? all : all + 1;
-    return 2 * nodes > site ? site : 2 * nodes;
+    int64_t factor = wefti_advise_is_large(a) ? 8 : 2;
+    return factor * nodes > site ? site : factor * nodes;
 }
 
 /* The most nodes that can share the batch: all variants are tried there. */
@@ -378,15 +338,22 @@ static int64_t most_nodes(const wefti_adviser *a) {
     int64_t all = a->cluster.nodes, site = site_nodes(a);
     int64_t unit = a->cluster.ranks_per_node * a->run->data.length;
     for (int64_t n = all; n > 1; n--)
-        if ((n == all || n <= site) && a->run->batch.tokens_per_step % (n * unit) == 0)
+        if ((n == all || n <= site) && wefti_advise_tokens(a, n) % (n * unit) == 0)
             return n;
     return all;
+}
+
+/* On large clusters: the main variants, and gossip that sends little. */
+static bool is_tried_on_many(const wefti_recipe *recipe) {
+    return recipe->main || is(recipe->name, "choco aer int4") ||
+           is(recipe->name, "flexdemo int8 owner");
 }
 
 static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,
                           bool most) {
     bool own = false;
     if (nodes < recipe->least_nodes || (!most && !recipe->main)) return WEFT_OK;
+    if (wefti_advise_is_large(a) && !is_tried_on_many(recipe)) return WEFT_OK;
     if (most) WEFT_TRY(is_own(a, recipe, &own));
     if (own) adopt(a, recipe);
     bool repeats = own && a->run->mesh.shards == 0;
@@ -403,14 +370,43 @@ static weft_status try_nodes(wefti_adviser *a, int64_t nodes, bool most) {
     return WEFT_OK;
 }
 
+/* Other frameworks, on as many nodes as weft's own methods. */
+static weft_status try_frameworks(wefti_adviser *a, int64_t nodes) {
+    const char *names = a->options.frameworks ? a->options.frameworks : "";
+    char name[16];
+    for (int n = 0; sscanf(names, " %15s%n", name, &n) == 1; names += n) {
+        const wefti_framework *f = wefti_framework_find(name);
+        weft_candidate c = {.learning = wefti_recipes[0].learning};
+        if (!f)
+            return weft_ctx_fail(
+                a->ctx, WEFT_ERR_ARGUMENT,
+                "there is no framework '%s', expected ddp, zero1, zero2, "
+                "fsdp or hsdp",
+                name);
+        begin_settings(a, nodes, f->in_node ? 0 : f->shards_parameters ? 0 : 1, &c);
+        size_t used = strlen(c.settings);
+        snprintf(c.settings + used, sizeof c.settings - used, "method=hsdp");
+        snprintf(c.framework, sizeof c.framework, "%s", f->name);
+        snprintf(c.name, sizeof c.name, "%s%s", f->name, nodes > 1 ? "" : ", one node");
+        snprintf(c.method, sizeof c.method, "%s", f->name);
+        WEFT_TRY(try_candidate(a, &c));
+    }
+    return WEFT_OK;
+}
+
 static weft_status list_all(wefti_adviser *a) {
     int64_t all = a->cluster.nodes, most = most_nodes(a);
     WEFT_TRY(try_recipe(a, wefti_recipes, 1, 0));
     if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_recipe(a, wefti_recipes, 1, 1));
+    if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_frameworks(a, 1));
+    if (most > 1) WEFT_TRY(try_frameworks(a, most));
     if (most > 1) WEFT_TRY(try_nodes(a, most, true));
     int64_t first = site_nodes(a) > 1 ? 2 : all;
     for (int64_t nodes = first; nodes <= all && all > 1; nodes = next_count(a, nodes))
-        if (nodes != most) WEFT_TRY(try_nodes(a, nodes, false));
+        if (nodes != most) {
+            WEFT_TRY(try_nodes(a, nodes, false));
+            WEFT_TRY(try_frameworks(a, nodes));
+        }
     return WEFT_OK;
 }
 
@@ -419,6 +415,7 @@ static weft_status list_all(wefti_adviser *a) {
 typedef struct trial {
     wefti_adviser *a;
     char (*refusals)[320]; /* [candidates]; "" = predicted */
+    int64_t done, all;
 } trial;
 
 /* A configuration that cannot be is left out; anything else is a failure. */
@@ -426,6 +423,9 @@ static weft_status predict_one(weft_ctx *ctx, void *user, int64_t i) {
     trial *t = user;
     weft_candidate *c = &t->a->advice->candidates[i];
     weft_status status = wefti_advise_predict(ctx, t->a, c, 0, &c->prediction);
+#pragma omp critical(weft_advise_progress)
+    if (t->a->options.on_progress)
+        t->a->options.on_progress(t->a->options.user, ++t->done, t->all);
     if (status != WEFT_ERR_CONFIG) return status;
     snprintf(t->refusals[i], sizeof t->refusals[i], "%s", weft_ctx_message(ctx));
     return WEFT_OK;
@@ -452,6 +452,7 @@ static weft_status keep(trial *t) {
 static weft_status try_all(wefti_adviser *a) {
     trial t = {.a = a};
     WEFT_TRY(list_all(a));
+    t.all = a->advice->n_candidates;
     WEFT_TRY(wefti_alloc_n(a->ctx, a->advice->n_candidates, sizeof *t.refusals,
                            "refusals", &t.refusals));
     weft_status status = wefti_advise_each(a, a->advice->n_candidates, predict_one, &t);

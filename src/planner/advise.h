@@ -41,6 +41,19 @@ weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
                                 const char *settings, bool emulated,
                                 weft_config **out) WEFT_CHECKED;
 
+/* Tokens of a step on so many nodes, and the run's batch.micro for so many sequences of a
+ * rank: the greatest divisor of these that is not larger. */
+int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes);
+int64_t wefti_advise_micro(const wefti_adviser *a, int64_t rows);
+
+/* Seconds for as many tokens as a step of one node has, if a step takes so long. */
+double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s);
+
+/* A cluster of more ranks than events are played for; a candidate that is played in
+ * arrays. */
+bool wefti_advise_is_large(const wefti_adviser *a);
+bool wefti_advise_is_far(const wefti_adviser *a, const weft_candidate *c);
+
 /* Predicts a candidate with a wire of that rate; 0: the cluster's. Nothing in it is
  * owned. Everything is done in `ctx`. */
 weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
@@ -83,6 +96,10 @@ int64_t wefti_advise_best(const weft_candidate *candidates, const double *step_s
 
 /* Curves, break-even rates and ranges of the best of each method. */
 weft_status wefti_advise_curves(wefti_adviser *a) WEFT_CHECKED;
+
+/* How far a prediction may be off, and how much longer failures make a run. */
+double wefti_advise_error(const wefti_adviser *a, const weft_candidate *c);
+double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c);
 
 /* Writes the paragraphs. */
 weft_status wefti_advise_words(wefti_adviser *a) WEFT_CHECKED;

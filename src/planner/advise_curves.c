@@ -72,7 +72,7 @@ static int64_t best_of_method(const weft_advice *advice, int64_t first) {
     for (int pass = 0; pass < 2; pass++)
         for (int64_t i = first; i < advice->n_candidates; i++) {
             const weft_candidate *c = &all[i];
-            double step_s = c->prediction.mean_step_s;
+            double step_s = c->cost_s;
             bool fits = same_method(c, &all[first]);
             if (isfinite(least))
                 fits = fits && c->learning.measured && c->learning.high <= least + worse;
@@ -143,7 +143,7 @@ static weft_status step_at(weft_ctx *ctx, const curves *c, int64_t k, double rat
                            double *step_s) {
     weft_prediction p;
     WEFT_TRY(wefti_advise_predict(ctx, c->a, candidate(c, k), rate_Bps, &p));
-    *step_s = p.mean_step_s;
+    *step_s = wefti_advise_cost(c->a, candidate(c, k), p.mean_step_s);
     return WEFT_OK;
 }
 

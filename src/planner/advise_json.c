@@ -90,6 +90,7 @@ static json_t *candidate(const weft_candidate *c, bool *ok) {
     json_t *object = json_object();
     text(object, "name", c->name, ok);
     text(object, "method", c->method, ok);
+    text(object, "framework", c->framework[0] ? c->framework : "weft", ok);
     text(object, "settings", c->settings, ok);
     integer(object, "nodes", c->nodes, ok);
     integer(object, "ranks_per_node", c->ranks_per_node, ok);
@@ -99,6 +100,7 @@ static json_t *candidate(const weft_candidate *c, bool *ok) {
     flag(object, "usable", c->usable, ok);
     text(object, "problem", c->problem, ok);
     real(object, "speedup", c->speedup, ok);
+    real(object, "error", c->error, ok);
     real(object, "hours", c->hours, ok);
     real(object, "gigabytes", c->gigabytes, ok);
     real(object, "break_even_Bps", c->break_even_Bps, ok);

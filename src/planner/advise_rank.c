@@ -43,9 +43,7 @@ int wefti_learning_class(const weft_learning *learning, int64_t parameters) {
 
 /* Steps that differ by less than half a per cent share a place: then what learns better
  * comes first, and what sends less. */
-static double place_of(const weft_candidate *c) {
-    return floor(log(c->prediction.mean_step_s) * 200);
-}
+static double place_of(const weft_candidate *c) { return floor(log(c->cost_s) * 200); }
 
 static int by_time(const void *left, const void *right) {
     const weft_candidate *a = left, *b = right;
@@ -121,9 +119,8 @@ weft_status wefti_advise_rank(wefti_adviser *a) {
     if (advice->baseline < 0)
         return weft_ctx_fail(a->ctx, WEFT_ERR_CONFIG, "one node alone: %s",
                              why_not_one(advice));
-    double one_s = advice->candidates[advice->baseline].prediction.mean_step_s;
+    double one_s = advice->candidates[advice->baseline].cost_s;
     for (int64_t i = 0; i < advice->n_candidates; i++)
-        advice->candidates[i].speedup = one_s /
-                                        advice->candidates[i].prediction.mean_step_s;
+        advice->candidates[i].speedup = one_s / advice->candidates[i].cost_s;
     return WEFT_OK;
 }

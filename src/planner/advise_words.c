@@ -184,16 +184,16 @@ static void put_choice(wefti_sheet *s, const weft_advice *a) {
     const weft_candidate *c = at(a, a->choice), *one = at(a, a->baseline);
     char factor[64], time[32], one_time[32], bytes[32];
     if (!c) {
-        wefti_sheet_print(s, "\n\nNothing that was tried fits into the memory.");
+        wefti_sheet_print(s, "Nothing that was tried fits into the memory.\n\n");
         return;
     }
     if (c->nodes == 1 && a->n_curves > 0) {
-        wefti_sheet_print(s, "\n\nStay on one node.");
+        wefti_sheet_print(s, "Stay on one node.");
     } else if (c->nodes == 1 && a->n_left_out > 0) {
-        wefti_sheet_print(s, "\n\nNothing could be tried on several nodes: %s.",
+        wefti_sheet_print(s, "Nothing could be tried on several nodes: %s.",
                           main_reason(a));
     } else if (c->nodes > 1) {
-        wefti_sheet_print(s, "\n\nTake %s", c->name);
+        wefti_sheet_print(s, "Take %s", c->name);
         put_mesh(s, c);
         wefti_sheet_print(
             s, ": %s, %s instead of %s, %s out of each node; what bounds a step is %s.",
@@ -205,6 +205,8 @@ static void put_choice(wefti_sheet *s, const weft_advice *a) {
     }
     put_rival(s, a);
     put_faster_unknown(s, a);
+    bool silent = c->nodes == 1 && a->n_curves == 0 && a->n_left_out == 0;
+    if (!silent) wefti_sheet_print(s, "\n\n");
 }
 
 static void put_learning(wefti_sheet *s, const weft_advice *a) {
@@ -272,16 +274,41 @@ static void put_batch(wefti_sheet *s, const weft_advice *a) {
                       tokens_text((double)a->tokens_per_step, batch, sizeof batch));
 }
 
+/* What nobody said. */
+static void put_assumed(wefti_sheet *s, const wefti_adviser *adviser) {
+    const weft_cluster *c = &adviser->cluster;
+    const char *words[8];
+    int n = 0;
+    bool several = c->nodes > 1;
+    if (several && adviser->advice->wire.latency_s <= 0) words[n++] = "a latency of 0";
+    if (c->memory_bytes <= 0) words[n++] = "enough memory";
+    if (c->memory_Bps <= 0 && c->n_codecs == 0)
+        words[n++] = "no time for coding and optimizing";
+    if (c->jitter.spread <= 0 && c->jitter.drift <= 0 && c->jitter.stall_share <= 0 &&
+        c->n_steps == 0)
+        words[n++] = "machines that are always equally fast";
+    if (several && adviser->options.wire == WEFT_KNOWN_TYPED && !c->wire.residual)
+        words[n++] = "a wire that carries its whole rate";
+    if (adviser->options.failure_s <= 0) words[n++] = "no failures";
+    if (n == 0) return;
+    wefti_sheet_print(s, "\n\nAssumed, because nothing says otherwise: ");
+    for (int i = 0; i < n; i++)
+        wefti_sheet_print(s, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", words[i]);
+    wefti_sheet_print(s, ".");
+}
+
 static void write_words(wefti_sheet *s, void *user) {
-    const weft_advice *a = user;
+    const wefti_adviser *adviser = user;
+    const weft_advice *a = adviser->advice;
+    put_choice(s, a);
     put_baseline(s, a);
     put_methods(s, a);
-    put_choice(s, a);
     put_learning(s, a);
     put_ranges(s, a);
-    put_batch(s, a);
+    if (!adviser->options.batch_per_rank) put_batch(s, a);
+    put_assumed(s, adviser);
 }
 
 weft_status wefti_advise_words(wefti_adviser *a) {
-    return wefti_sheet_write(a->ctx, write_words, a->advice, &a->advice->text, NULL);
+    return wefti_sheet_write(a->ctx, write_words, a, &a->advice->text, NULL);
 }

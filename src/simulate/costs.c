@@ -86,7 +86,8 @@ wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *j
                                      cluster->units[i].backward_s};
     if (!(cluster->rank_flops > 0)) return (wefti_unit_cost){0, 0};
     double tokens = (double)(job->B * job->T);
-    double forward_s = unit_flop(job, u) / 3 * tokens / cluster->rank_flops;
+    double forward_s = cluster->launch_s +
+                       unit_flop(job, u) / 3 * tokens / cluster->rank_flops;
     bool again = job->config->model.recompute && u < job->model->n_units - 1;
     return (wefti_unit_cost){forward_s, (again ? 3 : 2) * forward_s};
 }

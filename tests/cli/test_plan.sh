@@ -28,6 +28,15 @@ grep -q "^Against one node alone, with a wire of 100 Mbit/s and 1 ms latency" ou
     fail "no word about the methods"
 grep -qE "^ *[0-9]+= +one node " out || fail "no row for one node"
 (($(grep -cE "^ *[0-9]+\*" out) == 1)) || fail "not one choice"
+[[ $(sed -n 4p out) =~ ^(Take|Stay) ]] || fail "the answer is not first: $(sed -n 4p out)"
+grep -A1 "^     method " out | tail -1 | grep -qE "^ *[0-9]+\*" || fail "the choice is not on row one"
+(($(grep -E "^ *[0-9]+[*=]? +[a-z]" out | wc -L) <= 80)) || fail "more than 80 columns"
+(($(wc -L <out) <= 80)) || fail "a line of more than 80 columns: $(awk 'length > 80' out | head -1)"
+grep -qE "^instead of it .*faster than one node from" out || fail "no alternatives"
+grep -q "^Assumed, because nothing says otherwise: " out || fail "no assumptions"
+expect 0 "$weft" plan run.yaml "${facts[@]}" --wide
+grep -q "tokens/s" out || fail "not all columns with --wide"
+expect 0 "$weft" plan run.yaml "${facts[@]}"
 (($(grep -cE "^ *[0-9]+[*=]? +[a-z]" out) <= 16)) || fail "more rows than --top and the marked ones"
 expect 0 "$weft" plan run.yaml "${facts[@]}" --top 0
 (($(grep -cE "^ *[0-9]+[*=]? +[a-z]" out) > 15)) || fail "not all rows with --top 0"
@@ -139,6 +148,36 @@ refuses "one node alone: run.yaml:4: batch.tokens_per_step is 2048, expected a m
     "$weft" plan run.yaml "${facts[@]}" --ranks-per-node 3
 refuses "nodes is 2 and sites is 3, expected as many nodes in each site, such as 3 nodes" \
     "$weft" plan run.yaml "${facts[@]}" --sites 3 --nodes 2
+for bad in "" "2 nodes" "2 nodes: soon" "2 nodes: -1 s" "0 nodes: 1 s" "2 nodes, mpi: 1 s" \
+    "2 nodes x 0: 1 s" "nan nodes: 1 s" "2 nodes: 1e999 s"; do
+    refuses_like "--measured '$bad': .*, expected such as .*" \
+        "$weft" plan run.yaml "${facts[@]}" --measured "$bad"
+done
+for bad in 1Xbit 1Gbit, 1Gbit,3 1Gbit,-1ms -1Gbit nan 0Gbit "" 1e400bit 1GBit; do
+    refuses_like "link is '$bad', expected .*" "$weft" plan run.yaml --link "$bad" \
+        --node-flops 1T
+done
+refuses_like "--framework names 'horovod', expected .*" \
+    "$weft" plan run.yaml "${facts[@]}" --framework horovod
+refuses "--collective is 'star', expected auto|ring|tree|hierarchical" \
+    "$weft" plan run.yaml "${facts[@]}" --collective star
+refuses "--precision is 'fp4', expected f32|mixed|bf16|bf16-8bit" \
+    "$weft" plan run.yaml "${facts[@]}" --precision fp4
+refuses "--batch is 'both', expected total|per-rank" \
+    "$weft" plan run.yaml "${facts[@]}" --batch both
+refuses_like "accelerator is 'abacus', expected one of .*" \
+    "$weft" plan run.yaml --link 1Gbit --accelerator abacus
+refuses_like "--failures is '4000', expected a time .*" \
+    "$weft" plan run.yaml "${facts[@]}" --failures 4000
+refuses_like "--restart and --save say what a failure costs, but there is no --failures" \
+    "$weft" plan run.yaml "${facts[@]}" --restart 5min
+refuses_like "node-memory is '64Gbit', expected .*" \
+    "$weft" plan run.yaml "${facts[@]}" --node-memory 64Gbit
+refuses_like "launch is '30', expected .*" "$weft" plan run.yaml "${facts[@]}" --launch 30
+refuses_like "jitter is '-5%', expected .*" "$weft" plan run.yaml "${facts[@]}" --jitter -5%
+refuses_like "stall is '1%', expected .*" "$weft" plan run.yaml "${facts[@]}" --stall 1%
+refuses_like ".*--measured says nothing of one node.*" \
+    "$weft" plan run.yaml --link 1Gbit --measured "2 nodes: 1 s"
 no_files none.yaml one.svg run/none
 
 # -- units as people write them
@@ -148,6 +187,37 @@ expect 0 "$weft" plan run.yaml --link 100M,1ms --node-flops 20G --json
 same a.json out
 refuses_like "memory-bandwidth is '20G', expected .*" "$weft" plan run.yaml "${facts[@]}" \
     --memory-bandwidth 20G
+
+# -- what was measured, and other frameworks
+expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --measured "1 node: 100 ms" \
+    --measured "2 nodes, ddp: 0.3 s" --framework fsdp --json
+python3 - out <<'PY' || fail "anchored plan"
+import json, sys
+a = json.load(open(sys.argv[1]))
+c = a["candidates"]
+one = c[a["baseline"]]["prediction"]["mean_step_s"]
+ddp = [x for x in c if x["framework"] == "ddp" and x["nodes"] == 2][0]
+assert abs(one / 0.1 - 1) < 0.01, one
+assert abs(ddp["prediction"]["mean_step_s"] / 0.3 - 1) < 0.01
+assert any(x["framework"] == "fsdp" for x in c) and ddp["learning"]["same"]
+assert all(0 < x["error"] < 1 for x in c)
+PY
+expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --measured "1 node: 100 ms" \
+    --measured "2 nodes, ddp: 0.3 s"
+grep -q "^measured 1 node: 100 ms: predicted 100 ms" out || fail "measured: $(sed -n 3p out)"
+grep -q "^so       a rank computes" out || fail "nothing is inferred"
+expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --accelerator A100 --framework ddp --precision mixed
+expect 0 "$weft" plan run.yaml "${facts[@]}" --batch per-rank batch.micro=64 --json
+python3 - out <<'PY' || fail "a batch per rank"
+import json, sys
+a = json.load(open(sys.argv[1]))
+two = [x for x in a["candidates"] if x["nodes"] == 2][0]
+p = two["prediction"]
+assert abs(p["tokens_per_s"] * p["mean_step_s"] / 4096 - 1) < 1e-6
+PY
+expect 0 "$weft" plan run.yaml "${facts[@]}" batch.micro=64
+grep -q "^Against one node alone" out || fail "batch.micro does not adapt to 2 nodes"
+expect 0 "$weft" plan run.yaml "${facts[@]}" --failures 100h --restart 5min --save 30s
 
 # -- any model
 cat >config.json <<'JSON'

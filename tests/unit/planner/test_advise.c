@@ -291,8 +291,8 @@ static void the_choice_weighs_speed_against_learning(void **state) {
 /* What was seen on a small model says less about a large one. */
 static void a_larger_model_asks_for_more_speed(void **state) {
     (void)state;
-    weft_candidate c[] = {learner("", true, 0, 4), learner("signs", true, 0.2, 4),
-                          learner("signs", true, 0.17, 4)};
+    weft_candidate c[] = {learner("", true, 0, 4), learner("signs", true, 0.16, 4),
+                          learner("signs", true, 0.12, 4)};
     const double step_s[] = {1, 0.7, 0.71};
     assert_int_equal(wefti_advise_choose(c, step_s, 3), 2);
     for (int i = 0; i < 3; i++) c[i].prediction.parameters = 2600000;

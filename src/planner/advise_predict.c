@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* A candidate's prediction. Who makes it:
+ *
+ *     another framework            closed form (framework.c)
+ *     up to 200 ranks              events, and arrays for the lengths of steps
+ *     more, one site               arrays alone: as a long run of a few steps, so that time
+ *                                  and memory grow with the ranks and not with messages
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weft/simulate.h>
+
+#include "base/memory.h"
+#include "planner/advise.h"
+#include "planner/framework.h"
+#include "simulate/forecast.h"
+
+enum { MOST_EVENT_RANKS = 200, FEW_EVENT_RANKS = 16, FEW_NODES = 4, FAR_STEPS = 8 };
+
+/* Another rate of the wire; measured pairs keep their ratio to it. */
+static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
+                            weft_cluster *cluster) {
+    if (bandwidth_Bps <= 0) return WEFT_OK;
+    if (cluster->sites > 1) {
+        cluster->site.bandwidth_Bps = bandwidth_Bps;
+        return WEFT_OK;
+    }
+    double ratio = bandwidth_Bps / cluster->wire.bandwidth_Bps;
+    cluster->wire.bandwidth_Bps = bandwidth_Bps;
+    if (cluster->n_pairs == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, cluster->n_pairs, sizeof *cluster->pairs, "links",
+                           &cluster->pairs));
+    for (int64_t i = 0; i < cluster->n_pairs; i++) {
+        cluster->pairs[i] = a->cluster.pairs[i];
+        cluster->pairs[i].bandwidth_Bps *= ratio;
+    }
+    return WEFT_OK;
+}
+
+/* Steps to play: fewer with more ranks, but whole rounds of what comes together now and
+ * then. */
+static int64_t steps_of(const wefti_adviser *a, const weft_config *config) {
+    enum { LEAST = 10, MOST = 200 };
+    int64_t ranks = config->mesh.nodes * config->mesh.ranks_per_node;
+    int64_t n = a->work / ranks;
+    bool outer = strcmp(config->mixer.kind, "outer") == 0;
+    int64_t round = outer ? config->mixer.outer_every : 1;
+    if (a->options.steps > 0) return a->options.steps;
+    if (n < LEAST) n = LEAST;
+    if (n > MOST) n = MOST;
+    n = (n + round - 1) / round * round;
+    return n < config->run.steps ? n : config->run.steps;
+}
+
+/* ---- many ranks ---- */
+
+bool wefti_advise_is_large(const wefti_adviser *a) {
+    return a->cluster.nodes * a->cluster.ranks_per_node > MOST_EVENT_RANKS;
+}
+
+bool wefti_advise_is_far(const wefti_adviser *a, const weft_candidate *c) {
+    int64_t most = wefti_advise_is_large(a) ? FEW_EVENT_RANKS : MOST_EVENT_RANKS;
+    return c->nodes * c->ranks_per_node > most && c->sites <= 1 &&
+           a->cluster.n_pairs == 0 && !c->framework[0];
+}
+
+/* The same run on a few nodes, each with the tokens that it will have. */
+static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
+                             const weft_candidate *c, weft_config **out) {
+    char settings[480];
+    int64_t tokens = wefti_advise_tokens(a, c->nodes);
+    snprintf(settings, sizeof settings, "%s mesh.nodes=%d batch.tokens_per_step=%lld",
+             c->settings, (int)FEW_NODES, (long long)(tokens / c->nodes * FEW_NODES));
+    int64_t unit = c->nodes * c->ranks_per_node * a->run->data.length;
+    if (tokens % unit != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "batch.tokens_per_step is %lld, expected a multiple of %lld "
+                             "(%lld ranks times data.length %lld)",
+                             (long long)tokens, (long long)unit,
+                             (long long)(c->nodes * c->ranks_per_node),
+                             (long long)a->run->data.length);
+    return wefti_advise_config(ctx, a->run, settings, false, out);
+}
+
+static void take_simulation(const weft_simulation *s, weft_prediction *out) {
+    double n = (double)s->steps;
+    const weft_lost_time *l = &s->lost;
+    out->mean_step_s = s->mean_step_s;
+    out->step_s = s->step_s;
+    out->compute_s = (s->compute_s + l->slow_s) / n;
+    out->wire_s = fmax(0, l->wire_s / n);
+    out->codec_s = fmax(0, l->codec_s / n);
+    out->late_s = l->waiting_s / n;
+    out->wait_s = out->wire_s + out->codec_s + out->late_s;
+    out->exchange_s = out->wait_s; /* what is hidden is not known here */
+    out->hidden_share = 0;
+    out->wire_bytes = s->wire_bytes_step;
+    out->wire_bytes_step = (int64_t)s->wire_bytes_step;
+    out->tokens_per_s = s->tokens / n / s->mean_step_s;
+    const double parts[] = {[WEFT_BOUND_COMPUTE] = out->compute_s,
+                            [WEFT_BOUND_WIRE] = out->wire_s,
+                            [WEFT_BOUND_WAITING] = out->late_s,
+                            [WEFT_BOUND_CODEC] = out->codec_s};
+    for (int i = 0; i < 4; i++)
+        if (parts[i] > parts[out->bound]) out->bound = (weft_bound)i;
+}
+
+static weft_status play_far(weft_ctx *ctx, const weft_config *config,
+                            const weft_cluster *cluster, const weft_candidate *c,
+                            weft_prediction *out) {
+    weft_predict_options once = {.seed = 1, .steps = 1};
+    weft_simulate_options many = {.nodes = c->nodes, .steps = FAR_STEPS, .seed = 1};
+    weft_simulation s;
+    if (strcmp(config->mixer.kind, "outer") == 0) many.steps = config->mixer.outer_every;
+    weft_prediction few;
+    WEFT_TRY(weft_predict(ctx, config, cluster, &once, &few)); /* memory, parameters */
+    out->memory_bytes = few.memory_bytes;
+    out->parameters = few.parameters;
+    weft_prediction_clear(ctx, &few);
+    WEFT_TRY(weft_simulate(ctx, config, cluster, &many, &s));
+    take_simulation(&s, out);
+    return WEFT_OK;
+}
+
+static weft_status predict_far(weft_ctx *ctx, const wefti_adviser *a,
+                               const weft_candidate *c, double bandwidth_Bps,
+                               weft_prediction *out) {
+    weft_config *config;
+    weft_cluster cluster;
+    WEFT_TRY(few_nodes(ctx, a, c, &config));
+    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
+    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
+    if (status == WEFT_OK) status = play_far(ctx, config, &cluster, c, out);
+    wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+/* ---- other frameworks ---- */
+
+/* One of its ranks, as a run of its own. */
+static weft_status one_rank(weft_ctx *ctx, const wefti_adviser *a,
+                            const weft_candidate *c, int64_t micro, weft_config **out) {
+    char settings[200];
+    int64_t tokens = wefti_advise_tokens(a, c->nodes), T = a->run->data.length;
+    int64_t ranks = c->nodes * c->ranks_per_node;
+    if (tokens % (ranks * T) != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "batch.tokens_per_step is %lld, expected a multiple of %lld "
+                             "(%lld ranks times data.length %lld)",
+                             (long long)tokens, (long long)(ranks * T), (long long)ranks,
+                             (long long)T);
+    snprintf(settings, sizeof settings,
+             "mesh.nodes=1 mesh.ranks_per_node=1 mesh.shards=0 mesh.sites=1 method=hsdp "
+             "batch.tokens_per_step=%lld batch.micro=%lld",
+             (long long)(tokens / ranks), (long long)micro);
+    return wefti_advise_config(ctx, a->run, settings, false, out);
+}
+
+static weft_status predict_micro(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *c, double bandwidth_Bps,
+                                 int64_t micro, weft_prediction *out) {
+    weft_config *config, copy;
+    weft_cluster cluster;
+    wefti_job *job = NULL;
+    WEFT_TRY(one_rank(ctx, a, c, micro, &config));
+    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
+    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
+    if (status == WEFT_OK)
+        status = wefti_forecast_plan(ctx, config, &cluster, &copy, &job);
+    wefti_framework_case one = {.framework = wefti_framework_find(c->framework),
+                                .cluster = &cluster,
+                                .job = job,
+                                .nodes = c->nodes,
+                                .ranks_per_node = c->ranks_per_node,
+                                .collective = a->options.collective,
+                                .precision = a->options.precision};
+    if (status == WEFT_OK) wefti_framework_predict(&one, out);
+    wefti_job_destroy(ctx, job);
+    wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+/* An accelerator takes a rank's sequences in as few passes as its memory allows, unless
+ * the run says how many. */
+static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
+                                     const weft_candidate *c, double bandwidth_Bps,
+                                     weft_prediction *out) {
+    int64_t rows = wefti_advise_tokens(a, c->nodes) / (c->nodes * c->ranks_per_node) /
+                   a->run->data.length;
+    int64_t micro = a->run->batch.micro ? wefti_advise_micro(a, rows) : rows;
+    double room = a->cluster.memory_bytes;
+    for (;;) {
+        WEFT_TRY(predict_micro(ctx, a, c, bandwidth_Bps, micro, out));
+        bool fits = room <= 0 || (double)out->memory_bytes <= room;
+        if (fits || micro <= 1 || a->run->batch.micro) return WEFT_OK;
+        for (micro /= 2; rows % micro != 0;) micro--;
+    }
+}
+
+/* ---- all ---- */
+
+weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *candidate, double bandwidth_Bps,
+                                 weft_prediction *out) {
+    weft_predict_options options = {.seed = 1, .arrays = true};
+    weft_config *config;
+    weft_cluster cluster;
+    *out = (weft_prediction){0};
+    if (candidate->framework[0])
+        return predict_framework(ctx, a, candidate, bandwidth_Bps, out);
+    if (wefti_advise_is_far(a, candidate))
+        return predict_far(ctx, a, candidate, bandwidth_Bps, out);
+    WEFT_TRY(wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
+    options.steps = steps_of(a, config);
+    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
+    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
+    if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
+    wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes) {
+    return a->run->batch.tokens_per_step * (a->options.batch_per_rank ? nodes : 1);
+}
+
+double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s) {
+    return step_s * (double)wefti_advise_tokens(a, 1) /
+           (double)wefti_advise_tokens(a, c->nodes);
+}
+
+int64_t wefti_advise_micro(const wefti_adviser *a, int64_t rows) {
+    int64_t micro = a->run->batch.micro;
+    if (micro > rows && rows > 0) micro = rows;
+    while (micro > 1 && rows % micro != 0) micro--;
+    return micro;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* Facts from a user's own measurements. Steps that were measured on one node say what
+ * computing takes, those on several what the wire carries:
+ *
+ *     one node        find f with  T(f) = t           T falls with the rate of computing f
+ *     two batches     t = a + b tokens:  a spread over the layers as launch, f from the rest
+ *     several nodes   find b with  T(b) = t           T falls with the wire's rate b
+ *
+ * T is the model that predicts the candidates, so what it leaves out is in f and b as well.
+ * Both are found by halving in logarithms; several measurements give the geometric mean, and
+ * what each says by itself is beside it. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "config/value.h"
+#include "planner/advise.h"
+#include "planner/framework.h"
+
+/* ---- "2 nodes x 4, ddp, 64k tokens: 4.1 s" ---- */
+
+static weft_status refuse(weft_ctx *ctx, const char *text, const char *why) {
+    char shown[120];
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_ARGUMENT,
+        "--measured '%s': %s, expected such as \"2 nodes, ddp: 4.1 s\" or "
+        "\"1 node x 4, 64k tokens: 12k tokens/s\"",
+        wefti_shown(text, shown, sizeof shown), why);
+}
+
+/* A word's value with k, M, G behind it. */
+static bool parse_amount(const char *text, const char **rest, double *out) {
+    char number[48];
+    size_t n = strspn(text, "0123456789.eE+kMG");
+    if (n == 0 || n >= sizeof number) return false;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    *rest = text + n + strspn(text + n, " ");
+    return wefti_parse_quantity(number, WEFTI_UNIT_COUNT, out) && *out > 0;
+}
+
+static bool starts(const char *text, const char *word) {
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+/* One part before the colon, without blanks at its ends. */
+static bool parse_part(const char *part, weft_measurement *m) {
+    const char *rest;
+    double value;
+    if (!parse_amount(part, &rest, &value)) {
+        bool known = wefti_framework_find(part) != NULL;
+        bool own = strcmp(part, "weft") == 0 || strcmp(part, "full sync") == 0 ||
+                   wefti_recipe_find(part) != NULL;
+        snprintf(m->method, sizeof m->method, "%.31s",
+                 strcmp(part, "weft") == 0 ? "" : part);
+        return known || own;
+    }
+    if (starts(rest, "token")) {
+        m->tokens = value;
+        return value <= 1e15;
+    }
+    if (!starts(rest, "node") || value > 1e6 || value != floor(value)) return false;
+    m->nodes = (int64_t)value;
+    rest += strlen("node") + (rest[4] == 's');
+    rest += strspn(rest, " ");
+    if (!*rest) return true;
+    if (*rest != 'x' || !parse_amount(rest + 1 + strspn(rest + 1, " "), &rest, &value))
+        return false;
+    m->ranks_per_node = (int64_t)value;
+    return value <= 4096 && value == floor(value);
+}
+
+static bool parse_result(const char *text, weft_measurement *m) {
+    const char *rest;
+    double value;
+    if (wefti_parse_quantity(text, WEFTI_UNIT_TIME, &m->seconds)) return m->seconds > 0;
+    if (!parse_amount(text, &rest, &value) || strcmp(rest, "tokens/s") != 0) return false;
+    m->tokens_per_s = value;
+    return true;
+}
+
+weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
+                                   weft_measurement *out) {
+    char part[64];
+    const char *colon = strrchr(text, ':'), *at = text;
+    *out = (weft_measurement){.nodes = 1};
+    snprintf(out->text, sizeof out->text, "%.127s", text);
+    if (!colon || strlen(text) >= sizeof out->text)
+        return refuse(ctx, text, "there is no colon before a time");
+    while (at < colon) {
+        at += strspn(at, " ");
+        size_t n = strcspn(at, ",:"), used = n;
+        while (used > 0 && at[used - 1] == ' ') used--;
+        if (used >= sizeof part) return refuse(ctx, text, "a word is too long");
+        memcpy(part, at, used);
+        part[used] = '\0';
+        if (!parse_part(part, out)) {
+            char why[160];
+            snprintf(why, sizeof why, "'%.60s' is no number of nodes, tokens or method",
+                     part);
+            return refuse(ctx, text, why);
+        }
+        at += n + 1;
+    }
+    if (!parse_result(colon + 1 + strspn(colon + 1, " "), out))
+        return refuse(ctx, text, "what is behind the colon is no time and no tokens/s");
+    return WEFT_OK;
+}
+
+/* ---- solving ---- */
+
+typedef struct solver {
+    wefti_adviser a; /* its cluster is what is sought */
+    const weft_measurement *all;
+    int n;
+} solver;
+
+/* The step that the model predicts for what was measured. */
+static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
+                           double *step_s) {
+    weft_candidate c = {.nodes = m->nodes, .sites = 1};
+    weft_prediction p;
+    weft_config run = *s->a.run;
+    wefti_adviser a = s->a;
+    c.ranks_per_node = m->ranks_per_node > 0 ? m->ranks_per_node
+                                             : a.cluster.ranks_per_node;
+    c.sites = a.cluster.sites > 1 && m->nodes > a.cluster.nodes / a.cluster.sites
+                  ? a.cluster.sites
+                  : 1;
+    if (m->tokens > 0) run.batch.tokens_per_step = (int64_t)m->tokens;
+    a.run = &run;
+    const wefti_framework *framework = wefti_framework_find(m->method);
+    const wefti_recipe *recipe = wefti_recipe_find(m->method[0] ? m->method
+                                                                : "full sync");
+    if (framework) snprintf(c.framework, sizeof c.framework, "%s", framework->name);
+    snprintf(c.settings, sizeof c.settings,
+             "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=0 mesh.sites=%lld "
+             "batch.tokens_per_step=%lld batch.micro=%lld %s",
+             (long long)c.nodes, (long long)c.ranks_per_node, (long long)c.sites,
+             (long long)wefti_advise_tokens(&a, c.nodes),
+             (long long)wefti_advise_micro(&a, wefti_advise_tokens(&a, c.nodes) /
+                                                   (c.nodes * c.ranks_per_node) /
+                                                   run.data.length),
+             recipe && m->nodes > 1 ? recipe->settings : "method=hsdp");
+    WEFT_TRY(wefti_advise_predict(ctx, &a, &c, 0, &p));
+    *step_s = p.mean_step_s;
+    weft_prediction_clear(ctx, &p);
+    return WEFT_OK;
+}
+
+static double seconds_of(const solver *s, const weft_measurement *m) {
+    double tokens = m->tokens > 0 ? m->tokens
+                                  : (double)wefti_advise_tokens(&s->a, m->nodes);
+    return m->seconds > 0 ? m->seconds : tokens / m->tokens_per_s;
+}
+
+/* Finds the value in [low, high] with which the model takes as long; T falls with it. At
+ * an end if it takes longer, or less, everywhere. */
+static weft_status halve(weft_ctx *ctx, solver *s, const weft_measurement *m,
+                         double *value, double low, double high) {
+    enum { HALVINGS = 44 };
+    double wanted_s = seconds_of(s, m), step_s;
+    for (int i = 0; i < HALVINGS; i++) {
+        *value = sqrt(low * high);
+        WEFT_TRY(predict(ctx, s, m, &step_s));
+        *(step_s > wanted_s ? &low : &high) = *value;
+    }
+    return WEFT_OK;
+}
+
+/* Two batches on one node: what does not grow with the tokens is launched per layer. */
+static weft_status split_computing(weft_ctx *ctx, solver *s, const weft_measurement *one,
+                                   const weft_measurement *two) {
+    double x = one->tokens > 0 ? one->tokens : (double)wefti_advise_tokens(&s->a, 1);
+    double y = two->tokens > 0 ? two->tokens : (double)wefti_advise_tokens(&s->a, 1);
+    double b = (seconds_of(s, two) - seconds_of(s, one)) / (y - x);
+    double a = seconds_of(s, one) - b * x, short_s = fmin(x, y) * b;
+    if (!(b > 0))
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "--measured: %.6g tokens take %.4g s and %.6g tokens %.4g s, "
+            "expected the larger batch to take longer",
+            x, seconds_of(s, one), y, seconds_of(s, two));
+    if (a <= 0)
+        return halve(ctx, s, x > y ? one : two, &s->a.cluster.rank_flops, 1e3, 1e21);
+    /* launch and rate by turns: each has the other's part as it was */
+    double *launch = &s->a.cluster.launch_s, *rate = &s->a.cluster.rank_flops;
+    *launch = 0;
+    weft_measurement slope = x < y ? *one : *two;
+    slope.seconds = short_s;
+    WEFT_TRY(halve(ctx, s, &slope, rate, 1e3, 1e21));
+    weft_measurement mirror = x < y ? *one : *two;
+    double low = a * 1e-7, high = a, step_s;
+    for (int i = 0; i < 44; i++) {
+        *launch = sqrt(low * high);
+        WEFT_TRY(predict(ctx, s, &mirror, &step_s));
+        *(step_s > seconds_of(s, &mirror) ? &high : &low) = *launch;
+    }
+    return WEFT_OK;
+}
+
+static weft_status solve_computing(weft_ctx *ctx, solver *s, int *n_used) {
+    const weft_measurement *one = NULL, *two = NULL;
+    double sum = 0;
+    *n_used = 0;
+    for (int i = 0; i < s->n; i++) {
+        const weft_measurement *m = &s->all[i];
+        if (m->nodes != 1) continue;
+        if (one && m->tokens != one->tokens) two = m;
+        if (!one) one = m;
+        WEFT_TRY(halve(ctx, s, m, &s->a.cluster.rank_flops, 1e3, 1e21));
+        sum += log(s->a.cluster.rank_flops);
+        ++*n_used;
+    }
+    if (two) return split_computing(ctx, s, one, two);
+    if (*n_used > 0) s->a.cluster.rank_flops = exp(sum / *n_used);
+    return WEFT_OK;
+}
+
+static weft_link_facts *wire_of(solver *s) {
+    return s->a.cluster.sites > 1 ? &s->a.cluster.site : &s->a.cluster.wire;
+}
+
+static weft_status solve_wire(weft_ctx *ctx, solver *s, int *n_used) {
+    double sum = 0, *rate = &wire_of(s)->bandwidth_Bps, step_s;
+    *n_used = 0;
+    for (int i = 0; i < s->n; i++) {
+        const weft_measurement *m = &s->all[i];
+        if (m->nodes < 2) continue;
+        *rate = 1e15;
+        WEFT_TRY(predict(ctx, s, m, &step_s));
+        if (step_s > 1.001 * seconds_of(s, m))
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_ARGUMENT,
+                "--measured '%s': a step of %.4g s is less than computing and latency "
+                "alone (%.4g s), expected the tokens of that step beside it, or a "
+                "measurement on 1 node of the same batch",
+                m->text, seconds_of(s, m), step_s);
+        WEFT_TRY(halve(ctx, s, m, rate, 1e2, 1e15));
+        sum += log(*rate);
+        ++*n_used;
+    }
+    if (*n_used > 0) *rate = exp(sum / *n_used);
+    return WEFT_OK;
+}
+
+/* ---- what was inferred, in words ---- */
+
+static void say(const solver *s, double given_Bps, int n_one, int n_wire,
+                weft_inference_of_facts *out) {
+    char carried[32], given[32], launch[32];
+    const weft_cluster *c = &s->a.cluster;
+    double rate = s->a.cluster.sites > 1 ? c->site.bandwidth_Bps : c->wire.bandwidth_Bps;
+    size_t used = 0;
+    out->text[0] = '\0';
+    if (n_one > 0)
+        used += (size_t)snprintf(
+            out->text, sizeof out->text, "a rank computes %.3g TFLOP/s%s%s",
+            c->rank_flops / 1e12, c->launch_s > 0 ? ", and each layer's pass takes " : "",
+            c->launch_s > 0 ? wefti_seconds_text(c->launch_s, launch, sizeof launch)
+                            : "");
+    if (n_wire == 0) return;
+    wefti_rate_text(rate, carried, sizeof carried);
+    wefti_rate_text(given_Bps, given, sizeof given);
+    if (given_Bps > 0)
+        used += (size_t)snprintf(out->text + used, sizeof out->text - used,
+                                 "%syour wire carries %s of %s", used ? "; " : "",
+                                 carried, given);
+    else
+        used += (size_t)snprintf(out->text + used, sizeof out->text - used,
+                                 "%sthe wire carries %s", used ? "; " : "", carried);
+    if (given_Bps > 0 && rate < 0.5 * given_Bps && used < sizeof out->text)
+        snprintf(out->text + used, sizeof out->text - used,
+                 ": look at the number of streams, at the interface that is used, at the "
+                 "link's own rate and at others on it (weft doctor, weft probe)");
+}
+
+weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
+                                const weft_advise_options *options,
+                                weft_measurement *measured, int n, weft_cluster *cluster,
+                                weft_inference_of_facts *out) {
+    solver s = {.all = measured, .n = n};
+    int n_one, n_wire;
+    *out = (weft_inference_of_facts){.text = ""};
+    s.a = (wefti_adviser){.ctx = ctx, .run = run, .cluster = *cluster};
+    if (options) s.a.options = *options;
+    s.a.options.steps = 16;
+    s.a.cluster.n_units = 0; /* what was measured of units holds for another computer */
+    double given_Bps = wire_of(&s)->bandwidth_Bps;
+    if (given_Bps <= 0) wire_of(&s)->bandwidth_Bps = 1e9;
+    if (s.a.cluster.rank_flops <= 0) s.a.cluster.rank_flops = 1e12;
+    WEFT_TRY(solve_computing(ctx, &s, &n_one));
+    if (n_one == 0 && cluster->rank_flops <= 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--measured says nothing of one node, expected such as \"1 "
+                             "node: 0.52 s\" beside it, or --node-flops");
+    WEFT_TRY(solve_wire(ctx, &s, &n_wire));
+    for (int i = 0; i < n; i++) {
+        WEFT_TRY(predict(ctx, &s, &measured[i], &measured[i].predicted_s));
+        measured[i].seconds = seconds_of(&s, &measured[i]);
+    }
+    say(&s, given_Bps, n_one, n_wire, out);
+    out->rank_flops = s.a.cluster.rank_flops;
+    out->launch_s = s.a.cluster.launch_s;
+    out->given_Bps = given_Bps;
+    out->wire_Bps = n_wire > 0 ? wire_of(&s)->bandwidth_Bps : 0;
+    cluster->rank_flops = s.a.cluster.rank_flops;
+    cluster->launch_s = s.a.cluster.launch_s;
+    cluster->n_units = 0;
+    if (n_wire > 0)
+        *(cluster->sites > 1 ? &cluster->site : &cluster->wire) = *wire_of(&s);
+    return WEFT_OK;
+}

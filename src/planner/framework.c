@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/* A step of other people's frameworks, in closed form: two clocks, of computing t and of
+ * the exchange e, walk through the units of the model.
+ *
+ *     ddp, zero1    last micro-batch: after a unit's backward, whenever 25 MB are ready,
+ *                   e <- max(e, t) + all-reduce(bucket)
+ *     zero1         after the optimizer: + all-gather(parameters), nothing hides it
+ *     fsdp          before a unit: t <- max(t, gathered), and the next unit's gather begins
+ *                   when this one's computing does; after its backward:
+ *                   e <- max(e, t) + reduce-scatter(unit)
+ *     hsdp          the same inside the node by its own link, and an all-reduce of the
+ *                   gradients between nodes
+ *     step          max(t, e) + optimizer
+ *
+ * Collectives of n bytes among N nodes of S ranks, W = N S; wire b, L a hop; in a node
+ * b', L'. A ring enters and leaves each interface once:
+ *
+ *     ring          2 (W-1)/W n / min(b, b') + 2 (W-1)/W (N L + (W-N) L')
+ *     tree          2 n / min(b, b') + 2 (log2(N) L + (S-1) L')
+ *     hierarchical  2 (S-1)/S (n/b' + S L') + 2 (N-1)/N (n/b + N L)
+ *
+ * All ranks wait for the slowest in every step: computing takes its time times
+ * 1 + spread E[max of W normals]. Everything is a sum or a maximum of what grows with the
+ * facts, so a better cluster is never slower. */
+#include "planner/framework.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "simulate/costs.h"
+
+static const double bucket_bytes = 25 * 1024.0 * 1024.0; /* DDP's bucket_cap_mb */
+
+static const wefti_framework frameworks[] = {
+    {"ddp", "whole copies, gradients all-reduced", false, false, false, false, false},
+    {"zero1", "the optimizer's state sharded over all", true, false, false, false, false},
+    {"zero2", "and the gradients", true, true, false, false, false},
+    {"fsdp", "and the parameters, over all ranks", true, true, true, false, true},
+    {"hsdp", "shards inside a node, gradients all-reduced between nodes", true, true,
+     true, true, true},
+};
+enum { N_FRAMEWORKS = sizeof frameworks / sizeof frameworks[0] };
+
+const wefti_framework *wefti_framework_find(const char *name) {
+    if (strcmp(name, "fsdp-all") == 0) name = "fsdp";
+    for (int i = 0; i < N_FRAMEWORKS; i++)
+        if (strcmp(frameworks[i].name, name) == 0) return &frameworks[i];
+    return NULL;
+}
+
+const char *weft_framework_name(int i, const char **doc) {
+    if (i < 0 || i >= N_FRAMEWORKS) return NULL;
+    if (doc) *doc = frameworks[i].doc;
+    return frameworks[i].name;
+}
+
+/* ---- collectives ---- */
+
+typedef struct group {
+    double nodes, ranks;            /* of each node */
+    double wire_s, local_s;         /* per byte */
+    double wire_hop_s, local_hop_s; /* latency, and the processor's part */
+} group;
+
+static double per_byte(const weft_link_facts *link) {
+    return link->bandwidth_Bps > 0 ? (1 + link->overhead) / link->bandwidth_Bps : 0;
+}
+
+static group group_of(const wefti_framework_case *c) {
+    const weft_cluster *f = c->cluster;
+    const weft_link_facts *wire = f->sites > 1 && c->nodes > f->nodes / f->sites
+                                      ? &f->site
+                                      : &f->wire;
+    group g = {.nodes = (double)c->nodes,
+               .ranks = (double)c->ranks_per_node,
+               .wire_s = per_byte(wire),
+               .local_s = per_byte(&f->local),
+               .wire_hop_s = wire->latency_s + 2 * wire->message_s,
+               .local_hop_s = f->local.latency_s + 2 * f->local.message_s};
+    if (g.local_s <= 0 && f->memory_Bps > 0) g.local_s = 1 / f->memory_Bps;
+    return g;
+}
+
+static group inside(group g) {
+    g.nodes = 1;
+    return g;
+}
+
+static group between(group g) {
+    g.ranks = 1;
+    return g;
+}
+
+/* Half an all-reduce: an all-gather, or a reduce-scatter, of n bytes in all. */
+static double ring_half_s(const group *g, double n) {
+    double W = g->nodes * g->ranks, share = (W - 1) / W;
+    double slowest = g->nodes > 1 ? g->wire_s : 0;
+    if (g->ranks > 1) slowest = fmax(slowest, g->local_s);
+    double hops_s = g->nodes > 1
+                        ? g->nodes * g->wire_hop_s + (W - g->nodes) * g->local_hop_s
+                        : W * g->local_hop_s;
+    return W > 1 ? share * (n * slowest + hops_s) : 0;
+}
+
+static double hierarchical_half_s(group g, double n) {
+    double N = g.nodes, S = g.ranks;
+    double in_s = S > 1 ? (S - 1) / S * (n * g.local_s + S * g.local_hop_s) : 0;
+    double out_s = N > 1 ? (N - 1) / N * (n * g.wire_s + N * g.wire_hop_s) : 0;
+    return in_s + out_s;
+}
+
+static double tree_s(const group *g, double n) {
+    double slowest = fmax(g->nodes > 1 ? g->wire_s : 0, g->ranks > 1 ? g->local_s : 0);
+    double hops_s = ceil(log2(g->nodes)) * g->wire_hop_s +
+                    (g->ranks - 1) * g->local_hop_s;
+    return g->nodes * g->ranks > 1 ? 2 * (n * slowest + hops_s) : 0;
+}
+
+static double all_reduce_s(const group *g, weft_collective kind, double n) {
+    double ring_s = 2 * ring_half_s(g, n), levels_s = 2 * hierarchical_half_s(*g, n);
+    if (kind == WEFT_COLLECTIVE_RING) return ring_s;
+    if (kind == WEFT_COLLECTIVE_TREE) return tree_s(g, n);
+    if (kind == WEFT_COLLECTIVE_HIERARCHICAL) return levels_s;
+    return fmin(fmin(ring_s, levels_s), tree_s(g, n));
+}
+
+/* There are no trees of gathers. */
+static double gather_s(const group *g, weft_collective kind, double n) {
+    double ring_s = ring_half_s(g, n), levels_s = hierarchical_half_s(*g, n);
+    if (kind == WEFT_COLLECTIVE_RING || kind == WEFT_COLLECTIVE_TREE) return ring_s;
+    if (kind == WEFT_COLLECTIVE_HIERARCHICAL) return levels_s;
+    return fmin(ring_s, levels_s);
+}
+
+double wefti_framework_all_reduce(const wefti_framework_case *c, double n_bytes) {
+    group g = group_of(c);
+    return all_reduce_s(&g, c->collective, n_bytes);
+}
+
+/* ---- bytes of an element ---- */
+
+typedef struct widths {
+    double parameter, gradient, moments, sent_parameter, sent_gradient, activation;
+} widths;
+
+/* Mixed: weights, gradients and moments in f32, products in bf16; sharded parameters are
+ * sent in bf16, whole gradients as they are. */
+static widths widths_of(const wefti_framework_case *c) {
+    bool shards = c->framework->shards_parameters;
+    switch (c->precision) {
+    case WEFT_PRECISION_MIXED:
+        return (widths){4, 4, 8, shards ? 2 : 4, shards ? 2 : 4, 2};
+    case WEFT_PRECISION_BF16: return (widths){2, 2, 4, 2, 2, 2};
+    case WEFT_PRECISION_BF16_8BIT: return (widths){2, 2, 2, 2, 2, 2};
+    case WEFT_PRECISION_F32: break;
+    }
+    return (widths){4, 4, 8, 4, 4, 4};
+}
+
+/* ---- a step ---- */
+
+typedef struct walk {
+    const wefti_framework_case *c;
+    widths w;
+    group all, in, out;
+    double slow;                /* computing, over its calm time */
+    double t, e;                /* clocks: computing, exchange */
+    double wire_e;              /* hsdp: of the exchange between nodes */
+    double computed, exchanged; /* in all */
+    double pending;             /* bytes of DDP's open bucket */
+} walk;
+
+static double elements(const walk *k, int u) {
+    return (double)k->c->job->model->units[u].n_elements;
+}
+
+static void compute(walk *k, double seconds) {
+    k->t += seconds * k->slow;
+    k->computed += seconds * k->slow;
+}
+
+static void exchange(walk *k, double ready, double seconds) {
+    k->e = fmax(k->e, ready) + seconds;
+    k->exchanged += seconds;
+}
+
+static double unit_gather_s(const walk *k, int u) {
+    const group *g = k->c->framework->in_node ? &k->in : &k->all;
+    return gather_s(g, k->c->collective, elements(k, u) * k->w.sent_parameter);
+}
+
+static void reduce_unit(walk *k, int u, bool last) {
+    double n = elements(k, u) * k->w.sent_gradient;
+    const group *g = k->c->framework->in_node ? &k->in : &k->all;
+    exchange(k, k->t, gather_s(g, k->c->collective, n));
+    if (!k->c->framework->in_node || !last) return;
+    double seconds = all_reduce_s(&k->out, k->c->collective, n);
+    k->wire_e = fmax(k->wire_e, k->e) + seconds;
+    k->exchanged += seconds;
+}
+
+/* Units in the order of `step` from `first`: the next one is gathered meanwhile. */
+static void sharded_pass(walk *k, bool backward, bool last) {
+    int n = k->c->job->model->n_units, first = backward ? n - 1 : 0;
+    exchange(k, k->t, unit_gather_s(k, first));
+    double gathered = k->e;
+    for (int i = 0; i < n; i++) {
+        int u = backward ? n - 1 - i : i, next = backward ? u - 1 : u + 1;
+        wefti_unit_cost cost = wefti_costs_unit(k->c->cluster, k->c->job, u);
+        k->t = fmax(k->t, gathered);
+        if (i + 1 < n) {
+            exchange(k, k->t, unit_gather_s(k, next));
+            gathered = k->e;
+        }
+        compute(k, backward ? cost.backward_s : cost.forward_s);
+        if (backward) reduce_unit(k, u, last);
+    }
+}
+
+static void flush(walk *k) {
+    bool half = k->c->framework->shards_gradients;
+    if (k->pending <= 0) return;
+    exchange(k, k->t,
+             half ? gather_s(&k->all, k->c->collective, k->pending)
+                  : all_reduce_s(&k->all, k->c->collective, k->pending));
+    k->pending = 0;
+}
+
+static void whole_pass(walk *k, bool last) {
+    const wefti_job *job = k->c->job;
+    for (int u = 0; u < job->model->n_units; u++)
+        compute(k, wefti_costs_unit(k->c->cluster, job, u).forward_s);
+    for (int u = job->model->n_units - 1; u >= 0; u--) {
+        double left = elements(k, u) * k->w.sent_gradient;
+        compute(k, wefti_costs_unit(k->c->cluster, job, u).backward_s);
+        for (; last && left > 0; left -= bucket_bytes) {
+            k->pending += fmin(left, bucket_bytes);
+            if (k->pending >= bucket_bytes) flush(k);
+        }
+    }
+    if (last) flush(k);
+}
+
+/* Mean, over many steps, of the largest of n normal numbers. */
+static double largest_of(double n) {
+    const double from = -8, to = 10, h = 0.01;
+    double sum = 0, before = 0;
+    for (double x = from; x < to; x += h) {
+        double now = pow(0.5 * erfc(-x / sqrt(2)), n);
+        sum += (x + h / 2) * (now - before);
+        before = now;
+    }
+    return sum;
+}
+
+static double slowness(const wefti_framework_case *c) {
+    const weft_jitter *j = &c->cluster->jitter;
+    double W = (double)(c->nodes * c->ranks_per_node),
+           spread = hypot(j->spread, j->drift);
+    return spread > 0 ? exp(spread * largest_of(W)) : 1;
+}
+
+/* A rank that stands still holds up all of them. */
+static double stalls_s(const wefti_framework_case *c) {
+    const weft_jitter *j = &c->cluster->jitter;
+    double W = (double)(c->nodes * c->ranks_per_node);
+    return (1 - pow(1 - j->stall_share, W)) * j->stall_s;
+}
+
+static double optimizer_s(const walk *k) {
+    double W = k->all.nodes * k->all.ranks;
+    double share = !k->c->framework->shards_optimizer ? 1
+                   : k->c->framework->in_node         ? 1 / k->all.ranks
+                                                      : 1 / W;
+    wefti_bucket all = {
+        .n_elements = (int64_t)((double)k->c->job->model->n_elements * share)};
+    return wefti_costs_optimizer(k->c->cluster, k->c->job, &all);
+}
+
+static void count_memory(const walk *k, weft_prediction *out) {
+    const wefti_framework *f = k->c->framework;
+    const wefti_job *job = k->c->job;
+    double W = k->all.nodes * k->all.ranks, P = (double)job->model->n_elements;
+    double share = 1 / (f->in_node ? k->all.ranks : W), largest = 0, kept = 0;
+    for (int u = 0; u < job->model->n_units; u++) {
+        largest = fmax(largest, elements(k, u));
+        double saved = (double)wefti_job_saved_floats(job, u);
+        kept = job->config->model.recompute ? fmax(kept, saved) : kept + saved;
+    }
+    wefti_sizes sizes = wefti_job_sizes(job);
+    double bytes = P * (k->w.parameter * (f->shards_parameters ? share : 1) +
+                        k->w.gradient * (f->shards_gradients ? share : 1) +
+                        k->w.moments * (f->shards_optimizer ? share : 1));
+    if (f->shards_parameters) bytes += 3 * largest * k->w.sent_parameter;
+    bytes += k->w.activation * (kept + (double)(sizes.output * job->model->n_units));
+    out->memory_bytes = (int64_t)bytes;
+}
+
+static void count_wire(const walk *k, weft_prediction *out) {
+    const wefti_framework *f = k->c->framework;
+    double N = k->all.nodes, W = N * k->all.ranks,
+           P = (double)k->c->job->model->n_elements;
+    double passes = (double)k->c->job->n_micro, bytes = 0;
+    if (N > 1 && f->in_node)
+        bytes = 2 * (N - 1) / N * P * k->w.sent_gradient;
+    else if (N > 1 && f->shards_parameters)
+        bytes = (W - 1) / W * P * passes * (2 * k->w.sent_parameter + k->w.sent_gradient);
+    else if (N > 1)
+        bytes = 2 * (W - 1) / W * P * k->w.sent_gradient +
+                (f->shards_optimizer && !f->shards_gradients
+                     ? (W - 1) / W * P * k->w.sent_parameter
+                     : 0);
+    out->wire_bytes = bytes;
+    out->wire_bytes_step = (int64_t)bytes;
+}
+
+static void conclude(const walk *k, weft_prediction *out) {
+    const wefti_job *job = k->c->job;
+    double calm_s = k->computed / k->slow, late_s = k->computed - calm_s;
+    double step_s = out->mean_step_s;
+    out->exchange_s = k->exchanged;
+    out->wait_s = fmax(0, step_s - k->computed);
+    out->wire_s = out->wait_s;
+    out->compute_s = step_s - out->wait_s;
+    out->hidden_share = k->exchanged > 0 ? fmax(0, 1 - out->wait_s / k->exchanged) : 1;
+    out->bound = out->wire_s > calm_s ? WEFT_BOUND_WIRE : WEFT_BOUND_COMPUTE;
+    if (late_s > calm_s && late_s > out->wire_s) out->bound = WEFT_BOUND_WAITING;
+    double spread = hypot(k->c->cluster->jitter.spread, k->c->cluster->jitter.drift);
+    out->step_s = (weft_quantiles){step_s - 0.8 * spread * calm_s, step_s,
+                                   step_s + 1.2 * spread * calm_s};
+    double W = k->all.nodes * k->all.ranks;
+    out->tokens_per_s = step_s > 0 ? (double)(job->rows_per_rank * job->T) * W / step_s
+                                   : 0;
+    out->parameters = job->model->n_elements;
+}
+
+void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out) {
+    walk k = {.c = c, .w = widths_of(c), .all = group_of(c), .slow = slowness(c)};
+    k.in = inside(k.all);
+    k.out = between(k.all);
+    *out = (weft_prediction){.hidden_share = 1};
+    for (int64_t m = 0; m < c->job->n_micro; m++) {
+        bool last = m == c->job->n_micro - 1;
+        if (c->framework->shards_parameters) {
+            sharded_pass(&k, false, last);
+            sharded_pass(&k, true, last);
+        } else {
+            whole_pass(&k, last);
+        }
+    }
+    out->mean_step_s = fmax(fmax(k.t, k.e), k.wire_e) + optimizer_s(&k) +
+                       c->cluster->rest_s + stalls_s(c);
+    k.computed += optimizer_s(&k) + c->cluster->rest_s;
+    if (c->framework->shards_optimizer && !c->framework->shards_parameters) {
+        double all = (double)c->job->model->n_elements * k.w.sent_parameter;
+        double seconds = gather_s(&k.all, c->collective, all);
+        out->mean_step_s += seconds;
+        k.exchanged += seconds;
+    }
+    double mean_s = out->mean_step_s;
+    out->mean_step_s = mean_s;
+    count_memory(&k, out);
+    count_wire(&k, out);
+    conclude(&k, out);
+}

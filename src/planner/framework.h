@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_FRAMEWORK_H
+#define WEFTI_FRAMEWORK_H
+
+#include <weft/plan.h>
+
+#include "job/job.h"
+
+/* What other frameworks shard, and how they reduce. */
+typedef struct wefti_framework {
+    const char *name;
+    const char *doc;
+    bool shards_optimizer, shards_gradients, shards_parameters;
+    bool in_node; /* shards inside a node, whole gradients between nodes */
+    bool again;   /* parameters are gathered in the forward and in the backward pass */
+} wefti_framework;
+
+/* The framework of that name, or NULL. */
+const wefti_framework *wefti_framework_find(const char *name);
+
+/* What is predicted: ranks alike, `job` is one of them (its own batch, one node). */
+typedef struct wefti_framework_case {
+    const wefti_framework *framework;
+    const weft_cluster *cluster;
+    const wefti_job *job;
+    int64_t nodes, ranks_per_node;
+    weft_collective collective;
+    weft_precision precision;
+} wefti_framework_case;
+
+void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out);
+
+/* Seconds of an all-reduce of so many bytes among all ranks of the case. */
+double wefti_framework_all_reduce(const wefti_framework_case *c, double n_bytes);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* Other frameworks' steps against arithmetic by hand, and a user's own measurements. */
+#include "check.h"
+
+#include <math.h>
+
+#include "planner/advise.h"
+#include "planner/framework.h"
+#include "simulate/costs.h"
+#include "simulate/forecast.h"
+
+static weft_ctx *ctx;
+static weft_config *run;
+static weft_cluster *cluster;
+static weft_config copy;
+static wefti_job *job;
+
+static int begin(void **state) {
+    static const char *const keys[] = {
+        "data.path=none.txt", "data.length=32", "model.layers=4",
+        "model.width=64",     "model.heads=2",  "run.steps=400",
+        "schedule.warmup=10", "mesh.threads=1", "batch.tokens_per_step=256",
+        "batch.micro=8",      "model.vocab=512"};
+    if (room_begin(&ctx) != 0) return -1;
+    (void)state;
+    assert_ok(ctx, weft_config_create(ctx, &run));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
+    assert_ok(ctx, weft_config_finish(ctx, run));
+    assert_ok(ctx, weft_cluster_create(ctx, &cluster));
+    cluster->rank_flops = 1e10;
+    cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e8, .latency_s = 1e-3};
+    cluster->local = (weft_link_facts){.bandwidth_Bps = 1e10, .latency_s = 1e-6};
+    assert_ok(ctx, wefti_forecast_plan(ctx, run, cluster, &copy, &job));
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    wefti_job_destroy(ctx, job);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, run);
+    return ctx_end(ctx);
+}
+
+static wefti_framework_case of(const char *name, int64_t nodes, int64_t ranks) {
+    return (wefti_framework_case){.framework = wefti_framework_find(name),
+                                  .cluster = cluster,
+                                  .job = job,
+                                  .nodes = nodes,
+                                  .ranks_per_node = ranks,
+                                  .collective = WEFT_COLLECTIVE_RING};
+}
+
+static double step_of(const wefti_framework_case *c) {
+    weft_prediction p;
+    wefti_framework_predict(c, &p);
+    return p.mean_step_s;
+}
+
+static double computing(void) {
+    double sum = 0;
+    for (int u = 0; u < job->model->n_units; u++) {
+        wefti_unit_cost cost = wefti_costs_unit(cluster, job, u);
+        sum += cost.forward_s + cost.backward_s;
+    }
+    return sum;
+}
+
+static void is_near(double x, double y) {
+    if (!(fabs(x - y) <= 1e-9 * fabs(y))) fail_msg("%.12g, expected %.12g", x, y);
+}
+
+static void collectives_take_what_their_formulas_say(void **state) {
+    (void)state;
+    double n = 1e7, b = 1e8, L = 1e-3, in = 1e10, l = 1e-6;
+    wefti_framework_case c = of("ddp", 4, 2);
+    is_near(wefti_framework_all_reduce(&c, n),
+            2 * 7.0 / 8 * n / b + 2 * 7.0 / 8 * (4 * L + 4 * l));
+    c.collective = WEFT_COLLECTIVE_TREE;
+    is_near(wefti_framework_all_reduce(&c, n), 2 * n / b + 2 * (2 * L + l));
+    c.collective = WEFT_COLLECTIVE_HIERARCHICAL;
+    is_near(wefti_framework_all_reduce(&c, n),
+            2 * 0.5 * (n / in + 2 * l) + 2 * 0.75 * (n / b + 4 * L));
+    c.collective = WEFT_COLLECTIVE_AUTO;
+    is_near(wefti_framework_all_reduce(&c, n),
+            2 * 0.5 * (n / in + 2 * l) + 2 * 0.75 * (n / b + 4 * L));
+    c = of("ddp", 1, 1);
+    assert_true(wefti_framework_all_reduce(&c, n) == 0);
+}
+
+static void one_rank_only_computes(void **state) {
+    (void)state;
+    static const char *const names[] = {"ddp", "zero1", "zero2", "fsdp", "hsdp"};
+    for (int i = 0; i < 5; i++) {
+        wefti_framework_case c = of(names[i], 1, 1);
+        is_near(step_of(&c), computing());
+    }
+}
+
+/* The model is less than a bucket, so its all-reduce comes when everything is computed. */
+static void ddp_reduces_what_is_left_after_the_backward_pass(void **state) {
+    (void)state;
+    wefti_framework_case c = of("ddp", 2, 1);
+    double n = 4 * (double)job->model->n_elements;
+    is_near(step_of(&c), computing() + wefti_framework_all_reduce(&c, n));
+    c = of("zero1", 2, 1);
+    is_near(step_of(&c), computing() + 1.5 * wefti_framework_all_reduce(&c, n));
+}
+
+static void gathers_hide_behind_computing(void **state) {
+    (void)state;
+    cluster->wire.latency_s = 0;
+    wefti_framework_case c = of("fsdp", 2, 1);
+    double n = 4 * (double)job->model->n_elements, moved = 1.5 * n / 1e8;
+    weft_prediction p;
+    cluster->rank_flops = 1e14; /* nothing to hide behind */
+    wefti_framework_predict(&c, &p);
+    assert_true(p.mean_step_s >= moved && p.mean_step_s < 1.01 * moved + computing());
+    assert_true(p.hidden_share < 0.01);
+    cluster->rank_flops = 1e9; /* all but the first unit and the last */
+    wefti_framework_predict(&c, &p);
+    assert_true(p.mean_step_s < computing() + 0.5 * moved);
+    assert_true(p.mean_step_s > computing());
+    assert_true(p.hidden_share > 0.5);
+}
+
+static void sharding_saves_memory_and_precision_halves_it(void **state) {
+    (void)state;
+    static const char *const names[] = {"ddp", "zero1", "zero2"};
+    double P = (double)job->model->n_elements, bytes[3];
+    weft_prediction p;
+    for (int i = 0; i < 3; i++) {
+        wefti_framework_case c = of(names[i], 4, 2);
+        wefti_framework_predict(&c, &p);
+        bytes[i] = (double)p.memory_bytes;
+    }
+    assert_true(fabs(bytes[0] - bytes[1] - 8 * P * 7 / 8) < 2);
+    assert_true(fabs(bytes[1] - bytes[2] - 4 * P * 7 / 8) < 2);
+    wefti_framework_case c = of("ddp", 4, 2);
+    c.precision = WEFT_PRECISION_BF16;
+    wefti_framework_predict(&c, &p);
+    assert_true(fabs((double)p.memory_bytes / bytes[0] - 0.5) < 1e-6);
+    assert_true(fabs(p.wire_bytes - 2 * 7.0 / 8 * 2 * P) < 1);
+}
+
+static double draw(int i, int what) {
+    double x = sin(12.9898 * i + 78.233 * what) * 43758.5453;
+    return x - floor(x);
+}
+
+/* Sums and maxima of what grows with the facts. */
+static void a_better_cluster_is_never_slower(void **state) {
+    (void)state;
+    static const char *const names[] = {"ddp", "zero1", "zero2", "fsdp", "hsdp"};
+    for (int i = 0; i < 200; i++) {
+        wefti_framework_case c = of(names[i % 5], 1 + (int64_t)(40 * draw(i, 1)),
+                                    1 + (int64_t)(8 * draw(i, 2)));
+        c.collective = (weft_collective)(4 * draw(i, 3));
+        cluster->wire.bandwidth_Bps = pow(10, 6 + 4 * draw(i, 4));
+        cluster->wire.latency_s = pow(10, -6 + 4 * draw(i, 5));
+        cluster->rank_flops = pow(10, 9 + 5 * draw(i, 6));
+        cluster->jitter.spread = 0.1 * draw(i, 7);
+        double before = step_of(&c), more = 1 + draw(i, 8);
+        cluster->wire.bandwidth_Bps *= more;
+        assert_true(step_of(&c) <= before * (1 + 1e-12));
+        cluster->wire.bandwidth_Bps /= more;
+        cluster->wire.latency_s /= more;
+        assert_true(step_of(&c) <= before * (1 + 1e-12));
+        cluster->wire.latency_s *= more;
+        cluster->rank_flops *= more;
+        assert_true(step_of(&c) <= before * (1 + 1e-12));
+    }
+}
+
+/* ---- anchors ---- */
+
+static weft_measurement parsed(const char *text) {
+    weft_measurement m;
+    assert_ok(ctx, weft_measurement_parse(ctx, text, &m));
+    return m;
+}
+
+static void measurements_are_read_as_people_write_them(void **state) {
+    (void)state;
+    weft_measurement m = parsed("2 nodes x 4, ddp, 64k tokens: 4.1 s");
+    assert_true(m.nodes == 2 && m.ranks_per_node == 4 && m.tokens == 64e3);
+    assert_true(m.seconds == 4.1);
+    assert_string_equal(m.method, "ddp");
+    m = parsed("1 node: 0.52 s");
+    assert_true(m.nodes == 1 && m.seconds == 0.52 && !m.method[0] && m.tokens == 0);
+    m = parsed("4 nodes,flexdemo int8:12k tokens/s");
+    assert_true(m.nodes == 4 && m.tokens_per_s == 12e3);
+    assert_string_equal(m.method, "flexdemo int8");
+}
+
+/* Facts that were taken away come back from the steps that were predicted with them. */
+static void anchors_bring_back_the_facts(void **state) {
+    (void)state;
+    weft_inference_of_facts found;
+    cluster->nodes = 2;
+    cluster->rank_flops = 3e10;
+    cluster->launch_s = 2e-4;
+    cluster->wire.bandwidth_Bps = 2e8;
+    wefti_adviser a = {
+        .ctx = ctx, .run = run, .cluster = *cluster, .options = {.steps = 16}};
+    weft_candidate two = {
+        .nodes = 2, .ranks_per_node = 1, .sites = 1, .framework = "ddp"};
+    weft_candidate one = {.nodes = 1, .ranks_per_node = 1, .sites = 1};
+    weft_prediction p, q;
+    const char *mesh = "mesh.nodes=1 mesh.ranks_per_node=1 mesh.sites=1 method=hsdp";
+    snprintf(one.settings, sizeof one.settings, "%s", mesh);
+    assert_ok(ctx, wefti_advise_predict(ctx, &a, &two, 0, &p));
+    assert_ok(ctx, wefti_advise_predict(ctx, &a, &one, 0, &q));
+    weft_measurement m[] = {{.nodes = 1, .seconds = q.mean_step_s},
+                            {.nodes = 2, .method = "ddp", .seconds = p.mean_step_s}};
+    cluster->rank_flops = 0;
+    cluster->wire.bandwidth_Bps = 3.125e9;
+    double launch = cluster->launch_s;
+    assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, m, 2, cluster, &found));
+    assert_true(fabs(cluster->rank_flops / 3e10 - 1) < 1e-3);
+    assert_true(fabs(cluster->wire.bandwidth_Bps / 2e8 - 1) < 0.01);
+    assert_true(cluster->launch_s == launch);
+    assert_true(fabs(m[1].predicted_s / p.mean_step_s - 1) < 1e-3);
+    assert_non_null(
+        strstr(found.text, "your wire carries 1.6 Gbit/s of 25 Gbit/s: look at"));
+}
+
+static void refuses(const char *text, const char *sentence) {
+    weft_measurement m;
+    weft_ctx_clear(ctx);
+    assert_int_not_equal(weft_measurement_parse(ctx, text, &m), WEFT_OK);
+    if (!strstr(weft_ctx_message(ctx), sentence))
+        fail_msg("'%s', expected '%s'", weft_ctx_message(ctx), sentence);
+}
+
+static void what_is_no_measurement_is_refused(void **state) {
+    (void)state;
+    weft_inference_of_facts found;
+    refuses("", "there is no colon before a time");
+    refuses("2 nodes 4.1 s", "there is no colon");
+    refuses("2 nodes: fast", "behind the colon is no time");
+    refuses("2 nodes: 0 s", "behind the colon is no time");
+    refuses("2 nodes: -1 s", "behind the colon is no time");
+    refuses("2 nodes, horovod: 1 s", "'horovod' is no number of nodes, tokens or method");
+    refuses("2.5 nodes: 1 s", "is no number of nodes");
+    refuses("2 nodes x: 1 s", "is no number of nodes");
+    refuses("2 apples: 1 s", "is no number of nodes");
+    weft_measurement only = {.nodes = 2, .seconds = 1},
+                     fast[] = {{.nodes = 1, .seconds = 1},
+                               {.nodes = 2, .seconds = 1e-6, .text = "x"}};
+    cluster->nodes = 2;
+    cluster->rank_flops = 0;
+    weft_ctx_clear(ctx);
+    assert_int_not_equal(weft_cluster_anchor(ctx, run, NULL, &only, 1, cluster, &found),
+                         WEFT_OK);
+    assert_non_null(strstr(weft_ctx_message(ctx), "--measured says nothing of one node"));
+    weft_ctx_clear(ctx);
+    assert_int_not_equal(weft_cluster_anchor(ctx, run, NULL, fast, 2, cluster, &found),
+                         WEFT_OK);
+    assert_non_null(strstr(weft_ctx_message(ctx), "is less than computing and latency"));
+}
+
+static void accelerators_are_known_by_name(void **state) {
+    (void)state;
+    for (int i = 0; weft_accelerator_at(i); i++) {
+        const weft_accelerator *a = weft_accelerator_at(i);
+        assert_ok(ctx, weft_cluster_accelerate(ctx, cluster, a->name));
+        assert_true(cluster->rank_flops > a->low * a->peak_flops &&
+                    cluster->rank_flops < a->high * a->peak_flops);
+        assert_true(a->source[0] && a->low > 0 && a->high < 1);
+    }
+    assert_null(weft_accelerator_at(-1));
+    weft_ctx_clear(ctx);
+    assert_int_not_equal(weft_cluster_accelerate(ctx, cluster, "abacus"), WEFT_OK);
+    assert_non_null(
+        strstr(weft_ctx_message(ctx), "accelerator is 'abacus', expected one of"));
+}
+
+/* What is launched does not grow with the batch. */
+static void launching_is_there_in_every_pass(void **state) {
+    (void)state;
+    double before = computing();
+    cluster->launch_s = 1e-3;
+    is_near(computing() - before, 3e-3 * job->model->n_units);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(collectives_take_what_their_formulas_say),
+        TEST(one_rank_only_computes),
+        TEST(ddp_reduces_what_is_left_after_the_backward_pass),
+        TEST(gathers_hide_behind_computing),
+        TEST(sharding_saves_memory_and_precision_halves_it),
+        TEST(a_better_cluster_is_never_slower),
+        TEST(measurements_are_read_as_people_write_them),
+        TEST(anchors_bring_back_the_facts),
+        TEST(what_is_no_measurement_is_refused),
+        TEST(accelerators_are_known_by_name),
+        TEST(launching_is_there_in_every_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
