@@ -248,8 +248,8 @@ static void put_wide_row(const weft_advice *a, int64_t i) {
 
 /* 80 columns. */
 static void put_names(void) {
-    printf("%4s %-20s %5s %8s %4s %7s %7s %8s %s\n", "", "method", "nodes", "step", "+-",
-           "speedup", "bound", "sent", "learning");
+    printf("%4s %-20s %5s %8s %4s %6s %7s %8s %s\n", "", "method", "nodes", "step", "+-",
+           "faster", "bound", "sent", "learning");
 }
 
 static void put_row(const weft_advice *a, int64_t i) {
@@ -258,9 +258,10 @@ static void put_row(const weft_advice *a, int64_t i) {
     char step[COLUMN], sent[COLUMN], learning[32], error[16], speedup[16];
     const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
     snprintf(error, sizeof error, "%.0f%%", 100 * c->error);
-    snprintf(speedup, sizeof speedup, "%.3gx", c->speedup);
+    snprintf(speedup, sizeof speedup, c->speedup < 0.1 ? "%.2fx" : "%.3gx", c->speedup);
     learning_text(&c->learning, learning, sizeof learning);
-    printf("%3lld%1s %-20s %5lld %8s %4s %7s %7s %8s %s%s\n", (long long)i + 1, mark,
+    if (!c->learning.measured) snprintf(learning, sizeof learning, "unknown");
+    printf("%3lld%1s %-20s %5lld %8s %4s %6s %7s %8s %s%s\n", (long long)i + 1, mark,
            c->name, (long long)c->nodes, time_text(p->mean_step_s, step, sizeof step),
            error, speedup, bounds[p->bound],
            c->nodes > 1 ? size_text(p->wire_bytes, sent, sizeof sent) : "-",

@@ -272,9 +272,13 @@ static double optimizer_s(const walk *k) {
     double share = !k->c->framework->shards_optimizer ? 1
                    : k->c->framework->in_node         ? 1 / k->all.ranks
                                                       : 1 / W;
-    wefti_bucket all = {
-        .n_elements = (int64_t)((double)k->c->job->model->n_elements * share)};
-    return wefti_costs_optimizer(k->c->cluster, k->c->job, &all);
+    const weft_cluster *f = k->c->cluster;
+    const wefti_job *job = k->c->job;
+    double n = (double)job->model->n_elements * share;
+    for (int64_t i = 0; i < f->n_optimizers; i++)
+        if (strcmp(f->optimizers[i].name, job->optimizer->name) == 0)
+            return n * f->optimizers[i].step_s;
+    return wefti_costs_touch(f, n * job->optimizer->traffic(&job->optimizer_config));
 }
 
 static void count_memory(const walk *k, weft_prediction *out) {
