@@ -113,7 +113,7 @@ static inline weft_status prime(const trial *t, wefti_mixer *m, float *x) {
 static inline void keep(trial *t, const wefti_mixer *m) {
     t->n_states = m->n_states;
     t->n_known = m->n_known;
-    t->late = m->late;
+    t->late = m->times.late;
     assert_true(m->n_known <= MAX_KNOWN);
     for (int i = 0; i < m->n_states; i++)
         memcpy(t->state[i], m->state[i], sizeof t->state[i]);

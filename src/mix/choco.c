@@ -17,24 +17,19 @@
  * the same bits again. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include "mix/meeting.h"
 #include "mix/mixers.h"
-#include "wire/frame.h"
 
 enum { BUFFERS = 2, STAGE = 8, TOLD = 0, HEARD = 1 };
 
 typedef struct choco {
     wefti_meeting meeting;
     int n_partners;
-    int *partners;       /* [n_partners] ascending */
-    float *weights;      /* [n_partners] of the meeting at hand; 0: does not take part */
-    wefti_section *cuts; /* [n_buckets] */
-    int64_t *message_at; /* [n_buckets + 1] in a partner's buffer */
-    unsigned char *messages[BUFFERS]; /* [n_partners][message_at[n_buckets]] */
-    int64_t *sent_step[BUFFERS];      /* [n_partners * n_buckets], or -1 */
-    double *sent_s[BUFFERS];          /* [n_buckets] */
+    int *partners;        /* [n_partners] ascending */
+    float *weights;       /* [n_partners] of the meeting at hand; 0: does not take part */
+    wefti_section *cuts;  /* [n_buckets] */
+    wefti_driver *driver; /* owned */
 } choco;
 
 /* state array 2 k: told to partner k; 2 k + 1: heard of it */
@@ -77,33 +72,27 @@ static void choco_messages(const wefti_mixer_config *config,
         if (i != list->self) visit(user, list->sources[i], n_bytes);
 }
 
+static void message_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
+                         int64_t room[WEFTI_DRIVER_ROUNDS]) {
+    room[0] = config->partners * message_bytes(config, bucket);
+    room[1] = 0;
+}
+
 static int64_t choco_work_bytes(const wefti_mixer_config *config,
                                 const wefti_bucket *buckets, int n_buckets, int R) {
-    int64_t n_bytes = 0;
-    (void)R;
-    for (int b = 0; b < n_buckets; b++) n_bytes += message_bytes(config, &buckets[b]);
-    return BUFFERS * config->partners * n_bytes;
+    int64_t room[WEFTI_DRIVER_ROUNDS],
+        n_bytes = wefti_driver_bytes(n_buckets, BUFFERS, false, R);
+    for (int b = 0; b < n_buckets; b++) {
+        message_room(config, &buckets[b], room);
+        n_bytes += wefti_driver_bucket_bytes(room, BUFFERS);
+    }
+    return n_bytes;
 }
 
 static int slot_of(const choco *self, int partner) {
     for (int k = 0; k < self->n_partners; k++)
         if (self->partners[k] == partner) return k;
     return -1;
-}
-
-static unsigned char *message_of(const wefti_mixer *m, int buffer, int k, int bucket) {
-    const choco *self = m->self;
-    return self->messages[buffer] + k * self->message_at[m->n_buckets] +
-           self->message_at[bucket];
-}
-
-static wefti_frame frame_of(const wefti_mixer *m, int bucket, int64_t step, int sender) {
-    const choco *self = m->self;
-    return (wefti_frame){.kind = WEFTI_FRAME_CHOCO,
-                         .step = step,
-                         .bucket = bucket,
-                         .sender = sender,
-                         .payload_bytes = section_bytes(&self->cuts[bucket])};
 }
 
 /* section <- code(x - told), block by block. */
@@ -118,45 +107,6 @@ static void encode_difference(const wefti_section *cut, const wefti_rounding *ro
     }
 }
 
-static weft_status send_to(wefti_mixer *m, int k, int bucket, int64_t step,
-                           const float *params) {
-    choco *self = m->self;
-    int buffer = (int)(step % BUFFERS);
-    int64_t *earlier = &self->sent_step[buffer][k * m->n_buckets + bucket];
-    if (*earlier >= 0)
-        WEFT_TRY(wefti_comm_await(m->comm, wefti_comm_tag(*earlier, bucket, STAGE)));
-    wefti_rounding rounding = {
-        .stochastic = m->config.stochastic,
-        .seed = m->config.seed,
-        .step = (uint64_t)step,
-        .place = (uint64_t)(m->comm->rank * m->comm->size + self->partners[k]) *
-                     (uint64_t)m->n_buckets +
-                 (uint64_t)bucket};
-    unsigned char *message = message_of(m, buffer, k, bucket);
-    encode_difference(&self->cuts[bucket], &rounding, params,
-                      wefti_mixer_state(m, 2 * k + TOLD, bucket),
-                      message + WEFTI_FRAME_BYTES);
-    wefti_frame frame = frame_of(m, bucket, step, m->comm->rank);
-    wefti_frame_encode(&frame, message);
-    *earlier = step;
-    return wefti_comm_send(m->comm, self->partners[k],
-                           wefti_comm_tag(step, bucket, STAGE), message,
-                           WEFTI_FRAME_BYTES + frame.payload_bytes);
-}
-
-static weft_status choco_send(wefti_mixer *m, int bucket, int64_t step,
-                              const float *params) {
-    choco *self = m->self;
-    const weft_neighbours *to = self->meeting.neighbours;
-    self->sent_s[step % BUFFERS][bucket] = wefti_now_s();
-    int first = wefti_meeting_first(to->targets, to->n_targets, m->comm->rank);
-    for (int i = 0; i < to->n_targets; i++) {
-        int target = to->targets[(first + i) % to->n_targets];
-        WEFT_TRY(send_to(m, slot_of(self, target), bucket, step, params));
-    }
-    return WEFT_OK;
-}
-
 /* copy <- copy + what the section holds. */
 static weft_status add_section(wefti_mixer *m, const wefti_section *cut,
                                const unsigned char *section, float *copy) {
@@ -168,26 +118,6 @@ static weft_status add_section(wefti_mixer *m, const wefti_section *cut,
         for (int64_t i = 0; i < n; i++) copy[at + i] += values[i];
     }
     return WEFT_OK;
-}
-
-/* Brings both copies of the pair up to date. */
-static weft_status hear(wefti_mixer *m, int k, int bucket, int64_t step) {
-    choco *self = m->self;
-    const wefti_section *cut = &self->cuts[bucket];
-    int partner = self->partners[k], buffer = (int)(step % BUFFERS);
-    int64_t tag = wefti_comm_tag(step, bucket, STAGE);
-    wefti_frame frame = frame_of(m, bucket, step, partner);
-    int64_t n_bytes = WEFTI_FRAME_BYTES + frame.payload_bytes;
-    const void *view;
-    double begin_s = wefti_now_s();
-    WEFT_TRY(wefti_comm_receive(m->comm, partner, tag, n_bytes, &view));
-    wefti_mixer_note(m, self->sent_s[buffer][bucket], begin_s);
-    WEFT_TRY(wefti_frame_check(m->ctx, &frame, view, n_bytes));
-    WEFT_TRY(add_section(m, cut, (const unsigned char *)view + WEFTI_FRAME_BYTES,
-                         wefti_mixer_state(m, 2 * k + HEARD, bucket)));
-    wefti_comm_release(m->comm, partner, tag);
-    return add_section(m, cut, message_of(m, buffer, k, bucket) + WEFTI_FRAME_BYTES,
-                       wefti_mixer_state(m, 2 * k + TOLD, bucket));
 }
 
 /* x <- x + gamma sum_k w_k (heard_k - told_k), partners ascending; returns
@@ -211,24 +141,91 @@ static double pull(const wefti_mixer *m, int bucket, float *x) {
     return sum;
 }
 
-static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    choco *self = m->self;
+/* --- what the driver asks --- */
+
+static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
+    const wefti_mixer *m = mixer;
+    if (member == round->party.me) return 0;
+    return message_bytes(&m->config, &m->buckets[round->bucket]);
+}
+
+static weft_status encode(void *mixer, const wefti_round *round, int member,
+                          unsigned char *out) {
+    const wefti_mixer *m = mixer;
+    const choco *self = m->self;
+    int partner = round->party.members[member], k = slot_of(self, partner);
+    wefti_rounding rounding = {
+        .stochastic = m->config.stochastic,
+        .seed = m->config.seed,
+        .step = (uint64_t)round->step,
+        .place = (uint64_t)(m->comm->rank * m->comm->size + partner) *
+                     (uint64_t)m->n_buckets +
+                 (uint64_t)round->bucket};
+    encode_difference(&self->cuts[round->bucket], &rounding, round->from,
+                      wefti_mixer_state(m, 2 * k + TOLD, round->bucket), out);
+    return WEFT_OK;
+}
+
+/* Brings both copies of the pair up to date. */
+static weft_status add(void *mixer, const wefti_round *round, int member,
+                       const unsigned char *in) {
+    wefti_mixer *m = mixer;
+    const choco *self = m->self;
+    const wefti_section *cut = &self->cuts[round->bucket];
+    int k = slot_of(self, round->party.members[member]);
+    const unsigned char *told = wefti_driver_sent(self->driver, round, member);
+    WEFT_TRY(add_section(m, cut, in, wefti_mixer_state(m, 2 * k + HEARD, round->bucket)));
+    return add_section(m, cut, told, wefti_mixer_state(m, 2 * k + TOLD, round->bucket));
+}
+
+static weft_status finish(void *mixer, const wefti_round *round, unsigned char *answer) {
+    const wefti_mixer *m = mixer;
+    const choco *self = m->self;
     const weft_neighbours *from = self->meeting.neighbours;
-    double others = 0;
-    if (from->n_sources == 1) return WEFT_OK;
+    double others = 0, R = m->comm->size;
+    (void)answer;
     memset(self->weights, 0, (size_t)self->n_partners * sizeof *self->weights);
     for (int i = 0; i < from->n_sources; i++) {
         if (i == from->self) continue;
-        int k = slot_of(self, from->sources[i]);
-        self->weights[k] = from->weights_f32[i];
+        self->weights[slot_of(self, from->sources[i])] = from->weights_f32[i];
         others += from->weights[i];
-        WEFT_TRY(hear(m, k, bucket, step));
     }
     /* a pair of independent deviations is apart by 2 R/(R-1) of the distance */
-    int R = m->comm->size;
-    self->meeting.distances[bucket] = pull(m, bucket, params) * (R - 1) /
-                                      (2 * others * R);
+    self->meeting.distances[round->bucket] = pull(m, round->bucket, round->x) * (R - 1) /
+                                             (2 * others * R);
     return WEFT_OK;
+}
+
+static const wefti_driver_ops driver_ops = {
+    .bytes = bytes, .encode = encode, .add = add, .finish = finish};
+
+/* --- the phases --- */
+
+/* W is symmetric: who is a source is a target. */
+static wefti_round round_of(const wefti_mixer *m, int bucket, int64_t step) {
+    const choco *self = m->self;
+    const weft_neighbours *list = self->meeting.neighbours;
+    return (wefti_round){
+        .shape = WEFTI_SHAPE_EACH,
+        .step = step,
+        .bucket = bucket,
+        .kinds = {WEFTI_FRAME_CHOCO},
+        .party = {.n = list->n_sources, .me = list->self, .members = list->sources}};
+}
+
+static weft_status choco_send(wefti_mixer *m, int bucket, int64_t step,
+                              const float *params) {
+    const choco *self = m->self;
+    wefti_round round = round_of(m, bucket, step);
+    round.from = params;
+    return wefti_driver_send(self->driver, &round);
+}
+
+static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    const choco *self = m->self;
+    wefti_round round = round_of(m, bucket, step);
+    round.x = params;
+    return wefti_driver_receive(self->driver, &round);
 }
 
 /* Whom this rank meets in a period; all others if there is none. */
@@ -281,22 +278,27 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
     return WEFT_OK;
 }
 
-static weft_status cut_buckets(wefti_mixer *m) {
-    choco *self = m->self;
-    int n = m->n_buckets;
-    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof *self->cuts, "sections", &self->cuts));
-    WEFT_TRY(wefti_alloc_n(m->ctx, n + 1, sizeof(int64_t), "offsets", &self->message_at));
-    for (int b = 0; b < n; b++) {
+static weft_status make_driver(wefti_mixer *m, choco *self) {
+    wefti_driver_setup setup = {.ctx = m->ctx,
+                                .comm = m->comm,
+                                .ops = &driver_ops,
+                                .self = m,
+                                .times = &m->times,
+                                .stage = STAGE,
+                                .n_buckets = m->n_buckets,
+                                .n_buffers = BUFFERS};
+    int64_t room[WEFTI_DRIVER_ROUNDS];
+    WEFT_TRY(wefti_driver_create(&setup, &self->driver));
+    for (int b = 0; b < m->n_buckets; b++) {
         self->cuts[b] = wefti_section_dense(m->buckets[b].n_elements, m->config.values);
-        self->message_at[b + 1] = self->message_at[b] +
-                                  message_bytes(&m->config, &m->buckets[b]);
+        message_room(&m->config, &m->buckets[b], room);
+        WEFT_TRY(wefti_driver_open(self->driver, b, room));
     }
     return WEFT_OK;
 }
 
 static weft_status choco_create(wefti_mixer *m) {
     choco *self;
-    int n = m->n_buckets, partners = m->config.partners;
     WEFT_TRY(check_knobs(m->ctx, &m->config));
     WEFT_TRY(wefti_alloc(m->ctx, sizeof *self, "the choco mixer", &self));
     m->self = self;
@@ -304,17 +306,11 @@ static weft_status choco_create(wefti_mixer *m) {
     self->meeting.mix = choco_mix;
     WEFT_TRY(wefti_meeting_init(m, &self->meeting));
     WEFT_TRY(list_partners(m));
-    WEFT_TRY(cut_buckets(m));
-    WEFT_TRY(wefti_alloc_n(m->ctx, partners, sizeof(float), "weights", &self->weights));
-    for (int i = 0; i < BUFFERS; i++) {
-        WEFT_TRY(wefti_alloc_n(m->ctx, partners * self->message_at[n], 1, "messages",
-                               &self->messages[i]));
-        WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(double), "times", &self->sent_s[i]));
-        WEFT_TRY(wefti_alloc_n(m->ctx, partners * n, sizeof(int64_t), "steps",
-                               &self->sent_step[i]));
-        for (int j = 0; j < partners * n; j++) self->sent_step[i][j] = -1;
-    }
-    return WEFT_OK;
+    WEFT_TRY(
+        wefti_alloc_n(m->ctx, m->n_buckets, sizeof *self->cuts, "sections", &self->cuts));
+    WEFT_TRY(wefti_alloc_n(m->ctx, m->config.partners, sizeof(float), "weights",
+                           &self->weights));
+    return make_driver(m, self);
 }
 
 /* All replicas begin with the same parameters, and know it. */
@@ -335,12 +331,8 @@ static void choco_destroy(wefti_mixer *m) {
     choco *self = m->self;
     if (!self) return;
     wefti_meeting_fini(m, &self->meeting);
-    for (int i = 0; i < BUFFERS; i++) {
-        wefti_free(m->ctx, self->messages[i]);
-        wefti_free(m->ctx, self->sent_step[i]);
-        wefti_free(m->ctx, self->sent_s[i]);
-    }
-    void *blocks[] = {self->partners, self->weights, self->cuts, self->message_at, self};
+    wefti_driver_destroy(self->driver);
+    void *blocks[] = {self->partners, self->weights, self->cuts, self};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(m->ctx, blocks[i]);
 }

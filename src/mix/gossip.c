@@ -9,24 +9,44 @@
  * the neighbours' x before the optimizer of step t + 1: an exchange has a whole step to
  * travel. atc (adapt then combine) sends and reads within the step. With gamma < 1 only
  * that share of the way to the mean is gone. Push-sum weights, where the topology needs
- * them: pushsum.c. The mean of three or more: gossip_group.c.
+ * them: pushsum.c.
+ *
+ * The mean of a group of k >= 3 takes two rounds. The bucket is cut into k ranges, range
+ * i = [floor(n i / k), floor(n (i + 1) / k)) for the i-th member in ascending order:
+ *
+ *     1  to each other member i: this rank's parameters in range i
+ *     2  to every other member: the mean of this rank's own range
+ *
+ * so 2 (k - 1)/k copies leave each member instead of k - 1. A range is added in the order
+ * of the members by one rank for all: the bits are those of one round, and the same
+ * everywhere.
  *
  * With a deadline (SALF, arXiv 2403.18375) a meeting waits that long for its messages,
- * and the weights of those that are there are scaled to add up to one (stream.h).
+ * and the weights of those that are there are scaled to add up to one.
  *
- * Message: head (wire/frame.h), then the bucket's parameters as f32. What is sent lies in
- * one of two buffers, so that a slow reader holds up nobody for a step; with a deadline
- * in whichever of four is free, or else nothing is sent. */
-#include "mix/gossip.h"
-
+ * Payload: the bucket's parameters, or a range of them, as f32. What is sent lies in one
+ * of two buffers, so that a slow reader holds up nobody for a step; with a deadline in
+ * whichever of four is free, or else nothing is sent. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
+#include "mix/meeting.h"
 #include "mix/mixers.h"
-#include "wire/frame.h"
+#include "mix/pushsum.h"
 
-enum { STRIP = WEFTI_GOSSIP_STRIP };
+/* Messages of a bucket that may be under way; with a deadline they may be so for longer. */
+enum { BUFFERS = 2, PATIENT_BUFFERS = WEFTI_DRIVER_BUFFERS, STAGE = 8, STRIP = 1024 };
+
+typedef struct gossip {
+    wefti_meeting meeting;
+    wefti_pushsum pushsum; /* where the topology needs it */
+    wefti_driver *driver;  /* owned */
+    int64_t *answered;     /* [n_buckets] last meeting that was answered, or -1 */
+    const float **sources; /* [members] parameters of one bucket, NULL: not there */
+    double *row;           /* [members] weights of a meeting that is not as planned */
+    float *rounded;        /* [members] the same in f32 */
+    double distance;       /* of the bucket that is mixed, so far */
+} gossip;
 
 /* --- before it is created --- */
 
@@ -46,9 +66,28 @@ static int64_t gossip_message_bytes(const wefti_mixer_config *config,
     return whole_bytes(bucket);
 }
 
+/* Whether the meeting is a mean in two rounds. */
+static bool in_two_rounds(const wefti_mixer_config *config, const weft_neighbours *list) {
+    bool weighted = weft_topology_describe(config->topology).push_sum;
+    return list->mean && list->n_sources >= 3 && !weighted && config->deadline_s == 0;
+}
+
+/* First element of range i of a bucket of n; i = k: the end. */
+static int64_t range_at(const weft_neighbours *list, int i, int64_t n) {
+    return n * i / list->n_sources;
+}
+
+static int64_t range_elements(const weft_neighbours *list, int i, int64_t n) {
+    return range_at(list, i + 1, n) - range_at(list, i, n);
+}
+
+static int64_t range_bytes(const weft_neighbours *list, int i, int64_t n) {
+    return WEFTI_FRAME_BYTES + range_elements(list, i, n) * (int64_t)sizeof(float);
+}
+
 static int gossip_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
                        wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
-    return wefti_meeting_acts(config, q, wefti_gossip_in_two_rounds, acts);
+    return wefti_meeting_acts(config, q, in_two_rounds, acts);
 }
 
 /* A range has its place in the list of sources; its owner adds it up and answers. */
@@ -58,7 +97,7 @@ static void gossip_messages(const wefti_mixer_config *config,
     const weft_neighbours *list = q->room;
     int64_t n = q->bucket->n_elements;
     wefti_meeting_foresee(config, q->from, act->exchange, q->room);
-    bool two = wefti_gossip_in_two_rounds(config, list);
+    bool two = in_two_rounds(config, list);
     bool to_targets = act->sends && !(two && act->round == 0);
     bool about_me = act->sends == (act->round == 1);
     const int *others = to_targets ? list->targets : list->sources;
@@ -69,26 +108,33 @@ static void gossip_messages(const wefti_mixer_config *config,
         if (!to_targets && i == list->self) continue;
         int range = about_me ? list->self : i;
         visit(user, others[i],
-              two ? wefti_gossip_range_bytes(list, range, n) : whole_bytes(q->bucket));
+              two ? range_bytes(list, range, n) : whole_bytes(q->bucket));
     }
 }
 
 static int buffers_of(const wefti_mixer_config *config) {
-    return config->deadline_s > 0 ? WEFTI_PATIENT_BUFFERS : WEFTI_GOSSIP_BUFFERS;
+    return config->deadline_s > 0 ? PATIENT_BUFFERS : BUFFERS;
 }
 
-static int64_t room_bytes(const wefti_mixer_config *config, const wefti_bucket *bucket,
-                          int R) {
-    return wefti_gossip_head_bytes(config, R) +
-           bucket->n_elements * (int64_t)sizeof(float);
+/* Of the largest meeting: each range has a head. */
+static void message_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
+                         int R, int64_t room[WEFTI_DRIVER_ROUNDS]) {
+    bool means = config->average_every > 0 || config->consensus_bound > 0;
+    bool groups = weft_topology_describe(config->topology).max_sources >= 3;
+    int heads = means || groups ? R : 1;
+    room[0] = whole_bytes(bucket) + (heads - 1) * (int64_t)WEFTI_FRAME_BYTES;
+    room[1] = 0; /* answers lie inside */
 }
 
 static int64_t gossip_work_bytes(const wefti_mixer_config *config,
                                  const wefti_bucket *buckets, int n_buckets, int R) {
-    int64_t n_bytes = 0;
-    for (int b = 0; b < n_buckets; b++) n_bytes += room_bytes(config, &buckets[b], R);
-    n_bytes *= buffers_of(config);
-    return n_bytes + (config->deadline_s > 0 ? wefti_streams_bytes(n_buckets, R) : 0);
+    int n_buffers = buffers_of(config);
+    int64_t room[WEFTI_DRIVER_ROUNDS], n_bytes = 0;
+    for (int b = 0; b < n_buckets; b++) {
+        message_room(config, &buckets[b], R, room);
+        n_bytes += wefti_driver_bucket_bytes(room, n_buffers);
+    }
+    return n_bytes + wefti_driver_bytes(n_buckets, n_buffers, config->deadline_s > 0, R);
 }
 
 /* After a mean of all the neighbours hold the same bits, if nothing follows it and nobody
@@ -110,30 +156,34 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
     return WEFT_OK;
 }
 
-static weft_status make_buffers(wefti_mixer *m) {
-    wefti_gossip *self = m->self;
-    int n = m->n_buckets;
-    self->n_buffers = buffers_of(&m->config);
-    WEFT_TRY(wefti_alloc_n(m->ctx, n + 1, sizeof(int64_t), "offsets", &self->message_at));
-    for (int b = 0; b < n; b++)
-        self->message_at[b + 1] = self->message_at[b] +
-                                  room_bytes(&m->config, &m->buckets[b], m->comm->size);
-    for (int i = 0; i < self->n_buffers; i++) {
-        WEFT_TRY(wefti_alloc_n(m->ctx, self->message_at[n], 1, "messages",
-                               &self->messages[i]));
-        WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(int64_t), "steps", &self->sent_step[i]));
-        WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(double), "times", &self->sent_s[i]));
-        for (int b = 0; b < n; b++) self->sent_step[i][b] = -1;
+static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
+                               const float *params);
+static weft_status gossip_mix(wefti_mixer *m, int bucket, int64_t step, float *params);
+static const wefti_driver_ops driver_ops;
+
+static weft_status make_driver(wefti_mixer *m, gossip *self) {
+    wefti_driver_setup setup = {.ctx = m->ctx,
+                                .comm = m->comm,
+                                .ops = &driver_ops,
+                                .self = m,
+                                .times = &m->times,
+                                .stage = STAGE,
+                                .n_buckets = m->n_buckets,
+                                .n_buffers = buffers_of(&m->config),
+                                .answers_inside = true,
+                                .deadline_s = m->config.deadline_s,
+                                .steps = m->config.steps};
+    int64_t room[WEFTI_DRIVER_ROUNDS];
+    WEFT_TRY(wefti_driver_create(&setup, &self->driver));
+    for (int b = 0; b < m->n_buckets; b++) {
+        message_room(&m->config, &m->buckets[b], m->comm->size, room);
+        WEFT_TRY(wefti_driver_open(self->driver, b, room));
     }
     return WEFT_OK;
 }
 
-static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
-                               const float *params);
-static weft_status gossip_mix(wefti_mixer *m, int bucket, int64_t step, float *params);
-
 static weft_status gossip_create(wefti_mixer *m) {
-    wefti_gossip *self;
+    gossip *self;
     int R = m->comm->size, n = m->n_buckets;
     WEFT_TRY(check_knobs(m->ctx, &m->config));
     WEFT_TRY(wefti_alloc(m->ctx, sizeof *self, "the gossip mixer", &self));
@@ -142,8 +192,7 @@ static weft_status gossip_create(wefti_mixer *m) {
     self->meeting.mix = gossip_mix;
     WEFT_TRY(wefti_meeting_init(m, &self->meeting));
     WEFT_TRY(wefti_pushsum_init(m, &self->pushsum));
-    if (m->config.deadline_s > 0) WEFT_TRY(wefti_streams_init(m, &self->streams));
-    WEFT_TRY(make_buffers(m));
+    WEFT_TRY(make_driver(m, self));
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(float *), "sources", &self->sources));
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(double), "weights", &self->row));
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(float), "weights", &self->rounded));
@@ -153,166 +202,17 @@ static weft_status gossip_create(wefti_mixer *m) {
 }
 
 static void gossip_destroy(wefti_mixer *m) {
-    wefti_gossip *self = m->self;
+    gossip *self = m->self;
     if (!self) return;
     wefti_meeting_fini(m, &self->meeting);
     wefti_pushsum_fini(m, &self->pushsum);
-    wefti_streams_fini(m, &self->streams);
-    for (int i = 0; i < self->n_buffers; i++) {
-        wefti_free(m->ctx, self->messages[i]);
-        wefti_free(m->ctx, self->sent_step[i]);
-        wefti_free(m->ctx, self->sent_s[i]);
-    }
-    void *blocks[] = {self->message_at, self->sources,  self->row,
-                      self->rounded,    self->answered, self};
+    wefti_driver_destroy(self->driver);
+    void *blocks[] = {self->sources, self->row, self->rounded, self->answered, self};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(m->ctx, blocks[i]);
 }
 
-/* --- sending --- */
-
-unsigned char *wefti_gossip_message(const wefti_mixer *m, int bucket, int64_t step) {
-    const wefti_gossip *self = m->self;
-    return self->messages[step % self->n_buffers] + self->message_at[bucket];
-}
-
-/* Waits until the place is free, and takes it. */
-static weft_status take(wefti_mixer *m, int bucket, int64_t step) {
-    wefti_gossip *self = m->self;
-    int buffer = (int)(step % self->n_buffers);
-    int64_t earlier = self->sent_step[buffer][bucket];
-    for (int stage = WEFTI_GOSSIP_STAGE; stage <= WEFTI_GROUP_STAGE && earlier >= 0;
-         stage++)
-        WEFT_TRY(wefti_comm_await(m->comm, wefti_comm_tag(earlier, bucket, stage)));
-    self->sent_step[buffer][bucket] = step;
-    return WEFT_OK;
-}
-
-/* A place that is free now, or NULL. */
-static unsigned char *find_free(const wefti_mixer *m, int bucket) {
-    const wefti_gossip *self = m->self;
-    for (int i = 0; i < self->n_buffers; i++) {
-        unsigned char *message = self->messages[i] + self->message_at[bucket];
-        if (!wefti_comm_holds(m->comm, message)) return message;
-    }
-    return NULL;
-}
-
-static wefti_frame frame_of(const wefti_mixer *m, int bucket, int64_t step, int sender) {
-    return (wefti_frame){.kind = WEFTI_FRAME_GOSSIP,
-                         .step = step,
-                         .bucket = bucket,
-                         .sender = sender,
-                         .payload_bytes = whole_bytes(&m->buckets[bucket]) -
-                                          WEFTI_FRAME_BYTES};
-}
-
-static weft_status send_whole(wefti_mixer *m, const wefti_frame *frame,
-                              const float *params, unsigned char *message) {
-    wefti_gossip *self = m->self;
-    const weft_neighbours *to = self->meeting.neighbours;
-    int64_t tag = wefti_comm_tag(frame->step, frame->bucket, WEFTI_GOSSIP_STAGE);
-    int64_t n_bytes = WEFTI_FRAME_BYTES + frame->payload_bytes;
-    memcpy(message + WEFTI_FRAME_BYTES, params, (size_t)frame->payload_bytes);
-    wefti_frame_encode(frame, message);
-    int first = wefti_meeting_first(to->targets, to->n_targets, m->comm->rank);
-    for (int i = 0; i < to->n_targets; i++) {
-        int target = to->targets[(first + i) % to->n_targets];
-        if (m->config.deadline_s > 0)
-            WEFT_TRY(wefti_stream_send(m, &self->streams, target, frame, message));
-        else
-            WEFT_TRY(wefti_comm_send(m->comm, target, tag, message, n_bytes));
-    }
-    return WEFT_OK;
-}
-
-/* Sends the parameters that `step` will mix. */
-static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
-                               const float *params) {
-    wefti_gossip *self = m->self;
-    const weft_neighbours *to = self->meeting.neighbours;
-    wefti_frame frame = frame_of(m, bucket, step, m->comm->rank);
-    bool waits = m->config.deadline_s == 0;
-    unsigned char *message = waits ? wefti_gossip_message(m, bucket, step)
-                                   : find_free(m, bucket);
-    if (to->n_targets == 0 || !message) return WEFT_OK;
-    if (waits) WEFT_TRY(take(m, bucket, step));
-    self->sent_s[step % self->n_buffers][bucket] = wefti_now_s();
-    if (wefti_gossip_in_two_rounds(&m->config, to))
-        return wefti_gossip_group_send(m, bucket, step, params);
-    return send_whole(m, &frame, params, message);
-}
-
-/* Before the gradients of a step are there: the second round of what was sent in the step
- * before. */
-static weft_status gossip_turn(wefti_mixer *m, int bucket, int64_t step) {
-    const wefti_gossip *self = m->self;
-    if (m->config.combine_last) return WEFT_OK;
-    wefti_meeting_look_up(m, m->comm->rank, step, self->meeting.neighbours);
-    bool due = wefti_gossip_in_two_rounds(&m->config, self->meeting.neighbours);
-    return due ? wefti_gossip_group_answer(m, bucket, step) : WEFT_OK;
-}
-
-/* --- mixing --- */
-
-/* Without a deadline. *view: the message, which has to be this one. */
-static weft_status receive_whole(wefti_mixer *m, const wefti_frame *frame,
-                                 const void **view) {
-    int64_t tag = wefti_comm_tag(frame->step, frame->bucket, WEFTI_GOSSIP_STAGE);
-    int64_t n_bytes = WEFTI_FRAME_BYTES + frame->payload_bytes;
-    WEFT_TRY(wefti_comm_receive(m->comm, frame->sender, tag, n_bytes, view));
-    return wefti_frame_check(m->ctx, frame, *view, n_bytes);
-}
-
-/* *values: the sender's parameters, or NULL if they are not there by `moment_s`. */
-static weft_status receive(wefti_mixer *m, const wefti_frame *frame, double moment_s,
-                           const float **values) {
-    wefti_gossip *self = m->self;
-    wefti_stream_ask ask = {frame->bucket, frame->sender, frame->step, moment_s};
-    const void *view;
-    double begin_s = wefti_now_s();
-    *values = NULL;
-    if (m->config.deadline_s > 0)
-        WEFT_TRY(wefti_stream_receive(m, &self->streams, &ask, &view));
-    else
-        WEFT_TRY(receive_whole(m, frame, &view));
-    if (!view) {
-        m->waited_s += wefti_now_s() - begin_s;
-        return WEFT_OK;
-    }
-    wefti_mixer_note(m, self->sent_s[frame->step % self->n_buffers][frame->bucket],
-                     begin_s);
-    *values = (const float *)((const char *)view + WEFTI_FRAME_BYTES);
-    return WEFT_OK;
-}
-
-static void release(wefti_mixer *m, int bucket, int64_t step, int source) {
-    wefti_gossip *self = m->self;
-    int64_t tag = wefti_comm_tag(step, bucket, WEFTI_GOSSIP_STAGE);
-    if (m->config.deadline_s > 0)
-        wefti_stream_release(m, &self->streams, bucket, source);
-    else
-        wefti_comm_release(m->comm, source, tag);
-}
-
-/* sources[i] <- the parameters of neighbour i, NULL if they are late; the own ones are
- * where they are. *present: how many there are. */
-static weft_status collect(wefti_mixer *m, int bucket, int64_t step, const float *params,
-                           int *present) {
-    wefti_gossip *self = m->self;
-    const weft_neighbours *from = self->meeting.neighbours;
-    double moment_s = wefti_now_s() + m->config.deadline_s;
-    *present = 0;
-    for (int i = 0; i < from->n_sources; i++) {
-        self->sources[i] = params;
-        if (i != from->self) {
-            wefti_frame frame = frame_of(m, bucket, step, from->sources[i]);
-            WEFT_TRY(receive(m, &frame, moment_s, &self->sources[i]));
-        }
-        *present += self->sources[i] != NULL;
-    }
-    return WEFT_OK;
-}
+/* --- the arithmetic of a meeting --- */
 
 /* How a meeting's sources are added up. */
 typedef struct blend {
@@ -324,7 +224,7 @@ typedef struct blend {
 
 /* As planned, or with push-sum weights, or with the weights of those who are there. */
 static blend choose_weights(wefti_mixer *m, int64_t step, int present) {
-    wefti_gossip *self = m->self;
+    gossip *self = m->self;
     const weft_neighbours *from = self->meeting.neighbours;
     blend how = {from->n_sources, from->mean, from->weights, from->weights_f32};
     double sum = 0;
@@ -339,8 +239,8 @@ static blend choose_weights(wefti_mixer *m, int64_t step, int present) {
 
 /* mixed[n] <- weighted mean of the sources' elements from `at` on; returns the weighted
  * sum of squared distances from it. */
-static double mean_strip(const wefti_gossip *self, const blend *how, int64_t at,
-                         int64_t n, float *mixed) {
+static double mean_strip(const gossip *self, const blend *how, int64_t at, int64_t n,
+                         float *mixed) {
     float share = 1.0f / (float)how->n, distance[STRIP] = {0};
     double sum = 0;
     memset(mixed, 0, (size_t)n * sizeof *mixed);
@@ -379,24 +279,157 @@ static double blend_bucket(wefti_mixer *m, const blend *how, int64_t n, float *p
     return distance;
 }
 
-static weft_status gossip_mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    wefti_gossip *self = m->self;
-    const weft_neighbours *from = self->meeting.neighbours;
-    int present;
-    if (m->config.deadline_s > 0)
-        WEFT_TRY(wefti_streams_catch_up(m, &self->streams, bucket, step));
-    if (wefti_gossip_in_two_rounds(&m->config, from))
-        return wefti_gossip_group_mix(m, bucket, step, params);
-    WEFT_TRY(collect(m, bucket, step, params, &present));
-    blend how = choose_weights(m, step, present);
-    if (present == 1) return WEFT_OK;
-    double distance = blend_bucket(m, &how, m->buckets[bucket].n_elements, params);
-    for (int i = 0; i < from->n_sources; i++)
-        if (i != from->self && self->sources[i])
-            release(m, bucket, step, from->sources[i]);
-    self->meeting.distances[bucket] = distance / wefti_meeting_variance_share(
-                                                     how.n, how.weights, m->comm->size);
+/* mean[n], perhaps one of the sources, <- the mean of all. */
+static void add_up(const gossip *self, int64_t n, float *mean) {
+    const weft_neighbours *list = self->meeting.neighbours;
+    float sum[STRIP], share = 1.0f / (float)list->n_sources;
+    for (int64_t at = 0; at < n; at += STRIP) {
+        int64_t count = n - at < STRIP ? n - at : STRIP;
+        memset(sum, 0, sizeof sum);
+        for (int j = 0; j < list->n_sources; j++)
+            for (int64_t i = 0; i < count; i++) sum[i] += self->sources[j][at + i];
+        for (int64_t i = 0; i < count; i++) mean[at + i] = sum[i] * share;
+    }
+}
+
+/* x <- x + gamma (mean - x); returns |x - mean|^2 of before. */
+static double pull(int64_t n, float gamma, const float *mean, float *x) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float off = mean[i] - x[i];
+        sum += (double)(off * off);
+        x[i] = gamma == 1 ? mean[i] : x[i] + gamma * off;
+    }
+    return sum;
+}
+
+/* --- what the driver asks --- */
+
+static bool has_ranges(const wefti_round *round) {
+    return round->shape == WEFTI_SHAPE_OWNER;
+}
+
+static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
+    const wefti_mixer *m = mixer;
+    const gossip *self = m->self;
+    const wefti_bucket *bucket = &m->buckets[round->bucket];
+    if (!has_ranges(round)) return whole_bytes(bucket);
+    return range_bytes(self->meeting.neighbours, member, bucket->n_elements);
+}
+
+/* Where what is said about a member begins in the bucket. */
+static int64_t start_of(const wefti_mixer *m, const wefti_round *round, int member) {
+    const gossip *self = m->self;
+    int64_t n = m->buckets[round->bucket].n_elements;
+    return has_ranges(round) ? range_at(self->meeting.neighbours, member, n) : 0;
+}
+
+static weft_status encode(void *mixer, const wefti_round *round, int member,
+                          unsigned char *out) {
+    memcpy(out, round->from + start_of(mixer, round, member),
+           (size_t)(bytes(mixer, round, member) - WEFTI_FRAME_BYTES));
     return WEFT_OK;
+}
+
+static weft_status add(void *mixer, const wefti_round *round, int member,
+                       const unsigned char *in) {
+    const wefti_mixer *m = mixer;
+    gossip *self = m->self;
+    bool mine = member == round->party.me && !has_ranges(round);
+    const float *values = mine ? round->x : (const float *)(const void *)in;
+    int64_t n = m->buckets[round->bucket].n_elements;
+    if (round->number == 0)
+        self->sources[member] = values;
+    else
+        self->distance += pull(range_elements(self->meeting.neighbours, member, n),
+                               (float)m->config.gamma, values,
+                               round->x + start_of(m, round, member));
+    return WEFT_OK;
+}
+
+static void keep_distance(const wefti_mixer *m, int bucket, double distance, int n,
+                          const double *weights) {
+    const gossip *self = m->self;
+    self->meeting.distances[bucket] = distance / wefti_meeting_variance_share(
+                                                     n, weights, m->comm->size);
+}
+
+static weft_status finish(void *mixer, const wefti_round *round, unsigned char *answer) {
+    wefti_mixer *m = mixer;
+    const gossip *self = m->self;
+    const weft_neighbours *list = self->meeting.neighbours;
+    int64_t n = m->buckets[round->bucket].n_elements;
+    if (answer) {
+        add_up(self, range_elements(list, list->self, n), (float *)(void *)answer);
+        return WEFT_OK;
+    }
+    if (round->number == 1) {
+        keep_distance(m, round->bucket, self->distance, list->n_sources, list->weights);
+        return WEFT_OK;
+    }
+    blend how = choose_weights(m, round->step, round->counted);
+    if (round->counted == 1) return WEFT_OK;
+    double distance = blend_bucket(m, &how, n, round->x);
+    keep_distance(m, round->bucket, distance, how.n, how.weights);
+    return WEFT_OK;
+}
+
+static const wefti_driver_ops driver_ops = {
+    .bytes = bytes, .encode = encode, .add = add, .finish = finish};
+
+/* --- the phases --- */
+
+/* The meeting's neighbours are those of `step`. */
+static wefti_round round_of(const wefti_mixer *m, int bucket, int64_t step, float *x) {
+    const gossip *self = m->self;
+    const weft_neighbours *list = self->meeting.neighbours;
+    bool two = in_two_rounds(&m->config, list);
+    return (wefti_round){.shape = two ? WEFTI_SHAPE_OWNER : WEFTI_SHAPE_ALL,
+                         .step = step,
+                         .bucket = bucket,
+                         .kinds = {two ? WEFTI_FRAME_GROUP_PART : WEFTI_FRAME_GOSSIP,
+                                   WEFTI_FRAME_GROUP_MEAN},
+                         .together = true,
+                         .party = {list->n_sources, list->self, list->sources,
+                                   list->n_targets, list->targets},
+                         .x = x};
+}
+
+/* Sends the parameters that `step` will mix. */
+static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
+                               const float *params) {
+    gossip *self = m->self;
+    wefti_round round = round_of(m, bucket, step, NULL);
+    if (self->meeting.neighbours->n_targets == 0) return WEFT_OK;
+    round.from = params;
+    return wefti_driver_send(self->driver, &round);
+}
+
+/* The second round of a mean of a group, unless it is done. */
+static weft_status answer_group(wefti_mixer *m, wefti_round *round) {
+    gossip *self = m->self;
+    if (!has_ranges(round) || self->answered[round->bucket] == round->step)
+        return WEFT_OK;
+    self->answered[round->bucket] = round->step;
+    return wefti_driver_answer(self->driver, round);
+}
+
+/* Before the gradients of a step are there: answers what was sent in the step before. */
+static weft_status gossip_turn(wefti_mixer *m, int bucket, int64_t step) {
+    const gossip *self = m->self;
+    if (m->config.combine_last) return WEFT_OK;
+    wefti_meeting_look_up(m, m->comm->rank, step, self->meeting.neighbours);
+    wefti_round round = round_of(m, bucket, step, NULL);
+    return answer_group(m, &round);
+}
+
+static weft_status gossip_mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    gossip *self = m->self;
+    wefti_round round = round_of(m, bucket, step, params);
+    WEFT_TRY(answer_group(m, &round));
+    for (int i = 0; i < round.party.n; i++) self->sources[i] = NULL;
+    self->distance = 0;
+    return wefti_driver_receive(self->driver, &round);
 }
 
 const wefti_mixer_ops wefti_mixer_gossip = {
@@ -404,6 +437,7 @@ const wefti_mixer_ops wefti_mixer_gossip = {
     .summary = "weighted means with the neighbours of the step, a step in flight",
     .states = gossip_states,
     .acts = gossip_acts,
+    .two_rounds = in_two_rounds,
     .messages = gossip_messages,
     .message_bytes = gossip_message_bytes,
     .work_bytes = gossip_work_bytes,

@@ -133,14 +133,6 @@ bool wefti_mixer_averages_all(const wefti_mixer *m, int64_t step) {
     return decided || wefti_mixer_average_is_due(&m->config, step);
 }
 
-void wefti_mixer_note(wefti_mixer *m, double start_s, double wait_begin_s) {
-    double end_s = m->comm->arrival_s;
-    if (start_s < m->covered_s) start_s = m->covered_s;
-    if (end_s > start_s) m->exchange_s += end_s - start_s;
-    if (end_s > m->covered_s) m->covered_s = end_s;
-    if (end_s > wait_begin_s) m->waited_s += end_s - wait_begin_s;
-}
-
 float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket) {
     return m->state[i] + m->bucket_at[bucket];
 }

@@ -5,6 +5,7 @@
 #include <weft/ctx.h>
 #include <weft/topology.h>
 
+#include "collectives/driver.h"
 #include "comm/comm.h"
 #include "replicate/replicator.h"
 #include "tensor/kernels.h"
@@ -98,6 +99,8 @@ typedef struct wefti_mixer_ops {
      * before step t is what would be sent in step t - 1. */
     int (*acts)(const wefti_mixer_config *config, const wefti_mixer_question *question,
                 wefti_mixer_act acts[WEFTI_MIXER_ACTS]);
+    /* Whether the meeting with these neighbours is a mean in two rounds; NULL: never. */
+    bool (*two_rounds)(const wefti_mixer_config *config, const weft_neighbours *list);
     /* The messages of an act of rank `from`, in the order in which it sends or awaits
      * them. */
     void (*messages)(const wefti_mixer_config *config,
@@ -142,14 +145,11 @@ struct wefti_mixer {
      * states. Changes while a step's first bucket is mixed; to be read between steps. */
     int n_known;
     double *known;
-    double *control;   /* in known: [WEFTI_CONTROL_STEPS], or NULL */
-    double *weights;   /* in known: [members] push-sum weights before the next meeting, or
+    double *control; /* in known: [WEFTI_CONTROL_STEPS], or NULL */
+    double *weights; /* in known: [members] push-sum weights before the next meeting, or
                           NULL where they are not needed */
-    void *self;        /* the implementation's */
-    int64_t late;      /* messages that were not there by their deadline, in all so far */
-    double exchange_s; /* exchanges were under way, in all so far; see wefti_mixer_note */
-    double waited_s;   /* of this, the caller of before() or finish() stood still */
-    double covered_s;  /* moment up to which exchange_s is counted */
+    void *self;      /* the implementation's */
+    wefti_exchange_times times; /* in all so far */
 };
 
 /* Payload bytes that rank `from` sends to rank `to` for this bucket in this step. */
@@ -187,10 +187,6 @@ void wefti_mixer_average_all(wefti_mixer *m, int64_t step, bool all);
  * configuration alone says so, or by control. */
 bool wefti_mixer_average_is_due(const wefti_mixer_config *config, int64_t step);
 bool wefti_mixer_averages_all(const wefti_mixer *m, int64_t step);
-
-/* For implementations: an exchange that began at start_s has arrived at comm->arrival_s;
- * the caller waited for it since wait_begin_s. Exchanges that overlap count once. */
-void wefti_mixer_note(wefti_mixer *m, double start_s, double wait_begin_s);
 
 /* State array i of a bucket. */
 float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket);

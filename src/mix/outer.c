@@ -8,7 +8,7 @@
  *     v <- mu v + d;  s <- s - eta (d + mu v)
  *     theta_i <- merge theta_i + (1 - merge) s
  *
- * d comes of an all-reduce in two rounds (replicate/allreduce.h), whose times are in
+ * d comes of an all-reduce in two rounds (collectives/all_reduce.h), whose times are in
  * outerschedule.h.
  *
  * With a delay, x is kept (state "pending", NaN while nothing is under way), so that a
@@ -24,13 +24,13 @@
 #include "base/memory.h"
 #include "mix/mixers.h"
 #include "mix/outerschedule.h"
-#include "replicate/allreduce.h"
+#include "collectives/all_reduce.h"
 
 enum { START, VELOCITY, STAGE = 8, OWN_DRAWS = 0x6f757465 };
 
 typedef struct outer {
     int error, pending; /* numbers of these state arrays; -1: there is none */
-    wefti_allreduce *reduce;
+    wefti_all_reduce *reduce;
     float *x;           /* [all buckets' elements] what is sent, then the mean; NULL if
                            "pending" is sent as it is */
     int64_t *under_way; /* [n_buckets] start of the exchange under way, or -1 */
@@ -97,8 +97,8 @@ static void outer_messages(const wefti_mixer_config *config,
         bool about_me = act->sends == (act->round == 1);
         if (peer != q->from)
             visit(user, peer,
-                  wefti_allreduce_round_bytes(&coding, q->bucket->n_elements, q->R,
-                                              act->round, about_me ? q->from : peer));
+                  wefti_all_reduce_round_bytes(&coding, q->bucket->n_elements, q->R,
+                                               act->round, about_me ? q->from : peer));
     }
 }
 
@@ -120,7 +120,7 @@ static int64_t outer_work_bytes(const wefti_mixer_config *config,
     int64_t n = 0, n_bytes = 0;
     for (int b = 0; b < n_buckets; b++) {
         n += buckets[b].n_elements;
-        n_bytes += wefti_allreduce_work_bytes(&coding, buckets[b].n_elements, R);
+        n_bytes += wefti_all_reduce_work_bytes(&coding, buckets[b].n_elements, R);
     }
     return n_bytes + (has_own_x(config) ? cost(n, sizeof(float)) : 0);
 }
@@ -169,16 +169,16 @@ static void warn_of_few_buckets(const wefti_mixer *m) {
                  (long long)wefti_outer_fragments(&m->config, m->n_buckets));
 }
 
-static weft_status make_reduce(wefti_mixer *m, wefti_allreduce **out) {
-    wefti_allreduce_setup setup = {.ctx = m->ctx,
-                                   .kernels = m->kernels,
-                                   .comm = m->comm,
-                                   .coding = coding_of(&m->config),
-                                   .stage = STAGE,
-                                   .n_vectors = m->n_buckets};
-    WEFT_TRY(wefti_allreduce_create(&setup, out));
+static weft_status make_reduce(wefti_mixer *m, wefti_all_reduce **out) {
+    wefti_all_reduce_setup setup = {.ctx = m->ctx,
+                                    .kernels = m->kernels,
+                                    .comm = m->comm,
+                                    .coding = coding_of(&m->config),
+                                    .stage = STAGE,
+                                    .n_vectors = m->n_buckets};
+    WEFT_TRY(wefti_all_reduce_create(&setup, out));
     for (int b = 0; b < m->n_buckets; b++)
-        WEFT_TRY(wefti_allreduce_open(*out, b, m->buckets[b].n_elements));
+        WEFT_TRY(wefti_all_reduce_open(*out, b, m->buckets[b].n_elements));
     return WEFT_OK;
 }
 
@@ -205,7 +205,7 @@ static weft_status outer_create(wefti_mixer *m) {
 static void outer_destroy(wefti_mixer *m) {
     outer *self = m->self;
     if (!self) return;
-    wefti_allreduce_destroy(self->reduce);
+    wefti_all_reduce_destroy(self->reduce);
     wefti_free(m->ctx, self->x);
     wefti_free(m->ctx, self->under_way);
     wefti_free(m->ctx, self->sent_s);
@@ -236,15 +236,15 @@ static weft_status ask(wefti_mixer *m, int bucket, int64_t step, const float *pa
     for (int64_t i = 0; i < n && pending && error; i++) pending[i] = x[i] + error[i];
     self->under_way[bucket] = step;
     self->sent_s[bucket] = wefti_now_s();
-    return wefti_allreduce_begin(self->reduce, bucket, step, x, error);
+    return wefti_all_reduce_begin(self->reduce, bucket, step, x, error);
 }
 
 static weft_status answer(wefti_mixer *m, int bucket) {
     outer *self = m->self;
     float *error = part_of(m, self->error, bucket), *x = x_of(m, bucket);
     wefti_range lost;
-    WEFT_TRY(
-        wefti_allreduce_combine(self->reduce, bucket, self->under_way[bucket], x, &lost));
+    WEFT_TRY(wefti_all_reduce_combine(self->reduce, bucket, self->under_way[bucket], x,
+                                      &lost));
     for (int64_t i = lost.begin; i < lost.begin + lost.n; i++) error[i] += x[i];
     return WEFT_OK;
 }
@@ -259,9 +259,9 @@ static weft_status repeat(wefti_mixer *m, int bucket, int64_t start, bool answer
         memcpy(x, pending, (size_t)m->buckets[bucket].n_elements * sizeof *x);
     self->under_way[bucket] = start;
     self->sent_s[bucket] = wefti_now_s();
-    WEFT_TRY(wefti_allreduce_begin(self->reduce, bucket, start, x, NULL));
+    WEFT_TRY(wefti_all_reduce_begin(self->reduce, bucket, start, x, NULL));
     if (!answered) return WEFT_OK;
-    return wefti_allreduce_combine(self->reduce, bucket, start, x, &lost);
+    return wefti_all_reduce_combine(self->reduce, bucket, start, x, &lost);
 }
 
 static void mark_idle(const wefti_mixer *m, int bucket) {
@@ -297,8 +297,8 @@ static weft_status apply(wefti_mixer *m, int bucket, float *params) {
     int64_t n = m->buckets[bucket].n_elements;
     float *x = x_of(m, bucket), keep = (float)m->config.merge;
     double begin_s = wefti_now_s();
-    WEFT_TRY(wefti_allreduce_end(self->reduce, bucket, self->under_way[bucket], x));
-    wefti_mixer_note(m, self->sent_s[bucket], begin_s);
+    WEFT_TRY(wefti_all_reduce_end(self->reduce, bucket, self->under_way[bucket], x));
+    wefti_exchange_note(&m->times, m->comm, self->sent_s[bucket], begin_s);
     outer_step(m, bucket, x);
     const float *start = part_of(m, START, bucket);
     for (int64_t i = 0; i < n; i++)
@@ -344,7 +344,7 @@ static weft_status outer_finish(wefti_mixer *m, int bucket, int64_t step, float 
     if (m->config.delay == 0) {
         double begin_s = wefti_now_s();
         WEFT_TRY(answer(m, bucket));
-        wefti_mixer_note(m, self->sent_s[bucket], begin_s);
+        wefti_exchange_note(&m->times, m->comm, self->sent_s[bucket], begin_s);
     }
     return apply(m, bucket, params);
 }

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "probe/prober.h"
-#include "replicate/allreduce.h"
+#include "collectives/all_reduce.h"
 
 enum { SIZES = 5, LEAST_BYTES = 1 << 10, MOST_BYTES = LEAST_BYTES << 12, ROUNDS = 6 };
 enum { MOST_GATHERED = 1 << 26, BUCKETS = 4, BUCKET_ROUNDS = 3 };
@@ -22,7 +22,7 @@ static const char *const names[PATTERNS] = {"all-reduce", "all-gather", "pair",
 typedef struct tester {
     wefti_prober *p;
     wefti_comm *comm; /* NULL: this rank rests */
-    wefti_allreduce *reduce;
+    wefti_all_reduce *reduce;
     char *mine, *all; /* [MOST_BYTES], [gathered_bytes]; owned, like reduce */
     int64_t gathered_bytes;
     int64_t step_bytes; /* of a STEP, in BUCKETS */
@@ -41,11 +41,11 @@ static weft_status all_reduce(tester *t, int first, int n) {
     float *x = (float *)(void *)t->mine;
     wefti_range lost;
     for (int v = first; v < first + n; v++)
-        WEFT_TRY(wefti_allreduce_begin(t->reduce, v, t->n_done, x, NULL));
+        WEFT_TRY(wefti_all_reduce_begin(t->reduce, v, t->n_done, x, NULL));
     for (int v = first; v < first + n; v++)
-        WEFT_TRY(wefti_allreduce_combine(t->reduce, v, t->n_done, x, &lost));
+        WEFT_TRY(wefti_all_reduce_combine(t->reduce, v, t->n_done, x, &lost));
     for (int v = first; v < first + n; v++)
-        WEFT_TRY(wefti_allreduce_end(t->reduce, v, t->n_done, x));
+        WEFT_TRY(wefti_all_reduce_end(t->reduce, v, t->n_done, x));
     return WEFT_OK;
 }
 
@@ -163,7 +163,7 @@ static weft_status choose_step(tester *t, double seconds) {
     if (elements < t->members) elements = t->members;
     t->step_bytes = elements * BUCKETS * (int64_t)sizeof(float);
     for (int v = SIZES; v < SIZES + BUCKETS && t->comm; v++)
-        WEFT_TRY(wefti_allreduce_open(t->reduce, v, elements));
+        WEFT_TRY(wefti_all_reduce_open(t->reduce, v, elements));
     return WEFT_OK;
 }
 
@@ -194,15 +194,15 @@ static weft_status open_tester(tester *t) {
     if (t->gathered_bytes > MOST_GATHERED) t->gathered_bytes = MOST_GATHERED;
     if (!t->comm) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(p->ctx, t->gathered_bytes, 1, "messages", &t->all));
-    wefti_allreduce_setup setup = {.ctx = p->ctx,
-                                   .kernels = p->setup->job->kernels,
-                                   .comm = t->comm,
-                                   .coding = {.values = WEFTI_VALUES_F32, .threads = 1},
-                                   .n_vectors = SIZES + BUCKETS};
-    WEFT_TRY(wefti_allreduce_create(&setup, &t->reduce));
+    wefti_all_reduce_setup setup = {.ctx = p->ctx,
+                                    .kernels = p->setup->job->kernels,
+                                    .comm = t->comm,
+                                    .coding = {.values = WEFTI_VALUES_F32, .threads = 1},
+                                    .n_vectors = SIZES + BUCKETS};
+    WEFT_TRY(wefti_all_reduce_create(&setup, &t->reduce));
     for (int size = 0; size < SIZES; size++)
-        WEFT_TRY(wefti_allreduce_open(t->reduce, size,
-                                      bytes_of(size) / (int64_t)sizeof(float)));
+        WEFT_TRY(wefti_all_reduce_open(t->reduce, size,
+                                       bytes_of(size) / (int64_t)sizeof(float)));
     return WEFT_OK;
 }
 
@@ -216,7 +216,7 @@ weft_status wefti_probe_collectives(wefti_prober *p, double seconds) {
         status = measure_pattern(&t, (pattern)what, seconds / 2 / STEP);
     if (status == WEFT_OK) status = measure_step(&t, seconds / 2);
     if (status == WEFT_OK) status = wefti_prober_meet(p);
-    wefti_allreduce_destroy(t.reduce);
+    wefti_all_reduce_destroy(t.reduce);
     wefti_free(p->ctx, t.mine);
     wefti_free(p->ctx, t.all);
     return status;

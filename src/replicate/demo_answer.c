@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "replicate/demo.h"
-#include "replicate/signs.h"
+#include "wire/signs.h"
 #include "wire/bits.h"
 
 /* Four numbers of 2 bits to a byte, the first one lowest. */

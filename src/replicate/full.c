@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* d = mean over the R nodes of g, by a direct all-reduce (allreduce.h). With f32 values
+/* d = mean over the R nodes of g, by a direct all-reduce (collectives/all_reduce.h). With f32 values
  * it is exact to rounding. With coded values the rank keeps in e what coding loses, and
  * sends it with the next gradient (error feedback: Seide et al. 2014; in both rounds as
  * Tang et al. 2019, arXiv 1905.05957):
@@ -10,7 +10,7 @@
  *
  * the second on the one rank that adds the range. So sum of e + R d = sum of all g. */
 #include "base/memory.h"
-#include "replicate/allreduce.h"
+#include "collectives/all_reduce.h"
 #include "replicate/replicators.h"
 
 static wefti_coding coding_of(const wefti_replicator_config *config) {
@@ -35,7 +35,7 @@ static int full_rounds(const wefti_replicator_config *config, const wefti_bucket
 static int64_t full_round_bytes(const wefti_replicator_config *config,
                                 const wefti_bucket *bucket, int R, int round, int owner) {
     wefti_coding coding = coding_of(config);
-    return wefti_allreduce_round_bytes(&coding, bucket->n_elements, R, round, owner);
+    return wefti_all_reduce_round_bytes(&coding, bucket->n_elements, R, round, owner);
 }
 
 static int64_t full_work_bytes(const wefti_replicator_config *config,
@@ -43,7 +43,7 @@ static int64_t full_work_bytes(const wefti_replicator_config *config,
     wefti_coding coding = coding_of(config);
     int64_t n_bytes = 0;
     for (int b = 0; b < n_buckets; b++)
-        n_bytes += wefti_allreduce_work_bytes(&coding, buckets[b].n_elements, R);
+        n_bytes += wefti_all_reduce_work_bytes(&coding, buckets[b].n_elements, R);
     return n_bytes;
 }
 
@@ -54,16 +54,16 @@ static weft_status full_create(wefti_replicator *r) {
             "replicator.every is %lld with full, expected 1: between exchanges "
             "the nodes' models would drift apart; demo can wait, full cannot",
             (long long)r->config.every);
-    wefti_allreduce_setup setup = {.ctx = r->ctx,
-                                   .kernels = r->kernels,
-                                   .comm = r->comm,
-                                   .coding = coding_of(&r->config),
-                                   .n_vectors = r->n_buckets};
-    wefti_allreduce *a;
-    WEFT_TRY(wefti_allreduce_create(&setup, &a));
+    wefti_all_reduce_setup setup = {.ctx = r->ctx,
+                                    .kernels = r->kernels,
+                                    .comm = r->comm,
+                                    .coding = coding_of(&r->config),
+                                    .n_vectors = r->n_buckets};
+    wefti_all_reduce *a;
+    WEFT_TRY(wefti_all_reduce_create(&setup, &a));
     r->self = a;
     for (int b = 0; b < r->n_buckets; b++)
-        WEFT_TRY(wefti_allreduce_open(a, b, r->buckets[b].n_elements));
+        WEFT_TRY(wefti_all_reduce_open(a, b, r->buckets[b].n_elements));
     return WEFT_OK;
 }
 
@@ -74,13 +74,13 @@ static float *error_of(const wefti_replicator *r, int bucket) {
 static weft_status full_begin(wefti_replicator *r, int bucket, int64_t step, float lr,
                               float *grad) {
     (void)lr;
-    return wefti_allreduce_begin(r->self, bucket, step, grad, error_of(r, bucket));
+    return wefti_all_reduce_begin(r->self, bucket, step, grad, error_of(r, bucket));
 }
 
 static weft_status full_combine(wefti_replicator *r, int bucket, int64_t step,
                                 float *grad) {
     wefti_range lost;
-    WEFT_TRY(wefti_allreduce_combine(r->self, bucket, step, grad, &lost));
+    WEFT_TRY(wefti_all_reduce_combine(r->self, bucket, step, grad, &lost));
     if (lost.n > 0)
         r->kernels->accumulate(lost.n, grad + lost.begin,
                                error_of(r, bucket) + lost.begin);
@@ -88,10 +88,10 @@ static weft_status full_combine(wefti_replicator *r, int bucket, int64_t step,
 }
 
 static weft_status full_end(wefti_replicator *r, int bucket, int64_t step, float *grad) {
-    return wefti_allreduce_end(r->self, bucket, step, grad);
+    return wefti_all_reduce_end(r->self, bucket, step, grad);
 }
 
-static void full_destroy(wefti_replicator *r) { wefti_allreduce_destroy(r->self); }
+static void full_destroy(wefti_replicator *r) { wefti_all_reduce_destroy(r->self); }
 
 const wefti_replicator_ops wefti_replicator_full = {
     .name = "full",

@@ -7,7 +7,7 @@
  *     d[rows] <- mean of code(q) over all R ranks, or its sign; 0 elsewhere
  *
  * The rows of all pieces of a bucket, one after another, are one vector for the
- * all-reduce (allreduce.h). How many they are may differ by turn, but not the vector's
+ * all-reduce (collectives/all_reduce.h). How many they are may differ by turn, but not the vector's
  * length: what is left over at its end is 0. What coding the mean loses, its owner puts
  * back into m: m[rows] <- m[rows] + alpha R (mean - code(mean)); so nothing is lost. */
 #include "replicate/select.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "replicate/allreduce.h"
+#include "collectives/all_reduce.h"
 
 /* The rows that a piece's last turn chose, as elements of the piece. */
 typedef struct chosen {
@@ -32,7 +32,7 @@ typedef struct part {
 
 typedef struct selector {
     const wefti_chooser *chooser;
-    wefti_allreduce *allreduce;
+    wefti_all_reduce *allreduce;
     part *parts;    /* [n_buckets] */
     chosen *chosen; /* of all buckets' pieces */
     wefti_cover_range *runs;
@@ -88,7 +88,7 @@ int64_t wefti_select_round_bytes(const wefti_chooser *chooser,
                                  int owner) {
     wefti_coding coding = coding_of(config);
     int64_t n = vector_length(chooser, config, bucket);
-    return wefti_allreduce_round_bytes(&coding, n, R, round, owner);
+    return wefti_all_reduce_round_bytes(&coding, n, R, round, owner);
 }
 
 /* Numbers of things to allocate. */
@@ -127,7 +127,7 @@ int64_t wefti_select_work_bytes(const wefti_chooser *chooser,
                       cost(scratch_words(&s), sizeof(uint64_t));
     for (int b = 0; b < n_buckets; b++) {
         int64_t n = vector_length(chooser, config, &buckets[b]);
-        n_bytes += cost(n, sizeof(float)) + wefti_allreduce_work_bytes(&coding, n, R);
+        n_bytes += cost(n, sizeof(float)) + wefti_all_reduce_work_bytes(&coding, n, R);
     }
     return n_bytes;
 }
@@ -147,12 +147,12 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_replicator_config *con
 }
 
 static weft_status create_allreduce(wefti_replicator *r, selector *self) {
-    wefti_allreduce_setup setup = {.ctx = r->ctx,
-                                   .kernels = r->kernels,
-                                   .comm = r->comm,
-                                   .coding = coding_of(&r->config),
-                                   .n_vectors = r->n_buckets};
-    return wefti_allreduce_create(&setup, &self->allreduce);
+    wefti_all_reduce_setup setup = {.ctx = r->ctx,
+                                    .kernels = r->kernels,
+                                    .comm = r->comm,
+                                    .coding = coding_of(&r->config),
+                                    .n_vectors = r->n_buckets};
+    return wefti_all_reduce_create(&setup, &self->allreduce);
 }
 
 /* Where each piece's runs go. */
@@ -189,7 +189,7 @@ weft_status wefti_select_create(const wefti_chooser *chooser, wefti_replicator *
         p->length = vector_length(chooser, &r->config, &r->buckets[b]);
         WEFT_TRY(wefti_alloc_n(r->ctx, p->length, sizeof(float), "the rows to send",
                                &p->vector));
-        WEFT_TRY(wefti_allreduce_open(self->allreduce, b, p->length));
+        WEFT_TRY(wefti_all_reduce_open(self->allreduce, b, p->length));
     }
     return WEFT_OK;
 }
@@ -199,7 +199,7 @@ void wefti_select_destroy(wefti_replicator *r) {
     if (!self) return;
     for (int b = 0; self->parts && b < r->n_buckets; b++)
         wefti_free(r->ctx, self->parts[b].vector);
-    wefti_allreduce_destroy(self->allreduce);
+    wefti_all_reduce_destroy(self->allreduce);
     void *blocks[] = {self->parts, self->chosen, self->runs, self->scratch};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(r->ctx, blocks[i]);
@@ -305,7 +305,7 @@ weft_status wefti_select_begin(wefti_replicator *r, int bucket, int64_t step, fl
                 .within = {0, p->length}};
     int64_t n = walk(r, bucket, &e);
     memset(p->vector + n, 0, (size_t)(p->length - n) * sizeof(float));
-    WEFT_TRY(wefti_allreduce_begin(self->allreduce, bucket, step, p->vector, NULL));
+    WEFT_TRY(wefti_all_reduce_begin(self->allreduce, bucket, step, p->vector, NULL));
     e.act = add_out;
     e.factor = -(float)r->config.alpha;
     walk(r, bucket, &e);
@@ -319,8 +319,8 @@ weft_status wefti_select_combine(wefti_replicator *r, int bucket, int64_t step,
     errand put_back = {.act = add_out,
                        .factor = (float)r->config.alpha,
                        .whole = wefti_replicator_state(r, 0, bucket)};
-    WEFT_TRY(wefti_allreduce_combine(self->allreduce, bucket, step,
-                                     self->parts[bucket].vector, &put_back.within));
+    WEFT_TRY(wefti_all_reduce_combine(self->allreduce, bucket, step,
+                                      self->parts[bucket].vector, &put_back.within));
     if (put_back.within.n > 0) walk(r, bucket, &put_back);
     return WEFT_OK;
 }
@@ -331,7 +331,7 @@ weft_status wefti_select_end(wefti_replicator *r, int bucket, int64_t step, floa
     part *p = &self->parts[bucket];
     memset(grad, 0, (size_t)r->buckets[bucket].n_elements * sizeof(float));
     if (!wefti_replicator_is_due(&r->config, step)) return WEFT_OK;
-    WEFT_TRY(wefti_allreduce_end(self->allreduce, bucket, step, p->vector));
+    WEFT_TRY(wefti_all_reduce_end(self->allreduce, bucket, step, p->vector));
     errand e = {.act = copy_out, .whole = grad, .within = {0, p->length}};
     walk(r, bucket, &e);
     return WEFT_OK;

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "collectives/collectives.h"
+
 static int64_t first_row(int64_t rows, int S, int s) { return rows * s / S; }
 
 wefti_layout wefti_layout_make(int n_tensors, const wefti_tensor *tensors, int S, int s) {
@@ -68,53 +70,26 @@ void wefti_layout_unpack(const wefti_layout *layout, int r, const float *shard,
     }
 }
 
-static int64_t shard_bytes(const wefti_layout *layout, int r) {
-    return wefti_layout_shard_floats(layout, r) * (int64_t)sizeof(float);
+static int64_t shard_floats(const void *layout, int r) {
+    return wefti_layout_shard_floats(layout, r);
+}
+
+static void unpack(const void *layout, int r, const float *shard, float *full) {
+    wefti_layout_unpack(layout, r, shard, full);
 }
 
 weft_status wefti_shard_gather(const wefti_layout *layout, wefti_comm *comm, int64_t tag,
                                const float *shard, float *full) {
-    int me = layout->s;
-    WEFT_TRY(wefti_comm_send_all(comm, tag, shard, shard_bytes(layout, me)));
-    wefti_layout_unpack(layout, me, shard, full);
-    for (int k = 1; k < layout->S; k++) {
-        int r = (me + k) % layout->S;
-        const void *view;
-        WEFT_TRY(wefti_comm_receive(comm, r, tag, shard_bytes(layout, r), &view));
-        wefti_layout_unpack(layout, r, view, full);
-        wefti_comm_release(comm, r, tag);
-    }
-    return wefti_comm_await(comm, tag);
-}
-
-/* staging <- the shards that each rank owns, one after another. */
-static weft_status send_blocks(const wefti_layout *layout, wefti_comm *comm, int64_t tag,
-                               const float *full, float *staging, const float **mine) {
-    for (int r = 0; r < layout->S; r++) {
-        wefti_layout_pack(layout, r, full, staging);
-        if (r == layout->s)
-            *mine = staging;
-        else
-            WEFT_TRY(wefti_comm_send(comm, r, tag, staging, shard_bytes(layout, r)));
-        staging += wefti_layout_shard_floats(layout, r);
-    }
-    return WEFT_OK;
+    wefti_split split = {shard_floats, layout, unpack};
+    return wefti_all_gather(comm, tag, &split, shard, full);
 }
 
 weft_status wefti_shard_reduce(const wefti_layout *layout, wefti_comm *comm, int64_t tag,
                                const wefti_kernels *kernels, const float *full,
                                bool accumulate, float *staging, float *shard) {
-    const float *mine = NULL;
-    int64_t n = layout->n_shard;
-    WEFT_TRY(send_blocks(layout, comm, tag, full, staging, &mine));
-    if (!accumulate) memset(shard, 0, (size_t)n * sizeof(float));
-    for (int r = 0; r < layout->S; r++) {
-        const void *view = mine;
-        if (r != layout->s)
-            WEFT_TRY(
-                wefti_comm_receive(comm, r, tag, shard_bytes(layout, layout->s), &view));
-        kernels->accumulate(n, view, shard);
-        if (r != layout->s) wefti_comm_release(comm, r, tag);
-    }
-    return wefti_comm_await(comm, tag);
+    wefti_split split = {shard_floats, layout, NULL};
+    for (int r = 0; r < layout->S; r++)
+        wefti_layout_pack(layout, r, full, staging + wefti_split_at(&split, r));
+    if (!accumulate) memset(shard, 0, (size_t)layout->n_shard * sizeof(float));
+    return wefti_reduce_scatter(comm, tag, kernels, &split, staging, shard);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "mix/gossip.h"
+#include "mix/meeting.h"
 
 enum { MOST_LISTED = 1 << 26, MANY_MEMBERS = 1024, SAMPLE = 64, SMALL_SAMPLE = 4 };
 
@@ -77,8 +77,8 @@ static weft_status add_letter(wefti_meetings *m, letters *all, letter l) {
 }
 
 static bool in_two_rounds(const wefti_job *job, const weft_neighbours *list) {
-    return strcmp(job->mixer_config.kind, "gossip") == 0 &&
-           wefti_gossip_in_two_rounds(&job->mixer_config, list);
+    const wefti_mixer_ops *ops = wefti_mixer_find(job->mixer_config.kind);
+    return ops->two_rounds && ops->two_rounds(&job->mixer_config, list);
 }
 
 /* What member i sends in the first round, in its order. */

@@ -9,63 +9,34 @@
 
 #include <xxhash.h>
 
+#include "collectives/collectives.h"
 #include "train/rank.h"
 
 /* Tags of the exchange groups that no replicator and no mixer makes: they are negative.
  */
 static int64_t own_tag(wefti_rank *r) { return -1 - r->n_replica_messages++; }
 
-static int64_t range_begin(int64_t n, int R, int i) { return n * i / R; }
-
-static int64_t range_bytes(int64_t n, int R, int i) {
-    return (range_begin(n, R, i + 1) - range_begin(n, R, i)) * (int64_t)sizeof(float);
+/* The parameters in ranges, one for each rank of the group. */
+static int64_t range_floats(const void *rank, int i) {
+    const wefti_rank *r = rank;
+    int64_t n = r->arrangement->n_elements, R = r->comms.sites->size;
+    return n * (i + 1) / R - n * i / R;
 }
 
 /* grads, which hold a copy of the parameters, are what is sent. */
-static weft_status sum_range(wefti_rank *r, wefti_comm *comm, int64_t tag) {
-    int R = comm->size, me = comm->rank;
-    int64_t n = r->arrangement->n_elements, first = range_begin(n, R, me);
-    int64_t n_bytes = range_bytes(n, R, me), count = n_bytes / (int64_t)sizeof(float);
-    float *sum = r->params + first;
-    for (int k = 1; k < R; k++) { /* not all to the same one first */
-        int peer = (me + k) % R;
-        WEFT_TRY(wefti_comm_send(comm, peer, tag, r->grads + range_begin(n, R, peer),
-                                 range_bytes(n, R, peer)));
-    }
-    memset(sum, 0, (size_t)n_bytes);
-    for (int peer = 0; peer < R; peer++) {
-        const void *view = r->grads + first;
-        if (peer != me) WEFT_TRY(wefti_comm_receive(comm, peer, tag, n_bytes, &view));
-        r->job->kernels->accumulate(count, view, sum);
-        if (peer != me) wefti_comm_release(comm, peer, tag);
-    }
-    r->job->kernels->scale(count, 1.0f / (float)R, sum);
-    return wefti_comm_await(comm, tag);
-}
-
-static weft_status collect_ranges(wefti_rank *r, wefti_comm *comm, int64_t tag) {
-    int R = comm->size, me = comm->rank;
-    int64_t n = r->arrangement->n_elements;
-    WEFT_TRY(wefti_comm_send_all(comm, tag, r->params + range_begin(n, R, me),
-                                 range_bytes(n, R, me)));
-    for (int peer = 0; peer < R; peer++) {
-        const void *view;
-        if (peer == me) continue;
-        WEFT_TRY(wefti_comm_receive(comm, peer, tag, range_bytes(n, R, peer), &view));
-        memcpy(r->params + range_begin(n, R, peer), view,
-               (size_t)range_bytes(n, R, peer));
-        wefti_comm_release(comm, peer, tag);
-    }
-    return wefti_comm_await(comm, tag);
-}
-
 weft_status wefti_rank_average(wefti_rank *r) {
     wefti_comm *comm = r->comms.sites;
+    wefti_split split = {range_floats, r, NULL};
+    float *sum = r->params + wefti_split_at(&split, comm->rank);
+    int64_t n = range_floats(r, comm->rank);
     memcpy(r->grads, r->params, (size_t)r->arrangement->n_elements * sizeof(float));
     wefti_rank_forget_gathered(r);
     if (comm->size == 1) return WEFT_OK;
-    WEFT_TRY(sum_range(r, comm, own_tag(r)));
-    return collect_ranges(r, comm, own_tag(r));
+    memset(sum, 0, (size_t)n * sizeof(float));
+    WEFT_TRY(
+        wefti_reduce_scatter(comm, own_tag(r), r->job->kernels, &split, r->grads, sum));
+    r->job->kernels->scale(n, 1.0f / (float)comm->size, sum);
+    return wefti_all_gather(comm, own_tag(r), &split, sum, r->params);
 }
 
 void wefti_rank_restore(wefti_rank *r) {

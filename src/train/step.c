@@ -50,17 +50,17 @@ static weft_status norm_op(wefti_rank *r, const wefti_op *op) {
 }
 
 static weft_status apply_op(wefti_rank *r, const wefti_op *op) {
-    double waited_s = r->mixer->waited_s;
+    double waited_s = r->mixer->times.waited_s;
     WEFT_TRY(wefti_exchange_apply(r, op->index));
-    r->tally.wait_s += r->mixer->waited_s - waited_s;
+    r->tally.wait_s += r->mixer->times.waited_s - waited_s;
     return WEFT_OK;
 }
 
 static weft_status finish_op(wefti_rank *r, const wefti_op *op) {
-    double waited_s = r->mixer->waited_s;
+    double waited_s = r->mixer->times.waited_s;
     WEFT_TRY(wefti_mixer_finish(r->mixer, op->index, r->step,
                                 r->params + r->arrangement->bucket_offset[op->index]));
-    r->tally.wait_s += r->mixer->waited_s - waited_s;
+    r->tally.wait_s += r->mixer->times.waited_s - waited_s;
     return WEFT_OK;
 }
 
@@ -175,11 +175,11 @@ static void count_exchange(wefti_rank *r) {
         r->tally.grad_squares += r->squares[b];
         r->tally.moved += r->moved[b];
     }
-    double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->exchange_s;
+    double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->times.exchange_s;
     r->tally.exchange_s = busy_s - r->busy_before_s;
     r->busy_before_s = busy_s;
-    r->tally.late = (double)(r->mixer->late - r->late_before);
-    r->late_before = r->mixer->late;
+    r->tally.late = (double)(r->mixer->times.late - r->late_before);
+    r->late_before = r->mixer->times.late;
 }
 
 static void count_traffic(wefti_rank *r) {

@@ -20,6 +20,7 @@
 enum { WEFTI_FRAME_BYTES = 40, WEFTI_FRAME_VERSION = 1 };
 
 typedef enum wefti_frame_kind {
+    WEFTI_FRAME_NONE = 0,        /* no head: numbers as they lie in memory */
     WEFTI_FRAME_DEMO = 1,        /* coefficients, coded */
     WEFTI_FRAME_DEMO_ANSWER = 2, /* an owner's answer: the direction of its range */
     WEFTI_FRAME_PART = 8,    /* all-reduce: coded numbers for the rank that adds them */

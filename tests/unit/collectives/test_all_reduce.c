@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "ranks.h"
-#include "replicate/allreduce.h"
+#include "collectives/all_reduce.h"
 #include "wire/frame.h"
 
 enum { MAX_N = 700, MAX_R = 4, STEPS = 4, VECTORS = 2, STAGE = 2 };
@@ -30,20 +30,20 @@ static void draw(const trial *t, int rank, int step, int v, float *x) {
 }
 
 /* All vectors are under way at once, as buckets are. */
-static weft_status take_step(trial *t, wefti_allreduce *a, int rank, int step,
+static weft_status take_step(trial *t, wefti_all_reduce *a, int rank, int step,
                              float (*x)[MAX_N], float (*kept)[MAX_N]) {
     wefti_range lost;
     for (int v = 0; v < VECTORS; v++) {
         draw(t, rank, step, v, x[v]);
         memcpy(t->sent[step][v], x[v], sizeof x[v]);
-        WEFT_TRY(wefti_allreduce_begin(a, v, step, x[v], t->feedback ? kept[v] : NULL));
+        WEFT_TRY(wefti_all_reduce_begin(a, v, step, x[v], t->feedback ? kept[v] : NULL));
     }
     for (int v = 0; v < VECTORS; v++) {
-        WEFT_TRY(wefti_allreduce_combine(a, v, step, x[v], &lost));
+        WEFT_TRY(wefti_all_reduce_combine(a, v, step, x[v], &lost));
         for (int64_t i = lost.begin; i < lost.begin + lost.n; i++) kept[v][i] += x[v][i];
     }
     for (int v = 0; v < VECTORS; v++) {
-        WEFT_TRY(wefti_allreduce_end(a, v, step, x[v]));
+        WEFT_TRY(wefti_all_reduce_end(a, v, step, x[v]));
         memcpy(t->mean[step][v], x[v], sizeof x[v]);
         memcpy(t->kept[step][v], kept[v], sizeof x[v]);
     }
@@ -54,25 +54,25 @@ static weft_status take_step(trial *t, wefti_allreduce *a, int rank, int step,
 static int64_t both_rounds(const wefti_coding *coding, int64_t n, int R, int from,
                            int to) {
     if (from == to) return 0;
-    return wefti_allreduce_round_bytes(coding, n, R, 0, to) +
-           wefti_allreduce_round_bytes(coding, n, R, 1, from);
+    return wefti_all_reduce_round_bytes(coding, n, R, 0, to) +
+           wefti_all_reduce_round_bytes(coding, n, R, 1, from);
 }
 
 static weft_status reduce(rank_env *env) {
     trial *t = env->user;
     wefti_comm *comm = env->replica;
     float x[VECTORS][MAX_N], kept[VECTORS][MAX_N] = {{0}};
-    wefti_allreduce_setup setup = {.ctx = env->ctx,
-                                   .kernels = &wefti_kernels_reference,
-                                   .comm = comm,
-                                   .coding = t->coding,
-                                   .stage = STAGE,
-                                   .n_vectors = VECTORS};
-    wefti_allreduce *a;
-    WEFT_TRY(wefti_allreduce_create(&setup, &a));
+    wefti_all_reduce_setup setup = {.ctx = env->ctx,
+                                    .kernels = &wefti_kernels_reference,
+                                    .comm = comm,
+                                    .coding = t->coding,
+                                    .stage = STAGE,
+                                    .n_vectors = VECTORS};
+    wefti_all_reduce *a;
+    WEFT_TRY(wefti_all_reduce_create(&setup, &a));
     weft_status status = WEFT_OK;
     for (int v = 0; v < VECTORS && status == WEFT_OK; v++)
-        status = wefti_allreduce_open(a, v, t->n[v]);
+        status = wefti_all_reduce_open(a, v, t->n[v]);
     int64_t allocations = weft_ctx_allocations(env->ctx);
     for (int step = 0; step < STEPS && status == WEFT_OK; step++) {
         status = take_step(t, a, comm->rank, step, x, kept);
@@ -86,7 +86,7 @@ static weft_status reduce(rank_env *env) {
     wefti_traffic traffic;
     wefti_comm_traffic(env->control, &traffic);
     t->bytes_out = traffic.bytes_out[WEFTI_LINK_WIRE];
-    wefti_allreduce_destroy(a);
+    wefti_all_reduce_destroy(a);
     return status;
 }
 
@@ -299,27 +299,27 @@ static void threads_change_no_bit(void **state) {
 static weft_status feed_back(rank_env *env) {
     trial *t = env->user;
     enum { LONG = UNDER_SANITIZER ? 150 : 600, N = 256 };
-    wefti_allreduce_setup setup = {.ctx = env->ctx,
-                                   .kernels = &wefti_kernels_reference,
-                                   .comm = env->replica,
-                                   .coding = t->coding,
-                                   .n_vectors = 1};
-    wefti_allreduce *a;
+    wefti_all_reduce_setup setup = {.ctx = env->ctx,
+                                    .kernels = &wefti_kernels_reference,
+                                    .comm = env->replica,
+                                    .coding = t->coding,
+                                    .n_vectors = 1};
+    wefti_all_reduce *a;
     wefti_range lost;
     float x[N], kept[N] = {0}, most = 0;
-    WEFT_TRY(wefti_allreduce_create(&setup, &a));
-    WEFT_TRY(wefti_allreduce_open(a, 0, N));
+    WEFT_TRY(wefti_all_reduce_create(&setup, &a));
+    WEFT_TRY(wefti_all_reduce_open(a, 0, N));
     for (int64_t step = 0; step < LONG; step++) {
         fill_normal((uint64_t)(step * 8 + env->rank), N, x);
-        WEFT_TRY(wefti_allreduce_begin(a, 0, step, x, kept));
-        WEFT_TRY(wefti_allreduce_combine(a, 0, step, x, &lost));
+        WEFT_TRY(wefti_all_reduce_begin(a, 0, step, x, kept));
+        WEFT_TRY(wefti_all_reduce_combine(a, 0, step, x, &lost));
         for (int64_t i = lost.begin; i < lost.begin + lost.n; i++) kept[i] += x[i];
-        WEFT_TRY(wefti_allreduce_end(a, 0, step, x));
+        WEFT_TRY(wefti_all_reduce_end(a, 0, step, x));
         for (int i = 0; i < N; i++) most = fmaxf(most, fabsf(kept[i]));
     }
     t->kept[0][0][0] = most;
     WEFT_TRY(wefti_comm_barrier(env->control, -1));
-    wefti_allreduce_destroy(a);
+    wefti_all_reduce_destroy(a);
     return WEFT_OK;
 }
 
@@ -358,26 +358,26 @@ typedef struct forgery {
 enum { FORGED = 96 }; /* elements; ranges of 64 and 32 when coded, 48 and 48 when not */
 
 static weft_status victim(rank_env *env, forgery *f) {
-    wefti_allreduce_setup setup = {.ctx = env->ctx,
-                                   .kernels = &wefti_kernels_reference,
-                                   .comm = env->replica,
-                                   .coding = f->coding,
-                                   .n_vectors = 1};
-    wefti_allreduce *a;
+    wefti_all_reduce_setup setup = {.ctx = env->ctx,
+                                    .kernels = &wefti_kernels_reference,
+                                    .comm = env->replica,
+                                    .coding = f->coding,
+                                    .n_vectors = 1};
+    wefti_all_reduce *a;
     wefti_range lost;
     float x[FORGED];
     fill_normal(3, FORGED, x);
-    WEFT_TRY(wefti_allreduce_create(&setup, &a));
-    weft_status status = wefti_allreduce_open(a, 0, FORGED);
-    if (status == WEFT_OK) status = wefti_allreduce_begin(a, 0, 7, x, NULL);
-    if (status == WEFT_OK) status = wefti_allreduce_combine(a, 0, 7, x, &lost);
-    if (status == WEFT_OK) status = wefti_allreduce_end(a, 0, 7, x);
+    WEFT_TRY(wefti_all_reduce_create(&setup, &a));
+    weft_status status = wefti_all_reduce_open(a, 0, FORGED);
+    if (status == WEFT_OK) status = wefti_all_reduce_begin(a, 0, 7, x, NULL);
+    if (status == WEFT_OK) status = wefti_all_reduce_combine(a, 0, 7, x, &lost);
+    if (status == WEFT_OK) status = wefti_all_reduce_end(a, 0, 7, x);
     snprintf(f->message, sizeof f->message, "%s", weft_ctx_message(env->ctx));
     /* what was sent must live until the forger has ended */
     wefti_world_poison(env->world, env->rank, WEFT_ERR_WIRE, "over");
     weft_status ignored = wefti_comm_barrier(env->control, -1);
     (void)ignored;
-    wefti_allreduce_destroy(a);
+    wefti_all_reduce_destroy(a);
     return status;
 }
 
@@ -511,21 +511,21 @@ static void every_failed_allocation_is_a_clean_error(void **state) {
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     weft_status status = WEFT_ERR_MEMORY;
     for (int64_t k = 0; status != WEFT_OK; k++) {
-        wefti_allreduce_setup setup = {
+        wefti_all_reduce_setup setup = {
             .ctx = ctx,
             .kernels = &wefti_kernels_reference,
             .comm = &pair,
             .coding = {.values = WEFTI_VALUES_INT4, .threads = 1},
             .n_vectors = 1};
-        wefti_allreduce *a;
+        wefti_all_reduce *a;
         weft_ctx_fail_allocation(ctx, k);
-        status = wefti_allreduce_create(&setup, &a);
-        if (status == WEFT_OK) status = wefti_allreduce_open(a, 0, 500);
+        status = wefti_all_reduce_create(&setup, &a);
+        if (status == WEFT_OK) status = wefti_all_reduce_open(a, 0, 500);
         int64_t held = weft_ctx_bytes_held(ctx);
         if (status == WEFT_OK)
-            assert_true(held >= 500 / 2 &&
-                        held <= 1024 + wefti_allreduce_work_bytes(&setup.coding, 500, 2));
-        wefti_allreduce_destroy(a);
+            assert_true(held >= 500 / 2 && held <= 1024 + wefti_all_reduce_work_bytes(
+                                                              &setup.coding, 500, 2));
+        wefti_all_reduce_destroy(a);
         assert_int_equal(weft_ctx_bytes_held(ctx), 0);
         weft_ctx_clear(ctx);
         assert_true(k < 10);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ALLREDUCE_H
-#define WEFTI_ALLREDUCE_H
+#ifndef WEFTI_ALL_REDUCE_H
+#define WEFTI_ALL_REDUCE_H
 
 #include "comm/comm.h"
 #include "tensor/kernels.h"
@@ -32,49 +32,50 @@ typedef struct wefti_range {
     int64_t begin, n;
 } wefti_range;
 
-typedef struct wefti_allreduce wefti_allreduce;
+typedef struct wefti_all_reduce wefti_all_reduce;
 
-typedef struct wefti_allreduce_setup {
+typedef struct wefti_all_reduce_setup {
     weft_ctx *ctx; /* borrowed, like kernels and comm */
     const wefti_kernels *kernels;
     wefti_comm *comm;
     wefti_coding coding;
     int stage; /* of the first round's tags; the second has the next one */
     int n_vectors;
-} wefti_allreduce_setup;
+} wefti_all_reduce_setup;
 
 /* Whether coding loses anything that a caller has to keep for later. */
 bool wefti_coding_loses(const wefti_coding *coding);
 
 /* Payload bytes of a message about the range of rank `owner` of a vector of n: in round 0
  * every rank sends one to the owner, in round 1 the owner sends one to every other. */
-int64_t wefti_allreduce_round_bytes(const wefti_coding *coding, int64_t n, int R,
-                                    int round, int owner);
+int64_t wefti_all_reduce_round_bytes(const wefti_coding *coding, int64_t n, int R,
+                                     int round, int owner);
 
-/* Bytes of working memory that wefti_allreduce_open takes, at most. */
-int64_t wefti_allreduce_work_bytes(const wefti_coding *coding, int64_t n, int R);
+/* Bytes of working memory that wefti_all_reduce_open takes, at most. */
+int64_t wefti_all_reduce_work_bytes(const wefti_coding *coding, int64_t n, int R);
 
 /* An unknown value codec is WEFT_ERR_CONFIG. Not collective. */
-weft_status wefti_allreduce_create(const wefti_allreduce_setup *setup,
-                                   wefti_allreduce **out) WEFT_CHECKED;
-void wefti_allreduce_destroy(wefti_allreduce *a); /* NULL is accepted */
+weft_status wefti_all_reduce_create(const wefti_all_reduce_setup *setup,
+                                    wefti_all_reduce **out) WEFT_CHECKED;
+void wefti_all_reduce_destroy(wefti_all_reduce *a); /* NULL is accepted */
 
 /* Makes room for a vector of n elements; once for each, before its first use. */
-weft_status wefti_allreduce_open(wefti_allreduce *a, int vector, int64_t n) WEFT_CHECKED;
+weft_status wefti_all_reduce_open(wefti_all_reduce *a, int vector,
+                                  int64_t n) WEFT_CHECKED;
 
 /* Sends x [n]; collective, like the next two. kept [n] or NULL: what earlier rounds lost;
  * it is sent too, and becomes what this one loses. [in,out] x: afterwards what the others
  * decode; borrowed until end. */
-weft_status wefti_allreduce_begin(wefti_allreduce *a, int vector, int64_t step, float *x,
-                                  float *kept) WEFT_CHECKED;
+weft_status wefti_all_reduce_begin(wefti_all_reduce *a, int vector, int64_t step,
+                                   float *x, float *kept) WEFT_CHECKED;
 
 /* Answers. [out] lost: where in x now stands R times what coding the mean has lost, for
  * the caller to keep; n = 0 if nothing is lost. */
-weft_status wefti_allreduce_combine(wefti_allreduce *a, int vector, int64_t step,
-                                    float *x, wefti_range *lost) WEFT_CHECKED;
+weft_status wefti_all_reduce_combine(wefti_all_reduce *a, int vector, int64_t step,
+                                     float *x, wefti_range *lost) WEFT_CHECKED;
 
 /* x becomes the mean, or its sign. */
-weft_status wefti_allreduce_end(wefti_allreduce *a, int vector, int64_t step,
-                                float *x) WEFT_CHECKED;
+weft_status wefti_all_reduce_end(wefti_all_reduce *a, int vector, int64_t step,
+                                 float *x) WEFT_CHECKED;
 
 #endif

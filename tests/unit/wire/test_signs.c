@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "replicate/signs.h"
+#include "wire/signs.h"
 
 static void signs_lie_as_documented(void **state) {
     (void)state;

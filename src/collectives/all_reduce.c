@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/* d = (1/R) sum of x_r, R ranks, rank j adding range j:
+ *
+ *     first round   numbers of range j: f32 as they lie in memory, or a head and the
+ *                   blocks of a dense section (wire/section.h), kind PART
+ *     second round  mean of the sender's range: the same with kind MEAN; with `sign` a head of
+ *                   kind SIGNS and 2 bits per element
+ *
+ * With coded values ranges begin and end on blocks, so each block is coded once and has
+ * one owner. Sent + kept = all: sum_r x_r = sum_r (what r lost) + R d + (R e of the
+ * owners), e = what coding the mean lost. The traffic is that of a ring, in 2 latencies
+ * instead of 2 (R-1). */
+#include "collectives/all_reduce.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "collectives/driver.h"
+#include "wire/frame.h"
+#include "wire/signs.h"
+
+typedef struct vector {
+    int64_t n;
+    wefti_section section; /* coded values: all n of them */
+    wefti_range own;       /* the range that this rank adds */
+    float *sum;            /* [own.n] its mean, unchanged until peers have read it */
+    float *kept;           /* borrowed from begin on: the caller's */
+} vector;
+
+struct wefti_all_reduce {
+    wefti_all_reduce_setup setup;
+    wefti_driver *driver; /* owned */
+    vector *vectors;      /* [setup.n_vectors] */
+};
+
+static bool is_coded(const wefti_coding *coding) {
+    return coding->values != WEFTI_VALUES_F32;
+}
+
+bool wefti_coding_loses(const wefti_coding *coding) { return is_coded(coding); }
+
+/* Does nothing at all happen to the numbers of a lone rank? */
+static bool is_idle(const wefti_coding *coding, int R) {
+    return R == 1 && !is_coded(coding) && !coding->sign;
+}
+
+static wefti_range range_of(const wefti_coding *coding, int64_t n, int R, int rank) {
+    int64_t unit = is_coded(coding) ? WEFTI_BLOCK_VALUES : 1;
+    int64_t n_units = (n + unit - 1) / unit;
+    int64_t begin = n_units * rank / R * unit, end = n_units * (rank + 1) / R * unit;
+    if (end > n) end = n;
+    return (wefti_range){begin, end - begin};
+}
+
+static int64_t block_at(int64_t element) {
+    return (element + WEFTI_BLOCK_VALUES - 1) / WEFTI_BLOCK_VALUES;
+}
+
+/* Blocks of a range that begins on one and ends on one or with the section. */
+static int64_t coded_bytes(const wefti_section *section, wefti_range range) {
+    int64_t first = block_at(range.begin), end = block_at(range.begin + range.n);
+    return WEFTI_FRAME_BYTES + wefti_section_bytes(section, first, end - first);
+}
+
+static int64_t part_bytes(const wefti_coding *coding, const wefti_section *section,
+                          wefti_range range) {
+    if (!is_coded(coding)) return range.n * (int64_t)sizeof(float);
+    return coded_bytes(section, range);
+}
+
+static int64_t answer_bytes(const wefti_coding *coding, const wefti_section *section,
+                            wefti_range range) {
+    if (coding->sign) return WEFTI_FRAME_BYTES + wefti_signs_bytes(range.n);
+    return part_bytes(coding, section, range);
+}
+
+int64_t wefti_all_reduce_round_bytes(const wefti_coding *coding, int64_t n, int R,
+                                     int round, int owner) {
+    wefti_section section = wefti_section_dense(n, coding->values);
+    wefti_range range = range_of(coding, n, R, owner);
+    return (round ? answer_bytes : part_bytes)(coding, &section, range);
+}
+
+/* --- coded numbers --- */
+
+static wefti_rounding rounding_of(const wefti_all_reduce *a, int vector_number,
+                                  int64_t step, int round) {
+    uint64_t R = (uint64_t)a->setup.comm->size, rank = (uint64_t)a->setup.comm->rank;
+    return (wefti_rounding){.stochastic = a->setup.coding.stochastic,
+                            .seed = a->setup.coding.seed,
+                            .step = (uint64_t)step,
+                            .place = ((uint64_t)vector_number * 2 + (uint64_t)round) * R +
+                                     rank};
+}
+
+/* x <- what is decoded of x + kept; kept <- the rest. */
+static void code_block(const wefti_section *section, int64_t b, float *restrict x,
+                       float *restrict kept, const wefti_rounding *rounding,
+                       unsigned char *out) {
+    int64_t n = wefti_section_block_values(section, b);
+    for (int64_t i = 0; kept && i < n; i++) kept[i] = x[i] += kept[i];
+    wefti_section_encode(section, b, NULL, x, rounding, out);
+    for (int64_t i = 0; kept && i < n; i++) kept[i] -= x[i];
+}
+
+/* Codes a range into the payload of its message. x, kept: the range's. */
+static void code_range(const wefti_all_reduce *a, const vector *v, wefti_range range,
+                       const wefti_rounding *rounding, float *x, float *kept,
+                       unsigned char *payload) {
+    const wefti_section *section = &v->section;
+    int64_t first = block_at(range.begin), end = block_at(range.begin + range.n);
+    int t = a->setup.coding.threads;
+    (void)t; /* without OpenMP */
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int64_t b = first; b < end; b++) {
+        int64_t at = (b - first) * WEFTI_BLOCK_VALUES;
+        code_block(section, b, x + at, kept ? kept + at : NULL, rounding,
+                   payload + wefti_section_bytes(section, first, b - first));
+    }
+}
+
+/* x <- the numbers of a payload, or x += them. x: the range's. */
+static weft_status decode_range(const wefti_all_reduce *a, const vector *v,
+                                wefti_range range, const unsigned char *payload, bool add,
+                                float *x) {
+    const wefti_section *section = &v->section;
+    int64_t first = block_at(range.begin), end = block_at(range.begin + range.n);
+    int t = a->setup.coding.threads, worst = WEFT_OK;
+    (void)t; /* without OpenMP */
+#pragma omp parallel for num_threads(t) schedule(static) reduction(max : worst) if (t > 1)
+    for (int64_t b = first; b < end; b++) {
+        float values[WEFTI_BLOCK_VALUES], *to = x + (b - first) * WEFTI_BLOCK_VALUES;
+        int64_t n = wefti_section_block_values(section, b);
+        const unsigned char *in = payload +
+                                  wefti_section_bytes(section, first, b - first);
+        weft_status status = wefti_section_decode(a->setup.ctx, section, b, in, NULL,
+                                                  add ? values : to);
+        if ((int)status > worst) worst = (int)status;
+        for (int64_t i = 0; add && status == WEFT_OK && i < n; i++) to[i] += values[i];
+    }
+    return (weft_status)worst;
+}
+
+/* One block of my range of R that count: mean <- what the others decode of mean / R; lost <- R times what
+ * they do not. */
+static void code_mean_block(const wefti_section *section, int64_t b, float R,
+                            float *restrict mean, float *restrict lost,
+                            const wefti_rounding *rounding, unsigned char *out) {
+    int64_t n = wefti_section_block_values(section, b);
+    float share = 1.0f / R;
+    for (int64_t i = 0; i < n; i++) lost[i] = mean[i] *= share;
+    wefti_section_encode(section, b, NULL, mean, rounding, out);
+    for (int64_t i = 0; i < n; i++) lost[i] = R * (lost[i] - mean[i]);
+}
+
+/* Codes the mean of my range of `counted` ranks into the answer. */
+static void code_mean(const wefti_all_reduce *a, const wefti_round *round,
+                      unsigned char *payload) {
+    const vector *v = &a->vectors[round->bucket];
+    int64_t first = block_at(v->own.begin), end = block_at(v->own.begin + v->own.n);
+    float R = (float)round->counted, *x = round->x + v->own.begin;
+    wefti_rounding rounding = rounding_of(a, round->bucket, round->step, 1);
+    int t = a->setup.coding.threads;
+    (void)t; /* without OpenMP */
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int64_t b = first; b < end; b++) {
+        int64_t at = (b - first) * WEFTI_BLOCK_VALUES;
+        code_mean_block(&v->section, b, R, v->sum + at, x + at, &rounding,
+                        payload + wefti_section_bytes(&v->section, first, b - first));
+    }
+}
+
+/* --- what the driver asks --- */
+
+static wefti_range range_about(const wefti_all_reduce *a, const wefti_round *round,
+                               int rank) {
+    return range_of(&a->setup.coding, a->vectors[round->bucket].n, a->setup.comm->size,
+                    rank);
+}
+
+static int64_t bytes(const void *self, const wefti_round *round, int rank) {
+    const wefti_all_reduce *a = self;
+    const wefti_section *section = &a->vectors[round->bucket].section;
+    wefti_range range = range_about(a, round, rank);
+    return (round->number ? answer_bytes : part_bytes)(&a->setup.coding, section, range);
+}
+
+static weft_status encode(void *self, const wefti_round *round, int rank,
+                          unsigned char *out) {
+    const wefti_all_reduce *a = self;
+    const vector *v = &a->vectors[round->bucket];
+    wefti_range range = range_about(a, round, rank);
+    wefti_rounding rounding = rounding_of(a, round->bucket, round->step, 0);
+    code_range(a, v, range, &rounding, round->x + range.begin,
+               v->kept ? v->kept + range.begin : NULL, out);
+    return WEFT_OK;
+}
+
+static const void *raw(void *self, const wefti_round *round, int rank) {
+    const wefti_all_reduce *a = self;
+    if (round->number == 1) return a->vectors[round->bucket].sum;
+    return round->x + range_about(a, round, rank).begin;
+}
+
+/* sum += what a rank said of my range; it has said it of its own x too. */
+static weft_status add_part(const wefti_all_reduce *a, const wefti_round *round, int rank,
+                            const unsigned char *in) {
+    const vector *v = &a->vectors[round->bucket];
+    bool mine = rank == round->party.me;
+    if (round->counted == 0) memset(v->sum, 0, (size_t)v->own.n * sizeof(float));
+    if (!mine && is_coded(&a->setup.coding))
+        return decode_range(a, v, v->own, in, true, v->sum);
+    const void *numbers = mine ? round->x + v->own.begin : (const void *)in;
+    a->setup.kernels->accumulate(v->own.n, numbers, v->sum);
+    return WEFT_OK;
+}
+
+/* x, the range's <- a rank's answer. */
+static weft_status add(void *self, const wefti_round *round, int rank,
+                       const unsigned char *in) {
+    const wefti_all_reduce *a = self;
+    const vector *v = &a->vectors[round->bucket];
+    const wefti_coding *coding = &a->setup.coding;
+    if (round->number == 0) return add_part(a, round, rank, in);
+    wefti_range range = range_about(a, round, rank);
+    float *x = round->x + range.begin;
+    bool mine = rank == round->party.me;
+    if (mine && coding->sign)
+        wefti_signs_of(range.n, v->sum, x);
+    else if (coding->sign)
+        return wefti_signs_decode(a->setup.ctx, range.n, in, x);
+    else if (!mine && is_coded(coding))
+        return decode_range(a, v, range, in, false, x);
+    else
+        memcpy(x, mine ? v->sum : (const void *)in, (size_t)range.n * sizeof(float));
+    return WEFT_OK;
+}
+
+static weft_status finish(void *self, const wefti_round *round, unsigned char *answer) {
+    const wefti_all_reduce *a = self;
+    const vector *v = &a->vectors[round->bucket];
+    const wefti_coding *coding = &a->setup.coding;
+    if (round->number == 1) return WEFT_OK;
+    if (is_coded(coding) && !coding->sign) {
+        code_mean(a, round, answer);
+        return WEFT_OK;
+    }
+    a->setup.kernels->scale(v->own.n, 1.0f / (float)round->counted, v->sum);
+    if (coding->sign) wefti_signs_encode(v->own.n, v->sum, answer);
+    return WEFT_OK;
+}
+
+static const wefti_driver_ops driver_ops = {
+    .bytes = bytes, .encode = encode, .raw = raw, .add = add, .finish = finish};
+
+/* --- memory --- */
+
+/* Numbers without a code and without a head are sent from where they lie. */
+static bool has_head(const wefti_coding *coding, int round) {
+    return is_coded(coding) || (round == 1 && coding->sign);
+}
+
+/* Room for a rank's messages of both rounds. */
+static void message_room(const wefti_coding *coding, int64_t n, int R, int64_t own_answer,
+                         int64_t room[WEFTI_DRIVER_ROUNDS]) {
+    wefti_section section = wefti_section_dense(n, coding->values);
+    room[0] = room[1] = 0;
+    if (has_head(coding, 0))
+        room[0] = R * (int64_t)WEFTI_FRAME_BYTES +
+                  wefti_section_bytes(&section, 0, section.n_blocks);
+    if (has_head(coding, 1)) room[1] = own_answer;
+}
+
+static int64_t cost(int64_t n_bytes) {
+    return (int64_t)wefti_alloc_cost((size_t)n_bytes);
+}
+
+int64_t wefti_all_reduce_work_bytes(const wefti_coding *coding, int64_t n, int R) {
+    if (is_idle(coding, R)) return 0;
+    wefti_section section = wefti_section_dense(n, coding->values);
+    wefti_range largest = range_of(coding, n, R, R - 1); /* ranges differ by one unit */
+    if (range_of(coding, n, R, 0).n > largest.n) largest = range_of(coding, n, R, 0);
+    int64_t room[WEFTI_DRIVER_ROUNDS];
+    message_room(coding, n, R, answer_bytes(coding, &section, largest), room);
+    return cost(largest.n * (int64_t)sizeof(float)) + wefti_driver_bucket_bytes(room, 1);
+}
+
+static weft_status fill(wefti_all_reduce *a) {
+    const wefti_all_reduce_setup *s = &a->setup;
+    wefti_driver_setup driver = {.ctx = s->ctx,
+                                 .comm = s->comm,
+                                 .ops = &driver_ops,
+                                 .self = a,
+                                 .stage = s->stage,
+                                 .n_buckets = s->n_vectors,
+                                 .n_buffers = 1};
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->n_vectors, sizeof(vector), "an all-reduce",
+                           &a->vectors));
+    return wefti_driver_create(&driver, &a->driver);
+}
+
+weft_status wefti_all_reduce_create(const wefti_all_reduce_setup *setup,
+                                    wefti_all_reduce **out) {
+    *out = NULL;
+    int codec = (int)setup->coding.values;
+    if (codec < 0 || codec >= WEFTI_VALUE_CODECS)
+        return weft_ctx_fail(setup->ctx, WEFT_ERR_CONFIG,
+                             "value codec number %d, expected 0 to %d", codec,
+                             WEFTI_VALUE_CODECS - 1);
+    wefti_all_reduce *a;
+    WEFT_TRY(wefti_alloc(setup->ctx, sizeof *a, "an all-reduce", &a));
+    a->setup = *setup;
+    weft_status status = fill(a);
+    if (status != WEFT_OK) {
+        wefti_all_reduce_destroy(a);
+        return status;
+    }
+    *out = a;
+    return WEFT_OK;
+}
+
+void wefti_all_reduce_destroy(wefti_all_reduce *a) {
+    if (!a) return;
+    for (int i = 0; a->vectors && i < a->setup.n_vectors; i++)
+        wefti_free(a->setup.ctx, a->vectors[i].sum);
+    wefti_driver_destroy(a->driver);
+    wefti_free(a->setup.ctx, a->vectors);
+    wefti_free(a->setup.ctx, a);
+}
+
+weft_status wefti_all_reduce_open(wefti_all_reduce *a, int vector_number, int64_t n) {
+    const wefti_coding *coding = &a->setup.coding;
+    int R = a->setup.comm->size;
+    int64_t room[WEFTI_DRIVER_ROUNDS];
+    vector *v = &a->vectors[vector_number];
+    *v = (vector){.n = n,
+                  .section = wefti_section_dense(n, coding->values),
+                  .own = range_of(coding, n, R, a->setup.comm->rank)};
+    if (is_idle(coding, R)) return WEFT_OK;
+    message_room(coding, n, R, answer_bytes(coding, &v->section, v->own), room);
+    WEFT_TRY(
+        wefti_alloc_n(a->setup.ctx, v->own.n, sizeof(float), "all-reduce sums", &v->sum));
+    return wefti_driver_open(a->driver, vector_number, room);
+}
+
+/* --- the rounds --- */
+
+static wefti_round round_of(const wefti_all_reduce *a, int vector_number, int64_t step,
+                            float *x) {
+    const wefti_coding *coding = &a->setup.coding;
+    wefti_frame_kind mean = is_coded(coding) ? WEFTI_FRAME_MEAN : WEFTI_FRAME_NONE;
+    return (wefti_round){.shape = WEFTI_SHAPE_OWNER,
+                         .step = step,
+                         .bucket = vector_number,
+                         .kinds = {is_coded(coding) ? WEFTI_FRAME_PART : WEFTI_FRAME_NONE,
+                                   coding->sign ? WEFTI_FRAME_SIGNS : mean},
+                         .party = wefti_party_all(a->setup.comm),
+                         .x = x};
+}
+
+weft_status wefti_all_reduce_begin(wefti_all_reduce *a, int vector_number, int64_t step,
+                                   float *x, float *kept) {
+    wefti_round round = round_of(a, vector_number, step, x);
+    a->vectors[vector_number].kept = kept;
+    return wefti_driver_send(a->driver, &round);
+}
+
+weft_status wefti_all_reduce_combine(wefti_all_reduce *a, int vector_number, int64_t step,
+                                     float *x, wefti_range *lost) {
+    const wefti_coding *coding = &a->setup.coding;
+    const vector *v = &a->vectors[vector_number];
+    wefti_round round = round_of(a, vector_number, step, x);
+    *lost = (wefti_range){v->own.begin, is_coded(coding) && !coding->sign ? v->own.n : 0};
+    if (is_idle(coding, a->setup.comm->size)) return WEFT_OK;
+    return wefti_driver_answer(a->driver, &round);
+}
+
+weft_status wefti_all_reduce_end(wefti_all_reduce *a, int vector_number, int64_t step,
+                                 float *x) {
+    wefti_round round = round_of(a, vector_number, step, x);
+    if (is_idle(&a->setup.coding, a->setup.comm->size)) return WEFT_OK;
+    if (!is_coded(&a->setup.coding)) /* it was sent from x */
+        WEFT_TRY(wefti_driver_await(a->driver, vector_number, 0));
+    return wefti_driver_receive(a->driver, &round);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_COLLECTIVES_H
+#define WEFTI_COLLECTIVES_H
+
+#include "comm/comm.h"
+#include "tensor/kernels.h"
+
+/* Blocking collectives on floats that are split over the ranks of a group, direct: every
+ * rank sends to every other. An all-reduce is both, one after the other; all_reduce.h is
+ * one whose rounds other work can be done between, and whose numbers can be coded. `tag`
+ * is used once. */
+
+/* Rank r's block has floats(self, r) elements; blocks lie one after another in rank order. */
+typedef struct wefti_split {
+    int64_t (*floats)(const void *self, int rank);
+    const void *self;
+    /* all_gather: a rank's block is there; NULL: it is copied to its place in `all`. */
+    void (*take)(const void *self, int rank, const float *block, float *all);
+} wefti_split;
+
+/* Where a rank's block begins. */
+int64_t wefti_split_at(const wefti_split *split, int rank);
+
+/* mine <- mine + the sum over ranks, in rank order, of this rank's block of their x.
+ * Sends (R-1)/R of x. */
+weft_status wefti_reduce_scatter(wefti_comm *comm, int64_t tag,
+                                 const wefti_kernels *kernels, const wefti_split *split,
+                                 const float *x, float *mine) WEFT_CHECKED;
+
+/* all <- the block of every rank, this one's, `mine`, included (unless it lies there
+ * already). Sends R-1 blocks. */
+weft_status wefti_all_gather(wefti_comm *comm, int64_t tag, const wefti_split *split,
+                             const float *mine, float *all) WEFT_CHECKED;
+
+#endif
