@@ -439,14 +439,14 @@ weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
         s->agreed = false;
         return WEFT_OK;
     }
-    double waited_s = r->mixer->waited_s;
+    double waited_s = r->mixer->times.waited_s;
     for (int b = 0; b < a->n_buckets; b++)
         WEFT_TRY(
             wefti_mixer_after(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
     for (int b = 0; b < a->n_buckets; b++)
         WEFT_TRY(
             wefti_mixer_finish(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
-    r->tally.wait_s += r->mixer->waited_s - waited_s;
+    r->tally.wait_s += r->mixer->times.waited_s - waited_s;
     return finish_step(s, report);
 }
 
