@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "collectives/driver.h"
 #include "wire/frame.h"
-#include "wire/signs.h"
+#include "compress/signs.h"
 
 typedef struct vector {
     int64_t n;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "replicate/demo.h"
-#include "wire/signs.h"
+#include "compress/signs.h"
 #include "wire/bits.h"
 
 /* Four numbers of 2 bits to a byte, the first one lowest. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "replicate/demo.h"
-#include "wire/signs.h"
+#include "compress/signs.h"
 #include "tensor/isa/team.h"
 #include "wire/frame.h"
 

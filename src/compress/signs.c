@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Three-valued signs in two bits: see signs.h. */
-#include "wire/signs.h"
+#include "compress/signs.h"
 
 #include <math.h>
 

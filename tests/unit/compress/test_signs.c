@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "wire/signs.h"
+#include "compress/signs.h"
 
 static void signs_lie_as_documented(void **state) {
     (void)state;
