@@ -141,8 +141,8 @@ static weft_status decode_range(const wefti_all_reduce *a, const vector *v,
     return (weft_status)worst;
 }
 
-/* One block of my range of R that count: mean <- what the others decode of mean / R; lost <- R times what
- * they do not. */
+/* One block of my range, R ranks counted: mean <- what the others decode of mean / R;
+ * lost <- R times what they do not. */
 static void code_mean_block(const wefti_section *section, int64_t b, float R,
                             float *restrict mean, float *restrict lost,
                             const wefti_rounding *rounding, unsigned char *out) {

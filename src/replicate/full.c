@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* d = mean over the R nodes of g, by a direct all-reduce (collectives/all_reduce.h). With f32 values
- * it is exact to rounding. With coded values the rank keeps in e what coding loses, and
+/* d = mean over the R nodes of g, by a direct all-reduce (collectives/all_reduce.h). With
+ * f32 values it is exact to rounding. With coded values the rank keeps in e what coding loses, and
  * sends it with the next gradient (error feedback: Seide et al. 2014; in both rounds as
  * Tang et al. 2019, arXiv 1905.05957):
  *
