@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbered messages that may be late or missing: see stream.h. */
+/* Messages where nobody waits, and a late one must not be taken for a newer one: per partner
+ * and bucket a stream whose steps ascend. The newest that is there by the deadline counts;
+ * what comes later is received and dropped. */
 #include "collectives/stream.h"
 
 #include "base/memory.h"

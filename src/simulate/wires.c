@@ -241,7 +241,7 @@ static void list_peers(wefti_stage *stage, wefti_thread *t, const wefti_op *op) 
 }
 
 /* A mixer's message was read: its buffer may be free again, and what was under way counts
- * as exchange (wefti_mixer_note). */
+ * as exchange (wefti_exchange_note). */
 static weft_status note_read(wefti_stage *stage, wefti_thread *t, const wefti_op *op,
                              int from, double arrival_s) {
     wefti_sim_rank *me = &stage->ranks[t->rank], *sender = &stage->ranks[from];
