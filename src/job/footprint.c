@@ -77,7 +77,7 @@ static int64_t activation_bytes(const wefti_job *job) {
 static int64_t replicator_bytes(const wefti_replicator_config *config,
                                 const wefti_arrangement *a, int R) {
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
-    int64_t n_bytes = ops->work_bytes(config, a->buckets, a->n_buckets, R);
+    int64_t n_bytes = wefti_replicator_work_bytes(config, a->buckets, a->n_buckets, R);
     for (const char *const *name = ops->states(config); *name; name++)
         n_bytes += cost(a->n_elements);
     return n_bytes;

@@ -15,11 +15,6 @@ typedef struct wefti_demo_bucket {
     bool by_owner;
     int n_ranges;            /* R by owner, else 1 */
     wefti_demo_place *edges; /* [n_ranges + 1], in wefti_demo.edges */
-    /* Owned; each is borrowed by peers while its step's message is on its way (-1: none).
-     */
-    unsigned char *message; /* all ranges, each behind its head */
-    unsigned char *answer;  /* by owner: this rank's, behind its head */
-    int64_t sent_step, answered_step;
 } wefti_demo_bucket;
 
 /* What one thread works with. */
@@ -39,7 +34,7 @@ typedef struct wefti_demo {
     wefti_demo_bucket *buckets;
     wefti_demo_part *parts;
     wefti_demo_place *edges;
-    const unsigned char **views; /* [R] the payloads of one range, by rank */
+    const unsigned char **views; /* [R] the payloads of one range that count, by rank */
     wefti_demo_scratch *scratch; /* [threads] */
     void *lists, *room;          /* what it points to */
 } wefti_demo;
@@ -50,15 +45,17 @@ int64_t wefti_demo_room_bytes(const wefti_replicator_config *config,
 weft_status wefti_demo_room_create(wefti_replicator *r) WEFT_CHECKED;
 void wefti_demo_room_destroy(wefti_replicator *r);
 
-/* A pass over the blocks of one range, or of all, of a bucket. */
+/* A pass over the blocks of one range of a bucket. */
 typedef struct wefti_demo_pass {
     wefti_replicator *r;
     const wefti_demo_bucket *bucket;
-    int first_range, n_ranges;
+    int range;
+    int counted;                   /* receiving: views */
     wefti_momentum momentum;       /* sending */
     wefti_rounding rounding;       /* sending; place is the batch's */
     const float *g;                /* sending */
     float *m;                      /* sending */
+    unsigned char *payload;        /* sending: of the range, written */
     float *d;                      /* receiving */
     unsigned char *answer;         /* payload of the range's answer: written */
     const unsigned char *answered; /* the same: read */
@@ -102,7 +99,7 @@ weft_status wefti_demo_decode(const wefti_demo_pass *pass,
                               const wefti_demo_scratch *scratch,
                               wefti_demo_batch batch) WEFT_CHECKED;
 
-/* scratch->values[0] <- the mean over ranks of a dense batch. */
+/* scratch->values[0] <- the mean over R ranks of a dense batch. */
 void wefti_demo_mean(int R, int64_t n, const wefti_demo_scratch *scratch);
 
 #endif

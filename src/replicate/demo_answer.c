@@ -58,7 +58,7 @@ static answer_block block_at(const wefti_demo_pass *pass, wefti_demo_batch batch
     const wefti_demo_part *part = batch.part;
     int64_t b = batch.first_block + i;
     wefti_demo_place place = wefti_demo_place_of(&self->rules, part, b);
-    int64_t before = pass->bucket->edges[pass->first_range].answer_bytes;
+    int64_t before = pass->bucket->edges[pass->range].answer_bytes;
     return (answer_block){.part = part,
                           .first = wefti_demo_items(part, 0, b),
                           .n = wefti_demo_items(part, b, 1),
@@ -107,7 +107,7 @@ static void combine_sparse(const wefti_demo_pass *pass, const wefti_demo_scratch
     const wefti_demo_part *part = batch.part;
     const int32_t *const *indices = (const int32_t *const *)scratch->indices;
     const float *const *values = (const float *const *)scratch->values;
-    int R = pass->r->comm->size;
+    int R = pass->counted;
     if (pass->r->config.sign)
         wefti_spectrum_combine_signs(self->spectrum, scratch->thread, &part->chunks,
                                      batch.first, batch.n, R, indices, values,
@@ -123,7 +123,7 @@ weft_status wefti_demo_answer(const wefti_demo_pass *pass,
     bool dense = batch.part->section.dense;
     WEFT_TRY(wefti_demo_decode(pass, scratch, batch));
     if (dense)
-        wefti_demo_mean(pass->r->comm->size, batch.n, scratch);
+        wefti_demo_mean(pass->counted, batch.n, scratch);
     else
         combine_sparse(pass, scratch, batch);
     for (int64_t i = 0; i < batch.n_blocks; i++) {
@@ -136,7 +136,7 @@ weft_status wefti_demo_answer(const wefti_demo_pass *pass,
 static weft_status refuse(const wefti_demo_pass *pass, int64_t chunk, const char *what) {
     return weft_ctx_fail(pass->r->ctx, WEFT_ERR_WIRE,
                          "the answer of rank %d has %s at chunk %lld of a tensor",
-                         pass->first_range, what, (long long)chunk);
+                         pass->range, what, (long long)chunk);
 }
 
 static weft_status follow_dense(const wefti_demo_pass *pass,

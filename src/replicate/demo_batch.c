@@ -12,7 +12,6 @@
 #include "replicate/demo.h"
 #include "compress/signs.h"
 #include "tensor/isa/team.h"
-#include "wire/frame.h"
 
 /* The last part that begins at or before a block; the same for a batch. */
 static const wefti_demo_part *part_at(const wefti_demo_bucket *bucket, int64_t number,
@@ -53,8 +52,8 @@ static wefti_demo_batch batch_at(const wefti_demo_bucket *bucket, int64_t number
 weft_status wefti_demo_run(const wefti_demo_pass *pass, wefti_demo_work work) {
     const wefti_demo *self = pass->r->self;
     const wefti_demo_bucket *bucket = pass->bucket;
-    int64_t begin = bucket->edges[pass->first_range].block;
-    int64_t end = bucket->edges[pass->first_range + pass->n_ranges].block;
+    int64_t begin = bucket->edges[pass->range].block;
+    int64_t end = bucket->edges[pass->range + 1].block;
     if (begin == end) return WEFT_OK;
     int64_t first = batch_with(bucket, begin), last = batch_with(bucket, end - 1);
     int worst = WEFT_OK, threads = last > first ? self->threads : 1;
@@ -68,13 +67,11 @@ weft_status wefti_demo_run(const wefti_demo_pass *pass, wefti_demo_work work) {
     return (weft_status)worst;
 }
 
-/* Where a block of this rank's message goes; *range is at or before the block's. */
-static unsigned char *block_in_message(const wefti_demo_bucket *bucket,
-                                       const wefti_demo_part *part, int64_t b,
-                                       int *range) {
-    while (bucket->edges[*range + 1].block <= part->first.block + b) ++*range;
-    return bucket->message + (*range + 1) * WEFTI_FRAME_BYTES +
-           part->first.payload_bytes + wefti_section_bytes(&part->section, 0, b);
+/* Where a block of a part begins in the payload of the pass's range. */
+static int64_t place_of(const wefti_demo_pass *pass, const wefti_demo_part *part,
+                        int64_t b) {
+    int64_t before = pass->bucket->edges[pass->range].payload_bytes;
+    return part->first.payload_bytes - before + wefti_section_bytes(&part->section, 0, b);
 }
 
 static void encode(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
@@ -82,12 +79,11 @@ static void encode(const wefti_demo_pass *pass, const wefti_demo_scratch *scratc
     const wefti_section *s = &batch.part->section;
     wefti_rounding rounding = pass->rounding;
     rounding.place += (uint64_t)(batch.part - pass->bucket->parts);
-    int range = 0;
     for (int64_t i = 0; i < batch.n_blocks; i++) {
         int64_t b = batch.first_block + i, at = i * s->block_values;
         wefti_section_encode(s, b, s->dense ? NULL : scratch->indices[0] + at,
                              scratch->values[0] + at, &rounding,
-                             block_in_message(pass->bucket, batch.part, b, &range));
+                             pass->payload + place_of(pass, batch.part, b));
     }
 }
 
@@ -126,13 +122,11 @@ weft_status wefti_demo_decode(const wefti_demo_pass *pass,
                               const wefti_demo_scratch *scratch, wefti_demo_batch batch) {
     const wefti_demo *self = pass->r->self;
     const wefti_section *s = &batch.part->section;
-    int64_t before = pass->bucket->edges[pass->first_range].payload_bytes;
-    int64_t at = batch.part->first.payload_bytes - before;
-    for (int rank = 0; rank < pass->r->comm->size; rank++) {
+    for (int rank = 0; rank < pass->counted; rank++) {
         for (int64_t i = 0; i < batch.n_blocks; i++) {
             int64_t b = batch.first_block + i, to = i * s->block_values;
-            const unsigned char *block = self->views[rank] + at +
-                                         wefti_section_bytes(s, 0, b);
+            const unsigned char *block = self->views[rank] +
+                                         place_of(pass, batch.part, b);
             WEFT_TRY(wefti_section_decode(pass->r->ctx, s, b, block,
                                           scratch->indices[rank] + to,
                                           scratch->values[rank] + to));
@@ -151,7 +145,7 @@ void wefti_demo_mean(int R, int64_t n, const wefti_demo_scratch *scratch) {
 static void combine_dense(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
                           wefti_demo_batch batch) {
     int64_t first = batch.part->offset + batch.first, n = batch.n;
-    wefti_demo_mean(pass->r->comm->size, n, scratch);
+    wefti_demo_mean(pass->counted, n, scratch);
     if (pass->r->config.sign)
         wefti_signs_of(n, scratch->values[0], pass->d + first);
     else
@@ -170,7 +164,7 @@ weft_status wefti_demo_combine(const wefti_demo_pass *pass,
     }
     wefti_spectrum_combine(
         self->spectrum, scratch->thread, &part->chunks, batch.first, batch.n,
-        pass->r->comm->size, (const int32_t *const *)scratch->indices,
+        pass->counted, (const int32_t *const *)scratch->indices,
         (const float *const *)scratch->values,
         pass->r->config.sign ? WEFTI_DIRECTION_SIGN : WEFTI_DIRECTION_VALUE,
         pass->d + part->offset);

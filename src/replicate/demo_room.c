@@ -4,7 +4,6 @@
 
 #include "base/memory.h"
 #include "replicate/demo.h"
-#include "wire/frame.h"
 
 /* Sizes that all buckets share. */
 typedef struct sizes {
@@ -67,22 +66,6 @@ static void tables_wanted(const wefti_demo_rules *rules, const wefti_bucket *buc
     }
 }
 
-static int64_t message_bytes(const wefti_demo_rules *rules, const wefti_bucket *bucket) {
-    int n_ranges = wefti_demo_by_owner(rules, bucket) ? rules->R : 1;
-    return n_ranges * WEFTI_FRAME_BYTES + wefti_demo_end(rules, bucket).payload_bytes;
-}
-
-/* By owner: of the largest range, because which rank is asked about is not known. */
-static int64_t answer_bytes(const wefti_demo_rules *rules, const wefti_bucket *bucket) {
-    int64_t most = 0, begin = 0;
-    for (int j = 1; j <= rules->R; j++) {
-        int64_t end = wefti_demo_edge(rules, bucket, j).answer_bytes;
-        most = max64(most, end - begin);
-        begin = end;
-    }
-    return WEFTI_FRAME_BYTES + most;
-}
-
 static int64_t table_bytes(const wefti_demo_rules *rules, const wefti_bucket *buckets,
                            int n_buckets) {
     bool wanted[WEFTI_DEMO_KINDS];
@@ -110,11 +93,6 @@ int64_t wefti_demo_room_bytes(const wefti_replicator_config *config,
     n_bytes += wefti_spectrum_cost(config->compression_dims, config->compression_chunk,
                                    threads);
     n_bytes += table_bytes(&rules, buckets, n_buckets);
-    for (int b = 0; b < n_buckets; b++) {
-        n_bytes += cost(message_bytes(&rules, &buckets[b]), 1);
-        if (wefti_demo_by_owner(&rules, &buckets[b]))
-            n_bytes += cost(answer_bytes(&rules, &buckets[b]), 1);
-    }
     return n_bytes;
 }
 
@@ -173,9 +151,7 @@ static void cut_bucket(const wefti_replicator *r, int bucket, wefti_demo_part *p
                                                 .parts = parts,
                                                 .by_owner = by_owner,
                                                 .n_ranges = n_ranges,
-                                                .edges = edges,
-                                                .sent_step = -1,
-                                                .answered_step = -1};
+                                                .edges = edges};
 }
 
 static weft_status create_buckets(wefti_replicator *r, const sizes *n) {
@@ -190,14 +166,6 @@ static weft_status create_buckets(wefti_replicator *r, const sizes *n) {
     wefti_demo_part *parts = self->parts;
     for (int b = 0; b < r->n_buckets; parts += r->buckets[b].n_pieces, b++)
         cut_bucket(r, b, parts, self->edges + b * (R + 1));
-    for (int b = 0; b < r->n_buckets; b++) {
-        wefti_demo_bucket *bucket = &self->buckets[b];
-        int64_t n_bytes = message_bytes(&self->rules, &r->buckets[b]);
-        WEFT_TRY(wefti_alloc_n(r->ctx, n_bytes, 1, "a demo message", &bucket->message));
-        if (!bucket->by_owner) continue;
-        n_bytes = answer_bytes(&self->rules, &r->buckets[b]);
-        WEFT_TRY(wefti_alloc_n(r->ctx, n_bytes, 1, "a demo answer", &bucket->answer));
-    }
     return WEFT_OK;
 }
 
@@ -221,10 +189,6 @@ weft_status wefti_demo_room_create(wefti_replicator *r) {
 void wefti_demo_room_destroy(wefti_replicator *r) {
     wefti_demo *self = r->self;
     if (!self) return;
-    for (int b = 0; self->buckets && b < r->n_buckets; b++) {
-        wefti_free(r->ctx, self->buckets[b].message);
-        wefti_free(r->ctx, self->buckets[b].answer);
-    }
     for (int kind = 0; kind < WEFTI_DEMO_KINDS; kind++)
         wefti_binomials_destroy(r->ctx, self->tables[kind]);
     wefti_spectrum_destroy(r->ctx, self->spectrum);

@@ -5,8 +5,8 @@
  * Tang et al. 2019, arXiv 1905.05957):
  *
  *     begin:   v <- g + e       send code(v)       e <- v - code(v)
- *     combine: a <- mean of code(v) over ranks     send code(a)      e <- e + R (a -
- * code(a)) end:     d <- code(a)
+ *     combine: a <- mean of code(v)     send code(a)   e <- e + R (a - code(a))
+ *     end:     d <- code(a)
  *
  * the second on the one rank that adds the range. So sum of e + R d = sum of all g. */
 #include "base/memory.h"
@@ -71,9 +71,8 @@ static float *error_of(const wefti_replicator *r, int bucket) {
     return r->n_states ? wefti_replicator_state(r, 0, bucket) : NULL;
 }
 
-static weft_status full_begin(wefti_replicator *r, int bucket, int64_t step, float lr,
+static weft_status full_begin(wefti_replicator *r, int bucket, int64_t step,
                               float *grad) {
-    (void)lr;
     return wefti_all_reduce_begin(r->self, bucket, step, grad, error_of(r, bucket));
 }
 

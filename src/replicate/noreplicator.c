@@ -21,40 +21,6 @@ static int64_t no_bytes(const wefti_replicator_config *config, const wefti_bucke
     return 0;
 }
 
-static int64_t no_work(const wefti_replicator_config *config, const wefti_bucket *buckets,
-                       int n_buckets, int R) {
-    (void)config;
-    (void)buckets;
-    (void)n_buckets;
-    (void)R;
-    return 0;
-}
-
-static weft_status none_create(wefti_replicator *r) {
-    (void)r;
-    return WEFT_OK;
-}
-
-static weft_status none_begin(wefti_replicator *r, int bucket, int64_t step, float lr,
-                              float *grad) {
-    (void)r;
-    (void)bucket;
-    (void)step;
-    (void)lr;
-    (void)grad;
-    return WEFT_OK;
-}
-
-static weft_status none_end(wefti_replicator *r, int bucket, int64_t step, float *grad) {
-    (void)r;
-    (void)bucket;
-    (void)step;
-    (void)grad;
-    return WEFT_OK;
-}
-
-static void none_destroy(wefti_replicator *r) { (void)r; }
-
 const wefti_replicator_ops wefti_replicator_none = {
     .name = "none",
     .summary = "each node follows its own gradient; nothing is sent",
@@ -62,9 +28,4 @@ const wefti_replicator_ops wefti_replicator_none = {
     .states = no_states,
     .rounds = no_rounds,
     .round_bytes = no_bytes,
-    .work_bytes = no_work,
-    .create = none_create,
-    .begin = none_begin,
-    .end = none_end,
-    .destroy = none_destroy,
 };

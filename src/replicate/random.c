@@ -75,34 +75,9 @@ const wefti_chooser wefti_chooser_random = {
     .count = random_count,
 };
 
-static int64_t random_round_bytes(const wefti_replicator_config *config,
-                                  const wefti_bucket *bucket, int R, int round,
-                                  int owner) {
-    return wefti_select_round_bytes(&wefti_chooser_random, config, bucket, R, round,
-                                    owner);
-}
-
-static int64_t random_work_bytes(const wefti_replicator_config *config,
-                                 const wefti_bucket *buckets, int n_buckets, int R) {
-    return wefti_select_work_bytes(&wefti_chooser_random, config, buckets, n_buckets, R);
-}
-
-static weft_status random_create(wefti_replicator *r) {
-    return wefti_select_create(&wefti_chooser_random, r);
-}
-
 const wefti_replicator_ops wefti_replicator_random = {
     .name = "random",
     .summary = "rows of a local momentum, drawn anew for each step",
-    .states = wefti_select_states,
-    .rounds = wefti_select_rounds,
-    .round_bytes = random_round_bytes,
-    .one_by_one = true,
-    .work_bytes = random_work_bytes,
-    .create = random_create,
-    .begin = wefti_select_begin,
-    .combine = wefti_select_combine,
-    .end = wefti_select_end,
-    .cover = wefti_select_cover,
-    .destroy = wefti_select_destroy,
+    .chooser = &wefti_chooser_random,
+    WEFTI_SELECT_OPS,
 };

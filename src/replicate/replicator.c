@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The front of every replicator: finds the kind, checks the knobs, allocates its state arrays,
- * skips steps that are not due, and passes on. */
+/* The front of all replicators: creation, states, steps that are left out, and the three
+ * phases of those that leave their messages to the driver. */
 #include "replicate/replicator.h"
 
 #include <string.h>
@@ -14,6 +14,112 @@ const wefti_replicator_ops *wefti_replicator_find(const char *kind) {
     return NULL;
 }
 
+/* --- over the driver --- */
+
+static int64_t bytes(const void *replicator, const wefti_round *round, int member) {
+    const wefti_replicator *r = replicator;
+    int rounds = round->bucket * WEFTI_DRIVER_ROUNDS + round->number;
+    return r->lengths[(int64_t)rounds * r->comm->size + member];
+}
+
+static weft_status encode(void *replicator, const wefti_round *round, int member,
+                          unsigned char *out) {
+    wefti_replicator *r = replicator;
+    return r->ops->encode(r, round, member, out);
+}
+
+static weft_status add(void *replicator, const wefti_round *round, int member,
+                       const unsigned char *in) {
+    wefti_replicator *r = replicator;
+    return r->ops->add(r, round, member, in);
+}
+
+static weft_status finish(void *replicator, const wefti_round *round,
+                          unsigned char *answer) {
+    wefti_replicator *r = replicator;
+    return r->ops->finish ? r->ops->finish(r, round, answer) : WEFT_OK;
+}
+
+static const wefti_driver_ops driver_ops = {
+    .bytes = bytes, .encode = encode, .add = add, .finish = finish};
+
+/* Of a rank's messages about a bucket: all that it sends in the first round, and its
+ * answer, at most. */
+static void message_room(const wefti_replicator_config *config,
+                         const wefti_bucket *bucket, int R,
+                         int64_t room[WEFTI_DRIVER_ROUNDS]) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    int n_rounds = ops->rounds(config, bucket, R);
+    room[0] = room[1] = 0;
+    for (int owner = 0; owner < R && n_rounds > 0; owner++) {
+        int64_t n_bytes = ops->round_bytes(config, bucket, R, 0, owner);
+        if (n_rounds == 2) room[0] += n_bytes;
+        if (n_rounds == 1 && n_bytes > room[0]) room[0] = n_bytes;
+        if (n_rounds == 2) n_bytes = ops->round_bytes(config, bucket, R, 1, owner);
+        if (n_rounds == 2 && n_bytes > room[1]) room[1] = n_bytes;
+    }
+}
+
+static int64_t lengths_of(int n_buckets, int R) {
+    return (int64_t)n_buckets * WEFTI_DRIVER_ROUNDS * R;
+}
+
+static weft_status open_driver(wefti_replicator *r) {
+    wefti_driver_setup setup = {.ctx = r->ctx,
+                                .comm = r->comm,
+                                .ops = &driver_ops,
+                                .self = r,
+                                .n_buckets = r->n_buckets,
+                                .n_buffers = 1};
+    int R = r->comm->size;
+    int64_t room[WEFTI_DRIVER_ROUNDS], *length;
+    WEFT_TRY(wefti_driver_create(&setup, &r->driver));
+    WEFT_TRY(wefti_alloc_n(r->ctx, lengths_of(r->n_buckets, R), sizeof(int64_t),
+                           "lengths of messages", &r->lengths));
+    length = r->lengths;
+    for (int b = 0; b < r->n_buckets; b++)
+        for (int round = 0; round < WEFTI_DRIVER_ROUNDS; round++)
+            for (int owner = 0; owner < R; owner++, length++)
+                if (round < r->n_rounds[b])
+                    *length = r->ops->round_bytes(&r->config, &r->buckets[b], R, round,
+                                                  owner);
+    for (int b = 0; b < r->n_buckets; b++) {
+        message_room(&r->config, &r->buckets[b], r->comm->size, room);
+        WEFT_TRY(wefti_driver_open(r->driver, b, room));
+    }
+    return WEFT_OK;
+}
+
+static wefti_round round_of(const wefti_replicator *r, int bucket, int64_t step,
+                            float *grad) {
+    return (wefti_round){.shape = r->n_rounds[bucket] == 2 ? WEFTI_SHAPE_OWNER
+                                                           : WEFTI_SHAPE_ALL,
+                         .step = step,
+                         .bucket = bucket,
+                         .kinds = {r->ops->kinds[0], r->ops->kinds[1]},
+                         .together = !r->ops->one_by_one,
+                         .party = wefti_party_all(r->comm),
+                         .from = grad,
+                         .x = grad};
+}
+
+int64_t wefti_replicator_work_bytes(const wefti_replicator_config *config,
+                                    const wefti_bucket *buckets, int n_buckets, int R) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    int64_t room[WEFTI_DRIVER_ROUNDS], n_bytes = 0;
+    if (ops->work_bytes) n_bytes = ops->work_bytes(config, buckets, n_buckets, R);
+    if (!ops->encode) return n_bytes;
+    for (int b = 0; b < n_buckets; b++) {
+        message_room(config, &buckets[b], R, room);
+        n_bytes += wefti_driver_bucket_bytes(room, 1);
+    }
+    n_bytes += (int64_t)wefti_alloc_cost((size_t)lengths_of(n_buckets, R) *
+                                         sizeof(int64_t));
+    return n_bytes + wefti_driver_bytes(n_buckets, 1, false, R);
+}
+
+/* --- creation --- */
+
 static weft_status allocate_state(wefti_replicator *r) {
     int64_t n = 0;
     WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(int64_t), "replicator state",
@@ -26,7 +132,11 @@ static weft_status allocate_state(wefti_replicator *r) {
          name++, r->n_states++)
         WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float), "replicator state",
                                &r->state[r->n_states]));
-    return r->ops->create(r);
+    WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(int), "rounds", &r->n_rounds));
+    if (r->ops->create) WEFT_TRY(r->ops->create(r)); /* and check the knobs */
+    for (int b = 0; b < r->n_buckets; b++)
+        r->n_rounds[b] = r->ops->rounds(&r->config, &r->buckets[b], r->comm->size);
+    return r->ops->encode ? open_driver(r) : WEFT_OK;
 }
 
 weft_status wefti_replicator_create(weft_ctx *ctx, const wefti_replicator_config *config,
@@ -62,7 +172,10 @@ weft_status wefti_replicator_create(weft_ctx *ctx, const wefti_replicator_config
 
 void wefti_replicator_destroy(wefti_replicator *r) {
     if (!r) return;
-    r->ops->destroy(r);
+    if (r->ops->destroy) r->ops->destroy(r);
+    wefti_driver_destroy(r->driver);
+    wefti_free(r->ctx, r->n_rounds);
+    wefti_free(r->ctx, r->lengths);
     for (int i = 0; i < r->n_states; i++) wefti_free(r->ctx, r->state[i]);
     wefti_free(r->ctx, r->bucket_at);
     wefti_free(r->ctx, r);
@@ -82,20 +195,108 @@ bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step
     return step % config->every == 0;
 }
 
-weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step,
-                                   float lr, float *grad) {
-    return r->ops->begin(r, bucket, step, lr, grad);
+/* --- what several kinds have in common --- */
+
+const char *const *
+wefti_replicator_momentum_state(const wefti_replicator_config *config) {
+    static const char *const names[] = {"momentum", NULL};
+    (void)config;
+    return names;
 }
 
-weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
-                                 float *grad) {
-    return r->ops->end(r, bucket, step, grad);
+int wefti_replicator_one_round(const wefti_replicator_config *config,
+                               const wefti_bucket *bucket, int R) {
+    (void)config, (void)bucket, (void)R;
+    return 1;
+}
+
+weft_status wefti_replicator_check_alpha(weft_ctx *ctx,
+                                         const wefti_replicator_config *config) {
+    if (config->alpha > 0 && config->alpha <= 1) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "replicator.alpha is %g, expected above 0 and at most 1: "
+                         "what is sent has to leave the momentum",
+                         config->alpha);
+}
+
+weft_status wefti_replicator_check_coding(const wefti_replicator *r, int64_t room) {
+    int64_t c = r->config.compression_chunk, k = r->config.compression_topk;
+    int values = (int)r->config.values, indices = (int)r->config.indices;
+    if (c < 2 || c > 1024)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "replicator.compression_chunk is %lld, expected 2 to 1024",
+                             (long long)c);
+    if (k < 1 || k > room)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "replicator.compression_topk is %lld, expected 1 to %lld",
+                             (long long)k, (long long)room);
+    if (values < 0 || values >= WEFTI_VALUE_CODECS || indices < 0 ||
+        indices >= WEFTI_INDEX_CODECS)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "replicator codecs %d and %d, expected names that "
+                             "`weft train --help` lists",
+                             values, indices);
+    return wefti_replicator_check_alpha(r->ctx, &r->config);
+}
+
+/* --- the phases --- */
+
+float wefti_replicator_gain(const wefti_replicator *r) {
+    return r->config.ema ? (float)(1 - r->config.compression_decay) : r->lr;
+}
+
+wefti_rounding wefti_replicator_rounding(const wefti_replicator *r,
+                                         const wefti_round *round, int number) {
+    uint64_t place = (uint64_t)r->comm->rank << 40 | (uint64_t)round->bucket << 20;
+    return (wefti_rounding){.stochastic = r->config.stochastic,
+                            .seed = r->config.seed,
+                            .step = (uint64_t)round->step,
+                            .place = place + (uint64_t)number};
+}
+
+void wefti_replicator_accumulate(const wefti_replicator *r, int bucket,
+                                 const float *grad) {
+    int64_t n = r->buckets[bucket].n_elements;
+    float beta = (float)r->config.compression_decay, gain = wefti_replicator_gain(r);
+    float *restrict m = wefti_replicator_state(r, 0, bucket);
+    const float *restrict g = grad;
+    int t = r->config.threads;
+    (void)t; /* without OpenMP */
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int64_t i = 0; i < n; i++) m[i] = beta * m[i] + gain * g[i];
+}
+
+weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step,
+                                   float lr, float *grad) {
+    r->lr = lr;
+    if (!wefti_replicator_is_due(&r->config, step)) {
+        if (r->n_states > 0) wefti_replicator_accumulate(r, bucket, grad);
+        return WEFT_OK;
+    }
+    if (r->ops->begin) return r->ops->begin(r, bucket, step, grad);
+    wefti_round round = round_of(r, bucket, step, grad);
+    return r->driver ? wefti_driver_send(r->driver, &round) : WEFT_OK;
 }
 
 weft_status wefti_replicator_combine(wefti_replicator *r, int bucket, int64_t step,
                                      float *grad) {
-    bool due = wefti_replicator_is_due(&r->config, step);
-    return r->ops->combine && due ? r->ops->combine(r, bucket, step, grad) : WEFT_OK;
+    if (!wefti_replicator_is_due(&r->config, step)) return WEFT_OK;
+    if (r->ops->combine) return r->ops->combine(r, bucket, step, grad);
+    wefti_round round = round_of(r, bucket, step, grad);
+    bool answers = r->driver && r->n_rounds[bucket] == 2;
+    return answers ? wefti_driver_answer(r->driver, &round) : WEFT_OK;
+}
+
+weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
+                                 float *grad) {
+    if (!wefti_replicator_is_due(&r->config, step)) {
+        size_t n_bytes = (size_t)r->buckets[bucket].n_elements * sizeof(float);
+        if (r->n_states > 0) memset(grad, 0, n_bytes);
+        return WEFT_OK;
+    }
+    if (r->ops->end) return r->ops->end(r, bucket, step, grad);
+    wefti_round round = round_of(r, bucket, step, grad);
+    return r->driver ? wefti_driver_receive(r->driver, &round) : WEFT_OK;
 }
 
 wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int piece,

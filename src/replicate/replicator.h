@@ -4,7 +4,7 @@
 
 #include <weft/ctx.h>
 
-#include "comm/comm.h"
+#include "collectives/driver.h"
 #include "tensor/kernels.h"
 #include "wire/section.h"
 
@@ -14,9 +14,15 @@
  *
  * It works on buckets: one or more neighbouring units whose shards lie one after another
  * in one flat buffer and travel in one message. A bucket is a list of pieces, the row
- * blocks of tensors that this rank holds. begin() sends, combine() answers what the
- * others sent, end() receives the answers; a replicator of one round has no combine().
- * Several buckets may be under way, each phase in bucket order on the exchange thread. */
+ * blocks of tensors that this rank holds. Each bucket passes three phases, several buckets
+ * at a time, each phase in bucket order on the exchange thread:
+ *
+ *     begin     encode what is sent                    send        (collectives/driver.h)
+ *     combine   two rounds only: add, finish           answer
+ *     end       add what came, finish: grad is the agreed direction
+ *
+ * A method says encode, add and finish, and the driver does the rest; or, where it stands
+ * on a collective such as the all-reduce, it says what it does in the three phases. */
 
 typedef struct wefti_piece {
     int64_t rows, cols; /* a matrix block; cols = 1: a vector */
@@ -95,18 +101,36 @@ typedef struct wefti_replicator_ops {
     /* Whether what the first round brings is worked on message by message, so that it
      * hides behind waiting for the next; else when all is there. */
     bool one_by_one;
-    /* Bytes of working memory of a rank: messages and scratch, without states. */
+    /* Bytes of working memory of a rank, without states and the driver's messages; NULL:
+     * none. */
     int64_t (*work_bytes)(const wefti_replicator_config *config,
                           const wefti_bucket *buckets, int n_buckets, int R);
-    weft_status (*create)(wefti_replicator *r); /* fills r->self */
-    weft_status (*begin)(wefti_replicator *r, int bucket, int64_t step, float lr,
-                         float *grad);
-    weft_status (*combine)(wefti_replicator *r, int bucket, int64_t step,
-                           float *grad); /* or NULL */
+    weft_status (*create)(wefti_replicator *r); /* fills r->self; NULL: it has none */
+
+    /* Over the driver, in steps that exchange. Of its messages: */
+    wefti_frame_kind kinds[WEFTI_DRIVER_ROUNDS];
+    /* Writes the payload about a member (with one round: this rank). round->from is the
+     * gradient. */
+    weft_status (*encode)(wefti_replicator *r, const wefti_round *round, int member,
+                          unsigned char *out);
+    /* Takes in what a member sent; with two rounds, in the second one its answer.
+     * round->x is to be the direction. */
+    weft_status (*add)(wefti_replicator *r, const wefti_round *round, int member,
+                       const unsigned char *in);
+    /* All round->counted messages are there. answer: with two rounds, after the first: the
+     * payload to write, else NULL. Or NULL. */
+    weft_status (*finish)(wefti_replicator *r, const wefti_round *round,
+                          unsigned char *answer);
+
+    /* Over a collective, instead. */
+    weft_status (*begin)(wefti_replicator *r, int bucket, int64_t step, float *grad);
+    weft_status (*combine)(wefti_replicator *r, int bucket, int64_t step, float *grad);
     weft_status (*end)(wefti_replicator *r, int bucket, int64_t step, float *grad);
+
     /* What the direction of a due step covers of a piece; NULL: everything. */
     wefti_cover (*cover)(const wefti_replicator *r, int bucket, int piece, int64_t step);
-    void (*destroy)(wefti_replicator *r);
+    void (*destroy)(wefti_replicator *r); /* NULL: nothing to do */
+    const struct wefti_chooser *chooser;  /* of those that choose rows (select.h) */
 } wefti_replicator_ops;
 
 enum { WEFTI_REPLICATOR_STATES = 2 };
@@ -122,13 +146,21 @@ struct wefti_replicator {
     int n_states;
     float *state[WEFTI_REPLICATOR_STATES]; /* owned; each [all buckets' elements] */
     int64_t *bucket_at;                    /* [n_buckets] owned; where they begin there */
-    void *self;                            /* the implementation's */
+    float lr;                              /* of the step that began last */
+    wefti_driver *driver;                  /* owned; NULL: over a collective */
+    int *n_rounds;                         /* [n_buckets] owned */
+    int64_t *lengths; /* [n_buckets][rounds][comm->size] owned; as round_bytes says */
+    void *self;       /* the implementation's */
 };
 
 /* Payload bytes that rank `from` of R sends to rank `to` for one bucket in a step that
  * replicates: the sum over its rounds; none to itself. */
 int64_t wefti_replicator_wire_bytes(const wefti_replicator_config *config,
                                     const wefti_bucket *bucket, int R, int from, int to);
+
+/* Bytes of working memory of a rank: messages and scratch, without states. */
+int64_t wefti_replicator_work_bytes(const wefti_replicator_config *config,
+                                    const wefti_bucket *buckets, int n_buckets, int R);
 
 /* Creates a replicator; an unknown kind or a bad knob is WEFT_ERR_CONFIG. Not collective.
  */
@@ -159,6 +191,31 @@ bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step
 /* What the direction of `step` covers of a piece, its runs ascending and apart. */
 wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int piece,
                                    int64_t step);
+
+/* For implementations. The share of a gradient that a momentum takes in: the learning
+ * rate, or 1 - decay. */
+float wefti_replicator_gain(const wefti_replicator *r);
+
+/* For implementations: state 0 <- decay (state 0) + gain g. A step that exchanges nothing
+ * does so too: a kind that can wait has its momentum there. */
+void wefti_replicator_accumulate(const wefti_replicator *r, int bucket, const float *g);
+
+/* For implementations: how the values of section `number` of a bucket's messages are
+ * rounded. */
+wefti_rounding wefti_replicator_rounding(const wefti_replicator *r,
+                                         const wefti_round *round, int number);
+
+/* For implementations: what several tables have in common. The one state "momentum"; one
+ * round of messages; alpha within 0 to 1, and with it chunks and codecs (room: the elements
+ * of which k are sent). */
+const char *const *wefti_replicator_momentum_state(const wefti_replicator_config *config);
+int wefti_replicator_one_round(const wefti_replicator_config *config,
+                               const wefti_bucket *bucket, int R);
+weft_status
+wefti_replicator_check_alpha(weft_ctx *ctx,
+                             const wefti_replicator_config *config) WEFT_CHECKED;
+weft_status wefti_replicator_check_coding(const wefti_replicator *r,
+                                          int64_t room) WEFT_CHECKED;
 
 /* State array i of a bucket. */
 float *wefti_replicator_state(const wefti_replicator *r, int i, int bucket);

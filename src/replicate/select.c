@@ -58,10 +58,14 @@ static wefti_coding coding_of(const wefti_replicator_config *config) {
                           .threads = config->threads};
 }
 
+static const wefti_chooser *chooser_of(const wefti_replicator_config *config) {
+    return wefti_replicator_find(config->kind)->chooser;
+}
+
 /* Elements that a bucket's vector has room for. */
-static int64_t vector_length(const wefti_chooser *chooser,
-                             const wefti_replicator_config *config,
+static int64_t vector_length(const wefti_replicator_config *config,
                              const wefti_bucket *bucket) {
+    const wefti_chooser *chooser = chooser_of(config);
     int64_t n = 0;
     for (int i = 0; i < bucket->n_pieces; i++) {
         const wefti_piece *piece = &bucket->pieces[i];
@@ -70,24 +74,17 @@ static int64_t vector_length(const wefti_chooser *chooser,
     return n;
 }
 
-const char *const *wefti_select_states(const wefti_replicator_config *config) {
-    static const char *const names[] = {"momentum", NULL};
-    (void)config;
-    return names;
-}
-
 int wefti_select_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
                         int R) {
     (void)config, (void)bucket, (void)R;
     return 2;
 }
 
-int64_t wefti_select_round_bytes(const wefti_chooser *chooser,
-                                 const wefti_replicator_config *config,
+int64_t wefti_select_round_bytes(const wefti_replicator_config *config,
                                  const wefti_bucket *bucket, int R, int round,
                                  int owner) {
     wefti_coding coding = coding_of(config);
-    int64_t n = vector_length(chooser, config, bucket);
+    int64_t n = vector_length(config, bucket);
     return wefti_all_reduce_round_bytes(&coding, n, R, round, owner);
 }
 
@@ -96,9 +93,9 @@ typedef struct sizes {
     int64_t n_pieces, n_runs, most_rows;
 } sizes;
 
-static sizes count_sizes(const wefti_chooser *chooser,
-                         const wefti_replicator_config *config,
+static sizes count_sizes(const wefti_replicator_config *config,
                          const wefti_bucket *buckets, int n_buckets) {
+    const wefti_chooser *chooser = chooser_of(config);
     sizes s = {0, 0, 0};
     for (int b = 0; b < n_buckets; b++) {
         for (int i = 0; i < buckets[b].n_pieces; i++) {
@@ -117,16 +114,15 @@ static int64_t cost(int64_t n, size_t item) {
     return (int64_t)wefti_alloc_cost((size_t)n * item);
 }
 
-int64_t wefti_select_work_bytes(const wefti_chooser *chooser,
-                                const wefti_replicator_config *config,
+int64_t wefti_select_work_bytes(const wefti_replicator_config *config,
                                 const wefti_bucket *buckets, int n_buckets, int R) {
     wefti_coding coding = coding_of(config);
-    sizes s = count_sizes(chooser, config, buckets, n_buckets);
+    sizes s = count_sizes(config, buckets, n_buckets);
     int64_t n_bytes = cost(s.n_pieces, sizeof(chosen)) +
                       cost(s.n_runs, sizeof(wefti_cover_range)) +
                       cost(scratch_words(&s), sizeof(uint64_t));
     for (int b = 0; b < n_buckets; b++) {
-        int64_t n = vector_length(chooser, config, &buckets[b]);
+        int64_t n = vector_length(config, &buckets[b]);
         n_bytes += cost(n, sizeof(float)) + wefti_all_reduce_work_bytes(&coding, n, R);
     }
     return n_bytes;
@@ -138,12 +134,7 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_replicator_config *con
             ctx, WEFT_ERR_CONFIG,
             "replicator.compression_rate is %g with %s, expected above 0 and at most 1",
             config->compression_rate, config->kind);
-    if (!(config->alpha > 0 && config->alpha <= 1))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "replicator.alpha is %g, expected above 0 and at most 1: "
-                             "what is sent has to leave the momentum",
-                             config->alpha);
-    return WEFT_OK;
+    return wefti_replicator_check_alpha(ctx, config);
 }
 
 static weft_status create_allreduce(wefti_replicator *r, selector *self) {
@@ -169,13 +160,13 @@ static void share_out_runs(wefti_replicator *r, selector *self) {
     }
 }
 
-weft_status wefti_select_create(const wefti_chooser *chooser, wefti_replicator *r) {
+weft_status wefti_select_create(wefti_replicator *r) {
     WEFT_TRY(check_knobs(r->ctx, &r->config));
     selector *self;
     WEFT_TRY(wefti_alloc(r->ctx, sizeof *self, "a replicator", &self));
     r->self = self;
-    self->chooser = chooser;
-    sizes s = count_sizes(chooser, &r->config, r->buckets, r->n_buckets);
+    self->chooser = chooser_of(&r->config);
+    sizes s = count_sizes(&r->config, r->buckets, r->n_buckets);
     WEFT_TRY(wefti_alloc_n(r->ctx, s.n_pieces, sizeof(chosen), "runs", &self->chosen));
     WEFT_TRY(
         wefti_alloc_n(r->ctx, s.n_runs, sizeof(wefti_cover_range), "runs", &self->runs));
@@ -186,7 +177,7 @@ weft_status wefti_select_create(const wefti_chooser *chooser, wefti_replicator *
     WEFT_TRY(create_allreduce(r, self));
     for (int b = 0; b < r->n_buckets; b++) {
         part *p = &self->parts[b];
-        p->length = vector_length(chooser, &r->config, &r->buckets[b]);
+        p->length = vector_length(&r->config, &r->buckets[b]);
         WEFT_TRY(wefti_alloc_n(r->ctx, p->length, sizeof(float), "the rows to send",
                                &p->vector));
         WEFT_TRY(wefti_all_reduce_open(self->allreduce, b, p->length));
@@ -279,26 +270,11 @@ static int64_t walk(const wefti_replicator *r, int bucket, const errand *e) {
     return at;
 }
 
-static void accumulate_momentum(const wefti_replicator *r, int bucket, float lr,
-                                const float *grad) {
-    const wefti_replicator_config *config = &r->config;
-    int64_t n = r->buckets[bucket].n_elements;
-    float beta = (float)config->compression_decay;
-    float gain = config->ema ? (float)(1 - config->compression_decay) : lr;
-    float *restrict m = wefti_replicator_state(r, 0, bucket);
-    const float *restrict g = grad;
-    int t = config->threads;
-    (void)t; /* without OpenMP */
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int64_t i = 0; i < n; i++) m[i] = beta * m[i] + gain * g[i];
-}
-
-weft_status wefti_select_begin(wefti_replicator *r, int bucket, int64_t step, float lr,
+weft_status wefti_select_begin(wefti_replicator *r, int bucket, int64_t step,
                                float *grad) {
     selector *self = r->self;
     part *p = &self->parts[bucket];
-    accumulate_momentum(r, bucket, lr, grad);
-    if (!wefti_replicator_is_due(&r->config, step)) return WEFT_OK;
+    wefti_replicator_accumulate(r, bucket, grad);
     choose(r, bucket, step);
     errand e = {.act = copy_in,
                 .whole = wefti_replicator_state(r, 0, bucket),
@@ -325,12 +301,10 @@ weft_status wefti_select_combine(wefti_replicator *r, int bucket, int64_t step,
     return WEFT_OK;
 }
 
-/* A step that exchanges nothing moves nothing: the momentum keeps the gradient. */
 weft_status wefti_select_end(wefti_replicator *r, int bucket, int64_t step, float *grad) {
     selector *self = r->self;
     part *p = &self->parts[bucket];
     memset(grad, 0, (size_t)r->buckets[bucket].n_elements * sizeof(float));
-    if (!wefti_replicator_is_due(&r->config, step)) return WEFT_OK;
     WEFT_TRY(wefti_all_reduce_end(self->allreduce, bucket, step, p->vector));
     errand e = {.act = copy_out, .whole = grad, .within = {0, p->length}};
     walk(r, bucket, &e);

@@ -17,7 +17,7 @@ typedef struct wefti_selection {
     uint64_t seed;
 } wefti_selection;
 
-typedef struct wefti_chooser {
+struct wefti_chooser {
     /* Rows of one turn at most: what messages have room for. */
     int64_t (*most)(double rate, int64_t rows);
     /* Writes the rows of a turn as ascending runs that do not touch, in rows; returns how
@@ -26,7 +26,8 @@ typedef struct wefti_chooser {
                       wefti_cover_range *runs);
     /* Turns so far, this one included, that chose a row which this turn chooses. */
     int64_t (*count)(const wefti_selection *s);
-} wefti_chooser;
+};
+typedef struct wefti_chooser wefti_chooser;
 
 extern const wefti_chooser wefti_chooser_random, wefti_chooser_striding,
     wefti_chooser_slicing;
@@ -37,19 +38,15 @@ int64_t wefti_runs_most(const wefti_chooser *chooser, double rate, int64_t rows)
 /* x rounded to a whole number, halves up, at least `low` and at most `high`. */
 int64_t wefti_whole_within(double x, int64_t low, int64_t high);
 
-/* The replicator's functions (replicator.h); those that need the chooser are wrapped in
- * each kind's file. */
-const char *const *wefti_select_states(const wefti_replicator_config *config);
+/* The functions of all three (replicator.h); which rows is up to ops->chooser. */
 int wefti_select_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
                         int R);
-int64_t wefti_select_round_bytes(const wefti_chooser *chooser,
-                                 const wefti_replicator_config *config,
+int64_t wefti_select_round_bytes(const wefti_replicator_config *config,
                                  const wefti_bucket *bucket, int R, int round, int owner);
-int64_t wefti_select_work_bytes(const wefti_chooser *chooser,
-                                const wefti_replicator_config *config,
+int64_t wefti_select_work_bytes(const wefti_replicator_config *config,
                                 const wefti_bucket *buckets, int n_buckets, int R);
-weft_status wefti_select_create(const wefti_chooser *chooser, wefti_replicator *r);
-weft_status wefti_select_begin(wefti_replicator *r, int bucket, int64_t step, float lr,
+weft_status wefti_select_create(wefti_replicator *r);
+weft_status wefti_select_begin(wefti_replicator *r, int bucket, int64_t step,
                                float *grad);
 weft_status wefti_select_combine(wefti_replicator *r, int bucket, int64_t step,
                                  float *grad);
@@ -57,5 +54,13 @@ weft_status wefti_select_end(wefti_replicator *r, int bucket, int64_t step, floa
 wefti_cover wefti_select_cover(const wefti_replicator *r, int bucket, int piece,
                                int64_t step);
 void wefti_select_destroy(wefti_replicator *r);
+
+#define WEFTI_SELECT_OPS                                                                 \
+    .states = wefti_replicator_momentum_state, .rounds = wefti_select_rounds,            \
+    .round_bytes = wefti_select_round_bytes, .one_by_one = true,                         \
+    .work_bytes = wefti_select_work_bytes, .create = wefti_select_create,                \
+    .begin = wefti_select_begin, .combine = wefti_select_combine,                        \
+    .end = wefti_select_end, .cover = wefti_select_cover,                                \
+    .destroy = wefti_select_destroy
 
 #endif

@@ -33,34 +33,9 @@ const wefti_chooser wefti_chooser_slicing = {
     .count = slicing_count,
 };
 
-static int64_t slicing_round_bytes(const wefti_replicator_config *config,
-                                   const wefti_bucket *bucket, int R, int round,
-                                   int owner) {
-    return wefti_select_round_bytes(&wefti_chooser_slicing, config, bucket, R, round,
-                                    owner);
-}
-
-static int64_t slicing_work_bytes(const wefti_replicator_config *config,
-                                  const wefti_bucket *buckets, int n_buckets, int R) {
-    return wefti_select_work_bytes(&wefti_chooser_slicing, config, buckets, n_buckets, R);
-}
-
-static weft_status slicing_create(wefti_replicator *r) {
-    return wefti_select_create(&wefti_chooser_slicing, r);
-}
-
 const wefti_replicator_ops wefti_replicator_slicing = {
     .name = "slicing",
     .summary = "a moving window of rows of a local momentum",
-    .states = wefti_select_states,
-    .rounds = wefti_select_rounds,
-    .round_bytes = slicing_round_bytes,
-    .one_by_one = true,
-    .work_bytes = slicing_work_bytes,
-    .create = slicing_create,
-    .begin = wefti_select_begin,
-    .combine = wefti_select_combine,
-    .end = wefti_select_end,
-    .cover = wefti_select_cover,
-    .destroy = wefti_select_destroy,
+    .chooser = &wefti_chooser_slicing,
+    WEFTI_SELECT_OPS,
 };

@@ -37,35 +37,9 @@ const wefti_chooser wefti_chooser_striding = {
     .count = striding_count,
 };
 
-static int64_t striding_round_bytes(const wefti_replicator_config *config,
-                                    const wefti_bucket *bucket, int R, int round,
-                                    int owner) {
-    return wefti_select_round_bytes(&wefti_chooser_striding, config, bucket, R, round,
-                                    owner);
-}
-
-static int64_t striding_work_bytes(const wefti_replicator_config *config,
-                                   const wefti_bucket *buckets, int n_buckets, int R) {
-    return wefti_select_work_bytes(&wefti_chooser_striding, config, buckets, n_buckets,
-                                   R);
-}
-
-static weft_status striding_create(wefti_replicator *r) {
-    return wefti_select_create(&wefti_chooser_striding, r);
-}
-
 const wefti_replicator_ops wefti_replicator_striding = {
     .name = "striding",
     .summary = "every n-th row of a local momentum, each in its turn",
-    .states = wefti_select_states,
-    .rounds = wefti_select_rounds,
-    .round_bytes = striding_round_bytes,
-    .one_by_one = true,
-    .work_bytes = striding_work_bytes,
-    .create = striding_create,
-    .begin = wefti_select_begin,
-    .combine = wefti_select_combine,
-    .end = wefti_select_end,
-    .cover = wefti_select_cover,
-    .destroy = wefti_select_destroy,
+    .chooser = &wefti_chooser_striding,
+    WEFTI_SELECT_OPS,
 };

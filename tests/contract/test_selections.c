@@ -530,7 +530,7 @@ memory_is_as_predicted_and_a_failed_allocation_is_a_clean_error(void **state) {
             if (status != WEFT_OK) assert_int_equal(status, WEFT_ERR_MEMORY);
             if (status == WEFT_OK) {
                 int64_t held = weft_ctx_bytes_held(ctx) - N * 4;
-                int64_t said = r->ops->work_bytes(&c, buckets, BUCKETS, 2);
+                int64_t said = wefti_replicator_work_bytes(&c, buckets, BUCKETS, 2);
                 assert_true(held <= said + 4096 && said <= 2 * held + 4096);
             }
             wefti_replicator_destroy(r);

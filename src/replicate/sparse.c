@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Payload of a bucket: a sparse section (wire/section.h) for each piece, in order. A
+ * section is coded block by block, a few chunks at a time. */
+#include "replicate/sparse.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { MAX_CHUNK = 1024 };
+
+struct wefti_sparse {
+    wefti_binomials *table; /* NULL unless the index codec needs it */
+    int32_t *index;         /* [values of a block], like value */
+    float *value;
+};
+
+static wefti_section section_of(const wefti_replicator_config *config, int64_t n,
+                                const wefti_binomials *table) {
+    int64_t chunk = config->compression_chunk;
+    return wefti_section_sparse((n + chunk - 1) / chunk, config->compression_topk, chunk,
+                                config->values, config->indices, table);
+}
+
+static int64_t elements_of(const wefti_piece *piece) { return piece->rows * piece->cols; }
+
+int64_t wefti_sparse_bytes(const wefti_replicator_config *config,
+                           const wefti_bucket *bucket) {
+    int64_t n_bytes = WEFTI_FRAME_BYTES;
+    wefti_section s = section_of(config, 0, NULL);
+    for (int i = 0; i < bucket->n_pieces; i++) {
+        int64_t n = elements_of(&bucket->pieces[i]);
+        s.n_chunks = (n + s.elements - 1) / s.elements;
+        s.n_values = s.n_chunks * s.k;
+        s.n_blocks = (s.n_chunks + s.block_chunks - 1) / s.block_chunks;
+        n_bytes += wefti_section_bytes(&s, 0, s.n_blocks);
+    }
+    return n_bytes;
+}
+
+static int64_t table_bytes(const wefti_section *s) {
+    return s->indices == WEFTI_INDICES_ENUMERATIVE
+               ? wefti_binomials_bytes(s->elements, s->k)
+               : 0;
+}
+
+int64_t wefti_sparse_work_bytes(const wefti_replicator_config *config,
+                                const wefti_bucket *buckets, int n_buckets, int R) {
+    wefti_section s = section_of(config, 0, NULL);
+    size_t lists = (size_t)s.block_values * sizeof(float);
+    (void)buckets, (void)n_buckets, (void)R;
+    return (int64_t)(2 * wefti_alloc_cost(lists) +
+                     wefti_alloc_cost(sizeof(wefti_sparse)) +
+                     wefti_alloc_cost((size_t)table_bytes(&s)));
+}
+
+weft_status wefti_sparse_create(wefti_replicator *r) {
+    wefti_sparse *self;
+    WEFT_TRY(wefti_replicator_check_coding(r, r->config.compression_chunk));
+    WEFT_TRY(wefti_alloc(r->ctx, sizeof *self, "a replicator", &self));
+    r->self = self;
+    wefti_section s = section_of(&r->config, 0, NULL);
+    if (table_bytes(&s) > 0)
+        WEFT_TRY(wefti_binomials_create(r->ctx, s.elements, s.k, &self->table));
+    WEFT_TRY(wefti_alloc_n(r->ctx, s.block_values, sizeof(int32_t), "places of numbers",
+                           &self->index));
+    return wefti_alloc_n(r->ctx, s.block_values, sizeof(float), "numbers", &self->value);
+}
+
+void wefti_sparse_destroy(wefti_replicator *r) {
+    wefti_sparse *self = r->self;
+    if (!self) return;
+    wefti_binomials_destroy(r->ctx, self->table);
+    wefti_free(r->ctx, self->index);
+    wefti_free(r->ctx, self->value);
+    wefti_free(r->ctx, self);
+}
+
+/* A block of a piece, whose numbers are x[n]. */
+typedef struct block {
+    const wefti_section *section;
+    int64_t number, n;
+    float *x;
+} block;
+
+static block block_of(const wefti_section *s, int64_t number, const wefti_piece *piece,
+                      float *bucket) {
+    int64_t first = number * s->block_chunks * s->elements;
+    return (block){s, number, elements_of(piece) - first, bucket + piece->offset + first};
+}
+
+static void choose_block(const wefti_sparse *self, const block *b,
+                         wefti_sparse_choose choose) {
+    float chunk[MAX_CHUNK];
+    const wefti_section *s = b->section;
+    for (int64_t i = 0; i < wefti_section_block_chunks(s, b->number); i++) {
+        int64_t at = i * s->elements, left = b->n - at;
+        memset(chunk, 0, sizeof chunk);
+        memcpy(chunk, b->x + at,
+               (size_t)(left < s->elements ? left : s->elements) * sizeof *chunk);
+        choose(s->elements, chunk, s->k, self->index + i * s->k, self->value + i * s->k);
+    }
+}
+
+/* x += share of the block's values. */
+static void add_block(const wefti_sparse *self, const block *b, float share) {
+    const wefti_section *s = b->section;
+    for (int64_t j = 0; j < wefti_section_block_values(s, b->number); j++) {
+        int64_t place = j / s->k * s->elements + self->index[j];
+        if (place < b->n) b->x[place] += share * self->value[j];
+    }
+}
+
+void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
+                         wefti_sparse_choose choose, float *m, unsigned char *out) {
+    const wefti_sparse *self = r->self;
+    const wefti_bucket *bucket = &r->buckets[round->bucket];
+    for (int i = 0; i < bucket->n_pieces; i++) {
+        const wefti_piece *piece = &bucket->pieces[i];
+        wefti_section s = section_of(&r->config, elements_of(piece), self->table);
+        wefti_rounding rounding = wefti_replicator_rounding(r, round, i);
+        for (int64_t number = 0; number < s.n_blocks; number++) {
+            block b = block_of(&s, number, piece, m);
+            choose_block(self, &b, choose);
+            wefti_section_encode(&s, number, self->index, self->value, &rounding, out);
+            add_block(self, &b, -(float)r->config.alpha);
+            out += wefti_section_bytes(&s, number, 1);
+        }
+    }
+}
+
+weft_status wefti_sparse_add(wefti_replicator *r, const wefti_round *round,
+                             const unsigned char *in, float *d) {
+    const wefti_sparse *self = r->self;
+    const wefti_bucket *bucket = &r->buckets[round->bucket];
+    for (int i = 0; i < bucket->n_pieces; i++) {
+        const wefti_piece *piece = &bucket->pieces[i];
+        wefti_section s = section_of(&r->config, elements_of(piece), self->table);
+        for (int64_t number = 0; number < s.n_blocks; number++) {
+            block b = block_of(&s, number, piece, d);
+            WEFT_TRY(
+                wefti_section_decode(r->ctx, &s, number, in, self->index, self->value));
+            add_block(self, &b, 1);
+            in += wefti_section_bytes(&s, number, 1);
+        }
+    }
+    return WEFT_OK;
+}

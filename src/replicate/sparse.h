@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_SPARSE_H
+#define WEFTI_SPARSE_H
+
+#include "replicate/replicator.h"
+
+/* A bucket of which k numbers of each chunk of c are sent, coded: for replicators that
+ * choose such numbers (topk.c). Each piece is cut into chunks from its first element on;
+ * the last chunk is filled up with zeros. */
+typedef struct wefti_sparse wefti_sparse;
+
+/* Chooses k of a chunk: index[k] ascending, value[k]. */
+typedef void (*wefti_sparse_choose)(int64_t c, const float *chunk, int64_t k,
+                                    int32_t *index, float *value);
+
+/* Bytes of a bucket's message, with its head, and of working memory. */
+int64_t wefti_sparse_bytes(const wefti_replicator_config *config,
+                           const wefti_bucket *bucket);
+int64_t wefti_sparse_work_bytes(const wefti_replicator_config *config,
+                                const wefti_bucket *buckets, int n_buckets, int R);
+
+/* For r->self: r->config's chunks and codecs, which it checks. */
+weft_status wefti_sparse_create(wefti_replicator *r) WEFT_CHECKED;
+void wefti_sparse_destroy(wefti_replicator *r);
+
+/* out <- what is chosen of the bucket's m, which loses alpha of what will be decoded. */
+void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
+                         wefti_sparse_choose choose, float *m, unsigned char *out);
+
+/* d += what a message holds. */
+weft_status wefti_sparse_add(wefti_replicator *r, const wefti_round *round,
+                             const unsigned char *in, float *d) WEFT_CHECKED;
+
+#endif
