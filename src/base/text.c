@@ -149,3 +149,9 @@ const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size) {
              names[k]);
     return out;
 }
+
+bool wefti_named(const char *const *list, const char *name) {
+    for (; list && *list; list++)
+        if (strcmp(*list, name) == 0) return true;
+    return false;
+}

@@ -32,6 +32,7 @@ static const weft_choice kernels[] = {
 static const weft_choice replicators[] = {
     {"full", "mean of all gradients, all numbers sent"},
     {"demo", "the largest DCT coefficients of a momentum, chunk by chunk"},
+    {"topk", "the largest numbers of a momentum, chunk by chunk: no transform"},
     {"random", "rows of a momentum, drawn anew for each step"},
     {"striding", "every n-th row of a momentum, one further in each step"},
     {"slicing", "a window of rows of a momentum that moves on by its own length"},
@@ -129,9 +130,9 @@ static const weft_choice schedules[] = {
 #define REPLICATOR(section, fallback, first)                                             \
     {AT(section.kind), CHOICE, "", fallback, ONE_OF(replicators), first},                \
         {AT(section.compression_topk),           INT, "", "4", WITHIN(1, 1048576),       \
-         "demo: coefficients sent of each chunk"},                                       \
+         "demo, topk: numbers sent of each chunk"},                                       \
         {AT(section.compression_chunk),          INT, "", "64", WITHIN(2, 1024),         \
-         "demo: length of a chunk along an axis"},                                       \
+         "demo, topk: length of a chunk along an axis"},                                       \
         {AT(section.compression_rate),                                                   \
          NUMBER,                                                                         \
          "",                                                                             \
@@ -185,7 +186,7 @@ static const weft_choice schedules[] = {
          "",                                                                             \
          "auto",                                                                         \
          ONE_OF(index_codecs),                                                           \
-         "demo: how the places of coefficients are coded; loses nothing"},               \
+         "demo, topk: how the places of numbers are coded; loses nothing"},               \
         {AT(section.rounding),     CHOICE, "", "nearest", ONE_OF(roundings),             \
          "how int8 and int4 round"},                                                     \
         {AT(section.dense_below),                                                        \

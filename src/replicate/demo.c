@@ -11,6 +11,9 @@
  *     owner    range j of q to rank j; it combines, and answers all; d from the R answers
  *
  * This file is what the driver asks; demo_batch.c is the arithmetic. */
+#include <math.h>
+#include <stdio.h>
+
 #include "replicate/demo.h"
 #include "replicate/replicators.h"
 
@@ -98,11 +101,73 @@ static weft_status demo_finish(wefti_replicator *r, const wefti_round *round,
     return wefti_demo_run(&pass, answer ? wefti_demo_answer : wefti_demo_combine);
 }
 
+/* --- predictions --- */
+
+static void demo_label(const wefti_replicator_config *config, char *out, size_t size) {
+    long long k = config->compression_topk, c = config->compression_chunk;
+    if (config->compression_dims == 1)
+        snprintf(out, size, "%lld/%lld ", k, c);
+    else
+        snprintf(out, size, "%lld/%lldx%lld ", k, c, c);
+}
+
+static wefti_told demo_told(const wefti_replicator_config *config,
+                            const wefti_bucket *bucket) {
+    wefti_told t = {0, 0, 0};
+    for (int i = 0; i < bucket->n_pieces; i++) {
+        const wefti_piece *piece = &bucket->pieces[i];
+        double n = (double)(piece->rows * piece->cols);
+        bool dense = wefti_demo_kind(config, piece) < 0;
+        t.answer_bits += n * (!config->sign ? 32 : dense ? log2(3) : 1);
+        wefti_chunks s = wefti_chunks_make(
+            config->compression_dims, config->compression_chunk, config->compression_topk,
+            piece->rows, piece->cols);
+        t.values += dense ? n : (double)(s.n * s.k);
+        t.index_bits += dense ? 0 : (double)s.n * wefti_log2_choose(s.elements, s.k);
+    }
+    return t;
+}
+
+static wefti_touched demo_touched(const wefti_replicator_config *config, int R) {
+    (void)config, (void)R;
+    return (wefti_touched){.begin = 32, .combine_peer = 4, .end = 20};
+}
+
+static double demo_floor(const wefti_replicator_config *config, double n, double values,
+                         int R) {
+    (void)config, (void)values, (void)R;
+    return 16 * n;
+}
+
+static const char *const demo_keys[] = {"compression_topk",
+                                        "compression_chunk",
+                                        "compression_decay",
+                                        "compression_dims",
+                                        "momentum_style",
+                                        "alpha",
+                                        "sign",
+                                        "exchange",
+                                        "values",
+                                        "indices",
+                                        "rounding",
+                                        "dense_below",
+                                        "every",
+                                        NULL};
+static const char *const demo_knobs[] = {"compression_topk", "compression_chunk",
+                                         "compression_dims", "exchange", NULL};
+
 static void demo_destroy(wefti_replicator *r) { wefti_demo_room_destroy(r); }
 
 const wefti_replicator_ops wefti_replicator_demo = {
     .name = "demo",
     .summary = "the k fastest-moving DCT coefficients of each chunk of a local momentum",
+    .keys = demo_keys,
+    .method = "flexdemo",
+    .knobs = demo_knobs,
+    .label = demo_label,
+    .told = demo_told,
+    .touched = demo_touched,
+    .floor_bytes = demo_floor,
     .states = wefti_replicator_momentum_state,
     .rounds = demo_rounds,
     .round_bytes = demo_round_bytes,

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "collectives/all_reduce.h"
 #include "replicate/replicators.h"
+#include "wire/values.h"
 
 static wefti_coding coding_of(const wefti_replicator_config *config) {
     return (wefti_coding){.values = config->values,
@@ -92,9 +93,39 @@ static weft_status full_end(wefti_replicator *r, int bucket, int64_t step, float
 
 static void full_destroy(wefti_replicator *r) { wefti_all_reduce_destroy(r->self); }
 
+/* --- predictions --- */
+
+static wefti_told full_told(const wefti_replicator_config *config,
+                            const wefti_bucket *bucket) {
+    double n = (double)bucket->n_elements;
+    return (wefti_told){n, 0, n * wefti_value_ops_of(config->values)->bits};
+}
+
+static wefti_touched full_touched(const wefti_replicator_config *config, int R) {
+    bool coded = config->values != WEFTI_VALUES_F32;
+    return (wefti_touched){.begin = coded ? 100 : 0,
+                           .combine = (coded ? 60.0 : 8.0) / R,
+                           .combine_peer = (coded ? 60.0 : 12.0) / R,
+                           .end = coded ? 60 : 8};
+}
+
+static double full_floor(const wefti_replicator_config *config, double n, double values,
+                         int R) {
+    (void)values;
+    if (config->values != WEFTI_VALUES_F32) return 16 * n;
+    return R > 1 ? 4 * (3 - 1.0 / R) * n : 0;
+}
+
+static const char *const full_keys[] = {"values", "rounding", "every", NULL};
+
 const wefti_replicator_ops wefti_replicator_full = {
     .name = "full",
     .summary = "mean of the nodes' gradients (all-reduce); the exact baseline",
+    .keys = full_keys,
+    .method = "hsdp",
+    .told = full_told,
+    .touched = full_touched,
+    .floor_bytes = full_floor,
     .keeps_norm = true,
     .states = full_states,
     .rounds = full_rounds,

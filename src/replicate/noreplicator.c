@@ -21,9 +21,13 @@ static int64_t no_bytes(const wefti_replicator_config *config, const wefti_bucke
     return 0;
 }
 
+static const char *const no_keys[] = {NULL};
+
 const wefti_replicator_ops wefti_replicator_none = {
     .name = "none",
     .summary = "each node follows its own gradient; nothing is sent",
+    .keys = no_keys,
+    .method = "none",
     .keeps_norm = true,
     .states = no_states,
     .rounds = no_rounds,

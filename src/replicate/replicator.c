@@ -3,6 +3,7 @@
  * phases of those that leave their messages to the driver. */
 #include "replicate/replicator.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -196,6 +197,12 @@ bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step
 }
 
 /* --- what several kinds have in common --- */
+
+double wefti_log2_choose(int64_t n, int64_t k) {
+    double bits = 0;
+    for (int64_t i = 1; i <= k; i++) bits += log2((double)(n - k + i) / (double)i);
+    return bits;
+}
 
 const char *const *
 wefti_replicator_momentum_state(const wefti_replicator_config *config) {

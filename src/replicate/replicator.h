@@ -77,11 +77,34 @@ typedef struct wefti_cover {
     int64_t count; /* updates of a covered element so far, this one included */
 } wefti_cover;
 
+/* What a node says about a bucket, and what is answered: lower bounds (variants.h). */
+typedef struct wefti_told {
+    double values;                  /* numbers, of config.values bits each */
+    double index_bits, answer_bits; /* of their places; of the answers to everything */
+} wefti_told;
+
+/* Bytes of memory read and written per parameter, that take as long as a phase does where
+ * nothing is measured (simulate/costs.h). combine_peer: for each other node's message. */
+typedef struct wefti_touched {
+    double begin, combine, combine_peer, end;
+} wefti_touched;
+
 typedef struct wefti_replicator wefti_replicator;
 
 typedef struct wefti_replicator_ops {
     const char *name;
     const char *summary;
+    const char *const *keys; /* of its section that it reads, NULL-terminated */
+    /* For lists of variants: the method that is this kind with its usual optimizer, and the
+     * keys in which variants differ, with those values ("4/64 "). */
+    const char *method;
+    const char *const *knobs; /* NULL: none but values */
+    void (*label)(const wefti_replicator_config *config, char *out, size_t size);
+    wefti_told (*told)(const wefti_replicator_config *config, const wefti_bucket *bucket);
+    wefti_touched (*touched)(const wefti_replicator_config *config, int R);
+    /* Bytes that any implementation has to read and write for n parameters. */
+    double (*floor_bytes)(const wefti_replicator_config *config, double n, double values,
+                          int R);
     /* The direction is a mean of gradients, so its norm is what clipping bounds;
      * otherwise clipping bounds the local gradient that goes in. */
     bool keeps_norm;
@@ -216,6 +239,9 @@ wefti_replicator_check_alpha(weft_ctx *ctx,
                              const wefti_replicator_config *config) WEFT_CHECKED;
 weft_status wefti_replicator_check_coding(const wefti_replicator *r,
                                           int64_t room) WEFT_CHECKED;
+
+/* Bits of the number of a set of k out of n. */
+double wefti_log2_choose(int64_t n, int64_t k);
 
 /* State array i of a bucket. */
 float *wefti_replicator_state(const wefti_replicator *r, int i, int bucket);

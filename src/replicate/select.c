@@ -13,10 +13,12 @@
 #include "replicate/select.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "collectives/all_reduce.h"
+#include "wire/values.h"
 
 /* The rows that a piece's last turn chose, as elements of the piece. */
 typedef struct chosen {
@@ -309,6 +311,39 @@ weft_status wefti_select_end(wefti_replicator *r, int bucket, int64_t step, floa
     errand e = {.act = copy_out, .whole = grad, .within = {0, p->length}};
     walk(r, bucket, &e);
     return WEFT_OK;
+}
+
+/* --- predictions --- */
+
+const char *const wefti_select_keys[] = {
+    "compression_rate", "compression_decay", "momentum_style", "alpha", "sign",
+    "values",           "rounding",          "every",          NULL};
+const char *const wefti_select_knobs[] = {"compression_rate", NULL};
+
+void wefti_select_label(const wefti_replicator_config *config, char *out, size_t size) {
+    snprintf(out, size, "1/%.4g ", 1 / config->compression_rate);
+}
+
+wefti_told wefti_select_told(const wefti_replicator_config *config,
+                             const wefti_bucket *bucket) {
+    double n = (double)vector_length(config, bucket);
+    int bits = wefti_value_ops_of(config->values)->bits;
+    return (wefti_told){n, 0, n * (config->sign ? log2(3) : bits)};
+}
+
+wefti_touched wefti_select_touched(const wefti_replicator_config *config, int R) {
+    double k = config->compression_rate;
+    bool coded = config->values != WEFTI_VALUES_F32;
+    return (wefti_touched){.begin = 12 + (coded ? 100 : 16) * k,
+                           .combine = (coded ? 60 : 8) * k / R,
+                           .combine_peer = (coded ? 60 : 12) * k / R,
+                           .end = 4 + (coded ? 60 : 16) * k};
+}
+
+double wefti_select_floor(const wefti_replicator_config *config, double n, double values,
+                          int R) {
+    (void)config, (void)R;
+    return 12 * n + 4 * values;
 }
 
 wefti_cover wefti_select_cover(const wefti_replicator *r, int bucket, int piece,

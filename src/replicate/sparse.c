@@ -3,6 +3,7 @@
  * section is coded block by block, a few chunks at a time. */
 #include "replicate/sparse.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -145,4 +146,32 @@ weft_status wefti_sparse_add(wefti_replicator *r, const wefti_round *round,
         }
     }
     return WEFT_OK;
+}
+
+/* --- predictions --- */
+
+const char *const wefti_sparse_keys[] = {"compression_topk",
+                                         "compression_chunk",
+                                         "compression_decay",
+                                         "momentum_style",
+                                         "alpha",
+                                         "sign",
+                                         "values",
+                                         "indices",
+                                         "rounding",
+                                         "every",
+                                         NULL};
+const char *const wefti_sparse_knobs[] = {"compression_topk", "compression_chunk", NULL};
+
+void wefti_sparse_label(const wefti_replicator_config *config, char *out, size_t size) {
+    snprintf(out, size, "%lld/%lld ", (long long)config->compression_topk,
+             (long long)config->compression_chunk);
+}
+
+wefti_told wefti_sparse_told(const wefti_replicator_config *config,
+                             const wefti_bucket *bucket) {
+    int64_t c = config->compression_chunk, k = config->compression_topk, n = 0;
+    for (int i = 0; i < bucket->n_pieces; i++)
+        n += (elements_of(&bucket->pieces[i]) + c - 1) / c;
+    return (wefti_told){(double)(n * k), (double)n * wefti_log2_choose(c, k), 0};
 }

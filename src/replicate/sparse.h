@@ -31,4 +31,10 @@ void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
 weft_status wefti_sparse_add(wefti_replicator *r, const wefti_round *round,
                              const unsigned char *in, float *d) WEFT_CHECKED;
 
+/* For the table (replicator.h). */
+extern const char *const wefti_sparse_keys[], *const wefti_sparse_knobs[];
+void wefti_sparse_label(const wefti_replicator_config *config, char *out, size_t size);
+wefti_told wefti_sparse_told(const wefti_replicator_config *config,
+                             const wefti_bucket *bucket);
+
 #endif

@@ -53,9 +53,28 @@ static weft_status topk_finish(wefti_replicator *r, const wefti_round *round,
     return WEFT_OK;
 }
 
+/* Where nothing is measured. */
+static wefti_touched topk_touched(const wefti_replicator_config *config, int R) {
+    (void)config, (void)R;
+    return (wefti_touched){.begin = 48, .combine_peer = 8, .end = 16};
+}
+
+static double topk_floor(const wefti_replicator_config *config, double n, double values,
+                         int R) {
+    (void)config, (void)values, (void)R;
+    return 16 * n;
+}
+
 const wefti_replicator_ops wefti_replicator_topk = {
     .name = "topk",
     .summary = "the k largest numbers of each chunk of a local momentum, no transform",
+    .keys = wefti_sparse_keys,
+    .method = "topk",
+    .knobs = wefti_sparse_knobs,
+    .label = wefti_sparse_label,
+    .told = wefti_sparse_told,
+    .touched = topk_touched,
+    .floor_bytes = topk_floor,
     .states = wefti_replicator_momentum_state,
     .rounds = wefti_replicator_one_round,
     .round_bytes = topk_round_bytes,

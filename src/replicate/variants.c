@@ -7,12 +7,10 @@
  *     owner, all-reduce         (R - 1)/R (V v + I + A) */
 #include "replicate/variants.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "replicate/demo_cut.h"
-#include "replicate/select.h"
+#include "base/text.h"
 #include "wire/values.h"
 
 typedef struct knobs {
@@ -27,6 +25,8 @@ typedef struct knobs {
     { "full", WEFTI_VALUES_##codec, WEFTI_ROUTE_AUTO, 1, 4 }
 #define DEMO(dims, k, codec, route)                                                      \
     { "demo", WEFTI_VALUES_##codec, WEFTI_ROUTE_##route, dims, k }
+#define TOPK(k, codec)                                                                   \
+    { "topk", WEFTI_VALUES_##codec, WEFTI_ROUTE_AUTO, 1, k }
 #define ROWS(kind, codec)                                                                \
     { kind, WEFTI_VALUES_##codec, WEFTI_ROUTE_AUTO, 1, 4 }
 
@@ -49,6 +49,8 @@ static const knobs variants[] = {
     DEMO(2, 32, F32, GATHER),
     DEMO(2, 32, INT8, GATHER),
     DEMO(2, 32, INT8, OWNER),
+    TOPK(4, F32),
+    TOPK(4, INT8),
     ROWS("random", F32),
     ROWS("random", INT8),
     ROWS("striding", F32),
@@ -78,10 +80,6 @@ bool wefti_variant_at(int i, wefti_replicator_config *out) {
     return true;
 }
 
-static bool is(const wefti_replicator_config *config, const char *kind) {
-    return strcmp(config->kind, kind) == 0;
-}
-
 static const char *values_of(const wefti_replicator_config *config) {
     return wefti_value_ops_of(config->values)->name;
 }
@@ -94,103 +92,47 @@ static const char *route_of(const wefti_replicator_config *config) {
 }
 
 char *wefti_variant_name(const wefti_replicator_config *config, char *out, size_t size) {
-    long long k = config->compression_topk, c = config->compression_chunk;
-    char knob[64] = "";
-    if (is(config, "demo") && config->compression_dims == 1)
-        snprintf(knob, sizeof knob, "%lld/%lld ", k, c);
-    else if (is(config, "demo"))
-        snprintf(knob, sizeof knob, "%lld/%lldx%lld ", k, c, c);
-    else if (!is(config, "full"))
-        snprintf(knob, sizeof knob, "1/%.4g ", 1 / config->compression_rate);
-    bool routed = is(config, "demo");
-    snprintf(out, size, "%s %s%s%s%s", config->kind, knob, values_of(config),
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    char label[64] = "";
+    if (ops->label) ops->label(config, label, sizeof label);
+    bool routed = wefti_named(ops->keys, "exchange");
+    snprintf(out, size, "%s %s%s%s%s", config->kind, label, values_of(config),
              routed ? " " : "", routed ? route_of(config) : "");
     return out;
 }
 
+/* Writes the value of a key in which variants differ. */
+static void print_knob(const wefti_replicator_config *config, const char *key, char *out,
+                       size_t size) {
+    if (strcmp(key, "compression_topk") == 0)
+        snprintf(out, size, "%lld", (long long)config->compression_topk);
+    else if (strcmp(key, "compression_chunk") == 0)
+        snprintf(out, size, "%lld", (long long)config->compression_chunk);
+    else if (strcmp(key, "compression_dims") == 0)
+        snprintf(out, size, "%d", config->compression_dims);
+    else if (strcmp(key, "exchange") == 0)
+        snprintf(out, size, "%s", route_of(config));
+    else
+        snprintf(out, size, "%.17g", config->compression_rate);
+}
+
 char *wefti_variant_keys(const wefti_replicator_config *config, char *out, size_t size) {
-    const char *method = is(config, "full")   ? "hsdp"
-                         : is(config, "demo") ? "flexdemo"
-                                              : config->kind;
-    char knob[256] = "";
-    if (is(config, "demo"))
-        snprintf(knob, sizeof knob,
-                 " replicator.compression_topk=%lld replicator.compression_chunk=%lld "
-                 "replicator.compression_dims=%d replicator.exchange=%s",
-                 (long long)config->compression_topk,
-                 (long long)config->compression_chunk, config->compression_dims,
-                 route_of(config));
-    else if (!is(config, "full"))
-        snprintf(knob, sizeof knob, " replicator.compression_rate=%.17g",
-                 config->compression_rate);
-    snprintf(out, size, "method=%s replicator.kind=%s replicator.values=%s%s", method,
-             config->kind, values_of(config), knob);
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    int n = snprintf(out, size, "method=%s replicator.kind=%s replicator.values=%s",
+                     ops->method, config->kind, values_of(config));
+    for (const char *const *key = ops->knobs; key && *key && n < (int)size; key++) {
+        char value[64];
+        print_knob(config, *key, value, sizeof value);
+        n += snprintf(out + n, size - (size_t)n, " replicator.%s=%s", *key, value);
+    }
     return out;
 }
 
-static double log2_choose(int64_t n, int64_t k) {
-    double bits = 0;
-    for (int64_t i = 1; i <= k; i++) bits += log2((double)(n - k + i) / (double)i);
-    return bits;
-}
-
-/* What a node tells, and what is answered, of one bucket. */
-typedef struct told {
-    double values, index_bits, answer_bits;
-} told;
-
-static told told_by_demo(const wefti_replicator_config *config,
-                         const wefti_bucket *bucket) {
-    told t = {0, 0, 0};
-    for (int i = 0; i < bucket->n_pieces; i++) {
-        const wefti_piece *piece = &bucket->pieces[i];
-        double n = (double)(piece->rows * piece->cols);
-        bool dense = wefti_demo_kind(config, piece) < 0;
-        t.answer_bits += n * (!config->sign ? 32 : dense ? log2(3) : 1);
-        wefti_chunks s = wefti_chunks_make(
-            config->compression_dims, config->compression_chunk, config->compression_topk,
-            piece->rows, piece->cols);
-        t.values += dense ? n : (double)(s.n * s.k);
-        t.index_bits += dense ? 0 : (double)s.n * log2_choose(s.elements, s.k);
-    }
-    return t;
-}
-
-static const wefti_chooser *chooser_of(const wefti_replicator_config *config) {
-    if (is(config, "random")) return &wefti_chooser_random;
-    return is(config, "striding") ? &wefti_chooser_striding : &wefti_chooser_slicing;
-}
-
-static told told_by_rows(const wefti_replicator_config *config,
-                         const wefti_bucket *bucket) {
-    told t = {0, 0, 0};
-    const wefti_chooser *chooser = chooser_of(config);
-    for (int i = 0; i < bucket->n_pieces; i++) {
-        const wefti_piece *piece = &bucket->pieces[i];
-        int64_t rows = chooser->most(config->compression_rate, piece->rows);
-        t.values += (double)(rows * piece->cols);
-    }
-    int bits = wefti_value_ops_of(config->values)->bits;
-    t.answer_bits = t.values * (config->sign ? log2(3) : bits);
-    return t;
-}
-
-static told told_by(const wefti_replicator_config *config, const wefti_bucket *bucket) {
-    if (is(config, "none")) return (told){0, 0, 0};
-    if (is(config, "demo")) return told_by_demo(config, bucket);
-    if (!is(config, "full")) return told_by_rows(config, bucket);
-    double n = (double)bucket->n_elements;
-    int bits = wefti_value_ops_of(config->values)->bits;
-    return (told){n, 0, n * bits};
-}
-
 static double bound_bits(const wefti_replicator_config *config,
-                         const wefti_bucket *bucket, int R, const told *t) {
+                         const wefti_bucket *bucket, int R, const wefti_told *t) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     double first = t->values * wefti_value_ops_of(config->values)->bits + t->index_bits;
-    wefti_demo_rules rules = {.R = R};
-    if (is(config, "demo")) rules = wefti_demo_rules_make(config, R, NULL);
-    if (is(config, "demo") && !wefti_demo_by_owner(&rules, bucket))
-        return (R - 1) * first;
+    if (R > 1 && ops->rounds(config, bucket, R) == 1) return (R - 1) * first;
     return (double)(R - 1) / R * (first + t->answer_bits);
 }
 
@@ -203,27 +145,19 @@ static double wire_bits(const wefti_replicator_config *config, const wefti_bucke
     return 8 * (double)n_bytes / R;
 }
 
-static double floor_bytes(const wefti_replicator_config *config,
-                          const wefti_variant_work *work, int R) {
-    double n = work->elements;
-    if (is(config, "none")) return 0;
-    if (is(config, "demo")) return 16 * n;
-    if (!is(config, "full")) return 12 * n + 4 * work->values;
-    if (config->values != WEFTI_VALUES_F32) return 16 * n;
-    return R > 1 ? 4 * (3 - 1.0 / R) * n : 0;
-}
-
 wefti_variant_work wefti_variant_work_of(const wefti_replicator_config *config,
                                          const wefti_variant_load *load) {
     wefti_variant_work work = {0};
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     for (int b = 0; b < load->n_buckets; b++) {
         const wefti_bucket *bucket = &load->buckets[b];
-        told t = told_by(config, bucket);
+        wefti_told t = ops->told ? ops->told(config, bucket) : (wefti_told){0};
         work.elements += (double)bucket->n_elements;
         work.values += t.values;
         work.wire_bits += wire_bits(config, bucket, load->R);
         work.bound_bits += bound_bits(config, bucket, load->R, &t);
     }
-    work.floor_bytes = floor_bytes(config, &work, load->R);
+    if (ops->floor_bytes)
+        work.floor_bytes = ops->floor_bytes(config, work.elements, work.values, load->R);
     return work;
 }

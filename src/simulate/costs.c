@@ -118,31 +118,18 @@ static wefti_work scaled(const weft_codec_seconds *codec, double n) {
                         n * codec->combine_peer_s, n * codec->end_s};
 }
 
-/* When nothing is measured: bytes of memory traffic per parameter that took as long as
- * the kinds do on x86 with wide vectors (weft bench replicators). */
+/* When nothing is measured. */
 static wefti_work estimated(const weft_cluster *cluster,
                             const wefti_replicator_config *config,
                             const wefti_bucket *bucket, int R) {
-    double n = (double)bucket->n_elements, k = config->compression_rate;
-    bool coded = config->values != WEFTI_VALUES_F32;
-    double begin = 12 + (coded ? 100 : 16) * k, mean = (coded ? 60 : 8) * k / R,
-           peer = (coded ? 60 : 12) * k / R, end = 4 + (coded ? 60 : 16) * k;
-    if (strcmp(config->kind, "none") == 0) return (wefti_work){0, 0, 0, 0};
-    if (strcmp(config->kind, "full") == 0) {
-        begin = coded ? 100 : 0;
-        mean = (coded ? 60.0 : 8.0) / R;
-        peer = (coded ? 60.0 : 12.0) / R;
-        end = coded ? 60 : 8;
-    }
-    if (strcmp(config->kind, "demo") == 0) {
-        begin = 32;
-        mean = 0;
-        peer = 4;
-        end = 20;
-    }
-    return (wefti_work){
-        wefti_costs_touch(cluster, begin * n), wefti_costs_touch(cluster, mean * n),
-        wefti_costs_touch(cluster, peer * n), wefti_costs_touch(cluster, end * n)};
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    double n = (double)bucket->n_elements;
+    wefti_touched t = {0, 0, 0, 0};
+    if (ops->touched) t = ops->touched(config, R);
+    return (wefti_work){wefti_costs_touch(cluster, t.begin * n),
+                        wefti_costs_touch(cluster, t.combine * n),
+                        wefti_costs_touch(cluster, t.combine_peer * n),
+                        wefti_costs_touch(cluster, t.end * n)};
 }
 
 wefti_work wefti_costs_replicator(const weft_cluster *cluster,
