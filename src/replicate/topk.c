@@ -11,7 +11,7 @@
 #include "compress/topk.h"
 #include "replicate/replicators.h"
 #include "replicate/sparse.h"
-#include "wire/signs.h"
+#include "compress/signs.h"
 
 enum { MAX_CHUNK = 1024 };
 
