@@ -2,6 +2,7 @@
 /* What a step of a caller's own loop takes, against closed forms of calm machines. */
 #include <math.h>
 
+#include "check.h"
 #include "unit/simulate/forecasts.h"
 
 enum { ELEMENTS = 1000 * 1000 + 500 };
