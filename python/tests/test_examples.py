@@ -32,3 +32,10 @@ def test_gpt_learns(args, tmp_path):
     loss = float(re.search(r"loss on held-out text ([0-9.]+)", said)[1])
     kilobytes = float(re.search(r": ([0-9.]+) kB a step", said)[1])
     assert loss < 4.5 and kilobytes > 1, said
+
+
+def test_trainer_of_transformers():
+    pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    said = run_example("hf_trainer.py", 2, "--steps", "30")
+    assert float(re.search(r"mean loss of the run ([0-9.]+)", said)[1]) < 4.0, said

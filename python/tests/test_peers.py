@@ -114,11 +114,11 @@ def mixed_by_weft(steps, topology):
 
 @pytest.mark.skipif(not has("decent_dp", "loguru"), reason="decent-dp is not installed")
 def test_dadam_is_decent_dps():
-    for steps in (1, 2, 3, 20):
+    for steps in (2, 3, 20):  # its first update comes with the second forward
         theirs, ours = run(mixed_by_decent, 3, steps, "complete"), \
             run(mixed_by_weft, 3, steps, "complete")
         for a, b in zip(theirs, ours):
             assert (a - b).abs().max() < 1e-5
-        assert steps == 1 or not torch.equal(ours[0], ours[1])
+        assert not torch.equal(ours[0], ours[1])
 
 
