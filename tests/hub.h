@@ -33,6 +33,7 @@ typedef struct hub {
     atomic_int paused;            /* this member looks for nothing for a while, once */
     atomic_int broken;            /* 1 + the member whose transport fails */
     atomic_int changed;           /* sends whose data changed before they were done */
+    struct hub_request *requests; /* all of them */
 } hub;
 
 typedef struct hub_request {
@@ -40,6 +41,7 @@ typedef struct hub_request {
     int to, looks;
     const unsigned char *data; /* what is sent, until it is withdrawn, */
     unsigned char *copy;       /* and how it looked first */
+    struct hub_request *next;  /* in the hub's list */
     size_t n_bytes;
 } hub_request;
 
@@ -58,6 +60,12 @@ static inline void hub_begin(hub *h, int size, const char *const *hosts) {
 }
 
 static inline void hub_end(hub *h) {
+    while (h->requests) {
+        hub_request *next = h->requests->next;
+        free(h->requests->copy);
+        free(h->requests);
+        h->requests = next;
+    }
     for (int r = 0; r < h->size; r++) {
         while (h->first[r]) {
             hub_message *next = h->first[r]->next;
@@ -105,7 +113,10 @@ static inline hub_message *hub_take(hub *h, int to) {
 
 static inline void *hub_begin_request(hub *h, int to) {
     hub_request *request = calloc(1, sizeof *request);
-    *request = (hub_request){.hub = h, .to = to};
+    pthread_mutex_lock(&h->lock);
+    *request = (hub_request){.hub = h, .to = to, .next = h->requests};
+    h->requests = request;
+    pthread_mutex_unlock(&h->lock);
     return request;
 }
 
@@ -156,7 +167,8 @@ static inline bool hub_test(weft_transport *t, void *request, bool *done) {
         atomic_fetch_add(&r->hub->changed, 1);
     if (!*done) return true;
     free(r->copy);
-    free(r);
+    r->copy = NULL;
+    r->data = NULL;
     return true;
 }
 

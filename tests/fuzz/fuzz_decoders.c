@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* Decoders of bytes that other processes send, for libFuzzer: the first byte chooses one.
+ * What is accepted must be sound; the sanitizers see the rest.
+ *
+ *     clang -fsanitize=fuzzer,address ... (cmake -DWEFT_FUZZ=ON with clang); run it as
+ *     weft_fuzz_decoders -max_len=4400 -max_total_time=60 CORPUS tests/fuzz/corpus
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/envelope.h"
+#include "comm/gather.h"
+#include "wire/section.h"
+
+enum { RANKS = 7, MAX_VALUES = 4096 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int sound) {
+    if (!sound) abort();
+}
+
+static void decode_envelope(const uint8_t *data, size_t size) {
+    wefti_envelope out;
+    if (!wefti_envelope_decode(data, (int64_t)size, &out)) return;
+    require(out.kind >= WEFTI_ENVELOPE_HELLO && out.kind <= WEFTI_ENVELOPE_BYE);
+    require(out.n_bytes >= 0 && out.channel >= 0 && out.channel < 256);
+    if (out.kind != WEFTI_ENVELOPE_LONG)
+        require(out.n_bytes == (int64_t)size - WEFTI_ENVELOPE_BYTES);
+}
+
+static void read_card(const uint8_t *data, size_t size) {
+    unsigned char card[WEFTI_CARD_BYTES] = {0};
+    memcpy(card, data, size < sizeof card ? size : sizeof card);
+    int rank = wefti_card_read(card, RANKS);
+    require(rank >= -1 && rank < RANKS);
+    const char *host = (const char *)card + WEFTI_CARD_HOST_AT;
+    require(memchr(host, 0, WEFTI_CARD_HOST_BYTES) != NULL);
+    for (; *host; host++) require((unsigned char)*host >= 0x20);
+}
+
+/* Every block of a section whose shape follows from two bytes. */
+static void decode_section(weft_ctx *ctx, const uint8_t *data, size_t size) {
+    static int32_t indices[MAX_VALUES];
+    static float values[MAX_VALUES];
+    if (size < 2) return;
+    wefti_value_codec codec = (wefti_value_codec)(data[0] % WEFTI_VALUE_CODECS);
+    bool dense = data[0] >= 128;
+    wefti_index_codec code = data[0] & 64 ? WEFTI_INDICES_BITMAP : WEFTI_INDICES_FIXED;
+    int64_t n = 1 + data[1] % 32;
+    wefti_section s = dense ? wefti_section_dense(n * 7, codec)
+                            : wefti_section_sparse(n, 4, 64, codec, code, NULL);
+    for (int64_t b = 0; b < s.n_blocks; b++) {
+        int64_t at = wefti_section_bytes(&s, 0, b),
+                n_bytes = wefti_section_bytes(&s, b, 1);
+        int64_t count = wefti_section_block_values(&s, b);
+        unsigned char *exact;
+        if (at + n_bytes > (int64_t)size - 2) return;
+        exact = malloc((size_t)n_bytes + 1); /* so that reading past its end is seen */
+        if (!exact) return;
+        memcpy(exact, data + 2 + at, (size_t)n_bytes);
+        weft_status status = wefti_section_decode(ctx, &s, b, exact, indices, values);
+        for (int64_t i = 0; i < count && status == WEFT_OK && !dense; i++)
+            require(indices[i] >= 0 && indices[i] < 64);
+        weft_ctx_clear(ctx);
+        free(exact);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    weft_ctx *ctx;
+    if (size == 0 || weft_ctx_create(&ctx) != WEFT_OK) return 0;
+    if (data[0] % 3 == 0) decode_envelope(data + 1, size - 1);
+    if (data[0] % 3 == 1) read_card(data + 1, size - 1);
+    if (data[0] % 3 == 2) decode_section(ctx, data + 1, size - 1);
+    weft_ctx_destroy(ctx);
+    return 0;
+}
