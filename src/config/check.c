@@ -275,6 +275,15 @@ static void warn(weft_ctx *ctx, const weft_config *c) {
             "schedule.warmup (%lld) is longer than run.steps (%lld): the learning rate "
             "never reaches optimizer.lr",
             (long long)c->schedule.warmup, (long long)c->run.steps);
+    int64_t H = c->mixer.outer_every;
+    int64_t first = c->mixer.fragments > 1 ? H / c->mixer.fragments : H;
+    bool outer = strcmp(c->mixer.kind, "outer") == 0;
+    if (outer && c->run.steps > 0 && first + c->mixer.delay > c->run.steps)
+        weft_ctx_log(
+            ctx, WEFT_LOG_WARN,
+            "mixer.outer_every (%lld) is longer than run.steps (%lld): the nodes "
+            "exchange nothing and train apart",
+            (long long)H, (long long)c->run.steps);
 }
 
 weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {

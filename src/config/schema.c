@@ -43,7 +43,7 @@ static const weft_choice momentum_styles[] = {
     {"mean", "m <- decay m + (1 - decay) g, as in its newer form"},
     {NULL, NULL}};
 static const weft_choice exchanges[] = {
-    {"auto", "the one that sends fewer bytes"},
+    {"auto", "the faster one on the wire of mesh.link; without one, the fewer bytes"},
     {"all_gather", "each node's numbers go to all others: grows with the nodes"},
     {"sharded", "each node combines a part and sends the signs: constant"},
     {NULL, NULL}};

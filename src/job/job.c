@@ -140,6 +140,18 @@ static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown replicator '%s'", keys->kind);
 }
 
+/* What is known of the wires: those that are emulated, of which the ranks of a node, or of
+ * a site, share one. */
+static void tell_wire(wefti_job *job) {
+    const weft_config *config = job->config;
+    double ranks = job->copies * job->S;
+    job->replicator_config.bandwidth_Bps = config->mesh.bandwidth_Bps / ranks;
+    job->replicator_config.latency_s = config->mesh.latency_s;
+    ranks *= (double)job->site_replicas / job->copies;
+    job->site_replicator_config.bandwidth_Bps = config->mesh.site_bandwidth_Bps / ranks;
+    job->site_replicator_config.latency_s = config->mesh.site_latency_s;
+}
+
 static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     job->mixer_config = (wefti_mixer_config){
@@ -246,6 +258,7 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     WEFT_TRY(derive_replicator(ctx, job, &config->replicator, &job->replicator_config));
     WEFT_TRY(derive_replicator(ctx, job, &config->site_replicator,
                                &job->site_replicator_config));
+    tell_wire(job);
     return derive_mixer(ctx, job);
 }
 

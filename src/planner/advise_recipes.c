@@ -85,7 +85,7 @@ const wefti_recipe wefti_site_recipes[] = {
     {"full sync", "hsdp", "method=hsdp site_replicator.kind=full", 2, 0, true, SAME},
     {"sites flexdemo int8", "flexdemo",
      "method=hsdp site_replicator.kind=demo site_replicator.values=int8 "
-     "optimizer.kind=sgd optimizer.lr=1e-3 optimizer.weight_decay=0 optimizer.clip=0",
+     "optimizer.kind=sgd optimizer.lr=2e-3 optimizer.weight_decay=0 optimizer.clip=0",
      2, 0, true, UNKNOWN("the sites agree on a part of a momentum")},
     {"sites dadam aer", "dadam",
      "method=hsdp replicator.kind=full mixer.kind=gossip mixer.topology=aer", 2, 0, true,

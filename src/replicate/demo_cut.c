@@ -9,7 +9,10 @@
  *
  * Fewer bytes: with payload P, answer A and n blocks, all ranks together send
  *
- *     gather: R (R - 1) (head + P)        owner: (R - 1) (P + A + 2 head min(R, n)) */
+ *     gather: R (R - 1) (head + P)        owner: (R - 1) (P + A + 2 head min(R, n))
+ *
+ * A rank sends 1/R of that. On a wire of latency l and w bytes per second for each rank that
+ * takes l + bytes/w by gather, and 2 l + bytes/w by owner. */
 #include "replicate/demo_cut.h"
 
 #include "compress/spectrum.h"
@@ -150,6 +153,10 @@ bool wefti_demo_by_owner(const wefti_demo_rules *rules, const wefti_bucket *buck
     if (route == WEFTI_ROUTE_OWNER) return true;
     wefti_demo_place end = wefti_demo_end(rules, bucket);
     int64_t R = rules->R, heads = 2 * min64(R, end.block);
-    return end.payload_bytes + end.answer_bytes + heads * WEFTI_FRAME_BYTES <
-           R * (end.payload_bytes + WEFTI_FRAME_BYTES);
+    int64_t by_owner = end.payload_bytes + end.answer_bytes + heads * WEFTI_FRAME_BYTES;
+    int64_t by_gather = R * (end.payload_bytes + WEFTI_FRAME_BYTES);
+    double later_s = rules->config->bandwidth_Bps > 0 ? rules->config->latency_s : 0;
+    if (later_s <= 0) return by_owner < by_gather;
+    double saved = (double)(R - 1) / (double)R * (double)(by_gather - by_owner);
+    return saved / rules->config->bandwidth_Bps > later_s;
 }

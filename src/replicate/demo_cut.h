@@ -71,8 +71,9 @@ wefti_demo_place wefti_demo_end(const wefti_demo_rules *rules,
 wefti_demo_place wefti_demo_edge(const wefti_demo_rules *rules,
                                  const wefti_bucket *bucket, int j);
 
-/* Whether the bucket takes the owners' route: the configuration's word, or whichever
- * sends fewer bytes, all ranks together; the same on every rank. */
+/* Whether the bucket takes the owners' route: the configuration's word, or whichever is
+ * faster on a wire of known rate and latency, or sends fewer bytes, all ranks together;
+ * the same on every rank. */
 bool wefti_demo_by_owner(const wefti_demo_rules *rules, const wefti_bucket *bucket);
 
 #endif

@@ -39,7 +39,7 @@ typedef struct wefti_bucket {
 
 /* Which way demo's coefficients travel. */
 typedef enum wefti_route {
-    WEFTI_ROUTE_AUTO,   /* the one that sends less */
+    WEFTI_ROUTE_AUTO,   /* the faster one; on an unknown wire the one that sends less */
     WEFTI_ROUTE_GATHER, /* each to all: messages sent */
     WEFTI_ROUTE_OWNER   /* range j to rank j, which answers all: constant in R */
 } wefti_route;
@@ -56,6 +56,8 @@ typedef struct wefti_replicator_config {
     bool ema;     /* m <- beta m + (1 - beta) g instead of beta m + lr g */
     double alpha; /* share of what was sent that leaves the momentum; 1 = all */
     wefti_route route;
+    double bandwidth_Bps, latency_s; /* of a rank's share of the wire, for the route; 0:
+                                        not known */
     wefti_value_codec values;
     wefti_index_codec indices;
     bool stochastic;     /* rounding of coded values */

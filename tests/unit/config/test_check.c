@@ -124,6 +124,16 @@ static void odd_combinations_are_warned_of(void **state) {
     assert_ok(f, weft_config_finish(f->ctx, f->c));
     assert_non_null(
         strstr(f->warning, "schedule.warmup (100) is longer than run.steps (20)"));
+    static const char *const keys[] = {"schedule.warmup=1", "mesh.nodes=2",
+                                       "method=diloco"};
+    for (int i = 0; i < 3; i++) assert_ok(f, weft_config_set(f->ctx, f->c, keys[i]));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_non_null(
+        strstr(f->warning, "outer_every (500) is longer than run.steps (20)"));
+    f->warning[0] = '\0';
+    assert_ok(f, weft_config_set(f->ctx, f->c, "mixer.outer_every=20"));
+    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_string_equal(f->warning, "");
 }
 
 static void nodes_that_would_drift_apart_are_refused(void **state) {

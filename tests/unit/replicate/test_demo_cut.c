@@ -247,6 +247,41 @@ static void auto_takes_the_route_that_sends_less(void **state) {
     assert_true(chosen[0] > 0 && chosen[1] > 0);
 }
 
+/* The time that the messages of a bucket take a rank on a wire, for all ranks' mean. */
+static double seconds(wefti_replicator_config config, wefti_route route, int R,
+                      const wefti_bucket *bucket) {
+    config.route = route;
+    double bytes = 0;
+    for (int from = 0; from < R; from++)
+        for (int to = 0; to < R; to++)
+            bytes += (double)wefti_replicator_wire_bytes(&config, bucket, R, from, to) /
+                     R;
+    wefti_demo_rules rules = wefti_demo_rules_make(&config, R, NULL);
+    int rounds = wefti_demo_by_owner(&rules, bucket) ? 2 : 1;
+    return rounds * config.latency_s + bytes / config.bandwidth_Bps;
+}
+
+static void auto_takes_the_faster_route_of_a_known_wire(void **state) {
+    (void)state;
+    static const double wires[][2] = {
+        {1e6, 0.01}, {12.5e6, 0.01}, {12.5e6, 1e-4}, {125e6, 1e-3}, {1.25e9, 0.02}};
+    const wefti_bucket *block = &gpt2()->buckets[1];
+    int chosen[2] = {0};
+    for (int form = 0; form < 20; form++) {
+        wefti_replicator_config config = knobs(
+            1, 4, form % 2 ? WEFTI_VALUES_INT8 : WEFTI_VALUES_F32);
+        config.bandwidth_Bps = wires[form / 4][0];
+        config.latency_s = wires[form / 4][1];
+        int R = form / 2 % 2 ? 4 : 2;
+        double gather = seconds(config, WEFTI_ROUTE_GATHER, R, block);
+        double owner = seconds(config, WEFTI_ROUTE_OWNER, R, block);
+        double taken = seconds(config, WEFTI_ROUTE_AUTO, R, block);
+        assert_true(taken <= (gather < owner ? gather : owner) * (1 + 1e-9));
+        chosen[owner < gather]++;
+    }
+    assert_true(chosen[0] > 3 && chosen[1] > 3);
+}
+
 static void int8_coefficients_take_at_most_13_and_a_half_bits(void **state) {
     (void)state;
     wefti_replicator_config config = knobs(1, 4, WEFTI_VALUES_INT8);
@@ -323,6 +358,7 @@ int main(void) {
         cmocka_unit_test(the_owners_traffic_is_constant_in_the_number_of_ranks),
         cmocka_unit_test(gathers_traffic_is_linear_in_the_number_of_ranks),
         cmocka_unit_test(auto_takes_the_route_that_sends_less),
+        cmocka_unit_test(auto_takes_the_faster_route_of_a_known_wire),
         cmocka_unit_test(int8_coefficients_take_at_most_13_and_a_half_bits),
         cmocka_unit_test(working_memory_is_counted_exactly),
         cmocka_unit_test(working_memory_hardly_grows_with_the_number_of_ranks),
