@@ -132,6 +132,7 @@ typedef struct weft_config {
         int64_t fragments;
         int64_t delay; /* steps */
         double merge;
+        double feedback;
         const char *values;   /* choice */
         const char *rounding; /* choice */
     } mixer;

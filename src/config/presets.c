@@ -24,6 +24,7 @@ const weft_choice wefti_methods[] = {
     {"accumadam", "dadam with AccumAdamW, whose moments change every few steps"},
     {"diloco", "AdamW on each node, an outer step along the mean change now and then"},
     {"streaming-diloco", "diloco in parts that take turns, hidden behind inner steps"},
+    {"muloco", "diloco with Muon on each node"},
     {NULL, NULL}};
 
 /* What the methods that send a part of the momentum have in common. Where each row moves
@@ -73,6 +74,11 @@ static const struct {
                 {"streaming-diloco", "mixer.delay", "5"},
                 {"streaming-diloco", "mixer.merge", "0.5"},
                 {"streaming-diloco", "mixer.values", "int4"},
+                {"muloco", "replicator.kind", "none"},
+                {"muloco", "optimizer.kind", "muon"},
+                {"muloco", "mixer.kind", "outer"},
+                {"muloco", "mixer.outer_every", "30"},
+                {"muloco", "mixer.outer_momentum", "0.6"},
                 {NULL, NULL, NULL}};
 
 const wefti_method_need wefti_method_needs[] = {

@@ -343,6 +343,8 @@ const weft_config_key wefti_config_keys[] = {
      "outer: steps that an exchange may take, hidden behind the inner steps"},
     {AT(mixer.merge), NUMBER, "", "0", WITHIN(0, 1),
      "outer: share of a node's own parameters that stays at an outer step"},
+    {AT(mixer.feedback), NUMBER, "", "1", WITHIN(0, 1),
+     "outer: share of what coding lost that is sent later (error feedback)"},
     {AT(mixer.values), CHOICE, "", "f32", ONE_OF(value_codecs),
      "how changes of parameters are coded on the wire; the loss is kept"},
     {AT(mixer.rounding), CHOICE, "", "nearest", ONE_OF(roundings),

@@ -169,6 +169,7 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
         .fragments = config->mixer.fragments,
         .delay = config->mixer.delay,
         .merge = config->mixer.merge,
+        .forget = 1 - config->mixer.feedback,
         .values = (wefti_value_codec)wefti_value_codec_find(config->mixer.values),
         .stochastic = is_word(config->mixer.rounding, "stochastic"),
     };

@@ -53,6 +53,7 @@ typedef struct wefti_mixer_config {
     int64_t fragments; /* outer: the model is synchronized in this many parts, P */
     int64_t delay;     /* outer: inner steps until what was sent is applied, tau */
     double merge;      /* outer: share of the local parameters that stays, a */
+    double forget;     /* outer: share of what coding lost that is not sent later */
     wefti_value_codec values;
     bool stochastic;
 } wefti_mixer_config;

@@ -2,13 +2,14 @@
 /* DiLoCo (arXiv 2311.08105) and Streaming DiLoCo (2501.18512). theta_i: replica i's
  * parameters; s and v: what all replicas hold alike. Every H steps, for each bucket:
  *
- *     x_i <- s - theta_i + e_i           its change, and what coding lost of earlier ones
+ *     x_i <- s - theta_i + b e_i         its change, and what coding lost of earlier ones
  *     q_i <- code(x_i)                   e_i <- x_i - q_i
  *     d <- code(a), a = mean_i q_i       e_j <- e_j + R (a - d), j the rank that adds
  *     v <- mu v + d;  s <- s - eta (d + mu v)
  *     theta_i <- merge theta_i + (1 - merge) s
  *
- * d comes of an all-reduce in two rounds (collectives/all_reduce.h), whose times are in
+ * b is mixer.feedback, 1 - config.forget. d comes of an all-reduce in two rounds
+ * (collectives/all_reduce.h), whose times are in
  * outerschedule.h.
  *
  * With a delay, x is kept (state "pending", NaN while nothing is under way), so that a
@@ -154,6 +155,9 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
                              "mixer.outer_lr is %g and mixer.outer_momentum %g, expected "
                              "0 or more, and 0 to below 1",
                              c->outer_lr, c->outer_momentum);
+    if (!(c->forget >= 0 && c->forget <= 1))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.feedback is %g, expected 0 to 1", 1 - c->forget);
     if (!(c->merge >= 0 && c->merge <= 1))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "mixer.merge is %g, expected 0 to 1",
                              c->merge);
@@ -232,7 +236,9 @@ static weft_status ask(wefti_mixer *m, int bucket, int64_t step, const float *pa
     float *error = part_of(m, self->error, bucket), *x = x_of(m, bucket);
     float *pending = part_of(m, self->pending, bucket);
     int64_t n = m->buckets[bucket].n_elements;
+    float keep = (float)(1 - m->config.forget);
     for (int64_t i = 0; i < n; i++) x[i] = start[i] - params[i];
+    for (int64_t i = 0; i < n && error && keep < 1; i++) error[i] *= keep;
     for (int64_t i = 0; i < n && pending && error; i++) pending[i] = x[i] + error[i];
     self->under_way[bucket] = step;
     self->sent_s[bucket] = wefti_now_s();

@@ -209,6 +209,7 @@ static void sent_and_kept_is_all(void **state) {
             wefti_mixer_config c = knobs(5, 2, 2, 0.5);
             c.values = codecs[k];
             c.stochastic = stochastic;
+            c.forget = stochastic ? 0.25 : 0;
             run(trials, c, false);
             int exchanges = 0;
             for (int64_t t = 1; t + c.delay < STEPS; t++) {
@@ -221,6 +222,13 @@ static void sent_and_kept_is_all(void **state) {
                     double sent = mean_state(t + 1, PENDING, i);
                     assert_true(fabs(sent - d - mean_state(done, ERROR, i)) < 1e-5);
                     exchanges += i == 0;
+                    for (int r = 0; r < R; r++) {
+                        const trial *one = &trials[r];
+                        float kept = (float)(1 - c.forget) * one->state[t][ERROR][i];
+                        float change = one->state[t + 1][0][i] - one->x[t + 1][i];
+                        float all = one->state[t + 1][PENDING][i];
+                        assert_true(fabsf(all - change - kept) < 1e-5f);
+                    }
                 }
             }
             assert_int_equal(exchanges, 11);
