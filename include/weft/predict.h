@@ -28,8 +28,8 @@ typedef struct weft_quantiles {
 /* Something that a thread does in the step that is shown; seconds from its begin. */
 typedef struct weft_span {
     int lane;      /* 0 compute, 1 exchange thread, 2 wire */
-    int index;     /* unit or bucket */
-    char what[24]; /* "forward", "backward", "begin", "combine", "end", "apply", ... */
+    int index;     /* unit, bucket or micro-batch */
+    char what[24]; /* as src/step/schedule.c names it; "message" on the wire */
     double begin_s, end_s;
 } weft_span;
 

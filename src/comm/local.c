@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Ranks as threads. Every rank has a mailbox (lock, condition, list of posted messages);
- * a message is a pointer into the sender's memory and the moment it has arrived:
- *
- *     start   = max(now, out_free[node of sender])         out_free = start + n/bandwidth
- *     head    = start + latency
- *     arrival = max(head, in_free[receiver]) + n/bandwidth          in_free = arrival
- *
- * The second interface is booked when the head gets there, by whoever waits for a message
- * then: first come, first served. The receiver sleeps until the arrival. Inside a node it
- * is now. */
+ * a message is a pointer into the sender's memory and the moment it has arrived, by the
+ * arithmetic of comm/interface.h. The receiver's interface is booked when the head gets
+ * there, by whoever waits for a message then. The receiver sleeps until the arrival. Inside
+ * a node it is now. */
 #define _GNU_SOURCE
 #include "comm/local.h"
 
@@ -20,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/interface.h"
 
 typedef struct interface interface;
 
@@ -48,7 +44,7 @@ typedef struct mailbox {
 } mailbox;
 
 struct interface {
-    double out_free_s, in_free_s;
+    wefti_interface wire;
     message *coming; /* not booked yet, in the order of their heads */
 };
 
@@ -80,16 +76,14 @@ static wefti_link_class link_between(const local_world *world, int a, int b) {
     return wefti_world_link(&world->head.shape, a, b);
 }
 
-static double max2(double a, double b) { return a > b ? a : b; }
-
 /* Lock held. Books those whose head has come. */
 static void book_heads(interface *to, double now_s) {
     while (to->coming && to->coming->arrival_s <= now_s) {
         message *first = to->coming;
         to->coming = first->next_head;
-        first->arrival_s = max2(first->arrival_s, to->in_free_s) + first->busy_s;
+        first->arrival_s = wefti_interface_arrive(&to->wire, first->arrival_s,
+                                                  first->busy_s);
         first->booked = true;
-        to->in_free_s = first->arrival_s;
     }
 }
 
@@ -109,9 +103,7 @@ static void send_off(local_world *world, int receiver, message *m) {
                           : &world->interfaces[wefti_world_node_of(shape, m->sender)];
     m->to = far ? &world->uplinks[wefti_world_site_of(shape, receiver)]
                 : &world->interfaces[wefti_world_node_of(shape, receiver)];
-    double start = max2(now, from->out_free_s);
-    from->out_free_s = start + m->busy_s;
-    m->arrival_s = start + wire->latency_s;
+    m->arrival_s = wefti_interface_leave(&from->wire, now, m->busy_s) + wire->latency_s;
     message **link_at = &m->to->coming;
     while (*link_at && (*link_at)->arrival_s <= m->arrival_s)
         link_at = &(*link_at)->next_head;

@@ -3,19 +3,14 @@
  * not share a node. */
 #include "job/job.h"
 
-/* Replica number of member i of a group that starts at `first` with this stride. */
-typedef struct members {
-    int first, stride, n;
-} members;
-
-static members site_of(const wefti_job *job, int replica) {
-    int n = job->site_replicas;
-    return (members){replica / n * n, 1, n};
+/* The first shard's stands for all: shards do not meet in these groups. */
+static wefti_members members_of(const wefti_job *job, int replica, wefti_group group) {
+    wefti_world_shape shape = wefti_job_shape(job);
+    return wefti_world_members(&shape, replica * job->S, group);
 }
 
-static members across_sites(const wefti_job *job, int replica) {
-    if (job->sites == 1) return (members){0, 1, job->R};
-    return (members){replica % job->site_replicas, job->site_replicas, job->sites};
+static int replica_of(const wefti_job *job, const wefti_members *group, int member) {
+    return (group->first + member * group->stride) / job->S;
 }
 
 static bool share_node(const wefti_job *job, int a, int b) {
@@ -23,29 +18,29 @@ static bool share_node(const wefti_job *job, int a, int b) {
 }
 
 static int64_t replicator_bytes(const wefti_job *job, const wefti_arrangement *a,
-                                const wefti_replicator_config *config, members group,
+                                const wefti_replicator_config *config, wefti_group kind,
                                 int replica) {
-    int me = (replica - group.first) / group.stride;
+    wefti_members group = members_of(job, replica, kind);
     int64_t n_bytes = 0;
-    for (int to = 0; to < group.n; to++) {
-        if (share_node(job, replica, group.first + to * group.stride)) continue;
+    for (int to = 0; to < group.size; to++) {
+        if (share_node(job, replica, replica_of(job, &group, to))) continue;
         for (int b = 0; b < a->n_buckets; b++)
-            n_bytes += wefti_replicator_wire_bytes(config, &a->buckets[b], group.n, me,
-                                                   to);
+            n_bytes += wefti_replicator_wire_bytes(config, &a->buckets[b], group.size,
+                                                   group.rank, to);
     }
     return n_bytes;
 }
 
 typedef struct total {
     const wefti_job *job;
-    members group;
+    wefti_members group;
     int replica;
     int64_t n_bytes;
 } total;
 
 static void add_message(void *user, int peer, int64_t n_bytes) {
     total *t = user;
-    int there = t->group.first + peer * t->group.stride;
+    int there = replica_of(t->job, &t->group, peer);
     if (!share_node(t->job, t->replica, there)) t->n_bytes += n_bytes;
 }
 
@@ -53,10 +48,10 @@ static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a, int
                            int64_t step) {
     const wefti_mixer_ops *ops = wefti_mixer_find(job->mixer_config.kind);
     wefti_mixer_act acts[WEFTI_MIXER_ACTS];
-    total sent = {job, across_sites(job, replica), replica, 0};
+    total sent = {job, members_of(job, replica, WEFTI_GROUP_SITES), replica, 0};
     wefti_mixer_question q = {.n_buckets = a->n_buckets,
-                              .R = sent.group.n,
-                              .from = (replica - sent.group.first) / sent.group.stride,
+                              .R = sent.group.size,
+                              .from = sent.group.rank,
                               .step = step,
                               .room = job->room};
     for (q.number = 0; q.number < a->n_buckets; q.number++) {
@@ -84,10 +79,10 @@ int64_t wefti_job_wire_bytes(const wefti_job *job, const wefti_arrangement *a,
     int64_t votes = (int64_t)(job->W - job->copies * job->S) * WEFTI_VOTE_BYTES;
     int64_t n_bytes = n * votes;
     n_bytes += due_steps(near, first, n) *
-               replicator_bytes(job, a, near, site_of(job, replica), replica);
+               replicator_bytes(job, a, near, WEFTI_GROUP_REPLICA, replica);
     if (job->sites > 1)
         n_bytes += due_steps(far, first, n) *
-                   replicator_bytes(job, a, far, across_sites(job, replica), replica);
+                   replicator_bytes(job, a, far, WEFTI_GROUP_SITES, replica);
     for (int64_t t = first; t < first + n; t++)
         n_bytes += mixer_bytes(job, a, replica, t);
     return n_bytes;

@@ -12,8 +12,9 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "comm/interface.h"
 
-enum { TYPICAL = 256, ROUNDS = 2, BALLOTS = 2 * WEFTI_MAX_LAG, PHASES = 8 };
+enum { TYPICAL = 256, ROUNDS = 2, BALLOTS = 2 * WEFTI_MAX_LAG };
 
 /* As fmax and fmin of numbers, but compiled into one instruction. */
 static inline double later(double a, double b) { return a > b ? a : b; }
@@ -21,21 +22,23 @@ static inline double sooner(double a, double b) { return a < b ? a : b; }
 
 struct wefti_array_player {
     weft_ctx *ctx; /* borrowed, like the next three */
-    const wefti_scene *scene;
+    const wefti_timed *timed;
     const wefti_job *job;
     wefti_meetings *meetings;
     wefti_weather weather;
-    const wefti_scene_shard *shard; /* the first rank's stands for all */
+    const wefti_timed_shard *shard; /* the first rank's stands for all */
     int R, nodes, copies, S, n_buckets;
     int64_t step;
     /* [R] owned */
     double *clock, *exchange, *begun, *settled, *factor, *halt, *drift, *leaves;
-    double *out_free, *in_free, *circle; /* [nodes] owned */
-    double *ready;                       /* [2 n_buckets][R] owned: when submitted */
-    double *arrived[2][ROUNDS];          /* [n_buckets][R] owned: replicator's, mixer's */
-    int *places;                         /* [2 nodes] owned: of go_round */
-    int *jobs;                           /* [2 n_buckets] owned: submitted in this step */
-    int n_jobs, done[PHASES];
+    wefti_interface *interfaces; /* [nodes] owned */
+    double *circle;              /* [nodes] owned */
+    double *ready;               /* [2 n_buckets][R] owned: when submitted */
+    double *arrived[2][ROUNDS];  /* [n_buckets][R] owned: replicator's, mixer's */
+    int *places;                 /* [2 nodes] owned: of go_round */
+    int *jobs;                   /* [2 n_buckets] owned: submitted in this step */
+    int n_jobs;
+    int64_t done[WEFTI_MAX_PHASES];
     double votes_s[BALLOTS]; /* when the last vote of a step was cast */
     double compute_s;        /* of the step, sum over replicas */
     double wire;             /* 0: links cost nothing */
@@ -61,13 +64,13 @@ static double mean(const wefti_array_player *e, const double *x) {
 
 /* --- links --- */
 
-static const wefti_scene_link *wire_of(const wefti_array_player *e) {
-    return &e->scene->links[e->nodes > 1 ? WEFTI_LINK_WIRE : WEFTI_LINK_LOCAL];
+static const wefti_link_time *wire_of(const wefti_array_player *e) {
+    return &e->timed->links[e->nodes > 1 ? WEFTI_LINK_WIRE : WEFTI_LINK_LOCAL];
 }
 
 /* A message of every rank of a replica through an interface. */
 static double busy_s(const wefti_array_player *e, double n_bytes) {
-    const wefti_scene_link *link = wire_of(e);
+    const wefti_link_time *link = wire_of(e);
     if (link->bandwidth_Bps <= 0) return 0;
     double all = n_bytes * link->stretch + link->bytes_per_message;
     return e->wire * e->S * all / link->bandwidth_Bps;
@@ -113,8 +116,7 @@ static void send_to_all(wefti_array_player *e, double *x, double n_bytes,
             x[i] += cpu_s;
             at = later(at, x[i]);
         }
-        e->leaves[node] = later(at, e->out_free[node]);
-        e->out_free[node] = e->leaves[node] + out_s;
+        e->leaves[node] = wefti_interface_leave(&e->interfaces[node], at, out_s);
         e->circle[node] = -INFINITY;
         first = sooner(first, e->leaves[node]);
         last = later(last, at);
@@ -124,9 +126,10 @@ static void send_to_all(wefti_array_player *e, double *x, double n_bytes,
     for (int node = 0; node < n; node++) {
         double own = busy * slowness(e, node), there = last;
         if (n > 1) {
-            double full = later(e->in_free[node], first + latency_s) + (n - 1) * own;
+            double full = later(e->interfaces[node].in_free_s, first + latency_s) +
+                          (n - 1) * own;
             there = later(full, e->circle[node] + latency_s + own);
-            e->in_free[node] = there;
+            e->interfaces[node].in_free_s = there;
         }
         for (int i = node * c; i < (node + 1) * c; i++) arrived[i] = there;
     }
@@ -157,6 +160,12 @@ static void add_work(const wefti_array_player *e, double *x, double seconds) {
     for (int i = 0; i < e->R; i++) x[i] += all_s;
 }
 
+/* What a phase does to the gradient first (phases.c). */
+static double gradient_s(const wefti_array_player *e, const wefti_phase *phase, int b) {
+    double norm_s = e->shard->buckets[b].norm_s;
+    return phase->measures ? norm_s : phase->scales ? 2 * norm_s : 0;
+}
+
 static const wefti_route_plan *route_of(const wefti_array_player *e, int b) {
     return &e->shard->buckets[b].near;
 }
@@ -170,13 +179,9 @@ static void send_round(wefti_array_player *e, double *x, int b, int round) {
                 arrival_of(e, false, round, b));
 }
 
-static void begin(wefti_array_player *e, int b) {
-    const wefti_scene *scene = e->scene;
-    const wefti_scene_bucket *bucket = &e->shard->buckets[b];
-    bool norm = !scene->clip_after_exchange;
-    add_work(e, e->exchange,
-             (norm ? (scene->apply_in_exchange ? 1 : 2) * bucket->norm_s : 0) +
-                 bucket->near.work.begin_s);
+static void begin(wefti_array_player *e, int b, double first_s) {
+    const wefti_timed_bucket *bucket = &e->shard->buckets[b];
+    add_work(e, e->exchange, first_s + bucket->near.work.begin_s);
     if (is_due(e) && bucket->near.n_rounds > 0) send_round(e, e->exchange, b, 0);
 }
 
@@ -239,15 +244,15 @@ static double bytes_of(const meeting *m, int i) {
 static void leave(wefti_array_player *e, double *x, const meeting *m, int round) {
     double cpu_s = e->wire * wire_of(e)->message_s;
     for (int node = 0; node < e->nodes; node++) {
+        wefti_interface *wire = &e->interfaces[node];
         for (int i = node * e->copies; i < (node + 1) * e->copies; i++) {
             int n = round == 0 || m->job->two[i] ? m->job->n_sent[i] : 0;
             if (n > 0 && round == 0) x[i] += e->work * m->work.begin_s;
             double busy = busy_s(e, bytes_of(m, i)) * slowness(e, node);
-            e->leaves[i] = x[i] + cpu_s;
-            if (m->job->n_wire[i] > 0)
-                e->leaves[i] = later(e->leaves[i], e->out_free[node]);
-            if (n > 0 && m->job->n_wire[i] > 0)
-                e->out_free[node] = e->leaves[i] + m->job->n_wire[i] * busy;
+            double all_s = m->job->n_wire[i] * busy, ready_s = x[i] + cpu_s;
+            bool waits = m->job->n_wire[i] > 0;
+            e->leaves[i] = waits ? later(ready_s, wire->out_free_s) : ready_s;
+            if (n > 0 && waits) wefti_interface_leave(wire, ready_s, all_s);
             x[i] += n * cpu_s;
         }
     }
@@ -256,7 +261,7 @@ static void leave(wefti_array_player *e, double *x, const meeting *m, int round)
 /* When replica i has all, its messages in the order in which they come. */
 static double all_there(const wefti_array_player *e, const meeting *m, int i, int round) {
     enum { FEW = 64 };
-    double heads[FEW], *in_free = &e->in_free[i / e->copies], last = 0;
+    double heads[FEW], last = 0;
     const wefti_meeting_plan *job = m->job;
     int n = 0, node = i / e->copies;
     for (int k = job->first[i]; k < job->first[i + 1] && n < FEW; k++) {
@@ -273,8 +278,9 @@ static double all_there(const wefti_array_player *e, const meeting *m, int i, in
         heads[at] = head;
     }
     double busy = busy_s(e, bytes_of(m, i)) * slowness(e, node);
-    for (int k = 0; k < n; k++) *in_free = later(*in_free, heads[k]) + busy;
-    return n > 0 ? *in_free : last;
+    for (int k = 0; k < n; k++)
+        last = wefti_interface_arrive(&e->interfaces[node], heads[k], busy);
+    return last;
 }
 
 static void send_meeting(wefti_array_player *e, double *x, const meeting *m, int round) {
@@ -378,43 +384,43 @@ static void apply(wefti_array_player *e, double *x, int b) {
 
 /* --- the exchange thread --- */
 
-enum { BEGIN, COMBINE, END, APPLY, FINISH };
-
-static void run_phase(wefti_array_player *e, int phase, int number) {
-    const wefti_scene *scene = e->scene;
-    int job = e->jobs[number], n = e->n_buckets;
-    bool here = scene->apply_in_exchange || !scene->clip_after_exchange;
-    bool agreed_norm = scene->apply_in_exchange && scene->clip_after_exchange;
-    if (phase == BEGIN) {
-        const double *ready = row(e->ready, e, number);
-        for (int i = 0; i < e->R; i++) e->exchange[i] = later(e->exchange[i], ready[i]);
-    }
-    if (job >= n) {
-        if (phase == COMBINE) mixer_acts(e, e->exchange, job - n, WEFTI_MOMENT_TURN);
+static void run_phase(wefti_array_player *e, int number, int place) {
+    const wefti_schedule *s = e->shard->schedule;
+    const wefti_phase *phase = &s->phases[number];
+    int item = e->jobs[place], b = wefti_schedule_bucket(s, item);
+    for (int i = 0; i < e->R && number == 0; i++)
+        e->exchange[i] = later(e->exchange[i], row(e->ready, e, place)[i]);
+    if (wefti_schedule_is_turn(s, item)) {
+        if (phase->kind == WEFTI_PHASE_COMBINE)
+            mixer_acts(e, e->exchange, b, WEFTI_MOMENT_TURN);
         return;
     }
-    if (phase == BEGIN) begin(e, job);
-    if (phase == COMBINE) combine(e, job);
-    if (phase == END) end(e, job);
-    if (phase == APPLY && agreed_norm)
-        add_work(e, e->exchange, e->shard->buckets[job].norm_s);
-    if (phase == APPLY && here) apply(e, e->exchange, job);
-    if (phase == FINISH && here) mixer_acts(e, e->exchange, job, WEFTI_MOMENT_FINISH);
+    double first_s = gradient_s(e, phase, b);
+    switch (phase->kind) {
+    case WEFTI_PHASE_BEGIN: begin(e, b, first_s); break;
+    case WEFTI_PHASE_COMBINE: combine(e, b); break;
+    case WEFTI_PHASE_END: end(e, b); break;
+    case WEFTI_PHASE_APPLY:
+        add_work(e, e->exchange, first_s);
+        apply(e, e->exchange, b);
+        break;
+    case WEFTI_PHASE_FINISH: mixer_acts(e, e->exchange, b, WEFTI_MOMENT_FINISH); break;
+    default: break; /* between sites: not summed */
+    }
 }
 
-/* What a typical rank's exchange thread would do next (comm/worker.c); -1: nothing. */
+/* What a typical rank's exchange thread would do next; -1: nothing. */
 static int next_phase(const wefti_array_player *e) {
-    int next = -1, n = e->scene->n_phases;
-    for (int p = n - 1; p > 0; p--)
-        if (e->done[p] < e->done[p - 1]) next = p;
+    const wefti_schedule *s = e->shard->schedule;
+    int next = wefti_order_next(s->order, s->n_phases, e->done[0], e->done);
     if (e->done[0] == e->n_jobs) return next;
     if (next < 0) return 0;
-    return mean(e, row(e->ready, e, e->done[0])) <= mean(e, e->exchange) ? 0 : next;
+    return mean(e, row(e->ready, e, (int)e->done[0])) <= mean(e, e->exchange) ? 0 : next;
 }
 
 /* All that has been submitted. */
 static void exchange_all(wefti_array_player *e) {
-    for (int p; (p = next_phase(e)) >= 0; e->done[p]++) run_phase(e, p, e->done[p]);
+    for (int p; (p = next_phase(e)) >= 0; e->done[p]++) run_phase(e, p, (int)e->done[p]);
     for (int i = 0; i < e->R; i++)
         if (e->n_jobs > 0) e->clock[i] = later(e->clock[i], e->exchange[i]);
 }
@@ -434,10 +440,10 @@ static double uniform(const wefti_array_player *e, int64_t step, int rank, int w
 enum { DRAW_FACTOR, DRAW_STALL, DRAW_LENGTH, ENOUGH_STEPS = 16 };
 
 static double draw_factor(const wefti_array_player *e, int rank) {
-    const weft_cluster *c = e->scene->cluster;
-    if (c->n_steps >= ENOUGH_STEPS && e->scene->mean_s > 0) {
+    const weft_cluster *c = e->timed->cluster;
+    if (c->n_steps >= ENOUGH_STEPS && e->timed->mean_s > 0) {
         double at = uniform(e, e->step, rank, DRAW_FACTOR) * (double)c->n_steps;
-        return c->step_s[(int64_t)at] / e->scene->mean_s;
+        return c->step_s[(int64_t)at] / e->timed->mean_s;
     }
     if (c->jitter.spread == 0) return 1;
     return exp(c->jitter.spread * normal(e, e->step, rank, DRAW_FACTOR));
@@ -445,7 +451,7 @@ static double draw_factor(const wefti_array_player *e, int rank) {
 
 /* A replica is as slow as its slowest rank. */
 static void draw_step(wefti_array_player *e) {
-    const weft_jitter *jitter = &e->scene->cluster->jitter;
+    const weft_jitter *jitter = &e->timed->cluster->jitter;
     for (int i = 0; i < e->R; i++) {
         int node = i / e->copies;
         double slow = e->weather.slower ? (double)e->weather.slower[node] : 1;
@@ -474,16 +480,16 @@ static int stalled(const wefti_array_player *e) {
     return (int)(chosen % (uint64_t)e->job->W) / e->S;
 }
 
-static void compute(wefti_array_player *e, const wefti_act *act) {
+static void compute(wefti_array_player *e, const wefti_timed_op *part) {
     int struck = stalled(e);
     double stall_s = e->job->config->mesh.straggler_time, sum = 0;
     for (int i = 0; i < e->R; i++) {
         double before = e->clock[i];
-        e->clock[i] += act->work_s * e->factor[i] + e->halt[i];
+        e->clock[i] += part->work_s * e->factor[i] + e->halt[i];
         e->halt[i] = 0;
-        if (act->floor_s >= 0)
-            e->clock[i] = later(e->clock[i],
-                                e->begun[i] + act->floor_s + (i == struck ? stall_s : 0));
+        if (part->floor_s >= 0)
+            e->clock[i] = later(e->clock[i], e->begun[i] + part->floor_s +
+                                                 (i == struck ? stall_s : 0));
         sum += e->clock[i] - before;
     }
     e->compute_s += sum;
@@ -497,7 +503,7 @@ static void submit(wefti_array_player *e, int job) {
 
 /* One vote to and from every other rank: when the last one is everywhere. */
 static void vote(wefti_array_player *e) {
-    const wefti_scene_link *link = wire_of(e);
+    const wefti_link_time *link = wire_of(e);
     int per_node = e->copies * e->S, others = e->job->W - 1;
     double cpu_s = e->wire * others * link->message_s, last = 0;
     double each_s = busy_s(e, WEFTI_VOTE_BYTES) / e->S;
@@ -514,21 +520,27 @@ static void count_votes(wefti_array_player *e) {
     for (int i = 0; i < e->R; i++) e->clock[i] = later(e->clock[i], there) + cpu_s;
 }
 
-static void perform(wefti_array_player *e, const wefti_act *act) {
-    switch (act->kind) {
-    case WEFTI_ACT_RUN: compute(e, act); break;
-    case WEFTI_ACT_MEET: add_work(e, e->clock, act->work_s); break;
-    case WEFTI_ACT_SUBMIT: submit(e, act->index); break;
-    case WEFTI_ACT_WAIT: exchange_all(e); break;
-    case WEFTI_ACT_VOTE: vote(e); break;
-    case WEFTI_ACT_APPLY: apply(e, e->clock, act->index); break;
-    case WEFTI_ACT_FINISH:
-        mixer_acts(e, e->clock, act->index, WEFTI_MOMENT_FINISH);
-        break;
-    case WEFTI_ACT_SETTLE:
+static void act(wefti_array_player *e, const wefti_op *op) {
+    switch (op->kind) {
+    case WEFTI_OP_TURN: submit(e, e->n_buckets + op->index); break;
+    case WEFTI_OP_SUBMIT: submit(e, op->index); break;
+    case WEFTI_OP_WAIT: exchange_all(e); break;
+    case WEFTI_OP_STATUS: vote(e); break;
+    case WEFTI_OP_APPLY: apply(e, e->clock, op->index); break;
+    case WEFTI_OP_FINISH: mixer_acts(e, e->clock, op->index, WEFTI_MOMENT_FINISH); break;
+    case WEFTI_OP_SETTLE:
         memcpy(e->settled, e->clock, (size_t)e->R * sizeof *e->clock);
         break;
-    case WEFTI_ACT_COUNT: count_votes(e); break;
+    case WEFTI_OP_READ: count_votes(e); break;
+    default: break;
+    }
+}
+
+static void perform(wefti_array_player *e, const wefti_timed_op *part) {
+    switch (part->timing) {
+    case WEFTI_TIMING_COMPUTE: compute(e, part); break;
+    case WEFTI_TIMING_MEET: add_work(e, e->clock, part->work_s); break;
+    case WEFTI_TIMING_ACT: act(e, &part->op); break;
     }
 }
 
@@ -537,7 +549,7 @@ void wefti_array_player_step(wefti_array_player *e) {
     e->n_jobs = 0;
     memset(e->done, 0, sizeof e->done);
     draw_step(e);
-    for (int i = 0; i < e->shard->n_acts; i++) perform(e, &e->shard->acts[i]);
+    for (int i = 0; i < e->shard->n_ops; i++) perform(e, &e->shard->ops[i]);
     e->step++;
 }
 
@@ -558,12 +570,12 @@ static weft_status numbers(wefti_array_player *e, int64_t n, double **out) {
 static weft_status allocate(wefti_array_player *e) {
     double **of_replicas[] = {&e->clock,  &e->exchange, &e->begun, &e->settled,
                               &e->factor, &e->halt,     &e->drift, &e->leaves};
-    double **of_nodes[] = {&e->out_free, &e->in_free, &e->circle};
     int64_t n = (int64_t)e->n_buckets * e->R;
     for (size_t i = 0; i < sizeof of_replicas / sizeof of_replicas[0]; i++)
         WEFT_TRY(numbers(e, e->R, of_replicas[i]));
-    for (size_t i = 0; i < sizeof of_nodes / sizeof of_nodes[0]; i++)
-        WEFT_TRY(numbers(e, e->nodes, of_nodes[i]));
+    WEFT_TRY(numbers(e, e->nodes, &e->circle));
+    WEFT_TRY(wefti_alloc_n(e->ctx, e->nodes, sizeof *e->interfaces, "the nodes",
+                           &e->interfaces));
     for (int i = 0; i < 2 * ROUNDS; i++)
         WEFT_TRY(numbers(e, n, &e->arrived[i / ROUNDS][i % ROUNDS]));
     WEFT_TRY(numbers(e, 2 * n, &e->ready));
@@ -573,31 +585,31 @@ static weft_status allocate(wefti_array_player *e) {
 
 /* What was sent before the first step is there. */
 static void prime(wefti_array_player *e) {
-    double drift = e->scene->cluster->jitter.drift;
+    double drift = e->timed->cluster->jitter.drift;
     for (int i = 0; i < e->R; i++)
         e->drift[i] = drift > 0 && e->weather.jitter
                           ? exp(drift * normal(e, INT64_MAX, i, DRAW_FACTOR))
                           : 1;
 }
 
-weft_status wefti_array_player_create(const wefti_scene *scene, wefti_meetings *meetings,
+weft_status wefti_array_player_create(const wefti_timed *timed, wefti_meetings *meetings,
                                       const wefti_weather *weather,
                                       wefti_array_player **out) {
-    const wefti_job *job = scene->job;
+    const wefti_job *job = timed->job;
     wefti_array_player *e;
     *out = NULL;
-    WEFT_TRY(wefti_alloc(scene->ctx, sizeof *e, "the nodes", &e));
-    *e = (wefti_array_player){.ctx = scene->ctx,
-                              .scene = scene,
+    WEFT_TRY(wefti_alloc(timed->ctx, sizeof *e, "the nodes", &e));
+    *e = (wefti_array_player){.ctx = timed->ctx,
+                              .timed = timed,
                               .job = job,
                               .meetings = meetings,
                               .weather = *weather,
-                              .shard = &scene->shards[0],
+                              .shard = &timed->shards[0],
                               .R = job->R,
                               .nodes = job->R / job->copies,
                               .copies = job->copies,
                               .S = job->S,
-                              .n_buckets = scene->shards[0].arrangement->n_buckets,
+                              .n_buckets = timed->shards[0].arrangement->n_buckets,
                               .wire = weather->no_wire ? 0 : 1,
                               .work = weather->no_work ? 0 : 1};
     weft_status status = allocate(e);
@@ -612,12 +624,11 @@ weft_status wefti_array_player_create(const wefti_scene *scene, wefti_meetings *
 
 void wefti_array_player_destroy(wefti_array_player *e) {
     if (!e) return;
-    void *blocks[] = {e->clock,         e->exchange,      e->begun,
-                      e->settled,       e->factor,        e->halt,
-                      e->drift,         e->leaves,        e->out_free,
-                      e->in_free,       e->circle,        e->ready,
-                      e->arrived[0][0], e->arrived[0][1], e->arrived[1][0],
-                      e->arrived[1][1], e->jobs,          e->places};
+    void *blocks[] = {
+        e->clock, e->exchange,      e->begun,         e->settled,       e->factor,
+        e->halt,  e->drift,         e->leaves,        e->interfaces,    e->circle,
+        e->ready, e->arrived[0][0], e->arrived[0][1], e->arrived[1][0], e->arrived[1][1],
+        e->jobs,  e->places};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(e->ctx, blocks[i]);
     wefti_free(e->ctx, e);

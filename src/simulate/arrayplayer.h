@@ -3,9 +3,9 @@
 #define WEFTI_ARRAYPLAYER_H
 
 #include "simulate/meetings.h"
-#include "simulate/scene.h"
+#include "simulate/timed.h"
 
-/* All replicas of a scene at once: a step is a sequence of operations on arrays, one
+/* All replicas of a timed at once: a step is a sequence of operations on arrays, one
  * number per replica, in the order in which a typical rank does them. A replica's ranks
  * move together. On links whoever comes first goes first; of messages to and from all the
  * sums are kept, not each. */
@@ -22,7 +22,7 @@ typedef struct wefti_weather {
 
 typedef struct wefti_array_player wefti_array_player;
 
-weft_status wefti_array_player_create(const wefti_scene *scene, wefti_meetings *meetings,
+weft_status wefti_array_player_create(const wefti_timed *timed, wefti_meetings *meetings,
                                       const wefti_weather *weather,
                                       wefti_array_player **out) WEFT_CHECKED;
 void wefti_array_player_destroy(wefti_array_player *e);

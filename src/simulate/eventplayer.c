@@ -1,81 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread runs until its clock has moved or it has to wait; then the earliest event is
- * next. What happens at the same moment happens in an order drawn by chance, as on a
- * machine. */
+/* The threads of all ranks. A thread runs until its clock has moved or it has to wait; then
+ * the earliest event is next. */
 #include "simulate/eventplayer.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "simulate/stage.h"
+#include "simulate/phases.h"
+#include "simulate/playtime.h"
+#include "simulate/wires.h"
 
 #define SLICE_S 3e-3 /* of a thread on a busy machine */
-
-/* --- time --- */
-
-static weft_status schedule(wefti_stage *stage, wefti_thread *t, double when_s) {
-    uint64_t order = wefti_rng_u64(stage->play->seed, WEFTI_STREAM_JITTER, UINT64_MAX,
-                                   stage->n_draws++);
-    t->mark++;
-    return wefti_agenda_add(
-        &stage->agenda,
-        (wefti_event){when_s, (uint32_t)order, (int32_t)(t - stage->threads), t->mark});
-}
-
-static weft_status go_on(wefti_stage *stage, wefti_thread *t) {
-    t->state = WEFTI_RUNS;
-    return schedule(stage, t, t->now_s);
-}
-
-weft_status wefti_stage_alarm(wefti_stage *stage, wefti_thread *t) {
-    if (isinf(t->moment_s)) return WEFT_OK;
-    return schedule(stage, t, fmax(t->now_s, t->moment_s));
-}
-
-void wefti_stage_show(wefti_stage *stage, int lane, int index, const char *what,
-                      double begin_s, double end_s) {
-    wefti_play *play = stage->play;
-    if (!stage->shows || play->n_spans == play->span_room || end_s <= begin_s) return;
-    weft_span *span = &play->spans[play->n_spans++];
-    *span = (weft_span){lane, index, "", begin_s - stage->shown_s,
-                        end_s - stage->shown_s};
-    snprintf(span->what, sizeof span->what, "%s", what);
-}
-
-static void add_segment(wefti_sim_rank *rank, int64_t piece, wefti_class class,
-                        double begin_s, double end_s) {
-    wefti_segment *last = rank->segments + (rank->n_segments ? rank->n_segments - 1 : 0);
-    bool goes_on = rank->n_segments > 0 && last->piece == piece;
-    if (!goes_on && rank->n_segments == rank->room) return;
-    if (!goes_on) {
-        last = &rank->segments[rank->n_segments++];
-        *last = (wefti_segment){.begin_s = begin_s, .piece = piece};
-    }
-    last->end_s = end_s;
-    last->parts_s[class] += end_s - begin_s;
-}
-
-void wefti_stage_note(wefti_stage *stage, wefti_thread *t, wefti_class class,
-                      double begin_s, double end_s) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
-    double spent_s = end_s - begin_s;
-    if (spent_s <= 0) return;
-    bool counts = t->n_ops > 0 && t->ops[t->at_op].channel == WEFTI_CHANNEL_VOTE;
-    if (t->exchanges) {
-        add_segment(rank, t->piece, class, begin_s, end_s);
-        return;
-    }
-    if (counts) {
-        rank->tally.vote_s += class == WEFTI_CLASS_CODEC ? 0 : spent_s;
-        return;
-    }
-    if (class == WEFTI_CLASS_CODEC) return;
-    rank->tally.wait_s += spent_s;
-    *(class == WEFTI_CLASS_WIRE ? &rank->tally.wire_s : &rank->tally.late_s) += spent_s;
-}
 
 /* The compute thread has waited for the exchange thread: for what? */
 static void split_wait(wefti_sim_rank *rank, double begin_s, double end_s) {
@@ -96,442 +33,442 @@ static void split_wait(wefti_sim_rank *rank, double begin_s, double end_s) {
 
 /* --- a step begins and ends --- */
 
-static double uniform(const wefti_stage *stage, int rank, int64_t step, int what) {
-    return wefti_rng_uniform(stage->play->seed, WEFTI_STREAM_JITTER, (uint64_t)step,
+static double uniform(const wefti_player *player, int rank, int64_t step, int what) {
+    return wefti_rng_uniform(player->play->seed, WEFTI_STREAM_JITTER, (uint64_t)step,
                              4 * (uint64_t)rank + (uint64_t)what);
 }
 
-static double normal(const wefti_stage *stage, int rank, int64_t step, int what) {
-    return wefti_rng_normal(stage->play->seed, WEFTI_STREAM_JITTER, (uint64_t)step,
+static double normal(const wefti_player *player, int rank, int64_t step, int what) {
+    return wefti_rng_normal(player->play->seed, WEFTI_STREAM_JITTER, (uint64_t)step,
                             4 * (uint64_t)rank + (uint64_t)what);
+}
+
+static const wefti_timed_shard *shard_of(const wefti_player *player,
+                                         const wefti_sim_rank *rank) {
+    return &player->timed->shards[rank->shard];
 }
 
 enum { DRAW_FACTOR, DRAW_STALL, DRAW_LENGTH, ENOUGH_STEPS = 16 };
 
-/* How late a rank is back from sleeping in an act of its step: exponential, or the median
+/* How late a rank is back from sleeping in a part of its step: exponential, or the median
  * when it is calm. */
-static double draw_wake(const wefti_stage *stage, const wefti_thread *t) {
-    double wake_s = stage->scene->cluster->wake_s;
-    uint64_t acts = 4096, index = 4 * (uint64_t)stage->W + acts * (uint64_t)t->rank +
-                                  (uint64_t)t->at_act % acts;
-    if (stage->play->calm || wake_s <= 0) return wake_s;
-    double u = wefti_rng_uniform(stage->play->seed, WEFTI_STREAM_JITTER,
-                                 (uint64_t)stage->ranks[t->rank].step, index);
+static double draw_wake(const wefti_player *player, const wefti_thread *t) {
+    double wake_s = player->timed->cluster->wake_s;
+    uint64_t parts = 4096, index = 4 * (uint64_t)player->W + parts * (uint64_t)t->rank +
+                                   (uint64_t)t->at % parts;
+    if (player->play->calm || wake_s <= 0) return wake_s;
+    double u = wefti_rng_uniform(player->play->seed, WEFTI_STREAM_JITTER,
+                                 (uint64_t)player->ranks[t->rank].step, index);
     return -wake_s / log(2) * log(1 - u);
 }
 
-static double draw_factor(const wefti_stage *stage, int r, int64_t step) {
-    const weft_cluster *c = stage->scene->cluster;
-    if (c->n_steps >= ENOUGH_STEPS && stage->scene->mean_s > 0) {
-        double at = uniform(stage, r, step, DRAW_FACTOR) * (double)c->n_steps;
-        return c->step_s[(int64_t)at] / stage->scene->mean_s;
+static double draw_factor(const wefti_player *player, int r, int64_t step) {
+    const weft_cluster *c = player->timed->cluster;
+    if (c->n_steps >= ENOUGH_STEPS && player->timed->mean_s > 0) {
+        double at = uniform(player, r, step, DRAW_FACTOR) * (double)c->n_steps;
+        return c->step_s[(int64_t)at] / player->timed->mean_s;
     }
-    return exp(c->jitter.spread * normal(stage, r, step, DRAW_FACTOR));
+    return exp(c->jitter.spread * normal(player, r, step, DRAW_FACTOR));
 }
 
-static void draw_step(wefti_stage *stage, int r) {
-    wefti_sim_rank *rank = &stage->ranks[r];
-    const weft_jitter *jitter = &stage->scene->cluster->jitter;
-    const weft_config *config = stage->job->config;
+static void draw_step(wefti_player *player, int r) {
+    wefti_sim_rank *rank = &player->ranks[r];
+    const weft_jitter *jitter = &player->timed->cluster->jitter;
+    const weft_config *config = player->job->config;
     uint64_t chosen = wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL,
                                     (uint64_t)rank->step, 0);
     rank->factor = 1;
     rank->halt_s = 0;
-    rank->stall_s = chosen % (uint64_t)stage->W == (uint64_t)r
+    rank->stall_s = chosen % (uint64_t)player->W == (uint64_t)r
                         ? config->mesh.straggler_time
                         : 0;
-    if (stage->play->calm) return;
-    rank->factor = rank->drift * draw_factor(stage, r, rank->step);
-    if (uniform(stage, r, rank->step, DRAW_STALL) < jitter->stall_share)
+    if (player->play->calm) return;
+    rank->factor = rank->drift * draw_factor(player, r, rank->step);
+    if (uniform(player, r, rank->step, DRAW_STALL) < jitter->stall_share)
         rank->halt_s = -jitter->stall_s *
-                       log(1 - uniform(stage, r, rank->step, DRAW_LENGTH));
+                       log(1 - uniform(player, r, rank->step, DRAW_LENGTH));
 }
 
-static void begin_step(wefti_stage *stage, wefti_thread *t) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
+static void begin_step(wefti_player *player, wefti_thread *t) {
+    wefti_sim_rank *rank = &player->ranks[t->rank];
     rank->begun_s = t->now_s;
     rank->n_segments = 0;
     rank->tally = (wefti_played){0};
-    t->at_act = 0;
-    t->n_ops = t->at_op = 0;
-    draw_step(stage, t->rank);
+    t->at = 0;
+    t->op_begun_s = t->now_s;
+    t->n_actions = t->at_action = 0;
+    draw_step(player, t->rank);
     if (t->rank != 0) return;
-    stage->shows = rank->step == stage->play->steps - 1 && stage->play->span_room > 0;
-    stage->shown_s = t->now_s;
+    player->shows = rank->step == player->play->steps - 1 && player->play->span_room > 0;
+    player->shown_s = t->now_s;
 }
 
-static void limit_steps(wefti_stage *stage) {
-    wefti_play *play = stage->play;
+static void limit_steps(wefti_player *player) {
+    wefti_play *play = player->play;
     int64_t furthest = 0;
-    if (play->max_messages <= 0 || stage->n_messages < play->max_messages) return;
-    for (int r = 0; r < stage->W; r++)
-        if (stage->ranks[r].step > furthest) furthest = stage->ranks[r].step;
+    if (play->max_messages <= 0 || player->n_messages < play->max_messages) return;
+    for (int r = 0; r < player->W; r++)
+        if (player->ranks[r].step > furthest) furthest = player->ranks[r].step;
     if (furthest < play->warmup) furthest = play->warmup;
-    if (furthest + 1 < stage->last_step) stage->last_step = furthest + 1;
+    if (furthest + 1 < player->last_step) player->last_step = furthest + 1;
 }
 
-static void settle(wefti_stage *stage, wefti_thread *t) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
-    const wefti_play *play = stage->play;
+static void settle(wefti_player *player, wefti_thread *t) {
+    wefti_sim_rank *rank = &player->ranks[t->rank];
+    const wefti_play *play = player->play;
     double spent_s = rank->busy_s + rank->exchange_s;
     rank->tally.step_s = t->now_s - rank->settled_s;
     rank->tally.exchange_s = spent_s - rank->counted_s;
     rank->counted_s = spent_s;
     rank->settled_s = t->now_s;
-    stage->n_settled++;
+    player->n_settled++;
     if (rank->step >= play->warmup)
-        play->played[(rank->step - play->warmup) * stage->W + t->rank] = rank->tally;
-    limit_steps(stage);
+        play->played[(rank->step - play->warmup) * player->W + t->rank] = rank->tally;
+    limit_steps(player);
 }
 
 /* --- the exchange thread (comm/worker.c) --- */
 
-static int next_phase(const wefti_stage *stage, const wefti_sim_rank *rank) {
-    int n = stage->scene->n_phases;
-    if (rank->done[0] < rank->submitted) return 0;
-    for (int p = 1; p < n; p++) {
-        bool has_job = rank->done[p] < rank->done[p - 1];
-        bool oldest = rank->done[p] == rank->done[n - 1];
-        if (has_job && (oldest || stage->job->sites == 1)) return p;
-    }
-    return -1;
-}
-
-static void choose(wefti_stage *stage, wefti_thread *t) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
-    t->phase = next_phase(stage, rank);
+static void choose(wefti_player *player, wefti_thread *t) {
+    wefti_sim_rank *rank = &player->ranks[t->rank];
+    const wefti_schedule *s = shard_of(player, rank)->schedule;
+    t->phase = wefti_order_next(s->order, s->n_phases, rank->submitted, rank->done);
     t->state = t->phase < 0 ? WEFTI_WAITS_JOB : WEFTI_RUNS;
     if (t->phase < 0) return;
     t->job = rank->jobs[rank->done[t->phase] % rank->capacity];
     t->begun_s = t->now_s;
     t->at_peer = -1;
-    wefti_phase_fill(stage, t, t->phase, t->job);
+    wefti_play_fill(player, t);
 }
 
-static bool all_ended(const wefti_stage *stage, const wefti_sim_rank *rank) {
-    return rank->done[stage->scene->n_phases - 1] == rank->submitted;
+static bool all_ended(const wefti_player *player, const wefti_sim_rank *rank) {
+    return rank->done[shard_of(player, rank)->schedule->n_phases - 1] == rank->submitted;
 }
 
-static void show_phase(wefti_stage *stage, const wefti_thread *t) {
-    static const char *const names[2][7] = {
-        {"begin", "combine", "end", "apply", "finish", "", ""},
-        {"begin", "combine", "end", "combine sites", "end sites", "apply", "finish"}};
-    const wefti_sim_rank *rank = &stage->ranks[t->rank];
-    int n = stage->scene->shards[rank->shard].arrangement->n_buckets;
-    if (t->rank > 0) return;
-    wefti_stage_show(stage, 1, t->job % n,
-                     t->job >= n ? "turn" : names[stage->job->sites > 1][t->phase],
-                     t->begun_s, t->now_s);
+static void show_phase(wefti_player *player, const wefti_thread *t) {
+    const wefti_schedule *s = shard_of(player, &player->ranks[t->rank])->schedule;
+    const char *name = wefti_schedule_phase_name(s, t->phase, t->job);
+    if (t->rank == 0 && name)
+        wefti_play_show(player, 1, wefti_schedule_bucket(s, t->job), name, t->begun_s,
+                        t->now_s);
 }
 
-static weft_status end_phase(wefti_stage *stage, wefti_thread *t) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
-    wefti_thread *computing = &stage->threads[t->rank];
+static weft_status end_phase(wefti_player *player, wefti_thread *t) {
+    wefti_sim_rank *rank = &player->ranks[t->rank];
+    wefti_thread *computing = &player->threads[t->rank];
     rank->busy_s += t->now_s - t->begun_s;
-    show_phase(stage, t);
+    show_phase(player, t);
     rank->done[t->phase]++;
     t->phase = -1;
-    if (computing->state != WEFTI_WAITS_JOBS || !all_ended(stage, rank)) return WEFT_OK;
+    if (computing->state != WEFTI_WAITS_JOBS || !all_ended(player, rank)) return WEFT_OK;
     computing->now_s = fmax(computing->now_s, t->now_s);
     split_wait(rank, computing->begun_s, computing->now_s);
-    return go_on(stage, computing);
+    return wefti_play_go_on(player, computing);
 }
 
-static weft_status submit(wefti_stage *stage, wefti_thread *t, int job) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
-    wefti_thread *other = &stage->threads[stage->W + t->rank];
+static weft_status submit(wefti_player *player, wefti_thread *t, int job) {
+    wefti_sim_rank *rank = &player->ranks[t->rank];
+    wefti_thread *other = &player->threads[player->W + t->rank];
     rank->jobs[rank->submitted++ % rank->capacity] = job;
     if (other->state != WEFTI_WAITS_JOB) return WEFT_OK;
     other->now_s = t->now_s;
-    return go_on(stage, other);
+    return wefti_play_go_on(player, other);
 }
 
 /* --- the compute thread --- */
 
-static weft_status meet(wefti_stage *stage, wefti_thread *t, double work_s) {
-    int replica = stage->ranks[t->rank].replica, S = stage->S;
-    double *latest_s = &stage->meetings[replica].latest_s;
-    *latest_s = fmax(stage->meetings[replica].n ? *latest_s : 0, t->now_s);
+static weft_status meet(wefti_player *player, wefti_thread *t, double work_s) {
+    int replica = player->ranks[t->rank].replica, S = player->S;
+    double *latest_s = &player->joined[replica].latest_s;
+    *latest_s = fmax(player->joined[replica].n ? *latest_s : 0, t->now_s);
     t->state = WEFTI_WAITS_SHARD;
-    if (++stage->meetings[replica].n < S) return WEFT_OK;
-    stage->meetings[replica].n = 0;
+    if (++player->joined[replica].n < S) return WEFT_OK;
+    player->joined[replica].n = 0;
     for (int s = 0; s < S; s++) {
-        wefti_thread *other = &stage->threads[replica * S + s];
+        wefti_thread *other = &player->threads[replica * S + s];
         other->now_s = *latest_s + work_s;
-        WEFT_TRY(go_on(stage, other));
+        WEFT_TRY(wefti_play_go_on(player, other));
     }
     return WEFT_OK;
 }
 
-static weft_status compute(wefti_stage *stage, wefti_thread *t, const wefti_act *act) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
-    double begin_s = t->now_s;
-    t->now_s += act->work_s * rank->factor + rank->halt_s;
+static weft_status compute(wefti_player *player, wefti_thread *t,
+                           const wefti_timed_op *part) {
+    wefti_sim_rank *rank = &player->ranks[t->rank];
+    t->now_s += part->work_s * rank->factor + rank->halt_s;
     rank->halt_s = 0;
-    double until_s = rank->begun_s + act->floor_s + rank->stall_s;
-    if (act->floor_s >= 0 && until_s > t->now_s) t->now_s = until_s + draw_wake(stage, t);
-    if (t->rank == 0)
-        wefti_stage_show(stage, 0, act->index, act->what, begin_s, t->now_s);
-    return schedule(stage, t, t->now_s);
+    double until_s = rank->begun_s + part->floor_s + rank->stall_s;
+    if (part->floor_s >= 0 && until_s > t->now_s)
+        t->now_s = until_s + draw_wake(player, t);
+    return wefti_play_at(player, t, t->now_s);
 }
 
-static wefti_op vote_op(wefti_op_kind kind, int64_t step) {
-    return (wefti_op){.kind = kind, .channel = WEFTI_CHANNEL_VOTE, .exchange = step};
+static wefti_action vote_action(wefti_action_kind kind, int64_t step) {
+    return (wefti_action){.kind = kind, .channel = WEFTI_CHANNEL_VOTE, .exchange = step};
 }
 
 /* --- votes of many (WEFTI_FEW_VOTERS) --- */
 
 /* Seconds that a rank's votes to all others take its interface, and its processor. */
-static double votes_wire_s(const wefti_stage *stage) {
-    const wefti_scene_link *link = &stage->scene->links[WEFTI_LINK_WIRE];
+static double votes_wire_s(const wefti_player *player) {
+    const wefti_link_time *link = &player->timed->links[WEFTI_LINK_WIRE];
     double all = WEFTI_VOTE_BYTES * link->stretch + link->bytes_per_message;
-    int far = stage->W - stage->job->copies * stage->S;
+    int far = player->W - player->job->copies * player->S;
     return link->bandwidth_Bps > 0 ? far * all / link->bandwidth_Bps : 0;
 }
 
-static double votes_cpu_s(const wefti_stage *stage) {
-    return (stage->W - 1) * stage->scene->links[WEFTI_LINK_WIRE].message_s;
+static double votes_cpu_s(const wefti_player *player) {
+    return (player->W - 1) * player->timed->links[WEFTI_LINK_WIRE].message_s;
 }
 
 /* When the last vote of a step is everywhere; the ranks of a node share its interface. */
-static double votes_there_s(const wefti_stage *stage, int64_t step) {
-    int sharing = stage->job->copies * stage->S;
-    return stage->votes[step % WEFTI_BALLOTS].last_s +
-           stage->scene->links[WEFTI_LINK_WIRE].latency_s + sharing * votes_wire_s(stage);
+static double votes_there_s(const wefti_player *player, int64_t step) {
+    int sharing = player->job->copies * player->S;
+    return player->votes[step % WEFTI_BALLOTS].last_s +
+           player->timed->links[WEFTI_LINK_WIRE].latency_s +
+           sharing * votes_wire_s(player);
 }
 
-static weft_status read_votes(wefti_stage *stage, wefti_thread *t, int64_t step) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
-    double there_s = votes_there_s(stage, step);
+static weft_status read_votes(wefti_player *player, wefti_thread *t, int64_t step) {
+    wefti_sim_rank *rank = &player->ranks[t->rank];
+    double there_s = votes_there_s(player, step);
     rank->tally.vote_s += fmax(0, there_s - t->now_s);
-    t->now_s = fmax(t->now_s, there_s) + votes_cpu_s(stage);
-    return go_on(stage, t);
+    t->now_s = fmax(t->now_s, there_s) + votes_cpu_s(player);
+    return wefti_play_go_on(player, t);
 }
 
-static bool is_awaited(const wefti_stage *stage, const wefti_thread *t, int64_t step) {
+static bool is_awaited(const wefti_player *player, const wefti_thread *t, int64_t step) {
     return t->state == WEFTI_WAITS_VOTES &&
-           stage->ranks[t->rank].step - stage->job->vote_lag == step;
+           player->ranks[t->rank].step - player->job->vote_lag == step;
 }
 
-static weft_status cast_vote(wefti_stage *stage, wefti_thread *t) {
-    const wefti_sim_rank *rank = &stage->ranks[t->rank];
+static weft_status tell_many(wefti_player *player, wefti_thread *t) {
+    const wefti_sim_rank *rank = &player->ranks[t->rank];
     int64_t step = rank->step;
     int at = (int)(step % WEFTI_BALLOTS);
-    wefti_interface *node = &stage->nodes[rank->node];
-    double sent_s = t->now_s += votes_cpu_s(stage);
-    node->out_free_s = fmax(node->out_free_s, sent_s) + votes_wire_s(stage);
-    stage->n_messages += stage->W / 8;
-    if (rank->step >= stage->play->warmup)
-        stage->play->wire_bytes += (double)WEFTI_VOTE_BYTES *
-                                   (stage->W - stage->job->copies * stage->S);
-    if (stage->votes[at].n == stage->W) stage->votes[at].n = 0;
-    double *last_s = &stage->votes[at].last_s;
-    *last_s = stage->votes[at].n++ == 0 ? sent_s : fmax(*last_s, sent_s);
-    for (int r = 0; r < stage->W && stage->votes[at].n == stage->W; r++)
-        if (is_awaited(stage, &stage->threads[r], step))
-            WEFT_TRY(read_votes(stage, &stage->threads[r], step));
+    wefti_interface *node = &player->nodes[rank->node];
+    double sent_s = t->now_s += votes_cpu_s(player);
+    node->out_free_s = fmax(node->out_free_s, sent_s) + votes_wire_s(player);
+    player->n_messages += player->W / 8;
+    if (rank->step >= player->play->warmup)
+        player->play->wire_bytes += (double)WEFTI_VOTE_BYTES *
+                                    (player->W - player->job->copies * player->S);
+    if (player->votes[at].n == player->W) player->votes[at].n = 0;
+    double *last_s = &player->votes[at].last_s;
+    *last_s = player->votes[at].n++ == 0 ? sent_s : fmax(*last_s, sent_s);
+    for (int r = 0; r < player->W && player->votes[at].n == player->W; r++)
+        if (is_awaited(player, &player->threads[r], step))
+            WEFT_TRY(read_votes(player, &player->threads[r], step));
     return WEFT_OK;
 }
 
-/* *waits: until the others have voted, or until the votes are there. */
-static weft_status await_votes(wefti_stage *stage, wefti_thread *t, bool *waits) {
-    int64_t step = stage->ranks[t->rank].step - stage->job->vote_lag;
-    *waits = step >= 0;
-    if (step < 0) return WEFT_OK;
-    if (stage->votes[step % WEFTI_BALLOTS].n == stage->W)
-        return read_votes(stage, t, step);
+/* --- the ops --- */
+
+static weft_status await_votes(wefti_player *player, wefti_thread *t, int64_t step) {
+    if (player->votes[step % WEFTI_BALLOTS].n == player->W)
+        return read_votes(player, t, step);
     t->state = WEFTI_WAITS_VOTES;
     return WEFT_OK;
 }
 
-/* Reads votes; afterwards comes the next step. */
-static void count_votes(wefti_stage *stage, wefti_thread *t) {
-    int64_t step = stage->ranks[t->rank].step - stage->job->vote_lag;
-    t->n_ops = t->at_op = 0;
-    t->at_peer = -1;
-    if (step >= 0) t->ops[t->n_ops++] = vote_op(WEFTI_OP_RECEIVE, step);
+static weft_status read_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+    int64_t step = player->ranks[t->rank].step - player->job->vote_lag;
+    (void)op;
+    if (step < 0) return WEFT_OK;
+    if (player->W > WEFTI_FEW_VOTERS) return await_votes(player, t, step);
+    t->actions[t->n_actions++] = vote_action(WEFTI_ACTION_RECEIVE, step);
+    return WEFT_OK;
+}
+
+static weft_status status_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+    wefti_action vote = vote_action(WEFTI_ACTION_SEND, player->ranks[t->rank].step);
+    (void)op;
+    if (player->W > WEFTI_FEW_VOTERS) return tell_many(player, t);
+    return wefti_wires_send(player, t, &vote);
 }
 
 /* Waits for the exchange thread, unless it is idle. */
-static void wait_jobs(wefti_stage *stage, wefti_thread *t) {
-    if (all_ended(stage, &stage->ranks[t->rank])) return;
+static weft_status wait_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+    (void)op;
+    if (all_ended(player, &player->ranks[t->rank])) return WEFT_OK;
     t->state = WEFTI_WAITS_JOBS;
     t->begun_s = t->now_s;
+    return WEFT_OK;
 }
 
-/* *moved: its clock has, or it waits for ranks that may be there now. */
-static weft_status next_act(wefti_stage *stage, wefti_thread *t, bool *moved) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
-    const wefti_scene_shard *shard = &stage->scene->shards[rank->shard];
-    if (t->at_act == shard->n_acts) {
+static weft_status turn_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+    const wefti_timed_shard *shard = shard_of(player, &player->ranks[t->rank]);
+    return submit(player, t, shard->schedule->n_buckets + op->index);
+}
+
+static weft_status submit_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+    return submit(player, t, op->index);
+}
+
+static weft_status apply_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+    wefti_play_apply(player, t, op->index);
+    return WEFT_OK;
+}
+
+static weft_status finish_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+    wefti_play_finish(player, t, op->index);
+    return WEFT_OK;
+}
+
+static weft_status settle_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+    (void)op;
+    settle(player, t);
+    return WEFT_OK;
+}
+
+static weft_status load_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+    (void)player, (void)t, (void)op;
+    return WEFT_OK;
+}
+
+/* NULL: of ops that only compute or meet. */
+static weft_status (*const act[WEFTI_OP_KINDS])(wefti_player *player, wefti_thread *t,
+                                                const wefti_op *op) = {
+    [WEFTI_OP_TURN] = turn_op,     [WEFTI_OP_LOAD] = load_op,
+    [WEFTI_OP_SUBMIT] = submit_op, [WEFTI_OP_STATUS] = status_op,
+    [WEFTI_OP_WAIT] = wait_op,     [WEFTI_OP_APPLY] = apply_op,
+    [WEFTI_OP_FINISH] = finish_op, [WEFTI_OP_SETTLE] = settle_op,
+    [WEFTI_OP_READ] = read_op,
+};
+
+/* The part before number t->at has ended. */
+static void show_op(wefti_player *player, wefti_thread *t,
+                    const wefti_timed_shard *shard) {
+    const wefti_timed_op *part = t->at > 0 ? &shard->ops[t->at - 1] : NULL;
+    if (t->rank > 0 || !part || !part->ends) return;
+    wefti_play_show(player, 0, part->op.index, wefti_op_name(part->op.kind),
+                    t->op_begun_s, t->now_s);
+    t->op_begun_s = t->now_s;
+}
+
+/* Begins the next part; *moved: the thread has an event to come, or waits for one. */
+static weft_status next_part(wefti_player *player, wefti_thread *t, bool *moved) {
+    wefti_sim_rank *rank = &player->ranks[t->rank];
+    const wefti_timed_shard *shard = shard_of(player, rank);
+    show_op(player, t, shard);
+    if (t->at == shard->n_ops) {
         rank->step++;
-        if (rank->step >= stage->last_step) {
+        if (rank->step >= player->last_step) {
             t->state = WEFTI_WAITS_JOB;
             return WEFT_OK;
         }
-        begin_step(stage, t);
+        begin_step(player, t);
     }
-    const wefti_act *act = &shard->acts[t->at_act++];
-    wefti_op vote = vote_op(WEFTI_OP_SEND, rank->step);
-    bool many = stage->W > WEFTI_FEW_VOTERS;
-    t->n_ops = t->at_op = 0;
+    const wefti_timed_op *part = &shard->ops[t->at++];
+    t->n_actions = t->at_action = 0;
     t->at_peer = -1;
-    *moved = act->kind == WEFTI_ACT_RUN || act->kind == WEFTI_ACT_MEET;
-    switch (act->kind) {
-    case WEFTI_ACT_RUN: return compute(stage, t, act);
-    case WEFTI_ACT_SUBMIT: return submit(stage, t, act->index);
-    case WEFTI_ACT_WAIT: wait_jobs(stage, t); break;
-    case WEFTI_ACT_MEET: return meet(stage, t, act->work_s);
-    case WEFTI_ACT_VOTE:
-        return many ? cast_vote(stage, t) : wefti_wires_send(stage, t, &vote);
-    case WEFTI_ACT_APPLY: wefti_phase_apply(stage, t, act->index); break;
-    case WEFTI_ACT_FINISH: wefti_phase_finish(stage, t, act->index); break;
-    case WEFTI_ACT_SETTLE: settle(stage, t); break;
-    case WEFTI_ACT_COUNT:
-        if (many) return await_votes(stage, t, moved);
-        count_votes(stage, t);
-        break;
-    }
+    *moved = true;
+    if (part->timing == WEFTI_TIMING_COMPUTE) return compute(player, t, part);
+    if (part->timing == WEFTI_TIMING_MEET) return meet(player, t, part->work_s);
+    int64_t mark = t->mark;
+    WEFT_TRY(act[part->op.kind](player, t, &part->op));
+    *moved = t->mark != mark;
     return WEFT_OK;
 }
 
 /* --- either --- */
 
-/* A mixer sends from one of two buffers: what was sent from it has to have been read. */
-static bool has_room(wefti_stage *stage, wefti_thread *t, const wefti_op *op) {
-    wefti_sim_rank *rank = &stage->ranks[t->rank];
-    int buffer = 2 * op->bucket + (int)(op->exchange & 1);
-    bool shared = op->channel == WEFTI_CHANNEL_MIXER && op->round == 0 &&
-                  stage->job->mixer_config.deadline_s == 0;
-    if (!shared) return true;
-    if (rank->unread[buffer] > 0) {
-        t->state = WEFTI_WAITS_ROOM;
-        t->key = (uint64_t)buffer;
-        return false;
-    }
-    if (rank->read_s[buffer] > t->now_s) {
-        wefti_stage_note(stage, t, WEFTI_CLASS_LATE, t->now_s, rank->read_s[buffer]);
-        t->now_s = rank->read_s[buffer];
-    }
-    return true;
-}
-
 /* On an emulated wire the ranks share a machine with fewer cores than threads: who mixes
  * and sends bucket after bucket is not interrupted in between. */
-static bool runs_on(const wefti_stage *stage, const wefti_thread *t, double end_s) {
-    return stage->scene->emulated && !t->exchanges && end_s - t->resumed_s < SLICE_S;
+static bool runs_on(const wefti_player *player, const wefti_thread *t, double end_s) {
+    return player->timed->emulated && !t->exchanges && end_s - t->resumed_s < SLICE_S;
 }
 
 /* *moved: its clock has, or it waits. */
-static weft_status run_op(wefti_stage *stage, wefti_thread *t, bool *moved) {
-    const wefti_op *op = &t->ops[t->at_op];
+static weft_status run_action(wefti_player *player, wefti_thread *t, bool *moved) {
+    const wefti_action *action = &t->actions[t->at_action];
     bool done = true;
-    if (op->kind == WEFTI_OP_SEND) {
-        *moved = !has_room(stage, t, op);
+    if (action->kind == WEFTI_ACTION_SEND) {
+        *moved = !wefti_wires_have_room(player, t, action);
         if (*moved) return WEFT_OK;
-        t->at_op++;
+        t->at_action++;
         t->piece++;
-        return wefti_wires_send(stage, t, op);
+        return wefti_wires_send(player, t, action);
     }
     *moved = true;
-    if (op->kind == WEFTI_OP_WORK) {
-        double end_s = t->now_s + op->seconds;
-        wefti_stage_note(stage, t, WEFTI_CLASS_CODEC, t->now_s, end_s);
+    if (action->kind == WEFTI_ACTION_WORK) {
+        double end_s = t->now_s + action->seconds;
+        wefti_play_note(player, t, WEFTI_CLASS_CODEC, t->now_s, end_s);
         t->now_s = end_s;
-        *moved = !runs_on(stage, t, end_s);
+        *moved = !runs_on(player, t, end_s);
     } else {
-        WEFT_TRY(wefti_wires_receive(stage, t, op, &done));
+        WEFT_TRY(wefti_wires_receive(player, t, action, &done));
     }
     if (!done) return WEFT_OK;
-    t->at_op++;
+    t->at_action++;
     t->piece++;
-    return *moved ? schedule(stage, t, t->now_s) : WEFT_OK;
+    return *moved ? wefti_play_at(player, t, t->now_s) : WEFT_OK;
 }
 
-static weft_status run(wefti_stage *stage, wefti_thread *t) {
+static weft_status run(wefti_player *player, wefti_thread *t) {
     t->resumed_s = t->now_s;
     while (t->state == WEFTI_RUNS) {
-        if (t->at_op < t->n_ops) {
+        if (t->at_action < t->n_actions) {
             bool moved;
-            WEFT_TRY(run_op(stage, t, &moved));
+            WEFT_TRY(run_action(player, t, &moved));
             if (moved) return WEFT_OK;
         } else if (t->exchanges) {
-            if (t->phase >= 0) WEFT_TRY(end_phase(stage, t));
-            choose(stage, t);
+            if (t->phase >= 0) WEFT_TRY(end_phase(player, t));
+            choose(player, t);
         } else {
             bool moved = false;
-            WEFT_TRY(next_act(stage, t, &moved));
+            WEFT_TRY(next_part(player, t, &moved));
             if (moved) return WEFT_OK;
         }
     }
     return WEFT_OK;
 }
 
-weft_status wefti_stage_wake(wefti_stage *stage, wefti_thread *t) {
-    bool done;
-    bool receives = t->state == WEFTI_WAITS_MESSAGE;
-    t->state = WEFTI_RUNS;
-    t->mark++;
-    if (!receives) {
-        const wefti_sim_rank *rank = &stage->ranks[t->rank];
-        double read_s = rank->read_s[t->key];
-        if (read_s > t->now_s) {
-            wefti_stage_note(stage, t, WEFTI_CLASS_LATE, t->now_s, read_s);
-            t->now_s = read_s;
-        }
-        return schedule(stage, t, t->now_s);
-    }
-    WEFT_TRY(wefti_wires_receive(stage, t, &t->ops[t->at_op], &done));
-    if (!done) return WEFT_OK;
-    t->at_op++;
-    t->piece++;
-    return schedule(stage, t, t->now_s);
-}
-
 /* The deadline of a receive: on without the message. */
-static weft_status give_up(wefti_stage *stage, wefti_thread *t) {
-    wefti_stage_note(stage, t, WEFTI_CLASS_LATE, t->now_s, t->moment_s);
-    t->now_s = fmax(t->now_s, t->moment_s);
+static weft_status give_up(wefti_player *player, wefti_thread *t) {
+    wefti_play_note(player, t, WEFTI_CLASS_LATE, t->now_s, t->until_s);
+    t->now_s = fmax(t->now_s, t->until_s);
     t->at_peer++;
-    return wefti_stage_wake(stage, t);
+    return wefti_wires_wake(player, t);
 }
 
-static weft_status play_out(wefti_stage *stage) {
+static weft_status play_out(wefti_player *player) {
     wefti_event event;
-    while (wefti_agenda_next(&stage->agenda, &event)) {
-        if (event.whom == WEFTI_THREADS * stage->W) {
-            WEFT_TRY(wefti_wires_land(stage, event.mark, event.when_s));
+    while (wefti_agenda_next(&player->agenda, &event)) {
+        if (event.whom == WEFTI_THREADS * player->W) {
+            WEFT_TRY(wefti_wires_land(player, event.mark, event.when_s));
             continue;
         }
-        wefti_thread *t = &stage->threads[event.whom];
+        wefti_thread *t = &player->threads[event.whom];
         if (event.mark != t->mark) continue;
         if (t->state == WEFTI_WAITS_MESSAGE)
-            WEFT_TRY(give_up(stage, t));
+            WEFT_TRY(give_up(player, t));
         else
-            WEFT_TRY(run(stage, t));
+            WEFT_TRY(run(player, t));
     }
-    if (stage->n_settled == stage->last_step * stage->W) return WEFT_OK;
-    return weft_ctx_fail(stage->ctx, WEFT_ERR_INTERNAL,
+    if (player->n_settled == player->last_step * player->W) return WEFT_OK;
+    return weft_ctx_fail(player->ctx, WEFT_ERR_INTERNAL,
                          "the runtime model came to a stop after %lld of %lld steps",
-                         (long long)(stage->n_settled / stage->W),
-                         (long long)stage->last_step);
+                         (long long)(player->n_settled / player->W),
+                         (long long)player->last_step);
 }
 
 /* --- before the first step --- */
 
-static weft_status create_rank(wefti_stage *stage, int r) {
-    const wefti_job *job = stage->job;
-    wefti_sim_rank *rank = &stage->ranks[r];
-    weft_ctx *ctx = stage->ctx;
-    *rank = (wefti_sim_rank){.replica = r / stage->S, .shard = r % stage->S, .drift = 1};
+static weft_status create_rank(wefti_player *player, int r) {
+    const wefti_job *job = player->job;
+    wefti_sim_rank *rank = &player->ranks[r];
+    weft_ctx *ctx = player->ctx;
+    *rank = (wefti_sim_rank){
+        .replica = r / player->S, .shard = r % player->S, .drift = 1};
     rank->node = rank->replica / job->copies;
     rank->site = rank->replica / job->site_replicas;
-    int n = stage->scene->shards[rank->shard].arrangement->n_buckets;
+    int n = player->timed->shards[rank->shard].arrangement->n_buckets;
     rank->capacity = 2 * n;
     rank->room = 64 * n + 64;
-    if (!stage->play->calm)
-        rank->drift = exp(stage->scene->cluster->jitter.drift *
-                          normal(stage, r, INT64_MAX, DRAW_FACTOR));
+    if (!player->play->calm)
+        rank->drift = exp(player->timed->cluster->jitter.drift *
+                          normal(player, r, INT64_MAX, DRAW_FACTOR));
     WEFT_TRY(wefti_alloc_n(ctx, 2 * n, sizeof(int), "jobs", &rank->jobs));
     WEFT_TRY(wefti_alloc_n(ctx, 2 * n, sizeof(double), "buffers", &rank->sent_s));
     WEFT_TRY(wefti_alloc_n(ctx, 2 * n, sizeof(double), "buffers", &rank->read_s));
@@ -540,118 +477,121 @@ static weft_status create_rank(wefti_stage *stage, int r) {
                          &rank->segments);
 }
 
-static weft_status create_thread(wefti_stage *stage, int i) {
-    wefti_thread *t = &stage->threads[i];
-    *t = (wefti_thread){.rank = i % stage->W,
-                        .exchanges = i >= stage->W,
+static weft_status create_thread(wefti_player *player, int i) {
+    wefti_thread *t = &player->threads[i];
+    *t = (wefti_thread){.rank = i % player->W,
+                        .exchanges = i >= player->W,
                         .phase = -1,
                         .at_peer = -1,
-                        .state = i >= stage->W ? WEFTI_WAITS_JOB : WEFTI_RUNS};
-    return wefti_alloc_n(stage->ctx, stage->W, sizeof(int), "peers", &t->peers);
+                        .state = i >= player->W ? WEFTI_WAITS_JOB : WEFTI_RUNS};
+    return wefti_alloc_n(player->ctx, player->W, sizeof(int), "peers", &t->peers);
 }
 
 /* What was sent before the first step. */
-static weft_status prime(wefti_stage *stage, int r) {
-    wefti_sim_rank *rank = &stage->ranks[r];
-    wefti_thread *t = &stage->threads[r];
-    const wefti_mixer_config *config = &stage->job->mixer_config;
-    int n = stage->scene->shards[rank->shard].arrangement->n_buckets;
+static weft_status prime(wefti_player *player, int r) {
+    wefti_sim_rank *rank = &player->ranks[r];
+    wefti_thread *t = &player->threads[r];
+    const wefti_mixer_config *config = &player->job->mixer_config;
+    int n = player->timed->shards[rank->shard].arrangement->n_buckets;
     wefti_mixer_act acts[WEFTI_MIXER_ACTS];
     for (int b = 0; b < n; b++) {
-        wefti_mixer_question q = wefti_phase_question(stage, rank, b, -1);
+        wefti_mixer_question q = wefti_wires_question(player, rank, b, -1);
         int n_acts = wefti_mixer_find(config->kind)->acts(config, &q, acts);
         for (int i = 0; i < n_acts; i++) {
-            wefti_op op = {.kind = WEFTI_OP_SEND,
-                           .channel = WEFTI_CHANNEL_MIXER,
-                           .bucket = b,
-                           .round = acts[i].round,
-                           .exchange = acts[i].exchange,
-                           .act = acts[i]};
-            if (acts[i].sends) WEFT_TRY(wefti_wires_send(stage, t, &op));
+            wefti_action op = {.kind = WEFTI_ACTION_SEND,
+                               .channel = WEFTI_CHANNEL_MIXER,
+                               .bucket = b,
+                               .round = acts[i].round,
+                               .exchange = acts[i].exchange,
+                               .act = acts[i]};
+            if (acts[i].sends) WEFT_TRY(wefti_wires_send(player, t, &op));
         }
     }
     return WEFT_OK;
 }
 
-static weft_status allocate(wefti_stage *stage) {
-    weft_ctx *ctx = stage->ctx;
-    int nodes = stage->R / stage->job->copies;
-    WEFT_TRY(wefti_alloc_n(ctx, stage->W, sizeof *stage->ranks, "ranks", &stage->ranks));
-    WEFT_TRY(wefti_alloc_n(ctx, WEFTI_THREADS * stage->W, sizeof *stage->threads,
-                           "threads", &stage->threads));
-    WEFT_TRY(wefti_alloc_n(ctx, nodes, sizeof(wefti_interface), "nodes", &stage->nodes));
-    WEFT_TRY(wefti_alloc_n(ctx, stage->job->sites, sizeof(wefti_interface), "sites",
-                           &stage->sites));
-    WEFT_TRY(wefti_alloc_n(ctx, stage->R, sizeof *stage->meetings, "replicas",
-                           &stage->meetings));
-    if (stage->scene->pair_bandwidth_Bps)
+static weft_status allocate(wefti_player *player) {
+    weft_ctx *ctx = player->ctx;
+    int nodes = player->R / player->job->copies;
+    WEFT_TRY(
+        wefti_alloc_n(ctx, player->W, sizeof *player->ranks, "ranks", &player->ranks));
+    WEFT_TRY(wefti_alloc_n(ctx, WEFTI_THREADS * player->W, sizeof *player->threads,
+                           "threads", &player->threads));
+    WEFT_TRY(wefti_alloc_n(ctx, nodes, sizeof(wefti_interface), "nodes", &player->nodes));
+    WEFT_TRY(wefti_alloc_n(ctx, player->job->sites, sizeof(wefti_interface), "sites",
+                           &player->sites));
+    WEFT_TRY(wefti_alloc_n(ctx, player->R, sizeof *player->joined, "replicas",
+                           &player->joined));
+    if (player->timed->pair_bandwidth_Bps)
         WEFT_TRY(wefti_alloc_n(ctx, (int64_t)nodes * nodes, sizeof(double), "links",
-                               &stage->pair_free_s));
-    for (int r = 0; r < stage->W; r++) WEFT_TRY(create_rank(stage, r));
-    for (int i = 0; i < WEFTI_THREADS * stage->W; i++) WEFT_TRY(create_thread(stage, i));
-    return wefti_event_queue_init(ctx, &stage->board);
+                               &player->pair_free_s));
+    for (int r = 0; r < player->W; r++) WEFT_TRY(create_rank(player, r));
+    for (int i = 0; i < WEFTI_THREADS * player->W; i++)
+        WEFT_TRY(create_thread(player, i));
+    return wefti_event_queue_init(ctx, &player->posts);
 }
 
 /* Ranks do not begin together. Equal ones that did would stay in step for ever, which
  * machines do not: two that hear of each other by turns settle into one waiting a latency
  * behind the other, or not, by how they began. */
-static double draw_begin(const wefti_stage *stage, int r) {
+static double draw_begin(const wefti_player *player, int r) {
     const double share = 0.05; /* of a step, mean */
-    int first = r / stage->S * stage->S;
-    if (stage->play->calm) return 0;
-    return -share * stage->scene->paced_s *
-           log(1 - uniform(stage, first, INT64_MAX, DRAW_LENGTH));
+    int first = r / player->S * player->S;
+    if (player->play->calm) return 0;
+    return -share * player->timed->paced_s *
+           log(1 - uniform(player, first, INT64_MAX, DRAW_LENGTH));
 }
 
-static weft_status begin(wefti_stage *stage) {
-    WEFT_TRY(allocate(stage));
-    for (int r = 0; r < stage->W; r++) WEFT_TRY(prime(stage, r));
-    for (int r = 0; r < stage->W; r++) {
-        wefti_thread *t = &stage->threads[r];
-        t->now_s = draw_begin(stage, r);
-        begin_step(stage, t);
-        WEFT_TRY(schedule(stage, t, t->now_s));
+static weft_status begin(wefti_player *player) {
+    WEFT_TRY(allocate(player));
+    for (int r = 0; r < player->W; r++) WEFT_TRY(prime(player, r));
+    for (int r = 0; r < player->W; r++) {
+        wefti_thread *t = &player->threads[r];
+        t->now_s = draw_begin(player, r);
+        begin_step(player, t);
+        WEFT_TRY(wefti_play_at(player, t, t->now_s));
     }
     return WEFT_OK;
 }
 
-static void free_stage(wefti_stage *stage) {
-    weft_ctx *ctx = stage->ctx;
-    for (int r = 0; r < stage->W && stage->ranks; r++) {
-        wefti_sim_rank *rank = &stage->ranks[r];
+static void free_player(wefti_player *player) {
+    weft_ctx *ctx = player->ctx;
+    for (int r = 0; r < player->W && player->ranks; r++) {
+        wefti_sim_rank *rank = &player->ranks[r];
         void *blocks[] = {rank->jobs, rank->sent_s, rank->read_s, rank->unread,
                           rank->segments};
         for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
             wefti_free(ctx, blocks[i]);
     }
-    for (int i = 0; i < WEFTI_THREADS * stage->W && stage->threads; i++)
-        wefti_free(ctx, stage->threads[i].peers);
-    void *blocks[] = {stage->ranks,    stage->threads,     stage->nodes,  stage->sites,
-                      stage->meetings, stage->pair_free_s, stage->flights};
+    for (int i = 0; i < WEFTI_THREADS * player->W && player->threads; i++)
+        wefti_free(ctx, player->threads[i].peers);
+    void *blocks[] = {player->ranks,  player->threads,     player->nodes,  player->sites,
+                      player->joined, player->pair_free_s, player->flights};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
-    wefti_event_queue_fini(&stage->board);
-    wefti_agenda_fini(&stage->agenda);
+    wefti_event_queue_fini(&player->posts);
+    wefti_agenda_fini(&player->agenda);
 }
 
-weft_status wefti_event_player_run(const wefti_scene *scene, wefti_play *play) {
-    const wefti_job *job = scene->job;
-    wefti_stage stage = {.ctx = scene->ctx,
-                         .scene = scene,
-                         .job = job,
-                         .play = play,
-                         .W = job->W,
-                         .S = job->S,
-                         .R = job->R,
-                         .free_flight = -1,
-                         .last_step = play->steps,
-                         .agenda = {.ctx = scene->ctx}};
+weft_status wefti_event_player_run(const wefti_timed *timed, wefti_play *play) {
+    const wefti_job *job = timed->job;
+    wefti_player player = {.ctx = timed->ctx,
+                           .shape = wefti_job_shape(job),
+                           .timed = timed,
+                           .job = job,
+                           .play = play,
+                           .W = job->W,
+                           .S = job->S,
+                           .R = job->R,
+                           .free_flight = -1,
+                           .last_step = play->steps,
+                           .agenda = {.ctx = timed->ctx}};
     play->done = 0;
     play->wire_bytes = 0;
     play->n_spans = 0;
-    weft_status status = begin(&stage);
-    if (status == WEFT_OK) status = play_out(&stage);
-    play->done = stage.last_step - play->warmup;
-    free_stage(&stage);
+    weft_status status = begin(&player);
+    if (status == WEFT_OK) status = play_out(&player);
+    play->done = player.last_step - play->warmup;
+    free_player(&player);
     return status;
 }

@@ -12,71 +12,71 @@ static uint64_t mixed(uint64_t x) {
     return x ^ (x >> 29);
 }
 
-static int64_t home(const wefti_event_queue *board, uint64_t key) {
-    return (int64_t)(mixed(key) & (uint64_t)(board->room - 1));
+static int64_t home(const wefti_event_queue *posts, uint64_t key) {
+    return (int64_t)(mixed(key) & (uint64_t)(posts->room - 1));
 }
 
-weft_status wefti_event_queue_init(weft_ctx *ctx, wefti_event_queue *board) {
-    *board = (wefti_event_queue){.ctx = ctx, .room = FIRST_ROOM};
-    return wefti_alloc_n(ctx, board->room, sizeof *board->slots, "messages",
-                         &board->slots);
+weft_status wefti_event_queue_init(weft_ctx *ctx, wefti_event_queue *posts) {
+    *posts = (wefti_event_queue){.ctx = ctx, .room = FIRST_ROOM};
+    return wefti_alloc_n(ctx, posts->room, sizeof *posts->slots, "messages",
+                         &posts->slots);
 }
 
-void wefti_event_queue_fini(wefti_event_queue *board) {
-    if (board->ctx) wefti_free(board->ctx, board->slots);
+void wefti_event_queue_fini(wefti_event_queue *posts) {
+    if (posts->ctx) wefti_free(posts->ctx, posts->slots);
 }
 
-static void put(wefti_event_queue *board, wefti_posted posted) {
-    int64_t i = home(board, posted.key);
-    while (board->slots[i].key) i = (i + 1) & (board->room - 1);
-    board->slots[i] = posted;
+static void put(wefti_event_queue *posts, wefti_posted posted) {
+    int64_t i = home(posts, posted.key);
+    while (posts->slots[i].key) i = (i + 1) & (posts->room - 1);
+    posts->slots[i] = posted;
 }
 
-static weft_status grow(wefti_event_queue *board) {
-    wefti_posted *old = board->slots;
-    int64_t n = board->room;
-    WEFT_TRY(wefti_alloc_n(board->ctx, 2 * n, sizeof *old, "messages", &board->slots));
-    board->room = 2 * n;
+static weft_status grow(wefti_event_queue *posts) {
+    wefti_posted *old = posts->slots;
+    int64_t n = posts->room;
+    WEFT_TRY(wefti_alloc_n(posts->ctx, 2 * n, sizeof *old, "messages", &posts->slots));
+    posts->room = 2 * n;
     for (int64_t i = 0; i < n; i++)
-        if (old[i].key) put(board, old[i]);
-    wefti_free(board->ctx, old);
+        if (old[i].key) put(posts, old[i]);
+    wefti_free(posts->ctx, old);
     return WEFT_OK;
 }
 
-weft_status wefti_event_queue_post(wefti_event_queue *board, uint64_t key, double sent_s,
+weft_status wefti_event_queue_post(wefti_event_queue *posts, uint64_t key, double sent_s,
                                    double arrival_s) {
-    if (2 * board->n >= board->room) {
-        wefti_posted *old = board->slots;
-        weft_status status = grow(board);
+    if (2 * posts->n >= posts->room) {
+        wefti_posted *old = posts->slots;
+        weft_status status = grow(posts);
         if (status != WEFT_OK) {
-            board->slots = old;
+            posts->slots = old;
             return status;
         }
     }
-    put(board, (wefti_posted){key, sent_s, arrival_s});
-    board->n++;
+    put(posts, (wefti_posted){key, sent_s, arrival_s});
+    posts->n++;
     return WEFT_OK;
 }
 
-wefti_posted *wefti_event_queue_find(const wefti_event_queue *board, uint64_t key) {
-    int64_t i = home(board, key);
-    while (board->slots[i].key) {
-        if (board->slots[i].key == key) return &board->slots[i];
-        i = (i + 1) & (board->room - 1);
+wefti_posted *wefti_event_queue_find(const wefti_event_queue *posts, uint64_t key) {
+    int64_t i = home(posts, key);
+    while (posts->slots[i].key) {
+        if (posts->slots[i].key == key) return &posts->slots[i];
+        i = (i + 1) & (posts->room - 1);
     }
     return NULL;
 }
 
-void wefti_event_queue_take(wefti_event_queue *board, wefti_posted *posted) {
-    int64_t mask = board->room - 1, gap = posted - board->slots;
-    for (int64_t i = (gap + 1) & mask; board->slots[i].key; i = (i + 1) & mask) {
-        int64_t wants = home(board, board->slots[i].key);
+void wefti_event_queue_take(wefti_event_queue *posts, wefti_posted *posted) {
+    int64_t mask = posts->room - 1, gap = posted - posts->slots;
+    for (int64_t i = (gap + 1) & mask; posts->slots[i].key; i = (i + 1) & mask) {
+        int64_t wants = home(posts, posts->slots[i].key);
         if (((i - wants) & mask) < ((i - gap) & mask)) continue;
-        board->slots[gap] = board->slots[i];
+        posts->slots[gap] = posts->slots[i];
         gap = i;
     }
-    board->slots[gap].key = 0;
-    board->n--;
+    posts->slots[gap].key = 0;
+    posts->n--;
 }
 
 /* --- the agenda --- */

@@ -18,15 +18,15 @@ typedef struct wefti_event_queue {
     int64_t room, n; /* room: a power of two */
 } wefti_event_queue;
 
-weft_status wefti_event_queue_init(weft_ctx *ctx, wefti_event_queue *board) WEFT_CHECKED;
-void wefti_event_queue_fini(wefti_event_queue *board);
+weft_status wefti_event_queue_init(weft_ctx *ctx, wefti_event_queue *posts) WEFT_CHECKED;
+void wefti_event_queue_fini(wefti_event_queue *posts);
 
-/* key > 0, not on the board yet. */
-weft_status wefti_event_queue_post(wefti_event_queue *board, uint64_t key, double sent_s,
+/* key > 0, not on the posts yet. */
+weft_status wefti_event_queue_post(wefti_event_queue *posts, uint64_t key, double sent_s,
                                    double arrival_s) WEFT_CHECKED;
-wefti_posted *wefti_event_queue_find(const wefti_event_queue *board,
+wefti_posted *wefti_event_queue_find(const wefti_event_queue *posts,
                                      uint64_t key); /* or NULL */
-void wefti_event_queue_take(wefti_event_queue *board, wefti_posted *posted);
+void wefti_event_queue_take(wefti_event_queue *posts, wefti_posted *posted);
 
 /* Something that happens to `whom` at a moment; of equal moments the lowest `order` comes
  * first. */

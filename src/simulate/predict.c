@@ -162,24 +162,24 @@ static void conclude(const wefti_job *job, weft_prediction *out) {
 
 /* --- many ranks: too few steps for quantiles --- */
 
-static bool arrays_do(const wefti_scene *scene) {
-    const wefti_job *job = scene->job;
+static bool arrays_do(const wefti_timed *timed) {
+    const wefti_job *job = timed->job;
     bool meets = job->topology != NULL; /* messages may overtake each other there */
-    return job->sites == 1 && !meets && !scene->emulated && scene->cluster->n_pairs == 0;
+    return job->sites == 1 && !meets && !timed->emulated && timed->cluster->n_pairs == 0;
 }
 
 /* The length of steps, of all of them; what they consist of stays. */
-static weft_status refine(weft_ctx *ctx, const wefti_scene *scene, uint64_t seed,
+static weft_status refine(weft_ctx *ctx, const wefti_timed *timed, uint64_t seed,
                           weft_prediction *out) {
-    int R = scene->job->R;
-    int64_t cycle = wefti_forecast_cycle(scene->job),
+    int R = timed->job->R;
+    int64_t cycle = wefti_forecast_cycle(timed->job),
             n = (MANY_STEPS + cycle - 1) / cycle * cycle;
     wefti_weather weather = {.jitter = true, .seed = seed};
     wefti_meetings *meetings;
     wefti_array_player *e = NULL;
     double *lengths = NULL, sum_s = 0;
-    WEFT_TRY(wefti_meetings_create(ctx, scene->job, &meetings));
-    weft_status status = wefti_array_player_create(scene, meetings, &weather, &e);
+    WEFT_TRY(wefti_meetings_create(ctx, timed->job, &meetings));
+    weft_status status = wefti_array_player_create(timed, meetings, &weather, &e);
     if (status == WEFT_OK)
         status = wefti_alloc_n(ctx, n * R, sizeof *lengths, "steps", &lengths);
     for (int64_t t = -WARMUP; t < n && status == WEFT_OK; t++) {
@@ -210,18 +210,18 @@ static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster 
                        .seed = options ? options->seed : 0,
                        .calm = is_calm(cluster, job->config)};
     if (!options || options->steps == 0) play.max_messages = MOST_MESSAGES;
-    wefti_scene *scene;
-    WEFT_TRY(wefti_scene_create(ctx, cluster, job, false, &scene));
+    wefti_timed *timed;
+    WEFT_TRY(wefti_timed_create(ctx, cluster, job, false, &timed));
     weft_status status = wefti_alloc_n(ctx, n * job->W, sizeof *play.played, "steps",
                                        &play.played);
-    if (status == WEFT_OK) status = wefti_event_player_run(scene, &play);
+    if (status == WEFT_OK) status = wefti_event_player_run(timed, &play);
     if (status == WEFT_OK) status = summarize(ctx, job, &play, out);
     bool few = !play.calm && play.done < ENOUGH_STEPS && play.done < n;
     bool arrays = few || (options && options->arrays);
-    if (status == WEFT_OK && arrays && arrays_do(scene))
-        status = refine(ctx, scene, play.seed, out);
+    if (status == WEFT_OK && arrays && arrays_do(timed))
+        status = refine(ctx, timed, play.seed, out);
     wefti_free(ctx, play.played);
-    wefti_scene_destroy(ctx, scene);
+    wefti_timed_destroy(ctx, timed);
     return status;
 }
 
@@ -236,18 +236,18 @@ static weft_status draw_timeline(weft_ctx *ctx, wefti_job *job,
                        .seed = options->seed,
                        .calm = true,
                        .span_room = SPANS};
-    wefti_scene *scene;
+    wefti_timed *timed;
     job->mixer_config.steps = ENDLESS;
-    WEFT_TRY(wefti_scene_create(ctx, cluster, job, true, &scene));
+    WEFT_TRY(wefti_timed_create(ctx, cluster, job, true, &timed));
     weft_status status = wefti_alloc_n(ctx, job->W, sizeof *play.played, "steps",
                                        &play.played);
     if (status == WEFT_OK)
         status = wefti_alloc_n(ctx, SPANS, sizeof *play.spans, "spans", &play.spans);
-    if (status == WEFT_OK) status = wefti_event_player_run(scene, &play);
+    if (status == WEFT_OK) status = wefti_event_player_run(timed, &play);
     out->spans = play.spans;
     out->n_spans = play.n_spans;
     wefti_free(ctx, play.played);
-    wefti_scene_destroy(ctx, scene);
+    wefti_timed_destroy(ctx, timed);
     return status;
 }
 

@@ -22,7 +22,7 @@ typedef struct simulation {
     weft_cluster cluster; /* without pairs; its lists are borrowed */
     weft_config config;
     wefti_job *job; /* owned, like what follows */
-    wefti_scene *scene;
+    wefti_timed *timed;
     wefti_meetings *meetings;
     float *slower, *slower_links; /* [nodes] */
     int64_t steps;
@@ -121,7 +121,7 @@ static weft_status prepare(simulation *s, const weft_config *config,
     WEFT_TRY(draw_slow(s, o->slow_links, DRAW_LINK, factor_or_two(o->slow_link_factor),
                        &s->slower_links));
     WEFT_TRY(wefti_meetings_create(s->ctx, s->job, &s->meetings));
-    return wefti_scene_create(s->ctx, &s->cluster, s->job, false, &s->scene);
+    return wefti_timed_create(s->ctx, &s->cluster, s->job, false, &s->timed);
 }
 
 /* --- runs --- */
@@ -147,7 +147,7 @@ static weft_status run_calm(simulation *s, const wefti_weather *weather, double 
     int64_t cycle = wefti_forecast_cycle(s->job), warmup = WARMUP + s->job->vote_lag;
     int64_t n = (CALM_STEPS + cycle - 1) / cycle * cycle;
     double begin_s = 0;
-    WEFT_TRY(wefti_array_player_create(s->scene, s->meetings, weather, &e));
+    WEFT_TRY(wefti_array_player_create(s->timed, s->meetings, weather, &e));
     weft_status status = WEFT_OK;
     for (int64_t t = 0; t < warmup + n && status == WEFT_OK; t++) {
         status = take_step(s, e, t);
@@ -181,7 +181,7 @@ static weft_status run_all(simulation *s, const wefti_weather *weather) {
     wefti_array_player *e;
     double before[WATCHED], last_s = 0, sum_s = 0;
     int64_t warmup = WARMUP + s->job->vote_lag;
-    WEFT_TRY(wefti_array_player_create(s->scene, s->meetings, weather, &e));
+    WEFT_TRY(wefti_array_player_create(s->timed, s->meetings, weather, &e));
     weft_status status = WEFT_OK;
     const double *settled = wefti_array_player_settled(e);
     for (int64_t t = -warmup; t < s->steps && status == WEFT_OK; t++) {
@@ -252,7 +252,7 @@ static weft_status count_bytes(simulation *s, weft_simulation *out) {
     int64_t n = wefti_forecast_cycle(s->job), all = 0;
     for (int shard = 0; shard < s->job->S; shard++)
         for (int copy = 0; copy < s->job->copies; copy++)
-            all += wefti_job_wire_bytes(s->job, s->scene->shards[shard].arrangement, copy,
+            all += wefti_job_wire_bytes(s->job, s->timed->shards[shard].arrangement, copy,
                                         4 * n, n);
     out->wire_bytes_step = (double)all / (double)n;
     return WEFT_OK;
@@ -278,7 +278,7 @@ static weft_status run_both(simulation *s, weft_simulation *out) {
     calm_s = fmin(calm_s, sum_s / n);
     coding_s = fmin(coding_s, calm_s);
     bare_s = fmin(bare_s, coding_s);
-    double nominal_s = fmin(bare_s, s->scene->paced_s + s->cluster.rest_s);
+    double nominal_s = fmin(bare_s, s->timed->paced_s + s->cluster.rest_s);
     out->compute_s = n * bare_s;
     out->calm_step_s = calm_s;
     out->mean_step_s = sum_s / n;
@@ -316,7 +316,7 @@ weft_status weft_simulate(weft_ctx *ctx, const weft_config *config,
     WEFT_TRY(check_options(ctx, options));
     weft_status status = prepare(&s, config, cluster);
     if (status == WEFT_OK) status = simulate(&s, out);
-    wefti_scene_destroy(ctx, s.scene);
+    wefti_timed_destroy(ctx, s.timed);
     wefti_meetings_destroy(ctx, s.meetings);
     wefti_job_destroy(ctx, s.job);
     void *blocks[] = {s.slower, s.slower_links, s.lengths, s.watched};

@@ -1,12 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_STAGE_H
-#define WEFTI_STAGE_H
+#ifndef WEFTI_PLAYER_H
+#define WEFTI_PLAYER_H
+
+#include <weft/predict.h>
 
 #include "simulate/eventqueue.h"
-#include "simulate/eventplayer.h"
+#include "comm/interface.h"
+#include "simulate/timed.h"
 
-/* What the files of the event player share: eventplayer.c is the threads,
- * phases.c what a phase of a job consists of, wires.c the messages. */
+/* The state of the event player, which its files share: eventplayer.c is the threads,
+ * phases.c what a phase of a job consists of, wires.c the messages, playtime.c the clock. */
+
+/* One step of one rank. */
+typedef struct wefti_played {
+    double step_s, exchange_s, wait_s;
+    double codec_s, wire_s, late_s; /* of wait_s */
+    double vote_s;                  /* waiting for votes, beside it */
+} wefti_played;
+
+typedef struct wefti_play {
+    int64_t steps, warmup; /* steps after warmup are kept */
+    uint64_t seed;
+    bool calm;            /* no jitter, whatever the cluster says */
+    wefti_played *played; /* [steps][W] out; the caller's */
+    int64_t max_messages; /* stops after the step in which so many have been sent */
+    int64_t done;         /* steps kept, out; all of them without max_messages */
+    double wire_bytes;    /* sent between nodes in the kept steps, out, all ranks */
+    /* Timeline of rank 0 in the last step; room for n_spans, out: how many there are. */
+    weft_span *spans;
+    int64_t span_room, n_spans;
+} wefti_play;
 
 /* What an exchange thread's time went to. */
 typedef enum wefti_class {
@@ -23,21 +46,21 @@ typedef enum wefti_channel {
     WEFTI_CHANNEL_VOTE
 } wefti_channel;
 
-typedef enum wefti_op_kind {
-    WEFTI_OP_WORK,
-    WEFTI_OP_SEND,
-    WEFTI_OP_RECEIVE
-} wefti_op_kind;
+typedef enum wefti_action_kind {
+    WEFTI_ACTION_WORK,
+    WEFTI_ACTION_SEND,
+    WEFTI_ACTION_RECEIVE
+} wefti_action_kind;
 
 /* A piece of a phase. */
-typedef struct wefti_op {
-    wefti_op_kind kind;
+typedef struct wefti_action {
+    wefti_action_kind kind;
     wefti_channel channel;
     int bucket, round;
     int64_t exchange;    /* names the messages: a step */
     double seconds;      /* of work; of a receive, for each message as it comes */
     wefti_mixer_act act; /* of the mixer's channel */
-} wefti_op;
+} wefti_action;
 
 /* A thread waits for one thing at a time. */
 typedef enum wefti_state {
@@ -50,19 +73,20 @@ typedef enum wefti_state {
     WEFTI_WAITS_VOTES  /* for the last of all */
 } wefti_state;
 
-enum { WEFTI_MAX_OPS = 16, WEFTI_THREADS = 2 };
+enum { WEFTI_MAX_ACTIONS = 16, WEFTI_THREADS = 2 };
 
 typedef struct wefti_thread {
     int rank;
     bool exchanges; /* is the exchange thread */
     wefti_state state;
     double now_s;
-    int at_act; /* compute thread: in the scene's list */
-    wefti_op ops[WEFTI_MAX_OPS];
-    int n_ops, at_op;
+    int at; /* compute thread: number of the next part in the list of timed ops */
+    double op_begun_s; /* compute thread: of the op under way */
+    wefti_action actions[WEFTI_MAX_ACTIONS];
+    int n_actions, at_action;
     int *peers; /* [group] owned: of the receive at hand */
     int n_peers, at_peer;
-    double moment_s;  /* at which the receive at hand goes on without; INFINITY: never */
+    double until_s;   /* at which the receive at hand goes on without; INFINITY: never */
     uint64_t key;     /* that it waits for */
     int64_t mark;     /* events of earlier waits are stale */
     int64_t piece;    /* counts what it has done */
@@ -86,7 +110,7 @@ typedef struct wefti_sim_rank {
      * later (mesh.straggler_time). */
     double factor, drift, halt_s, stall_s;
     int *jobs; /* [capacity] owned ring */
-    int64_t capacity, submitted, done[8];
+    int64_t capacity, submitted, done[WEFTI_MAX_PHASES];
     double busy_s, exchange_s, covered_s;
     double counted_s;        /* of busy_s and exchange_s, up to the step before */
     wefti_segment *segments; /* owned; of this step */
@@ -97,10 +121,6 @@ typedef struct wefti_sim_rank {
     wefti_played tally;
 } wefti_sim_rank;
 
-typedef struct wefti_interface {
-    double out_free_s, in_free_s;
-} wefti_interface;
-
 /* A message between its interfaces, where the receiver's is booked as it gets there. */
 typedef struct wefti_sim_flight {
     uint64_t key;
@@ -110,11 +130,12 @@ typedef struct wefti_sim_flight {
     int64_t next_free;
 } wefti_sim_flight;
 
-typedef struct wefti_stage {
+typedef struct wefti_player {
     weft_ctx *ctx;
-    const wefti_scene *scene;
+    const wefti_timed *timed;
     const wefti_job *job;
     wefti_play *play;
+    wefti_world_shape shape;
     int W, S, R;
     wefti_thread *threads; /* [2 W] compute, then exchange threads */
     wefti_sim_rank *ranks; /* [W] */
@@ -122,12 +143,12 @@ typedef struct wefti_stage {
     double *pair_free_s; /* [nodes^2] or NULL */
     wefti_sim_flight *flights;
     int64_t n_flights, flight_room, free_flight;
-    wefti_event_queue board;
+    wefti_event_queue posts;
     wefti_agenda agenda;
     struct {
         int n;
         double latest_s;
-    } * meetings; /* [R] ranks of a replica that have come */
+    } * joined; /* [R] ranks of a replica that have come */
     struct {
         int n;
         double last_s; /* cast */
@@ -138,44 +159,10 @@ typedef struct wefti_stage {
     uint32_t n_draws;
     bool shows;     /* rank 0 is in the step that is shown */
     double shown_s; /* when it began */
-} wefti_stage;
+} wefti_player;
 
 /* With more ranks than these votes are not messages one by one: only when the last one of
  * a step is cast is kept. */
 enum { WEFTI_FEW_VOTERS = 32 };
-
-/* The ranks' numbers in a group's order, and the thread's own place. */
-typedef struct wefti_sim_members {
-    int first, stride, n, me;
-} wefti_sim_members;
-wefti_sim_members wefti_stage_members(const wefti_stage *stage,
-                                      const wefti_sim_rank *rank, wefti_channel channel);
-
-/* eventplayer.c */
-weft_status wefti_stage_wake(wefti_stage *stage, wefti_thread *thread) WEFT_CHECKED;
-/* It waits for a message, but not for ever. */
-weft_status wefti_stage_alarm(wefti_stage *stage, wefti_thread *thread) WEFT_CHECKED;
-void wefti_stage_show(wefti_stage *stage, int lane, int index, const char *what,
-                      double begin_s, double end_s);
-void wefti_stage_note(wefti_stage *stage, wefti_thread *thread, wefti_class class,
-                      double begin_s, double end_s);
-
-/* phases.c: fills in what the thread has to do. */
-void wefti_phase_fill(wefti_stage *stage, wefti_thread *thread, int phase, int job);
-void wefti_phase_apply(wefti_stage *stage, wefti_thread *thread, int bucket);
-void wefti_phase_finish(wefti_stage *stage, wefti_thread *thread, int bucket);
-wefti_mixer_question wefti_phase_question(const wefti_stage *stage,
-                                          const wefti_sim_rank *rank, int bucket,
-                                          int64_t step);
-
-/* wires.c */
-weft_status wefti_wires_send(wefti_stage *stage, wefti_thread *thread,
-                             const wefti_op *op) WEFT_CHECKED;
-weft_status wefti_wires_land(wefti_stage *stage, int64_t flight,
-                             double now_s) WEFT_CHECKED;
-
-/* Begins or goes on receiving; *done: all is there, thread->now_s says when. */
-weft_status wefti_wires_receive(wefti_stage *stage, wefti_thread *thread,
-                                const wefti_op *op, bool *done) WEFT_CHECKED;
 
 #endif

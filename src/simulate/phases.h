@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_PHASES_H
+#define WEFTI_PHASES_H
+
+#include "simulate/player.h"
+
+/* What a thread has to do: thread->phase of thread->job; or those two phases of a bucket on
+ * the compute thread. */
+void wefti_play_fill(wefti_player *player, wefti_thread *thread);
+void wefti_play_apply(wefti_player *player, wefti_thread *thread, int bucket);
+void wefti_play_finish(wefti_player *player, wefti_thread *thread, int bucket);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* From ops to times. Neighbouring parts that compute become one: doing (w1, f1) and then
+ * (w2, f2), each max(t + w, f), is doing (w1 + w2, max(f1 + w2, f2)). */
+#include "simulate/timed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* --- ops --- */
+
+/* What the parts of ops are added to. */
+typedef struct timer {
+    const wefti_timed *timed;
+    wefti_timed_shard *shard;
+    bool in_detail;
+} timer;
+
+static weft_status add(const timer *t, wefti_timed_op part) {
+    wefti_timed_shard *shard = t->shard;
+    wefti_timed_op *last = shard->n_ops ? &shard->ops[shard->n_ops - 1] : NULL;
+    bool joins = part.timing == WEFTI_TIMING_COMPUTE && last &&
+                 last->timing == WEFTI_TIMING_COMPUTE;
+    if (joins && !t->in_detail) {
+        double moved = last->floor_s < 0 ? -1 : last->floor_s + part.work_s;
+        last->work_s += part.work_s;
+        last->floor_s = fmax(moved, part.floor_s);
+        return WEFT_OK;
+    }
+    if (shard->n_ops == shard->room) {
+        int room = 2 * shard->room + 64;
+        WEFT_TRY(wefti_grow(t->timed->ctx, &shard->ops, shard->n_ops, room, sizeof part,
+                            "a step's ops"));
+        shard->room = room;
+    }
+    shard->ops[shard->n_ops++] = part;
+    return WEFT_OK;
+}
+
+static weft_status compute(const timer *t, const wefti_op *op, double work_s,
+                           double floor_s) {
+    return add(t, (wefti_timed_op){WEFTI_TIMING_COMPUTE, *op, work_s, floor_s, true});
+}
+
+static weft_status act(const timer *t, const wefti_op *op) {
+    return add(t, (wefti_timed_op){WEFTI_TIMING_ACT, *op, 0, -1, true});
+}
+
+static weft_status meet(const timer *t, const wefti_op *op, double work_s) {
+    return add(t, (wefti_timed_op){WEFTI_TIMING_MEET, *op, work_s, -1, true});
+}
+
+/* S-1 shards of a unit over the node's own link, and copying the unit once more. */
+static weft_status move_unit(const timer *t, const wefti_op *op,
+                             double bytes_per_element) {
+    const wefti_timed *timed = t->timed;
+    const wefti_link_time *link = &timed->links[WEFTI_LINK_LOCAL];
+    double full = 4 * (double)timed->job->model->units[op->index].n_elements;
+    double moved = full * (timed->job->S - 1) / timed->job->S * link->stretch;
+    double wire_s = link->bandwidth_Bps > 0 ? moved / link->bandwidth_Bps : 0;
+    return meet(t, op,
+                link->latency_s + wire_s + (timed->job->S - 1) * 2 * link->message_s +
+                    wefti_costs_touch(timed->cluster, bytes_per_element / 4 * full));
+}
+
+/* Ranks of a replica add up a few numbers. */
+static weft_status sum_up(const timer *t, const wefti_op *op) {
+    const wefti_link_time *link = &t->timed->links[WEFTI_LINK_LOCAL];
+    if (t->timed->job->S == 1) return WEFT_OK;
+    return meet(t, op, link->latency_s + 2 * link->message_s);
+}
+
+/* The head's backward computes both. The moment of the step before which it does not end
+ * is wefti_rank_pace's; stalls are added when it is played. */
+static weft_status backward(const timer *t, const wefti_op *op) {
+    const wefti_job *job = t->timed->job;
+    const weft_config *config = job->config;
+    wefti_unit_cost cost = wefti_costs_unit(t->timed->cluster, job, op->index);
+    bool head = op->index == job->model->n_units - 1;
+    double floor_s = config->mesh.straggler_time > 0 ? 0 : -1;
+    if (config->mesh.compute_time > 0) floor_s = config->mesh.compute_time * op->share;
+    return compute(t, op, (head ? cost.forward_s : 0) + cost.backward_s, floor_s);
+}
+
+static weft_status norm(const timer *t, const wefti_op *op) {
+    double work_s = 0;
+    for (int b = 0; b < t->shard->arrangement->n_buckets; b++)
+        work_s += t->shard->buckets[b].norm_s;
+    WEFT_TRY(compute(t, op, work_s, -1));
+    return sum_up(t, op);
+}
+
+static weft_status settle(const timer *t, const wefti_op *op) {
+    WEFT_TRY(compute(t, op, t->timed->cluster->rest_s, -1));
+    WEFT_TRY(sum_up(t, op));
+    return act(t, op);
+}
+
+static weft_status time_op(const timer *t, const wefti_op *op) {
+    switch (op->kind) {
+    case WEFTI_OP_LOAD: return t->in_detail ? act(t, op) : WEFT_OK;
+    case WEFTI_OP_GATHER: return move_unit(t, op, 8);
+    case WEFTI_OP_REDUCE: return move_unit(t, op, 20);
+    case WEFTI_OP_FORWARD:
+        return compute(
+            t, op,
+            wefti_costs_unit(t->timed->cluster, t->timed->job, op->index).forward_s, -1);
+    case WEFTI_OP_BACKWARD: return backward(t, op);
+    case WEFTI_OP_NORM: return norm(t, op);
+    case WEFTI_OP_SETTLE: return settle(t, op);
+    default: return act(t, op);
+    }
+}
+
+static weft_status time_ops(const timer *t) {
+    const wefti_schedule *s = t->shard->schedule;
+    for (int i = 0; i < s->n_ops; i++) {
+        int first = t->shard->n_ops;
+        WEFT_TRY(time_op(t, &s->ops[i]));
+        for (int k = first; k < t->shard->n_ops - 1; k++) t->shard->ops[k].ends = false;
+    }
+    return WEFT_OK;
+}
+
+/* --- buckets --- */
+
+static weft_status plan_route(wefti_timed *timed, const wefti_replicator_config *config,
+                              const wefti_bucket *bucket, int R, wefti_route_plan *out) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
+    wefti_replicator_config taken = *config;
+    out->n_rounds = ops->rounds(config, bucket, R);
+    taken.route = out->n_rounds == 1 ? WEFTI_ROUTE_GATHER : WEFTI_ROUTE_OWNER;
+    out->work = wefti_costs_replicator(timed->cluster, &taken, bucket, R);
+    for (int round = 0; round < out->n_rounds; round++) {
+        WEFT_TRY(wefti_alloc_n(timed->ctx, R, sizeof(int64_t), "messages",
+                               &out->bytes[round]));
+        for (int owner = 0; owner < R; owner++)
+            out->bytes[round][owner] = ops->round_bytes(config, bucket, R, round, owner);
+    }
+    return WEFT_OK;
+}
+
+static weft_status plan_bucket(wefti_timed *timed, const wefti_arrangement *a, int b,
+                               wefti_timed_bucket *out) {
+    const wefti_job *job = timed->job;
+    const wefti_bucket *bucket = &a->buckets[b];
+    out->mixer = wefti_costs_mixer(timed->cluster, job, bucket);
+    out->optimizer_s = wefti_costs_optimizer(timed->cluster, job, a, b);
+    out->norm_s = wefti_costs_touch(timed->cluster, 4 * (double)bucket->n_elements);
+    WEFT_TRY(plan_route(timed, &job->replicator_config, bucket, job->site_replicas,
+                        &out->near));
+    if (job->sites == 1) return WEFT_OK;
+    return plan_route(timed, &job->site_replicator_config, bucket, job->sites, &out->far);
+}
+
+static weft_status plan_shard(wefti_timed *timed, int s, bool in_detail) {
+    wefti_timed_shard *shard = &timed->shards[s];
+    timer t = {.timed = timed, .shard = shard, .in_detail = in_detail};
+    WEFT_TRY(wefti_arrangement_create(timed->ctx, timed->job, s, &shard->arrangement));
+    WEFT_TRY(wefti_schedule_create(timed->ctx, timed->job, shard->arrangement,
+                                   &shard->schedule));
+    int n = shard->arrangement->n_buckets;
+    WEFT_TRY(
+        wefti_alloc_n(timed->ctx, n, sizeof *shard->buckets, "buckets", &shard->buckets));
+    for (int b = 0; b < n; b++)
+        WEFT_TRY(plan_bucket(timed, shard->arrangement, b, &shard->buckets[b]));
+    return time_ops(&t);
+}
+
+/* --- links --- */
+
+/* joined: how many interfaces there are; among more than two, messages from several meet
+ * at one. */
+static wefti_link_time link_of(const weft_link_facts *facts, int joined) {
+    double incast = joined > 2 && facts->incast > 0 ? facts->incast : 1;
+    return (wefti_link_time){facts->bandwidth_Bps, facts->latency_s, facts->message_s,
+                             facts->bytes_per_message, (1 + facts->overhead) * incast};
+}
+
+static weft_status plan_pairs(wefti_timed *timed) {
+    const weft_cluster *c = timed->cluster;
+    int64_t n = timed->job->R / timed->job->copies;
+    if (c->n_pairs == 0 || timed->emulated) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(timed->ctx, n * n, sizeof(double), "links",
+                           &timed->pair_bandwidth_Bps));
+    WEFT_TRY(wefti_alloc_n(timed->ctx, n * n, sizeof(double), "links",
+                           &timed->pair_latency_s));
+    for (int64_t i = 0; i < c->n_pairs; i++) {
+        const weft_link_pair *p = &c->pairs[i];
+        if (p->from >= n || p->to >= n) continue;
+        timed->pair_bandwidth_Bps[p->from * n + p->to] = p->bandwidth_Bps;
+        timed->pair_latency_s[p->from * n + p->to] = p->latency_s;
+    }
+    return WEFT_OK;
+}
+
+static void plan_links(wefti_timed *timed) {
+    const weft_config *config = timed->job->config;
+    const weft_cluster *c = timed->cluster;
+    int sites = timed->job->sites, nodes = timed->job->R / timed->job->copies;
+    timed->links[WEFTI_LINK_LOCAL] = link_of(&c->local, 1);
+    timed->links[WEFTI_LINK_WIRE] = link_of(&c->wire, nodes / sites);
+    timed->links[WEFTI_LINK_SITE] = link_of(
+        c->site.bandwidth_Bps > 0 ? &c->site : &c->wire, sites);
+    timed->emulated = config->mesh.bandwidth_Bps > 0;
+    if (!timed->emulated) return;
+    double message_s = c->local.message_s;
+    timed->links[WEFTI_LINK_WIRE] = (wefti_link_time){
+        config->mesh.bandwidth_Bps, config->mesh.latency_s, message_s, 0, 1};
+    timed->links[WEFTI_LINK_SITE] = (wefti_link_time){
+        config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s, message_s, 0, 1};
+}
+
+/* --- the whole --- */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static weft_status find_median(wefti_timed *timed) {
+    const weft_cluster *c = timed->cluster;
+    double *sorted;
+    if (c->n_steps == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(timed->ctx, c->n_steps, sizeof *sorted, "steps", &sorted));
+    memcpy(sorted, c->step_s, (size_t)c->n_steps * sizeof *sorted);
+    qsort(sorted, (size_t)c->n_steps, sizeof *sorted, ascending);
+    timed->mean_s = (sorted[(c->n_steps - 1) / 2] + sorted[c->n_steps / 2]) / 2;
+    wefti_free(timed->ctx, sorted);
+    return WEFT_OK;
+}
+
+/* Computing that takes no time would be a silent mistake. */
+static weft_status check_known(const wefti_timed *timed) {
+    const weft_cluster *c = timed->cluster;
+    if (c->rank_flops > 0 || timed->job->loop_s > 0 ||
+        timed->job->config->mesh.compute_time > 0 || wefti_costs_measured(c, timed->job))
+        return WEFT_OK;
+    return weft_ctx_fail(
+        timed->ctx, WEFT_ERR_CONFIG,
+        "nothing is known of computing: the cluster has no rank_flops%s, "
+        "and mesh.compute_time is 0",
+        c->n_units > 0 ? ", its units are of another model or batch" : "");
+}
+
+static weft_status fill(wefti_timed *timed, bool in_detail) {
+    const wefti_job *job = timed->job;
+    WEFT_TRY(check_known(timed));
+    plan_links(timed);
+    WEFT_TRY(plan_pairs(timed));
+    WEFT_TRY(find_median(timed));
+    WEFT_TRY(wefti_alloc_n(timed->ctx, job->S, sizeof *timed->shards, "shards",
+                           &timed->shards));
+    for (int s = 0; s < job->S; s++) WEFT_TRY(plan_shard(timed, s, in_detail));
+    double pass_s = 0;
+    for (int u = 0; u < job->model->n_units; u++) {
+        wefti_unit_cost cost = wefti_costs_unit(timed->cluster, job, u);
+        pass_s += cost.forward_s + cost.backward_s;
+    }
+    timed->compute_s = (double)job->n_micro * pass_s;
+    timed->paced_s = fmax(timed->compute_s, job->config->mesh.compute_time);
+    return WEFT_OK;
+}
+
+weft_status wefti_timed_create(weft_ctx *ctx, const weft_cluster *cluster,
+                               const wefti_job *job, bool in_detail, wefti_timed **out) {
+    *out = NULL;
+    wefti_timed *timed;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *timed, "a prediction", &timed));
+    timed->ctx = ctx;
+    timed->cluster = cluster;
+    timed->job = job;
+    weft_status status = fill(timed, in_detail);
+    if (status != WEFT_OK) {
+        wefti_timed_destroy(ctx, timed);
+        return status;
+    }
+    *out = timed;
+    return WEFT_OK;
+}
+
+static void free_shard(weft_ctx *ctx, wefti_timed_shard *shard) {
+    int n = shard->arrangement ? shard->arrangement->n_buckets : 0;
+    for (int b = 0; b < n && shard->buckets; b++)
+        for (int round = 0; round < 2; round++) {
+            wefti_free(ctx, shard->buckets[b].near.bytes[round]);
+            wefti_free(ctx, shard->buckets[b].far.bytes[round]);
+        }
+    wefti_free(ctx, shard->buckets);
+    wefti_free(ctx, shard->ops);
+    wefti_schedule_destroy(ctx, shard->schedule);
+    wefti_arrangement_destroy(ctx, shard->arrangement);
+}
+
+void wefti_timed_destroy(weft_ctx *ctx, wefti_timed *timed) {
+    if (!timed) return;
+    for (int s = 0; timed->shards && s < timed->job->S; s++)
+        free_shard(ctx, &timed->shards[s]);
+    wefti_free(ctx, timed->shards);
+    wefti_free(ctx, timed->pair_bandwidth_Bps);
+    wefti_free(ctx, timed->pair_latency_s);
+    wefti_free(ctx, timed);
+}
