@@ -181,6 +181,31 @@ static void on_the_wire_whoever_comes_first_goes_first(void **state) {
     assert_true(arrived[1] - arrived[2] >= 0.199);
 }
 
+/* Two nodes send 100 kB to a third at 1 MB/s, about at once or not: its interface has the
+ * later one for 0.1 s after the earlier one is there. */
+static weft_status meet_at_an_interface(rank_env *env) {
+    static const char data[100000];
+    double *arrived = env->user;
+    const void *view;
+    wefti_comm *all = env->control;
+    WEFT_TRY(wefti_comm_barrier(all, 0));
+    if (env->rank < 2) WEFT_TRY(wefti_comm_send(all, 2, 1, data, sizeof data));
+    for (int k = 0; k < 2 && env->rank == 2; k++) {
+        WEFT_TRY(wefti_comm_receive(all, k, 1, sizeof data, &view));
+        arrived[k] = all->arrival_s;
+        wefti_comm_release(all, k, 1);
+    }
+    return wefti_comm_barrier(all, 2);
+}
+
+static void a_receivers_interface_takes_one_message_after_the_other(void **state) {
+    (void)state;
+    double arrived[2];
+    void *users[] = {arrived, arrived, arrived};
+    run_ranks(3, 1, (wefti_wire_model){1e6, 0.001}, meet_at_an_interface, users, NULL);
+    assert_true(fabs(arrived[0] - arrived[1]) >= 0.1 - 1e-6);
+}
+
 static void a_moment_ends_a_wait_and_leaves_the_message(void **state) {
     (void)state;
     run_ranks(2, 2, (wefti_wire_model){0, 1000}, ask_in_time, NULL, NULL);
@@ -302,6 +327,7 @@ int main(void) {
         cmocka_unit_test(a_message_of_another_length_is_refused),
         cmocka_unit_test(the_wire_never_delivers_early),
         cmocka_unit_test(on_the_wire_whoever_comes_first_goes_first),
+        cmocka_unit_test(a_receivers_interface_takes_one_message_after_the_other),
         cmocka_unit_test(a_moment_ends_a_wait_and_leaves_the_message),
         cmocka_unit_test(what_was_not_there_is_received_later),
         cmocka_unit_test(a_failed_rank_wakes_those_with_a_moment_too),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Predictions against what can be said without playing: bytes, and closed forms of calm
  * machines (docs/runtime-model.md, section 5). */
+#include "simulate/costs.h"
 #include "unit/simulate/forecasts.h"
 
 static const char *const kinds[] = {
@@ -240,6 +241,70 @@ static void a_link_that_was_measured_differs(void **state) {
     weft_ctx_destroy(ctx);
 }
 
+/* Three nodes send to the two others, who would never have two messages at their interface
+ * at once; but what 0 sends to 1 travels longer, by just the time that a message takes. Then
+ * it gets there with what 2 sends to 1, and one of the two comes that much later. */
+static void messages_that_meet_at_an_interface_queue(void **state) {
+    (void)state;
+    static const char *const typed[] = {"link", "1Mbit,20ms", "rank-flops", "20G", NULL};
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(
+        ctx, 3, 1,
+        "method=flexdemo replicator.exchange=all_gather optimizer.clip=0 "
+        "mesh.min_message=1GB");
+    weft_cluster *cluster = make_cluster(ctx, typed);
+    cluster->nodes = 3;
+    weft_prediction p = predict(ctx, config, cluster, NULL);
+    double before = p.mean_step_s, busy_s = (double)p.wire_bytes_step / 2 / 125e3;
+    assert_int_equal(weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_PAIRS, 1), WEFT_OK);
+    cluster->pairs[0] = (weft_link_pair){0, 1, 125e3, 0.02 + busy_s};
+    double after = predict(ctx, config, cluster, NULL).mean_step_s;
+    assert_true(busy_s > 0.02);
+    if (after < before + 0.4 * busy_s || after > before + 1.1 * busy_s)
+        fail_msg("%g s, before %g s, a message %g s", after, before, busy_s);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+/* One rank, one bucket, a slow memory: a step is its computing, coding, norm and optimizer,
+ * whichever thread does them. */
+static void the_norm_of_the_agreed_gradient_takes_its_time(void **state) {
+    (void)state;
+    static const char *const slow[] = {"rank-flops", "20G", "memory-bandwidth", "100MB/s",
+                                       NULL};
+    static const char *const clips[] = {"optimizer.clip=0", "optimizer.clip=1"};
+    for (int i = 0; i < 2; i++) {
+        char keys[128];
+        weft_ctx *ctx = make_ctx();
+        snprintf(keys, sizeof keys, "method=hsdp mesh.min_message=1GB mesh.threads=1 %s",
+                 clips[i]);
+        weft_config *config = make_config(ctx, 1, 1, keys);
+        weft_cluster *cluster = make_cluster(ctx, slow);
+        wefti_job *job;
+        wefti_arrangement *a;
+        assert_int_equal(wefti_job_create(ctx, config, NULL, 256, &job), WEFT_OK);
+        assert_int_equal(wefti_arrangement_create(ctx, job, 0, &a), WEFT_OK);
+        const wefti_bucket *all = &a->buckets[0];
+        wefti_work work = wefti_costs_replicator(cluster, &job->replicator_config, all,
+                                                 1);
+        double wanted_s = work.begin_s + work.combine_s + work.end_s +
+                          wefti_costs_optimizer(cluster, job, a, 0) +
+                          4 * (double)all->n_elements / 100e6;
+        for (int u = 0; u < job->model->n_units; u++) {
+            wefti_unit_cost cost = wefti_costs_unit(cluster, job, u);
+            wanted_s += cost.forward_s + cost.backward_s;
+        }
+        assert_int_equal(a->n_buckets, 1);
+        assert_near(predict(ctx, config, cluster, NULL).mean_step_s, wanted_s, 1e-6);
+        wefti_arrangement_destroy(ctx, a);
+        wefti_job_destroy(ctx, job);
+        weft_cluster_destroy(ctx, cluster);
+        weft_config_destroy(ctx, config);
+        weft_ctx_destroy(ctx);
+    }
+}
+
 static void measured_units_count_if_the_model_is_the_same(void **state) {
     (void)state;
     weft_ctx *ctx = make_ctx();
@@ -369,6 +434,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_is_predicted),
         cmocka_unit_test(sites_are_predicted),
+        cmocka_unit_test(messages_that_meet_at_an_interface_queue),
+        cmocka_unit_test(the_norm_of_the_agreed_gradient_takes_its_time),
         cmocka_unit_test(an_all_reduce_takes_two_latencies_and_its_bytes),
         cmocka_unit_test(a_crowd_stretches_messages_among_many),
         cmocka_unit_test(a_gather_takes_one_latency_and_everybodys_bytes),
