@@ -231,16 +231,24 @@ bool has_progressed(world *w) {
     return n == n_members;
 }
 
-/* Too few members of the last view live: to stand still is right. */
+/* Too few members of the last view that is known live: to stand still is right. */
 bool may_be_stuck(world *w) {
-    const view_record *r = &w->views[w->last_view];
+    int64_t number = 1; /* the last view that one of the living knows */
+    for (int k = 0; k < w->n_slots; k++) {
+        const node *n = &w->nodes[k];
+        if (n->alive && wefti_member_number(n->m) >= 0 &&
+            wefti_member_view(n->m)->number > number)
+            number = wefti_member_view(n->m)->number;
+    }
+    const view_record *r = &w->views[number];
     wefti_view_node nodes[HOSTS];
     wefti_standing standings[HOSTS];
     bool lives[HOSTS];
     for (int i = 0; i < r->n_nodes; i++) {
         const node *n = &w->nodes[r->nodes[i]];
         nodes[i] = (wefti_view_node){.id = n->id, .witness = r->witness[i]};
-        lives[i] = n->alive && wefti_member_number(n->m) >= 0; /* and is a member already */
+        lives[i] = n->alive &&
+                   wefti_member_number(n->m) >= 0; /* and is a member already */
         standings[i] = (wefti_standing){.evidence = WEFTI_EVIDENCE_RESET};
         if (!w->has_launchers || n->record.accepted_view > r->number) continue;
         standings[i].evidence = WEFTI_EVIDENCE_RECORD;

@@ -387,7 +387,8 @@ void host_freeze(world *w, int slot, wefti_ballot ballot) {
     wefti_member_event e = {
         .kind = WEFTI_EVENT_INVENTORY, .ballot = ballot, .entries = entries};
     int64_t low = wefti_member_stable(n->m);
-    for (int64_t t = low + 1; t <= n->steps.begun + 1 && w->how != GOSSIP; t++) {
+    /* also of steps that this node has not begun: who has just entered holds such */
+    for (int64_t t = low + 1; t <= low + 2 * w->limits.window && w->how != GOSSIP; t++) {
         wefti_roster roster_now, *roster = get_roster(w, slot, t, &roster_now);
         for (int i = 0; roster && i < roster->n_nodes && e.n_entries < SLOTS; i++) {
             wefti_node_id id = roster->nodes[i].id;
@@ -534,12 +535,12 @@ static void take_snapshot(world *w, int slot, const wefti_message *message) {
 static void take_replay(world *w, int slot, const wefti_message *message) {
     node *n = &w->nodes[slot];
     if (message->n_payload != 8) return;
-    int k = (int)(message->step % WEFTI_REPLAY_WINDOW);
+    int k = (int)(message->step % REPLAYS);
     n->replay_steps[k] = message->step;
     memcpy(&n->replays[k], message->payload, sizeof n->replays[k]);
     for (;;) {
         int64_t next = n->steps.finished + 1;
-        k = (int)(next % WEFTI_REPLAY_WINDOW);
+        k = (int)(next % REPLAYS);
         if (!n->alive || n->replay_steps[k] != next || n->steps.begun >= next) return;
         adopt(w, slot, next, n->replays[k], mix(n->state, n->replays[k]));
     }
@@ -562,7 +563,7 @@ void host_reset(world *w, int slot) {
     n->snap_step = -1;
     n->is_new = true;
     n->speed_us = 20000 + draw_below(w, 80000);
-    for (int k = 0; k < WEFTI_REPLAY_WINDOW; k++) n->replay_steps[k] = -1;
+    for (int k = 0; k < REPLAYS; k++) n->replay_steps[k] = -1;
     for (int k = 0; k < HISTORY; k++) n->past[k].step = -1;
     for (int r = 0; r < RING; r++)
         for (int h = 0; h < HOSTS; h++)

@@ -2,7 +2,7 @@
 /* The membership protocol under seeded faults.
  *
  *     membership [--seeds N] [--seed S] [--nodes 2..6] [--method gather|owner|gossip]
- *                [--seconds 6] [--trace] [--quiet]
+ *                [--seconds 6] [--only I3:] [--trace] [--quiet]
  *
  * Runs seeds S, S + 1, ...; each is a run of several nodes with faults for --seconds of
  * simulated time, then without. Prints the first seed that fails, and the fewest of its
@@ -99,6 +99,8 @@ static bool parse(int argc, char **argv, arguments *a, const char **wrong) {
             a->n_seeds = strtoll(value, NULL, 10);
         else if (strcmp(argv[i - 1], "--seed") == 0)
             a->seed = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i - 1], "--only") == 0)
+            a->opt.only = value;
         else if (strcmp(argv[i - 1], "--nodes") == 0)
             a->opt.nodes = atoi(value);
         else if (strcmp(argv[i - 1], "--seconds") == 0)

@@ -26,6 +26,8 @@ void fail(world *w, const char *format, ...) {
     va_start(args, format);
     vsnprintf(w->failure, sizeof w->failure, format, args);
     va_end(args);
+    if (w->opt.only && strncmp(w->failure, w->opt.only, strlen(w->opt.only)) != 0)
+        w->failure[0] = '\0';
 }
 
 void trace(const world *w, const char *format, ...) {

@@ -17,7 +17,8 @@ enum {
     RING = 8,      /* steps of pieces that a node has room for; more than any window */
     STEPS = 2000,  /* of a whole run */
     VIEWS = 200,
-    HISTORY = WEFTI_REPLAY_KEEP,
+    HISTORY = 256, /* steps of results that a donor keeps */
+    REPLAYS = 2 * WEFTI_REPLAY_WINDOW,
     FAULTS = 16
 };
 
@@ -55,8 +56,8 @@ typedef struct node {
         int64_t step;
         uint64_t agreed, state;
     } past[HISTORY];
-    int64_t replay_steps[WEFTI_REPLAY_WINDOW];
-    uint64_t replays[WEFTI_REPLAY_WINDOW];
+    int64_t replay_steps[REPLAYS];
+    uint64_t replays[REPLAYS];
     int snap_pieces;
     int64_t snap_step;
     uint64_t snap_state;
@@ -138,6 +139,7 @@ typedef struct options {
     int nodes;  /* 0: the seed says */
     int method; /* METHODS: the seed says */
     bool verbose;
+    const char *only; /* the one invariant that counts; NULL: all */
     int64_t fault_us; /* length of the first phase */
 } options;
 

@@ -33,7 +33,8 @@ wefti_verdict wefti_member_judge(const wefti_member *m, const wefti_piece *piece
                                  wefti_node_id *holder) {
     const wefti_view *v = &m->view;
     int sender = wefti_view_find(v, piece->sender);
-    if (sender >= 0 && v->nodes[sender].first_step <= piece->step) return WEFTI_VERDICT_EXPECT;
+    if (sender >= 0 && v->nodes[sender].first_step <= piece->step)
+        return WEFTI_VERDICT_EXPECT;
     int d = wefti_view_find_departed(v, piece->sender);
     int64_t s = piece->step - v->cut_low - 1;
     if (d < 0 || s < 0 || s >= v->cut_steps) return WEFTI_VERDICT_SKIP;

@@ -94,7 +94,7 @@ static void send_flush_ok(wefti_member *m, wefti_node_id to) {
 static void take_flush(wefti_member *m, wefti_peer *peer, const wefti_message *message) {
     if (message->ballot.leader != peer->number) return;
     if (wefti_ballot_is(message->ballot, m->promised)) { /* said again */
-        m->progress_us = m->now_us; /* its leader goes on */
+        m->progress_us = m->now_us;                      /* its leader goes on */
         if (m->n_flush_ok) send_flush_ok(m, peer->id);
         return;
     }

@@ -76,7 +76,8 @@ static void take_ready(wefti_member *m, wefti_peer *peer, const wefti_message *m
 static bool is_wanted(const wefti_member *m, int64_t step) {
     if (wefti_member_is_in(m) && step >= m->view.nodes[m->number].first_step)
         return false;
-    return step > m->steps.finished && step <= m->steps.finished + WEFTI_REPLAY_WINDOW;
+    return step > m->steps.finished &&
+           step <= m->steps.finished + 2 * WEFTI_REPLAY_WINDOW;
 }
 
 static void take_as_member(wefti_member *m, wefti_peer *peer,
@@ -241,9 +242,11 @@ static wefti_node_id next_donor(wefti_member *m) {
     return m->view.nodes[i].id;
 }
 
-static void ask_replay(wefti_member *m) {
+/* Asks for a window of steps from `step` on. */
+static void ask_replay(wefti_member *m, int64_t step) {
     wefti_node_id donor = next_donor(m);
-    wefti_message get = {.kind = WEFTI_SAY_REPLAY_GET, .step = m->steps.finished + 1};
+    wefti_message get = {.kind = WEFTI_SAY_REPLAY_GET, .step = step};
+    m->joining.asked_step = step + WEFTI_REPLAY_WINDOW - 1;
     if (!wefti_node_is(donor, m->config.self)) wefti_member_say(m, donor, &get);
 }
 
@@ -256,13 +259,14 @@ static void say_ready(wefti_member *m) {
     j->ready_us = m->now_us;
 }
 
-/* The host has advanced: the next step can be asked for at once. */
+/* The host has advanced: before it has used up what was asked for, the next is asked for. */
 void wefti_join_steps(wefti_member *m) {
     m->joining.advanced_us = m->now_us;
     if (!is_catching_up(m)) return;
-    ask_replay(m);
+    if (m->joining.asked_step - m->steps.finished > WEFTI_REPLAY_WINDOW / 2) return;
+    ask_replay(m, m->joining.asked_step > m->steps.finished ? m->joining.asked_step + 1
+                                                            : m->steps.finished + 1);
     m->joining.again_us = m->now_us + m->config.policy.retry_us;
-    if (m->state == WEFTI_MEMBER_CATCHING) say_ready(m);
 }
 
 static wefti_message hello_of(const wefti_member *m) {
@@ -312,14 +316,15 @@ static void pump_joiner(wefti_member *m) {
     if (m->now_us >= j->again_us) {
         if (m->state == WEFTI_MEMBER_JOINING) say_hello(m);
         if (m->state == WEFTI_MEMBER_LEARNING) learn(m);
-        if (m->state == WEFTI_MEMBER_CATCHING && !m->config.witness) ask_replay(m);
+        if (m->state == WEFTI_MEMBER_CATCHING && !m->config.witness)
+            ask_replay(m, m->steps.finished + 1);
         j->again_us = m->now_us + (is_slow ? 5 : 1) * retry;
     }
-    if (m->state == WEFTI_MEMBER_CATCHING && m->now_us - j->ready_us >= 2 * retry)
+    if (m->state == WEFTI_MEMBER_CATCHING && m->now_us - j->ready_us >= retry)
         say_ready(m);
     wefti_member_wake_by(m, j->again_us);
-    wefti_member_wake_by(m, j->ready_us + 2 * retry > m->now_us ? j->ready_us + 2 * retry
-                                                                : j->again_us);
+    wefti_member_wake_by(m, j->ready_us + retry > m->now_us ? j->ready_us + retry
+                                                            : j->again_us);
 }
 
 /* Nobody whom it knew has spoken for long: it begins again, with what it has learnt. Nobody can
@@ -348,7 +353,7 @@ void wefti_join_pump(wefti_member *m) {
         pump_joiner(m);
     } else if (is_catching_up(m)) {
         if (m->now_us >= m->joining.again_us) {
-            ask_replay(m);
+            ask_replay(m, m->steps.finished + 1);
             m->joining.again_us = m->now_us + m->config.policy.retry_us;
         }
         wefti_member_wake_by(m, m->joining.again_us);

@@ -33,9 +33,11 @@
  * transport goes on, and what arrives waits. */
 typedef struct wefti_member wefti_member;
 
-/* REPLAY_GET asks for this many steps, as far as the donor has them; a donor keeps what was agreed
- * in the last WEFTI_REPLAY_KEEP steps. */
-enum { WEFTI_REPLAY_WINDOW = 16, WEFTI_REPLAY_KEEP = 64 };
+/* REPLAY_GET asks for this many steps, as far as the donor has them. A donor keeps what was agreed
+ * since the snapshots that it has offered lately. It gives away, as snapshot or replay, only steps
+ * up to wefti_member_stable: what some have finished, the others may finish otherwise if those
+ * die. */
+enum { WEFTI_REPLAY_WINDOW = 16 };
 
 typedef enum wefti_member_state {
     WEFTI_MEMBER_OUT,

@@ -75,7 +75,7 @@ typedef struct wefti_joining {
     wefti_node_id *donors; /* [max_nodes] */
     bool *offers;          /* [max_nodes] donor has this snapshot */
     bool has_offer, is_learnt;
-    int64_t snap_step;
+    int64_t snap_step, asked_step; /* asked_step: replays up to it are asked for */
     uint64_t snap_checksum;
     uint32_t n_pieces, n_stored; /* pieces before n_stored are here */
     uint32_t stored;             /* bits of n_stored, n_stored + 1, ... */

@@ -275,6 +275,19 @@ static void watch_patience(wefti_member *m, wefti_peer *peer, int64_t most_sent)
         wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_PATIENCE);
 }
 
+/* Who is suspected stays so until it is heard; the others are told again. What rests on complaints
+ * ends with them. */
+static void watch_suspect(wefti_member *m, wefti_peer *peer) {
+    wefti_evidence e = peer->standing.evidence;
+    if (e == WEFTI_EVIDENCE_LINK) {
+        if (troubles(m, peer->number) == 0) peer->standing.evidence = WEFTI_EVIDENCE_NONE;
+    } else if (e != WEFTI_EVIDENCE_PATIENCE &&
+               m->now_us - peer->told_us >= 3 * m->config.policy.retry_us) {
+        tell(m, peer, e);
+        complain(m, m->number, peer->number);
+    }
+}
+
 void wefti_watch_pump(wefti_member *m) {
     int64_t most_sent = m->steps.sent;
     for (int k = 0; k < m->max_peers; k++)
@@ -292,9 +305,8 @@ void wefti_watch_pump(wefti_member *m) {
         if (peer->standing.evidence <= WEFTI_EVIDENCE_MUTE) {
             watch_silence(m, peer);
             watch_patience(m, peer, most_sent);
-        } else if (m->now_us - peer->told_us >= 3 * m->config.policy.retry_us) {
-            tell(m, peer, peer->standing.evidence);
-            complain(m, m->number, peer->number);
+        } else {
+            watch_suspect(m, peer);
         }
     }
     settle_complaints(m);
