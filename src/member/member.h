@@ -4,33 +4,37 @@
 
 #include "member/message.h"
 
+/* clang-format off */
 /* Who takes part in a run: the state machine of one node (docs/membership.md).
  *
- * No thread, socket, clock or allocation after create is in here. The progress thread
- * feeds events and performs the actions that come out, in their order, before the next
- * event:
+ * No thread, socket, clock or allocation after create is in here. The progress thread feeds
+ * events and performs the actions that come out, in their order, before the next event:
  *
  *     wefti_member_event event = {.kind = WEFTI_EVENT_TICK};
  *     ... or a message that arrived, a connection that ended, a step that advanced
- *     const wefti_member_actions *todo =
- *         wefti_member_step(member, &event, now_us(), wefti_rng_u64(...));
+ *     const wefti_member_actions *todo = wefti_member_step(member, &event, now_us, random);
  *     for (int k = 0; k < todo->n; k++) {
  *         const wefti_member_action *a = &todo->list[k];
  *         switch (a->kind) {
- *         case WEFTI_DO_SEND:    transport_send(a->peer, a->bytes, a->n_bytes); break;
- *         case WEFTI_DO_RECORD:  tell the launcher a->record, before the sends that
- * follow; break; case WEFTI_DO_FREEZE:  the exchange stops (see below); collect the
- * inventory of the nodes that depart, then feed WEFTI_EVENT_INVENTORY; break; case
- * WEFTI_DO_INSTALL: the exchange goes on in wefti_member_view(member); break; case
- * WEFTI_DO_HOST:    a message for the host: a piece asked for, a snapshot; break; case
- * WEFTI_DO_OUT:     this node is out: a->out says why; break;
+ *         case WEFTI_DO_SEND:    send a->bytes to a->peer; they are valid until the next step
+ *         case WEFTI_DO_RECORD:  tell the launcher a->record, before the sends that follow
+ *         case WEFTI_DO_FREEZE:  stop the exchange (see below); collect the inventory: all pieces
+ *                                of nodes that depart (wefti_member_departs), of each step that
+ *                                is not stable, begun here or not; then feed
+ *                                WEFTI_EVENT_INVENTORY with a->ballot
+ *         case WEFTI_DO_INSTALL: go on in wefti_member_view(member): judge every piece of the
+ *                                unfinished steps again, fetch from the holders, send
+ *                                contributions again to new owners
+ *         case WEFTI_DO_HOST:    a->message is the host's: a piece asked for, a snapshot
+ *         case WEFTI_DO_OUT:     this node is out: a->out says why
  *         }
  *     }
- *     sleep in poll() until todo->wake_us or until something arrives.
+ *     sleep in poll() until todo->wake_us or until something arrives
  *
- * Frozen means, from WEFTI_DO_FREEZE to WEFTI_DO_INSTALL: no step begins, no piece is
- * taken in, nothing is applied or summed, nothing new is sent. What was handed to the
- * transport goes on, and what arrives waits. */
+ * Frozen means, from WEFTI_DO_FREEZE to WEFTI_DO_INSTALL: no step begins, no piece is taken in,
+ * nothing is applied or summed, nothing new is sent. What was handed to the transport goes on,
+ * what arrives waits, RESEND_GET is answered. */
+/* clang-format on */
 typedef struct wefti_member wefti_member;
 
 /* REPLAY_GET asks for this many steps, as far as the donor has them. A donor keeps what was agreed

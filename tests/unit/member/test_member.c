@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/* Rules of the machine, one by one, on a few machines joined by hand. What they do together is
+ * the simulator's (bench/membership). */
+#include "check.h"
+
+#include <stdlib.h>
+
+#include "member/member.h"
+
+enum { MOST = 5 };
+
+typedef struct group {
+    weft_ctx *ctx;
+    int n;
+    int64_t now_us;
+    wefti_view_node nodes[MOST];
+    wefti_member *m[MOST];
+    bool deaf[MOST]; /* messages to it are lost */
+    int installs[MOST], frozen[MOST];
+    wefti_member_out out[MOST];
+    int sent[WEFTI_SAY_KINDS];
+    struct {
+        int to, from;
+        size_t n;
+        unsigned char bytes[2048];
+    } queue[512];
+    int n_queue;
+} group;
+
+static void feed(group *g, int i, const wefti_member_event *event);
+
+static void do_action(group *g, int i, const wefti_member_action *a) {
+    if (a->kind == WEFTI_DO_INSTALL) g->installs[i]++;
+    if (a->kind == WEFTI_DO_OUT) g->out[i] = a->out;
+    if (a->kind != WEFTI_DO_SEND) return;
+    int to = (int)a->peer.incarnation - 1;
+    g->sent[a->bytes[5]]++;
+    if (to < 0 || to >= MOST || !g->m[to] || g->deaf[to]) return;
+    assert_true(g->n_queue < 512 && a->n_bytes <= sizeof g->queue[0].bytes);
+    g->queue[g->n_queue].to = to;
+    g->queue[g->n_queue].from = i;
+    g->queue[g->n_queue].n = a->n_bytes;
+    memcpy(g->queue[g->n_queue++].bytes, a->bytes, a->n_bytes);
+}
+
+static void feed(group *g, int i, const wefti_member_event *event) {
+    bool freeze = false;
+    wefti_member_event inventory = {.kind = WEFTI_EVENT_INVENTORY};
+    const wefti_member_actions *todo = wefti_member_step(g->m[i], event, g->now_us, 7);
+    for (int k = 0; k < todo->n; k++) {
+        do_action(g, i, &todo->list[k]);
+        if (todo->list[k].kind != WEFTI_DO_FREEZE) continue;
+        freeze = true;
+        inventory.ballot = todo->list[k].ballot;
+    }
+    if (!freeze) return;
+    g->frozen[i]++;
+    feed(g, i, &inventory);
+}
+
+static void deliver_all(group *g) {
+    for (int k = 0; k < g->n_queue; k++) {
+        int to = g->queue[k].to, from = g->queue[k].from;
+        wefti_member_event e = {.kind = WEFTI_EVENT_MESSAGE,
+                                .peer = g->nodes[from].id,
+                                .bytes = g->queue[k].bytes,
+                                .n_bytes = g->queue[k].n};
+        if (g->m[to] && !g->deaf[to]) feed(g, to, &e);
+    }
+    g->n_queue = 0;
+}
+
+/* Time passes in steps of 20 ms. */
+static void pass(group *g, int64_t us) {
+    wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
+    for (int64_t end = g->now_us + us; g->now_us < end;) {
+        g->now_us += 20000;
+        for (int i = 0; i < MOST; i++)
+            if (g->m[i] && !g->deaf[i]) feed(g, i, &tick);
+        deliver_all(g);
+    }
+}
+
+static void add(group *g, int i, int n_founders) {
+    wefti_member_config config = {.limits = {MOST, 2, 1, 3},
+                                  .policy = wefti_member_policy_default(),
+                                  .run = 9,
+                                  .config_hash = 1,
+                                  .self = g->nodes[i].id,
+                                  .n_founders = n_founders,
+                                  .founders = g->nodes,
+                                  .now_us = g->now_us};
+    assert_ok(g->ctx, wefti_member_create(g->ctx, &config, &g->m[i]));
+}
+
+static void found(group *g, int n) {
+    g->n = n;
+    g->now_us = 1000000;
+    for (int i = 0; i < MOST; i++) {
+        g->nodes[i] = (wefti_view_node){.id = {(uint64_t)i, (uint64_t)i + 1}};
+        g->m[i] = NULL;
+    }
+    for (int i = 0; i < n; i++) add(g, i, n);
+    wefti_member_event steps = {
+        .kind = WEFTI_EVENT_STEPS, .steps = {4, 4, 4}, .checksum = 44};
+    for (int i = 0; i < n; i++) feed(g, i, &steps);
+    pass(g, 400000);
+    memset(g->installs, 0, sizeof g->installs);
+}
+
+static void end(group *g, int i) {
+    wefti_member_destroy(g->m[i]);
+    g->m[i] = NULL;
+}
+
+static void closed(group *g, int i, int dead, wefti_evidence evidence) {
+    wefti_member_event e = {
+        .kind = WEFTI_EVENT_CLOSED, .peer = g->nodes[dead].id, .evidence = evidence};
+    feed(g, i, &e);
+}
+
+static int64_t view_number(const group *g, int i) {
+    return wefti_member_view(g->m[i])->number;
+}
+
+static int setup(void **state) {
+    group *g = calloc(1, sizeof *g);
+    *state = g;
+    return !g || ctx_begin(&g->ctx);
+}
+
+static int teardown(void **state) {
+    group *g = *state;
+    for (int i = 0; i < MOST; i++) wefti_member_destroy(g->m[i]);
+    int left = ctx_end(g->ctx);
+    free(g);
+    return left;
+}
+
+static void a_death_that_all_see_is_one_change(void **state) {
+    group *g = *state;
+    found(g, 4);
+    end(g, 1);
+    for (int i = 0; i < 4; i++)
+        if (i != 1) closed(g, i, 1, WEFTI_EVIDENCE_RESET);
+    deliver_all(g); /* no time passes */
+    for (int i = 0; i < 4; i++) {
+        if (i == 1) continue;
+        assert_int_equal(g->installs[i], 1);
+        assert_int_equal(wefti_member_view(g->m[i])->n_nodes, 3);
+        assert_int_equal(wefti_member_view(g->m[i])->first_step, 5);
+        assert_int_equal(wefti_member_get_state(g->m[i]), WEFTI_MEMBER_IN);
+    }
+    assert_int_equal(wefti_member_view(g->m[0])->chain,
+                     wefti_member_view(g->m[3])->chain);
+}
+
+static void the_death_of_the_leader_is_no_different(void **state) {
+    group *g = *state;
+    found(g, 3);
+    end(g, 0);
+    closed(g, 1, 0, WEFTI_EVIDENCE_RESET);
+    closed(g, 2, 0, WEFTI_EVIDENCE_RESET);
+    deliver_all(g);
+    assert_int_equal(view_number(g, 1), 2);
+    assert_int_equal(view_number(g, 2), 2);
+}
+
+static void who_falls_silent_is_out_after_a_little_more_than_a_second(void **state) {
+    group *g = *state;
+    found(g, 3);
+    g->deaf[2] = true;
+    end(g, 2);
+    pass(g, 900000);
+    assert_int_equal(view_number(g, 0), 1);
+    pass(g, 700000);
+    assert_int_equal(view_number(g, 0), 2);
+    assert_int_equal(view_number(g, 1), 2);
+}
+
+static void of_two_that_lose_each_other_none_goes_on_and_both_return(void **state) {
+    group *g = *state;
+    found(g, 2);
+    g->deaf[0] = g->deaf[1] = true;
+    wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
+    for (int k = 0; k < 150; k++) {
+        g->now_us += 20000;
+        feed(g, 0, &tick);
+        feed(g, 1, &tick);
+    }
+    assert_int_equal(wefti_member_get_state(g->m[0]), WEFTI_MEMBER_PAUSED);
+    assert_int_equal(wefti_member_get_state(g->m[1]), WEFTI_MEMBER_PAUSED);
+    g->deaf[0] = g->deaf[1] = false;
+    pass(g, 1000000);
+    assert_int_equal(wefti_member_get_state(g->m[0]), WEFTI_MEMBER_IN);
+    assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 2);
+}
+
+static void who_leaves_is_missed_at_once_by_the_other_one(void **state) {
+    group *g = *state;
+    found(g, 2);
+    wefti_member_event leave = {.kind = WEFTI_EVENT_LEAVE};
+    feed(g, 0, &leave);
+    assert_int_equal(g->out[0], WEFTI_OUT_LEFT);
+    deliver_all(g);
+    assert_int_equal(view_number(g, 1), 2);
+    assert_int_equal(wefti_member_view(g->m[1])->n_nodes, 1);
+}
+
+static void who_was_left_out_hears_so(void **state) {
+    group *g = *state;
+    found(g, 3);
+    g->deaf[2] = true;
+    pass(g, 2000000);
+    assert_int_equal(view_number(g, 0), 2);
+    g->deaf[2] = false;
+    pass(g, 1000000);
+    assert_int_equal(g->out[2], WEFTI_OUT_EVICTED);
+}
+
+static void who_slept_suspects_nobody(void **state) {
+    group *g = *state;
+    found(g, 2);
+    wefti_member *other = g->m[1];
+    g->m[1] = NULL; /* nothing is heard of it, for this one is not running */
+    g->now_us += 20000000;
+    wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
+    feed(g, 0, &tick);
+    feed(g, 0, &tick);
+    g->now_us += 400000;
+    feed(g, 0, &tick);
+    assert_int_equal(wefti_member_get_facts(g->m[0]).suspicions, 0);
+    g->m[1] = other;
+}
+
+static void ready(group *g, int joiner, uint64_t checksum) {
+    unsigned char bytes[512];
+    wefti_message hello = {.kind = WEFTI_SAY_HELLO, .config_hash = 1};
+    wefti_message say = {.kind = WEFTI_SAY_READY, .step = 4, .checksum = checksum};
+    wefti_message *both[] = {&hello, &say};
+    for (int i = 0; i < g->n; i++)
+        for (int k = 0; k < 2; k++) {
+            wefti_member_event e = {
+                .kind = WEFTI_EVENT_MESSAGE, .peer = g->nodes[joiner].id, .bytes = bytes};
+            e.n_bytes = wefti_member_encode(g->m[joiner], both[k], bytes, sizeof bytes);
+            feed(g, i, &e);
+        }
+}
+
+static void joiners_enter_together_with_equal_checksums_only(void **state) {
+    group *g = *state;
+    found(g, 2);
+    for (int i = 2; i < 5; i++) {
+        add(g, i, 0);
+        ready(g, i, i == 4 ? 45 : 44);
+    }
+    pass(g, 340000);
+    assert_int_equal(view_number(g, 0), 2);
+    assert_int_equal(view_number(g, 1), 2);
+    assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 4);
+    assert_int_equal(wefti_view_find(wefti_member_view(g->m[0]), g->nodes[4].id), -1);
+    assert_int_equal(g->out[4], WEFTI_OUT_REFUSED);
+    assert_int_equal(wefti_member_view(g->m[0])->nodes[2].first_step, 5);
+}
+
+static void another_run_or_configuration_is_refused(void **state) {
+    group *g = *state;
+    found(g, 2);
+    add(g, 2, 0);
+    unsigned char bytes[512];
+    wefti_message hello = {.kind = WEFTI_SAY_HELLO, .config_hash = 2};
+    wefti_member_event e = {
+        .kind = WEFTI_EVENT_MESSAGE, .peer = g->nodes[2].id, .bytes = bytes};
+    e.n_bytes = wefti_member_encode(g->m[2], &hello, bytes, sizeof bytes);
+    int before = g->sent[WEFTI_SAY_BYE];
+    feed(g, 0, &e);
+    assert_int_equal(g->sent[WEFTI_SAY_BYE], before + 1);
+    bytes[8] ^= 1; /* the run */
+    feed(g, 0, &e);
+    assert_int_equal(g->sent[WEFTI_SAY_BYE], before + 2);
+    assert_int_equal(g->sent[WEFTI_SAY_WELCOME], 0);
+}
+
+static void bytes_that_are_no_message_are_counted_and_dropped(void **state) {
+    group *g = *state;
+    found(g, 2);
+    unsigned char bytes[100] = {'w', 'e', 'f', 'V', 1, 3};
+    wefti_member_event e = {
+        .kind = WEFTI_EVENT_MESSAGE, .peer = g->nodes[1].id, .bytes = bytes};
+    for (size_t n = 0; n < sizeof bytes; n++) {
+        e.n_bytes = n;
+        feed(g, 0, &e);
+    }
+    assert_int_equal(wefti_member_get_facts(g->m[0]).refused_messages, 100);
+    assert_int_equal(wefti_member_get_state(g->m[0]), WEFTI_MEMBER_IN);
+}
+
+static void rows_of_a_first_step_take_the_owed_ones_in_turn(void **state) {
+    (void)state;
+    wefti_view_node nodes[3] = {{.witness = true}, {.first_step = 0}, {.first_step = 0}};
+    wefti_row_block owed[3] = {{7, 0, 3}, {7, 1, 3}, {6, 2, 3}}, out[4];
+    wefti_roster r = {
+        .first_step = 8, .n_nodes = 3, .nodes = nodes, .n_owed = 3, .owed = owed};
+    assert_int_equal(wefti_roster_rows(&r, 0, 8, out), 0);
+    assert_int_equal(wefti_roster_rows(&r, 1, 8, out), 3);
+    assert_int_equal(out[0].step, 8);
+    assert_int_equal(out[0].of, 2);
+    assert_int_equal(out[2].step, 6);
+    assert_int_equal(wefti_roster_rows(&r, 2, 8, out), 2);
+    assert_int_equal(wefti_roster_rows(&r, 2, 9, out), 1);
+}
+
+static weft_status create_one(void *user) {
+    group *g = user;
+    wefti_member *m;
+    wefti_member_config config = {.limits = {MOST, 2, 2, 9},
+                                  .policy = wefti_member_policy_default(),
+                                  .self = g->nodes[0].id,
+                                  .n_founders = 1,
+                                  .founders = g->nodes};
+    WEFT_TRY(wefti_member_create(g->ctx, &config, &m));
+    wefti_member_destroy(m);
+    return WEFT_OK;
+}
+
+static void every_allocation_that_fails_is_a_clean_error(void **state) {
+    assert_true(fail_each_allocation(((group *)*state)->ctx, NULL, create_one, *state) >
+                20);
+}
+
+static void nothing_is_allocated_after_create(void **state) {
+    group *g = *state;
+    found(g, 3);
+    int64_t before = weft_ctx_allocations(g->ctx);
+    end(g, 2);
+    closed(g, 0, 2, WEFTI_EVIDENCE_RESET);
+    closed(g, 1, 2, WEFTI_EVIDENCE_RESET);
+    pass(g, 1000000);
+    assert_int_equal(view_number(g, 0), 2);
+    assert_int_equal(weft_ctx_allocations(g->ctx), before);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_death_that_all_see_is_one_change, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_death_of_the_leader_is_no_different, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            who_falls_silent_is_out_after_a_little_more_than_a_second, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            of_two_that_lose_each_other_none_goes_on_and_both_return, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_leaves_is_missed_at_once_by_the_other_one,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(who_was_left_out_hears_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_slept_suspects_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(joiners_enter_together_with_equal_checksums_only,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(another_run_or_configuration_is_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(bytes_that_are_no_message_are_counted_and_dropped,
+                                        setup, teardown),
+        cmocka_unit_test(rows_of_a_first_step_take_the_owed_ones_in_turn),
+        cmocka_unit_test_setup_teardown(every_allocation_that_fails_is_a_clean_error,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_allocated_after_create, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
