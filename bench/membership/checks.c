@@ -333,11 +333,14 @@ static void replay(world *w) {
     }
 }
 
+/* Will a step that is unfinished take the rows, or the next one? */
 static bool is_pending(const world *w, int64_t step, int of, int share) {
-    const view_record *v = &w->views[w->last_view];
-    for (int k = 0; v->first_step > w->best_finished && k < v->n_owed; k++)
-        if (v->owed[k].step == step && v->owed[k].of == of && v->owed[k].share == share)
-            return true;
+    for (int64_t u = w->last_view; u > 0 && w->views[u].first_step > w->best_finished;
+         u--)
+        for (int k = 0; k < w->views[u].n_owed; k++) {
+            const wefti_row_block *b = &w->views[u].owed[k];
+            if (b->step == step && b->of == of && b->share == share) return true;
+        }
     return false;
 }
 
