@@ -71,8 +71,10 @@ static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
                              const weft_candidate *c, weft_config **out) {
     char settings[480];
     int64_t tokens = wefti_advise_tokens(a, c->nodes);
+    /* the first word is mesh.nodes, which may be more than a run can have */
     snprintf(settings, sizeof settings, "%s mesh.nodes=%d batch.tokens_per_step=%lld",
-             c->settings, (int)FEW_NODES, (long long)(tokens / c->nodes * FEW_NODES));
+             c->settings + strcspn(c->settings, " "), (int)FEW_NODES,
+             (long long)(tokens / c->nodes * FEW_NODES));
     int64_t unit = c->nodes * c->ranks_per_node * a->run->data.length;
     if (tokens % unit != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

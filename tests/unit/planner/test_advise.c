@@ -332,6 +332,25 @@ static void bytes_that_cost_nothing_choose_nothing(void **state) {
     drop(&s);
 }
 
+/* More than a run can have: played in arrays. */
+static void thousands_of_nodes_are_predicted(void **state) {
+    (void)state;
+    static const char *const batch[] = {"batch.tokens_per_step=64000", NULL};
+    weft_config *run = make_run(batch);
+    weft_cluster *cluster = make_cluster("2000", "1", "1Gbit,0.1ms");
+    wefti_adviser a = {.ctx = ctx, .run = run, .cluster = *cluster};
+    weft_candidate c = {.nodes = 2000, .ranks_per_node = 1, .sites = 1};
+    weft_prediction p;
+    snprintf(c.settings, sizeof c.settings,
+             "mesh.nodes=2000 mesh.ranks_per_node=1 mesh.sites=1 method=hsdp");
+    assert_true(wefti_advise_is_far(&a, &c));
+    assert_ok(ctx, wefti_advise_predict(ctx, &a, &c, 0, &p));
+    assert_true(p.mean_step_s > 0 && p.memory_bytes > 0 && p.wire_bytes > 0);
+    assert_true(fabs(p.tokens_per_s * p.mean_step_s / 64000 - 1) < 1e-6);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, run);
+}
+
 static void a_slow_wire_makes_full_sync_slower_than_one_node(void **state) {
     (void)state;
     scene slow = ask("2", "1", "1Mbit,5ms", NULL),
@@ -582,6 +601,7 @@ int main(void) {
         TEST(too_little_memory_is_said_and_never_chosen),
         cmocka_unit_test(the_choice_weighs_speed_against_learning),
         cmocka_unit_test(a_larger_model_asks_for_more_speed),
+        TEST(thousands_of_nodes_are_predicted),
         TEST(sites_have_as_many_nodes_each),
         TEST(bytes_that_cost_nothing_choose_nothing),
         TEST(a_slow_wire_makes_full_sync_slower_than_one_node),
