@@ -122,15 +122,19 @@ static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
                            double *step_s) {
     weft_candidate c = {.nodes = m->nodes, .sites = 1};
     weft_prediction p;
-    weft_config run = *s->a.run;
+    weft_config *run;
     wefti_adviser a = s->a;
+    char tokens[64] = "";
     c.ranks_per_node = m->ranks_per_node > 0 ? m->ranks_per_node
                                              : a.cluster.ranks_per_node;
     c.sites = a.cluster.sites > 1 && m->nodes > a.cluster.nodes / a.cluster.sites
                   ? a.cluster.sites
                   : 1;
-    if (m->tokens > 0) run.batch.tokens_per_step = (int64_t)m->tokens;
-    a.run = &run;
+    if (m->tokens > 0)
+        snprintf(tokens, sizeof tokens, "batch.tokens_per_step=%lld",
+                 (long long)m->tokens);
+    WEFT_TRY(wefti_advise_config(ctx, s->a.run, tokens, false, &run));
+    a.run = run;
     const wefti_framework *framework = wefti_framework_find(m->method);
     const wefti_recipe *recipe = wefti_recipe_find(m->method[0] ? m->method
                                                                 : "full sync");
@@ -142,9 +146,11 @@ static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
              (long long)wefti_advise_tokens(&a, c.nodes),
              (long long)wefti_advise_micro(&a, wefti_advise_tokens(&a, c.nodes) /
                                                    (c.nodes * c.ranks_per_node) /
-                                                   run.data.length),
+                                                   run->data.length),
              recipe && m->nodes > 1 ? recipe->settings : "method=hsdp");
-    WEFT_TRY(wefti_advise_predict(ctx, &a, &c, 0, &p));
+    weft_status status = wefti_advise_predict(ctx, &a, &c, 0, &p);
+    weft_config_destroy(ctx, run);
+    if (status != WEFT_OK) return status;
     *step_s = p.mean_step_s;
     weft_prediction_clear(ctx, &p);
     return WEFT_OK;

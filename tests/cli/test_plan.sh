@@ -229,6 +229,9 @@ expect 0 "$weft" plan run.yaml "${facts[@]}" --hf config.json --json
 python3 -c 'import json; assert json.load(open("out"))["parameters"] == 512*64 + 3*(64*64*3 + 3*64*96 + 128) + 64' ||
     fail "parameters of config.json"
 mkdir -p init && cp config.json init/
+# keys that the file gave stay given: what was measured on one node is what the table says
+expect 0 "$weft" plan run.yaml --link 100Mbit,1ms --hf config.json --measured "1 node: 0.9 s"
+grep -qE "^ *[0-9]+= +one node +1 +900 ms " out || fail "one node: $(grep 'one node' out)"
 expect 0 "$weft" plan run.yaml "${facts[@]}" --json --hf config.json
 cp out a.json
 expect 0 "$weft" plan run.yaml "${facts[@]}" --json model.init=init
