@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* `weft key new`: 32 random bytes as hex, for mesh.key. The file that it is
+ * written to becomes the owner's alone. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>

@@ -35,7 +35,8 @@ static held *find_held(world *w, int slot, int64_t step, int sender, int round,
     return h;
 }
 
-static void keep(world *w, int slot, const wefti_piece *piece, const held *content) {
+static void keep(world *w, int slot, const wefti_member_piece *piece,
+                 const held *content) {
     int sender = slot_of(w, piece->sender);
     held *h = place(&w->nodes[slot], w, piece->step, sender, piece->round, piece->part);
     *h = *content;
@@ -49,7 +50,7 @@ static bool is_member(const node *n, wefti_node_id id) {
 
 /* -- sending -- */
 
-static void send_piece(world *w, int from, int to, const wefti_piece *piece,
+static void send_piece(world *w, int from, int to, const wefti_member_piece *piece,
                        const held *content) {
     if (w->sender_kind == WEFTI_SAY_KINDS && --w->sender_count == 0) {
         w->sender_kind = 0;
@@ -68,7 +69,7 @@ static void send_piece(world *w, int from, int to, const wefti_piece *piece,
 }
 
 /* To all members that the step belongs to. */
-static void send_to_roster(world *w, int slot, const wefti_piece *piece,
+static void send_to_roster(world *w, int slot, const wefti_member_piece *piece,
                            const held *content) {
     node *n = &w->nodes[slot];
     wefti_roster roster_now, *roster = get_roster(w, slot, piece->step, &roster_now);
@@ -101,7 +102,7 @@ static int partner_of(const world *w, const wefti_roster *roster, int slot,
 static void send_own(world *w, int slot, int64_t step) {
     node *n = &w->nodes[slot];
     wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
-    wefti_piece piece = {.step = step, .sender = n->id};
+    wefti_member_piece piece = {.step = step, .sender = n->id};
     for (int p = 0; p < w->n_parts; p++) {
         held content = {.tag = roster->number, .value = n->own[step % RING][p]};
         piece.part = p;
@@ -156,14 +157,15 @@ static void begin(world *w, int slot, int64_t step) {
 
 static wefti_verdict judge(world *w, int slot, int64_t step, wefti_node_id sender,
                            int round, int part, int *holder) {
-    wefti_piece piece = {.step = step, .sender = sender, .round = round, .part = part};
+    wefti_member_piece piece = {
+        .step = step, .sender = sender, .round = round, .part = part};
     wefti_node_id id = {0};
     wefti_verdict v = wefti_member_judge(w->nodes[slot].m, &piece, &id);
     *holder = v == WEFTI_VERDICT_FETCH ? slot_of(w, id) : slot_of(w, sender);
     return v;
 }
 
-static void ask(world *w, int slot, int holder, const wefti_piece *piece) {
+static void ask(world *w, int slot, int holder, const wefti_member_piece *piece) {
     unsigned char bytes[256];
     wefti_message get = {.kind = WEFTI_SAY_RESEND_GET, .piece = *piece};
     if (holder < 0 || holder == slot) return;
@@ -178,7 +180,8 @@ static void ask(world *w, int slot, int holder, const wefti_piece *piece) {
 }
 
 /* Adds a piece to a sum, or says that it is missing (and asks for it, if `asks`). */
-static bool add(world *w, int slot, const wefti_piece *piece, bool asks, held *sum) {
+static bool add(world *w, int slot, const wefti_member_piece *piece, bool asks,
+                held *sum) {
     int holder, sender = slot_of(w, piece->sender);
     wefti_verdict v = judge(w, slot, piece->step, piece->sender, piece->round,
                             piece->part, &holder);
@@ -199,7 +202,8 @@ static bool sum_part(world *w, int slot, int64_t step, int part, bool asks, held
     bool is_whole = true;
     *sum = (held){.tag = roster->number};
     for (int i = 0; i < roster->n_nodes; i++) {
-        wefti_piece piece = {.step = step, .sender = roster->nodes[i].id, .part = part};
+        wefti_member_piece piece = {
+            .step = step, .sender = roster->nodes[i].id, .part = part};
         if (!roster->nodes[i].witness && !add(w, slot, &piece, asks, sum))
             is_whole = false;
     }
@@ -211,7 +215,8 @@ static bool sum_part(world *w, int slot, int64_t step, int part, bool asks, held
 static bool get_range(world *w, int slot, int64_t step, wefti_node_id original, int part,
                       bool asks, held *sum) {
     node *n = &w->nodes[slot];
-    wefti_piece piece = {.step = step, .sender = original, .round = 1, .part = part};
+    wefti_member_piece piece = {
+        .step = step, .sender = original, .round = 1, .part = part};
     int holder, sender = slot_of(w, original);
     wefti_verdict v = judge(w, slot, step, original, 1, part, &holder);
     const held *h = find_held(w, slot, step, sender, 1, part);
@@ -263,7 +268,7 @@ static bool get_meeting(world *w, int slot, int64_t step, bool asks) {
     wefti_roster roster_now, *roster = get_roster(w, slot, step, &roster_now);
     int other = partner_of(w, roster, slot, step);
     if (other < 0) return true;
-    wefti_piece piece = {.step = step, .sender = w->nodes[other].id};
+    wefti_member_piece piece = {.step = step, .sender = w->nodes[other].id};
     const held *theirs = find_held(w, slot, step, other, 0, 0);
     const held *mine = find_held(w, slot, step, slot, 0, 0);
     if (!theirs) {
@@ -339,7 +344,7 @@ void host_computed(world *w, int slot, int64_t step) {
 
 /* -- pieces -- */
 
-static void take_piece(world *w, int slot, int from, const wefti_piece *piece,
+static void take_piece(world *w, int slot, int from, const wefti_member_piece *piece,
                        const held *content) {
     node *n = &w->nodes[slot];
     wefti_roster roster_now, *roster = get_roster(w, slot, piece->step, &roster_now);
@@ -425,7 +430,7 @@ static void contribute_again(world *w, int slot, int64_t step) {
         if (part < 0 || is_member(n, original)) continue;
         if (judge(w, slot, step, original, 1, part, &holder) != WEFTI_VERDICT_SKIP)
             continue;
-        wefti_piece piece = {.step = step, .sender = n->id, .part = part};
+        wefti_member_piece piece = {.step = step, .sender = n->id, .part = part};
         const held *h = find_held(w, slot, step, slot, 0, part);
         if (h)
             send_piece(w, slot, slot_of(w, wefti_member_owner(n->m, original)), &piece,

@@ -107,7 +107,7 @@ typedef struct event {
     unsigned char *bytes;
     uint32_t n_bytes;
     wefti_evidence evidence;
-    wefti_piece piece;
+    wefti_member_piece piece;
     held content;
 } event;
 

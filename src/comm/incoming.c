@@ -24,9 +24,9 @@ enum {
 };
 
 static void fail_bytes(weft_mesh *mesh, int rank) {
-    wefti_progress_blame(mesh, rank,
-                         "rank %d (host %s) sent bytes that are no message of weft", rank,
-                         weft_mesh_host_of(mesh, rank));
+    wefti_mesh_blame(mesh, rank,
+                     "rank %d (host %s) sent bytes that are no message of weft", rank,
+                     weft_mesh_host_of(mesh, rank));
 }
 
 /* --- memory --- */
@@ -60,9 +60,9 @@ static wefti_arrival *take_arrival(weft_mesh *mesh, int64_t n_bytes) {
 }
 
 static void fail_memory(weft_mesh *mesh, int sender, int64_t n_bytes) {
-    wefti_progress_blame(mesh, mesh->rank,
-                         "no memory for a message of %lld bytes from rank %d",
-                         (long long)n_bytes, sender);
+    wefti_mesh_blame(mesh, mesh->rank,
+                     "no memory for a message of %lld bytes from rank %d",
+                     (long long)n_bytes, sender);
 }
 
 static wefti_arrival *open_arrival(weft_mesh *mesh, int sender,
@@ -125,9 +125,9 @@ static void hear(weft_mesh *mesh, int sender, const wefti_envelope *envelope,
     } else if (envelope->kind == WEFTI_ENVELOPE_BYE) {
         peer->left = true;
     } else if (strcmp(text, wefti_mesh_greeting()) != 0) {
-        wefti_progress_blame(
-            mesh, sender, "rank %d (host %s) runs \"%.60s\", this is \"%s\"", sender,
-            weft_mesh_host_of(mesh, sender), text, wefti_mesh_greeting());
+        wefti_mesh_blame(mesh, sender, "rank %d (host %s) runs \"%.60s\", this is \"%s\"",
+                         sender, weft_mesh_host_of(mesh, sender), text,
+                         wefti_mesh_greeting());
     } else {
         bool there = peer->here && envelope->tag > 1 &&
                      kill((pid_t)envelope->tag, 0) == 0;
@@ -190,11 +190,11 @@ void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight) {
 static bool receive(weft_mesh *mesh, wefti_request *flight, void *message, void *data) {
     weft_transport *t = mesh->transport;
     if (!t->ops->receive(t, message, data, flight->n_bytes, &flight->request)) {
-        wefti_progress_break(mesh);
+        wefti_mesh_break(mesh);
         return false;
     }
     mesh->peers[flight->peer].n_coming++;
-    return wefti_progress_add(mesh, flight);
+    return wefti_outbox_add(mesh, flight);
 }
 
 /* Takes in what nobody will read. */
@@ -259,7 +259,7 @@ static bool next_found(weft_mesh *mesh, wefti_found *out) {
     if (mesh->held.what.any) return true;
     if (mesh->transport->ops->probe(mesh->transport, &out->what, &out->message))
         return true;
-    wefti_progress_break(mesh);
+    wefti_mesh_break(mesh);
     return false;
 }
 

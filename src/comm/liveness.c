@@ -40,7 +40,7 @@ void wefti_liveness_lose(weft_mesh *mesh, int r) {
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
     if (peer->left) return;
-    wefti_progress_blame(
+    wefti_mesh_blame(
         mesh, r,
         "rank %d (host %s) has closed its connection: it has died or was ended; "
         "it was last %s",
@@ -59,7 +59,7 @@ static void say_alive(weft_mesh *mesh) {
                             .tag = atomic_load(&mesh->step)};
     for (int r = 0; r < mesh->world.size; r++) {
         bool waits = mesh->peers[r].left || is_neighbour(mesh, mesh->rank, r);
-        if (r != mesh->rank && waits) wefti_progress_post(mesh, r, &alive, at ? at : "");
+        if (r != mesh->rank && waits) wefti_outbox_post(mesh, r, &alive, at ? at : "");
     }
 }
 
@@ -81,10 +81,9 @@ static void check_process(weft_mesh *mesh, int r) {
     /* Its last words may still be on their way. */
     bool quiet = wefti_now_s() - peer->heard_s > last_words_s;
     if (peer->left || peer->process == 0 || !quiet || !has_ended(peer->process)) return;
-    wefti_progress_blame(mesh, r,
-                         "rank %d (host %s, process %lld) has died; it was last %s", r,
-                         weft_mesh_host_of(mesh, r), (long long)peer->process,
-                         whereabouts(peer, where, sizeof where));
+    wefti_mesh_blame(mesh, r, "rank %d (host %s, process %lld) has died; it was last %s",
+                     r, weft_mesh_host_of(mesh, r), (long long)peer->process,
+                     whereabouts(peer, where, sizeof where));
 }
 
 static void check_silence(weft_mesh *mesh, int r, double now_s, double limit_s) {
@@ -96,7 +95,7 @@ static void check_silence(weft_mesh *mesh, int r, double now_s, double limit_s) 
     if (peer->left || !peer->greeted || !(nods || mesh->said_bye) ||
         now_s - since_s <= limit_s)
         return;
-    wefti_progress_blame(
+    wefti_mesh_blame(
         mesh, r,
         "rank %d (host %s) has given no sign of life for %.1f s: it has died, stands "
         "still, or the network is cut; it was last %s",
@@ -107,10 +106,10 @@ static void check_silence(weft_mesh *mesh, int r, double now_s, double limit_s) 
 static void check_half(weft_mesh *mesh, int r, double now_s, double limit_s) {
     const wefti_peer *peer = &mesh->peers[r];
     if (!peer->half || now_s - peer->half_s <= limit_s) return;
-    wefti_progress_blame(mesh, r,
-                         "rank %d (host %s) sent half of a short message %.1f s ago and "
-                         "not the rest: it stands still, or the network is cut",
-                         r, weft_mesh_host_of(mesh, r), now_s - peer->half_s);
+    wefti_mesh_blame(mesh, r,
+                     "rank %d (host %s) sent half of a short message %.1f s ago and "
+                     "not the rest: it stands still, or the network is cut",
+                     r, weft_mesh_host_of(mesh, r), now_s - peer->half_s);
 }
 
 /* How long rank r may say nothing. */

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A mesh of processes from its birth to its end: who runs where, greetings, locks, and
- * what is said when it fails. Ranks are numbered host by host, so that the ranks of a node
- * are neighbours:
- *
- *     hosts in the order of their first process -> rank 0, 1, ... of host a, then host b, ...
- *
- * Sending and receiving is remote.c, the thread that moves the bytes is progress.c. */
+ * what is said when it fails. Sending and receiving is remote.c, the thread that moves the
+ * bytes is progress.c. */
 #define _GNU_SOURCE
 #include "comm/mesh.h"
 
@@ -19,51 +15,6 @@
 #include "base/memory.h"
 
 enum { GREETING_S = 60 };
-
-const char *wefti_mesh_greeting(void) { return "weft " WEFT_VERSION ", envelope 1"; }
-
-/* --- who runs where --- */
-
-static bool same_host(const weft_transport *t, int a, int b) {
-    return strcmp(t->host[a], t->host[b]) == 0;
-}
-
-/* Numbers the ranks host by host, hosts in the order of their first process. */
-static void number_ranks(weft_mesh *mesh) {
-    const weft_transport *t = mesh->transport;
-    int next = 0;
-    for (int p = 0; p < t->size; p++) mesh->rank_of[p] = -1;
-    mesh->even = true;
-    for (int p = 0; p < t->size; p++) {
-        if (mesh->rank_of[p] >= 0) continue;
-        int first = next;
-        for (int q = p; q < t->size; q++) {
-            if (!same_host(t, p, q)) continue;
-            mesh->rank_of[q] = next;
-            mesh->peer_of[next++] = q;
-        }
-        if (same_host(t, p, t->rank)) mesh->ranks_here = next - first;
-        mesh->hosts++;
-        if ((next - first) * mesh->hosts != next) mesh->even = false;
-    }
-    mesh->rank = mesh->rank_of[t->rank];
-    for (int r = 0; r < t->size; r++)
-        mesh->peers[r].here = same_host(t, mesh->peer_of[r], t->rank);
-}
-
-weft_mesh_facts weft_mesh_look(const weft_mesh *mesh) {
-    return (weft_mesh_facts){.rank = mesh->rank,
-                             .size = mesh->world.size,
-                             .hosts = mesh->hosts,
-                             .ranks_here = mesh->ranks_here,
-                             .even = mesh->even,
-                             .host = weft_mesh_host_of(mesh, mesh->rank),
-                             .version = mesh->transport->version};
-}
-
-const char *weft_mesh_host_of(const weft_mesh *mesh, int rank) {
-    return mesh->transport->host[mesh->peer_of[rank]];
-}
 
 /* --- birth and death --- */
 
@@ -97,9 +48,9 @@ static weft_status greet(weft_mesh *mesh) {
                                (int64_t)strlen(text)};
     for (int r = 0; r < mesh->world.size; r++) {
         if (r == mesh->rank) continue;
-        wefti_parcel *parcel = wefti_progress_parcel(mesh, r, &envelope, text);
+        wefti_parcel *parcel = wefti_outbox_parcel(mesh, r, &envelope, text);
         if (!parcel) return WEFT_ERR_MEMORY;
-        wefti_progress_submit(mesh, parcel);
+        wefti_outbox_submit(mesh, parcel);
     }
     return WEFT_OK;
 }
@@ -138,7 +89,7 @@ static weft_status build(weft_mesh *mesh) {
     WEFT_TRY(init_locks(mesh));
     WEFT_TRY(wefti_world_init(mesh->ctx, &mesh->world, &wefti_remote_ops, &shape));
     WEFT_TRY(allocate(mesh));
-    number_ranks(mesh);
+    wefti_mesh_number_ranks(mesh);
     mesh->world.first_here = mesh->rank;
     mesh->world.n_here = 1;
     atomic_store(&mesh->step, -1);
@@ -222,7 +173,7 @@ bool weft_mesh_close(weft_mesh *mesh) {
     if (mesh->has_progress) {
         pthread_mutex_lock(&mesh->lock);
         mesh->closing = true;
-        wefti_progress_wake(mesh);
+        wefti_outbox_wake(mesh);
         pthread_mutex_unlock(&mesh->lock);
         pthread_join(mesh->progress_thread, NULL);
     }

@@ -160,33 +160,44 @@ void wefti_mesh_settle(weft_mesh *mesh);
 
 weft_status wefti_progress_start(weft_mesh *mesh) WEFT_CHECKED;
 
+/* --- places.c --- */
+
 /* What the two ends of a connection must have in common. */
 const char *wefti_mesh_greeting(void);
 
+/* Fills in rank_of, peer_of, hosts and which peers are here. */
+void wefti_mesh_number_ranks(weft_mesh *mesh);
+
+/* --- outbox.c --- */
+
+/* First in, first out. Lock held where the queue is shared. */
+void wefti_parcels_push(wefti_parcels *queue, wefti_parcel *parcel);
+wefti_parcel *wefti_parcels_pop(wefti_parcels *queue);
+
 /* Ends the progress thread's sleep. Lock held. */
-void wefti_progress_wake(weft_mesh *mesh);
+void wefti_outbox_wake(weft_mesh *mesh);
 
 /* Hands a parcel over. */
-void wefti_progress_submit(weft_mesh *mesh, wefti_parcel *parcel);
+void wefti_outbox_submit(weft_mesh *mesh, wefti_parcel *parcel);
 
 /* A parcel, filled in but not submitted; NULL: no memory. */
-wefti_parcel *wefti_progress_parcel(weft_mesh *mesh, int peer,
-                                    const wefti_envelope *envelope, const void *data);
+wefti_parcel *wefti_outbox_parcel(weft_mesh *mesh, int peer,
+                                  const wefti_envelope *envelope, const void *data);
 
 /* Makes a spare parcel. */
-weft_status wefti_progress_reserve(weft_mesh *mesh) WEFT_CHECKED;
+weft_status wefti_outbox_reserve(weft_mesh *mesh) WEFT_CHECKED;
 
 /* A message of the progress thread's own. */
-void wefti_progress_post(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
-                         const char *text);
+void wefti_outbox_post(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
+                       const char *text);
 
 /* Takes a request among those that are looked after; false: no memory, all is lost. */
-bool wefti_progress_add(weft_mesh *mesh, const wefti_request *flight);
+bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight);
 
 /* A rank has failed, by these words; the transport, by its own. */
-void wefti_progress_blame(weft_mesh *mesh, int rank, const char *format, ...)
+void wefti_mesh_blame(weft_mesh *mesh, int rank, const char *format, ...)
     WEFT_PRINTF(3, 4);
-void wefti_progress_break(weft_mesh *mesh);
+void wefti_mesh_break(weft_mesh *mesh);
 
 /* --- incoming.c --- */
 

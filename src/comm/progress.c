@@ -33,108 +33,6 @@ enum {
 static const double slow_s = 1e-3, stream_piece_s = 0.5e-3, rest_s = 0.05,
                     patience_s = 0.25, patience_pieces = 4;
 
-static void push(wefti_parcels *queue, wefti_parcel *parcel) {
-    parcel->next = NULL;
-    if (queue->last)
-        queue->last->next = parcel;
-    else
-        queue->first = parcel;
-    queue->last = parcel;
-}
-
-static wefti_parcel *pop(wefti_parcels *queue) {
-    wefti_parcel *parcel = queue->first;
-    queue->first = parcel->next;
-    if (!queue->first) queue->last = NULL;
-    return parcel;
-}
-
-/* --- failures --- */
-
-void wefti_progress_blame(weft_mesh *mesh, int rank, const char *format, ...) {
-    char text[900];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    wefti_world_poison(&mesh->world, rank, WEFT_ERR_PEER, text);
-}
-
-void wefti_progress_break(weft_mesh *mesh) {
-    char text[512];
-    mesh->transport->ops->say(mesh->transport, text, sizeof text);
-    mesh->broken = true;
-    wefti_progress_blame(mesh, mesh->rank, "%s on host %s: %s", mesh->transport->version,
-                         weft_mesh_host_of(mesh, mesh->rank), text);
-}
-
-/* --- parcels --- */
-
-weft_status wefti_progress_reserve(weft_mesh *mesh) {
-    wefti_parcel *parcel;
-    WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *parcel, "a message", &parcel));
-    pthread_mutex_lock(&mesh->lock);
-    parcel->next_all = mesh->all_parcels;
-    mesh->all_parcels = parcel;
-    parcel->next = mesh->spare_parcels;
-    mesh->spare_parcels = parcel;
-    pthread_mutex_unlock(&mesh->lock);
-    return WEFT_OK;
-}
-
-static wefti_parcel *take_parcel(weft_mesh *mesh) {
-    pthread_mutex_lock(&mesh->lock);
-    wefti_parcel *parcel = mesh->spare_parcels;
-    if (parcel) mesh->spare_parcels = parcel->next;
-    pthread_mutex_unlock(&mesh->lock);
-    return parcel;
-}
-
-wefti_parcel *wefti_progress_parcel(weft_mesh *mesh, int peer,
-                                    const wefti_envelope *envelope, const void *data) {
-    wefti_parcel *parcel = take_parcel(mesh);
-    while (!parcel) {
-        if (wefti_progress_reserve(mesh) != WEFT_OK) return NULL;
-        parcel = take_parcel(mesh);
-    }
-    parcel->next = parcel->next_sent = NULL;
-    parcel->peer = peer;
-    parcel->envelope = *envelope;
-    parcel->data = data;
-    parcel->n_started = 0;
-    parcel->n_flying = 0;
-    parcel->opened = false;
-    wefti_envelope_encode(envelope, parcel->bytes);
-    bool whole = envelope->kind != WEFTI_ENVELOPE_LONG && envelope->n_bytes > 0;
-    if (whole)
-        memcpy(parcel->bytes + WEFTI_ENVELOPE_BYTES, data, (size_t)envelope->n_bytes);
-    return parcel;
-}
-
-void wefti_progress_wake(weft_mesh *mesh) {
-    if (!mesh->resting) return;
-    mesh->resting = false;
-    if (mesh->transport->ops->wait)
-        mesh->transport->ops->wake(mesh->transport);
-    else
-        pthread_cond_signal(&mesh->wake);
-}
-
-void wefti_progress_submit(weft_mesh *mesh, wefti_parcel *parcel) {
-    pthread_mutex_lock(&mesh->lock);
-    push(&mesh->submitted, parcel);
-    wefti_progress_wake(mesh);
-    pthread_mutex_unlock(&mesh->lock);
-}
-
-void wefti_progress_post(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
-                         const char *text) {
-    wefti_envelope whole = *envelope;
-    whole.n_bytes = (int64_t)strlen(text);
-    wefti_parcel *parcel = wefti_progress_parcel(mesh, peer, &whole, text);
-    if (parcel) push(&mesh->peers[peer].quick, parcel);
-}
-
 /* Lock held. */
 static void unlink_sent(weft_mesh *mesh, const wefti_parcel *parcel) {
     for (wefti_parcel **link = &mesh->sent; *link; link = &(*link)->next_sent) {
@@ -165,21 +63,6 @@ static bool is_done(const wefti_parcel *parcel) {
 
 /* --- what the transport is at --- */
 
-bool wefti_progress_add(weft_mesh *mesh, const wefti_request *flight) {
-    if (mesh->n_flights == mesh->max_flights) {
-        int more = 2 * mesh->max_flights + 64;
-        if (wefti_grow(mesh->ctx, &mesh->flights, mesh->max_flights, more, sizeof *flight,
-                       "messages under way") != WEFT_OK) {
-            mesh->broken = true; /* a request that nobody waits for: nothing goes on */
-            wefti_progress_blame(mesh, mesh->rank, "no memory for messages under way");
-            return false;
-        }
-        mesh->max_flights = more;
-    }
-    mesh->flights[mesh->n_flights++] = *flight;
-    return true;
-}
-
 static bool start_piece(weft_mesh *mesh, wefti_parcel *parcel, int lane, const void *data,
                         int n_bytes) {
     wefti_request flight = {.parcel = parcel, .peer = parcel->peer, .n_bytes = n_bytes};
@@ -187,12 +70,12 @@ static bool start_piece(weft_mesh *mesh, wefti_parcel *parcel, int lane, const v
     wefti_peer *peer = &mesh->peers[parcel->peer];
     if (!t->ops->send(t, mesh->peer_of[parcel->peer], lane, data, n_bytes,
                       &flight.request)) {
-        wefti_progress_break(mesh);
+        wefti_mesh_break(mesh);
         return false;
     }
     parcel->n_flying++;
     if (peer->n_flying++ == 0) peer->moved_s = wefti_now_s();
-    return wefti_progress_add(mesh, &flight);
+    return wefti_outbox_add(mesh, &flight);
 }
 
 static bool start_envelope(weft_mesh *mesh, wefti_parcel *parcel) {
@@ -234,7 +117,7 @@ static void start_next_piece(weft_mesh *mesh, wefti_peer *peer) {
     int64_t n_bytes = left < piece ? left : piece;
     const char *data = (const char *)parcel->data + parcel->n_started;
     parcel->n_started += n_bytes;
-    if (n_bytes == left) pop(&peer->bulk);
+    if (n_bytes == left) wefti_parcels_pop(&peer->bulk);
     start_piece(mesh, parcel, LANE_PIECES, data, (int)n_bytes);
 }
 
@@ -271,7 +154,7 @@ static bool depart(weft_mesh *mesh) {
     for (int r = 0; r < mesh->world.size && !mesh->broken; r++) {
         wefti_peer *peer = &mesh->peers[r];
         while (peer->quick.first && !mesh->broken) {
-            start_envelope(mesh, pop(&peer->quick));
+            start_envelope(mesh, wefti_parcels_pop(&peer->quick));
             moved = true;
         }
         while (peer->here && peer->bulk.first && peer->n_flying < WINDOW &&
@@ -303,7 +186,7 @@ static bool land(weft_mesh *mesh) {
         wefti_request flight = mesh->flights[i];
         bool done;
         if (!mesh->transport->ops->test(mesh->transport, flight.request, &done)) {
-            wefti_progress_break(mesh);
+            wefti_mesh_break(mesh);
             return true;
         }
         if (!done) {
@@ -331,7 +214,7 @@ static void take_back(weft_mesh *mesh) {
     for (int r = 0; r < mesh->world.size; r++) {
         wefti_peer *peer = &mesh->peers[r];
         while (peer->bulk.first) {
-            wefti_parcel *parcel = pop(&peer->bulk);
+            wefti_parcel *parcel = wefti_parcels_pop(&peer->bulk);
             parcel->opened = true;
             parcel->n_started = parcel->envelope.n_bytes;
             if (parcel->n_flying == 0) finish_parcel(mesh, parcel);
@@ -356,7 +239,7 @@ static void report_failure(weft_mesh *mesh) {
     wefti_envelope failure = {WEFTI_ENVELOPE_FAILED, (int)status, rank, 0};
     for (int r = 0; r < mesh->world.size; r++)
         if (r != mesh->rank && !mesh->said_bye)
-            wefti_progress_post(mesh, r, &failure, text);
+            wefti_outbox_post(mesh, r, &failure, text);
     if (mesh->said_bye) atomic_store(&mesh->close_by_s, wefti_now_s() + WEFTI_FAREWELL_S);
 }
 
@@ -372,16 +255,16 @@ static bool collect(weft_mesh *mesh) {
     pthread_mutex_unlock(&mesh->lock);
     bool moved = new.first != NULL;
     while (new.first) {
-        wefti_parcel *parcel = pop(&new);
+        wefti_parcel *parcel = wefti_parcels_pop(&new);
         wefti_peer *peer = &mesh->peers[parcel->peer];
         parcel->number = mesh->n_collected++;
-        push(is_long(parcel) ? &peer->bulk : &peer->quick, parcel);
+        wefti_parcels_push(is_long(parcel) ? &peer->bulk : &peer->quick, parcel);
     }
     if (taking_back && (moved || !mesh->took_back)) take_back(mesh);
     if (!closing || mesh->said_bye) return moved;
     report_failure(mesh); /* before the farewell, after which nobody listens */
     for (int r = 0; r < mesh->world.size; r++)
-        if (r != mesh->rank) wefti_progress_post(mesh, r, &bye, "");
+        if (r != mesh->rank) wefti_outbox_post(mesh, r, &bye, "");
     mesh->said_bye = true;
     mesh->said_bye_s = wefti_now_s();
     return true;

@@ -48,7 +48,7 @@ void wefti_mesh_settle(weft_mesh *mesh) {
     while (is_sending_long(mesh)) {
         if (atomic_load(&mesh->world.poisoned) && !mesh->taking_back) {
             mesh->taking_back = true;
-            wefti_progress_wake(mesh);
+            wefti_outbox_wake(mesh);
         }
         wait_changed(mesh, (double)INFINITY);
     }
@@ -69,7 +69,7 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     bool is_long = n_bytes > WEFTI_SHORT_BYTES;
     wefti_envelope envelope = {is_long ? WEFTI_ENVELOPE_LONG : WEFTI_ENVELOPE_SHORT,
                                comm->channel, tag, n_bytes};
-    wefti_parcel *parcel = wefti_progress_parcel(mesh, to, &envelope, data);
+    wefti_parcel *parcel = wefti_outbox_parcel(mesh, to, &envelope, data);
     if (!parcel) return weft_ctx_fail(head->ctx, WEFT_ERR_MEMORY, "no memory to send");
     wefti_link_class link = link_to(comm, to);
     pthread_mutex_lock(&mesh->lock);
@@ -78,7 +78,7 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     mesh->traffic.bytes_out[link] += n_bytes;
     mesh->traffic.messages_out[link]++;
     pthread_mutex_unlock(&mesh->lock);
-    wefti_progress_submit(mesh, parcel);
+    wefti_outbox_submit(mesh, parcel);
     return WEFT_OK;
 }
 
@@ -185,7 +185,7 @@ static void remote_settle(wefti_comm *head) {
 
 static weft_status remote_reserve(wefti_comm *head, int n_messages) {
     weft_mesh *mesh = ((remote_comm *)head)->mesh;
-    for (int i = 0; i < n_messages; i++) WEFT_TRY(wefti_progress_reserve(mesh));
+    for (int i = 0; i < n_messages; i++) WEFT_TRY(wefti_outbox_reserve(mesh));
     return WEFT_OK;
 }
 
@@ -246,7 +246,7 @@ static void remote_wake(wefti_world *world) {
     weft_mesh *mesh = (weft_mesh *)world;
     pthread_mutex_lock(&mesh->lock);
     pthread_cond_broadcast(&mesh->changed);
-    wefti_progress_wake(mesh);
+    wefti_outbox_wake(mesh);
     pthread_mutex_unlock(&mesh->lock);
 }
 

@@ -2,7 +2,7 @@
 /* On a connection go frames: lane (4 bytes, little-endian), length (4), bytes. Many frames
  * leave with one call, and one call reads the rest of a frame together with the head of the
  * next. The thread sleeps in epoll, edge-triggered: a socket is asked only after it has
- * changed (stream.c). While a frame is coming the kernel wakes nobody before its rest is
+ * changed (connection.c). While a frame is coming the kernel wakes nobody before its rest is
  * there.
  *
  *     send: queue -> flush: one sendmsg        wait: epoll -> probe: heads, test: bodies
@@ -24,7 +24,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "comm/gather.h"
+#include "comm/rendezvous.h"
 
 enum {
     HEAD_BYTES = 8,
@@ -45,7 +45,7 @@ typedef struct outgoing {
 } outgoing;
 
 typedef struct connection {
-    wefti_stream stream;
+    wefti_connection stream;
     bool told; /* that it is closed */
     outgoing *first, *last;
     double full_s; /* since the socket was full; 0: it is not */
@@ -134,7 +134,7 @@ static void push(connection *c) {
     while (c->first && c->stream.writable && c->stream.fd >= 0) {
         struct iovec parts[MAX_PARTS];
         int n_parts = parts_of(c, parts);
-        n += now = (int64_t)wefti_stream_write(&c->stream, parts, n_parts);
+        n += now = (int64_t)wefti_connection_write(&c->stream, parts, n_parts);
         advance(c, now);
     }
     if (could) time_bytes(c, n);
@@ -181,7 +181,7 @@ static void tcp_withdraw(weft_transport *head, void *request) {
     o->data = o->own;
     for (int p = 0; p < head->size && !o->own; p++)
         for (const outgoing *q = t->peers[p].first; q; q = q->next)
-            if (q == o) wefti_stream_close(&t->peers[p].stream);
+            if (q == o) wefti_connection_close(&t->peers[p].stream);
 }
 
 /* --- coming in --- */
@@ -193,13 +193,13 @@ static void read_body(connection *c) {
             {c->into + c->n_got, (size_t)(c->n_bytes - c->n_got)},
             {c->head, HEAD_BYTES},
         };
-        int got = (int)wefti_stream_read(&c->stream, parts, 2);
+        int got = (int)wefti_connection_read(&c->stream, parts, 2);
         int left = c->n_bytes - c->n_got, body = got < left ? got : left;
         c->n_got += body;
         if (body == left) c->n_head = got - body;
     }
     if (c->n_got < c->n_bytes)
-        wefti_stream_expect(&c->stream, (size_t)(c->n_bytes - c->n_got));
+        wefti_connection_expect(&c->stream, (size_t)(c->n_bytes - c->n_got));
 }
 
 static void receive_rest(connection *c, bool *done) {
@@ -208,7 +208,7 @@ static void receive_rest(connection *c, bool *done) {
     if (!*done) return;
     c->into = NULL;
     c->announced = false;
-    wefti_stream_expect(&c->stream, 1);
+    wefti_connection_expect(&c->stream, 1);
 }
 
 static bool is_connection(const tcp_transport *t, const void *request) {
@@ -251,7 +251,7 @@ static bool look(tcp_transport *t, int peer, weft_transport_found *found) {
     if (peer == t->head.rank || c->told) return true;
     if (!c->announced && c->n_head < HEAD_BYTES) {
         struct iovec part = {c->head + c->n_head, (size_t)(HEAD_BYTES - c->n_head)};
-        c->n_head += (int)wefti_stream_read(&c->stream, &part, 1);
+        c->n_head += (int)wefti_connection_read(&c->stream, &part, 1);
     }
     if (!c->announced && c->n_head == HEAD_BYTES) return announce(t, peer, found);
     if (c->stream.fd >= 0) return true;
@@ -293,7 +293,7 @@ static void tcp_wait(weft_transport *head, double seconds) {
     int n = epoll_wait(t->epoll, events, MAX_EVENTS, (int)ceil(seconds * 1000));
     for (int i = 0; i < n; i++) {
         connection *c = events[i].data.ptr;
-        if (c) wefti_stream_ready(&c->stream, events[i].events);
+        if (c) wefti_connection_ready(&c->stream, events[i].events);
     }
 }
 
@@ -324,7 +324,7 @@ static bool tcp_finish(weft_transport *head, bool failed) {
     for (int p = 0; p < head->size && t->peers; p++) {
         connection *c = &t->peers[p];
         if (c->stream.tls && !failed) wefti_tls_say_end(c->stream.tls, &c->stream);
-        wefti_stream_close(&c->stream);
+        wefti_connection_close(&c->stream);
         free_outgoing(c->first);
     }
     free_outgoing(t->spare);
@@ -362,14 +362,14 @@ static bool prepare(tcp_transport *t) {
 static weft_status begin(weft_ctx *ctx, const wefti_tcp_place *place,
                          const weft_mesh_security *security, tcp_transport *t) {
     size_t size = (size_t)place->size;
-    wefti_stream *streams = calloc(size, sizeof *streams);
+    wefti_connection *streams = calloc(size, sizeof *streams);
     t->peers = calloc(size, sizeof *t->peers);
     t->cards = calloc(size, WEFTI_CARD_BYTES);
     t->hosts = calloc(size, sizeof *t->hosts);
     bool room = streams && t->peers && t->cards && t->hosts;
     if (!room) t->head.size = 0;
     for (size_t r = 0; r < size && room; r++) {
-        t->peers[r].stream = wefti_stream_of(-1);
+        t->peers[r].stream = wefti_connection_of(-1);
         t->hosts[r] = (const char *)t->cards + r * WEFTI_CARD_BYTES + WEFTI_CARD_HOST_AT;
     }
     t->head.host = t->hosts;

@@ -24,7 +24,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "comm/stream.h"
+#include "comm/connection.h"
 
 enum { RECORD_BYTES = 16 << 10, READ_BYTES = 64 << 10 };
 static const int64_t key_records = (int64_t)1 << 23;
@@ -99,7 +99,7 @@ weft_status wefti_key_read(weft_ctx *ctx, const char *path, unsigned char *key) 
 /* --- the socket below --- */
 
 static int bio_read(BIO *bio, char *into, int n) {
-    wefti_stream *s = BIO_get_data(bio);
+    wefti_connection *s = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     if (n <= 0) return 0;
     ssize_t got = -1;
@@ -113,7 +113,7 @@ static int bio_read(BIO *bio, char *into, int n) {
 }
 
 static int bio_write(BIO *bio, const char *from, int n) {
-    wefti_stream *s = BIO_get_data(bio);
+    wefti_connection *s = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     ssize_t got = -1;
     errno = EAGAIN;
@@ -293,7 +293,7 @@ void wefti_tls_destroy(wefti_tls *tls) {
     free(tls);
 }
 
-static void begin(wefti_tls *tls, wefti_stream *s) {
+static void begin(wefti_tls *tls, wefti_connection *s) {
     ERR_clear_error();
     BIO_set_data(tls->bio, s);
 }
@@ -304,7 +304,7 @@ static bool is_member(const wefti_tls *tls) {
     return SSL_get_verify_result(tls->ssl) == X509_V_OK;
 }
 
-wefti_shake wefti_tls_shake(wefti_tls *tls, wefti_stream *s, bool *refused) {
+wefti_shake wefti_tls_shake(wefti_tls *tls, wefti_connection *s, bool *refused) {
     begin(tls, s);
     int done = SSL_do_handshake(tls->ssl), why = SSL_get_error(tls->ssl, done);
     *refused = false;
@@ -319,8 +319,8 @@ wefti_shake wefti_tls_shake(wefti_tls *tls, wefti_stream *s, bool *refused) {
     return WEFTI_SHAKE_FAILED;
 }
 
-/* Whether it is only to be tried again; otherwise the stream is closed, and tls gone. */
-static bool is_later(wefti_tls *tls, wefti_stream *s, int result) {
+/* Whether it is only to be tried again; otherwise the connection has ended. */
+static bool is_later(wefti_tls *tls, wefti_connection *s, int result) {
     int why = SSL_get_error(tls->ssl, result);
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return true;
     s->error = why == SSL_ERROR_ZERO_RETURN ? 0 : ECONNRESET;
@@ -328,11 +328,11 @@ static bool is_later(wefti_tls *tls, wefti_stream *s, int result) {
         ERR_GET_REASON(ERR_peek_error()) != SSL_R_UNEXPECTED_EOF_WHILE_READING)
         s->error = EPROTO;
     ERR_clear_error();
-    wefti_stream_close(s);
+    s->ended = true;
     return false;
 }
 
-size_t wefti_tls_read(wefti_tls *tls, wefti_stream *s, void *into, size_t n) {
+size_t wefti_tls_read(wefti_tls *tls, wefti_connection *s, void *into, size_t n) {
     size_t done = 0;
     begin(tls, s);
     while (done < n) {
@@ -364,7 +364,7 @@ static void count_record(wefti_tls *tls) {
     (void)SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
 }
 
-size_t wefti_tls_write(wefti_tls *tls, wefti_stream *s, const struct iovec *parts,
+size_t wefti_tls_write(wefti_tls *tls, wefti_connection *s, const struct iovec *parts,
                        int n_parts) {
     size_t done = 0;
     begin(tls, s);
@@ -384,7 +384,7 @@ size_t wefti_tls_write(wefti_tls *tls, wefti_stream *s, const struct iovec *part
     return done;
 }
 
-void wefti_tls_say_end(wefti_tls *tls, wefti_stream *s) {
+void wefti_tls_say_end(wefti_tls *tls, wefti_connection *s) {
     begin(tls, s);
     if (SSL_is_init_finished(tls->ssl)) (void)SSL_shutdown(tls->ssl);
     ERR_clear_error();

@@ -11,7 +11,7 @@
  * member; or who has a certificate of the run's authority. Each connection has keys of its
  * own, which the file alone does not give away afterwards (psk_dhe_ke). */
 
-struct wefti_stream;
+struct wefti_connection;
 typedef struct wefti_tls_context wefti_tls_context;
 typedef struct wefti_tls wefti_tls;
 
@@ -47,14 +47,14 @@ typedef enum wefti_shake {
 /* Goes on with the handshake; AGAIN: when the socket is ready. FAILED: *refused tells
  * whether the other side has not the same key, or says something else than TLS; otherwise
  * the connection has ended. */
-wefti_shake wefti_tls_shake(wefti_tls *tls, struct wefti_stream *s, bool *refused);
+wefti_shake wefti_tls_shake(wefti_tls *tls, struct wefti_connection *s, bool *refused);
 
-/* As wefti_stream_read and wefti_stream_write. */
-size_t wefti_tls_read(wefti_tls *tls, struct wefti_stream *s, void *into, size_t n);
-size_t wefti_tls_write(wefti_tls *tls, struct wefti_stream *s, const struct iovec *parts,
-                       int n_parts);
+/* As wefti_connection_read and wefti_connection_write. */
+size_t wefti_tls_read(wefti_tls *tls, struct wefti_connection *s, void *into, size_t n);
+size_t wefti_tls_write(wefti_tls *tls, struct wefti_connection *s,
+                       const struct iovec *parts, int n_parts);
 
 /* Tells the other side, if the socket takes it, that this is an orderly end. */
-void wefti_tls_say_end(wefti_tls *tls, struct wefti_stream *s);
+void wefti_tls_say_end(wefti_tls *tls, struct wefti_connection *s);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "compress/dct.h"
-#include "compress/topk.h"
+#include "compress/selection.h"
 
 extern const wefti_spectrum_ops wefti_spectrum_ops_reference;
 

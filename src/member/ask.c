@@ -7,7 +7,7 @@
  *         share i of n of step t, and, if t is the view's first step, the owed blocks i,
  * i + n, i + 2 n, ... of its list                                        (witnesses:
  * none) */
-#include "member/state.h"
+#include "member/memberstate.h"
 
 wefti_member_state wefti_member_get_state(const wefti_member *m) { return m->state; }
 
@@ -29,7 +29,7 @@ bool wefti_member_roster(const wefti_member *m, int64_t step, wefti_roster *out)
     return false;
 }
 
-wefti_verdict wefti_member_judge(const wefti_member *m, const wefti_piece *piece,
+wefti_verdict wefti_member_judge(const wefti_member *m, const wefti_member_piece *piece,
                                  wefti_node_id *holder) {
     const wefti_view *v = &m->view;
     int sender = wefti_view_find(v, piece->sender);

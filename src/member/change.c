@@ -14,19 +14,19 @@
  * after takeover_us, and so on; witnesses come last. Who has promised is frozen and wants
  * a decision, whoever leads it: a leader that fails is replaced. A higher ballot replaces
  * a lower one, and takes over what may have been decided by it. */
-#include "member/state.h"
+#include "member/memberstate.h"
 
 #include <string.h>
 
 static const wefti_standing no_standing = {WEFTI_EVIDENCE_NONE, {0, {0, 0}, 0}};
 
-static wefti_peer *peer_at(const wefti_member *m, int number) {
+static wefti_member_node *peer_at(const wefti_member *m, int number) {
     return number == m->number ? NULL : &m->peers[m->peer_of_number[number]];
 }
 
 static bool has_quorum(wefti_member *m, const bool *answered, wefti_ballot ballot) {
     for (int i = 0; i < m->view.n_nodes; i++) {
-        const wefti_peer *peer = peer_at(m, i);
+        const wefti_member_node *peer = peer_at(m, i);
         m->standings[i] = peer ? peer->standing : no_standing;
     }
     wefti_quorum_question q = {.policy = &m->config.policy,
@@ -72,7 +72,7 @@ static void freeze(wefti_member *m) {
     if (a) a->ballot = m->promised;
 }
 
-static void refuse(wefti_member *m, const wefti_peer *peer,
+static void refuse(wefti_member *m, const wefti_member_node *peer,
                    const wefti_message *message) {
     wefti_message no = {.kind = message->kind == WEFTI_SAY_FLUSH ? WEFTI_SAY_FLUSH_OK
                                                                  : WEFTI_SAY_VIEW_OK,
@@ -91,7 +91,8 @@ static void send_flush_ok(wefti_member *m, wefti_node_id to) {
     a->n_bytes = m->n_flush_ok;
 }
 
-static void take_flush(wefti_member *m, wefti_peer *peer, const wefti_message *message) {
+static void take_flush(wefti_member *m, wefti_member_node *peer,
+                       const wefti_message *message) {
     if (message->ballot.leader != peer->number) return;
     if (wefti_ballot_is(message->ballot, m->promised)) { /* said again */
         m->progress_us = m->now_us;                      /* its leader goes on */
@@ -144,7 +145,8 @@ static void accept(wefti_member *m, wefti_ballot ballot, const wefti_view *value
     record(m);
 }
 
-static void take_view(wefti_member *m, wefti_peer *peer, const wefti_message *message) {
+static void take_view(wefti_member *m, wefti_member_node *peer,
+                      const wefti_message *message) {
     if (message->ballot.leader != peer->number) return;
     if (wefti_ballot_less(message->ballot, m->promised)) {
         refuse(m, peer, message);
@@ -229,7 +231,7 @@ static void back_off(wefti_member *m, wefti_ballot other) {
                     (int64_t)(wefti_member_draw(m) % (uint64_t)(4 * least));
 }
 
-static void take_flush_ok(wefti_member *m, const wefti_peer *peer,
+static void take_flush_ok(wefti_member *m, const wefti_member_node *peer,
                           const wefti_message *message) {
     if (m->lead.phase != WEFTI_LEAD_ASKING ||
         !wefti_ballot_is(message->ballot, m->lead.ballot) ||
@@ -241,7 +243,7 @@ static void take_flush_ok(wefti_member *m, const wefti_peer *peer,
         count_flush_ok(m, peer->number, message);
 }
 
-static void take_view_ok(wefti_member *m, const wefti_peer *peer,
+static void take_view_ok(wefti_member *m, const wefti_member_node *peer,
                          const wefti_message *message) {
     if (m->lead.phase != WEFTI_LEAD_PROPOSING ||
         !wefti_ballot_is(message->ballot, m->lead.ballot))
@@ -257,7 +259,7 @@ static void take_view_ok(wefti_member *m, const wefti_peer *peer,
 /* Who is asked: all that nothing is known against. */
 static bool choose_asked(wefti_member *m, wefti_ballot ballot) {
     for (int i = 0; i < m->view.n_nodes; i++) {
-        const wefti_peer *peer = peer_at(m, i);
+        const wefti_member_node *peer = peer_at(m, i);
         m->lead.asked[i] = !peer || peer->standing.evidence == WEFTI_EVIDENCE_NONE;
     }
     return has_quorum(m, m->lead.asked, ballot);
@@ -268,7 +270,7 @@ static void pause_without_quorum(wefti_member *m) {
     m->state = WEFTI_MEMBER_PAUSED;
     m->backoff_us = m->now_us + 2 * m->config.policy.retry_us;
     for (int i = 0; i < m->view.n_nodes; i++) { /* those may be asked again */
-        wefti_peer *peer = peer_at(m, i);
+        wefti_member_node *peer = peer_at(m, i);
         if (!peer || peer->standing.evidence != WEFTI_EVIDENCE_MUTE) continue;
         peer->standing.evidence = WEFTI_EVIDENCE_NONE;
         peer->unanswered = 0;
@@ -312,7 +314,7 @@ static void start_ballot(wefti_member *m) {
  * out. */
 static void give_up_ballot(wefti_member *m) {
     for (int i = 0; i < m->view.n_nodes; i++) {
-        wefti_peer *peer = peer_at(m, i);
+        wefti_member_node *peer = peer_at(m, i);
         if (!peer || !m->lead.asked[i] || m->lead.answered[i]) continue;
         bool is_silent = m->now_us - peer->heard_us > peer->limit_us / 2;
         if (++peer->unanswered >= 3 || is_silent)
@@ -346,7 +348,7 @@ static int position(const wefti_member *m) {
     int n = 0;
     bool i_am_witness = m->config.witness;
     for (int i = 0; i < m->view.n_nodes; i++) {
-        const wefti_peer *peer = peer_at(m, i);
+        const wefti_member_node *peer = peer_at(m, i);
         if (!peer || peer->standing.evidence != WEFTI_EVIDENCE_NONE) continue;
         bool its_turn = peer->witness == i_am_witness ? i < m->number : i_am_witness;
         n += its_turn;
@@ -361,7 +363,7 @@ static reason find_reason(wefti_member *m, bool *may_come) {
     reason found = m->frozen ? TO_DEPART : NO_REASON;
     *may_come = false;
     for (int k = 0; k < m->max_peers && found != TO_DEPART; k++) {
-        wefti_peer *peer = &m->peers[k];
+        wefti_member_node *peer = &m->peers[k];
         if (!peer->used) continue;
         if (peer->number >= 0 && peer->standing.evidence != WEFTI_EVIDENCE_NONE)
             found = TO_DEPART;
@@ -399,7 +401,7 @@ void wefti_change_pump(wefti_member *m) {
     if (m->lead.phase != WEFTI_LEAD_IDLE) wefti_member_wake_by(m, m->lead.again_us);
 }
 
-void wefti_change_message(wefti_member *m, wefti_peer *peer,
+void wefti_change_message(wefti_member *m, wefti_member_node *peer,
                           const wefti_message *message) {
     switch (message->kind) {
     case WEFTI_SAY_FLUSH: take_flush(m, peer, message); break;

@@ -16,7 +16,7 @@
  * Rows of d in t that count nowhere go to the list of owed rows, once: when the view
  * before has said so already, they are in its list, which a first step has taken since or
  * which is passed on. */
-#include "member/state.h"
+#include "member/memberstate.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 static int span(const wefti_member *m) { return 2 * m->config.limits.window; }
 
 void wefti_tally_reset(wefti_member *m) {
-    wefti_tally *t = &m->lead.tally;
+    wefti_ballot_tally *t = &m->lead.tally;
     t->has_base = false;
     t->n_senders = 0;
 }
@@ -40,7 +40,7 @@ static uint16_t *tally_holders(const wefti_member *m, int k, int s) {
 /* A sender's place in the tally; -1: there is no room. */
 static int tally_sender(wefti_member *m, wefti_node_id id, bool add) {
     const wefti_member_limits *l = &m->config.limits;
-    wefti_tally *t = &m->lead.tally;
+    wefti_ballot_tally *t = &m->lead.tally;
     for (int k = 0; k < t->n_senders; k++)
         if (wefti_node_is(t->senders[k], id)) return k;
     if (!add || t->n_senders == wefti_view_max_departed(l)) return -1;
@@ -54,7 +54,7 @@ static int tally_sender(wefti_member *m, wefti_node_id id, bool add) {
 
 static void tally_entry(wefti_member *m, int number, const wefti_inventory_entry *entry) {
     const wefti_member_limits *l = &m->config.limits;
-    wefti_tally *t = &m->lead.tally;
+    wefti_ballot_tally *t = &m->lead.tally;
     int64_t s = entry->step - t->base - 1;
     if (s < 0 || s >= span(m)) return;
     int k = tally_sender(m, entry->sender, true);
@@ -73,7 +73,7 @@ static void tally_entry(wefti_member *m, int number, const wefti_inventory_entry
 /* Adds a member's answer. False: its steps are further from the others' than the window.
  */
 bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok) {
-    wefti_tally *t = &m->lead.tally;
+    wefti_ballot_tally *t = &m->lead.tally;
     const wefti_view_node *node = &m->view.nodes[number];
     if (node->witness) return true;
     int64_t finished = later(flush_ok->steps.finished, node->first_step - 1);
@@ -98,7 +98,7 @@ bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok)
 /* -- the proposal -- */
 
 /* A joiner that is ready, whose checksum is this node's of that step. */
-bool wefti_cut_may_enter(wefti_member *m, wefti_peer *peer) {
+bool wefti_cut_may_enter(wefti_member *m, wefti_member_node *peer) {
     if (peer->number >= 0 || !peer->is_ready ||
         m->now_us - peer->ready_us > 2 * m->config.policy.silence_us)
         return false;
@@ -130,7 +130,7 @@ static void propose_nodes(wefti_member *m, wefti_view *v) {
         }
     int first = v->n_nodes;
     for (int k = 0; k < m->max_peers; k++) {
-        wefti_peer *peer = &m->peers[k];
+        wefti_member_node *peer = &m->peers[k];
         if (!peer->used || !wefti_cut_may_enter(m, peer)) continue;
         if (v->n_nodes == m->config.limits.max_nodes) break;
         int place = v->n_nodes++;
@@ -254,7 +254,7 @@ static void propose_rosters(wefti_member *m, wefti_view *v) {
  */
 bool wefti_cut_propose(wefti_member *m) {
     wefti_view *v = &m->lead.proposal;
-    const wefti_tally *t = &m->lead.tally;
+    const wefti_ballot_tally *t = &m->lead.tally;
     if (!t->has_base || t->high - t->low > m->config.limits.window) return false;
     v->number = m->view.number + 1;
     v->parent = m->view.chain;

@@ -14,7 +14,7 @@
  * host as they come; it stores, applies, and feeds WEFTI_EVENT_STEPS. A view's first step
  * can be later than the step that a joiner was ready with; it begins when it has caught
  * up. */
-#include "member/state.h"
+#include "member/memberstate.h"
 
 #include <string.h>
 
@@ -39,7 +39,8 @@ static void say_welcome(wefti_member *m, wefti_node_id to) {
     int n = m->view.n_nodes, first = (int)(wefti_member_draw(m) % (uint64_t)n);
     for (int k = 0; k < n && welcome.n_numbers < m->config.policy.donors; k++) {
         int i = (first + k) % n;
-        const wefti_peer *peer = i == m->number ? NULL : &m->peers[m->peer_of_number[i]];
+        const wefti_member_node *peer = i == m->number ? NULL
+                                                       : &m->peers[m->peer_of_number[i]];
         if (m->view.nodes[i].witness) continue;
         if (peer && peer->standing.evidence != WEFTI_EVIDENCE_NONE) continue;
         m->room.numbers[welcome.n_numbers++] = (uint16_t)i;
@@ -48,7 +49,7 @@ static void say_welcome(wefti_member *m, wefti_node_id to) {
 }
 
 static void take_hello(wefti_member *m, const wefti_message *hello) {
-    wefti_peer *peer = NULL;
+    wefti_member_node *peer = NULL;
     if (!same_run(m, hello)) {
         wefti_member_dismiss(m, hello->from, WEFTI_BYE_OTHER_RUN);
         return;
@@ -64,7 +65,8 @@ static void take_hello(wefti_member *m, const wefti_message *hello) {
     say_welcome(m, hello->from);
 }
 
-static void take_ready(wefti_member *m, wefti_peer *peer, const wefti_message *message) {
+static void take_ready(wefti_member *m, wefti_member_node *peer,
+                       const wefti_message *message) {
     if (!peer || peer->number >= 0) return;
     peer->is_ready = true;
     peer->ready_us = m->now_us;
@@ -80,7 +82,7 @@ static bool is_wanted(const wefti_member *m, int64_t step) {
            step <= m->steps.finished + 2 * WEFTI_REPLAY_WINDOW;
 }
 
-static void take_as_member(wefti_member *m, wefti_peer *peer,
+static void take_as_member(wefti_member *m, wefti_member_node *peer,
                            const wefti_message *message) {
     if (peer) wefti_watch_heard(m, peer, false);
     switch (message->kind) {
@@ -208,7 +210,7 @@ static void take_bye(wefti_member *m, const wefti_message *message) {
     }
 }
 
-static void take_as_joiner(wefti_member *m, wefti_peer *peer,
+static void take_as_joiner(wefti_member *m, wefti_member_node *peer,
                            const wefti_message *message) {
     if (peer) wefti_watch_heard(m, peer, false);
     switch (message->kind) {
@@ -224,7 +226,8 @@ static void take_as_joiner(wefti_member *m, wefti_peer *peer,
     }
 }
 
-void wefti_join_message(wefti_member *m, wefti_peer *peer, const wefti_message *message) {
+void wefti_join_message(wefti_member *m, wefti_member_node *peer,
+                        const wefti_message *message) {
     if (wefti_member_is_in(m))
         take_as_member(m, peer, message);
     else
@@ -287,7 +290,8 @@ static void say_hello(wefti_member *m) {
     wefti_joining *j = &m->joining;
     wefti_message hello = hello_of(m);
     for (int tries = 0; tries < m->max_peers; tries++) {
-        const wefti_peer *peer = &m->peers[(unsigned)j->turn++ % (unsigned)m->max_peers];
+        const wefti_member_node *peer =
+            &m->peers[(unsigned)j->turn++ % (unsigned)m->max_peers];
         if (!peer->used || !peer->connected) continue;
         wefti_member_say(m, peer->id, &hello);
         return;

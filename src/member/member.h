@@ -183,8 +183,8 @@ typedef enum wefti_verdict {
     WEFTI_VERDICT_FETCH, /* counted: ask *holder for it, or use it if that is this node */
     WEFTI_VERDICT_SKIP   /* not counted */
 } wefti_verdict;
-wefti_verdict wefti_member_judge(const wefti_member *member, const wefti_piece *piece,
-                                 wefti_node_id *holder);
+wefti_verdict wefti_member_judge(const wefti_member *member,
+                                 const wefti_member_piece *piece, wefti_node_id *holder);
 
 /* Who sums the ranges of `original` in a step that is unfinished: itself while it is a
  * member. */

@@ -282,7 +282,7 @@ static void inventory(walk *w, wefti_message *m) {
     }
 }
 
-static void piece(walk *w, wefti_piece *p) {
+static void piece(walk *w, wefti_member_piece *p) {
     uint32_t part = (uint32_t)p->part;
     step_number(w, &p->step);
     node_id(w, &p->sender);

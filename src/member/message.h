@@ -81,11 +81,11 @@ typedef struct wefti_member_steps {
 } wefti_member_steps;
 
 /* A piece of `sender` of a step. */
-typedef struct wefti_piece {
+typedef struct wefti_member_piece {
     int64_t step;
     wefti_node_id sender;
     int round, part;
-} wefti_piece;
+} wefti_member_piece;
 
 /* What one node holds of one departed node and step. */
 typedef struct wefti_inventory_entry {
@@ -129,13 +129,13 @@ typedef struct wefti_message {
     uint16_t *numbers;
     int n_entries; /* FLUSH_OK */
     wefti_inventory_entry *entries;
-    wefti_view *value;       /* WELCOME, FLUSH_OK, VIEW, INSTALL */
-    wefti_piece piece;       /* RESEND_GET, RESEND */
-    int64_t step;            /* SNAP_*, REPLAY*, READY */
-    uint64_t checksum;       /* SNAP_OFFER, READY */
-    uint32_t snap_piece;     /* SNAP_GET, SNAP_PIECE; SNAP_OFFER: how many */
-    wefti_bye_reason reason; /* BYE */
-    int64_t n_payload;       /* RESEND, SNAP_PIECE, REPLAY */
+    wefti_view *value;        /* WELCOME, FLUSH_OK, VIEW, INSTALL */
+    wefti_member_piece piece; /* RESEND_GET, RESEND */
+    int64_t step;             /* SNAP_*, REPLAY*, READY */
+    uint64_t checksum;        /* SNAP_OFFER, READY */
+    uint32_t snap_piece;      /* SNAP_GET, SNAP_PIECE; SNAP_OFFER: how many */
+    wefti_bye_reason reason;  /* BYE */
+    int64_t n_payload;        /* RESEND, SNAP_PIECE, REPLAY */
     const unsigned char *payload;
 } wefti_message;
 

@@ -11,7 +11,7 @@
  * suspected. Others reach it: a complaint, which is told to all. Two members that do not
  * hear each other for link_us cannot train together, and one has to go: the one with more
  * complaints made or received, and of equal ones the higher-numbered. */
-#include "member/state.h"
+#include "member/memberstate.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ void wefti_watch_late(wefti_member *m) {
     int64_t late = m->now_us - m->wake_us;
     if (m->wake_us == 0 || late <= m->config.policy.late_us) return;
     for (int k = 0; k < m->max_peers; k++) {
-        wefti_peer *peer = &m->peers[k];
+        wefti_member_node *peer = &m->peers[k];
         if (!peer->used) continue;
         peer->heard_us += late;
         if (peer->doubted_us) peer->doubted_us += late;
@@ -48,7 +48,7 @@ static int64_t median(int64_t *x, int n) {
     return x[n / 2];
 }
 
-static void learn_gap(wefti_member *m, wefti_peer *peer) {
+static void learn_gap(wefti_member *m, wefti_member_node *peer) {
     const wefti_member_policy *policy = &m->config.policy;
     if (peer->alive_us)
         peer->gap_us[peer->n_gaps++ % WEFTI_PEER_GAPS] = m->now_us - peer->alive_us;
@@ -67,7 +67,7 @@ static void learn_gap(wefti_member *m, wefti_peer *peer) {
     peer->limit_us = limit;
 }
 
-void wefti_watch_heard(wefti_member *m, wefti_peer *peer, bool is_alive) {
+void wefti_watch_heard(wefti_member *m, wefti_member_node *peer, bool is_alive) {
     if (is_alive) learn_gap(m, peer);
     if (peer->heard_us < m->now_us) peer->heard_us = m->now_us;
     peer->doubted_us = 0;
@@ -80,7 +80,7 @@ void wefti_watch_heard(wefti_member *m, wefti_peer *peer, bool is_alive) {
 
 /* -- suspicion -- */
 
-static void tell(wefti_member *m, wefti_peer *peer, wefti_evidence evidence) {
+static void tell(wefti_member *m, wefti_member_node *peer, wefti_evidence evidence) {
     wefti_message suspect = {.kind = WEFTI_SAY_SUSPECT,
                              .subject = peer->id,
                              .evidence = evidence,
@@ -89,7 +89,8 @@ static void tell(wefti_member *m, wefti_peer *peer, wefti_evidence evidence) {
     wefti_member_say_all(m, &suspect, wefti_peer_is_sound);
 }
 
-void wefti_watch_suspect(wefti_member *m, wefti_peer *peer, wefti_evidence evidence) {
+void wefti_watch_suspect(wefti_member *m, wefti_member_node *peer,
+                         wefti_evidence evidence) {
     if (evidence <= peer->standing.evidence) return;
     peer->standing.evidence = evidence;
     m->facts.suspicions++;
@@ -134,7 +135,7 @@ static void settle_complaint(wefti_member *m, int who, int about) {
     int a = troubles(m, who), b = troubles(m, about);
     int goes = a > b || (a == b && who > about) ? who : about;
     if (goes == m->number) return; /* the others see to it */
-    wefti_peer *peer = &m->peers[m->peer_of_number[goes]];
+    wefti_member_node *peer = &m->peers[m->peer_of_number[goes]];
     wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_LINK);
 }
 
@@ -149,11 +150,12 @@ static void settle_complaints(wefti_member *m) {
 
 /* -- messages -- */
 
-static void take_probe(wefti_member *m, wefti_peer *peer, const wefti_message *message) {
+static void take_probe(wefti_member *m, wefti_member_node *peer,
+                       const wefti_message *message) {
     wefti_message out = *message;
     bool for_me = wefti_node_is(message->subject, m->config.self);
-    wefti_peer *subject = wefti_member_peer(m, message->subject);
-    wefti_peer *origin = wefti_member_peer(m, message->origin);
+    wefti_member_node *subject = wefti_member_peer(m, message->subject);
+    wefti_member_node *origin = wefti_member_peer(m, message->origin);
     if (message->kind == WEFTI_SAY_PROBE_REQ) {
         out.kind = for_me ? WEFTI_SAY_PROBE_ACK : WEFTI_SAY_PROBE_REQ;
         if (for_me)
@@ -172,7 +174,7 @@ static void take_probe(wefti_member *m, wefti_peer *peer, const wefti_message *m
 /* A node has ended, and what it had promised is known. */
 void wefti_watch_ended(wefti_member *m, wefti_node_id id,
                        const wefti_member_record *record) {
-    wefti_peer *peer = wefti_member_peer(m, id);
+    wefti_member_node *peer = wefti_member_peer(m, id);
     if (!peer || peer->number < 0) return;
     peer->standing.record = *record;
     if (record->promised.counter > m->highest_counter)
@@ -181,9 +183,9 @@ void wefti_watch_ended(wefti_member *m, wefti_node_id id,
 }
 
 /* What others say counts at once only where my own ears do not say the opposite. */
-static void take_suspect(wefti_member *m, wefti_peer *peer,
+static void take_suspect(wefti_member *m, wefti_member_node *peer,
                          const wefti_message *message) {
-    wefti_peer *subject = wefti_member_peer(m, message->subject);
+    wefti_member_node *subject = wefti_member_peer(m, message->subject);
     if (message->evidence == WEFTI_EVIDENCE_RECORD) {
         wefti_watch_ended(m, message->subject, &message->record);
         return;
@@ -196,7 +198,7 @@ static void take_suspect(wefti_member *m, wefti_peer *peer,
         wefti_watch_suspect(m, subject, WEFTI_EVIDENCE_SILENCE);
 }
 
-static void take_alive(wefti_peer *peer, const wefti_message *message) {
+static void take_alive(wefti_member_node *peer, const wefti_message *message) {
     if (message->steps.sent > peer->steps.sent &&
         peer->standing.evidence == WEFTI_EVIDENCE_PATIENCE)
         peer->standing.evidence = WEFTI_EVIDENCE_NONE;
@@ -207,7 +209,7 @@ static void take_alive(wefti_peer *peer, const wefti_message *message) {
         peer->steps.finished = message->steps.finished;
 }
 
-void wefti_watch_message(wefti_member *m, wefti_peer *peer,
+void wefti_watch_message(wefti_member *m, wefti_member_node *peer,
                          const wefti_message *message) {
     switch (message->kind) {
     case WEFTI_SAY_ALIVE: take_alive(peer, message); break;
@@ -219,7 +221,7 @@ void wefti_watch_message(wefti_member *m, wefti_peer *peer,
 
 /* -- what is due -- */
 
-static void ask_others(wefti_member *m, wefti_peer *peer) {
+static void ask_others(wefti_member *m, wefti_member_node *peer) {
     peer->doubted_us = m->now_us;
     peer->answered_others = false;
     peer->nonce = wefti_member_draw(m);
@@ -232,14 +234,14 @@ static void ask_others(wefti_member *m, wefti_peer *peer) {
     for (int k = 0, asked = 0; k < n && asked < 3; k++) {
         int i = (first + k) % n;
         if (i == m->number) continue;
-        const wefti_peer *other = &m->peers[m->peer_of_number[i]];
+        const wefti_member_node *other = &m->peers[m->peer_of_number[i]];
         if (other == peer || other->standing.evidence != WEFTI_EVIDENCE_NONE) continue;
         wefti_member_say(m, other->id, &probe);
         asked++;
     }
 }
 
-static void watch_silence(wefti_member *m, wefti_peer *peer) {
+static void watch_silence(wefti_member *m, wefti_member_node *peer) {
     int64_t silent = m->now_us - peer->heard_us,
             limit = doubled_if_slow(m, peer->limit_us);
     if (silent < limit) {
@@ -262,7 +264,7 @@ static void watch_silence(wefti_member *m, wefti_peer *peer) {
 }
 
 /* The others wait for a member that computes, not for one that waits itself. */
-static void watch_patience(wefti_member *m, wefti_peer *peer, int64_t most_sent) {
+static void watch_patience(wefti_member *m, wefti_member_node *peer, int64_t most_sent) {
     const wefti_member_steps *s = &peer->steps;
     bool is_behind = !peer->witness && s->sent < most_sent && s->finished >= s->sent &&
                      m->view.nodes[peer->number].first_step <= most_sent && !m->frozen;
@@ -277,7 +279,7 @@ static void watch_patience(wefti_member *m, wefti_peer *peer, int64_t most_sent)
 
 /* Who is suspected stays so until it is heard; the others are told again. What rests on complaints
  * ends with them. */
-static void watch_suspect(wefti_member *m, wefti_peer *peer) {
+static void watch_suspect(wefti_member *m, wefti_member_node *peer) {
     wefti_evidence e = peer->standing.evidence;
     if (e == WEFTI_EVIDENCE_LINK) {
         if (troubles(m, peer->number) == 0) peer->standing.evidence = WEFTI_EVIDENCE_NONE;
@@ -295,7 +297,7 @@ void wefti_watch_pump(wefti_member *m) {
             m->peers[k].steps.sent > most_sent)
             most_sent = m->peers[k].steps.sent;
     for (int k = 0; k < m->max_peers; k++) {
-        wefti_peer *peer = &m->peers[k];
+        wefti_member_node *peer = &m->peers[k];
         if (!peer->used) continue;
         if (peer->number < 0) { /* who wanted to join and is gone */
             if (m->now_us - peer->heard_us > 10 * m->config.policy.silence_us)
@@ -317,7 +319,7 @@ void wefti_watch_forget(wefti_member *m) {
     size_t n = (size_t)m->config.limits.max_nodes;
     memset(m->complaint_first, 0, n * n * sizeof *m->complaint_first);
     for (int k = 0; k < m->max_peers; k++) {
-        wefti_peer *peer = &m->peers[k];
+        wefti_member_node *peer = &m->peers[k];
         wefti_evidence e = peer->standing.evidence;
         if (e == WEFTI_EVIDENCE_MUTE || e == WEFTI_EVIDENCE_LINK ||
             e == WEFTI_EVIDENCE_PATIENCE)

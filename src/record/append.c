@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* A file that only grows: each write is whole lines, an interrupted one is continued, and what
+ * is there already is kept or dropped as the caller says. */
 #include "record/append.h"
 
 #include <errno.h>

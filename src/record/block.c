@@ -125,7 +125,7 @@ static void put_prediction(weft_ctx *ctx, wefti_buffer *out, const wefti_planned
 
 /* ---- timelines ---- */
 
-static void put_timeline(weft_ctx *ctx, wefti_buffer *out, const wefti_timeline *t,
+static void put_timeline(weft_ctx *ctx, wefti_buffer *out, const wefti_planned_timeline *t,
                          const char *kind) {
     wefti_buffer_print(ctx, out, "{\"kind\":\"%s\",\"step\":", kind);
     wefti_buffer_short(ctx, out, t->step);

@@ -11,7 +11,7 @@ typedef struct wefti_material {
     const char *name;        /* borrowed */
     wefti_run run;           /* metrics.jsonl */
     wefti_planned planned;   /* plan.json */
-    wefti_timeline timeline; /* timeline.json */
+    wefti_planned_timeline timeline; /* timeline.json */
     char *config;            /* owned; config.yaml; NULL: there is none */
     bool is_planned;
 } wefti_material;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What a run folder says of its prediction and of one step: plan.json and timeline.json. */
 #include "record/planned.h"
 
 #include <errno.h>
@@ -48,10 +49,10 @@ static bool read_stretch(const json_t *object, wefti_stretch *out) {
 }
 
 static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *object,
-                                 wefti_timeline *out) {
+                                 wefti_planned_timeline *out) {
     const json_t *list = json_object_get(object, "timeline");
     size_t n = json_array_size(list);
-    *out = (wefti_timeline){0};
+    *out = (wefti_planned_timeline){0};
     if (n > MAX_STRETCHES)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s: the timeline has %zu items, expected at most %d", path,
@@ -71,10 +72,10 @@ static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *
     return WEFT_OK;
 }
 
-weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_timeline *out,
+weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_planned_timeline *out,
                                 bool *found) {
     json_t *object;
-    *out = (wefti_timeline){0};
+    *out = (wefti_planned_timeline){0};
     WEFT_TRY(read_object(ctx, path, &object, found));
     if (!*found) return WEFT_OK;
     weft_status status = read_timeline(ctx, path, object, out);
@@ -82,9 +83,9 @@ weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_timeline 
     return status;
 }
 
-void wefti_timeline_fini(weft_ctx *ctx, wefti_timeline *timeline) {
+void wefti_timeline_fini(weft_ctx *ctx, wefti_planned_timeline *timeline) {
     wefti_free(ctx, timeline->items);
-    *timeline = (wefti_timeline){0};
+    *timeline = (wefti_planned_timeline){0};
 }
 
 /* ---- predictions ---- */

@@ -15,18 +15,18 @@ typedef struct wefti_stretch {
     double begin_s, end_s;
 } wefti_stretch;
 
-typedef struct wefti_timeline {
+typedef struct wefti_planned_timeline {
     wefti_stretch *items; /* owned */
     int64_t n;
     double step; /* NAN: not said */
-} wefti_timeline;
+} wefti_planned_timeline;
 
 /* NAN where the file says nothing. */
 typedef struct wefti_planned {
     double low_s, median_s, high_s, mean_s, compute_s, exchange_s, wait_s, hidden_share;
     double wait_wire_s, wait_codec_s, wait_late_s;
     double tokens_per_s, wire_bytes, memory_bytes;
-    wefti_timeline timeline;
+    wefti_planned_timeline timeline;
 } wefti_planned;
 
 /* Reads <path>; *found = false if there is no such file. On failure nothing is owned. */
@@ -35,8 +35,8 @@ weft_status wefti_planned_read(weft_ctx *ctx, const char *path, wefti_planned *o
 void wefti_planned_fini(weft_ctx *ctx, wefti_planned *forecast);
 
 /* The same for a timeline alone. */
-weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_timeline *out,
+weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_planned_timeline *out,
                                 bool *found) WEFT_CHECKED;
-void wefti_timeline_fini(weft_ctx *ctx, wefti_timeline *timeline);
+void wefti_timeline_fini(weft_ctx *ctx, wefti_planned_timeline *timeline);
 
 #endif

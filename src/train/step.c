@@ -119,17 +119,6 @@ static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     return wefti_comm_send_all(r->comms.control, r->step, ballot, WEFTI_VOTE_BYTES);
 }
 
-void wefti_rank_pace(const wefti_rank *r, double share) {
-    const weft_config *config = r->job->config;
-    uint64_t W = (uint64_t)r->job->W, step = (uint64_t)r->step;
-    double due_s = r->begun_s + share * config->mesh.compute_time;
-    if (config->mesh.straggler_time > 0 &&
-        wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL, step, 0) % W ==
-            (uint64_t)r->rank)
-        due_s += config->mesh.straggler_time;
-    if (due_s > r->begun_s) wefti_sleep_until_s(due_s);
-}
-
 weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step, wefti_vote *agreed) {
     *agreed = (wefti_vote){0};
     for (int peer = 0; peer < r->comms.control->size; peer++) {

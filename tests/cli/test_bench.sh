@@ -44,9 +44,9 @@ grep -qE '^\{"threads": 1, .*"replicators": \[\{"name": "striding 1/16 f32", "ke
     fail "json: $(cat out)"
 grep -qE '"wire_bits": [0-9.]+, "bound_bits": [0-9.]+, "hidden_share": null\}\]\}$' out ||
     fail "json: $(cat out)"
-expect 0 "$weft" bench replicators "${small[@]}" "${keys[@]}" --only "4/64 int8" --hidden --json
+expect 0 "$weft" bench replicators "${small[@]}" "${keys[@]}" --only "demo 4/64 int8" --hidden --json
 [[ $(grep -oE '"hidden_share": [01]\.?[0-9]*\}' out | wc -l) == 2 ]] || fail "hidden: $(cat out)"
-expect 0 "$weft" bench replicators "${small[@]}" "${keys[@]}" --only "4/64 int8" --hidden
+expect 0 "$weft" bench replicators "${small[@]}" "${keys[@]}" --only "demo 4/64 int8" --hidden
 grep -qE "number  *bound  *\+ %  *hid\. %$" out || fail "hidden: $(cat out)"
 refuses "no replicator that is measured has 'demos' in its name" \
     "$weft" bench replicators "${small[@]}" --only demos

@@ -55,7 +55,8 @@ number='-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?'
 
 # -- a run of two nodes with a wire between them, and its folder
 expect 0 "$weft" train "${tiny[@]}" "${mesh[@]}" method=flexdemo mesh.link=100Mbit,1ms \
-    data.path=text.txt --folder demo run.save_every=3 run.eval_every=4 run.keep=2
+    replicator.exchange=sharded data.path=text.txt --folder demo run.save_every=3 \
+    run.eval_every=4 run.keep=2
 grep -qE "^validation loss  [0-9.]+ nats per token \([0-9.]+ bits per byte\); bigram model \
 [0-9.]+$" out || fail "no validation loss: $(cat out)"
 grep -qE "^time             [0-9.]+ s for 8 steps$" out || fail "no time: $(cat out)"
@@ -90,7 +91,7 @@ same found wanted
 
 # config.yaml is the whole configuration
 "$weft" config "${tiny[@]}" "${mesh[@]}" method=flexdemo mesh.link=100Mbit,1ms data.path=text.txt \
-    run.folder=demo run.save_every=3 run.eval_every=4 run.keep=2 >config.yaml
+    replicator.exchange=sharded run.folder=demo run.save_every=3 run.eval_every=4 run.keep=2 >config.yaml
 same demo/config.yaml config.yaml
 expect 0 "$weft" config demo/config.yaml
 same out demo/config.yaml

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "comm/envelope.h"
-#include "comm/gather.h"
+#include "comm/rendezvous.h"
 #include "wire/section.h"
 
 enum { RANKS = 7, MAX_VALUES = 4096 };

@@ -12,7 +12,7 @@
  * largest of all; among what reaches the floor, a few more than k, a key is searched for
  * that exactly k reach. */
 #include "compress/isa/steps.h"
-#include "compress/topk.h"
+#include "compress/selection.h"
 
 FLAT vint key_of(const float *x) { return (vint)load(x) & INT32_MAX; }
 

@@ -78,7 +78,7 @@ static const reading bad[] = {
     {"1ms2", WEFTI_UNIT_TIME, 0},       {"0x", WEFTI_UNIT_TIME, 0},
     {"100", WEFTI_UNIT_RATE, 0},        {"100MB", WEFTI_UNIT_RATE, 0},
     {"100mbit", WEFTI_UNIT_RATE, 0},    {"100Mbit/", WEFTI_UNIT_RATE, 0},
-    {"100Mbps", WEFTI_UNIT_RATE, 0},
+    {"100Mb", WEFTI_UNIT_RATE, 0},
 };
 
 static void everything_else_is_refused(void **state) {

@@ -20,7 +20,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "check.h"
-#include "comm/gather.h"
+#include "comm/rendezvous.h"
 #include "comm/mesh.h"
 
 enum { RANKS = 3, LONGEST = 3 * 1024 * 1024 + 17 };

@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "compress/dct.h"
-#include "compress/topk.h"
+#include "compress/selection.h"
 #include "spectrum_case.h"
 
 static const shape shapes[] = {

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "compress/topk.h"
+#include "compress/selection.h"
 
 static float magnitude(float x) { return x < 0 ? -x : x; }
 

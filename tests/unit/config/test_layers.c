@@ -77,7 +77,7 @@ static void another_method_takes_back_what_the_first_one_set(void **state) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "method=flexdemo"));
     assert_ok(f, weft_config_finish(f->ctx, f->c));
-    assert_true(f->c->optimizer.lr == 1e-3);
+    assert_true(f->c->optimizer.lr == 2e-3);
     assert_ok(f, weft_config_set(f->ctx, f->c, "method=hsdp"));
     assert_ok(f, weft_config_finish(f->ctx, f->c));
     assert_string_equal(f->c->replicator.kind, "full");

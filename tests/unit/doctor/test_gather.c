@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "doctor/fields.h"
-#include "doctor/gather.h"
+#include "doctor/collect.h"
 #include "ranks.h"
 #include "unit/doctor/facts.h"
 

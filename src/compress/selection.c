@@ -3,7 +3,7 @@
  * found by quickselect on integers; one scan in index order then takes what is above it,
  * and of what equals it the first few. For small k a sorted list of the k best is faster.
  */
-#include "compress/topk.h"
+#include "compress/selection.h"
 
 #include <string.h>
 

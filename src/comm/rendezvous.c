@@ -4,7 +4,7 @@
  * most gives way), all of them are heard at the same time, nothing is allocated for them
  * beyond their handshake, and an address is complained about once a minute. */
 #define _GNU_SOURCE
-#include "comm/gather.h"
+#include "comm/rendezvous.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ enum { ANSWER_WELCOME = 1, ANSWER_OTHER_SIZE, ANSWER_TAKEN };
 
 /* Somebody who has called and not shown yet who it is. */
 typedef struct caller {
-    wefti_stream stream;
+    wefti_connection stream;
     bool shaken; /* the handshake is over */
     double since_s;
     int n_card;
@@ -59,7 +59,7 @@ typedef struct gathering {
     weft_ctx *ctx;
     const wefti_tcp_place *place;
     const wefti_tls_context *tls;
-    wefti_stream *streams;
+    wefti_connection *streams;
     unsigned char *cards;
     double begin_s, until_s;
     bool told;          /* whom it waits for */
@@ -221,7 +221,7 @@ static void log_stranger(gathering *g, const char *address, const char *what) {
 }
 
 static void drop_caller(gathering *g, int i) {
-    wefti_stream_close(&g->callers[i].stream);
+    wefti_connection_close(&g->callers[i].stream);
     g->callers[i] = g->callers[--g->n_callers];
 }
 
@@ -248,14 +248,14 @@ static void add_caller(gathering *g, int fd, const struct sockaddr *from,
                        socklen_t size) {
     if (g->n_callers == MAX_CALLERS) make_room(g);
     caller *c = &g->callers[g->n_callers];
-    *c = (caller){.stream = wefti_stream_of(fd), .since_s = wefti_now_s()};
+    *c = (caller){.stream = wefti_connection_of(fd), .since_s = wefti_now_s()};
     c->shaken = !g->tls;
     if (getnameinfo(from, size, c->address, sizeof c->address, NULL, 0, NI_NUMERICHOST) !=
         0)
         c->address[0] = 0;
     if (g->tls) c->stream.tls = wefti_tls_create(g->tls, true);
     if (g->tls && !c->stream.tls)
-        wefti_stream_close(&c->stream);
+        wefti_connection_close(&c->stream);
     else
         g->n_callers++;
 }
@@ -278,7 +278,7 @@ static bool accept_all(gathering *g) {
 
 static void answer(caller *c, unsigned char code) {
     struct iovec part = {&code, 1};
-    (void)wefti_stream_write(&c->stream, &part, 1);
+    (void)wefti_connection_write(&c->stream, &part, 1);
 }
 
 /* The card is here. Whether it was one of ours, who now is connected. */
@@ -313,7 +313,7 @@ static verdict hear_caller(gathering *g, caller *c) {
         c->shaken = true;
     }
     struct iovec part = {c->card + c->n_card, (size_t)(WEFTI_CARD_BYTES - c->n_card)};
-    c->n_card += (int)wefti_stream_read(&c->stream, &part, 1);
+    c->n_card += (int)wefti_connection_read(&c->stream, &part, 1);
     if (c->n_card == WEFTI_CARD_BYTES)
         return admit(g, c) ? VERDICT_ADMITTED : VERDICT_GONE;
     if (c->stream.fd < 0) log_stranger(g, c->address, "said nothing that weft knows");
@@ -328,7 +328,7 @@ static int hear_callers(gathering *g) {
         bool late = wefti_now_s() - c->since_s > caller_s;
         verdict v = late ? VERDICT_GONE : hear_caller(g, c);
         if (late) log_stranger(g, c->address, "did not say who it is");
-        if (v == VERDICT_ADMITTED) c->stream = wefti_stream_of(-1);
+        if (v == VERDICT_ADMITTED) c->stream = wefti_connection_of(-1);
         if (v != VERDICT_LATER) drop_caller(g, i);
         n += v == VERDICT_ADMITTED;
     }
@@ -344,7 +344,7 @@ static void poll_callers(gathering *g) {
     if (poll(all, (nfds_t)g->n_callers + 1, (int)(fmax(wait_s, 0) * 1000) + 1) <= 0)
         return;
     for (int i = 0; i < g->n_callers; i++)
-        wefti_stream_ready(&g->callers[i].stream, (unsigned short)all[i].revents);
+        wefti_connection_ready(&g->callers[i].stream, (unsigned short)all[i].revents);
 }
 
 /* "2, 3, 5": the ranks from `first` on that have not called. */
@@ -402,8 +402,8 @@ static int connect_within(const struct addrinfo *a, double until_s) {
     if (fd < 0) return -1;
     if (connect(fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS)
         error = errno;
-    wefti_stream s = wefti_stream_of(fd);
-    if (error == 0 && !wefti_stream_wait(&s, POLLOUT, until_s)) error = ETIMEDOUT;
+    wefti_connection s = wefti_connection_of(fd);
+    if (error == 0 && !wefti_connection_wait(&s, POLLOUT, until_s)) error = ETIMEDOUT;
     if (error == 0) (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0) return fd;
     close(fd);
@@ -426,7 +426,7 @@ static int call(const gathering *g, const char *host, int port) {
 }
 
 /* Whether the other side has the key. AGAIN: it has hung up. */
-static wefti_shake shake(const gathering *g, wefti_stream *s) {
+static wefti_shake shake(const gathering *g, wefti_connection *s) {
     double until_s = fmin(g->until_s, wefti_now_s() + 2 * caller_s);
     if (!g->tls) return WEFTI_SHAKE_DONE;
     s->tls = wefti_tls_create(g->tls, false);
@@ -438,16 +438,16 @@ static wefti_shake shake(const gathering *g, wefti_stream *s) {
         if (result == WEFTI_SHAKE_FAILED && refused) return result;
         if (result == WEFTI_SHAKE_FAILED) return WEFTI_SHAKE_AGAIN;
         short events = s->writable ? POLLIN : POLLIN | POLLOUT;
-        if (!wefti_stream_wait(s, events, until_s)) return WEFTI_SHAKE_AGAIN;
+        if (!wefti_connection_wait(s, events, until_s)) return WEFTI_SHAKE_AGAIN;
     }
 }
 
 /* Shows the card; 0: it was not answered. */
-static int introduce(const gathering *g, wefti_stream *s) {
+static int introduce(const gathering *g, wefti_connection *s) {
     unsigned char code = 0;
-    bool heard = wefti_stream_all(s, card_of(g, g->place->rank), WEFTI_CARD_BYTES, true,
-                                  g->until_s) &&
-                 wefti_stream_all(s, &code, 1, false, g->until_s);
+    bool heard = wefti_connection_all(s, card_of(g, g->place->rank), WEFTI_CARD_BYTES,
+                                      true, g->until_s) &&
+                 wefti_connection_all(s, &code, 1, false, g->until_s);
     return heard ? code : 0;
 }
 
@@ -468,7 +468,7 @@ static weft_status try_call(gathering *g, int rank, const char *host, int port,
     *again = true;
     int fd = call(g, host, port);
     if (fd < 0) return WEFT_OK;
-    wefti_stream s = wefti_stream_of(fd);
+    wefti_connection s = wefti_connection_of(fd);
     wefti_shake shaken = shake(g, &s);
     int code = shaken == WEFTI_SHAKE_DONE ? introduce(g, &s) : 0;
     *again = shaken == WEFTI_SHAKE_AGAIN || (shaken == WEFTI_SHAKE_DONE && code == 0);
@@ -482,7 +482,7 @@ static weft_status try_call(gathering *g, int rank, const char *host, int port,
     if (status == WEFT_OK && !*again)
         g->streams[rank] = s;
     else
-        wefti_stream_close(&s);
+        wefti_connection_close(&s);
     errno = ECONNRESET;
     return status;
 }
@@ -517,9 +517,9 @@ static weft_status be_called(gathering *g) {
     int size = g->place->size;
     WEFT_TRY(accept_calls(g, 1));
     for (int r = 1; r < size; r++) {
-        wefti_stream *s = &g->streams[r];
-        if (wefti_stream_all(s, g->cards, (size_t)size * WEFTI_CARD_BYTES, true,
-                             g->until_s))
+        wefti_connection *s = &g->streams[r];
+        if (wefti_connection_all(s, g->cards, (size_t)size * WEFTI_CARD_BYTES, true,
+                                 g->until_s))
             continue;
         errno = s->error;
         return complain_of_system(g, "could not tell the others of each other");
@@ -532,8 +532,8 @@ static weft_status learn_of_others(gathering *g) {
     int size = g->place->size, me = g->place->rank;
     unsigned char mine[WEFTI_CARD_BYTES];
     memcpy(mine, card_of(g, me), sizeof mine);
-    if (!wefti_stream_all(&g->streams[0], g->cards, (size_t)size * WEFTI_CARD_BYTES,
-                          false, g->until_s)) {
+    if (!wefti_connection_all(&g->streams[0], g->cards, (size_t)size * WEFTI_CARD_BYTES,
+                              false, g->until_s)) {
         errno = g->streams[0].error;
         return complain_of_system(g, "was not told of the others");
     }
@@ -606,7 +606,7 @@ static weft_status gather(gathering *g) {
 }
 
 weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
-                         const wefti_tls_context *tls, wefti_stream *streams,
+                         const wefti_tls_context *tls, wefti_connection *streams,
                          unsigned char *cards) {
     double now_s = wefti_now_s();
     gathering g = {.ctx = ctx,
@@ -619,7 +619,7 @@ weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
                    .listener = place->listener > 0 ? place->listener : -1,
                    .callers = calloc(MAX_CALLERS, sizeof(caller)),
                    .spoken = calloc(MAX_SPOKEN, sizeof(spoken))};
-    for (int r = 0; r < place->size; r++) streams[r] = wefti_stream_of(-1);
+    for (int r = 0; r < place->size; r++) streams[r] = wefti_connection_of(-1);
     weft_status status = g.callers && g.spoken
                              ? gather(&g)
                              : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
@@ -629,6 +629,6 @@ weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
     free(g.callers);
     free(g.spoken);
     if (status == WEFT_OK) return WEFT_OK;
-    for (int r = 0; r < place->size; r++) wefti_stream_close(&streams[r]);
+    for (int r = 0; r < place->size; r++) wefti_connection_close(&streams[r]);
     return status;
 }

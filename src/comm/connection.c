@@ -3,7 +3,7 @@
  * that the socket is empty or full, so it is not asked again before poll or epoll has seen
  * it change; a socket that has ended is read until it says so. */
 #define _GNU_SOURCE
-#include "comm/stream.h"
+#include "comm/connection.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,12 +15,12 @@
 
 enum { LEAST_BYTES = 32 << 10 };
 
-wefti_stream wefti_stream_of(int fd) {
-    return (wefti_stream){
+wefti_connection wefti_connection_of(int fd) {
+    return (wefti_connection){
         .fd = fd, .readable = true, .writable = true, .unread = true, .least = 1};
 }
 
-void wefti_stream_ready(wefti_stream *s, unsigned events) {
+void wefti_connection_ready(wefti_connection *s, unsigned events) {
     if (events & (POLLRDHUP | POLLHUP | POLLERR)) s->ending = true;
     if (events & (POLLIN | POLLRDHUP | POLLHUP | POLLERR)) s->readable = s->unread = true;
     if (events & (POLLOUT | POLLHUP | POLLERR)) s->writable = true;
@@ -30,9 +30,9 @@ static bool is_later(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
-static void end(wefti_stream *s, int error) {
+static void end(wefti_connection *s, int error) {
     s->error = error;
-    wefti_stream_close(s);
+    wefti_connection_close(s);
 }
 
 static size_t sum(const struct iovec *parts, int n_parts) {
@@ -50,7 +50,7 @@ static struct msghdr message_of(const struct iovec *parts, int n_parts) {
     return (struct msghdr){.msg_iov = same.out, .msg_iovlen = (size_t)n_parts};
 }
 
-static size_t read_plain(wefti_stream *s, const struct iovec *parts, int n_parts) {
+static size_t read_plain(wefti_connection *s, const struct iovec *parts, int n_parts) {
     struct msghdr message = message_of(parts, n_parts);
     ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT);
     if (got < 0 && is_later(errno)) {
@@ -63,19 +63,21 @@ static size_t read_plain(wefti_stream *s, const struct iovec *parts, int n_parts
     return (size_t)got;
 }
 
-size_t wefti_stream_read(wefti_stream *s, const struct iovec *parts, int n_parts) {
+size_t wefti_connection_read(wefti_connection *s, const struct iovec *parts,
+                             int n_parts) {
     if (s->fd < 0 || !s->readable) return 0;
     if (!s->tls) return read_plain(s, parts, n_parts);
     size_t n = 0;
     for (int i = 0; i < n_parts && s->fd >= 0; i++) {
         size_t got = wefti_tls_read(s->tls, s, parts[i].iov_base, parts[i].iov_len);
+        if (s->ended) wefti_connection_close(s);
         n += got;
         if (got < parts[i].iov_len) break;
     }
     return n;
 }
 
-static size_t write_plain(wefti_stream *s, const struct iovec *parts, int n_parts) {
+static size_t write_plain(wefti_connection *s, const struct iovec *parts, int n_parts) {
     struct msghdr message = message_of(parts, n_parts);
     ssize_t got = sendmsg(s->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (got < 0 && !is_later(errno)) end(s, errno);
@@ -85,13 +87,16 @@ static size_t write_plain(wefti_stream *s, const struct iovec *parts, int n_part
     return (size_t)got;
 }
 
-size_t wefti_stream_write(wefti_stream *s, const struct iovec *parts, int n_parts) {
+size_t wefti_connection_write(wefti_connection *s, const struct iovec *parts,
+                              int n_parts) {
     if (s->fd < 0 || !s->writable) return 0;
-    return s->tls ? wefti_tls_write(s->tls, s, parts, n_parts)
-                  : write_plain(s, parts, n_parts);
+    if (!s->tls) return write_plain(s, parts, n_parts);
+    size_t got = wefti_tls_write(s->tls, s, parts, n_parts);
+    if (s->ended) wefti_connection_close(s);
+    return got;
 }
 
-void wefti_stream_expect(wefti_stream *s, size_t n_bytes) {
+void wefti_connection_expect(wefti_connection *s, size_t n_bytes) {
     size_t kept = s->tls ? WEFTI_TLS_BUFFERED : 0;
     int least = n_bytes > LEAST_BYTES ? LEAST_BYTES : (int)n_bytes;
     least = n_bytes > kept + 1 ? least - (int)kept : 1;
@@ -101,7 +106,7 @@ void wefti_stream_expect(wefti_stream *s, size_t n_bytes) {
     (void)setsockopt(s->fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
 }
 
-void wefti_stream_close(wefti_stream *s) {
+void wefti_connection_close(wefti_connection *s) {
     if (s->tls) wefti_tls_destroy(s->tls);
     s->tls = NULL;
     if (s->fd >= 0) close(s->fd);
@@ -109,26 +114,28 @@ void wefti_stream_close(wefti_stream *s) {
     s->readable = s->writable = s->unread = false;
 }
 
-bool wefti_stream_wait(wefti_stream *s, short events, double until_s) {
+bool wefti_connection_wait(wefti_connection *s, short events, double until_s) {
     struct pollfd one = {.fd = s->fd, .events = events};
     for (;;) {
         double left_s = until_s - wefti_now_s();
         int n = left_s > 0 ? poll(&one, 1, (int)fmin(left_s * 1000 + 1, 1e6)) : 0;
-        if (n > 0) wefti_stream_ready(s, (unsigned short)one.revents);
+        if (n > 0) wefti_connection_ready(s, (unsigned short)one.revents);
         if (n > 0) return true;
         if (left_s <= 0) return false;
     }
 }
 
-bool wefti_stream_all(wefti_stream *s, void *data, size_t n, bool out, double until_s) {
+bool wefti_connection_all(wefti_connection *s, void *data, size_t n, bool out,
+                          double until_s) {
     for (size_t done = 0; done < n;) {
         struct iovec part = {(char *)data + done, n - done};
-        done += out ? wefti_stream_write(s, &part, 1) : wefti_stream_read(s, &part, 1);
+        done += out ? wefti_connection_write(s, &part, 1)
+                    : wefti_connection_read(s, &part, 1);
         if (s->fd < 0 && done < n && s->error == 0) s->error = ECONNRESET;
         if (s->fd < 0) return done == n;
         bool ready = out ? s->writable : s->readable;
         if (done == n || ready) continue;
-        if (wefti_stream_wait(s, out ? POLLOUT : POLLIN, until_s)) continue;
+        if (wefti_connection_wait(s, out ? POLLOUT : POLLIN, until_s)) continue;
         s->error = ETIMEDOUT;
         return false;
     }

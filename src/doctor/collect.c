@@ -4,7 +4,7 @@
  *     rank 0   <- question     answer: its time t0 ->      r asked at a, heard at b:
  *     rank r   at a                          at b          offset = (a + b)/2 - t0,
  *                                                          error <= (b - a)/2  */
-#include "doctor/gather.h"
+#include "doctor/collect.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 enum { WEFTI_PEER_GAPS = 16, WEFTI_SNAP_WINDOW = 16, WEFTI_CHECKSUMS = 64 };
 
 /* Another node: a member of the view, or one that wants to become one. */
-typedef struct wefti_peer {
+typedef struct wefti_member_node {
     bool used;
     wefti_node_id id;
     int number; /* in the view; -1: it wants to join */
@@ -33,7 +33,7 @@ typedef struct wefti_peer {
     bool is_ready;
     int64_t ready_step, ready_us;
     uint64_t ready_checksum;
-} wefti_peer;
+} wefti_member_node;
 
 typedef enum wefti_lead_phase {
     WEFTI_LEAD_IDLE,
@@ -43,7 +43,7 @@ typedef enum wefti_lead_phase {
 
 /* Inventories of all members that stay, as they arrive, over the steps base + 1 .. base +
  * 2 windows. */
-typedef struct wefti_tally {
+typedef struct wefti_ballot_tally {
     bool has_base;
     int64_t base;
     int64_t low, high;     /* least finished, highest begun, by those who took part */
@@ -53,7 +53,7 @@ typedef struct wefti_tally {
     uint32_t *counted;      /* [max departed] bit per step */
     uint16_t
         *holders; /* [max departed][2 windows][rounds][parts], numbers in the old view */
-} wefti_tally;
+} wefti_ballot_tally;
 
 typedef struct wefti_lead {
     wefti_lead_phase phase;
@@ -65,7 +65,7 @@ typedef struct wefti_lead {
     bool has_value; /* somebody has accepted a view already */
     wefti_ballot value_ballot;
     wefti_view proposal;
-    wefti_tally tally;
+    wefti_ballot_tally tally;
 } wefti_lead;
 
 typedef struct wefti_joining {
@@ -93,7 +93,7 @@ struct wefti_member {
     int64_t checksum_steps[WEFTI_CHECKSUMS];
 
     int max_peers;
-    wefti_peer *peers;                         /* [max_peers] */
+    wefti_member_node *peers;                  /* [max_peers] */
     int *peer_of_number;                       /* [max_nodes] place in peers; -1: me */
     wefti_standing *standings;                 /* [max_nodes] for quorum questions */
     int32_t *complaint_first, *complaint_last; /* [max_nodes][max_nodes] ms; 0: none */
@@ -130,12 +130,12 @@ uint64_t wefti_member_draw(wefti_member *m);
 bool wefti_member_is_in(const wefti_member *m);
 wefti_member_action *wefti_member_act(wefti_member *m, wefti_member_action_kind kind);
 void wefti_member_say(wefti_member *m, wefti_node_id to, wefti_message *message);
-typedef bool (*wefti_peer_test)(const wefti_member *m, const wefti_peer *peer);
+typedef bool (*wefti_peer_test)(const wefti_member *m, const wefti_member_node *peer);
 void wefti_member_say_all(wefti_member *m, wefti_message *message, wefti_peer_test test);
-bool wefti_peer_is_member(const wefti_member *m, const wefti_peer *peer);
-bool wefti_peer_is_sound(const wefti_member *m, const wefti_peer *peer);
-wefti_peer *wefti_member_peer(wefti_member *m, wefti_node_id id);
-wefti_peer *wefti_member_add_peer(wefti_member *m, wefti_node_id id);
+bool wefti_peer_is_member(const wefti_member *m, const wefti_member_node *peer);
+bool wefti_peer_is_sound(const wefti_member *m, const wefti_member_node *peer);
+wefti_member_node *wefti_member_peer(wefti_member *m, wefti_node_id id);
+wefti_member_node *wefti_member_add_peer(wefti_member *m, wefti_node_id id);
 void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason reason);
 void wefti_member_leave(wefti_member *m, wefti_member_out why);
 void wefti_member_wake_by(wefti_member *m, int64_t when_us);
@@ -143,9 +143,11 @@ wefti_member_record wefti_member_own_record(const wefti_member *m);
 void wefti_member_install(wefti_member *m, const wefti_view *value);
 
 /* -- watch.c: who lives -- */
-void wefti_watch_heard(wefti_member *m, wefti_peer *peer, bool is_alive);
-void wefti_watch_suspect(wefti_member *m, wefti_peer *peer, wefti_evidence evidence);
-void wefti_watch_message(wefti_member *m, wefti_peer *peer, const wefti_message *message);
+void wefti_watch_heard(wefti_member *m, wefti_member_node *peer, bool is_alive);
+void wefti_watch_suspect(wefti_member *m, wefti_member_node *peer,
+                         wefti_evidence evidence);
+void wefti_watch_message(wefti_member *m, wefti_member_node *peer,
+                         const wefti_message *message);
 void wefti_watch_late(wefti_member *m);
 void wefti_watch_pump(wefti_member *m);
 void wefti_watch_ended(wefti_member *m, wefti_node_id id,
@@ -153,7 +155,7 @@ void wefti_watch_ended(wefti_member *m, wefti_node_id id,
 void wefti_watch_forget(wefti_member *m);
 
 /* -- change.c: the next view -- */
-void wefti_change_message(wefti_member *m, wefti_peer *peer,
+void wefti_change_message(wefti_member *m, wefti_member_node *peer,
                           const wefti_message *message);
 void wefti_change_inventory(wefti_member *m, const wefti_member_event *event);
 void wefti_change_pump(wefti_member *m);
@@ -162,10 +164,11 @@ void wefti_change_pump(wefti_member *m);
 void wefti_tally_reset(wefti_member *m);
 bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok);
 bool wefti_cut_propose(wefti_member *m);
-bool wefti_cut_may_enter(wefti_member *m, wefti_peer *peer);
+bool wefti_cut_may_enter(wefti_member *m, wefti_member_node *peer);
 
 /* -- join.c -- */
-void wefti_join_message(wefti_member *m, wefti_peer *peer, const wefti_message *message);
+void wefti_join_message(wefti_member *m, wefti_member_node *peer,
+                        const wefti_message *message);
 void wefti_join_steps(wefti_member *m);
 void wefti_join_pump(wefti_member *m);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_GATHER_H
-#define WEFTI_GATHER_H
+#ifndef WEFTI_RENDEZVOUS_H
+#define WEFTI_RENDEZVOUS_H
 
 #include <weft/ctx.h>
 
-#include "comm/stream.h"
+#include "comm/connection.h"
 #include "comm/tcp.h"
 
 /* How processes find each other. Process 0 listens; the others call it, learn of each
@@ -22,7 +22,7 @@ enum { WEFTI_CARD_BYTES = 148, WEFTI_CARD_HOST_AT = 20, WEFTI_CARD_HOST_BYTES = 
 /* Connects all. [out] streams[size], closed at the own rank and after a failure;
  * cards[size][WEFTI_CARD_BYTES], whose host names end and hold no control characters. */
 weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
-                         const wefti_tls_context *tls, wefti_stream *streams,
+                         const wefti_tls_context *tls, wefti_connection *streams,
                          unsigned char *cards) WEFT_CHECKED;
 
 /* A socket that listens at all addresses; port 0: any. -1 with errno. */

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Who runs where, and what the two ends of a connection have in common. Ranks are numbered
+ * host by host, so that the ranks of a node are neighbours:
+ *
+ *     hosts in the order of their first process -> rank 0, 1, ... of host a, then host b, ...
+ */
+#include <string.h>
+
+#include "comm/mesh.h"
+
+const char *wefti_mesh_greeting(void) { return "weft " WEFT_VERSION ", envelope 1"; }
+
+static bool same_host(const weft_transport *t, int a, int b) {
+    return strcmp(t->host[a], t->host[b]) == 0;
+}
+
+/* Numbers the ranks host by host, hosts in the order of their first process. */
+void wefti_mesh_number_ranks(weft_mesh *mesh) {
+    const weft_transport *t = mesh->transport;
+    int next = 0;
+    for (int p = 0; p < t->size; p++) mesh->rank_of[p] = -1;
+    mesh->even = true;
+    for (int p = 0; p < t->size; p++) {
+        if (mesh->rank_of[p] >= 0) continue;
+        int first = next;
+        for (int q = p; q < t->size; q++) {
+            if (!same_host(t, p, q)) continue;
+            mesh->rank_of[q] = next;
+            mesh->peer_of[next++] = q;
+        }
+        if (same_host(t, p, t->rank)) mesh->ranks_here = next - first;
+        mesh->hosts++;
+        if ((next - first) * mesh->hosts != next) mesh->even = false;
+    }
+    mesh->rank = mesh->rank_of[t->rank];
+    for (int r = 0; r < t->size; r++)
+        mesh->peers[r].here = same_host(t, mesh->peer_of[r], t->rank);
+}
+
+weft_mesh_facts weft_mesh_look(const weft_mesh *mesh) {
+    return (weft_mesh_facts){.rank = mesh->rank,
+                             .size = mesh->world.size,
+                             .hosts = mesh->hosts,
+                             .ranks_here = mesh->ranks_here,
+                             .even = mesh->even,
+                             .host = weft_mesh_host_of(mesh, mesh->rank),
+                             .version = mesh->transport->version};
+}
+
+const char *weft_mesh_host_of(const weft_mesh *mesh, int rank) {
+    return mesh->transport->host[mesh->peer_of[rank]];
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* A node's machine is made and freed here: everything it will ever need is allocated at
+ * once, for max_nodes, and the policy's defaults are those that a person would choose. */
+#include "member/memberstate.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+wefti_member_policy wefti_member_policy_default(void) {
+    return (wefti_member_policy){.alive_us = 200000,
+                                 .silence_us = 1000000,
+                                 .probe_us = 300000,
+                                 .late_us = 100000,
+                                 .link_us = 3000000,
+                                 .answer_us = 500000,
+                                 .takeover_us = 500000,
+                                 .retry_us = 100000,
+                                 .patience_us = 10000000,
+                                 .gather_us = 300000,
+                                 .join_us = 600000000,
+                                 .pause_us = 600000000,
+                                 .donors = 2};
+}
+
+/* -- create -- */
+
+static weft_status check_config(weft_ctx *ctx, const wefti_member_config *c) {
+    const wefti_member_limits *l = &c->limits;
+    if (l->max_nodes < 1 || l->max_nodes > WEFTI_MEMBER_MAX_NODES || l->window < 1 ||
+        l->window > WEFTI_MEMBER_MAX_WINDOW || l->rounds < 1 ||
+        l->rounds > WEFTI_MEMBER_MAX_ROUNDS || l->parts < 1 ||
+        l->parts > WEFTI_MEMBER_MAX_PARTS)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "membership: %d nodes, a window of %d, %d rounds, %d parts; at most "
+            "%d, %d, %d, %d",
+            l->max_nodes, l->window, l->rounds, l->parts, WEFTI_MEMBER_MAX_NODES,
+            WEFTI_MEMBER_MAX_WINDOW, WEFTI_MEMBER_MAX_ROUNDS, WEFTI_MEMBER_MAX_PARTS);
+    if ((int64_t)wefti_view_max_departed(l) * l->window > UINT16_MAX ||
+        wefti_view_max_owed(l) > UINT16_MAX)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "membership: %d nodes with a window of %d steps are too many", l->max_nodes,
+            l->window);
+    if (c->n_founders < 0 || c->n_founders > l->max_nodes)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "membership: %d founders of at most %d nodes", c->n_founders,
+                             l->max_nodes);
+    for (int i = 0; i < c->n_founders; i++)
+        if (wefti_node_is(c->founders[i].id, c->self)) return WEFT_OK;
+    if (c->n_founders == 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "membership: this node is not among the %d founders",
+                         c->n_founders);
+}
+
+static weft_status create_lead(wefti_member *m) {
+    const wefti_member_limits *l = &m->config.limits;
+    int max_departed = wefti_view_max_departed(l);
+    wefti_ballot_tally *t = &m->lead.tally;
+    WEFT_TRY(
+        wefti_alloc_n(m->ctx, l->max_nodes, sizeof(bool), "a ballot", &m->lead.asked));
+    WEFT_TRY(
+        wefti_alloc_n(m->ctx, l->max_nodes, sizeof(bool), "a ballot", &m->lead.answered));
+    WEFT_TRY(wefti_view_init(m->ctx, l, &m->lead.proposal));
+    WEFT_TRY(
+        wefti_alloc_n(m->ctx, max_departed, sizeof *t->senders, "a tally", &t->senders));
+    WEFT_TRY(
+        wefti_alloc_n(m->ctx, max_departed, sizeof *t->counted, "a tally", &t->counted));
+    return wefti_alloc_n(m->ctx,
+                         (int64_t)max_departed * 2 * l->window * l->rounds * l->parts,
+                         sizeof *t->holders, "a tally", &t->holders);
+}
+
+static weft_status create_tables(wefti_member *m) {
+    const wefti_member_limits *l = &m->config.limits;
+    int64_t n = l->max_nodes;
+    m->max_peers = 2 * l->max_nodes;
+    m->max_actions = 24 * l->max_nodes + 64;
+    m->most_bytes = wefti_message_max_bytes(l);
+    m->max_bytes = 4 * m->most_bytes + 256 * (8 * (size_t)n + 16);
+    WEFT_TRY(wefti_view_init(m->ctx, l, &m->view));
+    WEFT_TRY(wefti_view_init(m->ctx, l, &m->accepted));
+    WEFT_TRY(create_lead(m));
+    WEFT_TRY(wefti_message_room_init(m->ctx, l, &m->room));
+    WEFT_TRY(wefti_alloc_n(m->ctx, m->max_peers, sizeof *m->peers, "peers", &m->peers));
+    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(int), "peers", &m->peer_of_number));
+    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof *m->standings, "peers", &m->standings));
+    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(bool), "a ballot", &m->stays));
+    WEFT_TRY(
+        wefti_alloc_n(m->ctx, n * n, sizeof(int32_t), "complaints", &m->complaint_first));
+    WEFT_TRY(
+        wefti_alloc_n(m->ctx, n * n, sizeof(int32_t), "complaints", &m->complaint_last));
+    WEFT_TRY(wefti_alloc(m->ctx, m->most_bytes, "an inventory", &m->flush_ok));
+    WEFT_TRY(wefti_alloc(m->ctx, m->max_bytes, "messages", &m->bytes));
+    WEFT_TRY(
+        wefti_alloc_n(m->ctx, n, sizeof(wefti_node_id), "donors", &m->joining.donors));
+    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(bool), "donors", &m->joining.offers));
+    return wefti_alloc_n(m->ctx, m->max_actions, sizeof *m->actions.list, "actions",
+                         &m->actions.list);
+}
+
+static void found(wefti_member *m) {
+    wefti_view *v = &m->lead.proposal;
+    v->number = 1;
+    v->n_nodes = m->config.n_founders;
+    memcpy(v->nodes, m->config.founders, (size_t)v->n_nodes * sizeof *v->nodes);
+    v->cut_low = -1;
+    v->chain = wefti_view_hash(&m->config.limits, v);
+    wefti_member_install(m, v);
+}
+
+weft_status wefti_member_create(weft_ctx *ctx, const wefti_member_config *config,
+                                wefti_member **out) {
+    *out = NULL;
+    WEFT_TRY(check_config(ctx, config));
+    wefti_member *m;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *m, "membership", &m));
+    m->ctx = ctx;
+    m->config = *config;
+    m->config.founders = NULL;
+    weft_status status = create_tables(m);
+    if (status != WEFT_OK) {
+        wefti_member_destroy(m);
+        return status;
+    }
+    for (int k = 0; k < WEFTI_CHECKSUMS; k++) m->checksum_steps[k] = -1;
+    m->now_us = config->now_us;
+    m->steps = (wefti_member_steps){-1, -1, -1};
+    m->number = -1;
+    m->state = WEFTI_MEMBER_JOINING;
+    m->joining.since_us = m->now_us;
+    m->config.founders = config->founders;
+    if (config->n_founders > 0) found(m);
+    m->config.founders = NULL; /* borrowed only until now */
+    m->wake_us = m->now_us;
+    *out = m;
+    return WEFT_OK;
+}
+
+void wefti_member_destroy(wefti_member *m) {
+    if (!m) return;
+    weft_ctx *ctx = m->ctx;
+    wefti_view_fini(ctx, &m->view);
+    wefti_view_fini(ctx, &m->accepted);
+    wefti_view_fini(ctx, &m->lead.proposal);
+    wefti_message_room_fini(ctx, &m->room);
+    void *blocks[] = {m->peers,
+                      m->peer_of_number,
+                      m->standings,
+                      m->stays,
+                      m->complaint_first,
+                      m->complaint_last,
+                      m->flush_ok,
+                      m->bytes,
+                      m->joining.donors,
+                      m->joining.offers,
+                      m->actions.list,
+                      m->lead.asked,
+                      m->lead.answered,
+                      m->lead.tally.senders,
+                      m->lead.tally.counted,
+                      m->lead.tally.holders};
+    for (size_t k = 0; k < sizeof blocks / sizeof blocks[0]; k++)
+        wefti_free(ctx, blocks[k]);
+    wefti_free(ctx, m);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* From one view to the next: peers get their numbers in it, those that departed are
+ * forgotten, and whatever was promised or suspected in the old one is over. */
+#include "member/memberstate.h"
+
+static void renumber_peers(wefti_member *m) {
+    for (int k = 0; k < m->max_peers; k++) {
+        wefti_member_node *peer = &m->peers[k];
+        if (!peer->used) continue;
+        int number = wefti_view_find(&m->view, peer->id);
+        if (peer->number >= 0 && number < 0) peer->has_departed = true;
+        if (number >= 0 && peer->number < 0) {
+            wefti_node_id id = peer->id;
+            peer->used = false; /* it begins anew, as a member */
+            peer = wefti_member_add_peer(m, id);
+            peer->steps.begun = peer->steps.sent = -1;
+        }
+        peer->number = number;
+    }
+    for (int i = 0; i < m->view.n_nodes; i++) {
+        if (i == m->number) {
+            m->peer_of_number[i] = -1;
+            continue;
+        }
+        wefti_member_node *peer = wefti_member_add_peer(m, m->view.nodes[i].id);
+        peer->number = i;
+        peer->witness = m->view.nodes[i].witness;
+        m->peer_of_number[i] = (int)(peer - m->peers);
+    }
+}
+
+void wefti_member_install(wefti_member *m, const wefti_view *value) {
+    int number = wefti_view_find(value, m->config.self);
+    if (number < 0) {
+        wefti_member_leave(m, WEFTI_OUT_EVICTED);
+        return;
+    }
+    wefti_view_copy(&m->config.limits, value, &m->view);
+    m->number = number;
+    renumber_peers(m);
+    wefti_watch_forget(m);
+    m->promised = (wefti_ballot){0};
+    m->has_accepted = m->frozen = false;
+    m->lead.phase = WEFTI_LEAD_IDLE;
+    m->lead.attempts = 0;
+    m->reason_us = m->paused_us = 0;
+    m->progress_us = m->now_us;
+    m->backoff_us = 0;
+    m->state = WEFTI_MEMBER_IN;
+    wefti_member_act(m, WEFTI_DO_INSTALL);
+}
