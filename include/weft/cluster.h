@@ -108,6 +108,10 @@ typedef struct weft_cluster {
 WEFT_API weft_status weft_cluster_create(weft_ctx *ctx, weft_cluster **out) WEFT_CHECKED;
 WEFT_API void weft_cluster_destroy(weft_ctx *ctx, weft_cluster *cluster);
 
+/* How many nodes it says there are: for languages that do not read this header, and so
+ * cannot know where the fields lie. */
+WEFT_API int64_t weft_cluster_nodes(const weft_cluster *cluster);
+
 typedef enum weft_cluster_list {
     WEFT_CLUSTER_PAIRS,
     WEFT_CLUSTER_UNITS,

@@ -29,6 +29,22 @@ def test_plan_ranks_by_the_wire():
     assert "learns otherwise" in str(slow) and len(str(slow).splitlines()) == 10
 
 
+def test_plan_takes_the_nodes_of_its_file(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    ctx, cluster = weft.Context(), c.c_void_p()
+    ctx.call("weft_cluster_create", ctx.pointer, c.byref(cluster))
+    for key, value in (b"nodes", b"5"), (b"link", b"100Mbit,1ms"):
+        ctx.call("weft_cluster_set", ctx.pointer, cluster, key, value)
+    ctx.call("weft_cluster_write", ctx.pointer, cluster, str(path).encode())
+    ctx.lib.weft_cluster_destroy(ctx.pointer, cluster)
+    hsdp = [("hsdp", {}, True)]
+    read = weft.plan(TENSORS, step_seconds=0.3, cluster=path, candidates=hsdp)
+    said = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 5, "link": "100Mbit,1ms"},
+                     candidates=hsdp)
+    assert sorted(a.nodes for a in read) == [1, 5] and read == said
+    assert max(a.nodes for a in weft.plan(TENSORS, step_seconds=0.3, cluster={})) == 2
+
+
 def test_plan_refuses_in_one_sentence(tmp_path):
     with pytest.raises(weft.Error, match="a step's computing takes 0 s"):
         weft.plan(TENSORS, step_seconds=0, cluster={"nodes": 2})

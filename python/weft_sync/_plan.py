@@ -8,7 +8,8 @@ import ctypes as c
 import os
 from typing import Any, NamedTuple
 
-from ._library import F64, I64, INT, PTR, TEXT, Config, Context, Tensor, library, text_of
+from ._library import (F64, I64, INT, PTR, TEXT, Config, Context, Error, Tensor, library,
+                       text_of)
 
 
 class _Prediction(c.Structure):
@@ -28,6 +29,7 @@ _FUNCTIONS = {
     "weft_cluster_create": (INT, [PTR, c.POINTER(PTR)]),
     "weft_cluster_load": (INT, [PTR, TEXT, c.POINTER(PTR)]),
     "weft_cluster_set": (INT, [PTR, PTR, TEXT, TEXT]),
+    "weft_cluster_nodes": (I64, [PTR]),
     "weft_cluster_destroy": (None, [PTR, PTR]),
     "weft_predict_loop": (INT, [PTR, PTR, PTR, c.POINTER(_Loop), c.POINTER(_Prediction)]),
 }
@@ -99,21 +101,13 @@ def plan(model, *, step_seconds: float, cluster, nodes: int | None = None,
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
-    ctx, pointer = Context(), PTR()
-    if isinstance(cluster, dict):
-        ctx.call("weft_cluster_create", ctx.pointer, c.byref(pointer))
-        for key, value in cluster.items():
-            ctx.call("weft_cluster_set", ctx.pointer, pointer, text_of(key), text_of(str(value)))
-        found = int(cluster.get("nodes", 2))
-    else:
-        ctx.call("weft_cluster_load", ctx.pointer, text_of(os.fspath(cluster)),
-                 c.byref(pointer))
-        found = I64.from_address(pointer.value + 128 + 32 + 256 + 32).value
+    ctx = Context()
     listed = sizes(model)
     tensors = (Tensor * len(listed))(*[Tensor(text_of(n), r, k, d) for n, r, k, d in listed])
     loop = _Loop(tensors, len(listed), step_seconds)
+    pointer = _cluster(ctx, cluster)
     try:
-        n = nodes or found
+        n = nodes or lib.weft_cluster_nodes(pointer)
         asked = candidates if candidates is not None else CANDIDATES
         choices = [_ask(ctx, pointer, loop, method, keys, n, processes_per_node, same)
                    for method, keys, same in asked]
@@ -124,6 +118,23 @@ def plan(model, *, step_seconds: float, cluster, nodes: int | None = None,
     alone = choices[-1].step_s
     choices = [a._replace(speedup=a.processes * alone / a.step_s) for a in choices]
     return Plan(sorted(choices, key=lambda a: -a.speedup))
+
+
+def _cluster(ctx, cluster) -> PTR:
+    """A weft_cluster from a file's path, or from facts; two nodes if they say nothing."""
+    pointer = PTR()
+    if not isinstance(cluster, dict):
+        ctx.call("weft_cluster_load", ctx.pointer, text_of(os.fspath(cluster)),
+                 c.byref(pointer))
+        return pointer
+    ctx.call("weft_cluster_create", ctx.pointer, c.byref(pointer))
+    try:
+        for key, value in {"nodes": 2, **cluster}.items():
+            ctx.call("weft_cluster_set", ctx.pointer, pointer, text_of(key), text_of(str(value)))
+    except Error:
+        ctx.lib.weft_cluster_destroy(ctx.pointer, pointer)
+        raise
+    return pointer
 
 
 def _ask(ctx, cluster, loop, method, keys, nodes, processes, same) -> Choice:

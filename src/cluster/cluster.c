@@ -26,6 +26,8 @@ void weft_cluster_destroy(weft_ctx *ctx, weft_cluster *c) {
     wefti_free(ctx, c);
 }
 
+int64_t weft_cluster_nodes(const weft_cluster *c) { return c->nodes; }
+
 weft_status weft_cluster_resize(weft_ctx *ctx, weft_cluster *c, weft_cluster_list list,
                                 int64_t n) {
     if ((int)list < 0 || list >= WEFT_CLUSTER_LISTS || n < 0)

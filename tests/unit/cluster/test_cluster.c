@@ -302,10 +302,26 @@ static void bad_facts_are_refused(void **state) {
     weft_cluster_destroy(ctx, c);
 }
 
+/* Without reading the header's fields, as a caller in another language asks. */
+static void it_says_how_many_nodes(void **state) {
+    (void)state;
+    weft_cluster *c, *again;
+    assert_int_equal(weft_cluster_create(ctx, &c), WEFT_OK);
+    assert_int_equal(weft_cluster_nodes(c), 1);
+    assert_int_equal(weft_cluster_set(ctx, c, "nodes", "7"), WEFT_OK);
+    assert_int_equal(weft_cluster_nodes(c), 7);
+    assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
+    assert_int_equal(weft_cluster_load(ctx, path, &again), WEFT_OK);
+    assert_int_equal(weft_cluster_nodes(again), 7);
+    weft_cluster_destroy(ctx, again);
+    weft_cluster_destroy(ctx, c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_reads_back),
         cmocka_unit_test(an_empty_cluster_reads_back),
+        cmocka_unit_test(it_says_how_many_nodes),
         cmocka_unit_test(its_links_are_a_list_of_links),
         cmocka_unit_test(bad_files_are_refused_with_their_line),
         cmocka_unit_test(no_part_of_a_file_does_harm),
