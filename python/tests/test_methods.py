@@ -164,7 +164,8 @@ def diloco_reference(ranks, steps, every, lr):
 
 def train_diloco(steps, every, lr, how):
     rank, model = int(os.environ["RANK"]), net(int(os.environ["RANK"]))
-    betas, keys = (0.9, 0.95), {"mixer_outer_every": every}
+    betas, keys = (0.9, 0.95), {"mixer_outer_every": every, "mixer_outer_lr": 0.7,
+                               "mixer_outer_momentum": 0.9}
     torch_one = torch.optim.AdamW(model.parameters(), lr=lr, betas=betas, eps=1e-8,
                                   weight_decay=0.1)
     if how == "weft":
