@@ -54,6 +54,28 @@ def test_plan_refuses_in_one_sentence(tmp_path):
         weft.plan(TENSORS, step_seconds=1, cluster=tmp_path / "cluster.yaml")
 
 
+class Told(dict):
+    """A store as Mesh expects it, of one process."""
+
+    def set(self, key, text):
+        self[key] = text
+
+
+def test_a_network_needs_a_key(monkeypatch):
+    monkeypatch.delenv("WEFT_KEY_FILE", raising=False)
+    monkeypatch.delenv("WEFT_ENCRYPT", raising=False)
+    there = "192.0.2.1"  # of documentation: nothing is sent before the refusal
+    with pytest.raises(weft.Error, match=f"{there} is reached.*WEFT_KEY_FILE=run.key in the"):
+        weft.Mesh(weft.Context(), 0, 2, there, Told())
+    monkeypatch.setenv("WEFT_ENCRYPT", "no")
+    with pytest.raises(weft.Error, match="WEFT_ENCRYPT is 'no', expected on or off"):
+        weft.Mesh(weft.Context(), 0, 2, there, Told())
+    monkeypatch.setenv("WEFT_ENCRYPT", "on")
+    monkeypatch.setenv("WEFT_KEY_FILE", "absent.key")
+    with pytest.raises(weft.Error, match="absent.key"):
+        weft.Mesh(weft.Context(), 0, 2, there, Told())
+
+
 def test_one_process_alone():
     ctx = weft.Context()
     mesh, config = weft.Mesh(ctx), weft.Config(ctx)

@@ -149,6 +149,8 @@ def wrong_use():
     with pytest.raises(weft.Error, match="exchanged already"):
         opt.zero_grad()
     opt.close()
+    with pytest.raises(weft.Error, match="mesh.key would come too late here"):
+        weft.Optimizer(net(), mesh_key="run.key")
     with pytest.raises(weft.Error, match="no key 'replicator_valuse'"):
         weft.Optimizer(net(), replicator_valuse="int8")
     with pytest.raises(weft.Error, match="expected"):

@@ -271,6 +271,25 @@ def key_name(name: str) -> str:
     raise Error("config", f"weft has no key '{name}'; 'weft config' lists them all")
 
 
+def _security() -> Security:
+    """The run's key, by WEFT_KEY_FILE and WEFT_ENCRYPT."""
+    key_file, encrypt = os.environ.get("WEFT_KEY_FILE"), os.environ.get("WEFT_ENCRYPT", "on")
+    if encrypt not in ("on", "off"):
+        raise Error("config", f"WEFT_ENCRYPT is '{encrypt}', expected on or off")
+    return Security(key=text_of(key_file) if key_file else None, plain=encrypt == "off")
+
+
+def _keyless(error: Error, host: str) -> Error:
+    """libweft's sentence about a missing key names keys of weft's own program."""
+    if error.status != "config" or "there is no key" not in str(error):
+        return error
+    return Error("config", f"{host} is reached over a network, but there is no key; expected "
+                 "WEFT_KEY_FILE=run.key in the environment of all processes (the same 64 "
+                 "random hexadecimal digits on all machines, as 'weft key new > run.key' or "
+                 "docs/pytorch.md makes them), or WEFT_ENCRYPT=off where everybody on the "
+                 "network is trusted")
+
+
 class Mesh:
     """The processes that train together. `store` has set(key, text) and get(key), which
     waits (torch.distributed.Store does): rank 0 tells the others where it listens. Between
@@ -284,9 +303,7 @@ class Mesh:
         self.rank, self.size = rank, size
         if size == 1:
             return
-        key_file = os.environ.get("WEFT_KEY_FILE")
-        security = Security(key=text_of(key_file) if key_file else None,
-                            plain=os.environ.get("WEFT_ENCRYPT") == "off")
+        security = _security()
         seat = Seat(rank=rank, size=size, patience=patience, security=c.pointer(security))
         if rank == 0:
             listener, port = INT(), INT()
@@ -298,7 +315,10 @@ class Mesh:
             host, number = (told.decode() if isinstance(told, bytes) else told).split()
             seat.port = int(number)
         seat.host = text_of(host)
-        ctx.wait(None, "weft_mesh_join", ctx.pointer, c.byref(seat), c.byref(self.pointer))
+        try:
+            ctx.wait(None, "weft_mesh_join", ctx.pointer, c.byref(seat), c.byref(self.pointer))
+        except Error as error:
+            raise _keyless(error, host) from None
         atexit.register(self.close)
         self._before = sys.excepthook
         sys.excepthook = self._excepthook

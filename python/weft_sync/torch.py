@@ -229,6 +229,14 @@ def _shards_of(params) -> int:
     return n
 
 
+def _usable(key: str) -> str:
+    """The key, unless it is one that this process's mesh was joined without."""
+    if key in ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt"):
+        raise Error("config", f"{key} would come too late here, processes join before; "
+                    "expected WEFT_KEY_FILE=run.key, or WEFT_ENCRYPT=off, in the environment")
+    return key
+
+
 class _Place:
     """One parameter: where its float32 master and gradient lie in weft's arrays."""
 
@@ -347,7 +355,7 @@ class Optimizer(torch.optim.Optimizer):
             config.set("method", method)
         for name, value in given.items():
             if value is not None:
-                config.set(key_name(name), value)
+                config.set(_usable(key_name(name)), value)
         config.fit(self.mesh)
         config.finish()
         return config
