@@ -24,7 +24,7 @@ test: deps
 	@cmake --build --preset dev
 	@cd build/dev && ctest --output-on-failure
 
-# PyTorch is large (4 GB with what it needs), so these tests have an environment of their
+# PyTorch is large (5.4 GB with what it needs), so these tests have an environment of their
 # own; TORCH_PYTHON names one that is there already.
 TORCH_PYTHON ?= build/venv-torch/bin/python
 build/venv-torch/bin/python:
