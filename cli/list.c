@@ -10,17 +10,28 @@
 static const struct {
     const char *topic, *key; /* whose choices they are */
 } topics[] = {
-    {"models", "model.kind"},           {"methods", "method"},
-    {"replicators", "replicator.kind"}, {"optimizers", "optimizer.kind"},
-    {"schedules", "schedule.kind"},     {"kernels", "mesh.kernels"},
-    {"tokenizers", "data.tokenizer"},   {"splits", "data.split"},
+    {"models", "model.kind"},
+    {"methods", "method"},
+    {"replicators", "replicator.kind"},
+    {"optimizers", "optimizer.kind"},
+    {"schedules", "schedule.kind"},
+    {"kernels", "mesh.kernels"},
+    {"tokenizers", "data.tokenizer"},
+    {"splits", "data.split"},
     {"topologies", "mixer.topology"},
+    {"mixers", "mixer.kind"},
+    {"orders", "mixer.order"},
+    {"codecs", "replicator.values"},
+    {"indices", "replicator.indices"},
+    {"exchanges", "replicator.exchange"},
+    {"roundings", "replicator.rounding"},
 };
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 
 static const char *const topic_words[] = {
-    "models",  "methods",    "replicators", "optimizers", "schedules",
-    "kernels", "tokenizers", "splits",      "topologies", NULL};
+    "models",     "methods",   "replicators", "optimizers", "schedules", "kernels",
+    "tokenizers", "splits",    "topologies",  "mixers",     "orders",    "codecs",
+    "indices",    "exchanges", "roundings",   NULL};
 
 extern const command command_list;
 
