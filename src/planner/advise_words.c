@@ -287,7 +287,7 @@ static void put_assumed(wefti_sheet *s, const wefti_adviser *adviser) {
     if (c->jitter.spread <= 0 && c->jitter.drift <= 0 && c->jitter.stall_share <= 0 &&
         c->n_steps == 0)
         words[n++] = "machines that are always equally fast";
-    if (several && adviser->options.wire == WEFT_KNOWN_TYPED && !c->wire.residual)
+    if (several && adviser->options.wire == WEFT_KNOWN_TYPED && c->wire.residual == 0)
         words[n++] = "a wire that carries its whole rate";
     if (adviser->options.failure_s <= 0) words[n++] = "no failures";
     if (n == 0) return;

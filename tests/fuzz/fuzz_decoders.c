@@ -3,7 +3,7 @@
  * What is accepted must be sound; the sanitizers see the rest.
  *
  *     clang -fsanitize=fuzzer,address ... (cmake -DWEFT_FUZZ=ON with clang); run it as
- *     weft_fuzz_decoders -max_len=4400 -max_total_time=60 CORPUS tests/fuzz/corpus
+ *     fuzz_decoders -max_len=4400 -max_total_time=60 CORPUS tests/fuzz/corpus
  */
 #include <stdint.h>
 #include <stdlib.h>
