@@ -111,7 +111,7 @@ weft_status wefti_comms_join(weft_ctx *ctx, wefti_world *world, int rank,
                   {WEFTI_GROUP_WORLD, 0, &out->control}};
     const int n = sizeof groups / sizeof groups[0];
     weft_status status = WEFT_OK;
-    *out = (wefti_comms){NULL};
+    *out = (wefti_comms){0};
     for (int i = 0; i < n && status == WEFT_OK; i++)
         status = wefti_world_join(ctx, world, rank, groups[i].group, groups[i].channel,
                                   groups[i].comm);
@@ -125,7 +125,7 @@ void wefti_comms_destroy(wefti_comms *comms) {
     wefti_comm_destroy(comms->replica);
     wefti_comm_destroy(comms->sites);
     wefti_comm_destroy(comms->control);
-    *comms = (wefti_comms){NULL};
+    *comms = (wefti_comms){0};
 }
 
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
