@@ -201,6 +201,7 @@ static double tolerance(const run *it) {
 typedef struct sent {
     int32_t index[MAX_CHUNK];
     double value[MAX_CHUNK];
+    bool counts[MAX_CHUNK]; /* a rank that sends 0 is no sender */
 } sent;
 
 /* No coefficient that stayed is larger than one that was sent. */
@@ -241,6 +242,7 @@ static void send_chunk(run *it, int rank, int step, const chunk *s, const int32_
         assert_true(error <= tolerance(it) + code_step);
         bool coded = it->config.values != WEFTI_VALUES_F32;
         out->index[j] = index[j];
+        out->counts[j] = value[j] != 0;
         out->value[j] = q[index[j]] = coded ? (double)value[j] : x[index[j]];
     }
     transform(s, true, q);
@@ -268,7 +270,7 @@ static void combine_chunk(run *it, int step, const chunk *s, const sent *all) {
     for (int rank = 0; rank < it->R; rank++) {
         for (int j = 0; j < s->k; j++) {
             q[all[rank].index[j]] += all[rank].value[j];
-            senders[all[rank].index[j]]++;
+            senders[all[rank].index[j]] += all[rank].counts[j];
         }
     }
     for (int f = 0; f < s->elements; f++)
