@@ -26,7 +26,7 @@
     {"--memory-bandwidth", "RATE", "of a rank, such as 20GBps", NULL},                   \
     {"--jitter", "SHARE", "spread of the time of computing a step, such as 5%", NULL},   \
     {"--drift", "SHARE", "how much some ranks are slower than others, always", NULL},    \
-    {"--stall", "SHARE,TIME", "how often a rank stands still, and how long", NULL},      \
+    {"--stall", "SHARE,TIME", "how often a rank stops, and for how long", NULL},      \
     {"--overhead", "SHARE", "what the protocol adds on the wire, such as 3%", NULL}
 /* clang-format on */
 

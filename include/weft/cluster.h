@@ -60,7 +60,7 @@ typedef struct weft_optimizer_seconds {
     double step_s; /* per parameter, one thread */
 } weft_optimizer_seconds;
 
-/* Collective time over message size, as measured; the model must foretell it. */
+/* Collective time over message size, as measured; the model must predict it. */
 typedef struct weft_collective_seconds {
     char name[32]; /* "all-reduce", "all-gather", "pair", "all-reduces of a step" */
     int64_t nodes, bytes;

@@ -4,7 +4,7 @@
 
 /* The two interfaces of a wire, emulated (comm/local.c) or played (simulate). A message
  * that takes an interface for busy_s leaves when the sender's is free, and its head gets to
- * the receiver's a latency later, which takes whoever comes first first:
+ * the receiver's a latency later, which serves heads in order of arrival:
  *
  *     start   = max(now, out_free)               out_free = start + busy
  *     head    = start + latency

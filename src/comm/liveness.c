@@ -108,7 +108,7 @@ static void check_half(weft_mesh *mesh, int r, double now_s, double limit_s) {
     if (!peer->half || now_s - peer->half_s <= limit_s) return;
     wefti_mesh_blame(mesh, r,
                      "rank %d (host %s) sent half of a short message %.1f s ago and "
-                     "not the rest: it stands still, or the network is cut",
+                     "not the rest: it has stopped, or the network is cut",
                      r, weft_mesh_host_of(mesh, r), now_s - peer->half_s);
 }
 

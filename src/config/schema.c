@@ -290,7 +290,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mesh.compute_time), NUMBER, "seconds", "0", WITHIN(0, 3600),
      "emulation: computing a step takes each rank at least so long"},
     {AT(mesh.straggler_time), NUMBER, "seconds", "0", WITHIN(0, 3600),
-     "emulation: in each step one rank, drawn by chance, stands still so long"},
+     "emulation: in each step one rank, drawn by chance, stops for so long"},
     {AT(mesh.overlap), BOOL, "", "true", ANY,
      "exchange one unit while the next one computes; changes no number"},
     {AT(mesh.min_message), BYTES, "bytes", "64kB", WITHIN(0, 1073741824),
