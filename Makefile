@@ -53,11 +53,11 @@ wheel: deps build/venv-wheel/bin/python
 
 asan tsan: deps
 	@cmake --preset $@ $(CONFIGURE) >/dev/null
-	@cmake --build --preset $@
+	@cmake --build --preset $@ $(TARGET_$@)
 	@cd build/$@ && ctest --output-on-failure --parallel 2 $(TESTS_$@)
 
-# The thread sanitizer has something to say only where there are threads.
-TESTS_tsan = -R 'dist|contract|comm|shard|encode|several|unit_probe' -E 'dist/probe'
+TARGET_tsan = --target threaded_tests
+TESTS_tsan = --label-regex threaded
 
 check:
 	@tools/check_layers
