@@ -13,6 +13,7 @@ extern const command command_probe;
 extern const command command_doctor;
 extern const command command_data;
 extern const command command_report;
+extern const command command_watch;
 extern const command command_config;
 extern const command command_list;
 extern const command command_topology;
@@ -29,6 +30,7 @@ const command *const commands[] = {
     &command_doctor,
     &command_train,
     &command_report,
+    &command_watch,
     &command_eval,
     &command_sample,
     &command_bench,

@@ -19,6 +19,18 @@ WEFT_API weft_status weft_report_write(weft_ctx *ctx, const char *run_folder,
 WEFT_API weft_status weft_report_compare(weft_ctx *ctx, const char *const *run_folders,
                                          int n, const char *out_path) WEFT_CHECKED;
 
+/* The page about n >= 1 runs, and the JSON object that it draws (docs/metrics.md), in
+ * memory. refresh_s > 0: the page asks for "data.json" beside its address again after so
+ * many seconds; 0: never. [out] *text, *n_bytes without its final NUL; owned by the caller
+ * (weft_free). Fails with WEFT_ERR_FILE where a folder or its metrics.jsonl is not there,
+ * WEFT_ERR_FORMAT where a file is damaged. Not collective. */
+WEFT_API weft_status weft_report_page(weft_ctx *ctx, const char *const *run_folders,
+                                      int n, double refresh_s, char **text,
+                                      int64_t *n_bytes) WEFT_CHECKED;
+WEFT_API weft_status weft_report_data(weft_ctx *ctx, const char *const *run_folders,
+                                      int n, double refresh_s, char **text,
+                                      int64_t *n_bytes) WEFT_CHECKED;
+
 #ifdef __cplusplus
 }
 #endif

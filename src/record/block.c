@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The data of the page as one JSON object:
  *
- *     {version, program, runs: [{name, config, smoothing,
- *                                steps:       {column: [numbers]},
- *                                evaluations: {column: [numbers]},
- *                                summary:     {name: number},      of all rows
- *                                prediction:  {name: number} or null,
- *                                timelines:   [{kind, step, spans: [[lane, what, index,
- *                                                                    begin_s,
- * end_s]]}]}]}
+ *     {version, program, refresh_s,
+ *      runs: [{name, config, smoothing,
+ *              steps:       {column: [numbers]},
+ *              evaluations: {column: [numbers]},
+ *              summary:     {name: number},      of all rows
+ *              prediction:  {name: number} or null,
+ *              timelines:   [{kind, step,
+ *                             spans: [[lane, what, index, begin_s, end_s]]}]}]}
  *
  * Columns of one table have one length, and null where nothing was said; a column that
  * says nothing at all is left out. A long run is thinned (wefti_rows_pick), its summary
@@ -177,9 +177,11 @@ static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_materia
     return put_rows(ctx, out, &m->run.evaluations, limit);
 }
 
-void wefti_block_begin(weft_ctx *ctx, wefti_buffer *out) {
+void wefti_block_begin(weft_ctx *ctx, wefti_buffer *out, double refresh_s) {
     wefti_buffer_text(ctx, out,
-                      "{\"version\":1,\"program\":\"weft " WEFT_VERSION "\",\"runs\":[");
+                      "{\"version\":1,\"program\":\"weft " WEFT_VERSION "\",\"refresh_s\":");
+    wefti_buffer_short(ctx, out, refresh_s);
+    wefti_buffer_text(ctx, out, ",\"runs\":[");
 }
 
 weft_status wefti_block_add(weft_ctx *ctx, wefti_buffer *out, const wefti_material *run,

@@ -19,7 +19,8 @@ typedef struct wefti_material {
 /* Puts the data of n runs as one JSON object (docs/metrics.md, "The page's data"), run
  * after run, so that one run at a time is in memory. All together have about as many rows
  * as one has at most. */
-void wefti_block_begin(weft_ctx *ctx, wefti_buffer *out);
+/* refresh_s: how often a page asks for the data again; 0: never. */
+void wefti_block_begin(weft_ctx *ctx, wefti_buffer *out, double refresh_s);
 weft_status wefti_block_add(weft_ctx *ctx, wefti_buffer *out, const wefti_material *run,
                             int index, int n) WEFT_CHECKED;
 void wefti_block_end(weft_ctx *ctx, wefti_buffer *out);

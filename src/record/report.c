@@ -82,9 +82,9 @@ static const char *label_of(char *const *names, const char *const *folders, int 
 
 /* ---- the page ---- */
 
-static weft_status put_runs(weft_ctx *ctx, wefti_buffer *out, char *const *names,
-                            const char *const *folders, int n) {
-    wefti_block_begin(ctx, out);
+static weft_status put_data(weft_ctx *ctx, wefti_buffer *out, char *const *names,
+                            const char *const *folders, int n, double refresh_s) {
+    wefti_block_begin(ctx, out, refresh_s);
     for (int i = 0; i < n; i++) {
         wefti_material m = {.name = label_of(names, folders, n, i)};
         weft_status status = read_material(ctx, folders[i], &m);
@@ -96,30 +96,58 @@ static weft_status put_runs(weft_ctx *ctx, wefti_buffer *out, char *const *names
     return out->status;
 }
 
-static weft_status write_page(weft_ctx *ctx, char **names, const char *const *folders,
-                              int n, const char *path) {
-    wefti_buffer out = {0};
+static weft_status put_report(weft_ctx *ctx, wefti_buffer *out, char **names,
+                              const char *const *folders, int n, double refresh_s,
+                              bool page) {
     for (int i = 0; i < n; i++) WEFT_TRY(name_run(ctx, folders[i], &names[i]));
-    wefti_buffer_put(ctx, &out, wefti_page_head, (int64_t)wefti_page_head_bytes);
-    weft_status status = put_runs(ctx, &out, names, folders, n);
-    wefti_buffer_put(ctx, &out, wefti_page_tail, (int64_t)wefti_page_tail_bytes);
-    if (status == WEFT_OK) status = out.status;
-    if (status == WEFT_OK) status = wefti_file_write(ctx, path, out.bytes, out.n);
-    wefti_buffer_fini(ctx, &out);
+    if (page) wefti_buffer_put(ctx, out, wefti_page_head, (int64_t)wefti_page_head_bytes);
+    WEFT_TRY(put_data(ctx, out, names, folders, n, refresh_s));
+    if (page) wefti_buffer_put(ctx, out, wefti_page_tail, (int64_t)wefti_page_tail_bytes);
+    return out->status;
+}
+
+static weft_status make(weft_ctx *ctx, const char *const *run_folders, int n,
+                        double refresh_s, bool page, wefti_buffer *out) {
+    char **names;
+    if (n < 1 || !run_folders)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "a report needs at least one run folder");
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *names, "names of runs", &names));
+    weft_status status = put_report(ctx, out, names, run_folders, n, refresh_s, page);
+    for (int i = 0; i < n; i++) wefti_free(ctx, names[i]);
+    wefti_free(ctx, names);
+    if (status != WEFT_OK) wefti_buffer_fini(ctx, out);
     return status;
+}
+
+static weft_status make_text(weft_ctx *ctx, const char *const *run_folders, int n,
+                             double refresh_s, bool page, char **text,
+                             int64_t *n_bytes) {
+    wefti_buffer out = {0};
+    WEFT_TRY(make(ctx, run_folders, n, refresh_s, page, &out));
+    *text = out.bytes;
+    *n_bytes = out.n;
+    return WEFT_OK;
+}
+
+weft_status weft_report_page(weft_ctx *ctx, const char *const *run_folders, int n,
+                             double refresh_s, char **text, int64_t *n_bytes) {
+    return make_text(ctx, run_folders, n, refresh_s, true, text, n_bytes);
+}
+
+weft_status weft_report_data(weft_ctx *ctx, const char *const *run_folders, int n,
+                             double refresh_s, char **text, int64_t *n_bytes) {
+    return make_text(ctx, run_folders, n, refresh_s, false, text, n_bytes);
 }
 
 weft_status weft_report_compare(weft_ctx *ctx, const char *const *run_folders, int n,
                                 const char *out_path) {
-    char **names;
-    if (n < 1 || !run_folders || !out_path)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_ARGUMENT,
-            "a comparison needs at least one run folder and a path for the page");
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *names, "names of runs", &names));
-    weft_status status = write_page(ctx, names, run_folders, n, out_path);
-    for (int i = 0; i < n; i++) wefti_free(ctx, names[i]);
-    wefti_free(ctx, names);
+    wefti_buffer out = {0};
+    if (!out_path)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "a report needs a path for the page");
+    WEFT_TRY(make(ctx, run_folders, n, 0, true, &out));
+    weft_status status = wefti_file_write(ctx, out_path, out.bytes, out.n);
+    wefti_buffer_fini(ctx, &out);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* draw(data) builds the page from the JSON object of block.c. A page that follows a running job
- * fetches the same object again and calls draw again: what the reader chose stays. */
+ * (data.refresh_s) fetches the same object again and calls draw again: what the reader chose
+ * stays. */
 
 function draw(data) {
     painters.length = 0;
@@ -15,6 +16,40 @@ function draw(data) {
     root.dataset.runs = data.runs.length;
     paint();
     root.dataset.ready = 'yes';
+}
+
+/* What the reader opened and where the window stands, kept while the page is built anew. */
+function drawAgain(data) {
+    const open = [...document.querySelectorAll('details')].map(e => e.open), y = scrollY;
+    hideTip();
+    draw(data);
+    document.querySelectorAll('details').forEach((e, i) => { e.open = open[i]; });
+    scrollTo(scrollX, y);
+}
+
+/* Asks for the data again and again. <html data-live> says "yes", or "no" while nobody answers. */
+async function follow(seconds) {
+    const live = make('p', {class: 'live', role: 'status'}), say = (now, text) => {
+        root.dataset.live = now;
+        live.textContent = text;
+    };
+    let last = null, failed = '';
+    document.body.prepend(live);
+    for (;;) {
+        await new Promise(wake => { setTimeout(wake, seconds * 1000); });
+        try {
+            const answer = await fetch('data.json', {cache: 'no-cache'});
+            const text = await answer.text();
+            if (!answer.ok) throw Error(text);
+            if (text !== last) drawAgain(JSON.parse(text));
+            last = text;
+            failed = '';
+            say('yes', `live, read at ${new Date().toLocaleTimeString()}`);
+        } catch (e) {
+            failed = failed || new Date().toLocaleTimeString();
+            say('no', `not live since ${failed}: ${e.message}`);
+        }
+    }
 }
 
 function start() {
@@ -33,7 +68,9 @@ function start() {
     for (const sheet of ['(prefers-color-scheme: dark)', 'print'])
         matchMedia(sheet).addEventListener('change', paint);
     try {
-        draw(JSON.parse(block.textContent));
+        const data = JSON.parse(block.textContent);
+        draw(data);
+        if (data.refresh_s > 0) follow(data.refresh_s);
     } catch (e) {
         document.getElementById('page').replaceChildren(
             make('p', {class: 'notice'}, 'The page could not be drawn: ' + e.message));

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* `weft watch --text`: a run in six lines.
+ *
+ *     runs/a  flexdemo                      step 1200/5000 24%   12m03s, 38m left
+ *       loss 3.2140   validation 3.3010, best 3.2980
+ *       6.21 ▇▆▅▄▃▃▂▂▂▁▁▁ 3.21   of all steps
+ *       12.3k tokens/s   step 236 ms: computing 150, waiting 60, the rest 26
+ *       wire 3.10 MB/step, 85% hidden, 3.7 GB so far
+ *       predicted 230 ms/step (205 to 260)                     with a prediction */
+#include "watch.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weft/report.h>
+
+#include "figures.h"
+
+enum { CURVE = 48 };
+
+/* A number of an object, NAN where it is not there. */
+static double number(const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* Text of a file, without control characters. */
+static void print_clean(const char *text, int most) {
+    for (int i = 0; text[i] && i < most; i++)
+        putchar((unsigned char)text[i] < 32 || text[i] == 127 ? '?' : text[i]);
+}
+
+/* The value of "  steps: 5000" or "method: x" in a configuration as weft writes it. */
+static bool setting(const char *config, const char *line_start, char *out, size_t size) {
+    size_t n = strlen(line_start);
+    for (const char *line = config; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, line_start, n) != 0) continue;
+        size_t length = strcspn(line + n, "\n #");
+        if (length == 0 || length >= size) return false;
+        memcpy(out, line + n, length);
+        out[length] = '\0';
+        return true;
+    }
+    return false;
+}
+
+/* The last `steps:` in the section run. */
+static double steps_of(const char *config) {
+    char word[32];
+    const char *section = config ? strstr(config, "\nrun:\n") : NULL;
+    if (!section || !setting(section + 1, "  steps: ", word, sizeof word)) return NAN;
+    return strtod(word, NULL);
+}
+
+/* Means of the finite numbers of CURVE equal parts. Returns how many parts have one. */
+static int parts_of(const json_t *column, double mean[CURVE]) {
+    size_t n = json_array_size(column);
+    int used = 0, parts = n < CURVE ? (int)n : CURVE;
+    for (int p = 0; p < parts; p++) {
+        double sum = 0;
+        int count = 0;
+        for (size_t i = n * (size_t)p / (size_t)parts;
+             i < n * (size_t)(p + 1) / (size_t)parts; i++) {
+            const json_t *value = json_array_get(column, i);
+            if (json_is_number(value)) sum += json_number_value(value), count++;
+        }
+        if (count > 0) mean[used++] = sum / count;
+    }
+    return used;
+}
+
+static void print_curve(const json_t *steps) {
+    static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    double mean[CURVE], low = INFINITY, high = -INFINITY;
+    int n = parts_of(json_object_get(steps, "loss"), mean);
+    if (n < 2) return;
+    for (int i = 0; i < n; i++) low = fmin(low, mean[i]), high = fmax(high, mean[i]);
+    printf("  %.4g ", mean[0]);
+    for (int i = 0; i < n; i++)
+        fputs(bars[high > low ? (int)(7.999 * (mean[i] - low) / (high - low)) : 0],
+              stdout);
+    printf(" %.4g\n", mean[n - 1]);
+}
+
+static void print_head(const json_t *run, const json_t *summary, const json_t *steps) {
+    const char *name = json_string_value(json_object_get(run, "name"));
+    const char *config = json_string_value(json_object_get(run, "config"));
+    const json_t *step = json_object_get(steps, "step");
+    double at = json_number_value(json_array_get(step, json_array_size(step) - 1));
+    double total = steps_of(config), elapsed = number(summary, "elapsed_s");
+    char method[40], word[32];
+    print_clean(name ? name : "", 60);
+    if (config && setting(config, "method: ", method, sizeof method)) {
+        printf("  ");
+        print_clean(method, 40);
+    }
+    if (json_array_size(step) == 0) at = 0;
+    printf("   step %.0f", at);
+    if (total > 0) printf("/%.0f %.0f%%", total, floor(100 * at / total));
+    if (isfinite(elapsed)) printf("   %s", time_text(elapsed, word, sizeof word));
+    double each = number(summary, "median_step_s");
+    if (total > at && each > 0)
+        printf(", %s left", time_text((total - at) * each, word, sizeof word));
+    printf("\n");
+}
+
+static void print_loss(const json_t *summary) {
+    double loss = number(summary, "loss"),
+           validation = number(summary, "validation_loss");
+    double lost = number(summary, "steps_without_loss");
+    if (isfinite(loss)) printf("  loss %.4f", loss);
+    if (isfinite(validation))
+        printf("   validation %.4f, best %.4f", validation,
+               number(summary, "best_validation_loss"));
+    if (lost > 0) printf("   %.0f steps without a finite loss", lost);
+    printf("\n");
+}
+
+static void print_speed(const json_t *summary, const json_t *prediction) {
+    double step = number(summary, "step_s"), compute = number(summary, "compute_s");
+    double wait = number(summary, "wait_s"), wire = number(summary, "wire_bytes_out");
+    double hidden = number(summary, "hidden_share");
+    char a[32], b[32], c[32];
+    if (!isfinite(step)) return;
+    printf("  %s tokens/s   step %s",
+           count_text(number(summary, "tokens_per_s"), a, sizeof a),
+           time_text(step, b, sizeof b));
+    if (isfinite(compute) && isfinite(wait))
+        printf(": computing %s, waiting %s, the rest %s", time_text(compute, a, sizeof a),
+               time_text(wait, b, sizeof b),
+               time_text(fmax(0, step - compute - wait), c, sizeof c));
+    printf("\n");
+    if (wire > 0) {
+        printf("  wire %s/step out of a node", size_text(wire, a, sizeof a));
+        if (isfinite(hidden)) printf(", %.0f%% hidden", 100 * hidden);
+        printf(", %s so far\n", size_text(number(summary, "wire_total"), b, sizeof b));
+    }
+    double predicted = number(prediction, "median_step_s");
+    if (isfinite(predicted))
+        printf("  predicted %s/step (%s to %s)\n", time_text(predicted, a, sizeof a),
+               time_text(number(prediction, "low_step_s"), b, sizeof b),
+               time_text(number(prediction, "high_step_s"), c, sizeof c));
+}
+
+static void print_run(const json_t *run) {
+    const json_t *summary = json_object_get(run, "summary");
+    const json_t *steps = json_object_get(run, "steps");
+    print_head(run, summary, steps);
+    print_loss(summary);
+    print_curve(steps);
+    print_speed(summary, json_object_get(run, "prediction"));
+}
+
+static weft_status show(const watched *w) {
+    char *text;
+    int64_t n;
+    WEFT_TRY(weft_report_data(w->ctx, w->folders, w->n, 0, &text, &n));
+    json_t *data = json_loadb(text, (size_t)n, 0, NULL);
+    weft_free(w->ctx, text);
+    if (!data)
+        return weft_ctx_fail(w->ctx, WEFT_ERR_MEMORY, "no memory for the runs' numbers");
+    size_t i;
+    json_t *run;
+    if (isatty(STDOUT_FILENO)) fputs("\033[H\033[2J", stdout);
+    json_array_foreach(json_object_get(data, "runs"), i, run) print_run(run);
+    json_decref(data);
+    return fflush(stdout) == 0
+               ? WEFT_OK
+               : weft_ctx_fail(w->ctx, WEFT_ERR_FILE, "could not write to the terminal");
+}
+
+int watch_text(const watched *w, bool once) {
+    unsigned long long shown = 0;
+    do {
+        unsigned long long stamp = watch_stamp(w);
+        if (stamp == shown) continue;
+        weft_status status = show(w);
+        if (status != WEFT_OK && (once || shown == 0))
+            return program_fail(w->ctx, status);
+        shown = stamp;
+    } while (!once && watch_sleep(w->every_s));
+    return CODE_OK;
+}

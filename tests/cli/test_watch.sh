@@ -1,0 +1,143 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# weft watch: the page follows a run while it is written, only this machine is answered, and
+# the terminal's view says the same numbers.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+rm -rf ./* .[a-z]*
+command -v python3 >/dev/null || {
+    echo "skipped: this test needs python3"
+    exit 77
+}
+lines() { # FROM TO
+    awk -v a="$1" -v b="$2" 'BEGIN {
+        for (i = a; i <= b; i++)
+            printf "{\"step\":%d,\"loss\":%.4f,\"tokens\":1000,\"tokens_per_s\":5000,\"wire_bytes_out\":2000000,\"compute_s\":0.15,\"exchange_s\":0.1,\"wait_s\":0.04,\"step_s\":0.2,\"elapsed_s\":%.1f}\n",
+                i, 3 + 4 * exp(-i / 50), i / 5}'
+}
+mkdir run
+lines 1 50 >run/metrics.jsonl
+printf 'method: flexdemo\nrun:\n  steps: 400\n' >run/config.yaml
+
+# bad input
+refuses "an argument is missing, expected: weft watch RUN [RUN ...] [--port N | --text]" "$weft" watch
+refuses "could not open the run folder none: No such file or directory" "$weft" watch none
+refuses "run/config.yaml is a file, expected a run folder" "$weft" watch run/config.yaml
+refuses "--once goes with --text" "$weft" watch run --once
+refuses "--port is of the page, --text shows none" "$weft" watch run --text --port 1
+
+# the terminal
+expect 0 "$weft" watch run --text --once
+grep -q '^run  flexdemo   step 50/400 12%   10 s, 70 s left$' out || fail "head: $(head -1 out)"
+grep -q '^  5\.\?[0-9]* █.*▁ 4\.' out || grep -q '^  6\.9[0-9]* █.*▁ 4\.' out || fail "curve: $(cat out)"
+grep -q '^  5k tokens/s   step 200 ms: computing 150 ms, waiting 40 ms, the rest 10 ms$' out || fail "speed: $(cat out)"
+grep -q '^  wire 2 MB/step out of a node, 60% hidden, 100 MB so far$' out || fail "wire: $(cat out)"
+mkdir empty hostile
+expect 2 "$weft" watch empty --text --once
+printf '{"step":1,"loss":2}\n' >hostile/metrics.jsonl
+printf 'method: \033[31mx\n' >hostile/config.yaml
+expect 0 "$weft" watch hostile --text --once
+! grep -q $'\033' out || fail "an escape code reached the terminal"
+
+# the page's server
+"$weft" watch run --port 0 --every 0.2 >address 2>errors &
+server=$!
+trap 'kill $server 2>/dev/null' EXIT
+for ((i = 0; i < 100; i++)); do
+    [[ -s address ]] && break
+    sleep 0.1
+done
+[[ $(cat address) =~ ^http://127\.0\.0\.1:[0-9]+/$ ]] || fail "address: $(cat address) $(cat errors)"
+cat >ask.py <<'E2'
+import json, sys, urllib.error, urllib.request
+base = open('address').read().strip()
+def ask(path='', method='GET', **headers):
+    request = urllib.request.Request(base + path, method=method,
+                                     headers={k.replace('_', '-'): v for k, v in headers.items()})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as a:
+            return a.status, a.headers, a.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.headers, e.read()
+E2
+python3 - <<'E2' || fail "the server"
+exec(open('ask.py').read())
+code, headers, page = ask()
+assert code == 200 and b'"refresh_s":0.2' in page and b'<html' in page, code
+code, headers, data = ask('data.json')
+assert code == 200 and json.loads(data)['runs'][0]['summary']['steps'] == 50
+tag = headers['ETag']
+assert ask('data.json', If_None_Match=tag)[0] == 304
+assert ask('', If_None_Match=tag)[0] == 200, 'the page has another tag than the data'
+for host in 'evil.example', '127.0.0.1.evil.example', 'localhostx', '':
+    assert ask('data.json', Host=host)[0] in (400, 403), host
+assert ask('data.json', Host='localhost:8085')[0] == 200
+assert ask('', method='POST')[0] == 405
+assert ask('../../etc/passwd')[0] == 404 and ask('metrics.jsonl')[0] == 404
+E2
+lines 51 60 >>run/metrics.jsonl
+printf '{"step":61,"lo' >>run/metrics.jsonl # a line that is being written
+python3 -c 'exec(open("ask.py").read())
+code, _, data = ask("data.json")
+assert code == 200 and json.loads(data)["runs"][0]["summary"]["steps"] == 60, (code, data[:300])' ||
+    fail "what was appended"
+refuses_like "could not listen on port $(grep -o '[0-9]*/$' address | tr -d /) of 127.0.0.1: .*; --port 0 takes a free one" \
+    "$weft" watch run --port "$(grep -o '[0-9]*/$' address | tr -d /)"
+
+# the page in a browser, while the run goes on
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+if [[ -n $browser ]]; then
+    { sleep 1.5; sed -i '$d' run/metrics.jsonl; lines 61 90 >>run/metrics.jsonl; } &
+    HOME=$PWD timeout 120 "$browser" --headless --no-sandbox --disable-gpu --no-first-run --disable-dev-shm-usage \
+        --user-data-dir="$PWD/profile" --remote-debugging-port=0 "$(cat address)" 2>browser.log &
+    tab=$!
+    python3 - <<'E2' || fail "the page in a browser: $(tail -3 browser.log)"
+import base64, json, os, re, socket, struct, time, urllib.request
+for _ in range(300):
+    found = re.search(r'ws://127.0.0.1:(\d+)/', open('browser.log').read())
+    if found: break
+    time.sleep(0.1)
+tabs = json.load(urllib.request.urlopen(f'http://127.0.0.1:{found[1]}/json'))
+target = next(t for t in tabs if t['type'] == 'page')['webSocketDebuggerUrl']
+s = socket.create_connection(('127.0.0.1', int(found[1])), timeout=30)
+path = '/' + target.split('/', 3)[3]
+s.sendall(f'GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{found[1]}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n'.encode())
+f = s.makefile('rb')
+while f.readline() != b'\r\n': pass
+def evaluate(text):
+    body = json.dumps({'id': 1, 'method': 'Runtime.evaluate', 'params': {'expression': text, 'returnByValue': True}}).encode()
+    s.sendall(b'\x81' + bytes([0xfe]) + struct.pack('>H', len(body)) + b'\0\0\0\0' + body)
+    while True:
+        head = f.read(2)
+        n = head[1]
+        n = struct.unpack('>H', f.read(2))[0] if n == 126 else struct.unpack('>Q', f.read(8))[0] if n == 127 else n
+        answer = json.loads(f.read(n))
+        if answer.get('id') == 1: return answer['result']['result'].get('value')
+seen = []
+for _ in range(200):
+    now = evaluate("(d => [d.live, d.errors, !!document.body && document.body.innerText.includes('180 MB')].join(' '))(document.documentElement.dataset)")
+    if not seen or seen[-1] != now: seen.append(now)
+    if now == 'yes 0 true': break
+    time.sleep(0.1)
+assert seen[-1] == 'yes 0 true' and 'yes 0 false' in seen, seen
+E2
+    kill $tab 2>/dev/null
+    wait $tab 2>/dev/null
+else
+    echo "no chromium: the page was not tried in a browser"
+fi
+
+# the run's folder goes: the reader is told, the server lives; a signal ends it
+mv run gone
+python3 -c 'exec(open("ask.py").read())
+code, _, text = ask("data.json")
+assert code == 503 and b"run" in text, (code, text)' || fail "a run that is gone"
+mv gone run
+kill -INT $server
+wait $server
+[[ $? == 0 ]] || fail "the end by a signal"
+[[ ! -s errors ]] || fail "on stderr: $(cat errors)"
+trap - EXIT
+finish
