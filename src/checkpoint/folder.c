@@ -4,6 +4,7 @@
  *   step-N.partial   being written
  *   step-N           complete
  *   step-N.old       complete; a newer step-N is about to take its place
+ *   step-N.damaged   was complete, and a resumed run found it changed
  *   step-N.removed   being removed
  *
  * Each change of state is one rename of one folder, so a crash leaves every folder in a
@@ -26,9 +27,10 @@
 
 enum { MAX_INDEX_BYTES = 64 << 20 };
 
-typedef enum state { COMPLETE, OLD, PARTIAL, REMOVED, N_STATES } state;
+typedef enum state { COMPLETE, OLD, PARTIAL, DAMAGED, REMOVED, N_STATES } state;
 
-static const char *const endings[N_STATES] = {"", ".old", ".partial", ".removed"};
+static const char *const endings[N_STATES] = {"", ".old", ".partial", ".damaged",
+                                              ".removed"};
 
 static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
@@ -53,6 +55,7 @@ static weft_status rename_folder(weft_ctx *ctx, const char *from, const char *to
 typedef struct found {
     int64_t step;
     state state;
+    bool changed; /* its bytes are not those that its index lists */
 } found;
 
 typedef struct found_list {
@@ -95,16 +98,16 @@ static weft_status add_found(weft_ctx *ctx, found_list *list, found item) {
 }
 
 static weft_status scan_entries(weft_ctx *ctx, const char *checkpoints, DIR *folder,
-                                found_list *list) {
+                                bool damaged_too, found_list *list) {
     for (;;) {
-        found item;
+        found item = {0};
         errno = 0;
         const struct dirent *entry = readdir(folder);
         if (!entry && errno) return fail_errno(ctx, "list", checkpoints);
         if (!entry) return WEFT_OK;
         if (!parse_name(entry->d_name, &item)) continue;
         bool complete = item.state == COMPLETE || item.state == OLD;
-        if (complete && !has_index(checkpoints, entry->d_name)) continue;
+        if (complete && !damaged_too && !has_index(checkpoints, entry->d_name)) continue;
         WEFT_TRY(add_found(ctx, list, item));
     }
 }
@@ -115,13 +118,14 @@ static int compare_found(const void *left, const void *right) {
     return (a->state > b->state) - (a->state < b->state);
 }
 
-/* A folder that does not exist has no checkpoints. */
-static weft_status scan(weft_ctx *ctx, const char *checkpoints, found_list *list) {
+/* A folder that does not exist has no checkpoints. `damaged_too`: those without an index. */
+static weft_status scan(weft_ctx *ctx, const char *checkpoints, bool damaged_too,
+                        found_list *list) {
     *list = (found_list){0};
     DIR *folder = opendir(checkpoints);
     if (!folder && errno == ENOENT) return WEFT_OK;
     if (!folder) return fail_errno(ctx, "open folder", checkpoints);
-    weft_status status = scan_entries(ctx, checkpoints, folder, list);
+    weft_status status = scan_entries(ctx, checkpoints, folder, damaged_too, list);
     closedir(folder);
     if (status != WEFT_OK) {
         wefti_free(ctx, list->items);
@@ -154,10 +158,10 @@ weft_status wefti_checkpoint_begin(weft_ctx *ctx, const char *checkpoints, int64
 weft_status wefti_checkpoint_latest(weft_ctx *ctx, const char *checkpoints, int64_t *step,
                                     char *path) {
     found_list list;
-    found best = {-1, COMPLETE};
+    found best = {.step = -1};
     *step = -1;
     path[0] = '\0';
-    WEFT_TRY(scan(ctx, checkpoints, &list));
+    WEFT_TRY(scan(ctx, checkpoints, false, &list));
     for (int64_t i = 0; i < list.n; i++) {
         found item = list.items[i]; /* step-N comes before step-N.old and wins */
         if (item.state <= OLD && item.step > best.step) best = item;
@@ -238,7 +242,7 @@ static bool is_surplus(const found_list *list, int64_t i, int64_t step, int64_t 
                        int64_t n_newer) {
     found item = list->items[i];
     if (item.state == REMOVED) return true;
-    if (item.state == PARTIAL) return item.step <= step;
+    if (item.state == PARTIAL || item.state == DAMAGED) return item.step <= step;
     bool replaced = item.state == OLD && i > 0 && list->items[i - 1].step == item.step;
     if (replaced) return true;
     return item.step != step && keep > 0 && n_newer >= keep - 1;
@@ -247,7 +251,7 @@ static bool is_surplus(const found_list *list, int64_t i, int64_t step, int64_t 
 static weft_status prune(weft_ctx *ctx, const char *checkpoints, int64_t step,
                          int64_t keep) {
     found_list list;
-    WEFT_TRY(scan(ctx, checkpoints, &list));
+    WEFT_TRY(scan(ctx, checkpoints, false, &list));
     weft_status status = WEFT_OK;
     int64_t n_newer = 0;
     for (int64_t i = list.n - 1; i >= 0 && status == WEFT_OK; i--) {
@@ -299,7 +303,7 @@ static weft_status compare_names(weft_ctx *ctx, const char *path,
                 "%s is not complete: its index.json lists %s, which is not there", path,
                 want);
         if (order > 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, /* somebody put it there */
                                  "%s has a file that its index.json does not list: %s",
                                  path, have);
     }
@@ -366,5 +370,80 @@ weft_status wefti_checkpoint_verify(weft_ctx *ctx, const char *path, char **layo
         wefti_free(ctx, *layout_json);
         *layout_json = NULL;
     }
+    return status;
+}
+
+/* ---- the newest whole one ---- */
+
+static bool lacks_index(const char *path) {
+    char index[PATH_MAX + 16];
+    struct stat info;
+    snprintf(index, sizeof index, "%s/index.json", path);
+    return stat(index, &info) != 0 && errno == ENOENT;
+}
+
+/* Newest first; step-N before its step-N.old. */
+static int compare_newest(const void *left, const void *right) {
+    const found *a = left, *b = right;
+    if (a->step != b->step) return a->step > b->step ? -1 : 1;
+    return (a->state > b->state) - (a->state < b->state);
+}
+
+/* False: this one is damaged, and the log says how; `first` keeps the first reason. */
+static weft_status try_found(weft_ctx *ctx, const char *path, char *first, size_t size,
+                             char **layout_json, bool *changed) {
+    weft_status status = wefti_checkpoint_verify(ctx, path, layout_json);
+    *changed = status == WEFT_ERR_FORMAT || (status != WEFT_OK && lacks_index(path));
+    if (status != WEFT_ERR_FORMAT && status != WEFT_ERR_FILE) return status;
+    weft_ctx_log(ctx, WEFT_LOG_WARN, "a damaged checkpoint is passed over: %s",
+                 weft_ctx_message(ctx));
+    if (!first[0]) snprintf(first, size, "%s", weft_ctx_message(ctx));
+    weft_ctx_clear(ctx);
+    return WEFT_OK;
+}
+
+static weft_status set_damaged_aside(weft_ctx *ctx, const char *checkpoints, found item) {
+    char from[PATH_MAX], to[PATH_MAX];
+    WEFT_TRY(path_of(ctx, checkpoints, item.step, item.state, from));
+    WEFT_TRY(path_of(ctx, checkpoints, item.step, DAMAGED, to));
+    WEFT_TRY(wefti_file_remove_tree(ctx, to));
+    return rename_folder(ctx, from, to);
+}
+
+static weft_status find_whole(weft_ctx *ctx, const char *checkpoints, found_list *list,
+                              char *path, char **layout_json) {
+    char first[512] = "";
+    int64_t i = 0;
+    for (; i < list->n; i++) {
+        found *item = &list->items[i];
+        if (item->state > OLD) continue;
+        WEFT_TRY(path_of(ctx, checkpoints, item->step, item->state, path));
+        WEFT_TRY(try_found(ctx, path, first, sizeof first, layout_json, &item->changed));
+        if (*layout_json) break;
+    }
+    list->n = i < list->n ? i + 1 : 0; /* the one found is the last */
+    if (*layout_json || !first[0]) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "no checkpoint in %s is whole: %s",
+                         checkpoints, first);
+}
+
+weft_status wefti_checkpoint_find_whole(weft_ctx *ctx, const char *checkpoints,
+                                        bool set_aside, int64_t *step, char *path,
+                                        char **layout_json) {
+    found_list list;
+    *step = -1;
+    *layout_json = NULL;
+    path[0] = '\0';
+    WEFT_TRY(scan(ctx, checkpoints, true, &list));
+    if (list.n) qsort(list.items, (size_t)list.n, sizeof *list.items, compare_newest);
+    weft_status status = find_whole(ctx, checkpoints, &list, path, layout_json);
+    for (int64_t i = 0; i < list.n && set_aside && status == WEFT_OK; i++)
+        if (list.items[i].changed)
+            status = set_damaged_aside(ctx, checkpoints, list.items[i]);
+    if (status == WEFT_OK && *layout_json) *step = list.items[list.n - 1].step;
+    wefti_free(ctx, list.items);
+    if (status == WEFT_OK) return WEFT_OK;
+    wefti_free(ctx, *layout_json);
+    *layout_json = NULL;
     return status;
 }

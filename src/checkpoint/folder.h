@@ -30,8 +30,18 @@ weft_status wefti_checkpoint_commit(weft_ctx *ctx, const char *checkpoints, int6
 weft_status wefti_checkpoint_latest(weft_ctx *ctx, const char *checkpoints, int64_t *step,
                                     char *path) WEFT_CHECKED;
 
+/* Finds the newest checkpoint that wefti_checkpoint_verify finds whole. Each newer one that
+ * is damaged is passed over with a warning in the log and, with `set_aside` (of the
+ * folder's one writer), renamed to step-<N>.damaged, which the next checkpoint of that
+ * step or a later one removes. *step = -1 if there is none at all; that all are damaged
+ * is the newest one's failure. [out] path: PATH_MAX; *layout_json as of verify, or NULL. */
+weft_status wefti_checkpoint_find_whole(weft_ctx *ctx, const char *checkpoints,
+                                        bool set_aside, int64_t *step, char *path,
+                                        char **layout_json) WEFT_CHECKED;
+
 /* Checks index.json, that exactly its files are there, and every file's size and hash:
- * any flipped byte in any file is found and named. [out] *layout_json owned by the caller
+ * any flipped byte in any file is found and named (WEFT_ERR_FORMAT; a file more than it
+ * lists is somebody's: WEFT_ERR_CONFIG). [out] *layout_json owned by the caller
  * (wefti_free): the values as given and in that order, not always in that spelling. */
 weft_status wefti_checkpoint_verify(weft_ctx *ctx, const char *path,
                                     char **layout_json) WEFT_CHECKED;

@@ -68,9 +68,13 @@ weft_status wefti_append_write(weft_ctx *ctx, wefti_append *file, const void *by
     return WEFT_OK;
 }
 
+weft_status wefti_append_sync(weft_ctx *ctx, wefti_append *file) {
+    if (fsync(file->fd) == 0) return WEFT_OK;
+    return fail_errno(ctx, "sync", file->path, errno);
+}
+
 weft_status wefti_append_fini(weft_ctx *ctx, wefti_append *file) {
-    weft_status status = WEFT_OK;
-    if (fsync(file->fd) != 0) status = fail_errno(ctx, "sync", file->path, errno);
+    weft_status status = wefti_append_sync(ctx, file);
     if (close(file->fd) != 0 && status == WEFT_OK)
         status = fail_errno(ctx, "close", file->path, errno);
     wefti_free(ctx, file->path);

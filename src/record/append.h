@@ -20,6 +20,9 @@ weft_status wefti_append_init(weft_ctx *ctx, const char *path, bool fresh, bool 
 weft_status wefti_append_write(weft_ctx *ctx, wefti_append *file, const void *bytes,
                                int64_t n_bytes) WEFT_CHECKED;
 
+/* What was written so far is on the disk. */
+weft_status wefti_append_sync(weft_ctx *ctx, wefti_append *file) WEFT_CHECKED;
+
 /* Syncs and closes; the status says whether everything reached the disk. */
 weft_status wefti_append_fini(weft_ctx *ctx, wefti_append *file) WEFT_CHECKED;
 

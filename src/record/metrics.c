@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* metrics.jsonl: one JSON object per line, appended and synced; reading tolerates a last line
- * that a crash cut short, and a resumed run drops the lines behind its checkpoint. */
+/* metrics.jsonl: one JSON object per line, appended, synced with each checkpoint; reading leaves
+ * out lines that are damaged, and a resumed run drops the lines behind its checkpoint. */
 #include "record/metrics.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "record/append.h"
 #include "record/buffer.h"
 
@@ -24,11 +26,14 @@ typedef struct lines {
     const char *path;
     char *data; /* owned */
     int64_t n_bytes, next, number;
+    int64_t n_damaged, first_damaged; /* lines that are no JSON object, the last one cut
+                                         off by a crash not counted */
+    char why[160];
 } lines;
 
 typedef struct line {
     int64_t begin, n_bytes; /* without the newline */
-    json_t *object;         /* owned; NULL: an empty line, or one that was cut off */
+    json_t *object;         /* owned; NULL: an empty or a damaged line */
     bool has_end;           /* a newline follows */
 } line;
 
@@ -57,9 +62,22 @@ static weft_status next_line(weft_ctx *ctx, lines *in, line *out) {
     out->object = NULL;
     if (!memory)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for reading %s", in->path);
-    if (!out->has_end) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "line %lld of %s is not a JSON object: %s",
-                         (long long)in->number, in->path, why);
+    if (!out->has_end || in->n_damaged++ > 0) return WEFT_OK;
+    in->first_damaged = in->number;
+    snprintf(in->why, sizeof in->why, "%s", why);
+    wefti_text_plain(in->why);
+    return WEFT_OK;
+}
+
+static void warn_of_damage(weft_ctx *ctx, const lines *in) {
+    char others[64] = "";
+    if (in->n_damaged == 0) return;
+    if (in->n_damaged > 1)
+        snprintf(others, sizeof others, "; nor are %lld others",
+                 (long long)in->n_damaged - 1);
+    weft_ctx_log(ctx, WEFT_LOG_WARN,
+                 "line %lld of %s is left out, for it is not a JSON object (%s)%s",
+                 (long long)in->first_damaged, in->path, in->why, others);
 }
 
 static double number_of(const json_t *object, const char *name) {
@@ -105,6 +123,7 @@ static weft_status drop_later_lines(weft_ctx *ctx, const char *path, int64_t fir
     weft_status status = keep_earlier(ctx, &in, first_step, &n_kept, &changed);
     if (status == WEFT_OK && changed)
         status = wefti_file_write(ctx, path, in.data, n_kept);
+    if (status == WEFT_OK) warn_of_damage(ctx, &in);
     wefti_free(ctx, in.data);
     return status;
 }
@@ -167,6 +186,10 @@ weft_status wefti_metrics_write(weft_ctx *ctx, wefti_metrics *metrics,
     return wefti_append_write(ctx, &metrics->file, text->bytes, text->n);
 }
 
+weft_status wefti_metrics_sync(weft_ctx *ctx, wefti_metrics *metrics) {
+    return wefti_append_sync(ctx, &metrics->file);
+}
+
 weft_status wefti_metrics_close(weft_ctx *ctx, wefti_metrics *metrics) {
     if (!metrics) return WEFT_OK;
     weft_status status = wefti_append_fini(ctx, &metrics->file);
@@ -216,6 +239,7 @@ weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *cons
     *n_rows = 0;
     WEFT_TRY(wefti_file_read(ctx, path, max_file_bytes, &in.data, &in.n_bytes));
     weft_status status = read_rows(ctx, &in, names, n_names, &t);
+    if (status == WEFT_OK) warn_of_damage(ctx, &in);
     wefti_free(ctx, in.data);
     if (status == WEFT_OK && !t.rows)
         status = wefti_alloc(ctx, 0, "a table of metrics", &t.rows);

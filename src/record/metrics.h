@@ -35,7 +35,7 @@ typedef struct wefti_metrics wefti_metrics;
 /* Opens `path` for appending. Lines of an older run with "step" >= first_step and a last
  * line that a crash cut off are dropped first (the file is written aside and renamed), so
  * that a run resumed at first_step has each step once; first_step = 0 begins with an
- * empty file. Any other line that is not a JSON object is refused with its number. */
+ * empty file. Any other line that is not a JSON object is dropped with a warning. */
 weft_status wefti_metrics_open(weft_ctx *ctx, const char *path, int64_t first_step,
                                wefti_metrics **out) WEFT_CHECKED;
 
@@ -44,12 +44,15 @@ weft_status wefti_metrics_open(weft_ctx *ctx, const char *path, int64_t first_st
 weft_status wefti_metrics_write(weft_ctx *ctx, wefti_metrics *metrics,
                                 const wefti_metric *row, int n) WEFT_CHECKED;
 
+/* The lines so far are on the disk. */
+weft_status wefti_metrics_sync(weft_ctx *ctx, wefti_metrics *metrics) WEFT_CHECKED;
+
 /* Syncs and closes; NULL is accepted. */
 weft_status wefti_metrics_close(weft_ctx *ctx, wefti_metrics *metrics) WEFT_CHECKED;
 
 /* Reads every line. [out] *rows: [*n_rows, n_names], owned by the caller (wefti_free),
  * NAN where a line has no number of that name. A last line cut off by a crash is left
- * out. */
+ * out, and so is, with a warning, any other line that is not a JSON object. */
 weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *const *names,
                                int n_names, double **rows, int64_t *n_rows) WEFT_CHECKED;
 

@@ -141,6 +141,10 @@ weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_rec
                                 wefti_unix_now_s(), &scalar, 1);
 }
 
+weft_status wefti_journal_sync(wefti_journal *journal) {
+    return wefti_metrics_sync(journal->ctx, journal->metrics);
+}
+
 weft_status wefti_journal_close(wefti_journal *journal) {
     if (!journal) return WEFT_OK;
     weft_ctx *ctx = journal->ctx;

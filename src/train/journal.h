@@ -18,6 +18,8 @@ weft_status wefti_journal_step(wefti_journal *journal,
 weft_status wefti_journal_evaluation(wefti_journal *journal,
                                      const weft_eval_record *record,
                                      double bigram_loss) WEFT_CHECKED;
+/* What was written so far is on the disk. */
+weft_status wefti_journal_sync(wefti_journal *journal) WEFT_CHECKED;
 weft_status wefti_journal_close(wefti_journal *journal) WEFT_CHECKED;
 
 #endif

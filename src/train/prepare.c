@@ -59,7 +59,9 @@ static weft_status find_run(weft_ctx *ctx, const weft_config *config, bool *foun
 static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bool resume,
                                     wefti_prepared *p) {
     bool found = false;
+    const wefti_lease_claim claim = {.folder = config->run.folder};
     WEFT_TRY(wefti_file_mkdirs(ctx, config->run.folder));
+    WEFT_TRY(wefti_lease_take(ctx, &claim, &p->lease));
     if (!resume) WEFT_TRY(find_run(ctx, config, &found));
     if (found)
         return weft_ctx_fail(
@@ -67,8 +69,8 @@ static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bo
             "%s holds a run already; continue it with --resume or name another "
             "run.folder",
             config->run.folder);
-    return resume ? wefti_state_find(ctx, config->run.folder, &p->saved, p->saved_path)
-                  : WEFT_OK;
+    if (!resume) return WEFT_OK;
+    return wefti_state_find(ctx, config->run.folder, true, &p->saved, p->saved_path);
 }
 
 /* The leader looks; where its folder is not seen a checkpoint is brought. */
@@ -471,6 +473,7 @@ weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     if (!p) return WEFT_OK;
     weft_status status = wefti_journal_close(p->journal);
+    wefti_lease_give_back(p->lease);
     wefti_bootstrap_leave(ctx, &p->bootstrap);
     wefti_job_destroy(ctx, p->job);
     weft_dataset_close(ctx, p->dataset);

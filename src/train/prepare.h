@@ -6,6 +6,7 @@
 
 #include <weft/train.h>
 
+#include "checkpoint/lease.h"
 #include "train/bootstrap.h"
 #include "train/journal.h"
 #include "train/state.h"
@@ -17,6 +18,7 @@ typedef struct wefti_prepared {
     weft_dataset *dataset;
     wefti_job *job;
     wefti_journal *journal;   /* of the leader */
+    wefti_lease *lease;       /* of the leader: nobody else writes the run folder */
     bool on_text;             /* else on made tokens, and without files */
     bool finished;            /* a resumed run with no step left */
     wefti_saved_layout saved; /* step = -1: a new run */

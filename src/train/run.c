@@ -151,6 +151,7 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     if (!run->prepared->journal) return WEFT_OK;
     int64_t every = run->prepared->job->config->run.log_every;
     if (record.step % every != 0 && record.step != record.steps) return WEFT_OK;
+    WEFT_TRY(wefti_lease_check(t->slot->ctx, run->prepared->lease, false));
     return wefti_journal_step(run->prepared->journal, &record);
 }
 
@@ -204,6 +205,18 @@ static bool is_pause(const rank_thread *t, int64_t done) {
            is_due(c->run.save_every, done) || is_due(c->run.compare_every, done);
 }
 
+/* The lines up to a checkpoint are on the disk before it is, and only the folder's writer
+ * writes it. */
+static weft_status save(rank_thread *t, int64_t step) {
+    wefti_prepared *p = t->run->prepared;
+    if (t->slot->rank == 0) {
+        WEFT_TRY(wefti_lease_check(t->slot->ctx, p->lease, true));
+        WEFT_TRY(wefti_journal_sync(p->journal));
+    }
+    return wefti_state_save(t->slot->state, &p->bootstrap, p->job->config->run.folder,
+                            p->tokenizer, step);
+}
+
 /* What comes after step number `done`: evaluation and checkpoint when they are due. */
 static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
@@ -219,8 +232,7 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     bool save_due = is_due(config->run.save_every, done);
     if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
     if (!last && !save_due && !stopping) return WEFT_OK;
-    return wefti_state_save(t->slot->state, &t->run->prepared->bootstrap,
-                            config->run.folder, prepared->tokenizer, done);
+    return save(t, done);
 }
 
 static weft_status rank_loop(rank_thread *t) {

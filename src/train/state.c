@@ -372,14 +372,14 @@ static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *pat
     return WEFT_OK;
 }
 
-weft_status wefti_state_find(weft_ctx *ctx, const char *folder, wefti_saved_layout *saved,
-                             char *path) {
+weft_status wefti_state_find(weft_ctx *ctx, const char *folder, bool writer,
+                             wefti_saved_layout *saved, char *path) {
     char checkpoints[PATH_MAX], *layout;
     *saved = (wefti_saved_layout){.step = -1};
     WEFT_TRY(join(ctx, checkpoints, folder, "checkpoints"));
-    WEFT_TRY(wefti_checkpoint_latest(ctx, checkpoints, &saved->step, path));
+    WEFT_TRY(wefti_checkpoint_find_whole(ctx, checkpoints, writer, &saved->step, path,
+                                         &layout));
     if (saved->step < 0) return WEFT_OK;
-    WEFT_TRY(wefti_checkpoint_verify(ctx, path, &layout));
     weft_status status = parse_layout(ctx, layout, path, saved);
     wefti_free(ctx, layout);
     return status;
@@ -517,7 +517,7 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
         wefti_free(ctx, layout);
         return WEFT_OK;
     }
-    WEFT_TRY(wefti_state_find(ctx, path, &saved, folder));
+    WEFT_TRY(wefti_state_find(ctx, path, false, &saved, folder));
     if (saved.step < 0)
         return weft_ctx_fail(
             ctx, WEFT_ERR_FILE,

@@ -42,10 +42,11 @@ weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
                              const char *folder, const weft_tokenizer *tokenizer,
                              int64_t step) WEFT_CHECKED;
 
-/* Finds the newest complete checkpoint of a run folder and checks every byte of it.
- * saved->step = -1 if there is none. [out] path: at least PATH_MAX. Not collective. */
-weft_status wefti_state_find(weft_ctx *ctx, const char *folder, wefti_saved_layout *saved,
-                             char *path) WEFT_CHECKED;
+/* Finds the newest checkpoint of a run folder of which every byte is right; damaged ones
+ * are passed over with a warning and, by the folder's writer, set aside. saved->step = -1
+ * if there is none. [out] path: at least PATH_MAX. Not collective. */
+weft_status wefti_state_find(weft_ctx *ctx, const char *folder, bool writer,
+                             wefti_saved_layout *saved, char *path) WEFT_CHECKED;
 
 /* Whether the run of the job can go on from there: the same replicator, optimizer, seed
  * and model. Writes nothing. Not collective. */

@@ -246,6 +246,38 @@ done
 expect 0 "$weft" train stopped.INT/config.yaml --resume run.steps=50 --quiet
 [[ -e $(checkpoint stopped.INT 50)/index.json ]] || fail "a finished run cannot be made longer"
 
+# -- two processes in one folder: the second is refused while the first lives, not after kill -9
+"$weft" train "${long[@]}" --folder shared --quiet mesh.link=100Mbit,40ms >/dev/null 2>&1 </dev/null &
+for ((i = 0; i < 1000; i++)); do
+    [[ -s shared/metrics.jsonl ]] && break
+    sleep 0.02
+done
+refuses_like "process $! on .* writes here since .* \(shared/lease\); wait for its end or name another \
+run.folder" "$weft" train "${long[@]}" --folder shared --quiet
+refuses_like "process $! on .* writes here since .*" "$weft" train "${long[@]}" --folder shared \
+    --quiet --resume
+kill -9 $!
+wait $! 2>/dev/null
+[[ -s shared/lease ]] || fail "kill -9 left no lease"
+rm -f shared/metrics.jsonl
+expect 0 "$weft" train "${long[@]}" --folder shared --quiet --resume
+grep -q "is gone: its lease was taken over" err || fail "nothing said of the lease: $(cat err)"
+[[ -e shared/lease ]] && fail "the lease is still there"
+same "$(checkpoint shared 40)/model.safetensors" "$(checkpoint whole 40)/model.safetensors"
+
+# -- a damaged newest checkpoint is passed over, and so is a damaged line
+expect 0 "$weft" train "${long[@]}" --folder hurt --quiet run.save_every=10
+flip "$(checkpoint hurt 40)/model.safetensors" 5000
+flip "$(checkpoint hurt 30)/replica-00001.safetensors" 3000
+flip hurt/metrics.jsonl 0
+expect 0 "$weft" eval hurt
+grep -q "passed over" err || fail "eval says nothing of damage: $(cat err)"
+expect 0 "$weft" train "${long[@]}" --folder hurt --quiet --resume run.save_every=10
+(($(grep -c "a damaged checkpoint is passed over: .*safetensors is damaged" err) == 2)) ||
+    fail "damage is not said: $(cat err)"
+grep -q "line 1 of hurt/metrics.jsonl is left out" err || fail "no word of line 1: $(cat err)"
+same "$(checkpoint hurt 40)/model.safetensors" "$(checkpoint whole 40)/model.safetensors"
+
 # -- another working folder, relative paths; keys before and after the file
 mkdir -p away/inner
 printf 'data:\n  path: ../text.txt\nrun:\n  folder: inner/run\n' >away/run.yaml

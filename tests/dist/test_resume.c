@@ -1,14 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /* Stopping, resuming, and what a checkpoint holds. */
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "checkpoint/folder.h"
+#include "checkpoint/lease.h"
 #include "training.h"
 
 static outcome whole, part, rest;
+
+/* ---- what reaches the disk first ---- */
+
+static atomic_llong synced_bytes;   /* of the metrics.jsonl that was synced last */
+static atomic_int published, early; /* checkpoints; those that came before their lines */
+
+/* In the place of the C library's: which file it is, then the system's own. */
+int fsync(int fd) {
+    char link[64], path[4096] = "";
+    struct stat info;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    (void)!readlink(link, path, sizeof path - 1);
+    if (strstr(path, "/metrics.jsonl") && fstat(fd, &info) == 0)
+        atomic_store(&synced_bytes, info.st_size);
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int rename(const char *from, const char *to) {
+    char lines[4200];
+    struct stat info;
+    const char *at = strstr(from, "/checkpoints/step-");
+    if (at && strcmp(from + strlen(from) - 8, ".partial") == 0) {
+        snprintf(lines, sizeof lines, "%.*s/metrics.jsonl", (int)(at - from), from);
+        atomic_fetch_add(&published, 1);
+        if (stat(lines, &info) != 0 || info.st_size != atomic_load(&synced_bytes))
+            atomic_fetch_add(&early, 1);
+    }
+    return (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+}
 
 #define LAST "checkpoints/step-00000012"
 
@@ -128,20 +162,128 @@ static void another_model_or_seed_does_not_resume(void **state) {
     assert_non_null(strstr(rest.message, "seed 1, this run"));
 }
 
-static void a_flipped_byte_in_the_checkpoint_is_refused(void **state) {
-    (void)state;
-    train(&part, "part", false, KEYS("run.steps=3"));
-    assert_trained(&part);
-    FILE *file = fopen("part/checkpoints/step-00000003/optimizer.safetensors", "r+");
+static void flip(const char *path, long from_end) {
+    FILE *file = fopen(path, "r+");
     assert_non_null(file);
-    assert_int_equal(fseek(file, -100, SEEK_END), 0);
+    assert_int_equal(fseek(file, -from_end, SEEK_END), 0);
     int byte = fgetc(file);
     assert_int_equal(fseek(file, -1, SEEK_CUR), 0);
     fputc(byte ^ 4, file);
     fclose(file);
+}
+
+static void a_flipped_byte_in_the_only_checkpoint_is_refused(void **state) {
+    (void)state;
+    train(&part, "part", false, KEYS("run.steps=3"));
+    assert_trained(&part);
+    flip("part/checkpoints/step-00000003/optimizer.safetensors", 100);
     train(&rest, "part", true, KEYS("run.steps=6"));
     assert_int_equal(rest.status, WEFT_ERR_FORMAT);
     assert_non_null(strstr(rest.message, "optimizer.safetensors"));
+}
+
+/* The newest two are damaged, and so is a line of the metrics: the run goes on from the
+ * third, to the bits of one that was never stopped. */
+static void a_run_goes_on_from_the_newest_whole_checkpoint(void **state) {
+    (void)state;
+    const char *const *keys = KEYS("method=flexdemo", "mesh.nodes=2", "run.save_every=2",
+                                   "run.keep=8", "data.path=text.txt");
+    train(&whole, "whole", false, keys);
+    assert_trained(&whole);
+    part.stop_after = 8;
+    train(&part, "part", false, keys);
+    assert_trained(&part);
+    assert_in_range(part.result.steps, 8, 10);
+    assert_int_equal(system("cd part/checkpoints && rm -rf step-00000009 step-00000010"),
+                     0);
+    assert_int_equal(truncate("part/checkpoints/step-00000008/model.safetensors", 999),
+                     0);
+    flip("part/checkpoints/step-00000006/replica-00001.safetensors", 5);
+    assert_int_equal(system("sed -i '3s/^{/[/' part/metrics.jsonl"), 0);
+    rest.stop_after = 0;
+    train(&rest, "part", true, keys);
+    assert_trained(&rest);
+    assert_int_equal(rest.first_step, 4);
+    for (int i = 4; i < 12; i++) assert_true(rest.loss[i] == whole.loss[i]);
+    assert_same_file("whole/" LAST "/model.safetensors",
+                     "part/" LAST "/model.safetensors");
+    assert_same_file("whole/" LAST "/replica-00001.safetensors",
+                     "part/" LAST "/replica-00001.safetensors");
+}
+
+static void lines_are_on_the_disk_before_their_checkpoint(void **state) {
+    (void)state;
+    atomic_store(&published, 0);
+    atomic_store(&early, 0);
+    train(&whole, "whole", false, KEYS("mesh.nodes=2", "run.save_every=3"));
+    assert_trained(&whole);
+    assert_int_equal(atomic_load(&published), 4);
+    assert_int_equal(atomic_load(&early), 0);
+}
+
+/* While another process holds its lease a folder is left alone. */
+static void two_runs_in_one_folder_are_refused(void **state) {
+    (void)state;
+    int ends[2];
+    char byte;
+    wefti_lease *lease;
+    weft_ctx *ctx;
+    assert_int_equal(system("rm -rf part; mkdir part"), 0);
+    assert_int_equal(pipe(ends), 0);
+    pid_t other = fork();
+    assert_true(other >= 0);
+    if (other == 0) {
+        const wefti_lease_claim claim = {.folder = "part"};
+        if (weft_ctx_create(&ctx) != WEFT_OK ||
+            wefti_lease_take(ctx, &claim, &lease) != WEFT_OK ||
+            write(ends[1], "x", 1) != 1)
+            _exit(1);
+        for (;;) pause();
+    }
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+    for (int resume = 0; resume < 2; resume++) {
+        train(&rest, "part", true, KEYS("run.steps=3"));
+        assert_int_equal(rest.status, WEFT_ERR_CONFIG);
+        assert_non_null(strstr(rest.message, "writes here since"));
+    }
+    assert_int_not_equal(access("part/metrics.jsonl", F_OK), 0);
+    assert_int_equal(kill(other, SIGKILL), 0);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+    train(&rest, "part", true, KEYS("run.steps=3"));
+    assert_trained(&rest);
+    assert_int_not_equal(access("part/lease", F_OK), 0);
+}
+
+static void take_lease_away(void *user, const weft_step_record *r) {
+    (void)user;
+    if (r->step == 3)
+        assert_int_equal(system("sed -i 's/^token .*/token 1/' part/lease"), 0);
+}
+
+static void a_run_that_lost_its_folder_writes_no_checkpoint(void **state) {
+    (void)state;
+    weft_ctx *ctx;
+    weft_config *config;
+    weft_train_result result;
+    const weft_train_hooks hooks = {.on_step = take_lease_away};
+    const char *const keys[] = {"run.folder=part", "run.save_every=2", "mesh.nodes=2"};
+    assert_int_equal(system("rm -rf part"), 0);
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, weft_config_create(ctx, &config));
+    for (int i = 0; small_run[i]; i++)
+        assert_ok(ctx, weft_config_set(ctx, config, small_run[i]));
+    for (int i = 0; i < 3; i++) assert_ok(ctx, weft_config_set(ctx, config, keys[i]));
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_int_equal(weft_train(ctx, NULL, config, false, &hooks, &result),
+                     WEFT_ERR_FILE);
+    assert_non_null(strstr(weft_ctx_message(ctx), "took part/lease over"));
+    assert_int_equal(access("part/checkpoints/step-00000002", F_OK), 0);
+    assert_int_not_equal(access("part/checkpoints/step-00000004", F_OK), 0);
+    assert_int_not_equal(access("part/checkpoints/step-00000004.partial", F_OK), 0);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
 }
 
 /* Whatever the instant of a kill -9, the run resumes from a complete checkpoint and ends
@@ -184,7 +326,11 @@ int main(void) {
         cmocka_unit_test(a_folder_with_a_run_is_not_overwritten),
         cmocka_unit_test(another_method_does_not_resume),
         cmocka_unit_test(another_model_or_seed_does_not_resume),
-        cmocka_unit_test(a_flipped_byte_in_the_checkpoint_is_refused),
+        cmocka_unit_test(a_flipped_byte_in_the_only_checkpoint_is_refused),
+        cmocka_unit_test(a_run_goes_on_from_the_newest_whole_checkpoint),
+        cmocka_unit_test(lines_are_on_the_disk_before_their_checkpoint),
+        cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(a_run_that_lost_its_folder_writes_no_checkpoint),
         cmocka_unit_test(a_killed_run_resumes_to_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,10 +280,10 @@ static void missing_and_extra_files_are_named(void **state) {
         assert_int_equal(rename("count/aside", path), 0);
     }
     put_below(c, "zebra", "");
-    assert_fails(ctx, verify(c), WEFT_ERR_FORMAT, "zebra");
+    assert_fails(ctx, verify(c), WEFT_ERR_CONFIG, "zebra");
     remove("count/step-00000003/zebra");
     put_below(c, "optimizer/aaa", "x");
-    assert_fails(ctx, verify(c), WEFT_ERR_FORMAT, "optimizer/aaa");
+    assert_fails(ctx, verify(c), WEFT_ERR_CONFIG, "optimizer/aaa");
     remove("count/step-00000003/optimizer/aaa");
     assert_int_equal(symlink("config.json", "count/step-00000003/link"), 0);
     assert_fails(ctx, verify(c), WEFT_ERR_FORMAT, "link is neither a file nor a folder");
@@ -301,6 +301,116 @@ static void a_checkpoint_under_another_steps_name_is_refused(void **state) {
     assert_fails(ctx, verify("moved/step-00000004"), WEFT_ERR_FORMAT, "holds step 3");
     assert_int_equal(rename("moved/step-00000004", "moved/best"), 0);
     assert_ok(ctx, verify("moved/best"));
+}
+
+/* ---- the newest whole one ---- */
+
+static int64_t find_whole(const char *checkpoints, bool set_aside) {
+    char path[PATH_MAX], expected[PATH_MAX], *json;
+    int64_t step;
+    assert_ok(ctx, wefti_checkpoint_find_whole(ctx, checkpoints, set_aside, &step, path,
+                                               &json));
+    if (step < 0) {
+        assert_null(json);
+        return -1;
+    }
+    assert_string_equal(json, layout);
+    wefti_free(ctx, json);
+    snprintf(expected, sizeof expected, "%s/step-%08lld", checkpoints, (long long)step);
+    assert_memory_equal(path, expected, strlen(expected));
+    assert_ok(ctx, verify(path));
+    return step;
+}
+
+static char warned[8192];
+
+static void hear(void *user, weft_log_level level, const char *line) {
+    (void)user;
+    if (level == WEFT_LOG_WARN) strncat(warned, line, sizeof warned - strlen(warned) - 1);
+}
+
+/* Every file of the newest checkpoint, cut to every length and removed. */
+static void whatever_is_cut_the_newest_whole_one_is_found(void **state) {
+    (void)state;
+    const char *c = fresh("whole");
+    assert_int_equal(find_whole(c, true), -1);
+    make_sample(c, 3, 0);
+    weft_ctx_set_sink(ctx, hear, NULL);
+    for (int f = 0; f < 4; f++) {
+        make_sample(c, 4, 0);
+        char path[PATH_MAX], *data;
+        int64_t n;
+        snprintf(path, sizeof path, "whole/step-00000004/%s", damaged_names[f]);
+        read_sample(path, &data, &n);
+        for (int64_t cut = -1; cut < n; cut++) {
+            warned[0] = '\0';
+            if (cut >= 0) put_bytes(path, data, cut);
+            if (cut < 0) remove(path);
+            assert_int_equal(find_whole(c, false), 3);
+            assert_non_null(strstr(warned, "a damaged checkpoint is passed over: "));
+            assert_non_null(strstr(warned, damaged_names[f]));
+        }
+        put_bytes(path, data, n);
+        assert_int_equal(find_whole(c, false), 4);
+        wefti_free(ctx, data);
+    }
+    weft_ctx_set_sink(ctx, NULL, NULL);
+}
+
+static void a_damaged_one_is_set_aside_by_the_writer_and_removed_later(void **state) {
+    (void)state;
+    const char *c = fresh("aside");
+    for (int64_t step = 1; step <= 4; step++) make_sample(c, step, 0);
+    put_below("aside/step-00000004", "config.json", "[]");
+    remove("aside/step-00000003/index.json");
+    assert_int_equal(find_whole(c, false), 2);
+    assert_true(exists("aside/step-00000004"));
+    assert_int_equal(find_whole(c, true), 2);
+    assert_false(exists("aside/step-00000004"));
+    assert_false(exists("aside/step-00000003"));
+    assert_true(exists("aside/step-00000004.damaged"));
+    assert_int_equal(latest_step(c), 2);
+    make_sample(c, 3, 2); /* two whole ones are kept, the damaged ones do not count */
+    assert_true(exists("aside/step-00000002"));
+    assert_false(exists("aside/step-00000001"));
+    assert_false(exists("aside/step-00000003.damaged"));
+    assert_true(exists("aside/step-00000004.damaged"));
+    make_sample(c, 4, 2);
+    assert_false(exists("aside/step-00000004.damaged"));
+    assert_int_equal(find_whole(c, true), 4);
+}
+
+static void an_older_one_under_replacement_is_found_too(void **state) {
+    (void)state;
+    const char *c = fresh("older");
+    make_sample(c, 4, 0);
+    assert_int_equal(rename("older/step-00000004", "older/step-00000004.old"), 0);
+    make_sample("older/new", 4, 0);
+    assert_int_equal(rename("older/new/step-00000004", "older/step-00000004"), 0);
+    put_below("older/step-00000004", "config.json", "[]");
+    assert_int_equal(find_whole(c, true), 4);
+    assert_false(exists("older/step-00000004"));
+}
+
+static void what_is_no_damage_is_not_passed_over(void **state) {
+    (void)state;
+    const char *c = fresh("none");
+    char path[PATH_MAX], *json;
+    int64_t step;
+    make_sample(c, 1, 0);
+    make_sample(c, 2, 0);
+    put_below("none/step-00000002", "notes", "mine"); /* not weft's: nothing is removed */
+    assert_fails(ctx, wefti_checkpoint_find_whole(ctx, c, true, &step, path, &json),
+                 WEFT_ERR_CONFIG, "notes");
+    assert_null(json);
+    assert_true(exists("none/step-00000002/notes"));
+    remove("none/step-00000002/notes");
+    put_below("none/step-00000002", "config.json", "");
+    put_below("none/step-00000001", "config.json", "");
+    assert_fails(ctx, wefti_checkpoint_find_whole(ctx, c, true, &step, path, &json),
+                 WEFT_ERR_FORMAT,
+                 "no checkpoint in none is whole: none/step-00000002/config.json");
+    assert_true(exists("none/step-00000002")); /* all damaged: nothing is touched */
 }
 
 /* ---- refusals ---- */
@@ -463,6 +573,10 @@ int main(void) {
         cmocka_unit_test(a_full_disk_publishes_nothing_half_written),
         cmocka_unit_test(an_old_checkpoint_that_can_not_be_removed_is_a_warning),
         cmocka_unit_test(every_allocation_failure_is_clean),
+        cmocka_unit_test(whatever_is_cut_the_newest_whole_one_is_found),
+        cmocka_unit_test(a_damaged_one_is_set_aside_by_the_writer_and_removed_later),
+        cmocka_unit_test(an_older_one_under_replacement_is_found_too),
+        cmocka_unit_test(what_is_no_damage_is_not_passed_over),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

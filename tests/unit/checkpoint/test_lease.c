@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* One writer per run folder: living owners are refused, dead ones are replaced without help,
+ * sleepers find out before they write. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "check.h"
+#include "checkpoint/lease.h"
+
+static bool no_locks; /* as on a file system that has none */
+
+/* In the place of the C library's: what the library under test calls. */
+int fcntl(int fd, int command, ...) {
+    va_list rest;
+    va_start(rest, command);
+    void *argument = va_arg(rest, void *);
+    va_end(rest);
+    if (no_locks && command == F_OFD_SETLK) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+static weft_ctx *ctx;
+static char heard[4096]; /* what was logged */
+
+static void hear(void *user, weft_log_level level, const char *line) {
+    (void)user, (void)level;
+    strncat(heard, line, sizeof heard - strlen(heard) - 1);
+}
+
+static int setup(void **state) {
+    (void)state;
+    int status = room_begin(&ctx);
+    heard[0] = '\0';
+    no_locks = false;
+    weft_ctx_set_sink(ctx, hear, NULL);
+    return status;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    return ctx_end(ctx);
+}
+
+static const wefti_lease_claim quick = {.folder = "room", .beat_s = 0.05};
+
+static wefti_lease *take(const wefti_lease_claim *claim) {
+    wefti_lease *l;
+    assert_ok(ctx, wefti_lease_take(ctx, claim, &l));
+    assert_non_null(l);
+    return l;
+}
+
+static void assert_refused(const wefti_lease_claim *claim, const char *words) {
+    wefti_lease *l;
+    assert_fails(ctx, wefti_lease_take(ctx, claim, &l), WEFT_ERR_CONFIG, words);
+    assert_null(l);
+}
+
+/* A process that holds the lease until it is killed. */
+static pid_t start_owner(const wefti_lease_claim *claim) {
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        wefti_lease *l;
+        weft_ctx *own;
+        if (weft_ctx_create(&own) != WEFT_OK ||
+            wefti_lease_take(own, claim, &l) != WEFT_OK || write(ends[1], "x", 1) != 1)
+            _exit(1);
+        for (;;) pause();
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    close(ends[0]);
+    return child;
+}
+
+static void end_owner(pid_t owner, int how) {
+    int status;
+    assert_int_equal(kill(owner, how), 0);
+    assert_int_equal(waitpid(owner, &status, 0), owner);
+    assert_true(WIFSIGNALED(status));
+}
+
+/* Puts another word behind a key of the lease, as another machine would have written it. */
+static void change(const char *key, const char *word) {
+    char *text, after[1024], place[32];
+    int64_t n;
+    assert_ok(ctx, wefti_file_read(ctx, "room/lease", 4096, &text, &n));
+    snprintf(place, sizeof place, "\n%s ", key);
+    char *at = strstr(text, place);
+    assert_non_null(at);
+    at += strlen(place);
+    snprintf(after, sizeof after, "%.*s%s%s", (int)(at - text), text, word,
+             at + strcspn(at, strchr(word, ' ') ? "\n" : " \n"));
+    wefti_free(ctx, text);
+    put_text("room/lease", after);
+}
+
+/* Leaves the lease of a process that was killed. */
+static void leave_lease_of_dead(void) {
+    end_owner(start_owner(&quick), SIGKILL);
+    assert_int_equal(access("room/lease", F_OK), 0);
+}
+
+static void a_second_owner_is_refused_by_name(void **state) {
+    (void)state;
+    char words[64];
+    wefti_lease *l = take(&quick);
+    snprintf(words, sizeof words, "process %d on ", (int)getpid());
+    assert_refused(&quick, words); /* in the same process */
+    assert_ok(ctx, wefti_lease_check(ctx, l, true));
+    wefti_lease_give_back(l);
+    assert_int_not_equal(access("room/lease", F_OK), 0);
+    pid_t other = start_owner(&quick);
+    snprintf(words, sizeof words, "process %d on ", (int)other);
+    assert_refused(&quick, words);
+    assert_int_equal(kill(other, SIGSTOP), 0); /* asleep is not gone */
+    assert_refused(&quick, words);
+    end_owner(other, SIGKILL);
+    wefti_lease_give_back(take(&quick));
+}
+
+static void a_killed_owner_is_replaced_at_once(void **state) {
+    (void)state;
+    const wefti_lease_claim slow = {.folder = "room", .beat_s = 30};
+    for (int trial = 0; trial < 5; trial++) {
+        end_owner(start_owner(&slow), SIGKILL);
+        double begun_s = wefti_now_s();
+        wefti_lease *l = take(&slow);
+        assert_true(wefti_now_s() - begun_s < 5); /* did not wait for signs of life */
+        assert_non_null(strstr(heard, "is gone"));
+        if (trial % 2) wefti_lease_give_back(l);
+        if (trial % 2 == 0) {
+            assert_refused(&slow, "writes here");
+            wefti_lease_give_back(l);
+        }
+    }
+}
+
+/* The lock is free as it is where locks do not reach over machines. */
+static void an_owner_elsewhere_is_replaced_when_it_is_silent(void **state) {
+    (void)state;
+    leave_lease_of_dead();
+    change("boot", "another-machine");
+    change("host", "beta");
+    double begun_s = wefti_now_s();
+    wefti_lease *l = take(&quick);
+    assert_true(wefti_now_s() - begun_s >= 5 * 0.05);
+    assert_non_null(strstr(heard, "on beta may still write here"));
+    wefti_lease_give_back(l);
+}
+
+static void an_owner_elsewhere_that_shows_life_is_refused(void **state) {
+    (void)state;
+    leave_lease_of_dead();
+    change("boot", "another-machine");
+    change("host", "beta");
+    change("every", "0.200");
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) { /* beats as beta would, without a lock that can be seen */
+        for (int i = 0; i < 100; i++) {
+            int fd = open("room/lease", O_WRONLY);
+            (void)!pwrite(fd, i % 2 ? "  " : "\n ", 2, 510);
+            close(fd);
+            usleep(100000);
+        }
+        _exit(0);
+    }
+    assert_refused(&quick, "on beta writes here since");
+    end_owner(child, SIGKILL);
+    wefti_lease_give_back(take(&quick));
+}
+
+static void without_locks_processes_are_looked_for(void **state) {
+    (void)state;
+    no_locks = true;
+    pid_t other = start_owner(&quick);
+    assert_refused(&quick, "writes here");
+    end_owner(other, SIGKILL);
+    wefti_lease_give_back(take(&quick));
+    leave_lease_of_dead();
+    char number[64];
+    snprintf(number, sizeof number, "%d 1",
+             (int)getppid()); /* lives, began at another time */
+    change("pid", number);
+    wefti_lease *l = take(&quick);
+    assert_refused(&quick, "writes here");
+    wefti_lease_give_back(l);
+}
+
+static void a_later_view_of_the_same_run_replaces_a_living_owner(void **state) {
+    (void)state;
+    wefti_lease_claim first = {.folder = "room", .beat_s = 0.05, .run = 77, .view = 3};
+    wefti_lease_claim later = first, other = first;
+    later.view = 4;
+    other.view = 9;
+    other.run = 78;
+    wefti_lease *old = take(&first);
+    assert_int_equal(wefti_lease_run(old), 77);
+    assert_refused(&first, "writes here");
+    assert_refused(&other, "writes here");
+    wefti_lease *new = take(&later);
+    assert_fails(ctx, wefti_lease_check(ctx, old, true), WEFT_ERR_FILE,
+                 "took room/lease over");
+    assert_ok(ctx, wefti_lease_check(ctx, new, true));
+    for (int i = 0; i < 400 && wefti_lease_check(ctx, old, false) == WEFT_OK; i++)
+        usleep(10000);
+    assert_fails(ctx, wefti_lease_check(ctx, old, false), WEFT_ERR_FILE, "took");
+    wefti_lease_give_back(old); /* leaves the new one's file alone */
+    assert_ok(ctx, wefti_lease_check(ctx, new, true));
+    assert_refused(&first, "writes here");
+    wefti_lease_give_back(new);
+    assert_int_not_equal(access("room/lease", F_OK), 0);
+}
+
+static void a_removed_lease_is_lost(void **state) {
+    (void)state;
+    wefti_lease *l = take(&quick);
+    assert_int_equal(unlink("room/lease"), 0);
+    assert_fails(ctx, wefti_lease_check(ctx, l, true), WEFT_ERR_FILE, "was removed");
+    wefti_lease *next = take(&quick);
+    wefti_lease_give_back(l);
+    assert_ok(ctx, wefti_lease_check(ctx, next, true));
+    wefti_lease_give_back(next);
+}
+
+/* Cut or changed anywhere, a lease whose owner is gone ends nobody's start. */
+static void a_damaged_lease_is_taken_over(void **state) {
+    (void)state;
+    char *text;
+    int64_t n;
+    leave_lease_of_dead();
+    assert_ok(ctx, wefti_file_read(ctx, "room/lease", 4096, &text, &n));
+    assert_int_equal(n, 512);
+    for (int64_t cut = 0; cut < n; cut += cut < 240 ? 7 : 97) {
+        assert_ok(ctx, wefti_file_write(ctx, "room/lease", text, cut));
+        wefti_lease_claim claim = quick;
+        claim.beat_s = 0.01;
+        wefti_lease_give_back(take(&claim));
+    }
+    wefti_free(ctx, text);
+    put_text("room/lease", "no lease at all");
+    wefti_lease_give_back(take(&quick));
+}
+
+/* Starters at the same instant: one gets it, whatever was there before. */
+static void one_of_many_starters_wins(void **state) {
+    (void)state;
+    enum { STARTERS = 12 };
+    for (int round = 0; round < 8; round++) {
+        int ends[2], winners = 0, status;
+        pid_t children[STARTERS];
+        no_locks = round >= 4;
+        if (round % 2) leave_lease_of_dead();
+        assert_int_equal(pipe(ends), 0);
+        for (int i = 0; i < STARTERS; i++) {
+            children[i] = fork();
+            assert_true(children[i] >= 0);
+            if (children[i] > 0) continue;
+            char byte;
+            weft_ctx *own;
+            wefti_lease *l;
+            close(ends[1]);
+            (void)!read(ends[0], &byte, 1); /* all begin when the pipe closes */
+            if (weft_ctx_create(&own) != WEFT_OK) _exit(3);
+            if (wefti_lease_take(own, &quick, &l) != WEFT_OK) _exit(2);
+            usleep(800000);
+            _exit(wefti_lease_check(own, l, true) == WEFT_OK ? 1 : 3);
+        }
+        close(ends[0]);
+        close(ends[1]);
+        for (int i = 0; i < STARTERS; i++) {
+            assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 3);
+            winners += WEXITSTATUS(status) == 1;
+        }
+        assert_int_equal(winners, 1);
+        wefti_lease_give_back(take(&quick)); /* the winner ended without giving it back */
+    }
+}
+
+static void folders_that_can_not_be_written_are_an_error(void **state) {
+    (void)state;
+    wefti_lease *l;
+    assert_fails(ctx,
+                 wefti_lease_take(ctx, &(wefti_lease_claim){.folder = "room/absent"}, &l),
+                 WEFT_ERR_FILE, "room/absent/lease");
+    assert_null(l);
+    assert_int_equal(symlink("/etc/passwd", "room/lease"), 0);
+    assert_fails(ctx, wefti_lease_take(ctx, &quick, &l), WEFT_ERR_FILE, "room/lease");
+    assert_int_equal(unlink("room/lease"), 0);
+    weft_ctx_fail_allocation(ctx, 0);
+    assert_fails(ctx, wefti_lease_take(ctx, &quick, &l), WEFT_ERR_MEMORY, "lease");
+    assert_null(l);
+    wefti_lease_give_back(NULL);
+    assert_ok(ctx, wefti_lease_check(ctx, NULL, true));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_second_owner_is_refused_by_name, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_killed_owner_is_replaced_at_once, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(an_owner_elsewhere_is_replaced_when_it_is_silent,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(an_owner_elsewhere_that_shows_life_is_refused,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(without_locks_processes_are_looked_for, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            a_later_view_of_the_same_run_replaces_a_living_owner, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_removed_lease_is_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_lease_is_taken_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_of_many_starters_wins, setup, teardown),
+        cmocka_unit_test_setup_teardown(folders_that_can_not_be_written_are_an_error,
+                                        setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
