@@ -20,6 +20,8 @@
 
 static const flag flags[] = {
     {"--resume", NULL, "continue run.folder from its newest complete checkpoint", NULL},
+    {"--init", "FOLDER", "begin from this model: a run, or a Hugging Face folder",
+     "model.init"},
     {"--nodes", "N", "number of nodes", "mesh.nodes"},
     {"--ranks-per-node", "S", "ranks that shard one copy of the model in a node",
      "mesh.ranks_per_node"},

@@ -193,6 +193,20 @@ weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
     return status;
 }
 
+bool wefti_config_given(const weft_config *config, const char *name) {
+    const wefti_config *whole = (const wefti_config *)(const void *)config;
+    int index = wefti_config_key_index(wefti_config_key_find(name));
+    return whole->origins[index].layer >= WEFTI_LAYER_FILE;
+}
+
+weft_status wefti_config_suggest(weft_ctx *ctx, weft_config *config, const char *name,
+                                 const char *text) {
+    wefti_origin origin = {WEFTI_LAYER_MODEL, 0, NULL};
+    wefti_typed typed = {text, 1, false};
+    return wefti_config_assign(ctx, wefti_config_of(config), wefti_config_key_find(name),
+                               &origin, &typed);
+}
+
 /* -- the object -- */
 
 weft_status weft_config_create(weft_ctx *ctx, weft_config **out) {

@@ -8,6 +8,7 @@
 typedef enum wefti_layer {
     WEFTI_LAYER_DEFAULT,
     WEFTI_LAYER_METHOD,
+    WEFTI_LAYER_MODEL, /* the checkpoint that model.init names */
     WEFTI_LAYER_FILE,
     WEFTI_LAYER_COMMAND
 } wefti_layer;
@@ -41,6 +42,13 @@ typedef struct wefti_typed {
 weft_status wefti_config_assign(weft_ctx *ctx, wefti_config *config,
                                 const weft_config_key *key, const wefti_origin *origin,
                                 const wefti_typed *typed) WEFT_CHECKED;
+
+/* Whether somebody chose the key's value: a file, or the command line. */
+bool wefti_config_given(const weft_config *config, const char *name);
+
+/* Sets a key as a checkpoint's config.json says it, unless it is given. */
+weft_status wefti_config_suggest(weft_ctx *ctx, weft_config *config, const char *name,
+                                 const char *text) WEFT_CHECKED;
 
 /* Sets a key back to its default, whatever the layer. */
 weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,

@@ -172,6 +172,7 @@ static void put_origin(text *t, const wefti_config *config, const weft_config_ke
     switch (origin->layer) {
     case WEFTI_LAYER_DEFAULT: put(t, "default"); break;
     case WEFTI_LAYER_METHOD: put_format(t, "method %s", config->values.method); break;
+    case WEFTI_LAYER_MODEL: put(t, "model.init"); break;
     case WEFTI_LAYER_FILE:
         put_format(t, "%s:%d", wefti_shown(origin->path, shown, sizeof shown),
                    origin->line);

@@ -16,9 +16,17 @@
 
 typedef enum wefti_unit_kind { WEFTI_EMBED, WEFTI_BLOCK, WEFTI_HEAD } wefti_unit_kind;
 
+/* Where a parameter lies in files: row r of it is row start + r / run * stride + r % run
+ * of the tensor of that name, which other parameters may share. */
+typedef struct wefti_place {
+    char name[96];                    /* Hugging Face's */
+    int64_t rows, start, run, stride; /* rows: of the tensor */
+} wefti_place;
+
 /* One parameter of a unit. Sharded along its first dimension. */
 typedef struct wefti_param {
-    char name[96];      /* Hugging Face name, e.g. "transformer.h.0.attn.c_attn.weight" */
+    char name[96]; /* unique, e.g. "transformer.h.0.attn.c_attn.weight" */
+    wefti_place file;
     int ndim;           /* 1 or 2 */
     int64_t rows, cols; /* cols = 1 when ndim == 1 */
     bool decays;        /* weight decay applies (matrices only) */

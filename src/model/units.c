@@ -52,6 +52,9 @@ static void name_params(weft_model *model, const wefti_unit *unit,
                      specs[i].name);
         else
             snprintf(p[i].name, sizeof p[i].name, "%s", specs[i].name);
+        p[i].file = (wefti_place){
+            .rows = p[i].rows, .run = p[i].rows, .stride = p[i].rows};
+        memcpy(p[i].file.name, p[i].name, sizeof p[i].name);
     }
 }
 

@@ -10,16 +10,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "checkpoint/folder.h"
-#include "checkpoint/safetensors.h"
+#include "job/adopt.h"
 #include "model/model.h"
+#include "train/initial.h"
 #include "train/state.h"
 
-enum { EVALUATION_TOKENS = 4096, MAX_CONFIG_BYTES = 1 << 20 };
+enum { EVALUATION_TOKENS = 4096 };
 
 struct weft_inference {
     weft_model *model;
@@ -39,16 +38,9 @@ static bool has_file(const char *folder, const char *name, char *path) {
 }
 
 static weft_status read_model(weft_ctx *ctx, const char *folder, weft_inference *inf) {
-    char path[PATH_MAX], *json;
-    int64_t n_bytes;
     weft_model_config config;
-    if (!has_file(folder, "config.json", path))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s has no config.json", folder);
-    WEFT_TRY(wefti_file_read(ctx, path, MAX_CONFIG_BYTES, &json, &n_bytes));
-    weft_status status = weft_model_config_from_json(ctx, json, n_bytes, path, &config);
-    if (status == WEFT_OK) status = weft_model_create(ctx, &config, &inf->model);
-    wefti_free(ctx, json);
-    return status;
+    WEFT_TRY(wefti_adopt_read(ctx, folder, &config));
+    return weft_model_create(ctx, &config, &inf->model);
 }
 
 static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
@@ -66,39 +58,29 @@ static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
     return WEFT_OK;
 }
 
-static weft_status read_unit(weft_ctx *ctx, wefti_safetensors *file, const char *path,
+static weft_status read_unit(weft_ctx *ctx, const wefti_weights *weights,
                              const wefti_unit *unit, float *params) {
     for (int p = 0; p < unit->n_params; p++) {
         const wefti_param *param = &unit->params[p];
-        int index = wefti_safetensors_find(file, param->name);
-        const wefti_tensor_spec *spec = wefti_safetensors_spec(file, index);
-        if (!spec || spec->rows != param->rows || spec->cols != param->cols)
-            return weft_ctx_fail(
-                ctx, WEFT_ERR_FORMAT,
-                "%s has no tensor '%s' of %lld x %lld, which its config.json "
-                "asks for",
-                path, param->name, (long long)param->rows, (long long)param->cols);
-        WEFT_TRY(wefti_safetensors_read_rows(ctx, file, index, 0, param->rows,
-                                             params + param->offset));
+        WEFT_TRY(wefti_initial_read(ctx, weights, param, 0, param->rows,
+                                    params + param->offset));
     }
     return WEFT_OK;
 }
 
 static weft_status read_params(weft_ctx *ctx, const char *folder, weft_inference *inf) {
-    char path[PATH_MAX];
-    has_file(folder, "model.safetensors", path);
     int n = inf->model->n_units;
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(float *), "parameters", &inf->params));
-    wefti_safetensors *file;
-    WEFT_TRY(wefti_safetensors_open(ctx, path, false, &file));
+    wefti_weights *weights;
+    WEFT_TRY(wefti_initial_open(ctx, folder, inf->model, &weights));
     weft_status status = WEFT_OK;
     for (int u = 0; u < n && status == WEFT_OK; u++) {
         const wefti_unit *unit = &inf->model->units[u];
         status = wefti_alloc_n(ctx, unit->n_elements, sizeof(float), "parameters",
                                &inf->params[u]);
-        if (status == WEFT_OK) status = read_unit(ctx, file, path, unit, inf->params[u]);
+        if (status == WEFT_OK) status = read_unit(ctx, weights, unit, inf->params[u]);
     }
-    weft_status closed = wefti_safetensors_close(ctx, file);
+    weft_status closed = wefti_weights_close(ctx, weights);
     return status == WEFT_OK ? closed : status;
 }
 

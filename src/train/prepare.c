@@ -22,6 +22,9 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "checkpoint/folder.h"
+#include "config/layers.h"
+#include "job/adopt.h"
+#include "train/initial.h"
 
 enum { BENCH_VOCAB = 256 };
 
@@ -131,8 +134,9 @@ static weft_status resume_tokenizer(weft_ctx *ctx, const weft_config *config,
                                     const char *path, wefti_prepared *p) {
     weft_tokenizer *wanted = NULL;
     const char *name = config->data.tokenizer;
+    bool wished = wefti_config_given(config, "data.tokenizer") || !config->model.init[0];
     WEFT_TRY(weft_tokenizer_load(ctx, path, &p->tokenizer));
-    if (strcmp(name, "bpe") == 0) return WEFT_OK;
+    if (!wished || strcmp(name, "bpe") == 0) return WEFT_OK;
     if (strcmp(name, "bytes") == 0)
         WEFT_TRY(weft_tokenizer_create_bytes(ctx, &wanted));
     else
@@ -414,17 +418,45 @@ static weft_status compare(weft_ctx *ctx, weft_config *config, wefti_prepared *p
     return wefti_bootstrap_same(ctx, c, (uint64_t)rows, "the text for validation");
 }
 
+/* A run that begins from a model is of that model. Resumed, its own checkpoint says what
+ * that was: the folder may be gone. */
+static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepared *p) {
+    char folder[PATH_MAX];
+    int64_t step;
+    bool resumed = p->saved.step >= 0;
+    if (!config->model.init[0]) return WEFT_OK;
+    weft_status found = wefti_state_locate(ctx, config->model.init, folder, &step);
+    if (found != WEFT_OK && !resumed) return found;
+    if (found != WEFT_OK) weft_ctx_clear(ctx);
+    WEFT_TRY(wefti_adopt_model(ctx, config, resumed ? p->saved_path : folder));
+    return found == WEFT_OK ? wefti_adopt_tokenizer(ctx, config, folder) : WEFT_OK;
+}
+
+/* Before anything is written: whether the model's tensors are those of this run's. */
+static weft_status check_initial(weft_ctx *ctx, const wefti_prepared *p) {
+    const char *init = p->job->config->model.init;
+    char folder[PATH_MAX];
+    int64_t step;
+    wefti_weights *weights;
+    if (!init[0] || p->saved.step >= 0) return WEFT_OK;
+    WEFT_TRY(wefti_state_locate(ctx, init, folder, &step));
+    WEFT_TRY(wefti_initial_open(ctx, folder, p->job->model, &weights));
+    return wefti_weights_close(ctx, weights);
+}
+
 static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
                            wefti_prepared *p) {
     p->on_text = true;
     WEFT_TRY(check_paths(ctx, config));
     WEFT_TRY(open_folder(ctx, config, resume, p));
+    WEFT_TRY(adopt(ctx, config, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(open_dataset(ctx, config, p));
     WEFT_TRY(compare(ctx, config, p));
     WEFT_TRY(make_plan(ctx, config, p));
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->job, &p->saved, p->saved_path));
+    WEFT_TRY(check_initial(ctx, p));
     p->finished = p->job->first_step >= config->run.steps;
     bool writes = !p->finished && wefti_bootstrap_leads(&p->bootstrap);
     if (writes) WEFT_TRY(write_folder(ctx, config, p));

@@ -23,11 +23,13 @@
 #include "base/memory.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"
+#include "job/adopt.h"
+#include "model/fields.h"
+#include "train/initial.h"
 
 enum {
     MAX_ARRAYS = 1 + WEFTI_OPTIMIZER_STATES + 2 * WEFTI_REPLICATOR_STATES +
-                 WEFTI_MIXER_STATES,
-    MAX_CONFIG_BYTES = 1 << 20
+                 WEFTI_MIXER_STATES
 };
 
 /* A file of the model's tensors, once per prefix: which of this rank's flat buffers fill
@@ -438,33 +440,40 @@ static weft_status load_replica(wefti_rank *r, const wefti_saved_layout *saved,
     return with_file(r, &file, false, read_block);
 }
 
-weft_status wefti_state_load_model(wefti_rank *r, const char *path) {
-    tensor_file file;
-    WEFT_TRY(name_model_file(r, path, &file));
-    return with_file(r, &file, false, read_block);
+static weft_status read_params(wefti_rank *r, const wefti_weights *weights) {
+    const weft_model *model = r->job->model;
+    for (int u = 0; u < model->n_units; u++) {
+        for (int t = 0; t < model->units[u].n_params; t++) {
+            wefti_block block = wefti_layout_block(&r->arrangement->layouts[u], r->local,
+                                                   t);
+            float *out = r->params + r->arrangement->unit_offset[u] + block.shard_offset;
+            WEFT_TRY(wefti_initial_read(r->ctx, weights, &model->units[u].params[t],
+                                        block.row_begin, block.n_rows, out));
+        }
+    }
+    return WEFT_OK;
 }
 
-/* Models of the same number of parameters may still cut them into other heads. */
+weft_status wefti_state_load_model(wefti_rank *r, const char *path) {
+    wefti_weights *weights;
+    WEFT_TRY(wefti_initial_open(r->ctx, path, r->job->model, &weights));
+    weft_status status = read_params(r, weights);
+    weft_status closed = wefti_weights_close(r->ctx, weights);
+    return status == WEFT_OK ? closed : status;
+}
+
+/* Models of the same number of parameters may still compute something else. */
 static weft_status check_model(weft_ctx *ctx, const weft_model_config *wanted,
                                const char *folder) {
-    char path[PATH_MAX], *json;
-    int64_t n_bytes;
+    char was[64], is[64];
     weft_model_config saved;
-    WEFT_TRY(join(ctx, path, folder, "config.json"));
-    WEFT_TRY(wefti_file_read(ctx, path, MAX_CONFIG_BYTES, &json, &n_bytes));
-    weft_status status = weft_model_config_from_json(ctx, json, n_bytes, path, &saved);
-    wefti_free(ctx, json);
-    WEFT_TRY(status);
-    if (saved.kv_heads == 0) saved.kv_heads = saved.heads;
-    if (strcmp(saved.kind, wanted->kind) == 0 && saved.heads == wanted->heads &&
-        saved.kv_heads == wanted->kv_heads)
-        return WEFT_OK;
+    WEFT_TRY(wefti_adopt_read(ctx, folder, &saved));
+    const wefti_field *field = wefti_model_differs(&saved, wanted);
+    if (!field) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "%s has a %s of %lld heads and %lld key-value heads, this run a "
-                         "%s of %lld and %lld",
-                         folder, saved.kind, (long long)saved.heads,
-                         (long long)saved.kv_heads, wanted->kind,
-                         (long long)wanted->heads, (long long)wanted->kv_heads);
+                         "%s has a model with model.%s %s, this run one with %s", folder,
+                         field->name, wefti_field_text(field, &saved, was, sizeof was),
+                         wefti_field_text(field, wanted, is, sizeof is));
 }
 
 weft_status wefti_state_check(weft_ctx *ctx, const wefti_job *job,
@@ -509,7 +518,7 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
                                int64_t *step) {
     wefti_saved_layout saved;
     *step = -1;
-    if (holds(path, "model.safetensors")) {
+    if (wefti_weights_here(path)) {
         char *layout;
         snprintf(folder, PATH_MAX, "%s", path);
         if (!holds(path, "index.json")) return WEFT_OK;
@@ -522,7 +531,7 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
         return weft_ctx_fail(
             ctx, WEFT_ERR_FILE,
             "%s holds no complete checkpoint (checkpoints/step-*) and no "
-            "model.safetensors",
+            "model.safetensors or model.safetensors.index.json",
             path);
     *step = saved.step;
     return WEFT_OK;

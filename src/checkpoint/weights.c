@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* A model's tensors in one file or several. The index of several is a JSON object:
+ *
+ *     {"metadata": {...}, "weight_map": {"<tensor>": "<file beside the index>", ...}}
+ *
+ * Each tensor must be in the file that the map names, and in no other; a file that the
+ * map does not name is not looked at. */
+#define _GNU_SOURCE
+#include "checkpoint/weights.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+enum { MAX_FILES = 4096, MAX_INDEX = 64 << 20 };
+static const char one_name[] = "model.safetensors";
+static const char index_name[] = "model.safetensors.index.json";
+
+struct wefti_weights {
+    char path[PATH_MAX]; /* of the one file, or of the index */
+    int n;
+    char (*names)[NAME_MAX + 1]; /* [MAX_FILES], owned; of several files */
+    wefti_safetensors **files;   /* [n], owned */
+    int *first;                  /* [n + 1], owned: number of a file's first tensor */
+};
+
+static bool holds(const char *folder, const char *name, char *path) {
+    struct stat info;
+    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    return n < PATH_MAX && stat(path, &info) == 0;
+}
+
+bool wefti_weights_here(const char *folder) {
+    char path[PATH_MAX];
+    return holds(folder, one_name, path) || holds(folder, index_name, path);
+}
+
+/* ---- the index ---- */
+
+/* The number of the file of that name, added if it is new; -1: no more room. */
+static int file_named(wefti_weights *w, const char *name) {
+    for (int i = w->n - 1; i >= 0; i--)
+        if (strcmp(w->names[i], name) == 0) return i;
+    if (w->n == MAX_FILES) return -1;
+    snprintf(w->names[w->n], sizeof w->names[0], "%s", name);
+    return w->n++;
+}
+
+static weft_status list_files(weft_ctx *ctx, wefti_weights *w, const json_t *map) {
+    const char *tensor;
+    json_t *value;
+    if (!json_is_object(map) || json_object_size(map) == 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s has no weight_map of tensors and files", w->path);
+    WEFT_TRY(
+        wefti_alloc_n(ctx, MAX_FILES, sizeof *w->names, "a list of files", &w->names));
+    json_object_foreach((json_t *)(uintptr_t)map, tensor, value) {
+        const char *name = json_string_value(value);
+        bool plain = name && name[0] && name[0] != '.' && !strchr(name, '/') &&
+                     strlen(name) <= NAME_MAX;
+        if (!plain)
+            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                                 "%s: the file of tensor '%.80s' is not the name of a "
+                                 "file beside the index",
+                                 w->path, tensor);
+        if (file_named(w, name) < 0)
+            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s names more than %d files",
+                                 w->path, (int)MAX_FILES);
+    }
+    return WEFT_OK;
+}
+
+/* Every tensor lies where the map says, and nothing else lies there. */
+static weft_status check_map(weft_ctx *ctx, wefti_weights *w, const json_t *map) {
+    const char *tensor;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)map, tensor, value) {
+        int file = file_named(w, json_string_value(value));
+        if (wefti_safetensors_find(w->files[file], tensor) < 0)
+            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                                 "%s says that %s holds tensor '%.80s', but it does not",
+                                 w->path, w->names[file], tensor);
+    }
+    int listed = (int)json_object_size(map), there = wefti_weights_count(w);
+    if (listed == there) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                         "%s lists %d tensors, but its %d files hold %d", w->path, listed,
+                         w->n, there);
+}
+
+/* ---- open ---- */
+
+static weft_status open_files(weft_ctx *ctx, const char *folder, wefti_weights *w) {
+    char path[PATH_MAX];
+    WEFT_TRY(wefti_alloc_n(ctx, w->n, sizeof *w->files, "files of tensors", &w->files));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, w->n + 1, sizeof *w->first, "files of tensors", &w->first));
+    for (int i = 0; i < w->n; i++) {
+        const char *name = w->names ? w->names[i] : one_name;
+        if (!holds(folder, name, path))
+            return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s names %s, which is not there",
+                                 w->path, name);
+        WEFT_TRY(wefti_safetensors_open(ctx, path, false, &w->files[i]));
+        w->first[i + 1] = w->first[i] + wefti_safetensors_count(w->files[i]);
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_listed(weft_ctx *ctx, const char *folder, wefti_weights *w) {
+    char *text;
+    int64_t n_bytes;
+    json_t *root;
+    WEFT_TRY(wefti_file_read(ctx, w->path, MAX_INDEX, &text, &n_bytes));
+    weft_status status = wefti_json_read(ctx, "", w->path, text, n_bytes, WEFT_ERR_FORMAT,
+                                         &root);
+    wefti_free(ctx, text);
+    WEFT_TRY(status);
+    const json_t *map = json_object_get(root, "weight_map");
+    status = list_files(ctx, w, map);
+    if (status == WEFT_OK) status = open_files(ctx, folder, w);
+    if (status == WEFT_OK) status = check_map(ctx, w, map);
+    json_decref(root);
+    return status;
+}
+
+static weft_status open_any(weft_ctx *ctx, const char *folder, wefti_weights *w) {
+    if (holds(folder, one_name, w->path)) {
+        w->n = 1;
+        return open_files(ctx, folder, w);
+    }
+    if (holds(folder, index_name, w->path)) return open_listed(ctx, folder, w);
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s holds no %s and no %s", folder, one_name,
+                         index_name);
+}
+
+weft_status wefti_weights_open(weft_ctx *ctx, const char *folder, wefti_weights **out) {
+    wefti_weights *w;
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *w, "a model's files", &w));
+    weft_status status = open_any(ctx, folder, w);
+    if (status == WEFT_OK) {
+        *out = w;
+        return WEFT_OK;
+    }
+    weft_status closed = wefti_weights_close(ctx, w);
+    (void)closed; /* the first failure is the one to tell */
+    return status;
+}
+
+weft_status wefti_weights_close(weft_ctx *ctx, wefti_weights *w) {
+    weft_status status = WEFT_OK;
+    if (!w) return WEFT_OK;
+    for (int i = 0; w->files && i < w->n; i++) {
+        weft_status closed = wefti_safetensors_close(ctx, w->files[i]);
+        if (status == WEFT_OK) status = closed;
+    }
+    wefti_free(ctx, w->files);
+    wefti_free(ctx, w->first);
+    wefti_free(ctx, w->names);
+    wefti_free(ctx, w);
+    return status;
+}
+
+/* ---- look and read ---- */
+
+int wefti_weights_count(const wefti_weights *w) { return w->first[w->n]; }
+
+int wefti_weights_find(const wefti_weights *w, const char *name) {
+    for (int i = 0; i < w->n; i++) {
+        int index = wefti_safetensors_find(w->files[i], name);
+        if (index >= 0) return w->first[i] + index;
+    }
+    return -1;
+}
+
+/* The file of a tensor; its number in there goes to *index. */
+static const wefti_safetensors *file_of(const wefti_weights *w, int *index) {
+    int i = 0;
+    while (i + 1 < w->n && *index >= w->first[i + 1]) i++;
+    *index -= w->first[i];
+    return w->files[i];
+}
+
+const wefti_tensor_spec *wefti_weights_spec(const wefti_weights *w, int index) {
+    if (index < 0 || index >= wefti_weights_count(w)) return NULL;
+    const wefti_safetensors *file = file_of(w, &index);
+    return wefti_safetensors_spec(file, index);
+}
+
+const char *wefti_weights_path(const wefti_weights *w) { return w->path; }
+
+weft_status wefti_weights_read_rows(weft_ctx *ctx, const wefti_weights *w, int index,
+                                    int64_t row_begin, int64_t n_rows, float *data) {
+    const wefti_safetensors *file = file_of(w, &index);
+    return wefti_safetensors_read_rows(ctx, file, index, row_begin, n_rows, data);
+}

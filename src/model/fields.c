@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of a model configuration's fields: to compare two, and to write one down as
+ * keys. */
+#include "model/fields.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AT(field) #field, offsetof(weft_model_config, field)
+
+const wefti_field wefti_model_fields[] = {
+    {AT(kind), WEFTI_FIELD_WORD, false},
+    {AT(layers), WEFTI_FIELD_INT, false},
+    {AT(width), WEFTI_FIELD_INT, false},
+    {AT(heads), WEFTI_FIELD_INT, false},
+    {AT(kv_heads), WEFTI_FIELD_INT, false},
+    {AT(ffn), WEFTI_FIELD_INT, false},
+    {AT(vocab), WEFTI_FIELD_INT, false},
+    {AT(norm_eps), WEFTI_FIELD_NUMBER, false},
+    {AT(rope_theta), WEFTI_FIELD_NUMBER, false},
+    {AT(tied), WEFTI_FIELD_FLAG, false},
+    {AT(qk_norm), WEFTI_FIELD_FLAG, false},
+    {AT(context), WEFTI_FIELD_INT, true},
+    {AT(dropout), WEFTI_FIELD_NUMBER, true},
+    {AT(init_std), WEFTI_FIELD_NUMBER, true},
+    {NULL, 0, WEFTI_FIELD_INT, false},
+};
+
+static const void *place(const wefti_field *field, const weft_model_config *config) {
+    return (const char *)config + field->offset;
+}
+
+static size_t size_of(const wefti_field *field) {
+    switch (field->type) {
+    case WEFTI_FIELD_INT: return sizeof(int64_t);
+    case WEFTI_FIELD_NUMBER: return sizeof(double);
+    case WEFTI_FIELD_FLAG: return sizeof(bool);
+    case WEFTI_FIELD_WORD: break;
+    }
+    return sizeof(const char *);
+}
+
+static const char *word_of(const wefti_field *field, const weft_model_config *config) {
+    const char *word;
+    memcpy(&word, place(field, config), sizeof word);
+    return word ? word : "";
+}
+
+bool wefti_field_same(const wefti_field *field, const weft_model_config *a,
+                      const weft_model_config *b) {
+    if (field->type == WEFTI_FIELD_WORD)
+        return strcmp(word_of(field, a), word_of(field, b)) == 0;
+    return memcmp(place(field, a), place(field, b), size_of(field)) == 0;
+}
+
+const char *wefti_field_text(const wefti_field *field, const weft_model_config *config,
+                             char *out, size_t out_size) {
+    int64_t whole;
+    double number;
+    bool on;
+    switch (field->type) {
+    case WEFTI_FIELD_INT:
+        memcpy(&whole, place(field, config), sizeof whole);
+        snprintf(out, out_size, "%lld", (long long)whole);
+        break;
+    case WEFTI_FIELD_NUMBER:
+        memcpy(&number, place(field, config), sizeof number);
+        snprintf(out, out_size, "%.17g", number);
+        break;
+    case WEFTI_FIELD_FLAG:
+        memcpy(&on, place(field, config), sizeof on);
+        snprintf(out, out_size, "%s", on ? "true" : "false");
+        break;
+    case WEFTI_FIELD_WORD: snprintf(out, out_size, "%s", word_of(field, config)); break;
+    }
+    return out;
+}
+
+const wefti_field *wefti_model_differs(const weft_model_config *a,
+                                       const weft_model_config *b) {
+    for (const wefti_field *field = wefti_model_fields; field->name; field++)
+        if (!field->free && !wefti_field_same(field, a, b)) return field;
+    return NULL;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* The parameters of a model folder under Hugging Face names.
+ *
+ *     "transformer.h.0.ln_1.weight"    as the whole language model's class writes it
+ *     "h.0.ln_1.weight"                as the class without a head writes it
+ *
+ * Both are read. A tensor that no parameter takes is refused, for a model that leaves out
+ * what it was trained with computes something else; but for causal masks and tables of
+ * rotary frequencies, which older files carry, and the second copy of a tied embedding. */
+#include "train/initial.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+/* The tensor of that name, or of it without its first part; -1: neither. */
+static int find(const wefti_weights *w, const char *name) {
+    int index = wefti_weights_find(w, name);
+    const char *dot = strchr(name, '.');
+    return index < 0 && dot ? wefti_weights_find(w, dot + 1) : index;
+}
+
+static bool ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* Whether a model computes the same without this tensor. */
+static bool is_spare(const weft_model *model, const wefti_tensor_spec *spec) {
+    bool head = strcmp(spec->name, "lm_head.weight") == 0 ||
+                strcmp(spec->name, "embed_out.weight") == 0;
+    if (head)
+        return model->config.tied && spec->rows == model->config.vocab &&
+               spec->cols == model->config.width;
+    if (ends_with(spec->name, "rotary_emb.inv_freq")) return true;
+    if (ends_with(spec->name, "masked_bias")) return spec->rows == 1 && spec->cols == 1;
+    bool mask = ends_with(spec->name, "attn.bias") ||
+                ends_with(spec->name, "attention.bias");
+    return mask && spec->ndim == 4 && spec->rows == 1;
+}
+
+static weft_status check_param(weft_ctx *ctx, const wefti_weights *w,
+                               const wefti_param *param, bool *taken) {
+    const wefti_place *file = &param->file;
+    int index = find(w, file->name);
+    if (index < 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "%s has no tensor '%s' of %lld x %lld, which its config.json asks for",
+            wefti_weights_path(w), file->name, (long long)file->rows,
+            (long long)param->cols);
+    const wefti_tensor_spec *spec = wefti_weights_spec(w, index);
+    taken[index] = true;
+    if (spec->rows == file->rows && spec->cols == param->cols) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_FORMAT, "%s: '%s' is %lld x %lld, expected %lld x %lld",
+        wefti_weights_path(w), spec->name, (long long)spec->rows, (long long)spec->cols,
+        (long long)file->rows, (long long)param->cols);
+}
+
+static weft_status check_all(weft_ctx *ctx, const wefti_weights *w,
+                             const weft_model *model, bool *taken) {
+    for (int i = 0; i < model->n_params; i++)
+        WEFT_TRY(check_param(ctx, w, &model->params[i], taken));
+    for (int i = 0; i < wefti_weights_count(w); i++) {
+        const wefti_tensor_spec *spec = wefti_weights_spec(w, i);
+        if (taken[i] || is_spare(model, spec)) continue;
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s has a tensor '%.200s' of %lld x %lld, for which a %s of "
+                             "%lld layers as in its config.json has no place",
+                             wefti_weights_path(w), spec->name, (long long)spec->rows,
+                             (long long)spec->cols, model->config.kind,
+                             (long long)model->config.layers);
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_initial_open(weft_ctx *ctx, const char *folder, const weft_model *model,
+                               wefti_weights **out) {
+    wefti_weights *w;
+    bool *taken = NULL;
+    *out = NULL;
+    WEFT_TRY(wefti_weights_open(ctx, folder, &w));
+    weft_status status = wefti_alloc_n(ctx, wefti_weights_count(w), sizeof *taken,
+                                       "a list of tensors", &taken);
+    if (status == WEFT_OK) status = check_all(ctx, w, model, taken);
+    wefti_free(ctx, taken);
+    if (status == WEFT_OK) {
+        *out = w;
+        return WEFT_OK;
+    }
+    weft_status closed = wefti_weights_close(ctx, w);
+    (void)closed; /* the first failure is the one to tell */
+    return status;
+}
+
+weft_status wefti_initial_read(weft_ctx *ctx, const wefti_weights *w,
+                               const wefti_param *param, int64_t row_begin,
+                               int64_t n_rows, float *out) {
+    const wefti_place *file = &param->file;
+    int index = find(w, file->name);
+    for (int64_t row = row_begin, n; row < row_begin + n_rows; row += n) {
+        int64_t at = row % file->run;
+        n = file->run - at;
+        if (n > row_begin + n_rows - row) n = row_begin + n_rows - row;
+        WEFT_TRY(wefti_weights_read_rows(
+            ctx, w, index, file->start + row / file->run * file->stride + at, n,
+            out + (row - row_begin) * param->cols));
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Models that people bring: a folder in Hugging Face layout says what the model is, and what
+# does not fit is refused before anything is written. Usage: test_models.sh PROGRAM SOURCE_DIR
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +
+some_text >text.txt
+expect 0 "$weft" train "${tiny[@]}" data.path=text.txt --folder made --quiet model.kind=llama \
+    model.layers=2 model.heads=4 model.kv_heads=2 model.rope_theta=5000 model.norm_eps=1e-4
+mkdir given
+cp made/checkpoints/step-00000008/{model.safetensors,config.json,tokenizer.json} given
+more=(data.path=text.txt data.length=16 batch.tokens_per_step=64 mesh.threads=1 schedule.warmup=1
+    run.steps=2 --quiet)
+
+# -- nothing has to be repeated
+expect 0 "$weft" eval given --data text.txt
+loss=$(cut -d' ' -f2 out)
+expect 0 "$weft" train --init given "${more[@]}" --folder more optimizer.lr=0
+for line in "kind: llama" "layers: 2" "heads: 4" "kv_heads: 2" "rope_theta: 5000" "norm_eps: 0.0001"; do
+    grep -q "  $line\$" more/config.yaml || fail "no '$line' in config.yaml"
+done
+expect 0 "$weft" eval more --data text.txt
+[[ $(cut -d' ' -f2 out) == "$loss" ]] || fail "the loss was $loss: $(cat out)"
+
+# -- nor the folder be there any longer
+cp -r given brief
+expect 0 "$weft" train --init brief "${more[@]}" --folder later
+rm -r brief
+expect 0 "$weft" train --init brief "${more[@]}" --folder later --resume run.steps=3
+expect 0 "$weft" train later/config.yaml --resume --quiet run.steps=4
+
+# -- what contradicts it is refused, and nothing is written
+contradicts() {
+    refuses "model.${1%%=*} is ${1#*=}, but the model in given has $2; leave the key out" \
+        "$weft" train --init given "${more[@]}" --folder none "model.$1"
+}
+contradicts heads=2 4
+contradicts kv_heads=3 2
+contradicts rope_theta=10000 5000
+contradicts norm_eps=0.001 0.0001
+contradicts layers=3 2
+contradicts kind=olmo2 llama
+contradicts tied=true false
+expect 0 "$weft" train --init given "${more[@]}" --folder dropped model.dropout=0.1
+# edited SED_COMMAND: a copy of the folder with another config.json
+edited() {
+    rm -rf other && cp -r given other
+    sed -i "$1" other/config.json
+}
+edited 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
+refuses_like "other/model.safetensors has a tensor 'model.layers.1.[a-z_.]*' of [0-9]+ x [0-9]+, \
+for which a llama of 1 layers as in its config.json has no place" \
+    "$weft" train --init other "${more[@]}" --folder none
+expect 2 "$weft" eval other --data text.txt
+edited 's/"num_hidden_layers": 2/"num_hidden_layers": 3/'
+refuses_like "other/model.safetensors has no tensor 'model.layers.2.[a-z_.]*' of [0-9]+ x [0-9]+, \
+which its config.json asks for" "$weft" train --init other "${more[@]}" --folder none
+rm other/config.json
+refuses "other has no config.json, which says what the model is" \
+    "$weft" train --init other "${more[@]}" --folder none
+no_files none
+
+# -- several files with an index
+index='{"weight_map": {'
+names=$(grep -aoE '"(model|lm_head)[a-z0-9_.]*"' given/model.safetensors)
+for name in $names; do index+="$name: \"part.safetensors\", "; done
+mkdir parts
+cp given/{config,tokenizer}.json parts
+cp given/model.safetensors parts/part.safetensors
+echo "${index%, }}}" >parts/model.safetensors.index.json
+expect 0 "$weft" eval parts --data text.txt
+[[ $(cut -d' ' -f2 out) == "$loss" ]] || fail "parts: the loss was $loss: $(cat out)"
+echo "${index}\"x\": \"part.safetensors\"}}" >parts/model.safetensors.index.json
+refuses "parts/model.safetensors.index.json says that part.safetensors holds tensor 'x', but it \
+does not" "$weft" eval parts --data text.txt
+echo '{"weight_map": {"lm_head.weight": "part.safetensors"}}' >parts/model.safetensors.index.json
+refuses_like "parts/model.safetensors.index.json lists 1 tensors, but its 1 files hold [0-9]+" \
+    "$weft" eval parts --data text.txt
+echo '{"weight_map": {"x": "../given/model.safetensors"}}' >parts/model.safetensors.index.json
+refuses "parts/model.safetensors.index.json: the file of tensor 'x' is not the name of a file \
+beside the index" "$weft" eval parts --data text.txt
+echo '{"weight_map": {"x": "gone.safetensors"}}' >parts/model.safetensors.index.json
+refuses "parts/model.safetensors.index.json names gone.safetensors, which is not there" \
+    "$weft" eval parts --data text.txt
+
+finish
