@@ -36,6 +36,7 @@ static const weft_choice replicators[] = {
     {"random", "rows of a momentum, drawn anew for each step"},
     {"striding", "every n-th row of a momentum, one further in each step"},
     {"slicing", "a window of rows of a momentum that moves on by its own length"},
+    {"public_demo", "demo as its published code computes it, for comparisons"},
     {"none", "nothing is sent between nodes"},
     {NULL, NULL}};
 static const weft_choice momentum_styles[] = {
@@ -130,9 +131,9 @@ static const weft_choice schedules[] = {
 #define REPLICATOR(section, fallback, first)                                             \
     {AT(section.kind), CHOICE, "", fallback, ONE_OF(replicators), first},                \
         {AT(section.compression_topk),           INT, "", "4", WITHIN(1, 1048576),       \
-         "demo, topk: numbers sent of each chunk"},                                       \
+         "demo, topk, public_demo: numbers sent of each chunk"},                            \
         {AT(section.compression_chunk),          INT, "", "64", WITHIN(2, 1024),         \
-         "demo, topk: length of a chunk along an axis"},                                       \
+         "demo, topk, public_demo: length of a chunk along an axis"},                       \
         {AT(section.compression_rate),                                                   \
          NUMBER,                                                                         \
          "",                                                                             \

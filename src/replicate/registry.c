@@ -6,5 +6,6 @@ const wefti_replicator_ops *const wefti_replicator_registry[] = {
     &wefti_replicator_none,    &wefti_replicator_full,
     &wefti_replicator_demo,    &wefti_replicator_topk,
     &wefti_replicator_random,  &wefti_replicator_striding,
-    &wefti_replicator_slicing, NULL,
+    &wefti_replicator_slicing, &wefti_replicator_public_demo,
+    NULL,
 };
