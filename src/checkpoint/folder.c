@@ -55,7 +55,8 @@ static weft_status rename_folder(weft_ctx *ctx, const char *from, const char *to
 typedef struct found {
     int64_t step;
     state state;
-    bool changed; /* its bytes are not those that its index lists */
+    bool changed;  /* its bytes are not those that its index lists */
+    char why[256]; /* what is wrong with it; "" */
 } found;
 
 typedef struct found_list {
@@ -389,42 +390,56 @@ static int compare_newest(const void *left, const void *right) {
     return (a->state > b->state) - (a->state < b->state);
 }
 
-/* False: this one is damaged, and the log says how; `first` keeps the first reason. */
-static weft_status try_found(weft_ctx *ctx, const char *path, char *first, size_t size,
-                             char **layout_json, bool *changed) {
+/* Damage is noted in the item and is no failure. */
+static weft_status try_found(weft_ctx *ctx, const char *path, found *item,
+                             char **layout_json) {
     weft_status status = wefti_checkpoint_verify(ctx, path, layout_json);
-    *changed = status == WEFT_ERR_FORMAT || (status != WEFT_OK && lacks_index(path));
+    item->changed = status == WEFT_ERR_FORMAT || (status != WEFT_OK && lacks_index(path));
     if (status != WEFT_ERR_FORMAT && status != WEFT_ERR_FILE) return status;
-    weft_ctx_log(ctx, WEFT_LOG_WARN, "a damaged checkpoint is passed over: %s",
-                 weft_ctx_message(ctx));
-    if (!first[0]) snprintf(first, size, "%s", weft_ctx_message(ctx));
+    snprintf(item->why, sizeof item->why, "%s", weft_ctx_message(ctx));
     weft_ctx_clear(ctx);
     return WEFT_OK;
 }
 
-static weft_status set_damaged_aside(weft_ctx *ctx, const char *checkpoints, found item) {
+static weft_status set_damaged_aside(weft_ctx *ctx, const char *checkpoints,
+                                     const found *item) {
     char from[PATH_MAX], to[PATH_MAX];
-    WEFT_TRY(path_of(ctx, checkpoints, item.step, item.state, from));
-    WEFT_TRY(path_of(ctx, checkpoints, item.step, DAMAGED, to));
+    WEFT_TRY(path_of(ctx, checkpoints, item->step, item->state, from));
+    WEFT_TRY(path_of(ctx, checkpoints, item->step, DAMAGED, to));
     WEFT_TRY(wefti_file_remove_tree(ctx, to));
     return rename_folder(ctx, from, to);
 }
 
 static weft_status find_whole(weft_ctx *ctx, const char *checkpoints, found_list *list,
                               char *path, char **layout_json) {
-    char first[512] = "";
+    const found *newest = NULL;
     int64_t i = 0;
     for (; i < list->n; i++) {
         found *item = &list->items[i];
         if (item->state > OLD) continue;
         WEFT_TRY(path_of(ctx, checkpoints, item->step, item->state, path));
-        WEFT_TRY(try_found(ctx, path, first, sizeof first, layout_json, &item->changed));
+        WEFT_TRY(try_found(ctx, path, item, layout_json));
         if (*layout_json) break;
+        if (!newest) newest = item;
     }
-    list->n = i < list->n ? i + 1 : 0; /* the one found is the last */
-    if (*layout_json || !first[0]) return WEFT_OK;
+    list->n = *layout_json ? i + 1 : 0; /* the one found is the last */
+    if (*layout_json || !newest) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "no checkpoint in %s is whole: %s",
-                         checkpoints, first);
+                         checkpoints, newest->why);
+}
+
+/* Says what is wrong with those that are newer than the one found. */
+static weft_status pass_over(weft_ctx *ctx, const char *checkpoints, bool set_aside,
+                             const found_list *list) {
+    for (int64_t i = 0; i < list->n; i++) {
+        const found *item = &list->items[i];
+        if (item->why[0])
+            weft_ctx_log(ctx, WEFT_LOG_WARN, "a damaged checkpoint is passed over: %s",
+                         item->why);
+        if (item->changed && set_aside)
+            WEFT_TRY(set_damaged_aside(ctx, checkpoints, item));
+    }
+    return WEFT_OK;
 }
 
 weft_status wefti_checkpoint_find_whole(weft_ctx *ctx, const char *checkpoints,
@@ -437,9 +452,7 @@ weft_status wefti_checkpoint_find_whole(weft_ctx *ctx, const char *checkpoints,
     WEFT_TRY(scan(ctx, checkpoints, true, &list));
     if (list.n) qsort(list.items, (size_t)list.n, sizeof *list.items, compare_newest);
     weft_status status = find_whole(ctx, checkpoints, &list, path, layout_json);
-    for (int64_t i = 0; i < list.n && set_aside && status == WEFT_OK; i++)
-        if (list.items[i].changed)
-            status = set_damaged_aside(ctx, checkpoints, list.items[i]);
+    if (status == WEFT_OK) status = pass_over(ctx, checkpoints, set_aside, &list);
     if (status == WEFT_OK && *layout_json) *step = list.items[list.n - 1].step;
     wefti_free(ctx, list.items);
     if (status == WEFT_OK) return WEFT_OK;

@@ -346,8 +346,9 @@ static void what_is_missing_is_named(void **state) {
     assert_fails(ctx, weft_report_write(ctx, "room/a", "room/none/r.html"), WEFT_ERR_FILE,
                  "room/none");
     put_text("room/a/metrics.jsonl", "x\n");
-    assert_fails(ctx, weft_report_write(ctx, "room/a", NULL), WEFT_ERR_FORMAT, "line 1");
-    assert_int_equal(access("room/a/report.html", F_OK), -1);
+    assert_ok(ctx,
+              weft_report_write(ctx, "room/a", NULL)); /* damaged lines are left out */
+    assert_int_equal(access("room/a/report.html", F_OK), 0);
 }
 
 static const char *const folders[] = {"room/a", "room/b"};
