@@ -55,6 +55,9 @@ typedef struct weft_sync_setup {
     bool endless; /* run.steps does not count: steps go on until destroy */
     bool outside; /* the caller has an optimizer: weft_sync_agree, weft_sync_mix */
     bool skips;   /* any rank may call weft_sync_skip; exchanges then wait for the vote */
+    bool writes;  /* the caller sets every gradient in every step: what a step leaves in
+                     them is anything, not zero (so weft_sync_give, which adds, is not
+                     for it) */
     /* mesh.shards ranks, neighbours in number, share a copy: rank = copy x mesh.shards +
      * shard. Tensors are this rank's rows of them, cut as the caller likes, but alike in
      * all copies; there may be none (rows = 0). Gradients are of the mean over the copy's
@@ -82,8 +85,8 @@ WEFT_API weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh,
 WEFT_API void weft_sync_destroy(weft_sync *sync);
 
 /* [rows,cols] of tensor i, row by row. Parameters may be written before begin; gradients
- * are zero after begin and after each step, and are of the mean over this rank's own
- * examples. NULL if there is no such tensor. */
+ * are zero after begin and after each step (but setup.writes), and are of the mean over
+ * this rank's own examples. NULL if there is no such tensor. */
 WEFT_API float *weft_sync_parameters(weft_sync *sync, int i);
 WEFT_API float *weft_sync_gradients(weft_sync *sync, int i);
 
@@ -170,6 +173,10 @@ WEFT_API weft_status weft_sync_save(weft_sync *sync, weft_sync_write write,
                                     void *user) WEFT_CHECKED;
 WEFT_API weft_status weft_sync_load(weft_sync *sync, weft_sync_read read,
                                     void *user) WEFT_CHECKED;
+
+/* sizeof of a struct of these headers, "weft_sync_setup" say, for programs in other languages
+ * that have it once more; 0: not one that they need. */
+WEFT_API size_t weft_sync_size_of(const char *type);
 
 #ifdef __cplusplus
 }

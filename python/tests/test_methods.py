@@ -39,7 +39,7 @@ def directions(shapes, keys):
     opt = weft.Optimizer(params, recorder, method="flexdemo", keys=keys)
     for t in range(STEPS):
         for p, g in zip(params, gradients(shapes, rank, t)):
-            p.grad.copy_(g)
+            p.grad = g.clone()
         opt.step()
     return recorder.seen
 

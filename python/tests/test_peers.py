@@ -55,7 +55,7 @@ def demo_by_weft(sign):
         "replicator.values": "f32", "replicator.dense_below": 0, "replicator.sign": sign})
     for t in range(STEPS):
         for p, g in zip(params, gradients(SHAPES, rank, t)):
-            p.grad.copy_(g)
+            p.grad = g.clone()
         opt.step()
     return [p.detach() for p in params]
 

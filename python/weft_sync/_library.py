@@ -41,7 +41,7 @@ class Report(c.Structure):
 class Setup(c.Structure):
     _fields_ = [("mesh", PTR), ("config", PTR), ("tensors", c.POINTER(Tensor)),
                 ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
-                ("sharded", BOOL), ("take", PTR), ("give", PTR), ("user", PTR)]
+                ("writes", BOOL), ("sharded", BOOL), ("take", PTR), ("give", PTR), ("user", PTR)]
 
 
 class Security(c.Structure):
@@ -65,10 +65,29 @@ class Key(c.Structure):
                 ("choices", PTR), ("doc", TEXT)]
 
 
+class Prediction(c.Structure):
+    _fields_ = [("low", F64), ("median", F64), ("high", F64), ("mean_step_s", F64),
+                ("compute_s", F64), ("exchange_s", F64), ("wait_s", F64),
+                ("hidden_share", F64), ("wire_s", F64), ("codec_s", F64), ("late_s", F64),
+                ("vote_s", F64), ("bound", INT), ("tokens_per_s", F64), ("wire_bytes", F64),
+                ("wire_bytes_step", I64), ("memory_bytes", I64), ("parameters", I64),
+                ("spans", PTR), ("n_spans", I64)]
+
+
+class Loop(c.Structure):
+    _fields_ = [("tensors", c.POINTER(Tensor)), ("n_tensors", INT), ("step_s", F64)]
+
+
+#: what each is in libweft
+STRUCTS = {Tensor: "weft_sync_tensor", Report: "weft_sync_report", Setup: "weft_sync_setup",
+           Security: "weft_mesh_security", Seat: "weft_mesh_seat", Facts: "weft_mesh_facts",
+           Key: "weft_config_key", Prediction: "weft_prediction", Loop: "weft_loop_facts"}
+
 P = c.POINTER
 
 # name: (result, arguments); INT as result of a fallible function is its status
 FUNCTIONS = {
+    "weft_sync_size_of": (SIZE, [TEXT]),
     "weft_status_name": (TEXT, [INT]),
     "weft_ctx_create": (INT, [P(PTR)]),
     "weft_ctx_destroy": (None, [PTR]),
@@ -109,6 +128,13 @@ FUNCTIONS = {
     "weft_sync_state": (PTR, [PTR, INT, INT, P(TEXT)]),
     "weft_sync_numbers": (P(F64), [PTR, P(INT)]),
     "weft_sync_resume": (INT, [PTR, I64]),
+    "weft_cluster_create": (INT, [PTR, P(PTR)]),
+    "weft_cluster_load": (INT, [PTR, TEXT, P(PTR)]),
+    "weft_cluster_set": (INT, [PTR, PTR, TEXT, TEXT]),
+    "weft_cluster_write": (INT, [PTR, PTR, TEXT]),
+    "weft_cluster_nodes": (I64, [PTR]),
+    "weft_cluster_destroy": (None, [PTR, PTR]),
+    "weft_predict_loop": (INT, [PTR, PTR, PTR, P(Loop), P(Prediction)]),
 }
 
 _loaded: c.CDLL | None = None
@@ -136,11 +162,24 @@ def library() -> c.CDLL:
         except OSError as error:
             raise Error("file", f"libweft could not be loaded: {error}; build it with "
                         "'make wheel', or name it in WEFT_LIBRARY") from None
-        for name, (result, arguments) in FUNCTIONS.items():
-            function = getattr(lib, name)
-            function.restype, function.argtypes = result, arguments
+        try:
+            for name, (result, arguments) in FUNCTIONS.items():
+                function = getattr(lib, name)
+                function.restype, function.argtypes = result, arguments
+        except AttributeError:
+            raise Error("file", f"{path} has no {name}: it is not the libweft of this "
+                        "package; build both from one tree") from None
+        _check_structs(lib, path)
         _loaded = lib
     return _loaded
+
+
+def _check_structs(lib, path) -> None:
+    for mirror, name in STRUCTS.items():
+        theirs = lib.weft_sync_size_of(name.encode())
+        if theirs != c.sizeof(mirror):
+            raise Error("file", f"{name} has {theirs} bytes in {path}, expected "
+                        f"{c.sizeof(mirror)}: build library and package from one tree")
 
 
 def text_of(value: str) -> bytes:

@@ -8,31 +8,9 @@ import ctypes as c
 import os
 from typing import Any, NamedTuple
 
-from ._library import (F64, I64, INT, PTR, TEXT, Config, Context, Error, Tensor, library,
+from ._library import (PTR, Config, Context, Error, Loop, Prediction, Tensor, library,
                        text_of)
 
-
-class _Prediction(c.Structure):
-    _fields_ = [("low", F64), ("median", F64), ("high", F64), ("mean_step_s", F64),
-                ("compute_s", F64), ("exchange_s", F64), ("wait_s", F64),
-                ("hidden_share", F64), ("wire_s", F64), ("codec_s", F64), ("late_s", F64),
-                ("vote_s", F64), ("bound", INT), ("tokens_per_s", F64), ("wire_bytes", F64),
-                ("wire_bytes_step", I64), ("memory_bytes", I64), ("parameters", I64),
-                ("spans", PTR), ("n_spans", I64)]
-
-
-class _Loop(c.Structure):
-    _fields_ = [("tensors", c.POINTER(Tensor)), ("n_tensors", INT), ("step_s", F64)]
-
-
-_FUNCTIONS = {
-    "weft_cluster_create": (INT, [PTR, c.POINTER(PTR)]),
-    "weft_cluster_load": (INT, [PTR, TEXT, c.POINTER(PTR)]),
-    "weft_cluster_set": (INT, [PTR, PTR, TEXT, TEXT]),
-    "weft_cluster_nodes": (I64, [PTR]),
-    "weft_cluster_destroy": (None, [PTR, PTR]),
-    "weft_predict_loop": (INT, [PTR, PTR, PTR, c.POINTER(_Loop), c.POINTER(_Prediction)]),
-}
 
 #: (method, keys, whether it learns as one machine with a larger batch does)
 CANDIDATES: list[tuple[str, dict[str, Any], bool]] = [
@@ -98,13 +76,10 @@ def plan(model, *, step_seconds: float, cluster, nodes: int | None = None,
     batch, so n of them see n times the examples in a step: ``speedup`` counts that. What a
     method does to the learning is not in it (``same``, and docs/results.md)."""
     lib = library()
-    for name, (result, arguments) in _FUNCTIONS.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
     ctx = Context()
     listed = sizes(model)
     tensors = (Tensor * len(listed))(*[Tensor(text_of(n), r, k, d) for n, r, k, d in listed])
-    loop = _Loop(tensors, len(listed), step_seconds)
+    loop = Loop(tensors, len(listed), step_seconds)
     pointer = _cluster(ctx, cluster)
     try:
         n = nodes or lib.weft_cluster_nodes(pointer)
@@ -144,7 +119,7 @@ def _ask(ctx, cluster, loop, method, keys, nodes, processes, same) -> Choice:
                            "mesh.ranks_per_node": processes, "mesh.shards": 1, **keys}.items():
             config.set(key, value)
         config.finish()
-        p = _Prediction()
+        p = Prediction()
         ctx.call("weft_predict_loop", ctx.pointer, config.pointer, cluster, c.byref(loop),
                  c.byref(p))
     finally:

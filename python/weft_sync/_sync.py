@@ -31,7 +31,8 @@ class Sync:
     begin, step, agree, mix, average and rest by all ranks alike."""
 
     def __init__(self, ctx: Context, mesh: Mesh, config: Config, tensors, *,
-                 outside: bool = False, skips: bool = False, sharded: bool = False, take=None):
+                 outside: bool = False, skips: bool = False, writes: bool = False,
+                 sharded: bool = False, take=None):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self.pointer, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -39,7 +40,7 @@ class Sync:
               for name, rows, cols, decays in tensors])
         setup = Setup(mesh=mesh.pointer, config=config.pointer, tensors=table,
                       n_tensors=len(tensors), endless=True, outside=outside, skips=skips,
-                      sharded=sharded,
+                      writes=writes, sharded=sharded,
                       take=c.cast(take, PTR) if take is not None else None)
         self._keep = take
         ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self.pointer))

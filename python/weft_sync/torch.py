@@ -247,6 +247,7 @@ class _Place:
                          and not isinstance(p, DTensor))
         self.alias_grad = self.in_place
         self.master = self.grad = None
+        self.fresh = True    # nothing of this step is in the gradient yet
         self.version = None  # of the gradient when it was handed over
         self.backwards = 0   # in this step
 
@@ -256,20 +257,35 @@ class _Place:
             self.master.copy_(_local(self.p))
             if self.in_place:
                 self.p.data = self.master
-        self.show_grad()
 
     def show_grad(self) -> None:
         if self.alias_grad:
             self.p.grad = self.grad
 
-    def collect(self, factor: float = 1.0) -> None:
-        """Adds what autograd left in p.grad, unless it went into weft's array already."""
+    def collect(self) -> None:
+        """Takes over what autograd left in p.grad, unless it went into weft's array already:
+        it goes into a view of that from its second pass on. A copy now is cheaper than
+        zeros beforehand, and adding to them."""
         grad = self.p.grad
         if grad is None or grad is self.grad:
             return
-        self.grad.add_(_local(grad).to(device="cpu", dtype=torch.float32), alpha=factor)
-        self.p.grad = None
+        grad = _local(grad)
+        if self.fresh:
+            self.grad.copy_(grad)
+        else:
+            self.grad.add_(grad.to(device="cpu", dtype=torch.float32))
+        self.p.grad, self.fresh = None, False
         self.show_grad()
+
+    def complete(self) -> None:
+        """At the end of a step: what no loss has reached is zero."""
+        if self.fresh:
+            self.grad.zero_()
+            self.fresh = False
+
+    def forget(self) -> None:
+        self.version, self.backwards, self.fresh = None, 0, True
+        self.p.grad = None
 
     def as_parameter(self, values: torch.Tensor) -> torch.Tensor:
         """Values as a tensor of the parameter's own kind."""
@@ -385,7 +401,7 @@ class Optimizer(torch.optim.Optimizer):
         self._storage = _Storage()
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
-                          sharded=self._shards > 1,
+                          writes=True, sharded=self._shards > 1,
                           take=self._storage.take)
         self._closed = False
         atexit.register(self.close)
@@ -411,7 +427,6 @@ class Optimizer(torch.optim.Optimizer):
         """DDP has gradients of its own, complete when backward has ended."""
         for place in self._places:
             place.alias_grad = False
-            place.p.grad = None
         self._finish(None)
 
     def close(self) -> None:
@@ -493,8 +508,7 @@ class Optimizer(torch.optim.Optimizer):
         self.report = report
         self._publish()
         for place in self._places:
-            place.version, place.backwards = None, 0
-            place.show_grad()
+            place.forget()
         self._opened = False
 
     def _collect_all(self) -> None:
@@ -503,6 +517,7 @@ class Optimizer(torch.optim.Optimizer):
         for place in self._places:
             if place.version is None:
                 place.collect()
+                place.complete()
                 if scale != 1:
                     place.grad.mul_(1 / scale)
 
@@ -549,10 +564,7 @@ class Optimizer(torch.optim.Optimizer):
             if place.version is not None:
                 raise Error("argument", "zero_grad between backward and step: gradients are "
                             "exchanged already")
-            place.backwards = 0
-            place.grad.zero_()
-            place.p.grad = None
-            place.show_grad()
+            place.forget()
 
     @contextlib.contextmanager
     def no_sync(self):

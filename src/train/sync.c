@@ -171,6 +171,10 @@ static size_t flat_bytes(const weft_sync *s) {
     return (size_t)s->rank->arrangement->n_elements * sizeof(float);
 }
 
+static void forget_gradients(weft_sync *s) {
+    if (!s->setup.writes) memset(s->rank->grads, 0, flat_bytes(s));
+}
+
 /* --- the beginning --- */
 
 /* Names and sizes of this rank's tensors in one number. */
@@ -333,7 +337,7 @@ static weft_status vote_to_skip(weft_sync *s, bool *skipped) {
     *skipped = wants > 0;
     if (!*skipped) return WEFT_OK;
     expect_all(s);
-    memset(s->rank->grads, 0, flat_bytes(s));
+    forget_gradients(s);
     return WEFT_OK;
 }
 
@@ -383,7 +387,7 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     report->wait_s = tally.wait_s;
     s->opened = s->handed_over = s->agreed = false;
     expect_all(s);
-    memset(r->grads, 0, flat_bytes(s));
+    forget_gradients(s);
     return WEFT_OK;
 }
 
@@ -474,7 +478,7 @@ weft_status weft_sync_average(weft_sync *s) {
 weft_status weft_sync_restore(weft_sync *s) {
     if (!s->averaged) return WEFT_OK;
     wefti_rank_restore(s->rank);
-    memset(s->rank->grads, 0, flat_bytes(s));
+    forget_gradients(s);
     s->averaged = false;
     return WEFT_OK;
 }
