@@ -37,8 +37,10 @@ typedef struct weft_predict_options {
     int64_t steps; /* simulated; 0 = enough for the quantiles */
     uint64_t seed; /* of the jitter */
     bool timeline; /* fill spans */
-    bool arrays;   /* lengths of steps by arrays where these apply (docs/runtime-model.md,
-                      section 6): they never grow with the wire's rate */
+    bool events;   /* message by message, also where arrays would do (docs/runtime-model.md,
+                      section 6) */
+    int64_t nodes; /* 0 = mesh.nodes; may be more than a run can have. Tokens per step
+                      grow with them */
 } weft_predict_options;
 
 typedef struct weft_prediction {
@@ -58,7 +60,11 @@ typedef struct weft_prediction {
     int64_t n_spans;
 } weft_prediction;
 
-/* `config` (finished) says model, batch, mesh and method; its mesh.nodes, ranks_per_node,
+/* One site, no measured pairs of nodes and a wire that is not emulated: played in arrays, so
+ * that a step never takes longer because the wire or a node is faster. Else message by
+ * message, which may, as with real machines: by some per cent.
+ *
+ * `config` (finished) says model, batch, mesh and method; its mesh.nodes, ranks_per_node,
  * shards and sites count, not the cluster's. With mesh.link other than "none" that wire
  * is taken instead of the cluster's. No file is read: a vocabulary that only the text
  * would tell is 256 for bytes, else data.vocab. [out] *out owned by the caller

@@ -49,10 +49,8 @@ int64_t wefti_advise_micro(const wefti_adviser *a, int64_t rows);
 /* Seconds for as many tokens as a step of one node has, if a step takes so long. */
 double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s);
 
-/* A cluster of more ranks than events are played for; a candidate that is played in
- * arrays. */
+/* A cluster of so many ranks that fewer variants are tried. */
 bool wefti_advise_is_large(const wefti_adviser *a);
-bool wefti_advise_is_far(const wefti_adviser *a, const weft_candidate *c);
 
 /* Predicts a candidate with a wire of that rate; 0: the cluster's. Nothing in it is
  * owned. Everything is done in `ctx`. */

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A candidate's prediction. Who makes it:
- *
- *     another framework            closed form (framework.c)
- *     up to 200 ranks              events, and arrays for the lengths of steps
- *     more, one site               arrays alone: as a long run of a few steps, so that time
- *                                  and memory grow with the ranks and not with messages
- */
-#include <math.h>
+/* A candidate's prediction: another framework's in closed form (framework.c), else the
+ * runtime model's (weft_predict). */
 #include <stdio.h>
 #include <string.h>
-
-#include <weft/simulate.h>
 
 #include "base/memory.h"
 #include "planner/advise.h"
 #include "planner/framework.h"
 #include "simulate/forecast.h"
 
-enum { MOST_EVENT_RANKS = 200, FEW_EVENT_RANKS = 16, FEW_NODES = 4, FAR_STEPS = 8 };
+enum { FEW_RANKS = 200, FEW_NODES = 4 };
 
 /* Another rate of the wire; measured pairs keep their ratio to it. */
 static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
@@ -41,9 +33,9 @@ static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwi
 
 /* Steps to play: fewer with more ranks, but whole rounds of what comes together now and
  * then. */
-static int64_t steps_of(const wefti_adviser *a, const weft_config *config) {
+static int64_t steps_of(const wefti_adviser *a, const weft_config *config,
+                        int64_t ranks) {
     enum { LEAST = 10, MOST = 200 };
-    int64_t ranks = config->mesh.nodes * config->mesh.ranks_per_node;
     int64_t n = a->work / ranks;
     bool outer = strcmp(config->mixer.kind, "outer") == 0;
     int64_t round = outer ? config->mixer.outer_every : 1;
@@ -57,13 +49,12 @@ static int64_t steps_of(const wefti_adviser *a, const weft_config *config) {
 /* ---- many ranks ---- */
 
 bool wefti_advise_is_large(const wefti_adviser *a) {
-    return a->cluster.nodes * a->cluster.ranks_per_node > MOST_EVENT_RANKS;
+    return a->cluster.nodes * a->cluster.ranks_per_node > FEW_RANKS;
 }
 
-bool wefti_advise_is_far(const wefti_adviser *a, const weft_candidate *c) {
-    int64_t most = wefti_advise_is_large(a) ? FEW_EVENT_RANKS : MOST_EVENT_RANKS;
-    return c->nodes * c->ranks_per_node > most && c->sites <= 1 &&
-           a->cluster.n_pairs == 0 && !c->framework[0];
+/* Whether the candidate may have more nodes than a run can. */
+static bool is_spread(const weft_candidate *c) {
+    return c->nodes * c->ranks_per_node > FEW_RANKS && c->sites <= 1;
 }
 
 /* The same run on a few nodes, each with the tokens that it will have. */
@@ -84,60 +75,6 @@ static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
                              (long long)(c->nodes * c->ranks_per_node),
                              (long long)a->run->data.length);
     return wefti_advise_config(ctx, a->run, settings, false, out);
-}
-
-static void take_simulation(const weft_simulation *s, weft_prediction *out) {
-    double n = (double)s->steps;
-    const weft_lost_time *l = &s->lost;
-    out->mean_step_s = s->mean_step_s;
-    out->step_s = s->step_s;
-    out->compute_s = (s->compute_s + l->slow_s) / n;
-    out->wire_s = fmax(0, l->wire_s / n);
-    out->codec_s = fmax(0, l->codec_s / n);
-    out->late_s = l->waiting_s / n;
-    out->wait_s = out->wire_s + out->codec_s + out->late_s;
-    out->exchange_s = out->wait_s; /* what is hidden is not known here */
-    out->hidden_share = 0;
-    out->wire_bytes = s->wire_bytes_step;
-    out->wire_bytes_step = (int64_t)s->wire_bytes_step;
-    out->tokens_per_s = s->tokens / n / s->mean_step_s;
-    const double parts[] = {[WEFT_BOUND_COMPUTE] = out->compute_s,
-                            [WEFT_BOUND_WIRE] = out->wire_s,
-                            [WEFT_BOUND_WAITING] = out->late_s,
-                            [WEFT_BOUND_CODEC] = out->codec_s};
-    for (int i = 0; i < 4; i++)
-        if (parts[i] > parts[out->bound]) out->bound = (weft_bound)i;
-}
-
-static weft_status play_far(weft_ctx *ctx, const weft_config *config,
-                            const weft_cluster *cluster, const weft_candidate *c,
-                            weft_prediction *out) {
-    weft_predict_options once = {.seed = 1, .steps = 1};
-    weft_simulate_options many = {.nodes = c->nodes, .steps = FAR_STEPS, .seed = 1};
-    weft_simulation s;
-    if (strcmp(config->mixer.kind, "outer") == 0) many.steps = config->mixer.outer_every;
-    weft_prediction few;
-    WEFT_TRY(weft_predict(ctx, config, cluster, &once, &few)); /* memory, parameters */
-    out->memory_bytes = few.memory_bytes;
-    out->parameters = few.parameters;
-    weft_prediction_clear(ctx, &few);
-    WEFT_TRY(weft_simulate(ctx, config, cluster, &many, &s));
-    take_simulation(&s, out);
-    return WEFT_OK;
-}
-
-static weft_status predict_far(weft_ctx *ctx, const wefti_adviser *a,
-                               const weft_candidate *c, double bandwidth_Bps,
-                               weft_prediction *out) {
-    weft_config *config;
-    weft_cluster cluster;
-    WEFT_TRY(few_nodes(ctx, a, c, &config));
-    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
-    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
-    if (status == WEFT_OK) status = play_far(ctx, config, &cluster, c, out);
-    wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
-    weft_config_destroy(ctx, config);
-    return status;
 }
 
 /* ---- other frameworks ---- */
@@ -208,16 +145,18 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
 weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate, double bandwidth_Bps,
                                  weft_prediction *out) {
-    weft_predict_options options = {.seed = 1, .arrays = true};
+    weft_predict_options options = {.seed = 1};
     weft_config *config;
     weft_cluster cluster;
     *out = (weft_prediction){0};
     if (candidate->framework[0])
         return predict_framework(ctx, a, candidate, bandwidth_Bps, out);
-    if (wefti_advise_is_far(a, candidate))
-        return predict_far(ctx, a, candidate, bandwidth_Bps, out);
-    WEFT_TRY(wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
-    options.steps = steps_of(a, config);
+    bool spread = is_spread(candidate);
+    if (spread) options.nodes = candidate->nodes;
+    WEFT_TRY(spread
+                 ? few_nodes(ctx, a, candidate, &config)
+                 : wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
+    options.steps = steps_of(a, config, candidate->nodes * candidate->ranks_per_node);
     weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
     if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
     if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);

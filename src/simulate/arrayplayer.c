@@ -1,138 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* All to all, n nodes, message k of node i to node i + k: with o_i when node i's
- * interface begins and b what a message takes it, the last byte for node j comes at
- *
- *     max over k of (o_{j-k} + (k-1) b) + latency + b
- *
- * but not before j's own interface has taken n-1 messages since the first came. */
-#include "simulate/arrayplayer.h"
+/* The threads of all replicas: what a step consists of, operation by operation. */
+#include "simulate/arraystate.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "comm/interface.h"
 
-enum { TYPICAL = 256, ROUNDS = 2, BALLOTS = 2 * WEFTI_MAX_LAG };
-
-/* As fmax and fmin of numbers, but compiled into one instruction. */
-static inline double later(double a, double b) { return a > b ? a : b; }
-static inline double sooner(double a, double b) { return a < b ? a : b; }
-
-struct wefti_array_player {
-    weft_ctx *ctx; /* borrowed, like the next three */
-    const wefti_timed *timed;
-    const wefti_job *job;
-    wefti_meetings *meetings;
-    wefti_weather weather;
-    const wefti_timed_shard *shard; /* the first rank's stands for all */
-    int R, nodes, copies, S, n_buckets;
-    int64_t step;
-    /* [R] owned */
-    double *clock, *exchange, *begun, *settled, *factor, *halt, *drift, *leaves;
-    wefti_interface *interfaces; /* [nodes] owned */
-    double *circle;              /* [nodes] owned */
-    double *ready;               /* [2 n_buckets][R] owned: when submitted */
-    double *arrived[2][ROUNDS];  /* [n_buckets][R] owned: replicator's, mixer's */
-    int *places;                 /* [2 nodes] owned: of go_round */
-    int *jobs;                   /* [2 n_buckets] owned: submitted in this step */
-    int n_jobs;
-    int64_t done[WEFTI_MAX_PHASES];
-    double votes_s[BALLOTS]; /* when the last vote of a step was cast */
-    double compute_s;        /* of the step, sum over replicas */
-    double wire;             /* 0: links cost nothing */
-    double work;             /* 0: coding does not */
-};
-
-static double *row(double *rows, const wefti_array_player *e, int i) {
-    return rows + (int64_t)i * e->R;
-}
-
-static double *arrival_of(const wefti_array_player *e, bool mixer, int round,
-                          int bucket) {
-    return row(e->arrived[mixer][round], e, bucket);
+/* Replica i, at moment x, has to wait so long for what was sent at that moment. */
+static void wait_for(const wefti_array_player *e, int i, double x, double waited_s,
+                     double sent) {
+    if (waited_s <= 0) return;
+    e->idle[i] += waited_s;
+    if (sent > x) e->late[i] += sooner(sent - x, waited_s);
 }
 
 /* Of some of the replicas, to decide what a typical one does. */
 static double mean(const wefti_array_player *e, const double *x) {
+    enum { TYPICAL = 256 };
     double sum = 0;
     int apart = e->R / TYPICAL + 1, n = 0;
     for (int i = 0; i < e->R; i += apart, n++) sum += x[i];
     return sum / n;
-}
-
-/* --- links --- */
-
-static const wefti_link_time *wire_of(const wefti_array_player *e) {
-    return &e->timed->links[e->nodes > 1 ? WEFTI_LINK_WIRE : WEFTI_LINK_LOCAL];
-}
-
-/* A message of every rank of a replica through an interface. */
-static double busy_s(const wefti_array_player *e, double n_bytes) {
-    const wefti_link_time *link = wire_of(e);
-    if (link->bandwidth_Bps <= 0) return 0;
-    double all = n_bytes * link->stretch + link->bytes_per_message;
-    return e->wire * e->S * all / link->bandwidth_Bps;
-}
-
-static double slowness(const wefti_array_player *e, int node) {
-    return e->weather.slower_links ? (double)e->weather.slower_links[node] : 1;
-}
-
-/* circle[j] <- max over k = 1 .. n-1 of (leaves of j-k + (k-1) busy), of nodes whose
- * links are slower by `factor`. With places p = 0 .. 2 n - 1, twice round, that is the
- * largest of leaves - p busy over the n-1 places before, kept in a falling list. */
-static void go_round(const wefti_array_player *e, double factor, double busy) {
-    int n = e->nodes, first = 0, last = 0, *list = e->places;
-    double each = factor * busy;
-    for (int p = 0; p < 2 * n; p++) {
-        int j = p % n;
-        while (first < last && list[first] < p - (n - 1)) first++;
-        if (p >= n && first < last) {
-            int q = list[first];
-            double g = e->leaves[q % n] + (p - 1 - q) * each;
-            if (g > e->circle[j]) e->circle[j] = g;
-        }
-        if (slowness(e, j) != factor) continue;
-        double mine = e->leaves[j] - p * each;
-        while (first < last &&
-               e->leaves[list[last - 1] % n] - list[last - 1] * each <= mine)
-            last--;
-        list[last++] = p;
-    }
-}
-
-/* Every replica to every other one, at `x`; arrived: when a replica has all. */
-static void send_to_all(wefti_array_player *e, double *x, double n_bytes,
-                        double *arrived) {
-    int n = e->nodes, c = e->copies;
-    double busy = busy_s(e, n_bytes) * c * c, first = INFINITY, last = -INFINITY;
-    double cpu_s = e->wire * (e->R - 1) * wire_of(e)->message_s;
-    double latency_s = e->wire * wire_of(e)->latency_s;
-    for (int node = 0; node < n; node++) {
-        double at = -INFINITY, out_s = (n - 1) * busy * slowness(e, node);
-        for (int i = node * c; i < (node + 1) * c; i++) {
-            x[i] += cpu_s;
-            at = later(at, x[i]);
-        }
-        e->leaves[node] = wefti_interface_leave(&e->interfaces[node], at, out_s);
-        e->circle[node] = -INFINITY;
-        first = sooner(first, e->leaves[node]);
-        last = later(last, at);
-    }
-    go_round(e, 1, busy);
-    if (e->weather.slower_links) go_round(e, e->weather.slow_link, busy);
-    for (int node = 0; node < n; node++) {
-        double own = busy * slowness(e, node), there = last;
-        if (n > 1) {
-            double full = later(e->interfaces[node].in_free_s, first + latency_s) +
-                          (n - 1) * own;
-            there = later(full, e->circle[node] + latency_s + own);
-            e->interfaces[node].in_free_s = there;
-        }
-        for (int i = node * c; i < (node + 1) * c; i++) arrived[i] = there;
-    }
 }
 
 /* --- the replicator's phases --- */
@@ -145,13 +35,16 @@ static double mean_bytes(const int64_t *bytes, int R) {
 
 /* x <- after waiting for what has arrived from n others: work for each, which hides
  * behind waiting if it is done one by one, and then some. */
-static void receive(const wefti_array_player *e, double *x, const double *arrived,
-                    double each_s, bool one_by_one, double then_s) {
+static void receive(const wefti_array_player *e, double *x, mail in, double each_s,
+                    bool one_by_one, double then_s) {
     double cpu_s = e->wire * wire_of(e)->message_s * (e->R - 1);
     double all_s = e->work * each_s * (e->R - 1) + cpu_s;
-    double last_s = one_by_one ? e->work * each_s : all_s;
-    for (int i = 0; i < e->R; i++)
-        x[i] = later(x[i] + all_s, arrived[i] + last_s) + e->work * then_s;
+    double last_s = one_by_one && e->R > 1 ? e->work * each_s : all_s;
+    for (int i = 0; i < e->R; i++) {
+        double there = later(in.first[i] + all_s, in.there[i] + last_s);
+        wait_for(e, i, x[i], there - x[i] - all_s, in.sent[i]);
+        x[i] = later(x[i] + all_s, there) + e->work * then_s;
+    }
 }
 
 static void add_work(const wefti_array_player *e, double *x, double seconds) {
@@ -175,8 +68,8 @@ static bool is_due(const wefti_array_player *e) {
 }
 
 static void send_round(wefti_array_player *e, double *x, int b, int round) {
-    send_to_all(e, x, mean_bytes(route_of(e, b)->bytes[round], e->R),
-                arrival_of(e, false, round, b));
+    wefti_array_send_to_all(e, x, mean_bytes(route_of(e, b)->bytes[round], e->R),
+                            mail_of(e, false, round, b));
 }
 
 static void begin(wefti_array_player *e, int b, double first_s) {
@@ -188,7 +81,7 @@ static void begin(wefti_array_player *e, int b, double first_s) {
 static void hear(wefti_array_player *e, int b) {
     const wefti_route_plan *route = route_of(e, b);
     bool one_by_one = wefti_replicator_find(e->job->replicator_config.kind)->one_by_one;
-    receive(e, e->exchange, arrival_of(e, false, 0, b), route->work.combine_peer_s,
+    receive(e, e->exchange, mail_of(e, false, 0, b), route->work.combine_peer_s,
             one_by_one, route->work.combine_s);
 }
 
@@ -202,7 +95,7 @@ static void end(wefti_array_player *e, int b) {
     const wefti_route_plan *route = route_of(e, b);
     double each_s = route->work.end_s / e->R;
     if (is_due(e) && route->n_rounds == 2) {
-        receive(e, e->exchange, arrival_of(e, false, 1, b), each_s, true, each_s);
+        receive(e, e->exchange, mail_of(e, false, 1, b), each_s, true, each_s);
         return;
     }
     if (is_due(e) && route->n_rounds == 1) hear(e, b);
@@ -258,8 +151,10 @@ static void leave(wefti_array_player *e, double *x, const meeting *m, int round)
     }
 }
 
-/* When replica i has all, its messages in the order in which they come. */
-static double all_there(const wefti_array_player *e, const meeting *m, int i, int round) {
+/* When replica i has all, its messages in the order in which they come; *sent: when the
+ * last of them left. */
+static double all_there(const wefti_array_player *e, const meeting *m, int i, int round,
+                        double *sent) {
     enum { FEW = 64 };
     double heads[FEW], last = 0;
     const wefti_meeting_plan *job = m->job;
@@ -278,28 +173,28 @@ static double all_there(const wefti_array_player *e, const meeting *m, int i, in
         heads[at] = head;
     }
     double busy = busy_s(e, bytes_of(m, i)) * slowness(e, node);
+    *sent = last;
     for (int k = 0; k < n; k++)
         last = wefti_interface_arrive(&e->interfaces[node], heads[k], busy);
     return last;
 }
 
 static void send_meeting(wefti_array_player *e, double *x, const meeting *m, int round) {
-    double *arrived = arrival_of(e, true, round, m->bucket);
+    mail out = mail_of(e, true, round, m->bucket);
     if (m->job->all) {
         if (round == 0) add_work(e, x, m->work.begin_s);
-        send_to_all(e, x, m->whole_bytes / e->R, arrived);
+        wefti_array_send_to_all(e, x, m->whole_bytes / e->R, out);
         return;
     }
     leave(e, x, m, round);
-    for (int node = 0; node < e->nodes; node++)
-        for (int i = node * e->copies; i < (node + 1) * e->copies; i++)
-            if (n_heard(m->job, i) > 0 && (round == 0 || m->job->two[i]))
-                arrived[i] = all_there(e, m, i, round);
+    for (int i = 0; i < e->R; i++)
+        if (n_heard(m->job, i) > 0 && (round == 0 || m->job->two[i]))
+            out.there[i] = all_there(e, m, i, round, &out.sent[i]);
 }
 
 /* The second round, where there is one. */
 static void answer(wefti_array_player *e, double *x, const meeting *m) {
-    const double *arrived = arrival_of(e, true, 0, m->bucket);
+    mail in = mail_of(e, true, 0, m->bucket);
     bool any = m->job->all;
     for (int i = 0; i < e->R; i++) {
         bool two = m->job->all || m->job->two[i];
@@ -307,7 +202,8 @@ static void answer(wefti_array_player *e, double *x, const meeting *m) {
         if (!two) continue;
         int others = m->job->all ? e->R - 1 : n_heard(m->job, i);
         double share = e->work / (others + 1);
-        x[i] = later(x[i], arrived[i]) +
+        wait_for(e, i, x[i], in.there[i] - x[i], in.sent[i]);
+        x[i] = later(x[i], in.there[i]) +
                share * (m->work.combine_s + others * m->work.combine_peer_s) +
                e->wire * others * wire_of(e)->message_s;
     }
@@ -320,8 +216,9 @@ static void mix(const wefti_array_player *e, double *x, const meeting *m) {
         int others = m->job->all ? e->R - 1 : n_heard(m->job, i);
         double once_s = two ? 0 : m->work.combine_s + others * m->work.combine_peer_s;
         if (others == 0) continue;
-        x[i] = later(x[i], arrival_of(e, true, two ? 1 : 0, m->bucket)[i]) +
-               e->work * (once_s + m->work.end_s) +
+        mail in = mail_of(e, true, two ? 1 : 0, m->bucket);
+        wait_for(e, i, x[i], in.there[i] - x[i], in.sent[i]);
+        x[i] = later(x[i], in.there[i]) + e->work * (once_s + m->work.end_s) +
                e->wire * others * wire_of(e)->message_s;
     }
 }
@@ -337,15 +234,16 @@ static void act_of_all(wefti_array_player *e, double *x, const wefti_mixer_quest
                        const wefti_mixer_act *act) {
     const wefti_work *work = &e->shard->buckets[q->number].mixer;
     const wefti_mixer_config *config = &e->job->mixer_config;
-    double bytes = 0, *arrived = arrival_of(e, true, act->round, q->number);
+    mail box = mail_of(e, true, act->round, q->number);
+    double bytes = 0;
     wefti_mixer_find(config->kind)->messages(config, q, act, add_bytes, &bytes);
     if (act->sends) {
         if (act->round == 0) add_work(e, x, work->begin_s);
-        send_to_all(e, x, bytes / (e->R > 1 ? e->R - 1 : 1), arrived);
+        wefti_array_send_to_all(e, x, bytes / (e->R > 1 ? e->R - 1 : 1), box);
     } else if (act->round == 0) {
-        receive(e, x, arrived, work->combine_peer_s, true, work->combine_s);
+        receive(e, x, box, work->combine_peer_s, true, work->combine_s);
     } else {
-        receive(e, x, arrived, 0, true, work->end_s);
+        receive(e, x, box, 0, true, work->end_s);
     }
 }
 
@@ -384,12 +282,10 @@ static void apply(wefti_array_player *e, double *x, int b) {
 
 /* --- the exchange thread --- */
 
-static void run_phase(wefti_array_player *e, int number, int place) {
+static void run_phase(wefti_array_player *e, int number, int item) {
     const wefti_schedule *s = e->shard->schedule;
     const wefti_phase *phase = &s->phases[number];
-    int item = e->jobs[place], b = wefti_schedule_bucket(s, item);
-    for (int i = 0; i < e->R && number == 0; i++)
-        e->exchange[i] = later(e->exchange[i], row(e->ready, e, place)[i]);
+    int b = wefti_schedule_bucket(s, item);
     if (wefti_schedule_is_turn(s, item)) {
         if (phase->kind == WEFTI_PHASE_COMBINE)
             mixer_acts(e, e->exchange, b, WEFTI_MOMENT_TURN);
@@ -409,7 +305,8 @@ static void run_phase(wefti_array_player *e, int number, int place) {
     }
 }
 
-/* What a typical rank's exchange thread would do next; -1: nothing. */
+/* What a typical rank's exchange thread does next; -1: nothing. What has been submitted by
+ * now begins first. */
 static int next_phase(const wefti_array_player *e) {
     const wefti_schedule *s = e->shard->schedule;
     int next = wefti_order_next(s->order, s->n_phases, e->done[0], e->done);
@@ -418,11 +315,57 @@ static int next_phase(const wefti_array_player *e) {
     return mean(e, row(e->ready, e, (int)e->done[0])) <= mean(e, e->exchange) ? 0 : next;
 }
 
+/* Begins to add up what replicas wait for, from the moments x on. */
+static void begin_account(wefti_array_player *e, const double *x) {
+    memcpy(e->began, x, (size_t)e->R * sizeof *x);
+    memset(e->idle, 0, (size_t)e->R * sizeof *x);
+    memset(e->late, 0, (size_t)e->R * sizeof *x);
+}
+
+/* Of a phase what the compute thread waits for too; its parts are taken to be spread over
+ * it evenly. */
+static void account(wefti_array_player *e) {
+    for (int i = 0; i < e->R; i++) {
+        double spent_s = e->exchange[i] - e->began[i];
+        double shared_s = e->exchange[i] - later(e->began[i], e->clock[i]);
+        e->sums.exchange_s += spent_s;
+        if (shared_s <= 0) continue;
+        double share = shared_s / spent_s;
+        e->sums.late_s += share * e->late[i];
+        e->sums.wire_s += share * (e->idle[i] - e->late[i]);
+        e->sums.codec_s += share * (spent_s - e->idle[i]);
+    }
+}
+
 /* All that has been submitted. */
 static void exchange_all(wefti_array_player *e) {
-    for (int p; (p = next_phase(e)) >= 0; e->done[p]++) run_phase(e, p, (int)e->done[p]);
-    for (int i = 0; i < e->R; i++)
-        if (e->n_jobs > 0) e->clock[i] = later(e->clock[i], e->exchange[i]);
+    for (int p; (p = next_phase(e)) >= 0; e->done[p]++) {
+        const double *ready = row(e->ready, e, (int)e->done[0]);
+        for (int i = 0; i < e->R && p == 0; i++)
+            e->exchange[i] = later(e->exchange[i], ready[i]);
+        begin_account(e, e->exchange);
+        run_phase(e, p, e->jobs[e->done[p]]);
+        account(e);
+    }
+    for (int i = 0; i < e->R && e->n_jobs > 0; i++) {
+        e->sums.wait_s += later(0, e->exchange[i] - e->clock[i]);
+        e->clock[i] = later(e->clock[i], e->exchange[i]);
+    }
+}
+
+/* A phase on the compute thread. */
+static void exchange_here(wefti_array_player *e, const wefti_op *op) {
+    begin_account(e, e->clock);
+    if (op->kind == WEFTI_OP_APPLY)
+        apply(e, e->clock, op->index);
+    else
+        mixer_acts(e, e->clock, op->index, WEFTI_MOMENT_FINISH);
+    for (int i = 0; i < e->R; i++) {
+        e->sums.exchange_s += e->idle[i];
+        e->sums.wait_s += e->idle[i];
+        e->sums.late_s += e->late[i];
+        e->sums.wire_s += e->idle[i] - e->late[i];
+    }
 }
 
 /* --- the compute thread --- */
@@ -501,23 +444,35 @@ static void submit(wefti_array_player *e, int job) {
     e->jobs[e->n_jobs++] = job;
 }
 
-/* One vote to and from every other rank: when the last one is everywhere. */
+/* One vote to and from every other rank, behind what the interfaces still have to do: when
+ * the last one is everywhere. */
 static void vote(wefti_array_player *e) {
     const wefti_link_time *link = wire_of(e);
     int per_node = e->copies * e->S, others = e->job->W - 1;
     double cpu_s = e->wire * others * link->message_s, last = 0;
     double each_s = busy_s(e, WEFTI_VOTE_BYTES) / e->S;
-    for (int i = 0; i < e->R; i++) last = later(last, e->clock[i] += cpu_s);
-    double wire_s = each_s * per_node * (e->job->W - per_node);
-    e->votes_s[e->step % BALLOTS] = last + e->wire * link->latency_s + wire_s;
+    double wire_s = each_s * per_node * (e->job->W - per_node), there = 0;
+    for (int node = 0; node < e->nodes; node++) {
+        const wefti_interface *wire = &e->interfaces[node]; /* too short to be booked */
+        for (int i = node * e->copies; i < (node + 1) * e->copies; i++)
+            last = later(last, e->clock[i] += cpu_s);
+        if (wire_s <= 0) continue;
+        last = later(last, wire->out_free_s);
+        there = later(there, wire->in_free_s);
+    }
+    last += e->wire * link->latency_s;
+    e->votes_s[e->step % WEFTI_ARRAY_BALLOTS] = later(last, there) + wire_s;
 }
 
 static void count_votes(wefti_array_player *e) {
     int64_t step = e->step - e->job->vote_lag;
     if (step < 0 || e->job->W == 1) return;
-    double there = e->votes_s[step % BALLOTS];
+    double there = e->votes_s[step % WEFTI_ARRAY_BALLOTS];
     double cpu_s = e->wire * (e->job->W - 1) * wire_of(e)->message_s;
-    for (int i = 0; i < e->R; i++) e->clock[i] = later(e->clock[i], there) + cpu_s;
+    for (int i = 0; i < e->R; i++) {
+        e->sums.vote_s += later(0, there - e->clock[i]);
+        e->clock[i] = later(e->clock[i], there) + cpu_s;
+    }
 }
 
 static void act(wefti_array_player *e, const wefti_op *op) {
@@ -526,9 +481,10 @@ static void act(wefti_array_player *e, const wefti_op *op) {
     case WEFTI_OP_SUBMIT: submit(e, op->index); break;
     case WEFTI_OP_WAIT: exchange_all(e); break;
     case WEFTI_OP_STATUS: vote(e); break;
-    case WEFTI_OP_APPLY: apply(e, e->clock, op->index); break;
-    case WEFTI_OP_FINISH: mixer_acts(e, e->clock, op->index, WEFTI_MOMENT_FINISH); break;
+    case WEFTI_OP_APPLY:
+    case WEFTI_OP_FINISH: exchange_here(e, op); break;
     case WEFTI_OP_SETTLE:
+        for (int i = 0; i < e->R; i++) e->sums.step_s += e->clock[i] - e->settled[i];
         memcpy(e->settled, e->clock, (size_t)e->R * sizeof *e->clock);
         break;
     case WEFTI_OP_READ: count_votes(e); break;
@@ -546,6 +502,7 @@ static void perform(wefti_array_player *e, const wefti_timed_op *part) {
 
 void wefti_array_player_step(wefti_array_player *e) {
     e->compute_s = 0;
+    e->sums = (wefti_played){0};
     e->n_jobs = 0;
     memset(e->done, 0, sizeof e->done);
     draw_step(e);
@@ -555,6 +512,14 @@ void wefti_array_player_step(wefti_array_player *e) {
 
 const double *wefti_array_player_settled(const wefti_array_player *e) {
     return e->settled;
+}
+
+wefti_played wefti_array_player_played(const wefti_array_player *e) {
+    wefti_played mean = e->sums;
+    double *parts[] = {&mean.step_s, &mean.exchange_s, &mean.wait_s, &mean.codec_s,
+                       &mean.wire_s, &mean.late_s,     &mean.vote_s};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) *parts[i] /= e->R;
+    return mean;
 }
 
 double wefti_array_player_compute_s(const wefti_array_player *e) {
@@ -569,15 +534,21 @@ static weft_status numbers(wefti_array_player *e, int64_t n, double **out) {
 
 static weft_status allocate(wefti_array_player *e) {
     double **of_replicas[] = {&e->clock,  &e->exchange, &e->begun, &e->settled,
-                              &e->factor, &e->halt,     &e->drift, &e->leaves};
+                              &e->factor, &e->halt,     &e->drift, &e->leaves,
+                              &e->began,  &e->idle,     &e->late};
     int64_t n = (int64_t)e->n_buckets * e->R;
     for (size_t i = 0; i < sizeof of_replicas / sizeof of_replicas[0]; i++)
         WEFT_TRY(numbers(e, e->R, of_replicas[i]));
     WEFT_TRY(numbers(e, e->nodes, &e->circle));
     WEFT_TRY(wefti_alloc_n(e->ctx, e->nodes, sizeof *e->interfaces, "the nodes",
                            &e->interfaces));
-    for (int i = 0; i < 2 * ROUNDS; i++)
-        WEFT_TRY(numbers(e, n, &e->arrived[i / ROUNDS][i % ROUNDS]));
+    for (int i = 0; i < 2 * WEFTI_ARRAY_ROUNDS; i++) {
+        WEFT_TRY(
+            numbers(e, n, &e->arrived[i / WEFTI_ARRAY_ROUNDS][i % WEFTI_ARRAY_ROUNDS]));
+        WEFT_TRY(numbers(e, n, &e->sent[i / WEFTI_ARRAY_ROUNDS][i % WEFTI_ARRAY_ROUNDS]));
+        WEFT_TRY(
+            numbers(e, n, &e->first[i / WEFTI_ARRAY_ROUNDS][i % WEFTI_ARRAY_ROUNDS]));
+    }
     WEFT_TRY(numbers(e, 2 * n, &e->ready));
     WEFT_TRY(wefti_alloc_n(e->ctx, 2 * e->nodes, sizeof(int), "places", &e->places));
     return wefti_alloc_n(e->ctx, 2 * e->n_buckets, sizeof(int), "jobs", &e->jobs);
@@ -624,11 +595,15 @@ weft_status wefti_array_player_create(const wefti_timed *timed, wefti_meetings *
 
 void wefti_array_player_destroy(wefti_array_player *e) {
     if (!e) return;
-    void *blocks[] = {
-        e->clock, e->exchange,      e->begun,         e->settled,       e->factor,
-        e->halt,  e->drift,         e->leaves,        e->interfaces,    e->circle,
-        e->ready, e->arrived[0][0], e->arrived[0][1], e->arrived[1][0], e->arrived[1][1],
-        e->jobs,  e->places};
+    void *blocks[] = {e->clock,  e->exchange, e->begun, e->settled,
+                      e->factor, e->halt,     e->drift, e->leaves,
+                      e->began,  e->idle,     e->late,  e->interfaces,
+                      e->circle, e->ready,    e->jobs,  e->places};
+    for (int i = 0; i < 2 * WEFTI_ARRAY_ROUNDS; i++) {
+        wefti_free(e->ctx, e->arrived[i / WEFTI_ARRAY_ROUNDS][i % WEFTI_ARRAY_ROUNDS]);
+        wefti_free(e->ctx, e->sent[i / WEFTI_ARRAY_ROUNDS][i % WEFTI_ARRAY_ROUNDS]);
+        wefti_free(e->ctx, e->first[i / WEFTI_ARRAY_ROUNDS][i % WEFTI_ARRAY_ROUNDS]);
+    }
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(e->ctx, blocks[i]);
     wefti_free(e->ctx, e);

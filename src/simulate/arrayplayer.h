@@ -3,6 +3,7 @@
 #define WEFTI_ARRAYPLAYER_H
 
 #include "simulate/meetings.h"
+#include "simulate/played.h"
 #include "simulate/timed.h"
 
 /* All replicas of a timed at once: a step is a sequence of operations on arrays, one
@@ -30,9 +31,10 @@ void wefti_array_player_destroy(wefti_array_player *e);
 /* The next step. */
 void wefti_array_player_step(wefti_array_player *e);
 
-/* Of the last step: when each replica had settled [replicas], and the mean over them of
- * what computing alone took. */
+/* Of the last step: when each replica had settled [replicas], and the means over them of
+ * what it consisted of and what computing alone took. */
 const double *wefti_array_player_settled(const wefti_array_player *e);
+wefti_played wefti_array_player_played(const wefti_array_player *e);
 double wefti_array_player_compute_s(const wefti_array_player *e);
 
 #endif

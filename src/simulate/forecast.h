@@ -5,6 +5,7 @@
 #include <weft/predict.h>
 
 #include "job/job.h"
+#include "simulate/player.h"
 
 /* What predict.c and simulate.c share. */
 
@@ -15,6 +16,19 @@ weft_status wefti_forecast_plan(weft_ctx *ctx, const weft_config *config,
 
 /* Steps after which what is sent repeats, at most 4096. */
 int64_t wefti_forecast_cycle(const wefti_job *job);
+
+/* The configuration on so many nodes, more than a run may have: as many tokens for each
+ * as before. */
+weft_status wefti_forecast_spread(weft_ctx *ctx, weft_config *config,
+                                  int64_t nodes) WEFT_CHECKED;
+
+/* Bytes out of a node in a step of a later cycle: what the first one still has to answer
+ * is not there in the first. */
+double wefti_forecast_bytes(const wefti_timed *timed);
+
+/* Plays these steps in arrays. */
+weft_status wefti_forecast_arrays(const wefti_timed *timed, const wefti_play *play,
+                                  weft_prediction *out) WEFT_CHECKED;
 
 /* Sorts the n values. */
 weft_quantiles wefti_forecast_quantiles(double *values, int64_t n);

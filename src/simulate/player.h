@@ -6,17 +6,11 @@
 
 #include "simulate/eventqueue.h"
 #include "comm/interface.h"
+#include "simulate/played.h"
 #include "simulate/timed.h"
 
 /* The state of the event player, which its files share: eventplayer.c is the threads,
  * phases.c what a phase of a job consists of, wires.c the messages, playtime.c the clock. */
-
-/* One step of one rank. */
-typedef struct wefti_played {
-    double step_s, exchange_s, wait_s;
-    double codec_s, wire_s, late_s; /* of wait_s */
-    double vote_s;                  /* waiting for votes, beside it */
-} wefti_played;
 
 typedef struct wefti_play {
     int64_t steps, warmup; /* steps after warmup are kept */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* From played steps to a prediction: as many whole cycles of the method as its quantiles
- * need, then means, quantiles, and what bounds the step. Few ranks are played event by event,
- * many as arrays. */
+ * need, then means, quantiles, and what bounds the step. */
 #include <weft/predict.h>
 
 #include <stdlib.h>
@@ -9,10 +8,9 @@
 
 #include "base/memory.h"
 #include "simulate/eventplayer.h"
-#include "simulate/arrayplayer.h"
 #include "simulate/forecast.h"
 
-enum { WIRE_STEPS = 1024 };
+enum { WIRE_STEPS = 1024, MANY_REPLICAS = 256 };
 
 weft_status wefti_forecast_plan(weft_ctx *ctx, const weft_config *config,
                                 const weft_cluster *cluster, weft_config *copy,
@@ -37,7 +35,8 @@ weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
 static weft_status count_bytes(weft_ctx *ctx, const wefti_job *job,
                                weft_prediction *out) {
     int64_t steps = job->config->run.steps, all = 0;
-    if (steps > WIRE_STEPS) steps = WIRE_STEPS;
+    int64_t most = job->R > MANY_REPLICAS ? wefti_forecast_cycle(job) : WIRE_STEPS;
+    if (steps > most) steps = most;
     for (int s = 0; s < job->S; s++) {
         wefti_arrangement *a;
         WEFT_TRY(wefti_arrangement_create(ctx, job, s, &a));
@@ -56,9 +55,9 @@ static weft_status count_bytes(weft_ctx *ctx, const wefti_job *job,
 enum {
     WARMUP = 3,
     FEW_STEPS = 24,
-    ENOUGH_STEPS = 48,
     MANY_STEPS = 400,
-    MOST_STEPS = 4096
+    MOST_STEPS = 4096,
+    MOST_REPLICA_STEPS = 200000
 };
 enum { MOST_MESSAGES = 500000, ENDLESS = 1 << 30 };
 
@@ -93,6 +92,8 @@ static int64_t steps_of(const wefti_job *job, const weft_cluster *cluster,
     int64_t wanted = is_calm(cluster, job->config) ? FEW_STEPS : MANY_STEPS;
     int64_t cycle = wefti_forecast_cycle(job), run = job->config->run.steps;
     if (options && options->steps > 0) return options->steps;
+    if (wanted > MOST_REPLICA_STEPS / job->R) wanted = MOST_REPLICA_STEPS / job->R;
+    if (wanted < FEW_STEPS) wanted = FEW_STEPS;
     int64_t n = (wanted + cycle - 1) / cycle * cycle;
     if (n < run) return n;
     return run;
@@ -160,41 +161,23 @@ static void conclude(const wefti_job *job, weft_prediction *out) {
 
 /* --- playing --- */
 
-/* --- many ranks: too few steps for quantiles --- */
-
-static bool arrays_do(const wefti_timed *timed) {
+static bool arrays_do(const wefti_timed *timed, const weft_predict_options *options) {
     const wefti_job *job = timed->job;
-    bool meets = job->topology != NULL; /* messages may overtake each other there */
-    return job->sites == 1 && !meets && !timed->emulated && timed->cluster->n_pairs == 0;
+    bool asked = !options || !options->events;
+    return asked && job->sites == 1 && !timed->emulated && timed->cluster->n_pairs == 0 &&
+           job->mixer_config.deadline_s <= 0;
 }
 
-/* The length of steps, of all of them; what they consist of stays. */
-static weft_status refine(weft_ctx *ctx, const wefti_timed *timed, uint64_t seed,
-                          weft_prediction *out) {
-    int R = timed->job->R;
-    int64_t cycle = wefti_forecast_cycle(timed->job),
-            n = (MANY_STEPS + cycle - 1) / cycle * cycle;
-    wefti_weather weather = {.jitter = true, .seed = seed};
-    wefti_meetings *meetings;
-    wefti_array_player *e = NULL;
-    double *lengths = NULL, sum_s = 0;
-    WEFT_TRY(wefti_meetings_create(ctx, timed->job, &meetings));
-    weft_status status = wefti_array_player_create(timed, meetings, &weather, &e);
-    if (status == WEFT_OK)
-        status = wefti_alloc_n(ctx, n * R, sizeof *lengths, "steps", &lengths);
-    for (int64_t t = -WARMUP; t < n && status == WEFT_OK; t++) {
-        const double *settled = wefti_array_player_settled(e);
-        for (int i = 0; i < R && t >= 0; i++) lengths[t * R + i] = -settled[i];
-        wefti_array_player_step(e);
-        for (int i = 0; i < R && t >= 0; i++) sum_s += lengths[t * R + i] += settled[i];
-    }
-    if (status == WEFT_OK) {
-        out->mean_step_s = sum_s / ((double)n * R);
-        out->step_s = wefti_forecast_quantiles(lengths, n * R);
-    }
-    wefti_free(ctx, lengths);
-    wefti_array_player_destroy(e);
-    wefti_meetings_destroy(ctx, meetings);
+/* Message by message. */
+static weft_status play_events(const wefti_timed *timed, wefti_play *play,
+                               weft_prediction *out) {
+    weft_ctx *ctx = timed->ctx;
+    int64_t n = play->steps - play->warmup;
+    WEFT_TRY(wefti_alloc_n(ctx, n * timed->job->W, sizeof *play->played, "steps",
+                           &play->played));
+    weft_status status = wefti_event_player_run(timed, play);
+    if (status == WEFT_OK) status = summarize(ctx, timed->job, play, out);
+    wefti_free(ctx, play->played);
     return status;
 }
 
@@ -212,15 +195,9 @@ static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster 
     if (!options || options->steps == 0) play.max_messages = MOST_MESSAGES;
     wefti_timed *timed;
     WEFT_TRY(wefti_timed_create(ctx, cluster, job, false, &timed));
-    weft_status status = wefti_alloc_n(ctx, n * job->W, sizeof *play.played, "steps",
-                                       &play.played);
-    if (status == WEFT_OK) status = wefti_event_player_run(timed, &play);
-    if (status == WEFT_OK) status = summarize(ctx, job, &play, out);
-    bool few = !play.calm && play.done < ENOUGH_STEPS && play.done < n;
-    bool arrays = few || (options && options->arrays);
-    if (status == WEFT_OK && arrays && arrays_do(timed))
-        status = refine(ctx, timed, play.seed, out);
-    wefti_free(ctx, play.played);
+    weft_status status = arrays_do(timed, options)
+                             ? wefti_forecast_arrays(timed, &play, out)
+                             : play_events(timed, &play, out);
     wefti_timed_destroy(ctx, timed);
     return status;
 }
@@ -280,9 +257,11 @@ weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                          const weft_cluster *cluster, const weft_predict_options *options,
                          weft_prediction *out) {
     wefti_job *job;
-    weft_config copy;
+    weft_config copy = *config;
     *out = (weft_prediction){.hidden_share = 1};
-    WEFT_TRY(wefti_forecast_plan(ctx, config, cluster, &copy, &job));
+    if (options && options->nodes != 0)
+        WEFT_TRY(wefti_forecast_spread(ctx, &copy, options->nodes));
+    WEFT_TRY(wefti_forecast_plan(ctx, &copy, cluster, &copy, &job));
     return predict_job(ctx, job, cluster, options, out);
 }
 

@@ -13,7 +13,7 @@
 #include "simulate/forecast.h"
 
 enum { WARMUP = 4, CALM_STEPS = 64, WATCHED = 64, MOST_NODES = 65536, ENDLESS = 1 << 30 };
-enum { MOST_STEPS = 10000000, MOST_FAILURES = 1000000, CHOCO_NODES = 1024 };
+enum { MOST_STEPS = 10000000, MOST_FAILURES = 1000000 };
 enum { DRAW_NODE = 1, DRAW_LINK, DRAW_FAILURE };
 
 typedef struct simulation {
@@ -72,24 +72,15 @@ static weft_status check_config(weft_ctx *ctx, const weft_config *c) {
                              "mixer.deadline is %g s, expected 0: long runs that leave "
                              "late neighbours out are not simulated",
                              c->mixer.deadline);
-    if (strcmp(c->mixer.kind, "choco") == 0 &&
-        c->mesh.nodes * c->mesh.ranks_per_node > CHOCO_NODES)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "mixer.kind is choco on %lld nodes, expected at most %d "
-                             "ranks",
-                             (long long)c->mesh.nodes, (int)CHOCO_NODES);
     return WEFT_OK;
 }
 
-/* The configuration on so many nodes: as many tokens for each as before. */
-static void spread_out(simulation *s, const weft_config *config) {
+static weft_status spread_out(simulation *s, const weft_config *config) {
     int64_t nodes = s->options->nodes;
     s->config = *config;
     s->steps = s->options->steps ? s->options->steps : config->run.steps;
-    if (nodes == 0 || nodes == config->mesh.nodes) return;
-    int64_t each = config->batch.tokens_per_step / config->mesh.nodes;
-    s->config.mesh.nodes = nodes;
-    s->config.batch.tokens_per_step = each * nodes;
+    return wefti_forecast_spread(s->ctx, &s->config,
+                                 nodes > 0 ? nodes : config->mesh.nodes);
 }
 
 static weft_status draw_slow(simulation *s, double share, int what, double factor,
@@ -110,10 +101,10 @@ static double factor_or_two(double factor) { return factor > 0 ? factor : 2; }
 static weft_status prepare(simulation *s, const weft_config *config,
                            const weft_cluster *cluster) {
     const weft_simulate_options *o = s->options;
-    spread_out(s, config);
+    WEFT_TRY(check_config(s->ctx, config));
+    WEFT_TRY(spread_out(s, config));
     s->cluster = *cluster;
     s->cluster.n_pairs = 0;
-    WEFT_TRY(check_config(s->ctx, &s->config));
     WEFT_TRY(wefti_forecast_plan(s->ctx, &s->config, cluster, &s->config, &s->job));
     s->job->mixer_config.steps = ENDLESS;
     WEFT_TRY(draw_slow(s, o->slow_nodes, DRAW_NODE, factor_or_two(o->slow_factor),
@@ -246,18 +237,6 @@ static weft_status strike(simulation *s, weft_simulation *out) {
 
 /* --- figures --- */
 
-/* Of a later cycle: what the first one still has to answer is not there yet. */
-
-static weft_status count_bytes(simulation *s, weft_simulation *out) {
-    int64_t n = wefti_forecast_cycle(s->job), all = 0;
-    for (int shard = 0; shard < s->job->S; shard++)
-        for (int copy = 0; copy < s->job->copies; copy++)
-            all += wefti_job_wire_bytes(s->job, s->timed->shards[shard].arrangement, copy,
-                                        4 * n, n);
-    out->wire_bytes_step = (double)all / (double)n;
-    return WEFT_OK;
-}
-
 static weft_status run_both(simulation *s, weft_simulation *out) {
     const weft_simulate_options *o = s->options;
     wefti_weather bare = {.no_wire = true, .no_work = true}, coding = {.no_wire = true};
@@ -298,7 +277,7 @@ static weft_status simulate(simulation *s, weft_simulation *out) {
                            &s->watched));
     WEFT_TRY(run_both(s, out));
     WEFT_TRY(strike(s, out));
-    WEFT_TRY(count_bytes(s, out));
+    out->wire_bytes_step = wefti_forecast_bytes(s->timed);
     out->step_s = wefti_forecast_quantiles(s->watched, s->steps * s->n_watched);
     out->nodes = s->config.mesh.nodes;
     out->steps = s->steps;

@@ -252,3 +252,8 @@ refuses "--layers belongs to --parameters; of a run's model say model.layers=N" 
 expect 2 "$weft" plan run.yaml "${facts[@]}" batch.tokens_per_step=7
 
 finish
+
+# -- many nodes: in a minute and a gigabyte, also on a busy machine
+expect 0 timeout 60 "$weft" plan run.yaml "${facts[@]}" --nodes 4096 --jitter 5% \
+    batch.tokens_per_step=131072
+grep -qE "^ *[0-9]+\*? +full sync +4096 " out || fail "4096 nodes are not in the table"

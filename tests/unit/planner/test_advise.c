@@ -343,7 +343,6 @@ static void thousands_of_nodes_are_predicted(void **state) {
     weft_prediction p;
     snprintf(c.settings, sizeof c.settings,
              "mesh.nodes=2000 mesh.ranks_per_node=1 mesh.sites=1 method=hsdp");
-    assert_true(wefti_advise_is_far(&a, &c));
     assert_ok(ctx, wefti_advise_predict(ctx, &a, &c, 0, &p));
     assert_true(p.mean_step_s > 0 && p.memory_bytes > 0 && p.wire_bytes > 0);
     assert_true(fabs(p.tokens_per_s * p.mean_step_s / 64000 - 1) < 1e-6);

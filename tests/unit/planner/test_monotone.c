@@ -1,16 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* A better cluster is never predicted to be slower: 200 random clusters, full
- * synchronization, one fact at a time made better. Lengths of steps come from the arrays,
- * whose order does not follow chance; by events alone some clusters get slower. */
+/* A better cluster is never predicted to be slower: 200 random clusters, every preset, one
+ * fact at a time made better. */
 #include "check.h"
 
 #include <math.h>
+#include <stddef.h>
 
 #include "base/rng.h"
 #include "planner/advise.h"
 
 enum { CLUSTERS = 200, PLAYED = 12 };
-static const double allowed = 1 + 1e-9; /* rounding */
+
+/* Where coding takes long, an exchange thread that is sooner may begin to wait for one bucket
+ * before the next is there, and so begin that one later, as it does on real machines: steps
+ * get longer by what a message's coding takes. Elsewhere rounding is all. */
+static const double rounding = 1e-9, waits_too_soon = 0.01;
+
+typedef struct kind {
+    const char *settings;
+    bool codes;
+} kind;
+
+static const kind kinds[] = {
+    {"method=hsdp", false},
+    {"method=hsdp optimizer.clip=0", false},
+    {"method=hsdp optimizer.clip=0 replicator.values=int8", true},
+    {"method=flexdemo replicator.exchange=all_gather", true},
+    {"method=flexdemo replicator.exchange=sharded", true},
+    {"method=topk", true},
+    {"method=deto-adamw", true},
+    {"method=random", false},
+    {"method=striding", false},
+    {"method=slicing", false},
+    {"method=dadam", false},
+    {"method=dadam mixer.topology=ring", false},
+    {"method=dadam mixer.topology=complete", false},
+    {"method=dadam mixer.order=atc", false},
+    {"method=accumadam", false},
+    {"method=dadam mixer.kind=choco mixer.topology=ring mixer.values=int8", false},
+    {"method=diloco mixer.outer_every=4", false},
+    {"method=muloco mixer.outer_every=4", false},
+    {"method=streaming-diloco mixer.outer_every=8", false},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static weft_ctx *ctx;
 
@@ -53,37 +85,59 @@ static double step_of(const wefti_adviser *a, const weft_candidate *c) {
     return p.mean_step_s;
 }
 
-static void check(int i, const char *what, double before_s, double after_s) {
-    if (after_s > allowed * before_s)
-        fail_msg("cluster %d: a step of %.6g s, and %.6g s with %s", i, before_s, after_s,
-                 what);
-}
+/* A fact of the cluster, made better by a factor. */
+typedef struct change {
+    const char *what;
+    size_t at; /* of a double in weft_cluster */
+    bool more;
+} change;
 
-static void try_cluster(int i) {
-    int64_t nodes = 2 + (int64_t)(7 * draw(i, 1));
-    weft_config *run = make_run(i, nodes);
-    wefti_adviser a = {.ctx = ctx, .run = run, .options = {.steps = PLAYED}};
-    weft_candidate c = {.nodes = nodes, .ranks_per_node = 1};
-    snprintf(c.settings, sizeof c.settings, "mesh.nodes=%lld method=hsdp",
-             (long long)nodes);
+static const change changes[] = {
+    {"a faster wire", offsetof(weft_cluster, wire.bandwidth_Bps), true},
+    {"less latency", offsetof(weft_cluster, wire.latency_s), false},
+    {"faster nodes", offsetof(weft_cluster, rank_flops), true},
+    {"less jitter", offsetof(weft_cluster, jitter.stall_s), false},
+};
+
+static weft_cluster *make_facts(int i, int64_t nodes) {
     weft_cluster *facts;
     assert_ok(ctx, weft_cluster_create(ctx, &facts));
     facts->nodes = nodes;
     facts->rank_flops = pow(10, 9 + 4 * draw(i, 2));
     facts->memory_Bps = draw(i, 3) < 0.5 ? 0 : 1e10;
     facts->jitter.spread = draw(i, 4) < 0.5 ? 0 : 0.1 * draw(i, 5);
+    facts->jitter.stall_share = draw(i, 9) < 0.5 ? 0 : 0.01;
+    facts->jitter.stall_s = 0.1;
     facts->wire.bandwidth_Bps = pow(10, 5 + 5 * draw(i, 6));
     facts->wire.latency_s = pow(10, -5 + 3.5 * draw(i, 7));
-    a.cluster = *facts;
-    double more = 1.02 + 0.5 * draw(i, 8), before_s = step_of(&a, &c);
-    a.cluster.wire.bandwidth_Bps *= more;
-    check(i, "a faster wire", before_s, step_of(&a, &c));
-    a.cluster = *facts;
-    a.cluster.wire.latency_s /= more;
-    check(i, "less latency", before_s, step_of(&a, &c));
-    a.cluster = *facts;
-    a.cluster.rank_flops *= more;
-    check(i, "faster nodes", before_s, step_of(&a, &c));
+    return facts;
+}
+
+static void try_kind(wefti_adviser *a, const weft_cluster *facts, int i, const kind *k) {
+    weft_candidate c = {.nodes = facts->nodes, .ranks_per_node = 1, .sites = 1};
+    double more = 1.02 + 0.5 * draw(i, 8),
+           limit = 1 + (k->codes ? waits_too_soon : rounding);
+    snprintf(c.settings, sizeof c.settings, "mesh.nodes=%lld %s", (long long)facts->nodes,
+             k->settings);
+    a->cluster = *facts;
+    double before_s = step_of(a, &c);
+    for (size_t n = 0; n < sizeof changes / sizeof changes[0]; n++) {
+        a->cluster = *facts;
+        double *fact = (double *)(void *)((char *)&a->cluster + changes[n].at);
+        *fact = changes[n].more ? *fact * more : *fact / more;
+        double after_s = step_of(a, &c);
+        if (after_s > limit * before_s)
+            fail_msg("cluster %d, %s: a step of %.9g s, and %.9g s with %s", i,
+                     k->settings, before_s, after_s, changes[n].what);
+    }
+}
+
+static void try_cluster(int i) {
+    int64_t nodes = 2 + (int64_t)(7 * draw(i, 1));
+    weft_config *run = make_run(i, nodes);
+    weft_cluster *facts = make_facts(i, nodes);
+    wefti_adviser a = {.ctx = ctx, .run = run, .options = {.steps = PLAYED}};
+    for (int k = 0; k < KINDS; k++) try_kind(&a, facts, i, &kinds[k]);
     weft_cluster_destroy(ctx, facts);
     weft_config_destroy(ctx, run);
 }

@@ -33,7 +33,7 @@ static void check_agreement(const char *keys, int nodes, const char *const *type
     weft_config *config = make_config(ctx, nodes, 1, keys);
     weft_cluster *cluster = make_cluster(ctx, typed);
     weft_simulate_options options = {.steps = 240, .seed = 3};
-    weft_predict_options events = {.steps = 240, .seed = 3};
+    weft_predict_options events = {.steps = 240, .seed = 3, .events = true};
     weft_prediction p;
     weft_simulation x = simulate(ctx, config, cluster, &options);
     if (weft_predict(ctx, config, cluster, &events, &p) != WEFT_OK)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ARRAYSTATE_H
+#define WEFTI_ARRAYSTATE_H
+
+#include "comm/interface.h"
+#include "simulate/arrayplayer.h"
+
+/* What the array player's files share: arrayplayer.c is the threads, arraylinks.c the
+ * messages of all to all. */
+
+enum { WEFTI_ARRAY_ROUNDS = 2, WEFTI_ARRAY_BALLOTS = 2 * WEFTI_MAX_LAG };
+
+/* As fmax and fmin of numbers, but compiled into one instruction. */
+static inline double later(double a, double b) { return a > b ? a : b; }
+static inline double sooner(double a, double b) { return a < b ? a : b; }
+
+struct wefti_array_player {
+    weft_ctx *ctx; /* borrowed, like the next three */
+    const wefti_timed *timed;
+    const wefti_job *job;
+    wefti_meetings *meetings;
+    wefti_weather weather;
+    const wefti_timed_shard *shard; /* the first rank's stands for all */
+    int R, nodes, copies, S, n_buckets;
+    int64_t step;
+    /* [R] owned */
+    double *clock, *exchange, *begun, *settled, *factor, *halt, *drift, *leaves;
+    wefti_interface *interfaces; /* [nodes] owned */
+    double *circle;              /* [nodes] owned */
+    double *ready;               /* [2 n_buckets][R] owned: when submitted */
+    double
+        *arrived[2][WEFTI_ARRAY_ROUNDS]; /* [n_buckets][R] owned: replicator's, mixer's */
+    int *places;                         /* [2 nodes] owned: of go_round */
+    int *jobs;                           /* [2 n_buckets] owned: submitted in this step */
+    int n_jobs;
+    int64_t done[WEFTI_MAX_PHASES];
+    double votes_s[WEFTI_ARRAY_BALLOTS]; /* when the last vote of a step was cast */
+    double compute_s;                    /* of the step, sum over replicas */
+    wefti_played sums;                   /* of the step, sums over replicas */
+    double *began, *idle, *late; /* [R] owned: of the phase under way, see account() */
+    double *first[2][WEFTI_ARRAY_ROUNDS],
+        *sent[2][WEFTI_ARRAY_ROUNDS]; /* as arrived: see mail */
+    double wire;                      /* 0: links cost nothing */
+    double work;                      /* 0: coding does not */
+};
+
+static inline double *row(double *rows, const wefti_array_player *e, int i) {
+    return rows + (int64_t)i * e->R;
+}
+
+/* Messages of a bucket's round: when a replica has the first one and all of them, and when
+ * the last of them was sent. */
+typedef struct mail {
+    double *first, *there, *sent; /* [R] */
+} mail;
+
+static inline mail mail_of(const wefti_array_player *e, bool mixer, int round,
+                           int bucket) {
+    return (mail){row(e->first[mixer][round], e, bucket),
+                  row(e->arrived[mixer][round], e, bucket),
+                  row(e->sent[mixer][round], e, bucket)};
+}
+
+static inline const wefti_link_time *wire_of(const wefti_array_player *e) {
+    return &e->timed->links[e->nodes > 1 ? WEFTI_LINK_WIRE : WEFTI_LINK_LOCAL];
+}
+
+/* A message of every rank of a replica through an interface. */
+static inline double busy_s(const wefti_array_player *e, double n_bytes) {
+    const wefti_link_time *link = wire_of(e);
+    if (link->bandwidth_Bps <= 0) return 0;
+    double all = n_bytes * link->stretch + link->bytes_per_message;
+    return e->wire * e->S * all / link->bandwidth_Bps;
+}
+
+static inline double slowness(const wefti_array_player *e, int node) {
+    return e->weather.slower_links ? (double)e->weather.slower_links[node] : 1;
+}
+
+/* Every replica to every other one, at `x`. */
+void wefti_array_send_to_all(wefti_array_player *e, double *x, double n_bytes, mail out);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Predictions in arrays: as many steps as are asked for, of all replicas at once. */
+#include "simulate/forecast.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "simulate/arrayplayer.h"
+
+enum { MOST_NODES = 65536, CHOCO_RANKS = 1024 };
+
+weft_status wefti_forecast_spread(weft_ctx *ctx, weft_config *config, int64_t nodes) {
+    int64_t each = config->batch.tokens_per_step / config->mesh.nodes;
+    if (nodes < 1 || nodes > MOST_NODES)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%lld nodes, expected 1 to %d",
+                             (long long)nodes, (int)MOST_NODES);
+    if (strcmp(config->mixer.kind, "choco") == 0 &&
+        nodes * config->mesh.ranks_per_node > CHOCO_RANKS)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.kind is choco on %lld nodes, expected at most %d "
+                             "ranks",
+                             (long long)nodes, (int)CHOCO_RANKS);
+    config->mesh.nodes = nodes;
+    config->batch.tokens_per_step = each * nodes;
+    return WEFT_OK;
+}
+
+double wefti_forecast_bytes(const wefti_timed *timed) {
+    const wefti_job *job = timed->job;
+    int64_t n = wefti_forecast_cycle(job), all = 0;
+    for (int shard = 0; shard < job->S; shard++)
+        for (int copy = 0; copy < job->copies; copy++)
+            all += wefti_job_wire_bytes(job, timed->shards[shard].arrangement, copy,
+                                        4 * n, n);
+    return (double)all / (double)n;
+}
+
+/* Steps played. */
+typedef struct record {
+    wefti_played sum;
+    double *lengths; /* [n][R] owned */
+    int64_t n, warmup;
+} record;
+
+static void add(wefti_played *sum, const wefti_played *one) {
+    sum->step_s += one->step_s;
+    sum->exchange_s += one->exchange_s;
+    sum->wait_s += one->wait_s;
+    sum->codec_s += one->codec_s;
+    sum->wire_s += one->wire_s;
+    sum->late_s += one->late_s;
+    sum->vote_s += one->vote_s;
+}
+
+static weft_status take_step(const wefti_timed *timed, wefti_meetings *meetings,
+                             wefti_array_player *e, int64_t step) {
+    const wefti_meeting_plan *meeting; /* looking them up may fail, the step can not */
+    WEFT_TRY(wefti_meetings_look_up(meetings, timed->job, step, &meeting));
+    WEFT_TRY(wefti_meetings_look_up(meetings, timed->job, step + 1, &meeting));
+    wefti_array_player_step(e);
+    return WEFT_OK;
+}
+
+static weft_status play_steps(const wefti_timed *timed, wefti_meetings *meetings,
+                              const wefti_weather *weather, record *out) {
+    wefti_array_player *e;
+    int R = timed->job->R;
+    out->sum = (wefti_played){0};
+    WEFT_TRY(wefti_array_player_create(timed, meetings, weather, &e));
+    const double *settled = wefti_array_player_settled(e);
+    weft_status status = WEFT_OK;
+    for (int64_t t = 0; t < out->warmup + out->n && status == WEFT_OK; t++) {
+        double *lengths = t < out->warmup ? NULL : out->lengths + (t - out->warmup) * R;
+        for (int i = 0; lengths && i < R; i++) lengths[i] = -settled[i];
+        status = take_step(timed, meetings, e, t);
+        for (int i = 0; lengths && i < R; i++) lengths[i] += settled[i];
+        wefti_played one = wefti_array_player_played(e);
+        if (t >= out->warmup) add(&out->sum, &one);
+    }
+    wefti_array_player_destroy(e);
+    return status;
+}
+
+static void take(const wefti_timed *timed, const record *r, weft_prediction *out) {
+    const wefti_played *s = &r->sum;
+    double each = 1 / (double)r->n;
+    out->mean_step_s = each * s->step_s;
+    out->exchange_s = each * s->exchange_s;
+    out->wait_s = each * s->wait_s;
+    out->wire_s = each * s->wire_s;
+    out->late_s = each * s->late_s;
+    /* what is neither, as with events */
+    out->codec_s = fmax(0, out->wait_s - out->wire_s - out->late_s);
+    out->vote_s = each * s->vote_s;
+    out->compute_s = out->mean_step_s - out->wait_s;
+    out->step_s = wefti_forecast_quantiles(r->lengths, r->n * timed->job->R);
+    out->wire_bytes = wefti_forecast_bytes(timed);
+}
+
+weft_status wefti_forecast_arrays(const wefti_timed *timed, const wefti_play *play,
+                                  weft_prediction *out) {
+    wefti_weather weather = {.jitter = !play->calm, .seed = play->seed};
+    int64_t n = play->steps - play->warmup;
+    record r = {.n = n, .warmup = play->warmup};
+    wefti_meetings *meetings;
+    weft_ctx *ctx = timed->ctx;
+    WEFT_TRY(wefti_meetings_create(ctx, timed->job, &meetings));
+    weft_status status = wefti_alloc_n(ctx, n * timed->job->R, sizeof(double), "steps",
+                                       &r.lengths);
+    if (status == WEFT_OK) status = play_steps(timed, meetings, &weather, &r);
+    if (status == WEFT_OK) take(timed, &r, out);
+    wefti_free(ctx, r.lengths);
+    wefti_meetings_destroy(ctx, meetings);
+    return status;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_PLAYED_H
+#define WEFTI_PLAYED_H
+
+/* One step of one rank. */
+typedef struct wefti_played {
+    double step_s, exchange_s, wait_s;
+    double codec_s, wire_s, late_s; /* of wait_s */
+    double vote_s;                  /* waiting for votes, beside it */
+} wefti_played;
+
+#endif
