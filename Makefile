@@ -2,7 +2,7 @@
 # The front door. `make train` and `make test` do everything on a fresh Debian or Ubuntu
 # machine, as root or with sudo, and install what they need and no more. Without the right to
 # install, they say what is missing. TRAIN="key=value ..." changes the quick start's run.
-.PHONY: all deps build train test test-torch wheel asan tsan check docs format install clean
+.PHONY: all deps build train test test-torch wheel deb asan tsan check docs format install clean
 
 all: build
 
@@ -50,6 +50,16 @@ wheel: deps build/venv-wheel/bin/python
 	    --wheel --outdir build/dist .
 	@PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/auditwheel repair \
 	    --exclude libgomp.so.1 --wheel-dir dist build/dist/*.whl
+
+# dist/*.deb from what is committed, judged by lintian; the project has no mail address yet.
+deb:
+	@tools/install-deps deb
+	@rm -rf build/deb && mkdir -p build/deb/weft dist
+	@git archive HEAD | tar -x -C build/deb/weft
+	@cd build/deb/weft && dpkg-buildpackage --build=binary --no-sign
+	@rm -f dist/*.deb && mv build/deb/*.deb dist
+	@lintian --fail-on error,warning \
+	    --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog dist/*.deb
 
 asan tsan: deps
 	@cmake --preset $@ $(CONFIGURE) >/dev/null

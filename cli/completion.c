@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "common.h"
+#include "completion.h"
 
 extern const command command_completion;
 
-static const char *const shells[] = {"bash", NULL};
+static const char *const shells[] = {"bash", "fish", "zsh", NULL};
 
 static const char *const logic =
     "_weft() {\n"
@@ -154,13 +155,7 @@ static void put_words(void) {
     fputs("    esac\n}\n", stdout);
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_completion, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, 1);
-    if (code != CODE_OK) return code;
-    if (strcmp(a.operands[0], "bash") != 0)
-        return usage_error("no completion for '%s', expected bash", a.operands[0]);
+static void print_bash(void) {
     fputs("# bash completion for weft, printed by: weft completion bash\n", stdout);
     put_commands();
     put_keys();
@@ -169,17 +164,35 @@ static int run(int argc, char **argv) {
     put_arguments();
     put_words();
     fputs(logic, stdout);
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    int code = args_parse(&command_completion, argc, argv, &a);
+    if (code == CODE_OK) code = args_expect(&a, 1, 1);
+    if (code != CODE_OK) return code;
+    if (strcmp(a.operands[0], "bash") == 0)
+        print_bash();
+    else if (strcmp(a.operands[0], "fish") == 0)
+        completion_fish();
+    else if (strcmp(a.operands[0], "zsh") == 0)
+        completion_zsh();
+    else
+        return usage_error("no completion for '%s', expected bash, fish or zsh",
+                           a.operands[0]);
     return CODE_OK;
 }
 
 const command command_completion = {
     .name = "completion",
     .summary = "print a completion script for the shell",
-    .usage = "bash",
-    .help = "Completes commands, flags, configuration keys, their choices and files. For "
-            "this "
-            "shell: source <(weft completion bash). For good: save it as "
-            "~/.local/share/bash-completion/completions/weft.",
+    .usage = "bash|fish|zsh",
+    .help =
+        "Completes commands, flags, configuration keys, their choices and files. For "
+        "this shell: source <(weft completion bash), the same with zsh, or weft "
+        "completion fish | source. For good: save it as "
+        "~/.local/share/bash-completion/completions/weft, as "
+        "~/.config/fish/completions/weft.fish, or as _weft in a folder of zsh's fpath.",
     .words = shells,
     .run = run,
 };

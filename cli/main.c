@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weft/version.h>
+
 #include "common.h"
 #include "help.h"
 

@@ -2,6 +2,8 @@
 /* Prints weft(1) in roff, man macros, from the tables of commands and keys. */
 #include <string.h>
 
+#include <weft/version.h>
+
 #include "common.h"
 #include "help.h"
 

@@ -121,9 +121,6 @@ typedef struct weft_doctor_options {
     const char *toward;             /* a host that the others are reached like; NULL */
 } weft_doctor_options;
 
-/* The library's version, "0.1.0". */
-WEFT_API const char *weft_version(void);
-
 /* Collects this process's facts. What cannot be found out is left unknown and is no
  * failure. Not collective. */
 WEFT_API weft_status weft_doctor_examine(weft_ctx *ctx,

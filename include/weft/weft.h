@@ -4,6 +4,7 @@
 #define WEFT_WEFT_H
 
 #include <weft/status.h>
+#include <weft/version.h>
 #include <weft/ctx.h>
 #include <weft/tokenizer.h>
 #include <weft/shard_file.h>

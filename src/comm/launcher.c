@@ -65,7 +65,7 @@ static weft_status check_unknown(weft_ctx *ctx) {
     return WEFT_OK;
 }
 
-/* The path of a library that lies beside this one. */
+/* The path of a library that lies beside this one and has its version. */
 static bool beside(const char *name, char *out) {
     Dl_info here;
     union {
@@ -75,7 +75,7 @@ static bool beside(const char *name, char *out) {
     if (dladdr(self.address, &here) == 0 || !here.dli_fname) return false;
     const char *slash = strrchr(here.dli_fname, '/');
     int n = slash ? (int)(slash - here.dli_fname) + 1 : 0;
-    return snprintf(out, PATH_MAX, "%.*slibweft_%s.so", n, here.dli_fname, name) <
+    return snprintf(out, PATH_MAX, "%.*slibweft_%s.so.0", n, here.dli_fname, name) <
            PATH_MAX;
 }
 

@@ -6,6 +6,8 @@
  */
 #include <string.h>
 
+#include <weft/version.h>
+
 #include "comm/mesh.h"
 
 const char *wefti_mesh_greeting(void) { return "weft " WEFT_VERSION ", envelope 1"; }

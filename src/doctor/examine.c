@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/version.h>
+
 #include "base/groups.h"
 #include "doctor/fields.h"
 #include "doctor/judge.h"

@@ -9,6 +9,8 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
+#include <weft/version.h>
+
 #include "doctor/examine.h"
 #include "doctor/hash.h"
 

@@ -17,6 +17,8 @@
 
 #include <math.h>
 
+#include <weft/version.h>
+
 #include "base/memory.h"
 
 enum { MAX_ROWS = 9600, MIN_ROWS = 240 }; /* of all runs together; of each */

@@ -11,7 +11,8 @@ source_dir=$2
 prints "usage: weft COMMAND ..." "$weft"
 prints "usage: weft COMMAND ..." "$weft" --help
 prints "usage: weft COMMAND ..." "$weft" help
-prints "weft $(sed -n 's/^project(weft VERSION \([0-9.]*\).*/\1/p' "$source_dir/CMakeLists.txt")" \
+version() { sed -n 's/^#define WEFT_VERSION_M[AI][JN]OR \|^#define WEFT_VERSION_PATCH //p' "$source_dir/include/weft/version.h"; }
+prints "weft $(version | paste -sd .)" \
     "$weft" --version
 refuses "unknown command 'confg' (did you mean 'config'?)" "$weft" confg
 refuses "unknown command 'zzz', see weft --help" "$weft" zzz
@@ -127,7 +128,44 @@ bash -n completion.bash || fail "the completion script does not parse"
 if command -v shellcheck >/dev/null; then
     shellcheck -s bash completion.bash >warnings || fail "shellcheck: $(head -5 warnings)"
 fi
-refuses "no completion for 'fish', expected bash" "$weft" completion fish
+refuses "no completion for 'ksh', expected bash, fish or zsh" "$weft" completion ksh
+# fish and zsh complete a command, a key, a choice of a key, a flag and a topic
+"$weft" completion fish >weft.fish
+"$weft" completion zsh >_weft
+if command -v fish >/dev/null; then
+    fishes() { # LINE WORD
+        HOME=$PWD fish --no-config -c "source weft.fish; complete -C '$1'" 2>&1 | cut -f1 | grep -qxF -- "$2" ||
+            fail "fish does not complete '$1' by '$2'"
+    }
+    fishes "weft pl" plan
+    fishes "weft train mesh.nod" mesh.nodes=
+    fishes "weft train method=flex" method=flexdemo
+    fishes "weft report -" -o
+    fishes "weft list mix" mixers
+    fishes "weft watch --te" --text
+    fishes "weft plan --failur" --failures
+fi
+if command -v zsh >/dev/null; then
+    cat >complete.zsh <<'E2'
+zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z 'autoload -U compinit; compinit -u -D; source ./_weft; PS1=""; bindkey "^I" complete-word; echo RE""ADY'
+out=''; while [[ $out != *READY* ]]; do zpty -r z part || exit 1; out+=$part; done
+zpty -w -n z "$1"$'\t'
+out=''; for ((i = 0; i < 200; i++)); do
+    while zpty -r -t z part; do out+=$part; done
+    [[ $out == *$2* ]] && exit 0
+    sleep 0.1
+done
+print -r -- $out; exit 1
+E2
+    zshes() { # LINE WHAT THE LINE BECOMES
+        HOME=$PWD TERM=dumb timeout 60 zsh -f complete.zsh "$1" "$2" >zsh.out || fail "zsh does not complete '$1': $(cat -v zsh.out)"
+    }
+    zshes "weft train method=flex" flexdemo
+    zshes "weft list mix" ers
+    zshes "weft train mesh.nod" es=
+fi
 # shellcheck source=/dev/null
 . ./completion.bash
 
