@@ -14,6 +14,7 @@ extern const command command_doctor;
 extern const command command_data;
 extern const command command_report;
 extern const command command_watch;
+extern const command command_verify;
 extern const command command_config;
 extern const command command_list;
 extern const command command_topology;
@@ -31,6 +32,7 @@ const command *const commands[] = {
     &command_train,
     &command_report,
     &command_watch,
+    &command_verify,
     &command_eval,
     &command_sample,
     &command_bench,

@@ -120,6 +120,7 @@ int watch_serve(const watched *w, int port) {
             port, errno ? strerror(errno) : "not allowed");
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon,
                                                            MHD_DAEMON_INFO_BIND_PORT);
+    weft_ctx_set_sink(w->ctx, NULL, NULL); /* damage is in the answers, once each */
     printf("http://127.0.0.1:%d/\n", info ? info->port : port);
     fflush(stdout);
     while (watch_sleep(3600)) continue;

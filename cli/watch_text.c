@@ -182,6 +182,7 @@ int watch_text(const watched *w, bool once) {
         if (status != WEFT_OK && (once || shown == 0))
             return program_fail(w->ctx, status);
         shown = stamp;
+        weft_ctx_set_sink(w->ctx, NULL, NULL); /* of damage one warning is enough */
     } while (!once && watch_sleep(w->every_s));
     return CODE_OK;
 }

@@ -21,6 +21,7 @@
 #include <weft/sync.h>
 #include <weft/inference.h>
 #include <weft/report.h>
+#include <weft/verify.h>
 #include <weft/bench.h>
 #include <weft/doctor.h>
 

@@ -251,3 +251,24 @@ weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *cons
     *n_rows = t.n;
     return WEFT_OK;
 }
+
+weft_status wefti_metrics_check(weft_ctx *ctx, const char *path, int64_t *n_lines) {
+    lines in = {.path = path};
+    weft_status status = WEFT_OK;
+    *n_lines = 0;
+    WEFT_TRY(wefti_file_read(ctx, path, max_file_bytes, &in.data, &in.n_bytes));
+    while (status == WEFT_OK && in.next < in.n_bytes) {
+        line now;
+        status = next_line(ctx, &in, &now);
+        if (status != WEFT_OK) break;
+        *n_lines += now.object != NULL;
+        json_decref(now.object);
+    }
+    if (status == WEFT_OK && in.n_damaged > 0)
+        status = weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                               "line %lld is not a JSON object (%s); %lld such lines",
+                               (long long)in.first_damaged, in.why,
+                               (long long)in.n_damaged);
+    wefti_free(ctx, in.data);
+    return status;
+}

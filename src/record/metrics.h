@@ -56,4 +56,9 @@ weft_status wefti_metrics_close(weft_ctx *ctx, wefti_metrics *metrics) WEFT_CHEC
 weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *const *names,
                                int n_names, double **rows, int64_t *n_rows) WEFT_CHECKED;
 
+/* Fails with WEFT_ERR_FORMAT if a line is not a JSON object; one that a crash cut off at
+ * the end is fine. [out] *n_lines: whole ones. */
+weft_status wefti_metrics_check(weft_ctx *ctx, const char *path,
+                                int64_t *n_lines) WEFT_CHECKED;
+
 #endif

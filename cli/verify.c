@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* `weft verify`: whether everything in a run folder is as it was written. */
+#include <weft/verify.h>
+
+#include "common.h"
+
+extern const command command_verify;
+
+enum { MAX_RUNS = 64 };
+
+static void print_item(void *user, const weft_verify_item *item) {
+    (void)user;
+    printf("  %-7s  %-28s  ", item->whole ? "ok" : "DAMAGED", item->name);
+    for (const char *c = item->sentence; *c; c++)
+        putchar((unsigned char)*c < 32 || *c == 127 ? '?' : *c);
+    putchar('\n');
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    int code = args_parse(&command_verify, argc, argv, &a), all_damaged = 0;
+    if (code == CODE_OK) code = args_expect(&a, 1, MAX_RUNS);
+    if (code != CODE_OK) return code;
+    weft_ctx *ctx = program_context();
+    if (!ctx) return CODE_USAGE;
+    for (int i = 0; i < a.n_operands && code == CODE_OK; i++) {
+        int n_damaged;
+        printf("%s\n", a.operands[i]);
+        weft_status status = weft_verify_run(ctx, a.operands[i], print_item, NULL,
+                                             &n_damaged);
+        if (status != WEFT_OK)
+            code = program_fail(ctx, status);
+        else
+            all_damaged += n_damaged;
+    }
+    weft_ctx_destroy(ctx);
+    if (code == CODE_OK && all_damaged > 0) return CODE_FAILED;
+    return code;
+}
+
+const command command_verify = {
+    .name = "verify",
+    .summary = "check that everything in a run folder is as it was written",
+    .usage = "RUN [RUN ...]",
+    .help = "Reads the configuration, every line of the metrics and every byte of every "
+            "checkpoint, compares the hashes, and says of each part whether it is whole. "
+            "Changes nothing. Ends with 1 if something is damaged; weft train --resume "
+            "goes on from the newest checkpoint that is whole.",
+    .run = run,
+};

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFT_VERIFY_H
+#define WEFT_VERIFY_H
+
+#include <stdbool.h>
+
+#include <weft/ctx.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What was found out about one file or checkpoint of a run folder. */
+typedef struct weft_verify_item {
+    const char *name; /* relative to the run folder */
+    bool whole;
+    const char *sentence; /* what there is of it, or what is wrong */
+} weft_verify_item;
+
+typedef void (*weft_verify_sink)(void *user, const weft_verify_item *item);
+
+/* Reads everything that weft wrote into a run folder, and calls back for each part: the
+ * configuration is read as a run would, each line of metrics.jsonl, every byte of every
+ * checkpoint is compared with its hash. Changes nothing. [out] *n_damaged: parts that are
+ * not whole. Fails with WEFT_ERR_FILE if there is no such folder, WEFT_ERR_FORMAT if nothing
+ * in it is a run's. Not collective. */
+WEFT_API weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder,
+                                     weft_verify_sink sink, void *user,
+                                     int *n_damaged) WEFT_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

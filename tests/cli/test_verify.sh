@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# weft verify: a run that is whole, one flipped byte in each file in turn, what crashes leave.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+rm -rf ./* .[a-z]*
+some_text >text.txt
+expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.folder=run run.save_every=4
+expect 0 "$weft" verify run
+grep -qE '^  ok       config.yaml ' out || fail "config: $(cat out)"
+grep -qE '^  ok       metrics.jsonl +9 lines$' out || fail "metrics: $(cat out)"
+grep -qE '^  ok       checkpoints/step-00000004 +every byte as it was written$' out || fail "checkpoint: $(cat out)"
+grep -qE '^  ok       checkpoints/step-00000008 ' out || fail "checkpoint: $(cat out)"
+! grep -q DAMAGED out || fail "damaged: $(cat out)"
+
+# one changed byte of each file of a checkpoint is found and its checkpoint named
+files=0
+while read -r file; do
+    files=$((files + 1))
+    middle=$(($(stat -c %s "$file") / 2))
+    flip "$file" $middle
+    expect 1 "$weft" verify run
+    (($(grep -c DAMAGED out) == 1)) || fail "$file: $(cat out)"
+    grep -q "DAMAGED  checkpoints/step-00000004" out || fail "$file: $(grep DAMAGED out)"
+    flip "$file" $middle
+done < <(find run/checkpoints/step-00000004 -type f)
+((files >= 4)) || fail "only $files files in a checkpoint"
+expect 0 "$weft" verify run
+
+cp -r run broken
+echo 'nonsense' >>broken/metrics.jsonl
+echo '{"step":9,"loss":1}' >>broken/metrics.jsonl
+echo 'no_such: key' >>broken/config.yaml
+truncate -s 10 broken/timeline.json
+mv broken/checkpoints/step-00000004 broken/checkpoints/step-00000004.partial
+rm "$(find broken/checkpoints/step-00000008 -name '*.safetensors' | head -1)"
+cp -r broken/checkpoints/step-00000008 broken/checkpoints/step-00000006.damaged
+expect 1 "$weft" verify run broken
+(($(grep -c DAMAGED out) == 5)) || fail "not 5 damaged: $(cat out)"
+grep -qE '^  ok       checkpoints/step-00000004.partial +a crash left it' out || fail "partial: $(cat out)"
+grep -qE '^  DAMAGED  metrics.jsonl +line 10 is not a JSON object .*; 1 such lines$' out || fail "metrics: $(cat out)"
+
+expect 2 "$weft" verify none
+mkdir empty
+expect 2 "$weft" verify empty
+grep -q 'empty is not a run folder' err || fail "empty: $(cat err)"
+expect 2 "$weft" verify
+finish
