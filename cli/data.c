@@ -26,11 +26,6 @@ static const flag flags[] = {
 
 extern const command command_data;
 
-static weft_status open_tokenizer(weft_ctx *ctx, const char *name, weft_tokenizer **out) {
-    if (strcmp(name, "bytes") == 0) return weft_tokenizer_create_bytes(ctx, out);
-    return weft_tokenizer_load(ctx, name, out);
-}
-
 /* Trains on text and saves; says on stdout what there is now. */
 static weft_status train_tokenizer(weft_ctx *ctx, const args *a, int64_t vocab) {
     const char *out = args_value(a, "-o"), *split = args_value(a, "--split");
@@ -54,7 +49,7 @@ static weft_status encode(weft_ctx *ctx, const args *a, int threads) {
     const char *name = args_value(a, "--tokenizer"), *out = args_value(a, "-o");
     weft_tokenizer *tokenizer;
     int64_t n_tokens = 0;
-    WEFT_TRY(open_tokenizer(ctx, name ? name : "bytes", &tokenizer));
+    WEFT_TRY(weft_tokenizer_open(ctx, name ? name : "bytes", &tokenizer));
     weft_status status = weft_shard_encode_text(ctx, tokenizer, a->operands[1], out,
                                                 threads, &n_tokens);
     if (status == WEFT_OK) printf("%s: %" PRId64 " tokens\n", out, n_tokens);
@@ -75,7 +70,7 @@ static weft_status inspect(weft_ctx *ctx, const args *a, int64_t n_tokens) {
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "%s is neither a token shard (.bin) nor a tokenizer.json",
                              path);
-    if (name) WEFT_TRY(open_tokenizer(ctx, name, &tokenizer));
+    if (name) WEFT_TRY(weft_tokenizer_open(ctx, name, &tokenizer));
     weft_status status = inspect_shard(ctx, path, tokenizer, n_tokens);
     if (tokenizer) weft_tokenizer_destroy(ctx, tokenizer);
     return status;

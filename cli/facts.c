@@ -50,14 +50,14 @@ static weft_status set_here(weft_ctx *ctx, weft_config *config) {
     snprintf(text, sizeof text, "run.steps=%d", MEASURED_STEPS);
     WEFT_TRY(weft_config_set(ctx, config, text));
     static const char *const plain[] = {
-        "method=none",         "replicator.kind=full",
-        "mixer.kind=none",     "site_replicator.kind=none",
-        "mesh.nodes=1",        "mesh.ranks_per_node=1",
-        "mesh.shards=0",       "mesh.sites=1",
-        "mesh.link=none",      "mesh.site_link=none",
-        "mesh.compute_time=0", "mesh.straggler_time=0",
-        "batch.micro=0",       "replicator.every=1",
-        "schedule.warmup=0",   "optimizer.kind=adamw"};
+        "method=none",         "mesh.nodes=1",        "mesh.ranks_per_node=1",
+        "mesh.shards=0",       "mesh.sites=1",        "mesh.link=none",
+        "mesh.site_link=none", "mesh.compute_time=0", "mesh.straggler_time=0",
+        "batch.micro=0",       "schedule.warmup=0"};
+    static const char *const others[] = {"replicator.", "site_replicator.", "mixer.",
+                                         "optimizer."};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        WEFT_TRY(weft_config_reset(ctx, config, others[i]));
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         WEFT_TRY(weft_config_set(ctx, config, plain[i]));
     return weft_config_finish(ctx, config);

@@ -50,7 +50,6 @@ static weft_status load(weft_ctx *ctx, const char *path, weft_shape *out) {
 
 /* The model's own FLOP per token, by what it consists of. */
 static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) {
-    const char *tied = run->model.kind;
     weft_model_config wanted = {.kind = run->model.kind,
                                 .vocab = run->model.vocab > 0 ? run->model.vocab : 256,
                                 .context = run->data.length,
@@ -59,8 +58,7 @@ static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) 
                                 .heads = run->model.heads,
                                 .kv_heads = run->model.kv_heads,
                                 .ffn = run->model.ffn,
-                                .tied = run->model.tied < 0 ? strcmp(tied, "gpt2") == 0
-                                                            : run->model.tied > 0};
+                                .tied = run->model.tied};
     weft_model *model;
     WEFT_TRY(weft_model_create(ctx, &wanted, &model));
     *out = weft_model_flop_per_token(model, run->data.length);

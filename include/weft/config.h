@@ -181,8 +181,14 @@ WEFT_API weft_status weft_config_load(weft_ctx *ctx, weft_config *config,
 WEFT_API weft_status weft_config_set(weft_ctx *ctx, weft_config *config,
                                      const char *assignment) WEFT_CHECKED;
 
+/* Sets every key whose name begins with `prefix`, such as "mixer.", back to its default: before
+ * another kind is chosen than the one whose keys were set. */
+WEFT_API weft_status weft_config_reset(weft_ctx *ctx, weft_config *config,
+                                       const char *prefix) WEFT_CHECKED;
+
 /* Applies the preset named by `method` under what was set explicitly, then checks the
- * keys against each other. May be called again after more loading and setting. */
+ * keys against each other. A key that was set and that the chosen kinds do not read is
+ * refused; a default in a file is not. May be called again after more loading and setting. */
 WEFT_API weft_status weft_config_finish(weft_ctx *ctx, weft_config *config) WEFT_CHECKED;
 
 /* What follows each value in the text of a configuration, as a YAML comment. */

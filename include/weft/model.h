@@ -20,8 +20,8 @@ typedef struct weft_model_config {
     double norm_eps;   /* 0 = the kind's default */
     double rope_theta; /* 0 = the kind's default */
     double dropout;    /* at least 0, less than 1 */
-    bool tied;         /* the head uses the token embedding */
-    bool qk_norm;      /* RMSNorm of queries and keys (OLMo-2) */
+    int tied;          /* the head uses the token embedding; -1 = as the kind does */
+    int qk_norm;       /* RMSNorm of queries and keys (OLMo-2); -1 = as the kind does */
     double init_std;   /* 0 = the kind's default */
 } weft_model_config;
 

@@ -14,6 +14,9 @@ extern "C" {
  * threads may share it. */
 typedef struct weft_tokenizer weft_tokenizer;
 
+/* By what data.tokenizer may name: "bytes", or the path of a tokenizer.json. */
+WEFT_API weft_status weft_tokenizer_open(weft_ctx *ctx, const char *name,
+                                         weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_create_bytes(weft_ctx *ctx,
                                                  weft_tokenizer **out) WEFT_CHECKED;
 

@@ -5,6 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+/* Whether two texts are the same. */
+static inline bool wefti_is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 /* The units a quantity may carry. */
 typedef enum wefti_quantity {

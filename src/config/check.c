@@ -206,13 +206,6 @@ static weft_status check_one(weft_ctx *ctx, const wefti_config *config, const ch
     int64_t chunk = keys->compression_chunk;
     bool square = keys->compression_dims == 2;
     int64_t room = square ? chunk * chunk : chunk;
-    snprintf(about, sizeof about, "%s.every", name);
-    snprintf(other, sizeof other, "%s.kind", name);
-    if (strcmp(keys->kind, "full") == 0 && keys->every > 1)
-        return refuse(ctx, config, about, other,
-                      "%s is %lld with %s full, expected 1: the nodes' models would "
-                      "drift apart between exchanges",
-                      about, (long long)keys->every, other);
     snprintf(about, sizeof about, "%s.compression_topk", name);
     snprintf(other, sizeof other, "%s.compression_chunk", name);
     if (keys->compression_topk > room)
@@ -223,38 +216,8 @@ static weft_status check_one(weft_ctx *ctx, const wefti_config *config, const ch
     return WEFT_OK;
 }
 
-static weft_status check_gossip(weft_ctx *ctx, const wefti_config *config) {
-    const weft_config *c = &config->values;
-    bool choco = strcmp(c->mixer.kind, "choco") == 0;
-    bool push = strcmp(c->mixer.kind, "gossip") == 0 &&
-                strcmp(c->mixer.topology, "push") == 0;
-    if (choco && c->mixer.consensus_bound > 0)
-        return refuse(ctx, config, "mixer.consensus_bound", "mixer.kind",
-                      "mixer.consensus_bound is %g with mixer.kind choco, expected 0: "
-                      "coded differences give no exact mean",
-                      c->mixer.consensus_bound);
-    if (choco && c->mixer.deadline > 0)
-        return refuse(ctx, config, "mixer.deadline", "mixer.kind",
-                      "mixer.deadline is %g with mixer.kind choco, expected 0: both ends "
-                      "have to hear every difference",
-                      c->mixer.deadline);
-    if (push && c->mixer.deadline > 0)
-        return refuse(ctx, config, "mixer.deadline", "mixer.topology",
-                      "mixer.deadline is %g with mixer.topology push, expected 0: its "
-                      "weights are right only if every message arrives",
-                      c->mixer.deadline);
-    return WEFT_OK;
-}
-
 static weft_status check_mixer(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
-    WEFT_TRY(check_gossip(ctx, config));
-    if (strcmp(c->mixer.kind, "gossip") == 0 && strcmp(c->mixer.values, "f32") != 0)
-        return refuse(ctx, config, "mixer.values", "mixer.kind",
-                      "mixer.values is %s with mixer.kind gossip, expected f32: "
-                      "mixer.kind choco sends coded differences",
-                      c->mixer.values);
-    if (strcmp(c->mixer.kind, "outer") != 0) return WEFT_OK;
     if (c->mixer.delay >= c->mixer.outer_every && c->mixer.delay > 0)
         return refuse(ctx, config, "mixer.delay", "mixer.outer_every",
                       "mixer.delay is %lld, expected less than mixer.outer_every (%lld)",
@@ -275,18 +238,9 @@ static void warn(weft_ctx *ctx, const weft_config *c) {
             "schedule.warmup (%lld) is longer than run.steps (%lld): the learning rate "
             "never reaches optimizer.lr",
             (long long)c->schedule.warmup, (long long)c->run.steps);
-    int64_t H = c->mixer.outer_every;
-    int64_t first = c->mixer.fragments > 1 ? H / c->mixer.fragments : H;
-    bool outer = strcmp(c->mixer.kind, "outer") == 0;
-    if (outer && c->run.steps > 0 && first + c->mixer.delay > c->run.steps)
-        weft_ctx_log(
-            ctx, WEFT_LOG_WARN,
-            "mixer.outer_every (%lld) is longer than run.steps (%lld): the nodes "
-            "exchange nothing and train apart",
-            (long long)H, (long long)c->run.steps);
 }
 
-weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
+weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {
     wefti_config *config = wefti_config_of(values);
     WEFT_TRY(clear_preset(ctx, config));
     WEFT_TRY(apply_preset(ctx, config));

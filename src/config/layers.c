@@ -207,6 +207,13 @@ weft_status wefti_config_suggest(weft_ctx *ctx, weft_config *config, const char 
                                &origin, &typed);
 }
 
+weft_status weft_config_reset(weft_ctx *ctx, weft_config *values, const char *prefix) {
+    for (const weft_config_key *key = wefti_config_keys; key->name; key++)
+        if (strncmp(key->name, prefix, strlen(prefix)) == 0)
+            WEFT_TRY(wefti_config_reset(ctx, wefti_config_of(values), key));
+    return WEFT_OK;
+}
+
 /* -- the object -- */
 
 weft_status weft_config_create(weft_ctx *ctx, weft_config **out) {

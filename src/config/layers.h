@@ -54,6 +54,9 @@ weft_status wefti_config_suggest(weft_ctx *ctx, weft_config *config, const char 
 weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
                                const weft_config_key *key) WEFT_CHECKED;
 
+/* What weft_config_finish does but for the kinds, which are above this room (job/finish.c). */
+weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) WEFT_CHECKED;
+
 /* "run.yaml:7: " for a value of a file, else "". Writes into out and returns it. */
 const char *wefti_origin_prefix(const wefti_origin *origin, char *out, size_t out_size);
 

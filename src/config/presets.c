@@ -15,7 +15,8 @@ const weft_choice wefti_methods[] = {
     {"hsdp", "hybrid: sharded inside a node, gradients averaged in full between nodes"},
     {"flexdemo",
      "hybrid: sharded inside a node, few DCT coefficients of a momentum between nodes"},
-    {"topk", "hybrid, with the largest numbers of a momentum: flexdemo without a transform"},
+    {"topk",
+     "hybrid, with the largest numbers of a momentum: flexdemo without a transform"},
     {"public-demo", "DeMo as its published code computes it, zeros, chunks and all"},
     {"random", "hybrid, with rows of the momentum drawn anew for each step"},
     {"striding", "hybrid, with every n-th row of the momentum, each in its turn"},
@@ -88,6 +89,16 @@ const wefti_method_need wefti_method_needs[] = {
     {"ddp", "mesh.ranks_per_node", 1, "hsdp shards the model inside a node"},
     {"fsdp", "mesh.nodes", 1, "hsdp goes over several nodes"},
     {NULL, NULL, 0, NULL}};
+
+bool wefti_method_is_plain(const char *method) {
+    const char *key, *value;
+    for (int j = 0; (key = weft_config_method_key(method, j, &value)); j++) {
+        if (strncmp(key, "mixer.", strlen("mixer.")) == 0) return false;
+        if (strcmp(key, "replicator.kind") == 0 && strcmp(value, "full") != 0)
+            return false;
+    }
+    return true;
+}
 
 const char *weft_config_method_key(const char *method, int j, const char **value) {
     for (int i = 0; settings[i].method; i++) {

@@ -28,6 +28,8 @@ const weft_choice *wefti_choice_find(const weft_choice *choices, const char *nam
 
 /* The methods (presets.c), and what a method asks of the mesh. */
 extern const weft_choice wefti_methods[];
+/* Whether a method is nothing but the mean of all gradients. */
+bool wefti_method_is_plain(const char *method);
 typedef struct wefti_method_need {
     const char *method, *key; /* an integer key */
     int64_t value;

@@ -15,6 +15,7 @@
 #include "doctor/examine.h"
 #include "doctor/hash.h"
 #include "job/job.h"
+#include "token/named.h"
 
 enum { HEAD_BYTES = 1 << 20 };
 
@@ -95,9 +96,8 @@ static void examine_texts(const weft_texts *paths, weft_rank_facts *facts) {
 /* Ids of the tokenizer as far as they are known before the text is read. */
 static int64_t vocabulary(weft_ctx *ctx, const weft_config *config) {
     weft_tokenizer *tokenizer = NULL;
-    int64_t n = 256;
-    if (strcmp(config->data.tokenizer, "bytes") == 0) return n;
-    if (strcmp(config->data.tokenizer, "bpe") == 0) return config->data.vocab;
+    int64_t n = wefti_tokenizer_ids(config->data.tokenizer, config->data.vocab);
+    if (!wefti_tokenizer_is_file(config->data.tokenizer)) return n;
     if (weft_tokenizer_load(ctx, config->data.tokenizer, &tokenizer) == WEFT_OK)
         n = weft_tokenizer_vocab(tokenizer);
     else

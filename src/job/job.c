@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/text.h"
+#include "token/named.h"
 
 /* A micro-batch of about this many tokens keeps the kernels busy and the activations
  * small. */
-enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024, BYTE_IDS = 256 };
+enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024 };
 
 weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab) {
-    bool is_gpt2 = strcmp(config->model.kind, "gpt2") == 0;
-    bool is_olmo2 = strcmp(config->model.kind, "olmo2") == 0;
     return (weft_model_config){
         .kind = config->model.kind,
         .vocab = config->model.vocab ? config->model.vocab : vocab,
@@ -34,15 +34,15 @@ weft_model_config wefti_job_model_config(const weft_config *config, int64_t voca
         .norm_eps = config->model.norm_eps,
         .rope_theta = config->model.rope_theta,
         .dropout = config->model.dropout,
-        .tied = config->model.tied < 0 ? is_gpt2 : config->model.tied > 0,
-        .qk_norm = config->model.qk_norm < 0 ? is_olmo2 : config->model.qk_norm > 0,
+        .tied = config->model.tied,
+        .qk_norm = config->model.qk_norm,
         .init_std = config->model.init_std,
     };
 }
 
 int64_t wefti_job_vocab(const weft_config *config) {
     if (config->model.vocab) return config->model.vocab;
-    return strcmp(config->data.tokenizer, "bytes") == 0 ? BYTE_IDS : config->data.vocab;
+    return wefti_tokenizer_ids(config->data.tokenizer, config->data.vocab);
 }
 
 static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
@@ -80,13 +80,13 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
     job->sites = (int)config->mesh.sites;
     job->site_replicas = job->R / job->sites;
     job->mixed_replicas = job->sites > 1 ? job->sites : job->R;
-    job->replicas_equal = strcmp(config->mixer.kind, "none") == 0;
+    job->replicas_equal = wefti_is(config->mixer.kind, "none");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     job->threads = (int)config->mesh.threads;
     if (job->threads == 0) job->threads = (int)(cores / job->W);
     if (job->threads < 1) job->threads = 1;
     const char *name = config->mesh.kernels;
-    job->kernels = wefti_kernels_find(strcmp(name, "auto") == 0 ? NULL : name);
+    job->kernels = wefti_kernels_find(wefti_is(name, "auto") ? NULL : name);
     if (!job->kernels)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mesh.kernels is '%s', which this processor cannot run",
@@ -105,13 +105,9 @@ wefti_world_shape wefti_job_shape(const wefti_job *job) {
         .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
 }
 
-static bool is_word(const char *text, const char *word) {
-    return strcmp(text, word) == 0;
-}
-
 static wefti_route route_named(const char *name) {
-    if (is_word(name, "all_gather")) return WEFTI_ROUTE_GATHER;
-    return is_word(name, "sharded") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
+    if (wefti_is(name, "all_gather")) return WEFTI_ROUTE_GATHER;
+    return wefti_is(name, "sharded") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
 }
 
 static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
@@ -125,12 +121,12 @@ static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
         .compression_decay = keys->compression_decay,
         .compression_dims = (int)keys->compression_dims,
         .sign = keys->sign,
-        .ema = is_word(keys->momentum_style, "mean"),
+        .ema = wefti_is(keys->momentum_style, "mean"),
         .alpha = keys->alpha,
         .route = route_named(keys->exchange),
         .values = (wefti_value_codec)wefti_value_codec_find(keys->values),
         .indices = (wefti_index_codec)wefti_index_codec_find(keys->indices),
-        .stochastic = is_word(keys->rounding, "stochastic"),
+        .stochastic = wefti_is(keys->rounding, "stochastic"),
         .dense_below = keys->dense_below,
         .every = keys->every,
         .seed = (uint64_t)job->config->run.seed,
@@ -158,7 +154,7 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
         .kind = config->mixer.kind,
         .seed = (uint64_t)config->run.seed,
         .steps = config->run.steps,
-        .combine_last = is_word(config->mixer.order, "atc"),
+        .combine_last = wefti_is(config->mixer.order, "atc"),
         .gamma = config->mixer.gamma,
         .average_every = config->mixer.average_every,
         .consensus_bound = config->mixer.consensus_bound,
@@ -171,7 +167,7 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
         .merge = config->mixer.merge,
         .forget = 1 - config->mixer.feedback,
         .values = (wefti_value_codec)wefti_value_codec_find(config->mixer.values),
-        .stochastic = is_word(config->mixer.rounding, "stochastic"),
+        .stochastic = wefti_is(config->mixer.rounding, "stochastic"),
     };
     if (!wefti_mixer_find(config->mixer.kind))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown mixer '%s'",
@@ -202,8 +198,8 @@ static int count_partners(wefti_job *job) {
 /* Members are the replicas, or with several sites the sites. */
 static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
-    bool choco = is_word(config->mixer.kind, "choco");
-    if (!choco && !is_word(config->mixer.kind, "gossip")) return WEFT_OK;
+    const wefti_mixer_ops *mixer = wefti_mixer_find(config->mixer.kind);
+    if (!mixer->meets) return WEFT_OK;
     weft_links links = {NULL, 0};
     if (config->mixer.links[0])
         WEFT_TRY(weft_links_load(ctx, config->mixer.links, &links));
@@ -218,6 +214,12 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     weft_status status = weft_topology_create(ctx, &wanted, &job->topology);
     weft_free(ctx, links.items);
     WEFT_TRY(status);
+    if (config->mixer.deadline > 0 && weft_topology_describe(job->topology).push_sum)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "mixer.deadline is %g with mixer.topology %s, expected 0: its "
+            "weights are right only if every message arrives",
+            config->mixer.deadline, config->mixer.topology);
     wanted = (weft_topology_config){
         .kind = "complete", .nodes = wanted.nodes, .ranks = wanted.ranks};
     WEFT_TRY(weft_topology_create(ctx, &wanted, &job->everybody));
@@ -225,13 +227,13 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     job->mixer_config.everybody = job->everybody;
     job->vote_lag = WEFTI_GOSSIP_LAG;
     WEFT_TRY(weft_neighbours_create(ctx, job->everybody, &job->room));
-    if (choco) job->mixer_config.partners = count_partners(job);
+    if (mixer->keeps_partners) job->mixer_config.partners = count_partners(job);
     return WEFT_OK;
 }
 
 static wefti_adjust adjust_named(const char *name) {
-    if (is_word(name, "original")) return WEFTI_ADJUST_ORIGINAL;
-    return is_word(name, "spectral") ? WEFTI_ADJUST_SPECTRAL : WEFTI_ADJUST_MATCH_RMS;
+    if (wefti_is(name, "original")) return WEFTI_ADJUST_ORIGINAL;
+    return wefti_is(name, "spectral") ? WEFTI_ADJUST_SPECTRAL : WEFTI_ADJUST_MATCH_RMS;
 }
 
 static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
@@ -249,7 +251,7 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
         .accumulate = wefti_optimizer_period(config->optimizer.accumulate, job->R),
         .momentum = config->optimizer.momentum,
         .nesterov = config->optimizer.nesterov,
-        .polynomial = is_word(config->optimizer.polynomial, "polar_express")
+        .polynomial = wefti_is(config->optimizer.polynomial, "polar_express")
                           ? WEFTI_POLYNOMIAL_POLAR
                           : WEFTI_POLYNOMIAL_QUINTIC,
         .adjust = adjust_named(config->optimizer.adjust),
@@ -354,4 +356,15 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {
     return wefti_layout_make(job->model->units[unit].n_params, job->unit_tensors[unit],
                              job->local_rows ? 1 : job->S, job->local_rows ? 0 : s);
+}
+
+bool wefti_job_averages_all(const weft_config *config) {
+    return wefti_replicator_find(config->replicator.kind)->averages_all &&
+           wefti_is(config->mixer.kind, "none");
+}
+
+int64_t wefti_job_period(const weft_config *config) {
+    wefti_mixer_config mixer = {.kind = config->mixer.kind,
+                                .outer_every = config->mixer.outer_every};
+    return wefti_mixer_period(&mixer);
 }

@@ -73,6 +73,11 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job);
 wefti_world_shape wefti_job_shape(const wefti_job *job);
 
 /* The model section as a model's description; `vocab` and T fill what is 0. */
+/* Of a configuration alone: whether all nodes step along the mean of all gradients; steps
+ * from one exchange of the mixer to the next. */
+bool wefti_job_averages_all(const weft_config *config);
+int64_t wefti_job_period(const weft_config *config);
+
 weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab);
 
 /* The vocabulary that a run will have, as far as its text need not be read for it. */

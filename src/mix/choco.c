@@ -337,9 +337,25 @@ static void choco_destroy(wefti_mixer *m) {
         wefti_free(m->ctx, blocks[i]);
 }
 
+static wefti_touched choco_touched(int R) {
+    (void)R;
+    return (wefti_touched){.begin = 16, .combine_peer = 44};
+}
+
+static const char *const choco_keys[] = {"topology", "links",    "order", "gamma",
+                                         "values",   "rounding", NULL};
+static const wefti_value_codec choco_measured[] = {WEFTI_VALUES_INT8, WEFTI_VALUES_INT4,
+                                                   WEFTI_VALUE_CODECS};
+
 const wefti_mixer_ops wefti_mixer_choco = {
     .name = "choco",
     .summary = "gossip of coded differences to what the partner knows already",
+    .keys = choco_keys,
+    .coded = true,
+    .meets = true,
+    .keeps_partners = true,
+    .measured = choco_measured,
+    .touched = choco_touched,
     .states = choco_states,
     .acts = choco_acts,
     .messages = choco_messages,

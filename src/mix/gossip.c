@@ -432,9 +432,23 @@ static weft_status gossip_mix(wefti_mixer *m, int bucket, int64_t step, float *p
     return wefti_driver_receive(self->driver, &round);
 }
 
+static wefti_touched gossip_touched(int R) {
+    (void)R;
+    return (wefti_touched){.begin = 8, .combine_peer = 8, .end = 12};
+}
+
+static const char *const gossip_keys[] = {
+    "topology",      "links",           "order",    "gamma",
+    "average_every", "consensus_bound", "deadline", NULL};
+static const wefti_value_codec gossip_measured[] = {WEFTI_VALUES_F32, WEFTI_VALUE_CODECS};
+
 const wefti_mixer_ops wefti_mixer_gossip = {
     .name = "gossip",
     .summary = "weighted means with the neighbours of the step, a step in flight",
+    .keys = gossip_keys,
+    .meets = true,
+    .measured = gossip_measured,
+    .touched = gossip_touched,
     .states = gossip_states,
     .acts = gossip_acts,
     .two_rounds = in_two_rounds,

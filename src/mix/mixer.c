@@ -13,6 +13,11 @@ const wefti_mixer_ops *wefti_mixer_find(const char *kind) {
     return NULL;
 }
 
+int64_t wefti_mixer_period(const wefti_mixer_config *config) {
+    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
+    return ops->period ? ops->period(config) : 1;
+}
+
 typedef struct total {
     int peer;
     int64_t n_bytes;

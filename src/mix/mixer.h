@@ -93,6 +93,16 @@ typedef struct wefti_mixer wefti_mixer;
 typedef struct wefti_mixer_ops {
     const char *name;
     const char *summary;
+    const char *const *keys; /* of its section that it reads, NULL-terminated */
+    bool coded;              /* values travel as config.values says */
+    bool meets;              /* whom config.topology says */
+    bool keeps_partners;     /* states for each member that it ever meets */
+    /* Codecs with which it is measured, the last one WEFTI_VALUE_CODECS; NULL: none. */
+    const wefti_value_codec *measured;
+    /* Steps from one exchange to the next; NULL: it exchanges in every step. */
+    int64_t (*period)(const wefti_mixer_config *config);
+    /* What is touched where nothing is measured, as of replicators; NULL: nothing. */
+    wefti_touched (*touched)(int R);
     /* Names of the state arrays that a checkpoint must keep, NULL-terminated; each is as
      * long as the parameters. */
     const char *const *(*states)(const wefti_mixer_config *config);
@@ -152,6 +162,9 @@ struct wefti_mixer {
     void *self;      /* the implementation's */
     wefti_exchange_times times; /* in all so far */
 };
+
+/* Steps after which a mixer's exchanges begin anew; those of a topology have their own. */
+int64_t wefti_mixer_period(const wefti_mixer_config *config);
 
 /* Payload bytes that rank `from` sends to rank `to` for this bucket in this step. */
 int64_t wefti_mixer_wire_bytes(const wefti_mixer_config *config,

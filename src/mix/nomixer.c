@@ -54,9 +54,12 @@ static bool none_agrees(const wefti_mixer_config *config, int64_t step) {
 
 static void none_destroy(wefti_mixer *m) { (void)m; }
 
+static const char *const no_keys[] = {NULL};
+
 const wefti_mixer_ops wefti_mixer_none = {
     .name = "none",
     .summary = "nothing is mixed: the replicator keeps the replicas equal",
+    .keys = no_keys,
     .states = no_states,
     .acts = no_acts,
     .messages = no_messages,

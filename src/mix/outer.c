@@ -355,9 +355,30 @@ static weft_status outer_finish(wefti_mixer *m, int bucket, int64_t step, float 
     return apply(m, bucket, params);
 }
 
+static int64_t outer_period(const wefti_mixer_config *config) {
+    return config->outer_every;
+}
+
+/* The answer is one member's share of the all-reduce. */
+static wefti_touched outer_touched(int R) {
+    return (wefti_touched){
+        .begin = 12, .combine = 8.0 / R, .combine_peer = 12.0 / R, .end = 36};
+}
+
+static const char *const outer_keys[] = {
+    "outer_every", "outer_lr", "outer_momentum", "fragments", "delay",
+    "merge",       "feedback", "values",         "rounding",  NULL};
+static const wefti_value_codec outer_measured[] = {WEFTI_VALUES_F32, WEFTI_VALUES_INT8,
+                                                   WEFTI_VALUES_INT4, WEFTI_VALUE_CODECS};
+
 const wefti_mixer_ops wefti_mixer_outer = {
     .name = "outer",
     .summary = "DiLoCo: every so many steps an outer step along the mean change",
+    .keys = outer_keys,
+    .coded = true,
+    .measured = outer_measured,
+    .period = outer_period,
+    .touched = outer_touched,
     .states = outer_states,
     .acts = outer_acts,
     .messages = outer_messages,

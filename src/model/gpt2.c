@@ -76,6 +76,8 @@ static weft_status check(weft_ctx *ctx, weft_model_config *c) {
             "model.kv_heads is %lld, expected model.heads (%lld): gpt2 has no "
             "grouped queries",
             (long long)c->kv_heads, (long long)c->heads);
+    if (c->tied < 0) c->tied = true;
+    if (c->qk_norm < 0) c->qk_norm = false;
     if (c->qk_norm)
         return refuse(ctx, "qk_norm", 1, "0: gpt2 has no norm of queries and keys");
     if (c->rope_theta != 0)

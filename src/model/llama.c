@@ -39,6 +39,8 @@ static int64_t default_ffn(int64_t C) {
 /* norm_eps as in the Llama 2 and 3 releases, rope_theta as in LLaMA. */
 static weft_status check_llama(weft_ctx *ctx, weft_model_config *c) {
     WEFT_TRY(check_head_width(ctx, c));
+    if (c->tied < 0) c->tied = false;
+    if (c->qk_norm < 0) c->qk_norm = false;
     if (c->ffn == 0) c->ffn = default_ffn(c->width);
     if (c->norm_eps == 0) c->norm_eps = 1e-5;
     if (c->rope_theta == 0) c->rope_theta = 10000;

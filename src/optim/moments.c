@@ -36,6 +36,10 @@ wefti_accum_step wefti_moments_accum_step(const wefti_optimizer_config *config,
     };
 }
 
+const char *const wefti_moments_keys[] = {"beta1", "beta2", "eps", NULL};
+const char *const wefti_moments_accum_keys[] = {"beta1", "beta2", "eps", "accumulate",
+                                                NULL};
+
 double wefti_moments_traffic(const wefti_optimizer_config *config) {
     (void)config;
     return 28;

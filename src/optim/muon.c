@@ -141,9 +141,14 @@ static const wefti_matrix_ops matrix = {.count = muon_count,
 
 static const char *const muon_states[] = {"m", "v"};
 
+static const char *const muon_keys[] = {"beta1",       "beta2",      "eps",    "momentum",
+                                        "nesterov",    "polynomial", "adjust", "rows",
+                                        "whole_every", NULL};
+
 const wefti_optimizer_ops wefti_optimizer_muon = {
     .name = "muon",
     .summary = "orthogonal steps for hidden matrices, AdamW for all else",
+    .keys = muon_keys,
     .n_states = 2,
     .state_names = muon_states,
     .traffic = wefti_moments_traffic,

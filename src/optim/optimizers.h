@@ -4,6 +4,7 @@
 
 #include "optim/optimizer.h"
 
+/* One line per kind; each is defined at the foot of its own file. */
 extern const wefti_optimizer_ops wefti_optimizer_sgd;
 extern const wefti_optimizer_ops wefti_optimizer_adam;
 extern const wefti_optimizer_ops wefti_optimizer_adamw;

@@ -17,9 +17,12 @@ static double sgd_traffic(const wefti_optimizer_config *config) {
     return 12;
 }
 
+static const char *const sgd_keys[] = {NULL};
+
 const wefti_optimizer_ops wefti_optimizer_sgd = {
     .name = "sgd",
     .summary = "a step along the direction; no state",
+    .keys = sgd_keys,
     .n_states = 0,
     .traffic = sgd_traffic,
     .apply = sgd_apply,

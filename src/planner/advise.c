@@ -15,8 +15,6 @@
 #include "base/text.h"
 #include "planner/framework.h"
 
-static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
-
 /* ---- what is left out ---- */
 
 static weft_status leave_out(wefti_adviser *a, const weft_candidate *c, const char *why) {
@@ -136,7 +134,7 @@ static weft_status try_recipe(wefti_adviser *a, const wefti_recipe *recipe, int6
 /* What is known of a run with keys of its own: everything if it is one of the recipes. */
 static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
     const wefti_recipe *recipe = c->sites > 1 ? wefti_site_recipes : wefti_recipes;
-    if (is(a->run->replicator.kind, "full") && is(a->run->mixer.kind, "none")) {
+    if (wefti_job_averages_all(a->run)) {
         c->learning = recipe->learning;
         snprintf(c->method, sizeof c->method, "hsdp");
         return WEFT_OK;
@@ -144,7 +142,7 @@ static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
     snprintf(c->method, sizeof c->method, "%s", a->run->method);
     c->learning = (weft_learning){"with the run's own keys", false, 0, 0, ""};
     for (; recipe->name; recipe++)
-        if (is(recipe->method, a->run->method)) {
+        if (wefti_is(recipe->method, a->run->method)) {
             c->learning.changes = recipe->learning.changes;
             return WEFT_OK;
         }
@@ -153,7 +151,7 @@ static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
 
 static weft_status try_own(wefti_adviser *a, int64_t nodes) {
     weft_candidate c = {.own = true};
-    const char *name = is(a->run->method, "none") ? "as it is" : a->run->method;
+    const char *name = wefti_is(a->run->method, "none") ? "as it is" : a->run->method;
     begin_settings(a, nodes, a->run->mesh.shards, &c);
     WEFT_TRY(learning_of_run(a, &c));
     snprintf(c.name, sizeof c.name, "%s (own keys)", name);
@@ -181,7 +179,7 @@ static weft_status compare(weft_ctx *ctx, const wefti_adviser *a,
         status = weft_config_text(ctx, own, WEFT_CONFIG_BARE, &own_text);
     if (status == WEFT_OK) status = weft_config_text(ctx, other, WEFT_CONFIG_BARE, &text);
     /* the first line names the method, which is but a set of keys */
-    if (status == WEFT_OK) *same = is(strchr(text, '\n'), strchr(own_text, '\n'));
+    if (status == WEFT_OK) *same = wefti_is(strchr(text, '\n'), strchr(own_text, '\n'));
     weft_config_destroy(ctx, own);
     weft_config_destroy(ctx, other);
     return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
@@ -233,8 +231,8 @@ static int64_t most_nodes(const wefti_adviser *a) {
 
 /* On large clusters: the main variants, and gossip that sends little. */
 static bool is_tried_on_many(const wefti_recipe *recipe) {
-    return recipe->main || is(recipe->name, "choco aer int4") ||
-           is(recipe->name, "flexdemo int8 owner");
+    return recipe->main || wefti_is(recipe->name, "choco aer int4") ||
+           wefti_is(recipe->name, "flexdemo int8 owner");
 }
 
 static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,

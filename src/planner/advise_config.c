@@ -4,19 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/layers.h"
+#include "base/text.h"
+#include "config/schema.h"
+#include "job/job.h"
 #include "planner/advise.h"
-
-static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
-
-static bool begins(const char *text, const char *start) {
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-static bool is_plain(const char *method) {
-    return is(method, "none") || is(method, "ddp") || is(method, "fsdp") ||
-           is(method, "hsdp");
-}
 
 /* The method that the settings name; "" if they keep the run's own. */
 static void method_of(const char *settings, char out[32]) {
@@ -27,27 +18,19 @@ static void method_of(const char *settings, char out[32]) {
 
 /* Whether a method has the optimizer of the run's own. */
 static bool shares_optimizer(const weft_config *run, const char *method) {
-    bool plain = is(run->replicator.kind, "full") && is(run->mixer.kind, "none");
-    return is(method, run->method) ||
-           (plain && is_plain(run->method) && is_plain(method));
-}
-
-static weft_status reset_section(weft_ctx *ctx, weft_config *config, const char *prefix) {
-    const weft_config_key *key;
-    for (int i = 0; (key = weft_config_key_at(i)); i++)
-        if (begins(key->name, prefix))
-            WEFT_TRY(wefti_config_reset(ctx, wefti_config_of(config), key));
-    return WEFT_OK;
+    return wefti_is(method, run->method) ||
+           (wefti_job_averages_all(run) && wefti_method_is_plain(run->method) &&
+            wefti_method_is_plain(method));
 }
 
 /* What was typed for the run's own method is not right for another. */
 static weft_status reset_method(weft_ctx *ctx, const weft_config *run, const char *method,
                                 weft_config *config) {
-    WEFT_TRY(reset_section(ctx, config, "replicator."));
-    WEFT_TRY(reset_section(ctx, config, "site_replicator."));
-    WEFT_TRY(reset_section(ctx, config, "mixer."));
+    WEFT_TRY(weft_config_reset(ctx, config, "replicator."));
+    WEFT_TRY(weft_config_reset(ctx, config, "site_replicator."));
+    WEFT_TRY(weft_config_reset(ctx, config, "mixer."));
     if (shares_optimizer(run, method)) return WEFT_OK;
-    return reset_section(ctx, config, "optimizer.");
+    return weft_config_reset(ctx, config, "optimizer.");
 }
 
 static weft_status apply(weft_ctx *ctx, weft_config *config, const char *settings) {
@@ -64,7 +47,7 @@ static weft_status adapt(weft_ctx *ctx, const weft_config *run, const char *sett
     if (method[0])
         WEFT_TRY(reset_method(ctx, run, method, config));
     else if (strstr(settings, "mesh.sites=1 "))
-        WEFT_TRY(reset_section(ctx, config, "site_replicator."));
+        WEFT_TRY(weft_config_reset(ctx, config, "site_replicator."));
     if (!emulated)
         WEFT_TRY(apply(ctx, config,
                        "mesh.link=none mesh.site_link=none mesh.compute_time=0 "

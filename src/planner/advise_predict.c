@@ -37,8 +37,7 @@ static int64_t steps_of(const wefti_adviser *a, const weft_config *config,
                         int64_t ranks) {
     enum { LEAST = 10, MOST = 200 };
     int64_t n = a->work / ranks;
-    bool outer = strcmp(config->mixer.kind, "outer") == 0;
-    int64_t round = outer ? config->mixer.outer_every : 1;
+    int64_t round = wefti_job_period(config);
     if (a->options.steps > 0) return a->options.steps;
     if (n < LEAST) n = LEAST;
     if (n > MOST) n = MOST;

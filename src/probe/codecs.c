@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "probe/mixgauge.h"
 #include "probe/prober.h"
 #include "replicate/gauge.h"
@@ -41,7 +42,7 @@ typedef struct codecs {
 
 static void want(codecs *c, const wefti_replicator_config *config) {
     wanted next = {.config = *config};
-    if (strcmp(config->kind, "none") == 0 || c->n == MAX_CODECS) return;
+    if (wefti_is(config->kind, "none") || c->n == MAX_CODECS) return;
     next.config.threads = 1;
     next.config.every = 1;
     wefti_variant_name(&next.config, next.name, sizeof next.name);

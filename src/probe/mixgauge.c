@@ -28,38 +28,37 @@ enum {
 }; /* of outer: start, answer and end in steps of their own */
 
 typedef struct variant {
-    const char *kind;
+    const wefti_mixer_ops *kind;
     wefti_value_codec values;
 } variant;
 
-static const variant variants[] = {
-    {"gossip", WEFTI_VALUES_F32}, {"choco", WEFTI_VALUES_INT8},
-    {"choco", WEFTI_VALUES_INT4}, {"outer", WEFTI_VALUES_F32},
-    {"outer", WEFTI_VALUES_INT8}, {"outer", WEFTI_VALUES_INT4}};
-enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
-
-static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
-
-/* The i-th variant, after the last one what is configured; false if there is none. */
+/* The i-th of those that the kinds' tables list, and behind them what is configured, if it is
+ * none of them; false if there is none. */
 static bool variant_at(const wefti_job *job, int i, variant *out) {
-    const wefti_mixer_config *config = &job->mixer_config;
-    if (i < N_VARIANTS) {
-        *out = variants[i];
-        return true;
+    variant own = {wefti_mixer_find(job->mixer_config.kind), job->mixer_config.values};
+    bool is_new = own.kind->measured && own.kind->coded;
+    for (int k = 0; wefti_mixer_registry[k]; k++) {
+        const wefti_value_codec *codec = wefti_mixer_registry[k]->measured;
+        for (; codec && *codec != WEFTI_VALUE_CODECS; codec++) {
+            *out = (variant){wefti_mixer_registry[k], *codec};
+            if (i-- == 0) return true;
+            if (out->kind == own.kind && out->values == own.values) is_new = false;
+        }
     }
-    *out = (variant){config->kind, config->values};
-    if (i > N_VARIANTS || is(config->kind, "none") || is(config->kind, "gossip"))
-        return false;
-    for (int j = 0; j < N_VARIANTS; j++)
-        if (is(variants[j].kind, out->kind) && variants[j].values == out->values)
-            return false;
-    return true;
+    *out = own;
+    return is_new && i == 0;
+}
+
+static int count_variants(const wefti_job *job) {
+    variant v;
+    int n = 0;
+    while (variant_at(job, n, &v)) n++;
+    return n;
 }
 
 static char *name_of(const variant *v, char *out, size_t size) {
-    bool coded = !is(v->kind, "gossip");
-    snprintf(out, size, "%s%s%s", v->kind, coded ? " " : "",
-             coded ? wefti_value_ops_of(v->values)->name : "");
+    const char *values = v->kind->coded ? wefti_value_ops_of(v->values)->name : "";
+    snprintf(out, size, "%s%s%s", v->kind->name, v->kind->coded ? " " : "", values);
     return out;
 }
 
@@ -88,7 +87,7 @@ static weft_status open_gauge(gauge *g, const wefti_job *job, const variant *v) 
     wefti_world_shape shape = {
         .replicas = g->R, .shards = 1, .replicas_per_node = 1, .sites = 1};
     g->config = job->mixer_config;
-    g->config.kind = v->kind;
+    g->config.kind = v->kind->name;
     g->config.values = v->values;
     g->config.steps = INT32_MAX;
     g->config.partners = g->R - 1;
@@ -161,8 +160,8 @@ static weft_status pass(gauge *g, phase act, int64_t step, double *seconds) {
 
 /* Which figure a phase belongs to: with outer the answer is an `after`, too. */
 static weft_status take_step(gauge *g, int64_t step, double seconds[PHASES]) {
-    bool outer = is(g->config.kind, "outer");
-    bool answers = outer && step % PERIOD == 0;
+    int64_t period = wefti_mixer_period(&g->config);
+    bool answers = period > 1 && step % period == 0;
     WEFT_TRY(pass(g, turn, step, &seconds[COMBINE]));
     WEFT_TRY(pass(g, before, step, &seconds[COMBINE]));
     WEFT_TRY(pass(g, after, step, &seconds[answers ? COMBINE : BEGIN]));
@@ -174,7 +173,7 @@ static weft_status take_step(gauge *g, int64_t step, double seconds[PHASES]) {
 static weft_status take_steps(gauge *g, double seconds[PHASES]) {
     enum { PERIODS = 5, WARMUP = 2 };
     double of[PHASES][PERIODS], period[PHASES] = {0};
-    int per = is(g->config.kind, "outer") ? PERIOD : 1;
+    int64_t per = wefti_mixer_period(&g->config);
     for (int64_t step = 0; step < (WARMUP + PERIODS) * per; step++) {
         WEFT_TRY(take_step(g, step, period));
         if ((step + 1) % per != 0) continue;
@@ -287,9 +286,7 @@ static weft_status choose_parameters(mixers *m, double seconds) {
 }
 
 weft_status wefti_probe_mixers(wefti_prober *p, double seconds) {
-    variant v;
-    mixers m = {.p = p,
-                .n_variants = N_VARIANTS + variant_at(p->setup->job, N_VARIANTS, &v)};
+    mixers m = {.p = p, .n_variants = count_variants(p->setup->job)};
     int64_t per_half = 2 * PHASES * m.n_variants;
     double *figures;
     WEFT_TRY(

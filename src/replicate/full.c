@@ -116,7 +116,7 @@ static double full_floor(const wefti_replicator_config *config, double n, double
     return R > 1 ? 4 * (3 - 1.0 / R) * n : 0;
 }
 
-static const char *const full_keys[] = {"values", "rounding", "every", NULL};
+static const char *const full_keys[] = {"values", "rounding", NULL};
 
 const wefti_replicator_ops wefti_replicator_full = {
     .name = "full",
@@ -126,6 +126,7 @@ const wefti_replicator_ops wefti_replicator_full = {
     .told = full_told,
     .touched = full_touched,
     .floor_bytes = full_floor,
+    .averages_all = true,
     .keeps_norm = true,
     .states = full_states,
     .rounds = full_rounds,

@@ -118,6 +118,13 @@ static wefti_work scaled(const weft_codec_seconds *codec, double n) {
                         n * codec->combine_peer_s, n * codec->end_s};
 }
 
+static wefti_work touched(const weft_cluster *cluster, wefti_touched t, double n) {
+    return (wefti_work){wefti_costs_touch(cluster, t.begin * n),
+                        wefti_costs_touch(cluster, t.combine * n),
+                        wefti_costs_touch(cluster, t.combine_peer * n),
+                        wefti_costs_touch(cluster, t.end * n)};
+}
+
 /* When nothing is measured. */
 static wefti_work estimated(const weft_cluster *cluster,
                             const wefti_replicator_config *config,
@@ -126,10 +133,7 @@ static wefti_work estimated(const weft_cluster *cluster,
     double n = (double)bucket->n_elements;
     wefti_touched t = {0, 0, 0, 0};
     if (ops->touched) t = ops->touched(config, R);
-    return (wefti_work){wefti_costs_touch(cluster, t.begin * n),
-                        wefti_costs_touch(cluster, t.combine * n),
-                        wefti_costs_touch(cluster, t.combine_peer * n),
-                        wefti_costs_touch(cluster, t.end * n)};
+    return touched(cluster, t, n);
 }
 
 wefti_work wefti_costs_replicator(const weft_cluster *cluster,
@@ -146,24 +150,15 @@ wefti_work wefti_costs_mixer(const weft_cluster *cluster, const wefti_job *job,
                              const wefti_bucket *bucket) {
     const wefti_mixer_config *config = &job->mixer_config;
     char name[96];
-    double n = (double)bucket->n_elements, R = job->mixed_replicas;
+    double n = (double)bucket->n_elements;
     const char *values = wefti_value_ops_of(config->values)->name;
-    bool gossip = strcmp(config->kind, "gossip") == 0;
-    snprintf(name, sizeof name, "%s%s%s", config->kind, gossip ? "" : " ",
-             gossip ? "" : values);
-    if (strcmp(config->kind, "none") == 0) return (wefti_work){0, 0, 0, 0};
+    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
+    snprintf(name, sizeof name, "%s%s%s", ops->name, ops->coded ? " " : "",
+             ops->coded ? values : "");
+    if (!ops->touched) return (wefti_work){0, 0, 0, 0};
     const weft_codec_seconds *codec = find_codec(cluster, name);
     if (codec) return scaled(codec, n);
-    if (gossip)
-        return (wefti_work){wefti_costs_touch(cluster, 8 * n), 0,
-                            wefti_costs_touch(cluster, 8 * n),
-                            wefti_costs_touch(cluster, 12 * n)};
-    if (strcmp(config->kind, "outer") == 0)
-        return (wefti_work){
-            wefti_costs_touch(cluster, 12 * n), wefti_costs_touch(cluster, 8 * n / R),
-            wefti_costs_touch(cluster, 12 * n / R), wefti_costs_touch(cluster, 36 * n)};
-    return (wefti_work){wefti_costs_touch(cluster, 16 * n), 0,
-                        wefti_costs_touch(cluster, 44 * n), 0};
+    return touched(cluster, ops->touched(job->mixed_replicas), n);
 }
 
 /* A matrix that is moved as a whole: reading and writing of its momentum, its rows to

@@ -8,19 +8,19 @@
 #include "base/memory.h"
 #include "simulate/arrayplayer.h"
 
-enum { MOST_NODES = 65536, CHOCO_RANKS = 1024 };
+enum { MOST_NODES = 65536, PARTNER_RANKS = 1024 };
 
 weft_status wefti_forecast_spread(weft_ctx *ctx, weft_config *config, int64_t nodes) {
     int64_t each = config->batch.tokens_per_step / config->mesh.nodes;
     if (nodes < 1 || nodes > MOST_NODES)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%lld nodes, expected 1 to %d",
                              (long long)nodes, (int)MOST_NODES);
-    if (strcmp(config->mixer.kind, "choco") == 0 &&
-        nodes * config->mesh.ranks_per_node > CHOCO_RANKS)
+    if (wefti_mixer_find(config->mixer.kind)->keeps_partners &&
+        nodes * config->mesh.ranks_per_node > PARTNER_RANKS)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mixer.kind is choco on %lld nodes, expected at most %d "
                              "ranks",
-                             (long long)nodes, (int)CHOCO_RANKS);
+                             (long long)nodes, (int)PARTNER_RANKS);
     config->mesh.nodes = nodes;
     config->batch.tokens_per_step = each * nodes;
     return WEFT_OK;

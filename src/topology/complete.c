@@ -15,7 +15,7 @@ static weft_status complete_create(weft_ctx *ctx, weft_topology *t,
 static void complete_neighbours(const weft_topology *t, int member, int64_t step,
                                 weft_neighbours *out) {
     (void)step;
-    wefti_group(out, member, 0, wefti_topology_members(t));
+    wefti_hear_all(out, member, 0, wefti_topology_members(t));
 }
 
 const wefti_topology_ops wefti_topology_complete = {

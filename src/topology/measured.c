@@ -68,9 +68,12 @@ static void measured_destroy(weft_ctx *ctx, weft_topology *t) {
     wefti_free(ctx, t->self);
 }
 
+static const char *const measured_keys[] = {"links", NULL};
+
 const wefti_topology_ops wefti_topology_measured = {
     .name = "measured",
     .summary = "pairs of nodes that prefer cheap links, from a file of links",
+    .keys = measured_keys,
     .create = measured_create,
     .neighbours = measured_neighbours,
     .destroy = measured_destroy,

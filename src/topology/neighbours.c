@@ -40,7 +40,7 @@ void wefti_pair(weft_neighbours *out, int member, int partner) {
     wefti_reach(out, partner);
 }
 
-void wefti_group(weft_neighbours *out, int member, int first, int n) {
+void wefti_hear_all(weft_neighbours *out, int member, int first, int n) {
     out->group = true;
     for (int j = first; j < first + n; j++) {
         wefti_hear(out, j, 1.0 / n);
@@ -52,7 +52,7 @@ void wefti_pair_nodes(const weft_topology *t, int member, wefti_fold_pair met,
                       weft_neighbours *out) {
     int L = (int)t->facts.ranks, node = member / L;
     if (met.partner < 0) {
-        wefti_group(out, member, node * L, L);
+        wefti_hear_all(out, member, node * L, L);
         return;
     }
     out->group = true;

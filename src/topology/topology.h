@@ -11,6 +11,7 @@
 typedef struct wefti_topology_ops {
     const char *name;
     const char *summary;
+    const char *const *keys; /* of section mixer that it alone reads; NULL: none */
     /* Checks what is special about the kind and fills in t->facts (period, directed,
      * exact, max_...) and t->self. On failure destroy is called. */
     weft_status (*create)(weft_ctx *ctx, weft_topology *t,
@@ -62,7 +63,7 @@ void wefti_pair_nodes(const weft_topology *t, int member, wefti_fold_pair met,
                       weft_neighbours *out);
 
 /* All members first..first+n-1 take their mean. */
-void wefti_group(weft_neighbours *out, int member, int first, int n);
+void wefti_hear_all(weft_neighbours *out, int member, int first, int n);
 
 /* Smallest k with 2^k >= n, and largest with 2^k <= n. n >= 1. */
 int wefti_log2_up(int64_t n);

@@ -24,6 +24,7 @@
 #include "checkpoint/folder.h"
 #include "config/layers.h"
 #include "job/adopt.h"
+#include "token/named.h"
 #include "train/initial.h"
 
 enum { BENCH_VOCAB = 256 };
@@ -136,11 +137,8 @@ static weft_status resume_tokenizer(weft_ctx *ctx, const weft_config *config,
     const char *name = config->data.tokenizer;
     bool wished = wefti_config_given(config, "data.tokenizer") || !config->model.init[0];
     WEFT_TRY(weft_tokenizer_load(ctx, path, &p->tokenizer));
-    if (!wished || strcmp(name, "bpe") == 0) return WEFT_OK;
-    if (strcmp(name, "bytes") == 0)
-        WEFT_TRY(weft_tokenizer_create_bytes(ctx, &wanted));
-    else
-        WEFT_TRY(weft_tokenizer_load(ctx, name, &wanted));
+    if (!wished || wefti_tokenizer_is_trained(name)) return WEFT_OK;
+    WEFT_TRY(weft_tokenizer_open(ctx, name, &wanted));
     bool same = weft_tokenizer_hash(wanted) == weft_tokenizer_hash(p->tokenizer);
     weft_tokenizer_destroy(ctx, wanted);
     if (same) return WEFT_OK;
@@ -160,10 +158,8 @@ static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config,
             exists(path))
             return resume_tokenizer(ctx, config, path, p);
     }
-    if (strcmp(name, "bytes") == 0)
-        return weft_tokenizer_create_bytes(ctx, &p->tokenizer);
-    if (strcmp(name, "bpe") == 0) return train_bpe(ctx, config, p);
-    return weft_tokenizer_load(ctx, name, &p->tokenizer);
+    if (wefti_tokenizer_is_trained(name)) return train_bpe(ctx, config, p);
+    return weft_tokenizer_open(ctx, name, &p->tokenizer);
 }
 
 static weft_status open_dataset(weft_ctx *ctx, const weft_config *config,

@@ -18,7 +18,6 @@
 #include "comm/mesh.h"
 #include "train/prepare.h"
 #include "train/rank_threads.h"
-#include "train/learning_rate.h"
 
 /* What all rank threads share. */
 typedef struct training {

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "train/learning_rate.h"
+#include "job/learning_rate.h"
 #include "wire/bits.h"
 
 int64_t wefti_rank_control_tag(wefti_rank *r) { return -1 - r->n_control_messages++; }

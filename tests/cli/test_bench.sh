@@ -14,7 +14,7 @@ expect 0 "$weft" bench train "${keys[@]}" --steps 3 --json mesh.nodes=2 method=f
 grep -qE '^\{"tokens_per_s": [0-9.e+]+, .*"wire_bytes": [1-9][0-9]*\}$' out || fail "json: $(cat out)"
 
 expect 0 "$weft" bench optimizers --parameters 5000 --steps 2 mesh.threads=1 mesh.kernels=base \
-    optimizer.accumulate=8
+    optimizer.kind=accum_adamw optimizer.accumulate=8
 for line in "machine  *1 thread, base kernels, 5000 parameters" "stream  *[0-9.]+ GB/s: " \
     "adamw  *28.0 bytes per parameter,  *[0-9.]+ GB/s,  *[0-9.]+ % of the stream" \
     "accum_adamw  *29.0 bytes" "sgd  *12.0 bytes"; do

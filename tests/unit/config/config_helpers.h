@@ -14,6 +14,8 @@
 
 #include <weft/config.h>
 
+#include "config/layers.h"
+
 /* A context and a fresh configuration for each test. */
 typedef struct fixture {
     weft_ctx *ctx;

@@ -8,7 +8,7 @@ static void refused(fixture *f, const char *yaml, const char *sentence) {
     weft_config_destroy(f->ctx, f->c);
     f->c = fresh;
     assert_ok(f, load_text(f, yaml));
-    assert_refused(f, weft_config_finish(f->ctx, f->c), WEFT_ERR_CONFIG, sentence);
+    assert_refused(f, wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG, sentence);
 }
 
 static void methods_refuse_a_mesh_they_cannot_use(void **state) {
@@ -22,7 +22,7 @@ static void methods_refuse_a_mesh_they_cannot_use(void **state) {
         "run.yaml:1: method is fsdp, which needs mesh.nodes 1, found 2 (hsdp goes over "
         "several nodes)");
     assert_ok(f, load_text(f, "method: ddp\nmesh: {nodes: 2}\n"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
 static void line_is_that_of_the_key_in_the_file(void **state) {
@@ -30,12 +30,12 @@ static void line_is_that_of_the_key_in_the_file(void **state) {
     assert_ok(f, load_text(f, "\n\nmesh:\n  ranks_per_node: 2\n"));
     assert_ok(f, weft_config_set(f->ctx, f->c, "method=ddp"));
     assert_refused(
-        f, weft_config_finish(f->ctx, f->c), WEFT_ERR_CONFIG,
+        f, wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG,
         "run.yaml:4: method is ddp, which needs mesh.ranks_per_node 1, found 2 (hsdp "
         "shards the model inside a node)");
     assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.ranks_per_node=4"));
     assert_refused(
-        f, weft_config_finish(f->ctx, f->c), WEFT_ERR_CONFIG,
+        f, wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG,
         "method is ddp, which needs mesh.ranks_per_node 1, found 4 (hsdp shards the "
         "model inside a node)");
 }
@@ -53,7 +53,7 @@ static void topk_fits_in_a_chunk(void **state) {
             "size of a "
             "chunk (replicator.compression_chunk squared)");
     assert_ok(f, weft_config_set(f->ctx, f->c, "replicator.compression_topk=256"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
 static void shapes_of_the_model_fit_together(void **state) {
@@ -81,15 +81,15 @@ static void batch_gives_every_rank_the_same_number_of_sequences(void **state) {
             "each rank "
             "in a step");
     assert_ok(f, weft_config_set(f->ctx, f->c, "batch.micro=16"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
 static void without_text_there_is_no_batch_to_check(void **state) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.nodes=3"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=text.txt"));
-    assert_int_equal(weft_config_finish(f->ctx, f->c), WEFT_ERR_CONFIG);
+    assert_int_equal(wefti_config_settle(f->ctx, f->c), WEFT_ERR_CONFIG);
 }
 
 static void ranks_are_not_more_than_can_be_addressed(void **state) {
@@ -115,25 +115,15 @@ static void misspelt_tokenizer_is_not_looked_for_as_a_file(void **state) {
             "run.yaml:1: data.tokenizer is 'byte', expected bytes, bpe or the path of a "
             "tokenizer.json");
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.tokenizer=my.json"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
 static void odd_combinations_are_warned_of(void **state) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=20"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
     assert_non_null(
         strstr(f->warning, "schedule.warmup (100) is longer than run.steps (20)"));
-    static const char *const keys[] = {"schedule.warmup=1", "mesh.nodes=2",
-                                       "method=diloco"};
-    for (int i = 0; i < 3; i++) assert_ok(f, weft_config_set(f->ctx, f->c, keys[i]));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
-    assert_non_null(
-        strstr(f->warning, "outer_every (500) is longer than run.steps (20)"));
-    f->warning[0] = '\0';
-    assert_ok(f, weft_config_set(f->ctx, f->c, "mixer.outer_every=20"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
-    assert_string_equal(f->warning, "");
 }
 
 static void nodes_that_would_drift_apart_are_refused(void **state) {
@@ -164,28 +154,6 @@ static void nodes_that_would_drift_apart_are_refused(void **state) {
     refused(
         f, "mesh: {ranks_per_node: 4, shards: 3}\n",
         "run.yaml:1: mesh.shards is 3, expected a divisor of mesh.ranks_per_node (4)");
-    refused(
-        f, "replicator: {kind: full, every: 3}\nmesh: {nodes: 2}\n",
-        "run.yaml:1: replicator.every is 3 with replicator.kind full, expected 1: the "
-        "nodes' models would drift apart between exchanges");
-}
-
-static void gossip_knobs_fit_its_kind(void **state) {
-    fixture *f = *state;
-    refused(f, "replicator: {kind: none}\nmixer: {kind: choco, consensus_bound: 0.5}\n",
-            "run.yaml:2: mixer.consensus_bound is 0.5 with mixer.kind choco, expected 0: "
-            "coded differences give no exact mean");
-    refused(f, "replicator: {kind: none}\nmixer: {kind: choco, deadline: 0.25}\n",
-            "run.yaml:2: mixer.deadline is 0.25 with mixer.kind choco, expected 0: both "
-            "ends have to hear every difference");
-    refused(f,
-            "replicator: {kind: none}\nmixer: {kind: gossip, topology: push, deadline: "
-            "2}\n",
-            "run.yaml:2: mixer.deadline is 2 with mixer.topology push, expected 0: its "
-            "weights are right only if every message arrives");
-    refused(f, "replicator: {kind: none}\nmixer: {kind: gossip, values: int8}\n",
-            "run.yaml:2: mixer.values is int8 with mixer.kind gossip, expected f32: "
-            "mixer.kind choco sends coded differences");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -196,7 +164,6 @@ int main(void) {
         TEST(line_is_that_of_the_key_in_the_file),
         TEST(topk_fits_in_a_chunk),
         TEST(nodes_that_would_drift_apart_are_refused),
-        TEST(gossip_knobs_fit_its_kind),
         TEST(shapes_of_the_model_fit_together),
         TEST(batch_gives_every_rank_the_same_number_of_sequences),
         TEST(without_text_there_is_no_batch_to_check),

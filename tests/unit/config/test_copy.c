@@ -11,7 +11,7 @@ static void load_layered(fixture *f) {
     assert_ok(f, load_text(f, layered));
     assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=700"));
     assert_ok(f, weft_config_set(f->ctx, f->c, "model.tied=true"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
 /* The text with origins says every value and which layer it is from. */
@@ -49,7 +49,7 @@ static void a_copy_takes_another_method(void **state) {
     load_layered(f);
     assert_ok(f, weft_config_copy(f->ctx, f->c, &copy));
     assert_ok(f, weft_config_set(f->ctx, copy, "method=dadam"));
-    assert_ok(f, weft_config_finish(f->ctx, copy));
+    assert_ok(f, wefti_config_settle(f->ctx, copy));
     assert_string_equal(copy->mixer.kind, "gossip");
     assert_string_equal(copy->replicator.kind, "none");
     assert_true(copy->optimizer.lr == 2e-3);

@@ -20,14 +20,14 @@ static void defaults_are_those_of_the_table(void **state) {
     assert_int_equal(f->c->mesh.min_message, 64000);
     assert_string_equal(f->c->replicator.kind, "full");
     assert_true(f->c->optimizer.lr == 6e-4);
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }
 
 static void default_is_below_preset_below_file_below_override(void **state) {
     fixture *f = *state;
     assert_ok(f, load_text(f, layered));
     assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=7"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->optimizer.beta1 == 0.9);          /* default */
     assert_string_equal(f->c->replicator.kind, "demo"); /* preset over default */
     assert_string_equal(f->c->optimizer.kind, "sgd");
@@ -41,7 +41,7 @@ static void order_of_calls_does_not_matter(void **state) {
     assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=7"));
     assert_ok(f, weft_config_set(f->ctx, f->c, "optimizer.clip=3"));
     assert_ok(f, load_text(f, layered));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
     assert_int_equal(f->c->run.steps, 7);
     assert_true(f->c->optimizer.clip == 3);
     assert_true(f->c->optimizer.lr == 2e-3);
@@ -76,10 +76,10 @@ static void later_file_wins(void **state) {
 static void another_method_takes_back_what_the_first_one_set(void **state) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "method=flexdemo"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
     assert_true(f->c->optimizer.lr == 2e-3);
     assert_ok(f, weft_config_set(f->ctx, f->c, "method=hsdp"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
     assert_string_equal(f->c->replicator.kind, "full");
     assert_string_equal(f->c->optimizer.kind, "adamw");
     assert_true(f->c->optimizer.lr == 6e-4);
@@ -104,7 +104,7 @@ static void values_carry_units(void **state) {
     assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.link=100Mbit,10ms"));
     assert_ok(f, weft_config_set(f->ctx, f->c, "mesh.overlap=off"));
     assert_ok(f, weft_config_set(f->ctx, f->c, "model.tied=Yes"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
     assert_int_equal(f->c->batch.tokens_per_step, 64000);
     assert_int_equal(f->c->run.steps, 1000000);
     assert_int_equal(f->c->mesh.min_message, 2 << 20);
@@ -149,7 +149,7 @@ static weft_status whole_life(weft_ctx *ctx) {
     status = weft_config_load(ctx, c, "run.yaml");
     if (status == WEFT_OK) status = weft_config_set(ctx, c, "data.path=a,b");
     if (status == WEFT_OK) status = weft_config_set(ctx, c, "data.weights=1,2");
-    if (status == WEFT_OK) status = weft_config_finish(ctx, c);
+    if (status == WEFT_OK) status = wefti_config_settle(ctx, c);
     if (status == WEFT_OK) status = weft_config_text(ctx, c, WEFT_CONFIG_DOCS, &text);
     if (status == WEFT_OK) status = weft_config_write(ctx, c, "out.yaml");
     weft_config_destroy(ctx, c);

@@ -12,7 +12,7 @@ static void assert_survives_the_file(fixture *f) {
     assert_ok(f, weft_config_text(f->ctx, f->c, WEFT_CONFIG_BARE, &before));
     assert_ok(f, weft_config_create(f->ctx, &again));
     assert_ok(f, weft_config_load(f->ctx, again, "resolved.yaml"));
-    assert_ok(f, weft_config_finish(f->ctx, again));
+    assert_ok(f, wefti_config_settle(f->ctx, again));
     assert_ok(f, weft_config_text(f->ctx, again, WEFT_CONFIG_BARE, &after));
     assert_string_equal(before, after);
     assert_true(f->c->optimizer.lr == again->optimizer.lr);
@@ -28,7 +28,7 @@ static void every_preset_survives_the_file(void **state) {
     for (int i = 0; i < 5; i++) {
         snprintf(text, sizeof text, "method=%s", methods[i]);
         assert_ok(f, weft_config_set(f->ctx, f->c, text));
-        assert_ok(f, weft_config_finish(f->ctx, f->c));
+        assert_ok(f, wefti_config_settle(f->ctx, f->c));
         assert_survives_the_file(f);
     }
 }
@@ -49,7 +49,7 @@ static void every_type_survives_the_file(void **state) {
                                            "model.recompute=on"};
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         assert_ok(f, weft_config_set(f->ctx, f->c, settings[i]));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
     assert_survives_the_file(f);
 }
 
@@ -92,7 +92,7 @@ static void notes_do_not_change_the_values(void **state) {
     const char *text;
     assert_ok(f, load_text(f, "method: flexdemo\noptimizer: {lr: 3e-3}\n"));
     assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=3"));
-    assert_ok(f, weft_config_finish(f->ctx, f->c));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
     for (int notes = WEFT_CONFIG_DOCS; notes <= WEFT_CONFIG_ORIGINS; notes++) {
         weft_config *again;
         assert_ok(f, weft_config_text(f->ctx, f->c, (weft_config_notes)notes, &text));

@@ -33,7 +33,8 @@ static void unknown_names_are_refused_with_line_and_guess(void **state) {
         {"mesh: {pace: 1}\n", WEFT_ERR_CONFIG,
          "run.yaml:1: key 'mesh.pace' is called 'mesh.compute_time' now"},
         {"replicator: {exchange: owner}\n", WEFT_ERR_CONFIG,
-         "run.yaml:1: replicator.exchange is 'owner', expected auto, all_gather or sharded "
+         "run.yaml:1: replicator.exchange is 'owner', expected auto, all_gather or "
+         "sharded "
          "(did you mean 'sharded'?)"},
         {"'': 1\n", WEFT_ERR_CONFIG, "run.yaml:1: unknown key ''"},
     };
@@ -255,7 +256,7 @@ static void load_any(const char *bytes, size_t n) {
     assert_int_equal(weft_config_create(ctx, &c), WEFT_OK);
     weft_status status = weft_config_load(ctx, c, "fuzz.yaml");
     assert_int_equal(status == WEFT_OK, weft_ctx_message(ctx)[0] == '\0');
-    if (status == WEFT_OK) status = weft_config_finish(ctx, c);
+    if (status == WEFT_OK) status = wefti_config_settle(ctx, c);
     assert_int_equal(status == WEFT_OK, weft_ctx_message(ctx)[0] == '\0');
     assert_null(strchr(weft_ctx_message(ctx), '\n'));
     weft_config_destroy(ctx, c);

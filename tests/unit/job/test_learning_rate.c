@@ -2,7 +2,8 @@
 #include <math.h>
 
 #include "check.h"
-#include "train/learning_rate.h"
+#include "config/layers.h"
+#include "job/learning_rate.h"
 
 static weft_ctx *ctx;
 static weft_config *config;
@@ -29,7 +30,7 @@ static void use(const char *kind, const char *final) {
     assert_ok(ctx, weft_config_set(ctx, config, "schedule.warmup=10"));
     assert_ok(ctx, weft_config_set(ctx, config, "run.steps=111"));
     assert_ok(ctx, weft_config_set(ctx, config, "optimizer.lr=2"));
-    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_ok(ctx, wefti_config_settle(ctx, config));
 }
 
 static void close_to(double a, double b) { assert_true(fabs(a - b) < 1e-12); }

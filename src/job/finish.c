@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* The end of configuring: preset and pairs of keys (config/check.c), then keys that the chosen
+ * kinds do not read. A key belongs to the kinds that list it; a key that
+ * no kind lists is read whatever was chosen.
+ *
+ *     set on the command line or by a program   refused
+ *     set in a file                             refused if it is not the default: the file of
+ *                                               a run has all keys
+ *     set by a method's preset                  left at the default: another kind was chosen
+ *
+ * An optimizer that one of optimizer.groups names reads its keys, too. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "config/layers.h"
+#include "config/value.h"
+#include "job/job.h"
+#include "job/readers.h"
+
+static const char *last_part(const char *name) { return strrchr(name, '.') + 1; }
+
+static bool is_listed(const weft_config_key *chooser, const char *kind,
+                      const weft_config_key *key) {
+    return wefti_named(wefti_kind_keys(chooser->name, kind), last_part(key->name));
+}
+
+static const char *chosen(const weft_config *values, const weft_config_key *chooser) {
+    const char *kind;
+    memcpy(&kind, (const char *)values + chooser->offset, sizeof kind);
+    return kind;
+}
+
+/* Whether a group of tensors has that optimizer. */
+static bool in_groups(const weft_config *values, const char *kind) {
+    for (int i = 0; i < values->optimizer.groups.n; i++) {
+        const char *at = strstr(values->optimizer.groups.items[i], "optimizer=");
+        if (at) at += strlen("optimizer=");
+        if (at && strncmp(at, kind, strlen(kind)) == 0 && strchr(" \t", at[strlen(kind)]))
+            return true;
+    }
+    return false;
+}
+
+static bool is_chosen(const weft_config *values, const weft_config_key *chooser,
+                      const char *kind) {
+    return wefti_is(chosen(values, chooser), kind) ||
+           (wefti_is(chooser->name, "optimizer.kind") && in_groups(values, kind));
+}
+
+static bool is_in_section_of(const weft_config_key *chooser, const weft_config_key *key) {
+    size_t n = strcspn(key->name, ".") + 1;
+    return chooser != key && strncmp(chooser->name, key->name, n) == 0;
+}
+
+/* The key whose choice leaves this one unread; NULL: it is read. */
+static const weft_config_key *unread_by(const weft_config *values,
+                                        const weft_config_key *key) {
+    if (!strchr(key->name, '.')) return NULL;
+    for (const weft_config_key *c = wefti_config_keys; c->name; c++) {
+        if (!c->choices || !is_in_section_of(c, key)) continue;
+        if (!wefti_choice_find(c->choices, chosen(values, c))) continue;
+        bool somebody = false, read = false;
+        for (const weft_choice *kind = c->choices; kind->name && !read; kind++) {
+            if (!is_listed(c, kind->name, key)) continue;
+            somebody = true;
+            read = is_chosen(values, c, kind->name);
+        }
+        if (somebody && !read) return c;
+    }
+    return NULL;
+}
+
+/* Of the types that keys of kinds have. */
+static bool is_default(const weft_config *values, const weft_config_key *key) {
+    const char *place = (const char *)values + key->offset, *text;
+    wefti_value fallback = {0};
+    double number;
+    int64_t integer;
+    bool flag;
+    (void)wefti_value_parse(key, key->fallback, &fallback);
+    switch (key->type) {
+    case WEFT_KEY_INT:
+        memcpy(&integer, place, sizeof integer);
+        return integer == fallback.integer;
+    case WEFT_KEY_NUMBER:
+        memcpy(&number, place, sizeof number);
+        return number == fallback.number;
+    case WEFT_KEY_BOOL:
+        memcpy(&flag, place, sizeof flag);
+        return flag == (fallback.integer != 0);
+    default: memcpy(&text, place, sizeof text); return wefti_is(text, fallback.text);
+    }
+}
+
+/* "demo, topk" into out. */
+static void name_readers(const weft_config_key *chooser, const weft_config_key *key,
+                         char *out, size_t size) {
+    size_t n = 0;
+    out[0] = '\0';
+    for (const weft_choice *kind = chooser->choices; kind->name; kind++)
+        if (is_listed(chooser, kind->name, key) && n < size)
+            n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "", kind->name);
+}
+
+static weft_status refuse(weft_ctx *ctx, const wefti_config *config,
+                          const weft_config_key *key, const weft_config_key *chooser) {
+    char prefix[300], readers[160];
+    wefti_origin_prefix(&config->origins[wefti_config_key_index(key)], prefix,
+                        sizeof prefix);
+    name_readers(chooser, key, readers, sizeof readers);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s%s is set, but %s %s does not read it, expected one of %s",
+                         prefix, key->name, chooser->name,
+                         chosen(&config->values, chooser), readers);
+}
+
+static weft_status check_read(weft_ctx *ctx, wefti_config *config) {
+    for (const weft_config_key *key = wefti_config_keys; key->name; key++) {
+        wefti_layer layer = config->origins[wefti_config_key_index(key)].layer;
+        if (layer == WEFTI_LAYER_DEFAULT || layer == WEFTI_LAYER_MODEL) continue;
+        const weft_config_key *chooser = unread_by(&config->values, key);
+        if (!chooser) continue;
+        if (layer == WEFTI_LAYER_METHOD)
+            WEFT_TRY(wefti_config_reset(ctx, config, key));
+        else if (layer == WEFTI_LAYER_COMMAND || !is_default(&config->values, key))
+            return refuse(ctx, config, key, chooser);
+    }
+    return WEFT_OK;
+}
+
+static void warn(weft_ctx *ctx, const weft_config *c) {
+    int64_t H = wefti_job_period(c), parts = c->mixer.fragments;
+    if (H == 1 || (parts > 1 ? H / parts : H) + c->mixer.delay <= c->run.steps) return;
+    weft_ctx_log(ctx, WEFT_LOG_WARN,
+                 "mixer.outer_every (%lld) is longer than run.steps (%lld): the nodes "
+                 "exchange nothing and train apart",
+                 (long long)H, (long long)c->run.steps);
+}
+
+weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
+    WEFT_TRY(wefti_config_settle(ctx, values));
+    WEFT_TRY(check_read(ctx, wefti_config_of(values)));
+    warn(ctx, values);
+    return WEFT_OK;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* What data.tokenizer may name:
+ *
+ *     bytes   256 ids, nothing to read or to train
+ *     bpe     trained on the text of the run
+ *     else    the path of a tokenizer.json */
+#include "token/named.h"
+
+#include "base/text.h"
+
+enum { BYTE_IDS = 256 };
+
+static const char *const trained[] = {"vocab", "split", NULL}, *const fixed[] = {NULL};
+
+bool wefti_tokenizer_is_trained(const char *name) { return wefti_is(name, "bpe"); }
+
+bool wefti_tokenizer_is_file(const char *name) {
+    return !wefti_is(name, "bytes") && !wefti_tokenizer_is_trained(name);
+}
+
+int64_t wefti_tokenizer_ids(const char *name, int64_t vocab) {
+    return wefti_is(name, "bytes") ? BYTE_IDS : vocab;
+}
+
+weft_status weft_tokenizer_open(weft_ctx *ctx, const char *name, weft_tokenizer **out) {
+    if (wefti_is(name, "bytes")) return weft_tokenizer_create_bytes(ctx, out);
+    return weft_tokenizer_load(ctx, name, out);
+}
+
+const char *const *wefti_tokenizer_keys(const char *name) {
+    if (wefti_tokenizer_is_file(name)) return NULL;
+    return wefti_tokenizer_is_trained(name) ? trained : fixed;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys that the chosen kinds do not read. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "config/schema.h"
+
+static weft_ctx *ctx;
+static char warning[256];
+
+static void keep_warning(void *user, weft_log_level level, const char *line) {
+    (void)user;
+    if (level == WEFT_LOG_WARN) snprintf(warning, sizeof warning, "%s", line);
+}
+
+static int setup(void **state) {
+    (void)state;
+    return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    weft_ctx_destroy(ctx);
+    return 0;
+}
+
+/* Sets words of "a=b c=d", and a file's text before them if there is one. */
+static weft_config *make(const char *yaml, const char *words) {
+    weft_config *config;
+    char word[128];
+    assert_ok(ctx, weft_config_create(ctx, &config));
+    if (yaml) {
+        FILE *f = fopen("run.yaml", "w");
+        assert_non_null(f);
+        fputs(yaml, f);
+        fclose(f);
+        assert_ok(ctx, weft_config_load(ctx, config, "run.yaml"));
+    }
+    for (int n = 0; sscanf(words, " %127s%n", word, &n) == 1; words += n)
+        assert_ok(ctx, weft_config_set(ctx, config, word));
+    return config;
+}
+
+static void refused(const char *yaml, const char *words, const char *sentence) {
+    weft_config *config = make(yaml, words);
+    assert_int_equal(weft_config_finish(ctx, config), WEFT_ERR_CONFIG);
+    assert_string_equal(weft_ctx_message(ctx), sentence);
+    weft_ctx_clear(ctx);
+    weft_config_destroy(ctx, config);
+}
+
+static void taken(const char *yaml, const char *words) {
+    weft_config *config = make(yaml, words);
+    if (weft_config_finish(ctx, config) != WEFT_OK)
+        fail_msg("%s: %s", words, weft_ctx_message(ctx));
+    weft_config_destroy(ctx, config);
+}
+
+static void keys_of_other_kinds_are_refused(void **state) {
+    (void)state;
+    refused(
+        NULL, "method=hsdp replicator.compression_topk=8",
+        "replicator.compression_topk is set, but replicator.kind full does not read it, "
+        "expected one of demo, topk");
+    refused(NULL, "method=hsdp replicator.every=3",
+            "replicator.every is set, but replicator.kind full does not read it, "
+            "expected one "
+            "of demo, topk, random, striding, slicing");
+    refused(NULL, "method=flexdemo replicator.rounding=stochastic",
+            "replicator.rounding is set, but replicator.values f32 does not read it, "
+            "expected "
+            "one of int8, int4");
+    refused(
+        NULL, "site_replicator.compression_rate=0.5",
+        "site_replicator.compression_rate is set, but site_replicator.kind none does not "
+        "read it, expected one of random, striding, slicing");
+    refused(NULL, "mixer.gamma=0.5",
+            "mixer.gamma is set, but mixer.kind none does not read it, expected one of "
+            "gossip, "
+            "choco");
+    refused(
+        NULL, "method=dadam mixer.values=int8",
+        "mixer.values is set, but mixer.kind gossip does not read it, expected one of "
+        "choco, outer");
+    refused(
+        NULL, "method=dadam mixer.kind=choco mixer.deadline=0.25",
+        "mixer.deadline is set, but mixer.kind choco does not read it, expected one of "
+        "gossip");
+    refused(
+        NULL, "method=dadam mixer.links=links.yaml",
+        "mixer.links is set, but mixer.topology aer does not read it, expected one of "
+        "measured");
+    refused(
+        NULL, "optimizer.momentum=0.9",
+        "optimizer.momentum is set, but optimizer.kind adamw does not read it, expected "
+        "one of muon");
+    refused(NULL, "method=flexdemo optimizer.beta1=0.8",
+            "optimizer.beta1 is set, but optimizer.kind sgd does not read it, expected "
+            "one of "
+            "adamw, adam, accum_adamw, accum_adam, muon");
+    refused(
+        NULL, "data.vocab=2000",
+        "data.vocab is set, but data.tokenizer bytes does not read it, expected one of "
+        "bpe");
+    refused(NULL, "schedule.kind=constant schedule.final=0.5",
+            "schedule.final is set, but schedule.kind constant does not read it, "
+            "expected one "
+            "of cosine, linear");
+}
+
+static void keys_that_are_read_are_taken(void **state) {
+    (void)state;
+    taken(NULL, "method=flexdemo replicator.compression_topk=8 replicator.values=int4 "
+                "replicator.rounding=stochastic mesh.nodes=2");
+    taken(NULL, "method=dadam mixer.topology=measured mixer.links=links.yaml");
+    taken(NULL, "data.tokenizer=bpe data.vocab=2000 data.split=llama3");
+    taken(NULL, "data.tokenizer=a/path.json data.vocab=2000");
+    taken(NULL, "optimizer.kind=muon optimizer.beta1=0.8 optimizer.rows=0.5");
+}
+
+static void an_optimizer_of_a_group_reads_its_keys(void **state) {
+    (void)state;
+    const char *other =
+        "optimizer.beta1 is set, but optimizer.kind sgd does not read it, "
+        "expected one of adamw, adam, accum_adamw, accum_adam, muon";
+    taken("optimizer: {kind: sgd, beta1: 0.8, groups: ['@vectors optimizer=adamw']}\n",
+          "");
+    taken("optimizer: {kind: sgd, beta1: 0.8, groups: ['@tables optimizer=adam lr=2']}\n",
+          "");
+    refused(
+        "optimizer: {kind: sgd, groups: ['@vectors optimizer=sgd', '@tables lr=2']}\n",
+        "optimizer.beta1=0.8", other);
+    refused("optimizer: {kind: sgd, groups: ['@vectors optimizer=adamwx']}\n",
+            "optimizer.beta1=0.8", other);
+}
+
+static void a_file_may_hold_defaults_and_a_wrong_line_is_named(void **state) {
+    (void)state;
+    taken("replicator:\n  compression_topk: 4\nmixer:\n  outer_lr: 0.7\n  order: awc\n",
+          "");
+    refused("replicator:\n  kind: full\n  compression_topk: 5\n", "",
+            "run.yaml:3: replicator.compression_topk is set, but replicator.kind full "
+            "does not "
+            "read it, expected one of demo, topk");
+    refused(
+        "replicator:\n  sign: false\n", "",
+        "run.yaml:2: replicator.sign is set, but replicator.kind full does not read it, "
+        "expected one of demo, topk, random, striding, slicing");
+    refused("mixer:\n  outer_lr: 0.8\n", "",
+            "run.yaml:2: mixer.outer_lr is set, but mixer.kind none does not read it, "
+            "expected "
+            "one of outer");
+    refused("mixer:\n  order: atc\n", "",
+            "run.yaml:2: mixer.order is set, but mixer.kind none does not read it, "
+            "expected one "
+            "of gossip, choco");
+    refused(NULL, "mixer.order=awc",
+            "mixer.order is set, but mixer.kind none does not read it, expected one of "
+            "gossip, "
+            "choco");
+}
+
+/* What a run writes down can be read again, also where another kind was chosen than the
+ * preset's. */
+static void the_text_of_a_configuration_is_taken(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "method=none", "method=streaming-diloco mixer.kind=gossip",
+        "method=accumadam optimizer.kind=sgd mixer.kind=outer",
+        "method=dadam mixer.kind=choco mixer.values=int4 mixer.rounding=stochastic"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const char *text, *again_text;
+        weft_config *config = make(NULL, words[i]);
+        assert_ok(ctx, weft_config_finish(ctx, config));
+        assert_ok(ctx, weft_config_text(ctx, config, WEFT_CONFIG_BARE, &text));
+        weft_config *again = make(text, "");
+        assert_ok(ctx, weft_config_finish(ctx, again));
+        assert_ok(ctx, weft_config_text(ctx, again, WEFT_CONFIG_BARE, &again_text));
+        assert_string_equal(text, again_text);
+        weft_config_destroy(ctx, config);
+        weft_config_destroy(ctx, again);
+    }
+}
+
+/* A preset that set a key which its kinds do not read would lose it without a word. */
+static void presets_set_only_what_is_read(void **state) {
+    (void)state;
+    for (const weft_choice *m = wefti_methods; m->name; m++) {
+        char words[64];
+        const char *key, *value;
+        snprintf(words, sizeof words, "method=%s", m->name);
+        weft_config *config = make(NULL, words);
+        assert_ok(ctx, weft_config_finish(ctx, config));
+        for (int j = 0; (key = weft_config_method_key(m->name, j, &value)); j++) {
+            snprintf(words, sizeof words, "%s=%s", key, value);
+            assert_ok(ctx, weft_config_set(ctx, config, words));
+        }
+        if (weft_config_finish(ctx, config) != WEFT_OK)
+            fail_msg("%s: %s", m->name, weft_ctx_message(ctx));
+        weft_config_destroy(ctx, config);
+    }
+}
+
+static void a_section_is_reset_before_another_kind_is_chosen(void **state) {
+    (void)state;
+    weft_config *config = make(NULL, "method=dadam mixer.gamma=0.5 optimizer.beta1=0.8");
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_ok(ctx, weft_config_reset(ctx, config, "mixer."));
+    assert_ok(ctx, weft_config_set(ctx, config, "method=diloco"));
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_true(config->mixer.gamma == 1 && config->optimizer.beta1 == 0.8);
+    weft_config_destroy(ctx, config);
+}
+
+static void exchanges_behind_the_end_are_warned_of(void **state) {
+    (void)state;
+    weft_ctx_set_sink(ctx, keep_warning, NULL);
+    weft_config *config = make(NULL, "method=diloco run.steps=20 schedule.warmup=1");
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_non_null(strstr(warning, "outer_every (500) is longer than run.steps (20)"));
+    warning[0] = '\0';
+    assert_ok(ctx, weft_config_set(ctx, config, "mixer.outer_every=20"));
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_string_equal(warning, "");
+    weft_config_destroy(ctx, config);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(keys_of_other_kinds_are_refused),
+        TEST(keys_that_are_read_are_taken),
+        TEST(an_optimizer_of_a_group_reads_its_keys),
+        TEST(a_file_may_hold_defaults_and_a_wrong_line_is_named),
+        TEST(the_text_of_a_configuration_is_taken),
+        TEST(presets_set_only_what_is_read),
+        TEST(a_section_is_reset_before_another_kind_is_chosen),
+        TEST(exchanges_behind_the_end_are_warned_of),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
