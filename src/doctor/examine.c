@@ -9,12 +9,12 @@
 #include <weft/version.h>
 
 #include "base/groups.h"
-#include "doctor/fields.h"
+#include "doctor/fact_fields.h"
 #include "doctor/judge.h"
 
 static void know_nothing(weft_rank_facts *facts) {
     *facts = (weft_rank_facts){0};
-    for (const wefti_field *f = wefti_rank_fields; f->name; f++) {
+    for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) {
         char *value = (char *)facts + f->offset;
         if (f->kind == WEFTI_FIELD_WHOLE) memcpy(value, &(int64_t){-1}, sizeof(int64_t));
         if (f->kind == WEFTI_FIELD_REAL) memcpy(value, &(double){-1}, sizeof(double));

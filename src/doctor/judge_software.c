@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "doctor/fields.h"
+#include "doctor/fact_fields.h"
 #include "doctor/judge.h"
 
 /* The first rank whose bytes at [offset, offset + size) differ from rank 0's, or -1. */

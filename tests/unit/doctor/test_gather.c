@@ -2,7 +2,7 @@
 /* Facts travel as bytes; clocks are compared by messages. */
 #include <math.h>
 
-#include "doctor/fields.h"
+#include "doctor/fact_fields.h"
 #include "doctor/collect.h"
 #include "ranks.h"
 #include "unit/doctor/facts.h"
@@ -54,7 +54,7 @@ static void facts_survive_the_way(void **state) {
     mine.clock_offset_s = -0.125;
     weft_doctor_facts_encode(&mine, bytes);
     assert_ok(ctx, weft_doctor_facts_decode(ctx, bytes, n, &back));
-    for (const wefti_field *f = wefti_rank_fields; f->name; f++)
+    for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++)
         assert_memory_equal((const char *)&mine + f->offset,
                             (const char *)&back + f->offset, f->size);
     assert_fails(ctx, weft_doctor_facts_decode(ctx, bytes, n - 1, &back), WEFT_ERR_WIRE,
@@ -73,10 +73,10 @@ static void facts_survive_the_way(void **state) {
 static void table_has_every_field(void **state) {
     (void)state;
     size_t listed = 0;
-    for (const wefti_field *f = wefti_rank_fields; f->name; f++) {
+    for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) {
         listed += f->size;
         assert_true(f->size > 0 && f->offset + f->size <= sizeof(weft_rank_facts));
-        for (const wefti_field *g = wefti_rank_fields; g < f; g++)
+        for (const wefti_fact_field *g = wefti_rank_fields; g < f; g++)
             assert_true(g->offset + g->size <= f->offset ||
                         f->offset + f->size <= g->offset);
     }
@@ -94,7 +94,7 @@ static void json_has_every_field(void **state) {
     memcpy(mine.mca, "\xff\xfe", 3); /* no UTF-8 */
     mine.cpus[1] = 0x12;
     assert_ok(ctx, weft_doctor_facts_json(ctx, &mine, &text));
-    for (const wefti_field *f = wefti_rank_fields; f->name; f++) {
+    for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) {
         snprintf(key, sizeof key, "\"%s\": ", f->name);
         if (!strstr(text, key)) fail_msg("no %s in %s", key, text);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FIELDS_H
-#define WEFTI_FIELDS_H
+#ifndef WEFTI_FACT_FIELDS_H
+#define WEFTI_FACT_FIELDS_H
 
 #include <stddef.h>
 
@@ -13,13 +13,13 @@ typedef enum wefti_field_kind {
     WEFTI_FIELD_BITS   /* one or several uint64_t */
 } wefti_field_kind;
 
-typedef struct wefti_field {
+typedef struct wefti_fact_field {
     const char *name;
     wefti_field_kind kind;
     size_t offset, size; /* in weft_rank_facts */
-} wefti_field;
+} wefti_fact_field;
 
 /* All fields of weft_rank_facts, ended by a NULL name. */
-extern const wefti_field wefti_rank_fields[];
+extern const wefti_fact_field wefti_rank_fields[];
 
 #endif

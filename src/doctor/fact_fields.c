@@ -3,7 +3,7 @@
  *
  * Bytes: the magic "WFD1", then each field in the order of the table: texts at their full
  * size, numbers as 8 bytes little-endian. */
-#include "doctor/fields.h"
+#include "doctor/fact_fields.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 #define BITS(field)                                                                      \
     { #field, WEFTI_FIELD_BITS, PLACE(field) }
 
-const wefti_field wefti_rank_fields[] = {
+const wefti_fact_field wefti_rank_fields[] = {
     WHOLE(rank),
     WHOLE(size),
     WHOLE(ranks_here),
@@ -106,7 +106,7 @@ static uint64_t get_u64(const unsigned char *in) {
 
 size_t weft_doctor_facts_bytes(void) {
     size_t n = MAGIC;
-    for (const wefti_field *f = wefti_rank_fields; f->name; f++) n += f->size;
+    for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) n += f->size;
     return n;
 }
 
@@ -115,7 +115,7 @@ void weft_doctor_facts_encode(const weft_rank_facts *facts, void *bytes) {
     unsigned char *out = bytes;
     memcpy(out, magic, MAGIC);
     out += MAGIC;
-    for (const wefti_field *f = wefti_rank_fields; f->name; f++) {
+    for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) {
         const char *value = (const char *)facts + f->offset;
         if (f->kind == WEFTI_FIELD_TEXT) memcpy(out, value, f->size);
         for (size_t i = 0; f->kind != WEFTI_FIELD_TEXT && i < f->size; i += 8) {
@@ -137,7 +137,7 @@ weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
                              "%zu: the ranks run different versions of weft",
                              n, weft_doctor_facts_bytes());
     in += MAGIC;
-    for (const wefti_field *f = wefti_rank_fields; f->name; f++) {
+    for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) {
         char *value = (char *)out + f->offset;
         if (f->kind == WEFTI_FIELD_TEXT) {
             if (!memchr(in, '\0', f->size))
@@ -166,7 +166,7 @@ static json_t *text_value(const char *text) {
     return json_string(plain);
 }
 
-static json_t *bits_value(const wefti_field *f, const char *value) {
+static json_t *bits_value(const wefti_fact_field *f, const char *value) {
     static const char digits[] = "0123456789abcdef";
     char text[16 * WEFT_DOCTOR_CPU_WORDS + 1];
     size_t n = 0, last = f->size / 8;
@@ -181,7 +181,7 @@ static json_t *bits_value(const wefti_field *f, const char *value) {
     return json_string(text);
 }
 
-static json_t *field_value(const wefti_field *f, const char *value) {
+static json_t *field_value(const wefti_fact_field *f, const char *value) {
     int64_t whole;
     double real;
     switch (f->kind) {
@@ -201,7 +201,7 @@ weft_status weft_doctor_facts_json(weft_ctx *ctx, const weft_rank_facts *facts,
     json_t *object = json_object();
     int bad = object ? 0 : -1;
     *text = NULL;
-    for (const wefti_field *f = wefti_rank_fields; f->name && bad == 0; f++)
+    for (const wefti_fact_field *f = wefti_rank_fields; f->name && bad == 0; f++)
         bad = json_object_set_new(object, f->name,
                                   field_value(f, (const char *)facts + f->offset));
     char *dump = bad == 0 ? json_dumps(object, JSON_REAL_PRECISION(9)) : NULL;
