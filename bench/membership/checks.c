@@ -71,7 +71,9 @@ static void check_quorum(world *w, const view_record *old, const view_record *ne
              (long long)new->number, left_out, stay);
     for (int i = 0; i < new->n_nodes; i++) {
         const node *n = &w->nodes[new->nodes[i]];
-        if (n->alive && n->steps.finished >= new->first_step)
+        bool is_member = wefti_member_number(n->m) >=
+                         0; /* else it does not enter with that */
+        if (n->alive && is_member && n->steps.finished >= new->first_step)
             fail(w, "I1: view %lld begins with step %lld, which node %d has finished",
                  (long long)new->number, (long long)new->first_step, new->nodes[i]);
     }

@@ -271,6 +271,11 @@ static bool get_meeting(world *w, int slot, int64_t step, bool asks) {
     wefti_member_piece piece = {.step = step, .sender = w->nodes[other].id};
     const held *theirs = find_held(w, slot, step, other, 0, 0);
     const held *mine = find_held(w, slot, step, slot, 0, 0);
+    if (!mine) {
+        fail(w, "I4: node %d sent its value of step %lld for another view", slot,
+             (long long)step);
+        return false;
+    }
     if (!theirs) {
         bool comes = is_member(n, piece.sender);
         if (comes && asks) ask(w, slot, other, &piece);

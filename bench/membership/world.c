@@ -340,7 +340,9 @@ static void take_node_event(world *w, event *e) {
         step_node(w, e->to, &in);
         break;
     case EV_LOOK:
-        if (!wefti_member_view(n->m)->number) connect(w, e->to);
+        if (!wefti_member_view(n->m)->number ||
+            wefti_member_get_state(n->m) == WEFTI_MEMBER_PAUSED)
+            connect(w, e->to);
         host_look(w, e->to);
         event again = {.kind = EV_LOOK, .to = e->to, .at_us = w->now_us + 300000};
         push(w, &again);

@@ -67,7 +67,9 @@ int64_t wefti_member_stable(const wefti_member *m) {
         const wefti_member_steps *steps = i == m->number
                                               ? &m->steps
                                               : &m->peers[m->peer_of_number[i]].steps;
-        int64_t finished = later(steps->finished, node->first_step - 1);
+        /* who has just entered has not heard of everybody's steps yet; the cut tells of them */
+        int64_t told = later(node->first_step - 1, m->view.cut_low);
+        int64_t finished = later(steps->finished, told);
         if (finished < least) least = finished;
     }
     return least == INT64_MAX ? -1 : least;

@@ -85,7 +85,10 @@ bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok)
         t->low = finished;
         t->high = begun;
         t->most_finished = -1;
+        t->least_finished = flush_ok->steps.finished;
     }
+    if (flush_ok->steps.finished < t->least_finished)
+        t->least_finished = flush_ok->steps.finished;
     t->most_finished = later(t->most_finished, flush_ok->steps.finished);
     if (finished < t->low) t->low = finished;
     if (begun > t->high) t->high = begun;
@@ -97,6 +100,16 @@ bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok)
 
 /* -- the proposal -- */
 
+/* Is it known who did the steps after t and which rows they owed? If all die but a joiner that
+ * has only got to t, those steps were never done, and it has to say whose rows are owed. Half of
+ * the room is kept for changes of view while it catches up. */
+static bool knows_steps_after(const wefti_member *m, int64_t t) {
+    int k = 0;
+    if (m->view.first_step <= t + 1) return true;
+    while (k < m->view.n_rosters && m->view.rosters[k].first_step > t + 1) k++;
+    return k < m->view.n_rosters && 2 * k < m->view.max_rosters - m->config.limits.window;
+}
+
 /* A joiner that is ready, whose checksum is this node's of that step. */
 bool wefti_cut_may_enter(wefti_member *m, wefti_member_node *peer) {
     if (peer->number >= 0 || !peer->is_ready ||
@@ -106,6 +119,7 @@ bool wefti_cut_may_enter(wefti_member *m, wefti_member_node *peer) {
     int64_t t = peer->ready_step;
     if (t < 0 || t > m->steps.finished) return false;
     if (m->steps.finished - t > WEFTI_CHECKSUMS / 2) return false;
+    if (!knows_steps_after(m, t)) return false;
     int k = (int)(t % WEFTI_CHECKSUMS);
     if (m->checksum_steps[k] != t) return false;
     if (m->checksums[k] == peer->ready_checksum) return true;
@@ -186,7 +200,13 @@ static void cut_step(wefti_member *m, wefti_view *v, int d, int s) {
     }
 }
 
+/* Once: a block that was taken in a step that never was stands in the list that it was taken
+ * from, and in that of a view that the step's nodes had departed from. */
 static void owe(wefti_member *m, wefti_view *v, wefti_row_block block) {
+    for (int k = 0; k < v->n_owed; k++)
+        if (v->owed[k].step == block.step && v->owed[k].share == block.share &&
+            v->owed[k].of == block.of)
+            return;
     if (v->n_owed == wefti_view_max_owed(&m->config.limits))
         m->facts.faults++;
     else
@@ -230,21 +250,35 @@ static void propose_cut(wefti_member *m, wefti_view *v) {
             owe_rows(m, v, &roster, i, t);
 }
 
-/* The rosters of the cut's steps go along, for joiners do not know them. Of those whose first step
+/* The last step that each member of the new view has. */
+static int64_t oldest_step(wefti_member *m, const wefti_view *v) {
+    int64_t oldest = v->cut_low;
+    if (m->lead.tally.least_finished < oldest) oldest = m->lead.tally.least_finished;
+    for (int k = 0; k < m->max_peers; k++) {
+        wefti_member_node *peer = &m->peers[k];
+        if (!peer->used || peer->witness || wefti_view_find(v, peer->id) < 0) continue;
+        if (peer->number < 0 && peer->ready_step < oldest) oldest = peer->ready_step;
+    }
+    return oldest;
+}
+
+/* The rosters of the cut's steps and of those that joiners catch up with go along, for joiners do
+ * not know them. Of those whose first step
  * the new view takes, nobody has taken the owed rows: they are passed on. */
-static void propose_rosters(wefti_member *m, wefti_view *v) {
+static void propose_rosters(wefti_member *m, wefti_view *v, int64_t oldest) {
     int64_t end = INT64_MAX; /* the first step that is another roster's */
+    bool needed = v->first_step > oldest + 1;
     v->n_rosters = v->n_owed = 0;
     for (int k = -1; k < m->view.n_rosters; k++) {
         wefti_roster r = k < 0 ? wefti_view_roster(&m->view) : m->view.rosters[k];
         if (r.first_step >= v->first_step) {
             for (int i = 0; i < r.n_owed; i++)
                 if (r.owed[i].step < v->first_step) owe(m, v, r.owed[i]);
-        } else if (end > v->cut_low + 1 && v->cut_steps > 0) {
-            if (v->n_rosters == v->max_rosters)
-                m->facts.faults++;
-            else
+        } else if (end > oldest + 1 && needed) {
+            if (v->n_rosters < v->max_rosters)
                 wefti_roster_copy(&r, &v->rosters[v->n_rosters++]);
+            else if (end > v->cut_low + 1)
+                m->facts.faults++;
         }
         end = r.first_step;
     }
@@ -268,7 +302,7 @@ bool wefti_cut_propose(wefti_member *m) {
     if (v->first_step - 1 - v->cut_low > m->config.limits.window) return false;
     v->cut_steps = (int)(v->first_step - 1 - v->cut_low);
     propose_nodes(m, v);
-    propose_rosters(m, v);
+    propose_rosters(m, v, oldest_step(m, v));
     propose_cut(m, v);
     v->chain = wefti_view_hash(&m->config.limits, v);
     return true;

@@ -17,9 +17,10 @@ static void take_install(wefti_member *m, const wefti_message *message) {
     const wefti_view *value = message->value;
     if (!wefti_member_is_in(m)) {
         if (wefti_view_find(value, m->config.self) < 0) return;
-        if (m->joining.ready_us > 0)
+        if (m->joining.ready_us > 0 && m->steps.finished < value->first_step)
             wefti_member_install(m, value);
-        else /* it has begun again meanwhile: what it was ready with is gone */
+        else /* it has begun again meanwhile, and what it was ready with is gone; or the view
+              * goes back behind a step that it was given, for all who did it have died */
             wefti_member_leave(m, WEFTI_OUT_EVICTED);
         return;
     }
@@ -142,10 +143,7 @@ static void take_data(wefti_member *m, const wefti_member_event *event) {
 }
 
 static void take_leave(wefti_member *m) {
-    wefti_message leave = {.kind = WEFTI_SAY_LEAVE,
-                           .subject = m->config.self,
-                           .record = wefti_member_own_record(m)};
-    wefti_member_say_all(m, &leave, NULL);
+    wefti_member_say_leave(m);
     wefti_member_leave(m, WEFTI_OUT_LEFT);
 }
 
@@ -156,7 +154,9 @@ static void take(wefti_member *m, const wefti_member_event *event) {
     case WEFTI_EVENT_MESSAGE: take_message(m, event); break;
     case WEFTI_EVENT_CONNECTED:
         peer = wefti_member_peer(m, event->peer);
-        if (!peer && !wefti_member_is_in(m)) peer = wefti_member_add_peer(m, event->peer);
+        /* who is paused may have been left out by a view of which nobody is left that it knows */
+        if (!peer && (!wefti_member_is_in(m) || m->state == WEFTI_MEMBER_PAUSED))
+            peer = wefti_member_add_peer(m, event->peer);
         if (peer) {
             peer->connected = true;
             wefti_watch_heard(m, peer, false);

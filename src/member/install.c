@@ -35,6 +35,7 @@ void wefti_member_install(wefti_member *m, const wefti_view *value) {
         wefti_member_leave(m, WEFTI_OUT_EVICTED);
         return;
     }
+    if (m->number < 0) m->joining.advanced_us = m->now_us;
     wefti_view_copy(&m->config.limits, value, &m->view);
     m->number = number;
     renumber_peers(m);

@@ -262,11 +262,18 @@ static void say_ready(wefti_member *m) {
     j->ready_us = m->now_us;
 }
 
+/* A slow link is not asked the same again and again while the answer is on its way. */
+static int64_t replay_patience(wefti_member *m) {
+    int doublings = m->joining.unanswered < 4 ? m->joining.unanswered++ : 4;
+    return m->config.policy.retry_us << doublings;
+}
+
 /* The host has advanced: before it has used up what was asked for, the next is asked for. */
 void wefti_join_steps(wefti_member *m) {
     m->joining.advanced_us = m->now_us;
+    m->joining.unanswered = 0;
     if (!is_catching_up(m)) return;
-    if (m->joining.asked_step - m->steps.finished > WEFTI_REPLAY_WINDOW / 2) return;
+    if (m->joining.asked_step - m->steps.finished > WEFTI_REPLAY_WINDOW) return;
     ask_replay(m, m->joining.asked_step > m->steps.finished ? m->joining.asked_step + 1
                                                             : m->steps.finished + 1);
     m->joining.again_us = m->now_us + m->config.policy.retry_us;
@@ -320,9 +327,11 @@ static void pump_joiner(wefti_member *m) {
     if (m->now_us >= j->again_us) {
         if (m->state == WEFTI_MEMBER_JOINING) say_hello(m);
         if (m->state == WEFTI_MEMBER_LEARNING) learn(m);
-        if (m->state == WEFTI_MEMBER_CATCHING && !m->config.witness)
-            ask_replay(m, m->steps.finished + 1);
-        j->again_us = m->now_us + (is_slow ? 5 : 1) * retry;
+        bool replays = m->state == WEFTI_MEMBER_CATCHING && !m->config.witness;
+        if (replays) ask_replay(m, m->steps.finished + 1);
+        j->again_us = m->now_us + (is_slow   ? 5 * retry
+                                   : replays ? replay_patience(m)
+                                             : retry);
     }
     if (m->state == WEFTI_MEMBER_CATCHING && m->now_us - j->ready_us >= retry)
         say_ready(m);
@@ -347,6 +356,17 @@ static void start_over_if_stuck(wefti_member *m) {
     m->state = WEFTI_MEMBER_JOINING;
 }
 
+/* A member whose missing steps nobody can replay (those who did them have died, the others have
+ * begun behind them): it leaves, so that the others need not wait, and begins again. */
+static bool leave_if_stuck(wefti_member *m) {
+    if (m->frozen || m->state != WEFTI_MEMBER_IN || m->config.witness) return false;
+    if (m->now_us - m->joining.advanced_us < 2 * m->config.policy.patience_us)
+        return false;
+    wefti_member_say_leave(m);
+    wefti_member_leave(m, WEFTI_OUT_EVICTED);
+    return true;
+}
+
 void wefti_join_pump(wefti_member *m) {
     if (!wefti_member_is_in(m)) {
         if (m->now_us - m->joining.since_us >= m->config.policy.join_us) {
@@ -355,10 +375,10 @@ void wefti_join_pump(wefti_member *m) {
         }
         start_over_if_stuck(m);
         pump_joiner(m);
-    } else if (is_catching_up(m)) {
+    } else if (is_catching_up(m) && !leave_if_stuck(m)) {
         if (m->now_us >= m->joining.again_us) {
             ask_replay(m, m->steps.finished + 1);
-            m->joining.again_us = m->now_us + m->config.policy.retry_us;
+            m->joining.again_us = m->now_us + replay_patience(m);
         }
         wefti_member_wake_by(m, m->joining.again_us);
     }

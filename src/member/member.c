@@ -101,6 +101,14 @@ void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason re
     wefti_member_say(m, id, &bye);
 }
 
+/* What it promised and accepted goes along, so that its vote is not missed. */
+void wefti_member_say_leave(wefti_member *m) {
+    wefti_message leave = {.kind = WEFTI_SAY_LEAVE,
+                           .subject = m->config.self,
+                           .record = wefti_member_own_record(m)};
+    wefti_member_say_all(m, &leave, NULL);
+}
+
 void wefti_member_leave(wefti_member *m, wefti_member_out why) {
     if (m->state == WEFTI_MEMBER_OUT) return;
     m->state = WEFTI_MEMBER_OUT;

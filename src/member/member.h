@@ -112,7 +112,8 @@ void wefti_member_destroy(wefti_member *member);
 typedef enum wefti_member_event_kind {
     WEFTI_EVENT_TICK,      /* wake_us has come */
     WEFTI_EVENT_MESSAGE,   /* bytes from peer */
-    WEFTI_EVENT_CONNECTED, /* peer can be written to */
+    WEFTI_EVENT_CONNECTED, /* peer can be written to; a joiner and a paused node try all
+                            * addresses of the run that they know */
     WEFTI_EVENT_CLOSED, /* the connection to peer has ended; evidence CLOSED or RESET */
     WEFTI_EVENT_DATA,   /* a piece of peer has come: it lives and has begun steps.begun */
     WEFTI_EVENT_STEPS,  /* my steps, and the checksum after steps.finished */

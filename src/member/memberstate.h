@@ -48,6 +48,7 @@ typedef struct wefti_ballot_tally {
     int64_t base;
     int64_t low, high;     /* least finished, highest begun, by those who took part */
     int64_t most_finished; /* by anybody, joiners that catch up as well */
+    int64_t least_finished;
     int n_senders;
     wefti_node_id *senders; /* [max departed] */
     uint32_t *counted;      /* [max departed] bit per step */
@@ -70,7 +71,8 @@ typedef struct wefti_lead {
 
 typedef struct wefti_joining {
     int64_t since_us, again_us, greeted_us, advanced_us;
-    int turn; /* which peer is asked next */
+    int turn;       /* which peer is asked next */
+    int unanswered; /* REPLAY_GETs since a step came of one */
     int n_donors;
     wefti_node_id *donors; /* [max_nodes] */
     bool *offers;          /* [max_nodes] donor has this snapshot */
@@ -137,6 +139,7 @@ bool wefti_peer_is_sound(const wefti_member *m, const wefti_member_node *peer);
 wefti_member_node *wefti_member_peer(wefti_member *m, wefti_node_id id);
 wefti_member_node *wefti_member_add_peer(wefti_member *m, wefti_node_id id);
 void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason reason);
+void wefti_member_say_leave(wefti_member *m);
 void wefti_member_leave(wefti_member *m, wefti_member_out why);
 void wefti_member_wake_by(wefti_member *m, int64_t when_us);
 wefti_member_record wefti_member_own_record(const wefti_member *m);

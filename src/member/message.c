@@ -184,7 +184,7 @@ static void row_blocks(walk *w, int *n, wefti_row_block *list) {
 }
 
 static void rosters(walk *w, wefti_view *v) {
-    small(w, &v->n_rosters, w->limits->window);
+    small(w, &v->n_rosters, wefti_view_max_rosters(w->limits));
     int64_t before = v->first_step;
     for (int k = 0; k < v->n_rosters && !w->fault; k++) {
         wefti_roster *r = &v->rosters[k];
@@ -433,7 +433,7 @@ size_t wefti_message_max_bytes(const wefti_member_limits *limits) {
     size_t window = (size_t)limits->window, rounds = (size_t)limits->rounds;
     size_t cut = gone * (22 + window * rounds * (1 + 2 * (size_t)limits->parts));
     size_t entries = gone * window * (25 + held_bytes(limits));
-    size_t lists = (1 + window) *
+    size_t lists = (1 + (size_t)wefti_view_max_rosters(limits)) *
                    (20 + n * 25 + (size_t)wefti_view_max_owed(limits) * 12);
     return WEFTI_MESSAGE_HEADER + 256 + 2 * n + lists + cut + entries;
 }

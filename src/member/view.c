@@ -20,6 +20,12 @@ int wefti_view_max_owed(const wefti_member_limits *limits) {
     return 2 * limits->max_nodes * (limits->window + 1);
 }
 
+/* Those of the unfinished steps, and of the steps that a joiner catches up with. */
+int wefti_view_max_rosters(const wefti_member_limits *limits) {
+    enum { CATCHING_UP = 6 };
+    return limits->window + CATCHING_UP;
+}
+
 static int64_t holders_of_one(const wefti_member_limits *limits) {
     return (int64_t)limits->window * limits->rounds * limits->parts;
 }
@@ -36,10 +42,11 @@ weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
                            sizeof *view->holders, "a view's cut", &view->holders));
     WEFT_TRY(wefti_alloc_n(ctx, wefti_view_max_owed(limits), sizeof *view->owed,
                            "a view's owed rows", &view->owed));
-    WEFT_TRY(wefti_alloc_n(ctx, limits->window, sizeof *view->rosters, "a view's rosters",
+    int max_rosters = wefti_view_max_rosters(limits);
+    WEFT_TRY(wefti_alloc_n(ctx, max_rosters, sizeof *view->rosters, "a view's rosters",
                            &view->rosters));
-    view->max_rosters = limits->window;
-    for (int k = 0; k < limits->window; k++) {
+    view->max_rosters = max_rosters;
+    for (int k = 0; k < max_rosters; k++) {
         WEFT_TRY(wefti_alloc_n(ctx, limits->max_nodes, sizeof(wefti_view_node),
                                "a roster", &view->rosters[k].nodes));
         WEFT_TRY(wefti_alloc_n(ctx, wefti_view_max_owed(limits), sizeof(wefti_row_block),

@@ -80,12 +80,15 @@ typedef struct wefti_view {
     int n_owed;
     wefti_row_block *owed; /* rows that count nowhere yet; done in first_step */
     int n_rosters;
-    wefti_roster *rosters; /* [window] of the cut's steps, latest first */
+    wefti_roster
+        *rosters; /* [wefti_view_max_rosters] of the cut's steps, and of all since the
+                            * last step of the member that is furthest back, latest first */
     int max_rosters;
 } wefti_view;
 
 int wefti_view_max_departed(const wefti_member_limits *limits);
 int wefti_view_max_owed(const wefti_member_limits *limits);
+int wefti_view_max_rosters(const wefti_member_limits *limits);
 
 /* The tables of a view; fini takes half-built ones. */
 weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
