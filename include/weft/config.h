@@ -133,6 +133,8 @@ typedef struct weft_config {
         int64_t delay; /* steps */
         double merge;
         double feedback;
+        int64_t compression_topk;
+        int64_t compression_chunk;
         const char *values;   /* choice */
         const char *rounding; /* choice */
     } mixer;

@@ -27,6 +27,7 @@ const weft_choice wefti_methods[] = {
     {"diloco", "AdamW on each node, an outer step along the mean change now and then"},
     {"streaming-diloco", "diloco in parts that take turns, hidden behind inner steps"},
     {"muloco", "diloco with Muon on each node"},
+    {"sparseloco", "diloco that sends the largest changes alone, in 2 bits each"},
     {NULL, NULL}};
 
 /* What the methods that send a part of the momentum have in common. Where each row moves
@@ -83,6 +84,12 @@ static const struct {
                 {"muloco", "mixer.kind", "outer"},
                 {"muloco", "mixer.outer_every", "30"},
                 {"muloco", "mixer.outer_momentum", "0.6"},
+                {"sparseloco", "replicator.kind", "none"},
+                {"sparseloco", "optimizer.kind", "adamw"},
+                {"sparseloco", "mixer.kind", "sparse_outer"},
+                {"sparseloco", "mixer.outer_every", "30"},
+                {"sparseloco", "mixer.outer_lr", "1"},
+                {"sparseloco", "mixer.feedback", "0.95"},
                 {NULL, NULL, NULL}};
 
 const wefti_method_need wefti_method_needs[] = {

@@ -166,6 +166,8 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
         .delay = config->mixer.delay,
         .merge = config->mixer.merge,
         .forget = 1 - config->mixer.feedback,
+        .topk = config->mixer.compression_topk,
+        .chunk = config->mixer.compression_chunk,
         .values = (wefti_value_codec)wefti_value_codec_find(config->mixer.values),
         .stochastic = wefti_is(config->mixer.rounding, "stochastic"),
     };

@@ -50,10 +50,11 @@ typedef struct wefti_mixer_config {
 
     int64_t outer_every; /* outer: inner steps between two outer ones, H */
     double outer_lr, outer_momentum;
-    int64_t fragments; /* outer: the model is synchronized in this many parts, P */
-    int64_t delay;     /* outer: inner steps until what was sent is applied, tau */
-    double merge;      /* outer: share of the local parameters that stays, a */
-    double forget;     /* outer: share of what coding lost that is not sent later */
+    int64_t fragments;   /* outer: the model is synchronized in this many parts, P */
+    int64_t delay;       /* outer: inner steps until what was sent is applied, tau */
+    double merge;        /* outer: share of the local parameters that stays, a */
+    double forget;       /* outer: share of what coding lost that is not sent later */
+    int64_t topk, chunk; /* sparse_outer: numbers sent of each run of so many */
     wefti_value_codec values;
     bool stochastic;
 } wefti_mixer_config;

@@ -133,35 +133,12 @@ static bool outer_agrees(const wefti_mixer_config *config, int64_t step) {
 
 /* --- creation --- */
 
-static weft_status check_counts(weft_ctx *ctx, const wefti_mixer_config *c) {
-    if (c->outer_every < 1 || c->fragments < 1 || c->fragments > c->outer_every)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "mixer.fragments is %lld and mixer.outer_every %lld, expected 1 or more "
-            "fragments and at least as many steps",
-            (long long)c->fragments, (long long)c->outer_every);
-    if (c->delay < 0 || (c->delay > 0 && c->delay >= c->outer_every))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "mixer.delay is %lld, expected 0 or more and less than "
-                             "mixer.outer_every (%lld)",
-                             (long long)c->delay, (long long)c->outer_every);
-    return WEFT_OK;
-}
-
 static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
-    WEFT_TRY(check_counts(ctx, c));
-    if (!(c->outer_lr >= 0) || !(c->outer_momentum >= 0) || !(c->outer_momentum < 1))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "mixer.outer_lr is %g and mixer.outer_momentum %g, expected "
-                             "0 or more, and 0 to below 1",
-                             c->outer_lr, c->outer_momentum);
-    if (!(c->forget >= 0 && c->forget <= 1))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "mixer.feedback is %g, expected 0 to 1", 1 - c->forget);
-    if (!(c->merge >= 0 && c->merge <= 1))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "mixer.merge is %g, expected 0 to 1",
-                             c->merge);
-    return WEFT_OK;
+    WEFT_TRY(wefti_outer_check(ctx, c));
+    if (c->outer_momentum >= 0 && c->outer_momentum < 1) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "mixer.outer_momentum is %g, expected 0 to below 1",
+                         c->outer_momentum);
 }
 
 static void warn_of_few_buckets(const wefti_mixer *m) {

@@ -29,4 +29,8 @@ int64_t wefti_outer_answer_step(const wefti_mixer_config *config, int64_t start)
 /* Number of fragments that have a bucket. */
 int64_t wefti_outer_fragments(const wefti_mixer_config *config, int n_buckets);
 
+/* The knobs that all outer mixers have. */
+weft_status wefti_outer_check(weft_ctx *ctx,
+                              const wefti_mixer_config *config) WEFT_CHECKED;
+
 #endif

@@ -78,6 +78,8 @@ const wefti_recipe wefti_recipes[] = {
      UNKNOWN(OUTER)},
     {"streaming-diloco", "streaming-diloco", "method=streaming-diloco", 2, 100, false,
      UNKNOWN("the nodes train apart and bring parts together in turns, a little late")},
+    {"sparseloco", "sparseloco", "method=sparseloco", 2, 30, false,
+     UNKNOWN("the nodes train apart and bring their largest changes together")},
     {NULL, NULL, NULL, 0, 0, false, UNKNOWN("")}};
 
 /* Full synchronization among the nodes of a site, something thriftier between sites. */

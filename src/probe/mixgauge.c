@@ -95,7 +95,7 @@ static weft_status open_gauge(gauge *g, const wefti_job *job, const variant *v) 
     g->config.consensus_bound = g->config.deadline_s = 0;
     g->config.combine_last = false;
     g->config.outer_every = PERIOD;
-    g->config.delay = DELAY;
+    g->config.delay = wefti_named(wefti_mixer_find(v->kind)->keys, "delay") ? DELAY : 0;
     g->config.fragments = 1;
     if (!(g->config.gamma > 0)) g->config.gamma = 0.5;
     WEFT_TRY(weft_topology_create(g->ctx, &wanted, &g->topology));

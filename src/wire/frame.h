@@ -31,7 +31,8 @@ typedef enum wefti_frame_kind {
     WEFTI_FRAME_GOSSIP = 16, /* parameters, for a weighted mean */
     WEFTI_FRAME_CHOCO = 17,  /* coded change of what neighbours hold of the sender */
     WEFTI_FRAME_GROUP_PART = 18, /* parameters for the member of a group that adds them */
-    WEFTI_FRAME_GROUP_MEAN = 19  /* its answer: their mean */
+    WEFTI_FRAME_GROUP_MEAN = 19, /* its answer: their mean */
+    WEFTI_FRAME_SPARSE_CHANGE = 20 /* the largest changes of parameters, in 2 bits each */
 } wefti_frame_kind;
 
 typedef struct wefti_frame {

@@ -149,11 +149,9 @@ void wefti_section_encode(const wefti_section *s, int64_t b, const int32_t *indi
                           float *values, const wefti_rounding *rounding,
                           unsigned char *out) {
     wefti_value_place place = place_of(s, b);
-    if (!s->dense) {
-        wefti_bit_writer writer = {.out = out + SCALE_BYTES * s->value_ops->scaled};
-        s->index_ops->encode(s, wefti_section_block_chunks(s, b), indices, &writer);
-        wefti_bits_finish(&writer);
-    }
+    if (!s->dense)
+        wefti_section_encode_indices(s, b, indices,
+                                     out + SCALE_BYTES * s->value_ops->scaled);
     s->value_ops->encode(&place, rounding, values, out);
 }
 
@@ -162,14 +160,12 @@ static bool spare_is_zero(const unsigned char *in, int64_t n_bits) {
     return n_bits % 8 == 0 || in[n_bits / 8] >> (n_bits % 8) == 0;
 }
 
+/* `room`: bytes that may be read from `in` on; eight are read at once where there are. */
 static weft_status decode_indices(weft_ctx *ctx, const wefti_section *s, int64_t b,
-                                  const unsigned char *in, int32_t *indices) {
+                                  const unsigned char *in, int64_t room,
+                                  int32_t *indices) {
     int64_t n = wefti_section_block_chunks(s, b);
-    int64_t scale_bytes = SCALE_BYTES * s->value_ops->scaled;
-    in += scale_bytes;
-    /* the values are behind the indices, so that eight bytes can be read at once */
-    int64_t n_bytes = bytes_of_block(s, n, wefti_section_block_values(s, b));
-    wefti_bit_reader reader = {in, n_bytes - scale_bytes, 0};
+    wefti_bit_reader reader = {in, room, 0};
     int64_t bad = s->index_ops->decode(s, n, &reader, indices);
     if (bad < n)
         return weft_ctx_fail(
@@ -184,10 +180,28 @@ static weft_status decode_indices(weft_ctx *ctx, const wefti_section *s, int64_t
     return WEFT_OK;
 }
 
+int64_t wefti_section_index_bytes(const wefti_section *s, int64_t b) {
+    return wefti_bit_bytes(index_bits(s, wefti_section_block_chunks(s, b)));
+}
+
+void wefti_section_encode_indices(const wefti_section *s, int64_t b,
+                                  const int32_t *indices, unsigned char *out) {
+    wefti_bit_writer writer = {.out = out};
+    s->index_ops->encode(s, wefti_section_block_chunks(s, b), indices, &writer);
+    wefti_bits_finish(&writer);
+}
+
+weft_status wefti_section_decode_indices(weft_ctx *ctx, const wefti_section *s, int64_t b,
+                                         const unsigned char *in, int32_t *indices) {
+    return decode_indices(ctx, s, b, in, wefti_section_index_bytes(s, b), indices);
+}
+
 weft_status wefti_section_decode(weft_ctx *ctx, const wefti_section *s, int64_t b,
                                  const unsigned char *in, int32_t *indices,
                                  float *values) {
-    if (!s->dense) WEFT_TRY(decode_indices(ctx, s, b, in, indices));
+    int64_t scale = SCALE_BYTES * s->value_ops->scaled;
+    int64_t room = wefti_section_bytes(s, b, 1) - scale; /* values follow the indices */
+    if (!s->dense) WEFT_TRY(decode_indices(ctx, s, b, in + scale, room, indices));
     wefti_value_place place = place_of(s, b);
     const char *fault = s->value_ops->decode(&place, in, values);
     if (!fault && !spare_is_zero(in + place.at, place.n * s->value_ops->bits))

@@ -111,6 +111,15 @@ weft_status wefti_section_decode(weft_ctx *ctx, const wefti_section *s, int64_t 
                                  const unsigned char *in, int32_t *indices,
                                  float *values) WEFT_CHECKED;
 
+/* The indices of block b alone, of sparse sections whose values travel in a form of their
+ * own: their bytes, coded, and read back. */
+int64_t wefti_section_index_bytes(const wefti_section *s, int64_t b);
+void wefti_section_encode_indices(const wefti_section *s, int64_t b,
+                                  const int32_t *indices, unsigned char *out);
+weft_status wefti_section_decode_indices(weft_ctx *ctx, const wefti_section *s, int64_t b,
+                                         const unsigned char *in,
+                                         int32_t *indices) WEFT_CHECKED;
+
 /* Names as in configurations: f32 bf16 int8 int4 sign; auto fixed bitmap enumerative.
  * -1: unknown. */
 int wefti_value_codec_find(const char *name);

@@ -19,6 +19,13 @@ static const speech speeches[] = {
     {{.kind = "gossip", .deadline_s = 0}, 8},    /* group: what is added */
     {{.kind = "gossip", .deadline_s = 100}, 10}, /* whole, in a stream */
     {{.kind = "gossip", .average_every = 100, .combine_last = true}, 8},
+    {{.kind = "sparse_outer",
+      .outer_every = 1,
+      .fragments = 1,
+      .outer_lr = 1,
+      .topk = 3,
+      .chunk = 32},
+     8},
     {{.kind = "choco", .values = WEFTI_VALUES_INT4}, 8},
     {{.kind = "choco", .values = WEFTI_VALUES_SIGN, .combine_last = true}, 8},
 };

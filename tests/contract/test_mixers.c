@@ -21,6 +21,8 @@ typedef struct variant {
 
 #define OUTER(...)                                                                       \
     { {.kind = "outer", .outer_lr = 0.7, .outer_momentum = 0.9, __VA_ARGS__}, "complete" }
+#define SPARSE(...)                                                                      \
+    { {.kind = "sparse_outer", .outer_lr = 0.7, __VA_ARGS__}, "complete" }
 #define GOSSIP(topology, ...)                                                            \
     { {.kind = "gossip", .gamma = 1, __VA_ARGS__}, topology }
 
@@ -39,6 +41,9 @@ static const variant variants[] = {
     OUTER(.outer_every = 4, .fragments = 4, .delay = 2, .merge = 0.25,
           .values = WEFTI_VALUES_INT4, .stochastic = true, .seed = 8),
     OUTER(.outer_every = 2, .fragments = 2, .delay = 1, .values = WEFTI_VALUES_SIGN),
+    SPARSE(.outer_every = 1, .fragments = 1, .topk = 4, .chunk = 64),
+    SPARSE(.outer_every = 4, .fragments = 2, .merge = 0.5, .topk = 7, .chunk = 100,
+           .forget = 0.05),
     GOSSIP("ring", .combine_last = false),
     GOSSIP("exponential", .combine_last = true, .average_every = 3),
     GOSSIP("complete", .combine_last = false),

@@ -63,6 +63,7 @@ static const char *const kinds[] = {
     "method=dadam mixer.kind=choco mixer.topology=ring mixer.values=int8",
     "method=diloco mixer.outer_every=4",
     "method=diloco mixer.outer_every=6 mixer.fragments=2 mixer.delay=3",
+    "method=sparseloco mixer.outer_every=4",
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
