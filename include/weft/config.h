@@ -123,6 +123,8 @@ typedef struct weft_config {
         const char *links;    /* "" or the path of a list of links */
         const char *order;    /* choice */
         double gamma;
+        double gamma_power; /* 0 = gamma stays */
+        double gamma_start; /* share of the run */
         int64_t average_every;  /* steps; 0 = never */
         double consensus_bound; /* 0 = off */
         double deadline;        /* seconds; 0 = off */

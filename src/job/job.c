@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "job/learning_rate.h"
 #include "token/named.h"
 
 /* A micro-batch of about this many tokens keeps the kernels busy and the activations
@@ -148,6 +149,10 @@ static void tell_wire(wefti_job *job) {
     job->site_replicator_config.latency_s = config->mesh.site_latency_s;
 }
 
+static double rate_of(const void *config, int64_t step) {
+    return wefti_learning_rate(config, step);
+}
+
 static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     job->mixer_config = (wefti_mixer_config){
@@ -156,6 +161,10 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
         .steps = config->run.steps,
         .combine_last = wefti_is(config->mixer.order, "atc"),
         .gamma = config->mixer.gamma,
+        .gamma_power = config->mixer.gamma_power,
+        .gamma_start = config->mixer.gamma_start,
+        .rate = rate_of,
+        .rate_user = config,
         .average_every = config->mixer.average_every,
         .consensus_bound = config->mixer.consensus_bound,
         .deadline_s = config->mixer.deadline,

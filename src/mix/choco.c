@@ -122,13 +122,13 @@ static weft_status add_section(wefti_mixer *m, const wefti_section *cut,
 
 /* x <- x + gamma sum_k w_k (heard_k - told_k), partners ascending; returns
  * sum_k w_k |heard_k - told_k|^2. */
-static double pull(const wefti_mixer *m, int bucket, float *x) {
+static double pull(const wefti_mixer *m, int bucket, float gamma, float *x) {
     const choco *self = m->self;
     double sum = 0;
     for (int k = 0; k < self->n_partners; k++) {
         const float *told = wefti_mixer_state(m, 2 * k + TOLD, bucket);
         const float *heard = wefti_mixer_state(m, 2 * k + HEARD, bucket);
-        float strength = (float)m->config.gamma * self->weights[k];
+        float strength = gamma * self->weights[k];
         double squares = 0;
         if (self->weights[k] == 0) continue;
         for (int64_t i = 0; i < m->buckets[bucket].n_elements; i++) {
@@ -191,8 +191,9 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
         others += from->weights[i];
     }
     /* a pair of independent deviations is apart by 2 R/(R-1) of the distance */
-    self->meeting.distances[round->bucket] = pull(m, round->bucket, round->x) * (R - 1) /
-                                             (2 * others * R);
+    float gamma = (float)wefti_mixer_gamma(&m->config, round->step);
+    self->meeting.distances[round->bucket] = pull(m, round->bucket, gamma, round->x) *
+                                             (R - 1) / (2 * others * R);
     return WEFT_OK;
 }
 
@@ -342,8 +343,9 @@ static wefti_touched choco_touched(int R) {
     return (wefti_touched){.begin = 16, .combine_peer = 44};
 }
 
-static const char *const choco_keys[] = {"topology", "links",    "order", "gamma",
-                                         "values",   "rounding", NULL};
+static const char *const choco_keys[] = {"topology", "links",       "order",
+                                         "gamma",    "gamma_power", "gamma_start",
+                                         "values",   "rounding",    NULL};
 static const wefti_value_codec choco_measured[] = {WEFTI_VALUES_INT8, WEFTI_VALUES_INT4,
                                                    WEFTI_VALUE_CODECS};
 

@@ -140,8 +140,8 @@ static int64_t gossip_work_bytes(const wefti_mixer_config *config,
 /* After a mean of all the neighbours hold the same bits, if nothing follows it and nobody
  * was late. */
 static bool gossip_agrees(const wefti_mixer_config *config, int64_t step) {
-    return config->combine_last && config->gamma == 1 && config->deadline_s == 0 &&
-           wefti_mixer_average_is_due(config, step);
+    return config->combine_last && wefti_mixer_gamma(config, step) == 1 &&
+           config->deadline_s == 0 && wefti_mixer_average_is_due(config, step);
 }
 
 /* --- creation --- */
@@ -264,9 +264,11 @@ static double mean_strip(const gossip *self, const blend *how, int64_t at, int64
 
 /* params <- their way to the weighted mean; returns the weighted sum of squares. Push-sum
  * weights have gamma in them. */
-static double blend_bucket(wefti_mixer *m, const blend *how, int64_t n, float *params) {
-    float mixed[STRIP], gamma = m->weights ? 1 : (float)m->config.gamma;
+static double blend_bucket(wefti_mixer *m, const blend *how, int64_t step, int64_t n,
+                           float *params) {
+    float mixed[STRIP], gamma = 1;
     double distance = 0;
+    if (!m->weights) gamma = (float)wefti_mixer_gamma(&m->config, step);
     for (int64_t at = 0; at < n; at += STRIP) {
         int64_t count = n - at < STRIP ? n - at : STRIP;
         distance += mean_strip(m->self, how, at, count, mixed);
@@ -342,7 +344,7 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
         self->sources[member] = values;
     else
         self->distance += pull(range_elements(self->meeting.neighbours, member, n),
-                               (float)m->config.gamma, values,
+                               (float)wefti_mixer_gamma(&m->config, round->step), values,
                                round->x + start_of(m, round, member));
     return WEFT_OK;
 }
@@ -369,7 +371,7 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
     }
     blend how = choose_weights(m, round->step, round->counted);
     if (round->counted == 1) return WEFT_OK;
-    double distance = blend_bucket(m, &how, n, round->x);
+    double distance = blend_bucket(m, &how, round->step, n, round->x);
     keep_distance(m, round->bucket, distance, how.n, how.weights);
     return WEFT_OK;
 }
@@ -438,8 +440,8 @@ static wefti_touched gossip_touched(int R) {
 }
 
 static const char *const gossip_keys[] = {
-    "topology",      "links",           "order",    "gamma",
-    "average_every", "consensus_bound", "deadline", NULL};
+    "topology",    "links",         "order",           "gamma",    "gamma_power",
+    "gamma_start", "average_every", "consensus_bound", "deadline", NULL};
 static const wefti_value_codec gossip_measured[] = {WEFTI_VALUES_F32, WEFTI_VALUE_CODECS};
 
 const wefti_mixer_ops wefti_mixer_gossip = {

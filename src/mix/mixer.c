@@ -2,6 +2,7 @@
 /* The front of all mixers: creation, state arrays, dispatch. */
 #include "mix/mixer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -131,6 +132,13 @@ void wefti_mixer_average_all(wefti_mixer *m, int64_t step, bool all) {
 
 bool wefti_mixer_average_is_due(const wefti_mixer_config *config, int64_t step) {
     return config->average_every > 0 && (step + 1) % config->average_every == 0;
+}
+
+double wefti_mixer_gamma(const wefti_mixer_config *c, int64_t step) {
+    int64_t first = (int64_t)(c->gamma_start * (double)c->steps);
+    if (c->gamma_power == 0 || step <= first) return c->gamma;
+    double from = c->rate(c->rate_user, first), to = c->rate(c->rate_user, step);
+    return to < from ? c->gamma * pow(to / from, c->gamma_power) : c->gamma;
 }
 
 bool wefti_mixer_averages_all(const wefti_mixer *m, int64_t step) {

@@ -39,9 +39,13 @@ typedef struct wefti_mixer_config {
     /* gossip: whom to mix with, and when; members are ranks of the group. `everybody` is
      * complete: for means of all. Borrowed, NULL for other mixers. */
     const weft_topology *topology, *everybody;
-    int partners;           /* choco: most members that one ever meets */
-    bool combine_last;      /* gossip: order atc, else awc */
-    double gamma;           /* gossip: x <- (1 - gamma) x + gamma mixed */
+    int partners;                    /* choco: most members that one ever meets */
+    bool combine_last;               /* gossip: order atc, else awc */
+    double gamma;                    /* gossip: x <- (1 - gamma) x + gamma mixed */
+    double gamma_power, gamma_start; /* gossip: how gamma falls (wefti_mixer_gamma) */
+    double (*rate)(const void *user, int64_t step); /* the learning rate of a step; with
+                                                       gamma_power */
+    const void *rate_user;                          /* borrowed */
     int64_t average_every;  /* gossip: steps between two means of all; 0 = never */
     double consensus_bound; /* gossip: a mean of all whenever the replicas are further
                                apart (wefti_mixer_average_all); 0 = off */
@@ -197,6 +201,11 @@ weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step,
  * WEFTI_CONTROL_STEPS decisions are open at once; what is not decided is none. Between
  * steps. */
 void wefti_mixer_average_all(wefti_mixer *m, int64_t step, bool all);
+
+/* The share of the way to the mean that is gone in a step (DSGD-AC, arXiv 2602.02899):
+ * gamma up to step u = gamma_start of the run, then gamma (rate(t) / rate(u))^gamma_power,
+ * at most gamma. */
+double wefti_mixer_gamma(const wefti_mixer_config *config, int64_t step);
 
 /* Whether the meeting of `step` is a mean of all: by average_every, for which the
  * configuration alone says so, or by control. */

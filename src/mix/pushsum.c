@@ -32,8 +32,9 @@ void wefti_pushsum_fini(wefti_mixer *m, wefti_pushsum *self) {
 }
 
 /* P_ij w_j of source k of the member in the room. */
-static double share_of(const wefti_mixer *m, const weft_neighbours *room, int k) {
-    double gamma = m->config.gamma, p = gamma * room->weights[k];
+static double share_of(const wefti_mixer *m, const weft_neighbours *room, double gamma,
+                       int k) {
+    double p = gamma * room->weights[k];
     if (k == room->self) p += 1 - gamma;
     return p * m->weights[room->sources[k]];
 }
@@ -41,14 +42,15 @@ static double share_of(const wefti_mixer *m, const weft_neighbours *room, int k)
 const double *wefti_pushsum_row(wefti_mixer *m, wefti_pushsum *self, int64_t step) {
     int R = m->comm->size, me = m->comm->rank;
     if (self->step == step) return self->row;
+    double gamma = wefti_mixer_gamma(&m->config, step);
     self->step = step;
     for (int i = 0; i < R; i++) {
         wefti_meeting_look_up(m, i, step, self->room);
         self->next[i] = 0;
         for (int k = 0; k < self->room->n_sources; k++)
-            self->next[i] += share_of(m, self->room, k);
+            self->next[i] += share_of(m, self->room, gamma, k);
         for (int k = 0; k < self->room->n_sources && i == me; k++)
-            self->row[k] = share_of(m, self->room, k) / self->next[i];
+            self->row[k] = share_of(m, self->room, gamma, k) / self->next[i];
     }
     memcpy(m->weights, self->next, (size_t)R * sizeof(double));
     return self->row;

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "comm/mesh.h"
+#include "job/learning_rate.h"
 #include "train/prepare.h"
 #include "train/rank_threads.h"
 

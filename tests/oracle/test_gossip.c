@@ -43,9 +43,22 @@ static void fill_plan(int R) {
     weft_ctx_destroy(ctx);
 }
 
+/* A rate that falls in a line to a tenth, and rises once. */
+static double falling(const void *steps, int64_t step) {
+    double n = *(const double *)steps;
+    return step == 3 * STEPS / 4 ? 2 : 1 - 0.9 * (double)step / n;
+}
+
+static double gamma_of(const wefti_mixer_config *c, int64_t step) {
+    if (c->gamma_power == 0 || (double)step <= c->gamma_start * STEPS) return c->gamma;
+    double from = 1 - 0.9 * floor(c->gamma_start * STEPS) / STEPS;
+    double to = falling(c->rate_user, step);
+    return to > from ? c->gamma : c->gamma * pow(to / from, c->gamma_power);
+}
+
 /* to <- P from. */
 static void push(int R, int64_t step, const double *from, double *to) {
-    double gamma = trials[0].config.gamma;
+    double gamma = gamma_of(&trials[0].config, step);
     for (int i = 0; i < R; i++) {
         to[i] = (1 - gamma) * from[i];
         for (int j = 0; j < R; j++) to[i] += gamma * plan.W[step][i][j] * from[j];
@@ -120,6 +133,23 @@ static void mixing_is_that_of_the_formula_on_every_topology(void **state) {
         for (int s = 0; s < 3; s++)
             for (int last = 0; last < 2; last++)
                 follow(sizes[s], 1, kind, knobs(last, 1, 0));
+    }
+}
+
+/* DSGD-AC: the pull weakens with the learning rate in the last part of a run. */
+static void gamma_falls_with_a_power_of_the_rate(void **state) {
+    (void)state;
+    static const double steps = STEPS;
+    static const char *const kinds[] = {"ring", "complete", "push", "aer"};
+    for (int i = 0; i < 4; i++) {
+        for (int last = 0; last < 2; last++) {
+            wefti_mixer_config c = knobs(last, 1, 0);
+            c.gamma_power = 1 + last;
+            c.gamma_start = 0.25;
+            c.rate = falling;
+            c.rate_user = &steps;
+            follow(4, 1, kinds[i], c);
+        }
     }
 }
 
@@ -340,6 +370,7 @@ static void who_meets_nobody_has_no_estimate(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixing_is_that_of_the_formula_on_every_topology),
+        cmocka_unit_test(gamma_falls_with_a_power_of_the_rate),
         cmocka_unit_test(copies_of_a_node_are_members_too),
         cmocka_unit_test(strength_and_means_of_all_too),
         cmocka_unit_test(push_sum_too_with_strength_and_means_of_all),
