@@ -37,6 +37,8 @@ static const weft_choice replicators[] = {
     {"striding", "every n-th row of a momentum, one further in each step"},
     {"slicing", "a window of rows of a momentum that moves on by its own length"},
     {"public_demo", "demo as its published code computes it, for comparisons"},
+    {"signsgd", "the majority of the signs of momenta; nothing else is kept"},
+    {"powersgd", "two thin factors of each matrix, error feedback"},
     {"none", "nothing is sent between nodes"},
     {NULL, NULL}};
 static const weft_choice momentum_styles[] = {
@@ -132,7 +134,7 @@ static const weft_choice schedules[] = {
 #define REPLICATOR(section, fallback, first)                                             \
     {AT(section.kind), CHOICE, "", fallback, ONE_OF(replicators), first},                \
         {AT(section.compression_topk),           INT, "", "4", WITHIN(1, 1048576),       \
-         "demo, topk, public_demo: numbers sent of each chunk"},                            \
+         "demo kinds, topk: numbers sent of each chunk; powersgd: the rank"},            \
         {AT(section.compression_chunk),          INT, "", "64", WITHIN(2, 1024),         \
          "demo, topk, public_demo: length of a chunk along an axis"},                       \
         {AT(section.compression_rate),                                                   \

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "comm/local.h"
 #include "wire/values.h"
 
@@ -95,7 +96,7 @@ static weft_status open_gauge(gauge *g, const wefti_job *job, const variant *v) 
     g->config.consensus_bound = g->config.deadline_s = 0;
     g->config.combine_last = false;
     g->config.outer_every = PERIOD;
-    g->config.delay = wefti_named(wefti_mixer_find(v->kind)->keys, "delay") ? DELAY : 0;
+    g->config.delay = wefti_named(v->kind->keys, "delay") ? DELAY : 0;
     g->config.fragments = 1;
     if (!(g->config.gamma > 0)) g->config.gamma = 0.5;
     WEFT_TRY(weft_topology_create(g->ctx, &wanted, &g->topology));

@@ -10,6 +10,8 @@ extern const wefti_replicator_ops wefti_replicator_full;
 extern const wefti_replicator_ops wefti_replicator_demo;
 extern const wefti_replicator_ops wefti_replicator_topk;
 extern const wefti_replicator_ops wefti_replicator_public_demo;
+extern const wefti_replicator_ops wefti_replicator_signsgd;
+extern const wefti_replicator_ops wefti_replicator_powersgd;
 extern const wefti_replicator_ops wefti_replicator_random;
 extern const wefti_replicator_ops wefti_replicator_striding;
 extern const wefti_replicator_ops wefti_replicator_slicing;

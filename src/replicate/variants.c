@@ -30,7 +30,8 @@ typedef struct knobs {
 #define ROWS(kind, codec)                                                                \
     { kind, WEFTI_VALUES_##codec, WEFTI_ROUTE_AUTO, 1, 4 }
 
-/* Every replicator that sends anything (but public_demo, which is not meant for speed), and
+/* Every replicator that sends anything (but the baselines public_demo,
+ * signsgd and powersgd, which are not meant for speed), and
  * every value codec. */
 static const knobs variants[] = {
     FULL(F32),

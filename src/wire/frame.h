@@ -25,11 +25,15 @@ typedef enum wefti_frame_kind {
     WEFTI_FRAME_DEMO_ANSWER = 2, /* an owner's answer: the direction of its range */
     WEFTI_FRAME_TOPK = 3,        /* numbers and their places, coded */
     WEFTI_FRAME_PUBLIC_DEMO = 5, /* coefficients of chunks without a rest, coded */
+    WEFTI_FRAME_MAJORITY = 6, /* signs, five in a byte, for the rank that counts them */
+    WEFTI_FRAME_MAJORITY_ANSWER = 7, /* its answer: the signs of their sums */
     WEFTI_FRAME_PART = 8,    /* all-reduce: coded numbers for the rank that adds them */
     WEFTI_FRAME_MEAN = 9,    /* its answer: their coded mean */
     WEFTI_FRAME_SIGNS = 10,  /* its answer: the signs of their mean */
-    WEFTI_FRAME_GOSSIP = 16, /* parameters, for a weighted mean */
-    WEFTI_FRAME_CHOCO = 17,  /* coded change of what neighbours hold of the sender */
+    WEFTI_FRAME_FACTOR = 11, /* matrices times thin ones, and small tensors whole */
+    WEFTI_FRAME_FACTOR_ANSWER = 12, /* transposed matrices times the columns agreed on */
+    WEFTI_FRAME_GOSSIP = 16,        /* parameters, for a weighted mean */
+    WEFTI_FRAME_CHOCO = 17,      /* coded change of what neighbours hold of the sender */
     WEFTI_FRAME_GROUP_PART = 18, /* parameters for the member of a group that adds them */
     WEFTI_FRAME_GROUP_MEAN = 19, /* its answer: their mean */
     WEFTI_FRAME_SPARSE_CHANGE = 20 /* the largest changes of parameters, in 2 bits each */

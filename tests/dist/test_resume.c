@@ -78,6 +78,9 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state) {
     check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2"), true,
                  false);
     check_resume(KEYS("method=public-demo", "mesh.nodes=2"), true, false);
+    check_resume(KEYS("method=signsgd", "mesh.nodes=2"), true, false);
+    check_resume(KEYS("method=powersgd", "mesh.nodes=2", "mesh.ranks_per_node=2"), true,
+                 true);
     check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "optimizer.kind=adamw",
                       "model.dropout=0.1", "optimizer.clip=1"),
                  true, true);

@@ -65,8 +65,8 @@ static void wrong_values_are_refused_with_line_and_expectation(void **state) {
          "constant (did you mean 'cosine'?)"},
         {"method: magic\n", WEFT_ERR_CONFIG,
          "run.yaml:1: method is 'magic', expected none, ddp, fsdp, hsdp, flexdemo, "
-         "topk, public-demo, random, striding, slicing, deto-adamw, dadam, accumadam, "
-         "diloco, streaming-diloco, muloco or sparseloco"},
+         "topk, public-demo, signsgd, powersgd, random, striding, slicing, deto-adamw, "
+         "dadam, accumadam, diloco, streaming-diloco, muloco or sparseloco"},
         {"mesh: {nodes: 1.5}\n", WEFT_ERR_CONFIG,
          "run.yaml:1: mesh.nodes is '1.5', expected a whole number from 1 to 1024"},
         {"mesh: {nodes: 0}\n", WEFT_ERR_CONFIG,

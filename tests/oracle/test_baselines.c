@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* signsgd and powersgd against docs/methods.md section 3 in double. */
+#include <math.h>
+
+#include "base/rng.h"
+#include "replicas.h"
+
+static trial trials[MAX_R];
+
+static int sign_of(double x) { return (x > 0) - (x < 0); }
+
+/* Rank 1 has no gradient in a part, so that some votes are ties of a minus and a plus. */
+static void silence(int rank, int step, float *g) {
+    if (rank == 1 && step < 3) memset(g, 0, VECTOR * sizeof *g);
+}
+
+static void signsgd_is_the_majority(void **state) {
+    (void)state;
+    static double m[MAX_R][N];
+    static trial like;
+    like = (trial){.config = knobs("signsgd", 1, 4, true),
+                   .kernels = wefti_kernels_find(NULL),
+                   .edit = silence};
+    for (int R = 1; R <= MAX_R; R++) {
+        int ties = 0;
+        run_alike(trials, R, &like);
+        memset(m, 0, sizeof m);
+        for (int step = 0; step < STEPS; step++) {
+            for (int i = 0; i < N; i++) {
+                int sum = 0;
+                for (int r = 0; r < R; r++) {
+                    m[r][i] = 0.9 * m[r][i] + 0.5 * (double)trials[r].gradient[step][i];
+                    sum += sign_of(m[r][i]);
+                    assert_true(fabs(m[r][i] - (double)trials[r].kept[step][i]) < 1e-5);
+                }
+                ties += sum == 0;
+                assert_int_equal(sign_of(sum), (int)trials[R - 1].direction[step][i]);
+            }
+        }
+        assert_true(R % 2 ? ties < STEPS * VECTOR : ties > STEPS * N / 4);
+    }
+}
+
+/* --- powersgd --- */
+
+enum { K = 4 };
+
+static void orthonormal(int n, double x[K][ROWS]) {
+    for (int k = 0; k < K; k++) {
+        double norm = 0;
+        for (int turn = 0; turn < 2; turn++)
+            for (int l = 0; l < k; l++) {
+                double dot = 0;
+                for (int i = 0; i < n; i++) dot += x[l][i] * x[k][i];
+                for (int i = 0; i < n; i++) x[k][i] -= dot * x[l][i];
+            }
+        for (int i = 0; i < n; i++) norm += x[k][i] * x[k][i];
+        for (int i = 0; i < n; i++) x[k][i] /= sqrt(norm);
+    }
+}
+
+static double m[MAX_R][N], basis[K][COLS], left[K][ROWS], d[N];
+
+static void exchange_matrix(int R) {
+    memset(left, 0, sizeof left);
+    for (int r = 0; r < R; r++)
+        for (int k = 0; k < K; k++)
+            for (int i = 0; i < ROWS; i++)
+                for (int j = 0; j < COLS; j++)
+                    left[k][i] += m[r][VECTOR + i * COLS + j] * basis[k][j] / R;
+    orthonormal(ROWS, left);
+    memset(basis, 0, sizeof basis);
+    for (int r = 0; r < R; r++)
+        for (int k = 0; k < K; k++)
+            for (int i = 0; i < ROWS; i++)
+                for (int j = 0; j < COLS; j++)
+                    basis[k][j] += m[r][VECTOR + i * COLS + j] * left[k][i] / R;
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLS; j++) {
+            double *to = &d[VECTOR + i * COLS + j];
+            *to = 0;
+            for (int k = 0; k < K; k++) *to += left[k][i] * basis[k][j];
+            for (int r = 0; r < R; r++) m[r][VECTOR + i * COLS + j] -= *to;
+        }
+}
+
+static void exchange_whole(int R, int first, int n) {
+    for (int i = first; i < first + n; i++) {
+        d[i] = 0;
+        for (int r = 0; r < R; r++) {
+            d[i] += m[r][i] / R;
+            m[r][i] = 0;
+        }
+    }
+}
+
+/* Numbers of size 1 to 10, sums of 70 of them in f32, five steps: 1e-3 is some hundred
+ * roundings; another Q is off by 1. */
+static void powersgd_is_its_definition(void **state) {
+    (void)state;
+    for (int R = 1; R <= 3; R++) {
+        wefti_replicator_config config = knobs("powersgd", 1, K, false);
+        run_knobs(trials, R, &config);
+        memset(m, 0, sizeof m);
+        for (int k = 0; k < K; k++)
+            for (int j = 0; j < COLS; j++)
+                basis[k][j] = (double)(float)wefti_rng_normal(
+                    config.seed, WEFTI_STREAM_SELECT, (uint64_t)k,
+                    (uint64_t)1 << 32 | (uint64_t)j);
+        for (int step = 0; step < STEPS; step++) {
+            for (int r = 0; r < R; r++)
+                for (int i = 0; i < N; i++)
+                    m[r][i] = 0.9 * m[r][i] + 0.5 * (double)trials[r].gradient[step][i];
+            exchange_matrix(R);
+            exchange_whole(R, 0, VECTOR);
+            exchange_whole(R, VECTOR + ROWS * COLS, SMALL);
+            for (int i = 0; i < N; i++) {
+                assert_true(fabs(d[i] - (double)trials[R - 1].direction[step][i]) < 1e-3);
+                assert_true(fabs(m[0][i] - (double)trials[0].kept[step][i]) < 1e-3);
+            }
+        }
+    }
+}
+
+/* beta = 1: sum of M + R times all directions is all that went in. */
+static void powersgd_loses_nothing(void **state) {
+    (void)state;
+    wefti_replicator_config config = knobs("powersgd", 1, K, false);
+    config.compression_decay = 1;
+    run_knobs(trials, 3, &config);
+    for (int i = 0; i < N; i++) {
+        double in = 0, out = 0;
+        for (int r = 0; r < 3; r++) out += (double)trials[r].kept[STEPS - 1][i];
+        for (int step = 0; step < STEPS; step++) {
+            out += 3 * (double)trials[0].direction[step][i];
+            for (int r = 0; r < 3; r++) in += 0.5 * (double)trials[r].gradient[step][i];
+        }
+        assert_true(fabs(in - out) < 1e-4);
+    }
+}
+
+/* A matrix without gradient at first has no columns to agree on. */
+static void silent_at_first(int rank, int step, float *g) {
+    (void)rank;
+    if (step < 2) memset(g, 0, N * sizeof *g);
+}
+
+static void powersgd_begins_when_there_is_a_gradient(void **state) {
+    (void)state;
+    static trial like;
+    int moved[STEPS] = {0};
+    like = (trial){.config = knobs("powersgd", 1, K, false),
+                   .kernels = wefti_kernels_find(NULL),
+                   .edit = silent_at_first};
+    run_alike(trials, 2, &like);
+    for (int step = 0; step < STEPS; step++)
+        for (int i = 0; i < N; i++) {
+            assert_true(isfinite(trials[0].direction[step][i]));
+            moved[step] += trials[0].direction[step][i] != 0;
+        }
+    assert_int_equal(moved[0] + moved[1], 0);
+    assert_true(moved[2] > N / 2 && moved[4] > N / 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signsgd_is_the_majority),
+        cmocka_unit_test(powersgd_is_its_definition),
+        cmocka_unit_test(powersgd_loses_nothing),
+        cmocka_unit_test(powersgd_begins_when_there_is_a_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
