@@ -119,7 +119,7 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
     return weft_config_finish(ctx, config);
 }
 
-static const char *path_or_null(const char *path) { return path[0] ? path : NULL; }
+static const char *text_or_null(const char *text) { return text[0] ? text : NULL; }
 
 /* The configuration is read for its keys' sake only: it is complete once the mesh says
  * where the ranks run. */
@@ -128,11 +128,12 @@ weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
     *out = NULL;
     WEFT_TRY(weft_config_create(ctx, &config));
     weft_status status = read_operands(ctx, a, config);
-    weft_mesh_security security = {.key = path_or_null(config->mesh.key),
-                                   .cert = path_or_null(config->mesh.cert),
-                                   .cert_key = path_or_null(config->mesh.cert_key),
-                                   .ca = path_or_null(config->mesh.ca),
-                                   .plain = !config->mesh.encrypt};
+    weft_mesh_security security = {.key = text_or_null(config->mesh.key),
+                                   .cert = text_or_null(config->mesh.cert),
+                                   .cert_key = text_or_null(config->mesh.cert_key),
+                                   .ca = text_or_null(config->mesh.ca),
+                                   .plain = !config->mesh.encrypt,
+                                   .run = text_or_null(config->mesh.run)};
     if (!security.key) security.key = getenv("WEFT_KEY_FILE");
     if (status == WEFT_OK) status = weft_mesh_open(ctx, &security, out);
     weft_config_destroy(ctx, config);

@@ -111,6 +111,7 @@ typedef struct weft_config {
         const char *kernels; /* choice */
         double timeout;      /* seconds; 0 = never */
         const char *key;     /* file, or "" */
+        const char *run;     /* name, or "" */
         bool encrypt;        /* false: bytes may cross a network as they are */
         const char *cert, *cert_key, *ca; /* files, or "" */
         int64_t memory_limit;             /* bytes; 0 = the machine's free memory */

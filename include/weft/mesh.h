@@ -23,6 +23,8 @@ typedef struct weft_mesh_security {
     const char *cert, *cert_key, *ca; /* in its place: PEM files of this process's
                                          certificate, its key and the authority */
     bool plain; /* bytes may cross a network as they are: everybody there is trusted */
+    const char *run; /* name of the run, the same for all, or NULL: who has the key and
+                        another name is refused like one without the key */
 } weft_mesh_security;
 
 /* Joins the processes that a launcher (mpirun, mpiexec, srun) has started together with

@@ -46,7 +46,7 @@ class Setup(c.Structure):
 
 class Security(c.Structure):
     _fields_ = [("key", TEXT), ("cert", TEXT), ("cert_key", TEXT), ("ca", TEXT),
-                ("plain", BOOL)]
+                ("plain", BOOL), ("run", TEXT)]
 
 
 class Seat(c.Structure):
@@ -311,11 +311,13 @@ def key_name(name: str) -> str:
 
 
 def _security() -> Security:
-    """The run's key, by WEFT_KEY_FILE and WEFT_ENCRYPT."""
+    """The run's key and name, by WEFT_KEY_FILE, WEFT_RUN and WEFT_ENCRYPT."""
     key_file, encrypt = os.environ.get("WEFT_KEY_FILE"), os.environ.get("WEFT_ENCRYPT", "on")
     if encrypt not in ("on", "off"):
         raise Error("config", f"WEFT_ENCRYPT is '{encrypt}', expected on or off")
-    return Security(key=text_of(key_file) if key_file else None, plain=encrypt == "off")
+    run = os.environ.get("WEFT_RUN")
+    return Security(key=text_of(key_file) if key_file else None, plain=encrypt == "off",
+                    run=text_of(run) if run else None)
 
 
 def _keyless(error: Error, host: str) -> Error:

@@ -231,9 +231,10 @@ def _shards_of(params) -> int:
 
 def _usable(key: str) -> str:
     """The key, unless it is one that this process's mesh was joined without."""
-    if key in ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt"):
-        raise Error("config", f"{key} would come too late here, processes join before; "
-                    "expected WEFT_KEY_FILE=run.key, or WEFT_ENCRYPT=off, in the environment")
+    if key in ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt",
+               "mesh.run"):
+        raise Error("config", f"{key} would come too late here, processes join before; expected "
+                    "WEFT_KEY_FILE=run.key, WEFT_RUN, or WEFT_ENCRYPT=off, in the environment")
     return key
 
 

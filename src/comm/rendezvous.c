@@ -476,7 +476,7 @@ static weft_status try_call(gathering *g, int rank, const char *host, int port,
     if (shaken == WEFTI_SHAKE_FAILED)
         status = complain(
             g, "was refused",
-            "it has another key, or none; all ranks need the same mesh.key");
+            "it has another key, or none; all ranks need the same mesh.key and mesh.run");
     else if (!*again)
         status = check_answer(g, rank, code);
     if (status == WEFT_OK && !*again)

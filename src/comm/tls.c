@@ -6,6 +6,10 @@
  *
  *     frames -> record (16 KB) -> SSL_write -> socket        socket -> 64 KB -> SSL_read
  *
+ * The key that is shown in the handshake is HKDF-SHA256(key of the file, salt "weft 2", name of the
+ * run): the file's key itself is used for nothing else, and one run's peer is a stranger to
+ * another.
+ *
  * AES-GCM's limit of 2^24.5 records of a key is kept by counting: OpenSSL does not. */
 #define _GNU_SOURCE
 #include "comm/tls.h"
@@ -21,14 +25,17 @@
 #include <unistd.h>
 
 #include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/err.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
 #include <openssl/ssl.h>
 
 #include "comm/connection.h"
 
 enum { RECORD_BYTES = 16 << 10, READ_BYTES = 64 << 10 };
 static const int64_t key_records = (int64_t)1 << 23;
-static const unsigned char identity[] = "weft 1";
+static const unsigned char identity[] = "weft 2";
 static const unsigned char aes_128_gcm[] = {0x13, 0x01};
 
 struct wefti_tls_context {
@@ -44,7 +51,8 @@ struct wefti_tls {
     BIO *bio; /* the SSL's */
     const wefti_tls_context *context;
     int64_t n_records; /* with the present key */
-    int n_staged;      /* bytes of a record that has not left */
+    int n_updates;
+    int n_staged; /* bytes of a record that has not left */
     unsigned char staged[RECORD_BYTES];
 };
 
@@ -213,8 +221,39 @@ static weft_status use_certificate(weft_ctx *ctx, SSL_CTX *ssl,
     return WEFT_OK;
 }
 
-static weft_status use_key(weft_ctx *ctx, wefti_tls_context *c, const char *path) {
-    WEFT_TRY(wefti_key_read(ctx, path, c->key));
+/* The run's key from that of the file; in place. */
+static bool derive(unsigned char *key, const char *run) {
+    union {
+        const unsigned char *in;
+        void *param;
+    } salt = {.in = identity};
+    union {
+        const char *in;
+        void *param;
+    } info = {.in = run}, digest = {.in = "SHA256"};
+    unsigned char file_key[WEFTI_KEY_BYTES];
+    EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
+    EVP_KDF_CTX *hkdf = kdf ? EVP_KDF_CTX_new(kdf) : NULL;
+    memcpy(file_key, key, sizeof file_key);
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.param, 0),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, file_key, sizeof file_key),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, salt.param,
+                                          sizeof identity - 1),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.param, strlen(run)),
+        OSSL_PARAM_construct_end()};
+    bool done = hkdf && EVP_KDF_derive(hkdf, key, WEFTI_KEY_BYTES, params) == 1;
+    OPENSSL_cleanse(file_key, sizeof file_key);
+    EVP_KDF_CTX_free(hkdf);
+    EVP_KDF_free(kdf);
+    return done;
+}
+
+static weft_status use_key(weft_ctx *ctx, wefti_tls_context *c,
+                           const weft_mesh_security *security) {
+    WEFT_TRY(wefti_key_read(ctx, security->key, c->key));
+    if (!derive(c->key, security->run ? security->run : ""))
+        return fail_tls(ctx, "could not derive the run's key", NULL);
     SSL_CTX_set_psk_use_session_callback(c->ssl, offer_key);
     SSL_CTX_set_psk_find_session_callback(c->ssl, find_key);
     return WEFT_OK;
@@ -232,7 +271,7 @@ static weft_status fill(weft_ctx *ctx, wefti_tls_context *c,
     SSL_CTX_set_app_data(c->ssl, c);
     c->has_certificate = security->cert != NULL;
     return c->has_certificate ? use_certificate(ctx, c->ssl, security)
-                              : use_key(ctx, c, security->key);
+                              : use_key(ctx, c, security);
 }
 
 weft_status wefti_tls_context_create(weft_ctx *ctx, const weft_mesh_security *security,
@@ -261,6 +300,8 @@ void wefti_tls_context_destroy(wefti_tls_context *c) {
 void wefti_tls_set_key_records(wefti_tls_context *context, int64_t n_records) {
     context->key_records = n_records;
 }
+
+int wefti_tls_key_updates(const wefti_tls *tls) { return tls->n_updates; }
 
 /* --- a connection --- */
 
@@ -361,7 +402,7 @@ static void stage(wefti_tls *tls, const struct iovec *parts, int n_parts, size_t
 static void count_record(wefti_tls *tls) {
     if (++tls->n_records < tls->context->key_records) return;
     tls->n_records = 0;
-    (void)SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
+    tls->n_updates += SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1;
 }
 
 size_t wefti_tls_write(wefti_tls *tls, wefti_connection *s, const struct iovec *parts,

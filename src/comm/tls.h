@@ -34,6 +34,9 @@ void wefti_tls_context_destroy(wefti_tls_context *context);
 /* After so many records in one direction its key is replaced; for tests. */
 void wefti_tls_set_key_records(wefti_tls_context *context, int64_t n_records);
 
+/* How often this side has replaced its sending key. */
+int wefti_tls_key_updates(const wefti_tls *tls);
+
 /* NULL: no memory. */
 wefti_tls *wefti_tls_create(const wefti_tls_context *context, bool answers);
 void wefti_tls_destroy(wefti_tls *tls);

@@ -305,6 +305,8 @@ const weft_config_key wefti_config_keys[] = {
      "a process that gives no sign of life for so long is given up; 0 = never"},
     {AT(mesh.key), TEXT, "", "", ANY,
      "file of the run's key (weft key new); empty = WEFT_KEY_FILE, or none"},
+    {AT(mesh.run), TEXT, "", "", ANY,
+     "name of the run, the same on all machines; the key opens no other run"},
     {AT(mesh.encrypt), BOOL, "", "true", ANY,
      "false: without a key, bytes cross the network as they are"},
     {AT(mesh.cert), TEXT, "", "", ANY,

@@ -74,8 +74,9 @@ static void take_ready(wefti_member *m, wefti_member_node *peer,
     peer->ready_checksum = message->checksum;
 }
 
-/* The host keeps what comes out of order, within a window. */
+/* The host keeps what comes out of order, within a window. Who is frozen has told how far it is. */
 static bool is_wanted(const wefti_member *m, int64_t step) {
+    if (m->frozen) return false;
     if (wefti_member_is_in(m) && step >= m->view.nodes[m->number].first_step)
         return false;
     return step > m->steps.finished &&

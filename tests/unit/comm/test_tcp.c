@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,8 +20,11 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/machine.h"
 #include "check.h"
+#include "comm/connection.h"
 #include "comm/rendezvous.h"
+#include "comm/tls.h"
 #include "comm/mesh.h"
 
 enum { RANKS = 3, LONGEST = 3 * 1024 * 1024 + 17 };
@@ -240,6 +244,105 @@ static void another_key_is_refused(void **state) {
     refuse(&key_a, NULL, "could not reach rank 0");
 }
 
+/* The right key does not open another run. */
+static void another_run_is_refused(void **state) {
+    static const weft_mesh_security one_run = {.key = "a.key", .run = "one"},
+                                    other_run = {.key = "a.key", .run = "other"};
+    member members[RANKS];
+    (void)state;
+    write_key("a.key", 'a', 0600);
+    refuse(&one_run, &other_run, "all ranks need the same mesh.key and mesh.run");
+    refuse(&one_run, &key_a, "all ranks need the same mesh.key and mesh.run");
+    run(&other_run, exchange_all, members);
+    for (int r = 0; r < RANKS; r++) expect(&members[r], WEFT_OK, "");
+}
+
+/* Two ends in this process, and what is between them. */
+typedef struct ends {
+    wefti_connection a, b; /* b answers */
+} ends;
+
+static wefti_tls_context *context_of(const weft_mesh_security *security) {
+    weft_ctx *ctx;
+    wefti_tls_context *context;
+    assert_int_equal(ctx_begin(&ctx), 0);
+    assert_ok(ctx, wefti_tls_context_create(ctx, security, &context));
+    assert_non_null(context);
+    weft_ctx_destroy(ctx);
+    return context;
+}
+
+static void connect_ends(const wefti_tls_context *context, ends *e) {
+    int fds[2];
+    bool refused;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    e->a = wefti_connection_of(fds[0]);
+    e->b = wefti_connection_of(fds[1]);
+    e->a.tls = wefti_tls_create(context, false);
+    e->b.tls = wefti_tls_create(context, true);
+    wefti_shake a = WEFTI_SHAKE_AGAIN, b = WEFTI_SHAKE_AGAIN;
+    for (int i = 0; i < 20 && (a != WEFTI_SHAKE_DONE || b != WEFTI_SHAKE_DONE); i++) {
+        wefti_connection_ready(&e->a, POLLIN | POLLOUT);
+        wefti_connection_ready(&e->b, POLLIN | POLLOUT);
+        if (a != WEFTI_SHAKE_DONE) a = wefti_tls_shake(e->a.tls, &e->a, &refused);
+        if (b != WEFTI_SHAKE_DONE) b = wefti_tls_shake(e->b.tls, &e->b, &refused);
+    }
+    assert_int_equal(a, WEFTI_SHAKE_DONE);
+    assert_int_equal(b, WEFTI_SHAKE_DONE);
+}
+
+/* n bytes each way, in pieces of many lengths, through sockets that are full now and then. */
+static void pump(ends *e, int64_t n) {
+    static unsigned char out[2][70000], in[70000];
+    wefti_connection *ways[2][2] = {{&e->a, &e->b}, {&e->b, &e->a}};
+    int64_t sent[2] = {0, 0}, got[2] = {0, 0};
+    for (int64_t round = 0; got[0] < n || got[1] < n; round++) {
+        assert_true(round < 1000000);
+        for (int w = 0; w < 2; w++) {
+            wefti_connection *from = ways[w][0], *to = ways[w][1];
+            wefti_connection_ready(from, POLLOUT);
+            wefti_connection_ready(to, POLLIN);
+            int64_t length = 1 + sent[w] * 7919 %
+                                     69999; /* a function of what is sent, so that */
+            if (length > n - sent[w])
+                length = n - sent[w]; /* a piece is repeated as it was */
+            for (int64_t i = 0; i < length; i++) out[w][i] = byte_of(w, 5, sent[w] + i);
+            struct iovec part = {out[w], (size_t)length};
+            if (length > 0) sent[w] += (int64_t)wefti_connection_write(from, &part, 1);
+            part = (struct iovec){in, sizeof in};
+            int64_t came = (int64_t)wefti_connection_read(to, &part, 1);
+            for (int64_t i = 0; i < came; i++)
+                if (in[i] != byte_of(w, 5, got[w] + i))
+                    fail_msg("byte %lld", (long long)i);
+            got[w] += came;
+        }
+    }
+    assert_int_equal(got[0], n);
+    assert_int_equal(got[1], n);
+}
+
+/* After three records each; and not after so few where millions are allowed. */
+static void keys_are_replaced_while_bytes_are_under_way(void **state) {
+    enum { BYTES = 4000000 };
+    static const int limits[] = {3, 1 << 23};
+    (void)state;
+    write_key("a.key", 'a', 0600);
+    for (int k = 0; k < 2; k++) {
+        wefti_tls_context *context = context_of(&key_a);
+        ends e;
+        wefti_tls_set_key_records(context, limits[k]);
+        connect_ends(context, &e);
+        pump(&e, BYTES);
+        int least = BYTES / (16 << 10) / limits[k];
+        assert_true(wefti_tls_key_updates(e.a.tls) >= least);
+        assert_true(wefti_tls_key_updates(e.b.tls) >= least);
+        if (k == 1) assert_int_equal(wefti_tls_key_updates(e.a.tls), 0);
+        wefti_connection_close(&e.a);
+        wefti_connection_close(&e.b);
+        wefti_tls_context_destroy(context);
+    }
+}
+
 static void a_network_without_a_key_is_refused(void **state) {
     member one = member_at(1, 2, free_port());
     (void)state;
@@ -324,6 +427,132 @@ static void strangers_hold_up_nobody(void **state) {
     with_strangers(NULL);
     write_key("a.key", 'a', 0600);
     with_strangers(&key_a);
+}
+
+/* -- ten thousand of them -- */
+
+typedef enum lie {
+    LIE_SILENT,
+    LIE_NOISE,
+    LIE_GONE,
+    LIE_HUGE,   /* a record that says that it is as long as can be */
+    LIE_REPLAY, /* the first message of a member, heard on the way */
+    LIE_KEY,
+    LIE_RUN,
+    LIE_RANK,    /* the right key, and the number of rank 0 */
+    LIE_SIZE,    /* the right key, and a number that no rank has */
+    LIE_GARBAGE, /* the right key, then noise */
+    LIES
+} lie;
+
+typedef struct liar {
+    int port;
+    wefti_tls_context *contexts[3]; /* right, other key, other run */
+    unsigned char hello[1024];
+    ssize_t n_hello;
+} liar;
+
+/* What a member says first. */
+static void listen_in(liar *l) {
+    int fds[2];
+    bool refused;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    wefti_connection s = wefti_connection_of(fds[0]);
+    s.tls = wefti_tls_create(l->contexts[0], false);
+    assert_int_equal(wefti_tls_shake(s.tls, &s, &refused), WEFTI_SHAKE_AGAIN);
+    l->n_hello = read(fds[1], l->hello, sizeof l->hello);
+    assert_true(l->n_hello > 100);
+    wefti_connection_close(&s);
+    close(fds[1]);
+}
+
+static void write_false_card(lie kind, unsigned char *card) {
+    memset(card, kind == LIE_GARBAGE ? 0xff : 0, WEFTI_CARD_BYTES);
+    if (kind == LIE_GARBAGE) return;
+    memcpy(card, "wefT", 4);
+    wefti_put_u32(card + 4, 2);
+    wefti_put_u32(card + 8, 2);
+    wefti_put_u32(card + 12, kind == LIE_RANK ? 0 : 0xfffffff0u);
+}
+
+/* A handshake up to its end, or to a refusal; then a card that is false. */
+static void lie_inside(const liar *l, lie kind, wefti_connection *s) {
+    int which = kind == LIE_KEY ? 1 : kind == LIE_RUN ? 2 : 0;
+    unsigned char card[WEFTI_CARD_BYTES], answer;
+    bool refused;
+    double until_s = wefti_now_s() + 5;
+    (void)fcntl(s->fd, F_SETFL, O_NONBLOCK);
+    s->tls = wefti_tls_create(l->contexts[which], false);
+    for (;;) {
+        wefti_shake shake = wefti_tls_shake(s->tls, s, &refused);
+        if (shake == WEFTI_SHAKE_FAILED || wefti_now_s() > until_s) return;
+        if (shake == WEFTI_SHAKE_DONE) break;
+        (void)wefti_connection_wait(s, s->writable ? POLLIN : POLLIN | POLLOUT, until_s);
+    }
+    if (which > 0) fail_msg("a stranger of kind %d was let in", (int)kind);
+    write_false_card(kind, card);
+    if (!wefti_connection_all(s, card, sizeof card, true, until_s)) return;
+    if (!wefti_connection_all(s, &answer, 1, false, until_s)) return;
+    if (answer == 1) fail_msg("a card of kind %d was taken", (int)kind);
+}
+
+static void tell_lie(const liar *l, lie kind, wefti_connection *s) {
+    static const unsigned char huge[] = {0x16, 3,    1,    0xff, 0xff, 1,
+                                         0xff, 0xff, 0xff, 3,    3};
+    unsigned char noise[64];
+    memset(noise, (int)kind * 37 + 1, sizeof noise);
+    *s = wefti_connection_of(dial(l->port));
+    if (kind == LIE_GONE) wefti_connection_close(s);
+    if (kind == LIE_NOISE) (void)!send(s->fd, noise, sizeof noise, MSG_NOSIGNAL);
+    if (kind == LIE_HUGE) (void)!send(s->fd, huge, sizeof huge, MSG_NOSIGNAL);
+    if (kind == LIE_REPLAY)
+        (void)!send(s->fd, l->hello, (size_t)l->n_hello, MSG_NOSIGNAL);
+    if (kind >= LIE_KEY) lie_inside(l, kind, s);
+}
+
+/* All the time somebody lies, many at a time; rank 1 comes at the end and is let in at once;
+ * one line in the log; no more memory after ten thousand than after one thousand. */
+static void ten_thousand_strangers_hold_up_nobody(void **state) {
+    enum { OPEN = 100, HANDSHAKES = 5 }; /* of those that need one, every fifth */
+    const int strangers = UNDER_SANITIZER ? 2000 : 10000;
+    static const weft_mesh_security right = {.key = "a.key", .run = "one"},
+                                    run = {.key = "a.key", .run = "two"};
+    static wefti_connection open_ones[OPEN];
+    liar l = {.port = free_port()};
+    member members[2] = {member_at(0, 2, l.port), member_at(1, 2, l.port)};
+    int64_t after_some = 0;
+    (void)state;
+    write_key("a.key", 'a', 0600);
+    write_key("b.key", 'b', 0600);
+    l.contexts[0] = context_of(&right);
+    l.contexts[1] = context_of(&key_b);
+    l.contexts[2] = context_of(&run);
+    listen_in(&l);
+    for (int r = 0; r < 2; r++) members[r].security = &right;
+    members[0].place.patience_s = 300;
+    double flood_s = wefti_now_s();
+    start(&members[0]);
+    for (int i = 0; i < OPEN; i++) open_ones[i] = wefti_connection_of(-1);
+    for (int i = 0; i < strangers; i++) {
+        int k = i / LIES; /* kinds in turn; what costs a handshake now and then */
+        lie kind = (lie)(i % LIES);
+        if (kind >= LIE_KEY && k % HANDSHAKES != 0) kind = (lie)(k % LIE_KEY);
+        wefti_connection_close(&open_ones[i % OPEN]);
+        tell_lie(&l, kind, &open_ones[i % OPEN]);
+        if (i == strangers / 10) after_some = wefti_process_resident_bytes();
+    }
+    int64_t more = wefti_process_resident_bytes() - after_some;
+    double begun_s = wefti_now_s();
+    start(&members[1]);
+    for (int r = 0; r < 2; r++) join(&members[r]);
+    double took_s = wefti_now_s() - begun_s;
+    for (int i = 0; i < OPEN; i++) wefti_connection_close(&open_ones[i]);
+    for (int k = 0; k < 3; k++) wefti_tls_context_destroy(l.contexts[k]);
+    for (int r = 0; r < 2; r++) expect(&members[r], WEFT_OK, "");
+    assert_in_range(members[0].n_lines, 1, 1 + (int)((wefti_now_s() - flood_s) / 60));
+    if (!UNDER_SANITIZER) assert_true(more < 2 << 20);
+    if (took_s > 6)
+        fail_msg("rank 1 waited %.1f s", took_s); /* a caller has five seconds */
 }
 
 static void nothing(int signal) { (void)signal; }
@@ -435,10 +664,13 @@ int main(void) {
         cmocka_unit_test(encrypted_messages_arrive_whole),
         cmocka_unit_test(keys_are_files_of_the_owner_alone),
         cmocka_unit_test(another_key_is_refused),
+        cmocka_unit_test(another_run_is_refused),
+        cmocka_unit_test(keys_are_replaced_while_bytes_are_under_way),
         cmocka_unit_test(a_network_without_a_key_is_refused),
         cmocka_unit_test(an_unknown_machine_is_said_at_once),
         cmocka_unit_test(the_same_rank_twice_is_refused),
         cmocka_unit_test(strangers_hold_up_nobody),
+        cmocka_unit_test(ten_thousand_strangers_hold_up_nobody),
         cmocka_unit_test(a_signal_does_not_end_the_gathering),
         cmocka_unit_test(too_few_files_are_said),
         cmocka_unit_test(an_end_is_noticed_wherever_it_comes),
