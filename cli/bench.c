@@ -234,7 +234,7 @@ const command command_bench = {
         "the wire beside their entropy bound. With --hidden each also trains for --steps "
         "steps, without a run file on mesh.link=1Gbit,0.1ms and 512 tokens per node and "
         "step, and the share of its exchange that computing hides is printed. "
-        "docs/benchmarks.md explains every column.",
+        "docs/prediction.md explains every column.",
     .flags = flags,
     .words = words,
     .configures = true,

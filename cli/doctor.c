@@ -287,7 +287,7 @@ const command command_doctor = {
         "also "
         "what the run needs. Each finding is one sentence, with what to do about it "
         "behind "
-        "the arrow (docs/doctor.md).\n\n"
+        "the arrow (docs/launching.md).\n\n"
         "Started by mpirun, mpiexec or srun, it compares the ranks: "
         "mpirun --host a,b weft doctor run.yaml.\n\n"
         "Exits with 0 if there is no error (with --strict: and no warning), else with 1. "

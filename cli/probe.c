@@ -195,7 +195,7 @@ const command command_probe = {
         "differ, "
         "and writes cluster.yaml, from which weft plan predicts. The sizes of messages "
         "follow from the links, so that a slow one is measured in the same time. "
-        "docs/probe.md explains each figure.",
+        "docs/prediction.md explains each figure.",
     .flags = flags,
     .configures = true,
     .run = run,

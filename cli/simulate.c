@@ -210,7 +210,7 @@ const command command_simulate = {
         "failures that send all nodes back to the last checkpoint. Prints how long steps "
         "take, and what the time goes to.\n\n"
         "What the machines can do comes from --cluster or from the flags, which go over "
-        "it. docs/runtime-model.md says what is modelled, and how well.",
+        "it. docs/prediction.md says what is modelled, and how well.",
     .flags = flags,
     .configures = true,
     .run = run,

@@ -94,7 +94,7 @@ typedef struct weft_replicator_speeds {
 /* Measures the work of replicators on one of several nodes: the others' part is done
  * between its phases and not counted, so nothing ever waits, and the node has all threads
  * to itself. Each step follows a copy of the gradients, with which it is compared. Takes
- * about 12 n bytes for each node, freed before it returns. docs/benchmarks.md says what
+ * about 12 n bytes for each node, freed before it returns. docs/prediction.md says what
  * each figure means. */
 WEFT_API weft_status weft_bench_replicators(weft_ctx *ctx,
                                             const weft_bench_replicators_options *options,

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* What machines can do: measured by a probe (cluster.yaml, docs/runtime-model.md) or
+/* What machines can do: measured by a probe (cluster.yaml, docs/prediction.md) or
  * taken from data sheets. Every rate is what one rank gets while all ranks work. Zero in
  * a rate means: not known; what is predicted from it is then estimated as said at the
  * field. */

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* What is wrong with a machine, or among several, before a run suffers from it
- * (docs/doctor.md). Facts are collected on each rank, brought together, and judged by a
+ * (docs/launching.md). Facts are collected on each rank, brought together, and judged by a
  * function of the facts alone:
  *
  *     weft_doctor_examine (each rank) -> all ranks' facts -> weft_doctor_judge ->
@@ -102,7 +102,7 @@ typedef enum weft_severity {
 
 typedef struct weft_finding {
     weft_severity severity;
-    char topic[16];   /* "clock", "cores", ... (docs/doctor.md) */
+    char topic[16];   /* "clock", "cores", ... (docs/launching.md) */
     int64_t rank;     /* the first rank that it is about, or -1: all */
     char text[384];   /* one sentence: what was found */
     char advice[384]; /* what to do about it, or "" */

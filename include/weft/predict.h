@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* The runtime model (docs/runtime-model.md): what a step of a configured run takes on a
+/* The runtime model (docs/prediction.md): what a step of a configured run takes on a
  * cluster. Bytes come from the code that sends them. */
 
 /* What a step's length comes from in the first place. */
@@ -37,7 +37,7 @@ typedef struct weft_predict_options {
     int64_t steps; /* simulated; 0 = enough for the quantiles */
     uint64_t seed; /* of the jitter */
     bool timeline; /* fill spans */
-    bool events;   /* message by message, also where arrays would do (docs/runtime-model.md,
+    bool events;   /* message by message, also where arrays would do (docs/prediction.md,
                       section 6) */
     int64_t nodes; /* 0 = mesh.nodes; may be more than a run can have. Tokens per step
                       grow with them */

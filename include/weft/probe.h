@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Measures a cluster for the runtime model: docs/probe.md. */
+/* Measures a cluster for the runtime model: docs/prediction.md. */
 
 typedef struct weft_probe_options {
     double seconds; /* that it may take, about; 0 = 60 */

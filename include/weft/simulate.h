@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* Long runs on many nodes: steps as in weft_predict, but of all nodes together in arrays
- * instead of event by event (docs/runtime-model.md, section 6), and what happens to such
+ * instead of event by event (docs/prediction.md, section 6), and what happens to such
  * runs: slow machines, slow links, failures. */
 
 /* Zeros mean what is said beside them. */

@@ -165,6 +165,17 @@ weft_status wefti_grow(weft_ctx *ctx, void *block, int64_t old_n, int64_t new_n,
     return WEFT_OK;
 }
 
+weft_status wefti_reserve(weft_ctx *ctx, void *block, int64_t *room, int64_t n,
+                          int64_t more, size_t item, const char *what) {
+    enum { LEAST = 16 };
+    if (more <= *room - n) return WEFT_OK;
+    int64_t wanted = 2 * *room > LEAST ? 2 * *room : LEAST;
+    if (wanted < n + more) wanted = n + more;
+    WEFT_TRY(wefti_grow(ctx, block, n, wanted, item, what));
+    *room = wanted;
+    return WEFT_OK;
+}
+
 weft_status wefti_strdup(weft_ctx *ctx, const char *text, char **out) {
     size_t n = strlen(text) + 1;
     WEFT_TRY(wefti_alloc(ctx, n, "a string", out));

@@ -22,6 +22,11 @@ weft_status wefti_alloc_n(weft_ctx *ctx, int64_t n, size_t item, const char *wha
 weft_status wefti_grow(weft_ctx *ctx, void *block, int64_t old_n, int64_t new_n,
                        size_t item, const char *what) WEFT_CHECKED;
 
+/* Room for `more` items behind the n that are there: *block has *room items, and at least
+ * twice as many if it has to grow. */
+weft_status wefti_reserve(weft_ctx *ctx, void *block, int64_t *room, int64_t n,
+                          int64_t more, size_t item, const char *what) WEFT_CHECKED;
+
 /* Copies a string. */
 weft_status wefti_strdup(weft_ctx *ctx, const char *text, char **out) WEFT_CHECKED;
 

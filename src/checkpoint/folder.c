@@ -88,12 +88,8 @@ static bool has_index(const char *checkpoints, const char *name) {
 }
 
 static weft_status add_found(weft_ctx *ctx, found_list *list, found item) {
-    if (list->n == list->capacity) {
-        int64_t more = list->capacity ? 2 * list->capacity : 16;
-        WEFT_TRY(wefti_grow(ctx, &list->items, list->capacity, more, sizeof *list->items,
-                            "a list of checkpoints"));
-        list->capacity = more;
-    }
+    WEFT_TRY(wefti_reserve(ctx, &list->items, &list->capacity, list->n, 1,
+                           sizeof *list->items, "a list of checkpoints"));
     list->items[list->n++] = item;
     return WEFT_OK;
 }

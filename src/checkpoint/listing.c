@@ -33,12 +33,8 @@ weft_status wefti_path_join(weft_ctx *ctx, const char *folder, const char *name,
 /* ---- names ---- */
 
 weft_status wefti_listing_add(weft_ctx *ctx, wefti_listing *listing, const char *name) {
-    if (listing->n == listing->capacity) {
-        int64_t more = listing->capacity ? 2 * listing->capacity : 8;
-        WEFT_TRY(wefti_grow(ctx, &listing->files, listing->capacity, more,
-                            sizeof *listing->files, "a list of files"));
-        listing->capacity = more;
-    }
+    WEFT_TRY(wefti_reserve(ctx, &listing->files, &listing->capacity, listing->n, 1,
+                           sizeof *listing->files, "a list of files"));
     WEFT_TRY(wefti_strdup(ctx, name, &listing->files[listing->n].name));
     listing->n++;
     return WEFT_OK;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "cluster/facts.h"
@@ -12,89 +13,84 @@ enum { NUMBERS_IN_A_LINE = 8 };
 
 typedef struct writer {
     weft_ctx *ctx;
-    char *text;
-    int64_t n, room;
+    wefti_buffer text;
 } writer;
 
-static weft_status put(writer *w, const char *text) {
-    int64_t n = (int64_t)strlen(text);
-    if (w->n + n > w->room) {
-        int64_t room = 2 * w->room + n + 4096;
-        WEFT_TRY(wefti_grow(w->ctx, &w->text, w->n, room, 1, "cluster.yaml"));
-        w->room = room;
-    }
-    memcpy(w->text + w->n, text, (size_t)n);
-    w->n += n;
-    return WEFT_OK;
+static void put(writer *w, const char *text) {
+    wefti_buffer_text(w->ctx, &w->text, text);
 }
 
 /* In single quotes, which YAML reads as they are but for a quote in them. */
-static weft_status put_quoted(writer *w, const char *text) {
+static void put_quoted(writer *w, const char *text) {
     char piece[2] = "";
-    WEFT_TRY(put(w, "'"));
+    put(w, "'");
     for (; *text; text++) {
         piece[0] = *text;
-        WEFT_TRY(put(w, *text == '\'' ? "''" : piece));
+        put(w, *text == '\'' ? "''" : piece);
     }
-    return put(w, "'");
+    put(w, "'");
 }
 
-static weft_status put_value(writer *w, const wefti_fact *fact, const void *item) {
+static void put_value(writer *w, const wefti_fact *fact, const void *item) {
     char text[64];
-    if (fact->type == WEFTI_FACT_TEXT)
-        return put_quoted(w, (const char *)item + fact->offset);
-    wefti_fact_text(fact, item, text, sizeof text);
-    return put(w, text);
-}
-
-static weft_status put_mapping(writer *w, const wefti_fact_section *section,
-                               const void *item) {
-    for (int i = 0; i < section->n_facts; i++) {
-        WEFT_TRY(put(w, i ? ", " : "{"));
-        WEFT_TRY(put(w, section->facts[i].name));
-        WEFT_TRY(put(w, ": "));
-        WEFT_TRY(put_value(w, &section->facts[i], item));
+    if (fact->type == WEFTI_FACT_TEXT) {
+        put_quoted(w, (const char *)item + fact->offset);
+        return;
     }
-    return put(w, "}\n");
+    wefti_fact_text(fact, item, text, sizeof text);
+    put(w, text);
 }
 
-static weft_status put_list(writer *w, const wefti_fact_section *section,
-                            const wefti_fact_items *items) {
+static void put_mapping(writer *w, const wefti_fact_section *section, const void *item) {
+    for (int i = 0; i < section->n_facts; i++) {
+        put(w, i ? ", " : "{");
+        put(w, section->facts[i].name);
+        put(w, ": ");
+        put_value(w, &section->facts[i], item);
+    }
+    put(w, "}\n");
+}
+
+static void put_list(writer *w, const wefti_fact_section *section,
+                     const wefti_fact_items *items) {
     const char *item = *items->items;
     bool plain = section->shape == WEFTI_SHAPE_NUMBERS;
-    if (*items->n == 0) return put(w, "[]\n");
-    WEFT_TRY(put(w, plain ? "[" : "\n"));
+    if (*items->n == 0) {
+        put(w, "[]\n");
+        return;
+    }
+    put(w, plain ? "[" : "\n");
     for (int64_t i = 0; i < *items->n; i++, item += items->size) {
         if (!plain) {
-            WEFT_TRY(put(w, "  - "));
-            WEFT_TRY(put_mapping(w, section, item));
+            put(w, "  - ");
+            put_mapping(w, section, item);
             continue;
         }
-        if (i > 0) WEFT_TRY(put(w, i % NUMBERS_IN_A_LINE ? ", " : ",\n  "));
-        WEFT_TRY(put_value(w, &section->facts[0], item));
+        if (i > 0) put(w, i % NUMBERS_IN_A_LINE ? ", " : ",\n  ");
+        put_value(w, &section->facts[0], item);
     }
-    return plain ? put(w, "]\n") : WEFT_OK;
+    if (plain) put(w, "]\n");
 }
 
-static weft_status put_section(writer *w, const wefti_fact_section *section,
-                               weft_cluster *c) {
+static void put_section(writer *w, const wefti_fact_section *section, weft_cluster *c) {
     if (section->doc) {
-        WEFT_TRY(put(w, w->n ? "\n# " : "# "));
-        WEFT_TRY(put(w, section->doc));
-        WEFT_TRY(put(w, "\n"));
+        put(w, w->text.n ? "\n# " : "# ");
+        put(w, section->doc);
+        put(w, "\n");
     }
-    WEFT_TRY(put(w, section->name));
+    put(w, section->name);
     bool lines = section->shape == WEFTI_SHAPE_LIST &&
                  *wefti_facts_of(c, section->list).n;
-    WEFT_TRY(put(w, lines ? ":" : ": "));
-    if (section->shape == WEFTI_SHAPE_MAPPING)
-        return put_mapping(w, section, (const char *)c + section->offset);
-    if (section->shape == WEFTI_SHAPE_VALUE) {
-        WEFT_TRY(put_value(w, &section->facts[0], c));
-        return put(w, "\n");
+    put(w, lines ? ":" : ": ");
+    if (section->shape == WEFTI_SHAPE_MAPPING) {
+        put_mapping(w, section, (const char *)c + section->offset);
+    } else if (section->shape == WEFTI_SHAPE_VALUE) {
+        put_value(w, &section->facts[0], c);
+        put(w, "\n");
+    } else {
+        wefti_fact_items items = wefti_facts_of(c, section->list);
+        put_list(w, section, &items);
     }
-    wefti_fact_items items = wefti_facts_of(c, section->list);
-    return put_list(w, section, &items);
 }
 
 /* Whether what is in memory is what the file may hold: it is read back before it is
@@ -145,11 +141,10 @@ weft_status weft_cluster_write(weft_ctx *ctx, const weft_cluster *cluster,
     char sentence[200];
     if (wefti_cluster_fault(cluster, sentence, sizeof sentence))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s", sentence);
-    weft_status status = WEFT_OK;
-    for (const wefti_fact_section *s = wefti_fact_sections; s->name && status == WEFT_OK;
-         s++)
-        status = put_section(&w, s, &copy);
-    if (status == WEFT_OK) status = wefti_file_write(ctx, path, w.text, w.n);
-    wefti_free(ctx, w.text);
+    for (const wefti_fact_section *s = wefti_fact_sections; s->name; s++)
+        put_section(&w, s, &copy);
+    weft_status status = w.text.status;
+    if (status == WEFT_OK) status = wefti_file_write(ctx, path, w.text.bytes, w.text.n);
+    wefti_buffer_fini(ctx, &w.text);
     return status;
 }

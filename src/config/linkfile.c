@@ -144,11 +144,8 @@ static weft_status add_link(reader *r, int line, const weft_link *link) {
         return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
                              "%s:%d: a link goes from node %lld to itself", r->path, line,
                              (long long)link->from);
-    if (all->n == r->room) {
-        int64_t room = 2 * r->room + 16;
-        WEFT_TRY(wefti_grow(r->ctx, &all->items, all->n, room, sizeof *link, "links"));
-        r->room = room;
-    }
+    WEFT_TRY(
+        wefti_reserve(r->ctx, &all->items, &r->room, all->n, 1, sizeof *link, "links"));
     all->items[all->n++] = *link;
     return WEFT_OK;
 }

@@ -3,52 +3,22 @@
  * each line, texts quoted where YAML could take them for something else. */
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "config/layers.h"
 #include "config/value.h"
 
-/* A growing text; after a failure `status` says so and nothing is added. */
 typedef struct text {
     weft_ctx *ctx;
-    char *data; /* owned */
-    int64_t n, room;
-    weft_status status;
+    wefti_buffer *out; /* the first failure is kept in it */
 } text;
 
-static void put_bytes(text *t, const char *bytes, int64_t n) {
-    if (t->status != WEFT_OK) return;
-    if (t->n + n + 1 > t->room) {
-        int64_t room = 2 * t->room + n + 1024;
-        t->status = wefti_grow(t->ctx, &t->data, t->n, room, 1,
-                               "the configuration's text");
-        if (t->status != WEFT_OK) return;
-        t->room = room;
-    }
-    memcpy(t->data + t->n, bytes, (size_t)n);
-    t->n += n;
-    t->data[t->n] = '\0';
-}
-
-static void put(text *t, const char *words) {
-    put_bytes(t, words, (int64_t)strlen(words));
-}
-
-static void put_format(text *t, const char *format, ...) WEFT_PRINTF(2, 3);
-
-static void put_format(text *t, const char *format, ...) {
-    char line[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    put(t, line);
-}
+static void put(text *t, const char *words) { wefti_buffer_text(t->ctx, t->out, words); }
 
 /* Whether a YAML reader could take the word for a truth value or for nothing. */
 static bool is_reserved(const char *words) {
@@ -85,11 +55,12 @@ static void put_text(text *t, const char *words) {
         const char *start = words;
         uint32_t code = wefti_utf8_next(&words);
         if (code == '"' || code == '\\')
-            put_format(t, "\\%c", (char)code);
+            wefti_buffer_print(t->ctx, t->out, "\\%c", (char)code);
         else if (is_printable(code))
-            put_bytes(t, start, words - start);
+            wefti_buffer_put(t->ctx, t->out, start, words - start);
         else
-            put_format(t, code > 0xffff ? "\\U%08" PRIX32 : "\\u%04" PRIX32, code);
+            wefti_buffer_print(t->ctx, t->out,
+                               code > 0xffff ? "\\U%08" PRIX32 : "\\u%04" PRIX32, code);
     }
     put(t, "\"");
 }
@@ -104,7 +75,7 @@ static void put_size(text *t, int64_t n_bytes) {
     static const char *const names[] = {"", "kB", "MB", "GB"};
     int k = 0;
     while (k < 3 && n_bytes != 0 && n_bytes % 1000 == 0) n_bytes /= 1000, k++;
-    put_format(t, "%" PRId64 "%s", n_bytes, names[k]);
+    wefti_buffer_print(t->ctx, t->out, "%" PRId64 "%s", n_bytes, names[k]);
 }
 
 static void put_list(text *t, const weft_config_key *key, const void *place) {
@@ -136,7 +107,7 @@ static void put_value(text *t, const weft_config_key *key, const weft_config *va
     switch (key->type) {
     case WEFT_KEY_INT:
         memcpy(&integer, place, sizeof integer);
-        put_format(t, "%" PRId64, integer);
+        wefti_buffer_print(t->ctx, t->out, "%" PRId64, integer);
         break;
     case WEFT_KEY_BYTES:
         memcpy(&integer, place, sizeof integer);
@@ -171,11 +142,13 @@ static void put_origin(text *t, const wefti_config *config, const weft_config_ke
     const wefti_origin *origin = &config->origins[wefti_config_key_index(key)];
     switch (origin->layer) {
     case WEFTI_LAYER_DEFAULT: put(t, "default"); break;
-    case WEFTI_LAYER_METHOD: put_format(t, "method %s", config->values.method); break;
+    case WEFTI_LAYER_METHOD:
+        wefti_buffer_print(t->ctx, t->out, "method %s", config->values.method);
+        break;
     case WEFTI_LAYER_MODEL: put(t, "model.init"); break;
     case WEFTI_LAYER_FILE:
-        put_format(t, "%s:%d", wefti_shown(origin->path, shown, sizeof shown),
-                   origin->line);
+        wefti_buffer_print(t->ctx, t->out, "%s:%d",
+                           wefti_shown(origin->path, shown, sizeof shown), origin->line);
         break;
     case WEFTI_LAYER_COMMAND: put(t, "override"); break;
     }
@@ -185,8 +158,9 @@ static void put_note(text *t, const wefti_config *config, const weft_config_key 
                      weft_config_notes notes, int64_t line_start) {
     enum { COLUMN = 34 };
     if (notes == WEFT_CONFIG_BARE) return;
-    int64_t used = t->n - line_start;
-    put_format(t, "%*s# ", used < COLUMN - 2 ? (int)(COLUMN - used) : 2, "");
+    int64_t used = t->out->n - line_start;
+    wefti_buffer_print(t->ctx, t->out, "%*s# ",
+                       used < COLUMN - 2 ? (int)(COLUMN - used) : 2, "");
     if (notes == WEFT_CONFIG_ORIGINS)
         put_origin(t, config, key);
     else
@@ -196,8 +170,9 @@ static void put_note(text *t, const wefti_config *config, const weft_config_key 
 static void put_key(text *t, const wefti_config *config, const weft_config_key *key,
                     weft_config_notes notes) {
     const char *dot = strchr(key->name, '.');
-    int64_t line_start = t->n;
-    put_format(t, "%s%s: ", dot ? "  " : "", dot ? dot + 1 : key->name);
+    int64_t line_start = t->out->n;
+    wefti_buffer_print(t->ctx, t->out, "%s%s: ", dot ? "  " : "",
+                       dot ? dot + 1 : key->name);
     put_value(t, key, &config->values);
     put_note(t, config, key, notes, line_start);
     put(t, "\n");
@@ -210,25 +185,27 @@ static void put_all(text *t, const wefti_config *config, weft_config_notes notes
         size_t n = dot ? (size_t)(dot - key->name) : 0;
         if (n && (strlen(section) < n || strncmp(section, key->name, n + 1) != 0)) {
             section = key->name;
-            put_format(t, "%.*s:\n", (int)n, section);
+            wefti_buffer_print(t->ctx, t->out, "%.*s:\n", (int)n, section);
         }
         put_key(t, config, key, notes);
     }
 }
 
 weft_status weft_config_text(weft_ctx *ctx, weft_config *values, weft_config_notes notes,
-                             const char **out) {
+                             const char **words) {
     wefti_config *config = wefti_config_of(values);
-    text t = {.ctx = ctx};
-    *out = NULL;
+    wefti_buffer out = {0};
+    text t = {ctx, &out};
+    *words = NULL;
     put_all(&t, config, notes);
-    if (t.status != WEFT_OK) {
-        wefti_free(ctx, t.data);
-        return t.status;
+    if (out.status != WEFT_OK) {
+        weft_status status = out.status;
+        wefti_buffer_fini(ctx, &out);
+        return status;
     }
     wefti_free(ctx, config->text);
-    config->text = t.data;
-    *out = t.data;
+    config->text = out.bytes;
+    *words = out.bytes;
     return WEFT_OK;
 }
 

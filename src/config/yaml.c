@@ -116,11 +116,8 @@ static weft_status first_time(reader *r, const char *name, int line, int *first_
 /* Appends the current scalar and its NUL to the packed list. */
 static weft_status pack_scalar(reader *r) {
     int64_t n = (int64_t)r->event.data.scalar.length + 1;
-    if (r->packed_bytes + n > r->packed_room) {
-        int64_t room = 2 * r->packed_room + n + 256;
-        WEFT_TRY(wefti_grow(r->ctx, &r->packed, r->packed_bytes, room, 1, "a list"));
-        r->packed_room = room;
-    }
+    WEFT_TRY(wefti_reserve(r->ctx, &r->packed, &r->packed_room, r->packed_bytes, n, 1,
+                           "a list"));
     memcpy(r->packed + r->packed_bytes, scalar(r), (size_t)n);
     r->packed_bytes += n;
     return WEFT_OK;

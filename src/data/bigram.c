@@ -37,12 +37,8 @@ static weft_status see(weft_ctx *ctx, bigram *b, const int32_t *ids, int64_t n) 
 
 static weft_status count_pair(weft_ctx *ctx, bigram *b, int32_t left, int32_t right) {
     int64_t pair;
-    if (b->pairs.n == b->counts_capacity) {
-        int64_t more = b->counts_capacity ? 2 * b->counts_capacity : 1024;
-        WEFT_TRY(wefti_grow(ctx, &b->counts, b->pairs.n, more, sizeof *b->counts,
-                            "counts of token pairs"));
-        b->counts_capacity = more;
-    }
+    WEFT_TRY(wefti_reserve(ctx, &b->counts, &b->counts_capacity, b->pairs.n, 1,
+                           sizeof *b->counts, "counts of token pairs"));
     WEFT_TRY(wefti_u64map_put(ctx, &b->pairs, wefti_pair_key(left, right), &pair));
     b->counts[pair]++;
     b->followed[left]++;

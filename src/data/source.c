@@ -84,12 +84,8 @@ static weft_status add_file(weft_ctx *ctx, wefti_source *s, const char *path,
     if (stat(path, &info) != 0) return wefti_fail_errno(ctx, "open", path);
     if (!S_ISREG(info.st_mode))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
-    if (s->n_files == s->files_capacity) {
-        int64_t more = s->files_capacity ? 2 * s->files_capacity : 4;
-        WEFT_TRY(
-            wefti_grow(ctx, &s->files, s->n_files, more, sizeof *s->files, "data files"));
-        s->files_capacity = more;
-    }
+    WEFT_TRY(wefti_reserve(ctx, &s->files, &s->files_capacity, s->n_files, 1,
+                           sizeof *s->files, "data files"));
     wefti_token_file *f = &s->files[s->n_files++];
     f->start = s->n_tokens;
     if (ends_in(path, ".bin") || begins_as_shard(path)) {
@@ -108,12 +104,8 @@ static void names_fini(weft_ctx *ctx, name_list *list) {
 }
 
 static weft_status add_name(weft_ctx *ctx, name_list *list, const char *name) {
-    if (list->n == list->capacity) {
-        int64_t more = list->capacity ? 2 * list->capacity : 16;
-        WEFT_TRY(wefti_grow(ctx, &list->names, list->n, more, sizeof *list->names,
-                            "names of files"));
-        list->capacity = more;
-    }
+    WEFT_TRY(wefti_reserve(ctx, &list->names, &list->capacity, list->n, 1,
+                           sizeof *list->names, "names of files"));
     WEFT_TRY(wefti_strdup(ctx, name, &list->names[list->n]));
     list->n++;
     return WEFT_OK;

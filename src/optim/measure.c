@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/stats.h"
 #include "optim/optimizer.h"
 
 enum { STREAMS = 2, ROWS = STREAMS + WEFT_BENCH_OPTIMIZERS, ARRAYS = 5 };
@@ -62,17 +63,6 @@ static void measure(bench *b, int n_optimizers) {
     }
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts the n values. */
-static double median(double *values, int64_t n) {
-    qsort(values, (size_t)n, sizeof *values, ascending);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 /* Row by row: an optimizer's medians, with its share of the round's better stream. */
 static void summarize(bench *b, weft_optimizer_speeds *out) {
     int64_t n = b->n_rounds;
@@ -82,15 +72,15 @@ static void summarize(bench *b, weft_optimizer_speeds *out) {
         double *rate = b->rate + (STREAMS + i) * n;
         for (int64_t r = 0; r < n; r++)
             spare[r] = rate[r] / (scale[r] > update[r] ? scale[r] : update[r]);
-        double share = median(spare, n);
+        double share = wefti_median(spare, n);
         out->of[i] = (weft_optimizer_speed){ops->name, ops->traffic(&b->config),
-                                            median(rate, n), share};
+                                            wefti_median(rate, n), share};
     }
     for (int64_t r = 0; r < n; r++)
         spare[r] = scale[r] > update[r] ? scale[r] : update[r];
-    out->stream_Bps = median(spare, n);
-    out->scale_Bps = median(scale, n);
-    out->update_Bps = median(update, n);
+    out->stream_Bps = wefti_median(spare, n);
+    out->scale_Bps = wefti_median(scale, n);
+    out->update_Bps = wefti_median(update, n);
 }
 
 static weft_status allocate(bench *b) {

@@ -25,12 +25,9 @@ static weft_status leave_out(wefti_adviser *a, const weft_candidate *c, const ch
             advice->left_out[i].n++;
             return WEFT_OK;
         }
-    if (advice->n_left_out == a->left_out_room) {
-        int64_t room = 2 * a->left_out_room + 8;
-        WEFT_TRY(wefti_grow(a->ctx, &advice->left_out, a->left_out_room, room,
-                            sizeof *advice->left_out, "the advice"));
-        a->left_out_room = room;
-    }
+    WEFT_TRY(wefti_reserve(a->ctx, &advice->left_out, &a->left_out_room,
+                           advice->n_left_out, 1, sizeof *advice->left_out,
+                           "the advice"));
     weft_left_out *row = &advice->left_out[advice->n_left_out++];
     *row = (weft_left_out){.n = 1};
     snprintf(row->what, sizeof row->what, "%s on %lld node%s x %lld", c->name,

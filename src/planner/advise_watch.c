@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/stats.h"
 #include "base/text.h"
 #include "planner/advise.h"
 #include "planner/advise_json.h"
@@ -100,18 +101,6 @@ const weft_prediction *weft_watch_prediction(const weft_watch *watch) {
 
 /* ---- compared ---- */
 
-static int ascending(const void *left, const void *right) {
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
-/* Sorts them. */
-static double median(double *values, int64_t n) {
-    if (n == 0) return NAN;
-    qsort(values, (size_t)n, sizeof *values, ascending);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 static double mean(const double *values, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += values[i];
@@ -123,7 +112,7 @@ static bool is_uneven(const weft_watch *w) {
 }
 
 static double middle(const weft_watch *w, double *values, int64_t n) {
-    return is_uneven(w) ? mean(values, n) : median(values, n);
+    return is_uneven(w) ? mean(values, n) : wefti_median(values, n);
 }
 
 static double planned_s(const weft_watch *w) {

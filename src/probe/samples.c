@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/stats.h"
 
 #define HALF_PI 1.5707963267948966
 
@@ -29,20 +30,6 @@ void wefti_samples_fini(weft_ctx *ctx, wefti_samples *s) {
     wefti_free(ctx, s->of);
     wefti_free(ctx, s->spare);
     *s = (wefti_samples){0};
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double wefti_quantile(double *values, int64_t n, double q) {
-    if (n == 0) return (double)NAN;
-    qsort(values, (size_t)n, sizeof *values, ascending);
-    double at = q * (double)(n - 1);
-    int64_t below = (int64_t)at, above = below + 1 < n ? below + 1 : below;
-    double share = at - (double)below;
-    return values[below] * (1 - share) + values[above] * share;
 }
 
 /* [*begin, *end) of the samples of a rank. One sample alone is in both halves. */

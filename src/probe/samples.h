@@ -4,6 +4,8 @@
 
 #include <weft/ctx.h>
 
+#include "base/stats.h"
+
 /* Figures that every rank measured n times, in the order of time. NAN: this rank measured
  * nothing. */
 typedef struct wefti_samples {
@@ -28,9 +30,6 @@ typedef enum wefti_sample_half {
 /* The q-quantile of what all ranks, or one, measured in that part; NAN if nothing. */
 double wefti_samples_quantile(wefti_samples *s, wefti_sample_half part, double q);
 double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_sample_half part);
-
-/* The q-quantile of n values, which it sorts; between two it lies in proportion. */
-double wefti_quantile(double *values, int64_t n, double q);
 
 /* seconds = latency_s + bytes / bandwidth_Bps, by least squares of the relative error. */
 typedef struct wefti_link_fit {

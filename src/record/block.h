@@ -2,17 +2,17 @@
 #ifndef WEFTI_BLOCK_H
 #define WEFTI_BLOCK_H
 
-#include "record/buffer.h"
+#include "base/buffer.h"
 #include "record/history.h"
 #include "record/planned.h"
 
 /* What a run's folder says, as far as it is there. */
 typedef struct wefti_material {
-    const char *name;        /* borrowed */
-    wefti_run run;           /* metrics.jsonl */
-    wefti_planned planned;   /* plan.json */
+    const char *name;                /* borrowed */
+    wefti_run run;                   /* metrics.jsonl */
+    wefti_planned planned;           /* plan.json */
     wefti_planned_timeline timeline; /* timeline.json */
-    char *config;            /* owned; config.yaml; NULL: there is none */
+    char *config;                    /* owned; config.yaml; NULL: there is none */
     bool is_planned;
 } wefti_material;
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/stats.h"
 #include "record/metrics.h"
 
 static const char *const names[WEFTI_N_COLUMNS] = {"step",
@@ -91,11 +92,6 @@ static void smooth(wefti_run *run) {
     run->loss = mean_loss(s, first, s->n);
 }
 
-static int ascending(const void *left, const void *right) {
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
 static weft_status find_median(weft_ctx *ctx, wefti_run *run) {
     const double *column = run->steps.column[WEFTI_STEP_S];
     double *sorted;
@@ -103,8 +99,7 @@ static weft_status find_median(weft_ctx *ctx, wefti_run *run) {
     WEFT_TRY(wefti_alloc_n(ctx, run->steps.n, sizeof *sorted, "times of steps", &sorted));
     for (int64_t i = 0; i < run->steps.n; i++)
         if (is_usable(column[i])) sorted[n++] = column[i];
-    if (n > 0) qsort(sorted, (size_t)n, sizeof *sorted, ascending);
-    run->step_s = n > 0 ? (sorted[(n - 1) / 2] + sorted[n / 2]) / 2 : (double)NAN;
+    run->step_s = wefti_median(sorted, n);
     wefti_free(ctx, sorted);
     return WEFT_OK;
 }

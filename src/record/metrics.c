@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "record/append.h"
-#include "record/buffer.h"
+#include "base/buffer.h"
 
 enum { LINE_BYTES = 4096 }; /* room for a line that is reserved */
 
@@ -265,10 +265,9 @@ weft_status wefti_metrics_check(weft_ctx *ctx, const char *path, int64_t *n_line
         json_decref(now.object);
     }
     if (status == WEFT_OK && in.n_damaged > 0)
-        status = weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                               "line %lld is not a JSON object (%s); %lld such lines",
-                               (long long)in.first_damaged, in.why,
-                               (long long)in.n_damaged);
+        status = weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT, "line %lld is not a JSON object (%s); %lld such lines",
+            (long long)in.first_damaged, in.why, (long long)in.n_damaged);
     wefti_free(ctx, in.data);
     return status;
 }

@@ -24,7 +24,7 @@
 
 #include "base/memory.h"
 #include "record/append.h"
-#include "record/buffer.h"
+#include "base/buffer.h"
 
 enum { MESSAGE_BYTES = 4096, MAX_FILES = 1000, SESSION_START = 1 };
 

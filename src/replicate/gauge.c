@@ -20,6 +20,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/stats.h"
 #include "comm/local.h"
 #include "replicate/gauge.h"
 #include "replicate/transform.h"
@@ -205,16 +206,10 @@ static void note(bench *b, int64_t round, double bytes, const double seconds[FIG
     b->copies[b->n_copies++] = copy_Bps;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts the n values. */
 static weft_spread spread_of(double *values, int64_t n) {
-    qsort(values, (size_t)n, sizeof *values, ascending);
-    double above = values[n / 2], below = values[(n - 1) / 2];
-    return (weft_spread){(above + below) / 2, values[0], values[n - 1]};
+    double middle = wefti_median(values, n);
+    return (weft_spread){middle, values[0], values[n - 1]};
 }
 
 /* --- a replicator --- */

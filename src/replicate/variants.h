@@ -30,7 +30,7 @@ typedef struct wefti_variant_work {
     double bound_bits;  /* the same without heads, scales and whole bits */
 } wefti_variant_work;
 
-/* Floor, in bytes per parameter (docs/benchmarks.md says why): demo 16; random, striding,
+/* Floor, in bytes per parameter (docs/prediction.md says why): demo 16; random, striding,
  * slicing 12 and 4 per value; full 4 (3 - 1/R), 0 if R = 1; with coded values 16.
  *
  * Bound: a value takes the bits of its codec, a chunk's set of k of c places log2 C(c,

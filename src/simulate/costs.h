@@ -7,7 +7,7 @@
 #include "job/job.h"
 
 /* What the parts of a step take one rank, without waiting for anybody: measured if the
- * cluster has it, else estimated (docs/runtime-model.md, section 2). */
+ * cluster has it, else estimated (docs/prediction.md, section 2). */
 
 /* Of one bucket, on the exchange thread. */
 typedef struct wefti_work {

@@ -90,12 +90,8 @@ void wefti_agenda_fini(wefti_agenda *agenda) {
 }
 
 weft_status wefti_agenda_add(wefti_agenda *agenda, wefti_event event) {
-    if (agenda->n == agenda->room) {
-        int64_t room = 2 * agenda->room + 256;
-        WEFT_TRY(wefti_grow(agenda->ctx, &agenda->events, agenda->n, room, sizeof event,
-                            "moments"));
-        agenda->room = room;
-    }
+    WEFT_TRY(wefti_reserve(agenda->ctx, &agenda->events, &agenda->room, agenda->n, 1,
+                           sizeof event, "moments"));
     wefti_event *events = agenda->events;
     int64_t i = agenda->n++;
     for (; i > 0 && before(&event, &events[(i - 1) / 2]); i = (i - 1) / 2)

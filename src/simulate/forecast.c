@@ -3,7 +3,7 @@
  * method's exchanges repeat, and quantiles. */
 #include "simulate/forecast.h"
 
-#include <stdlib.h>
+#include "base/stats.h"
 
 enum { MOST_STEPS = 4096 };
 
@@ -25,19 +25,8 @@ int64_t wefti_forecast_cycle(const wefti_job *job) {
     return cycle;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 weft_quantiles wefti_forecast_quantiles(double *values, int64_t n) {
-    qsort(values, (size_t)n, sizeof *values, ascending);
-    double at[] = {0.05, 0.5, 0.95}, q[3];
-    for (int i = 0; i < 3; i++) {
-        double place = at[i] * (double)(n - 1);
-        int64_t low = (int64_t)place;
-        double high = values[low + 1 < n ? low + 1 : low];
-        q[i] = values[low] + (place - (double)low) * (high - values[low]);
-    }
-    return (weft_quantiles){q[0], q[1], q[2]};
+    return (weft_quantiles){wefti_quantile(values, n, 0.05),
+                            wefti_quantile(values, n, 0.5),
+                            wefti_quantile(values, n, 0.95)};
 }

@@ -63,11 +63,8 @@ void wefti_meetings_destroy(weft_ctx *ctx, wefti_meetings *m) {
 }
 
 static weft_status add_letter(wefti_meetings *m, letters *all, letter l) {
-    if (all->n == all->room) {
-        int64_t room = 2 * all->room + 4096;
-        WEFT_TRY(wefti_grow(m->ctx, &all->items, all->n, room, sizeof l, "meetings"));
-        all->room = room;
-    }
+    WEFT_TRY(
+        wefti_reserve(m->ctx, &all->items, &all->room, all->n, 1, sizeof l, "meetings"));
     all->items[all->n++] = l;
     if (++m->n_listed <= MOST_LISTED) return WEFT_OK;
     return weft_ctx_fail(m->ctx, WEFT_ERR_CONFIG,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/stats.h"
 
 /* --- ops --- */
 
@@ -215,19 +216,13 @@ static void plan_links(wefti_timed *timed) {
 
 /* --- the whole --- */
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static weft_status find_median(wefti_timed *timed) {
     const weft_cluster *c = timed->cluster;
     double *sorted;
     if (c->n_steps == 0) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(timed->ctx, c->n_steps, sizeof *sorted, "steps", &sorted));
     memcpy(sorted, c->step_s, (size_t)c->n_steps * sizeof *sorted);
-    qsort(sorted, (size_t)c->n_steps, sizeof *sorted, ascending);
-    timed->mean_s = (sorted[(c->n_steps - 1) / 2] + sorted[c->n_steps / 2]) / 2;
+    timed->mean_s = wefti_median(sorted, c->n_steps);
     wefti_free(timed->ctx, sorted);
     return WEFT_OK;
 }

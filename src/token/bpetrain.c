@@ -52,14 +52,9 @@ typedef struct trainer {
     int64_t n_offered; /* pairs that have been in the heap */
 } trainer;
 
-/* Grows a list so that it holds at least `need` items. */
 static weft_status reserve(trainer *r, void *list, int64_t *capacity, int64_t n,
-                           int64_t need, size_t item) {
-    if (need <= *capacity) return WEFT_OK;
-    int64_t more = need < 512 ? 1024 : 2 * need;
-    WEFT_TRY(wefti_grow(r->ctx, list, n, more, item, "training of the tokenizer"));
-    *capacity = more;
-    return WEFT_OK;
+                           size_t item) {
+    return wefti_reserve(r->ctx, list, capacity, n, 1, item, "training of the tokenizer");
 }
 
 static bool comes_first(const candidate *a, const candidate *b) {
@@ -67,8 +62,7 @@ static bool comes_first(const candidate *a, const candidate *b) {
 }
 
 static weft_status heap_push(trainer *r, int64_t pair) {
-    WEFT_TRY(reserve(r, &r->heap, &r->heap_capacity, r->n_heap, r->n_heap + 1,
-                     sizeof *r->heap));
+    WEFT_TRY(reserve(r, &r->heap, &r->heap_capacity, r->n_heap, sizeof *r->heap));
     candidate c = {
         .count = r->states[pair].count, .pair = pair, .key = r->pairs.keys[pair]};
     int64_t i = r->n_heap++;
@@ -115,8 +109,7 @@ static bool heap_best(trainer *r, int64_t *pair) {
 static weft_status raise_pair(trainer *r, int32_t at) {
     int64_t before = r->pairs.n, pair;
     uint64_t key = wefti_pair_key(r->symbols[at], r->symbols[r->after[at]]);
-    WEFT_TRY(reserve(r, &r->states, &r->states_capacity, before, before + 1,
-                     sizeof *r->states));
+    WEFT_TRY(reserve(r, &r->states, &r->states_capacity, before, sizeof *r->states));
     WEFT_TRY(wefti_u64map_put(r->ctx, &r->pairs, key, &pair));
     pair_state *s = &r->states[pair];
     if (r->n_positions == INT32_MAX)
@@ -124,7 +117,7 @@ static weft_status raise_pair(trainer *r, int32_t at) {
                              "the text has too many different pieces "
                              "to train a tokenizer on; train it on a part of the text");
     WEFT_TRY(reserve(r, &r->positions, &r->positions_capacity, r->n_positions,
-                     r->n_positions + 1, sizeof *r->positions));
+                     sizeof *r->positions));
     int32_t here = (int32_t)r->n_positions++;
     r->positions[here] = (position){.at = at, .next = -1};
     if (pair == before)

@@ -166,12 +166,8 @@ static weft_status run_workers(job *j, int threads) {
 }
 
 static weft_status add_part(job *j, int64_t start, int64_t end) {
-    if (j->n_parts == j->parts_capacity) {
-        int64_t more = j->parts_capacity ? 2 * j->parts_capacity : 16;
-        WEFT_TRY(wefti_grow(j->ctx, &j->parts, j->n_parts, more, sizeof *j->parts,
-                            "parts of a text"));
-        j->parts_capacity = more;
-    }
+    WEFT_TRY(wefti_reserve(j->ctx, &j->parts, &j->parts_capacity, j->n_parts, 1,
+                           sizeof *j->parts, "parts of a text"));
     j->parts[j->n_parts++] = (part){.start = start, .end = end};
     return WEFT_OK;
 }

@@ -31,12 +31,8 @@ wefti_str_entry *wefti_strmap_find(const wefti_strmap *map, const char *base,
 }
 
 static weft_status make_room(weft_ctx *ctx, wefti_strmap *map) {
-    if (map->n == map->capacity) {
-        int64_t more = map->capacity ? 2 * map->capacity : 16;
-        WEFT_TRY(wefti_grow(ctx, &map->entries, map->n, more, sizeof *map->entries,
-                            "a string list"));
-        map->capacity = more;
-    }
+    WEFT_TRY(wefti_reserve(ctx, &map->entries, &map->capacity, map->n, 1,
+                           sizeof *map->entries, "a string list"));
     if (2 * (map->n + 1) <= map->n_slots) return WEFT_OK;
     int64_t n_slots = map->n_slots ? 2 * map->n_slots : 32;
     int64_t *slots;

@@ -11,12 +11,8 @@ static void place(wefti_u64map *map, uint64_t key, int64_t index) {
 }
 
 static weft_status make_room(weft_ctx *ctx, wefti_u64map *map) {
-    if (map->n == map->capacity) {
-        int64_t more = map->capacity ? 2 * map->capacity : 16;
-        WEFT_TRY(
-            wefti_grow(ctx, &map->keys, map->n, more, sizeof *map->keys, "a key list"));
-        map->capacity = more;
-    }
+    WEFT_TRY(wefti_reserve(ctx, &map->keys, &map->capacity, map->n, 1, sizeof *map->keys,
+                           "a key list"));
     if (2 * (map->n + 1) <= map->n_slots) return WEFT_OK;
     int64_t n_slots = map->n_slots ? 2 * map->n_slots : 32;
     wefti_u64slot *slots;

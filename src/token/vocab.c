@@ -29,12 +29,8 @@ void weft_tokenizer_destroy(weft_ctx *ctx, weft_tokenizer *t) {
 }
 
 static weft_status reserve_text(weft_ctx *ctx, weft_tokenizer *t, int64_t n_bytes) {
-    int64_t need = t->n_text + n_bytes;
-    if (need <= t->text_capacity) return WEFT_OK;
-    int64_t more = need < 4096 ? 8192 : 2 * need;
-    WEFT_TRY(wefti_grow(ctx, &t->text, t->n_text, more, 1, "the tokens' bytes"));
-    t->text_capacity = more;
-    return WEFT_OK;
+    return wefti_reserve(ctx, &t->text, &t->text_capacity, t->n_text, n_bytes, 1,
+                         "the tokens' bytes");
 }
 
 weft_status wefti_vocab_stage(weft_ctx *ctx, weft_tokenizer *t, const char *bytes,
@@ -65,18 +61,10 @@ int32_t wefti_vocab_find_staged(const weft_tokenizer *t) {
     return entry ? (int32_t)entry->value : -1;
 }
 
-static weft_status reserve_tokens(weft_ctx *ctx, weft_tokenizer *t, int64_t need) {
-    if (need <= t->tokens_capacity) return WEFT_OK;
-    int64_t more = need < 512 ? 1024 : 2 * need;
-    WEFT_TRY(
-        wefti_grow(ctx, &t->tokens, t->vocab, more, sizeof *t->tokens, "the tokens"));
-    t->tokens_capacity = more;
-    return WEFT_OK;
-}
-
 weft_status wefti_vocab_add_staged(weft_ctx *ctx, weft_tokenizer *t, int64_t id,
                                    uint32_t flags) {
-    WEFT_TRY(reserve_tokens(ctx, t, id + 1));
+    WEFT_TRY(wefti_reserve(ctx, &t->tokens, &t->tokens_capacity, t->vocab,
+                           id + 1 - t->vocab, sizeof *t->tokens, "the tokens"));
     if ((flags & WEFTI_TOKEN_MODEL) && !(flags & WEFTI_TOKEN_LITERAL)) {
         wefti_str_entry *entry;
         WEFT_TRY(
@@ -94,12 +82,8 @@ weft_status wefti_vocab_add_staged(weft_ctx *ctx, weft_tokenizer *t, int64_t id,
 
 weft_status wefti_vocab_add_merge(weft_ctx *ctx, weft_tokenizer *t, int32_t left,
                                   int32_t right, int32_t merged, bool *fresh) {
-    if (t->merges.n == t->merged_capacity) {
-        int64_t more = t->merged_capacity ? 2 * t->merged_capacity : 1024;
-        WEFT_TRY(wefti_grow(ctx, &t->merged, t->merges.n, more, sizeof *t->merged,
-                            "the merges"));
-        t->merged_capacity = more;
-    }
+    WEFT_TRY(wefti_reserve(ctx, &t->merged, &t->merged_capacity, t->merges.n, 1,
+                           sizeof *t->merged, "the merges"));
     int64_t before = t->merges.n, rank;
     WEFT_TRY(wefti_u64map_put(ctx, &t->merges, wefti_pair_key(left, right), &rank));
     *fresh = rank == before;

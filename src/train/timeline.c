@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "record/buffer.h"
+#include "base/buffer.h"
 
 enum { MOST_LINES = 20000 };
 

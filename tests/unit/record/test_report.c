@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "base/rng.h"
-#include "record/buffer.h"
+#include "base/buffer.h"
 #include "record/metrics.h"
 #include <weft/report.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Text that grows in memory, numbers with the fewest digits that read back, JSON strings. The
  * first failure is kept, so that a page is written without a check per word. */
-#include "record/buffer.h"
+#include "base/buffer.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "base/rng.h"
-#include "record/buffer.h"
+#include "base/buffer.h"
 
 static void pieces_are_put_one_after_the_other(void **state) {
     (void)state;

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Order statistics of samples x_0 <= ... <= x_(n-1):
+ *
+ *     quantile(q) = x_i + (p - i) (x_(i+1) - x_i)      p = q (n - 1), i = floor(p) */
+#include "base/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort(double *values, int64_t n) {
+    if (n > 0) qsort(values, (size_t)n, sizeof *values, ascending);
+}
+
+double wefti_quantile(double *values, int64_t n, double q) {
+    sort(values, n);
+    if (n == 0) return (double)NAN;
+    double place = q * (double)(n - 1);
+    int64_t i = (int64_t)place;
+    double above = values[i + 1 < n ? i + 1 : i];
+    return values[i] + (place - (double)i) * (above - values[i]);
+}
+
+double wefti_median(double *values, int64_t n) {
+    sort(values, n);
+    return n == 0 ? (double)NAN : (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
