@@ -106,6 +106,7 @@ typedef struct weft_config {
         double site_bandwidth_Bps, site_latency_s; /* parsed from site_link */
         double compute_time;                       /* seconds */
         double straggler_time;                     /* seconds */
+        bool keep_whole; /* gathered parameters, for the rest of the step */
         bool overlap;
         int64_t min_message; /* bytes */
         const char *kernels; /* choice */

@@ -283,6 +283,8 @@ const weft_config_key wefti_config_keys[] = {
      "ranks in a node; they share one sharded copy of the model"},
     {AT(mesh.shards), INT, "ranks", "0", WITHIN(0, 1024),
      "ranks that share one copy of the model; 0 = all of a node"},
+    {AT(mesh.keep_whole), BOOL, "", "false", ANY,
+     "ranks gather each unit once a step and keep it; changes no number"},
     {AT(mesh.sites), INT, "", "1", WITHIN(1, 1024),
      "groups of nodes with slower links between them; they divide the nodes"},
     {AT(mesh.threads), INT, "threads", "0", WITHIN(0, 4096),

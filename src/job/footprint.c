@@ -3,6 +3,11 @@
 #include "base/memory.h"
 #include "job/job.h"
 
+/* What an allocation of n floats takes, rounding included; nothing for none. */
+static int64_t cost(int64_t n) {
+    return n > 0 ? (int64_t)wefti_alloc_cost((size_t)n * sizeof(float)) : 0;
+}
+
 bool wefti_job_own_place(const wefti_job *job, int u) {
     const weft_model *model = job->model;
     return u == 0 && model->units[model->n_units - 1].borrows == 0;
@@ -25,6 +30,14 @@ static int64_t largest_unit(const wefti_job *job) {
         if (job->model->units[u].n_elements > largest)
             largest = job->model->units[u].n_elements;
     return largest;
+}
+
+/* Of the units that stay: the whole model. */
+static int64_t kept_bytes(const wefti_job *job) {
+    int64_t n_bytes = 0;
+    for (int u = 0; u < job->model->n_units && job->keeps_whole; u++)
+        n_bytes += cost(job->model->units[u].n_elements);
+    return n_bytes;
 }
 
 static int64_t output_floats(const wefti_job *job) {
@@ -55,11 +68,6 @@ wefti_sizes wefti_job_sizes(const wefti_job *job) {
     place_floats(job, sizes.places);
     if (job->S > 1 && !job->local_rows) sizes.largest_unit = largest_unit(job);
     return sizes;
-}
-
-/* What an allocation of n floats takes, rounding included; nothing for none. */
-static int64_t cost(int64_t n) {
-    return n > 0 ? (int64_t)wefti_alloc_cost((size_t)n * sizeof(float)) : 0;
 }
 
 static int64_t activation_bytes(const wefti_job *job) {
@@ -106,7 +114,8 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
         f.replicator += replicator_bytes(&job->site_replicator_config, a, job->sites);
     f.mixer = mixer_bytes(job, a);
     if (job->S > 1)
-        f.in_flight = 2 * (cost(places[0]) + cost(places[1])) + cost(largest_unit(job));
+        f.in_flight = (job->keeps_whole ? 1 : 2) * (cost(places[0]) + cost(places[1])) +
+                      cost(largest_unit(job)) + kept_bytes(job);
     f.activations = activation_bytes(job);
     f.batch = 2 * cost(job->B * job->T);
     f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.mixer +

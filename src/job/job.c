@@ -76,6 +76,7 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
     int per_node = (int)config->mesh.ranks_per_node;
     job->S = config->mesh.shards ? (int)config->mesh.shards : per_node;
     job->copies = per_node / job->S;
+    job->keeps_whole = job->S > 1 && config->mesh.keep_whole;
     job->R = (int)config->mesh.nodes * job->copies;
     job->W = job->R * job->S;
     job->sites = (int)config->mesh.sites;

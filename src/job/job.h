@@ -38,6 +38,7 @@ typedef struct wefti_job {
     weft_neighbours *room;               /* owned; for predictions, by one thread */
     int vote_lag;                        /* steps after which the ranks' votes are read */
     int R, S, W;         /* replicas of the model, shards of each, ranks */
+    bool keeps_whole;    /* S > 1: gathered units stay for the rest of the step */
     bool local_rows;     /* the model's tensors are this rank's rows already */
     double loop_s;       /* of a program's own model: a step's computing; 0: not known */
     int copies, sites;   /* replicas per node; sites, each with as many replicas */

@@ -87,6 +87,7 @@ static int64_t sites_of(const wefti_adviser *a, int64_t nodes) {
     return nodes > site_nodes(a) ? a->cluster.sites : 1;
 }
 
+/* shards 1: each rank keeps a whole copy during a step, and a node exchanges as one. */
 static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards,
                            weft_candidate *c) {
     c->nodes = nodes;
@@ -97,9 +98,10 @@ static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards
     int64_t micro = wefti_advise_micro(a, tokens / ranks / a->run->data.length);
     size_t used = (size_t)snprintf(
         c->settings, sizeof c->settings,
-        "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=%lld mesh.sites=%lld ",
-        (long long)nodes, (long long)c->ranks_per_node, (long long)shards,
-        (long long)c->sites);
+        "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=0 mesh.sites=%lld "
+        "mesh.keep_whole=%s ",
+        (long long)nodes, (long long)c->ranks_per_node, (long long)c->sites,
+        shards == 1 && c->ranks_per_node > 1 ? "true" : "false");
     if (micro != a->run->batch.micro)
         used += (size_t)snprintf(c->settings + used, sizeof c->settings - used,
                                  "batch.micro=%lld ", (long long)micro);
@@ -149,7 +151,11 @@ static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
 static weft_status try_own(wefti_adviser *a, int64_t nodes) {
     weft_candidate c = {.own = true};
     const char *name = wefti_is(a->run->method, "none") ? "as it is" : a->run->method;
+    char more[64];
     begin_settings(a, nodes, a->run->mesh.shards, &c);
+    snprintf(more, sizeof more, "mesh.shards=%lld mesh.keep_whole=%s",
+             (long long)a->run->mesh.shards, a->run->mesh.keep_whole ? "true" : "false");
+    strncat(c.settings, more, sizeof c.settings - strlen(c.settings) - 1);
     WEFT_TRY(learning_of_run(a, &c));
     snprintf(c.name, sizeof c.name, "%s (own keys)", name);
     return try_candidate(a, &c);
@@ -239,7 +245,7 @@ static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t 
     if (wefti_advise_is_large(a) && !is_tried_on_many(recipe)) return WEFT_OK;
     if (most) WEFT_TRY(is_own(a, recipe, &own));
     if (own) adopt(a, recipe);
-    bool repeats = own && a->run->mesh.shards == 0;
+    bool repeats = own && a->run->mesh.shards == 0 && !a->run->mesh.keep_whole;
     if (!repeats) WEFT_TRY(try_recipe(a, recipe, nodes, 0));
     if (a->cluster.ranks_per_node == 1 || !recipe->main) return WEFT_OK;
     return try_recipe(a, recipe, nodes, 1);

@@ -140,10 +140,17 @@ static weft_status submit(writer *w, int bucket) {
     return w->s->overlaps ? WEFT_OK : put(w, WEFTI_OP_WAIT, 0);
 }
 
+static bool is_gathered(const wefti_schedule *s, int u) {
+    for (int i = 0; i < s->n_ops; i++)
+        if (s->ops[i].kind == WEFTI_OP_GATHER && s->ops[i].index == u) return true;
+    return false;
+}
+
 static weft_status gather(writer *w, int u) {
     if (w->job->S == 1 || u < 0) return WEFT_OK;
     int place = wefti_job_own_place(w->job, u) ? 1 : 0;
-    if (w->gathered[place] == u) return WEFT_OK;
+    if (w->gathered[place] == u || (w->job->keeps_whole && is_gathered(w->s, u)))
+        return WEFT_OK;
     w->gathered[place] = u;
     return put(w, WEFTI_OP_GATHER, u);
 }

@@ -4,7 +4,8 @@
  *     for u in forward order:   gather u; forward u
  *     for u in backward order:  gather u; [forward u again]; backward u;
  *                               reduce u: its gradient -> shards
- */
+ *
+ * With mesh.keep_whole what has been gathered stays until the parameters change. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -33,9 +34,11 @@ weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
     *params = shard;
     if (r->job->S == 1) return WEFT_OK;
     int place = place_of(r, u);
-    float *full = r->gathered.buffer[place];
+    wefti_kept *kept = r->kept ? &r->kept[u] : NULL;
+    float *full = kept ? kept->buffer : r->gathered.buffer[place];
     *params = full;
-    if (r->gathered.unit[place] == u) return WEFT_OK;
+    if (kept ? kept->valid : r->gathered.unit[place] == u) return WEFT_OK;
+    if (kept) kept->valid = true;
     r->gathered.unit[place] = u;
     double start_s = start_clock(r);
     WEFT_TRY(wefti_shard_gather(&r->arrangement->layouts[u], r->comms.shard,
@@ -46,6 +49,7 @@ weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
 
 void wefti_rank_forget_gathered(wefti_rank *r) {
     for (int i = 0; i < WEFTI_PLACES; i++) r->gathered.unit[i] = -1;
+    for (int u = 0; r->kept && u < n_units(r); u++) r->kept[u].valid = false;
 }
 
 /* Where unit u's full gradient is added to: zero before its first addition of a step (S =

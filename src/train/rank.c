@@ -30,11 +30,23 @@ static weft_status allocate_flight(wefti_rank *r) {
     for (int i = 0; i < WEFTI_PLACES; i++) {
         r->gathered.unit[i] = r->gradients.unit[i] = -1;
         if (places[i] == 0) continue;
-        WEFT_TRY(floats(r, places[i], "gathered parameters", &r->gathered.buffer[i]));
+        if (!r->job->keeps_whole)
+            WEFT_TRY(floats(r, places[i], "gathered parameters", &r->gathered.buffer[i]));
         WEFT_TRY(floats(r, places[i], "gradients in flight", &r->gradients.buffer[i]));
     }
     if (sizes.largest_unit == 0) return WEFT_OK;
     return floats(r, sizes.largest_unit, "gradients in flight", &r->staging);
+}
+
+static weft_status allocate_kept(wefti_rank *r) {
+    const weft_model *model = r->job->model;
+    if (!r->job->keeps_whole) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(r->ctx, model->n_units, sizeof *r->kept, "gathered parameters",
+                           &r->kept));
+    for (int u = 0; u < model->n_units; u++)
+        WEFT_TRY(floats(r, model->units[u].n_elements, "gathered parameters",
+                        &r->kept[u].buffer));
+    return WEFT_OK;
 }
 
 static weft_status allocate_activations(wefti_rank *r) {
@@ -79,6 +91,7 @@ static weft_status build(wefti_rank *r) {
     const wefti_arrangement *a = r->arrangement;
     WEFT_TRY(allocate_shards(r));
     WEFT_TRY(allocate_flight(r));
+    WEFT_TRY(allocate_kept(r));
     WEFT_TRY(allocate_activations(r));
     WEFT_TRY(reserve_messages(r));
     WEFT_TRY(wefti_replicator_create(r->ctx, &job->replicator_config, job->kernels,
@@ -184,6 +197,9 @@ void wefti_rank_destroy(wefti_rank *r) {
         wefti_free(r->ctx, r->gathered.buffer[i]);
         wefti_free(r->ctx, r->gradients.buffer[i]);
     }
+    for (int u = 0; r->kept && u < r->job->model->n_units; u++)
+        wefti_free(r->ctx, r->kept[u].buffer);
+    wefti_free(r->ctx, r->kept);
     for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
     void *blocks[] = {r->params, r->grads, r->moved, r->squares, r->sums, r->staging};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)

@@ -33,6 +33,12 @@ typedef struct wefti_flight {
     int unit[WEFTI_PLACES]; /* which unit lies there now, or -1 */
 } wefti_flight;
 
+/* A unit's parameters that stay for a step (mesh.keep_whole). */
+typedef struct wefti_kept {
+    float *buffer;
+    bool valid;
+} wefti_kept;
+
 /* Seconds of computing, added up while a rank has such a clock (wefti_rank.clock). */
 typedef struct wefti_unit_clock {
     double *forward_s, *backward_s; /* [units] */
@@ -73,7 +79,8 @@ typedef struct wefti_rank {
     float *params, *grads;                /* [arrangement n_elements] shards, owned */
     float *state[WEFTI_OPTIMIZER_STATES]; /* the optimizer's, parallel to params */
     wefti_flight gathered, gradients;     /* S > 1 */
-    float *staging;                       /* S > 1: largest unit */
+    wefti_kept *kept; /* [units] owned, or NULL; then `gathered` has no buffers */
+    float *staging;   /* S > 1: largest unit */
 
     int32_t *tokens, *targets; /* [B,T] */
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */

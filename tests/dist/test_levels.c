@@ -34,6 +34,34 @@ static void copies_in_a_node_are_nodes_without_a_wire(void **state) {
     }
 }
 
+/* A node that keeps whole copies reduces inside, sends once and gathers once: with N nodes and
+ * a model of P parameters in f32 full synchronization puts 2 (N-1)/N 4 P on a node's interface,
+ * gossip 4 P for a neighbour, however many ranks there are; whole copies that know nothing of
+ * each other put several times that. Numbers are those of shards that come and go. */
+static void a_node_of_whole_copies_sends_once(void **state) {
+    (void)state;
+    static const char *const nodes[] = {"mesh.nodes=2", "mesh.nodes=4"};
+    for (int i = 0; i < 4; i++) {
+        const char *method = i % 2 ? "method=dadam" : "method=hsdp", *mesh = nodes[i / 2];
+        int64_t N = i < 2 ? 2 : 4, votes = (4 * N - 4) * 4 * WEFTI_VOTE_BYTES, most = 0;
+        train(&one, "kept", false,
+              KEYS(method, mesh, "mesh.ranks_per_node=4", "mesh.keep_whole=true"));
+        train(&two, "shards", false, KEYS(method, mesh, "mesh.ranks_per_node=4"));
+        assert_trained(&one);
+        assert_trained(&two);
+        double P = (double)one.parameters,
+               sent = i % 2 ? 4 * P : 8 * P * (double)(N - 1) / (double)N;
+        for (int t = 0; t < one.n_steps; t++) /* pairs do not meet in every step */
+            if (one.wire[t] > most) most = one.wire[t];
+        assert_memory_equal(one.loss, two.loss, sizeof one.loss);
+        assert_memory_equal(one.wire, two.wire, sizeof one.wire);
+        if (!(fabs((double)(most - votes) / sent - 1) < 0.02))
+            fail_msg("%s, %lld nodes: %lld bytes, expected %.0f", method, (long long)N,
+                     (long long)most, sent);
+        assert_true(one.memory_rank > two.memory_rank);
+    }
+}
+
 /* A mean of means of equal groups is the mean; only the order of additions differs. */
 static void full_in_sites_and_between_them_is_full(void **state) {
     (void)state;
@@ -156,6 +184,7 @@ static void equal_replicas_pass_and_one_that_differs_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_in_a_node_are_nodes_without_a_wire),
+        cmocka_unit_test(a_node_of_whole_copies_sends_once),
         cmocka_unit_test(full_in_sites_and_between_them_is_full),
         cmocka_unit_test(each_level_has_its_replicator),
         cmocka_unit_test(levels_resume_to_the_same_bits),

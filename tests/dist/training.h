@@ -24,7 +24,7 @@ typedef struct outcome {
     int64_t wire[MAX_STEPS], allocations[MAX_STEPS], late[MAX_STEPS];
     int mean_of_all[MAX_STEPS];
     double distance[MAX_STEPS], step_s[MAX_STEPS];
-    int64_t wire_predicted, memory_predicted, memory_rank;
+    int64_t parameters, wire_predicted, memory_predicted, memory_rank;
     int stop_after; /* steps; 0: never */
 } outcome;
 
@@ -50,6 +50,7 @@ static inline bool stop_in_time(void *user) {
 
 static inline void note_start(void *user, const weft_run_summary *s) {
     outcome *o = user;
+    o->parameters = s->parameters;
     o->wire_predicted = s->wire_bytes_per_step;
     o->memory_predicted = s->memory_bytes;
     o->memory_rank = s->memory_rank_bytes;

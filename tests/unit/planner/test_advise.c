@@ -139,7 +139,7 @@ static void every_candidate_is_a_run(void **state) {
         assert_ok(ctx, weft_advice_config(ctx, s.run, s.advice, i, &config));
         assert_int_equal(config->mesh.nodes, c->nodes);
         assert_int_equal(config->mesh.ranks_per_node, 2);
-        assert_int_equal(config->mesh.shards, c->shards);
+        assert_int_equal(config->mesh.keep_whole, !c->own && c->shards == 1);
         assert_int_equal(config->batch.tokens_per_step, 2048);
         assert_string_equal(config->data.path.items[0], "none.txt");
         assert_ok(ctx, weft_config_write(ctx, config, "room/run.yaml"));
