@@ -25,7 +25,7 @@ typedef struct weft_learning {
 
 /* How other frameworks reduce, and what their numbers are made of. */
 typedef enum weft_collective {
-    WEFT_COLLECTIVE_AUTO, /* the fastest of the three */
+    WEFT_COLLECTIVE_AUTO, /* ring or tree, whichever is faster */
     WEFT_COLLECTIVE_RING,
     WEFT_COLLECTIVE_TREE,
     WEFT_COLLECTIVE_HIERARCHICAL

@@ -86,7 +86,7 @@ static bool set_stall(const setter *s, wefti_cluster *c, const char *text) {
             0, 0, most                                                                   \
     }
 #define SHARE(name, member)                                                              \
-    { name, set_number, "a share such as 5%", AT(member), WEFTI_UNIT_SHARE, 0, 10, 0 }
+    { name, set_number, "a share such as 5%", AT(member), WEFTI_UNIT_SHARE, 0, 2, 0 }
 #define NUMBER(name, member, unit, high, expected)                                       \
     { name, set_number, expected, member, WEFTI_UNIT_##unit, 0, high, 0 }
 

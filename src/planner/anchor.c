@@ -132,7 +132,7 @@ static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
                   : 1;
     if (m->tokens > 0)
         snprintf(tokens, sizeof tokens, "batch.tokens_per_step=%lld",
-                 (long long)m->tokens);
+                 (long long)m->tokens / (s->a.options.batch_per_rank ? m->nodes : 1));
     WEFT_TRY(wefti_advise_config(ctx, s->a.run, tokens, false, &run));
     a.run = run;
     const wefti_framework *framework = wefti_framework_find(m->method);

@@ -116,20 +116,20 @@ static double tree_s(const group *g, double n) {
     return g->nodes * g->ranks > 1 ? 2 * (n * slowest + hops_s) : 0;
 }
 
+/* Left to itself: a ring or a tree, as libraries do on common wires. Levels have to be asked
+ * for: published clusters take the ring's time (docs/prediction.md). */
 static double all_reduce_s(const group *g, weft_collective kind, double n) {
     double ring_s = 2 * ring_half_s(g, n), levels_s = 2 * hierarchical_half_s(*g, n);
     if (kind == WEFT_COLLECTIVE_RING) return ring_s;
     if (kind == WEFT_COLLECTIVE_TREE) return tree_s(g, n);
     if (kind == WEFT_COLLECTIVE_HIERARCHICAL) return levels_s;
-    return fmin(fmin(ring_s, levels_s), tree_s(g, n));
+    return fmin(ring_s, tree_s(g, n));
 }
 
 /* There are no trees of gathers. */
 static double gather_s(const group *g, weft_collective kind, double n) {
     double ring_s = ring_half_s(g, n), levels_s = hierarchical_half_s(*g, n);
-    if (kind == WEFT_COLLECTIVE_RING || kind == WEFT_COLLECTIVE_TREE) return ring_s;
-    if (kind == WEFT_COLLECTIVE_HIERARCHICAL) return levels_s;
-    return fmin(ring_s, levels_s);
+    return kind == WEFT_COLLECTIVE_HIERARCHICAL ? levels_s : ring_s;
 }
 
 double wefti_framework_all_reduce(const wefti_framework_case *c, double n_bytes) {

@@ -257,3 +257,29 @@ finish
 expect 0 timeout 60 "$weft" plan run.yaml "${facts[@]}" --nodes 4096 --jitter 5% \
     batch.tokens_per_step=131072
 grep -qE "^ *[0-9]+\*? +full sync +4096 " out || fail "4096 nodes are not in the table"
+
+# -- what cannot be is one sentence, and nothing else
+bad() {
+    expect 2 "$weft" plan run.yaml "$@"
+    [[ ! -s out ]] || fail "$*: something on stdout"
+    (($(wc -l <err) == 1)) || fail "$*: $(wc -l <err) lines: $(head -3 err)"
+    grep -qE "^weft: .*('|not|unknown|expected|are there)" err || fail "$*: $(head -1 err)"
+}
+for value in 1Gbit,1ms,3 Gbit,1ms 1Gbit,-1ms nan,1ms 1Gbit,1kg ""; do
+    bad --node-flops 20G --link "$value"
+done
+for value in -3T inf 0 fast; do bad --link 100Mbit --node-flops "$value"; done
+for value in 1e9 -2 two 99999999999999999999; do bad "${facts[@]}" --nodes "$value"; done
+for word in "--ranks-per-node 0" "--jitter x" "--jitter 500%" "--stall 1%" "--stall 200%,1s" \
+    "--drift -1%" "--memory-bandwidth 5" "--overhead lots" "--launch 3" \
+    "--framework horovod" "--collective star" "--precision f8" "--batch mine" \
+    "--failures 4000" "--restart 5min" "--accelerator Z80" "--parameters 0" \
+    "--parameters 1e30" "--hf run.yaml" "--cluster /dev/null" "--nonsense" "nonsense=3" \
+    "--site-link 1Gbit,1ms --sites 0" "--svg none/x.svg" "--write none/x.yaml" \
+    "--nodes 70000 batch.tokens_per_step=2240000"; do
+    # shellcheck disable=SC2086
+    bad "${facts[@]}" $word
+done
+for text in "" "1 node" "1 node: -3 s" "0 nodes: 3 s" "1 node, fsdp9: 3 s"; do
+    bad "${facts[@]}" --measured "$text"
+done
