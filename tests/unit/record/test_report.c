@@ -174,15 +174,18 @@ static void a_run_alone_is_written_where_it_is_told(void **state) {
 /* The frame of the page asks nothing from elsewhere. */
 static void the_page_needs_no_network(void **state) {
     (void)state;
-    static const char *const foreign[] = {"src=",      "href=",         "@import",
-                                          "fetch(",    "XMLHttp",       "eval(",
-                                          "innerHTML", "document.write"};
+    static const char *const foreign[] = {
+        "src=", "href=", "@import", "XMLHttp", "eval(", "innerHTML", "document.write"};
     make_run("room/a", 3, 0);
     assert_ok(ctx, weft_report_write(ctx, "room/a", NULL));
     char *page = read_text(ctx, "room/a/report.html", NULL);
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         if (strstr(page, foreign[i])) fail_msg("the page has %s", foreign[i]);
     assert_non_null(strstr(page, "default-src 'none'"));
+    /* it asks for its own data again only if it is told to, and for nothing else */
+    assert_non_null(strstr(page, "\"refresh_s\":0,"));
+    for (const char *at = page; (at = strstr(at, "fetch(")); at++)
+        assert_memory_equal(at, "fetch('data.json'", strlen("fetch('data.json'"));
     assert_null(strstr(page, "{{"));
     wefti_free(ctx, page);
 }
