@@ -113,7 +113,7 @@ static weft_status bench(weft_ctx *ctx, const args *a, long long steps, results 
     weft_train_result result;
     weft_status status = config_of_args(ctx, a, &config);
     if (status == WEFT_OK) status = shorten(ctx, config, steps + sheet->warmup);
-    weft_train_hooks hooks = {sheet, note_start, note_step, NULL, NULL};
+    weft_train_hooks hooks = {sheet, note_start, note_step, NULL, NULL, NULL};
     if (status == WEFT_OK) status = weft_bench_train(ctx, NULL, config, &hooks, &result);
     if (status == WEFT_OK)
         (args_has(a, "--json") ? print_json : print_text)(sheet, &result);

@@ -238,6 +238,11 @@ static void show_end(const args *a, const weft_config *config,
                config->run.folder);
 }
 
+static void show_change(void *user, const char *sentence) {
+    const view *v = user;
+    if (!v->quiet) progress_note("weft: ", sentence);
+}
+
 /* Rank 0 shows everything; the others only take part. */
 static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
                                  weft_config *config, weft_watch *watch) {
@@ -247,7 +252,8 @@ static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
               .ctx = ctx,
               .watch = watch};
     bool bar = leads && !v.quiet && !v.json;
-    weft_train_hooks hooks = {&v, show_start, show_step, show_evaluation, should_stop};
+    weft_train_hooks hooks = {&v,          show_start, show_step, show_evaluation,
+                              should_stop, show_change};
     weft_train_result result;
     catch_signals();
     if (v.json) setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads along sees each step */
@@ -256,7 +262,8 @@ static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
     weft_status status = weft_train(ctx, mesh, config, args_has(a, "--resume"), &hooks,
                                     &result);
     if (bar) progress_end();
-    if (status != WEFT_OK || !leads) return status;
+    bool nothing_to_do = result.elapsed_s == 0 && leads;
+    if (status != WEFT_OK || !(result.leads || nothing_to_do)) return status;
     if (result.elapsed_s > 0) status = weft_report_write(ctx, config->run.folder, NULL);
     if (status == WEFT_OK) show_end(a, config, &result, watch);
     return status;

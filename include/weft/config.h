@@ -111,6 +111,7 @@ typedef struct weft_config {
         int64_t min_message; /* bytes */
         const char *kernels; /* choice */
         double timeout;      /* seconds; 0 = never */
+        const char *on_loss; /* choice */
         const char *key;     /* file, or "" */
         const char *run;     /* name, or "" */
         bool encrypt;        /* false: bytes may cross a network as they are */

@@ -79,6 +79,8 @@ typedef struct weft_train_hooks {
     /* Asked once per step on the first rank's thread, like the others: true = finish the
      * step, save, return. Any hook may be NULL. */
     bool (*should_stop)(void *user);
+    /* Processes were lost, and the run goes on: a sentence that says who, and with whom. */
+    void (*on_change)(void *user, const char *sentence);
 } weft_train_hooks;
 
 typedef struct weft_train_result {
@@ -93,6 +95,9 @@ typedef struct weft_train_result {
     int64_t memory_bytes; /* peak resident memory */
     int64_t memory_predicted_bytes;
     double hidden_share; /* over all steps of this run */
+    bool
+        leads; /* this process has written the run folder at the end: rank 0, or the first
+                   one that was not lost */
 } weft_train_result;
 
 /* Trains as `config` (finished) says. Without a mesh (NULL) in this process: nodes x
@@ -103,8 +108,8 @@ typedef struct weft_train_result {
  * resume: continues the folder's newest complete checkpoint; without one it starts anew,
  * and if all its steps are done nothing happens (result->steps says how many). Refuses a
  * folder that holds another run unless resuming. */
-WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,
-                                const weft_train_hooks *hooks,
+WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                                bool resume, const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
 
 /* Takes run.steps training steps on tokens made by a generator, without any file: what

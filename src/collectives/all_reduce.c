@@ -23,14 +23,16 @@ typedef struct vector {
     int64_t n;
     wefti_section section; /* coded values: all n of them */
     wefti_range own;       /* the range that this rank adds */
-    float *sum;            /* [own.n] its mean, unchanged until peers have read it */
-    float *kept;           /* borrowed from begin on: the caller's */
+    float *sum;  /* [largest range] its mean, unchanged until peers have read it */
+    float *kept; /* borrowed from begin on: the caller's */
 } vector;
 
 struct wefti_all_reduce {
     wefti_all_reduce_setup setup;
     wefti_driver *driver; /* owned */
     vector *vectors;      /* [setup.n_vectors] */
+    float *spare; /* [n_spare] the sum of a lost rank's range; NULL: none was lost */
+    int64_t n_spare;
 };
 
 static bool is_coded(const wefti_coding *coding) {
@@ -83,14 +85,20 @@ int64_t wefti_all_reduce_round_bytes(const wefti_coding *coding, int64_t n, int 
 
 /* --- coded numbers --- */
 
+static wefti_range range_about(const wefti_all_reduce *a, const wefti_round *round,
+                               int rank) {
+    return range_of(&a->setup.coding, a->vectors[round->bucket].n, a->setup.comm->size,
+                    rank);
+}
+
 static wefti_rounding rounding_of(const wefti_all_reduce *a, int vector_number,
-                                  int64_t step, int round) {
-    uint64_t R = (uint64_t)a->setup.comm->size, rank = (uint64_t)a->setup.comm->rank;
+                                  int64_t step, int round, int rank) {
+    uint64_t R = (uint64_t)a->setup.comm->size;
     return (wefti_rounding){.stochastic = a->setup.coding.stochastic,
                             .seed = a->setup.coding.seed,
                             .step = (uint64_t)step,
                             .place = ((uint64_t)vector_number * 2 + (uint64_t)round) * R +
-                                     rank};
+                                     (uint64_t)rank};
 }
 
 /* x <- what is decoded of x + kept; kept <- the rest. */
@@ -153,30 +161,32 @@ static void code_mean_block(const wefti_section *section, int64_t b, float R,
     for (int64_t i = 0; i < n; i++) lost[i] = R * (lost[i] - mean[i]);
 }
 
+/* Where the range of party.me is added: my own sum may still be on its way. */
+static float *sum_of(const wefti_all_reduce *a, const wefti_round *round) {
+    bool mine = round->party.me == a->setup.comm->rank;
+    return mine ? a->vectors[round->bucket].sum : a->spare;
+}
+
 /* Codes the mean of my range of `counted` ranks into the answer. */
 static void code_mean(const wefti_all_reduce *a, const wefti_round *round,
                       unsigned char *payload) {
     const vector *v = &a->vectors[round->bucket];
-    int64_t first = block_at(v->own.begin), end = block_at(v->own.begin + v->own.n);
-    float R = (float)round->counted, *x = round->x + v->own.begin;
-    wefti_rounding rounding = rounding_of(a, round->bucket, round->step, 1);
+    wefti_range own = range_about(a, round, round->party.me);
+    int64_t first = block_at(own.begin), end = block_at(own.begin + own.n);
+    float R = (float)round->counted, *x = round->x + own.begin, *sum = sum_of(a, round);
+    wefti_rounding rounding = rounding_of(a, round->bucket, round->step, 1,
+                                          round->party.me);
     int t = a->setup.coding.threads;
     (void)t; /* without OpenMP */
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int64_t b = first; b < end; b++) {
         int64_t at = (b - first) * WEFTI_BLOCK_VALUES;
-        code_mean_block(&v->section, b, R, v->sum + at, x + at, &rounding,
+        code_mean_block(&v->section, b, R, sum + at, x + at, &rounding,
                         payload + wefti_section_bytes(&v->section, first, b - first));
     }
 }
 
 /* --- what the driver asks --- */
-
-static wefti_range range_about(const wefti_all_reduce *a, const wefti_round *round,
-                               int rank) {
-    return range_of(&a->setup.coding, a->vectors[round->bucket].n, a->setup.comm->size,
-                    rank);
-}
 
 static int64_t bytes(const void *self, const wefti_round *round, int rank) {
     const wefti_all_reduce *a = self;
@@ -190,7 +200,8 @@ static weft_status encode(void *self, const wefti_round *round, int rank,
     const wefti_all_reduce *a = self;
     const vector *v = &a->vectors[round->bucket];
     wefti_range range = range_about(a, round, rank);
-    wefti_rounding rounding = rounding_of(a, round->bucket, round->step, 0);
+    wefti_rounding rounding = rounding_of(a, round->bucket, round->step, 0,
+                                          a->setup.comm->rank);
     code_range(a, v, range, &rounding, round->x + range.begin,
                v->kept ? v->kept + range.begin : NULL, out);
     return WEFT_OK;
@@ -198,27 +209,42 @@ static weft_status encode(void *self, const wefti_round *round, int rank,
 
 static const void *raw(void *self, const wefti_round *round, int rank) {
     const wefti_all_reduce *a = self;
-    if (round->number == 1) return a->vectors[round->bucket].sum;
+    if (round->number == 1)
+        return rank == a->setup.comm->rank ? a->vectors[round->bucket].sum : a->spare;
     return round->x + range_about(a, round, rank).begin;
 }
 
-/* sum += what a rank said of my range; it has said it of its own x too. */
-static weft_status add_part(const wefti_all_reduce *a, const wefti_round *round, int rank,
+static weft_status make_spare(wefti_all_reduce *a, int64_t n) {
+    if (a->n_spare >= n) return WEFT_OK;
+    wefti_free(a->setup.ctx, a->spare);
+    a->spare = NULL;
+    a->n_spare = 0;
+    WEFT_TRY(wefti_alloc_n(a->setup.ctx, n, sizeof(float), "all-reduce sums", &a->spare));
+    a->n_spare = n;
+    return WEFT_OK;
+}
+
+/* sum += what a rank said of the range of party.me, which is this rank unless that one is
+ * lost; it has said it of its own x too. */
+static weft_status add_part(wefti_all_reduce *a, const wefti_round *round, int rank,
                             const unsigned char *in) {
     const vector *v = &a->vectors[round->bucket];
-    bool mine = rank == round->party.me;
-    if (round->counted == 0) memset(v->sum, 0, (size_t)v->own.n * sizeof(float));
+    wefti_range own = range_about(a, round, round->party.me);
+    bool mine = rank == a->setup.comm->rank;
+    if (round->party.me != a->setup.comm->rank) WEFT_TRY(make_spare(a, own.n));
+    float *sum = sum_of(a, round);
+    if (round->counted == 0) memset(sum, 0, (size_t)own.n * sizeof(float));
     if (!mine && is_coded(&a->setup.coding))
-        return decode_range(a, v, v->own, in, true, v->sum);
-    const void *numbers = mine ? round->x + v->own.begin : (const void *)in;
-    a->setup.kernels->accumulate(v->own.n, numbers, v->sum);
+        return decode_range(a, v, own, in, true, sum);
+    const void *numbers = mine ? round->x + own.begin : (const void *)in;
+    a->setup.kernels->accumulate(own.n, numbers, sum);
     return WEFT_OK;
 }
 
 /* x, the range's <- a rank's answer. */
 static weft_status add(void *self, const wefti_round *round, int rank,
                        const unsigned char *in) {
-    const wefti_all_reduce *a = self;
+    wefti_all_reduce *a = self;
     const vector *v = &a->vectors[round->bucket];
     const wefti_coding *coding = &a->setup.coding;
     if (round->number == 0) return add_part(a, round, rank, in);
@@ -238,15 +264,16 @@ static weft_status add(void *self, const wefti_round *round, int rank,
 
 static weft_status finish(void *self, const wefti_round *round, unsigned char *answer) {
     const wefti_all_reduce *a = self;
-    const vector *v = &a->vectors[round->bucket];
     const wefti_coding *coding = &a->setup.coding;
+    int64_t n = range_about(a, round, round->party.me).n;
     if (round->number == 1) return WEFT_OK;
     if (is_coded(coding) && !coding->sign) {
         code_mean(a, round, answer);
         return WEFT_OK;
     }
-    a->setup.kernels->scale(v->own.n, 1.0f / (float)round->counted, v->sum);
-    if (coding->sign) wefti_signs_encode(v->own.n, v->sum, answer);
+    float *sum = sum_of(a, round);
+    a->setup.kernels->scale(n, 1.0f / (float)round->counted, sum);
+    if (coding->sign) wefti_signs_encode(n, sum, answer);
     return WEFT_OK;
 }
 
@@ -275,11 +302,17 @@ static int64_t cost(int64_t n_bytes) {
     return (int64_t)wefti_alloc_cost((size_t)n_bytes);
 }
 
+/* Elements of the longest range of any rank, at most. */
+static int64_t most_of(const wefti_coding *coding, int64_t n, int R) {
+    int64_t unit = is_coded(coding) ? WEFTI_BLOCK_VALUES : 1;
+    int64_t most = ((n + unit - 1) / unit + R - 1) / R * unit;
+    return most < n ? most : n;
+}
+
 int64_t wefti_all_reduce_work_bytes(const wefti_coding *coding, int64_t n, int R) {
     if (is_idle(coding, R)) return 0;
     wefti_section section = wefti_section_dense(n, coding->values);
-    wefti_range largest = range_of(coding, n, R, R - 1); /* ranges differ by one unit */
-    if (range_of(coding, n, R, 0).n > largest.n) largest = range_of(coding, n, R, 0);
+    wefti_range largest = {0, most_of(coding, n, R)};
     int64_t room[WEFTI_DRIVER_ROUNDS];
     message_room(coding, n, R, answer_bytes(coding, &section, largest), room);
     return cost(largest.n * (int64_t)sizeof(float)) + wefti_driver_bucket_bytes(room, 1);
@@ -324,6 +357,7 @@ void wefti_all_reduce_destroy(wefti_all_reduce *a) {
     for (int i = 0; a->vectors && i < a->setup.n_vectors; i++)
         wefti_free(a->setup.ctx, a->vectors[i].sum);
     wefti_driver_destroy(a->driver);
+    wefti_free(a->setup.ctx, a->spare);
     wefti_free(a->setup.ctx, a->vectors);
     wefti_free(a->setup.ctx, a);
 }
@@ -338,8 +372,8 @@ weft_status wefti_all_reduce_open(wefti_all_reduce *a, int vector_number, int64_
                   .own = range_of(coding, n, R, a->setup.comm->rank)};
     if (is_idle(coding, R)) return WEFT_OK;
     message_room(coding, n, R, answer_bytes(coding, &v->section, v->own), room);
-    WEFT_TRY(
-        wefti_alloc_n(a->setup.ctx, v->own.n, sizeof(float), "all-reduce sums", &v->sum));
+    WEFT_TRY(wefti_alloc_n(a->setup.ctx, most_of(coding, n, R), sizeof(float),
+                           "all-reduce sums", &v->sum));
     return wefti_driver_open(a->driver, vector_number, room);
 }
 

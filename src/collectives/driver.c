@@ -205,11 +205,12 @@ static int rank_of(const wefti_party *party, int member) {
 
 static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,
                            const void *message, int64_t n_bytes) {
+    int64_t tag = tag_of(d, round->step, round->bucket, round->number);
     if (d->setup.deadline_s > 0)
         return wefti_stream_send(&d->streams, rank, round->bucket, message, n_bytes);
-    return wefti_comm_send(d->setup.comm, rank,
-                           tag_of(d, round->step, round->bucket, round->number), message,
-                           n_bytes);
+    if (round->shape == WEFTI_SHAPE_OWNER && round->number == 0)
+        return wefti_comm_send_part(d->setup.comm, rank, tag, message, n_bytes);
+    return wefti_comm_send(d->setup.comm, rank, tag, message, n_bytes);
 }
 
 /* To all targets, from the next one after this rank on, so that not everybody sends to the
@@ -284,6 +285,88 @@ weft_status wefti_driver_send(wefti_driver *d, wefti_round *round) {
 
 /* --- receiving --- */
 
+/* What member i said about a lost one, with its head; *in NULL: it is lost as well. */
+static weft_status part_about(wefti_driver *d, const wefti_round *parts,
+                              const wefti_lost *lost, int i, const void **in) {
+    wefti_comm *comm = d->setup.comm;
+    int gone = parts->party.me, rank = rank_of(&parts->party, i);
+    int64_t n_bytes = bytes_about(d, parts, gone);
+    wefti_frame frame = frame_of(parts, rank, n_bytes);
+    if (rank == comm->rank) {
+        *in = parts->kinds[0] ? slot_of(d, parts)->bytes + offset_of(d, parts, gone)
+                              : raw_of(d, parts, gone);
+        return WEFT_OK;
+    }
+    WEFT_TRY(wefti_comm_receive_part(comm, lost, rank, n_bytes, in));
+    if (!*in || !frame.kind) return WEFT_OK;
+    return wefti_frame_check(d->setup.ctx, &frame, *in, n_bytes);
+}
+
+/* Adds up what the others said about a lost member, and writes its answer. */
+static weft_status add_parts(wefti_driver *d, const wefti_round *round,
+                             wefti_round *parts, const wefti_lost *lost,
+                             unsigned char *answer) {
+    int64_t n_answer = bytes_about(d, round, parts->party.me);
+    for (int i = 0; i < parts->party.n; i++) {
+        const void *in = NULL;
+        WEFT_TRY(part_about(d, parts, lost, i, &in));
+        d->here[i] = in && rank_of(&parts->party, i) != d->setup.comm->rank;
+        if (!in) continue;
+        WEFT_TRY(d->setup.ops->add(d->setup.self, parts, i,
+                                   (const unsigned char *)in + head_bytes(parts)));
+        parts->counted++;
+    }
+    bool framed = round->kinds[1];
+    WEFT_TRY(d->setup.ops->finish(d->setup.self, parts,
+                                  framed ? answer + WEFTI_FRAME_BYTES : NULL));
+    wefti_frame frame = frame_of(round, lost->peer, n_answer);
+    if (framed)
+        wefti_frame_encode(&frame, answer);
+    else
+        memcpy(answer, raw_of(d, round, parts->party.me), (size_t)n_answer);
+    for (int i = 0; i < parts->party.n; i++)
+        if (d->here[i])
+            wefti_comm_release_part(d->setup.comm, lost, rank_of(&parts->party, i));
+    return WEFT_OK;
+}
+
+/* An owner is lost, and nobody has its answer: all get the parts, add them up in the same
+ * order, and have it. */
+static weft_status answer_for(wefti_driver *d, const wefti_round *round, int gone,
+                              int64_t membership) {
+    wefti_round parts = *round;
+    unsigned char *answer;
+    int64_t n_answer = bytes_about(d, round, gone);
+    wefti_lost lost = {.peer = rank_of(&round->party, gone),
+                       .tag = tag_of(d, round->step, round->bucket, 1),
+                       .part_tag = tag_of(d, round->step, round->bucket, 0),
+                       .view = membership};
+    parts.number = parts.counted = 0;
+    parts.party.me = gone;
+    WEFT_TRY(wefti_alloc_n(d->setup.ctx, n_answer, 1, "an answer", &answer));
+    weft_status status = add_parts(d, round, &parts, &lost, answer);
+    if (status == WEFT_OK)
+        status = wefti_comm_replace(d->setup.comm, &lost, answer, n_answer);
+    wefti_free(d->setup.ctx, answer);
+    return status;
+}
+
+/* Waits for a member's message, which may be lost. */
+static weft_status receive_piece(wefti_driver *d, const wefti_round *round, int member,
+                                 int64_t n_bytes, const void **in) {
+    int64_t tag = tag_of(d, round->step, round->bucket, round->number);
+    bool owned = round->shape == WEFTI_SHAPE_OWNER, answers = owned && round->number == 1;
+    wefti_piece_kind kind = owned && !answers ? WEFTI_PIECE_OWN : WEFTI_PIECE_SAME;
+    wefti_received piece;
+    for (;;) {
+        WEFT_TRY(wefti_comm_receive_piece(d->setup.comm, rank_of(&round->party, member),
+                                          tag, n_bytes, kind, &piece));
+        *in = piece.view;
+        if (*in || !answers) return WEFT_OK;
+        WEFT_TRY(answer_for(d, round, member, piece.membership));
+    }
+}
+
 /* Waits for a member's message. *in NULL: it does not count. This is where a missing peer
  * is met. */
 static weft_status receive_from(wefti_driver *d, const wefti_round *round, int member,
@@ -296,9 +379,7 @@ static weft_status receive_from(wefti_driver *d, const wefti_round *round, int m
     if (d->setup.deadline_s > 0)
         WEFT_TRY(wefti_stream_receive(&d->streams, &frame, until_s, in));
     else
-        WEFT_TRY(wefti_comm_receive(comm, rank,
-                                    tag_of(d, round->step, round->bucket, round->number),
-                                    n_bytes, in));
+        WEFT_TRY(receive_piece(d, round, member, n_bytes, in));
     if (times && *in)
         wefti_exchange_note(times, comm, slot_of(d, round)->sent_s, begin_s);
     if (times && !*in) times->waited_s += wefti_now_s() - begin_s, times->late++;

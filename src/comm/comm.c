@@ -37,6 +37,35 @@ void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag) {
     comm->ops->release(comm, peer, tag);
 }
 
+weft_status wefti_comm_send_part(wefti_comm *comm, int peer, int64_t tag,
+                                 const void *data, int64_t n_bytes) {
+    if (!comm->ops->send_part) return wefti_comm_send(comm, peer, tag, data, n_bytes);
+    return comm->ops->send_part(comm, peer, tag, data, n_bytes);
+}
+
+weft_status wefti_comm_receive_piece(wefti_comm *comm, int peer, int64_t tag,
+                                     int64_t n_bytes, wefti_piece_kind kind,
+                                     wefti_received *out) {
+    *out = (wefti_received){NULL, 0};
+    if (!comm->ops->receive_piece)
+        return wefti_comm_receive(comm, peer, tag, n_bytes, &out->view);
+    return comm->ops->receive_piece(comm, peer, tag, n_bytes, kind, out);
+}
+
+weft_status wefti_comm_receive_part(wefti_comm *comm, const wefti_lost *lost, int peer,
+                                    int64_t n_bytes, const void **view) {
+    return comm->ops->receive_part(comm, lost, peer, n_bytes, view);
+}
+
+void wefti_comm_release_part(wefti_comm *comm, const wefti_lost *lost, int peer) {
+    comm->ops->release_part(comm, lost, peer);
+}
+
+weft_status wefti_comm_replace(wefti_comm *comm, const wefti_lost *lost, const void *data,
+                               int64_t n_bytes) {
+    return comm->ops->replace(comm, lost, data, n_bytes);
+}
+
 weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) {
     return comm->ops->await(comm, tag);
 }

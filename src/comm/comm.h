@@ -33,6 +33,25 @@ typedef struct wefti_traffic {
 
 typedef struct wefti_comm wefti_comm;
 
+/* Messages of a step, where members may be lost in the middle of it. */
+typedef enum wefti_piece_kind {
+    WEFTI_PIECE_SAME, /* its sender has sent the same bytes to all members */
+    WEFTI_PIECE_OWN   /* what it has sent to this rank is for this rank alone */
+} wefti_piece_kind;
+
+/* The message of a member that is lost, and that nobody who is left has: it was that
+ * member's answer to parts which the others had sent to it. */
+typedef struct wefti_lost {
+    int peer;
+    int64_t tag, part_tag; /* of the answer, and of the parts */
+    int64_t view;          /* by which membership it is lost; it may change again */
+} wefti_lost;
+
+typedef struct wefti_received {
+    const void *view; /* NULL: the message counts nowhere, its sender is lost */
+    int64_t membership;
+} wefti_received;
+
 /* What a backend implements. */
 typedef struct wefti_comm_ops {
     const char *name;
@@ -52,6 +71,16 @@ typedef struct wefti_comm_ops {
     void (*traffic)(const wefti_comm *comm, wefti_traffic *out);
     /* May be NULL: nobody asks. */
     void (*note)(wefti_comm *comm, int64_t step, const char *at);
+    /* All may be NULL: no member is ever lost (comm/elastic.h). */
+    weft_status (*send_part)(wefti_comm *comm, int peer, int64_t tag, const void *data,
+                             int64_t n_bytes);
+    weft_status (*receive_piece)(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
+                                 wefti_piece_kind kind, wefti_received *out);
+    weft_status (*receive_part)(wefti_comm *comm, const wefti_lost *lost, int peer,
+                                int64_t n_bytes, const void **view);
+    void (*release_part)(wefti_comm *comm, const wefti_lost *lost, int peer);
+    weft_status (*replace)(wefti_comm *comm, const wefti_lost *lost, const void *data,
+                           int64_t n_bytes);
     void (*destroy)(wefti_comm *comm);
 } wefti_comm_ops;
 
@@ -83,6 +112,29 @@ weft_status wefti_comm_receive_by(wefti_comm *comm, int peer, int64_t tag,
                                   int64_t n_bytes, double moment_s,
                                   const void **view) WEFT_CHECKED;
 void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag);
+
+/* Sends a part of something that `peer` puts together and answers to all. Should it be
+ * lost before anybody has the answer, all get the parts and answer themselves. */
+weft_status wefti_comm_send_part(wefti_comm *comm, int peer, int64_t tag,
+                                 const void *data, int64_t n_bytes) WEFT_CHECKED;
+
+/* Receives a message of a step. Should its sender be lost, it counts if it is here, or
+ * (WEFTI_PIECE_SAME) if any member has it, which then sends it on; else out->view is NULL.
+ * All members decide alike. */
+weft_status wefti_comm_receive_piece(wefti_comm *comm, int peer, int64_t tag,
+                                     int64_t n_bytes, wefti_piece_kind kind,
+                                     wefti_received *out) WEFT_CHECKED;
+
+/* The part that `peer` had sent to the lost one; *view is NULL if peer is lost as well, or
+ * if membership has changed since lost->view: then all is decided anew. */
+weft_status wefti_comm_receive_part(wefti_comm *comm, const wefti_lost *lost, int peer,
+                                    int64_t n_bytes, const void **view) WEFT_CHECKED;
+void wefti_comm_release_part(wefti_comm *comm, const wefti_lost *lost, int peer);
+
+/* Takes the place of the answer: it is there as if it had come from the lost one. Nothing
+ * is done if membership has changed since lost->view. */
+weft_status wefti_comm_replace(wefti_comm *comm, const wefti_lost *lost, const void *data,
+                               int64_t n_bytes) WEFT_CHECKED;
 
 /* Waits until every message that this rank sent with `tag` was released by its receiver:
  * the buffer is the sender's own again. */

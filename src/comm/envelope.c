@@ -9,7 +9,7 @@
 
 static const char magic[4] = {'w', 'e', 'f', 'M'};
 
-enum { VERSION = 1, MAX_CHANNEL = 255 };
+enum { VERSION = 1 };
 
 /* No message is longer: a petabyte means damage. */
 static const uint64_t max_bytes = (uint64_t)1 << 50;
@@ -35,7 +35,7 @@ bool wefti_envelope_decode(const unsigned char *bytes, int64_t n_arrived,
     out->tag = (int64_t)wefti_get_u64(bytes + 8);
     out->n_bytes = (int64_t)n_bytes;
     if (bytes[5] < WEFTI_ENVELOPE_HELLO || bytes[5] > WEFTI_ENVELOPE_BYE) return false;
-    if (n_bytes > max_bytes || out->channel > MAX_CHANNEL) return false;
+    if (n_bytes > max_bytes) return false;
     if (out->kind == WEFTI_ENVELOPE_LONG) return n_arrived == WEFTI_ENVELOPE_BYTES;
     return n_bytes == (uint64_t)(n_arrived - WEFTI_ENVELOPE_BYTES);
 }

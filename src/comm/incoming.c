@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "comm/mesh.h"
+#include "comm/elastic.h"
 
 enum {
     LANE_PIECES = 1,
@@ -32,7 +32,7 @@ static void fail_bytes(weft_mesh *mesh, int rank) {
 /* --- memory --- */
 
 /* A spare one with room for n bytes, the tightest; or a fresh one. NULL: no memory. */
-static wefti_arrival *take_arrival(weft_mesh *mesh, int64_t n_bytes) {
+wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes) {
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival **best = NULL;
     for (wefti_arrival **link = &mesh->spare_arrivals; *link; link = &(*link)->next)
@@ -67,7 +67,7 @@ static void fail_memory(weft_mesh *mesh, int sender, int64_t n_bytes) {
 
 static wefti_arrival *open_arrival(weft_mesh *mesh, int sender,
                                    const wefti_envelope *envelope) {
-    wefti_arrival *arrival = take_arrival(mesh, envelope->n_bytes);
+    wefti_arrival *arrival = wefti_incoming_room(mesh, envelope->n_bytes);
     if (!arrival) {
         fail_memory(mesh, sender, envelope->n_bytes);
         return NULL;
@@ -77,7 +77,7 @@ static wefti_arrival *open_arrival(weft_mesh *mesh, int sender,
     arrival->tag = envelope->tag;
     arrival->n_bytes = envelope->n_bytes;
     arrival->n_announced = arrival->n_landed = 0;
-    arrival->taken = false;
+    arrival->taken = arrival->mine = false;
     return arrival;
 }
 
@@ -96,6 +96,7 @@ static bool grow(weft_mesh *mesh, wefti_arrival *arrival, int64_t n) {
 /* --- messages --- */
 
 static void land_arrival(weft_mesh *mesh, wefti_arrival *arrival) {
+    if (wefti_elastic_takes(mesh, arrival)) return;
     pthread_mutex_lock(&mesh->lock);
     arrival->arrival_s = wefti_now_s();
     arrival->next = mesh->posted;
@@ -104,8 +105,12 @@ static void land_arrival(weft_mesh *mesh, wefti_arrival *arrival) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
-static void hear_failure(weft_mesh *mesh, const wefti_envelope *envelope,
+static void hear_failure(weft_mesh *mesh, int sender, const wefti_envelope *envelope,
                          const char *text) {
+    if (mesh->elastic) {
+        wefti_elastic_hear_failure(mesh, sender, text);
+        return;
+    }
     bool fits = envelope->tag >= 0 && envelope->tag < mesh->world.size;
     bool known = envelope->channel > WEFT_OK && envelope->channel <= WEFT_ERR_INTERNAL;
     wefti_world_poison(&mesh->world, fits ? (int)envelope->tag : 0,
@@ -121,7 +126,7 @@ static void hear(weft_mesh *mesh, int sender, const wefti_envelope *envelope,
         peer->step = envelope->tag;
         snprintf(peer->at, sizeof peer->at, "%s", text);
     } else if (envelope->kind == WEFTI_ENVELOPE_FAILED) {
-        hear_failure(mesh, envelope, text);
+        hear_failure(mesh, sender, envelope, text);
     } else if (envelope->kind == WEFTI_ENVELOPE_BYE) {
         peer->left = true;
     } else if (strcmp(text, wefti_mesh_greeting()) != 0) {
@@ -200,7 +205,7 @@ static bool receive(weft_mesh *mesh, wefti_request *flight, void *message, void 
 /* Takes in what nobody will read. */
 static void discard(weft_mesh *mesh, int sender, int n_bytes, void *message) {
     wefti_request flight = {.peer = sender, .n_bytes = n_bytes};
-    flight.arrival = take_arrival(mesh, n_bytes);
+    flight.arrival = wefti_incoming_room(mesh, n_bytes);
     if (!flight.arrival) {
         mesh->broken = true;
         return;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "comm/mesh.h"
+#include "comm/elastic.h"
 
 /* A rank whose signs come late, on a slow wire, is missed later: after so many of the
  * gaps that it has had. */
@@ -40,6 +40,10 @@ void wefti_liveness_lose(weft_mesh *mesh, int r) {
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
     if (peer->left) return;
+    if (mesh->elastic) {
+        wefti_elastic_lose(mesh, r);
+        return;
+    }
     wefti_mesh_blame(
         mesh, r,
         "rank %d (host %s) has closed its connection: it has died or was ended; "
@@ -121,7 +125,7 @@ static double limit_of(weft_mesh *mesh, int r, bool asked) {
     return fmin(limit_s, soon_s);
 }
 
-void wefti_liveness_watch(weft_mesh *mesh) {
+static void watch(weft_mesh *mesh) {
     double now_s = wefti_now_s();
     int size = mesh->world.size;
     if (now_s - mesh->watched_s < watch_every_s) return;
@@ -139,4 +143,10 @@ void wefti_liveness_watch(weft_mesh *mesh) {
         check_silence(mesh, r, now_s, limit_s);
         check_half(mesh, r, now_s, limit_s);
     }
+}
+
+double wefti_liveness_watch(weft_mesh *mesh) {
+    if (mesh->elastic) return wefti_elastic_pump(mesh);
+    watch(mesh);
+    return (double)INFINITY;
 }

@@ -3,7 +3,7 @@
  * what is said when it fails. Sending and receiving is remote.c, the thread that moves the
  * bytes is progress.c. */
 #define _GNU_SOURCE
-#include "comm/mesh.h"
+#include "comm/elastic.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -144,6 +144,7 @@ static void free_arrivals(weft_mesh *mesh, wefti_arrival *list) {
 static void free_parcels(weft_mesh *mesh, wefti_parcel *list) {
     while (list) {
         wefti_parcel *next = list->next_all;
+        wefti_free(mesh->ctx, list->own);
         wefti_free(mesh->ctx, list);
         list = next;
     }
@@ -151,6 +152,7 @@ static void free_parcels(weft_mesh *mesh, wefti_parcel *list) {
 
 static void free_mesh(weft_mesh *mesh) {
     weft_ctx *ctx = mesh->ctx;
+    wefti_elastic_destroy(mesh);
     free_arrivals(mesh, mesh->all_arrivals);
     free_parcels(mesh, mesh->all_parcels);
     pthread_mutex_destroy(&mesh->lock);
@@ -222,7 +224,8 @@ weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,
                              const wefti_world_shape *shape, wefti_world **out) {
     *out = NULL;
     int wanted = shape->replicas * shape->shards;
-    if (wanted != mesh->world.size)
+    const wefti_elastic *e = mesh->elastic;
+    if (wanted != (e ? e->n_ranks : mesh->world.size))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mesh.nodes x mesh.ranks_per_node is %d, but %d ranks run",
                              wanted, mesh->world.size);

@@ -28,6 +28,7 @@ typedef struct wefti_parcel {
     int n_flying;      /* pieces that the transport has not finished */
     int64_t number;    /* in the order in which they were sent */
     bool opened;       /* the envelope is on its way */
+    void *own;         /* owned: what data points to, or NULL */
     unsigned char bytes[WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES]; /* and a SHORT's own */
 } wefti_parcel;
 
@@ -44,6 +45,7 @@ typedef struct wefti_arrival {
     void *data;
     double arrival_s;
     bool taken; /* lock */
+    bool mine;  /* lock: for this rank alone (WEFTI_PIECE_OWN) */
 } wefti_arrival;
 
 typedef struct wefti_parcels {
@@ -66,6 +68,7 @@ typedef struct wefti_peer {
     char at[64];               /* the same in words */
     int64_t process; /* number of its process, if it can be looked up here; else 0 */
     bool greeted, left, here;
+    bool lost; /* its connection has ended, and the others go on without it */
     bool gone; /* lock: it has left, and all that it sent is here */
 } wefti_peer;
 
@@ -117,7 +120,8 @@ struct weft_mesh {
     bool (*_Atomic asked)(void *user); /* whether somebody wants this process to end */
     void *asked_user;
 
-    wefti_peer *peers; /* [size] */
+    struct wefti_elastic *_Atomic elastic; /* owned; NULL: a lost rank ends the run */
+    wefti_peer *peers;                     /* [size] */
     wefti_request *flights;
     int n_flights, max_flights;
     unsigned char *landing;            /* [size] that of the peers */
@@ -152,6 +156,9 @@ weft_mesh *wefti_mesh_of(wefti_world *world);
  * there is none. */
 weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) WEFT_CHECKED;
 
+/* Lock held: until something changes, or the moment has come. */
+void wefti_mesh_wait(weft_mesh *mesh, double until_s);
+
 /* Waits until nothing reads the memory of those who send: after a failure it is taken
  * back. */
 void wefti_mesh_settle(weft_mesh *mesh);
@@ -184,6 +191,10 @@ void wefti_outbox_submit(weft_mesh *mesh, wefti_parcel *parcel);
 wefti_parcel *wefti_outbox_parcel(weft_mesh *mesh, int peer,
                                   const wefti_envelope *envelope, const void *data);
 
+/* Fills in a parcel that was not used before. */
+void wefti_outbox_fill(wefti_parcel *parcel, int peer, const wefti_envelope *envelope,
+                       const void *data);
+
 /* Makes a spare parcel. */
 weft_status wefti_outbox_reserve(weft_mesh *mesh) WEFT_CHECKED;
 
@@ -204,13 +215,16 @@ void wefti_mesh_break(weft_mesh *mesh);
 /* Takes in what the transport has found; whether there was something. */
 bool wefti_incoming_pick_up(weft_mesh *mesh);
 
+/* Room for a message of n bytes, as far as it is believed; NULL: no memory. */
+wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes);
+
 /* A receive has ended. */
 void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight);
 
 /* --- liveness.c --- */
 
-/* Signs of life: says its own, misses those of others. */
-void wefti_liveness_watch(weft_mesh *mesh);
+/* Signs of life: says its own, misses those of others. Seconds until it is due again. */
+double wefti_liveness_watch(weft_mesh *mesh);
 
 /* Something came from this rank. */
 void wefti_liveness_heard(wefti_peer *peer);

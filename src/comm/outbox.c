@@ -69,6 +69,13 @@ wefti_parcel *wefti_outbox_parcel(weft_mesh *mesh, int peer,
         if (wefti_outbox_reserve(mesh) != WEFT_OK) return NULL;
         parcel = take_parcel(mesh);
     }
+    wefti_outbox_fill(parcel, peer, envelope, data);
+    return parcel;
+}
+
+void wefti_outbox_fill(wefti_parcel *parcel, int peer, const wefti_envelope *envelope,
+                       const void *data) {
+    parcel->own = NULL;
     parcel->next = parcel->next_sent = NULL;
     parcel->peer = peer;
     parcel->envelope = *envelope;
@@ -80,7 +87,6 @@ wefti_parcel *wefti_outbox_parcel(weft_mesh *mesh, int peer,
     bool whole = envelope->kind != WEFTI_ENVELOPE_LONG && envelope->n_bytes > 0;
     if (whole)
         memcpy(parcel->bytes + WEFTI_ENVELOPE_BYTES, data, (size_t)envelope->n_bytes);
-    return parcel;
 }
 
 void wefti_outbox_wake(weft_mesh *mesh) {

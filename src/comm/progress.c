@@ -8,6 +8,7 @@
  * come as late as the later one would alone, and whoever waits for the first waits twice
  * as long (docs/architecture.md). */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "comm/mesh.h"
+#include "comm/elastic.h"
 
 enum {
     LANE_ENVELOPES = 0,
@@ -43,6 +44,8 @@ static void unlink_sent(weft_mesh *mesh, const wefti_parcel *parcel) {
 }
 
 static void finish_parcel(weft_mesh *mesh, wefti_parcel *parcel) {
+    wefti_free(mesh->ctx, parcel->own);
+    parcel->own = NULL;
     pthread_mutex_lock(&mesh->lock);
     unlink_sent(mesh, parcel);
     parcel->next = mesh->spare_parcels;
@@ -240,6 +243,7 @@ static void report_failure(weft_mesh *mesh) {
     for (int r = 0; r < mesh->world.size; r++)
         if (r != mesh->rank && !mesh->said_bye)
             wefti_outbox_post(mesh, r, &failure, text);
+    if (mesh->elastic) wefti_elastic_leave(mesh);
     if (mesh->said_bye) atomic_store(&mesh->close_by_s, wefti_now_s() + WEFTI_FAREWELL_S);
 }
 
@@ -274,7 +278,8 @@ static bool collect(weft_mesh *mesh) {
 static int remaining(const weft_mesh *mesh, int except) {
     int n = 0;
     for (int r = 0; r < mesh->world.size; r++)
-        n += r != mesh->rank && r != except && !mesh->peers[r].left;
+        n += r != mesh->rank && r != except && !mesh->peers[r].left &&
+             !mesh->peers[r].lost;
     return n;
 }
 
@@ -292,6 +297,7 @@ static bool is_over(weft_mesh *mesh) {
     if (!mesh->said_bye) return false;
     if (mesh->broken) return true;
     if (is_sending(mesh) && wefti_now_s() < atomic_load(&mesh->close_by_s)) return false;
+    if (mesh->elastic && mesh->world.poisoned) return true; /* the others go on */
     mesh->all_left = remaining(mesh, -1) == 0;
     if (mesh->all_left || !mesh->world.poisoned) return mesh->all_left;
     int failed = wefti_world_failure(&mesh->world, &status, text);
@@ -321,14 +327,14 @@ static bool is_asked(const weft_mesh *mesh) {
 }
 
 /* Until there is something to do, or somebody is to be watched. */
-static void rest(weft_mesh *mesh) {
+static void rest(weft_mesh *mesh, double at_most_s) {
     const weft_transport_ops *ops = mesh->transport->ops;
     pthread_mutex_lock(&mesh->lock);
     mesh->resting = !is_asked(mesh);
     if (mesh->resting && !ops->wait) nap(mesh);
     bool sleeps = mesh->resting && ops->wait;
     pthread_mutex_unlock(&mesh->lock);
-    if (sleeps) ops->wait(mesh->transport, rest_s);
+    if (sleeps) ops->wait(mesh->transport, fmin(rest_s, at_most_s));
     pthread_mutex_lock(&mesh->lock);
     mesh->resting = false;
     pthread_mutex_unlock(&mesh->lock);
@@ -354,8 +360,8 @@ static void *progress_main(void *argument) {
         bool moved = collect(mesh);
         report_failure(mesh);
         if (!mesh->broken) moved |= pass(mesh);
-        wefti_liveness_watch(mesh);
-        if (!moved || mesh->broken) rest(mesh);
+        double due_s = wefti_liveness_watch(mesh);
+        if (!moved || mesh->broken) rest(mesh, due_s);
     }
     return NULL;
 }

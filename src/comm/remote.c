@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "comm/mesh.h"
+#include "comm/elastic.h"
 
 typedef struct remote_comm {
     wefti_comm head;
@@ -15,14 +15,34 @@ typedef struct remote_comm {
     wefti_world_shape shape;
     wefti_members members;
     int channel;
+    int64_t view; /* of the world that it belongs to (elastic.h) */
 } remote_comm;
 
 static int world_rank_of(const remote_comm *comm, int rank) {
     return comm->members.first + rank * comm->members.stride;
 }
 
-static wefti_link_class link_to(const remote_comm *comm, int world_rank) {
-    return wefti_world_link(&comm->shape, comm->mesh->rank, world_rank);
+static int mesh_rank_of(const remote_comm *comm, int rank) {
+    const wefti_elastic *e = comm->mesh->elastic;
+    int world_rank = world_rank_of(comm, rank);
+    return e ? e->ranks[world_rank] : world_rank;
+}
+
+static wefti_link_class link_to(const remote_comm *comm, int rank) {
+    return wefti_world_link(&comm->shape, world_rank_of(comm, comm->head.rank),
+                            world_rank_of(comm, rank));
+}
+
+/* Lock held. A rank that the others go on without. */
+static bool is_lost(const weft_mesh *mesh, int mesh_rank) {
+    const wefti_elastic *e = mesh->elastic;
+    return e && e->departed[mesh_rank];
+}
+
+/* Lock held. Between steps: the others may have left for a new world. */
+static bool is_interrupted(const remote_comm *comm) {
+    const wefti_elastic *e = comm->mesh->elastic;
+    return e && e->view > comm->view && !e->in_step;
 }
 
 /* Lock held. */
@@ -32,8 +52,7 @@ static bool is_sending_long(const weft_mesh *mesh) {
     return false;
 }
 
-/* Lock held. */
-static void wait_changed(weft_mesh *mesh, double until_s) {
+void wefti_mesh_wait(weft_mesh *mesh, double until_s) {
     if (isinf(until_s)) {
         pthread_cond_wait(&mesh->changed, &mesh->lock);
         return;
@@ -50,7 +69,7 @@ void wefti_mesh_settle(weft_mesh *mesh) {
             mesh->taking_back = true;
             wefti_outbox_wake(mesh);
         }
-        wait_changed(mesh, (double)INFINITY);
+        wefti_mesh_wait(mesh, (double)INFINITY);
     }
     pthread_mutex_unlock(&mesh->lock);
 }
@@ -65,14 +84,20 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
                                int64_t n_bytes) {
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
-    int to = world_rank_of(comm, peer);
+    int to = mesh_rank_of(comm, peer);
     bool is_long = n_bytes > WEFTI_SHORT_BYTES;
     wefti_envelope envelope = {is_long ? WEFTI_ENVELOPE_LONG : WEFTI_ENVELOPE_SHORT,
                                comm->channel, tag, n_bytes};
     wefti_parcel *parcel = wefti_outbox_parcel(mesh, to, &envelope, data);
     if (!parcel) return weft_ctx_fail(head->ctx, WEFT_ERR_MEMORY, "no memory to send");
-    wefti_link_class link = link_to(comm, to);
+    wefti_link_class link = link_to(comm, peer);
     pthread_mutex_lock(&mesh->lock);
+    if (is_lost(mesh, to)) {
+        parcel->next = mesh->spare_parcels;
+        mesh->spare_parcels = parcel;
+        pthread_mutex_unlock(&mesh->lock);
+        return WEFT_OK;
+    }
     parcel->next_sent = mesh->sent;
     mesh->sent = parcel;
     mesh->traffic.bytes_out[link] += n_bytes;
@@ -90,6 +115,14 @@ static wefti_arrival *find(const remote_comm *comm, int sender, int64_t tag, boo
     return NULL;
 }
 
+/* A wait between steps that ends because the world has changed. */
+static weft_status interrupted_error(remote_comm *comm, int sender) {
+    wefti_mesh_settle(comm->mesh);
+    return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER,
+                         "the membership has changed while rank %d waited for rank %d",
+                         comm->mesh->rank, sender);
+}
+
 /* It has said its farewell, and a message of it is waited for. */
 static weft_status gone_error(remote_comm *comm, int sender) {
     return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER,
@@ -98,38 +131,50 @@ static weft_status gone_error(remote_comm *comm, int sender) {
                          sender, weft_mesh_host_of(comm->mesh, sender), comm->mesh->rank);
 }
 
+static weft_status wrong_length(remote_comm *comm, int sender, int64_t got,
+                                int64_t n_bytes) {
+    return weft_ctx_fail(comm->head.ctx, WEFT_ERR_WIRE,
+                         "a message of %lld bytes from rank %d, expected %lld",
+                         (long long)got, sender, (long long)n_bytes);
+}
+
+/* Lock held. */
+static void take(remote_comm *comm, int peer, wefti_arrival *arrival) {
+    arrival->taken = true;
+    comm->head.arrival_s = arrival->arrival_s;
+    comm->mesh->traffic.bytes_in[link_to(comm, peer)] += arrival->n_bytes;
+}
+
 static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
                                      int64_t n_bytes, double moment_s,
                                      const void **view) {
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
-    int sender = world_rank_of(comm, peer);
+    int sender = mesh_rank_of(comm, peer);
     *view = NULL;
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = find(comm, sender, tag, false);
     const bool *gone = &mesh->peers[sender].gone;
     while (!arrival && !*gone && !atomic_load(&mesh->world.poisoned) &&
-           wefti_now_s() < moment_s) {
-        wait_changed(mesh, moment_s);
+           wefti_now_s() < moment_s && !is_lost(mesh, sender) && !is_interrupted(comm)) {
+        wefti_mesh_wait(mesh, moment_s);
         arrival = find(comm, sender, tag, false);
     }
     int64_t got = arrival ? arrival->n_bytes : n_bytes;
     if (arrival) {
-        arrival->taken = true;
+        take(comm, peer, arrival);
         *view = arrival->data;
-        head->arrival_s = arrival->arrival_s;
-        mesh->traffic.bytes_in[link_to(comm, sender)] += got;
     }
     bool left = !arrival && *gone;
+    bool lost = !arrival && (is_lost(mesh, sender) || is_interrupted(comm));
     pthread_mutex_unlock(&mesh->lock);
     if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
+    if (lost) return interrupted_error(comm, sender);
     if (left && isinf(moment_s)) return gone_error(comm, sender);
     if (got == n_bytes) return WEFT_OK;
     wefti_comm_release(head, peer, tag);
     *view = NULL;
-    return weft_ctx_fail(head->ctx, WEFT_ERR_WIRE,
-                         "a message of %lld bytes from rank %d, expected %lld",
-                         (long long)got, sender, (long long)n_bytes);
+    return wrong_length(comm, sender, got, n_bytes);
 }
 
 static weft_status remote_receive(wefti_comm *head, int peer, int64_t tag,
@@ -137,19 +182,180 @@ static weft_status remote_receive(wefti_comm *head, int peer, int64_t tag,
     return remote_receive_by(head, peer, tag, n_bytes, (double)INFINITY, view);
 }
 
+/* Lock held. */
+static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->spare_arrivals;
+    mesh->spare_arrivals = arrival;
+}
+
 static void remote_release(wefti_comm *head, int peer, int64_t tag) {
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
     pthread_mutex_lock(&mesh->lock);
-    wefti_arrival *arrival = find(comm, world_rank_of(comm, peer), tag, true);
+    wefti_arrival *arrival = find(comm, mesh_rank_of(comm, peer), tag, true);
     if (arrival) {
         wefti_arrival **link = &mesh->posted;
         while (*link != arrival) link = &(*link)->next;
         *link = arrival->next;
-        arrival->next = mesh->spare_arrivals;
-        mesh->spare_arrivals = arrival;
+        if (!wefti_elastic_keep(mesh, arrival)) recycle(mesh, arrival);
     }
     pthread_mutex_unlock(&mesh->lock);
+}
+
+/* --- pieces of steps --- */
+
+static weft_status remote_send_part(wefti_comm *head, int peer, int64_t tag,
+                                    const void *data, int64_t n_bytes) {
+    remote_comm *comm = (remote_comm *)head;
+    weft_mesh *mesh = comm->mesh;
+    wefti_elastic *e = mesh->elastic;
+    if (!e) return remote_send(head, peer, tag, data, n_bytes);
+    wefti_sent_part *part = NULL;
+    pthread_mutex_lock(&mesh->lock);
+    part = e->spare_parts;
+    if (part) e->spare_parts = part->next;
+    pthread_mutex_unlock(&mesh->lock);
+    if (!part) WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *part, "a message", &part));
+    *part = (wefti_sent_part){.peer = mesh_rank_of(comm, peer),
+                              .channel = comm->channel,
+                              .tag = tag,
+                              .n_bytes = n_bytes,
+                              .data = data};
+    pthread_mutex_lock(&mesh->lock);
+    part->next = e->parts;
+    e->parts = part;
+    bool lost = is_lost(mesh, part->peer);
+    if (lost) wefti_elastic_pass_on(mesh, part);
+    pthread_mutex_unlock(&mesh->lock);
+    return lost ? WEFT_OK : remote_send(head, peer, tag, data, n_bytes);
+}
+
+/* Asks the rank that has a lost one's message. */
+static void ask(remote_comm *comm, int holder, int sender, int64_t tag) {
+    uint32_t about[2] = {(uint32_t)sender, (uint32_t)comm->channel};
+    wefti_elastic_post(comm->mesh, holder, WEFTI_CHANNEL_ASK, tag, about, sizeof about);
+}
+
+static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
+                                        int64_t n_bytes, wefti_piece_kind kind,
+                                        wefti_received *out) {
+    remote_comm *comm = (remote_comm *)head;
+    weft_mesh *mesh = comm->mesh;
+    wefti_elastic *e = mesh->elastic;
+    int64_t asked = 0; /* in which view */
+    if (!e) return remote_receive(head, peer, tag, n_bytes, &out->view);
+    int sender = mesh_rank_of(comm, peer);
+    pthread_mutex_lock(&mesh->lock);
+    wefti_arrival *arrival = find(comm, sender, tag, false);
+    while (!arrival && !atomic_load(&mesh->world.poisoned)) {
+        int holder = -1;
+        if (e->departed[sender] && kind == WEFTI_PIECE_SAME)
+            holder = wefti_elastic_holder(e, sender, comm->channel, tag);
+        if (e->departed[sender] && (holder < 0 || holder == mesh->rank)) break;
+        if (holder >= 0 && asked != e->view) {
+            asked = e->view;
+            pthread_mutex_unlock(&mesh->lock);
+            ask(comm, holder, sender, tag);
+            pthread_mutex_lock(&mesh->lock);
+        } else {
+            wefti_mesh_wait(mesh, (double)INFINITY);
+        }
+        arrival = find(comm, sender, tag, false);
+    }
+    out->membership = e->view;
+    if (arrival) {
+        take(comm, peer, arrival);
+        arrival->mine = kind == WEFTI_PIECE_OWN;
+        wefti_piece_place place;
+        if (arrival->mine && wefti_piece_of(e, comm->channel, tag, &place))
+            e->taken[sender] = place.step;
+        out->view = arrival->data;
+    }
+    int64_t got = arrival ? arrival->n_bytes : n_bytes;
+    pthread_mutex_unlock(&mesh->lock);
+    if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
+    if (got == n_bytes) return WEFT_OK;
+    remote_release(head, peer, tag);
+    out->view = NULL;
+    return wrong_length(comm, sender, got, n_bytes);
+}
+
+static wefti_arrival *find_part(const remote_comm *comm, const wefti_lost *lost, int peer,
+                                bool taken) {
+    int channel = WEFTI_CHANNEL_PART + mesh_rank_of(comm, lost->peer);
+    int sender = mesh_rank_of(comm, peer);
+    for (wefti_arrival *a = comm->mesh->posted; a; a = a->next)
+        if (a->tag == lost->part_tag && a->sender == sender && a->channel == channel &&
+            a->taken == taken)
+            return a;
+    return NULL;
+}
+
+static void remote_release_part(wefti_comm *head, const wefti_lost *lost, int peer) {
+    remote_comm *comm = (remote_comm *)head;
+    weft_mesh *mesh = comm->mesh;
+    pthread_mutex_lock(&mesh->lock);
+    wefti_arrival *arrival = find_part(comm, lost, peer, true);
+    if (arrival)
+        arrival->taken = false; /* membership may change, and it be asked for again */
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+static weft_status remote_receive_part(wefti_comm *head, const wefti_lost *lost, int peer,
+                                       int64_t n_bytes, const void **view) {
+    remote_comm *comm = (remote_comm *)head;
+    weft_mesh *mesh = comm->mesh;
+    const wefti_elastic *e = mesh->elastic;
+    int sender = mesh_rank_of(comm, peer);
+    *view = NULL;
+    pthread_mutex_lock(&mesh->lock);
+    wefti_arrival *arrival = NULL;
+    while (!is_lost(mesh, sender) && e->view == lost->view &&
+           !atomic_load(&mesh->world.poisoned)) {
+        arrival = find_part(comm, lost, peer, false);
+        if (arrival) break;
+        wefti_mesh_wait(mesh, (double)INFINITY);
+    }
+    int64_t got = arrival ? arrival->n_bytes : n_bytes;
+    if (arrival) arrival->taken = true;
+    if (arrival && got == n_bytes) *view = arrival->data;
+    pthread_mutex_unlock(&mesh->lock);
+    if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
+    if (got == n_bytes) return WEFT_OK;
+    remote_release_part(head, lost, peer);
+    return wrong_length(comm, sender, got, n_bytes);
+}
+
+static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
+                                  const void *data, int64_t n_bytes) {
+    remote_comm *comm = (remote_comm *)head;
+    weft_mesh *mesh = comm->mesh;
+    const wefti_elastic *e = mesh->elastic;
+    wefti_arrival *arrival = wefti_incoming_room(mesh, n_bytes);
+    if (arrival && arrival->capacity < n_bytes) {
+        if (wefti_grow(mesh->ctx, &arrival->data, 0, n_bytes, 1, "a message") == WEFT_OK)
+            arrival->capacity = n_bytes;
+    }
+    if (!arrival || arrival->capacity < n_bytes)
+        return weft_ctx_fail(head->ctx, WEFT_ERR_MEMORY, "no memory for an answer");
+    memcpy(arrival->data, data, (size_t)n_bytes);
+    arrival->sender = mesh_rank_of(comm, lost->peer);
+    arrival->channel = comm->channel;
+    arrival->tag = lost->tag;
+    arrival->n_bytes = n_bytes;
+    arrival->taken = arrival->mine = false;
+    arrival->arrival_s = wefti_now_s();
+    pthread_mutex_lock(&mesh->lock);
+    while (e->frozen && !atomic_load(&mesh->world.poisoned))
+        wefti_mesh_wait(mesh, (double)INFINITY);
+    if (e->view != lost->view) {
+        recycle(mesh, arrival);
+    } else {
+        arrival->next = mesh->posted;
+        mesh->posted = arrival;
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    return WEFT_OK;
 }
 
 static bool is_under_way(const remote_comm *comm, int64_t tag) {
@@ -163,7 +369,7 @@ static weft_status remote_await(wefti_comm *head, int64_t tag) {
     weft_mesh *mesh = comm->mesh;
     pthread_mutex_lock(&mesh->lock);
     while (is_under_way(comm, tag) && !atomic_load(&mesh->world.poisoned))
-        wait_changed(mesh, (double)INFINITY);
+        wefti_mesh_wait(mesh, (double)INFINITY);
     bool done = !is_under_way(comm, tag);
     pthread_mutex_unlock(&mesh->lock);
     return done ? WEFT_OK : poisoned_error(comm);
@@ -219,6 +425,11 @@ static const wefti_comm_ops comm_ops = {
     .reserve = remote_reserve,
     .traffic = remote_traffic,
     .note = remote_note,
+    .send_part = remote_send_part,
+    .receive_piece = remote_receive_piece,
+    .receive_part = remote_receive_part,
+    .release_part = remote_release_part,
+    .replace = remote_replace,
     .destroy = remote_destroy,
 };
 
@@ -231,9 +442,12 @@ static weft_status remote_join(weft_ctx *ctx, wefti_world *world, int rank,
                              rank);
     WEFT_TRY(wefti_alloc(ctx, sizeof *comm, "a communicator", &comm));
     comm->mesh = (weft_mesh *)world;
+    const wefti_elastic *e = comm->mesh->elastic;
     comm->shape = world->shape;
-    comm->members = wefti_world_members(&world->shape, rank, group);
-    comm->channel = (int)group * 8 + channel;
+    comm->members = wefti_world_members(&world->shape, e ? e->me : rank, group);
+    comm->view = e ? e->entered : 1;
+    comm->channel = (int)(comm->view - 1) << WEFTI_VIEW_SHIFT |
+                    ((int)group * 8 + channel);
     comm->head = (wefti_comm){.ops = &comm_ops,
                               .ctx = ctx,
                               .rank = comm->members.rank,

@@ -97,6 +97,10 @@ static void write_card(const gathering *g, unsigned char *card) {
     gethostname((char *)card + WEFTI_CARD_HOST_AT, WEFTI_CARD_HOST_BYTES - 1);
 }
 
+int wefti_card_port(const unsigned char *card) {
+    return (int)(wefti_get_u32(card + 16) & 0xffff);
+}
+
 static bool is_card(const unsigned char *card) {
     return memcmp(card, magic, sizeof magic) == 0 &&
            wefti_get_u32(card + 4) == CARD_VERSION;
@@ -551,8 +555,8 @@ static weft_status call_others(gathering *g) {
     WEFT_TRY(learn_of_others(g));
     for (int r = 1; r < g->place->rank; r++) {
         unsigned char *card = card_of(g, r);
-        int port = (int)(wefti_get_u32(card + 16) & 0xffff);
-        WEFT_TRY(connect_to(g, r, (const char *)card + ADDRESS_AT, port));
+        WEFT_TRY(
+            connect_to(g, r, (const char *)card + ADDRESS_AT, wefti_card_port(card)));
     }
     return accept_calls(g, g->place->rank + 1);
 }
@@ -607,7 +611,7 @@ static weft_status gather(gathering *g) {
 
 weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
                          const wefti_tls_context *tls, wefti_connection *streams,
-                         unsigned char *cards) {
+                         unsigned char *cards, int *listener) {
     double now_s = wefti_now_s();
     gathering g = {.ctx = ctx,
                    .place = place,
@@ -625,10 +629,12 @@ weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
                              : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
                                              "no memory for connections");
     while (g.n_callers > 0) drop_caller(&g, g.n_callers - 1);
-    if (g.listener >= 0 && g.listener != place->listener) close(g.listener);
     free(g.callers);
     free(g.spoken);
+    *listener = g.listener;
     if (status == WEFT_OK) return WEFT_OK;
+    if (g.listener >= 0) close(g.listener);
+    *listener = -1;
     for (int r = 0; r < place->size; r++) wefti_connection_close(&streams[r]);
     return status;
 }

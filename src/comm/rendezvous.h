@@ -20,10 +20,14 @@
 enum { WEFTI_CARD_BYTES = 148, WEFTI_CARD_HOST_AT = 20, WEFTI_CARD_HOST_BYTES = 64 };
 
 /* Connects all. [out] streams[size], closed at the own rank and after a failure;
- * cards[size][WEFTI_CARD_BYTES], whose host names end and hold no control characters. */
+ * cards[size][WEFTI_CARD_BYTES], whose host names end and hold no control characters;
+ * *listener, owned by the caller, still listens at the port of the own card, or is -1. */
 weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
                          const wefti_tls_context *tls, wefti_connection *streams,
-                         unsigned char *cards) WEFT_CHECKED;
+                         unsigned char *cards, int *listener) WEFT_CHECKED;
+
+/* The port in a card. */
+int wefti_card_port(const unsigned char *card);
 
 /* A socket that listens at all addresses; port 0: any. -1 with errno. */
 int wefti_gather_listen(int port);

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,8 @@ typedef struct connection {
     bool announced;      /* the head was told by probe */
     unsigned char *into; /* where the bytes go, once they are received */
     int n_bytes, n_got;
+    struct sockaddr_storage address; /* where its listener is */
+    int call; /* to there, since the connection has ended; -1: none */
 } connection;
 
 typedef struct tcp_transport {
@@ -67,6 +70,7 @@ typedef struct tcp_transport {
     const char **hosts;   /* [size] into cards */
     int epoll, wakeup;    /* wakeup: an eventfd */
     int next;             /* peer that probe looks at first */
+    int listener;         /* takes calls that nobody answers: this process lives */
     char text[256];
 } tcp_transport;
 
@@ -285,6 +289,51 @@ static bool tcp_receive(weft_transport *head, void *message, void *data, int n_b
     return true;
 }
 
+/* --- whether who has ended is dead --- */
+
+static void note_address(connection *c, const unsigned char *card) {
+    socklen_t size = sizeof c->address;
+    union {
+        struct sockaddr_storage *any;
+        struct sockaddr_in *v4;
+        struct sockaddr_in6 *v6;
+    } a = {.any = &c->address};
+    c->call = -1;
+    if (getpeername(c->stream.fd, (struct sockaddr *)&c->address, &size) != 0)
+        c->address.ss_family = AF_UNSPEC;
+    uint16_t port = htons((uint16_t)wefti_card_port(card));
+    if (c->address.ss_family == AF_INET) a.v4->sin_port = port;
+    if (c->address.ss_family == AF_INET6) a.v6->sin6_port = port;
+}
+
+/* What a call that is under way has come to. */
+static int look_at_call(connection *c) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    struct pollfd one = {.fd = c->call, .events = POLLOUT};
+    if (poll(&one, 1, 0) <= 0) return -1;
+    (void)getsockopt(c->call, SOL_SOCKET, SO_ERROR, &error, &size);
+    close(c->call);
+    c->call = -1;
+    return error == ECONNREFUSED ? 1 : error == 0 ? 0 : -1;
+}
+
+static int tcp_redial(weft_transport *head, int peer) {
+    connection *c = &((tcp_transport *)head)->peers[peer];
+    if (c->call >= 0) return look_at_call(c);
+    c->call = socket(c->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->call < 0) return -1;
+    socklen_t size = c->address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                      : sizeof(struct sockaddr_in);
+    if (connect(c->call, (struct sockaddr *)&c->address, size) == 0 ||
+        errno == EINPROGRESS)
+        return look_at_call(c);
+    int answer = errno == ECONNREFUSED ? 1 : -1;
+    close(c->call);
+    c->call = -1;
+    return answer;
+}
+
 /* --- sleeping --- */
 
 static void tcp_wait(weft_transport *head, double seconds) {
@@ -325,8 +374,10 @@ static bool tcp_finish(weft_transport *head, bool failed) {
         connection *c = &t->peers[p];
         if (c->stream.tls && !failed) wefti_tls_say_end(c->stream.tls, &c->stream);
         wefti_connection_close(&c->stream);
+        if (c->call >= 0) close(c->call);
         free_outgoing(c->first);
     }
+    if (t->listener >= 0) close(t->listener);
     free_outgoing(t->spare);
     if (t->epoll >= 0) close(t->epoll);
     if (t->wakeup >= 0) close(t->wakeup);
@@ -354,13 +405,15 @@ static bool prepare(tcp_transport *t) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
         t->peers[r].unsent = unsent;
+        note_address(&t->peers[r], t->cards + (size_t)r * WEFTI_CARD_BYTES);
         fine = watch(t, fd, &t->peers[r]);
     }
     return fine;
 }
 
 static weft_status begin(weft_ctx *ctx, const wefti_tcp_place *place,
-                         const weft_mesh_security *security, tcp_transport *t) {
+                         const weft_mesh_security *security, bool *taken,
+                         tcp_transport *t) {
     size_t size = (size_t)place->size;
     wefti_connection *streams = calloc(size, sizeof *streams);
     t->peers = calloc(size, sizeof *t->peers);
@@ -370,13 +423,16 @@ static weft_status begin(weft_ctx *ctx, const wefti_tcp_place *place,
     if (!room) t->head.size = 0;
     for (size_t r = 0; r < size && room; r++) {
         t->peers[r].stream = wefti_connection_of(-1);
+        t->peers[r].call = -1;
         t->hosts[r] = (const char *)t->cards + r * WEFTI_CARD_BYTES + WEFTI_CARD_HOST_AT;
     }
     t->head.host = t->hosts;
     weft_status status = room ? wefti_tls_context_create(ctx, security, &t->tls)
                               : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
                                               "no memory for connections");
-    if (status == WEFT_OK) status = wefti_gather(ctx, place, t->tls, streams, t->cards);
+    *taken = status == WEFT_OK;
+    if (status == WEFT_OK)
+        status = wefti_gather(ctx, place, t->tls, streams, t->cards, &t->listener);
     for (size_t r = 0; r < size && status == WEFT_OK; r++)
         t->peers[r].stream = streams[r];
     free(streams);
@@ -387,7 +443,8 @@ static weft_status begin(weft_ctx *ctx, const wefti_tcp_place *place,
 }
 
 static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
-                           const weft_mesh_security *security, weft_transport **out) {
+                           const weft_mesh_security *security, bool *taken,
+                           weft_transport **out) {
     static const weft_transport_ops ops = {
         .name = "tcp",
         .send = tcp_send,
@@ -398,6 +455,7 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
         .flush = tcp_flush,
         .wait = tcp_wait,
         .wake = tcp_wake,
+        .redial = tcp_redial,
         .say = tcp_say,
         .finish = tcp_finish,
     };
@@ -416,8 +474,8 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
                                .size = place->size,
                                .streams = true,
                                .version = "TCP"};
-    t->epoll = t->wakeup = -1;
-    weft_status status = begin(ctx, place, security, t);
+    t->epoll = t->wakeup = t->listener = -1;
+    weft_status status = begin(ctx, place, security, taken, t);
     if (status != WEFT_OK) {
         (void)tcp_finish(&t->head, true);
         return status;
@@ -429,8 +487,9 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
 
 weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
                            const weft_mesh_security *security, weft_transport **out) {
-    weft_status status = open_at(ctx, place, security, out);
-    if (place->listener > 0) close(place->listener);
+    bool taken = false; /* whether the listener is the transport's now */
+    weft_status status = open_at(ctx, place, security, &taken, out);
+    if (place->listener > 0 && !taken) close(place->listener);
     return status;
 }
 

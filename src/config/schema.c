@@ -22,6 +22,11 @@ static const weft_choice models[] = {
     {"llama", "rotary positions, RMSNorm, SwiGLU, grouped queries"},
     {"olmo2", "llama with norms after the layers and on queries and keys"},
     {NULL, NULL}};
+static const weft_choice losses[] = {
+    {"go_on",
+     "the other nodes go on where they can: over TCP, without a mixer, one site"},
+    {"end", "the run ends, and resumes from its last checkpoint"},
+    {NULL, NULL}};
 static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},
     {"reference", "plain loops with double sums: slow, for comparison"},
@@ -190,7 +195,7 @@ static const weft_choice schedules[] = {
          "",                                                                             \
          "auto",                                                                         \
          ONE_OF(index_codecs),                                                           \
-         "demo, topk: how the places of numbers are coded; loses nothing"},               \
+         "demo, topk: how the places of numbers are coded; loses nothing"},              \
         {AT(section.rounding),     CHOICE, "", "nearest", ONE_OF(roundings),             \
          "how int8 and int4 round"},                                                     \
         {AT(section.dense_below),                                                        \
@@ -305,6 +310,8 @@ const weft_config_key wefti_config_keys[] = {
      "which compute kernels to use"},
     {AT(mesh.timeout), NUMBER, "seconds", "60", WITHIN(0, 86400),
      "a process that gives no sign of life for so long is given up; 0 = never"},
+    {AT(mesh.on_loss), CHOICE, "", "go_on", ONE_OF(losses),
+     "when a process is lost while the run trains"},
     {AT(mesh.key), TEXT, "", "", ANY,
      "file of the run's key (weft key new); empty = WEFT_KEY_FILE, or none"},
     {AT(mesh.run), TEXT, "", "", ANY,

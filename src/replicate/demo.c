@@ -95,7 +95,7 @@ static weft_status demo_add(wefti_replicator *r, const wefti_round *round, int m
 
 static weft_status demo_finish(wefti_replicator *r, const wefti_round *round,
                                unsigned char *answer) {
-    wefti_demo_pass pass = pass_of(r, round, r->comm->rank);
+    wefti_demo_pass pass = pass_of(r, round, round->party.me);
     if (round->number == 1) return WEFT_OK;
     pass.answer = answer;
     return wefti_demo_run(&pass, answer ? wefti_demo_answer : wefti_demo_combine);

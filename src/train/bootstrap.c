@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "comm/elastic.h"
 
 enum { PIECE_BYTES = 4 << 20, CHANNEL = 7, MAX_FILES = 4096 };
 
@@ -81,10 +82,10 @@ int wefti_bootstrap_rank(const wefti_bootstrap *c) { return c->comm ? c->comm->r
  * that do not see the leader's folder. */
 static bool is_addressee(const wefti_bootstrap *c, int rank) {
     if (wefti_bootstrap_sees(c, rank)) return false;
-    const char *host = weft_mesh_host_of(c->mesh, rank);
+    const char *host = wefti_elastic_host_of(c->mesh, rank);
     for (int r = 0; r < rank; r++)
         if (!wefti_bootstrap_sees(c, r) &&
-            strcmp(weft_mesh_host_of(c->mesh, r), host) == 0)
+            strcmp(wefti_elastic_host_of(c->mesh, r), host) == 0)
             return false;
     return true;
 }

@@ -373,10 +373,11 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
     return WEFT_OK;
 }
 
-static weft_status write_folder(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
+weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     char path[PATH_MAX];
+    weft_config *config = p->config;
     WEFT_TRY(run_path(ctx, config, "config.yaml", path));
-    WEFT_TRY(weft_config_write(ctx, config, path));
+    if (!p->own_config || !exists(path)) WEFT_TRY(weft_config_write(ctx, config, path));
     return wefti_journal_open(ctx, config->run.folder, config->run.tensorboard,
                               p->job->first_step, &p->elapsed_s, &p->journal);
 }
@@ -455,7 +456,7 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(check_initial(ctx, p));
     p->finished = p->job->first_step >= config->run.steps;
     bool writes = !p->finished && wefti_bootstrap_leads(&p->bootstrap);
-    if (writes) WEFT_TRY(write_folder(ctx, config, p));
+    if (writes) WEFT_TRY(wefti_prepared_write(ctx, p));
     return wefti_bootstrap_tell(&p->bootstrap, &p->elapsed_s, sizeof p->elapsed_s);
 }
 
@@ -477,6 +478,7 @@ static weft_status prepare_with(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
     *out = NULL;
     wefti_prepared *p;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the run", &p));
+    p->config = config;
     weft_status status = wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
     if (status == WEFT_OK) status = prepare_all(ctx, config, resume, p);
     if (status == WEFT_OK) {
@@ -504,6 +506,7 @@ weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     wefti_lease_give_back(p->lease);
     wefti_bootstrap_leave(ctx, &p->bootstrap);
     wefti_job_destroy(ctx, p->job);
+    weft_config_destroy(ctx, p->own_config);
     weft_dataset_close(ctx, p->dataset);
     weft_tokenizer_destroy(ctx, p->tokenizer);
     wefti_free(ctx, p);

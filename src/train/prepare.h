@@ -16,7 +16,9 @@ typedef struct wefti_prepared {
     wefti_bootstrap bootstrap;
     weft_tokenizer *tokenizer; /* owned, like the next three */
     weft_dataset *dataset;
+    weft_config *config; /* borrowed: of the run as it began */
     wefti_job *job;
+    weft_config *own_config;  /* the job's, once the run has changed its world; or NULL */
     wefti_journal *journal;   /* of the leader */
     wefti_lease *lease;       /* of the leader: nobody else writes the run folder */
     bool on_text;             /* else on made tokens, and without files */
@@ -40,6 +42,9 @@ weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
  * journal stay NULL). */
 weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 wefti_prepared **out) WEFT_CHECKED;
+
+/* Writes config.yaml and opens the journal, as the run's first rank does. */
+weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 
 /* Closes the journal and frees everything; NULL is accepted. */
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *prepared) WEFT_CHECKED;

@@ -15,9 +15,11 @@ typedef struct wefti_vote {
     double failed;   /* the loss is not finite */
     double distance; /* of the replicas, squared, in the step before (mix/mixer.h) */
     double met;      /* this rank has such an estimate */
+    double counted;  /* votes that are in the sum; does not travel */
 } wefti_vote;
 
-_Static_assert(sizeof(wefti_vote) == WEFTI_VOTE_BYTES, "job/job.h counts with it");
+_Static_assert(sizeof(wefti_vote) == WEFTI_VOTE_BYTES + sizeof(double),
+               "job/job.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
 typedef struct wefti_tally {
@@ -151,6 +153,9 @@ weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) WEFT_CHECKED;
 /* The caller has read the votes that this step reads, since begun_s (wefti_timeline_now):
  * the step's timeline ends here. */
 void wefti_rank_end(wefti_rank *r, double begun_s);
+
+/* Sends r->vote to all as that of `step`. */
+weft_status wefti_rank_vote(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
 /* Waits for everybody's vote of `step`, at most WEFTI_MAX_LAG steps back: *agreed is
  * their sum in rank order. Once for each step, in order. Collective. */

@@ -19,6 +19,7 @@
 #include "job/learning_rate.h"
 #include "train/prepare.h"
 #include "train/rank_threads.h"
+#include "train/regroup.h"
 
 /* What all rank threads share. */
 typedef struct training {
@@ -35,7 +36,9 @@ typedef struct rank_thread {
     wefti_slot *slot;
     weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose votes are not read yet */
     int64_t counted;                             /* the first of them */
-    bool stop_agreed;
+    bool stop_agreed, stopping;
+    int64_t evaluated; /* after so many steps, last */
+    weft_mesh *mesh;   /* or NULL */
 } rank_thread;
 
 static weft_status load_initial(rank_thread *t, const char *path) {
@@ -66,16 +69,19 @@ static weft_status keep_timeline(rank_thread *t) {
                                  &t->slot->state->timeline);
 }
 
+static void give_hooks(rank_thread *t) {
+    if (!t->run->hooks || !t->slot->first_here) return;
+    t->slot->state->should_stop = t->run->hooks->should_stop;
+    t->slot->state->stop_user = t->run->hooks->user;
+}
+
 static weft_status build_rank(rank_thread *t) {
     const wefti_job *job = t->run->prepared->job;
     wefti_slot *slot = t->slot;
     wefti_comms comms;
     WEFT_TRY(wefti_comms_join(slot->ctx, t->run->world, slot->rank, &comms));
     WEFT_TRY(wefti_rank_create(slot->ctx, job, slot->rank, &comms, &slot->state));
-    if (t->run->hooks && t->slot->first_here) {
-        t->slot->state->should_stop = t->run->hooks->should_stop;
-        t->slot->state->stop_user = t->run->hooks->user;
-    }
+    give_hooks(t);
     WEFT_TRY(keep_timeline(t));
     WEFT_TRY(fill_rank(t));
     return wefti_rank_prime(t->slot->state);
@@ -90,6 +96,9 @@ static double hidden_share(double exchange_s, double wait_s) {
     double share = 1 - wait_s / exchange_s;
     return share > 0 ? share : 0;
 }
+
+/* Whether this is the first rank of those that take part. */
+static bool leads(const rank_thread *t) { return t->slot->state->rank == 0; }
 
 /* The step just done, but for what the ranks' votes will tell. */
 static weft_step_record make_record(const rank_thread *t, const wefti_tally *tally,
@@ -140,8 +149,9 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     training *run = t->run;
     weft_train_result *result = run->result;
     if (t->slot->first_here) result->steps = record.step;
-    if (t->slot->rank != 0) return WEFT_OK;
-    record.loss = agreed->loss_sum / (double)record.tokens;
+    if (!leads(t)) return WEFT_OK;
+    record.loss = agreed->loss_sum /
+                  ((double)record.tokens * agreed->counted / run->prepared->job->W);
     record.consensus_distance = wefti_rank_consensus(t->slot->state, agreed);
     result->loss = record.loss;
     result->wire_bytes += record.wire_bytes_out;
@@ -160,7 +170,8 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     weft_eval_record record = {.step = step};
     int64_t max_tokens = run->prepared->job->config->run.eval_tokens;
     WEFT_TRY(wefti_rank_evaluate(t->slot->state, max_tokens, &record));
-    if (t->slot->rank != 0 || record.tokens == 0) return WEFT_OK;
+    if (!leads(t) || record.tokens == 0 || step == t->evaluated) return WEFT_OK;
+    t->evaluated = step; /* it may come again */
     record.elapsed_s = wefti_now_s() - run->start_s;
     if (last) run->result->validation_loss = record.loss;
     if (run->hooks && run->hooks->on_evaluation)
@@ -235,34 +246,100 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     return save(t, done);
 }
 
+/* One step, up to the votes that it reads. */
+static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
+    wefti_tally tally;
+    WEFT_TRY(wefti_rank_step(t->slot->state, step));
+    WEFT_TRY(wefti_rank_settle(t->slot->state, &tally));
+    t->pending[step % (WEFTI_MAX_LAG + 1)] = make_record(t, &tally,
+                                                         wefti_now_s() - start_s);
+    double begun_s = wefti_timeline_now(t->slot->state->timeline);
+    WEFT_TRY(count_votes(t, step - t->run->prepared->job->vote_lag));
+    wefti_rank_end(t->slot->state, begun_s);
+    wefti_elastic_finish(t->mesh, step);
+    return WEFT_OK;
+}
+
+/* All ranks come together after `done` steps, if it is time. *whole: nothing of it failed
+ * because membership changed. */
+static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
+    *whole = true;
+    if (!is_pause(t, done)) return WEFT_OK;
+    WEFT_TRY(count_votes(t, done - 1));
+    t->stopping = t->stop_agreed && done < t->run->prepared->job->config->run.steps;
+    weft_status status = after_step(t, done, t->stopping);
+    *whole = status == WEFT_OK;
+    if (*whole || !wefti_elastic_interrupted(t->slot->ctx, t->mesh)) return status;
+    weft_ctx_clear(t->run->ctx);
+    return WEFT_OK;
+}
+
+/* Goes on with those who are left, from the pause before `step` on, which is after `done`
+ * steps: all of them were interrupted in it or will have it again. */
+static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *whole) {
+    training *run = t->run;
+    wefti_elastic_world world;
+    char sentence[800];
+    WEFT_TRY(wefti_regroup(run->ctx, t->slot->ctx, run->prepared, step, &t->slot->state,
+                           &world));
+    give_hooks(t);
+    const wefti_job *job = run->prepared->job;
+    snprintf(sentence, sizeof sentence, "lost %s; %d node%s on with step %lld",
+             world.text, job->R, job->R > 1 ? "s go" : " goes", (long long)step + 1);
+    if (leads(t) && run->hooks && run->hooks->on_change)
+        run->hooks->on_change(run->hooks->user, sentence);
+    return pause(t, done, whole);
+}
+
+/* Steps in which nothing is computed, until one in which all say that they have done what
+ * comes last: nobody leaves while another may need it to do that again. */
+static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
+    bool all = false;
+    for (int64_t step = done; !all;) {
+        bool changed;
+        wefti_vote agreed;
+        WEFT_TRY(wefti_elastic_begin(t->slot->ctx, t->mesh, step, &changed));
+        if (changed) {
+            WEFT_TRY(regroup(t, step, done, &whole));
+            continue;
+        }
+        t->slot->state->vote = (wefti_vote){.stop = whole ? 0 : 1};
+        WEFT_TRY(wefti_rank_vote(t->slot->state, step));
+        WEFT_TRY(wefti_rank_count_votes(t->slot->state, step, &agreed));
+        wefti_elastic_finish(t->mesh, step++);
+        all = agreed.stop == 0;
+    }
+    return WEFT_OK;
+}
+
+/* The steps, from one pause to the next; a step begins when the one before has settled. */
 static weft_status rank_loop(rank_thread *t) {
-    const wefti_job *job = t->run->prepared->job;
-    int64_t steps = job->config->run.steps;
-    bool stopping = false;
-    double start_s = wefti_now_s(); /* a step begins when the one before has settled */
-    t->counted = job->first_step;
-    for (int64_t step = job->first_step; step < steps && !stopping; step++) {
-        wefti_tally tally;
-        WEFT_TRY(wefti_rank_step(t->slot->state, step));
-        WEFT_TRY(wefti_rank_settle(t->slot->state, &tally));
-        double now_s = wefti_now_s();
-        t->pending[step % (WEFTI_MAX_LAG + 1)] = make_record(t, &tally, now_s - start_s);
-        start_s = now_s;
-        double begun_s = wefti_timeline_now(t->slot->state->timeline);
-        WEFT_TRY(count_votes(t, step - job->vote_lag));
-        wefti_rank_end(t->slot->state, begun_s);
-        if (!is_pause(t, step + 1)) continue;
-        WEFT_TRY(count_votes(t, step));
-        stopping = t->stop_agreed && step + 1 < steps;
-        WEFT_TRY(after_step(t, step + 1, stopping));
+    int64_t step = t->run->prepared->job->first_step,
+            steps = t->run->prepared->job->config->run.steps;
+    bool whole = true, changed;
+    double start_s = wefti_now_s();
+    t->counted = step;
+    while (step < steps && !t->stopping) {
+        WEFT_TRY(wefti_elastic_begin(t->slot->ctx, t->mesh, step, &changed));
+        if (changed) {
+            WEFT_TRY(regroup(t, step, step, &whole));
+            continue;
+        }
+        WEFT_TRY(do_step(t, step++, start_s));
+        start_s = wefti_now_s();
+        if (!is_pause(t, step)) continue;
+        WEFT_TRY(pause(t, step, &whole));
         start_s = wefti_now_s();
     }
-    if (t->slot->first_here) t->run->result->stopped = stopping;
+    if (t->mesh && t->mesh->elastic) WEFT_TRY(leave_together(t, step, whole));
+    if (t->slot->first_here) t->run->result->stopped = t->stopping;
+    if (leads(t)) t->run->result->leads = true;
     return WEFT_OK;
 }
 
 static weft_status rank_main(wefti_slot *slot) {
     rank_thread t = {.run = slot->user, .slot = slot};
+    t.mesh = t.run->prepared->bootstrap.mesh;
     WEFT_TRY(build_rank(&t));
     return rank_loop(&t);
 }
@@ -271,6 +348,8 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     bool leads = wefti_bootstrap_leads(&run->prepared->bootstrap);
     WEFT_TRY(wefti_rank_world(ctx, run->prepared->job, run->prepared->bootstrap.mesh,
                               &run->world));
+    if (wefti_regroup_can(run->prepared))
+        WEFT_TRY(wefti_regroup_start(ctx, run->prepared));
     if (leads && run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;

@@ -20,6 +20,9 @@
 #include "job/learning_rate.h"
 #include "wire/bits.h"
 
+/* Tags of the shard group that a step and what follows it have for themselves. */
+enum { SHARD_TAGS = 1 << 20 };
+
 int64_t wefti_rank_control_tag(wefti_rank *r) { return -1 - r->n_control_messages++; }
 
 static double bucket_squares(wefti_rank *r, int b) {
@@ -102,32 +105,37 @@ static unsigned char *ballot_of(wefti_rank *r, int64_t step) {
     return r->ballots[step % WEFTI_BALLOTS];
 }
 
-/* Sends this rank's vote to all; wefti_rank_count_votes reads it. The distance is that of
- * the step before: this step's mixing is not done. */
-static weft_status status_op(wefti_rank *r, const wefti_op *op) {
-    unsigned char *ballot = ballot_of(r, r->step);
-    (void)op;
-    r->vote.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
-    r->vote.failed = isfinite(r->vote.loss_sum) ? 0 : 1;
-    r->vote.met = isnan(r->distance) ? 0 : 1;
-    r->vote.distance = r->vote.met > 0 ? r->distance : 0;
+weft_status wefti_rank_vote(wefti_rank *r, int64_t step) {
+    unsigned char *ballot = ballot_of(r, step);
     put_f64(ballot, r->vote.loss_sum);
     put_f64(ballot + 8, r->vote.stop);
     put_f64(ballot + 16, r->vote.failed);
     put_f64(ballot + 24, r->vote.distance);
     put_f64(ballot + 32, r->vote.met);
-    return wefti_comm_send_all(r->comms.control, r->step, ballot, WEFTI_VOTE_BYTES);
+    return wefti_comm_send_all(r->comms.control, step, ballot, WEFTI_VOTE_BYTES);
+}
+
+/* The distance is that of the step before: this step's mixing is not done. */
+static weft_status status_op(wefti_rank *r, const wefti_op *op) {
+    (void)op;
+    r->vote.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
+    r->vote.failed = isfinite(r->vote.loss_sum) ? 0 : 1;
+    r->vote.met = isnan(r->distance) ? 0 : 1;
+    r->vote.distance = r->vote.met > 0 ? r->distance : 0;
+    return wefti_rank_vote(r, r->step);
 }
 
 weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step, wefti_vote *agreed) {
     *agreed = (wefti_vote){0};
     for (int peer = 0; peer < r->comms.control->size; peer++) {
-        const void *view = ballot_of(r, step);
+        wefti_received vote = {.view = ballot_of(r, step)};
         bool mine = peer == r->comms.control->rank;
         if (!mine)
-            WEFT_TRY(wefti_comm_receive(r->comms.control, peer, step, WEFTI_VOTE_BYTES,
-                                        &view));
-        const unsigned char *ballot = view;
+            WEFT_TRY(wefti_comm_receive_piece(r->comms.control, peer, step,
+                                              WEFTI_VOTE_BYTES, WEFTI_PIECE_SAME, &vote));
+        const unsigned char *ballot = vote.view;
+        if (!ballot) continue;
+        agreed->counted++;
         agreed->loss_sum += get_f64(ballot);
         agreed->stop += get_f64(ballot + 8);
         agreed->failed += get_f64(ballot + 16);
@@ -241,6 +249,8 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
         WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
     wefti_comm_traffic(r->comms.control, &r->traffic_before);
     wefti_rank_forget_gathered(r);
+    r->n_shard_messages = (step + 1) *
+                          SHARD_TAGS; /* whatever was left out between steps */
     wefti_comm_note(r->comms.control, step, "");
     r->begun_s = wefti_now_s();
     wefti_timeline_open(r->timeline, step, r->begun_s);

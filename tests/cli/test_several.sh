@@ -87,11 +87,11 @@ case $codes in *"0 "*) fail "no text: codes $codes" ;; esac
 grep -q "rank . (host .*nowhere.txt" log.0 || fail "no text: $(cat log.0)"
 [ ! -s log.1 ] && [ ! -s log.2 ] || fail "several speak: $(cat log.1 log.2)"
 
-# a rank that dies is missed at once
+# a rank that dies is missed at once; test_lost.sh has the runs that go on
 port=$((port + 1))
 for r in 0 1 2; do
     RANK=$r WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout 60 "$weft" train run.yaml \
-        run.folder=killed run.steps=1000000 run.save_every=10 run.keep=2 --quiet >out.$r 2>log.$r &
+        mesh.on_loss=end run.folder=killed run.steps=1000000 run.save_every=10 run.keep=2 --quiet >out.$r 2>log.$r &
     pids[r]=$!
 done
 for ((i = 0; i < 300; i++)); do

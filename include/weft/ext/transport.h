@@ -56,6 +56,9 @@ typedef struct weft_transport_ops {
     /* The data of a send that is not done is the sender's again: what is left of it has
      * been copied, or the connection is closed. The request goes on. NULL: `send` copies. */
     void (*withdraw)(weft_transport *t, void *request);
+    /* May be NULL. Of a process whose connection has ended: whether its host takes calls for it
+     * (0), refuses them, so that it is dead (1), or has not answered yet (-1: ask again). */
+    int (*redial)(weft_transport *t, int peer);
     void (*say)(const weft_transport *t, char *text, int size);
     /* Ends it, and frees t: waiting for the others if nothing went wrong. False: that did
      * not come to an end, and the process should end at once. */

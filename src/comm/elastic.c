@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: MIT */
+/* The membership machine in a run: the progress thread feeds it what it sees, and does what
+ * it says.
+ *
+ *     message, time, a connection that ended, steps  -->  machine  -->  send, freeze, install
+ *
+ * A connection that ends is proof of death if the process's host refuses another one at
+ * once; if it takes one, or says nothing, for closed_patience_s, it is a suspicion. */
+#define _GNU_SOURCE
+#include "comm/elastic.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
+
+static const double closed_patience_s = 1.0, redial_every_s = 2e-3, tell_every_s = 0.05;
+
+static wefti_node_id id_of(int rank) { return (wefti_node_id){(uint64_t)rank + 1, 1}; }
+
+static int rank_of_id(const wefti_elastic *e, wefti_node_id id) {
+    return id.key >= 1 && id.key <= (uint64_t)e->size ? (int)id.key - 1 : -1;
+}
+
+static int64_t now_us(void) { return (int64_t)(wefti_now_s() * 1e6); }
+
+/* --- birth and death --- */
+
+static int max_entries(const wefti_elastic *e) {
+    return wefti_view_max_departed(&e->limits) * e->limits.window;
+}
+
+static size_t row_bytes(const wefti_elastic *e) {
+    return ((size_t)e->limits.parts + 7) / 8;
+}
+
+static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
+    int n = e->size;
+    int64_t rows = (int64_t)wefti_view_max_departed(&e->limits) * e->limits.window *
+                   e->limits.rounds;
+    const char *what = "membership";
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->closed_s));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), what, &e->begun));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->told_s));
+    WEFT_TRY(wefti_alloc_n(ctx, n, 1, what, &e->work));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->departed));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), what, &e->taken));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->cut_of));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->ranks));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
+    WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->entries, what, &e->entries));
+    WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), (size_t)e->limits.rounds * row_bytes(e),
+                           what, &e->held));
+    return wefti_alloc_n(ctx, rows * e->limits.parts, sizeof *e->holders, what,
+                         &e->holders);
+}
+
+static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_elastic *e) {
+    wefti_view_node *founders;
+    WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *founders, "membership", &founders));
+    for (int r = 0; r < e->size; r++)
+        founders[r] = (wefti_view_node){id_of(r), e->setup.first_step, false};
+    wefti_member_config config = {.limits = e->limits,
+                                  .policy = wefti_member_policy_default(),
+                                  .run = 1,
+                                  .self = id_of(mesh->rank),
+                                  .n_founders = e->size,
+                                  .founders = founders,
+                                  .now_us = now_us()};
+    config.policy.trust_reset = true;
+    config.policy.patience_us = INT64_MAX / 4; /* a step may take as long as it takes */
+    weft_status status = wefti_member_create(ctx, &config, &e->member);
+    wefti_free(ctx, founders);
+    return status;
+}
+
+static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
+    wefti_sent_part *lists[] = {e->parts, e->spare_parts};
+    for (int i = 0; i < 2; i++)
+        while (lists[i]) {
+            wefti_sent_part *next = lists[i]->next;
+            wefti_free(ctx, lists[i]);
+            lists[i] = next;
+        }
+    void *blocks[] = {e->closed_s, e->begun, e->told_s, e->work, e->departed, e->taken,
+                      e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders};
+    wefti_member_destroy(e->member);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(ctx, blocks[i]);
+    wefti_free(ctx, e);
+}
+
+weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
+                                const wefti_elastic_setup *setup) {
+    wefti_elastic *e;
+    WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *e, "membership", &e));
+    e->setup = *setup;
+    e->size = e->n_ranks = mesh->world.size;
+    e->me = mesh->rank;
+    e->limits = (wefti_member_limits){e->size, WINDOW, ROUNDS,
+                                      2 * setup->units + ONE_MORE};
+    int64_t before = setup->first_step - 1;
+    e->steps = (wefti_member_steps){before, before, before};
+    e->view = e->entered = 1;
+    e->stable = before;
+    weft_status status = allocate(mesh->ctx, e);
+    if (status == WEFT_OK) status = create_member(mesh->ctx, mesh, e);
+    if (status != WEFT_OK) {
+        free_elastic(mesh->ctx, e);
+        return weft_ctx_fail(ctx, status, "%s", weft_ctx_message(mesh->ctx));
+    }
+    for (int r = 0; r < e->size; r++) {
+        e->begun[r] = e->taken[r] = before;
+        e->cut_of[r] = -1;
+        e->ranks[r] = r;
+    }
+    pthread_mutex_lock(&mesh->lock);
+    atomic_store(&mesh->elastic, e);
+    wefti_outbox_wake(mesh);
+    pthread_mutex_unlock(&mesh->lock);
+    return WEFT_OK;
+}
+
+void wefti_elastic_destroy(weft_mesh *mesh) {
+    if (mesh->elastic) free_elastic(mesh->ctx, mesh->elastic);
+}
+
+/* --- what the machine says --- */
+
+static void note_out(weft_mesh *mesh, wefti_member_out out) {
+    static const char *const why[] = {
+        [WEFTI_OUT_NONE] = "it is out",
+        [WEFTI_OUT_LEFT] = "it has left",
+        [WEFTI_OUT_EVICTED] = "the others could not hear it and went on without it",
+        [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
+        [WEFTI_OUT_REFUSED] = "it was refused",
+        [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
+        [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
+    wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s",
+                     mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out]);
+}
+
+/* Lock held. The cut of the machine's view, in ranks. */
+static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
+    wefti_elastic *e = mesh->elastic;
+    int per_step = e->limits.rounds * e->limits.parts;
+    for (int r = 0; r < e->size; r++) {
+        e->cut_of[r] = wefti_view_find_departed(view, id_of(r));
+        e->departed[r] = wefti_view_find(view, id_of(r)) < 0;
+    }
+    e->cut_low = view->cut_low;
+    e->cut_steps = view->cut_steps;
+    for (int d = 0; d < view->n_departed; d++)
+        for (int s = 0; s < view->cut_steps; s++) {
+            const uint16_t *from = wefti_view_holder(&e->limits, view, d, s, 0, 0);
+            int32_t *to = e->holders + ((int64_t)d * e->limits.window + s) * per_step;
+            for (int i = 0; i < per_step; i++)
+                to[i] = from[i] == WEFTI_MEMBER_NOBODY
+                            ? -1
+                            : rank_of_id(e, view->nodes[from[i]].id);
+        }
+}
+
+/* A message for the ranks' threads. Lock held. */
+static void post(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->posted;
+    mesh->posted = arrival;
+}
+
+static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->spare_arrivals;
+    mesh->spare_arrivals = arrival;
+}
+
+/* Lock held. */
+static void unpark(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    while (e->parked) {
+        wefti_arrival *arrival = e->parked;
+        e->parked = arrival->next;
+        (e->departed[arrival->sender] ? recycle : post)(mesh, arrival);
+    }
+}
+
+/* The copies of the model that have lost a rank can not go on: who is of one ends. */
+static bool is_whole(const wefti_elastic *e, int rank) {
+    int first = rank / e->setup.shards * e->setup.shards;
+    for (int r = first; r < first + e->setup.shards; r++)
+        if (e->departed[r]) return false;
+    return true;
+}
+
+static void install(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    const wefti_view *view = wefti_member_view(e->member);
+    pthread_mutex_lock(&mesh->lock);
+    e->view = view->number;
+    e->first_step = view->first_step;
+    copy_cut(mesh, view);
+    e->frozen = false;
+    unpark(mesh);
+    for (wefti_sent_part *part = e->parts; part; part = part->next)
+        if (e->departed[part->peer]) wefti_elastic_pass_on(mesh, part);
+    bool whole = is_whole(e, mesh->rank);
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+    if (!whole)
+        wefti_mesh_blame(
+            mesh, mesh->rank,
+            "rank %d (host %s) has lost a rank that holds a part of the same "
+            "copy of the model; the others go on without this copy",
+            mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
+    if (view->number >= WEFTI_MAX_VIEWS)
+        wefti_mesh_blame(mesh, mesh->rank, "membership has changed %d times; start anew",
+                         (int)WEFTI_MAX_VIEWS);
+}
+
+static void send_member(weft_mesh *mesh, const wefti_member_action *a) {
+    int rank = rank_of_id(mesh->elastic, a->peer);
+    if (rank < 0 || rank == mesh->rank) return;
+    wefti_elastic_post(mesh, rank, WEFTI_CHANNEL_MEMBER, 0, a->bytes,
+                       (int64_t)a->n_bytes);
+}
+
+static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
+    wefti_elastic *e = mesh->elastic;
+    e->random += 0x9E3779B97F4A7C15u;
+    int64_t now = now_us();
+    const wefti_member_actions *todo = wefti_member_step(e->member, event, now,
+                                                         e->random ^ (uint64_t)now);
+    e->wake_us = todo->wake_us;
+    for (int k = 0; k < todo->n; k++) {
+        const wefti_member_action *a = &todo->list[k];
+        if (a->kind == WEFTI_DO_SEND) send_member(mesh, a);
+        if (a->kind == WEFTI_DO_INSTALL) install(mesh);
+        if (a->kind == WEFTI_DO_OUT) note_out(mesh, a->out);
+        if (a->kind != WEFTI_DO_FREEZE) continue;
+        pthread_mutex_lock(&mesh->lock);
+        e->frozen = true;
+        pthread_mutex_unlock(&mesh->lock);
+        e->has_frozen = true;
+        e->ballot = a->ballot;
+    }
+}
+
+/* --- what is here of who departs --- */
+
+static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
+                                       int64_t step) {
+    wefti_node_id id = id_of(sender);
+    for (int i = 0; i < *n; i++)
+        if (e->entries[i].step == step && wefti_node_is(e->entries[i].sender, id))
+            return &e->entries[i];
+    if (*n == max_entries(e)) return NULL;
+    unsigned char *held = e->held + (size_t)*n * (size_t)e->limits.rounds * row_bytes(e);
+    memset(held, 0, (size_t)e->limits.rounds * row_bytes(e));
+    e->entries[*n] = (wefti_inventory_entry){.sender = id, .step = step, .held = held};
+    return &e->entries[(*n)++];
+}
+
+static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
+    wefti_elastic *e = mesh->elastic;
+    for (const wefti_arrival *a = list; a; a = a->next) {
+        wefti_piece_place place;
+        if (!e->work[a->sender] || !wefti_piece_of(e, a->channel, a->tag, &place) ||
+            place.step <= e->stable)
+            continue;
+        wefti_inventory_entry *entry = entry_of(e, n, a->sender, place.step);
+        if (!entry) continue;
+        size_t at = (size_t)(entry - e->entries) * (size_t)e->limits.rounds *
+                    row_bytes(e);
+        unsigned char *bits = e->held + at + (size_t)place.round * row_bytes(e);
+        bits[place.part / 8] |= (unsigned char)(1 << place.part % 8);
+        entry->counted = true;
+    }
+}
+
+static void count_taken(wefti_elastic *e, int *n) {
+    for (int r = 0; r < e->size; r++) {
+        if (!e->work[r] || e->taken[r] <= e->stable) continue;
+        wefti_inventory_entry *entry = entry_of(e, n, r, e->taken[r]);
+        if (entry) entry->counted = true;
+    }
+}
+
+static void sync_steps(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_member_event event = {.kind = WEFTI_EVENT_STEPS};
+    pthread_mutex_lock(&mesh->lock);
+    event.steps = e->steps;
+    pthread_mutex_unlock(&mesh->lock);
+    feed_once(mesh, &event);
+}
+
+static void answer_freeze(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    e->has_frozen = false;
+    sync_steps(mesh); /* frozen: they stay as they are */
+    if (e->has_frozen) return;
+    int n = 0;
+    for (int r = 0; r < e->size; r++)
+        e->work[r] = wefti_member_departs(e->member, id_of(r));
+    pthread_mutex_lock(&mesh->lock);
+    count_arrivals(mesh, mesh->posted, &n);
+    count_arrivals(mesh, e->kept, &n);
+    count_taken(e, &n);
+    pthread_mutex_unlock(&mesh->lock);
+    wefti_member_event event = {.kind = WEFTI_EVENT_INVENTORY,
+                                .ballot = e->ballot,
+                                .n_entries = n,
+                                .entries = e->entries};
+    feed_once(mesh, &event);
+}
+
+static void feed(weft_mesh *mesh, const wefti_member_event *event) {
+    wefti_elastic *e = mesh->elastic;
+    feed_once(mesh, event);
+    while (e->has_frozen) answer_freeze(mesh);
+}
+
+/* --- what the machine is told --- */
+
+static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
+    wefti_member_event event = {
+        .kind = WEFTI_EVENT_CLOSED, .peer = id_of(rank), .evidence = evidence};
+    mesh->elastic->closed_s[rank] = -1;
+    feed(mesh, &event);
+}
+
+static void redial(weft_mesh *mesh, int rank, double now_s) {
+    weft_transport *t = mesh->transport;
+    wefti_elastic *e = mesh->elastic;
+    int answer = t->ops->redial ? t->ops->redial(t, mesh->peer_of[rank]) : -1;
+    if (answer == 1)
+        feed_closed(mesh, rank, WEFTI_EVIDENCE_RESET);
+    else if (now_s - e->closed_s[rank] > closed_patience_s)
+        feed_closed(mesh, rank, WEFTI_EVIDENCE_CLOSED);
+}
+
+/* Ranks of one copy end together. */
+static void check_copy(weft_mesh *mesh, int rank) {
+    int S = mesh->elastic->setup.shards;
+    if (rank / S == mesh->rank / S)
+        wefti_mesh_blame(
+            mesh, rank,
+            "rank %d (host %s), which held a part of the same copy of the model, "
+            "has ended",
+            rank, weft_mesh_host_of(mesh, rank));
+}
+
+void wefti_elastic_lose(weft_mesh *mesh, int rank) {
+    wefti_elastic *e = mesh->elastic;
+    if (e->closed_s[rank] != 0) return;
+    mesh->peers[rank].lost = true;
+    e->closed_s[rank] = wefti_now_s();
+    check_copy(mesh, rank);
+    redial(mesh, rank, e->closed_s[rank]);
+}
+
+void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, const char *text) {
+    wefti_elastic *e = mesh->elastic;
+    pthread_mutex_lock(&mesh->lock);
+    snprintf(e->reason[sender], sizeof e->reason[sender], "%s", text);
+    pthread_mutex_unlock(&mesh->lock);
+    check_copy(mesh, sender);
+}
+
+void wefti_elastic_leave(weft_mesh *mesh) {
+    const wefti_member_event leave = {.kind = WEFTI_EVENT_LEAVE};
+    feed(mesh, &leave);
+}
+
+double wefti_elastic_pump(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    double now_s = wefti_now_s(), next_s = 1;
+    for (int r = 0; r < e->size; r++) {
+        if (e->closed_s[r] <= 0) continue;
+        redial(mesh, r, now_s);
+        next_s = redial_every_s;
+    }
+    if (now_us() >= e->wake_us) {
+        const wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
+        sync_steps(mesh);
+        feed(mesh, &tick);
+    }
+    int64_t stable = wefti_member_stable(e->member);
+    if (stable > e->stable) wefti_elastic_forget(mesh, stable);
+    double due_s = (double)(e->wake_us - now_us()) * 1e-6;
+    return due_s < 0 ? 0 : fmin(due_s, next_s);
+}
+
+static void hear_piece(weft_mesh *mesh, int r, int64_t step) {
+    wefti_elastic *e = mesh->elastic;
+    double now_s = wefti_now_s();
+    if (step <= e->begun[r] && now_s - e->told_s[r] < tell_every_s) return;
+    if (step > e->begun[r]) e->begun[r] = step;
+    e->told_s[r] = now_s;
+    wefti_member_event event = {.kind = WEFTI_EVENT_DATA, .peer = id_of(r)};
+    event.steps.begun = e->begun[r];
+    feed(mesh, &event);
+}
+
+/* --- what comes in --- */
+
+typedef struct trailer {
+    uint32_t sender, channel;
+} trailer;
+
+/* Somebody asks for a lost rank's message. */
+static void answer_ask(weft_mesh *mesh, const wefti_arrival *ask) {
+    trailer about;
+    void *copy = NULL;
+    if (ask->n_bytes != sizeof about) return;
+    memcpy(&about, ask->data, sizeof about);
+    pthread_mutex_lock(&mesh->lock);
+    const wefti_arrival *a = wefti_elastic_find(mesh, (int)about.sender,
+                                                (int)about.channel, ask->tag);
+    int64_t n = a ? a->n_bytes : 0;
+    if (a &&
+        wefti_alloc(mesh->ctx, (size_t)n + sizeof about, "a message", &copy) == WEFT_OK) {
+        memcpy(copy, a->data, (size_t)n);
+        memcpy((char *)copy + n, &about, sizeof about);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    if (copy)
+        wefti_elastic_post(mesh, ask->sender, WEFTI_CHANNEL_RELAY, ask->tag, copy,
+                           n + (int64_t)sizeof about);
+    wefti_free(mesh->ctx, copy);
+}
+
+/* A lost rank's message, from who has it: as if it had come itself. */
+static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
+    trailer about;
+    const wefti_elastic *e = mesh->elastic;
+    int64_t n = arrival->n_bytes - (int64_t)sizeof about;
+    if (n < 0) return false;
+    memcpy(&about, (char *)arrival->data + n, sizeof about);
+    if (about.sender >= (uint32_t)e->size || !e->departed[about.sender] ||
+        about.channel >= WEFTI_CHANNEL_PART)
+        return false;
+    arrival->sender = (int)about.sender;
+    arrival->channel = (int)about.channel;
+    arrival->n_bytes = n;
+    return true;
+}
+
+static void take_member(weft_mesh *mesh, const wefti_arrival *arrival) {
+    wefti_member_event event = {.kind = WEFTI_EVENT_MESSAGE,
+                                .peer = id_of(arrival->sender),
+                                .bytes = arrival->data,
+                                .n_bytes = (size_t)arrival->n_bytes};
+    sync_steps(mesh);
+    feed(mesh, &event);
+}
+
+static void put(weft_mesh *mesh, wefti_arrival *arrival,
+                void (*where)(weft_mesh *mesh, wefti_arrival *arrival)) {
+    pthread_mutex_lock(&mesh->lock);
+    arrival->arrival_s = wefti_now_s();
+    where(mesh, arrival);
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+static void park(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->elastic->parked;
+    mesh->elastic->parked = arrival;
+}
+
+bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_piece_place place;
+    int channel = arrival->channel;
+    if (!e) { /* the others are ahead: what they say they say again */
+        if (channel < WEFTI_CHANNEL_PART) return false;
+        put(mesh, arrival, recycle);
+        return true;
+    }
+    if (channel == WEFTI_CHANNEL_MEMBER) take_member(mesh, arrival);
+    if (channel == WEFTI_CHANNEL_ASK) answer_ask(mesh, arrival);
+    bool relayed = channel == WEFTI_CHANNEL_RELAY && open_relay(mesh, arrival);
+    if (channel >= WEFTI_CHANNEL_RELAY) {
+        put(mesh, arrival, relayed ? post : recycle);
+        return true;
+    }
+    int sender = arrival->sender;
+    if (e->departed[sender]) {
+        put(mesh, arrival, recycle);
+        return true;
+    }
+    if (e->frozen && wefti_member_departs(e->member, id_of(sender))) {
+        put(mesh, arrival, park);
+        return true;
+    }
+    bool is_piece = wefti_piece_of(e, channel, arrival->tag, &place);
+    put(mesh, arrival, post);
+    if (is_piece) hear_piece(mesh, sender, place.step);
+    return true;
+}
+
+/* --- between steps: the rank's thread --- */
+
+weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
+                                bool *changed) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    *changed = false;
+    if (!e) return WEFT_OK;
+    pthread_mutex_lock(&mesh->lock);
+    while (e->frozen && !atomic_load(&mesh->world.poisoned))
+        pthread_cond_wait(&mesh->changed, &mesh->lock);
+    *changed = e->view > e->entered && e->first_step <= step;
+    if (!*changed) e->steps.begun = step;
+    e->in_step = !*changed;
+    pthread_mutex_unlock(&mesh->lock);
+    if (!atomic_load(&mesh->world.poisoned)) return WEFT_OK;
+    return wefti_world_poisoned_error(ctx, &mesh->world);
+}
+
+void wefti_elastic_finish(weft_mesh *mesh, int64_t step) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e) return;
+    pthread_mutex_lock(&mesh->lock);
+    e->steps.sent = e->steps.finished = step;
+    e->in_step = false;
+    while (e->parts) { /* all answers to them are here */
+        wefti_sent_part *part = e->parts;
+        e->parts = part->next;
+        part->next = e->spare_parts;
+        e->spare_parts = part;
+    }
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e || atomic_load(&mesh->world.poisoned)) return false;
+    pthread_mutex_lock(&mesh->lock);
+    bool newer = e->view > e->entered;
+    pthread_mutex_unlock(&mesh->lock);
+    if (newer) weft_ctx_clear(ctx);
+    return newer;
+}
+
+/* Lock held. Messages of communicators that are no more. */
+static void drop_old(weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    int first = (int)(e->view - 1) << WEFTI_VIEW_SHIFT;
+    for (wefti_arrival **link = &mesh->posted; *link;) {
+        wefti_arrival *arrival = *link;
+        wefti_piece_place place;
+        bool old = arrival->channel < first || arrival->channel >= WEFTI_CHANNEL_PART;
+        bool asked = wefti_piece_of(e, arrival->channel, arrival->tag, &place) &&
+                     place.step > e->stable; /* somebody may need it */
+        if (!old || asked) {
+            link = &arrival->next;
+            continue;
+        }
+        *link = arrival->next;
+        recycle(mesh, arrival);
+    }
+}
+
+/* "rank 2 (host b)", or what it said. */
+static void say_lost(const weft_mesh *mesh, wefti_elastic_world *out,
+                     const bool *was_here) {
+    const wefti_elastic *e = mesh->elastic;
+    size_t n = 0;
+    for (int r = 0; r < e->size && n + 1 < sizeof out->text; r++) {
+        if (!was_here[r] || !e->departed[r]) continue;
+        int more = snprintf(
+            out->text + n, sizeof out->text - n, "%srank %d (host %s)%s%s", n ? ", " : "",
+            r, weft_mesh_host_of(mesh, r), e->reason[r][0] ? ": " : "", e->reason[r]);
+        n += more > 0 ? (size_t)more : 0;
+    }
+}
+
+weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
+                                wefti_elastic_world *out) {
+    wefti_elastic *e = mesh->elastic;
+    bool *was_here;
+    WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof(bool), "membership", &was_here));
+    for (int i = 0; i < e->n_ranks; i++) was_here[e->ranks[i]] = true;
+    pthread_mutex_lock(&mesh->lock);
+    *out = (wefti_elastic_world){.number = e->view, .first_step = e->first_step};
+    e->entered = e->view;
+    e->n_ranks = 0;
+    for (int r = 0; r < e->size; r++) {
+        if (!is_whole(e, r)) continue;
+        if (r == mesh->rank) e->me = e->n_ranks;
+        e->ranks[e->n_ranks++] = r;
+    }
+    drop_old(mesh);
+    say_lost(mesh, out, was_here);
+    pthread_mutex_unlock(&mesh->lock);
+    out->rank = e->me;
+    out->size = e->n_ranks;
+    wefti_free(ctx, was_here);
+    return WEFT_OK;
+}
+
+const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank) {
+    const wefti_elastic *e = mesh->elastic;
+    return weft_mesh_host_of(mesh, e ? e->ranks[rank] : rank);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ELASTIC_H
+#define WEFTI_ELASTIC_H
+
+#include "comm/mesh.h"
+#include "member/member.h"
+
+/* A mesh that goes on when processes die (docs/membership.md, "In a run"). Each process is
+ * a node of the membership machine (member/member.h); the progress thread feeds it and does
+ * what it says. Ranks that share one copy of the model fail together: a view's world is
+ * made of the copies that are whole.
+ *
+ * A rank's thread sees three things of it. Between steps it asks whether a new world begins
+ * here. Within a step its messages are pieces (comm.h): those of who is lost count or do
+ * not, for all alike. And what waits between steps, for others that may have left for a new
+ * world, is interrupted. */
+typedef struct wefti_elastic_setup {
+    int shards;         /* ranks that share one copy */
+    int units;          /* of the model: at least as many as a group has buckets */
+    int64_t first_step; /* of this start of the run */
+} wefti_elastic_setup;
+
+/* From now on lost ranks are gone on without. After a barrier of all ranks, before the
+ * first step. */
+weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
+                                const wefti_elastic_setup *setup) WEFT_CHECKED;
+void wefti_elastic_destroy(weft_mesh *mesh);
+
+/* This rank begins `step`, unless (*changed) it belongs to a new world. Waits while that is
+ * being decided. Without wefti_elastic_start nothing ever changes. */
+weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
+                                bool *changed) WEFT_CHECKED;
+
+/* It has finished the step: its result is applied. */
+void wefti_elastic_finish(weft_mesh *mesh, int64_t step);
+
+/* Whether what waited between steps failed because the world has changed; then the failure
+ * is forgotten. */
+bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh);
+
+/* The world that begins: this rank's number in it, and how many there are. Communicators
+ * that are made from now on are of it; those of the old one must be gone. [out] text: who is
+ * lost since the last one, in words. */
+typedef struct wefti_elastic_world {
+    int64_t number, first_step;
+    int rank, size;
+    char text[512];
+} wefti_elastic_world;
+
+weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
+                                wefti_elastic_world *out) WEFT_CHECKED;
+
+/* Where a rank of the current world runs. */
+const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank);
+
+/* --- for the files of this folder --- */
+
+/* Channels that no communicator has. Those of communicators carry the view's number above
+ * WEFTI_VIEW_SHIFT. */
+enum {
+    WEFTI_VIEW_SHIFT = 5,
+    WEFTI_MAX_VIEWS = 1 << 10,
+    WEFTI_CHANNEL_PART = 0x8000,  /* + the lost rank: a part that it was to get */
+    WEFTI_CHANNEL_RELAY = 0xfffd, /* a lost rank's message, from who has it */
+    WEFTI_CHANNEL_ASK = 0xfffe,   /* asks for that */
+    WEFTI_CHANNEL_MEMBER = 0xffff /* between the machines */
+};
+
+/* What a message is in the terms of the machine. */
+typedef struct wefti_piece_place {
+    int64_t step;
+    int round, part;
+} wefti_piece_place;
+
+/* A part that was sent: where it lies until the step is over. */
+typedef struct wefti_sent_part {
+    struct wefti_sent_part *next;
+    int peer, channel;
+    int64_t tag, n_bytes;
+    const void *data; /* the sender's */
+    bool passed_on;
+} wefti_sent_part;
+
+typedef struct wefti_elastic {
+    wefti_elastic_setup setup;
+    wefti_member_limits limits;
+    int size;
+
+    /* the progress thread's */
+    wefti_member *member;
+    int64_t wake_us;
+    uint64_t random;
+    bool has_frozen;
+    wefti_ballot ballot; /* whose inventory is owed */
+    double
+        *closed_s;  /* [size] since when a connection is gone; 0: it is not, < 0: known */
+    int64_t *begun; /* [size] step of the last piece that was told to the machine */
+    double *told_s; /* [size] when that was */
+    wefti_inventory_entry *entries;
+    unsigned char *held;   /* [max_entries][rounds x row bytes] */
+    wefti_arrival *parked; /* of who departs by the ballot, while frozen */
+    unsigned char *work;   /* [size] */
+
+    /* lock */
+    wefti_member_steps steps;
+    bool frozen, in_step;
+    int64_t view, first_step; /* of the machine's view; copies for the ranks' threads */
+    bool *departed;           /* [size] not in it */
+    int64_t *taken; /* [size] last step of which a part for this rank was taken */
+    int64_t cut_low;
+    int cut_steps;
+    int *cut_of;      /* [size] row of holders; -1: none */
+    int32_t *holders; /* [max departed][window][rounds][parts] ranks; -1: nobody */
+    wefti_arrival *kept;
+    int64_t stable;
+    wefti_sent_part *parts, *spare_parts;
+    char (*reason)[200]; /* [size] what a rank said of its failure */
+
+    /* the rank's thread */
+    int64_t entered; /* view of the current world */
+    int *ranks;      /* [n_ranks] mesh ranks of the current world */
+    int n_ranks, me;
+} wefti_elastic;
+
+/* --- elastic.c: the progress thread --- */
+
+/* Takes note of time, steps, and connections that are gone; seconds until it is due again. */
+double wefti_elastic_pump(weft_mesh *mesh);
+
+/* A rank's connection has ended; it said that it has failed. */
+void wefti_elastic_lose(weft_mesh *mesh, int rank);
+void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, const char *text);
+
+/* This rank has failed: the others need not find out. */
+void wefti_elastic_leave(weft_mesh *mesh);
+
+/* A message is whole. True: it is not for the ranks' threads, or not now. */
+bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival);
+
+/* --- elastic_pieces.c: messages whose sender is lost; lock held --- */
+
+bool wefti_piece_of(const wefti_elastic *e, int channel, int64_t tag,
+                    wefti_piece_place *out);
+
+/* Looks for a message that is here, taken or not. */
+wefti_arrival *wefti_elastic_find(weft_mesh *mesh, int sender, int channel, int64_t tag);
+
+/* What becomes of a lost rank's message: the rank that has it, or -1. */
+int wefti_elastic_holder(const wefti_elastic *e, int sender, int channel, int64_t tag);
+
+/* Keeps a message that was released, if it may be asked for. */
+bool wefti_elastic_keep(weft_mesh *mesh, wefti_arrival *arrival);
+void wefti_elastic_forget(weft_mesh *mesh, int64_t stable);
+
+/* Sends the part that a lost rank was to get to all that are left. */
+void wefti_elastic_pass_on(weft_mesh *mesh, wefti_sent_part *part);
+
+/* Sends bytes of its own, which are copied, outside of all communicators. Lock not held. */
+void wefti_elastic_post(weft_mesh *mesh, int peer, int channel, int64_t tag,
+                        const void *data, int64_t n_bytes);
+
+#endif

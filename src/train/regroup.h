@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_REGROUP_H
+#define WEFTI_REGROUP_H
+
+#include "comm/elastic.h"
+#include "train/prepare.h"
+
+/* A run whose processes change while it trains. A world is made of those that take part; of
+ * each new one this rank is made anew, as if the run had been resumed with so many nodes,
+ * but for its state, which it keeps. */
+
+/* Whether the run can go on without a node that is lost: weft's own transport, a method
+ * whose replicas are equal, one site, one copy of the model per node. */
+bool wefti_regroup_can(const wefti_prepared *p);
+
+/* From here on it does. Collective. */
+weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
+
+/* Enters the world that begins with `step`: prepared has its job, *state is this rank in
+ * it, *change what happened. All ranks of the world do so before that step. */
+weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
+                          int64_t step, wefti_rank **state,
+                          wefti_elastic_world *change) WEFT_CHECKED;
+
+#endif
