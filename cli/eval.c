@@ -8,11 +8,17 @@
 
 #include "common.h"
 
+enum { USUAL_LENGTH = 1024 };
+
 static const flag flags[] = {
     {"--data", "FILE",
      "text or token shard to evaluate on; otherwise the run's own validation text", NULL},
     {"--tokens", "N",
      "at most this many tokens; 0 = all (default: as many as the run evaluated)", NULL},
+    {"--length", "T",
+     "tokens in one sequence (default: the run's data.length; with --data the model's "
+     "context, at most 1024)",
+     NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
@@ -35,7 +41,7 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
     weft_status status = weft_config_load(ctx, config, path);
     if (status == WEFT_OK) status = weft_config_finish(ctx, config);
     if (status == WEFT_OK) {
-        *T = config->data.length;
+        if (*T == 0) *T = config->data.length;
         if (*max_tokens < 0) *max_tokens = config->run.eval_tokens;
         weft_dataset_config wanted = {
             .paths = config->data.path.items,
@@ -61,7 +67,8 @@ static weft_status open_data(weft_ctx *ctx, const args *a,
     const char *file = args_value(a, "--data");
     if (!file)
         return open_run_data(ctx, a->operands[0], tokenizer, dataset, T, max_tokens);
-    *T = weft_inference_model(inference)->context;
+    int64_t context = weft_inference_model(inference)->context;
+    if (*T == 0) *T = context < USUAL_LENGTH ? context : USUAL_LENGTH;
     weft_dataset_config wanted = {.paths = &file,
                                   .n_paths = 1,
                                   .validation_paths = &file,
@@ -71,10 +78,10 @@ static weft_status open_data(weft_ctx *ctx, const args *a,
     return weft_dataset_open(ctx, &wanted, tokenizer, dataset);
 }
 
-static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t max_tokens) {
+static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t T, int64_t max_tokens) {
     weft_inference *inference;
     weft_dataset *dataset = NULL;
-    int64_t T = 0, n_tokens = 0;
+    int64_t n_tokens = 0;
     double loss = 0;
     WEFT_TRY(weft_inference_open(ctx, a->operands[0], &inference));
     weft_status status = open_data(ctx, a, inference, &dataset, &T, &max_tokens);
@@ -99,13 +106,15 @@ static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t max_tokens) {
 static int run(int argc, char **argv) {
     args a;
     long long max_tokens = -1; /* as many as the run evaluates */
+    long long length = 0;
     int code = args_parse(&command_eval, argc, argv, &a);
     if (code == CODE_OK) code = args_expect(&a, 1, 1);
     if (code == CODE_OK) code = args_int(&a, "--tokens", 0, 1000000000000ll, &max_tokens);
+    if (code == CODE_OK) code = args_int(&a, "--length", 1, 1 << 24, &length);
     if (code != CODE_OK) return code;
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
-    weft_status status = evaluate(ctx, &a, max_tokens);
+    weft_status status = evaluate(ctx, &a, length, max_tokens);
     code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
     weft_ctx_destroy(ctx);
     return code;
@@ -118,7 +127,9 @@ const command command_eval = {
     .help =
         "RUN is a run folder (its newest complete checkpoint is verified and used) or "
         "any "
-        "folder with model.safetensors, config.json and tokenizer.json. Prints the mean "
+        "folder in Hugging Face layout: config.json, model.safetensors or several files "
+        "with "
+        "their index, tokenizer.json. Prints the mean "
         "cross-entropy per token, its exponential, and bits per byte of text.",
     .flags = flags,
     .run = run,

@@ -77,12 +77,22 @@ typedef struct weft_config {
         int64_t width;
         int64_t heads;
         int64_t kv_heads; /* 0 = heads */
+        int64_t head_dim; /* 0 = width / heads */
         int64_t ffn;      /* 0 = the kind's own, as all zeros below */
         double norm_eps;
         double rope_theta;
+        const char *rope_scaling; /* as in weft_model_config */
+        double rope_local_theta;
+        double rope_share;
+        int64_t window;
+        int64_t window_period;
+        double query_scale;
+        double attention_cap, logit_cap;
         double dropout;
-        int tied;    /* -1 = the kind's own, 0, 1 */
-        int qk_norm; /* -1 = the kind's own, 0, 1 */
+        int tied;           /* -1 = the kind's own, 0, 1 */
+        int qk_norm;        /* -1 = the kind's own, 0, 1 */
+        int attention_bias; /* -1 = the kind's own, 0, 1 */
+        int mlp_bias;       /* -1 = the kind's own, 0, 1 */
         double init_std;
         int64_t vocab;   /* 0 = the tokenizer's */
         int64_t context; /* 0 = data.length */

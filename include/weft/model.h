@@ -9,20 +9,34 @@ extern "C" {
 #endif
 
 typedef struct weft_model_config {
-    const char *kind;  /* "gpt2", "llama", "olmo2" */
+    const char *kind;  /* "gpt2", "llama", "olmo2", ...: weft_model_kind */
     int64_t vocab;     /* V */
-    int64_t context;   /* longest T (rows of gpt2's position table) */
+    int64_t context;   /* longest T (rows of a position table) */
     int64_t layers;    /* L */
     int64_t width;     /* C */
-    int64_t heads;     /* H; C % H == 0, D = C/H */
+    int64_t heads;     /* H */
     int64_t kv_heads;  /* K; 0 = heads; heads % kv_heads == 0; gpt2: must equal heads */
+    int64_t head_dim;  /* D; 0 = C/H, which is whole then */
     int64_t ffn;       /* F, hidden width of the feed-forward; 0 = the kind's default */
     double norm_eps;   /* 0 = the kind's default */
     double rope_theta; /* 0 = the kind's default */
-    double dropout;    /* at least 0, less than 1 */
-    int tied;          /* the head uses the token embedding; -1 = as the kind does */
-    int qk_norm;       /* RMSNorm of queries and keys (OLMo-2); -1 = as the kind does */
-    double init_std;   /* 0 = the kind's default */
+    /* How rotary frequencies are changed for longer texts: "", or a rule and its numbers:
+     * "linear factor=2", "llama3 factor=8 low=1 high=4 original=8192",
+     * "yarn factor=4 original=4096 fast=32 slow=1 attention=1.14 truncate=1". */
+    char rope_scaling[128];
+    double rope_local_theta; /* of layers with a window, unscaled; 0 = as the others */
+    double rope_share;       /* of a head that is rotated, from its start; 0 = all */
+    int64_t window;        /* a token sees so many, itself included; 0 = all before it */
+    int64_t window_period; /* each so-manieth layer sees all; 0 = none does */
+    double query_scale;    /* q.k is divided by its root; 0 = D */
+    double attention_cap;  /* c tanh(score / c) before the softmax; 0 = none */
+    double logit_cap;      /* the same of the logits */
+    double dropout;        /* at least 0, less than 1 */
+    int tied;              /* the head uses the token embedding; -1 = as the kind does */
+    int qk_norm;           /* RMSNorm of queries and keys; -1 likewise */
+    int attention_bias;    /* the attention's products have biases; -1 likewise */
+    int mlp_bias;          /* the feed-forward's have; -1 likewise */
+    double init_std;       /* 0 = the kind's default */
 } weft_model_config;
 
 /* A model's description: its ordered units and their parameters; holds no parameter

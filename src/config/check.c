@@ -98,7 +98,7 @@ static weft_status check_tokenizer(weft_ctx *ctx, const wefti_config *config) {
 
 static weft_status check_model(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
-    if (c->model.width % c->model.heads != 0)
+    if (c->model.head_dim == 0 && c->model.width % c->model.heads != 0)
         return refuse(ctx, config, "model.width", "model.heads",
                       "model.width is %lld, expected a multiple of model.heads (%lld)",
                       (long long)c->model.width, (long long)c->model.heads);

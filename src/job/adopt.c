@@ -71,6 +71,7 @@ static bool chosen(const weft_config *config, const wefti_field *field) {
     case WEFTI_FIELD_INT: return memcpy(&whole, at, sizeof whole), whole != 0;
     case WEFTI_FIELD_NUMBER: return memcpy(&number, at, sizeof number), number != 0;
     case WEFTI_FIELD_FLAG: return memcpy(&flag, at, sizeof flag), flag >= 0;
+    case WEFTI_FIELD_TEXT:
     case WEFTI_FIELD_WORD: break;
     }
     return true;
@@ -84,9 +85,10 @@ static weft_status take_field(weft_ctx *ctx, weft_config *config, const char *fo
     if (!chosen(config, field)) return wefti_config_suggest(ctx, config, name, text);
     weft_model_config run = wefti_job_model_config(config, said->vocab);
     if (field->free || wefti_field_same(field, &run, said)) return WEFT_OK;
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_CONFIG, "%s is %s, but the model in %s has %s; leave the key out",
-        name, wefti_field_text(field, &run, given, sizeof given), folder, text);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s is %s, but the model in %s has %s; leave the key out", name,
+                         wefti_field_text(field, &run, given, sizeof given), folder,
+                         text[0] ? text : "none");
 }
 
 weft_status wefti_adopt_tokenizer(weft_ctx *ctx, weft_config *config,

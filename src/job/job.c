@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "job/job.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@
 enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024 };
 
 weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab) {
-    return (weft_model_config){
+    weft_model_config out = {
         .kind = config->model.kind,
         .vocab = config->model.vocab ? config->model.vocab : vocab,
         .context = config->model.context ? config->model.context : config->data.length,
@@ -31,14 +32,26 @@ weft_model_config wefti_job_model_config(const weft_config *config, int64_t voca
         .width = config->model.width,
         .heads = config->model.heads,
         .kv_heads = config->model.kv_heads,
+        .head_dim = config->model.head_dim,
         .ffn = config->model.ffn,
         .norm_eps = config->model.norm_eps,
         .rope_theta = config->model.rope_theta,
+        .rope_local_theta = config->model.rope_local_theta,
+        .rope_share = config->model.rope_share,
+        .window = config->model.window,
+        .window_period = config->model.window_period,
+        .query_scale = config->model.query_scale,
+        .attention_cap = config->model.attention_cap,
+        .logit_cap = config->model.logit_cap,
         .dropout = config->model.dropout,
         .tied = config->model.tied,
         .qk_norm = config->model.qk_norm,
+        .attention_bias = config->model.attention_bias,
+        .mlp_bias = config->model.mlp_bias,
         .init_std = config->model.init_std,
     };
+    snprintf(out.rope_scaling, sizeof out.rope_scaling, "%s", config->model.rope_scaling);
+    return out;
 }
 
 int64_t wefti_job_vocab(const weft_config *config) {
@@ -277,6 +290,25 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     return derive_mixer(ctx, job);
 }
 
+/* A kind that always has something is not trained without a word where it was declined. */
+static weft_status check_obeyed(weft_ctx *ctx, const wefti_job *job) {
+    const weft_config *config = job->config;
+    const weft_model_config *model = &job->model->config;
+    const struct {
+        const char *key;
+        int given;
+        bool there;
+    } flags[] = {{"qk_norm", config->model.qk_norm, model->qk_norm},
+                 {"attention_bias", config->model.attention_bias, model->attention_bias},
+                 {"mlp_bias", config->model.mlp_bias, model->mlp_bias}};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (flags[i].given == 0 && flags[i].there)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "model.%s is false, but a %s always has it",
+                                 flags[i].key, model->kind);
+    return WEFT_OK;
+}
+
 static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     weft_model_config wanted = wefti_job_model_config(job->config, vocab);
     if (wanted.vocab < vocab)
@@ -288,7 +320,8 @@ static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
             ctx, WEFT_ERR_CONFIG,
             "model.context is %lld, expected at least data.length (%lld)",
             (long long)wanted.context, (long long)job->T);
-    return weft_model_create(ctx, &wanted, &job->model);
+    WEFT_TRY(weft_model_create(ctx, &wanted, &job->model));
+    return check_obeyed(ctx, job);
 }
 
 static weft_status list_tensors(weft_ctx *ctx, wefti_job *job) {

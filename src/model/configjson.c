@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading a Hugging Face config.json. Keys that change the mathematics are read or, where
  * weft has no such thing, refused; other keys are passed over. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "model/model.h"
+#include "model/families.h"
+#include "model/rotary.h"
 
 /* The first failure sticks; later reads give their fallback. */
 typedef struct reader {
@@ -21,6 +24,7 @@ static const json_t *find(const reader *r, const char *key) {
 }
 
 static void complain(reader *r, const char *key, const char *what) {
+    if (r->status != WEFT_OK) return;
     r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s: %s %s", r->where, key, what);
 }
 
@@ -77,25 +81,159 @@ static void expect_bool(reader *r, const char *key, bool expected) {
                  expected ? "is false, expected true" : "is true, expected false");
 }
 
-/* rope_scaling (or, in newer files, rope_parameters with rope_theta inside) must be
- * absent or of the default kind. Gives rope_theta where it is inside, else `theta`. */
-static double read_rope(reader *r, const char *key, double theta) {
-    const json_t *rope = find(r, key);
-    if (!rope) return theta;
-    if (!json_is_object(rope)) {
-        complain(r, key, "is not an object");
-        return theta;
+/* ---- rotary positions ---- */
+
+/* A sub-object whose first failure goes to the reader it came from. */
+static reader inside(const reader *r, const json_t *object) {
+    return (reader){r->ctx, r->where, object, WEFT_OK};
+}
+
+static void end_inside(reader *r, const reader *inner) {
+    if (r->status == WEFT_OK) r->status = inner->status;
+}
+
+static wefti_rope_rule rule_named(reader *r, const char *type) {
+    static const char *const types[] = {"default", "linear", "llama3", "yarn"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(type, types[i]) == 0) return (wefti_rope_rule)i;
+    r->status = weft_ctx_fail(
+        r->ctx, WEFT_ERR_FORMAT,
+        "%s: the rotary positions are scaled by \"%.40s\", expected "
+        "default, linear, llama3 or yarn",
+        r->where, type);
+    return WEFTI_ROPE_DEFAULT;
+}
+
+/* yarn's attention factor, which some files give as a ratio of two scales. */
+static double read_attention(reader *r, double factor) {
+    double all = read_number(r, "mscale_all_dim", 0), one = read_number(r, "mscale", 0);
+    double given = read_number(r, "attention_factor", 0);
+    if (given > 0 || one <= 0 || all <= 0 || factor <= 1) return given;
+    return (0.1 * one * log(factor) + 1) / (0.1 * all * log(factor) + 1);
+}
+
+static void read_scaling(reader *r, double context, weft_model_config *c) {
+    wefti_rope_scaling s = {.fast = 32, .slow = 1, .truncate = true};
+    s.rule = rule_named(r, read_text(r, "rope_type", read_text(r, "type", "default")));
+    if (s.rule == WEFTI_ROPE_DEFAULT || r->status != WEFT_OK) return;
+    s.original = read_number(r, "original_max_position_embeddings", context);
+    if (!find(r, "factor") && s.rule != WEFTI_ROPE_YARN)
+        complain(r, "factor", "is missing");
+    s.factor = read_number(r, "factor", context / s.original);
+    s.low = read_number(r, "low_freq_factor", 1);
+    s.high = read_number(r, "high_freq_factor", 4);
+    s.fast = read_number(r, "beta_fast", 32);
+    s.slow = read_number(r, "beta_slow", 1);
+    s.truncate = read_bool(r, "truncate", true);
+    if (s.rule == WEFTI_ROPE_YARN) s.attention = read_attention(r, s.factor);
+    wefti_rope_scaling_text(&s, c->rope_scaling, sizeof c->rope_scaling);
+}
+
+static void read_share(reader *r, const char *key, double usual, weft_model_config *c) {
+    double share = read_number(r, key, usual);
+    c->rope_share = share == 1 ? 0 : share;
+}
+
+/* One object for all layers. */
+static void read_rope_object(reader *r, const json_t *rope, weft_model_config *c) {
+    reader inner = inside(r, rope);
+    c->rope_theta = read_number(&inner, "rope_theta", c->rope_theta);
+    if (find(&inner, "partial_rotary_factor"))
+        read_share(&inner, "partial_rotary_factor", 1, c);
+    read_scaling(&inner, (double)c->context, c);
+    end_inside(r, &inner);
+}
+
+/* An object for each type of layer. */
+static void read_rope_pair(reader *r, const json_t *rope, weft_model_config *c) {
+    const json_t *local = json_object_get(rope, "sliding_attention");
+    read_rope_object(r, json_object_get(rope, "full_attention"), c);
+    if (!json_is_object(local)) return;
+    reader inner = inside(r, local);
+    c->rope_local_theta = read_number(&inner, "rope_theta", c->rope_local_theta);
+    expect_text(&inner, "rope_type", "default");
+    end_inside(r, &inner);
+}
+
+/* rope_theta and rope_scaling, or in newer files rope_parameters with all of it inside;
+ * layers with a window may have their own. */
+static void read_rope(reader *r, const wefti_traits *t, weft_model_config *c) {
+    bool local = (t->knows & WEFTI_KNOWS_LOCAL) != 0;
+    const json_t *old = find(r, "rope_scaling"), *new = find(r, "rope_parameters");
+    const json_t *rope = new ? new : old;
+    double usual = strcmp(t->model_type, "gemma3_text") == 0 ||
+                           strcmp(t->model_type, "olmo3") == 0
+                       ? t->rope_theta
+                       : 10000;
+    c->rope_theta = read_number(r, "rope_theta",
+                                read_number(r, "rotary_emb_base", usual));
+    if (local)
+        c->rope_local_theta = read_number(
+            r, "rope_local_base_freq",
+            strcmp(t->model_type, "gemma3_text") == 0 ? 10000 : c->rope_theta);
+    read_share(r, t->layer_norm ? "rotary_pct" : "partial_rotary_factor",
+               t->layer_norm ? 0.25 : 1, c);
+    if (!rope) return;
+    if (!json_is_object(rope))
+        complain(r, new ? "rope_parameters" : "rope_scaling", "is not an object");
+    else if (json_object_get(rope, "full_attention"))
+        read_rope_pair(r, rope, c);
+    else
+        read_rope_object(r, rope, c);
+}
+
+/* ---- windows ---- */
+
+/* Whether the list of layer types is that of a window in every layer but each p-th (p = 0:
+ * in every one); *all: in none. */
+static bool has_period(const json_t *types, int64_t p, bool *all) {
+    size_t n = json_array_size(types), full = 0, fits = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        bool is_full = type && strcmp(type, "full_attention") == 0;
+        if (!is_full && (!type || strcmp(type, "sliding_attention") != 0)) return false;
+        full += is_full;
+        fits += is_full == (p > 0 && (int64_t)(i + 1) % p == 0);
     }
-    reader inside = {r->ctx, r->where, rope, WEFT_OK};
-    const char *type = read_text(&inside, "rope_type",
-                                 read_text(&inside, "type", "default"));
-    theta = read_number(&inside, "rope_theta", theta);
-    if (inside.status == WEFT_OK && strcmp(type, "default") != 0)
-        inside.status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
-                                      "%s: %s is of type \"%s\", expected \"default\"",
-                                      r->where, key, type);
-    if (inside.status != WEFT_OK) r->status = inside.status;
-    return theta;
+    *all = full == n;
+    return fits == n;
+}
+
+static void read_layer_types(reader *r, const json_t *types, weft_model_config *c) {
+    bool all = false;
+    for (int64_t p = 0; p <= c->layers; p++) {
+        c->window_period = p;
+        if (has_period(types, p, &all)) return;
+        if (all) break;
+    }
+    c->window_period = 0;
+    if (!all)
+        complain(r, "layer_types",
+                 "is no list of sliding_attention and full_attention with the latter in "
+                 "each so-manieth layer");
+    c->window = 0;
+}
+
+static void read_window(reader *r, const wefti_traits *t, weft_model_config *c) {
+    bool slides = true;
+    bool said = json_object_get(r->root, "sliding_window") != NULL; /* null is said */
+    const json_t *types = find(r, "layer_types");
+    if (!(t->knows & WEFTI_KNOWS_WINDOW)) return;
+    if (strncmp(t->model_type, "qwen", 4) == 0)
+        slides = read_bool(r, "use_sliding_window", false);
+    c->window = read_int_or(r, "sliding_window", said || t->fused_ffn ? 0 : 4096);
+    if (!slides) c->window = 0;
+    if (c->window == 0 || !(t->knows & WEFTI_KNOWS_PERIOD)) return;
+    c->window_period = read_int_or(r, "sliding_window_pattern", t->period);
+    int64_t from = strncmp(t->model_type, "qwen", 4) == 0
+                       ? read_int_or(r, "max_window_layers", 28)
+                       : 0;
+    if (types)
+        read_layer_types(r, types, c);
+    else if (from >= c->layers)
+        c->window = 0;
+    else if (from > 0)
+        complain(r, "max_window_layers", "lies between the layers, expected 0 or all");
 }
 
 /* ---- the kinds; fallbacks are the defaults of Hugging Face's classes ---- */
@@ -116,59 +254,121 @@ static void read_gpt2(reader *r, weft_model_config *c) {
     expect_bool(r, "add_cross_attention", false);
 }
 
-static void read_head_width(reader *r, const weft_model_config *c) {
-    int64_t D = c->heads > 0 ? c->width / c->heads : 0;
-    int64_t found = read_int_or(r, "head_dim", D);
-    if (found == D) return;
-    r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
-                              "%s: head_dim is %lld, expected hidden_size / "
-                              "num_attention_heads (%lld)",
-                              r->where, (long long)found, (long long)D);
-}
-
-static void read_llama(reader *r, weft_model_config *c, double norm_eps) {
+static void read_sizes(reader *r, weft_model_config *c) {
     c->vocab = read_int(r, "vocab_size");
     c->context = read_int(r, "max_position_embeddings");
     c->width = read_int(r, "hidden_size");
     c->layers = read_int(r, "num_hidden_layers");
     c->heads = read_int(r, "num_attention_heads");
+}
+
+static void read_llama(reader *r, const wefti_traits *t, weft_model_config *c) {
+    bool gemma = t->activation == WEFTI_GEGLU;
+    const char *act = gemma || find(r, "hidden_activation") ? "hidden_activation"
+                                                            : "hidden_act";
+    read_sizes(r, c);
     c->kv_heads = read_int_or(r, "num_key_value_heads", c->heads);
+    c->head_dim = read_int_or(r, "head_dim", gemma ? 256 : 0);
     c->ffn = read_int(r, "intermediate_size");
-    c->norm_eps = read_number(r, "rms_norm_eps", norm_eps);
-    c->rope_theta = read_number(r, "rope_theta", 10000);
-    c->rope_theta = read_rope(r, "rope_scaling", c->rope_theta);
-    c->rope_theta = read_rope(r, "rope_parameters", c->rope_theta);
+    c->norm_eps = read_number(r, "rms_norm_eps", t->json_norm_eps);
+    read_rope(r, t, c);
+    read_window(r, t, c);
     c->dropout = read_number(r, "resid_pdrop", 0);
+    c->tied = read_bool(r, "tie_word_embeddings", gemma);
+    c->attention_bias = read_bool(r, "attention_bias", false);
+    c->mlp_bias = read_bool(r, "mlp_bias", false);
+    if (t->knows & WEFTI_KNOWS_QUERY_SCALE)
+        c->query_scale = read_number(r, "query_pre_attn_scalar", 256);
+    if (t->knows & WEFTI_KNOWS_CAPS) {
+        bool two = strcmp(t->model_type, "gemma2") == 0;
+        const char *scores = "attn_logit_softcapping",
+                   *logits = "final_logit_softcapping";
+        bool says_scores = json_object_get(r->root, scores) != NULL;
+        bool says_logits = json_object_get(r->root, logits) != NULL;
+        c->attention_cap = read_number(r, scores, two && !says_scores ? 50 : 0);
+        c->logit_cap = read_number(r, logits, two && !says_logits ? 30 : 0);
+    }
+    expect_text(r, act, gemma ? "gelu_pytorch_tanh" : "silu");
+    expect_bool(r, "use_bidirectional_attention", false);
+}
+
+static void read_neox(reader *r, const wefti_traits *t, weft_model_config *c) {
+    read_sizes(r, c);
+    c->ffn = read_int(r, "intermediate_size");
+    c->norm_eps = read_number(r, "layer_norm_eps", t->json_norm_eps);
+    c->dropout = read_number(r, "hidden_dropout", 0);
     c->tied = read_bool(r, "tie_word_embeddings", false);
-    read_head_width(r, c);
-    expect_text(r, "hidden_act", "silu");
-    expect_bool(r, "attention_bias", false);
-    expect_bool(r, "mlp_bias", false);
+    c->attention_bias = read_bool(r, "attention_bias", true);
+    c->mlp_bias = true;
+    read_rope(r, t, c);
+    expect_text(r, "hidden_act", "gelu");
+    expect_bool(r, "use_parallel_residual", true);
+}
+
+static void read_opt(reader *r, const wefti_traits *t, weft_model_config *c) {
+    read_sizes(r, c);
+    c->ffn = read_int(r, "ffn_dim");
+    c->norm_eps = t->json_norm_eps;
+    c->dropout = read_number(r, "dropout", 0.1);
+    c->init_std = read_number(r, "init_std", 0);
+    c->tied = read_bool(r, "tie_word_embeddings", true);
+    c->attention_bias = c->mlp_bias = true;
+    int64_t projected = read_int_or(r, "word_embed_proj_dim", c->width);
+    if (projected != c->width) complain(r, "word_embed_proj_dim", "is not hidden_size");
+    expect_text(r, "activation_function", "relu");
+    expect_bool(r, "do_layer_norm_before", true);
+    expect_bool(r, "_remove_final_layer_norm", false);
+    expect_bool(r, "enable_bias", true);
+    expect_bool(r, "layer_norm_elementwise_affine", true);
 }
 
 /* ---- the front ---- */
 
+static void list_types(char *out, size_t size) {
+    size_t used = 0;
+    for (int i = 0; wefti_model_registry[i] && used < size; i++) {
+        const wefti_traits *t = wefti_model_registry[i]->traits;
+        used += (size_t)snprintf(out + used, size - used, "%s, ",
+                                 t ? t->model_type : wefti_model_registry[i]->name);
+    }
+}
+
+static const wefti_model_ops *kind_of(const char *type) {
+    if (strcmp(type, "gpt2") == 0) return &wefti_model_gpt2;
+    if (strcmp(type, "weft-llama") == 0) return &wefti_model_llama;
+    for (int i = 0; wefti_model_registry[i]; i++) {
+        const wefti_traits *t = wefti_model_registry[i]->traits;
+        if (t && strcmp(type, t->model_type) == 0) return wefti_model_registry[i];
+    }
+    return NULL;
+}
+
 static void read_root(reader *r, weft_model_config *c) {
     const char *type = read_text(r, "model_type", "");
+    const wefti_model_ops *kind = kind_of(type);
+    char types[256] = "";
+    list_types(types, sizeof types);
+    if (!kind && r->status == WEFT_OK)
+        r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                                  "%s: model_type is \"%.80s\", expected one of %sor "
+                                  "weft-llama",
+                                  r->where, type, types);
+    if (find(r, "quantization_config"))
+        complain(r, "quantization_config",
+                 "is there, but quantized parameters are not read");
+    if (r->status != WEFT_OK) return;
+    const wefti_traits *t = kind->traits;
+    c->kind = kind->name;
     c->init_std = read_number(r, "initializer_range", 0);
-    if (strcmp(type, "gpt2") == 0) {
-        c->kind = wefti_model_gpt2.name;
+    if (!t) {
         read_gpt2(r, c);
-    } else if (strcmp(type, "llama") == 0 || strcmp(type, "weft-llama") == 0) {
-        c->kind = wefti_model_llama.name;
-        c->qk_norm = strcmp(type, "weft-llama") == 0;
-        read_llama(r, c, 1e-6);
-    } else if (strcmp(type, "olmo2") == 0) {
-        c->kind = wefti_model_olmo2.name;
-        c->qk_norm = true;
-        read_llama(r, c, 1e-5);
-    } else if (r->status == WEFT_OK) {
-        r->status = weft_ctx_fail(
-            r->ctx, WEFT_ERR_FORMAT,
-            "%s: model_type is \"%s\", expected gpt2, llama, olmo2 or "
-            "weft-llama",
-            r->where, type);
+        return;
     }
+    c->qk_norm = t->always_qk_norm || strcmp(type, "weft-llama") == 0;
+    if (!t->layer_norm) read_llama(r, t, c);
+    if (t->layer_norm && t->rotary) read_neox(r, t, c);
+    if (t->layer_norm && !t->rotary) read_opt(r, t, c);
+    if (t->always_bias) c->attention_bias = true;
 }
 
 weft_status weft_model_config_from_json(weft_ctx *ctx, const char *json, int64_t n_bytes,

@@ -1,47 +1,63 @@
 /* SPDX-License-Identifier: MIT */
-/* The branches that the blocks of llama and olmo2 share:
+/* The branches of decoder blocks, forward and backward:
  *
- *     attention   h + o(softmax(rope(q) rope(k)^T / sqrt(D)) v)       K <= H key heads
- *     ffn         h + down(silu(gate x) * (up x))                     SwiGLU
+ *     attention   o(softmax(rope(q) rope(k)^T / sqrt(D)) v)       K <= H key heads
+ *     ffn         down(silu(gate x) * (up x)), or down(gelu(up x))
+ *     norm        RMSNorm, its gain perhaps 1 + the parameter; or LayerNorm
  *
- * forward and backward; where the norms stand is the business of llama.c. A view lays out
- * what one call works on: parameters, what is saved for the backward, scratch. */
+ * Where the norms stand is the business of blocks.c. */
 #include "model/decoder.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "model/pieces.h"
+#include "model/rotary.h"
 #include "model/units.h"
 
 /* ---- buffers ---- */
+
+bool wefti_activation_is_gated(wefti_activation activation) {
+    return activation == WEFTI_SWIGLU || activation == WEFTI_GEGLU;
+}
 
 static void lay_sizes(const weft_model *model, int64_t B, int64_t T,
                       wefti_decoder_view *f) {
     const weft_model_config *c = &model->config;
     f->model = model;
+    f->traits = model->ops->traits;
     f->N = B * T;
     f->C = c->width;
     f->F = c->ffn;
-    f->HD = c->width;
-    f->KD = c->width / c->heads * c->kv_heads;
+    f->D = c->head_dim;
+    f->HD = c->head_dim * c->heads;
+    f->KD = c->head_dim * c->kv_heads;
     f->ld = f->HD + 2 * f->KD;
+    f->gu = wefti_activation_is_gated(f->traits->activation) ? 2 * f->F : f->F;
     f->eps = (float)c->norm_eps;
 }
 
 static int64_t lay_saved(wefti_decoder_view *f, float *base) {
     const weft_model_config *c = &f->model->config;
-    bool post_norm = f->model->ops->post_norm;
+    wefti_norm_place place = f->traits->place;
+    bool both = place == WEFTI_NORM_BOTH, after = both || place == WEFTI_NORM_AFTER;
+    int64_t stats = f->traits->layer_norm ? 2 * f->N : f->N;
+    int64_t each = f->traits->head_qk_norm ? f->D : 0; /* columns of a norm of q */
     wefti_room room = {base, 0};
     f->s.qkv = wefti_room_take(&room, f->N * f->ld);
     f->s.o = wefti_room_take(&room, f->N * f->HD);
     f->s.lse = wefti_room_take(&room, f->N * c->heads);
-    f->s.gu = wefti_room_take(&room, f->N * 2 * f->F);
-    f->s.mid = wefti_room_take(&room, f->N * f->C);
-    f->s.out = wefti_room_take(&room, post_norm ? f->N * f->C : 0);
-    f->s.rstd1 = wefti_room_take(&room, f->N);
-    f->s.rstd2 = wefti_room_take(&room, f->N);
-    f->s.rstd_q = wefti_room_take(&room, c->qk_norm ? f->N : 0);
-    f->s.rstd_k = wefti_room_take(&room, c->qk_norm ? f->N : 0);
+    f->s.gu = wefti_room_take(&room, f->N * f->gu);
+    f->s.mid = wefti_room_take(&room, place == WEFTI_NORM_PARALLEL ? 0 : f->N * f->C);
+    f->s.out = wefti_room_take(&room, after ? f->N * f->C : 0);
+    f->s.stats1 = wefti_room_take(&room, stats);
+    f->s.stats2 = wefti_room_take(&room, stats);
+    f->s.rstd_q = wefti_room_take(&room, c->qk_norm ? f->N * (each ? c->heads : 1) : 0);
+    f->s.rstd_k = wefti_room_take(&room,
+                                  c->qk_norm ? f->N * (each ? c->kv_heads : 1) : 0);
+    f->s.out1 = wefti_room_take(&room, both ? f->N * f->C : 0);
+    f->s.post1 = wefti_room_take(&room, both ? stats : 0);
+    f->s.post2 = wefti_room_take(&room, both ? stats : 0);
     return room.used;
 }
 
@@ -51,15 +67,22 @@ typedef struct scratch_sizes {
     int64_t attention; /* the attention's set without its kernel scratch */
 } scratch_sizes;
 
+static int64_t max2(int64_t a, int64_t b) { return a > b ? a : b; }
+
 static scratch_sizes lay_scratch(wefti_decoder_view *f, float *base) {
+    const wefti_traits *t = f->traits;
+    int64_t NC = f->N * f->C;
     wefti_room room = {base, 0};
-    f->w.a = wefti_room_take(&room, f->N * f->C);
-    f->w.b = wefti_room_take(&room, f->N * f->C);
-    f->w.rstd = wefti_room_take(&room, f->N);
+    f->w.a = wefti_room_take(&room, NC);
+    f->w.b = wefti_room_take(&room, NC);
+    f->w.stats = wefti_room_take(&room, t->layer_norm ? 2 * f->N : f->N);
+    f->w.c = wefti_room_take(&room, t->place == WEFTI_NORM_PARALLEL ? NC : 0);
+    f->w.n = wefti_room_take(&room, t->layer_norm ? NC : 0);
+    f->w.gain = wefti_room_take(&room, t->gain_plus_one ? max2(f->C, f->D) : 0);
     f->w.rest = wefti_room_take(&room, 0);
     wefti_room ffn = {f->w.rest, 0}, attention = {f->w.rest, 0};
     f->w.s = wefti_room_take(&ffn, f->N * f->F);
-    f->w.dgu = wefti_room_take(&ffn, f->N * 2 * f->F);
+    f->w.dgu = wefti_room_take(&ffn, f->N * f->gu);
     f->w.d_o = wefti_room_take(&attention, f->N * f->HD);
     f->w.dqkv = wefti_room_take(&attention, f->N * f->ld);
     f->w.qk = wefti_room_take(&attention, f->model->config.qk_norm ? f->N * f->ld : 0);
@@ -67,19 +90,29 @@ static scratch_sizes lay_scratch(wefti_decoder_view *f, float *base) {
     return (scratch_sizes){room.used, ffn.used, attention.used};
 }
 
+/* Whether the block of that unit sees a window only. */
+static bool has_window(const weft_model *model, int unit) {
+    const weft_model_config *c = &model->config;
+    if (c->window <= 0) return false;
+    return c->window_period == 0 || unit % c->window_period != 0; /* blocks from 1 */
+}
+
 static wefti_attention_shape attention_shape(const wefti_decoder_view *f, int64_t B,
                                              int64_t T) {
     const weft_model_config *c = &f->model->config;
-    int64_t D = c->width / c->heads;
+    double divisor = c->query_scale > 0 ? c->query_scale : (double)f->D;
     return (wefti_attention_shape){.B = B,
                                    .T = T,
                                    .H = c->heads,
                                    .K = c->kv_heads,
-                                   .D = D,
+                                   .D = f->D,
                                    .ld_q = f->ld,
                                    .ld_kv = f->ld,
                                    .ld_o = f->HD,
-                                   .scale = (float)(1.0 / sqrt((double)D))};
+                                   .scale = (float)(1.0 / sqrt(divisor)),
+                                   .window = has_window(f->model, f->unit) ? c->window
+                                                                           : 0,
+                                   .cap = (float)c->attention_cap};
 }
 
 int64_t wefti_decoder_saved_floats(const weft_model *model, int unit, int64_t B,
@@ -89,8 +122,6 @@ int64_t wefti_decoder_saved_floats(const weft_model *model, int unit, int64_t B,
     lay_sizes(model, B, T, &f);
     return lay_saved(&f, NULL);
 }
-
-static int64_t max2(int64_t a, int64_t b) { return a > b ? a : b; }
 
 int64_t wefti_decoder_scratch_floats(const weft_model *model, int64_t B, int64_t T,
                                      int threads, const wefti_kernels *kernels) {
@@ -115,32 +146,118 @@ wefti_decoder_view wefti_decoder_frame(const weft_model *model, int unit,
 
 /* ---- parameters ---- */
 
-static const float *param(const wefti_decoder_view *f, int i) {
-    return f->pass->params + f->p[i].offset;
+/* Where the parameter of a role lies in the unit's buffer; -1: there is none. */
+static int64_t offset(const wefti_decoder_view *f, wefti_role role) {
+    if (role == WEFTI_HEAD_NORM) return f->p[0].offset;
+    int i = f->model->roles[role];
+    return i < 0 ? -1 : f->p[i].offset;
 }
 
-static float *grad(const wefti_decoder_view *f, int i) {
-    return f->pass->grads ? f->pass->grads + f->p[i].offset : NULL;
+static const float *param(const wefti_decoder_view *f, wefti_role role) {
+    int64_t at = offset(f, role);
+    return at < 0 ? NULL : f->pass->params + at;
 }
 
-/* The product with the matrices that begin at parameter i and have `out` rows together.
- */
-static wefti_linear linear(const wefti_decoder_view *f, int i, int64_t out) {
-    return (wefti_linear){
-        .N = f->N, .in = f->p[i].cols, .out = out, .w = param(f, i), .dw = grad(f, i)};
+static float *grad(const wefti_decoder_view *f, wefti_role role) {
+    int64_t at = offset(f, role);
+    return at < 0 || !f->pass->grads ? NULL : f->pass->grads + at;
 }
 
-void wefti_decoder_norm(const wefti_decoder_view *f, int i, const float *x, float *y,
-                        float *rstd) {
-    f->k->rmsnorm_forward(f->N, f->C, f->C, f->eps, x, param(f, i), y, rstd);
+/* The product with the matrices that begin with a role's and have `out` rows together. */
+static wefti_linear linear(const wefti_decoder_view *f, wefti_role role, wefti_role bias,
+                           int64_t out) {
+    return (wefti_linear){.N = f->N,
+                          .in = f->p[f->model->roles[role]].cols,
+                          .out = out,
+                          .w = param(f, role),
+                          .b = param(f, bias),
+                          .dw = grad(f, role),
+                          .db = grad(f, bias)};
 }
 
-void wefti_decoder_norm_backward(const wefti_decoder_view *f, int i, const float *x,
-                                 const float *rstd, const float *dy, float *dx) {
-    f->k->rmsnorm_backward(f->N, f->C, f->C, x, param(f, i), rstd, dy, dx, grad(f, i));
+/* ---- norms ---- */
+
+/* The gain of a norm over n columns. */
+static const float *gain(const wefti_decoder_view *f, wefti_role role, int64_t n) {
+    const float *g = param(f, role);
+    if (!f->traits->gain_plus_one) return g;
+    for (int64_t i = 0; i < n; i++) f->w.gain[i] = 1 + g[i];
+    return f->w.gain;
+}
+
+static const float *norm_bias(const wefti_decoder_view *f, wefti_role role,
+                              float **dbias) {
+    wefti_role bias = role == WEFTI_NORM1 ? WEFTI_NORM1_BIAS : WEFTI_NORM2_BIAS;
+    int64_t at = role == WEFTI_HEAD_NORM ? f->p[1].offset : offset(f, bias);
+    *dbias = f->pass->grads ? f->pass->grads + at : NULL;
+    return f->pass->params + at;
+}
+
+void wefti_decoder_norm(const wefti_decoder_view *f, wefti_role role, const float *x,
+                        float *y, float *stats) {
+    float *unused;
+    const float *g = gain(f, role, f->C);
+    if (f->traits->layer_norm)
+        f->k->layernorm_forward(f->N, f->C, f->eps, x, g, norm_bias(f, role, &unused), y,
+                                stats, stats + f->N);
+    else
+        f->k->rmsnorm_forward(f->N, f->C, f->C, f->eps, x, g, y, stats);
+}
+
+void wefti_decoder_norm_backward(const wefti_decoder_view *f, wefti_role role,
+                                 const float *x, const float *stats, const float *dy,
+                                 float *dx) {
+    const float *g = gain(f, role, f->C);
+    size_t n_bytes = (size_t)(f->N * f->C) * sizeof *dx;
+    float *dbias;
+    if (!f->traits->layer_norm) {
+        f->k->rmsnorm_backward(f->N, f->C, f->C, x, g, stats, dy, dx, grad(f, role));
+        return;
+    }
+    norm_bias(f, role, &dbias);
+    memset(f->w.n, 0, n_bytes);
+    f->k->layernorm_backward(f->N, f->C, x, g, stats, stats + f->N, dy, f->w.n,
+                             grad(f, role), dbias);
+    memcpy(dx, f->w.n, n_bytes);
 }
 
 /* ---- the attention branch ---- */
+
+/* The norms of queries or keys, `heads` heads from column `at` of rows of qkv: of each
+ * head, or of all of them together. */
+static void qk_norm(const wefti_decoder_view *f, wefti_role role, int64_t heads,
+                    int64_t at, float *rstd) {
+    bool each = f->traits->head_qk_norm;
+    int64_t columns = each ? f->D : heads * f->D, norms = each ? heads : 1;
+    const float *g = gain(f, role, columns);
+    for (int64_t h = 0; h < norms; h++)
+        f->k->rmsnorm_forward(f->N, columns, f->ld, f->eps, f->s.qkv + at + h * columns,
+                              g, f->w.qk + at + h * columns, rstd + h * f->N);
+}
+
+static void qk_norm_backward(const wefti_decoder_view *f, wefti_role role, int64_t heads,
+                             int64_t at, const float *rstd, float *dqk) {
+    bool each = f->traits->head_qk_norm;
+    int64_t columns = each ? f->D : heads * f->D, norms = each ? heads : 1;
+    const float *g = gain(f, role, columns);
+    for (int64_t h = 0; h < norms; h++)
+        f->k->rmsnorm_backward(f->N, columns, f->ld, f->s.qkv + at + h * columns, g,
+                               rstd + h * f->N, dqk + at + h * columns,
+                               dqk + at + h * columns, grad(f, role));
+}
+
+/* Rotates queries and keys, or their first columns. */
+static void rotate(const wefti_decoder_view *f, bool back, float *qk) {
+    const weft_model_config *c = &f->model->config;
+    int64_t B = f->pass->B, T = f->pass->T, heads = c->heads + c->kv_heads;
+    int64_t R = wefti_rotary_columns(c);
+    bool local = c->rope_local_theta > 0 && has_window(f->model, f->unit);
+    const float *table = f->model->tables + (local ? c->context * R : 0);
+    if (!f->traits->rotary) return;
+    if (R == f->D) f->k->rope(B, T, heads, f->D, f->ld, table, back, qk);
+    for (int64_t h = 0; R < f->D && h < heads; h++)
+        f->k->rope(B, T, 1, R, f->ld, table, back, qk + h * f->D);
+}
 
 /* Norms (with qk_norm, into scratch) and rotates queries and keys; returns where they
  * are. */
@@ -149,30 +266,25 @@ static float *turn(const wefti_decoder_view *f) {
     float *qk = f->s.qkv;
     if (c->qk_norm) {
         qk = f->w.qk;
-        f->k->rmsnorm_forward(f->N, f->HD, f->ld, f->eps, f->s.qkv,
-                              param(f, WEFTI_Q_NORM), qk, f->s.rstd_q);
-        f->k->rmsnorm_forward(f->N, f->KD, f->ld, f->eps, f->s.qkv + f->HD,
-                              param(f, WEFTI_K_NORM), qk + f->HD, f->s.rstd_k);
+        qk_norm(f, WEFTI_Q_NORM, c->heads, 0, f->s.rstd_q);
+        qk_norm(f, WEFTI_K_NORM, c->kv_heads, f->HD, f->s.rstd_k);
     }
-    f->k->rope(f->pass->B, f->pass->T, c->heads + c->kv_heads, c->width / c->heads, f->ld,
-               f->model->tables, false, qk);
+    rotate(f, false, qk);
     return qk;
 }
 
 /* The way back of turn, on dq|dk in place. */
 static void turn_backward(const wefti_decoder_view *f, float *dqk) {
     const weft_model_config *c = &f->model->config;
-    f->k->rope(f->pass->B, f->pass->T, c->heads + c->kv_heads, c->width / c->heads, f->ld,
-               f->model->tables, true, dqk);
+    rotate(f, true, dqk);
     if (!c->qk_norm) return;
-    f->k->rmsnorm_backward(f->N, f->HD, f->ld, f->s.qkv, param(f, WEFTI_Q_NORM),
-                           f->s.rstd_q, dqk, dqk, grad(f, WEFTI_Q_NORM));
-    f->k->rmsnorm_backward(f->N, f->KD, f->ld, f->s.qkv + f->HD, param(f, WEFTI_K_NORM),
-                           f->s.rstd_k, dqk + f->HD, dqk + f->HD, grad(f, WEFTI_K_NORM));
+    qk_norm_backward(f, WEFTI_Q_NORM, c->heads, 0, f->s.rstd_q, dqk);
+    qk_norm_backward(f, WEFTI_K_NORM, c->kv_heads, f->HD, f->s.rstd_k, dqk);
 }
 
 void wefti_decoder_attention(const wefti_decoder_view *f, const float *x, float *y) {
-    wefti_linear qkv = linear(f, WEFTI_Q, f->ld), out = linear(f, WEFTI_O, f->C);
+    wefti_linear qkv = linear(f, WEFTI_Q, WEFTI_Q_BIAS, f->ld);
+    wefti_linear out = linear(f, WEFTI_O, WEFTI_O_BIAS, f->C);
     wefti_attention_shape shape = attention_shape(f, f->pass->B, f->pass->T);
     wefti_linear_forward(f->k, &qkv, x, f->s.qkv);
     const float *qk = turn(f), *v = f->s.qkv + f->HD + f->KD;
@@ -182,7 +294,8 @@ void wefti_decoder_attention(const wefti_decoder_view *f, const float *x, float 
 
 void wefti_decoder_attention_backward(const wefti_decoder_view *f, const float *x,
                                       const float *dy, float *dx) {
-    wefti_linear qkv = linear(f, WEFTI_Q, f->ld), out = linear(f, WEFTI_O, f->C);
+    wefti_linear qkv = linear(f, WEFTI_Q, WEFTI_Q_BIAS, f->ld);
+    wefti_linear out = linear(f, WEFTI_O, WEFTI_O_BIAS, f->C);
     wefti_attention_shape shape = attention_shape(f, f->pass->B, f->pass->T);
     const float *qk = f->model->config.qk_norm ? turn(f) : f->s.qkv;
     const float *v = f->s.qkv + f->HD + f->KD;
@@ -196,18 +309,47 @@ void wefti_decoder_attention_backward(const wefti_decoder_view *f, const float *
 
 /* ---- the feed-forward branch ---- */
 
+static void activate(const wefti_decoder_view *f) {
+    int64_t n = f->N * f->F;
+    switch (f->traits->activation) {
+    case WEFTI_SWIGLU: f->k->swiglu_forward(f->N, f->F, f->s.gu, f->w.s); break;
+    case WEFTI_GEGLU: f->k->geglu_forward(f->N, f->F, f->s.gu, f->w.s); break;
+    case WEFTI_GELU: f->k->gelu_erf_forward(n, f->s.gu, f->w.s); break;
+    case WEFTI_RELU: f->k->relu_forward(n, f->s.gu, f->w.s); break;
+    }
+}
+
+/* ds in f->w.s becomes dgu. */
+static void activate_backward(const wefti_decoder_view *f) {
+    int64_t n = f->N * f->F;
+    const float *gu = f->s.gu, *ds = f->w.s;
+    switch (f->traits->activation) {
+    case WEFTI_SWIGLU: f->k->swiglu_backward(f->N, f->F, gu, ds, f->w.dgu); break;
+    case WEFTI_GEGLU: f->k->geglu_backward(f->N, f->F, gu, ds, f->w.dgu); break;
+    case WEFTI_GELU: f->k->gelu_erf_backward(n, gu, ds, f->w.dgu); break;
+    case WEFTI_RELU: f->k->relu_backward(n, gu, ds, f->w.dgu); break;
+    }
+}
+
+/* The product into s.gu: gate and up, or up alone. */
+static wefti_linear inner(const wefti_decoder_view *f) {
+    bool gated = wefti_activation_is_gated(f->traits->activation);
+    return linear(f, gated ? WEFTI_GATE : WEFTI_UP,
+                  gated ? WEFTI_GATE_BIAS : WEFTI_UP_BIAS, f->gu);
+}
+
 void wefti_decoder_ffn(const wefti_decoder_view *f, const float *x, float *y) {
-    wefti_linear gu = linear(f, WEFTI_GATE, 2 * f->F), down = linear(f, WEFTI_DOWN, f->C);
+    wefti_linear gu = inner(f), down = linear(f, WEFTI_DOWN, WEFTI_DOWN_BIAS, f->C);
     wefti_linear_forward(f->k, &gu, x, f->s.gu);
-    f->k->swiglu_forward(f->N, f->F, f->s.gu, f->w.s);
+    activate(f);
     wefti_linear_forward(f->k, &down, f->w.s, y);
 }
 
 void wefti_decoder_ffn_backward(const wefti_decoder_view *f, const float *x,
                                 const float *dy, float *dx) {
-    wefti_linear gu = linear(f, WEFTI_GATE, 2 * f->F), down = linear(f, WEFTI_DOWN, f->C);
-    f->k->swiglu_forward(f->N, f->F, f->s.gu, f->w.s);
+    wefti_linear gu = inner(f), down = linear(f, WEFTI_DOWN, WEFTI_DOWN_BIAS, f->C);
+    activate(f);
     wefti_linear_backward(f->k, &down, f->w.s, dy, f->w.s);
-    f->k->swiglu_backward(f->N, f->F, f->s.gu, f->w.s, f->w.dgu);
+    activate_backward(f);
     wefti_linear_backward(f->k, &gu, x, f->w.dgu, dx);
 }

@@ -4,11 +4,14 @@
 #include "model/describe.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/families.h"
+#include "model/rotary.h"
 
 /* The fewest digits, from 15, that give a number back exactly when read: people's decimal
  * numbers need no more, and 17 are always enough. */
@@ -22,7 +25,9 @@ static int digits_of(double value) {
 }
 
 static int digits_of_config(const weft_model_config *c) {
-    const double values[] = {c->norm_eps, c->rope_theta, c->init_std, c->dropout};
+    const double values[] = {c->norm_eps,         c->rope_theta, c->init_std,
+                             c->dropout,          c->rope_share, c->query_scale,
+                             c->rope_local_theta, c->logit_cap,  c->attention_cap};
     int most = 0;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         int digits = digits_of(values[i]);
@@ -113,33 +118,165 @@ weft_status wefti_describe_gpt2(weft_ctx *ctx, const weft_model *model, char **j
     return print_json(ctx, model, &w, json);
 }
 
-static writer begin_llama(const weft_model *model) {
-    if (model->ops->post_norm) return begin("olmo2", "Olmo2ForCausalLM");
-    if (model->config.qk_norm) return begin("weft-llama", "WeftLlamaForCausalLM");
-    return begin("llama", "LlamaForCausalLM");
+/* ---- decoders ---- */
+
+static writer begin_decoder(const weft_model *model) {
+    const wefti_traits *t = model->ops->traits;
+    if (model->config.qk_norm && !t->always_qk_norm)
+        return begin("weft-llama", "WeftLlamaForCausalLM");
+    return begin(t->model_type, t->architecture);
 }
 
-weft_status wefti_describe_llama(weft_ctx *ctx, const weft_model *model, char **json) {
+/* rope_type and what belongs to it; theta = 0: kept beside it. */
+static json_t *rope_json(const wefti_rope_scaling *s, double theta) {
+    static const char *const types[] = {"default", "linear", "llama3", "yarn"};
+    json_t *rope = json_object();
+    writer w = {rope, rope == NULL};
+    put_text(&w, "rope_type", types[s->rule]);
+    if (theta > 0) put_number(&w, "rope_theta", theta);
+    if (s->rule != WEFTI_ROPE_DEFAULT) put_number(&w, "factor", s->factor);
+    if (s->rule == WEFTI_ROPE_LLAMA3 || s->rule == WEFTI_ROPE_YARN)
+        put_int(&w, "original_max_position_embeddings", (int64_t)s->original);
+    if (s->rule == WEFTI_ROPE_LLAMA3) {
+        put_number(&w, "low_freq_factor", s->low);
+        put_number(&w, "high_freq_factor", s->high);
+    }
+    if (s->rule == WEFTI_ROPE_YARN) {
+        put_number(&w, "beta_fast", s->fast);
+        put_number(&w, "beta_slow", s->slow);
+        put_bool(&w, "truncate", s->truncate);
+        if (s->attention > 0) put_number(&w, "attention_factor", s->attention);
+    }
+    if (!w.failed) return rope;
+    json_decref(rope);
+    return NULL;
+}
+
+/* In the older form; where layers differ, in the newer one too, for the older one of some
+ * classes does not say it all. */
+static void put_rope(writer *w, const weft_model_config *c,
+                     const wefti_rope_scaling *scaling) {
+    const wefti_rope_scaling bare = {.rule = WEFTI_ROPE_DEFAULT};
+    put_number(w, "rope_theta", c->rope_theta);
+    if (scaling->rule == WEFTI_ROPE_DEFAULT)
+        put_null(w, "rope_scaling");
+    else
+        put(w, "rope_scaling", rope_json(scaling, 0));
+    if (c->rope_local_theta <= 0) return;
+    put_number(w, "rope_local_base_freq", c->rope_local_theta);
+    json_t *both = json_object();
+    writer inner = {both, both == NULL};
+    put(&inner, "full_attention", rope_json(scaling, c->rope_theta));
+    put(&inner, "sliding_attention", rope_json(&bare, c->rope_local_theta));
+    put(w, "rope_parameters", both);
+    if (inner.failed) w->failed = true;
+}
+
+static void put_window(writer *w, const wefti_traits *t, const weft_model_config *c) {
+    bool slides = c->window > 0;
+    if (!(t->knows & WEFTI_KNOWS_WINDOW)) return;
+    if (slides)
+        put_int(w, "sliding_window", c->window);
+    else
+        put_null(w, "sliding_window");
+    if (!(t->knows & WEFTI_KNOWS_PERIOD)) return;
+    put_bool(w, "use_sliding_window", slides);
+    json_t *types = json_array();
+    for (int64_t i = 1; i <= c->layers; i++) {
+        bool all = !slides || (c->window_period > 0 && i % c->window_period == 0);
+        const char *type = all ? "full_attention" : "sliding_attention";
+        if (json_array_append_new(types, json_string(type)) != 0) w->failed = true;
+    }
+    put(w, "layer_types", types);
+}
+
+static void put_or_null(writer *w, const char *key, double value) {
+    if (value > 0)
+        put_number(w, key, value);
+    else
+        put_null(w, key);
+}
+
+static void put_extras(writer *w, const wefti_traits *t, const weft_model_config *c) {
+    if (t->knows & WEFTI_KNOWS_CAPS) {
+        put_or_null(w, "attn_logit_softcapping", c->attention_cap);
+        put_or_null(w, "final_logit_softcapping", c->logit_cap);
+    }
+    if (t->knows & WEFTI_KNOWS_QUERY_SCALE) {
+        double scale = c->query_scale > 0 ? c->query_scale : (double)c->head_dim;
+        if (scale == floor(scale))
+            put_int(w, "query_pre_attn_scalar", (int64_t)scale);
+        else
+            put_number(w, "query_pre_attn_scalar", scale);
+    }
+    if (t->knows & WEFTI_KNOWS_BIAS) put_bool(w, "attention_bias", c->attention_bias);
+    if (t->knows & WEFTI_KNOWS_MLP_BIAS) put_bool(w, "mlp_bias", c->mlp_bias);
+    if (t->knows & WEFTI_KNOWS_HEAD_DIM) put_int(w, "head_dim", c->head_dim);
+}
+
+static void put_neox(writer *w, const weft_model_config *c,
+                     const wefti_rope_scaling *scaling) {
+    double share = c->rope_share > 0 ? c->rope_share : 1;
+    put_text(w, "hidden_act", "gelu");
+    put_int(w, "intermediate_size", c->ffn);
+    put_number(w, "layer_norm_eps", c->norm_eps);
+    put_number(w, "initializer_range", c->init_std);
+    put_number(w, "hidden_dropout", c->dropout);
+    put_number(w, "rotary_pct", share);
+    put_number(w, "rotary_emb_base", c->rope_theta);
+    put_bool(w, "use_parallel_residual", true);
+    if (scaling->rule == WEFTI_ROPE_DEFAULT) return;
+    json_t *rope = rope_json(scaling, c->rope_theta);
+    writer inner = {rope, rope == NULL};
+    put_number(&inner, "partial_rotary_factor", share);
+    put(w, "rope_scaling", rope);
+    if (inner.failed) w->failed = true;
+}
+
+static void put_opt(writer *w, const weft_model_config *c) {
+    put_text(w, "activation_function", "relu");
+    put_int(w, "ffn_dim", c->ffn);
+    put_int(w, "word_embed_proj_dim", c->width);
+    put_number(w, "init_std", c->init_std);
+    put_number(w, "dropout", c->dropout);
+    put_bool(w, "do_layer_norm_before", true);
+    put_bool(w, "enable_bias", true);
+    put_bool(w, "layer_norm_elementwise_affine", true);
+}
+
+static void put_llama(writer *w, const wefti_traits *t, const weft_model_config *c,
+                      const wefti_rope_scaling *scaling) {
+    bool silu = t->activation == WEFTI_SWIGLU;
+    put_text(w, silu ? "hidden_act" : "hidden_activation",
+             silu ? "silu" : "gelu_pytorch_tanh");
+    put_int(w, "num_key_value_heads", c->kv_heads);
+    put_int(w, "intermediate_size", c->ffn);
+    put_number(w, "rms_norm_eps", c->norm_eps);
+    put_number(w, "initializer_range", c->init_std);
+    put_number(w, "resid_pdrop", c->dropout);
+    if (t->knows & WEFTI_KNOWS_SHARE)
+        put_number(w, "partial_rotary_factor", c->rope_share > 0 ? c->rope_share : 1);
+    put_rope(w, c, scaling);
+    put_window(w, t, c);
+}
+
+weft_status wefti_describe_decoder(weft_ctx *ctx, const weft_model *model, char **json) {
     const weft_model_config *c = &model->config;
-    writer w = begin_llama(model);
-    put_text(&w, "hidden_act", "silu");
+    const wefti_traits *t = model->ops->traits;
+    wefti_rope_scaling scaling;
+    WEFT_TRY(wefti_rope_scaling_read(ctx, c->rope_scaling, &scaling));
+    writer w = begin_decoder(model);
     put_int(&w, "vocab_size", c->vocab);
     put_int(&w, "max_position_embeddings", c->context);
     put_int(&w, "hidden_size", c->width);
     put_int(&w, "num_hidden_layers", c->layers);
     put_int(&w, "num_attention_heads", c->heads);
-    put_int(&w, "num_key_value_heads", c->kv_heads);
-    put_int(&w, "head_dim", c->width / c->heads);
-    put_int(&w, "intermediate_size", c->ffn);
-    put_number(&w, "rms_norm_eps", c->norm_eps);
-    put_number(&w, "rope_theta", c->rope_theta);
-    put_number(&w, "initializer_range", c->init_std);
-    put_number(&w, "resid_pdrop", c->dropout);
     put_number(&w, "attention_dropout", 0);
-    put_bool(&w, "attention_bias", false);
-    put_bool(&w, "mlp_bias", false);
     put_bool(&w, "tie_word_embeddings", c->tied);
-    put_null(&w, "rope_scaling");
+    if (t->layer_norm && t->rotary) put_neox(&w, c, &scaling);
+    if (t->layer_norm && !t->rotary) put_opt(&w, c);
+    if (!t->layer_norm) put_llama(&w, t, c, &scaling);
+    put_extras(&w, t, c);
     put_null(&w, "bos_token_id");
     put_null(&w, "eos_token_id");
     put_null(&w, "pad_token_id");

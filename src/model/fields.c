@@ -14,12 +14,23 @@ const wefti_field wefti_model_fields[] = {
     {AT(width), WEFTI_FIELD_INT, false},
     {AT(heads), WEFTI_FIELD_INT, false},
     {AT(kv_heads), WEFTI_FIELD_INT, false},
+    {AT(head_dim), WEFTI_FIELD_INT, false},
     {AT(ffn), WEFTI_FIELD_INT, false},
     {AT(vocab), WEFTI_FIELD_INT, false},
     {AT(norm_eps), WEFTI_FIELD_NUMBER, false},
     {AT(rope_theta), WEFTI_FIELD_NUMBER, false},
+    {AT(rope_scaling), WEFTI_FIELD_TEXT, false},
+    {AT(rope_local_theta), WEFTI_FIELD_NUMBER, false},
+    {AT(rope_share), WEFTI_FIELD_NUMBER, false},
+    {AT(window), WEFTI_FIELD_INT, false},
+    {AT(window_period), WEFTI_FIELD_INT, false},
+    {AT(query_scale), WEFTI_FIELD_NUMBER, false},
+    {AT(attention_cap), WEFTI_FIELD_NUMBER, false},
+    {AT(logit_cap), WEFTI_FIELD_NUMBER, false},
     {AT(tied), WEFTI_FIELD_FLAG, false},
     {AT(qk_norm), WEFTI_FIELD_FLAG, false},
+    {AT(attention_bias), WEFTI_FIELD_FLAG, false},
+    {AT(mlp_bias), WEFTI_FIELD_FLAG, false},
     {AT(context), WEFTI_FIELD_INT, true},
     {AT(dropout), WEFTI_FIELD_NUMBER, true},
     {AT(init_std), WEFTI_FIELD_NUMBER, true},
@@ -34,7 +45,8 @@ static size_t size_of(const wefti_field *field) {
     switch (field->type) {
     case WEFTI_FIELD_INT: return sizeof(int64_t);
     case WEFTI_FIELD_NUMBER: return sizeof(double);
-    case WEFTI_FIELD_FLAG: return sizeof(bool);
+    case WEFTI_FIELD_FLAG: return sizeof(int);
+    case WEFTI_FIELD_TEXT:
     case WEFTI_FIELD_WORD: break;
     }
     return sizeof(const char *);
@@ -42,13 +54,14 @@ static size_t size_of(const wefti_field *field) {
 
 static const char *word_of(const wefti_field *field, const weft_model_config *config) {
     const char *word;
+    if (field->type == WEFTI_FIELD_TEXT) return place(field, config);
     memcpy(&word, place(field, config), sizeof word);
     return word ? word : "";
 }
 
 bool wefti_field_same(const wefti_field *field, const weft_model_config *a,
                       const weft_model_config *b) {
-    if (field->type == WEFTI_FIELD_WORD)
+    if (field->type == WEFTI_FIELD_WORD || field->type == WEFTI_FIELD_TEXT)
         return strcmp(word_of(field, a), word_of(field, b)) == 0;
     return memcmp(place(field, a), place(field, b), size_of(field)) == 0;
 }
@@ -57,7 +70,7 @@ const char *wefti_field_text(const wefti_field *field, const weft_model_config *
                              char *out, size_t out_size) {
     int64_t whole;
     double number;
-    bool on;
+    int on;
     switch (field->type) {
     case WEFTI_FIELD_INT:
         memcpy(&whole, place(field, config), sizeof whole);
@@ -71,6 +84,7 @@ const char *wefti_field_text(const wefti_field *field, const weft_model_config *
         memcpy(&on, place(field, config), sizeof on);
         snprintf(out, out_size, "%s", on ? "true" : "false");
         break;
+    case WEFTI_FIELD_TEXT:
     case WEFTI_FIELD_WORD: snprintf(out, out_size, "%s", word_of(field, config)); break;
     }
     return out;

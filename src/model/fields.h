@@ -8,9 +8,10 @@
  * configuration. */
 typedef enum wefti_field_type {
     WEFTI_FIELD_WORD,   /* const char * */
+    WEFTI_FIELD_TEXT,   /* char[128] */
     WEFTI_FIELD_INT,    /* int64_t; 0: the kind's own */
     WEFTI_FIELD_NUMBER, /* double; 0: the kind's own */
-    WEFTI_FIELD_FLAG    /* bool */
+    WEFTI_FIELD_FLAG    /* int, 0 or 1 */
 } wefti_field_type;
 
 typedef struct wefti_field {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "model/describe.h"
+#include "model/families.h"
 #include "model/pieces.h"
 #include "model/units.h"
 
@@ -76,8 +77,12 @@ static weft_status check(weft_ctx *ctx, weft_model_config *c) {
             "model.kv_heads is %lld, expected model.heads (%lld): gpt2 has no "
             "grouped queries",
             (long long)c->kv_heads, (long long)c->heads);
-    if (c->tied < 0) c->tied = true;
-    if (c->qk_norm < 0) c->qk_norm = false;
+    unsigned extras = wefti_traits_wanted(c) & ~(unsigned)WEFTI_KNOWS_QK_NORM;
+    if (extras || c->head_dim * c->heads != c->width)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "gpt2 has no windows, caps, rotary positions, optional biases "
+            "and heads but of width / heads columns");
     if (c->qk_norm)
         return refuse(ctx, "qk_norm", 1, "0: gpt2 has no norm of queries and keys");
     if (c->rope_theta != 0)
@@ -355,4 +360,5 @@ const wefti_model_ops wefti_model_gpt2 = {
     .logits = logits,
     .flop_per_token = wefti_units_flop_per_token,
     .describe_json = wefti_describe_gpt2,
+    .tied = true,
 };

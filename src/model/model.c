@@ -14,6 +14,7 @@ enum {
     CONTEXT_MAX = 1 << 24,
     LAYERS_MAX = 10000,
     WIDTH_MAX = 1 << 20,
+    HEAD_MAX = 1 << 16,
     FFN_MAX = 1 << 22
 };
 
@@ -25,12 +26,17 @@ static void list_kinds(char *out, size_t size) {
                                  wefti_model_registry[i]->name);
 }
 
+const wefti_model_ops *wefti_model_find(const char *kind) {
+    for (int i = 0; kind && wefti_model_registry[i]; i++)
+        if (strcmp(kind, wefti_model_registry[i]->name) == 0)
+            return wefti_model_registry[i];
+    return NULL;
+}
+
 static weft_status find_kind(weft_ctx *ctx, const char *kind,
                              const wefti_model_ops **out) {
-    for (int i = 0; kind && wefti_model_registry[i]; i++) {
-        *out = wefti_model_registry[i];
-        if (strcmp(kind, (*out)->name) == 0) return WEFT_OK;
-    }
+    *out = wefti_model_find(kind);
+    if (*out) return WEFT_OK;
     char kinds[256];
     list_kinds(kinds, sizeof kinds);
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "model.kind is \"%s\", expected one of %s",
@@ -65,11 +71,18 @@ static weft_status check_sizes(weft_ctx *ctx, weft_model_config *c) {
     WEFT_TRY(check_range(ctx, "context", c->context, 1, CONTEXT_MAX));
     WEFT_TRY(check_range(ctx, "layers", c->layers, 1, LAYERS_MAX));
     WEFT_TRY(check_range(ctx, "width", c->width, 1, WIDTH_MAX));
-    WEFT_TRY(check_range(ctx, "heads", c->heads, 1, c->width));
-    WEFT_TRY(check_multiple(ctx, "width", c->width, "heads", c->heads));
+    WEFT_TRY(check_range(ctx, "head_dim", c->head_dim, 0, HEAD_MAX));
+    WEFT_TRY(
+        check_range(ctx, "heads", c->heads, 1, c->head_dim > 0 ? HEAD_MAX : c->width));
+    if (c->head_dim == 0) {
+        WEFT_TRY(check_multiple(ctx, "width", c->width, "heads", c->heads));
+        c->head_dim = c->width / c->heads;
+    }
     WEFT_TRY(check_range(ctx, "kv_heads", c->kv_heads, 0, c->heads));
     if (c->kv_heads == 0) c->kv_heads = c->heads;
     WEFT_TRY(check_multiple(ctx, "heads", c->heads, "kv_heads", c->kv_heads));
+    WEFT_TRY(check_range(ctx, "window", c->window, 0, CONTEXT_MAX));
+    WEFT_TRY(check_range(ctx, "window_period", c->window_period, 0, LAYERS_MAX));
     return check_range(ctx, "ffn", c->ffn, 0, FFN_MAX);
 }
 
@@ -77,13 +90,31 @@ static weft_status check_numbers(weft_ctx *ctx, const weft_model_config *c) {
     WEFT_TRY(check_not_negative(ctx, "norm_eps", c->norm_eps));
     WEFT_TRY(check_not_negative(ctx, "rope_theta", c->rope_theta));
     WEFT_TRY(check_not_negative(ctx, "init_std", c->init_std));
+    WEFT_TRY(check_not_negative(ctx, "rope_local_theta", c->rope_local_theta));
+    WEFT_TRY(check_not_negative(ctx, "rope_share", c->rope_share));
+    WEFT_TRY(check_not_negative(ctx, "query_scale", c->query_scale));
+    WEFT_TRY(check_not_negative(ctx, "attention_cap", c->attention_cap));
+    WEFT_TRY(check_not_negative(ctx, "logit_cap", c->logit_cap));
     if (c->dropout >= 0 && c->dropout < 1) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "model.dropout is %g, expected at least 0 and less than 1",
                          c->dropout);
 }
 
+static void settle(int *flag, bool usual) {
+    if (*flag < 0) *flag = usual;
+}
+
+/* What was left to the kind. */
+static void settle_flags(const wefti_model_ops *ops, weft_model_config *c) {
+    settle(&c->tied, ops->tied);
+    settle(&c->qk_norm, ops->qk_norm);
+    settle(&c->attention_bias, ops->attention_bias);
+    settle(&c->mlp_bias, ops->mlp_bias);
+}
+
 static weft_status build(weft_ctx *ctx, weft_model *model) {
+    settle_flags(model->ops, &model->config);
     WEFT_TRY(check_sizes(ctx, &model->config));
     WEFT_TRY(check_numbers(ctx, &model->config));
     WEFT_TRY(model->ops->check(ctx, &model->config));

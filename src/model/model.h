@@ -23,6 +23,10 @@ typedef struct wefti_place {
     int64_t rows, start, run, stride; /* rows: of the tensor */
 } wefti_place;
 
+/* The row of the tensor where row `row` of a parameter lies; so many rows, at most `most`,
+ * follow each other there too: [out] n. */
+int64_t wefti_place_row(const wefti_place *place, int64_t row, int64_t most, int64_t *n);
+
 /* One parameter of a unit. Sharded along its first dimension. */
 typedef struct wefti_param {
     char name[96]; /* unique, e.g. "transformer.h.0.attn.c_attn.weight" */
@@ -75,6 +79,10 @@ typedef struct wefti_pass {
     double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
 } wefti_pass;
 
+typedef struct wefti_traits wefti_traits; /* model/families.h */
+
+enum { WEFTI_MAX_ROLES = 24 };
+
 /* What a model kind implements: one constant per kind at the foot of its file, one line
  * in registry.c. */
 typedef struct wefti_model_ops {
@@ -98,7 +106,9 @@ typedef struct wefti_model_ops {
     double (*flop_per_token)(const weft_model *model, int64_t T);
     /* Hugging Face config.json text; [out] owned by the caller (wefti_free). */
     weft_status (*describe_json)(weft_ctx *ctx, const weft_model *model, char **json);
-    bool post_norm; /* llama.c: norms stand behind the branches, as in OLMo 2 */
+    const wefti_traits *traits; /* of the kinds in families.c; else NULL */
+    /* What a configuration that does not say it has. */
+    bool tied, qk_norm, attention_bias, mlp_bias;
 } wefti_model_ops;
 
 struct weft_model {
@@ -108,8 +118,11 @@ struct weft_model {
     wefti_unit *units;        /* owned */
     wefti_param *params;      /* owned; the units' tables point into it */
     int n_params;
-    int64_t n_elements; /* all units */
-    float *tables;      /* owned; read-only tables of the kind (RoPE), or NULL */
+    int64_t n_elements;         /* all units */
+    float *tables;              /* owned; read-only tables of the kind (RoPE), or NULL */
+    int roles[WEFTI_MAX_ROLES]; /* of a block's parameters (decoder.h); -1: not there */
+    float embed_scale;          /* of the embedding's rows; 0: as they are */
+    int64_t first_position;     /* row of the position table */
 };
 
 /* Initial values of rows [row_begin, row_begin + n_rows) of a parameter: a pure function
@@ -136,6 +149,12 @@ weft_status wefti_model_foreign(weft_ctx *ctx, const wefti_foreign_tensor *tenso
 
 /* The table of kinds, NULL-terminated. */
 extern const wefti_model_ops *const wefti_model_registry[];
-extern const wefti_model_ops wefti_model_gpt2, wefti_model_llama, wefti_model_olmo2;
+extern const wefti_model_ops wefti_model_gpt2, wefti_model_llama, wefti_model_mistral,
+    wefti_model_qwen2, wefti_model_qwen3, wefti_model_olmo2, wefti_model_olmo3,
+    wefti_model_gemma2, wefti_model_gemma3, wefti_model_phi3, wefti_model_neox,
+    wefti_model_opt;
+
+/* The kind of that name, or NULL. */
+const wefti_model_ops *wefti_model_find(const char *kind);
 
 #endif

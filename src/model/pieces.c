@@ -59,20 +59,28 @@ const float *wefti_drop_gradient(const weft_model *model, int unit, wefti_drop_s
     return copy;
 }
 
-void wefti_embed_forward(const weft_model *model, const wefti_pass *pass) {
+/* The row of position 0 in the table of positions or its gradient; NULL without one. */
+static float *positions(const weft_model *model, float *params) {
     const wefti_unit *unit = &model->units[0];
-    const float *pos = unit->n_params > 1 ? pass->params + unit->params[1].offset : NULL;
-    pass->kernels->embed_forward(pass->B * pass->T, pass->T, model->config.width,
-                                 pass->tokens, pass->params, pos, pass->y);
+    if (unit->n_params < 2) return NULL;
+    return params + unit->params[1].offset + model->first_position * unit->params[1].cols;
+}
+
+void wefti_embed_forward(const weft_model *model, const wefti_pass *pass) {
+    int64_t N = pass->B * pass->T, C = model->config.width;
+    const float *pos = positions(model, (float *)(uintptr_t)pass->params);
+    pass->kernels->embed_forward(N, pass->T, C, pass->tokens, pass->params, pos, pass->y);
+    if (model->embed_scale > 0) pass->kernels->scale(N * C, model->embed_scale, pass->y);
     wefti_drop(model, 0, WEFTI_DROP_FIRST, pass, pass->y);
 }
 
 void wefti_embed_backward(const weft_model *model, const wefti_pass *pass) {
-    const wefti_unit *unit = &model->units[0];
-    float *dpos = unit->n_params > 1 ? pass->grads + unit->params[1].offset : NULL;
+    int64_t N = pass->B * pass->T, C = model->config.width;
+    float *dpos = positions(model, pass->grads);
     wefti_drop(model, 0, WEFTI_DROP_FIRST, pass, pass->dy);
-    pass->kernels->embed_backward(pass->B * pass->T, pass->T, model->config.width,
-                                  pass->tokens, pass->dy, pass->grads, dpos);
+    if (model->embed_scale > 0) pass->kernels->scale(N * C, model->embed_scale, pass->dy);
+    pass->kernels->embed_backward(N, pass->T, C, pass->tokens, pass->dy, pass->grads,
+                                  dpos);
 }
 
 /* Offset of the token matrix in the head's own buffer. */
@@ -92,7 +100,8 @@ void wefti_head_loss(const weft_model *model, const wefti_pass *pass, const floa
         dw = model->config.tied ? pass->borrowed_grads : pass->grads + own_matrix(model);
     pass->kernels->head_loss(pass->B * pass->T, model->config.width, model->config.vocab,
                              xn, token_matrix(model, pass), pass->targets,
-                             pass->grad_scale, pass->loss_sum, dxn, dw, scratch);
+                             (float)model->config.logit_cap, pass->grad_scale,
+                             pass->loss_sum, dxn, dw, scratch);
 }
 
 void wefti_head_logits(const weft_model *model, const wefti_pass *pass, const float *xn,
@@ -100,4 +109,6 @@ void wefti_head_logits(const weft_model *model, const wefti_pass *pass, const fl
     int64_t C = model->config.width, V = model->config.vocab;
     pass->kernels->gemm(false, true, pass->B * pass->T, V, C, 1.0f, xn, C,
                         token_matrix(model, pass), C, 0.0f, logits, V);
+    float cap = (float)model->config.logit_cap;
+    if (cap > 0) pass->kernels->cap_logits(pass->B * pass->T * V, cap, logits);
 }

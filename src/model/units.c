@@ -97,5 +97,12 @@ double wefti_units_flop_per_token(const weft_model *model, int64_t T) {
                 matrices += (double)unit->params[i].rows * (double)unit->params[i].cols;
     }
     double keys = ((double)T + 1) / 2;
-    return 6 * matrices + 12 * (double)c->layers * (double)c->width * keys;
+    double columns = (double)(c->heads * c->head_dim);
+    return 6 * matrices + 12 * (double)c->layers * columns * keys;
+}
+
+int64_t wefti_place_row(const wefti_place *place, int64_t row, int64_t most, int64_t *n) {
+    int64_t into = row % place->run;
+    *n = place->run - into < most ? place->run - into : most;
+    return place->start + row / place->run * place->stride + into;
 }

@@ -41,6 +41,8 @@ typedef struct wefti_attention_shape {
     int64_t ld_q, ld_kv; /* floats between consecutive rows of q, and of k and v */
     int64_t ld_o;        /* floats between consecutive rows of the output (>= H*D) */
     float scale;         /* multiplies q.k; 1/sqrt(D) */
+    int64_t window; /* query i sees the keys above i - window, itself included; 0: all */
+    float cap;      /* scores are cap tanh(score / cap), after scaling; 0: as they are */
 } wefti_attention_shape;
 
 typedef struct wefti_kernels {
@@ -85,11 +87,20 @@ typedef struct wefti_kernels {
      * STORED from x and dy; dx may be dy. */
     void (*gelu_forward)(int64_t n, const float *x, float *y);
     void (*gelu_backward)(int64_t n, const float *x, const float *dy, float *dx);
+    /* GELU by the error function, as first published; and max(x, 0). As gelu. */
+    void (*gelu_erf_forward)(int64_t n, const float *x, float *y);
+    void (*gelu_erf_backward)(int64_t n, const float *x, const float *dy, float *dx);
+    void (*relu_forward)(int64_t n, const float *x, float *y);
+    void (*relu_backward)(int64_t n, const float *x, const float *dy, float *dx);
     /* SwiGLU (Shazeer 2020): gu[N,2F] holds gate | up; y[N,F] = silu(gate) * up.
      * backward: dgu[N,2F] STORED; may be gu. */
     void (*swiglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
     void (*swiglu_backward)(int64_t N, int64_t F, const float *gu, const float *dy,
                             float *dgu);
+    /* GeGLU: the same with gelu(gate) in its tanh form */
+    void (*geglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
+    void (*geglu_backward)(int64_t N, int64_t F, const float *gu, const float *dy,
+                           float *dgu);
 
     /* Rotary positions (Su et al. 2021), Hugging Face halves: element i pairs with i +
      * D/2. Rotates n_heads heads of width D in each row, in place; row n = b*T + t has
@@ -119,14 +130,17 @@ typedef struct wefti_kernels {
     void (*embed_backward)(int64_t N, int64_t T, int64_t C, const int32_t *token,
                            const float *dy, float *dtable, float *dpos);
 
-    /* Fused head and cross-entropy: logits = x[N,C] w[V,C]^T, a block of rows at a time.
+    /* Fused head and cross-entropy: logits = x[N,C] w[V,C]^T, a block of rows at a time;
+     * with cap > 0 they become cap tanh(logit / cap).
      * Adds the sum over rows of -log softmax(logits)[target] to *loss_sum. A target < 0
      * is skipped. If dx is not NULL: dx STORED and dw += gradients of grad_scale *
      * loss_sum. scratch: head_scratch(N, V, threads) floats; never N*V for large N. */
     int64_t (*head_scratch)(int64_t N, int64_t V, int threads);
     void (*head_loss)(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
-                      const int32_t *target, float grad_scale, double *loss_sum,
-                      float *dx, float *dw, float *scratch);
+                      const int32_t *target, float cap, float grad_scale,
+                      double *loss_sum, float *dx, float *dw, float *scratch);
+    /* logit = cap tanh(logit / cap), in place */
+    void (*cap_logits)(int64_t n, float cap, float *logit);
 
     /* Inverted dropout in place: element i is kept with probability 1 - rate and divided
      * by it; the mask is a pure function of (seed, step, first + i), so backward calls it

@@ -25,6 +25,14 @@ void wefti_reference_rmsnorm_backward(int64_t N, int64_t C, int64_t ld, const fl
 /* reference_activation.c */
 void wefti_reference_gelu_forward(int64_t n, const float *x, float *y);
 void wefti_reference_gelu_backward(int64_t n, const float *x, const float *dy, float *dx);
+void wefti_reference_gelu_erf_forward(int64_t n, const float *x, float *y);
+void wefti_reference_gelu_erf_backward(int64_t n, const float *x, const float *dy,
+                                       float *dx);
+void wefti_reference_relu_forward(int64_t n, const float *x, float *y);
+void wefti_reference_relu_backward(int64_t n, const float *x, const float *dy, float *dx);
+void wefti_reference_geglu_forward(int64_t N, int64_t F, const float *gu, float *y);
+void wefti_reference_geglu_backward(int64_t N, int64_t F, const float *gu,
+                                    const float *dy, float *dgu);
 void wefti_reference_swiglu_forward(int64_t N, int64_t F, const float *gu, float *y);
 void wefti_reference_swiglu_backward(int64_t N, int64_t F, const float *gu,
                                      const float *dy, float *dgu);
@@ -48,10 +56,12 @@ void wefti_reference_embed_forward(int64_t N, int64_t T, int64_t C, const int32_
                                    const float *table, const float *pos, float *y);
 void wefti_reference_embed_backward(int64_t N, int64_t T, int64_t C, const int32_t *token,
                                     const float *dy, float *dtable, float *dpos);
+void wefti_reference_cap_logits(int64_t n, float cap, float *logit);
 int64_t wefti_reference_head_scratch(int64_t N, int64_t V, int threads);
 void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,
-                               const float *w, const int32_t *target, float grad_scale,
-                               double *loss_sum, float *dx, float *dw, float *scratch);
+                               const float *w, const int32_t *target, float cap,
+                               float grad_scale, double *loss_sum, float *dx, float *dw,
+                               float *scratch);
 
 /* reference_optimizer.c */
 double wefti_reference_adam(int64_t n, const wefti_adam_step *s, const float *g, float *p,

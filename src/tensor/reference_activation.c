@@ -2,6 +2,7 @@
 /* GELU (tanh form): y = x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3).
  * SwiGLU: y = silu(g) u, silu(g) = g s, s = 1/(1 + exp(-g)); silu' = s (1 + g (1 - s)).
  * Rotation by t: (a, b) -> (a cos - b sin, b cos + a sin), a = x[i], b = x[i + D/2].
+ * GELU by the error function: y = x/2 erfc(-x / sqrt 2). GeGLU: y = gelu(g) u.
  * Dropout: element e is dropped if word e % 4 of Philox(seed, dropout, step, e / 4) is
  * below rate 2^32; the words are the halves, low first, of the two numbers of
  * wefti_rng_pair. */
@@ -12,6 +13,7 @@
 
 static const double gelu_slope = 0.7978845608028654; /* sqrt(2/pi) */
 static const double gelu_cubic = 0.044715;
+static const double root_half = 0.7071067811865476, root_half_pi = 0.3989422804014327;
 
 void wefti_reference_gelu_forward(int64_t n, const float *x, float *y) {
     for (int64_t i = 0; i < n; i++) {
@@ -29,6 +31,29 @@ void wefti_reference_gelu_backward(int64_t n, const float *x, const float *dy,
         double du = gelu_slope * (1 + 3 * gelu_cubic * a * a);
         dx[i] = (float)((double)dy[i] * (0.5 * (1 + t) + 0.5 * a * (1 - t * t) * du));
     }
+}
+
+/* x s(x), s the normal distribution; its slope is s + x times the density. */
+void wefti_reference_gelu_erf_forward(int64_t n, const float *x, float *y) {
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)(0.5 * (double)x[i] * erfc(-(double)x[i] * root_half));
+}
+
+void wefti_reference_gelu_erf_backward(int64_t n, const float *x, const float *dy,
+                                       float *dx) {
+    for (int64_t i = 0; i < n; i++) {
+        double a = (double)x[i], density = root_half_pi * exp(-0.5 * a * a);
+        dx[i] = (float)((double)dy[i] * (0.5 * erfc(-a * root_half) + a * density));
+    }
+}
+
+void wefti_reference_relu_forward(int64_t n, const float *x, float *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+void wefti_reference_relu_backward(int64_t n, const float *x, const float *dy,
+                                   float *dx) {
+    for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * (x[i] > 0 ? 1.0f : 0.0f);
 }
 
 static double sigmoid(double a) { return 1 / (1 + exp(-a)); }
@@ -49,6 +74,27 @@ void wefti_reference_swiglu_backward(int64_t N, int64_t F, const float *gu,
             double s = sigmoid(g), d = (double)dy[n * F + f];
             dgu[n * 2 * F + f] = (float)(d * u * s * (1 + g * (1 - s)));
             dgu[n * 2 * F + F + f] = (float)(d * g * s);
+        }
+    }
+}
+
+void wefti_reference_geglu_forward(int64_t N, int64_t F, const float *gu, float *y) {
+    for (int64_t n = 0; n < N; n++) {
+        const float *g = gu + n * 2 * F, *u = g + F;
+        wefti_reference_gelu_forward(F, g, y + n * F);
+        for (int64_t f = 0; f < F; f++) y[n * F + f] *= u[f];
+    }
+}
+
+void wefti_reference_geglu_backward(int64_t N, int64_t F, const float *gu,
+                                    const float *dy, float *dgu) {
+    for (int64_t n = 0; n < N; n++) {
+        for (int64_t f = 0; f < F; f++) {
+            float g = gu[n * 2 * F + f], u = gu[n * 2 * F + F + f], d = dy[n * F + f];
+            float along = d * u, y;
+            wefti_reference_gelu_forward(1, &g, &y);
+            wefti_reference_gelu_backward(1, &g, &along, &dgu[n * 2 * F + f]);
+            dgu[n * 2 * F + F + f] = d * y;
         }
     }
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Causal attention, one head at a time, query i sees keys 0..i:
+/* Causal attention, one head at a time, query i sees keys 0..i, with a window the last of
+ * them:
  *   s_ij = scale q_i.k_j, lse_i = log sum_j exp s_ij
  *   p_ij = exp(s_ij - lse_i), o_i = sum_j p_ij v_j
  *   dp_ij = do_i.v_j, ds_ij = p_ij (dp_ij - do_i.o_i) scale
  *   dq_i = sum_j ds_ij k_j, dk_j = sum_i ds_ij q_i, dv_j = sum_i p_ij do_i
+ * With a cap s_ij is cap tanh(s_ij / cap), and ds_ij gets the slope 1 - (s_ij / cap)^2.
  * scratch: two T x T matrices of one head. */
 #include "tensor/reference.h"
 
@@ -20,18 +22,29 @@ int64_t wefti_reference_attention_scratch(const wefti_attention_shape *s, int th
     return 2 * s->T * s->T;
 }
 
+/* The first key that query i sees. */
+static int64_t first_key(const wefti_attention_shape *s, int64_t i) {
+    return s->window > 0 && i >= s->window ? i - s->window + 1 : 0;
+}
+
+static double score_of(const wefti_attention_shape *s, const float *q, const float *k) {
+    double score = (double)s->scale * dot(s->D, q, k), cap = (double)s->cap;
+    return cap > 0 ? cap * tanh(score / cap) : score;
+}
+
 static void forward_row(const wefti_attention_shape *s, int64_t i, const float *q,
                         const float *k, const float *v, float *o, float *lse,
                         float *score) {
     double top = -HUGE_VAL, sum = 0;
-    for (int64_t j = 0; j <= i; j++) {
-        score[j] = (float)((double)s->scale * dot(s->D, q, k + j * s->ld_kv));
+    int64_t first = first_key(s, i);
+    for (int64_t j = first; j <= i; j++) {
+        score[j] = (float)score_of(s, q, k + j * s->ld_kv);
         top = fmax(top, (double)score[j]);
     }
-    for (int64_t j = 0; j <= i; j++) sum += exp((double)score[j] - top);
+    for (int64_t j = first; j <= i; j++) sum += exp((double)score[j] - top);
     for (int64_t d = 0; d < s->D; d++) {
         double out = 0;
-        for (int64_t j = 0; j <= i; j++)
+        for (int64_t j = first; j <= i; j++)
             out += exp((double)score[j] - top) / sum * (double)v[j * s->ld_kv + d];
         o[d] = (float)out;
     }
@@ -54,19 +67,23 @@ void wefti_reference_attention_forward(const wefti_attention_shape *s, const flo
     }
 }
 
-/* p[T,T] and ds[T,T] of one head; nothing is written above the diagonal. */
+/* p[T,T] and ds[T,T] of one head; nothing is written above the diagonal, and zeros where
+ * the window has passed. */
 static void probabilities(const wefti_attention_shape *s, const float *q, const float *k,
                           const float *v, const float *o, const float *lse,
                           const float *d_o, float *p, float *ds) {
     for (int64_t i = 0; i < s->T; i++) {
         const float *qi = q + i * s->ld_q, *doi = d_o + i * s->ld_o;
         double delta = dot(s->D, doi, o + i * s->ld_o);
-        for (int64_t j = 0; j <= i; j++) {
-            double score = (double)s->scale * dot(s->D, qi, k + j * s->ld_kv);
+        int64_t first = first_key(s, i);
+        for (int64_t j = 0; j < first; j++) p[i * s->T + j] = ds[i * s->T + j] = 0;
+        for (int64_t j = first; j <= i; j++) {
+            double score = score_of(s, qi, k + j * s->ld_kv), cap = (double)s->cap;
             double pij = exp(score - (double)lse[i]);
             double dp = dot(s->D, doi, v + j * s->ld_kv);
+            double slope = cap > 0 ? 1 - score / cap * (score / cap) : 1;
             p[i * s->T + j] = (float)pij;
-            ds[i * s->T + j] = (float)(pij * (dp - delta) * (double)s->scale);
+            ds[i * s->T + j] = (float)(pij * (dp - delta) * (double)s->scale * slope);
         }
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Embedding and its transpose; head and cross-entropy:
- *   l_v = x.w_v, loss = log sum_v exp l_v - l_target, g_v = softmax(l)_v - [v = target]
+ *   l_v = x.w_v (capped: cap tanh(x.w_v / cap))
+ *   loss = log sum_v exp l_v - l_target, g_v = softmax(l)_v - [v = target]
  *   dx = grad_scale sum_v g_v w_v, dw_v += grad_scale g_v x
  * scratch: the logits of one row. */
 #include "tensor/reference.h"
@@ -33,18 +34,20 @@ int64_t wefti_reference_head_scratch(int64_t N, int64_t V, int threads) {
 
 /* The loss of one row; logit[V] becomes softmax minus the target's one-hot. */
 static double row_loss(int64_t C, int64_t V, const float *x, const float *w,
-                       int32_t target, float *logit) {
-    double top = -HUGE_VAL, sum = 0;
+                       int32_t target, float cap, float *logit) {
+    double top = -HUGE_VAL, sum = 0, limit = (double)cap;
     for (int64_t v = 0; v < V; v++) {
         double l = 0;
         for (int64_t c = 0; c < C; c++) l += (double)x[c] * (double)w[v * C + c];
-        logit[v] = (float)l;
+        logit[v] = (float)(limit > 0 ? limit * tanh(l / limit) : l);
         top = fmax(top, (double)logit[v]);
     }
     for (int64_t v = 0; v < V; v++) sum += exp((double)logit[v] - top);
     double loss = log(sum) + top - (double)logit[target];
-    for (int64_t v = 0; v < V; v++)
-        logit[v] = (float)(exp((double)logit[v] - top) / sum - (v == target ? 1.0 : 0.0));
+    for (int64_t v = 0; v < V; v++) {
+        double l = (double)logit[v], g = exp(l - top) / sum - (v == target ? 1.0 : 0.0);
+        logit[v] = (float)(limit > 0 ? g * (1 - l / limit * (l / limit)) : g);
+    }
     return loss;
 }
 
@@ -60,14 +63,21 @@ static void row_gradient(int64_t C, int64_t V, const float *x, const float *w,
 }
 
 void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,
-                               const float *w, const int32_t *target, float grad_scale,
-                               double *loss_sum, float *dx, float *dw, float *scratch) {
+                               const float *w, const int32_t *target, float cap,
+                               float grad_scale, double *loss_sum, float *dx, float *dw,
+                               float *scratch) {
     for (int64_t n = 0; n < N; n++, x += C) {
         if (target[n] >= 0) {
-            *loss_sum += row_loss(C, V, x, w, target[n], scratch);
+            *loss_sum += row_loss(C, V, x, w, target[n], cap, scratch);
             if (dx) row_gradient(C, V, x, w, grad_scale, scratch, dx + n * C, dw);
         } else if (dx) {
             for (int64_t c = 0; c < C; c++) dx[n * C + c] = 0;
         }
     }
+}
+
+void wefti_reference_cap_logits(int64_t n, float cap, float *logit) {
+    double limit = (double)cap;
+    for (int64_t i = 0; i < n; i++)
+        logit[i] = (float)(limit * tanh((double)logit[i] / limit));
 }

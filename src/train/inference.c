@@ -84,12 +84,22 @@ static weft_status read_params(weft_ctx *ctx, const char *folder, weft_inference
     return status == WEFT_OK ? closed : status;
 }
 
-static weft_status allocate(weft_ctx *ctx, weft_inference *inf) {
+static void free_activations(weft_ctx *ctx, weft_inference *inf) {
+    float **blocks[] = {&inf->x[0], &inf->x[1], &inf->saved, &inf->scratch};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        wefti_free(ctx, *blocks[i]);
+        *blocks[i] = NULL;
+    }
+    inf->capacity_B = inf->capacity_T = 0;
+}
+
+/* Makes room for B sequences of T, which grows with what is asked for: a model may take
+ * far longer texts than it is ever given. */
+static weft_status reserve(weft_ctx *ctx, weft_inference *inf, int64_t B, int64_t T) {
     const weft_model *model = inf->model;
-    int64_t T = model->config.context, B = EVALUATION_TOKENS / T, saved = 0;
-    if (B < 1) B = 1;
-    inf->capacity_B = B;
-    inf->capacity_T = T;
+    int64_t saved = 0;
+    if (B <= inf->capacity_B && T <= inf->capacity_T) return WEFT_OK;
+    free_activations(ctx, inf);
     int64_t n = B * T * model->config.width;
     for (int u = 0; u < model->n_units; u++) {
         int64_t own = model->ops->saved_floats(model, u, B, T);
@@ -101,7 +111,13 @@ static weft_status allocate(weft_ctx *ctx, weft_inference *inf) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(float), "activations", &inf->x[1]));
     WEFT_TRY(wefti_alloc_n(ctx, saved, sizeof(float), "activations", &inf->saved));
     WEFT_TRY(wefti_alloc_n(ctx, scratch, sizeof(float), "scratch", &inf->scratch));
-    int64_t V = model->config.vocab;
+    inf->capacity_B = B;
+    inf->capacity_T = T;
+    return WEFT_OK;
+}
+
+static weft_status allocate(weft_ctx *ctx, weft_inference *inf) {
+    int64_t V = inf->model->config.vocab;
     WEFT_TRY(wefti_alloc_n(ctx, V, sizeof(int32_t), "logits", &inf->order));
     return wefti_alloc_n(ctx, V, sizeof(float), "logits", &inf->logits);
 }
@@ -134,10 +150,10 @@ void weft_inference_close(weft_ctx *ctx, weft_inference *inf) {
     if (!inf) return;
     for (int u = 0; inf->params && u < inf->model->n_units; u++)
         wefti_free(ctx, inf->params[u]);
-    void *blocks[] = {inf->params,  inf->x[0],   inf->x[1], inf->saved,
-                      inf->scratch, inf->logits, inf->order};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(ctx, blocks[i]);
+    free_activations(ctx, inf);
+    wefti_free(ctx, inf->params);
+    wefti_free(ctx, inf->logits);
+    wefti_free(ctx, inf->order);
     weft_model_destroy(ctx, inf->model);
     weft_tokenizer_destroy(ctx, inf->tokenizer);
     wefti_free(ctx, inf);
@@ -228,10 +244,11 @@ static int32_t choose(weft_inference *inf, const weft_sample_options *options,
     return inf->order[k - 1];
 }
 
-static weft_status sample_tokens(weft_inference *inf, int32_t *tokens, int64_t n,
-                                 const weft_sample_options *options,
+static weft_status sample_tokens(weft_ctx *ctx, weft_inference *inf, int32_t *tokens,
+                                 int64_t n, const weft_sample_options *options,
                                  weft_sample_sink sink, void *user) {
-    int64_t context = inf->capacity_T;
+    int64_t context = inf->model->config.context, most = n + options->n_tokens;
+    WEFT_TRY(reserve(ctx, inf, 1, most < context ? most : context));
     for (int64_t i = 0; i < options->n_tokens; i++, n++) {
         int64_t T = n < context ? n : context, n_bytes;
         next_logits(inf, T, tokens + n - T);
@@ -258,7 +275,7 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
                                        "tokens", &tokens);
     if (status == WEFT_OK) {
         memcpy(tokens, ids, (size_t)n * sizeof(int32_t));
-        status = sample_tokens(inf, tokens, n, options, sink, user);
+        status = sample_tokens(ctx, inf, tokens, n, options, sink, user);
         wefti_free(ctx, tokens);
     }
     wefti_free(ctx, ids);
@@ -280,11 +297,14 @@ static void evaluate_rows(weft_inference *inf, int64_t B, int64_t T,
 weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *inf,
                                     const weft_dataset *dataset, int64_t T,
                                     int64_t max_tokens, double *loss, int64_t *n_tokens) {
-    int64_t rows = weft_dataset_validation_rows(dataset), B = inf->capacity_B;
-    if (T > inf->capacity_T)
+    int64_t rows = weft_dataset_validation_rows(dataset), B = EVALUATION_TOKENS / T;
+    int64_t context = inf->model->config.context;
+    if (T > context)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "windows of %lld tokens, but the model's context is %lld",
-                             (long long)T, (long long)inf->capacity_T);
+                             (long long)T, (long long)context);
+    if (B < 1) B = 1;
+    WEFT_TRY(reserve(ctx, inf, B, T));
     if (max_tokens > 0 && (max_tokens + T - 1) / T < rows)
         rows = (max_tokens + T - 1) / T;
     if (rows == 0)

@@ -100,12 +100,9 @@ weft_status wefti_initial_read(weft_ctx *ctx, const wefti_weights *w,
     const wefti_place *file = &param->file;
     int index = find(w, file->name);
     for (int64_t row = row_begin, n; row < row_begin + n_rows; row += n) {
-        int64_t at = row % file->run;
-        n = file->run - at;
-        if (n > row_begin + n_rows - row) n = row_begin + n_rows - row;
-        WEFT_TRY(wefti_weights_read_rows(
-            ctx, w, index, file->start + row / file->run * file->stride + at, n,
-            out + (row - row_begin) * param->cols));
+        int64_t at = wefti_place_row(file, row, row_begin + n_rows - row, &n);
+        WEFT_TRY(wefti_weights_read_rows(ctx, w, index, at, n,
+                                         out + (row - row_begin) * param->cols));
     }
     return WEFT_OK;
 }

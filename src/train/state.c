@@ -99,18 +99,24 @@ static weft_status name_replica_file(wefti_rank *r, const char *folder, int repl
     return join(r->ctx, file->path, folder, name);
 }
 
-static void fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec *specs,
-                       char (*names)[128]) {
+/* The tensors of a file, each once though several parameters are rows of it; returns how
+ * many they are. */
+static int fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec *specs,
+                      char (*names)[160]) {
     const weft_model *model = r->job->model;
     int k = 0;
     for (int i = 0; i < file->n; i++) {
-        for (int p = 0; p < model->n_params; p++, k++) {
+        for (int p = 0; p < model->n_params; p++) {
             const wefti_param *param = &model->params[p];
-            snprintf(names[k], sizeof names[k], "%s%s", file->prefix[i], param->name);
-            specs[k] = (wefti_tensor_spec){names[k], param->ndim, param->rows,
+            if (param->file.start > 0) continue; /* its tensor is there already */
+            snprintf(names[k], sizeof names[k], "%s%s", file->prefix[i],
+                     param->file.name);
+            specs[k] = (wefti_tensor_spec){names[k], param->ndim, param->file.rows,
                                            param->cols};
+            k++;
         }
     }
+    return k;
 }
 
 static weft_status create_file(wefti_rank *r, const tensor_file *file) {
@@ -118,12 +124,12 @@ static weft_status create_file(wefti_rank *r, const tensor_file *file) {
     if (file->n == 0) return WEFT_OK;
     int n = file->n * r->job->model->n_params;
     wefti_tensor_spec *specs = NULL;
-    char(*names)[128] = NULL;
+    char(*names)[160] = NULL;
     wefti_safetensors *handle = NULL;
     weft_status status = wefti_alloc_n(r->ctx, n, sizeof *specs, "a tensor list", &specs);
     if (status == WEFT_OK)
         status = wefti_alloc_n(r->ctx, n, sizeof *names, "a tensor list", &names);
-    if (status == WEFT_OK) fill_specs(r, file, specs, names);
+    if (status == WEFT_OK) n = fill_specs(r, file, specs, names);
     if (status == WEFT_OK)
         status = wefti_safetensors_create(r->ctx, file->path, specs, n, metadata,
                                           &handle);
@@ -139,35 +145,47 @@ static float *block_data(wefti_rank *r, const tensor_file *file, int i, int u,
     return file->flat[i] + r->arrangement->unit_offset[u] + block->shard_offset;
 }
 
-/* Calls `visit` for each block that this rank holds, with the tensor's index in the file.
- */
+/* Calls `visit` for each run of rows that this rank holds: n rows of tensor `index` of
+ * the file from `row` on. */
 typedef weft_status (*block_visit)(wefti_rank *r, wefti_safetensors *handle, int index,
-                                   const wefti_block *block, float *data);
+                                   int64_t row, int64_t n, float *data);
+
+static weft_status visit_runs(wefti_rank *r, wefti_safetensors *handle, int index,
+                              const wefti_param *param, const wefti_block *block,
+                              float *data, block_visit visit) {
+    int64_t end = block->row_begin + block->n_rows;
+    for (int64_t row = block->row_begin, n; row < end; row += n) {
+        int64_t at = wefti_place_row(&param->file, row, end - row, &n);
+        WEFT_TRY(visit(r, handle, index, at, n, data));
+        data += n * param->cols;
+    }
+    return WEFT_OK;
+}
 
 static weft_status for_blocks(wefti_rank *r, const tensor_file *file,
                               wefti_safetensors *handle, block_visit visit) {
     const weft_model *model = r->job->model;
-    char name[128];
+    char name[160];
     for (int i = 0; i < file->n; i++) {
         for (int u = 0; u < model->n_units; u++) {
             for (int t = 0; t < model->units[u].n_params; t++) {
                 const wefti_param *param = &model->units[u].params[t];
                 wefti_block block = wefti_layout_block(&r->arrangement->layouts[u],
                                                        r->local, t);
-                snprintf(name, sizeof name, "%s%s", file->prefix[i], param->name);
+                snprintf(name, sizeof name, "%s%s", file->prefix[i], param->file.name);
                 int index = wefti_safetensors_find(handle, name);
                 if (index < 0)
                     return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s has no tensor '%s'",
                                          file->path, name);
                 const wefti_tensor_spec *spec = wefti_safetensors_spec(handle, index);
-                if (spec->rows != param->rows || spec->cols != param->cols)
-                    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
-                                         "%s: '%s' is %lld x %lld, expected %lld x %lld",
-                                         file->path, name, (long long)spec->rows,
-                                         (long long)spec->cols, (long long)param->rows,
-                                         (long long)param->cols);
-                WEFT_TRY(
-                    visit(r, handle, index, &block, block_data(r, file, i, u, &block)));
+                if (spec->rows != param->file.rows || spec->cols != param->cols)
+                    return weft_ctx_fail(
+                        r->ctx, WEFT_ERR_FORMAT,
+                        "%s: '%s' is %lld x %lld, expected %lld x %lld", file->path, name,
+                        (long long)spec->rows, (long long)spec->cols,
+                        (long long)param->file.rows, (long long)param->cols);
+                WEFT_TRY(visit_runs(r, handle, index, param, &block,
+                                    block_data(r, file, i, u, &block), visit));
             }
         }
     }
@@ -175,15 +193,13 @@ static weft_status for_blocks(wefti_rank *r, const tensor_file *file,
 }
 
 static weft_status write_block(wefti_rank *r, wefti_safetensors *handle, int index,
-                               const wefti_block *block, float *data) {
-    return wefti_safetensors_write_rows(r->ctx, handle, index, block->row_begin,
-                                        block->n_rows, data);
+                               int64_t row, int64_t n, float *data) {
+    return wefti_safetensors_write_rows(r->ctx, handle, index, row, n, data);
 }
 
 static weft_status read_block(wefti_rank *r, wefti_safetensors *handle, int index,
-                              const wefti_block *block, float *data) {
-    return wefti_safetensors_read_rows(r->ctx, handle, index, block->row_begin,
-                                       block->n_rows, data);
+                              int64_t row, int64_t n, float *data) {
+    return wefti_safetensors_read_rows(r->ctx, handle, index, row, n, data);
 }
 
 /* Opens the file and visits this rank's blocks. */

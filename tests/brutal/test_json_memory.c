@@ -156,7 +156,7 @@ static weft_status describe_and_read_model(void) {
     weft_model *model;
     char *json;
     WEFT_TRY(weft_model_create(ctx, &config, &model));
-    weft_status status = wefti_describe_llama(ctx, model, &json);
+    weft_status status = wefti_describe_decoder(ctx, model, &json);
     weft_model_destroy(ctx, model);
     WEFT_TRY(status);
     size_t n = strlen(json);

@@ -36,30 +36,121 @@ static inline vfloat gelu_slope(vfloat x) {
     return s + near * du * (s * (e * s));
 }
 
-void WEFT_ISA_NAME(wefti_gelu_forward)(int64_t n, const float *x, float *y) {
+/* The normal distribution at x. Its tail is exp(-x^2 / 2) times a polynomial in t =
+ * 1 / (1 + p |x| / sqrt 2) (Abramowitz & Stegun 7.1.26, absolute error 1.5e-7 / 2). */
+static inline vfloat normal(vfloat x) {
+    vfloat z = pick(x > 0.0f, x, -x) * 0.70710678f;
+    vfloat t = 1.0f / (z * 0.3275911f + 1.0f);
+    vfloat q = t * 1.061405429f - 1.453152027f;
+    q = q * t + 1.421413741f;
+    q = q * t - 0.284496736f;
+    q = (q * t + 0.254829592f) * t;
+    vfloat tail = q * exp_falling(-(z * z)) * 0.5f;
+    return pick(x > 0.0f, 1.0f - tail, tail);
+}
+
+static inline vfloat gelu_erf(vfloat x) { return x * normal(x); }
+
+static inline vfloat gelu_erf_slope(vfloat x) {
+    return normal(x) + x * exp_falling(x * x * -0.5f) * 0.39894228f;
+}
+
+static inline vfloat relu(vfloat x) { return pick(x > 0.0f, x, splat(0)); }
+
+static inline vfloat relu_slope(vfloat x) { return pick(x > 0.0f, splat(1), splat(0)); }
+
+/* An activation and its slope; the maps below are compiled for each. */
+typedef vfloat (*function)(vfloat x);
+
+static inline void map_forward(function f, int64_t n, const float *x, float *y) {
     int t = team_size(n);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int k = 0; k < t; k++) {
         span s = team_slice(n, LANES, k, t);
         int64_t i = s.begin, left;
-        for (; i + LANES <= s.end; i += LANES) store(y + i, gelu(load(x + i)));
-        if ((left = s.end - i) > 0) store_part(y + i, gelu(load_part(x + i, left)), left);
+        for (; i + LANES <= s.end; i += LANES) store(y + i, f(load(x + i)));
+        if ((left = s.end - i) > 0) store_part(y + i, f(load_part(x + i, left)), left);
     }
 }
 
-void WEFT_ISA_NAME(wefti_gelu_backward)(int64_t n, const float *x, const float *dy,
-                                        float *dx) {
+static inline void map_backward(function slope, int64_t n, const float *x,
+                                const float *dy, float *dx) {
     int t = team_size(n);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int k = 0; k < t; k++) {
         span s = team_slice(n, LANES, k, t);
         int64_t i = s.begin, left;
         for (; i + LANES <= s.end; i += LANES)
-            store(dx + i, gelu_slope(load(x + i)) * load(dy + i));
+            store(dx + i, slope(load(x + i)) * load(dy + i));
         if ((left = s.end - i) > 0) {
-            vfloat slope = gelu_slope(load_part(x + i, left));
-            store_part(dx + i, slope * load_part(dy + i, left), left);
+            vfloat along = slope(load_part(x + i, left));
+            store_part(dx + i, along * load_part(dy + i, left), left);
         }
+    }
+}
+
+void WEFT_ISA_NAME(wefti_gelu_forward)(int64_t n, const float *x, float *y) {
+    map_forward(gelu, n, x, y);
+}
+
+void WEFT_ISA_NAME(wefti_gelu_backward)(int64_t n, const float *x, const float *dy,
+                                        float *dx) {
+    map_backward(gelu_slope, n, x, dy, dx);
+}
+
+void WEFT_ISA_NAME(wefti_gelu_erf_forward)(int64_t n, const float *x, float *y) {
+    map_forward(gelu_erf, n, x, y);
+}
+
+void WEFT_ISA_NAME(wefti_gelu_erf_backward)(int64_t n, const float *x, const float *dy,
+                                            float *dx) {
+    map_backward(gelu_erf_slope, n, x, dy, dx);
+}
+
+void WEFT_ISA_NAME(wefti_relu_forward)(int64_t n, const float *x, float *y) {
+    map_forward(relu, n, x, y);
+}
+
+void WEFT_ISA_NAME(wefti_relu_backward)(int64_t n, const float *x, const float *dy,
+                                        float *dx) {
+    map_backward(relu_slope, n, x, dy, dx);
+}
+
+static void geglu_row(int64_t F, const float *g, const float *u, float *y) {
+    for (int64_t i = 0; i < F; i += LANES) {
+        int64_t n = F - i < LANES ? F - i : LANES;
+        store_part(y + i, gelu(load_part(g + i, n)) * load_part(u + i, n), n);
+    }
+}
+
+void WEFT_ISA_NAME(wefti_geglu_forward)(int64_t N, int64_t F, const float *gu, float *y) {
+    int t = team_size(N * F);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int k = 0; k < t; k++) {
+        span rows = team_slice(N, 1, k, t);
+        for (int64_t n = rows.begin; n < rows.end; n++)
+            geglu_row(F, gu + n * 2 * F, gu + n * 2 * F + F, y + n * F);
+    }
+}
+
+static void geglu_backward_row(int64_t F, const float *gu, const float *dy, float *dgu) {
+    for (int64_t i = 0; i < F; i += LANES) {
+        int64_t n = F - i < LANES ? F - i : LANES;
+        vfloat gate = load_part(gu + i, n), up = load_part(gu + F + i, n);
+        vfloat d = load_part(dy + i, n);
+        store_part(dgu + i, d * up * gelu_slope(gate), n);
+        store_part(dgu + F + i, d * gelu(gate), n);
+    }
+}
+
+void WEFT_ISA_NAME(wefti_geglu_backward)(int64_t N, int64_t F, const float *gu,
+                                         const float *dy, float *dgu) {
+    int t = team_size(N * F);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int k = 0; k < t; k++) {
+        span rows = team_slice(N, 1, k, t);
+        for (int64_t n = rows.begin; n < rows.end; n++)
+            geglu_backward_row(F, gu + n * 2 * F, dy + n * F, dgu + n * 2 * F);
     }
 }
 

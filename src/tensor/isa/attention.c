@@ -7,6 +7,8 @@
  *   forward:  s = scale k q^T, p = exp(s - max), o = p^T v / sum, lse = max + log sum
  *   backward: p = exp(s - lse), dp = v do^T, ds = p (dp - do.o) scale,
  *             dq = ds^T k, dk += ds q, dv += p do
+ * With a window the scores of keys that have passed are -infinity; with a cap scores are
+ * cap tanh(score / cap), and ds gets the slope 1 - (score / cap)^2.
  * A task of the forward is a head of a sequence; of the backward a key/value head, whose
  * dk and dv one thread sums over query heads in ascending and queries in descending
  * order: results do not depend on who takes which task. Scratch grows with T, not T^2. */
@@ -142,6 +144,26 @@ static inline vfloat causal(vfloat score, int64_t key, int64_t first) {
     return pick(lane < (int32_t)(key - first), splat(-INFINITY), score);
 }
 
+/* Caps scores of the queries first + lane, and hides the keys that their windows have
+ * passed. */
+static void narrow_strip(const wefti_attention_shape *s, int64_t first, int64_t keys,
+                         float *strip) {
+    const vint lane = {LANES_COUNT};
+    for (int64_t key = 0; key < keys; key++) {
+        vfloat score = load(strip + key * LANES);
+        if (s->cap > 0) score = tanh_lanes(score / s->cap) * s->cap;
+        int64_t last = key + s->window - 1 - first; /* the lane that sees it last */
+        if (s->window > 0 && last < LANES - 1)
+            score = pick(lane > (int32_t)(last < -1 ? -1 : last), splat(-INFINITY),
+                         score);
+        store(strip + key * LANES, score);
+    }
+}
+
+static inline bool is_narrow(const wefti_attention_shape *s) {
+    return s->window > 0 || s->cap > 0;
+}
+
 /* Scores of the queries first + lane become exp(score - maximum); the sum of each. */
 static vfloat softmax_strip(int64_t first, int64_t keys, float *strip, vfloat *maximum) {
     vfloat top = load(strip), sum = {0};
@@ -172,6 +194,7 @@ static void forward_head(const head *h, const strips *w, float *o, float *lse) {
         for (int64_t first = pair; first < pair + queries; first += LANES) {
             float *strip = first == pair ? w->p : w->p + w->size, inverse[LANES];
             int64_t rows = at_most(s->T - first, LANES);
+            if (is_narrow(s)) narrow_strip(s, first, first + rows, strip);
             vfloat top, sum = softmax_strip(first, first + rows, strip, &top);
             store(inverse, 1.0f / sum);
             weighted_sums(strip, first + rows, w->columns, s->T, s->D, inverse, rows,
@@ -214,18 +237,27 @@ static vfloat query_deltas(const head *h, int64_t first, int64_t rows) {
     return load(delta);
 }
 
+/* The slope of a capped score; 0 where it is hidden. */
+static inline vfloat cap_slope(vfloat score, float cap) {
+    vfloat share = larger(score, splat(-cap)) / cap;
+    return 1.0f - share * share;
+}
+
 /* p: scores -> probabilities, ds: dp -> ds, of the queries first + lane. */
 static void backward_strip(const head *h, int64_t first, int64_t keys, float *p,
                            float *ds) {
     int64_t rows = at_most(h->s->T - first, LANES), past = at_most(first + 1, keys);
     int64_t seen = at_most(first + LANES, keys);
+    if (is_narrow(h->s)) narrow_strip(h->s, first, seen, p);
     vfloat lse = load_part(h->lse + first, rows), delta = query_deltas(h, first, rows);
     for (int64_t key = 0; key < seen; key++) {
         vfloat score = load(p + key * LANES);
         if (key >= past) score = causal(score, key, first);
         vfloat e = exp_falling(score - lse);
         store(p + key * LANES, e);
-        store(ds + key * LANES, e * ((load(ds + key * LANES) - delta) * h->s->scale));
+        vfloat slope = e * ((load(ds + key * LANES) - delta) * h->s->scale);
+        if (h->s->cap > 0) slope *= cap_slope(score, h->s->cap);
+        store(ds + key * LANES, slope);
     }
     for (int64_t i = seen * LANES; i < keys * LANES; i++) p[i] = ds[i] = 0;
 }

@@ -2,6 +2,8 @@
 /* Head and cross-entropy, a block of rows at a time:
  *   l = x w^T, loss = log sum exp l - l[target]
  *   g = grad_scale (softmax(l) - onehot(target)) in place, dx = g w, dw += g^T x
+ * With a cap l becomes cap tanh(l / cap), and g gets the slope 1 - (l / cap)^2; l is
+ * found again in its exponential, and what that has lost in rounding to 0 has no gradient.
  * The blocks are as many and as equal as their budget of floats allows. */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
@@ -68,40 +70,56 @@ static void scale_row(int64_t n, float s, float *x) {
     for (; i < n; i++) x[i] *= s;
 }
 
+void WEFT_ISA_NAME(wefti_cap_logits)(int64_t n, float cap, float *logit) {
+#pragma omp parallel for num_threads(team_size(n)) schedule(static)
+    for (int64_t i = 0; i < n; i++) logit[i] = cap * tanhf(logit[i] / cap);
+}
+
+static void cap_gradient(int64_t V, float cap, float top, float *e) {
+    for (int64_t v = 0; v < V; v++) {
+        float l = (top + logf(e[v])) / cap;
+        e[v] = e[v] > 0 ? e[v] * (1 - l * l) : 0;
+    }
+}
+
 /* The loss of a row; its logits become the gradient if `grad`. */
-static double loss_row(int64_t V, int32_t target, float grad_scale, bool grad,
+static double loss_row(int64_t V, int32_t target, float cap, float grad_scale, bool grad,
                        float *logit) {
     if (target < 0) {
         if (grad) memset(logit, 0, (size_t)V * sizeof *logit);
         return 0;
     }
-    float top = row_max(V, logit);
+    if (cap > 0)
+        for (int64_t v = 0; v < V; v++) logit[v] = cap * tanhf(logit[v] / cap);
+    float top = row_max(V, logit), slope = cap > 0 ? logit[target] / cap : 0;
     double at_target = (double)logit[target] - (double)top;
     double sum = exponentials(V, top, logit);
     if (grad) {
+        if (cap > 0) cap_gradient(V, cap, top, logit);
         scale_row(V, (float)((double)grad_scale / sum), logit);
-        logit[target] -= grad_scale;
+        logit[target] -= grad_scale * (1 - slope * slope);
     }
     return log(sum) - at_target;
 }
 
 /* All rows of a block; their losses are added in ascending order. */
-static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float grad_scale,
-                        bool grad, float *logit) {
+static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float cap,
+                        float grad_scale, bool grad, float *logit) {
     enum { GROUP = 64 };
     double loss[GROUP], total = 0;
     for (int64_t first = 0; first < rows; first += GROUP) {
         int64_t end = first + GROUP < rows ? first + GROUP : rows;
 #pragma omp parallel for num_threads(team_size((end - first) * V)) schedule(static)
         for (int64_t n = first; n < end; n++)
-            loss[n - first] = loss_row(V, target[n], grad_scale, grad, logit + n * V);
+            loss[n - first] = loss_row(V, target[n], cap, grad_scale, grad,
+                                       logit + n * V);
         for (int64_t n = first; n < end; n++) total += loss[n - first];
     }
     return total;
 }
 
 void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
-                                    const float *w, const int32_t *target,
+                                    const float *w, const int32_t *target, float cap,
                                     float grad_scale, double *loss_sum, float *dx,
                                     float *dw, float *scratch) {
     int64_t block = block_rows(N, V);
@@ -109,7 +127,7 @@ void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float
         int64_t rows = n + block < N ? block : N - n;
         const float *xn = x + n * C;
         WEFT_ISA_NAME(wefti_gemm)(false, true, rows, V, C, 1, xn, C, w, C, 0, scratch, V);
-        *loss_sum += loss_rows(rows, V, target + n, grad_scale, dx != NULL, scratch);
+        *loss_sum += loss_rows(rows, V, target + n, cap, grad_scale, dx != NULL, scratch);
         if (dx == NULL) continue;
         WEFT_ISA_NAME(wefti_gemm)
         (false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);

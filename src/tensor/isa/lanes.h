@@ -120,6 +120,17 @@ static inline vfloat exp_falling(vfloat x) {
     return (vfloat)(~gone & (vint)exp_lanes(pick(gone, splat(-87.0f), x)));
 }
 
+/* tanh(x) = (1 - e) / (1 + e), e = exp(-2 |x|); near 0, where that cancels, the odd
+ * series. */
+static inline vfloat tanh_lanes(vfloat x) {
+    vfloat size = pick(x > 0.0f, x, -x), square = x * x;
+    vfloat e = exp_falling(size * -2.0f), far = (1.0f - e) / (1.0f + e);
+    vfloat near = square * (-17.0f / 315) + 2.0f / 15;
+    near = ((near * square - 1.0f / 3) * square * size) + size;
+    vfloat y = pick(size < 0.15f, near, far);
+    return pick(x > 0.0f, y, -y);
+}
+
 /* log(x) of normal positive x: x = 2^k m, sqrt(1/2) <= m < sqrt(2), log m = 2 atanh(s)
  * with s = (m - 1)/(m + 1), |s| < 0.172; the series ends where its terms fall below 2^-27
  * s. */

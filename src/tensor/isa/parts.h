@@ -42,6 +42,15 @@ void WEFT_ISA_NAME(wefti_rmsnorm_backward)(int64_t N, int64_t C, int64_t ld,
 void WEFT_ISA_NAME(wefti_gelu_forward)(int64_t n, const float *x, float *y);
 void WEFT_ISA_NAME(wefti_gelu_backward)(int64_t n, const float *x, const float *dy,
                                         float *dx);
+void WEFT_ISA_NAME(wefti_gelu_erf_forward)(int64_t n, const float *x, float *y);
+void WEFT_ISA_NAME(wefti_gelu_erf_backward)(int64_t n, const float *x, const float *dy,
+                                            float *dx);
+void WEFT_ISA_NAME(wefti_relu_forward)(int64_t n, const float *x, float *y);
+void WEFT_ISA_NAME(wefti_relu_backward)(int64_t n, const float *x, const float *dy,
+                                        float *dx);
+void WEFT_ISA_NAME(wefti_geglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
+void WEFT_ISA_NAME(wefti_geglu_backward)(int64_t N, int64_t F, const float *gu,
+                                         const float *dy, float *dgu);
 void WEFT_ISA_NAME(wefti_swiglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
 void WEFT_ISA_NAME(wefti_swiglu_backward)(int64_t N, int64_t F, const float *gu,
                                           const float *dy, float *dgu);
@@ -76,8 +85,9 @@ void WEFT_ISA_NAME(wefti_embed_backward)(int64_t N, int64_t T, int64_t C,
 int64_t WEFT_ISA_NAME(wefti_head_scratch)(int64_t N, int64_t V, int threads);
 void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
                                     const float *w, const int32_t *target,
-                                    float grad_scale, double *loss_sum, float *dx,
-                                    float *dw, float *scratch);
+                                    float cap, float grad_scale, double *loss_sum,
+                                    float *dx, float *dw, float *scratch);
+void WEFT_ISA_NAME(wefti_cap_logits)(int64_t n, float cap, float *logit);
 
 /* optimizer.c */
 double WEFT_ISA_NAME(wefti_adam)(int64_t n, const wefti_adam_step *s, const float *g,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/fields.h"
 #include "model/model.h"
 
 static int with_ctx(void **state) {
@@ -41,6 +42,8 @@ static weft_model_config read(weft_ctx *ctx, const char *json) {
 }
 
 static void assert_same(const weft_model_config *a, const weft_model_config *b) {
+    const wefti_field *field = wefti_model_differs(a, b);
+    if (field) fail_msg("%s differs", field->name);
     assert_string_equal(a->kind, b->kind);
     assert_int_equal(a->vocab, b->vocab);
     assert_int_equal(a->context, b->context);
@@ -56,6 +59,12 @@ static void assert_same(const weft_model_config *a, const weft_model_config *b) 
     assert_int_equal(a->tied, b->tied);
     assert_int_equal(a->qk_norm, b->qk_norm);
 }
+
+#define SMALL(kind_, ...)                                                                \
+    {                                                                                    \
+        .kind = kind_, .vocab = 50, .context = 9, .layers = 2, .width = 16, .heads = 4,  \
+        .rope_theta = 500, __VA_ARGS__                                                   \
+    }
 
 static void what_is_written_is_read_back(void **state) {
     static const weft_model_config configs[] = {
@@ -101,12 +110,34 @@ static void what_is_written_is_read_back(void **state) {
          .heads = 4,
          .kv_heads = 1,
          .norm_eps = 1e-7},
+        SMALL("llama", .head_dim = 6, .attention_bias = true, .mlp_bias = true,
+              .rope_scaling = "llama3 factor=8 low=1 high=4 original=8192"),
+        SMALL("mistral", .window = 5, .rope_scaling = "linear factor=2.5"),
+        SMALL("qwen2", .window = 5,
+              .rope_scaling = "yarn factor=4 original=32768 fast=32 slow=1"),
+        SMALL("qwen3", .head_dim = 8),
+        SMALL("olmo3", .window = 5, .window_period = 2, .rope_local_theta = 7,
+              .rope_scaling = "yarn factor=8 original=8 fast=32 slow=1 attention=1.2 "
+                              "truncate=0"),
+        SMALL("gemma2", .window = 4, .window_period = 2, .attention_cap = 50,
+              .logit_cap = 30, .query_scale = 144, .tied = true),
+        SMALL("gemma3", .window = 4, .rope_local_theta = 10000, .query_scale = 168),
+        SMALL("phi3", .window = 3, .rope_share = 0.5),
+        SMALL("gpt_neox", .attention_bias = true, .rope_share = 0.5),
+        {.kind = "opt",
+         .vocab = 50,
+         .context = 9,
+         .layers = 2,
+         .width = 16,
+         .heads = 4,
+         .tied = true},
     };
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         char *json;
         weft_model_config written = describe(*state, &configs[i], &json);
         weft_model_config back = read(*state, json);
         if (back.kv_heads == 0) back.kv_heads = back.heads; /* gpt2 has no such key */
+        if (back.head_dim == 0) back.head_dim = back.width / back.heads; /* nor this */
         assert_same(&back, &written);
         wefti_free(*state, json);
     }
@@ -232,18 +263,20 @@ static void broken_files_are_refused_with_the_line(void **state) {
     assert_int_equal(
         weft_model_config_from_json(*state, "{\n\"a\" 1}", 8, "c.json", &config),
         WEFT_ERR_FORMAT);
-    assert_ptr_equal(strstr(weft_ctx_message(*state), "c.json: not a JSON object: line 2, "),
-                     weft_ctx_message(*state));
+    assert_ptr_equal(
+        strstr(weft_ctx_message(*state), "c.json: not a JSON object: line 2, "),
+        weft_ctx_message(*state));
     assert_refused(*state, "[1]", "c.json: not a JSON object");
 }
 
+#define OF_TYPES                                                                         \
+    "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma2, gemma3_text, phi3, "      \
+    "gpt_neox, opt, or weft-llama"
+
 static void unknown_types_are_refused(void **state) {
-    assert_refused(
-        *state, "{\"model_type\": \"bert\"}",
-        "c.json: model_type is \"bert\", expected gpt2, llama, olmo2 or weft-llama");
-    assert_refused(
-        *state, "{}",
-        "c.json: model_type is \"\", expected gpt2, llama, olmo2 or weft-llama");
+    assert_refused(*state, "{\"model_type\": \"bert\"}",
+                   "c.json: model_type is \"bert\", expected one of " OF_TYPES);
+    assert_refused(*state, "{}", "c.json: model_type is \"\", expected one of " OF_TYPES);
     assert_refused(*state, "{\"model_type\": 3}", "c.json: model_type is not a string");
 }
 
@@ -263,14 +296,32 @@ static void missing_and_mistyped_keys_are_named(void **state) {
 
 static void other_mathematics_are_refused(void **state) {
     REFUSE_LLAMA("\"hidden_act\": \"relu\"", "hidden_act is \"relu\", expected \"silu\"");
-    REFUSE_LLAMA("\"attention_bias\": true", "attention_bias is true, expected false");
-    REFUSE_LLAMA("\"mlp_bias\": true", "mlp_bias is true, expected false");
-    REFUSE_LLAMA("\"head_dim\": 8",
-                 "head_dim is 8, expected hidden_size / num_attention_heads (4)");
-    REFUSE_LLAMA("\"rope_scaling\": {\"rope_type\": \"llama3\"}",
-                 "rope_scaling is of type \"llama3\", expected \"default\"");
-    REFUSE_LLAMA("\"rope_scaling\": {\"type\": \"linear\"}",
-                 "rope_scaling is of type \"linear\", expected \"default\"");
+    REFUSE_LLAMA("\"rope_scaling\": {\"rope_type\": \"llama3\"}", "factor is missing");
+    REFUSE_LLAMA("\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}",
+                 "the rotary positions are scaled by \"dynamic\", expected default, "
+                 "linear, llama3 or yarn");
+    REFUSE_LLAMA("\"quantization_config\": {}",
+                 "quantization_config is there, but quantized parameters are not read");
+#define REFUSE(type, more, sentence)                                                     \
+    assert_refused(*state, "{\"model_type\": \"" type "\", " LLAMA_SIZES ", " more "}",  \
+                   "c.json: " sentence)
+    REFUSE("qwen2", "\"use_sliding_window\": true, \"max_window_layers\": 1",
+           "max_window_layers lies between the layers, expected 0 or all");
+    REFUSE("olmo3",
+           "\"sliding_window\": 4, \"layer_types\": [\"full_attention\", "
+           "\"sliding_attention\"]",
+           "layer_types is no list of sliding_attention and full_attention with the "
+           "latter in each so-manieth layer");
+    REFUSE("gemma2", "\"hidden_activation\": \"gelu\"",
+           "hidden_activation is \"gelu\", expected \"gelu_pytorch_tanh\"");
+    REFUSE("gemma3_text", "\"use_bidirectional_attention\": true",
+           "use_bidirectional_attention is true, expected false");
+    REFUSE("gpt_neox", "\"use_parallel_residual\": false",
+           "use_parallel_residual is false, expected true");
+    REFUSE("opt", "\"ffn_dim\": 8, \"word_embed_proj_dim\": 3",
+           "word_embed_proj_dim is not hidden_size");
+    REFUSE("opt", "\"ffn_dim\": 8, \"do_layer_norm_before\": false",
+           "do_layer_norm_before is false, expected true");
     static const char gpt2[] =
         "{\"model_type\": \"gpt2\", \"vocab_size\": 9, \"n_positions\": 9,"
         " \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 2,"

@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "model/model.h"
+#include "model/rotary.h"
 
 static const weft_model_config gpt2 = {.kind = "gpt2",
                                        .vocab = 50257,
@@ -54,10 +55,49 @@ static void assert_refused(weft_ctx *ctx, weft_model_config config,
         assert_refused(*state, refused, sentence);                                       \
     } while (0)
 
+#define KINDS                                                                            \
+    "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma2, gemma3, phi3, gpt_neox, " \
+    "opt"
+
+static void what_a_kind_does_not_know_is_refused(void **state) {
+    REFUSE(llama, window, 5, "model.window is set, but a llama has none");
+    REFUSE(llama, logit_cap, 5, "model.attention_cap is set, but a llama has none");
+    REFUSE(llama, rope_share, 0.5, "model.rope_share is set, but a llama has none");
+    REFUSE(
+        gpt2, window, 5,
+        "gpt2 has no windows, caps, rotary positions, optional biases and heads but of "
+        "width / heads columns");
+}
+
+static void rules_of_rotary_scaling_are_read_or_refused(void **state) {
+    static const char *const wrong[] = {"cubic",
+                                        "linear",
+                                        "linear factor=0",
+                                        "linear factor=two",
+                                        "linear factor",
+                                        "llama3 factor=8 low=1 high=1 original=8",
+                                        "yarn factor=2",
+                                        "linear factor=nan",
+                                        "yarn factor=2 original=9 fast=1 slow=1",
+                                        "linear factor=2 length=9"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        wefti_rope_scaling s;
+        assert_int_equal(wefti_rope_scaling_read(*state, wrong[i], &s), WEFT_ERR_CONFIG);
+        assert_non_null(strstr(weft_ctx_message(*state), wrong[i]));
+        weft_ctx_clear(*state);
+    }
+    char text[128];
+    wefti_rope_scaling s;
+    const char *yarn =
+        "yarn factor=2.5 original=9 fast=3 slow=2 attention=1.5 truncate=0";
+    assert_int_equal(wefti_rope_scaling_read(*state, yarn, &s), WEFT_OK);
+    wefti_rope_scaling_text(&s, text, sizeof text);
+    assert_string_equal(text, yarn);
+}
+
 static void unknown_kinds_are_refused_with_the_list(void **state) {
-    REFUSE(gpt2, kind, "gtp2",
-           "model.kind is \"gtp2\", expected one of gpt2, llama, olmo2");
-    REFUSE(gpt2, kind, NULL, "model.kind is \"\", expected one of gpt2, llama, olmo2");
+    REFUSE(gpt2, kind, "gtp2", "model.kind is \"gtp2\", expected one of " KINDS);
+    REFUSE(gpt2, kind, NULL, "model.kind is \"\", expected one of " KINDS);
 }
 
 static void sizes_out_of_range_are_refused_with_the_range(void **state) {
@@ -80,7 +120,8 @@ static void sizes_that_do_not_divide_are_refused_with_both_numbers(void **state)
     REFUSE(llama, kv_heads, 3,
            "model.heads is 8, expected a multiple of model.kv_heads (3)");
     REFUSE(llama, width, 24,
-           "model.width is 24 and model.heads 8: heads of 3 columns, expected an even "
+           "model.width is 24 and model.heads 8: heads of 3 columns, of which 3 turn, "
+           "expected an even "
            "number for "
            "rotary positions");
 }
@@ -200,13 +241,15 @@ static void flop_count_is_six_per_matrix_element_and_attention(void **state) {
 
 static void kinds_are_listed_in_order_and_end(void **state) {
     (void)state;
-    static const char *const expected[] = {"gpt2", "llama", "olmo2"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const expected[] = {"gpt2",   "llama", "mistral",  "qwen2",
+                                           "qwen3",  "olmo2", "olmo3",    "gemma2",
+                                           "gemma3", "phi3",  "gpt_neox", "opt"};
+    for (int i = 0; i < 12; i++) {
         const char *summary = NULL;
         assert_string_equal(weft_model_kind(i, &summary), expected[i]);
         assert_true(summary && strlen(summary) > 0);
     }
-    assert_null(weft_model_kind(3, NULL));
+    assert_null(weft_model_kind(12, NULL));
     assert_null(weft_model_kind(-1, NULL));
 }
 
@@ -237,6 +280,8 @@ static void destroy_accepts_null(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        WITH_CTX(what_a_kind_does_not_know_is_refused),
+        WITH_CTX(rules_of_rotary_scaling_are_read_or_refused),
         WITH_CTX(unknown_kinds_are_refused_with_the_list),
         WITH_CTX(sizes_out_of_range_are_refused_with_the_range),
         WITH_CTX(sizes_that_do_not_divide_are_refused_with_both_numbers),

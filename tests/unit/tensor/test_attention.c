@@ -149,10 +149,53 @@ static void equal_scores_give_the_mean_of_the_past(void **state) {
     each_table(check_equal_scores);
 }
 
+/* Windows that end in, at and beside a vector of queries, and caps that bend scores. */
+static void check_narrow_shapes(const wefti_kernels *fast) {
+    static const int64_t windows[] = {1, 2, 7, 8, 16, 17, 31, 40, 64, 90};
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
+        wefti_attention_shape s = shape(2, 67, 4, 2, 9, 1);
+        s.window = windows[i];
+        check_shape(fast, s, 1);
+        s.cap = 0.7f;
+        check_shape(fast, s, 2);
+    }
+    wefti_attention_shape s = shape(1, 19, 2, 1, 8, 0);
+    s.cap = 2;
+    check_shape(fast, s, 2);
+}
+
+static void windows_and_caps_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_narrow_shapes);
+}
+
+/* With a window as long as the sequence the bits are those without. */
+static void check_wide_window(const wefti_kernels *fast) {
+    wefti_attention_shape s = shape(1, 40, 2, 1, 8, 0);
+    buffers b = make_buffers(s, 1);
+    results want = run(fast, &b);
+    b.s.window = 40;
+    results got = run(fast, &b);
+    assert_memory_equal(got.o, want.o, (size_t)b.n_o * sizeof(float));
+    assert_memory_equal(got.dk, want.dk, (size_t)b.n_kv * sizeof(float));
+    b.s.window = 39; /* the last query does not see the first key */
+    results other = run(fast, &b);
+    assert_memory_equal(other.o, want.o, (size_t)(39 * s.ld_o) * sizeof(float));
+    assert_true(memcmp(other.o + 39 * s.ld_o, want.o + 39 * s.ld_o, 4) != 0);
+    free_results(&want), free_results(&got), free_results(&other), free_buffers(&b);
+}
+
+static void a_window_of_the_whole_sequence_changes_nothing(void **state) {
+    (void)state;
+    each_table(check_wide_window);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_shapes_follow_the_reference),
         cmocka_unit_test(a_long_sequence_follows_the_reference),
+        cmocka_unit_test(windows_and_caps_follow_the_reference),
+        cmocka_unit_test(a_window_of_the_whole_sequence_changes_nothing),
         cmocka_unit_test(large_scores_do_not_overflow),
         cmocka_unit_test(equal_scores_give_the_mean_of_the_past),
     };

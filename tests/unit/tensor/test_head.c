@@ -7,6 +7,7 @@ static const wefti_kernels *const ref = &wefti_kernels_reference;
 typedef struct head_case {
     int64_t N, C, V;
     double noise;
+    float cap;
     float *x, *w;
     int32_t *target;
 } head_case;
@@ -34,11 +35,11 @@ static head_result run(const wefti_kernels *kernels, const head_case *h) {
     head_result r = {2, new_noise(h->N * h->C, 5, 1), new_noise(h->V * h->C, 6, 1)};
     float *scratch = new_floats(
         kernels->head_scratch(h->N, h->V, wefti_kernels_threads()));
-    kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, 0.5f, &r.loss, r.dx, r.dw,
-                       scratch);
+    kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, h->cap, 0.5f, &r.loss,
+                       r.dx, r.dw, scratch);
     double loss = 2;
-    kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, 0.5f, &loss, NULL, NULL,
-                       scratch);
+    kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, h->cap, 0.5f, &loss, NULL,
+                       NULL, scratch);
     assert_true(loss == r.loss); /* the loss alone is the same loss */
     free(scratch);
     return r;
@@ -46,9 +47,10 @@ static head_result run(const wefti_kernels *kernels, const head_case *h) {
 
 /* Logits are sums of C products below `noise`, wrong by C roundings, which is the
  * relative error of a probability; dx averages over w, dw sums over N rows. */
-static void check_case(const wefti_kernels *fast, int64_t N, int64_t C, int64_t V,
-                       double noise) {
+static void check_capped(const wefti_kernels *fast, int64_t N, int64_t C, int64_t V,
+                         double noise, float cap) {
     head_case h = make_case(N, C, V, noise);
+    h.cap = cap;
     head_result want = run(ref, &h), got = run(fast, &h), again = run(fast, &h);
     double tolerance = 8 * rounding * (double)C * (1 + noise);
     assert_true(fabs(got.loss - want.loss) <= tolerance * (double)N);
@@ -60,6 +62,26 @@ static void check_case(const wefti_kernels *fast, int64_t N, int64_t C, int64_t 
     head_result *all[] = {&want, &got, &again};
     for (int i = 0; i < 3; i++) free(all[i]->dx), free(all[i]->dw);
     free_case(&h);
+}
+
+static void check_case(const wefti_kernels *fast, int64_t N, int64_t C, int64_t V,
+                       double noise) {
+    check_capped(fast, N, C, V, noise, 0);
+}
+
+static void check_caps(const wefti_kernels *fast) {
+    check_capped(fast, 3, 2, 5, 1, 1);
+    check_capped(fast, 17, 5, 37, 2, 0.5f);
+    check_capped(fast, 20, 16, 300, 3, 30);
+    float logits[3] = {-4, 0.25f, 1000}, same[3] = {-4, 0.25f, 1000};
+    fast->cap_logits(3, 2, logits), ref->cap_logits(3, 2, same);
+    assert_close(3, logits, same, 4 * rounding, "cap_logits");
+    assert_true(same[2] == 2);
+}
+
+static void capped_logits_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_caps);
 }
 
 static void check_cases(const wefti_kernels *fast) {
@@ -92,12 +114,12 @@ static void check_extreme_logits(const wefti_kernels *fast) {
     float *scratch = new_floats(fast->head_scratch(1, V, wefti_kernels_threads()));
     for (int v = 0; v < V; v++) w[v] = v == 3 ? 1.0f : -1.0f;
     double loss = 0;
-    fast->head_loss(1, 1, V, x, w, target, 1, &loss, dx, dw, scratch);
+    fast->head_loss(1, 1, V, x, w, target, 0, 1, &loss, dx, dw, scratch);
     assert_true(loss == 2e4); /* all weight lies on token 3 */
     assert_true(dx[0] == 2.0f && dw[3] == 1e4f && dw[V - 1] == -1e4f && dw[0] == 0.0f);
     for (int v = 0; v < V; v++) w[v] = 1.0f;
     loss = 0;
-    fast->head_loss(1, 1, V, x, w, target, 1, &loss, NULL, NULL, scratch);
+    fast->head_loss(1, 1, V, x, w, target, 0, 1, &loss, NULL, NULL, scratch);
     assert_true(fabs(loss - log(V)) < 4 * rounding);
     free(scratch);
 }
@@ -162,6 +184,7 @@ static void embedding_is_the_reference_bit_for_bit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(capped_logits_follow_the_reference),
         cmocka_unit_test(head_follows_the_reference),
         cmocka_unit_test(blocks_of_rows_follow_the_reference),
         cmocka_unit_test(extreme_logits_do_not_overflow),

@@ -159,7 +159,33 @@ static void check_swiglu(const wefti_kernels *fast, int64_t N, int64_t F) {
     free(gu), free(dy), free(want), free(got);
 }
 
+static void check_others(const wefti_kernels *fast, int64_t n) {
+    float *x = new_noise(n, 1, 6), *dy = new_noise(n, 2, 2);
+    float *want = new_floats(n), *got = new_floats(n);
+    ref->gelu_erf_forward(n, x, want), fast->gelu_erf_forward(n, x, got);
+    assert_close(n, got, want, activation_tolerance, "gelu_erf");
+    ref->gelu_erf_backward(n, x, dy, want), fast->gelu_erf_backward(n, x, dy, got);
+    assert_close(n, got, want, activation_tolerance, "gelu_erf_backward");
+    ref->relu_forward(n, x, want), fast->relu_forward(n, x, got);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    ref->relu_backward(n, x, dy, want), fast->relu_backward(n, x, dy, got);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    free(x), free(dy), free(want), free(got);
+}
+
+static void check_geglu(const wefti_kernels *fast, int64_t N, int64_t F) {
+    float *gu = new_noise(N * 2 * F, 1, 3), *dy = new_noise(N * F, 2, 2);
+    float *want = new_floats(N * 2 * F), *got = new_floats(N * 2 * F);
+    ref->geglu_forward(N, F, gu, want), fast->geglu_forward(N, F, gu, got);
+    assert_close(N * F, got, want, 4 * activation_tolerance, "geglu");
+    ref->geglu_backward(N, F, gu, dy, want), fast->geglu_backward(N, F, gu, dy, gu);
+    assert_close(2 * N * F, gu, want, 12 * activation_tolerance, "geglu_backward");
+    free(gu), free(dy), free(want), free(got);
+}
+
 static void check_activations(const wefti_kernels *fast) {
+    for (int i = 0; i < N_LENGTHS; i++) check_others(fast, lengths[i]);
+    for (int i = 0; i < N_SHAPES; i++) check_geglu(fast, shapes[i].N, shapes[i].C);
     for (int i = 0; i < N_LENGTHS; i++) check_gelu(fast, lengths[i]);
     for (int i = 0; i < N_SHAPES; i++) check_swiglu(fast, shapes[i].N, shapes[i].C);
 }

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* A decoder's blocks, with the norms where a family has them; a(.) is attention, m(.) the
+ * feed-forward, n and p norms:
+ *
+ *     before      h = x + drop(a(n1 x))       y = h + drop(m(n2 h))        llama
+ *     after       h = x + drop(n1 a(x))       y = h + drop(n2 m(h))        olmo2
+ *     both        h = x + drop(p1 a(n1 x))    y = h + drop(p2 m(n2 h))     gemma2
+ *     parallel    y = x + drop(a(n1 x)) + drop(m(n2 x))                    gpt_neox
+ *
+ *     loss = cross-entropy(norm(x_L) W^T) */
+#include "model/decoder.h"
+#include "model/pieces.h"
+
+/* ---- norms before the branches ---- */
+
+static void pre_norm_forward(const wefti_decoder_view *f) {
+    float *a = f->w.a, *y = f->pass->y;
+    wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
+    wefti_decoder_attention(f, a, y);
+    wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, y);
+    f->k->add(f->N * f->C, f->pass->x, y, f->s.mid);
+    wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
+    wefti_decoder_ffn(f, a, y);
+    wefti_drop(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, y);
+    f->k->accumulate(f->N * f->C, f->s.mid, y);
+}
+
+static void pre_norm_backward(const wefti_decoder_view *f) {
+    float *a = f->w.a, *b = f->w.b, *dy = f->pass->dy;
+    const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
+                                         b);
+    wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
+    wefti_decoder_ffn_backward(f, a, d, b);
+    wefti_decoder_norm_backward(f, WEFTI_NORM2, f->s.mid, f->s.stats2, b, b);
+    f->k->accumulate(f->N * f->C, b, dy); /* dy is now dh */
+    d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, b);
+    wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
+    wefti_decoder_attention_backward(f, a, d, b);
+    wefti_decoder_norm_backward(f, WEFTI_NORM1, f->pass->x, f->s.stats1, b, b);
+    f->k->accumulate(f->N * f->C, b, dy);
+}
+
+/* ---- norms after the branches ---- */
+
+/* h[N,C] = x + drop(norm1(mid)) */
+static void post_norm_middle(const wefti_decoder_view *f, float *h) {
+    wefti_decoder_norm(f, WEFTI_NORM1, f->s.mid, h, f->s.stats1);
+    wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, h);
+    f->k->accumulate(f->N * f->C, f->pass->x, h);
+}
+
+static void post_norm_forward(const wefti_decoder_view *f) {
+    float *h = f->w.a, *y = f->pass->y;
+    wefti_decoder_attention(f, f->pass->x, f->s.mid);
+    post_norm_middle(f, h);
+    wefti_decoder_ffn(f, h, f->s.out);
+    wefti_decoder_norm(f, WEFTI_NORM2, f->s.out, y, f->s.stats2);
+    wefti_drop(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, y);
+    f->k->accumulate(f->N * f->C, h, y);
+}
+
+static void post_norm_backward(const wefti_decoder_view *f) {
+    float *h = f->w.a, *b = f->w.b, *dy = f->pass->dy;
+    const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
+                                         b);
+    wefti_decoder_norm_backward(f, WEFTI_NORM2, f->s.out, f->s.stats2, d, b);
+    post_norm_middle(f, h);
+    wefti_decoder_ffn_backward(f, h, b, b);
+    f->k->accumulate(f->N * f->C, b, dy); /* dy is now dh */
+    d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, b);
+    wefti_decoder_norm_backward(f, WEFTI_NORM1, f->s.mid, f->s.stats1, d, b);
+    wefti_decoder_attention_backward(f, f->pass->x, b, b);
+    f->k->accumulate(f->N * f->C, b, dy);
+}
+
+/* ---- norms on both sides ---- */
+
+static void both_norms_forward(const wefti_decoder_view *f) {
+    float *a = f->w.a, *y = f->pass->y;
+    wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
+    wefti_decoder_attention(f, a, f->s.out1);
+    wefti_decoder_norm(f, WEFTI_POST1, f->s.out1, y, f->s.post1);
+    wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, y);
+    f->k->add(f->N * f->C, f->pass->x, y, f->s.mid);
+    wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
+    wefti_decoder_ffn(f, a, f->s.out);
+    wefti_decoder_norm(f, WEFTI_POST2, f->s.out, y, f->s.post2);
+    wefti_drop(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, y);
+    f->k->accumulate(f->N * f->C, f->s.mid, y);
+}
+
+static void both_norms_backward(const wefti_decoder_view *f) {
+    float *a = f->w.a, *b = f->w.b, *dy = f->pass->dy;
+    const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
+                                         b);
+    wefti_decoder_norm_backward(f, WEFTI_POST2, f->s.out, f->s.post2, d, b);
+    wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
+    wefti_decoder_ffn_backward(f, a, b, b);
+    wefti_decoder_norm_backward(f, WEFTI_NORM2, f->s.mid, f->s.stats2, b, b);
+    f->k->accumulate(f->N * f->C, b, dy); /* dy is now dh */
+    d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, b);
+    wefti_decoder_norm_backward(f, WEFTI_POST1, f->s.out1, f->s.post1, d, b);
+    wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
+    wefti_decoder_attention_backward(f, a, b, b);
+    wefti_decoder_norm_backward(f, WEFTI_NORM1, f->pass->x, f->s.stats1, b, b);
+    f->k->accumulate(f->N * f->C, b, dy);
+}
+
+/* ---- the branches side by side ---- */
+
+static void parallel_forward(const wefti_decoder_view *f) {
+    float *a = f->w.a, *b = f->w.b, *y = f->pass->y;
+    wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
+    wefti_decoder_attention(f, a, y);
+    wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, y);
+    wefti_decoder_norm(f, WEFTI_NORM2, f->pass->x, a, f->s.stats2);
+    wefti_decoder_ffn(f, a, b);
+    wefti_drop(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, b);
+    f->k->accumulate(f->N * f->C, b, y);
+    f->k->accumulate(f->N * f->C, f->pass->x, y);
+}
+
+static void parallel_backward(const wefti_decoder_view *f) {
+    float *a = f->w.a, *b = f->w.b, *c = f->w.c, *dy = f->pass->dy;
+    const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
+                                         b);
+    wefti_decoder_norm(f, WEFTI_NORM2, f->pass->x, a, f->s.stats2);
+    wefti_decoder_ffn_backward(f, a, d, b);
+    wefti_decoder_norm_backward(f, WEFTI_NORM2, f->pass->x, f->s.stats2, b, b);
+    d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, c);
+    wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
+    wefti_decoder_attention_backward(f, a, d, c);
+    wefti_decoder_norm_backward(f, WEFTI_NORM1, f->pass->x, f->s.stats1, c, c);
+    f->k->accumulate(f->N * f->C, b, dy);
+    f->k->accumulate(f->N * f->C, c, dy);
+}
+
+/* ---- the head ---- */
+
+static void head_forward(const wefti_decoder_view *f) {
+    if (f->pass->training) return;
+    wefti_decoder_norm(f, WEFTI_HEAD_NORM, f->pass->x, f->w.a, f->w.stats);
+    wefti_head_loss(f->model, f->pass, f->w.a, NULL, f->w.rest);
+}
+
+static void head_backward(const wefti_decoder_view *f) {
+    wefti_decoder_norm(f, WEFTI_HEAD_NORM, f->pass->x, f->w.a, f->w.stats);
+    wefti_head_loss(f->model, f->pass, f->w.a, f->w.b, f->w.rest);
+    wefti_decoder_norm_backward(f, WEFTI_HEAD_NORM, f->pass->x, f->w.stats, f->w.b,
+                                f->pass->dy);
+}
+
+void wefti_decoder_logits(const weft_model *model, const wefti_pass *pass, float *out) {
+    wefti_decoder_view f = wefti_decoder_frame(model, model->n_units - 1, pass);
+    wefti_decoder_norm(&f, WEFTI_HEAD_NORM, pass->x, f.w.a, f.w.stats);
+    wefti_head_logits(model, pass, f.w.a, out);
+}
+
+/* ---- the front ---- */
+
+static const struct {
+    void (*forward)(const wefti_decoder_view *f);
+    void (*backward)(const wefti_decoder_view *f);
+} blocks[] = {
+    [WEFTI_NORM_BEFORE] = {pre_norm_forward, pre_norm_backward},
+    [WEFTI_NORM_AFTER] = {post_norm_forward, post_norm_backward},
+    [WEFTI_NORM_BOTH] = {both_norms_forward, both_norms_backward},
+    [WEFTI_NORM_PARALLEL] = {parallel_forward, parallel_backward},
+};
+
+void wefti_decoder_forward(const weft_model *model, int unit, const wefti_pass *pass) {
+    wefti_decoder_view f = wefti_decoder_frame(model, unit, pass);
+    switch (model->units[unit].kind) {
+    case WEFTI_EMBED: wefti_embed_forward(model, pass); break;
+    case WEFTI_BLOCK: blocks[model->ops->traits->place].forward(&f); break;
+    case WEFTI_HEAD: head_forward(&f); break;
+    }
+}
+
+void wefti_decoder_backward(const weft_model *model, int unit, const wefti_pass *pass) {
+    wefti_decoder_view f = wefti_decoder_frame(model, unit, pass);
+    switch (model->units[unit].kind) {
+    case WEFTI_EMBED: wefti_embed_backward(model, pass); break;
+    case WEFTI_BLOCK: blocks[model->ops->traits->place].backward(&f); break;
+    case WEFTI_HEAD: head_backward(&f); break;
+    }
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: MIT */
+/* The families of decoders: LLaMA (Touvron et al. 2023) and those that differ from it in
+ * where norms stand, in their activation, windows, caps and biases. Names and [out,in]
+ * shapes are those of Hugging Face's classes. */
+#include "model/families.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/decoder.h"
+#include "model/describe.h"
+#include "model/rotary.h"
+#include "model/units.h"
+
+enum { FFN_MULTIPLE = 64, MAX_NAME = 64 };
+
+#define LLAMA_NAMES(norm1, norm2)                                                        \
+    {                                                                                    \
+        [WEFTI_NORM1] = norm1, [WEFTI_Q] = "self_attn.q_proj",                           \
+        [WEFTI_K] = "self_attn.k_proj", [WEFTI_V] = "self_attn.v_proj",                  \
+        [WEFTI_O] = "self_attn.o_proj", [WEFTI_NORM2] = norm2,                           \
+        [WEFTI_GATE] = "mlp.gate_proj", [WEFTI_UP] = "mlp.up_proj",                      \
+        [WEFTI_DOWN] = "mlp.down_proj"                                                   \
+    }
+#define LLAMA_PLACES                                                                     \
+    .block_prefix = "model.layers.", .embed = "model.embed_tokens.weight",               \
+    .norm = "model.norm", .head = "lm_head.weight", .rotary = true
+#define BEFORE LLAMA_NAMES("input_layernorm", "post_attention_layernorm")
+#define AFTER LLAMA_NAMES("post_attention_layernorm", "post_feedforward_layernorm")
+#define BOTH LLAMA_NAMES("input_layernorm", "pre_feedforward_layernorm")
+
+enum { KNOWS_LENGTHS = WEFTI_KNOWS_SCALING | WEFTI_KNOWS_HEAD_DIM };
+
+/* norm_eps of new models as in the Llama 2 and 3 releases, rope_theta as in LLaMA. */
+static const wefti_traits llama = {
+    .model_type = "llama",
+    .architecture = "LlamaForCausalLM",
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_MLP_BIAS |
+             WEFTI_KNOWS_QK_NORM,
+    .norm_eps = 1e-5,
+    .json_norm_eps = 1e-6,
+    .rope_theta = 10000,
+    .names = BEFORE,
+    LLAMA_PLACES,
+};
+
+static const wefti_traits mistral = {
+    .model_type = "mistral",
+    .architecture = "MistralForCausalLM",
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_WINDOW,
+    .norm_eps = 1e-5,
+    .json_norm_eps = 1e-6,
+    .rope_theta = 10000,
+    .names = BEFORE,
+    LLAMA_PLACES,
+};
+
+static const wefti_traits qwen2 = {
+    .model_type = "qwen2",
+    .architecture = "Qwen2ForCausalLM",
+    .o_without_bias = true,
+    .always_bias = true,
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD,
+    .norm_eps = 1e-6,
+    .json_norm_eps = 1e-6,
+    .rope_theta = 1000000,
+    .names = BEFORE,
+    LLAMA_PLACES,
+};
+
+static const wefti_traits qwen3 = {
+    .model_type = "qwen3",
+    .architecture = "Qwen3ForCausalLM",
+    .head_qk_norm = true,
+    .always_qk_norm = true,
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD,
+    .norm_eps = 1e-6,
+    .json_norm_eps = 1e-6,
+    .rope_theta = 1000000,
+    .names = BEFORE,
+    LLAMA_PLACES,
+};
+
+/* The numbers of the OLMo 2 paper; queries and keys are always normed. */
+static const wefti_traits olmo2 = {
+    .model_type = "olmo2",
+    .architecture = "Olmo2ForCausalLM",
+    .place = WEFTI_NORM_AFTER,
+    .always_qk_norm = true,
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS,
+    .norm_eps = 1e-6,
+    .json_norm_eps = 1e-5,
+    .rope_theta = 500000,
+    .names = AFTER,
+    LLAMA_PLACES,
+};
+
+static const wefti_traits olmo3 = {
+    .model_type = "olmo3",
+    .architecture = "Olmo3ForCausalLM",
+    .place = WEFTI_NORM_AFTER,
+    .always_qk_norm = true,
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD |
+             WEFTI_KNOWS_LOCAL,
+    .norm_eps = 1e-6,
+    .json_norm_eps = 1e-5,
+    .rope_theta = 500000,
+    .period = 4,
+    .names = AFTER,
+    LLAMA_PLACES,
+};
+
+static const wefti_traits gemma2 = {
+    .model_type = "gemma2",
+    .architecture = "Gemma2ForCausalLM",
+    .place = WEFTI_NORM_BOTH,
+    .activation = WEFTI_GEGLU,
+    .gain_plus_one = true,
+    .scaled_embedding = true,
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD |
+             WEFTI_KNOWS_CAPS | WEFTI_KNOWS_QUERY_SCALE,
+    .norm_eps = 1e-6,
+    .json_norm_eps = 1e-6,
+    .rope_theta = 10000,
+    .period = 2,
+    .names = BOTH,
+    .post1 = "post_attention_layernorm",
+    .post2 = "post_feedforward_layernorm",
+    LLAMA_PLACES,
+};
+
+static const wefti_traits gemma3 = {
+    .model_type = "gemma3_text",
+    .architecture = "Gemma3ForCausalLM",
+    .place = WEFTI_NORM_BOTH,
+    .activation = WEFTI_GEGLU,
+    .gain_plus_one = true,
+    .scaled_embedding = true,
+    .head_qk_norm = true,
+    .always_qk_norm = true,
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD |
+             WEFTI_KNOWS_CAPS | WEFTI_KNOWS_QUERY_SCALE | WEFTI_KNOWS_LOCAL,
+    .norm_eps = 1e-6,
+    .json_norm_eps = 1e-6,
+    .rope_theta = 1000000,
+    .period = 6,
+    .names = BOTH,
+    .post1 = "post_attention_layernorm",
+    .post2 = "post_feedforward_layernorm",
+    LLAMA_PLACES,
+};
+
+static const wefti_traits phi3 = {
+    .model_type = "phi3",
+    .architecture = "Phi3ForCausalLM",
+    .knows = WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_SHARE,
+    .norm_eps = 1e-5,
+    .json_norm_eps = 1e-5,
+    .rope_theta = 10000,
+    .names = BEFORE,
+    .fused_qkv = "self_attn.qkv_proj",
+    .fused_ffn = "mlp.gate_up_proj",
+    LLAMA_PLACES,
+};
+
+static const wefti_traits neox = {
+    .model_type = "gpt_neox",
+    .architecture = "GPTNeoXForCausalLM",
+    .place = WEFTI_NORM_PARALLEL,
+    .activation = WEFTI_GELU,
+    .layer_norm = true,
+    .always_mlp_bias = true,
+    .rotary = true,
+    .knows = WEFTI_KNOWS_BIAS | WEFTI_KNOWS_SHARE | WEFTI_KNOWS_SCALING,
+    .norm_eps = 1e-5,
+    .json_norm_eps = 1e-5,
+    .rope_theta = 10000,
+    .block_prefix = "gpt_neox.layers.",
+    .embed = "gpt_neox.embed_in.weight",
+    .norm = "gpt_neox.final_layer_norm",
+    .head = "embed_out.weight",
+    .names = {[WEFTI_NORM1] = "input_layernorm",
+              [WEFTI_Q] = "attention.query",
+              [WEFTI_K] = "attention.key",
+              [WEFTI_V] = "attention.value",
+              [WEFTI_O] = "attention.dense",
+              [WEFTI_NORM2] = "post_attention_layernorm",
+              [WEFTI_UP] = "mlp.dense_h_to_4h",
+              [WEFTI_DOWN] = "mlp.dense_4h_to_h"},
+    .fused_qkv = "attention.query_key_value",
+    .heads_interleaved = true,
+};
+
+static const wefti_traits opt = {
+    .model_type = "opt",
+    .architecture = "OPTForCausalLM",
+    .activation = WEFTI_RELU,
+    .layer_norm = true,
+    .always_bias = true,
+    .always_mlp_bias = true,
+    .first_position = 2,
+    .norm_eps = 1e-5,
+    .json_norm_eps = 1e-5,
+    .block_prefix = "model.decoder.layers.",
+    .embed = "model.decoder.embed_tokens.weight",
+    .positions = "model.decoder.embed_positions.weight",
+    .norm = "model.decoder.final_layer_norm",
+    .head = "lm_head.weight",
+    .names = {[WEFTI_NORM1] = "self_attn_layer_norm",
+              [WEFTI_Q] = "self_attn.q_proj",
+              [WEFTI_K] = "self_attn.k_proj",
+              [WEFTI_V] = "self_attn.v_proj",
+              [WEFTI_O] = "self_attn.out_proj",
+              [WEFTI_NORM2] = "final_layer_norm",
+              [WEFTI_UP] = "fc1",
+              [WEFTI_DOWN] = "fc2"},
+};
+
+/* ---- checks ---- */
+
+unsigned wefti_traits_wanted(const weft_model_config *c) {
+    unsigned wanted = 0;
+    if (c->window > 0) wanted |= WEFTI_KNOWS_WINDOW;
+    if (c->window_period > 0) wanted |= WEFTI_KNOWS_PERIOD;
+    if (c->rope_local_theta > 0) wanted |= WEFTI_KNOWS_LOCAL;
+    if (c->rope_share > 0) wanted |= WEFTI_KNOWS_SHARE;
+    if (c->attention_cap > 0 || c->logit_cap > 0) wanted |= WEFTI_KNOWS_CAPS;
+    if (c->query_scale > 0) wanted |= WEFTI_KNOWS_QUERY_SCALE;
+    if (c->attention_bias) wanted |= WEFTI_KNOWS_BIAS;
+    if (c->mlp_bias) wanted |= WEFTI_KNOWS_MLP_BIAS;
+    if (c->qk_norm) wanted |= WEFTI_KNOWS_QK_NORM;
+    if (c->head_dim * c->heads != c->width) wanted |= WEFTI_KNOWS_HEAD_DIM;
+    if (c->rope_scaling[0]) wanted |= WEFTI_KNOWS_SCALING;
+    return wanted;
+}
+
+/* Refuses the first extra that the family's config.json cannot say. */
+static weft_status check_extras(weft_ctx *ctx, const wefti_traits *t,
+                                const weft_model_config *c) {
+    static const char *const keys[] = {
+        "window",        "window_period", "rope_local_theta", "rope_share",
+        "attention_cap", "query_scale",   "attention_bias",   "mlp_bias",
+        "qk_norm",       "head_dim",      "rope_scaling"};
+    unsigned knows = t->knows | (t->always_bias ? WEFTI_KNOWS_BIAS : 0u) |
+                     (t->always_mlp_bias ? WEFTI_KNOWS_MLP_BIAS : 0u) |
+                     (t->always_qk_norm ? WEFTI_KNOWS_QK_NORM : 0u);
+    unsigned odd = wefti_traits_wanted(c) & ~knows;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (odd & 1u << i)
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_CONFIG, "model.%s is set, but a %s has none%s", keys[i],
+                c->kind, 1u << i == WEFTI_KNOWS_HEAD_DIM ? " but width / heads" : "");
+    return WEFT_OK;
+}
+
+static weft_status check_rotary(weft_ctx *ctx, const weft_model_config *c) {
+    int64_t R = wefti_rotary_columns(c);
+    wefti_rope_scaling scaling;
+    WEFT_TRY(wefti_rope_scaling_read(ctx, c->rope_scaling, &scaling));
+    if (R >= 2 && R % 2 == 0 && R <= c->head_dim) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "model.width is %lld and model.heads %lld: heads of %lld columns, of which %lld "
+        "turn, expected an even number for rotary positions",
+        (long long)c->width, (long long)c->heads, (long long)c->head_dim, (long long)R);
+}
+
+/* The default width of the feed-forward: 8/3 C where it is gated, so that three matrices
+ * weigh as much as GPT-2's two, rounded up to a multiple of 64; else 4 C. */
+static int64_t default_ffn(const wefti_traits *t, int64_t C) {
+    if (!wefti_activation_is_gated(t->activation)) return 4 * C;
+    int64_t F = (8 * C + 2) / 3;
+    return (F + FFN_MULTIPLE - 1) / FFN_MULTIPLE * FFN_MULTIPLE;
+}
+
+static weft_status check(weft_ctx *ctx, const wefti_traits *t, weft_model_config *c) {
+    if (t->always_qk_norm) c->qk_norm = true;
+    if (t->always_bias) c->attention_bias = true;
+    if (t->always_mlp_bias) c->mlp_bias = true;
+    WEFT_TRY(check_extras(ctx, t, c));
+    if (t->rotary) WEFT_TRY(check_rotary(ctx, c));
+    if (!t->rotary && c->rope_theta != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "model.rope_theta is %.10g, expected 0: %s has learned "
+                             "positions",
+                             c->rope_theta, c->kind);
+    if (c->ffn == 0) c->ffn = default_ffn(t, c->width);
+    if (c->norm_eps == 0) c->norm_eps = t->norm_eps;
+    if (c->rope_theta == 0) c->rope_theta = t->rope_theta;
+    if (c->init_std == 0) c->init_std = 0.02;
+    return WEFT_OK;
+}
+
+/* ---- layout ---- */
+
+/* The parameters of a block as they are collected, with the names they borrow. */
+typedef struct list {
+    weft_model *model;
+    int n;
+    wefti_param_spec specs[WEFTI_ROLES];
+    char names[WEFTI_ROLES][MAX_NAME];
+} list;
+
+static void add(list *l, wefti_role role, const char *name, const char *end, int64_t rows,
+                int64_t cols, double mean, double std) {
+    char *text = l->names[l->n];
+    snprintf(text, MAX_NAME, "%s%s", name, end);
+    l->model->roles[role] = l->n;
+    l->specs[l->n++] = (wefti_param_spec){text, rows, cols, mean, std};
+}
+
+static void add_matrices(list *l, double std, double last) {
+    const weft_model_config *c = &l->model->config;
+    const wefti_traits *t = l->model->ops->traits;
+    int64_t C = c->width, F = c->ffn, HD = c->head_dim * c->heads,
+            KD = c->head_dim * c->kv_heads;
+    double gain = t->gain_plus_one ? 0 : 1;
+    const int64_t rows[] = {C, HD, KD, KD, C, C, F, F, C};
+    const int64_t cols[] = {0, C, C, C, HD, 0, C, C, F};
+    for (int role = WEFTI_NORM1; role <= WEFTI_DOWN; role++) {
+        bool norm = role == WEFTI_NORM1 || role == WEFTI_NORM2;
+        bool ends = role == WEFTI_O || role == WEFTI_DOWN;
+        if (!t->names[role]) continue;
+        add(l, (wefti_role)role, t->names[role], ".weight", rows[role], cols[role],
+            norm ? gain : 0,
+            norm   ? 0
+            : ends ? last
+                   : std);
+    }
+    int64_t q = t->head_qk_norm ? c->head_dim : HD,
+            k = t->head_qk_norm ? c->head_dim : KD;
+    if (!c->qk_norm) return;
+    add(l, WEFTI_Q_NORM, "self_attn.q_norm", ".weight", q, 0, gain, 0);
+    add(l, WEFTI_K_NORM, "self_attn.k_norm", ".weight", k, 0, gain, 0);
+}
+
+static void add_vectors(list *l) {
+    const weft_model_config *c = &l->model->config;
+    const wefti_traits *t = l->model->ops->traits;
+    int64_t C = c->width, HD = c->head_dim * c->heads, KD = c->head_dim * c->kv_heads;
+    const struct {
+        wefti_role role, of;
+        int64_t rows;
+        bool there;
+    } rows[] = {
+        {WEFTI_Q_BIAS, WEFTI_Q, HD, c->attention_bias},
+        {WEFTI_K_BIAS, WEFTI_K, KD, c->attention_bias},
+        {WEFTI_V_BIAS, WEFTI_V, KD, c->attention_bias},
+        {WEFTI_O_BIAS, WEFTI_O, C, c->attention_bias && !t->o_without_bias},
+        {WEFTI_GATE_BIAS, WEFTI_GATE, c->ffn, c->mlp_bias && t->names[WEFTI_GATE]},
+        {WEFTI_UP_BIAS, WEFTI_UP, c->ffn, c->mlp_bias},
+        {WEFTI_DOWN_BIAS, WEFTI_DOWN, C, c->mlp_bias},
+        {WEFTI_NORM1_BIAS, WEFTI_NORM1, C, t->layer_norm},
+        {WEFTI_NORM2_BIAS, WEFTI_NORM2, C, t->layer_norm},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].there)
+            add(l, rows[i].role, t->names[rows[i].of], ".bias", rows[i].rows, 0, 0, 0);
+    double gain = t->gain_plus_one ? 0 : 1;
+    if (t->post1) add(l, WEFTI_POST1, t->post1, ".weight", C, 0, gain, 0);
+    if (t->post2) add(l, WEFTI_POST2, t->post2, ".weight", C, 0, gain, 0);
+}
+
+/* Says that a parameter is rows of one tensor with others. */
+static void place(weft_model *model, int unit, wefti_role role, const char *name,
+                  const char *end, wefti_place where) {
+    int i = model->roles[role];
+    if (i < 0) return;
+    wefti_param *p = model->params + (model->units[unit].params - model->params) + i;
+    p->file = where;
+    snprintf(p->file.name, sizeof p->file.name, "%s%d.%s%s",
+             model->ops->traits->block_prefix, unit - 1, name, end);
+}
+
+static void place_fused(weft_model *model, int unit) {
+    const weft_model_config *c = &model->config;
+    const wefti_traits *t = model->ops->traits;
+    int64_t D = c->head_dim, HD = D * c->heads, KD = D * c->kv_heads, F = c->ffn;
+    const int64_t starts[] = {0, HD, HD + KD, HD + 2 * KD};
+    for (int i = 0; t->fused_qkv && i < 3; i++) {
+        wefti_place where = {.rows = starts[3],
+                             .start = starts[i],
+                             .run = starts[i + 1] - starts[i],
+                             .stride = starts[i + 1] - starts[i]};
+        if (t->heads_interleaved)
+            where = (wefti_place){
+                .rows = starts[3], .start = i * D, .run = D, .stride = 3 * D};
+        place(model, unit, (wefti_role)(WEFTI_Q + i), t->fused_qkv, ".weight", where);
+        place(model, unit, (wefti_role)(WEFTI_Q_BIAS + i), t->fused_qkv, ".bias", where);
+    }
+    for (int i = 0; t->fused_ffn && i < 2; i++)
+        place(model, unit, (wefti_role)(WEFTI_GATE + i), t->fused_ffn, ".weight",
+              (wefti_place){.rows = 2 * F, .start = i * F, .run = F, .stride = F});
+}
+
+/* Initial values: N(0, std), gains as if 1, biases 0. Where norms stand before the
+ * branches alone, their last products are scaled by 1/sqrt(2L) as GPT-2 does; with norms
+ * behind them all matrices are drawn alike, as in the OLMo 2 paper. */
+static weft_status layout(weft_ctx *ctx, weft_model *model) {
+    const weft_model_config *c = &model->config;
+    const wefti_traits *t = model->ops->traits;
+    bool after = t->place == WEFTI_NORM_AFTER || t->place == WEFTI_NORM_BOTH;
+    double std = c->init_std, last = after ? std : std / sqrt(2.0 * (double)c->layers);
+    char norm[2][MAX_NAME];
+    list l = {.model = model};
+    for (int i = 0; i < WEFTI_MAX_ROLES; i++) model->roles[i] = -1;
+    add_matrices(&l, std, last);
+    add_vectors(&l);
+    snprintf(norm[0], MAX_NAME, "%s.weight", t->norm);
+    snprintf(norm[1], MAX_NAME, "%s.bias", t->norm);
+    const wefti_param_spec embed[] = {
+        {t->embed, c->vocab, c->width, 0, std},
+        {t->positions, c->context + t->first_position, c->width, 0, std}};
+    wefti_param_spec head[3];
+    int n_head = 0;
+    head[n_head++] = (wefti_param_spec){norm[0], c->width, 0, t->gain_plus_one ? 0 : 1,
+                                        0};
+    if (t->layer_norm) head[n_head++] = (wefti_param_spec){norm[1], c->width, 0, 0, 0};
+    if (!c->tied)
+        head[n_head++] = (wefti_param_spec){t->head, c->vocab, c->width, 0, std};
+    const wefti_model_spec spec = {embed, l.specs, head,           t->rotary ? 1 : 2,
+                                   l.n,   n_head,  t->block_prefix};
+    WEFT_TRY(wefti_units_build(ctx, model, &spec));
+    for (int u = 1; u <= c->layers; u++) place_fused(model, u);
+    if (t->scaled_embedding) model->embed_scale = (float)sqrt((double)c->width);
+    model->first_position = t->first_position;
+    return t->rotary ? wefti_rotary_build(ctx, model) : WEFT_OK;
+}
+
+/* ---- the tables ---- */
+
+static weft_status check_kind(weft_ctx *ctx, weft_model_config *c) {
+    return check(ctx, wefti_model_find(c->kind)->traits, c);
+}
+
+#define KIND(traits_, name_, summary_)                                                   \
+    .name = name_, .summary = summary_, .traits = &traits_, .layout = layout,            \
+    .saved_floats = wefti_decoder_saved_floats,                                          \
+    .scratch_floats = wefti_decoder_scratch_floats, .forward = wefti_decoder_forward,    \
+    .backward = wefti_decoder_backward, .logits = wefti_decoder_logits,                  \
+    .flop_per_token = wefti_units_flop_per_token,                                        \
+    .describe_json = wefti_describe_decoder, .check = check_kind
+
+const wefti_model_ops wefti_model_llama = {
+    KIND(llama, "llama",
+         "LLaMA: RMSNorm, rotary positions, SwiGLU, grouped queries "
+         "(Touvron et al. 2023)"),
+};
+const wefti_model_ops wefti_model_mistral = {
+    KIND(mistral, "mistral", "Mistral: as llama, with a sliding window (2023)"),
+};
+const wefti_model_ops wefti_model_qwen2 = {
+    KIND(qwen2, "qwen2", "Qwen 2 and 2.5: as llama, with biases of q, k and v (2024)"),
+    .attention_bias = true,
+};
+const wefti_model_ops wefti_model_qwen3 = {
+    KIND(qwen3, "qwen3", "Qwen 3: as llama, each head's query and key normed (2025)"),
+    .qk_norm = true,
+};
+const wefti_model_ops wefti_model_olmo2 = {
+    KIND(olmo2, "olmo2",
+         "OLMo 2: as llama, norms after the branches and on queries and keys (2024)"),
+    .qk_norm = true,
+};
+const wefti_model_ops wefti_model_olmo3 = {
+    KIND(olmo3, "olmo3", "OLMo 3: as olmo2, most layers with a sliding window (2025)"),
+    .qk_norm = true,
+};
+const wefti_model_ops wefti_model_gemma2 = {
+    KIND(gemma2, "gemma2",
+         "Gemma 2: norms on both sides, GeGLU, capped scores, windows (2024)"),
+    .tied = true,
+};
+const wefti_model_ops wefti_model_gemma3 = {
+    KIND(gemma3, "gemma3",
+         "Gemma 3 (text): as gemma2, heads normed instead of caps "
+         "(2025)"),
+    .tied = true,
+    .qk_norm = true,
+};
+const wefti_model_ops wefti_model_phi3 = {
+    KIND(phi3, "phi3", "Phi-3: as llama, q|k|v and gate|up one tensor in files (2024)"),
+};
+const wefti_model_ops wefti_model_neox = {
+    KIND(neox, "gpt_neox",
+         "GPT-NeoX, Pythia: LayerNorm, branches side by side, GELU (2022)"),
+    .attention_bias = true,
+    .mlp_bias = true,
+};
+const wefti_model_ops wefti_model_opt = {
+    KIND(opt, "opt", "OPT: LayerNorm, learned positions, ReLU (2022)"),
+    .tied = true,
+    .attention_bias = true,
+    .mlp_bias = true,
+};

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_FAMILIES_H
+#define WEFTI_FAMILIES_H
+
+#include "model/model.h"
+
+/* What tells one family of decoders from another: where norms stand, which norm and
+ * activation, which extras it knows, and under which names Hugging Face's classes keep its
+ * parameters. */
+
+typedef enum wefti_norm_place {
+    WEFTI_NORM_BEFORE,  /* h = x + a(n1 x),      y = h + m(n2 h) */
+    WEFTI_NORM_AFTER,   /* h = x + n1 a(x),      y = h + n2 m(h) */
+    WEFTI_NORM_BOTH,    /* h = x + p1 a(n1 x),   y = h + p2 m(n2 h) */
+    WEFTI_NORM_PARALLEL /* y = x + a(n1 x) + m(n2 x) */
+} wefti_norm_place;
+
+typedef enum wefti_activation {
+    WEFTI_SWIGLU, /* gated: silu(gate) up */
+    WEFTI_GEGLU,  /* gated: gelu(gate) up, tanh form */
+    WEFTI_GELU,   /* gelu(up), by the error function */
+    WEFTI_RELU
+} wefti_activation;
+
+/* What a family's config.json can say; other values of these keys are refused. */
+enum {
+    WEFTI_KNOWS_WINDOW = 1,
+    WEFTI_KNOWS_PERIOD = 2, /* layers with and without a window */
+    WEFTI_KNOWS_LOCAL = 4,  /* rope_local_theta */
+    WEFTI_KNOWS_SHARE = 8,  /* rope_share */
+    WEFTI_KNOWS_CAPS = 16,
+    WEFTI_KNOWS_QUERY_SCALE = 32,
+    WEFTI_KNOWS_BIAS = 64, /* attention_bias, of the four products */
+    WEFTI_KNOWS_MLP_BIAS = 128,
+    WEFTI_KNOWS_QK_NORM = 256,
+    WEFTI_KNOWS_HEAD_DIM = 512,
+    WEFTI_KNOWS_SCALING = 1024 /* rope_scaling */
+};
+
+/* A block's parameters by what they do, in the order of the unit's table: q|k|v, gate|up
+ * and their biases are neighbours, so that one product serves each. */
+typedef enum wefti_role {
+    WEFTI_NORM1,
+    WEFTI_Q,
+    WEFTI_K,
+    WEFTI_V,
+    WEFTI_O,
+    WEFTI_NORM2,
+    WEFTI_GATE,
+    WEFTI_UP,
+    WEFTI_DOWN,
+    WEFTI_Q_NORM,
+    WEFTI_K_NORM,
+    WEFTI_Q_BIAS,
+    WEFTI_K_BIAS,
+    WEFTI_V_BIAS,
+    WEFTI_O_BIAS,
+    WEFTI_GATE_BIAS,
+    WEFTI_UP_BIAS,
+    WEFTI_DOWN_BIAS,
+    WEFTI_NORM1_BIAS,
+    WEFTI_NORM2_BIAS,
+    WEFTI_POST1,
+    WEFTI_POST2,
+    WEFTI_ROLES,
+    WEFTI_HEAD_NORM /* of the head's unit: its first parameter, the second its bias */
+} wefti_role;
+
+struct wefti_traits {
+    const char *model_type, *architecture; /* Hugging Face's */
+    wefti_norm_place place;
+    wefti_activation activation;
+    bool layer_norm;     /* else RMSNorm */
+    bool gain_plus_one;  /* a norm's gain is 1 + its parameter */
+    bool head_qk_norm;   /* qk_norm works on each head; else on all of a row */
+    bool o_without_bias; /* attention_bias leaves o out */
+    bool always_qk_norm, always_bias, always_mlp_bias;
+    bool scaled_embedding;  /* by the root of the width */
+    bool rotary;            /* else a table of positions */
+    int64_t first_position; /* row of position 0 there */
+    unsigned knows;
+    double norm_eps, rope_theta; /* defaults */
+    double json_norm_eps;        /* where config.json does not say it */
+    int64_t period;              /* of layers without a window, likewise; 0: none */
+    const char *block_prefix, *embed, *positions, *norm, *head;
+    const char *names[WEFTI_DOWN + 1]; /* of the block's, without ".weight" */
+    const char *post1, *post2;
+    const char *fused_qkv, *fused_ffn; /* one tensor in files; NULL: three and two */
+    bool heads_interleaved;            /* fused_qkv is q0 k0 v0 q1 k1 v1 ... */
+};
+
+/* The extras of the keys `knows` that a configuration asks for. */
+unsigned wefti_traits_wanted(const weft_model_config *config);
+
+#endif

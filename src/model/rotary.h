@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ROTARY_H
+#define WEFTI_ROTARY_H
+
+#include "model/model.h"
+
+/* weft_model_config.rope_scaling, read. */
+typedef enum wefti_rope_rule {
+    WEFTI_ROPE_DEFAULT,
+    WEFTI_ROPE_LINEAR,
+    WEFTI_ROPE_LLAMA3,
+    WEFTI_ROPE_YARN
+} wefti_rope_rule;
+
+typedef struct wefti_rope_scaling {
+    wefti_rope_rule rule;
+    double factor, low, high, original, fast, slow;
+    double attention; /* yarn: multiplies cosines and sines; 0: as the paper has it */
+    bool truncate;    /* yarn: bounds are rounded outwards */
+} wefti_rope_scaling;
+
+/* Refuses what is no rule, and numbers that are none or missing. */
+weft_status wefti_rope_scaling_read(weft_ctx *ctx, const char *text,
+                                    wefti_rope_scaling *out) WEFT_CHECKED;
+
+/* The text of it. */
+void wefti_rope_scaling_text(const wefti_rope_scaling *scaling, char *out,
+                             size_t out_size);
+
+/* Columns of a head that are rotated. */
+int64_t wefti_rotary_columns(const weft_model_config *config);
+
+/* Fills model->tables: [context][R] for all layers; with rope_local_theta a second table
+ * behind it, for the layers with a window. */
+weft_status wefti_rotary_build(weft_ctx *ctx, weft_model *model) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Every family of decoders, with what it knows beyond llama, against central differences. */
+#include "gradcheck/net.h"
+
+static weft_model_config small(const char *kind) {
+    return (weft_model_config){.kind = kind,
+                               .vocab = 11,
+                               .context = 7,
+                               .layers = 2,
+                               .width = 16,
+                               .heads = 4,
+                               .kv_heads = 2,
+                               .ffn = 20,
+                               .rope_theta = 100,
+                               .init_std = 0.3};
+}
+
+static void assert_gradients(const weft_model_config *config) {
+    net n;
+    net_open(&n, config, 2, 6);
+    net_assert_units(&n);
+    net_assert_model(&n);
+    net_close(&n);
+}
+
+static void llama_with_biases_and_wide_heads(void **state) {
+    (void)state;
+    weft_model_config config = small("llama");
+    config.head_dim = 6;
+    config.attention_bias = config.mlp_bias = true;
+    assert_gradients(&config);
+}
+
+static void mistral_with_a_window(void **state) {
+    (void)state;
+    weft_model_config config = small("mistral");
+    config.window = 3;
+    assert_gradients(&config);
+}
+
+static void qwen2_and_qwen3(void **state) {
+    (void)state;
+    weft_model_config two = small("qwen2"), three = small("qwen3");
+    assert_gradients(&two);
+    assert_gradients(&three);
+}
+
+static void olmo3_with_layers_of_two_sorts(void **state) {
+    (void)state;
+    weft_model_config config = small("olmo3");
+    config.window = 3;
+    config.window_period = 2;
+    config.rope_local_theta = 10;
+    assert_gradients(&config);
+}
+
+static void gemma2_with_caps_and_dropout(void **state) {
+    (void)state;
+    weft_model_config config = small("gemma2");
+    config.window = 4;
+    config.window_period = 2;
+    config.attention_cap = 1;
+    config.logit_cap = 2;
+    config.query_scale = 3;
+    config.tied = true;
+    config.dropout = 0.2;
+    assert_gradients(&config);
+}
+
+static void gemma3(void **state) {
+    (void)state;
+    weft_model_config config = small("gemma3");
+    config.head_dim = 6;
+    config.window = 4;
+    assert_gradients(&config);
+}
+
+static void phi3_with_a_part_of_a_head(void **state) {
+    (void)state;
+    weft_model_config config = small("phi3");
+    config.rope_share = 0.5;
+    assert_gradients(&config);
+}
+
+static void branches_side_by_side_with_dropout(void **state) {
+    (void)state;
+    weft_model_config config = small("gpt_neox");
+    config.kv_heads = 4;
+    config.attention_bias = true;
+    config.rope_share = 0.5;
+    config.dropout = 0.2;
+    assert_gradients(&config);
+}
+
+/* Each unit of the feed-forward far from the bend of ReLU, where there is no slope. */
+static void bias_away_from_zero(net *n) {
+    for (int u = 0; u < n->model->n_units; u++) {
+        const wefti_unit *unit = &n->model->units[u];
+        for (int i = 0; i < unit->n_params; i++) {
+            const wefti_param *p = &unit->params[i];
+            float *values = n->params + n->starts[u] + p->offset;
+            if (!strstr(p->name, "fc1.bias")) continue;
+            for (int64_t r = 0; r < p->rows; r++) values[r] = r % 2 ? 8 : -8;
+        }
+    }
+}
+
+static void opt(void **state) {
+    (void)state;
+    weft_model_config config = small("opt");
+    net n;
+    config.rope_theta = 0;
+    config.kv_heads = 4;
+    config.tied = true;
+    net_open(&n, &config, 2, 6);
+    bias_away_from_zero(&n);
+    n.vanishing = true; /* of units that are off */
+    net_assert_units(&n);
+    net_assert_model(&n);
+    net_close(&n);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(llama_with_biases_and_wide_heads),
+        cmocka_unit_test(mistral_with_a_window),
+        cmocka_unit_test(qwen2_and_qwen3),
+        cmocka_unit_test(olmo3_with_layers_of_two_sorts),
+        cmocka_unit_test(gemma2_with_caps_and_dropout),
+        cmocka_unit_test(gemma3),
+        cmocka_unit_test(phi3_with_a_part_of_a_head),
+        cmocka_unit_test(branches_side_by_side_with_dropout),
+        cmocka_unit_test(opt),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
