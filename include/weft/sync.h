@@ -58,6 +58,10 @@ typedef struct weft_sync_setup {
     bool writes;  /* the caller sets every gradient in every step: what a step leaves in
                      them is anything, not zero (so weft_sync_give, which adds, is not
                      for it) */
+    /* The caller keeps the momentum and compresses, where its tensors lie (on an accelerator,
+     * say), for replicators that choose numbers by themselves (demo, topk): weft_sync_offer
+     * in place of gradients and of weft_sync_ready. Needs outside, and replicator.every = 1. */
+    bool compressed;
     /* mesh.shards ranks, neighbours in number, share a copy: rank = copy x mesh.shards +
      * shard. Tensors are this rank's rows of them, cut as the caller likes, but alike in
      * all copies; there may be none (rows = 0). Gradients are of the mean over the copy's
@@ -121,6 +125,30 @@ WEFT_API weft_status weft_sync_open(weft_sync *sync) WEFT_CHECKED;
 /* Tensor i's gradient is complete for this step: its exchange may begin while others are
  * computed. May be left out. Not collective. */
 WEFT_API weft_status weft_sync_ready(weft_sync *sync, int i) WEFT_CHECKED;
+
+/* What a caller that compresses offers of tensor i: k numbers of each of n_chunks chunks of
+ * `elements` numbers, as docs/methods.md section 3 cuts them; or, `whole`, all its numbers in
+ * their order, not transformed, as one chunk. */
+typedef struct weft_sync_offer_shape {
+    int64_t n_chunks, k, elements;
+    bool whole;
+} weft_sync_offer_shape;
+WEFT_API weft_status weft_sync_shape_of_offer(weft_sync *sync, int i,
+                                              weft_sync_offer_shape *shape) WEFT_CHECKED;
+
+/* Tensor i is ready, and these are its numbers: [n_chunks][k], places ascending inside a
+ * chunk (NULL if it is sent whole). Both are borrowed until the step is agreed;
+ * values are then what the others decode, which differs where replicator.values is not
+ * f32: the momentum loses that. Not collective. */
+WEFT_API weft_status weft_sync_offer(weft_sync *sync, int i, int32_t *places,
+                                     float *values) WEFT_CHECKED;
+
+/* Between agree and mix: signs of the direction of tensor i, a bit for each of its n elements
+ * in `below` and one in `moves`, [(n+7)/8] bytes each; bit e % 8 of byte e / 8. The direction
+ * is 0 where moves is 0, else -1 where below is 1, else 1. *sound is false if the direction
+ * has what is not a number. */
+WEFT_API weft_status weft_sync_signs(weft_sync *sync, int i, unsigned char *below,
+                                     unsigned char *moves, bool *sound) WEFT_CHECKED;
 
 /* This rank wants the step under way to be skipped by all (an infinite gradient in 16
  * bits, say). Needs setup.skips; before weft_sync_step or weft_sync_agree. */

@@ -6,9 +6,11 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 import pytest
-from ranks import free_port
+import torch
+from ranks import free_port, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -32,6 +34,58 @@ def test_gpt_learns(args, tmp_path):
     loss = float(re.search(r"loss on held-out text ([0-9.]+)", said)[1])
     kilobytes = float(re.search(r": ([0-9.]+) kB a step", said)[1])
     assert loss < 4.5 and kilobytes > 1, said
+
+
+def figures(said):
+    """The loss and the kilobytes of a program's last line, which also says what was hidden."""
+    assert re.search(r"\d+ % of the exchange hidden", said), said
+    assert float(re.search(r"([0-9.]+) kB a step sent by each", said)[1]) > 1, said
+    return float(re.search(r"loss (?:on held-out sentences )?([0-9.]+)[^\n]*$", said.strip())[1])
+
+
+@pytest.mark.parametrize("model,method,worst", [("resnet", "flexdemo", 1.2), ("vit", "hsdp", 1.2)])
+def test_digits(model, method, worst):
+    pytest.importorskip("sklearn")
+    assert figures(run_example("digits.py", 2, "--model", model, "--method", method)) < worst
+
+
+def test_accelerate():
+    pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    assert figures(run_example("accelerate_gpt2.py", 2)) < 3.0
+
+
+def test_t5_translates_numbers(tmp_path):
+    pytest.importorskip("transformers")
+    one, two = ("eins zwei drei vier fünf sechs sieben acht".split(),
+                "one two three four five six seven eight".split())
+    rows = [[(i * k + i // 7) % 8 for k in range(1, 5)] for i in range(400)]
+    for name, words in ("de", one), ("en", two):
+        (tmp_path / name).write_text("\n".join(" ".join(words[j] for j in r) for r in rows))
+    files = ["--source", str(tmp_path / "de"), "--target", str(tmp_path / "en")]
+    assert figures(run_example("t5_translation.py", 2, "--steps", "60", *files)) < 2.6
+
+
+def readme_lines():
+    """The README's loop, as it stands there, around a model of one's own."""
+    text = (ROOT / "README.md").read_text()
+    block = re.search(r"  ```python\n(.*?)  ```", text, re.S)[1]
+    rank = int(os.environ["RANK"])
+    torch.manual_seed(0)
+    model = torch.nn.Linear(40, 10)
+    draw = torch.Generator().manual_seed(rank)
+    x = torch.randn(200, 8, 40, generator=draw)
+    space = {"model": model, "loss_function": torch.nn.functional.cross_entropy,
+             "loader": [(rows, rows[:, :10].argmax(1)) for rows in x]}
+    exec(compile(textwrap.dedent(block), "README.md", "exec"), space)
+    report = space["optimizer"].report
+    return report.step, report.loss, [p.detach() for p in model.parameters()]
+
+
+def test_the_readmes_lines():
+    (steps, loss, a), (_, _, b) = run(readme_lines, 2)
+    assert steps == 200 and loss < 2.0
+    assert all(torch.equal(p, q) for p, q in zip(a, b))
 
 
 def test_trainer_of_transformers():

@@ -41,7 +41,11 @@ class Report(c.Structure):
 class Setup(c.Structure):
     _fields_ = [("mesh", PTR), ("config", PTR), ("tensors", c.POINTER(Tensor)),
                 ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
-                ("writes", BOOL), ("sharded", BOOL), ("take", PTR), ("give", PTR), ("user", PTR)]
+                ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL), ("take", PTR), ("give", PTR), ("user", PTR)]
+
+
+class OfferShape(c.Structure):
+    _fields_ = [("n_chunks", I64), ("k", I64), ("elements", I64), ("whole", BOOL)]
 
 
 class Security(c.Structure):
@@ -80,6 +84,7 @@ class Loop(c.Structure):
 
 #: what each is in libweft
 STRUCTS = {Tensor: "weft_sync_tensor", Report: "weft_sync_report", Setup: "weft_sync_setup",
+           OfferShape: "weft_sync_offer_shape",
            Security: "weft_mesh_security", Seat: "weft_mesh_seat", Facts: "weft_mesh_facts",
            Key: "weft_config_key", Prediction: "weft_prediction", Loop: "weft_loop_facts"}
 
@@ -119,6 +124,9 @@ FUNCTIONS = {
     "weft_sync_open": (INT, [PTR]),
     "weft_sync_ready": (INT, [PTR, INT]),
     "weft_sync_skip": (INT, [PTR]),
+    "weft_sync_shape_of_offer": (INT, [PTR, INT, P(OfferShape)]),
+    "weft_sync_offer": (INT, [PTR, INT, PTR, PTR]),
+    "weft_sync_signs": (INT, [PTR, INT, PTR, PTR, P(BOOL)]),
     "weft_sync_step": (INT, [PTR, F64, P(Report)]),
     "weft_sync_agree": (INT, [PTR, F64, P(BOOL)]),
     "weft_sync_mix": (INT, [PTR, P(Report)]),

@@ -7,8 +7,8 @@ import ctypes as c
 import math
 from typing import NamedTuple
 
-from ._library import (BOOL, INT, PTR, TEXT, Config, Context, Mesh, Setup, Tensor,
-                       text_of)
+from ._library import (BOOL, INT, PTR, TEXT, Config, Context, Mesh, OfferShape, Setup,
+                       Tensor, text_of)
 from ._library import Report as _Report
 
 
@@ -32,7 +32,7 @@ class Sync:
 
     def __init__(self, ctx: Context, mesh: Mesh, config: Config, tensors, *,
                  outside: bool = False, skips: bool = False, writes: bool = False,
-                 sharded: bool = False, take=None):
+                 compressed: bool = False, sharded: bool = False, take=None):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self.pointer, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -40,7 +40,7 @@ class Sync:
               for name, rows, cols, decays in tensors])
         setup = Setup(mesh=mesh.pointer, config=config.pointer, tensors=table,
                       n_tensors=len(tensors), endless=True, outside=outside, skips=skips,
-                      writes=writes, sharded=sharded,
+                      writes=writes, compressed=compressed, sharded=sharded,
                       take=c.cast(take, PTR) if take is not None else None)
         self._keep = take
         ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self.pointer))
@@ -72,6 +72,21 @@ class Sync:
 
     def ready(self, i: int) -> None:
         self._call("ready", i)
+
+    def offer_shape(self, i: int) -> OfferShape:
+        shape = OfferShape()
+        self._call("shape_of_offer", i, c.byref(shape))
+        return shape
+
+    def offer(self, i: int, places: int | None, values: int) -> None:
+        """Addresses of what the caller chose of tensor i."""
+        self._call("offer", i, places, values)
+
+    def signs(self, i: int, below: int, moves: int) -> bool:
+        """Writes the direction's signs, two bits for each element; False: not a number."""
+        sound = BOOL()
+        self._call("signs", i, below, moves, c.byref(sound))
+        return sound.value
 
     def skip(self) -> None:
         self._call("skip")

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
 import mmap
 import os
 import socket
@@ -32,70 +31,14 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
-try:
-    from torch.distributed.tensor import DTensor
-except ImportError:  # before torch 2.5, or built without torch.distributed
-    class DTensor:  # type: ignore[no-redef]
-        pass
-
-from ._library import Config, Context, Error, Mesh, PeerError, key_name
+from ._library import Context, Error, Mesh, PeerError
 from ._plan import plan
 from ._sync import Report, Sync
+from ._world import (DTensor, configure, device_mesh, groups_of, local, mesh, meshes,
+                     node_group, seat, seats, shards_of, table_of)
 
 __all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "Report", "device_mesh",
            "mesh", "node_group", "plan"]
-
-_default: Mesh | None = None
-_meshes = itertools.count()
-
-
-def _seat():
-    """Rank, size and a store, from torch.distributed or the environment."""
-    dist = torch.distributed
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size(), \
-            dist.distributed_c10d._get_default_store()
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
-        return 0, 1, None
-    if "RANK" not in os.environ or "MASTER_ADDR" not in os.environ:
-        raise Error("config", f"WORLD_SIZE is {size}, but RANK or MASTER_ADDR is not set; "
-                    "start the script with torchrun, or unset WORLD_SIZE")
-    store, rank, size = next(iter(dist.rendezvous("env://")))
-    return rank, size, store
-
-
-def mesh() -> Mesh:
-    """The mesh of all processes, joined at the first call. Collective."""
-    global _default
-    if _default is None or (_default.size > 1 and not _default.pointer):
-        rank, size, store = _seat()
-        host = os.environ.get("MASTER_ADDR") or socket.gethostname()
-        _default = Mesh(Context(), rank, size, host, store, f"weft/{next(_meshes)}")
-    return _default
-
-
-def _per_node(given: int | None) -> int:
-    world = torch.distributed.get_world_size()
-    n = given if given is not None else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    if n < 1 or world % n:
-        raise Error("argument", f"{n} ranks per node, expected a divisor of {world}, the number "
-                    "of ranks")
-    return n
-
-
-def device_mesh(device: str, per_node: int | None = None):
-    """The ranks of torch.distributed as (nodes, ranks of a node): its dimension "shard" is
-    this node's, for fully_shard. ``per_node`` is LOCAL_WORLD_SIZE if left out. Collective."""
-    n = _per_node(per_node)
-    return torch.distributed.device_mesh.init_device_mesh(
-        device, (torch.distributed.get_world_size() // n, n),
-        mesh_dim_names=("replicate", "shard"))
-
-
-def node_group(per_node: int | None = None):
-    """The process group of this node's ranks, for DistributedDataParallel. Collective."""
-    return torch.distributed.new_subgroups(_per_node(per_node))[0]
 
 
 class _Node:
@@ -115,8 +58,8 @@ class _Node:
         self.group, self.leader = group, ranks[0]
         self.leads = dist.get_rank() == self.leader
         rank, size = self.leader // n, world // n
-        key = f"weft/{next(_meshes)}"
-        _, _, store = _seat()
+        key = f"weft/{next(meshes)}"
+        _, _, store = seat()
         host = os.environ.get("MASTER_ADDR") or socket.gethostname()
         self.mesh = Mesh(Context(), rank, size, host, store, key) if self.leads else \
             Mesh(Context(), 0, 1)
@@ -136,9 +79,9 @@ class _Node:
         for t in tensors:
             t.copy_(flat[at:at + t.numel()].view(t.shape))
             at += t.numel()
-        step, lr, loss, loss_step, wire, local, exchange, wait, skipped = words.tolist()
+        step, lr, loss, loss_step, wire, near, exchange, wait, skipped = words.tolist()
         return Report(int(step), lr, None if loss != loss else loss, int(loss_step), int(wire),
-                      int(local), exchange, wait, bool(skipped))
+                      int(near), exchange, wait, bool(skipped))
 
 
 class _Follower:
@@ -183,67 +126,12 @@ def _floats(address: int, n: int) -> torch.Tensor:
     return torch.frombuffer((c.c_float * n).from_address(address), dtype=torch.float32).clone()
 
 
-def _groups_of(model) -> tuple[list[dict], dict]:
-    """Parameter groups as torch.optim takes them, and parameters' names."""
-    if isinstance(model, torch.nn.Module):
-        names = {p: name for name, p in model.named_parameters()}
-        return [{"params": [p for p in model.parameters() if p.requires_grad]}], names
-    entries = list(model)
-    if not entries or not isinstance(entries[0], dict):
-        entries = [{"params": entries}]
-    groups, names = [], {}
-    for entry in entries:
-        params = entry["params"]
-        params = [params] if isinstance(params, torch.Tensor) else list(params)
-        if params and isinstance(params[0], tuple):
-            names.update({p: name for name, p in params})
-            params = [p for _, p in params]
-        groups.append({**entry, "params": [p for p in params if p.requires_grad]})
-    return groups, names
-
-
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's rows of a sharded tensor (FSDP2), which share its memory; else itself."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
-def _shards_of(params) -> int:
-    """Ranks that share a copy by fully_shard; 1: none do."""
-    sharded = [p for p in params if isinstance(p, DTensor)]
-    if not sharded:
-        return 1
-    if len(sharded) < len(params):
-        raise Error("argument", f"{len(params) - len(sharded)} of {len(params)} parameters are "
-                    "not sharded: call fully_shard on the whole model, too")
-    mesh = sharded[0].device_mesh
-    for p in sharded:
-        if p.device_mesh != mesh or mesh.ndim != 1 or not p.placements[0].is_shard(0):
-            raise Error("argument", f"a parameter is placed as {p.placements} on a mesh of "
-                        f"{p.device_mesh.ndim} dimensions; expected rows sharded over this "
-                        "node's ranks alone: fully_shard(..., mesh=mesh[\"shard\"]). weft "
-                        "takes the place of the replicate dimension")
-    ranks, n = mesh.mesh.tolist(), mesh.size()
-    if ranks != list(range(ranks[0], ranks[0] + n)) or ranks[0] % n:
-        raise Error("argument", f"a copy is sharded over ranks {ranks}; expected neighbours, "
-                    f"{n} from a multiple of {n} on")
-    return n
-
-
-def _usable(key: str) -> str:
-    """The key, unless it is one that this process's mesh was joined without."""
-    if key in ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt",
-               "mesh.run"):
-        raise Error("config", f"{key} would come too late here, processes join before; expected "
-                    "WEFT_KEY_FILE=run.key, WEFT_RUN, or WEFT_ENCRYPT=off, in the environment")
-    return key
-
-
 class _Place:
     """One parameter: where its float32 master and gradient lie in weft's arrays."""
 
     def __init__(self, index: int, p: torch.nn.Parameter):
         self.index, self.p = index, p
-        self.shape = _local(p).shape
+        self.shape = local(p).shape
         self.in_place = (p.dtype == torch.float32 and p.device.type == "cpu"
                          and not isinstance(p, DTensor))
         self.alias_grad = self.in_place
@@ -255,7 +143,7 @@ class _Place:
     def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
         self.master, self.grad = master, grad
         with torch.no_grad():
-            self.master.copy_(_local(self.p))
+            self.master.copy_(local(self.p))
             if self.in_place:
                 self.p.data = self.master
 
@@ -270,7 +158,7 @@ class _Place:
         grad = self.p.grad
         if grad is None or grad is self.grad:
             return
-        grad = _local(grad)
+        grad = local(grad)
         if self.fresh:
             self.grad.copy_(grad)
         else:
@@ -299,7 +187,7 @@ class _Place:
     def publish(self) -> None:
         """The master's new value to a parameter that is not the master itself."""
         if not self.in_place:
-            _local(self.p).copy_(self.master)
+            local(self.p).copy_(self.master)
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -344,16 +232,10 @@ class Optimizer(torch.optim.Optimizer):
         given = {**(keys or {}), **named, "optimizer.lr": lr,
                  "optimizer.weight_decay": weight_decay,
                  "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]}
-        groups, names = _groups_of(model)
-        self._shards = _shards_of([p for g in groups for p in g["params"]])
-        if between not in ("nodes", "ranks"):
-            raise Error("argument", f"between is '{between}', expected 'nodes' or 'ranks'")
-        if self._shards > 1:
-            given.setdefault("mesh.nodes", self.mesh.size // self._shards)
-            given.setdefault("mesh.ranks_per_node", self._shards)
-        elif between == "ranks" or method == "ddp":
-            given.setdefault("mesh.nodes", self.mesh.size)
-        self._config = self._configure(method, config, given)
+        groups, names = groups_of(model)
+        self._shards = shards_of([p for g in groups for p in g["params"]])
+        seats(given, self.mesh, self._shards, between, method)
+        self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
                                   "weight_decay": self._config.number("optimizer.weight_decay")})
         if optimizer is not None:
@@ -361,21 +243,6 @@ class Optimizer(torch.optim.Optimizer):
         self._create(names)
 
     # --- making it ---
-
-    def _configure(self, method, path, given) -> Config:
-        config = Config(self._ctx)
-        if path is not None:
-            config.load(path)
-        config.set("mesh.shards", self._shards)
-        config.set("schedule.warmup", 0)
-        if method is not None:
-            config.set("method", method)
-        for name, value in given.items():
-            if value is not None:
-                config.set(_usable(key_name(name)), value)
-        config.fit(self.mesh)
-        config.finish()
-        return config
 
     def _adopt(self, optimizer) -> None:
         """Parameter groups are those of the optimizer inside, rates and all."""
@@ -389,14 +256,8 @@ class Optimizer(torch.optim.Optimizer):
     def _create(self, names) -> None:
         params = [p for g in self.param_groups for p in g["params"]]
         self._places = [_Place(i, p) for i, p in enumerate(params)]
-        tensors = []
-        for place in self._places:
-            rows = place.shape[0] if len(place.shape) > 1 else place.shape.numel()
-            cols = place.shape.numel() // rows if rows else 1
-            name = names.get(place.p, f"parameter {place.index}")
-            if len(name) > 90:
-                name = f"{place.index}:{name[-80:]}"
-            tensors.append((name, rows, cols, True))
+        tensors = table_of([place.shape for place in self._places],
+                           [names.get(p, f"parameter {i}") for i, p in enumerate(params)])
         if self._node is not None and not self._node.leads:
             return self._follow()
         self._storage = _Storage()
@@ -551,7 +412,7 @@ class Optimizer(torch.optim.Optimizer):
     def _return_masters(self) -> None:
         for place in self._places:
             if not place.in_place:
-                place.master.copy_(_local(place.p))
+                place.master.copy_(local(place.p))
                 place.p.grad = None
 
     def _publish(self) -> None:

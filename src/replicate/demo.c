@@ -139,6 +139,16 @@ static double demo_floor(const wefti_replicator_config *config, double n, double
     return 16 * n;
 }
 
+static wefti_offer_shape demo_offers(const wefti_replicator_config *config,
+                                     const wefti_piece *piece) {
+    int64_t n = piece->rows * piece->cols;
+    if (wefti_demo_kind(config, piece) < 0) return (wefti_offer_shape){1, n, n, true};
+    wefti_chunks s = wefti_chunks_make(
+        config->compression_dims, config->compression_chunk, config->compression_topk,
+        piece->rows, piece->cols);
+    return (wefti_offer_shape){s.n, s.k, s.elements, false};
+}
+
 static const char *const demo_keys[] = {"compression_topk",
                                         "compression_chunk",
                                         "compression_decay",
@@ -177,5 +187,6 @@ const wefti_replicator_ops wefti_replicator_demo = {
     .encode = demo_encode,
     .add = demo_add,
     .finish = demo_finish,
+    .offers = demo_offers,
     .destroy = demo_destroy,
 };

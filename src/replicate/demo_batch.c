@@ -99,10 +99,35 @@ static void send_dense(const wefti_demo_pass *pass, const wefti_demo_scratch *sc
     for (int64_t i = 0; i < n; i++) m[i] -= alpha * sent[i];
 }
 
+/* The caller's own choice of a part. */
+static const wefti_offer *offer_of(const wefti_demo_pass *pass,
+                                   const wefti_demo_part *part) {
+    const wefti_replicator *r = pass->r;
+    const wefti_demo *self = r->self;
+    const wefti_bucket *bucket = &r->buckets[pass->bucket - self->buckets];
+    return &r->offers[bucket->pieces[part - pass->bucket->parts].tensor];
+}
+
+static void send_offer(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
+                       wefti_demo_batch batch) {
+    const wefti_offer *offer = offer_of(pass, batch.part);
+    int64_t k = batch.part->section.dense ? 1 : batch.part->chunks.k;
+    int64_t first = batch.first * k, n = batch.n * k;
+    if (!batch.part->section.dense)
+        memcpy(scratch->indices[0], offer->places + first, (size_t)n * sizeof(int32_t));
+    memcpy(scratch->values[0], offer->values + first, (size_t)n * sizeof(float));
+    encode(pass, scratch, batch);
+    memcpy(offer->values + first, scratch->values[0], (size_t)n * sizeof(float));
+}
+
 weft_status wefti_demo_send(const wefti_demo_pass *pass,
                             const wefti_demo_scratch *scratch, wefti_demo_batch batch) {
     wefti_demo *self = pass->r->self;
     const wefti_demo_part *part = batch.part;
+    if (pass->r->offers) {
+        send_offer(pass, scratch, batch);
+        return WEFT_OK;
+    }
     if (part->section.dense) {
         send_dense(pass, scratch, batch);
         return WEFT_OK;

@@ -91,6 +91,20 @@ typedef struct wefti_touched {
     double begin, combine, combine_peer, end;
 } wefti_touched;
 
+/* How much a caller that compresses by itself offers of a piece: k numbers of each of n_chunks
+ * chunks of `elements`; or all of its numbers, in order, as one chunk without places. */
+typedef struct wefti_offer_shape {
+    int64_t n_chunks, k, elements;
+    bool whole;
+} wefti_offer_shape;
+
+/* What it offers: [n_chunks][k], places ascending inside a chunk. Once sent, values are what
+ * the others decode. */
+typedef struct wefti_offer {
+    int32_t *places; /* not used where the piece is sent whole */
+    float *values;
+} wefti_offer;
+
 typedef struct wefti_replicator wefti_replicator;
 
 typedef struct wefti_replicator_ops {
@@ -157,6 +171,10 @@ typedef struct wefti_replicator_ops {
     wefti_cover (*cover)(const wefti_replicator *r, int bucket, int piece, int64_t step);
     void (*destroy)(wefti_replicator *r); /* NULL: nothing to do */
     const struct wefti_chooser *chooser;  /* of those that choose rows (select.h) */
+    /* What is sent of a piece, where a caller may choose it in place of encode; NULL: it
+     * may not. Encode then takes r->offers, and the momentum is the caller's. */
+    wefti_offer_shape (*offers)(const wefti_replicator_config *config,
+                                const wefti_piece *piece);
 } wefti_replicator_ops;
 
 enum { WEFTI_REPLICATOR_STATES = 2 };
@@ -176,7 +194,8 @@ struct wefti_replicator {
     wefti_driver *driver;                  /* owned; NULL: over a collective */
     int *n_rounds;                         /* [n_buckets] owned */
     int64_t *lengths; /* [n_buckets][rounds][comm->size] owned; as round_bytes says */
-    void *self;       /* the implementation's */
+    const wefti_offer *offers; /* by tensor, borrowed; NULL: gradients are given */
+    void *self;                /* the implementation's */
 };
 
 /* Payload bytes that rank `from` of R sends to rank `to` for one bucket in a step that

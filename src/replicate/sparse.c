@@ -112,6 +112,30 @@ static void add_block(const wefti_sparse *self, const block *b, float share) {
     }
 }
 
+/* The caller's own choice in place of that, and back to it what will be decoded. */
+static void load_offer(const wefti_sparse *self, const block *b,
+                       const wefti_offer *offer) {
+    const wefti_section *s = b->section;
+    size_t n = (size_t)wefti_section_block_values(s, b->number);
+    int64_t first = b->number * s->block_values;
+    memcpy(self->index, offer->places + first, n * sizeof *self->index);
+    memcpy(self->value, offer->values + first, n * sizeof *self->value);
+}
+
+static void store_offer(const wefti_sparse *self, const block *b,
+                        const wefti_offer *offer) {
+    size_t n = (size_t)wefti_section_block_values(b->section, b->number);
+    memcpy(offer->values + b->number * b->section->block_values, self->value,
+           n * sizeof *self->value);
+}
+
+wefti_offer_shape wefti_sparse_offers(const wefti_replicator_config *config,
+                                      const wefti_piece *piece) {
+    int64_t c = config->compression_chunk;
+    return (wefti_offer_shape){(elements_of(piece) + c - 1) / c, config->compression_topk,
+                               c, false};
+}
+
 void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
                          wefti_sparse_choose choose, float *m, unsigned char *out) {
     const wefti_sparse *self = r->self;
@@ -122,9 +146,16 @@ void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
         wefti_rounding rounding = wefti_replicator_rounding(r, round, i);
         for (int64_t number = 0; number < s.n_blocks; number++) {
             block b = block_of(&s, number, piece, m);
-            choose_block(self, &b, choose);
+            const wefti_offer *offer = r->offers ? &r->offers[piece->tensor] : NULL;
+            if (offer)
+                load_offer(self, &b, offer);
+            else
+                choose_block(self, &b, choose);
             wefti_section_encode(&s, number, self->index, self->value, &rounding, out);
-            add_block(self, &b, -(float)r->config.alpha);
+            if (offer)
+                store_offer(self, &b, offer);
+            else
+                add_block(self, &b, -(float)r->config.alpha);
             out += wefti_section_bytes(&s, number, 1);
         }
     }

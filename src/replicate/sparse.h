@@ -23,9 +23,13 @@ int64_t wefti_sparse_work_bytes(const wefti_replicator_config *config,
 weft_status wefti_sparse_create(wefti_replicator *r) WEFT_CHECKED;
 void wefti_sparse_destroy(wefti_replicator *r);
 
-/* out <- what is chosen of the bucket's m, which loses alpha of what will be decoded. */
+/* out <- what is chosen of the bucket's m, which loses alpha of what will be decoded; or what
+ * the caller offers. */
 void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
                          wefti_sparse_choose choose, float *m, unsigned char *out);
+
+wefti_offer_shape wefti_sparse_offers(const wefti_replicator_config *config,
+                                      const wefti_piece *piece);
 
 /* d += what a message holds. */
 weft_status wefti_sparse_add(wefti_replicator *r, const wefti_round *round,

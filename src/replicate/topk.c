@@ -31,7 +31,7 @@ static weft_status topk_encode(wefti_replicator *r, const wefti_round *round, in
                                unsigned char *out) {
     (void)member;
     float *m = wefti_replicator_state(r, 0, round->bucket);
-    wefti_replicator_accumulate(r, round->bucket, round->from);
+    if (!r->offers) wefti_replicator_accumulate(r, round->bucket, round->from);
     wefti_sparse_encode(r, round, choose, m, out);
     return WEFT_OK;
 }
@@ -85,5 +85,6 @@ const wefti_replicator_ops wefti_replicator_topk = {
     .encode = topk_encode,
     .add = topk_add,
     .finish = topk_finish,
+    .offers = wefti_sparse_offers,
     .destroy = wefti_sparse_destroy,
 };

@@ -98,6 +98,7 @@ static weft_status make_rank(weft_sync *s) {
 static void expect_all(weft_sync *s) {
     const wefti_arrangement *a = s->rank->arrangement;
     memset(s->ready, 0, (size_t)s->n_tensors * sizeof *s->ready);
+    if (s->offers) memset(s->offers, 0, (size_t)s->n_tensors * sizeof *s->offers);
     memset(s->missing, 0, (size_t)a->n_buckets * sizeof *s->missing);
     for (int u = 0; u < a->n_units; u++) s->missing[a->bucket_of[u]]++;
 }
@@ -111,7 +112,7 @@ static weft_status build(weft_sync *s) {
     WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets, sizeof *s->missing,
                            "buckets", &s->missing));
     expect_all(s);
-    return WEFT_OK;
+    return s->setup.compressed ? wefti_sync_prepare_offers(s) : WEFT_OK;
 }
 
 weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
@@ -155,6 +156,7 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_job_destroy(ctx, s->job);
     wefti_free(ctx, s->ready);
     wefti_free(ctx, s->missing);
+    wefti_free(ctx, s->offers);
     wefti_free(ctx, s);
 }
 
@@ -312,6 +314,7 @@ weft_status weft_sync_ready(weft_sync *s, int i) {
             s->ctx, WEFT_ERR_ARGUMENT,
             "tensor %d is ready, expected one of 0 to %d that is not yet", i,
             s->n_tensors - 1);
+    WEFT_TRY(wefti_sync_check_offered(s, i));
     s->ready[i] = true;
     int b = s->rank->arrangement->bucket_of[i];
     return --s->missing[b] == 0 && exchanges_early(s) ? hand_over(s, b) : WEFT_OK;

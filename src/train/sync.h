@@ -17,21 +17,29 @@ struct weft_sync {
     wefti_world *world;    /* with a mesh: the mesh's */
     wefti_rank *rank;
     int n_tensors;
-    bool *ready;      /* [tensors] owned: in this step */
-    int *missing;     /* [buckets] owned: tensors that are not */
-    double rate;      /* NAN: the schedule's */
-    bool begun;       /* parameters are the same everywhere */
-    bool primed;      /* the mixer has sent what the first step needs */
-    bool opened;      /* the step's computing has begun */
-    bool handed_over; /* a bucket of this step is with the exchange thread */
-    bool agreed;      /* between weft_sync_agree and weft_sync_mix */
-    bool averaged;    /* the gradients hold the parameters of before */
-    bool skip;        /* this rank wants to skip the step */
-    bool borrowed;    /* parameters and gradients are the caller's blocks */
-    int64_t step;     /* under way */
-    int64_t counted;  /* steps whose votes were read */
-    char name[64];    /* of the state array last asked for */
+    bool *ready;         /* [tensors] owned: in this step */
+    wefti_offer *offers; /* [tensors] owned, where the caller compresses */
+    int *missing;        /* [buckets] owned: tensors that are not */
+    double rate;         /* NAN: the schedule's */
+    bool begun;          /* parameters are the same everywhere */
+    bool primed;         /* the mixer has sent what the first step needs */
+    bool opened;         /* the step's computing has begun */
+    bool handed_over;    /* a bucket of this step is with the exchange thread */
+    bool agreed;         /* between weft_sync_agree and weft_sync_mix */
+    bool averaged;       /* the gradients hold the parameters of before */
+    bool skip;           /* this rank wants to skip the step */
+    bool borrowed;       /* parameters and gradients are the caller's blocks */
+    int64_t step;        /* under way */
+    int64_t counted;     /* steps whose votes were read */
+    char name[64];       /* of the state array last asked for */
 };
+
+/* Tensor i among the pieces of its bucket; NULL: a shard without rows. */
+const wefti_piece *wefti_sync_piece(const weft_sync *s, int i);
+
+/* Where the caller compresses: room for what it offers; and whether it has offered tensor i. */
+weft_status wefti_sync_prepare_offers(weft_sync *s) WEFT_CHECKED;
+weft_status wefti_sync_check_offered(weft_sync *s, int i) WEFT_CHECKED;
 
 /* An error unless the sync rests between two steps. */
 weft_status wefti_sync_check_rest(weft_sync *s, const char *what) WEFT_CHECKED;

@@ -6,16 +6,18 @@
 #include <weft/predict.h>
 #include <weft/sync.h>
 
-#define ROW(type) {#type, sizeof(type)}
+#define ROW(type)                                                                        \
+    { #type, sizeof(type) }
 
 size_t weft_sync_size_of(const char *type) {
     static const struct {
         const char *name;
         size_t size;
     } rows[] = {
-        ROW(weft_sync_tensor),   ROW(weft_sync_report), ROW(weft_sync_setup),
-        ROW(weft_mesh_security), ROW(weft_mesh_seat),   ROW(weft_mesh_facts),
-        ROW(weft_config_key),    ROW(weft_prediction),  ROW(weft_loop_facts),
+        ROW(weft_sync_tensor),      ROW(weft_sync_report), ROW(weft_sync_setup),
+        ROW(weft_mesh_security),    ROW(weft_mesh_seat),   ROW(weft_mesh_facts),
+        ROW(weft_sync_offer_shape), ROW(weft_config_key),  ROW(weft_prediction),
+        ROW(weft_loop_facts),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, type) == 0) return rows[i].size;

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Handwritten digits (8 x 8, they come with scikit-learn), by a ResNet or a vision transformer,
+with weft between the processes:
+
+    pip install scikit-learn
+    torchrun --nproc-per-node 2 digits.py --model resnet --method flexdemo
+    torchrun --nproc-per-node 2 digits.py --model vit --method diloco --key mixer.outer_every=20
+
+Each process sees its own half of the digits. Running means of batch normalization are no
+parameters: each process has its own.
+"""
+
+import argparse
+import os
+import time
+
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn import functional as F
+
+import weft_sync.torch as weft
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", choices=("resnet", "vit"), default="resnet")
+parser.add_argument("--method", default="flexdemo")
+parser.add_argument("--key", action="append", default=[], help="section.key=value of weft")
+parser.add_argument("--steps", type=int, default=120)
+parser.add_argument("--lr", type=float, default=None, help="default: the method's own")
+args = parser.parse_args()
+
+rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+class Residual(nn.Module):
+    def __init__(self, into, out, stride):
+        super().__init__()
+        self.first = nn.Conv2d(into, out, 3, stride, 1, bias=False)
+        self.second = nn.Conv2d(out, out, 3, 1, 1, bias=False)
+        self.norm1, self.norm2 = nn.BatchNorm2d(out), nn.BatchNorm2d(out)
+        self.short = nn.Conv2d(into, out, 1, stride, bias=False) if into != out else nn.Identity()
+
+    def forward(self, x):
+        y = self.norm2(self.second(F.relu(self.norm1(self.first(x)))))
+        return F.relu(y + self.short(x))
+
+
+class ViT(nn.Module):
+    """Sixteen patches of 2 x 2, and their mean."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.patch = nn.Conv2d(1, width, 2, 2)
+        self.place = nn.Parameter(0.02 * torch.randn(1, 16, width))
+        layer = nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, "gelu", batch_first=True,
+                                           norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2) + self.place
+        return self.head(self.layers(x).mean(1))
+
+
+def resnet():
+    return nn.Sequential(nn.Conv2d(1, 16, 3, 1, 1), Residual(16, 16, 1), Residual(16, 32, 2),
+                         Residual(32, 64, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(64, 10))
+
+
+digits = load_digits()
+x = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
+y = torch.tensor(digits.target)
+order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
+test, train = order[:360], order[360:][rank::size]
+
+torch.manual_seed(1)
+model = resnet() if args.model == "resnet" else ViT()
+# --- the lines that are weft's ---
+optimizer = weft.Optimizer(model, method=args.method, lr=args.lr,
+                           keys=dict(k.split("=", 1) for k in args.key))
+# ---
+
+draw = torch.Generator().manual_seed(100 + rank)
+sent, waited, exchanged, begun = 0, 0.0, 0.0, time.monotonic()
+for step in range(1, args.steps + 1):
+    rows = train[torch.randint(len(train), (32,), generator=draw)]
+    loss = F.cross_entropy(model(x[rows]), y[rows])
+    loss.backward()
+    report = optimizer.step(loss)
+    optimizer.zero_grad()
+    sent += report.wire_bytes + report.local_bytes
+    waited, exchanged = waited + report.wait_s, exchanged + report.exchange_s
+    if rank == 0 and step % 40 == 0 and report.loss is not None:
+        print(f"step {step}: loss {report.loss:.3f}, "
+              f"{1e3 * (time.monotonic() - begun) / step:.0f} ms a step", flush=True)
+
+with optimizer.averaged(), torch.no_grad():
+    model.eval()
+    out = model(x[test])
+    loss, right = F.cross_entropy(out, y[test]), (out.argmax(1) == y[test]).float().mean()
+if rank == 0:
+    hidden = 1 - waited / exchanged if exchanged > 0 else 1.0
+    print(f"{args.model}, {size} processes, {args.method}: {sent / args.steps / 1e3:.1f} kB a step "
+          f"sent by each, {100 * max(hidden, 0):.0f} % of the exchange hidden, loss {loss:.3f} and "
+          f"{100 * right:.0f} % right on digits that were held out")

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Compression by torch's operations, where the tensor lies: the transform and the choice of
+libweft (docs/methods.md section 3). Tensors are matrices [rows, columns], or vectors.
+
+`choose` takes a momentum and returns what is sent of it, as (places [chunks, k] int32 ascending
+in a chunk, values [chunks, k] f32); places is None where it is sent whole. `expand` is what a
+receiver makes of that, in the momentum's shape."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import torch
+
+
+@functools.lru_cache(maxsize=16)
+def dct(c: int, device: torch.device) -> torch.Tensor:
+    """The orthonormal DCT-II of c points: X = D x."""
+    i = torch.arange(c, dtype=torch.float64)
+    matrix = torch.cos(math.pi * (2 * i[None] + 1) * i[:, None] / (2 * c)) * math.sqrt(2 / c)
+    matrix[0] /= math.sqrt(2)
+    return matrix.float().to(device)
+
+
+def largest(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of each row the k of largest magnitude; a NaN counts as the largest."""
+    size = torch.nan_to_num(x.abs(), nan=math.inf)
+    places = size.topk(k, dim=1, sorted=False).indices.sort(dim=1).values
+    return places.to(torch.int32), x.gather(1, places)
+
+
+def spread(places: torch.Tensor, values: torch.Tensor, width: int) -> torch.Tensor:
+    """[chunks, width], zero but for the values."""
+    x = torch.zeros(values.shape[0], width, dtype=values.dtype, device=values.device)
+    return x.scatter_(1, places.long(), values)
+
+
+class Runs:
+    """Runs of c of the flattened tensor; k of each, of their DCT or of themselves (topk)."""
+
+    def __init__(self, c: int, k: int, transformed: bool = True):
+        self.c, self.k, self.transformed = c, k, transformed
+
+    def choose(self, m: torch.Tensor):
+        flat = m.reshape(-1)
+        x = torch.nn.functional.pad(flat, (0, -flat.numel() % self.c)).view(-1, self.c)
+        if self.transformed:
+            x = x @ dct(self.c, m.device).t()
+        return largest(x, self.k)
+
+    def expand(self, places, values, shape) -> torch.Tensor:
+        x = spread(places, values, self.c)
+        if self.transformed:
+            x = x @ dct(self.c, values.device)
+        return x.view(-1)[:shape.numel()].view(shape)
+
+
+class Squares:
+    """Squares of c x c of a matrix; k of the 2-D DCT of each."""
+
+    def __init__(self, c: int, k: int):
+        self.c, self.k = c, k
+
+    def choose(self, m: torch.Tensor):
+        c, m = self.c, m.reshape(m.shape[0], -1)
+        x = torch.nn.functional.pad(m, (0, -m.shape[1] % c, 0, -m.shape[0] % c))
+        down, across = x.shape[0] // c, x.shape[1] // c
+        x = x.view(down, c, across, c).transpose(1, 2)
+        d = dct(c, m.device)
+        return largest((d @ x @ d.t()).reshape(down * across, c * c), self.k)
+
+    def expand(self, places, values, shape) -> torch.Tensor:
+        c, rows, cols = self.c, shape[0], shape.numel() // shape[0]
+        down, across = -(-rows // c), -(-cols // c)
+        d = dct(c, values.device)
+        x = d.t() @ spread(places, values, c * c).view(down, across, c, c) @ d
+        x = x.transpose(1, 2).reshape(down * c, across * c)
+        return x[:rows, :cols].reshape(shape)
+
+
+class Whole:
+    """All of a small tensor."""
+
+    def choose(self, m: torch.Tensor):
+        return None, m.reshape(1, -1).clone()
+
+    def expand(self, _places, values, shape) -> torch.Tensor:
+        return values.view(shape)
+
+
+class Rows:
+    """Rows that all ranks know from the turn: `kind` is striding, slicing or random. Of random
+    the draw is torch's, not libweft's."""
+
+    def __init__(self, kind: str, rate: float, n_rows: int, seed: int):
+        self.kind, self.n, self.seed = kind, n_rows, seed
+        stride = min(max(math.floor(1 / rate + 0.5), 1), n_rows)
+        window = min(max(math.floor(rate * n_rows + 0.5), 1), n_rows)
+        self.step, self.most = stride, window
+        if kind == "striding":
+            self.most = -(-n_rows // stride)
+
+    def rows(self, turn: int) -> torch.Tensor:
+        """At most `most` of them, ascending."""
+        if self.kind == "striding":
+            return torch.arange(turn % self.step, self.n, self.step)
+        if self.kind == "slicing":
+            begin = turn % -(-self.n // self.most) * self.most
+            return torch.arange(begin, min(begin + self.most, self.n))
+        draw = torch.Generator().manual_seed(self.seed * 1_000_003 + turn)
+        return torch.randperm(self.n, generator=draw)[:self.most].sort().values

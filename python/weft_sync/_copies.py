@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Copies between a device and the host that nobody waits for while there is something else to
+do: streams of their own, events, pinned memory. Where tensors lie on the host, copying is
+nothing."""
+
+from __future__ import annotations
+
+import torch
+
+
+class HostCopies:
+    """Tensors on the CPU are on the host already."""
+
+    def down(self, tensor: torch.Tensor) -> Arrival:
+        return Arrival(tensor.contiguous(), None)
+
+    def up(self, host: torch.Tensor) -> torch.Tensor:
+        return host
+
+
+class Arrival:
+    """A tensor on its way to the host; `event` None: it is there."""
+
+    def __init__(self, host: torch.Tensor, event):
+        self._host, self._event = host, event
+
+    def here(self) -> bool:
+        return self._event is None or self._event.query()
+
+    def host(self) -> torch.Tensor:
+        """Waits for it."""
+        if self._event is not None:
+            self._event.synchronize()
+            self._event = None
+        return self._host
+
+
+class CudaCopies:
+    """`cuda` is torch.cuda. What is copied down has been computed by the stream that is current
+    then; what is copied up may be used by it. Both directions run side by side, and beside
+    computing."""
+
+    def __init__(self, device, cuda=torch.cuda):
+        self.cuda, self.device = cuda, device
+        self._down, self._up = cuda.Stream(device), cuda.Stream(device)
+
+    def down(self, tensor: torch.Tensor) -> Arrival:
+        tensor = tensor.contiguous()
+        computed = self.cuda.Event()
+        computed.record(self.cuda.current_stream(self.device))
+        host = self._pinned(tensor)
+        with self.cuda.stream(self._down):
+            self._down.wait_event(computed)
+            host.copy_(tensor, non_blocking=True)
+            self._used_by(tensor, self._down)  # its memory is not given away before
+            arrived = self.cuda.Event()
+            arrived.record(self._down)
+        return Arrival(host, arrived)
+
+    def up(self, host: torch.Tensor) -> torch.Tensor:
+        pinned = self._pinned(host).copy_(host)
+        current = self.cuda.current_stream(self.device)
+        with self.cuda.stream(self._up):
+            there = self._to_device(pinned)
+            arrived = self.cuda.Event()
+            arrived.record(self._up)
+        current.wait_event(arrived)
+        self._used_by(there, current)
+        return there
+
+    # --- what a stand-in without a device does otherwise ---
+
+    def _pinned(self, like: torch.Tensor) -> torch.Tensor:
+        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+
+    def _to_device(self, pinned: torch.Tensor) -> torch.Tensor:
+        return pinned.to(self.device, non_blocking=True)
+
+    def _used_by(self, tensor: torch.Tensor, stream) -> None:
+        tensor.record_stream(stream)
+
+
+def copies_for(device: torch.device):
+    if device.type == "cpu":
+        return HostCopies()
+    if device.type == "cuda":
+        return CudaCopies(device)
+    raise NotImplementedError(f"tensors on {device.type}; expected cuda or cpu")

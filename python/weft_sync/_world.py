@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""The processes around a model: who takes part, where, and whose rows a rank has."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+
+import torch
+
+try:
+    from torch.distributed.tensor import DTensor
+except ImportError:  # before torch 2.5, or built without torch.distributed
+    class DTensor:  # type: ignore[no-redef]
+        pass
+
+from ._library import Config, Context, Error, Mesh, key_name
+
+_default: Mesh | None = None
+meshes = itertools.count()
+
+
+def seat():
+    """Rank, size and a store, from torch.distributed or the environment."""
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size(), \
+            dist.distributed_c10d._get_default_store()
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        return 0, 1, None
+    if "RANK" not in os.environ or "MASTER_ADDR" not in os.environ:
+        raise Error("config", f"WORLD_SIZE is {size}, but RANK or MASTER_ADDR is not set; "
+                    "start the script with torchrun, or unset WORLD_SIZE")
+    store, rank, size = next(iter(dist.rendezvous("env://")))
+    return rank, size, store
+
+
+def mesh() -> Mesh:
+    """The mesh of all processes, joined at the first call. Collective."""
+    global _default
+    if _default is None or (_default.size > 1 and not _default.pointer):
+        rank, size, store = seat()
+        host = os.environ.get("MASTER_ADDR") or socket.gethostname()
+        _default = Mesh(Context(), rank, size, host, store, f"weft/{next(meshes)}")
+    return _default
+
+
+def _per_node(given: int | None) -> int:
+    world = torch.distributed.get_world_size()
+    n = given if given is not None else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if n < 1 or world % n:
+        raise Error("argument", f"{n} ranks per node, expected a divisor of {world}, the number "
+                    "of ranks")
+    return n
+
+
+def device_mesh(device: str, per_node: int | None = None):
+    """The ranks of torch.distributed as (nodes, ranks of a node): its dimension "shard" is
+    this node's, for fully_shard. ``per_node`` is LOCAL_WORLD_SIZE if left out. Collective."""
+    n = _per_node(per_node)
+    return torch.distributed.device_mesh.init_device_mesh(
+        device, (torch.distributed.get_world_size() // n, n),
+        mesh_dim_names=("replicate", "shard"))
+
+
+def node_group(per_node: int | None = None):
+    """The process group of this node's ranks, for DistributedDataParallel. Collective."""
+    return torch.distributed.new_subgroups(_per_node(per_node))[0]
+
+
+def groups_of(model) -> tuple[list[dict], dict]:
+    """Parameter groups as torch.optim takes them, and parameters' names."""
+    if isinstance(model, torch.nn.Module):
+        names = {p: name for name, p in model.named_parameters()}
+        return [{"params": [p for p in model.parameters() if p.requires_grad]}], names
+    entries = list(model)
+    if not entries or not isinstance(entries[0], dict):
+        entries = [{"params": entries}]
+    groups, names = [], {}
+    for entry in entries:
+        params = entry["params"]
+        params = [params] if isinstance(params, torch.Tensor) else list(params)
+        if params and isinstance(params[0], tuple):
+            names.update({p: name for name, p in params})
+            params = [p for _, p in params]
+        groups.append({**entry, "params": [p for p in params if p.requires_grad]})
+    return groups, names
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's rows of a sharded tensor (FSDP2), which share its memory; else itself."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def shards_of(params) -> int:
+    """Ranks that share a copy by fully_shard; 1: none do."""
+    sharded = [p for p in params if isinstance(p, DTensor)]
+    if not sharded:
+        return 1
+    if len(sharded) < len(params):
+        raise Error("argument", f"{len(params) - len(sharded)} of {len(params)} parameters are "
+                    "not sharded: call fully_shard on the whole model, too")
+    mesh = sharded[0].device_mesh
+    for p in sharded:
+        if p.device_mesh != mesh or mesh.ndim != 1 or not p.placements[0].is_shard(0):
+            raise Error("argument", f"a parameter is placed as {p.placements} on a mesh of "
+                        f"{p.device_mesh.ndim} dimensions; expected rows sharded over this "
+                        "node's ranks alone: fully_shard(..., mesh=mesh[\"shard\"]). weft "
+                        "takes the place of the replicate dimension")
+    ranks, n = mesh.mesh.tolist(), mesh.size()
+    if ranks != list(range(ranks[0], ranks[0] + n)) or ranks[0] % n:
+        raise Error("argument", f"a copy is sharded over ranks {ranks}; expected neighbours, "
+                    f"{n} from a multiple of {n} on")
+    return n
+
+
+def _usable(key: str) -> str:
+    """The key, unless it is one that this process's mesh was joined without."""
+    if key in ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt",
+               "mesh.run"):
+        raise Error("config", f"{key} would come too late here, processes join before; expected "
+                    "WEFT_KEY_FILE=run.key, WEFT_RUN, or WEFT_ENCRYPT=off, in the environment")
+    return key
+
+
+def configure(ctx, mesh, shards: int, method, path, given) -> Config:
+    """weft's configuration: a file's, a method's, then the keys that are not None."""
+    config = Config(ctx)
+    if path is not None:
+        config.load(path)
+    config.set("mesh.shards", shards)
+    config.set("schedule.warmup", 0)
+    if method is not None:
+        config.set("method", method)
+    for name, value in given.items():
+        if value is not None:
+            config.set(_usable(key_name(name)), value)
+    config.fit(mesh)
+    config.finish()
+    return config
+
+
+def seats(given, mesh, shards: int, between: str, method) -> None:
+    """Who is a node, where the caller has not said so by keys."""
+    if between not in ("nodes", "ranks"):
+        raise Error("argument", f"between is '{between}', expected 'nodes' or 'ranks'")
+    if shards > 1:
+        given.setdefault("mesh.nodes", mesh.size // shards)
+        given.setdefault("mesh.ranks_per_node", shards)
+    elif between == "ranks" or method == "ddp":
+        given.setdefault("mesh.nodes", mesh.size)
+
+
+def table_of(shapes, names) -> list[tuple[str, int, int, bool]]:
+    """Tensors as Sync takes them: a vector is a column."""
+    rows = []
+    for i, (shape, name) in enumerate(zip(shapes, names)):
+        n = shape[0] if len(shape) > 1 else shape.numel()
+        if len(name) > 90:
+            name = f"{i}:{name[-80:]}"
+        rows.append((name, n, shape.numel() // n if n else 1, True))
+    return rows

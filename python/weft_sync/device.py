@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: MIT
+"""Compression on the tensor's own device: the momentum stays there, the coefficients that are
+sent go to the host, and the signs of the direction come back, two bits for each parameter.
+
+    from weft_sync.device import DeviceOptimizer
+
+    optimizer = DeviceOptimizer(model, method="flexdemo", lr=1e-3)
+
+For flexdemo (demo in 1-D and 2-D), topk, random, striding and slicing. Coding, routes, order
+of sums and counting of bytes are libweft's."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import contextlib
+import math
+from typing import Any, Callable, Iterable, NamedTuple
+
+import torch
+
+from . import _world
+from ._compress import Rows, Runs, Squares, Whole
+from ._copies import copies_for
+from ._library import Context, Error, Mesh
+from ._sync import Report, Sync
+from .torch import _Storage
+
+__all__ = ["DeviceOptimizer"]
+
+ROWS = ("random", "striding", "slicing")
+
+
+class _Kind(NamedTuple):
+    """The replicator's keys."""
+
+    kind: str
+    chunk: int
+    k: int
+    dims: int
+    rate: float
+    dense_below: int
+    decay: float
+    alpha: float
+    mean: bool    # m <- decay m + (1 - decay) g
+    sign: bool
+    exact: bool   # what is sent is what is decoded
+    seed: int
+
+
+def _kind_of(config) -> _Kind:
+    def of(key):
+        return config.number(f"replicator.{key}")
+    kind = _Kind(of("kind"), of("compression_chunk"), of("compression_topk"),
+                 of("compression_dims"), of("compression_rate"), of("dense_below"),
+                 of("compression_decay"), of("alpha"), of("momentum_style") == "mean",
+                 of("sign"), of("values") == "f32", config.number("run.seed"))
+    if kind.kind not in ("demo", "topk", *ROWS):
+        raise Error("config", f"replicator '{kind.kind}' does not compress on a device; expected "
+                    "demo, topk, random, striding or slicing, or weft_sync.torch.Optimizer")
+    if kind.kind in ROWS and not kind.exact:
+        raise Error("config", f"replicator '{kind.kind}' on a device sends values as f32, but "
+                    f"replicator.values is {of('values')}")
+    if config.number("mixer.kind") != "none" or of("every") != 1:
+        raise Error("config", "compression on a device is without a mixer, and with "
+                    "replicator.every = 1")
+    return kind
+
+
+class _Tensor:
+    """A parameter, its momentum, and what of it is under way."""
+
+    def __init__(self, index: int, p: torch.nn.Parameter, kind: _Kind, copies):
+        self.index, self.p, self.kind, self.copies = index, p, kind, copies
+        local = _world.local(p)
+        self.shape = local.shape
+        self.momentum = torch.zeros(self.shape, dtype=torch.float32, device=local.device)
+        self.master = None  # of parameters that are not f32
+        self.backwards = 0
+        self.values = self.places = None  # under way
+        self.ready = False
+
+    def take(self, gain: float) -> None:
+        """m <- decay m + gain g; p.grad is not needed any more."""
+        self.momentum.mul_(self.kind.decay)
+        if self.p.grad is not None:
+            grad = _world.local(self.p.grad).to(torch.float32)
+            self.momentum.add_(grad, alpha=gain)
+            self.p.grad = None
+
+    def arrived(self) -> bool:
+        return all(t is None or t.here() for t in (self.places, self.values))
+
+    def signs(self, sync: Sync) -> torch.Tensor:
+        n = self.shape.numel()
+        bits = torch.empty(2, -(-n // 8), dtype=torch.uint8)
+        if not sync.signs(self.index, bits[0].data_ptr(), bits[1].data_ptr()):
+            return torch.full(self.shape, math.nan, device=self.momentum.device)
+        bits = self.copies.up(bits)
+        each = torch.arange(8, dtype=torch.uint8, device=bits.device)
+        below, moves = ((bits.unsqueeze(-1) >> each) & 1).view(2, -1)[:, :n].to(torch.float32)
+        return (moves * (1 - 2 * below)).view(self.shape)
+
+
+class _Chosen(_Tensor):
+    """k numbers of each chunk, which differ from rank to rank."""
+
+    def __init__(self, index, p, kind, copies):
+        super().__init__(index, p, kind, copies)
+        matrix = len(self.shape) > 1 and self.shape.numel() > self.shape[0]
+        if kind.kind == "topk":
+            self.code = Runs(kind.chunk, kind.k, transformed=False)
+        elif self.shape.numel() < kind.dense_below:
+            self.code = Whole()
+        elif kind.dims == 2 and matrix:
+            self.code = Squares(kind.chunk, kind.k)
+        elif kind.dims == 2:
+            self.code = Runs(kind.chunk, max(1, kind.k // kind.chunk))
+        else:
+            self.code = Runs(kind.chunk, kind.k)
+
+    def sync_shape(self):
+        return self.shape
+
+    def check(self, sync: Sync) -> None:
+        """That both sides cut the tensor alike."""
+        shape, n = sync.offer_shape(self.index), self.shape.numel()
+        whole = isinstance(self.code, Whole)
+        width = n if whole else self.code.c ** (1 + isinstance(self.code, Squares))
+        if n and (shape.whole, shape.k, shape.elements) != \
+                (whole, n if whole else self.code.k, width):
+            raise Error("internal", f"parameter {self.index}: libweft sends {shape.k} of "
+                        f"{shape.elements}, this package otherwise")
+
+    def send(self, _turn: int) -> None:
+        places, values = self.code.choose(self.momentum)
+        if self.kind.exact:
+            self._lose(places, values)
+        self.on_device = None if self.kind.exact else places
+        self.places = None if places is None else self.copies.down(places)
+        self.values = self.copies.down(values)
+
+    def _lose(self, places, values) -> None:
+        self.momentum.sub_(self.code.expand(places, values, self.shape), alpha=self.kind.alpha)
+
+    def hand_over(self, sync: Sync, _storage) -> None:
+        self.host = (None if self.places is None else self.places.host(), self.values.host())
+        places, values = self.host
+        sync.offer(self.index, None if places is None else places.data_ptr(), values.data_ptr())
+
+    def direction(self, sync: Sync, storage) -> torch.Tensor:
+        """And the momentum loses what the others decode."""
+        if not self.kind.exact:
+            self._lose(self.on_device, self.copies.up(self.host[1]))
+        if self.kind.sign:
+            return self.signs(sync)
+        return self.copies.up(storage.tensor(sync.gradients(self.index), self.shape).clone())
+
+
+class _Agreed(_Tensor):
+    """Rows that all ranks know; for libweft a tensor of as many rows."""
+
+    def __init__(self, index, p, kind, copies):
+        super().__init__(index, p, kind, copies)
+        self.matrix = self.momentum.view(-1, 1) if len(self.shape) < 2 else \
+            self.momentum.view(self.shape[0], -1)
+        self.code = Rows(kind.kind, kind.rate, self.matrix.shape[0], kind.seed + 7919 * index)
+
+    def sync_shape(self):
+        return torch.Size((self.code.most, self.matrix.shape[1])) if self.matrix.shape[1] > 1 \
+            else torch.Size((self.code.most,))
+
+    def check(self, _sync: Sync) -> None:
+        pass
+
+    def send(self, turn: int) -> None:
+        self.rows = self.code.rows(turn).to(self.momentum.device)
+        values = self.matrix[self.rows]
+        self.matrix[self.rows] = values * (1 - self.kind.alpha)
+        self.values = self.copies.down(values)
+
+    def hand_over(self, sync: Sync, storage) -> None:
+        to = storage.tensor(sync.gradients(self.index), self.sync_shape())
+        to = to.view(self.code.most, -1)
+        to.zero_()
+        to[:len(self.rows)] = self.values.host()
+        sync.ready(self.index)
+
+    def direction(self, sync: Sync, storage) -> torch.Tensor:
+        found = storage.tensor(sync.gradients(self.index), self.sync_shape())
+        if self.kind.sign:
+            found = found.to(torch.int8)
+        found = self.copies.up(found.clone()).to(torch.float32).view(self.code.most, -1)
+        whole = torch.zeros_like(self.matrix)
+        whole[self.rows] = found[:len(self.rows)]
+        return whole.view(self.shape)
+
+
+class DeviceOptimizer(torch.optim.Optimizer):
+    """weft.Optimizer for parameters on an accelerator: ``method`` is flexdemo, topk, random,
+    striding or slicing. It steps along the agreed direction with ``lr`` and ``weight_decay`` of
+    each group; or ``optimizer``, a torch optimizer over the same parameters, does, and finds
+    the direction in ``p.grad``. A momentum lies beside each parameter, in float32, and a master
+    beside those of 16 bits. Learning rates are read in every step.
+
+    ``accumulate``: backward passes per step. ``p.grad`` is taken, and None, when the last of
+    them has ended. ``copies``: what copies between device and host (tests)."""
+
+    def __init__(self, model: torch.nn.Module | Iterable,
+                 optimizer: torch.optim.Optimizer | None = None, *, method: str = "flexdemo",
+                 lr: float | None = None, weight_decay: float = 0.0, accumulate: int = 1,
+                 between: str = "nodes", mesh: Mesh | None = None, copies=None,
+                 keys: dict[str, Any] | None = None, **named: Any):
+        self.mesh = mesh if mesh is not None else _world.mesh()
+        self.inner, self.accumulate = optimizer, accumulate
+        self.report: Report | None = None
+        self._ctx, self._closed, self._opened, self._turn = Context(), True, False, 0
+        given = {**(keys or {}), **named, "optimizer.lr": lr}
+        groups, names = _world.groups_of(model)
+        params = [p for g in groups for p in g["params"]]
+        shards = _world.shards_of(params)
+        _world.seats(given, self.mesh, shards, between, method)
+        config = _world.configure(self._ctx, self.mesh, shards, method, None, given)
+        self.kind = _kind_of(config)
+        if self.kind.kind in ROWS:  # libweft gets them packed, and keeps nothing
+            given.update({"replicator.kind": "striding", "replicator.compression_rate": 1,
+                          "replicator.compression_decay": 0, "replicator.alpha": 1})
+            config = _world.configure(self._ctx, self.mesh, shards, method, None, given)
+        self._config = config
+        self._seats = {key: value for key, value in given.items() if key.startswith("mesh.")}
+        super().__init__(groups, {"lr": config.number("optimizer.lr"),
+                                  "weight_decay": weight_decay})
+        if optimizer is not None:
+            self.param_groups = optimizer.param_groups
+        make = _Agreed if self.kind.kind in ROWS else _Chosen
+        self._tensors = [make(i, p, self.kind, copies or copies_for(_world.local(p).device))
+                         for i, p in enumerate(params)]
+        self._pending: collections.deque[_Tensor] = collections.deque()
+        self._begin([names.get(p, f"parameter {i}") for i, p in enumerate(params)], shards > 1)
+
+    def _begin(self, names, sharded: bool) -> None:
+        """Rank 0's parameters become everybody's, by a model of weft's own for them."""
+        packed = self.kind.kind in ROWS
+        self._spread(names, sharded)
+        self._storage = _Storage()
+        shapes = [t.sync_shape() for t in self._tensors]
+        self._sync = Sync(self._ctx, self.mesh, self._config, _world.table_of(shapes, names),
+                          outside=True, writes=True, compressed=not packed, sharded=sharded,
+                          take=self._storage.take)
+        self._sync.begin()
+        self._sync.set_rate(1.0)
+        self._closed = False
+        atexit.register(self.close)
+        self._handles = []
+        for t in self._tensors:
+            t.check(self._sync)
+            self._handles.append(t.p.register_post_accumulate_grad_hook(
+                lambda _p, t=t: self._arrived(t)))
+
+    @torch.no_grad()
+    def _spread(self, names, sharded: bool) -> None:
+        storage, shapes = _Storage(), [t.shape for t in self._tensors]
+        config = _world.configure(self._ctx, self.mesh, self._config.number("mesh.shards"),
+                                  "hsdp", None, {**self._seats, "optimizer.clip": 0})
+        sync = Sync(self._ctx, self.mesh, config, _world.table_of(shapes, names), outside=True,
+                    sharded=sharded, take=storage.take)
+        for t in self._tensors:
+            storage.tensor(sync.parameters(t.index), t.shape).copy_(_world.local(t.p))
+        sync.begin()
+        for t in self._tensors:
+            whole = storage.tensor(sync.parameters(t.index), t.shape)
+            _world.local(t.p).copy_(whole)
+            if t.p.dtype != torch.float32 and self.inner is None:
+                t.master = whole.to(t.momentum.device, copy=True)
+        sync.destroy()
+
+    def close(self) -> None:
+        """Ends the exchange. The model keeps its parameters; the mesh stays open."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        for handle in self._handles:
+            handle.remove()
+        self._sync.destroy()
+
+    # --- a step ---
+
+    @torch.no_grad()
+    def _arrived(self, t: _Tensor) -> None:
+        """The hook: autograd has added to this parameter's gradient."""
+        t.backwards += 1
+        if t.backwards < self.accumulate or self._paused:
+            t.backwards -= self._paused
+            return
+        if t.ready:
+            raise Error("argument", f"backward number {t.backwards} of one step; say "
+                        f"accumulate={t.backwards}, or put all but the last into "
+                        "'with optimizer.no_sync():'")
+        self._send(t)
+        self._hand_over(wait=False)
+
+    _paused = False
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """Backward passes in here only add to the gradients: all but the last of a step."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    def _gains(self) -> None:
+        """What each momentum takes in of a gradient: rates as they are now."""
+        self._gain = {}
+        for group in self.param_groups:
+            gain = 1 - self.kind.decay if self.kind.mean else float(group["lr"])
+            self._gain.update({id(p): gain for p in group["params"]})
+
+    def _send(self, t: _Tensor) -> None:
+        if not self._opened:
+            self._gains()
+            self._opened = True
+        t.ready = True
+        t.take(self._gain.get(id(t.p), 0.0))
+        t.send(self._turn)
+        self._pending.append(t)
+
+    def _hand_over(self, wait: bool) -> None:
+        """To libweft, in the order in which they were sent, what has come to the host."""
+        while self._pending and (wait or self._pending[0].arrived()):
+            self._pending.popleft().hand_over(self._sync, self._storage)
+
+    @torch.no_grad()
+    def step(self, loss: torch.Tensor | float | Callable | None = None):
+        """Ends the step, as Optimizer.step does."""
+        closure = loss if callable(loss) else None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        value = loss.detach() if isinstance(loss, torch.Tensor) else loss
+        value = None if value is None else float(value)
+        for t in self._tensors:
+            if not t.ready:
+                self._send(t)
+        self._hand_over(wait=True)
+        moves = self._sync.agree(value)
+        for t in self._tensors:
+            direction = t.direction(self._sync, self._storage)
+            t.p.grad = self._as_grad(t, direction) if moves else None
+        if moves and self.inner is not None:
+            self.inner.step()
+        elif moves:
+            self._move()
+        self.report = self._sync.mix(value)
+        self._turn, self._opened = self._turn + 1, False
+        for t in self._tensors:
+            t.p.grad, t.backwards, t.ready = None, 0, False
+        return self.report if closure is None else loss
+
+    def _as_grad(self, t: _Tensor, direction: torch.Tensor) -> torch.Tensor:
+        if self.inner is None:
+            t.agreed = direction
+            return None
+        direction = direction.to(t.p.dtype)
+        if not isinstance(t.p, _world.DTensor):
+            return direction
+        return _world.DTensor.from_local(direction, t.p.device_mesh, t.p.placements,
+                                         shape=t.p.shape, stride=t.p.stride())
+
+    def _move(self) -> None:
+        rates = {id(p): (float(g["lr"]), float(g["weight_decay"])) for g in self.param_groups
+                 for p in g["params"]}
+        for t in self._tensors:
+            lr, decay = rates[id(t.p)]
+            local = _world.local(t.p)
+            moved = local if t.master is None else t.master
+            if decay:
+                moved.mul_(1 - lr * decay)
+            moved.add_(t.agreed, alpha=-lr)
+            if t.master is not None:
+                local.copy_(moved)
+            t.agreed = None
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Nothing is left to do after ``step``; before it, forgets gradients that have not been
+        taken."""
+        for t in self._tensors:
+            if t.ready:
+                raise Error("argument", "zero_grad between backward and step: gradients are "
+                            "on their way already")
+            t.p.grad, t.backwards = None, 0
+
+    # --- between steps ---
+
+    def state_dict(self) -> dict[str, Any]:
+        """Momenta, masters and the turn, of this rank: every rank saves its own."""
+        self._sync.rest()
+        state = {t.index: {"momentum": t.momentum.clone(),
+                           **({} if t.master is None else {"master": t.master.clone()})}
+                 for t in self._tensors}
+        groups, i = [], 0
+        for group in self.param_groups:
+            n = len(group["params"])
+            groups.append({**group, "params": list(range(i, i + n))})
+            i += n
+        packed = {"state": state, "param_groups": groups,
+                  "weft": {"turn": self._turn, "kind": self.kind.kind, "rank": self.mesh.rank,
+                           "size": self.mesh.size}}
+        if self.inner is not None:
+            packed["inner"] = self.inner.state_dict()
+        return packed
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Before the first step."""
+        own, here = state_dict["weft"], (self.kind.kind, self.mesh.rank, self.mesh.size)
+        if (own["kind"], own["rank"], own["size"]) != here:
+            raise Error("format", f"the state is of {own['kind']}, rank {own['rank']} of "
+                        f"{own['size']}; this is {here[0]}, rank {here[1]} of {here[2]}")
+        for t in self._tensors:
+            saved = state_dict["state"][t.index]
+            if saved["momentum"].shape != t.shape:
+                raise Error("format", f"the momentum of parameter {t.index} was saved as "
+                            f"{tuple(saved['momentum'].shape)}, this model has {tuple(t.shape)}")
+            t.momentum.copy_(saved["momentum"])
+            if t.master is not None:
+                t.master.copy_(saved["master"])
+        self._turn = own["turn"]
+        self._sync.resume(self._turn)
+        if self.inner is not None:
+            self.inner.load_state_dict(state_dict["inner"])
+            self.param_groups = self.inner.param_groups
+        else:
+            for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+                group.update({k: v for k, v in saved.items() if k != "params"})
