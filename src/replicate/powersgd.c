@@ -340,6 +340,7 @@ const wefti_replicator_ops wefti_replicator_powersgd = {
     .summary = "two thin factors of each matrix; what they lack stays for later",
     .keys = power_keys,
     .method = "powersgd",
+    .is_baseline = true,
     .knobs = power_knobs,
     .label = power_label,
     .told = power_told,

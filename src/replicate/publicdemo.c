@@ -348,6 +348,7 @@ const wefti_replicator_ops wefti_replicator_public_demo = {
     .summary = "demo as its published code computes it, for comparisons",
     .keys = public_keys,
     .method = "public-demo",
+    .is_baseline = true,
     .knobs = public_knobs,
     .label = public_label,
     .told = public_told,

@@ -146,6 +146,7 @@ const wefti_replicator_ops wefti_replicator_signsgd = {
     .summary = "the majority of the signs of local momenta; no feedback",
     .keys = signs_keys,
     .method = "signsgd",
+    .is_baseline = true,
     .told = signs_told,
     .touched = signs_touched,
     .floor_bytes = signs_floor,

@@ -30,9 +30,7 @@ typedef struct knobs {
 #define ROWS(kind, codec)                                                                \
     { kind, WEFTI_VALUES_##codec, WEFTI_ROUTE_AUTO, 1, 4 }
 
-/* Every replicator that sends anything (but the baselines public_demo,
- * signsgd and powersgd, which are not meant for speed), and
- * every value codec. */
+/* Every replicator that sends anything and is no baseline, and every value codec. */
 static const knobs variants[] = {
     FULL(F32),
     FULL(BF16),
