@@ -22,7 +22,7 @@ train:
 test: deps
 	@cmake --preset dev $(CONFIGURE) >/dev/null
 	@cmake --build --preset dev
-	@cd build/dev && ctest --output-on-failure
+	@cd build/dev && ctest --output-on-failure --parallel 2
 
 # PyTorch is large (5.4 GB with what it needs), so these tests have an environment of their
 # own; TORCH_PYTHON names one that is there already.

@@ -45,7 +45,7 @@ refuses_run "run.steps is 'ten', expected a whole number of at least 1 (steps)" 
 refuses_run "run.steps is '1.5', expected a whole number of at least 1 (steps)" --steps 1.5
 refuses_run "optimizer.lr is 'nan', expected a number from 0 to 1000" optimizer.lr=nan
 refuses_run "mesh.overlap is 'maybe', expected true or false" mesh.overlap=maybe
-refuses_run "model.kind is 'gpt3', expected gpt2, llama or olmo2 (did you mean 'gpt2'?)" \
+refuses_run "model.kind is 'gpt3', expected gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma2, gemma3, phi3, gpt_neox or opt (did you mean 'gpt2'?)" \
     model.kind=gpt3
 refuses_run "mesh.memory_limit is '3GBit', expected a size such as 64kB or 4MB" \
     mesh.memory_limit=3GBit
@@ -86,9 +86,9 @@ refuses_run "data.tokenizer is 'bpee', expected bytes, bpe or the path of a toke
 refuses_run "text.txt: not a JSON object: line 1, column 3: '[' or '{' expected near 'the'" \
     data.tokenizer=text.txt
 for command in eval sample; do
-    refuses "empty holds no complete checkpoint (checkpoints/step-*) and no model.safetensors" \
+    refuses "empty holds no complete checkpoint (checkpoints/step-*) and no model.safetensors or model.safetensors.index.json" \
         "$weft" $command empty
-    refuses "nowhere holds no complete checkpoint (checkpoints/step-*) and no model.safetensors" \
+    refuses "nowhere holds no complete checkpoint (checkpoints/step-*) and no model.safetensors or model.safetensors.index.json" \
         "$weft" $command nowhere
 done
 refuses "could not open the run folder nowhere: No such file or directory" "$weft" report nowhere
@@ -291,7 +291,7 @@ resumes "was trained with optimizer adamw, this run has sgd" optimizer.kind=sgd
 resumes "has $had parameters and seed 1, this run [0-9]+ and 1" model.width=32
 resumes "has $had parameters and seed 1, this run [0-9]+ and 1" model.kind=llama
 resumes "has $had parameters and seed 1, this run $had and 2" run.seed=2
-resumes "has a gpt2 of 2 heads and 2 key-value heads, this run a gpt2 of 4 and 4" model.heads=4
+resumes "has a model with model.heads 2, this run one with 4" model.heads=4
 for file in model.safetensors replica-00000.safetensors; do
     cksum <$step/$file >before
     cksum <copy/checkpoints/step-00000008/$file >after
