@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The front door. `make train` and `make test` do everything on a fresh Debian or Ubuntu
 # machine, as root or with sudo, and install what they need and no more. Without the right to
-# install, they say what is missing. TRAIN="key=value ..." changes the quick start's run.
+# install, they say what is missing. TRAIN="key=value ..." changes the quick start's run, CTEST
+# adds options to ctest.
 .PHONY: all deps build train test test-torch wheel deb asan tsan check docs format install clean
 
 all: build
@@ -22,7 +23,7 @@ train:
 test: deps
 	@cmake --preset dev $(CONFIGURE) >/dev/null
 	@cmake --build --preset dev
-	@cd build/dev && ctest --output-on-failure --parallel 2
+	@cd build/dev && ctest --output-on-failure --parallel 2 $(CTEST)
 
 # PyTorch is large (5.4 GB with what it needs), so these tests have an environment of their
 # own; TORCH_PYTHON names one that is there already.
@@ -64,7 +65,7 @@ deb:
 asan tsan: deps
 	@cmake --preset $@ $(CONFIGURE) >/dev/null
 	@cmake --build --preset $@ $(TARGET_$@)
-	@cd build/$@ && ctest --output-on-failure --parallel 2 $(TESTS_$@)
+	@cd build/$@ && ctest --output-on-failure --parallel 2 $(CTEST) $(TESTS_$@)
 
 TARGET_tsan = --target threaded_tests
 TESTS_tsan = --label-regex threaded
