@@ -43,7 +43,27 @@ typedef struct wefti_attention_shape {
     float scale;         /* multiplies q.k; 1/sqrt(D) */
     int64_t window; /* query i sees the keys above i - window, itself included; 0: all */
     float cap;      /* scores are cap tanh(score / cap), after scaling; 0: as they are */
+    /* Attention that is not causal: each query sees all keys. */
+    bool all;
+    int64_t n_rows;        /* of k and v in a sequence; 0: T */
+    const int32_t *n_keys; /* [B] so many of them are there, at least 1; NULL: all */
+    /* A bias of relative positions, causal or not: score(i, j) += bias[h][i - j + Tk - 1]
+     * with Tk rows of k; rows of wefti_attention_bias_row floats, the rest of them 0. */
+    bool biased; /* says it where there is no buffer yet: attention_scratch */
+    const float *bias;
+    float *dbias; /* backward: the gradient is ADDED */
 } wefti_attention_shape;
+
+/* Rows of k and v in a sequence. */
+static inline int64_t wefti_attention_rows(const wefti_attention_shape *s) {
+    return s->all && s->n_rows > 0 ? s->n_rows : s->T;
+}
+
+/* Floats from one head's bias to the next: one per distance of a query and a key, and room
+ * for a vector that begins at the last of them. */
+static inline int64_t wefti_attention_bias_row(const wefti_attention_shape *s) {
+    return s->T + wefti_attention_rows(s) + 64;
+}
 
 typedef struct wefti_kernels {
     const char *name;
@@ -109,7 +129,8 @@ typedef struct wefti_kernels {
     void (*rope)(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
                  const float *cos_sin, bool inverse, float *x);
 
-    /* Causal attention, grouped queries: o = softmax(scale q k^T, lower triangle) v.
+    /* Attention, grouped queries: o = softmax(scale q k^T + bias) v, causal (the lower
+     * triangle), or of all keys that are there; k and v may be another sequence's.
      * lse[B,H,T] (log of the sum of exponentials) is saved. Never stores T x T for all
      * heads. backward needs o and lse; dq, dk, dv are STORED with the strides of q, k, v;
      * `d_o` has o's stride. scratch: attention_scratch(shape, threads) floats. */

@@ -9,6 +9,10 @@
  *             dq = ds^T k, dk += ds q, dv += p do
  * With a window the scores of keys that have passed are -infinity; with a cap scores are
  * cap tanh(score / cap), and ds gets the slope 1 - (score / cap)^2.
+ * Where all keys are seen, and may be another sequence's, nothing is hidden and a pair of
+ * strips meets all of them. A bias depends on query - key alone: the lanes of a key's row
+ * are consecutive queries, so they find it side by side; its gradient is kept per task and
+ * added up in the order of sequences.
  * A task of the forward is a head of a sequence; of the backward a key/value head, whose
  * dk and dv one thread sums over query heads in ascending and queries in descending
  * order: results do not depend on who takes which task. Scratch grows with T, not T^2. */
@@ -18,6 +22,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 enum { PAIR = 2 * LANES };
 
@@ -26,7 +31,26 @@ typedef struct head {
     const wefti_attention_shape *s;
     const float *q, *k, *v, *o, *d_o, *lse;
     float *dq, *dk, *dv;
+    int64_t n_keys;    /* that are there */
+    const float *bias; /* [query - key]; NULL without one */
+    float *dbias;      /* likewise, of this task */
 } head;
+
+static int64_t keys_of(const wefti_attention_shape *s, int64_t b) {
+    return s->all && s->n_keys ? s->n_keys[b] : wefti_attention_rows(s);
+}
+
+/* The keys that the queries before `end` see. */
+static int64_t seen_keys(const head *h, int64_t end) {
+    return h->s->all ? h->n_keys : end;
+}
+
+/* Row h of a table of biases, from which query - key counts; NULL without one. */
+static const float *bias_row(const wefti_attention_shape *s, const float *table,
+                             int64_t h) {
+    if (!table) return NULL;
+    return table + h * wefti_attention_bias_row(s) + wefti_attention_rows(s) - 1;
+}
 
 /* A thread's scratch: strips of the sequence, of a pair, and the scores of a pair. */
 typedef struct strips {
@@ -51,14 +75,14 @@ static float *take(float *scratch, int64_t *at, int64_t n) {
 /* Divides the scratch of thread `rank`; `n_floats` is what one thread needs. */
 static strips divide_scratch(const wefti_attention_shape *s, int rank, float *scratch,
                              int64_t *n_floats) {
-    int64_t T = whole_strips(s->T), D = whole_strips(s->D), at = 0;
-    strips w = {.size = T * LANES};
+    int64_t Tk = wefti_attention_rows(s), D = whole_strips(s->D), at = 0;
+    strips w = {.size = whole_strips(Tk) * LANES};
     if (scratch != NULL) {
         int64_t each;
         divide_scratch(s, 0, NULL, &each);
         scratch += rank * each;
     }
-    w.columns = take(scratch, &at, s->T * D);
+    w.columns = take(scratch, &at, Tk * D);
     w.q_queries = take(scratch, &at, PAIR * s->D);
     w.d_o_queries = take(scratch, &at, PAIR * s->D);
     w.q_columns = take(scratch, &at, PAIR * D);
@@ -73,7 +97,7 @@ int64_t WEFT_ISA_NAME(wefti_attention_scratch)(const wefti_attention_shape *s,
                                                int threads) {
     int64_t each;
     divide_scratch(s, 0, NULL, &each);
-    return threads * each;
+    return threads * each + (s->biased ? s->B * s->H * wefti_attention_bias_row(s) : 0);
 }
 
 /* Asks for the rows that the next tile reads: too far apart to be foreseen. */
@@ -89,7 +113,7 @@ static void score_products(const head *h, const strips *w, const float *x, int64
     const float *second = n_strips == 2 ? queries + D * LANES : queries, *a[TILE_ROWS];
     for (int64_t key = 0; key < keys; key += TILE_ROWS) {
         int64_t next = key + TILE_ROWS;
-        if (next + TILE_ROWS <= h->s->T) prefetch_rows(x + next * ld, ld, D);
+        if (next + TILE_ROWS <= h->n_keys) prefetch_rows(x + next * ld, ld, D);
         for (int i = 0; i < TILE_ROWS; i++) a[i] = x + at_most(key + i, keys - 1) * ld;
         tile t = tile_multiply(tile_zero(), D, a, 1, queries, second);
         for (int i = 0; i < TILE_ROWS; i++) {
@@ -144,14 +168,15 @@ static inline vfloat causal(vfloat score, int64_t key, int64_t first) {
     return pick(lane < (int32_t)(key - first), splat(-INFINITY), score);
 }
 
-/* Caps scores of the queries first + lane, and hides the keys that their windows have
- * passed. */
-static void narrow_strip(const wefti_attention_shape *s, int64_t first, int64_t keys,
-                         float *strip) {
+/* Caps scores of the queries first + lane, adds their biases, and hides the keys that
+ * their windows have passed. */
+static void narrow_strip(const head *h, int64_t first, int64_t keys, float *strip) {
+    const wefti_attention_shape *s = h->s;
     const vint lane = {LANES_COUNT};
     for (int64_t key = 0; key < keys; key++) {
         vfloat score = load(strip + key * LANES);
         if (s->cap > 0) score = tanh_lanes(score / s->cap) * s->cap;
+        if (h->bias) score += load(h->bias + first - key);
         int64_t last = key + s->window - 1 - first; /* the lane that sees it last */
         if (s->window > 0 && last < LANES - 1)
             score = pick(lane > (int32_t)(last < -1 ? -1 : last), splat(-INFINITY),
@@ -161,13 +186,14 @@ static void narrow_strip(const wefti_attention_shape *s, int64_t first, int64_t 
 }
 
 static inline bool is_narrow(const wefti_attention_shape *s) {
-    return s->window > 0 || s->cap > 0;
+    return s->window > 0 || s->cap > 0 || s->bias;
 }
 
 /* Scores of the queries first + lane become exp(score - maximum); the sum of each. */
-static vfloat softmax_strip(int64_t first, int64_t keys, float *strip, vfloat *maximum) {
+static vfloat softmax_strip(const head *h, int64_t first, int64_t keys, float *strip,
+                            vfloat *maximum) {
     vfloat top = load(strip), sum = {0};
-    int64_t past = at_most(first + 1, keys); /* keys that all lanes see */
+    int64_t past = seen_keys(h, at_most(first + 1, keys)); /* keys that all lanes see */
     for (int64_t key = 1; key < past; key++) top = larger(load(strip + key * LANES), top);
     for (int64_t key = past; key < keys; key++) {
         vfloat score = causal(load(strip + key * LANES), key, first);
@@ -185,19 +211,20 @@ static vfloat softmax_strip(int64_t first, int64_t keys, float *strip, vfloat *m
 
 static void forward_head(const head *h, const strips *w, float *o, float *lse) {
     const wefti_attention_shape *s = h->s;
-    pack_strips(false, h->v, s->ld_kv, s->D, s->T, w->columns);
+    pack_strips(false, h->v, s->ld_kv, s->D, h->n_keys, w->columns);
     for (int64_t pair = 0; pair < s->T; pair += PAIR) {
         int64_t queries = at_most(s->T - pair, PAIR);
         pack_strips(true, h->q + pair * s->ld_q, s->ld_q, queries, s->D, w->q_queries);
-        score_products(h, w, h->k, pair + queries, w->q_queries, queries > LANES ? 2 : 1,
-                       s->scale, w->p);
+        score_products(h, w, h->k, seen_keys(h, pair + queries), w->q_queries,
+                       queries > LANES ? 2 : 1, s->scale, w->p);
         for (int64_t first = pair; first < pair + queries; first += LANES) {
             float *strip = first == pair ? w->p : w->p + w->size, inverse[LANES];
             int64_t rows = at_most(s->T - first, LANES);
-            if (is_narrow(s)) narrow_strip(s, first, first + rows, strip);
-            vfloat top, sum = softmax_strip(first, first + rows, strip, &top);
+            int64_t keys = seen_keys(h, first + rows);
+            if (is_narrow(s)) narrow_strip(h, first, keys, strip);
+            vfloat top, sum = softmax_strip(h, first, keys, strip, &top);
             store(inverse, 1.0f / sum);
-            weighted_sums(strip, first + rows, w->columns, s->T, s->D, inverse, rows,
+            weighted_sums(strip, keys, w->columns, h->n_keys, s->D, inverse, rows,
                           o + first * s->ld_o, s->ld_o);
             store_part(lse + first, top + log_lanes(sum), rows);
         }
@@ -208,12 +235,15 @@ void WEFT_ISA_NAME(wefti_attention_forward)(const wefti_attention_shape *s,
                                             const float *q, const float *k,
                                             const float *v, float *o, float *lse,
                                             float *scratch) {
-#pragma omp parallel for num_threads(team_size(s->B * s->H * s->T * s->T))               \
+    int64_t Tk = wefti_attention_rows(s);
+#pragma omp parallel for num_threads(team_size(s->B * s->H * s->T * Tk))                 \
     schedule(dynamic)
     for (int64_t task = 0; task < s->B * s->H; task++) {
         int64_t b = task / s->H, n = task % s->H, n_floats;
-        int64_t at_kv = b * s->T * s->ld_kv + n / (s->H / s->K) * s->D;
+        int64_t at_kv = b * Tk * s->ld_kv + n / (s->H / s->K) * s->D;
         head h = {.s = s, .q = q + b * s->T * s->ld_q + n * s->D};
+        h.n_keys = keys_of(s, b);
+        h.bias = bias_row(s, s->bias, n);
         h.k = k + at_kv;
         h.v = v + at_kv;
         strips w = divide_scratch(s, team_rank(), scratch, &n_floats);
@@ -246,16 +276,23 @@ static inline vfloat cap_slope(vfloat score, float cap) {
 /* p: scores -> probabilities, ds: dp -> ds, of the queries first + lane. */
 static void backward_strip(const head *h, int64_t first, int64_t keys, float *p,
                            float *ds) {
-    int64_t rows = at_most(h->s->T - first, LANES), past = at_most(first + 1, keys);
-    int64_t seen = at_most(first + LANES, keys);
-    if (is_narrow(h->s)) narrow_strip(h->s, first, seen, p);
+    const vint lane = {LANES_COUNT};
+    int64_t rows = at_most(h->s->T - first, LANES);
+    int64_t past = seen_keys(h, at_most(first + 1, keys));
+    int64_t seen = seen_keys(h, at_most(first + LANES, keys));
+    if (is_narrow(h->s)) narrow_strip(h, first, seen, p);
     vfloat lse = load_part(h->lse + first, rows), delta = query_deltas(h, first, rows);
     for (int64_t key = 0; key < seen; key++) {
         vfloat score = load(p + key * LANES);
         if (key >= past) score = causal(score, key, first);
         vfloat e = exp_falling(score - lse);
         store(p + key * LANES, e);
-        vfloat slope = e * ((load(ds + key * LANES) - delta) * h->s->scale);
+        vfloat change = load(ds + key * LANES) - delta;
+        if (h->dbias) {
+            float *at = h->dbias + first - key;
+            store(at, load(at) + pick(lane < (int32_t)rows, e * change, splat(0)));
+        }
+        vfloat slope = e * (change * h->s->scale);
         if (h->s->cap > 0) slope *= cap_slope(score, h->s->cap);
         store(ds + key * LANES, slope);
     }
@@ -265,7 +302,7 @@ static void backward_strip(const head *h, int64_t first, int64_t keys, float *p,
 /* A pair of strips of queries; `fresh` if it is the first to reach dk and dv. */
 static void backward_pair(const head *h, const strips *w, int64_t pair, bool fresh) {
     const wefti_attention_shape *s = h->s;
-    int64_t queries = at_most(s->T - pair, PAIR), keys = pair + queries;
+    int64_t queries = at_most(s->T - pair, PAIR), keys = seen_keys(h, pair + queries);
     const float *q = h->q + pair * s->ld_q, *d_o = h->d_o + pair * s->ld_o;
     int n_strips = queries > LANES ? 2 : 1;
     pack_strips(true, q, s->ld_q, queries, s->D, w->q_queries);
@@ -277,12 +314,28 @@ static void backward_pair(const head *h, const strips *w, int64_t pair, bool fre
     for (int i = 0; i < n_strips; i++) {
         int64_t first = pair + i * LANES, rows = at_most(s->T - first, LANES);
         backward_strip(h, first, keys, w->p + i * w->size, w->ds + i * w->size);
-        weighted_sums(w->ds + i * w->size, first + rows, w->columns, s->T, s->D, NULL,
-                      rows, h->dq + first * s->ld_q, s->ld_q);
+        weighted_sums(w->ds + i * w->size, seen_keys(h, first + rows), w->columns,
+                      h->n_keys, s->D, NULL, rows, h->dq + first * s->ld_q, s->ld_q);
     }
     float beta = fresh ? 0 : 1;
     scattered_sums(h, w, w->ds, keys, w->q_columns, queries, beta, h->dk);
     scattered_sums(h, w, w->p, keys, w->d_o_columns, queries, beta, h->dv);
+}
+
+/* Gradients of keys that are not there. */
+static void clear_keys(const head *h) {
+    size_t n_bytes = (size_t)h->s->D * sizeof(float);
+    for (int64_t key = h->n_keys; key < wefti_attention_rows(h->s); key++) {
+        memset(h->dk + key * h->s->ld_kv, 0, n_bytes);
+        memset(h->dv + key * h->s->ld_kv, 0, n_bytes);
+    }
+}
+
+/* dbias += the tasks' own, in the order of the sequences. */
+static void add_biases(const wefti_attention_shape *s, const float *own) {
+    int64_t n = s->H * wefti_attention_bias_row(s);
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t i = 0; i < n; i++) s->dbias[i] += own[b * n + i];
 }
 
 void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s,
@@ -291,16 +344,21 @@ void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s,
                                              const float *lse, const float *d_o,
                                              float *dq, float *dk, float *dv,
                                              float *scratch) {
-    int64_t group = s->H / s->K;
-#pragma omp parallel for num_threads(team_size(s->B * s->H * s->T * s->T))               \
+    int64_t group = s->H / s->K, Tk = wefti_attention_rows(s);
+    int64_t row = wefti_attention_bias_row(s), n_own = s->dbias ? s->B * s->H * row : 0;
+    float *own = scratch;
+    if (n_own > 0) memset(own, 0, (size_t)n_own * sizeof *own);
+#pragma omp parallel for num_threads(team_size(s->B * s->H * s->T * Tk))                 \
     schedule(dynamic)
     for (int64_t task = 0; task < s->B * s->K; task++) {
         int64_t b = task / s->K, kv = task % s->K, n_floats;
-        int64_t at_kv = b * s->T * s->ld_kv + kv * s->D;
+        int64_t at_kv = b * Tk * s->ld_kv + kv * s->D;
         head h = {
             .s = s, .k = k + at_kv, .v = v + at_kv, .dk = dk + at_kv, .dv = dv + at_kv};
-        strips w = divide_scratch(s, team_rank(), scratch, &n_floats);
-        pack_strips(false, h.k, s->ld_kv, s->D, s->T, w.columns);
+        strips w = divide_scratch(s, team_rank(), scratch + n_own, &n_floats);
+        h.n_keys = keys_of(s, b);
+        pack_strips(false, h.k, s->ld_kv, s->D, h.n_keys, w.columns);
+        clear_keys(&h);
         for (int64_t n = kv * group; n < (kv + 1) * group; n++) {
             int64_t at_q = b * s->T * s->ld_q + n * s->D,
                     at_o = b * s->T * s->ld_o + n * s->D;
@@ -309,9 +367,12 @@ void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s,
             h.o = o + at_o;
             h.d_o = d_o + at_o;
             h.lse = lse + (b * s->H + n) * s->T;
+            h.bias = bias_row(s, s->bias, n);
+            if (n_own > 0) h.dbias = own + (b * s->H + n) * row + Tk - 1;
             int64_t last = (s->T - 1) / PAIR * PAIR;
             for (int64_t pair = last; pair >= 0; pair -= PAIR)
                 backward_pair(&h, &w, pair, n == kv * group && pair == last);
         }
     }
+    if (n_own > 0) add_biases(s, own);
 }

@@ -16,8 +16,8 @@ typedef struct results {
 } results;
 
 static buffers make_buffers(wefti_attention_shape s, double noise) {
-    int64_t n = s.B * s.T;
-    buffers b = {.s = s, .n_q = n * s.ld_q, .n_kv = n * s.ld_kv, .n_o = n * s.ld_o};
+    int64_t n = s.B * s.T, n_rows = s.B * wefti_attention_rows(&s);
+    buffers b = {.s = s, .n_q = n * s.ld_q, .n_kv = n_rows * s.ld_kv, .n_o = n * s.ld_o};
     b.n_lse = s.B * s.H * s.T;
     b.q = new_noise(b.n_q, 1, noise), b.k = new_noise(b.n_kv, 2, noise);
     b.v = new_noise(b.n_kv, 3, 1), b.d_o = new_noise(b.n_o, 4, 1);
@@ -190,12 +190,91 @@ static void a_window_of_the_whole_sequence_changes_nothing(void **state) {
     each_table(check_wide_window);
 }
 
+/* Attention that is not causal: of one's own keys and of another sequence's, some of them
+ * missing, with and without a bias, whose gradient is compared too. */
+typedef struct open_case {
+    int64_t B, T, Tk, H, K, D;
+    bool all, biased, missing;
+} open_case;
+
+static void check_open(const wefti_kernels *fast, const open_case *c) {
+    const int32_t n_keys[] = {(int32_t)(c->Tk - c->Tk / 3), (int32_t)c->Tk, 1};
+    wefti_attention_shape s = shape(c->B, c->T, c->H, c->K, c->D, 1);
+    s.all = c->all;
+    s.n_rows = c->Tk;
+    s.n_keys = c->missing ? n_keys : NULL;
+    s.biased = c->biased;
+    int64_t row = wefti_attention_bias_row(&s), n = c->H * row;
+    float *bias = new_floats(n), *want = new_noise(n, 21, 1), *got = new_copy(n, want);
+    for (int64_t h = 0; h < c->H; h++)
+        for (int64_t i = 0; i < c->T + c->Tk - 1; i++)
+            bias[h * row + i] = (float)((h * 7 + i * 5) % 11) / 5 - 1;
+    buffers b = make_buffers(s, 1);
+    b.s.bias = c->biased ? bias : NULL;
+    b.s.dbias = c->biased ? want : NULL;
+    results wanted = run(ref, &b);
+    b.s.dbias = c->biased ? got : NULL;
+    results found = run(fast, &b);
+    double tolerance = 64 * rounding * (double)c->D;
+    double sum_tolerance = tolerance * (1 + log((double)(c->T * c->B)));
+    assert_close(b.n_o, found.o, wanted.o, tolerance, "o");
+    assert_close(b.n_lse, found.lse, wanted.lse, tolerance, "lse");
+    assert_close(b.n_q, found.dq, wanted.dq, tolerance, "dq");
+    assert_close(b.n_kv, found.dk, wanted.dk, sum_tolerance, "dk");
+    assert_close(b.n_kv, found.dv, wanted.dv, sum_tolerance, "dv");
+    assert_close(n, got, want, sum_tolerance, "dbias");
+    free(bias), free(want), free(got);
+    free_results(&wanted), free_results(&found), free_buffers(&b);
+}
+
+static void check_open_shapes(const wefti_kernels *fast) {
+    static const open_case cases[] = {
+        {1, 1, 1, 1, 1, 1, true, false, false},   {2, 3, 5, 2, 1, 5, true, true, false},
+        {3, 17, 17, 3, 3, 16, true, true, true},  {3, 33, 9, 4, 2, 8, true, false, true},
+        {2, 5, 70, 2, 2, 17, true, true, true},   {2, 70, 5, 2, 1, 3, true, true, true},
+        {1, 65, 65, 2, 1, 8, false, true, false}, {2, 40, 40, 1, 1, 24, false, true, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_open(fast, &cases[i]);
+}
+
+static void open_and_biased_attention_follows_the_reference(void **state) {
+    (void)state;
+    each_table(check_open_shapes);
+}
+
+/* Keys that are not there weigh nothing, whatever they hold: the bits are those without. */
+static void check_missing(const wefti_kernels *fast) {
+    const int32_t n_keys[] = {9};
+    wefti_attention_shape s = shape(1, 20, 2, 2, 8, 0);
+    s.all = true;
+    s.n_rows = 20;
+    s.n_keys = n_keys;
+    buffers b = make_buffers(s, 1);
+    results want = run(fast, &b);
+    for (int64_t i = 9 * s.ld_kv; i < b.n_kv; i++) b.k[i] = b.v[i] = 1e30f;
+    results got = run(fast, &b);
+    assert_memory_equal(got.o, want.o, (size_t)b.n_o * sizeof(float));
+    assert_memory_equal(got.dq, want.dq, (size_t)b.n_q * sizeof(float));
+    for (int64_t i = 9 * s.ld_kv; i < b.n_kv; i++)
+        assert_true(got.dk[i] == 0 && got.dv[i] == 0);
+    free_results(&want), free_results(&got), free_buffers(&b);
+}
+
+static void missing_keys_weigh_nothing(void **state) {
+    (void)state;
+    each_table(check_missing);
+    check_missing(ref);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_shapes_follow_the_reference),
         cmocka_unit_test(a_long_sequence_follows_the_reference),
         cmocka_unit_test(windows_and_caps_follow_the_reference),
         cmocka_unit_test(a_window_of_the_whole_sequence_changes_nothing),
+        cmocka_unit_test(open_and_biased_attention_follows_the_reference),
+        cmocka_unit_test(missing_keys_weigh_nothing),
         cmocka_unit_test(large_scores_do_not_overflow),
         cmocka_unit_test(equal_scores_give_the_mean_of_the_past),
     };
