@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include <weft/model.h>
-#include <weft/topology.h>
 
 #include "common.h"
 
@@ -42,14 +41,12 @@ static void print_topic(int topic, const char *margin) {
             printf("%s%-14s %s\n", margin, name, summary);
         return;
     }
-    if (strcmp(topics[topic].topic, "topologies") == 0) {
-        for (int i = 0; (name = weft_topology_kind(i, &summary)); i++)
-            printf("%s%-18s %s\n", margin, name, summary);
-        return;
-    }
     const weft_config_key *key = key_of(topics[topic].key);
+    int width = 14;
     for (const weft_choice *c = key->choices; c->name; c++)
-        printf("%s%-14s %s\n", margin, c->name, c->doc);
+        if ((int)strlen(c->name) > width) width = (int)strlen(c->name);
+    for (const weft_choice *c = key->choices; c->name; c++)
+        printf("%s%-*s %s\n", margin, width, c->name, c->doc);
 }
 
 static int run(int argc, char **argv) {

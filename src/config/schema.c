@@ -43,17 +43,10 @@ static const weft_choice kernels[] = {
     {"avx2", "x86-64 with AVX2 and FMA"},
     {"avx512", "x86-64 with AVX-512"},
     {NULL, NULL}};
+/* The kinds that other folders have: their lists, made into choices. */
+#define WEFTI_KIND(name, summary) {#name, summary},
 static const weft_choice replicators[] = {
-    {"full", "mean of all gradients, all numbers sent"},
-    {"demo", "the largest DCT coefficients of a momentum, chunk by chunk"},
-    {"topk", "the largest numbers of a momentum, chunk by chunk: no transform"},
-    {"random", "rows of a momentum, drawn anew for each step"},
-    {"striding", "every n-th row of a momentum, one further in each step"},
-    {"slicing", "a window of rows of a momentum that moves on by its own length"},
-    {"public_demo", "demo as its published code computes it, for comparisons"},
-    {"signsgd", "the majority of the signs of momenta; nothing else is kept"},
-    {"powersgd", "two thin factors of each matrix, error feedback"},
-    {"none", "nothing is sent between nodes"},
+#include "replicate/replicators.def"
     {NULL, NULL}};
 static const weft_choice momentum_styles[] = {
     {"sum", "m <- decay m + lr g, as DeMo was published"},
@@ -64,53 +57,32 @@ static const weft_choice exchanges[] = {
     {"all_gather", "each node's numbers go to all others: grows with the nodes"},
     {"sharded", "each node combines a part and sends the signs: constant"},
     {NULL, NULL}};
+#define WEFTI_CODEC(constant, name, summary) {#name, summary},
 static const weft_choice value_codecs[] = {
-    {"f32", "32 bits, nothing is lost"},
-    {"bf16", "16 bits: the upper half of an f32"},
-    {"int8", "8 bits and a scale for each 64 or so"},
-    {"int4", "4 bits and a scale for each 64 or so"},
-    {"sign", "1 bit and a scale for each 64 or so"},
+#include "wire/valuecodecs.def"
     {NULL, NULL}};
 static const weft_choice index_codecs[] = {
-    {"auto", "the shortest"},
-    {"fixed", "each index by itself"},
-    {"bitmap", "a bit for each coefficient of a chunk"},
-    {"enumerative", "the number of the chosen set: as short as can be"},
+#include "wire/indexcodecs.def"
     {NULL, NULL}};
+#undef WEFTI_CODEC
 static const weft_choice roundings[] = {
     {"nearest", "to the nearest number that the codec has"},
     {"stochastic", "up or down by chance, right on average; seeded by run.seed"},
     {NULL, NULL}};
 static const weft_choice mixers[] = {
-    {"none", "nothing: the replicator keeps all nodes equal"},
-    {"gossip", "weighted means with neighbours, hidden behind a whole step"},
-    {"choco", "gossip of coded differences: int8, int4 or signs, and the mean is kept"},
-    {"outer", "DiLoCo: every so many steps an outer step along the mean change"},
-    {"sparse_outer", "SparseLoCo: outer with the largest changes alone, in 2 bits each"},
+#include "mix/mixers.def"
     {NULL, NULL}};
 static const weft_choice topologies[] = {
-    {"aer", "alternating exponential ring: pairs of nodes, exact in one period"},
-    {"complete", "everybody with everybody"},
-    {"ring", "one neighbour per step, left and right in turn"},
-    {"exponential", "one peer per step, at distances 1, 2, 4, ..."},
-    {"static_exponential", "all peers at distances 1, 2, 4, ... in each step"},
-    {"torus", "four neighbours on a grid"},
-    {"matching", "pairs drawn anew for each step"},
-    {"push", "each sends to one other at random; weights keep the mean (push-sum)"},
-    {"measured", "pairs that prefer the cheap links of mixer.links"},
+#include "topology/topologies.def"
     {NULL, NULL}};
 static const weft_choice orders[] = {
     {"awc", "what was sent after a step is mixed in the next one: hidden"},
     {"atc", "what was sent after a step is mixed at once: fresher, not hidden"},
     {NULL, NULL}};
 static const weft_choice optimizers[] = {
-    {"adamw", "Adam with decoupled weight decay"},
-    {"adam", "Adam with weight decay as a part of the gradient"},
-    {"accum_adamw", "adamw whose moments take in the mean gradient of several steps"},
-    {"accum_adam", "adam whose moments take in the mean gradient of several steps"},
-    {"sgd", "a plain step along the agreed direction (signs with replicator.sign)"},
-    {"muon", "orthogonal steps for the blocks' matrices, adamw for all else"},
+#include "optim/optimizers.def"
     {NULL, NULL}};
+#undef WEFTI_KIND
 static const weft_choice polynomials[] = {
     {"quintic", "the same one five times (Jordan, torch.optim.Muon)"},
     {"polar_express", "a better one for each of five turns"},

@@ -351,7 +351,6 @@ static const wefti_value_codec choco_measured[] = {WEFTI_VALUES_INT8, WEFTI_VALU
 
 const wefti_mixer_ops wefti_mixer_choco = {
     .name = "choco",
-    .summary = "gossip of coded differences to what the partner knows already",
     .keys = choco_keys,
     .coded = true,
     .meets = true,

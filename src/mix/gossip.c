@@ -446,7 +446,6 @@ static const wefti_value_codec gossip_measured[] = {WEFTI_VALUES_F32, WEFTI_VALU
 
 const wefti_mixer_ops wefti_mixer_gossip = {
     .name = "gossip",
-    .summary = "weighted means with the neighbours of the step, a step in flight",
     .keys = gossip_keys,
     .meets = true,
     .measured = gossip_measured,

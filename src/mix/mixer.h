@@ -97,7 +97,6 @@ typedef struct wefti_mixer wefti_mixer;
 
 typedef struct wefti_mixer_ops {
     const char *name;
-    const char *summary;
     const char *const *keys; /* of its section that it reads, NULL-terminated */
     bool coded;              /* values travel as config.values says */
     bool meets;              /* whom config.topology says */

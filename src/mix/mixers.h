@@ -4,11 +4,9 @@
 
 #include "mix/mixer.h"
 
-/* One line per mixer; each is defined at the foot of its own file. */
-extern const wefti_mixer_ops wefti_mixer_none;
-extern const wefti_mixer_ops wefti_mixer_outer;
-extern const wefti_mixer_ops wefti_mixer_sparse_outer;
-extern const wefti_mixer_ops wefti_mixer_gossip;
-extern const wefti_mixer_ops wefti_mixer_choco;
+/* All of them, as tables of functions; each is defined at the foot of its own file. */
+#define WEFTI_KIND(name, summary) extern const wefti_mixer_ops wefti_mixer_##name;
+#include "mix/mixers.def"
+#undef WEFTI_KIND
 
 #endif

@@ -58,7 +58,6 @@ static const char *const no_keys[] = {NULL};
 
 const wefti_mixer_ops wefti_mixer_none = {
     .name = "none",
-    .summary = "nothing is mixed: the replicator keeps the replicas equal",
     .keys = no_keys,
     .states = no_states,
     .acts = no_acts,

@@ -350,7 +350,6 @@ static const wefti_value_codec outer_measured[] = {WEFTI_VALUES_F32, WEFTI_VALUE
 
 const wefti_mixer_ops wefti_mixer_outer = {
     .name = "outer",
-    .summary = "DiLoCo: every so many steps an outer step along the mean change",
     .keys = outer_keys,
     .coded = true,
     .measured = outer_measured,

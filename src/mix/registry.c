@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The mixers, in the order in which `weft list` shows them. A new kind is one line here. */
+/* The table of functions of each kind that mixers.def names, in its order. */
 #include "mix/mixers.h"
 
+#define WEFTI_KIND(name, summary) &wefti_mixer_##name,
 const wefti_mixer_ops *const wefti_mixer_registry[] = {
-    &wefti_mixer_none,   &wefti_mixer_outer, &wefti_mixer_sparse_outer,
-    &wefti_mixer_gossip, &wefti_mixer_choco, NULL,
+#include "mix/mixers.def"
+    NULL,
 };
+#undef WEFTI_KIND

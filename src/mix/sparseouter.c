@@ -346,7 +346,6 @@ static const char *const sparse_keys[] = {
 
 const wefti_mixer_ops wefti_mixer_sparse_outer = {
     .name = "sparse_outer",
-    .summary = "SparseLoCo: an outer step along the largest changes, in 2 bits each",
     .keys = sparse_keys,
     .period = sparse_period,
     .touched = sparse_touched,

@@ -33,7 +33,6 @@ static const char *const accum_adam_states[] = {"m", "v", "a"};
 
 const wefti_optimizer_ops wefti_optimizer_accum_adam = {
     .name = "accum_adam",
-    .summary = "Adam whose moments take in the mean gradient of several steps",
     .keys = wefti_moments_accum_keys,
     .n_states = 3,
     .state_names = accum_adam_states,

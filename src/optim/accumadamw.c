@@ -20,7 +20,6 @@ static const char *const accum_adamw_states[] = {"m", "v", "a"};
 
 const wefti_optimizer_ops wefti_optimizer_accum_adamw = {
     .name = "accum_adamw",
-    .summary = "AdamW whose moments take in the mean gradient of several steps",
     .keys = wefti_moments_accum_keys,
     .n_states = 3,
     .state_names = accum_adamw_states,

@@ -21,7 +21,6 @@ static const char *const adam_states[] = {"m", "v"};
 
 const wefti_optimizer_ops wefti_optimizer_adam = {
     .name = "adam",
-    .summary = "Adam with weight decay in the gradient; two state arrays",
     .keys = wefti_moments_keys,
     .n_states = 2,
     .state_names = adam_states,

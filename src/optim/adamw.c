@@ -21,7 +21,6 @@ static const char *const adamw_states[] = {"m", "v"};
 
 const wefti_optimizer_ops wefti_optimizer_adamw = {
     .name = "adamw",
-    .summary = "Adam with decoupled weight decay; two state arrays",
     .keys = wefti_moments_keys,
     .n_states = 2,
     .state_names = adamw_states,

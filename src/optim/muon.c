@@ -147,7 +147,6 @@ static const char *const muon_keys[] = {"beta1",       "beta2",      "eps",    "
 
 const wefti_optimizer_ops wefti_optimizer_muon = {
     .name = "muon",
-    .summary = "orthogonal steps for hidden matrices, AdamW for all else",
     .keys = muon_keys,
     .n_states = 2,
     .state_names = muon_states,

@@ -85,7 +85,6 @@ typedef struct wefti_matrix_ops {
 
 typedef struct wefti_optimizer_ops {
     const char *name;
-    const char *summary;
     const char *const *keys; /* of its section that it alone reads, NULL-terminated */
     int n_states; /* state arrays, each as long as the parameters and zero at first */
     const char *const *state_names; /* as in checkpoints */

@@ -4,12 +4,9 @@
 
 #include "optim/optimizer.h"
 
-/* One line per kind; each is defined at the foot of its own file. */
-extern const wefti_optimizer_ops wefti_optimizer_sgd;
-extern const wefti_optimizer_ops wefti_optimizer_adam;
-extern const wefti_optimizer_ops wefti_optimizer_adamw;
-extern const wefti_optimizer_ops wefti_optimizer_accum_adam;
-extern const wefti_optimizer_ops wefti_optimizer_accum_adamw;
-extern const wefti_optimizer_ops wefti_optimizer_muon;
+/* All of them, as tables of functions; each is defined at the foot of its own file. */
+#define WEFTI_KIND(name, summary) extern const wefti_optimizer_ops wefti_optimizer_##name;
+#include "optim/optimizers.def"
+#undef WEFTI_KIND
 
 #endif

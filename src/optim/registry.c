@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The optimizers, in the order in which `weft list` shows them. A new kind is one line here. */
+/* The table of functions of each kind that optimizers.def names, in its order. */
 #include <string.h>
 
 #include "optim/optimizers.h"
 
+#define WEFTI_KIND(name, summary) &wefti_optimizer_##name,
 const wefti_optimizer_ops *const wefti_optimizer_registry[] = {
-    &wefti_optimizer_adamw,
-    &wefti_optimizer_adam,
-    &wefti_optimizer_accum_adamw,
-    &wefti_optimizer_accum_adam,
-    &wefti_optimizer_sgd,
-    &wefti_optimizer_muon,
+#include "optim/optimizers.def"
     NULL,
 };
+#undef WEFTI_KIND
 
 const wefti_optimizer_ops *wefti_optimizer_find(const char *kind) {
     for (int i = 0; wefti_optimizer_registry[i]; i++)

@@ -21,7 +21,6 @@ static const char *const sgd_keys[] = {NULL};
 
 const wefti_optimizer_ops wefti_optimizer_sgd = {
     .name = "sgd",
-    .summary = "a step along the direction; no state",
     .keys = sgd_keys,
     .n_states = 0,
     .traffic = sgd_traffic,

@@ -170,7 +170,6 @@ static void demo_destroy(wefti_replicator *r) { wefti_demo_room_destroy(r); }
 
 const wefti_replicator_ops wefti_replicator_demo = {
     .name = "demo",
-    .summary = "the k fastest-moving DCT coefficients of each chunk of a local momentum",
     .keys = demo_keys,
     .method = "flexdemo",
     .knobs = demo_knobs,

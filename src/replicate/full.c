@@ -120,7 +120,6 @@ static const char *const full_keys[] = {"values", "rounding", NULL};
 
 const wefti_replicator_ops wefti_replicator_full = {
     .name = "full",
-    .summary = "mean of the nodes' gradients (all-reduce); the exact baseline",
     .keys = full_keys,
     .method = "hsdp",
     .told = full_told,

@@ -25,7 +25,6 @@ static const char *const no_keys[] = {NULL};
 
 const wefti_replicator_ops wefti_replicator_none = {
     .name = "none",
-    .summary = "each node follows its own gradient; nothing is sent",
     .keys = no_keys,
     .method = "none",
     .keeps_norm = true,

@@ -337,7 +337,6 @@ static const char *const power_knobs[] = {"compression_topk", NULL};
 
 const wefti_replicator_ops wefti_replicator_powersgd = {
     .name = "powersgd",
-    .summary = "two thin factors of each matrix; what they lack stays for later",
     .keys = power_keys,
     .method = "powersgd",
     .is_baseline = true,

@@ -345,7 +345,6 @@ static const char *const public_knobs[] = {"compression_topk", "compression_chun
 
 const wefti_replicator_ops wefti_replicator_public_demo = {
     .name = "public_demo",
-    .summary = "demo as its published code computes it, for comparisons",
     .keys = public_keys,
     .method = "public-demo",
     .is_baseline = true,

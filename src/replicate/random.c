@@ -77,7 +77,6 @@ const wefti_chooser wefti_chooser_random = {
 
 const wefti_replicator_ops wefti_replicator_random = {
     .name = "random",
-    .summary = "rows of a local momentum, drawn anew for each step",
     .chooser = &wefti_chooser_random,
     .method = "random",
     WEFTI_SELECT_OPS,

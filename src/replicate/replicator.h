@@ -109,7 +109,6 @@ typedef struct wefti_replicator wefti_replicator;
 
 typedef struct wefti_replicator_ops {
     const char *name;
-    const char *summary;
     const char *const *keys; /* of its section that it reads, NULL-terminated */
     /* For lists of variants: the method that is this kind with its usual optimizer, and the
      * keys in which variants differ, with those values ("4/64 "). */

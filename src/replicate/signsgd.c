@@ -143,7 +143,6 @@ static const char *const signs_keys[] = {"compression_decay", "momentum_style", 
 
 const wefti_replicator_ops wefti_replicator_signsgd = {
     .name = "signsgd",
-    .summary = "the majority of the signs of local momenta; no feedback",
     .keys = signs_keys,
     .method = "signsgd",
     .is_baseline = true,

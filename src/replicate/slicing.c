@@ -35,7 +35,6 @@ const wefti_chooser wefti_chooser_slicing = {
 
 const wefti_replicator_ops wefti_replicator_slicing = {
     .name = "slicing",
-    .summary = "a moving window of rows of a local momentum",
     .chooser = &wefti_chooser_slicing,
     .method = "slicing",
     WEFTI_SELECT_OPS,

@@ -39,7 +39,6 @@ const wefti_chooser wefti_chooser_striding = {
 
 const wefti_replicator_ops wefti_replicator_striding = {
     .name = "striding",
-    .summary = "every n-th row of a local momentum, each in its turn",
     .chooser = &wefti_chooser_striding,
     .method = "striding",
     WEFTI_SELECT_OPS,

@@ -67,7 +67,6 @@ static double topk_floor(const wefti_replicator_config *config, double n, double
 
 const wefti_replicator_ops wefti_replicator_topk = {
     .name = "topk",
-    .summary = "the k largest numbers of each chunk of a local momentum, no transform",
     .keys = wefti_sparse_keys,
     .method = "topk",
     .knobs = wefti_sparse_knobs,

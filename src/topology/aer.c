@@ -67,8 +67,6 @@ static void aer_destroy(weft_ctx *ctx, weft_topology *t) {
 
 const wefti_topology_ops wefti_topology_aer = {
     .name = "aer",
-    .summary = "alternating exponential ring: means inside nodes and over pairs of nodes "
-               "in turns",
     .create = aer_create,
     .neighbours = aer_neighbours,
     .destroy = aer_destroy,

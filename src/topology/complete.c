@@ -20,7 +20,6 @@ static void complete_neighbours(const weft_topology *t, int member, int64_t step
 
 const wefti_topology_ops wefti_topology_complete = {
     .name = "complete",
-    .summary = "all members take their mean in every step",
     .create = complete_create,
     .neighbours = complete_neighbours,
 };

@@ -35,7 +35,6 @@ static void exponential_neighbours(const weft_topology *t, int member, int64_t s
 
 const wefti_topology_ops wefti_topology_exponential = {
     .name = "exponential",
-    .summary = "one peer at a time, 1, 2, 4, ... members away",
     .create = exponential_create,
     .neighbours = exponential_neighbours,
 };

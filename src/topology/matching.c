@@ -53,7 +53,6 @@ static void matching_neighbours(const weft_topology *t, int member, int64_t step
 
 const wefti_topology_ops wefti_topology_matching = {
     .name = "matching",
-    .summary = "random pairs, new ones in every step",
     .create = matching_create,
     .neighbours = matching_neighbours,
 };

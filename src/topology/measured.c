@@ -72,7 +72,6 @@ static const char *const measured_keys[] = {"links", NULL};
 
 const wefti_topology_ops wefti_topology_measured = {
     .name = "measured",
-    .summary = "pairs of nodes that prefer cheap links, from a file of links",
     .keys = measured_keys,
     .create = measured_create,
     .neighbours = measured_neighbours,

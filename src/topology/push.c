@@ -44,7 +44,6 @@ static void push_neighbours(const weft_topology *t, int member, int64_t step,
 
 const wefti_topology_ops wefti_topology_push = {
     .name = "push",
-    .summary = "each sends to one other at random; needs push-sum weights",
     .create = push_create,
     .neighbours = push_neighbours,
 };

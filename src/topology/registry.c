@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The topologies, in the order in which `weft list` shows them. A new kind is one line here. */
+/* The table of functions of each kind that topologies.def names, and what it is, in its
+ * order. */
 #include "topology/kinds.h"
 
+#define WEFTI_KIND(name, summary) &wefti_topology_##name,
 const wefti_topology_ops *const wefti_topology_registry[] = {
-    &wefti_topology_complete,
-    &wefti_topology_ring,
-    &wefti_topology_exponential,
-    &wefti_topology_aer,
-    &wefti_topology_static_exponential,
-    &wefti_topology_torus,
-    &wefti_topology_matching,
-    &wefti_topology_push,
-    &wefti_topology_measured,
+#include "topology/topologies.def"
     NULL,
 };
+#undef WEFTI_KIND
+
+#define WEFTI_KIND(name, summary) summary,
+const char *const wefti_topology_summaries[] = {
+#include "topology/topologies.def"
+};
+#undef WEFTI_KIND

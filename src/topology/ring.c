@@ -27,7 +27,6 @@ static void ring_neighbours(const weft_topology *t, int member, int64_t step,
 
 const wefti_topology_ops wefti_topology_ring = {
     .name = "ring",
-    .summary = "one neighbour of a ring at a time: right and left in turns",
     .create = ring_create,
     .neighbours = ring_neighbours,
 };

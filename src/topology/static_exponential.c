@@ -31,7 +31,6 @@ static void static_exponential_neighbours(const weft_topology *t, int member,
 
 const wefti_topology_ops wefti_topology_static_exponential = {
     .name = "static_exponential",
-    .summary = "the peers 1, 2, 4, ... members away, all in every step",
     .create = static_exponential_create,
     .neighbours = static_exponential_neighbours,
 };

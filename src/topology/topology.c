@@ -15,7 +15,7 @@ const char *weft_topology_kind(int i, const char **summary) {
     int n = 0;
     while (wefti_topology_registry[n]) n++;
     if (i < 0 || i >= n) return NULL;
-    *summary = wefti_topology_registry[i]->summary;
+    *summary = wefti_topology_summaries[i];
     return wefti_topology_registry[i]->name;
 }
 

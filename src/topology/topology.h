@@ -10,7 +10,6 @@
  * registry.c. */
 typedef struct wefti_topology_ops {
     const char *name;
-    const char *summary;
     const char *const *keys; /* of section mixer that it alone reads; NULL: none */
     /* Checks what is special about the kind and fills in t->facts (period, directed,
      * exact, max_...) and t->self. On failure destroy is called. */
@@ -36,6 +35,7 @@ struct weft_topology {
 };
 
 extern const wefti_topology_ops *const wefti_topology_registry[]; /* NULL-terminated */
+extern const char *const wefti_topology_summaries[];               /* in the same order */
 
 static inline int wefti_topology_members(const weft_topology *t) {
     return (int)t->facts.members;

@@ -50,7 +50,6 @@ static void torus_neighbours(const weft_topology *t, int member, int64_t step,
 
 const wefti_topology_ops wefti_topology_torus = {
     .name = "torus",
-    .summary = "the four neighbours of a closed grid, all in every step",
     .create = torus_create,
     .neighbours = torus_neighbours,
 };

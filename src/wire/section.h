@@ -19,22 +19,19 @@
  * make all values of a block with such a one (or one of 2^100 and more) NaN. */
 enum { WEFTI_BLOCK_VALUES = 64 };
 
+#define WEFTI_CODEC(constant, name, summary) WEFTI_VALUES_##constant,
 typedef enum wefti_value_codec {
-    WEFTI_VALUES_F32,
-    WEFTI_VALUES_BF16, /* rounded to nearest, ties to even */
-    WEFTI_VALUES_INT8, /* scale * (-127..127); scale: bf16, per block */
-    WEFTI_VALUES_INT4, /* scale * (-7..7) */
-    WEFTI_VALUES_SIGN, /* scale * (-1 or 1), scale = mean magnitude of the block */
+#include "wire/valuecodecs.def"
     WEFTI_VALUE_CODECS
 } wefti_value_codec;
+#undef WEFTI_CODEC
 
+#define WEFTI_CODEC(constant, name, summary) WEFTI_INDICES_##constant,
 typedef enum wefti_index_codec {
-    WEFTI_INDICES_AUTO,        /* the shortest of those below, of equals the first */
-    WEFTI_INDICES_FIXED,       /* k numbers of ceil(log2 elements) bits */
-    WEFTI_INDICES_BITMAP,      /* one bit per coefficient */
-    WEFTI_INDICES_ENUMERATIVE, /* the number of the chosen set (Cover 1973) */
+#include "wire/indexcodecs.def"
     WEFTI_INDEX_CODECS
 } wefti_index_codec;
+#undef WEFTI_CODEC
 
 /* How a value between two steps of an integer codec is rounded: to the nearest, or up
  * with the probability that makes the mean right, to 2^-16. That is a function of (seed,

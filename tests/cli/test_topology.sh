@@ -88,7 +88,7 @@ same listed completed
     sed 's/ or /, /' | tr -d ' ' | tr ',' '\n' | sort >choices
 same listed choices
 (($(wc -l <listed) >= 8)) || fail "only $(wc -l <listed) topologies"
-prints "ring               one neighbour of a ring at a time: right and left in turns" \
+prints "ring               one neighbour per step, left and right in turn" \
     "$weft" list topologies
 while read -r kind; do
     expect 0 "$weft" topology "$kind" --nodes 4 --ranks 2 --links links.yaml

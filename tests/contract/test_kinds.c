@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What a configuration may ask for and what there is are written in two places that do
- * not know each other: the choices of the schema, and the registries. */
+/* What a configuration may ask for is what there is: the choices of the schema and the
+ * registries hold the same names, and each kind's table says the name of its line. */
 #include <weft/config.h>
 
 #include "check.h"
+#include "mix/mixer.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "replicate/replicator.h"
+#include "topology/topology.h"
+#include "wire/values.h"
 
 /* The i-th name of a registry, or NULL past the last. */
 typedef const char *(*name_at)(int i);
@@ -21,6 +24,18 @@ static const char *optimizer_at(int i) {
 
 static const char *replicator_at(int i) {
     return wefti_replicator_registry[i] ? wefti_replicator_registry[i]->name : NULL;
+}
+
+static const char *mixer_at(int i) {
+    return wefti_mixer_registry[i] ? wefti_mixer_registry[i]->name : NULL;
+}
+
+static const char *topology_at(int i) {
+    return wefti_topology_registry[i] ? wefti_topology_registry[i]->name : NULL;
+}
+
+static const char *value_codec_at(int i) {
+    return i < WEFTI_VALUE_CODECS ? wefti_value_ops_of((wefti_value_codec)i)->name : NULL;
 }
 
 static const weft_choice *choices_of(const char *name) {
@@ -61,14 +76,30 @@ static void every_choice_is_a_registered_kind_and_the_other_way_round(void **sta
         {"model.kind", model_at},
         {"optimizer.kind", optimizer_at},
         {"replicator.kind", replicator_at},
+        {"site_replicator.kind", replicator_at},
+        {"mixer.kind", mixer_at},
+        {"mixer.topology", topology_at},
+        {"replicator.values", value_codec_at},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         assert_same_names(rows[i].key, rows[i].registry);
 }
 
+/* The constant of a codec's line is what its name finds. */
+static void a_codec_is_found_by_the_name_of_its_line(void **state) {
+    (void)state;
+    const weft_choice *values = choices_of("replicator.values");
+    for (int i = 0; values[i].name; i++)
+        assert_int_equal(wefti_value_codec_find(values[i].name), i);
+    const weft_choice *indices = choices_of("replicator.indices");
+    for (int i = 0; indices[i].name; i++)
+        assert_int_equal(wefti_index_codec_find(indices[i].name), i);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_choice_is_a_registered_kind_and_the_other_way_round),
+        cmocka_unit_test(a_codec_is_found_by_the_name_of_its_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,6 @@ static void a_row_of_the_table_is_whole(void **state) {
     const wefti_optimizer_ops *ops;
     for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
         assert_ptr_equal(wefti_optimizer_find(ops->name), ops);
-        assert_true(ops->summary && strlen(ops->summary) > 10);
         assert_in_range(ops->n_states, 0, STATES);
         for (int i = 0; i < ops->n_states; i++)
             for (int j = 0; j < i; j++)

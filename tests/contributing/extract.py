@@ -3,8 +3,8 @@
 """Makes the example of CONTRIBUTING.md: extract.py PAGE SOURCE_TREE OUT
 
 Writes the file that the page shows, and a copy of each file that the page adds a line to, below
-OUT. A line goes before the first line of the file that begins alike, or, of "name[] in path", to
-the top of that array.
+OUT. A line goes before the first line of the file that begins alike: up to its bracket, or in
+twelve characters.
 """
 import os
 import re
@@ -15,13 +15,11 @@ def blocks(page):
     return re.findall(r"^```c\n(.*?)^```$", page, re.M | re.S)
 
 
-def insert(text, line, array, path):
+def insert(text, line, path):
     lines = text.split("\n")
-    likeness = line[:12]
+    likeness = line[: line.index("(") + 1] if "(" in line else line[:12]
     for i, other in enumerate(lines):
-        if array and re.search(rf"\b{array}\[\] = {{", other):
-            return "\n".join(lines[: i + 1] + ["    " + line] + lines[i + 1 :])
-        if not array and other.lstrip().startswith(likeness):
+        if other.lstrip().startswith(likeness):
             return "\n".join(lines[:i] + [line] + lines[i:])
     sys.exit(f"extract: no place for '{line}' in {path}")
 
@@ -40,10 +38,9 @@ def main(page_path, tree, out):
     code, lines = blocks(page)
     write(out, named.group(1), code)
     for line in lines.strip().split("\n"):
-        line, array, path = re.fullmatch(
-            r"(.*?)\s*/\* (?:(\w+)\[\] in )?(src/\S+) \*/", line).groups()
+        line, path = re.fullmatch(r"(.*?)\s*/\* (src/\S+) \*/", line).groups()
         with open(os.path.join(tree, path)) as file:
-            write(out, path, insert(file.read(), line, array, path))
+            write(out, path, insert(file.read(), line, path))
 
 
 main(*sys.argv[1:])
