@@ -171,13 +171,16 @@ static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const voi
     return WEFT_OK;
 }
 
+/* The oldest of them: messages of one sender with one tag are received in the order in which
+ * they were sent, as when two models' exchanges begin one after the other. */
 static message *find_post(mailbox *box, int sender, int channel, int64_t tag,
                           bool taken) {
+    message *oldest = NULL;
     for (message *m = box->posted; m; m = m->next)
         if (m->tag == tag && m->sender == sender && m->channel == channel &&
             m->taken == taken)
-            return m;
-    return NULL;
+            oldest = m;
+    return oldest;
 }
 
 /* Waits on the mailbox's condition until `when_s` (INFINITY: without limit). Lock held.

@@ -107,12 +107,14 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     return WEFT_OK;
 }
 
+/* The oldest of them, as the local backend has it: the list is newest first. */
 static wefti_arrival *find(const remote_comm *comm, int sender, int64_t tag, bool taken) {
+    wefti_arrival *oldest = NULL;
     for (wefti_arrival *a = comm->mesh->posted; a; a = a->next)
         if (a->tag == tag && a->sender == sender && a->channel == comm->channel &&
             a->taken == taken)
-            return a;
-    return NULL;
+            oldest = a;
+    return oldest;
 }
 
 /* A wait between steps that ends because the world has changed. */

@@ -64,6 +64,31 @@ static void bytes_are_counted_by_link_class(void **state) {
     run_ranks(3, 2, no_wire, count_bytes, NULL, NULL);
 }
 
+/* A sender that is ahead by one exchange: its second message must not be taken for the first. */
+static weft_status send_twice(rank_env *env) {
+    static const int64_t first[2] = {1, 2}, second = 3;
+    int next = (env->rank + 1) % env->control->size;
+    int before = (env->rank + env->control->size - 1) % env->control->size;
+    const void *view;
+    WEFT_TRY(wefti_comm_send(env->control, next, 7, first, sizeof first));
+    WEFT_TRY(wefti_comm_send(env->control, next, 7, &second, sizeof second));
+    WEFT_TRY(wefti_comm_barrier(env->control, 8)); /* both are here */
+    WEFT_TRY(wefti_comm_receive(env->control, before, 7, sizeof first, &view));
+    WEFT_TRY(memcmp(view, first, sizeof first) == 0 ? WEFT_OK : WEFT_ERR_INTERNAL);
+    wefti_comm_release(env->control, before, 7);
+    WEFT_TRY(wefti_comm_receive(env->control, before, 7, sizeof second, &view));
+    WEFT_TRY(memcmp(view, &second, sizeof second) == 0 ? WEFT_OK : WEFT_ERR_INTERNAL);
+    wefti_comm_release(env->control, before, 7);
+    return wefti_comm_await(env->control, 7);
+}
+
+static void the_oldest_message_of_a_tag_comes_first(void **state) {
+    weft_status statuses[6];
+    (void)state;
+    run_ranks(3, 2, no_wire, send_twice, NULL, statuses);
+    for (int r = 0; r < 6; r++) assert_int_equal(statuses[r], WEFT_OK);
+}
+
 static weft_status fail_on_rank_two(rank_env *env) {
     const void *view;
     if (env->rank == 2) return weft_ctx_fail(env->ctx, WEFT_ERR_NUMERIC, "planted");
@@ -323,6 +348,7 @@ int main(void) {
         cmocka_unit_test(collectives_agree_on_every_mesh),
         cmocka_unit_test(groups_are_rows_and_columns_of_the_mesh),
         cmocka_unit_test(bytes_are_counted_by_link_class),
+        cmocka_unit_test(the_oldest_message_of_a_tag_comes_first),
         cmocka_unit_test(a_failed_rank_wakes_all_others),
         cmocka_unit_test(a_message_of_another_length_is_refused),
         cmocka_unit_test(the_wire_never_delivers_early),

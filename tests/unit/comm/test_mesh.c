@@ -125,6 +125,36 @@ static void messages_of_every_length_arrive_whole_and_are_counted(void **state) 
     assert_int_equal(h.finished_badly, 0);
 }
 
+/* Two messages of one tag, of a sender that is ahead by one exchange: the second must not be
+ * taken for the first, nor be released in its place. */
+static weft_status send_twice(member *m) {
+    static const int64_t first[2] = {1, 2}, second = 3;
+    int me = m->comm->rank, n = m->comm->size;
+    const void *view;
+    WEFT_TRY(wefti_comm_send_all(m->comm, 7, first, sizeof first));
+    WEFT_TRY(wefti_comm_send_all(m->comm, 7, &second, sizeof second));
+    WEFT_TRY(wefti_comm_barrier(m->comm, 8)); /* both are here */
+    for (int peer = 0; peer < n; peer++) {
+        if (peer == me) continue;
+        WEFT_TRY(wefti_comm_receive(m->comm, peer, 7, sizeof first, &view));
+        WEFT_TRY(memcmp(view, first, sizeof first) == 0 ? WEFT_OK : WEFT_ERR_INTERNAL);
+        wefti_comm_release(m->comm, peer, 7);
+        WEFT_TRY(wefti_comm_receive(m->comm, peer, 7, sizeof second, &view));
+        WEFT_TRY(memcmp(view, &second, sizeof second) == 0 ? WEFT_OK : WEFT_ERR_INTERNAL);
+        wefti_comm_release(m->comm, peer, 7);
+    }
+    return wefti_comm_await(m->comm, 7);
+}
+
+static void the_oldest_message_of_a_tag_comes_first(void **state) {
+    member members[3];
+    hub h;
+    (void)state;
+    run(3, send_twice, members, &h);
+    for (int r = 0; r < 3; r++)
+        if (members[r].status != WEFT_OK) fail_msg("rank %d: %s", r, members[r].text);
+}
+
 static weft_status gather_and_add(member *m) {
     int64_t mine = 100 + m->comm->rank, all[4];
     double sum[2] = {m->comm->rank + 0.5, 1};
@@ -591,6 +621,7 @@ static void envelopes_come_back_and_damage_is_seen(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_every_length_arrive_whole_and_are_counted),
+        cmocka_unit_test(the_oldest_message_of_a_tag_comes_first),
         cmocka_unit_test(small_collectives_work_on_it),
         cmocka_unit_test(a_message_of_another_length_is_refused),
         cmocka_unit_test(nobody_waits_beyond_a_deadline),
