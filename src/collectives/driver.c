@@ -208,7 +208,7 @@ static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,
     int64_t tag = tag_of(d, round->step, round->bucket, round->number);
     if (d->setup.deadline_s > 0)
         return wefti_stream_send(&d->streams, rank, round->bucket, message, n_bytes);
-    if (round->shape == WEFTI_SHAPE_OWNER && round->number == 0)
+    if (round->shape == WEFTI_SHAPE_OWNER && round->number == 0 && !d->setup.here_only)
         return wefti_comm_send_part(d->setup.comm, rank, tag, message, n_bytes);
     return wefti_comm_send(d->setup.comm, rank, tag, message, n_bytes);
 }
@@ -356,13 +356,14 @@ static weft_status receive_piece(wefti_driver *d, const wefti_round *round, int 
                                  int64_t n_bytes, const void **in) {
     int64_t tag = tag_of(d, round->step, round->bucket, round->number);
     bool owned = round->shape == WEFTI_SHAPE_OWNER, answers = owned && round->number == 1;
-    wefti_piece_kind kind = owned && !answers ? WEFTI_PIECE_OWN : WEFTI_PIECE_SAME;
+    bool own = d->setup.here_only || (owned && !answers);
+    wefti_piece_kind kind = own ? WEFTI_PIECE_OWN : WEFTI_PIECE_SAME;
     wefti_received piece;
     for (;;) {
         WEFT_TRY(wefti_comm_receive_piece(d->setup.comm, rank_of(&round->party, member),
                                           tag, n_bytes, kind, &piece));
         *in = piece.view;
-        if (*in || !answers) return WEFT_OK;
+        if (*in || !answers || own) return WEFT_OK;
         WEFT_TRY(answer_for(d, round, member, piece.membership));
     }
 }

@@ -97,6 +97,8 @@ typedef struct wefti_driver_setup {
     int n_buffers; /* exchanges of a bucket whose messages may be under way */
     bool
         answers_inside; /* an answer takes the place of what the owner said about itself */
+    bool here_only; /* a lost member's message counts where it is here, for this rank alone:
+                       nobody sends it on, and nobody answers for it */
     double deadline_s;  /* ALL only: how long a receiver waits; 0: until all is there */
     int64_t steps;      /* with a deadline: of the run */
 } wefti_driver_setup;

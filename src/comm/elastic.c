@@ -16,6 +16,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+/* Unfinished steps of all, where votes are counted at once. With a lag the last to begin is so
+ * many steps behind the first, and has votes of as many steps to count. */
 enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
 
 static const double closed_patience_s = 1.0, redial_every_s = 2e-3, tell_every_s = 0.05;
@@ -101,7 +103,7 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     e->setup = *setup;
     e->size = e->n_ranks = mesh->world.size;
     e->me = mesh->rank;
-    e->limits = (wefti_member_limits){e->size, WINDOW, ROUNDS,
+    e->limits = (wefti_member_limits){e->size, WINDOW + 2 * setup->lag, ROUNDS,
                                       2 * setup->units + ONE_MORE};
     int64_t before = setup->first_step - 1;
     e->steps = (wefti_member_steps){before, before, before};
@@ -262,12 +264,17 @@ static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
     return &e->entries[(*n)++];
 }
 
+/* Whether a view may have to decide about a step. */
+static bool is_unfinished(const wefti_elastic *e, int64_t step) {
+    return step > e->stable && step <= e->stable + e->limits.window;
+}
+
 static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
     wefti_elastic *e = mesh->elastic;
     for (const wefti_arrival *a = list; a; a = a->next) {
         wefti_piece_place place;
         if (!e->work[a->sender] || !wefti_piece_of(e, a->channel, a->tag, &place) ||
-            place.step <= e->stable)
+            !is_unfinished(e, place.step))
             continue;
         wefti_inventory_entry *entry = entry_of(e, n, a->sender, place.step);
         if (!entry) continue;
@@ -281,7 +288,7 @@ static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
 
 static void count_taken(wefti_elastic *e, int *n) {
     for (int r = 0; r < e->size; r++) {
-        if (!e->work[r] || e->taken[r] <= e->stable) continue;
+        if (!e->work[r] || !is_unfinished(e, e->taken[r])) continue;
         wefti_inventory_entry *entry = entry_of(e, n, r, e->taken[r]);
         if (entry) entry->counted = true;
     }
@@ -498,7 +505,7 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     }
     bool is_piece = wefti_piece_of(e, channel, arrival->tag, &place);
     put(mesh, arrival, post);
-    if (is_piece) hear_piece(mesh, sender, place.step);
+    if (is_piece) hear_piece(mesh, sender, place.sent);
     return true;
 }
 
@@ -520,18 +527,29 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
     return wefti_world_poisoned_error(ctx, &mesh->world);
 }
 
-void wefti_elastic_finish(weft_mesh *mesh, int64_t step) {
-    wefti_elastic *e = mesh ? mesh->elastic : NULL;
-    if (!e) return;
-    pthread_mutex_lock(&mesh->lock);
-    e->steps.sent = e->steps.finished = step;
-    e->in_step = false;
-    while (e->parts) { /* all answers to them are here */
-        wefti_sent_part *part = e->parts;
-        e->parts = part->next;
+/* Lock held. Parts of exchanges that have ended: all answers to them are here. */
+static void forget_parts(wefti_elastic *e, int64_t step) {
+    for (wefti_sent_part **link = &e->parts; *link;) {
+        wefti_sent_part *part = *link;
+        wefti_piece_place place;
+        if (wefti_piece_of(e, part->channel, part->tag, &place) && place.step > step) {
+            link = &part->next;
+            continue;
+        }
+        *link = part->next;
         part->next = e->spare_parts;
         e->spare_parts = part;
     }
+}
+
+void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e) return;
+    pthread_mutex_lock(&mesh->lock);
+    e->steps.sent = step;
+    if (counted > e->steps.finished) e->steps.finished = counted;
+    e->in_step = false;
+    forget_parts(e, step);
     pthread_mutex_unlock(&mesh->lock);
 }
 

@@ -18,6 +18,10 @@ typedef struct wefti_elastic_setup {
     int shards;         /* ranks that share one copy */
     int units;          /* of the model: at least as many as a group has buckets */
     int64_t first_step; /* of this start of the run */
+    int lag;            /* steps after which votes are counted: so far apart ranks may be */
+    int64_t delay;      /* steps from the begin of a mixer's exchange to its end */
+    bool meets;         /* the mixer gossips: what it sends is for its receiver alone, and
+                           counts where it is here */
 } wefti_elastic_setup;
 
 /* From now on lost ranks are gone on without. After a barrier of all ranks, before the
@@ -31,8 +35,9 @@ void wefti_elastic_destroy(weft_mesh *mesh);
 weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
                                 bool *changed) WEFT_CHECKED;
 
-/* It has finished the step: its result is applied. */
-void wefti_elastic_finish(weft_mesh *mesh, int64_t step);
+/* It has finished the step: its result is applied. The votes are counted of all steps up to
+ * `counted`, and with them nothing of these steps is needed any more. */
+void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted);
 
 /* Whether what waited between steps failed because the world has changed; then the failure
  * is forgotten. */
@@ -68,7 +73,8 @@ enum {
 
 /* What a message is in the terms of the machine. */
 typedef struct wefti_piece_place {
-    int64_t step;
+    int64_t step; /* that ends with it */
+    int64_t sent; /* that it was sent in */
     int round, part;
 } wefti_piece_place;
 

@@ -16,7 +16,8 @@
 enum {
     BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1,
     BUCKETS = (1 << 20) - 1,
-    STAGES = 15
+    STAGES = 15,
+    MIXER_STAGES = 8 /* from there on */
 };
 
 static int base_of(int channel) { return channel & BASE_CHANNELS; }
@@ -25,11 +26,14 @@ bool wefti_piece_of(const wefti_elastic *e, int channel, int64_t tag,
                     wefti_piece_place *out) {
     int units = e->setup.units, base = base_of(channel);
     if (channel >= WEFTI_CHANNEL_PART || tag < 0) return false;
-    *out = (wefti_piece_place){.step = tag, .part = 2 * units};
+    *out = (wefti_piece_place){.step = tag, .sent = tag, .part = 2 * units};
     if (base == WEFTI_GROUP_WORLD * 8) return true; /* a vote */
     if (base != WEFTI_GROUP_REPLICA * 8 && base != WEFTI_GROUP_SITES * 8) return false;
     int bucket = (int)(tag >> 4 & BUCKETS), stage = (int)(tag & STAGES);
-    out->step = tag >> 24;
+    bool mixes = stage >= MIXER_STAGES;
+    if (mixes && e->setup.meets) return false; /* of no use to anybody else */
+    out->sent = tag >> 24;
+    out->step = out->sent + (mixes ? e->setup.delay : 0);
     out->round = stage % 2;
     out->part = bucket + (base == WEFTI_GROUP_SITES * 8 ? units : 0);
     return bucket < units;

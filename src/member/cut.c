@@ -59,7 +59,7 @@ static void tally_entry(wefti_member *m, int number, const wefti_inventory_entry
     if (s < 0 || s >= span(m)) return;
     int k = tally_sender(m, entry->sender, true);
     if (k < 0) return;
-    if (entry->counted) t->counted[k] |= 1u << s;
+    if (entry->counted) t->counted[k] |= (uint64_t)1 << s;
     uint16_t *holders = tally_holders(m, k, (int)s);
     int row = (l->parts + 7) / 8;
     for (int r = 0; r < l->rounds; r++)

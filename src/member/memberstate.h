@@ -51,7 +51,7 @@ typedef struct wefti_ballot_tally {
     int64_t least_finished;
     int n_senders;
     wefti_node_id *senders; /* [max departed] */
-    uint32_t *counted;      /* [max departed] bit per step */
+    uint64_t *counted;      /* [max departed] bit per step */
     uint16_t
         *holders; /* [max departed][2 windows][rounds][parts], numbers in the old view */
 } wefti_ballot_tally;

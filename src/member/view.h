@@ -30,7 +30,7 @@ typedef struct wefti_member_limits {
 enum {
     WEFTI_MEMBER_NOBODY = 0xffff, /* no node of the view */
     WEFTI_MEMBER_MAX_NODES = 4096,
-    WEFTI_MEMBER_MAX_WINDOW = 16,
+    WEFTI_MEMBER_MAX_WINDOW = 24, /* wefti_departed.counted has a bit per step */
     WEFTI_MEMBER_MAX_ROUNDS = 4,
     WEFTI_MEMBER_MAX_PARTS = 1 << 20
 };

@@ -27,7 +27,9 @@ typedef struct choco {
     wefti_meeting meeting;
     int n_partners;
     int *partners;        /* [n_partners] ascending */
-    float *weights;       /* [n_partners] of the meeting at hand; 0: does not take part */
+    float *weights;       /* [n_partners] of the meeting at hand; 0: does not take part, or
+                             is lost */
+    double others;        /* their sum */
     wefti_section *cuts;  /* [n_buckets] */
     wefti_driver *driver; /* owned */
 } choco;
@@ -170,9 +172,12 @@ static weft_status encode(void *mixer, const wefti_round *round, int member,
 static weft_status add(void *mixer, const wefti_round *round, int member,
                        const unsigned char *in) {
     wefti_mixer *m = mixer;
-    const choco *self = m->self;
+    choco *self = m->self;
+    const weft_neighbours *from = self->meeting.neighbours;
     const wefti_section *cut = &self->cuts[round->bucket];
     int k = slot_of(self, round->party.members[member]);
+    self->weights[k] = from->weights_f32[member];
+    self->others += from->weights[member];
     const unsigned char *told = wefti_driver_sent(self->driver, round, member);
     WEFT_TRY(add_section(m, cut, in, wefti_mixer_state(m, 2 * k + HEARD, round->bucket)));
     return add_section(m, cut, told, wefti_mixer_state(m, 2 * k + TOLD, round->bucket));
@@ -181,19 +186,12 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
 static weft_status finish(void *mixer, const wefti_round *round, unsigned char *answer) {
     const wefti_mixer *m = mixer;
     const choco *self = m->self;
-    const weft_neighbours *from = self->meeting.neighbours;
-    double others = 0, R = m->comm->size;
+    double R = m->comm->size;
     (void)answer;
-    memset(self->weights, 0, (size_t)self->n_partners * sizeof *self->weights);
-    for (int i = 0; i < from->n_sources; i++) {
-        if (i == from->self) continue;
-        self->weights[slot_of(self, from->sources[i])] = from->weights_f32[i];
-        others += from->weights[i];
-    }
     /* a pair of independent deviations is apart by 2 R/(R-1) of the distance */
     float gamma = (float)wefti_mixer_gamma(&m->config, round->step);
     self->meeting.distances[round->bucket] = pull(m, round->bucket, gamma, round->x) *
-                                             (R - 1) / (2 * others * R);
+                                             (R - 1) / (2 * self->others * R);
     return WEFT_OK;
 }
 
@@ -223,9 +221,11 @@ static weft_status choco_send(wefti_mixer *m, int bucket, int64_t step,
 }
 
 static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    const choco *self = m->self;
+    choco *self = m->self;
     wefti_round round = round_of(m, bucket, step);
     round.x = params;
+    self->others = 0;
+    memset(self->weights, 0, (size_t)self->n_partners * sizeof *self->weights);
     return wefti_driver_receive(self->driver, &round);
 }
 
@@ -287,7 +287,8 @@ static weft_status make_driver(wefti_mixer *m, choco *self) {
                                 .times = &m->times,
                                 .stage = STAGE,
                                 .n_buckets = m->n_buckets,
-                                .n_buffers = BUFFERS};
+                                .n_buffers = BUFFERS,
+                                .here_only = true};
     int64_t room[WEFTI_DRIVER_ROUNDS];
     WEFT_TRY(wefti_driver_create(&setup, &self->driver));
     for (int b = 0; b < m->n_buckets; b++) {

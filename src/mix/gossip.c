@@ -171,6 +171,7 @@ static weft_status make_driver(wefti_mixer *m, gossip *self) {
                                 .n_buckets = m->n_buckets,
                                 .n_buffers = buffers_of(&m->config),
                                 .answers_inside = true,
+                                .here_only = true,
                                 .deadline_s = m->config.deadline_s,
                                 .steps = m->config.steps};
     int64_t room[WEFTI_DRIVER_ROUNDS];
@@ -281,15 +282,16 @@ static double blend_bucket(wefti_mixer *m, const blend *how, int64_t step, int64
     return distance;
 }
 
-/* mean[n], perhaps one of the sources, <- the mean of all. */
-static void add_up(const gossip *self, int64_t n, float *mean) {
+/* mean[n], perhaps one of the sources, <- the mean of all that are there. */
+static void add_up(const gossip *self, int present, int64_t n, float *mean) {
     const weft_neighbours *list = self->meeting.neighbours;
-    float sum[STRIP], share = 1.0f / (float)list->n_sources;
+    float sum[STRIP], share = 1.0f / (float)present;
     for (int64_t at = 0; at < n; at += STRIP) {
         int64_t count = n - at < STRIP ? n - at : STRIP;
         memset(sum, 0, sizeof sum);
         for (int j = 0; j < list->n_sources; j++)
-            for (int64_t i = 0; i < count; i++) sum[i] += self->sources[j][at + i];
+            for (int64_t i = 0; i < count && self->sources[j]; i++)
+                sum[i] += self->sources[j][at + i];
         for (int64_t i = 0; i < count; i++) mean[at + i] = sum[i] * share;
     }
 }
@@ -362,7 +364,8 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
     const weft_neighbours *list = self->meeting.neighbours;
     int64_t n = m->buckets[round->bucket].n_elements;
     if (answer) {
-        add_up(self, range_elements(list, list->self, n), (float *)(void *)answer);
+        add_up(self, round->counted, range_elements(list, list->self, n),
+               (float *)(void *)answer);
         return WEFT_OK;
     }
     if (round->number == 1) {
@@ -407,12 +410,19 @@ static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
     return wefti_driver_send(self->driver, &round);
 }
 
+/* Nothing has come yet. Of who is lost nothing will: its weight goes to the others, and of
+ * its range of a group's mean each keeps its own numbers. */
+static void forget_sources(const gossip *self) {
+    for (int i = 0; i < self->meeting.neighbours->n_sources; i++) self->sources[i] = NULL;
+}
+
 /* The second round of a mean of a group, unless it is done. */
 static weft_status answer_group(wefti_mixer *m, wefti_round *round) {
     gossip *self = m->self;
     if (!has_ranges(round) || self->answered[round->bucket] == round->step)
         return WEFT_OK;
     self->answered[round->bucket] = round->step;
+    forget_sources(self);
     return wefti_driver_answer(self->driver, round);
 }
 
@@ -429,7 +439,7 @@ static weft_status gossip_mix(wefti_mixer *m, int bucket, int64_t step, float *p
     gossip *self = m->self;
     wefti_round round = round_of(m, bucket, step, params);
     WEFT_TRY(answer_group(m, &round));
-    for (int i = 0; i < round.party.n; i++) self->sources[i] = NULL;
+    forget_sources(self);
     self->distance = 0;
     return wefti_driver_receive(self->driver, &round);
 }

@@ -43,9 +43,10 @@ weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,
     out->local_loss = out->distance = NAN;
     if (job->replicas_equal) return mean_loss(r, rows, &out->loss);
     WEFT_TRY(mean_loss(r, rows, &out->local_loss));
-    WEFT_TRY(wefti_rank_average(r));
-    double squares = wefti_rank_distance_squares(r);
-    weft_status status = mean_loss(r, rows, &out->loss);
+    double squares = 0;
+    weft_status status = wefti_rank_average(r); /* which membership may interrupt */
+    if (status == WEFT_OK) squares = wefti_rank_distance_squares(r);
+    if (status == WEFT_OK) status = mean_loss(r, rows, &out->loss);
     wefti_rank_restore(r);
     WEFT_TRY(status);
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &squares));

@@ -4,7 +4,12 @@
  *     old rank -> its arrays -> new job (fewer nodes, a smaller batch) -> new rank <- arrays
  *
  * Each rank goes on with as many sequences per step as before, so the batch shrinks with
- * the nodes; the rows of the text are taken one after another, whoever takes them. */
+ * the nodes; the rows of the text are taken one after another, whoever takes them.
+ *
+ * Mixers begin as in a run that is resumed at that step: what gossip sends ahead of a step and
+ * outer exchanges that are under way are sent again, among those who are left. Copies of
+ * partners' parameters (choco) do not come along, since partners are others now: each pair
+ * begins from the mean of all replicas, which both know. */
 #include "train/regroup.h"
 
 #include <string.h>
@@ -15,7 +20,7 @@ bool wefti_regroup_can(const wefti_prepared *p) {
     const wefti_job *job = p->job;
     const weft_mesh *mesh = p->bootstrap.mesh;
     return mesh && mesh->transport->ops->redial && p->on_text && job->R > 1 &&
-           job->sites == 1 && job->copies == 1 && job->replicas_equal &&
+           job->sites == 1 && job->copies == 1 && job->mixer_config.deadline_s == 0 &&
            strcmp(job->config->mesh.on_loss, "go_on") == 0;
 }
 
@@ -23,7 +28,10 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     wefti_bootstrap *b = &p->bootstrap;
     wefti_elastic_setup setup = {.shards = p->job->S,
                                  .units = p->job->model->n_units,
-                                 .first_step = p->job->first_step};
+                                 .first_step = p->job->first_step,
+                                 .lag = p->job->vote_lag,
+                                 .delay = p->job->mixer_config.delay,
+                                 .meets = p->job->topology != NULL};
     WEFT_TRY(wefti_elastic_start(ctx, b->mesh, &setup));
     return wefti_comm_barrier(b->comm, b->n_messages++);
 }
@@ -34,7 +42,7 @@ enum { STATES = WEFTI_OPTIMIZER_STATES + WEFTI_REPLICATOR_STATES + WEFTI_MIXER_S
 
 typedef struct luggage {
     float *params, *state[STATES];
-    int n;
+    int n; /* most states of either rank */
 } luggage;
 
 static void swap(float **a, float **b) {
@@ -46,14 +54,16 @@ static void swap(float **a, float **b) {
 /* Exchanges the arrays of a rank for those of the luggage: parameters and all state, each
  * as long as the parameters, in backward order of the units whatever the buckets are. */
 static void exchange(wefti_rank *r, luggage *l) {
-    l->n = 0;
+    int n = 0;
     swap(&l->params, &r->params);
     for (int i = 0; i < r->job->most_states->n_states; i++)
-        swap(&l->state[l->n++], &r->state[i]);
+        swap(&l->state[n++], &r->state[i]);
     for (int i = 0; i < r->replicator->n_states; i++)
-        swap(&l->state[l->n++], &r->replicator->state[i]);
-    for (int i = 0; i < r->mixer->n_states; i++)
-        swap(&l->state[l->n++], &r->mixer->state[i]);
+        swap(&l->state[n++], &r->replicator->state[i]);
+    bool keeps = r->mixer->ops->keeps_partners; /* there are more or fewer of them now */
+    for (int i = 0; i < r->mixer->n_states && !keeps; i++)
+        swap(&l->state[n++], &r->mixer->state[i]);
+    if (n > l->n) l->n = n;
 }
 
 static void leave(weft_ctx *ctx, luggage *l) {
@@ -116,6 +126,18 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
     return status;
 }
 
+/* What each pair of partners knows of each other: the mean of all. Interrupted, the world that
+ * comes next begins with it again. */
+static weft_status meet_anew(wefti_rank *r) {
+    size_t n_bytes = (size_t)r->arrangement->n_elements * sizeof(float);
+    if (!r->mixer->ops->keeps_partners) return WEFT_OK;
+    weft_status status = wefti_rank_average(r);
+    for (int i = 0; i < r->mixer->n_states && status == WEFT_OK; i++)
+        memcpy(r->mixer->state[i], r->params, n_bytes);
+    wefti_rank_restore(r);
+    return status;
+}
+
 static weft_status make_rank(weft_ctx *ctx, const wefti_prepared *p,
                              const wefti_elastic_world *w, luggage *l,
                              wefti_rank **state) {
@@ -124,6 +146,8 @@ static weft_status make_rank(weft_ctx *ctx, const wefti_prepared *p,
     WEFT_TRY(wefti_comms_join(ctx, &mesh->world, mesh->rank, &comms));
     WEFT_TRY(wefti_rank_create(ctx, p->job, w->rank, &comms, state));
     exchange(*state, l);
+    weft_status status = meet_anew(*state);
+    if (status != WEFT_OK && !wefti_elastic_interrupted(ctx, mesh)) return status;
     return wefti_rank_prime(*state);
 }
 

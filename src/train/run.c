@@ -38,6 +38,8 @@ typedef struct rank_thread {
     int64_t counted;                             /* the first of them */
     bool stop_agreed, stopping;
     int64_t evaluated; /* after so many steps, last */
+    int64_t gathered;  /* after so many steps a gossiping run has lost somebody, last: who
+                          met it last and who did not may differ */
     weft_mesh *mesh;   /* or NULL */
 } rank_thread;
 
@@ -236,8 +238,9 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     WEFT_TRY(
         wefti_timeline_write(t->slot->ctx, t->slot->state->timeline, config->run.folder));
     bool last = done == config->run.steps;
-    bool compare_due = is_due(config->run.compare_every, done);
-    if (compare_due || (config->run.compare_every > 0 && (last || stopping)))
+    bool compare_due = is_due(config->run.compare_every, done) ||
+                       (config->run.compare_every > 0 && (last || stopping));
+    if (compare_due && done != t->gathered)
         WEFT_TRY(wefti_rank_compare(t->slot->state, done - 1));
     bool eval_due = is_due(config->run.eval_every, done);
     bool save_due = is_due(config->run.save_every, done);
@@ -256,7 +259,7 @@ static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
     double begun_s = wefti_timeline_now(t->slot->state->timeline);
     WEFT_TRY(count_votes(t, step - t->run->prepared->job->vote_lag));
     wefti_rank_end(t->slot->state, begun_s);
-    wefti_elastic_finish(t->mesh, step);
+    wefti_elastic_finish(t->mesh, step, t->counted - 1);
     return WEFT_OK;
 }
 
@@ -266,6 +269,7 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     *whole = true;
     if (!is_pause(t, done)) return WEFT_OK;
     WEFT_TRY(count_votes(t, done - 1));
+    wefti_elastic_finish(t->mesh, done - 1, done - 1);
     t->stopping = t->stop_agreed && done < t->run->prepared->job->config->run.steps;
     weft_status status = after_step(t, done, t->stopping);
     *whole = status == WEFT_OK;
@@ -280,6 +284,9 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     training *run = t->run;
     wefti_elastic_world world;
     char sentence[800];
+    WEFT_TRY(count_votes(t, step - 1)); /* while the old world is there */
+    wefti_elastic_finish(t->mesh, step - 1, step - 1);
+    t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
     WEFT_TRY(wefti_regroup(run->ctx, t->slot->ctx, run->prepared, step, &t->slot->state,
                            &world));
     give_hooks(t);
@@ -306,7 +313,8 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
         t->slot->state->vote = (wefti_vote){.stop = whole ? 0 : 1};
         WEFT_TRY(wefti_rank_vote(t->slot->state, step));
         WEFT_TRY(wefti_rank_count_votes(t->slot->state, step, &agreed));
-        wefti_elastic_finish(t->mesh, step++);
+        wefti_elastic_finish(t->mesh, step, step);
+        t->counted = ++step;
         all = agreed.stop == 0;
     }
     return WEFT_OK;

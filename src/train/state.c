@@ -239,9 +239,8 @@ static weft_status create_files(wefti_rank *r, const char *partial,
 static weft_status write_model(wefti_rank *r, const char *partial) {
     tensor_file file;
     WEFT_TRY(name_model_file(r, partial, &file));
-    if (!r->job->replicas_equal) WEFT_TRY(wefti_rank_average(r));
-    weft_status status = WEFT_OK;
-    if (r->replica == 0) status = with_file(r, &file, true, write_block);
+    weft_status status = r->job->replicas_equal ? WEFT_OK : wefti_rank_average(r);
+    if (status == WEFT_OK && r->replica == 0) status = with_file(r, &file, true, write_block);
     if (!r->job->replicas_equal) wefti_rank_restore(r);
     return status;
 }

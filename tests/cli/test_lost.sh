@@ -70,4 +70,13 @@ losing 4 1 "1 3" 15 method=random              # two at once
 losing 4 1 "0 1 2" 15 method=topk              # all but one
 losing 4 2 3 15                                # with half of a node its other half ends
 losing 4 2 0 15 method=hsdp
+# Replicas that differ: what a lost neighbour has not sent is done without.
+losing 3 1 1 9 method=dadam
+grep -q "^validation loss" out.0 || fail "dadam: rank 0 says $(cat out.0)"
+losing 4 1 0 20 method=dadam mixer.average_every=4 # groups' means in two rounds, all evaluate
+losing 3 1 2 13 method=dadam mixer.kind=choco mixer.values=int8 mixer.gamma=0.5
+losing 2 1 1 15 method=accumadam
+losing 4 1 "0 2" 17 method=diloco mixer.outer_every=5
+losing 3 1 0 31 method=streaming-diloco mixer.outer_every=12 mixer.values=int4 mixer.fragments=2
+losing 3 1 1 12 method=sparseloco mixer.outer_every=3
 finish
