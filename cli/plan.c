@@ -20,7 +20,8 @@ static const flag flags[] = {
      "a step that was measured, any number of times: "
      "\"2 nodes, ddp: 4.1 s\"",
      NULL},
-    {"--framework", "NAMES", "also try ddp, zero1, zero2, fsdp, hsdp: \"ddp,fsdp\"",
+    {"--framework", "NAMES", "also try ddp, ddp-after, zero1, zero2, fsdp, hsdp: "
+     "\"ddp,fsdp\"",
      NULL},
     {"--collective", "auto|ring|tree|hierarchical", "of these frameworks", NULL},
     {"--precision", "f32|mixed|bf16|bf16-8bit", "of these frameworks", NULL},
@@ -97,8 +98,8 @@ static int add_framework(request *r, const char *name) {
     if (strcmp(name, "weft") == 0) return CODE_OK;
     if (strcmp(name, "fsdp-all") == 0) name = "fsdp";
     if (!is_framework(name))
-        return usage_error("--framework names '%.40s', expected weft, ddp, zero1, zero2, "
-                           "fsdp or hsdp",
+        return usage_error("--framework names '%.40s', expected weft, ddp, ddp-after, "
+                           "zero1, zero2, fsdp or hsdp",
                            name);
     snprintf(padded, sizeof padded, " %s ", name);
     snprintf(all, sizeof all, " %s ", r->frameworks);

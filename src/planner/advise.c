@@ -262,16 +262,14 @@ static weft_status try_nodes(wefti_adviser *a, int64_t nodes, bool most) {
 /* Other frameworks, on as many nodes as weft's own methods. */
 static weft_status try_frameworks(wefti_adviser *a, int64_t nodes) {
     const char *names = a->options.frameworks ? a->options.frameworks : "";
-    char name[16];
+    char name[16], known[120];
     for (int n = 0; sscanf(names, " %15s%n", name, &n) == 1; names += n) {
         const wefti_framework *f = wefti_framework_find(name);
         weft_candidate c = {.learning = wefti_recipes[0].learning};
         if (!f)
-            return weft_ctx_fail(
-                a->ctx, WEFT_ERR_ARGUMENT,
-                "there is no framework '%s', expected ddp, zero1, zero2, "
-                "fsdp or hsdp",
-                name);
+            return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
+                                 "there is no framework '%s', expected %s", name,
+                                 wefti_framework_names(known, sizeof known));
         begin_settings(a, nodes, f->in_node ? 0 : f->shards_parameters ? 0 : 1, &c);
         size_t used = strlen(c.settings);
         snprintf(c.settings + used, sizeof c.settings - used, "method=hsdp");

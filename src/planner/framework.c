@@ -4,6 +4,7 @@
  *
  *     ddp, zero1    last micro-batch: after a unit's backward, whenever 25 MB are ready,
  *                   e <- max(e, t) + all-reduce(bucket)
+ *     ddp-after     e <- t + all-reduce(all gradients), nothing hides it
  *     zero1         after the optimizer: + all-gather(parameters), nothing hides it
  *     fsdp          before a unit: t <- max(t, gathered), and the next unit's gather begins
  *                   when this one's computing does; after its backward:
@@ -25,6 +26,7 @@
 #include "planner/framework.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "simulate/costs.h"
@@ -32,12 +34,28 @@
 static const double bucket_bytes = 25 * 1024.0 * 1024.0; /* DDP's bucket_cap_mb */
 
 static const wefti_framework frameworks[] = {
-    {"ddp", "whole copies, gradients all-reduced", false, false, false, false, false},
-    {"zero1", "the optimizer's state sharded over all", true, false, false, false, false},
-    {"zero2", "and the gradients", true, true, false, false, false},
-    {"fsdp", "and the parameters, over all ranks", true, true, true, false, true},
-    {"hsdp", "shards inside a node, gradients all-reduced between nodes", true, true,
-     true, true, true},
+    {.name = "ddp", .doc = "whole copies, gradients all-reduced"},
+    {.name = "ddp-after",
+     .doc = "the same in one piece after the backward pass",
+     .after = true},
+    {.name = "zero1",
+     .doc = "the optimizer's state sharded over all",
+     .shards_optimizer = true},
+    {.name = "zero2",
+     .doc = "and the gradients",
+     .shards_optimizer = true,
+     .shards_gradients = true},
+    {.name = "fsdp",
+     .doc = "and the parameters, over all ranks",
+     .shards_optimizer = true,
+     .shards_gradients = true,
+     .shards_parameters = true},
+    {.name = "hsdp",
+     .doc = "shards inside a node, gradients all-reduced between nodes",
+     .shards_optimizer = true,
+     .shards_gradients = true,
+     .shards_parameters = true,
+     .in_node = true},
 };
 enum { N_FRAMEWORKS = sizeof frameworks / sizeof frameworks[0] };
 
@@ -46,6 +64,18 @@ const wefti_framework *wefti_framework_find(const char *name) {
     for (int i = 0; i < N_FRAMEWORKS; i++)
         if (strcmp(frameworks[i].name, name) == 0) return &frameworks[i];
     return NULL;
+}
+
+const char *wefti_framework_names(char *out, size_t size) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < N_FRAMEWORKS && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s",
+                                 i == 0                  ? ""
+                                 : i == N_FRAMEWORKS - 1 ? " or "
+                                                         : ", ",
+                                 frameworks[i].name);
+    return out;
 }
 
 const char *weft_framework_name(int i, const char **doc) {
@@ -235,7 +265,7 @@ static void whole_pass(walk *k, bool last) {
         compute(k, wefti_costs_unit(k->c->cluster, job, u).backward_s);
         for (; last && left > 0; left -= bucket_bytes) {
             k->pending += fmin(left, bucket_bytes);
-            if (k->pending >= bucket_bytes) flush(k);
+            if (k->pending >= bucket_bytes && !k->c->framework->after) flush(k);
         }
     }
     if (last) flush(k);

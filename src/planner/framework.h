@@ -12,11 +12,14 @@ typedef struct wefti_framework {
     const char *doc;
     bool shards_optimizer, shards_gradients, shards_parameters;
     bool in_node; /* shards inside a node, whole gradients between nodes */
-    bool again;   /* parameters are gathered in the forward and in the backward pass */
+    bool after;   /* gradients are reduced as one when the backward pass is done */
 } wefti_framework;
 
 /* The framework of that name, or NULL. */
 const wefti_framework *wefti_framework_find(const char *name);
+
+/* "ddp, zero1 or fsdp", of all of them; returns out. */
+const char *wefti_framework_names(char *out, size_t size);
 
 /* What is predicted: ranks alike, `job` is one of them (its own batch, one node). */
 typedef struct wefti_framework_case {

@@ -91,8 +91,8 @@ static void collectives_take_what_their_formulas_say(void **state) {
 
 static void one_rank_only_computes(void **state) {
     (void)state;
-    static const char *const names[] = {"ddp", "zero1", "zero2", "fsdp", "hsdp"};
-    for (int i = 0; i < 5; i++) {
+    static const char *const names[] = {"ddp", "ddp-after", "zero1", "zero2", "fsdp", "hsdp"};
+    for (int i = 0; i < 6; i++) {
         wefti_framework_case c = of(names[i], 1, 1);
         is_near(step_of(&c), computing());
     }
@@ -106,6 +106,27 @@ static void ddp_reduces_what_is_left_after_the_backward_pass(void **state) {
     is_near(step_of(&c), computing() + wefti_framework_all_reduce(&c, n));
     c = of("zero1", 2, 1);
     is_near(step_of(&c), computing() + 1.5 * wefti_framework_all_reduce(&c, n));
+}
+
+/* A model of more than a bucket: DDP hides what it has reduced before the last unit's
+ * backward, and what is reduced as one hides nothing. */
+static void reducing_afterwards_hides_nothing(void **state) {
+    (void)state;
+    wefti_job_destroy(ctx, job);
+    assert_ok(ctx, weft_config_set(ctx, run, "model.width=640"));
+    assert_ok(ctx, weft_config_finish(ctx, run));
+    assert_ok(ctx, wefti_forecast_plan(ctx, run, cluster, &copy, &job));
+    wefti_framework_case hidden = of("ddp", 4, 2), after = of("ddp-after", 4, 2);
+    double n = 4 * (double)job->model->n_elements;
+    assert_true(n > 2 * 25 * 1024 * 1024);
+    is_near(step_of(&after), computing() + wefti_framework_all_reduce(&after, n));
+    weft_prediction p, q;
+    cluster->rank_flops = 1e9;
+    wefti_framework_predict(&hidden, &p);
+    wefti_framework_predict(&after, &q);
+    assert_true(p.mean_step_s < 0.999 * q.mean_step_s);
+    assert_true(p.wire_bytes == q.wire_bytes && p.memory_bytes == q.memory_bytes);
+    assert_true(q.hidden_share < 1e-9);
 }
 
 static void gathers_hide_behind_computing(void **state) {
@@ -152,9 +173,9 @@ static double draw(int i, int what) {
 /* Sums and maxima of what grows with the facts. */
 static void a_better_cluster_is_never_slower(void **state) {
     (void)state;
-    static const char *const names[] = {"ddp", "zero1", "zero2", "fsdp", "hsdp"};
+    static const char *const names[] = {"ddp", "ddp-after", "zero1", "zero2", "fsdp", "hsdp"};
     for (int i = 0; i < 200; i++) {
-        wefti_framework_case c = of(names[i % 5], 1 + (int64_t)(40 * draw(i, 1)),
+        wefti_framework_case c = of(names[i % 6], 1 + (int64_t)(40 * draw(i, 1)),
                                     1 + (int64_t)(8 * draw(i, 2)));
         c.collective = (weft_collective)(4 * draw(i, 3));
         cluster->wire.bandwidth_Bps = pow(10, 6 + 4 * draw(i, 4));
@@ -292,6 +313,7 @@ int main(void) {
         TEST(collectives_take_what_their_formulas_say),
         TEST(one_rank_only_computes),
         TEST(ddp_reduces_what_is_left_after_the_backward_pass),
+        TEST(reducing_afterwards_hides_nothing),
         TEST(gathers_hide_behind_computing),
         TEST(sharding_saves_memory_and_precision_halves_it),
         TEST(a_better_cluster_is_never_slower),
