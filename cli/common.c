@@ -94,20 +94,10 @@ static weft_status set_from_flags(weft_ctx *ctx, const args *a, weft_config *con
 }
 
 static weft_status read_operands(weft_ctx *ctx, const args *a, weft_config *config) {
-    const char *file = NULL;
-    for (int i = 0; i < a->n_operands; i++) {
+    for (int i = 0; i < a->n_operands; i++) { /* a later file goes over an earlier one */
         const char *operand = a->operands[i];
-        if (strchr(operand, '=')) {
-            WEFT_TRY(weft_config_set(ctx, config, operand));
-            continue;
-        }
-        if (file)
-            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                                 "found two run files, %s and %s, expected one and then "
-                                 "section.key=value",
-                                 file, operand);
-        file = operand;
-        WEFT_TRY(weft_config_load(ctx, config, file));
+        WEFT_TRY(strchr(operand, '=') ? weft_config_set(ctx, config, operand)
+                                      : weft_config_load(ctx, config, operand));
     }
     return set_from_flags(ctx, a, config);
 }

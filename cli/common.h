@@ -25,8 +25,8 @@ int code_of(weft_status status);
 /* Says the context's sentence on stderr and returns the status's exit code. */
 int program_fail(const weft_ctx *ctx, weft_status status);
 
-/* The configuration of a command line: [run.yaml] and key=value operands, and the flags
- * that are short for a key; finished. [out] *out owned by the caller
+/* The configuration of a command line: run files, a later one over an earlier one, key=value
+ * operands, and the flags that are short for a key; finished. [out] *out owned by the caller
  * (weft_config_destroy). */
 weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) WEFT_CHECKED;
 

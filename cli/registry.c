@@ -6,6 +6,7 @@
 #include <string.h>
 
 extern const command command_train;
+extern const command command_tune;
 extern const command command_eval;
 extern const command command_sample;
 extern const command command_bench;
@@ -30,6 +31,7 @@ const command *const commands[] = {
     &command_probe,
     &command_doctor,
     &command_train,
+    &command_tune,
     &command_report,
     &command_watch,
     &command_verify,

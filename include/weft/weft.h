@@ -18,6 +18,7 @@
 #include <weft/plan.h>
 #include <weft/simulate.h>
 #include <weft/train.h>
+#include <weft/tune.h>
 #include <weft/sync.h>
 #include <weft/inference.h>
 #include <weft/report.h>

@@ -67,8 +67,15 @@ refuses "unknown key 'optimizer.lrr' (did you mean 'optimizer.lr'?)" \
     "$weft" config optimizer.lrr=1
 refuses "optimizer.beta1 is '2', expected a number from 0 to below 1" \
     "$weft" config run.yaml optimizer.beta1=2
-refuses "found two run files, run.yaml and other.yaml, expected one and then section.key=value" \
-    "$weft" config run.yaml other.yaml
+printf 'optimizer: {beta1: 0.5}\nmodel: {layers: 3}\n' >one.yaml
+printf 'optimizer: {beta1: 0.6}\n' >two.yaml
+prints "  beta1: 0.6" "$weft" config one.yaml two.yaml
+prints "  layers: 3" "$weft" config one.yaml two.yaml
+prints "  beta1: 0.5" "$weft" config two.yaml one.yaml
+prints "  beta1: 0.7" "$weft" config optimizer.beta1=0.7 one.yaml two.yaml
+printf 'optimizer: {beta1: 2}\n' >two.yaml
+refuses "two.yaml:1: optimizer.beta1 is '2', expected a number from 0 to below 1" \
+    "$weft" config one.yaml two.yaml
 refuses "method is ddp, which needs mesh.ranks_per_node 1, found 2 (hsdp shards the \
 model inside a node)" "$weft" config run.yaml method=ddp mesh.ranks_per_node=2
 printf 'mesh:\n  link: 100Mbitt\n' >bad.yaml
