@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "checkpoint/safetensors_header.h"
@@ -149,9 +150,7 @@ static weft_status read_length(weft_ctx *ctx, const wefti_safetensors *file,
                              "%s has %lld bytes, a safetensors file has at least 10",
                              file->path, (long long)n_bytes);
     WEFT_TRY(read_bytes(ctx, file, prefix, sizeof prefix, 0));
-    uint64_t length = 0;
-    for (int i = 0; i < WEFTI_SAFETENSORS_PREFIX; i++)
-        length |= (uint64_t)prefix[i] << (8 * i);
+    uint64_t length = wefti_get_u64(prefix);
     uint64_t room = (uint64_t)n_bytes - WEFTI_SAFETENSORS_PREFIX;
     if (length > room || length > WEFTI_SAFETENSORS_MAX_HEADER)
         return weft_ctx_fail(
@@ -235,27 +234,11 @@ static uint32_t bits_of_f16(uint32_t half) {
     return sign | exponent << 23 | (mantissa & 0x3ffu) << 13;
 }
 
-static void decode_f32(const unsigned char *bytes, int64_t n, float *out) {
-    for (int64_t i = 0; i < n; i++, bytes += 4) {
-        uint32_t bits = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
-                        (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-        memcpy(&out[i], &bits, sizeof bits);
-    }
-}
-
 static void decode_half(const unsigned char *bytes, int64_t n, bool brain, float *out) {
     for (int64_t i = 0; i < n; i++, bytes += 2) {
-        uint32_t half = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8;
+        uint32_t half = wefti_get_u16(bytes);
         uint32_t bits = brain ? half << 16 : bits_of_f16(half);
         memcpy(&out[i], &bits, sizeof bits);
-    }
-}
-
-static void encode_f32(const float *data, int64_t n, unsigned char *bytes) {
-    for (int64_t i = 0; i < n; i++, bytes += 4) {
-        uint32_t bits;
-        memcpy(&bits, &data[i], sizeof bits);
-        for (int k = 0; k < 4; k++) bytes[k] = (unsigned char)(bits >> (8 * k));
     }
 }
 
@@ -299,7 +282,7 @@ weft_status wefti_safetensors_write_rows(weft_ctx *ctx, wefti_safetensors *file,
     int64_t offset = file->data_begin + t->begin + 4 * row_begin * t->spec.cols;
     while (left > 0) {
         int64_t n = left < CHUNK ? left : CHUNK;
-        encode_f32(data, n, bytes);
+        wefti_put_floats(n, data, bytes);
         WEFT_TRY(wefti_file_pwrite(ctx, file->fd, file->path, bytes, 4 * n, offset));
         data += n;
         offset += 4 * n;
@@ -321,7 +304,7 @@ weft_status wefti_safetensors_read_rows(weft_ctx *ctx, const wefti_safetensors *
         int64_t n = left < CHUNK ? left : CHUNK;
         WEFT_TRY(read_bytes(ctx, file, bytes, item * n, offset));
         if (item == 4)
-            decode_f32(bytes, n, data);
+            wefti_get_floats(n, bytes, data);
         else
             decode_half(bytes, n, t->dtype == WEFTI_DTYPE_BF16, data);
         data += n;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "config/value.h"
 
 #define LONG 3.2e7 /* seconds: a year */

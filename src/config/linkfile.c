@@ -9,12 +9,12 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/value.h"
+#include "config/yamlevents.h"
 
 enum { MAX_FILE_BYTES = 16 << 20, N_FIELDS = 4 };
 
@@ -22,64 +22,31 @@ static const char *const fields[N_FIELDS] = {"from", "to", "latency", "bandwidth
 
 typedef struct reader {
     weft_ctx *ctx;
-    const char *path; /* as it is shown */
-    yaml_parser_t parser;
-    yaml_event_t event; /* zeroed when there is none */
+    wefti_yaml yaml;
     weft_links *links;
     int64_t room;
 } reader;
 
-static int line_of(const reader *r) { return (int)r->event.start_mark.line + 1; }
+static yaml_event_type_t type_of(const reader *r) { return r->yaml.event.type; }
+
+static int line_of(const reader *r) { return wefti_yaml_line(&r->yaml); }
+
+static weft_status next(reader *r) { return wefti_yaml_next(&r->yaml); }
+
+static bool is_scalar(const reader *r) { return wefti_yaml_is_scalar(&r->yaml); }
+
+static const char *scalar(const reader *r) { return wefti_yaml_text(&r->yaml); }
 
 static weft_status refuse(reader *r, const char *sentence) {
-    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s:%d: %s", r->path, line_of(r),
-                         sentence);
-}
-
-static bool has_zero_byte(const yaml_event_t *e) {
-    return e->type == YAML_SCALAR_EVENT &&
-           memchr(e->data.scalar.value, 0, e->data.scalar.length) != NULL;
-}
-
-static weft_status next(reader *r) {
-    yaml_event_delete(&r->event);
-    if (yaml_parser_parse(&r->parser, &r->event))
-        return has_zero_byte(&r->event) ? refuse(r, "a value contains a zero byte")
-                                        : WEFT_OK;
-    memset(&r->event, 0, sizeof r->event);
-    if (r->parser.error == YAML_MEMORY_ERROR)
-        return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY, "no memory left to read %s",
-                             r->path);
-    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s:%d: not valid YAML: %s", r->path,
-                         (int)r->parser.problem_mark.line + 1,
-                         r->parser.problem ? r->parser.problem : "unreadable");
-}
-
-static bool is_scalar(const reader *r) { return r->event.type == YAML_SCALAR_EVENT; }
-
-static const char *scalar(const reader *r) {
-    return (const char *)r->event.data.scalar.value;
-}
-
-/* Steps over the value that follows, however deep. */
-static weft_status skip(reader *r) {
-    int64_t depth = 0;
-    do {
-        WEFT_TRY(next(r));
-        yaml_event_type_t type = r->event.type;
-        depth += type == YAML_MAPPING_START_EVENT || type == YAML_SEQUENCE_START_EVENT;
-        depth -= type == YAML_MAPPING_END_EVENT || type == YAML_SEQUENCE_END_EVENT;
-    } while (depth > 0);
-    return WEFT_OK;
+    return wefti_yaml_refuse(&r->yaml, sentence);
 }
 
 /* ---- one link ---- */
 
 static weft_status fail_value(reader *r, const char *field, const char *expected) {
     char shown[80];
-    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s:%d: %s is '%s', expected %s",
-                         r->path, line_of(r), field,
-                         wefti_shown(scalar(r), shown, sizeof shown), expected);
+    return wefti_yaml_fail(&r->yaml, line_of(r), "%s is '%s', expected %s", field,
+                           wefti_shown(scalar(r), shown, sizeof shown), expected);
 }
 
 static weft_status take_node(reader *r, const char *field, int64_t *out) {
@@ -114,36 +81,35 @@ static int field_index(const char *name) {
 static weft_status fail_field(reader *r) {
     char shown[80];
     const char *guess = wefti_nearest(scalar(r), fields, N_FIELDS);
-    return weft_ctx_fail(
-        r->ctx, WEFT_ERR_FORMAT,
-        "%s:%d: a link has no '%s'%s%s%s, expected from, to, latency and "
-        "bandwidth",
-        r->path, line_of(r), wefti_shown(scalar(r), shown, sizeof shown),
-        guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
+    return wefti_yaml_fail(
+        &r->yaml, line_of(r),
+        "a link has no '%s'%s%s%s, expected from, to, latency and bandwidth",
+        wefti_shown(scalar(r), shown, sizeof shown), guess ? " (did you mean '" : "",
+        guess ? guess : "", guess ? "'?)" : "");
 }
 
 /* One field of a link; the event at hand is its name. */
 static weft_status read_field(reader *r, bool *given, weft_link *link) {
-    char sentence[80];
     int index = is_scalar(r) ? field_index(scalar(r)) : -1;
     if (!is_scalar(r))
         return refuse(r, "found a list or mapping, expected a field's name");
     if (index < 0) return fail_field(r);
-    snprintf(sentence, sizeof sentence, "%s is given twice in one link", fields[index]);
-    if (given[index]) return refuse(r, sentence);
+    if (given[index])
+        return wefti_yaml_fail(&r->yaml, line_of(r), "%s is given twice in one link",
+                               fields[index]);
     given[index] = true;
     WEFT_TRY(next(r));
-    snprintf(sentence, sizeof sentence, "%s is not a plain value", fields[index]);
-    if (!is_scalar(r)) return refuse(r, sentence);
+    if (!is_scalar(r))
+        return wefti_yaml_fail(&r->yaml, line_of(r), "%s is not a plain value",
+                               fields[index]);
     return take_value(r, index, link);
 }
 
 static weft_status add_link(reader *r, int line, const weft_link *link) {
     weft_links *all = r->links;
     if (link->from == link->to)
-        return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
-                             "%s:%d: a link goes from node %lld to itself", r->path, line,
-                             (long long)link->from);
+        return wefti_yaml_fail(&r->yaml, line, "a link goes from node %lld to itself",
+                               (long long)link->from);
     WEFT_TRY(
         wefti_reserve(r->ctx, &all->items, &r->room, all->n, 1, sizeof *link, "links"));
     all->items[all->n++] = *link;
@@ -154,21 +120,19 @@ static weft_status read_link(reader *r) {
     bool given[N_FIELDS] = {false};
     weft_link link = {0};
     int line = line_of(r);
-    if (r->event.type != YAML_MAPPING_START_EVENT)
+    if (type_of(r) != YAML_MAPPING_START_EVENT)
         return refuse(r, "a link is a single value or list, expected {from: 0, to: 1, "
                          "latency: 10ms, bandwidth: 100Mbit}");
     for (;;) {
         WEFT_TRY(next(r));
-        if (r->event.type == YAML_MAPPING_END_EVENT) break;
+        if (type_of(r) == YAML_MAPPING_END_EVENT) break;
         WEFT_TRY(read_field(r, given, &link));
     }
     for (int i = 0; i < N_FIELDS; i++)
         if (!given[i])
-            return weft_ctx_fail(
-                r->ctx, WEFT_ERR_FORMAT,
-                "%s:%d: a link without %s, expected from, to, latency and "
-                "bandwidth",
-                r->path, line, fields[i]);
+            return wefti_yaml_fail(
+                &r->yaml, line,
+                "a link without %s, expected from, to, latency and bandwidth", fields[i]);
     return add_link(r, line, &link);
 }
 
@@ -176,11 +140,11 @@ static weft_status read_link(reader *r) {
 
 static weft_status read_list(reader *r) {
     WEFT_TRY(next(r));
-    if (r->event.type != YAML_SEQUENCE_START_EVENT)
+    if (type_of(r) != YAML_SEQUENCE_START_EVENT)
         return refuse(r, "links is not a list, expected one link in each line after '-'");
     for (;;) {
         WEFT_TRY(next(r));
-        if (r->event.type == YAML_SEQUENCE_END_EVENT) return WEFT_OK;
+        if (type_of(r) == YAML_SEQUENCE_END_EVENT) return WEFT_OK;
         WEFT_TRY(read_link(r));
     }
 }
@@ -190,49 +154,46 @@ static weft_status read_sections(reader *r) {
     bool found = false;
     for (;;) {
         WEFT_TRY(next(r));
-        if (r->event.type == YAML_MAPPING_END_EVENT) return WEFT_OK;
+        if (type_of(r) == YAML_MAPPING_END_EVENT) return WEFT_OK;
         if (!is_scalar(r))
             return refuse(r, "found a list or mapping, expected a section's name");
         bool is_links = strcmp(scalar(r), "links") == 0;
         if (is_links && found) return refuse(r, "'links' is given twice");
         found = found || is_links;
-        WEFT_TRY(is_links ? read_list(r) : skip(r));
+        WEFT_TRY(is_links ? read_list(r) : wefti_yaml_skip(&r->yaml));
     }
 }
 
 static weft_status read_stream(reader *r) {
     WEFT_TRY(next(r)); /* start of the stream */
     WEFT_TRY(next(r));
-    while (r->event.type == YAML_DOCUMENT_START_EVENT) {
+    while (type_of(r) == YAML_DOCUMENT_START_EVENT) {
         WEFT_TRY(next(r));
-        if (r->event.type != YAML_MAPPING_START_EVENT)
+        if (type_of(r) != YAML_MAPPING_START_EVENT)
             return refuse(r, "found a single value or list, expected sections");
         WEFT_TRY(read_sections(r));
         WEFT_TRY(next(r)); /* end of the document */
         WEFT_TRY(next(r));
     }
     if (r->links->n > 0) return WEFT_OK;
+    char shown[256];
     return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
-                         "%s has no links, expected a list 'links:'", r->path);
+                         "%s has no links, expected a list 'links:'",
+                         wefti_shown(r->yaml.path, shown, sizeof shown));
 }
 
 weft_status weft_links_load(weft_ctx *ctx, const char *path, weft_links *out) {
-    char shown[256], *data;
+    char *data;
     reader r = {.ctx = ctx, .links = out};
     int64_t n_bytes;
     *out = (weft_links){0};
     WEFT_TRY(wefti_file_read(ctx, path, MAX_FILE_BYTES, &data, &n_bytes));
-    r.path = wefti_shown(path, shown, sizeof shown);
-    weft_status status;
-    if (yaml_parser_initialize(&r.parser)) {
-        yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-        yaml_parser_set_input_string(&r.parser, (const unsigned char *)data,
-                                     (size_t)n_bytes);
+    r.yaml = (wefti_yaml){
+        .ctx = ctx, .path = path, .blame = WEFT_ERR_FORMAT, .lenient = true};
+    weft_status status = wefti_yaml_begin(&r.yaml, data, n_bytes);
+    if (status == WEFT_OK) {
         status = read_stream(&r);
-        yaml_event_delete(&r.event);
-        yaml_parser_delete(&r.parser);
-    } else {
-        status = weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory left to read %s", r.path);
+        wefti_yaml_end(&r.yaml);
     }
     wefti_free(ctx, data);
     if (status == WEFT_OK) return WEFT_OK;

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "config/layers.h"
 #include "config/value.h"
 
@@ -51,13 +52,14 @@ static void put_text(text *t, const char *words) {
         return;
     }
     put(t, "\"");
-    while (*words) {
-        const char *start = words;
-        uint32_t code = wefti_utf8_next(&words);
+    for (int n; *words; words += n) {
+        uint32_t code = 0;
+        n = wefti_utf8_decode(words, (int64_t)strlen(words), &code);
+        if (n == 0) n = 1; /* a value is UTF-8, so never */
         if (code == '"' || code == '\\')
             wefti_buffer_print(t->ctx, t->out, "\\%c", (char)code);
         else if (is_printable(code))
-            wefti_buffer_put(t->ctx, t->out, start, words - start);
+            wefti_buffer_put(t->ctx, t->out, words, n);
         else
             wefti_buffer_print(t->ctx, t->out,
                                code > 0xffff ? "\\U%08" PRIX32 : "\\u%04" PRIX32, code);

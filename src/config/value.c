@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "config/schema.h"
 
 bool wefti_key_is_list(const weft_config_key *key) {
@@ -110,38 +111,6 @@ const char *wefti_shown(const char *text, char *out, size_t out_size) {
     }
     out[n] = '\0';
     return out;
-}
-
-/* Length of the UTF-8 sequence that starts with this byte; 0 if none does. */
-static int utf8_length(unsigned char first) {
-    if (first < 0x80) return 1;
-    if (first >= 0xc2 && first < 0xe0) return 2;
-    if (first >= 0xe0 && first < 0xf0) return 3;
-    if (first >= 0xf0 && first < 0xf5) return 4;
-    return 0;
-}
-
-uint32_t wefti_utf8_next(const char **text) {
-    const unsigned char *p = (const unsigned char *)*text;
-    int n = utf8_length(p[0]);
-    uint32_t code = n == 1 ? p[0] : p[0] & (0x7fu >> n);
-    for (int i = 1; i < n; i++) code = code << 6 | (p[i] & 0x3fu);
-    *text += n > 0 ? n : 1;
-    return code;
-}
-
-bool wefti_is_utf8(const char *text) {
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    while (*text) {
-        int n = utf8_length((unsigned char)*text);
-        if (n == 0) return false;
-        for (int i = 1; i < n; i++)
-            if (((unsigned char)text[i] & 0xc0) != 0x80) return false;
-        uint32_t code = wefti_utf8_next(&text);
-        if (code < smallest[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-            return false;
-    }
-    return true;
 }
 
 static void print_bounds(const weft_config_key *key, char *out, size_t out_size) {

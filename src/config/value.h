@@ -27,10 +27,4 @@ void wefti_number_text(double number, char *out, size_t out_size);
  * Returns out. */
 const char *wefti_shown(const char *text, char *out, size_t out_size);
 
-/* Whether the bytes are well-formed UTF-8 of characters that YAML can hold. */
-bool wefti_is_utf8(const char *text);
-
-/* The code point at *text (well-formed UTF-8), advancing *text past it. */
-uint32_t wefti_utf8_next(const char **text);
-
 #endif

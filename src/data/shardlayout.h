@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "base/bytes.h"
+
 enum {
     WEFTI_SHARD_MAGIC_BYTES = 8,
     WEFTI_SHARD_HEADER_BYTES = 64,
@@ -30,22 +32,5 @@ void wefti_shard_header_encode(const wefti_shard_header *header,
                                unsigned char out[WEFTI_SHARD_HEADER_BYTES]);
 uint64_t wefti_shard_header_decode(const unsigned char bytes[WEFTI_SHARD_HEADER_BYTES],
                                    wefti_shard_header *header);
-
-/* Little-endian numbers in memory; compilers make one load or store of each. */
-static inline uint32_t wefti_load16(const unsigned char *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8;
-}
-static inline uint32_t wefti_load32(const unsigned char *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-           (uint32_t)p[3] << 24;
-}
-static inline void wefti_store16(unsigned char *p, uint32_t x) {
-    p[0] = (unsigned char)x;
-    p[1] = (unsigned char)(x >> 8);
-}
-static inline void wefti_store32(unsigned char *p, uint32_t x) {
-    wefti_store16(p, x);
-    wefti_store16(p + 2, x >> 16);
-}
 
 #endif

@@ -142,7 +142,7 @@ static weft_status open_ours(weft_ctx *ctx, weft_shard *s, const char *path,
 
 /* The width of an llm.c file's tokens, 0 if it is none. */
 static int llmc_width(const weft_shard *s) {
-    uint32_t magic = s->n_map >= 4 ? wefti_load32(s->map) : 0;
+    uint32_t magic = s->n_map >= 4 ? wefti_get_u32(s->map) : 0;
     return magic == LLMC_MAGIC_16 ? 2 : magic == LLMC_MAGIC_32 ? 4 : 0;
 }
 
@@ -153,14 +153,14 @@ static weft_status open_llmc(weft_ctx *ctx, weft_shard *s, const char *path) {
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s is cut off: %lld bytes, expected a header of %d", path,
                              (long long)s->n_map, LLMC_HEADER_BYTES);
-    uint32_t version = wefti_load32(s->map + 4);
+    uint32_t version = wefti_get_u32(s->map + 4);
     uint32_t expected = s->width == 2 ? LLMC_VERSION_16 : LLMC_VERSION_32;
     if (version != expected)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s is an llm.c file of version %" PRIu32
                              ", expected %" PRIu32,
                              path, version, expected);
-    uint32_t n_tokens = wefti_load32(s->map + 8);
+    uint32_t n_tokens = wefti_get_u32(s->map + 8);
     s->tokens = s->map + LLMC_HEADER_BYTES;
     s->n_tokens = n_tokens;
     return check_size(ctx, s, path, LLMC_HEADER_BYTES, n_tokens);
@@ -181,8 +181,8 @@ static weft_status open_nanogpt(weft_ctx *ctx, weft_shard *s, const char *path) 
 }
 
 static uint32_t load(const weft_shard *s, int64_t i) {
-    return s->width == 2 ? wefti_load16(s->tokens + 2 * i)
-                         : wefti_load32(s->tokens + 4 * i);
+    return s->width == 2 ? wefti_get_u16(s->tokens + 2 * i)
+                         : wefti_get_u32(s->tokens + 4 * i);
 }
 
 static weft_status check_ids(weft_ctx *ctx, const weft_shard *s, const char *path) {

@@ -83,9 +83,9 @@ weft_status weft_shard_writer_append(weft_ctx *ctx, weft_shard_writer *w,
         if (w->n_buffer == BUFFER_BYTES) WEFT_TRY(flush(ctx, w));
         unsigned char *to = w->buffer + w->n_buffer;
         if (w->header.width == 2)
-            wefti_store16(to, (uint32_t)ids[i]);
+            wefti_put_u16(to, (uint32_t)ids[i]);
         else
-            wefti_store32(to, (uint32_t)ids[i]);
+            wefti_put_u32(to, (uint32_t)ids[i]);
         w->n_buffer += w->header.width;
         w->header.n_tokens++;
     }

@@ -60,9 +60,9 @@ static weft_status keep_ids(weft_ctx *ctx, void *user, const int32_t *ids,
     unsigned char *to = f->room + (size_t)f->n_tokens * width;
     for (int64_t i = 0; i < n_ids; i++, to += width) {
         if (f->width == 2)
-            wefti_store16(to, (uint32_t)ids[i]);
+            wefti_put_u16(to, (uint32_t)ids[i]);
         else
-            wefti_store32(to, (uint32_t)ids[i]);
+            wefti_put_u32(to, (uint32_t)ids[i]);
     }
     f->n_tokens = need;
     return WEFT_OK;
@@ -187,8 +187,8 @@ static void read_file(const wefti_token_file *f, int64_t start, int64_t n, int32
     }
     const unsigned char *from = f->room + start * f->width;
     for (int64_t i = 0; i < n; i++)
-        ids[i] = (int32_t)(f->width == 2 ? wefti_load16(from + 2 * i)
-                                         : wefti_load32(from + 4 * i));
+        ids[i] = (int32_t)(f->width == 2 ? wefti_get_u16(from + 2 * i)
+                                         : wefti_get_u32(from + 4 * i));
 }
 
 /* The file that holds token `at`. */

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "base/memory.h"
 
@@ -94,16 +95,6 @@ const wefti_fact_field wefti_rank_fields[] = {
 enum { MAGIC = 4 };
 static const char magic[MAGIC] = {'W', 'F', 'D', '1'};
 
-static void put_u64(unsigned char *out, uint64_t value) {
-    for (int i = 0; i < 8; i++) out[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint64_t get_u64(const unsigned char *in) {
-    uint64_t value = 0;
-    for (int i = 0; i < 8; i++) value |= (uint64_t)in[i] << (8 * i);
-    return value;
-}
-
 size_t weft_doctor_facts_bytes(void) {
     size_t n = MAGIC;
     for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) n += f->size;
@@ -121,7 +112,7 @@ void weft_doctor_facts_encode(const weft_rank_facts *facts, void *bytes) {
         for (size_t i = 0; f->kind != WEFTI_FIELD_TEXT && i < f->size; i += 8) {
             uint64_t word;
             memcpy(&word, value + i, sizeof word);
-            put_u64(out + i, word);
+            wefti_put_u64(out + i, word);
         }
         out += f->size;
     }
@@ -146,7 +137,7 @@ weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
             memcpy(value, in, f->size);
         }
         for (size_t i = 0; f->kind != WEFTI_FIELD_TEXT && i < f->size; i += 8) {
-            uint64_t word = get_u64(in + i);
+            uint64_t word = wefti_get_u64(in + i);
             memcpy(value + i, &word, sizeof word);
         }
         in += f->size;

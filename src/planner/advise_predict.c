@@ -100,23 +100,23 @@ static weft_status one_rank(weft_ctx *ctx, const wefti_adviser *a,
 static weft_status predict_micro(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *c, double bandwidth_Bps,
                                  int64_t micro, weft_prediction *out) {
-    weft_config *config, copy;
+    weft_config *config;
     weft_cluster cluster;
-    wefti_job *job = NULL;
+    wefti_planned_job planned = {NULL, NULL};
     WEFT_TRY(one_rank(ctx, a, c, micro, &config));
     weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
     if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
     if (status == WEFT_OK)
-        status = wefti_forecast_plan(ctx, config, &cluster, &copy, &job);
+        status = wefti_forecast_plan(ctx, config, &cluster, 0, &planned);
     wefti_framework_case one = {.framework = wefti_framework_find(c->framework),
                                 .cluster = &cluster,
-                                .job = job,
+                                .job = planned.job,
                                 .nodes = c->nodes,
                                 .ranks_per_node = c->ranks_per_node,
                                 .collective = a->options.collective,
                                 .precision = a->options.precision};
     if (status == WEFT_OK) wefti_framework_predict(&one, out);
-    wefti_job_destroy(ctx, job);
+    wefti_forecast_drop(ctx, &planned);
     wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
     weft_config_destroy(ctx, config);
     return status;

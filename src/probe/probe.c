@@ -27,8 +27,8 @@ typedef struct probe {
     wefti_prepared *prepared; /* owned */
     const weft_probe_options *options;
     wefti_probe_setup setup;
-    weft_config config, calm_config; /* copies, with the number of threads */
-    wefti_job *job, *calm;           /* owned */
+    weft_config *config, *calm_config; /* owned: copies, with the number of threads */
+    wefti_job *job, *calm;             /* owned */
     wefti_world *world;
     weft_probe_result *result;
 } probe;
@@ -40,11 +40,11 @@ typedef struct probe {
 static weft_status make_plans(probe *p, weft_config *config) {
     int64_t vocab = wefti_job_vocab(config);
     WEFT_TRY(wefti_prepare_bench(p->ctx, p->mesh, config, &p->prepared));
-    p->config = *config;
-    p->config.mesh.threads = p->prepared->job->threads;
-    p->calm_config = wefti_probe_calm_config(&p->config);
-    WEFT_TRY(wefti_job_create(p->ctx, &p->config, NULL, vocab, &p->job));
-    WEFT_TRY(wefti_job_create(p->ctx, &p->calm_config, NULL, vocab, &p->calm));
+    WEFT_TRY(weft_config_copy(p->ctx, config, &p->config));
+    p->config->mesh.threads = p->prepared->job->threads;
+    WEFT_TRY(wefti_probe_calm_config(p->ctx, p->config, &p->calm_config));
+    WEFT_TRY(wefti_job_create(p->ctx, p->config, NULL, vocab, &p->job));
+    WEFT_TRY(wefti_job_create(p->ctx, p->calm_config, NULL, vocab, &p->calm));
     p->setup.job = p->job;
     p->setup.owner = p->ctx;
     p->setup.machine_ranks = p->mesh ? weft_mesh_look(p->mesh).ranks_here : p->job->W;
@@ -62,12 +62,12 @@ static weft_status describe(const probe *p, weft_cluster *c) {
         strftime(c->date, sizeof c->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     if (gethostname(c->host, sizeof c->host - 1) != 0) c->host[0] = '\0';
     int64_t free_bytes = wefti_machine_available_bytes();
-    c->nodes = p->config.mesh.nodes;
-    c->ranks_per_node = p->config.mesh.ranks_per_node;
-    c->sites = p->config.mesh.sites;
+    c->nodes = p->config->mesh.nodes;
+    c->ranks_per_node = p->config->mesh.ranks_per_node;
+    c->sites = p->config->mesh.sites;
     c->threads = p->job->threads;
     c->memory_bytes = free_bytes > 0 ? (double)(free_bytes / p->setup.machine_ranks) : 0;
-    return weft_cluster_model_key(p->ctx, &p->config, p->job->threads, c->model);
+    return weft_cluster_model_key(p->ctx, p->config, p->job->threads, c->model);
 }
 
 /* --- the ranks --- */
@@ -83,7 +83,7 @@ static weft_status measure(wefti_slot *slot) {
 }
 
 static weft_status create_world(probe *p) {
-    const weft_config *config = &p->config;
+    const weft_config *config = p->config;
     if (p->mesh) wefti_mesh_watch(p->mesh, config->mesh.timeout, NULL, NULL);
     return wefti_rank_world(p->ctx, p->job, p->mesh, &p->world);
 }
@@ -117,6 +117,8 @@ weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
     wefti_world_destroy(ctx, p.world);
     wefti_job_destroy(ctx, p.job);
     wefti_job_destroy(ctx, p.calm);
+    weft_config_destroy(ctx, p.config);
+    weft_config_destroy(ctx, p.calm_config);
     weft_status closed = wefti_prepared_destroy(ctx, p.prepared);
     out->elapsed_s = wefti_now_s() - start_s;
     if (status == WEFT_OK) status = closed;

@@ -21,9 +21,10 @@ typedef struct wefti_probe_setup {
     weft_ctx *owner;      /* of the result; borrowed, used by rank 0's thread alone */
 } wefti_probe_setup;
 
-/* The same model, batch and optimizer, but nothing that is exchanged, clipped, or slowed
- * down on purpose. The copy borrows the texts of `config`. */
-weft_config wefti_probe_calm_config(const weft_config *config);
+/* [out] *out: the same model, batch and optimizer, but nothing that is exchanged, clipped, or
+ * slowed down on purpose; owned by the caller (weft_config_destroy). */
+weft_status wefti_probe_calm_config(weft_ctx *ctx, const weft_config *config,
+                                    weft_config **out) WEFT_CHECKED;
 
 /* Collective over all ranks. Fills the result on rank 0, whose cluster is there already;
  * other ranks give NULL. hooks: for on_part, or NULL. */

@@ -2,15 +2,17 @@
 /* What a rank measures, in which order, and which share of the time each part has. */
 #include "probe/prober.h"
 
-weft_config wefti_probe_calm_config(const weft_config *config) {
-    weft_config calm = *config;
-    calm.replicator.kind = calm.site_replicator.kind = "none";
-    calm.replicator.every = calm.site_replicator.every = 1;
-    calm.mixer.kind = "none";
-    calm.optimizer.clip = 0;
-    calm.mesh.compute_time = calm.mesh.straggler_time = 0;
-    calm.run.steps = INT32_MAX;
-    return calm;
+weft_status wefti_probe_calm_config(weft_ctx *ctx, const weft_config *config,
+                                    weft_config **out) {
+    WEFT_TRY(weft_config_copy(ctx, config, out));
+    weft_config *calm = *out;
+    calm->replicator.kind = calm->site_replicator.kind = "none";
+    calm->replicator.every = calm->site_replicator.every = 1;
+    calm->mixer.kind = "none";
+    calm->optimizer.clip = 0;
+    calm->mesh.compute_time = calm->mesh.straggler_time = 0;
+    calm->run.steps = INT32_MAX;
+    return WEFT_OK;
 }
 
 typedef struct part {

@@ -9,10 +9,18 @@
 
 /* What predict.c and simulate.c share. */
 
-/* The job of a run that reads no file; `copy` is what it borrows. copy may be config. */
+/* A job of a run that reads no file, and the configuration that it borrows. */
+typedef struct wefti_planned_job {
+    weft_config *config; /* owned: a copy, with the cluster's threads */
+    wefti_job *job;      /* owned */
+} wefti_planned_job;
+
+/* nodes: instead of mesh.nodes (wefti_forecast_spread); 0: as many as config says. Whatever
+ * comes back, wefti_forecast_drop ends it. */
 weft_status wefti_forecast_plan(weft_ctx *ctx, const weft_config *config,
-                                const weft_cluster *cluster, weft_config *copy,
-                                wefti_job **out) WEFT_CHECKED;
+                                const weft_cluster *cluster, int64_t nodes,
+                                wefti_planned_job *out) WEFT_CHECKED;
+void wefti_forecast_drop(weft_ctx *ctx, wefti_planned_job *planned);
 
 /* Steps after which what is sent repeats, at most 4096. */
 int64_t wefti_forecast_cycle(const wefti_job *job);

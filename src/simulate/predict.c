@@ -12,23 +12,38 @@
 
 enum { WIRE_STEPS = 1024, MANY_REPLICAS = 256 };
 
+/* A configuration of our own: what is changed in it does not reach the caller's. */
+static weft_status copy_config(weft_ctx *ctx, const weft_config *config,
+                               const weft_cluster *cluster, wefti_planned_job *out) {
+    *out = (wefti_planned_job){NULL, NULL};
+    WEFT_TRY(weft_config_copy(ctx, config, &out->config));
+    if (out->config->mesh.threads == 0) out->config->mesh.threads = cluster->threads;
+    return WEFT_OK;
+}
+
 weft_status wefti_forecast_plan(weft_ctx *ctx, const weft_config *config,
-                                const weft_cluster *cluster, weft_config *copy,
-                                wefti_job **out) {
-    if (copy != config) *copy = *config;
-    if (copy->mesh.threads == 0) copy->mesh.threads = cluster->threads;
-    return wefti_job_create(ctx, copy, NULL, wefti_job_vocab(copy), out);
+                                const weft_cluster *cluster, int64_t nodes,
+                                wefti_planned_job *out) {
+    WEFT_TRY(copy_config(ctx, config, cluster, out));
+    if (nodes != 0) WEFT_TRY(wefti_forecast_spread(ctx, out->config, nodes));
+    return wefti_job_create(ctx, out->config, NULL, wefti_job_vocab(out->config),
+                            &out->job);
+}
+
+void wefti_forecast_drop(weft_ctx *ctx, wefti_planned_job *planned) {
+    wefti_job_destroy(ctx, planned->job);
+    weft_config_destroy(ctx, planned->config);
+    *planned = (wefti_planned_job){NULL, NULL};
 }
 
 weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
                                    int64_t threads, char *out) {
     weft_cluster cluster = {.threads = threads};
-    weft_config copy;
-    wefti_job *job;
-    WEFT_TRY(wefti_forecast_plan(ctx, config, &cluster, &copy, &job));
-    wefti_costs_key(job, out, sizeof cluster.model);
-    wefti_job_destroy(ctx, job);
-    return WEFT_OK;
+    wefti_planned_job planned;
+    weft_status status = wefti_forecast_plan(ctx, config, &cluster, 0, &planned);
+    if (status == WEFT_OK) wefti_costs_key(planned.job, out, sizeof cluster.model);
+    wefti_forecast_drop(ctx, &planned);
+    return status;
 }
 
 /* Bytes and memory, as train says them beforehand. */
@@ -196,7 +211,6 @@ static weft_status check_options(weft_ctx *ctx, const wefti_job *job,
     return WEFT_OK;
 }
 
-/* Takes the job. */
 static weft_status predict_job(weft_ctx *ctx, wefti_job *job, const weft_cluster *cluster,
                                const weft_predict_options *options,
                                weft_prediction *out) {
@@ -206,7 +220,6 @@ static weft_status predict_job(weft_ctx *ctx, wefti_job *job, const weft_cluster
     if (status == WEFT_OK) conclude(job, out);
     if (status == WEFT_OK && options && options->timeline)
         status = draw_timeline(ctx, job, cluster, options, out);
-    wefti_job_destroy(ctx, job);
     if (status != WEFT_OK) weft_prediction_clear(ctx, out);
     return status;
 }
@@ -214,17 +227,18 @@ static weft_status predict_job(weft_ctx *ctx, wefti_job *job, const weft_cluster
 weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                          const weft_cluster *cluster, const weft_predict_options *options,
                          weft_prediction *out) {
-    wefti_job *job;
-    weft_config copy = *config;
+    wefti_planned_job planned;
     *out = (weft_prediction){.hidden_share = 1};
-    if (options && options->nodes != 0)
-        WEFT_TRY(wefti_forecast_spread(ctx, &copy, options->nodes));
-    WEFT_TRY(wefti_forecast_plan(ctx, &copy, cluster, &copy, &job));
-    return predict_job(ctx, job, cluster, options, out);
+    weft_status status = wefti_forecast_plan(ctx, config, cluster,
+                                             options ? options->nodes : 0, &planned);
+    if (status == WEFT_OK) status = predict_job(ctx, planned.job, cluster, options, out);
+    wefti_forecast_drop(ctx, &planned);
+    return status;
 }
 
-static weft_status loop_job(weft_ctx *ctx, weft_config *config,
-                            const weft_loop_facts *loop, wefti_job **out) {
+/* The job of a program's own loop, which shards nothing and tells its computing itself. */
+static weft_status loop_job(weft_ctx *ctx, const weft_loop_facts *loop,
+                            wefti_planned_job *planned) {
     wefti_foreign_tensor *specs;
     weft_model *model = NULL;
     int n = loop->n_tensors;
@@ -238,25 +252,27 @@ static weft_status loop_job(weft_ctx *ctx, weft_config *config,
     weft_status status = wefti_model_foreign(ctx, specs, n, &model);
     wefti_free(ctx, specs);
     WEFT_TRY(status);
-    return wefti_job_create_for(ctx, config, model, out);
+    planned->config->mesh.shards = 1;
+    WEFT_TRY(wefti_job_create_for(ctx, planned->config, model, &planned->job));
+    planned->job->n_micro = 1;
+    planned->job->loop_s = loop->step_s;
+    return WEFT_OK;
 }
 
 weft_status weft_predict_loop(weft_ctx *ctx, const weft_config *config,
                               const weft_cluster *cluster, const weft_loop_facts *loop,
                               weft_prediction *out) {
-    wefti_job *job;
-    weft_config copy = *config;
+    wefti_planned_job planned;
     *out = (weft_prediction){.hidden_share = 1};
     if (!(loop->step_s > 0 && loop->step_s < 1e6))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "a step's computing takes %g s, expected a time above 0",
                              loop->step_s);
-    copy.mesh.shards = 1;
-    if (copy.mesh.threads == 0) copy.mesh.threads = cluster->threads;
-    WEFT_TRY(loop_job(ctx, &copy, loop, &job));
-    job->n_micro = 1;
-    job->loop_s = loop->step_s;
-    return predict_job(ctx, job, cluster, NULL, out);
+    weft_status status = copy_config(ctx, config, cluster, &planned);
+    if (status == WEFT_OK) status = loop_job(ctx, loop, &planned);
+    if (status == WEFT_OK) status = predict_job(ctx, planned.job, cluster, NULL, out);
+    wefti_forecast_drop(ctx, &planned);
+    return status;
 }
 
 void weft_prediction_clear(weft_ctx *ctx, weft_prediction *p) {

@@ -19,9 +19,9 @@ enum { DRAW_NODE = 1, DRAW_LINK, DRAW_FAILURE };
 typedef struct simulation {
     weft_ctx *ctx;
     const weft_simulate_options *options;
-    weft_cluster cluster; /* without pairs; its lists are borrowed */
-    weft_config config;
-    wefti_job *job; /* owned, like what follows */
+    weft_cluster cluster;      /* without pairs; its lists are borrowed */
+    wefti_planned_job planned; /* owned, like what follows */
+    wefti_job *job;            /* of it */
     wefti_timed *timed;
     wefti_meetings *meetings;
     float *slower, *slower_links; /* [nodes] */
@@ -75,17 +75,9 @@ static weft_status check_config(weft_ctx *ctx, const weft_config *c) {
     return WEFT_OK;
 }
 
-static weft_status spread_out(simulation *s, const weft_config *config) {
-    int64_t nodes = s->options->nodes;
-    s->config = *config;
-    s->steps = s->options->steps ? s->options->steps : config->run.steps;
-    return wefti_forecast_spread(s->ctx, &s->config,
-                                 nodes > 0 ? nodes : config->mesh.nodes);
-}
-
 static weft_status draw_slow(simulation *s, double share, int what, double factor,
                              float **out) {
-    int64_t n = s->config.mesh.nodes;
+    int64_t n = s->planned.config->mesh.nodes;
     if (share == 0) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(s->ctx, n, sizeof **out, "the nodes", out));
     for (int64_t i = 0; i < n; i++) {
@@ -102,10 +94,13 @@ static weft_status prepare(simulation *s, const weft_config *config,
                            const weft_cluster *cluster) {
     const weft_simulate_options *o = s->options;
     WEFT_TRY(check_config(s->ctx, config));
-    WEFT_TRY(spread_out(s, config));
+    s->steps = o->steps ? o->steps : config->run.steps;
     s->cluster = *cluster;
     s->cluster.n_pairs = 0;
-    WEFT_TRY(wefti_forecast_plan(s->ctx, &s->config, cluster, &s->config, &s->job));
+    WEFT_TRY(wefti_forecast_plan(s->ctx, config, cluster,
+                                 o->nodes > 0 ? o->nodes : config->mesh.nodes,
+                                 &s->planned));
+    s->job = s->planned.job;
     s->job->mixer_config.steps = ENDLESS;
     WEFT_TRY(draw_slow(s, o->slow_nodes, DRAW_NODE, factor_or_two(o->slow_factor),
                        &s->slower));
@@ -197,13 +192,14 @@ static double draw_gap(const simulation *s, int64_t number) {
     double u = wefti_rng_uniform(s->options->seed, WEFTI_STREAM_JITTER, UINT64_MAX - 2,
                                  4 * (uint64_t)number + DRAW_FAILURE);
     if (s->options->failure_s <= 0) return INFINITY;
-    return -log(1 - u) * s->options->failure_s / (double)s->config.mesh.nodes;
+    return -log(1 - u) * s->options->failure_s / (double)s->planned.config->mesh.nodes;
 }
 
 /* The run as it would have gone: a failure anywhere sends all back to the checkpoint. */
 static weft_status strike(simulation *s, weft_simulation *out) {
     const weft_simulate_options *o = s->options;
-    int64_t every = o->save_every ? o->save_every : s->config.run.save_every, saved = 0;
+    int64_t every = o->save_every ? o->save_every : s->planned.config->run.save_every,
+            saved = 0;
     double now_s = 0, since_s = 0, strikes_s = draw_gap(s, 0);
     for (int64_t t = 0; t < s->steps;) {
         bool saves = every > 0 && (t + 1) % every == 0;
@@ -221,7 +217,7 @@ static weft_status strike(simulation *s, weft_simulation *out) {
                                  "expected checkpoints closer to each other than "
                                  "failures of %lld nodes",
                                  (long long)t, (int)MOST_FAILURES,
-                                 (long long)s->config.mesh.nodes);
+                                 (long long)s->planned.config->mesh.nodes);
         }
         now_s += length_s;
         since_s += length_s;
@@ -279,7 +275,7 @@ static weft_status simulate(simulation *s, weft_simulation *out) {
     WEFT_TRY(strike(s, out));
     out->wire_bytes_step = wefti_forecast_bytes(s->timed);
     out->step_s = wefti_forecast_quantiles(s->watched, s->steps * s->n_watched);
-    out->nodes = s->config.mesh.nodes;
+    out->nodes = s->planned.config->mesh.nodes;
     out->steps = s->steps;
     out->ahead_s = s->ahead_s;
     out->tokens = (double)(job->rows_per_step * job->T) * (double)s->steps;
@@ -297,7 +293,7 @@ weft_status weft_simulate(weft_ctx *ctx, const weft_config *config,
     if (status == WEFT_OK) status = simulate(&s, out);
     wefti_timed_destroy(ctx, s.timed);
     wefti_meetings_destroy(ctx, s.meetings);
-    wefti_job_destroy(ctx, s.job);
+    wefti_forecast_drop(ctx, &s.planned);
     void *blocks[] = {s.slower, s.slower_links, s.lengths, s.watched};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A string as JSON text: quotes, backslashes and control characters escaped, bytes that are
- * not UTF-8 passed to the library's own check. */
+/* A JSON value as text. The JSON library hands out its text piece by piece, and the pieces go
+ * into a growing buffer: so the memory is counted like all other, and a test can make it
+ * fail. What is escaped, and how numbers look, `flags` say (json_dumps). */
 #include "token/jsontext.h"
 
 #include "base/buffer.h"

@@ -10,7 +10,7 @@
  * with the lookahead, it is the same piece. A byte that is not UTF-8 is a piece of its
  * own and counts as not white space. docs/file-formats.md has this in full. */
 #include "token/splitter.h"
-#include "token/utf8.h"
+#include "base/utf8.h"
 
 enum { LONGEST_CHARACTER = 4 };
 

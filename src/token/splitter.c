@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "token/utf8.h"
+#include "base/utf8.h"
 
 #define SPACES "\\p{Z}\\x{09}-\\x{0D}\\x{85}"
 

@@ -9,6 +9,16 @@ fail() {
     failures=$((failures + 1))
 }
 
+# empty_here: removes what an earlier run left in this folder. A test that is started by hand
+# may stand in a home or a checkout: only a folder that CMake made for tests is emptied.
+empty_here() {
+    if [[ $PWD != */tests/work/* && -n $(ls -A) ]]; then
+        echo "$PWD has files in it, expected an empty folder to test in" >&2
+        exit 1
+    fi
+    find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +
+}
+
 # run COMMAND...: leaves the exit code in $code and the output in the files out and err.
 run() {
     code=0

@@ -9,7 +9,7 @@ source_dir=$2
 . "$source_dir/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 umount full 2>/dev/null # of a test that was killed
-find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +
+empty_here
 some_text >text.txt
 printf 'short' >short.txt
 : >empty.txt

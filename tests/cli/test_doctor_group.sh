@@ -8,7 +8,7 @@ source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
 unset "${!OPENBLAS_@}" "${!OMP_@}" "${!OMPI_@}" "${!UCX_@}" "${!SLURM_@}" "${!PMI_@}"
-find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +
+empty_here
 some_text >text.txt
 
 skip() {

@@ -11,7 +11,7 @@ source_dir=$2
 netlab=$source_dir/bench/netlab/netlab
 export NETLAB=d$$x
 unset "${!OPENBLAS_@}" "${!OMP_@}" "${!UCX_@}" "${!SLURM_@}" "${!PMI_@}"
-find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +
+empty_here
 
 skip() {
     echo "skipped: $*" >&2

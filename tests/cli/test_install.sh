@@ -7,7 +7,7 @@ source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
 build=$(dirname "$weft")
-rm -rf ./* .[a-z]*
+empty_here
 if nm -D "$build/libweft.so" | grep -q '__[at]san_'; then
     echo "skipped: a library with a sanitizer can not be linked by others"
     exit 77

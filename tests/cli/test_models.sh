@@ -6,7 +6,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +
+empty_here
 some_text >text.txt
 expect 0 "$weft" train "${tiny[@]}" data.path=text.txt --folder made --quiet model.kind=llama \
     model.layers=2 model.heads=4 model.kv_heads=2 model.rope_theta=5000 model.norm_eps=1e-4

@@ -6,7 +6,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-rm -rf ./* .[a-z]*
+empty_here
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
     echo "skipped: this test needs chromium (Debian's package chromium)"
     exit 77

@@ -7,7 +7,7 @@ source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
-find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +
+empty_here
 some_text >text.txt
 mesh=(mesh.nodes=2 mesh.ranks_per_node=2)
 

@@ -5,7 +5,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-rm -rf ./* .[a-z]*
+empty_here
 some_text >text.txt
 expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.folder=run run.save_every=4
 expect 0 "$weft" verify run

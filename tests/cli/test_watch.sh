@@ -6,7 +6,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-rm -rf ./* .[a-z]*
+empty_here
 command -v python3 >/dev/null || {
     echo "skipped: this test needs python3"
     exit 77

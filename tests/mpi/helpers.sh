@@ -6,6 +6,10 @@ weft=$1 source_dir=$2 mpi=$3
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none
+if [[ $PWD != */tests/work/* && -n $(ls -A) ]]; then
+    echo "$PWD has files in it, expected an empty folder to test in" >&2
+    exit 1
+fi
 rm -rf ./* # what an earlier run left in this folder
 failures=0
 fail() {

@@ -12,7 +12,7 @@
 static weft_ctx *ctx;
 static weft_config *run;
 static weft_cluster *cluster;
-static weft_config copy;
+static wefti_planned_job planned;
 static wefti_job *job;
 
 static int begin(void **state) {
@@ -31,13 +31,14 @@ static int begin(void **state) {
     cluster->rank_flops = 1e10;
     cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e8, .latency_s = 1e-3};
     cluster->local = (weft_link_facts){.bandwidth_Bps = 1e10, .latency_s = 1e-6};
-    assert_ok(ctx, wefti_forecast_plan(ctx, run, cluster, &copy, &job));
+    assert_ok(ctx, wefti_forecast_plan(ctx, run, cluster, 0, &planned));
+    job = planned.job;
     return 0;
 }
 
 static int end(void **state) {
     (void)state;
-    wefti_job_destroy(ctx, job);
+    wefti_forecast_drop(ctx, &planned);
     weft_cluster_destroy(ctx, cluster);
     weft_config_destroy(ctx, run);
     return ctx_end(ctx);
@@ -112,10 +113,11 @@ static void ddp_reduces_what_is_left_after_the_backward_pass(void **state) {
  * backward, and what is reduced as one hides nothing. */
 static void reducing_afterwards_hides_nothing(void **state) {
     (void)state;
-    wefti_job_destroy(ctx, job);
+    wefti_forecast_drop(ctx, &planned);
     assert_ok(ctx, weft_config_set(ctx, run, "model.width=640"));
     assert_ok(ctx, weft_config_finish(ctx, run));
-    assert_ok(ctx, wefti_forecast_plan(ctx, run, cluster, &copy, &job));
+    assert_ok(ctx, wefti_forecast_plan(ctx, run, cluster, 0, &planned));
+    job = planned.job;
     wefti_framework_case hidden = of("ddp", 4, 2), after = of("ddp-after", 4, 2);
     double n = 4 * (double)job->model->n_elements;
     assert_true(n > 2 * 25 * 1024 * 1024);

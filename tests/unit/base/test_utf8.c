@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/data/datatest.h"
 
-#include "token/utf8.h"
+#include "base/utf8.h"
 
 static void every_code_point_comes_back(void **state) {
     (void)state;

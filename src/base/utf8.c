@@ -4,7 +4,7 @@
  *   2 bytes 110xxxxx 10xxxxxx   U+0080..U+07FF
  *   3 bytes 1110xxxx 10.. 10..  U+0800..U+FFFF
  *   4 bytes 11110xxx 10.. x 3   U+10000..U+10FFFF */
-#include "token/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -61,6 +61,11 @@ int64_t wefti_utf8_valid(const char *text, int64_t n) {
         i += length;
     }
     return i;
+}
+
+bool wefti_is_utf8(const char *text) {
+    int64_t n = (int64_t)strlen(text);
+    return wefti_utf8_valid(text, n) == n;
 }
 
 bool wefti_utf8_is_space(uint32_t code) {

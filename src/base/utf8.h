@@ -15,6 +15,9 @@ int wefti_utf8_encode(uint32_t code, char out[4]);
 /* Number of bytes at the start of text[0..n) that are well-formed UTF-8. */
 int64_t wefti_utf8_valid(const char *text, int64_t n);
 
+/* Whether all of a text, up to its NUL, is well-formed UTF-8. */
+bool wefti_is_utf8(const char *text);
+
 /* The Unicode property White_Space. */
 bool wefti_utf8_is_space(uint32_t code);
 
