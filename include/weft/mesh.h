@@ -67,6 +67,13 @@ WEFT_API weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport,
  * end without more ado. NULL is accepted. */
 WEFT_API bool weft_mesh_close(weft_mesh *mesh);
 
+/* In a child that fork() made of the mesh's process (a worker that loads data, say): closes
+ * the child's copies of the sockets, without a word to anybody, so that the others hear when
+ * the parent ends although the child lives on. The parent's mesh goes on as it was. `ctx` is
+ * one that the child created. The mesh's memory stays, and nothing can be done with it here
+ * any more; weft_mesh_close in a child does the same. An error in the process that joined. */
+WEFT_API weft_status weft_mesh_forget(weft_ctx *ctx, weft_mesh *mesh) WEFT_CHECKED;
+
 /* Tells all ranks that this one has failed, unless some rank has before: the first
  * failure counts. Returns its status, and makes the context's sentence say which rank and
  * host. */

@@ -19,7 +19,8 @@ extern "C" {
  *
  * Calls are made by one thread at a time. Those marked "collective" are made by all ranks
  * of the mesh in the same order. After a failure only destroy makes sense (and
- * weft_mesh_fail, so that the others hear of it). */
+ * weft_mesh_fail, so that the others hear of it). A child that fork() makes of the process
+ * has no part in it: there calls fail with a sentence, and destroy does nothing. */
 typedef struct weft_sync weft_sync;
 
 /* A matrix of rows x cols; a vector of n elements is n x 1, and 1 x n is taken for it,
@@ -143,10 +144,10 @@ WEFT_API weft_status weft_sync_shape_of_offer(weft_sync *sync, int i,
 WEFT_API weft_status weft_sync_offer(weft_sync *sync, int i, int32_t *places,
                                      float *values) WEFT_CHECKED;
 
-/* Between agree and mix: signs of the direction of tensor i, a bit for each of its n elements
- * in `below` and one in `moves`, [(n+7)/8] bytes each; bit e % 8 of byte e / 8. The direction
- * is 0 where moves is 0, else -1 where below is 1, else 1. *sound is false if the direction
- * has what is not a number. */
+/* Between agree and mix, or once weft_sync_wait_any has named tensor i: signs of its direction,
+ * a bit for each of its n elements in `below` and one in `moves`, [(n+7)/8] bytes each; bit
+ * e % 8 of byte e / 8. The direction is 0 where moves is 0, else -1 where below is 1, else 1.
+ * *sound is false if the direction has what is not a number. */
 WEFT_API weft_status weft_sync_signs(weft_sync *sync, int i, unsigned char *below,
                                      unsigned char *moves, bool *sound) WEFT_CHECKED;
 
@@ -167,6 +168,31 @@ WEFT_API weft_status weft_sync_agree(weft_sync *sync, double loss,
                                      bool *moves) WEFT_CHECKED;
 WEFT_API weft_status weft_sync_mix(weft_sync *sync,
                                    weft_sync_report *report) WEFT_CHECKED;
+
+/* The end of a step bucket by bucket, for callers that copy parameters or directions to
+ * another device, or begin the next forward pass, while later buckets are still exchanged:
+ *
+ *     complete -> wait_any until all -> step, or agree and mix
+ *
+ * All gradients are complete; `loss` is this rank's, and that of the step or agree after it
+ * does not count. Returns at once but where optimizer.clip acts on the agreed gradient, whose
+ * norm needs all of it, and where a vote to skip is waited for. Collective. */
+WEFT_API weft_status weft_sync_complete(weft_sync *sync, double loss) WEFT_CHECKED;
+
+/* Tensors that are done in this step: their parameters are the next step's, or with an
+ * optimizer of the caller's their gradients hold the agreed direction. */
+typedef struct weft_sync_part {
+    int first, n; /* tensors first to first + n - 1; n = 0: none in this time */
+    bool all;   /* none is left, and this call names none: step or agree ends the step */
+    bool moves; /* as of weft_sync_agree */
+} weft_sync_part;
+
+/* Waits for at most timeout_s seconds (0: only looks) for the next tensors after
+ * weft_sync_complete. Every tensor is named once in a step, from the last to the first; of a
+ * skipped step none. A mixer in front of the caller's optimizer may wait for its neighbours
+ * beyond the time. Not collective. */
+WEFT_API weft_status weft_sync_wait_any(weft_sync *sync, double timeout_s,
+                                        weft_sync_part *part) WEFT_CHECKED;
 
 /* Everybody's parameters become their mean, where methods let them differ: for an
  * evaluation between two steps, or after the last one. Before the next step

@@ -11,6 +11,7 @@ import pathlib
 import queue
 import sys
 import threading
+import weakref
 
 I64, F64, INT, BOOL, TEXT, PTR, SIZE = (
     c.c_int64, c.c_double, c.c_int, c.c_bool, c.c_char_p, c.c_void_p, c.c_size_t)
@@ -41,7 +42,12 @@ class Report(c.Structure):
 class Setup(c.Structure):
     _fields_ = [("mesh", PTR), ("config", PTR), ("tensors", c.POINTER(Tensor)),
                 ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
-                ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL), ("take", PTR), ("give", PTR), ("user", PTR)]
+                ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL), ("take", PTR),
+                ("give", PTR), ("user", PTR)]
+
+
+class Part(c.Structure):
+    _fields_ = [("first", INT), ("n", INT), ("all", BOOL), ("moves", BOOL)]
 
 
 class OfferShape(c.Structure):
@@ -82,9 +88,25 @@ class Loop(c.Structure):
     _fields_ = [("tensors", c.POINTER(Tensor)), ("n_tensors", INT), ("step_s", F64)]
 
 
+class ProbeOptions(c.Structure):
+    _fields_ = [("seconds", F64), ("on_part", PTR), ("user", PTR)]
+
+
+class Figure(c.Structure):
+    _fields_ = [("name", c.c_char * 64), ("unit", c.c_char * 16), ("value", F64),
+                ("first", F64), ("second", F64)]
+
+
+class ProbeResult(c.Structure):
+    _fields_ = [("cluster", PTR), ("figures", c.POINTER(Figure)), ("n_figures", I64),
+                ("elapsed_s", F64)]
+
+
 #: what each is in libweft
 STRUCTS = {Tensor: "weft_sync_tensor", Report: "weft_sync_report", Setup: "weft_sync_setup",
-           OfferShape: "weft_sync_offer_shape",
+           OfferShape: "weft_sync_offer_shape", Part: "weft_sync_part",
+           ProbeOptions: "weft_probe_options", Figure: "weft_probe_figure",
+           ProbeResult: "weft_probe_result",
            Security: "weft_mesh_security", Seat: "weft_mesh_seat", Facts: "weft_mesh_facts",
            Key: "weft_config_key", Prediction: "weft_prediction", Loop: "weft_loop_facts"}
 
@@ -110,6 +132,7 @@ FUNCTIONS = {
     "weft_mesh_listen": (INT, [PTR, P(INT), P(INT)]),
     "weft_mesh_join": (INT, [PTR, P(Seat), P(PTR)]),
     "weft_mesh_close": (BOOL, [PTR]),
+    "weft_mesh_forget": (INT, [PTR, PTR]),
     "weft_mesh_fail": (INT, [PTR, PTR, INT]),
     "weft_mesh_look": (Facts, [PTR]),
     "weft_mesh_host_of": (TEXT, [PTR, INT]),
@@ -130,6 +153,8 @@ FUNCTIONS = {
     "weft_sync_step": (INT, [PTR, F64, P(Report)]),
     "weft_sync_agree": (INT, [PTR, F64, P(BOOL)]),
     "weft_sync_mix": (INT, [PTR, P(Report)]),
+    "weft_sync_complete": (INT, [PTR, F64]),
+    "weft_sync_wait_any": (INT, [PTR, F64, P(Part)]),
     "weft_sync_average": (INT, [PTR]),
     "weft_sync_restore": (INT, [PTR]),
     "weft_sync_rest": (INT, [PTR]),
@@ -142,6 +167,9 @@ FUNCTIONS = {
     "weft_cluster_write": (INT, [PTR, PTR, TEXT]),
     "weft_cluster_nodes": (I64, [PTR]),
     "weft_cluster_destroy": (None, [PTR, PTR]),
+    "weft_prediction_clear": (None, [PTR, P(Prediction)]),
+    "weft_probe": (INT, [PTR, PTR, PTR, P(ProbeOptions), P(ProbeResult)]),
+    "weft_probe_clear": (None, [PTR, P(ProbeResult)]),
     "weft_predict_loop": (INT, [PTR, PTR, PTR, P(Loop), P(Prediction)]),
 }
 
@@ -212,7 +240,7 @@ class Context:
         function = getattr(self.lib, name)
         if threading.current_thread() is not threading.main_thread():
             return self._check(function(*arguments))
-        if self._waiter is None:
+        if self._waiter is None or self._waiter.process != os.getpid():
             self._waiter = _Waiter()
         self._check(self._waiter.run(lambda: function(*arguments), mesh))
 
@@ -233,6 +261,7 @@ class _Waiter:
     exception (KeyboardInterrupt) fails the mesh, which ends the call, and goes on."""
 
     def __init__(self):
+        self.process = os.getpid()  # threads do not come along in a fork
         self.jobs: queue.SimpleQueue = queue.SimpleQueue()
         self.results: queue.SimpleQueue = queue.SimpleQueue()
         threading.Thread(target=self._work, name="weft", daemon=True).start()
@@ -339,17 +368,32 @@ def _keyless(error: Error, host: str) -> Error:
                  "network is trusted")
 
 
+#: meshes of this process, which its forks let go of
+_joined: weakref.WeakSet = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for mesh in list(_joined):
+        mesh.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
 class Mesh:
     """The processes that train together. `store` has set(key, text) and get(key), which
     waits (torch.distributed.Store does): rank 0 tells the others where it listens. Between
     machines the bytes are encrypted with the key in the file WEFT_KEY_FILE (weft key new),
-    or WEFT_ENCRYPT=off says that everybody on the network is trusted."""
+    or WEFT_ENCRYPT=off says that everybody on the network is trusted.
+
+    A fork of the process (a worker of a DataLoader, say) has no part in the mesh: it lets go of
+    the sockets when it begins, so that the others hear when this process ends."""
 
     def __init__(self, ctx: Context, rank: int = 0, size: int = 1, host: str = "127.0.0.1",
                  store=None, key: str = "weft/address", patience: float = 120.0):
         self.ctx = ctx
         self.pointer = PTR()
-        self.rank, self.size = rank, size
+        self.rank, self.size, self.process = rank, size, os.getpid()
         if size == 1:
             return
         security = _security()
@@ -369,6 +413,7 @@ class Mesh:
         except Error as error:
             raise _keyless(error, host) from None
         atexit.register(self.close)
+        _joined.add(self)
         self._before = sys.excepthook
         sys.excepthook = self._excepthook
         self.facts = ctx.lib.weft_mesh_look(self.pointer)
@@ -387,6 +432,19 @@ class Mesh:
         status = lib.weft_ctx_fail(own.pointer, 1, b"%s", text_of(why))
         lib.weft_mesh_fail(own.pointer, self.pointer, status)
         lib.weft_ctx_destroy(own.pointer)
+
+    def check_process(self) -> None:
+        if self.process != os.getpid():
+            raise Error("argument", f"the mesh belongs to process {self.process}, and this is "
+                        f"process {os.getpid()}, a fork of it (a worker that loads data?): only "
+                        "the process that joined can use it")
+
+    def forget(self) -> None:
+        """In a fork: closes its copies of the sockets. Nobody hears of it."""
+        if self.pointer:
+            own, pointer, self.pointer = Context(), self.pointer, PTR()
+            own.call("weft_mesh_forget", own.pointer, pointer)
+            atexit.unregister(self.close)
 
     def close(self) -> None:
         if self.pointer:

@@ -65,13 +65,14 @@ def sizes(model) -> list[tuple[str, int, int, bool]]:
     return found
 
 
-def plan(model, *, step_seconds: float, cluster, nodes: int | None = None,
-         processes_per_node: int = 1, candidates=None) -> Plan:
+def plan(model, *, step_seconds, cluster, nodes: int | None = None,
+         processes_per_node: int = 1, candidates=None, examples: int | None = None) -> Plan:
     """Step times of ``model`` (a torch module, or (name, rows, columns, decays) of its tensors)
     with weft's methods, the fastest first. Nothing is run.
 
-    ``step_seconds``: forward and backward of one process, measured where it will run.
-    ``cluster``: the path of a cluster.yaml that ``weft probe`` wrote, or facts by hand as
+    ``step_seconds``: forward and backward of one process, measured where it will run; or what
+    ``weft_sync.torch.measure_step`` returned, of a batch of ``examples`` (the largest measured).
+    ``cluster``: the path of a cluster.yaml that ``python -m weft_sync.probe`` wrote, or facts by hand as
     ``weft plan`` takes them: ``{"nodes": 2, "link": "1Gbit,0.2ms"}``. Every process keeps its
     batch, so n of them see n times the examples in a step: ``speedup`` counts that. What a
     method does to the learning is not in it (``same``, and docs/results.md)."""
@@ -79,7 +80,7 @@ def plan(model, *, step_seconds: float, cluster, nodes: int | None = None,
     ctx = Context()
     listed = sizes(model)
     tensors = (Tensor * len(listed))(*[Tensor(text_of(n), r, k, d) for n, r, k, d in listed])
-    loop = Loop(tensors, len(listed), step_seconds)
+    loop = Loop(tensors, len(listed), _seconds(step_seconds, examples))
     pointer = _cluster(ctx, cluster)
     try:
         n = nodes or lib.weft_cluster_nodes(pointer)
@@ -93,6 +94,15 @@ def plan(model, *, step_seconds: float, cluster, nodes: int | None = None,
     alone = choices[-1].step_s
     choices = [a._replace(speedup=a.processes * alone / a.step_s) for a in choices]
     return Plan(sorted(choices, key=lambda a: -a.speedup))
+
+
+def _seconds(step, examples: int | None) -> float:
+    if hasattr(step, "at"):
+        return step.at(examples or max(step.seconds))
+    if examples is not None:
+        raise Error("argument", f"a plan for {examples} examples from {step} s alone; expected "
+                    "what measure_step returned, or no examples")
+    return step
 
 
 def _cluster(ctx, cluster) -> PTR:
@@ -125,5 +135,7 @@ def _ask(ctx, cluster, loop, method, keys, nodes, processes, same) -> Choice:
     finally:
         config.destroy()
     bound = ("compute", "wire", "waiting", "codec")[p.bound]
-    return Choice(method, dict(keys), nodes, nodes * processes, p.mean_step_s, 0.0,
-                  p.wire_bytes_step, p.hidden_share, bound, same)
+    choice = Choice(method, dict(keys), nodes, nodes * processes, p.mean_step_s, 0.0,
+                    p.wire_bytes_step, p.hidden_share, bound, same)
+    ctx.lib.weft_prediction_clear(ctx.pointer, c.byref(p))
+    return choice

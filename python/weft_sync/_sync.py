@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import ctypes as c
 import math
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
-from ._library import (BOOL, INT, PTR, TEXT, Config, Context, Mesh, OfferShape, Setup,
+from ._library import (BOOL, INT, PTR, TEXT, Config, Context, Mesh, OfferShape, Part, Setup,
                        Tensor, text_of)
 from ._library import Report as _Report
 
@@ -24,6 +24,14 @@ class Report(NamedTuple):
     exchange_s: float    #: seconds that exchanging was under way, or worked on
     wait_s: float        #: seconds that it held the caller up; the rest was hidden
     skipped: bool        #: some rank asked to skip: nothing moved
+
+
+class Arrival(NamedTuple):
+    """Tensors that are done in the step under way."""
+
+    first: int   #: tensors first to first + n - 1
+    n: int
+    moves: bool  #: as `agree` returns
 
 
 class Sync:
@@ -53,9 +61,11 @@ class Sync:
         return self.lib.weft_sync_gradients(self.pointer, i)
 
     def _call(self, name, *arguments):
+        self.mesh.check_process()
         self.ctx.call("weft_sync_" + name, self.pointer, *arguments)
 
     def _wait(self, name, *arguments):
+        self.mesh.check_process()
         self.ctx.wait(self.mesh, "weft_sync_" + name, self.pointer, *arguments)
 
     def begin(self) -> None:
@@ -106,6 +116,28 @@ class Sync:
         self._wait("mix", c.byref(report))
         return self._told(report, loss)
 
+    def complete(self, loss: float | None) -> None:
+        """All gradients are there: the first half of step and agree."""
+        self._wait("complete", 0.0 if loss is None else loss)
+
+    def wait_any(self, timeout_s: float) -> Part:
+        part = Part()
+        self._call("wait_any", timeout_s, c.byref(part))
+        return part
+
+    def arrivals(self, patience_s: float = 0.1) -> Iterator[Arrival]:
+        """After `complete`: tensors as they are done, from the last to the first. It looks up
+        every patience_s, so Ctrl-C ends it; the others then hear that this rank has failed."""
+        try:
+            part = self.wait_any(patience_s)
+            while not part.all:
+                if part.n > 0:
+                    yield Arrival(part.first, part.n, part.moves)
+                part = self.wait_any(patience_s)
+        except KeyboardInterrupt:
+            self.mesh.fail("stopped by KeyboardInterrupt")
+            raise
+
     @staticmethod
     def _told(r: _Report, loss) -> Report:
         known = loss is not None and not math.isnan(r.loss)
@@ -148,7 +180,7 @@ class Sync:
         self._call("resume", step)
 
     def destroy(self) -> None:
-        if self.pointer:
+        if self.pointer:  # libweft leaves it alone in a fork
             pointer, self.pointer = self.pointer, PTR()
             self.lib.weft_sync_destroy(pointer)
 

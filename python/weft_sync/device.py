@@ -345,10 +345,11 @@ class DeviceOptimizer(torch.optim.Optimizer):
             if not t.ready:
                 self._send(t)
         self._hand_over(wait=True)
+        self._sync.complete(value)
+        for part in self._sync.arrivals():  # signs go up while later ones are still exchanged
+            for t in self._tensors[part.first:part.first + part.n]:
+                t.p.grad = self._as_grad(t, t.direction(self._sync, self._storage))
         moves = self._sync.agree(value)
-        for t in self._tensors:
-            direction = t.direction(self._sync, self._storage)
-            t.p.grad = self._as_grad(t, direction) if moves else None
         if moves and self.inner is not None:
             self.inner.step()
         elif moves:

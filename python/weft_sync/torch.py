@@ -32,13 +32,15 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
                       "pip install 'weft-sync[torch]'") from error
 
 from ._library import Context, Error, Mesh, PeerError
+from ._measure import StepTime, measure_step
 from ._plan import plan
+from ._ranked import PerRank
 from ._sync import Report, Sync
 from ._world import (DTensor, configure, device_mesh, groups_of, local, mesh, meshes,
                      node_group, seat, seats, shards_of, table_of)
 
-__all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "Report", "device_mesh",
-           "mesh", "node_group", "plan"]
+__all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "PerRank", "Report",
+           "StepTime", "device_mesh", "measure_step", "mesh", "node_group", "plan"]
 
 
 class _Node:
@@ -360,7 +362,7 @@ class Optimizer(torch.optim.Optimizer):
         self._check_unchanged()
         self._open()
         self._collect_all()
-        self._finish(self._sync.step(value) if self.inner is None else
+        self._finish(self._step_inside(value) if self.inner is None else
                      self._step_outside(value))
         return self.report if closure is None else loss
 
@@ -368,7 +370,8 @@ class Optimizer(torch.optim.Optimizer):
         if self._node is not None:
             report = self._node.tell([place.master for place in self._places], report)
         self.report = report
-        self._publish()
+        if self.inner is not None or not self._copies_early():
+            self._publish()
         for place in self._places:
             place.forget()
         self._opened = False
@@ -393,6 +396,20 @@ class Optimizer(torch.optim.Optimizer):
             self._sync.skip()
             return 1.0
         return 1.0 if scale is None else float(scale)
+
+    def _step_inside(self, value) -> Report:
+        """Parameters that are not weft's memory are copied as they are done, while the
+        exchange of later ones goes on."""
+        if not self._copies_early():
+            return self._sync.step(value)
+        self._sync.complete(value)
+        for part in self._sync.arrivals():
+            for place in self._places[part.first:part.first + part.n]:
+                place.publish()
+        return self._sync.step(value)
+
+    def _copies_early(self) -> bool:
+        return self._node is None and not all(place.in_place for place in self._places)
 
     def _step_outside(self, value) -> Report:
         moves = self._sync.agree(value)
@@ -566,6 +583,10 @@ class Mix:
     @property
     def report(self) -> Report | None:
         return self.weft.report
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.weft.mesh
 
     def averaged(self):
         return self.weft.averaged()

@@ -121,6 +121,7 @@ weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport, weft_mesh
     }
     mesh->ctx = own;
     mesh->transport = transport;
+    mesh->process = (int64_t)getpid();
     status = build(mesh);
     if (status == WEFT_OK) {
         *out = mesh;
@@ -168,8 +169,40 @@ static void free_mesh(weft_mesh *mesh) {
     weft_ctx_destroy(ctx);
 }
 
+/* --- forks --- */
+
+weft_status wefti_process_check(weft_ctx *ctx, int64_t process, const char *what) {
+    if (process == (int64_t)getpid()) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_ARGUMENT,
+        "%s belongs to process %lld, and this is process %lld, a fork of "
+        "it (a worker that loads data?): only the process that joined "
+        "can use it",
+        what, (long long)process, (long long)getpid());
+}
+
+/* Its thread is not here, and its locks may be held for ever: only descriptors are closed. */
+static void forget(weft_mesh *mesh) {
+    if (mesh->transport->ops->forget) mesh->transport->ops->forget(mesh->transport);
+}
+
+weft_status weft_mesh_forget(weft_ctx *ctx, weft_mesh *mesh) {
+    if (!mesh) return WEFT_OK;
+    if (mesh->process == (int64_t)getpid())
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "weft_mesh_forget in process %lld, which joined the mesh, "
+                             "expected a fork of it; weft_mesh_close leaves it",
+                             (long long)getpid());
+    forget(mesh);
+    return WEFT_OK;
+}
+
 bool weft_mesh_close(weft_mesh *mesh) {
     if (!mesh) return true;
+    if (mesh->process != (int64_t)getpid()) {
+        forget(mesh);
+        return true;
+    }
     atomic_store(&mesh->asked, NULL);
     atomic_store(&mesh->close_by_s, wefti_now_s() + WEFTI_FAREWELL_S);
     if (mesh->has_progress) {
@@ -189,6 +222,7 @@ bool weft_mesh_close(weft_mesh *mesh) {
 
 weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status) {
     char text[1024], own[900];
+    if (mesh->process != (int64_t)getpid()) return status; /* a fork tells nobody */
     snprintf(own, sizeof own, "%s", weft_ctx_message(ctx));
     if (status != WEFT_ERR_PEER || !atomic_load(&mesh->world.poisoned))
         wefti_world_poison(&mesh->world, mesh->rank, status, own);
@@ -223,6 +257,7 @@ bool weft_mesh_speaks(weft_mesh *mesh) {
 weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,
                              const wefti_world_shape *shape, wefti_world **out) {
     *out = NULL;
+    WEFT_TRY(wefti_process_check(ctx, mesh->process, "the mesh"));
     int wanted = shape->replicas * shape->shards;
     const wefti_elastic *e = mesh->elastic;
     if (wanted != (e ? e->n_ranks : mesh->world.size))

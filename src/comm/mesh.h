@@ -94,6 +94,7 @@ struct weft_mesh {
     int *peer_of, *rank_of;    /* rank -> the transport's number, and back */
     int hosts, ranks_here;
     bool even;
+    int64_t process; /* that joined: its forks have no part in the mesh */
 
     pthread_t progress_thread;
     bool has_progress;
@@ -151,6 +152,10 @@ void wefti_mesh_watch(weft_mesh *mesh, double silence_s, bool (*asked)(void *use
 
 /* The mesh of a world, or NULL if its ranks are threads. */
 weft_mesh *wefti_mesh_of(wefti_world *world);
+
+/* An error in a fork of the process that `process` numbers (getpid); `what` it came with. */
+weft_status wefti_process_check(weft_ctx *ctx, int64_t process,
+                                const char *what) WEFT_CHECKED;
 
 /* The first failure of any rank as that of the whole world, threads or a mesh; WEFT_OK if
  * there is none. */

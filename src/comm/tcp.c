@@ -389,6 +389,24 @@ static bool tcp_finish(weft_transport *head, bool failed) {
     return true;
 }
 
+static void let_go(int *fd) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+/* The child's descriptors, but not what the kernel has behind them: no shutdown, no TLS
+ * farewell, and nothing is taken out of the epoll set, which the parent still waits on. */
+static void tcp_forget(weft_transport *head) {
+    tcp_transport *t = (tcp_transport *)head;
+    for (int p = 0; p < head->size; p++) {
+        let_go(&t->peers[p].stream.fd);
+        let_go(&t->peers[p].call);
+    }
+    let_go(&t->listener);
+    let_go(&t->epoll);
+    let_go(&t->wakeup);
+}
+
 static bool watch(const tcp_transport *t, int fd, connection *c) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = c};
     if (c) event.events |= EPOLLOUT | EPOLLRDHUP;
@@ -458,6 +476,7 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
         .redial = tcp_redial,
         .say = tcp_say,
         .finish = tcp_finish,
+        .forget = tcp_forget,
     };
     *out = NULL;
     if (place->size < 1 || place->size > MAX_SIZE || place->rank < 0 ||

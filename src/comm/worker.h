@@ -53,6 +53,11 @@ int64_t wefti_worker_submit(wefti_worker *worker, int64_t item);
 weft_status wefti_worker_wait(wefti_worker *worker, int64_t ticket,
                               double *waited_s) WEFT_CHECKED;
 
+/* The same for at most timeout_s seconds (0: only looks); *has_ended says whether it has, also
+ * of a job that was skipped after a failure. */
+weft_status wefti_worker_wait_for(wefti_worker *worker, int64_t ticket, double timeout_s,
+                                  bool *has_ended, double *waited_s) WEFT_CHECKED;
+
 /* Seconds that the thread has spent inside phases so far. */
 double wefti_worker_busy_s(wefti_worker *worker);
 

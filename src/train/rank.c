@@ -20,6 +20,7 @@ static weft_status allocate_shards(wefti_rank *r) {
     int n_buckets = r->arrangement->n_buckets;
     WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->moved));
     WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->squares));
+    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(int64_t), "tickets", &r->tickets));
     return wefti_alloc_n(r->ctx, r->arrangement->n_units, sizeof(uint64_t), "checksums",
                          &r->sums);
 }
@@ -201,7 +202,8 @@ void wefti_rank_destroy(wefti_rank *r) {
         wefti_free(r->ctx, r->kept[u].buffer);
     wefti_free(r->ctx, r->kept);
     for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
-    void *blocks[] = {r->params, r->grads, r->moved, r->squares, r->sums, r->staging};
+    void *blocks[] = {r->params, r->grads,   r->moved,  r->squares,
+                      r->sums,   r->staging, r->tickets};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(r->ctx, blocks[i]);
     wefti_schedule_destroy(r->ctx, r->schedule);

@@ -97,6 +97,7 @@ typedef struct wefti_rank {
     wefti_worker *worker;
     wefti_timeline *timeline; /* owned; NULL: nobody reads it */
     int64_t last_ticket;
+    int64_t *tickets; /* [buckets] of this step's exchange; 0: not submitted yet */
     double *moved,
         *squares;   /* [buckets] written by whoever applies, or begins, a bucket */
     uint64_t *sums; /* [units] checksums of the parameters */

@@ -74,6 +74,7 @@ static weft_status turn_op(wefti_rank *r, const wefti_op *op) {
 
 static weft_status submit_op(wefti_rank *r, const wefti_op *op) {
     r->last_ticket = wefti_worker_submit(r->worker, op->index);
+    r->tickets[op->index] = r->last_ticket;
     return WEFT_OK;
 }
 
@@ -244,6 +245,7 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->grad_scale = 1;
     r->vote = (wefti_vote){0};
     r->tally = (wefti_tally){0};
+    memset(r->tickets, 0, (size_t)r->schedule->n_buckets * sizeof *r->tickets);
     int64_t earlier = step - WEFTI_BALLOTS;
     if (earlier >= r->job->first_step)
         WEFT_TRY(wefti_comm_await(r->comms.control, earlier));

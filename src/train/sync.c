@@ -5,6 +5,8 @@
  *     rest --open--> opened --ready--> handed over --step-----------------> rest
  *                                                  \-agree--> agreed --mix-/
  *
+ * weft_sync_complete (sync_parts.c) does the first half of step and agree before them.
+ *
  * Opening, which the first ready or step does by itself, submits the mixer's turn and is
  * so late that between two steps the exchange thread has nothing to do: states can be
  * read and parameters averaged there. A vote to skip comes before that. */
@@ -12,6 +14,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -125,6 +128,7 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
     s->mesh = setup->mesh;
     s->config = setup->config;
     s->rate = NAN;
+    s->process = (int64_t)getpid();
     weft_status status = build(s);
     if (status != WEFT_OK) {
         weft_sync_destroy(s);
@@ -143,7 +147,7 @@ weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh, const weft_config *
 }
 
 void weft_sync_destroy(weft_sync *s) {
-    if (!s) return;
+    if (!s || s->process != (int64_t)getpid()) return; /* a fork has no exchange thread */
     weft_ctx *ctx = s->ctx;
     if (s->rank) wefti_worker_destroy(ctx, s->rank->worker); /* it reads the arrays */
     if (s->rank) s->rank->worker = NULL;
@@ -241,6 +245,7 @@ weft_status weft_sync_begin(weft_sync *s) {
 /* --- a step --- */
 
 static weft_status check_under_way(weft_sync *s) {
+    WEFT_TRY(wefti_process_check(s->ctx, s->process, "the model's exchange"));
     if (!s->begun)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step without weft_sync_begin before it");
@@ -267,7 +272,7 @@ weft_status weft_sync_open(weft_sync *s) {
 }
 
 static weft_status check_not_handed_over(weft_sync *s, const char *what) {
-    if (!s->handed_over && !s->agreed) return WEFT_OK;
+    if (!s->handed_over && !s->agreed && !s->completed) return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                          "%s is set while gradients of step %lld are exchanged; set it "
                          "before the first is ready",
@@ -308,6 +313,11 @@ static weft_status hand_over(weft_sync *s, int b) {
 }
 
 weft_status weft_sync_ready(weft_sync *s, int i) {
+    if (s->completed)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "tensor %d is ready after weft_sync_complete; end the step "
+                             "first",
+                             i);
     WEFT_TRY(s->setup.skips ? check_under_way(s) : weft_sync_open(s));
     if (i < 0 || i >= s->n_tensors || s->ready[i])
         return weft_ctx_fail(
@@ -325,6 +335,11 @@ weft_status weft_sync_skip(weft_sync *s) {
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step can be skipped only where weft_sync_setup.skips is "
                              "set");
+    if (s->completed)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "weft_sync_skip after weft_sync_complete: step %lld is "
+                             "exchanged already",
+                             (long long)s->step + 1);
     s->skip = true;
     return WEFT_OK;
 }
@@ -344,12 +359,17 @@ static weft_status vote_to_skip(weft_sync *s, bool *skipped) {
     return WEFT_OK;
 }
 
-/* All gradients are complete: the exchange of what was not yet handed over begins. */
-static weft_status close_step(weft_sync *s, double loss, bool *skipped) {
+weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     wefti_rank *r = s->rank;
     WEFT_TRY(check_under_way(s));
+    *skipped = s->passed;
+    if (s->completed) {
+        s->completed = s->passed = false;
+        return WEFT_OK;
+    }
     WEFT_TRY(vote_to_skip(s, skipped));
     if (*skipped) return WEFT_OK;
+    s->n_told = 0;
     WEFT_TRY(weft_sync_open(s));
     for (int i = s->n_tensors - 1; i >= 0; i--)
         if (!s->ready[i]) WEFT_TRY(weft_sync_ready(s, i));
@@ -403,7 +423,7 @@ static weft_status check_optimizer(weft_sync *s, bool outside, const char *inste
 weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) {
     *report = (weft_sync_report){.loss = NAN, .step = s->step};
     WEFT_TRY(check_optimizer(s, false, "weft_sync_agree and weft_sync_mix"));
-    WEFT_TRY(close_step(s, loss, &report->skipped));
+    WEFT_TRY(wefti_sync_close(s, loss, &report->skipped));
     return report->skipped ? WEFT_OK : finish_step(s, report);
 }
 
@@ -412,24 +432,28 @@ static weft_status await_direction(weft_sync *s) {
     wefti_rank *r = s->rank;
     const wefti_arrangement *a = r->arrangement;
     WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
-    for (int b = 0; b < a->n_buckets; b++)
+    for (int b = s->n_told; b < a->n_buckets; b++)
         WEFT_TRY(
             wefti_mixer_before(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
     return WEFT_OK;
+}
+
+bool wefti_sync_moves(const weft_sync *s) {
+    const wefti_replicator *last = s->rank->site_replicator ? s->rank->site_replicator
+                                                            : s->rank->replicator;
+    return wefti_replicator_is_due(&last->config, s->step);
 }
 
 weft_status weft_sync_agree(weft_sync *s, double loss, bool *moves) {
     bool skipped;
     *moves = false;
     WEFT_TRY(check_optimizer(s, true, "weft_sync_step"));
-    WEFT_TRY(close_step(s, loss, &skipped));
+    WEFT_TRY(wefti_sync_close(s, loss, &skipped));
     s->agreed = true;
     s->skip = skipped; /* until mix */
     if (skipped) return WEFT_OK;
     WEFT_TRY(await_direction(s));
-    const wefti_replicator *last = s->rank->site_replicator ? s->rank->site_replicator
-                                                            : s->rank->replicator;
-    *moves = wefti_replicator_is_due(&last->config, s->step);
+    *moves = wefti_sync_moves(s);
     return WEFT_OK;
 }
 
@@ -460,7 +484,9 @@ weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
 /* --- between steps --- */
 
 weft_status wefti_sync_check_rest(weft_sync *s, const char *what) {
-    if (s->begun && !s->opened && !s->agreed && !s->averaged) return WEFT_OK;
+    WEFT_TRY(wefti_process_check(s->ctx, s->process, "the model's exchange"));
+    if (s->begun && !s->opened && !s->completed && !s->agreed && !s->averaged)
+        return WEFT_OK;
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_ARGUMENT, "%s is possible between two steps only: %s", what,
         !s->begun     ? "weft_sync_begin has not been called"

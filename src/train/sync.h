@@ -25,14 +25,25 @@ struct weft_sync {
     bool primed;         /* the mixer has sent what the first step needs */
     bool opened;         /* the step's computing has begun */
     bool handed_over;    /* a bucket of this step is with the exchange thread */
+    bool completed;      /* between weft_sync_complete and weft_sync_step or agree, */
+    bool passed;         /* and the ranks have skipped this step */
+    int n_told;          /* buckets that weft_sync_wait_any has named */
     bool agreed;         /* between weft_sync_agree and weft_sync_mix */
     bool averaged;       /* the gradients hold the parameters of before */
     bool skip;           /* this rank wants to skip the step */
     bool borrowed;       /* parameters and gradients are the caller's blocks */
     int64_t step;        /* under way */
     int64_t counted;     /* steps whose votes were read */
+    int64_t process;     /* that created it: its forks have no part */
     char name[64];       /* of the state array last asked for */
 };
+
+/* All gradients are complete: the exchange of what was not yet handed over begins, once in a
+ * step. *skipped: the ranks have voted to skip it. */
+weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) WEFT_CHECKED;
+
+/* Whether the direction agreed on in this step covers anything. */
+bool wefti_sync_moves(const weft_sync *s);
 
 /* Tensor i among the pieces of its bucket; NULL: a shard without rows. */
 const wefti_piece *wefti_sync_piece(const weft_sync *s, int i);

@@ -60,9 +60,11 @@ weft_status weft_sync_signs(weft_sync *s, int i, unsigned char *below,
                             unsigned char *moves, bool *sound) {
     *sound = true;
     WEFT_TRY(check_tensor(s, i));
-    if (!s->agreed)
+    bool told = s->completed && s->rank->arrangement->bucket_of[i] < s->n_told;
+    if (!s->agreed && !told)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
-                             "signs are there between weft_sync_agree and weft_sync_mix");
+                             "signs are there between weft_sync_agree and weft_sync_mix, "
+                             "or of tensors that weft_sync_wait_any has named");
     const wefti_piece *piece = wefti_sync_piece(s, i);
     int64_t n = piece ? piece->rows * piece->cols : 0;
     const float *d = weft_sync_gradients(s, i);

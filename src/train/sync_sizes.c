@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <weft/predict.h>
+#include <weft/probe.h>
 #include <weft/sync.h>
 
 #define ROW(type)                                                                        \
@@ -14,10 +15,11 @@ size_t weft_sync_size_of(const char *type) {
         const char *name;
         size_t size;
     } rows[] = {
-        ROW(weft_sync_tensor),      ROW(weft_sync_report), ROW(weft_sync_setup),
-        ROW(weft_mesh_security),    ROW(weft_mesh_seat),   ROW(weft_mesh_facts),
-        ROW(weft_sync_offer_shape), ROW(weft_config_key),  ROW(weft_prediction),
-        ROW(weft_loop_facts),
+        ROW(weft_sync_tensor),      ROW(weft_sync_report),  ROW(weft_sync_setup),
+        ROW(weft_mesh_security),    ROW(weft_mesh_seat),    ROW(weft_mesh_facts),
+        ROW(weft_sync_offer_shape), ROW(weft_config_key),   ROW(weft_prediction),
+        ROW(weft_loop_facts),       ROW(weft_sync_part),    ROW(weft_probe_options),
+        ROW(weft_probe_figure),     ROW(weft_probe_result),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, type) == 0) return rows[i].size;

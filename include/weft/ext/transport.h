@@ -63,6 +63,9 @@ typedef struct weft_transport_ops {
     /* Ends it, and frees t: waiting for the others if nothing went wrong. False: that did
      * not come to an end, and the process should end at once. */
     bool (*finish)(weft_transport *t, bool failed);
+    /* May be NULL. In a child that fork() made: closes what it has inherited, and says nothing
+     * to anybody; t stays. Other threads' locks may be held for ever, so it takes none. */
+    void (*forget)(weft_transport *t);
 } weft_transport_ops;
 
 struct weft_transport {

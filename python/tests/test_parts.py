@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: MIT
+"""Parameters that come back bucket by bucket, forks of a process that trains, checkpoints of
+torch.distributed.checkpoint, and what is hidden behind backward."""
+
+import os
+import socket
+import threading
+
+import pytest
+import torch
+from models import flat, loss_of, net, start_gloo
+from ranks import fork, run, start, answers
+
+import weft_sync.torch as weft
+from weft_sync._library import Context
+
+
+def rank_of():
+    return int(os.environ["RANK"])
+
+
+# --- bucket by bucket ---
+
+
+def in_halves(steps, whole):
+    """bf16 parameters, whose masters are weft's: copied as they are done, or at the end."""
+    model = net().to(torch.bfloat16)
+    opt = weft.Optimizer(model, method="ddp", lr=1e-3, between="ranks", mesh_min_message=1)
+    seen, arrivals = [], opt._sync.arrivals
+
+    def noted():
+        for part in arrivals():
+            seen.append((part.first, part.n))
+            yield part
+    opt._sync.arrivals = noted
+    if whole:
+        opt._copies_early = lambda: False
+    for t in range(steps):
+        loss = loss_of(model, rank_of(), t)
+        loss.backward()
+        opt.step(loss)
+    return flat(model), seen, len(opt._places)
+
+
+def test_parameters_come_back_bucket_by_bucket():
+    early, late = run(in_halves, 2, 3, False), run(in_halves, 2, 3, True)
+    for (a, seen, n), (b, none, _) in zip(early, late):
+        assert torch.equal(a, b) and none == []
+        assert len(seen) > 3 * 2  # several in each step, from the last tensor to the first
+        step = seen[:len(seen) // 3]
+        assert step == sorted(step, reverse=True)
+        assert sorted(i for first, k in step for i in range(first, first + k)) == list(range(n))
+
+
+# --- forks ---
+
+
+class Rows(torch.utils.data.Dataset):
+    """Its workers are forks of the rank, made while the mesh is open."""
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, i):
+        return torch.tensor([(i * k) % 32 for k in range(12)]), os.getpid()
+
+
+def with_workers():
+    model = net()
+    opt = weft.Optimizer(model, method="flexdemo", lr=1e-3, between="ranks")
+    workers = set()
+    for _ in range(2):
+        for tokens, who in torch.utils.data.DataLoader(Rows(), batch_size=4, num_workers=2,
+                                                       multiprocessing_context="fork"):
+            workers.update(who.tolist())
+            torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1),
+                                              (tokens * 5 + 3).flatten() % 32).backward()
+            opt.step()
+    assert os.getpid() not in workers and len(workers) == 4
+    return flat(model), opt.report.step
+
+
+def test_workers_of_a_loader_are_safe():
+    (a, steps), (b, _) = run(with_workers, 2)
+    assert steps == 12 and torch.equal(a, b)
+
+
+def forked():
+    model = net()
+    opt = weft.Optimizer(model, method="ddp", lr=1e-3, between="ranks")
+    loss_of(model, rank_of(), 0).backward()
+    ours, theirs = fork.Pipe()
+
+    def child():
+        try:
+            opt.step()
+        except weft.Error as error:
+            theirs.send((str(error), bool(opt.mesh.pointer)))
+        opt.close()
+        opt.mesh.close()
+
+    worker = fork.Process(target=child)
+    worker.start()
+    said = ours.recv()
+    worker.join()
+    opt.step()
+    return said, worker.exitcode, opt.report.step
+
+
+def test_a_fork_is_refused_in_one_sentence():
+    for (words, has_mesh), code, steps in run(forked, 2):
+        assert "a fork of it (a worker that loads data?)" in words and "\n" not in words
+        assert not has_mesh and code == 0 and steps == 1
+
+
+# --- checkpoints ---
+
+
+def checkpointed(path, stop, inside):
+    import torch.distributed.checkpoint as dcp
+    rank = start_gloo()
+
+    def make():
+        model = net(rank)
+        inner = torch.optim.AdamW(model.parameters(), lr=1e-3) if inside else None
+        return model, weft.Optimizer(model, inner, method="flexdemo",
+                                     lr=None if inside else 1e-3, between="ranks")
+
+    def train(model, opt, first, end):
+        for t in range(first, end):
+            loss = loss_of(model, rank, t)
+            loss.backward()
+            opt.step(loss)
+
+    model, opt = make()
+    train(model, opt, 0, stop)
+    if stop < 6:
+        dcp.save({"model": model.state_dict(), "opt": weft.PerRank(opt)}, checkpoint_id=path)
+        momentum = opt.state_dict()["state"][0]["replicator.momentum"]
+        opt.close()
+        model, opt = make()
+        parameters = model.state_dict()
+        dcp.load({"model": parameters, "opt": weft.PerRank(opt)}, checkpoint_id=path)
+        model.load_state_dict(parameters)
+        assert torch.equal(opt.state_dict()["state"][0]["replicator.momentum"], momentum)
+        train(model, opt, stop, 6)
+    return flat(model), opt.report.step, opt.state_dict()["state"][0]["replicator.momentum"]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_distributed_checkpoint_has_every_ranks_state(inside, tmp_path):
+    wanted = run(checkpointed, 2, str(tmp_path / "a"), 6, inside)
+    found = run(checkpointed, 2, str(tmp_path / "b"), 3, inside)
+    for (a, steps, _), (b, again, _) in zip(wanted, found):
+        assert torch.equal(a, b) and steps == again == 6
+    assert not torch.equal(wanted[0][2], wanted[1][2])  # momenta differ by rank
+
+
+# --- hidden behind backward ---
+
+
+class Wire:
+    """Between two ranks: a process's connection goes through here, at `rate` bytes a second each
+    way, and bytes are counted. Rank 1 is told this port in place of rank 0's."""
+
+    def __init__(self, rate):
+        self.rate, self.told = rate, fork.Queue()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.bytes = fork.Value("q", 0)  # of rank 1 to rank 0
+
+    def set(self, _key, text):
+        self.told.put(int(text.split()[1]))
+
+    def get(self, _key):
+        return f"127.0.0.1 {self.listener.getsockname()[1]}"
+
+    def carry(self):
+        """In the test's process, until both ends have closed."""
+        there = socket.create_connection(("127.0.0.1", self.told.get(timeout=60)))
+        self.listener.settimeout(60)
+        here, _ = self.listener.accept()
+        pumps = [threading.Thread(target=self._pump, args=(here, there, self.bytes)),
+                 threading.Thread(target=self._pump, args=(there, here, None))]
+        for pump in pumps:
+            pump.start()
+        for pump in pumps:
+            pump.join()
+        here.close()
+        there.close()
+
+    def _pump(self, one, other, count):
+        pause = threading.Event()  # never set: a wait that is a sleep
+        try:
+            while data := one.recv(4096):
+                pause.wait(len(data) / self.rate)
+                other.sendall(data)
+                if count is not None:
+                    with count.get_lock():
+                        count.value += len(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the other end has closed first
+
+
+class Gate(torch.autograd.Function):
+    """In front of the first layer: its backward, the last one, goes on when what is behind it
+    has crossed the wire; the patience is there for the test to fail, not to pass."""
+
+    @staticmethod
+    def forward(_ctx, x, _wait):
+        _ctx.wait = _wait
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.wait()
+        return grad, None
+
+
+def behind_backward(wire, overlap, layers):
+    rank = rank_of()
+    mesh = weft.Mesh(Context(), rank, 2, "127.0.0.1", wire, "weft/wire")
+    torch.manual_seed(0)
+    blocks = [torch.nn.Linear(64, 64, bias=False) for _ in range(layers)]
+    opt = weft.Optimizer(torch.nn.ModuleList(blocks), method="ddp", lr=1e-3, mesh=mesh,
+                         between="ranks", overlap=overlap, mesh_min_message=1)
+    pause, seen, share = threading.Event(), 0, []
+
+    def wait(until, begun):
+        for _ in range(300 if overlap else 3):
+            if wire.bytes.value - begun >= until:
+                return
+            pause.wait(0.1)
+
+    for t in range(3):
+        begun = wire.bytes.value
+        until = 0.9 * seen if rank == 1 else 0
+        x = blocks[0](torch.randn(8, 64))
+        x = Gate.apply(x, lambda: wait(until, begun))
+        for block in blocks[1:]:
+            x = torch.tanh(block(x))
+        x.square().mean().backward()
+        share.append((wire.bytes.value - begun) / seen if seen else None)
+        seen = opt.step().wire_bytes
+    opt.close()
+    mesh.close()
+    return share[1:], opt.report.wire_bytes
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_nine_tenths_of_the_exchange_are_behind_backward(overlap):
+    wire, layers = Wire(2e6), 24
+    ranks = start(behind_backward, 2, wire, overlap, layers)
+    wire.carry()
+    found = answers(ranks)
+    assert [fine for fine, _ in found] == [True, True], found
+    shares, sent = found[1][1]
+    assert sent > layers * 64 * 64 * 2
+    if overlap:
+        assert min(shares) >= 0.9, shares
+    else:
+        assert max(shares) < 0.1, shares
