@@ -298,8 +298,9 @@ static int worker_fails(const member *m) {
 }
 
 /* Rank 1, a process of its own: a step, a fork that lets go, a step; then a fork that outlives
- * it, and its end. */
-static int other_process(int port, int alive[2]) {
+ * it, and its end, when the test has had its last messages. */
+static int other_process(int port, const int alive[2], const int done[2]) {
+    char byte;
     member m = {.keys = two_nodes, .number = 1};
     weft_sync_report report;
     int code;
@@ -313,11 +314,11 @@ static int other_process(int port, int alive[2]) {
     if (!strstr(weft_ctx_message(m.ctx), "expected a fork of it")) return 15;
     worker = fork();
     if (worker == 0) { /* lives until the test has heard of its parent's end */
-        char byte;
         close(alive[1]);
         if (weft_mesh_close(m.mesh)) _exit(read(alive[0], &byte, 1) == 1);
         _exit(1);
     }
+    if (read(done[0], &byte, 1) != 1) return 17;
     return worker > 0 ? 0 : 16;
 }
 
@@ -326,16 +327,18 @@ static void test_forks(void **state) {
     (void)state;
     member m = {.keys = two_nodes};
     weft_sync_report report;
-    int listener, port, alive[2], code;
+    int listener, port, alive[2], done[2], code;
     assert_int_equal(pipe(alive), 0);
+    assert_int_equal(pipe(done), 0);
     assert_int_equal(weft_ctx_create(&m.ctx), WEFT_OK);
     assert_ok(m.ctx, weft_mesh_listen(m.ctx, &listener, &port));
     pid_t other = fork();
-    if (other == 0) _exit(other_process(port, alive));
+    if (other == 0) _exit(other_process(port, alive, done));
     assert_ok(m.ctx, join(&m, port, listener));
     assert_ok(m.ctx, make(&m));
     assert_ok(m.ctx, one_step(&m, 0, &report));
     assert_ok(m.ctx, one_step(&m, 1, &report));
+    assert_int_equal(write(done[1], "", 1), 1);
     assert_int_equal(waitpid(other, &code, 0), other);
     if (code != 0) fail_msg("the other process ended with %d", WEXITSTATUS(code));
     m.status = one_step(&m, 2, &report); /* heard at once, not after mesh.timeout */
@@ -343,8 +346,7 @@ static void test_forks(void **state) {
     weft_sync_destroy(m.s);
     weft_config_destroy(m.ctx, m.config);
     (void)weft_mesh_close(m.mesh);
-    close(alive[0]);
-    close(alive[1]);
+    for (int i = 0; i < 2; i++) close(alive[i]), close(done[i]);
     assert_int_equal(ctx_end(m.ctx), 0);
 }
 
