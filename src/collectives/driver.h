@@ -16,7 +16,9 @@
  * The driver does the rest for every method: tags, heads, order of sending, receiving,
  * checks, release, waiting until a buffer is this rank's own again, deadlines, times. It is
  * also the one place where a message can be missing: then `add` is not called for it, and
- * round->counted, by which a mean is divided, is smaller.
+ * round->counted, by which a mean is divided, is smaller. With a deadline a rank's own message
+ * may have been left out, for want of a free buffer: `add` is called for it all the same, and
+ * takes the numbers from round->x instead of `in`.
  *
  *     shape    first round                               second round
  *     ALL      what I say, to all                        -
