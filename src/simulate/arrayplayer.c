@@ -1,5 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads of all replicas: what a step consists of, operation by operation. */
+/* The threads of all replicas at once: what a step consists of, operation by operation, each
+ * on an array of one clock per replica.
+ *
+ *     event player    who is next? one thread runs, messages are posted and booked one by one
+ *     array player    everybody does the same op; then the next op            (this file)
+ *
+ *     clock[i]        the compute thread of replica i
+ *     exchange[i]     its exchange thread
+ *     mail            when the first and the last message of a bucket's round is with i
+ *
+ * One order for all: a typical rank's (the mean of some clocks decides which phase comes next),
+ * so that no replica's clock can jump because another one was a little sooner. Therefore a
+ * prediction never gets worse by a faster wire or node, which message by message may happen.
+ * n replicas cost O(n) for a round of all to all (arraylinks.c), not O(n^2).
+ *
+ *     left out     sites, measured pairs of nodes, deadlines, late wake-ups of an emulated wire:
+ *                  there predict.c takes the event player
+ *     the same     schedule, costs of parts (timed.c), rule of the next phase, draws of jitter
+ *
+ * What waits is split as it happens: idle is the part of a phase in which a replica waited for
+ * messages, late the part of that before the last of them was even sent. */
 #include "simulate/arraystate.h"
 
 #include <math.h>
@@ -27,6 +47,7 @@ static double mean(const wefti_array_player *e, const double *x) {
 
 /* --- the replicator's phases --- */
 
+/* Messages of owners differ by a few bytes where a bucket does not divide evenly. */
 static double mean_bytes(const int64_t *bytes, int R) {
     double sum = 0;
     for (int i = 0; i < R; i++) sum += (double)bytes[i];
@@ -67,11 +88,14 @@ static bool is_due(const wefti_array_player *e) {
     return wefti_replicator_is_due(&e->job->replicator_config, e->step);
 }
 
+/* A round of the replicator: each to all others. */
 static void send_round(wefti_array_player *e, double *x, int b, int round) {
     wefti_array_send_to_all(e, x, mean_bytes(route_of(e, b)->bytes[round], e->R),
                             mail_of(e, false, round, b));
 }
 
+/* The phases of a replicator's bucket, as phases.c has them for one thread: encode and send;
+ * with two rounds combine what came and answer; take the answers, or all that was sent. */
 static void begin(wefti_array_player *e, int b, double first_s) {
     const wefti_timed_bucket *bucket = &e->shard->buckets[b];
     add_work(e, e->exchange, first_s + bucket->near.work.begin_s);
@@ -111,6 +135,7 @@ typedef struct meeting {
     wefti_work work;
 } meeting;
 
+/* Who hears whom in the meeting of a step, and what the mixer's parts cost. */
 static meeting meet_about(wefti_array_player *e, int b, int64_t step) {
     const wefti_job *job = e->job;
     const wefti_bucket *bucket = &e->shard->arrangement->buckets[b];
@@ -230,6 +255,7 @@ static void add_bytes(void *user, int peer, int64_t n_bytes) {
     *(double *)user += (double)n_bytes;
 }
 
+/* An act of a mixer without neighbours: each to all, as an all-reduce does. */
 static void act_of_all(wefti_array_player *e, double *x, const wefti_mixer_question *q,
                        const wefti_mixer_act *act) {
     const wefti_work *work = &e->shard->buckets[q->number].mixer;
@@ -247,6 +273,7 @@ static void act_of_all(wefti_array_player *e, double *x, const wefti_mixer_quest
     }
 }
 
+/* The acts of such a mixer that belong to this moment of the step. */
 static void act_for_all(wefti_array_player *e, double *x, int b, wefti_moment moment) {
     const wefti_mixer_config *config = &e->job->mixer_config;
     wefti_mixer_act acts[WEFTI_MIXER_ACTS];
@@ -260,6 +287,8 @@ static void act_for_all(wefti_array_player *e, double *x, int b, wefti_moment mo
         if (acts[i].moment == moment) act_of_all(e, x, &q, &acts[i]);
 }
 
+/* What the mixer does with a bucket at a moment of the step. Combine-then-adapt mixes what was
+ * sent after the step before; adapt-then-combine what has just been sent. */
 static void mixer_acts(wefti_array_player *e, double *x, int b, wefti_moment moment) {
     bool last = e->job->mixer_config.combine_last;
     if (e->R == 1 || e->job->replicas_equal) return;
@@ -274,6 +303,7 @@ static void mixer_acts(wefti_array_player *e, double *x, int b, wefti_moment mom
     if (moment == (last ? WEFTI_MOMENT_FINISH : WEFTI_MOMENT_BEFORE)) mix(e, x, &now);
 }
 
+/* The optimizer, with the mixer's acts before and after it. */
 static void apply(wefti_array_player *e, double *x, int b) {
     mixer_acts(e, x, b, WEFTI_MOMENT_BEFORE);
     add_work(e, x, e->shard->buckets[b].optimizer_s);
@@ -282,6 +312,7 @@ static void apply(wefti_array_player *e, double *x, int b) {
 
 /* --- the exchange thread --- */
 
+/* One phase of one bucket, for all replicas. */
 static void run_phase(wefti_array_player *e, int number, int item) {
     const wefti_schedule *s = e->shard->schedule;
     const wefti_phase *phase = &s->phases[number];
@@ -382,6 +413,7 @@ static double uniform(const wefti_array_player *e, int64_t step, int rank, int w
 
 enum { DRAW_FACTOR, DRAW_STALL, DRAW_LENGTH, ENOUGH_STEPS = 16 };
 
+/* As the event player's: a measured step over the median, or log-normal. */
 static double draw_factor(const wefti_array_player *e, int rank) {
     const weft_cluster *c = e->timed->cluster;
     if (c->n_steps >= ENOUGH_STEPS && e->timed->mean_s > 0) {
@@ -423,6 +455,8 @@ static int stalled(const wefti_array_player *e) {
     return (int)(chosen % (uint64_t)e->job->W) / e->S;
 }
 
+/* A part that computes: slower by the replica's factor, with this step's stop in the first
+ * part, and not done before the part's floor. */
 static void compute(wefti_array_player *e, const wefti_timed_op *part) {
     int struck = stalled(e);
     double stall_s = e->job->config->mesh.straggler_time, sum = 0;
@@ -438,6 +472,8 @@ static void compute(wefti_array_player *e, const wefti_timed_op *part) {
     e->compute_s += sum;
 }
 
+/* A bucket is handed over: `ready` is when each replica did so. The exchange threads begin at
+ * the first one of a step; until then they have nothing to do. */
 static void submit(wefti_array_player *e, int job) {
     memcpy(row(e->ready, e, e->n_jobs), e->clock, (size_t)e->R * sizeof *e->clock);
     if (e->n_jobs == 0) memcpy(e->exchange, e->clock, (size_t)e->R * sizeof *e->clock);
@@ -464,6 +500,7 @@ static void vote(wefti_array_player *e) {
     e->votes_s[e->step % WEFTI_ARRAY_BALLOTS] = later(last, there) + wire_s;
 }
 
+/* Reads the votes of vote_lag steps ago: until the last one of them is there all wait. */
 static void count_votes(wefti_array_player *e) {
     int64_t step = e->step - e->job->vote_lag;
     if (step < 0 || e->job->W == 1) return;
@@ -475,6 +512,7 @@ static void count_votes(wefti_array_player *e) {
     }
 }
 
+/* Ops that neither compute nor meet. */
 static void act(wefti_array_player *e, const wefti_op *op) {
     switch (op->kind) {
     case WEFTI_OP_TURN: submit(e, e->n_buckets + op->index); break;

@@ -2,8 +2,16 @@
 /* What each part of a step costs in seconds: measured units and codecs from cluster.yaml, or
  * else FLOP over the machine's rate and bytes over its memory's rate.
  *
- *     unit    FLOP = 2 per parameter of a matrix product and token forward, 4 backward
- *     codec   bytes touched over the memory rate, where nothing was measured */
+ *     part         measured                            estimated
+ *     unit         units[] of this model and batch     FLOP / rank_flops: 2 per parameter of a
+ *                                                      matrix product and token forward, 4
+ *                                                      backward, 6 with recomputation
+ *     codec        codecs[] of this variant, or of     bytes touched / memory rate, as the
+ *                  one with the same first word        kind's table says (touched)
+ *     optimizer    optimizers[]                        traffic per element / memory rate
+ *     own loop     the caller's seconds, a third of them forward, two thirds backward
+ *
+ * Costs of elements are linear: seconds per element times the elements of a bucket. */
 #include "simulate/costs.h"
 
 #include <math.h>
@@ -26,6 +34,8 @@ char *wefti_costs_key(const wefti_job *job, char *out, size_t size) {
     return out;
 }
 
+/* Seconds of units hold for one model, batch, length and number of threads; of any other job
+ * they would be a silent mistake. */
 bool wefti_costs_measured(const weft_cluster *cluster, const wefti_job *job) {
     char key[256];
     return cluster->n_units > 0 &&

@@ -1,6 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads of all ranks. A thread runs until its clock has moved or it has to wait; then
- * the earliest event is next. */
+/* The threads of all ranks, message by message. A rank is two threads with a clock each:
+ *
+ *     compute     runs the ops of the schedule in their order; hands buckets to the other,
+ *                 meets the ranks of its replica, casts its vote, waits
+ *     exchange    takes the phases of the buckets in the schedule's order; a phase is a few
+ *                 actions: work, send, receive (phases.c)
+ *
+ * A thread runs until its clock has moved or it has to wait; then the earliest event is next:
+ *
+ *     agenda -> event -> a thread goes on        (whom < 2 W; stale if its mark is another)
+ *                     -> a message's head is at the receiver's interface   (whom = 2 W)
+ *
+ *     state            what ends it
+ *     WAITS_MESSAGE    the message is posted and has arrived, or its deadline (give_up)
+ *     WAITS_ROOM       the last reader of a mixer's buffer is done
+ *     WAITS_JOB        the compute thread submits
+ *     WAITS_JOBS       the exchange thread has ended all that was submitted
+ *     WAITS_SHARD      the last rank of the replica comes
+ *     WAITS_VOTES      the last rank of all has voted (with many ranks: tell_many)
+ *
+ * Time never goes back: an event lies at or behind the one before it, so an interface can be
+ * booked when the event happens. Jitter is a function of (seed, step, rank), never of the
+ * order of events; that order among events of one moment is drawn too (playtime.c). */
 #include "simulate/eventplayer.h"
 
 #include <math.h>
@@ -33,6 +54,8 @@ static void split_wait(wefti_sim_rank *rank, double begin_s, double end_s) {
 
 /* --- a step begins and ends --- */
 
+/* Numbers of a rank in a step. `what` tells the draws of one step apart; the array player has
+ * the same formula, so both draw the same jitter from a seed. */
 static double uniform(const wefti_player *player, int rank, int64_t step, int what) {
     return wefti_rng_uniform(player->play->seed, WEFTI_STREAM_JITTER, (uint64_t)step,
                              4 * (uint64_t)rank + (uint64_t)what);
@@ -62,6 +85,8 @@ static double draw_wake(const wefti_player *player, const wefti_thread *t) {
     return -wake_s / log(2) * log(1 - u);
 }
 
+/* How much slower than usual a rank computes a step: one of the measured steps over their
+ * median if there are enough of them, else log-normal with the cluster's spread. */
 static double draw_factor(const wefti_player *player, int r, int64_t step) {
     const weft_cluster *c = player->timed->cluster;
     if (c->n_steps >= ENOUGH_STEPS && player->timed->mean_s > 0) {
@@ -71,6 +96,10 @@ static double draw_factor(const wefti_player *player, int r, int64_t step) {
     return exp(c->jitter.spread * normal(player, r, step, DRAW_FACTOR));
 }
 
+/* What chance does to a rank in its step. mesh.straggler_time strikes one rank of all, drawn
+ * from run.seed as the run itself draws it, calm or not; the rest is the cluster's jitter: the
+ * factor of this step, the drift that a rank keeps, and a stop at the beginning, which comes
+ * with stall_share and is exponential with the mean stall. */
 static void draw_step(wefti_player *player, int r) {
     wefti_sim_rank *rank = &player->ranks[r];
     const weft_jitter *jitter = &player->timed->cluster->jitter;
@@ -89,6 +118,7 @@ static void draw_step(wefti_player *player, int r) {
                        log(1 - uniform(player, r, rank->step, DRAW_LENGTH));
 }
 
+/* The step of rank 0 that is shown is the last one. */
 static void begin_step(wefti_player *player, wefti_thread *t) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
     rank->begun_s = t->now_s;
@@ -103,6 +133,8 @@ static void begin_step(wefti_player *player, wefti_thread *t) {
     player->shown_s = t->now_s;
 }
 
+/* After so many messages the play stops behind the step that the furthest rank is in, so that
+ * a large job costs no more time than a small one: its quantiles stand on fewer steps. */
 static void limit_steps(wefti_player *player) {
     wefti_play *play = player->play;
     int64_t furthest = 0;
@@ -113,6 +145,8 @@ static void limit_steps(wefti_player *player) {
     if (furthest + 1 < player->last_step) player->last_step = furthest + 1;
 }
 
+/* The end of a step for this rank. What the exchange thread has spent is read as a difference,
+ * because its phases do not end where steps do. */
 static void settle(wefti_player *player, wefti_thread *t) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
     const wefti_play *play = player->play;
@@ -129,6 +163,7 @@ static void settle(wefti_player *player, wefti_thread *t) {
 
 /* --- the exchange thread (comm/worker.c) --- */
 
+/* The same function as the worker's decides which phase is next, so play and run agree. */
 static void choose(wefti_player *player, wefti_thread *t) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
     const wefti_schedule *s = shard_of(player, rank)->schedule;
@@ -153,6 +188,8 @@ static void show_phase(wefti_player *player, const wefti_thread *t) {
                         t->now_s);
 }
 
+/* A phase has ended. If it was the last one of all that was submitted, and the compute thread
+ * waits for that, it goes on from the later of both clocks. */
 static weft_status end_phase(wefti_player *player, wefti_thread *t) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
     wefti_thread *computing = &player->threads[t->rank];
@@ -166,6 +203,7 @@ static weft_status end_phase(wefti_player *player, wefti_thread *t) {
     return wefti_play_go_on(player, computing);
 }
 
+/* Hands a job over; an exchange thread without work begins at the compute thread's moment. */
 static weft_status submit(wefti_player *player, wefti_thread *t, int job) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
     wefti_thread *other = &player->threads[player->W + t->rank];
@@ -177,6 +215,8 @@ static weft_status submit(wefti_player *player, wefti_thread *t, int job) {
 
 /* --- the compute thread --- */
 
+/* A meeting of the ranks of a replica: who comes last wakes all, at its own moment, and each
+ * then takes work_s for what the meeting does (gather, reduce-scatter, a sum). */
 static weft_status meet(wefti_player *player, wefti_thread *t, double work_s) {
     int replica = player->ranks[t->rank].replica, S = player->S;
     double *latest_s = &player->joined[replica].latest_s;
@@ -192,6 +232,8 @@ static weft_status meet(wefti_player *player, wefti_thread *t, double work_s) {
     return WEFT_OK;
 }
 
+/* Computing: slower by this step's factor; the first part bears the stop; and not done before
+ * the part's floor, where the configuration sets a pace. Sleeping up to a floor ends late. */
 static weft_status compute(wefti_player *player, wefti_thread *t,
                            const wefti_timed_op *part) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
@@ -242,6 +284,8 @@ static bool is_awaited(const wefti_player *player, const wefti_thread *t, int64_
            player->ranks[t->rank].step - player->job->vote_lag == step;
 }
 
+/* A rank's votes to all others, as one booking of its interface: n^2 messages would be most of
+ * the play. The last one to vote lets those go on who wait for it already. */
 static weft_status tell_many(wefti_player *player, wefti_thread *t) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
     int64_t step = rank->step;
@@ -405,6 +449,7 @@ static weft_status run_action(wefti_player *player, wefti_thread *t, bool *moved
     return *moved ? wefti_play_at(player, t, t->now_s) : WEFT_OK;
 }
 
+/* Runs a thread until its clock has moved (an event is in the agenda) or it waits. */
 static weft_status run(wefti_player *player, wefti_thread *t) {
     t->resumed_s = t->now_s;
     while (t->state == WEFTI_RUNS) {
@@ -432,6 +477,8 @@ static weft_status give_up(wefti_player *player, wefti_thread *t) {
     return wefti_wires_wake(player, t);
 }
 
+/* All events in their order. Every rank settles every step, or the model is wrong: then it says
+ * so instead of predicting. */
 static weft_status play_out(wefti_player *player) {
     wefti_event event;
     while (wefti_agenda_next(&player->agenda, &event)) {
@@ -477,6 +524,7 @@ static weft_status create_rank(wefti_player *player, int r) {
                          &rank->segments);
 }
 
+/* Compute threads begin at once; exchange threads have nothing to do yet. */
 static weft_status create_thread(wefti_player *player, int i) {
     wefti_thread *t = &player->threads[i];
     *t = (wefti_thread){.rank = i % player->W,
@@ -510,6 +558,8 @@ static weft_status prime(wefti_player *player, int r) {
     return WEFT_OK;
 }
 
+/* Everything that the play needs is there before its first event, but for messages under way,
+ * whose table grows (wires.c). */
 static weft_status allocate(wefti_player *player) {
     weft_ctx *ctx = player->ctx;
     int nodes = player->R / player->job->copies;

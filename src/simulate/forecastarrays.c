@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions in arrays: as many steps as are asked for, of all replicas at once. */
+/* Predictions in arrays: as many steps as are asked for, of all replicas at once, and jobs of
+ * more nodes than a run may have. Tokens of a step grow with the nodes, so that each of them
+ * computes as before; what is sent per node follows from the method (job/traffic.c). */
 #include "simulate/forecast.h"
 
 #include <math.h>

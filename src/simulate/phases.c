@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What the phases of train/exchange.c consist of: work, sending and receiving rounds. */
+/* What the phases of train/exchange.c consist of: work, sending and receiving rounds.
+ *
+ *     phase            one round (gather)            two rounds (owner)
+ *     BEGIN            encode; send 0                encode; send 0
+ *     COMBINE          -                             receive 0, add; send 1
+ *     END              receive 0, add; decode        receive 1, decode each
+ *     COMBINE_SITES    the same three between sites, with the site replicator's costs;
+ *     END_SITES        its BEGIN is the end of END
+ *     APPLY            mixer before; optimizer; mixer after
+ *     FINISH           mixer at the end of a step
+ *
+ * In front of it a phase may read the gradient (norm) or scale it (clipping), as the schedule
+ * says. A step that exchanges nothing (replicator.every) only encodes. The seconds are those of
+ * timed.c; this file says which of them go together with which message. */
 #include "simulate/phases.h"
 
 #include "simulate/wires.h"

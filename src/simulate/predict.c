@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* From played steps to a prediction: as many whole cycles of the method as its quantiles
- * need, then means, quantiles, and what bounds the step. */
+ * need, then means, quantiles, and what bounds the step.
+ *
+ *     configuration -> copy -> job -> timed schedule -> player -> steps -> figures
+ *
+ *     array player     one site, no measured pairs, no emulated wire, no deadline
+ *     event player     everything else, or where events are asked for
+ *
+ * A method's cycle is the number of steps after which what is sent repeats; parts of a cycle
+ * would make a mean depend on where it was cut. A run shorter than that is played as it is,
+ * from its first step, because then the beginning is a share of it. Steps in front of the
+ * first one that counts (warm-up) let the exchange threads get into their rhythm. */
 #include <weft/predict.h>
 
 #include <stdlib.h>
@@ -70,6 +80,7 @@ static weft_status count_bytes(weft_ctx *ctx, const wefti_job *job,
 enum { WARMUP = 3, FEW_STEPS = 24, MANY_STEPS = 400, MOST_REPLICA_STEPS = 200000 };
 enum { MOST_MESSAGES = 500000, ENDLESS = 1 << 30 };
 
+/* Without jitter all cycles are alike, and a few of them tell everything. */
 static bool is_calm(const weft_cluster *c, const weft_config *config) {
     const weft_jitter *j = &c->jitter;
     return j->spread == 0 && j->drift == 0 && j->stall_share == 0 && c->n_steps == 0 &&
@@ -118,6 +129,8 @@ static weft_status summarize(weft_ctx *ctx, const wefti_job *job, const wefti_pl
     return WEFT_OK;
 }
 
+/* What bounds a step is the longest of: computing, the wire, coding, waiting for others. What
+ * the compute thread waited for is told apart by the player. */
 static void conclude(const wefti_job *job, weft_prediction *out) {
     double s = out->mean_step_s, late_s = out->late_s + out->vote_s;
     double compute_s = s - out->wait_s - out->vote_s;
@@ -134,6 +147,7 @@ static void conclude(const wefti_job *job, weft_prediction *out) {
 
 /* --- playing --- */
 
+/* What the array player leaves out (arrayplayer.c). */
 static bool arrays_do(const wefti_timed *timed, const weft_predict_options *options) {
     const wefti_job *job = timed->job;
     bool asked = !options || !options->events;

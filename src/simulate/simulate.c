@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Four runs tell causes apart: without links and coding, without links, calm, and with
- * everything; failures then strike the last one's steps. */
+/* A long run on many machines, and what its time goes to. Four runs in arrays tell causes
+ * apart:
+ *
+ *     bare      no links, no coding        computing alone
+ *     coding    no links                   + what codecs and optimizers take
+ *     calm      machines all alike         + what the wire takes
+ *     all       jitter, slow nodes, links  + what waiting for each other takes
+ *
+ * so each difference is one cause, and the differences add up to the whole. Failures then
+ * strike the steps of the last run, as a Poisson process of all nodes together: a strike throws
+ * the run back to its last checkpoint, and costs the restart and the steps that are repeated.
+ * Nothing is simulated twice for it: the lengths of the steps are played once. */
 #include <weft/simulate.h>
 
 #include <math.h>
@@ -75,6 +85,7 @@ static weft_status check_config(weft_ctx *ctx, const weft_config *c) {
     return WEFT_OK;
 }
 
+/* Which nodes or links are slower: each with the share's probability, by the seed alone. */
 static weft_status draw_slow(simulation *s, double share, int what, double factor,
                              float **out) {
     int64_t n = s->planned.config->mesh.nodes;
@@ -188,6 +199,7 @@ static weft_status run_all(simulation *s, const wefti_weather *weather) {
 
 /* --- failures --- */
 
+/* Seconds up to the next failure of any node: exponential, failure_s is one node's mean. */
 static double draw_gap(const simulation *s, int64_t number) {
     double u = wefti_rng_uniform(s->options->seed, WEFTI_STREAM_JITTER, UINT64_MAX - 2,
                                  4 * (uint64_t)number + DRAW_FAILURE);

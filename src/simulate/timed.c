@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* From ops to times. Neighbouring parts that compute become one: doing (w1, f1) and then
- * (w2, f2), each max(t + w, f), is doing (w1 + w2, max(f1 + w2, f2)). */
+/* From ops to times: every op of a schedule becomes parts that compute, meet or act, with
+ * their seconds on this cluster; every bucket gets the costs and bytes of its exchange; every
+ * kind of link its arithmetic. Both players read this one value.
+ *
+ *     op              parts
+ *     gather          meet: latency, (S-1)/S of the unit over the node's link, copying it
+ *     forward         compute
+ *     backward        compute, with a floor where the configuration sets a pace
+ *     reduce          meet: as gather, and the sums
+ *     norm            compute: every bucket's gradient is read once; meet: a few numbers
+ *     settle          compute: rest of a step; meet; act
+ *     others          act: what they do hangs on the moment, see the players
+ *
+ * Neighbouring parts that compute become one: doing (w1, f1) and then (w2, f2), each
+ * max(t + w, f), is doing (w1 + w2, max(f1 + w2, f2)). For a timeline they stay apart. */
 #include "simulate/timed.h"
 
 #include <math.h>
@@ -127,6 +140,8 @@ static weft_status time_ops(const timer *t) {
 
 /* --- buckets --- */
 
+/* Rounds of a bucket's exchange and the bytes about each owner, as the replicator says them: so
+ * a prediction counts what a run will count. */
 static weft_status plan_route(wefti_timed *timed, const wefti_replicator_config *config,
                               const wefti_bucket *bucket, int R, wefti_route_plan *out) {
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
@@ -180,6 +195,8 @@ static wefti_link_time link_of(const weft_link_facts *facts, int joined) {
                              facts->bytes_per_message, (1 + facts->overhead) * incast};
 }
 
+/* Links that were measured one by one go over the wire's usual facts; an emulated wire knows
+ * none. */
 static weft_status plan_pairs(wefti_timed *timed) {
     const weft_cluster *c = timed->cluster;
     int64_t n = timed->job->R / timed->job->copies;
@@ -197,6 +214,8 @@ static weft_status plan_pairs(wefti_timed *timed) {
     return WEFT_OK;
 }
 
+/* mesh.link goes over the cluster's wire. Between sites without facts of their own the wire's
+ * are taken. */
 static void plan_links(wefti_timed *timed) {
     const weft_config *config = timed->job->config;
     const weft_cluster *c = timed->cluster;
@@ -240,6 +259,7 @@ static weft_status check_known(const wefti_timed *timed) {
         c->n_units > 0 ? ", its units are of another model or batch" : "");
 }
 
+/* compute_s sums the units as if nothing waited; a pace may make the step longer than that. */
 static weft_status fill(wefti_timed *timed, bool in_detail) {
     const wefti_job *job = timed->job;
     WEFT_TRY(check_known(timed));

@@ -1,7 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages on their way, by the arithmetic of comm/interface.h, on the emulated wire
- * (comm/local.c) as on a real one. The receiver's interface is booked when the message's
- * head gets there, so whoever comes first goes first. */
+ * (comm/local.c) as on a real one. A message of n bytes takes
+ *
+ *     cpu          sender and receiver each message_s, on their own clocks
+ *     interface    busy = (n stretch + bytes_per_message) / bandwidth, at the sender when it is
+ *                  free, at the receiver when the head is there and it is free
+ *     way          latency between the two
+ *
+ *     sender    |cpu|--- busy ---|
+ *     way           `-- latency --.
+ *     receiver                    |--- busy ---|cpu|
+ *
+ * The receiver's interface is booked when the message's head gets there, so whoever comes
+ * first goes first, and messages from several queue. Inside a node there is no interface: a
+ * message takes latency and busy. A measured pair of nodes has its own rate and latency
+ * between interfaces of the usual rate; what is slower of the two holds the message up.
+ *
+ *     post (sent, not there) -> land (head is there: the arrival is known) -> take (received)
+ *
+ * A post is found by a key of channel, round, sender, receiver, bucket and exchange. */
 #include "simulate/wires.h"
 
 #include <math.h>
@@ -48,6 +65,7 @@ static uint64_t key_of(const wefti_action *op, int from, int to) {
            ((uint64_t)op->exchange & 0x3fff);
 }
 
+/* A message's arrival is known: wakes the thread of rank `to` that waits for it, if one does. */
 static weft_status arrive(wefti_player *player, int to, uint64_t key) {
     for (int i = 0; i < WEFTI_THREADS; i++) {
         wefti_thread *t = &player->threads[to + i * player->W];
@@ -57,6 +75,7 @@ static weft_status arrive(wefti_player *player, int to, uint64_t key) {
     return WEFT_OK;
 }
 
+/* Flights live in a table with a list of free places: numbers stay valid while it grows. */
 static weft_status add_flight(wefti_player *player, wefti_sim_flight flight,
                               int64_t *out) {
     if (player->free_flight < 0) {
@@ -85,6 +104,7 @@ typedef struct way {
     double latency_s;
 } way;
 
+/* Which interfaces a message passes, and how long it takes in each. */
 static way find_way(const wefti_player *player, const wefti_sim_rank *a,
                     const wefti_sim_rank *b, int64_t n_bytes) {
     const wefti_timed *timed = player->timed;
@@ -122,6 +142,7 @@ static double leave(wefti_player *player, const way *w, double now_s) {
     return start_s + w->latency_s + w->transit_s - w->busy_s;
 }
 
+/* Payload only, as a run counts it. */
 static void count(wefti_player *player, const wefti_sim_rank *a, const way *w,
                   int64_t n_bytes) {
     player->n_messages++;
@@ -129,6 +150,8 @@ static void count(wefti_player *player, const wefti_sim_rank *a, const way *w,
         player->play->wire_bytes += (double)n_bytes;
 }
 
+/* One message leaves: the sender's clock and interface go on now, the receiver's interface is
+ * booked when the head is there. Without one to book it is posted as arrived. */
 static weft_status send_one(wefti_player *player, wefti_thread *t, int to, uint64_t key,
                             int64_t n_bytes) {
     const wefti_sim_rank *a = &player->ranks[t->rank], *b = &player->ranks[to];
@@ -157,6 +180,7 @@ static weft_status send_one(wefti_player *player, wefti_thread *t, int to, uint6
     return arrive(player, to, key);
 }
 
+/* The head is at the receiver's interface: when the last byte is through, it has arrived. */
 weft_status wefti_wires_land(wefti_player *player, int64_t number, double now_s) {
     wefti_sim_flight flight = player->flights[number];
     wefti_interface *to = flight.far ? &player->sites[flight.to_interface]
@@ -208,6 +232,7 @@ static weft_status send_mixer(wefti_player *player, wefti_thread *t,
     return s.status;
 }
 
+/* Bytes of a replicator's message about an owner, or of a vote. */
 static int64_t bytes_of(const wefti_player *player, const wefti_sim_rank *rank,
                         const wefti_action *op, int owner) {
     const wefti_timed_bucket *b = &player->timed->shards[rank->shard].buckets[op->bucket];
@@ -236,6 +261,7 @@ static void note_peer(void *user, int peer, int64_t n_bytes) {
     s->thread->peers[s->thread->n_peers++] = peer;
 }
 
+/* From whom this receive takes messages, in the order in which it takes them. */
 static void list_peers(wefti_player *player, wefti_thread *t, const wefti_action *op) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
     wefti_members group = wefti_wires_members(player, rank, op->channel);
@@ -273,6 +299,7 @@ static weft_status note_read(wefti_player *player, wefti_thread *t,
     return WEFT_OK;
 }
 
+/* Splits a wait: until the message was sent its sender was late, then the wire had it. */
 static void wait_until(wefti_player *player, wefti_thread *t, double sent_s,
                        double arrival_s) {
     double late_s = fmin(fmax(sent_s, t->now_s), arrival_s);
