@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/rng.h"
+#include "simulate/jitter.h"
 
 /* Replica i, at moment x, has to wait so long for what was sent at that moment. */
 static void wait_for(const wefti_array_player *e, int i, double x, double waited_s,
@@ -56,15 +56,15 @@ static double mean_bytes(const int64_t *bytes, int R) {
 
 /* x <- after waiting for what has arrived from n others: work for each, which hides
  * behind waiting if it is done one by one, and then some. */
-static void receive(const wefti_array_player *e, double *x, mail in, double each_s,
-                    bool one_by_one, double then_s) {
+static void receive(const wefti_array_player *e, double *x, mail in,
+                    wefti_round_cost cost) {
     double cpu_s = e->wire * wire_of(e)->message_s * (e->R - 1);
-    double all_s = e->work * each_s * (e->R - 1) + cpu_s;
-    double last_s = one_by_one && e->R > 1 ? e->work * each_s : all_s;
+    double all_s = e->work * cost.each_s * (e->R - 1) + cpu_s;
+    double last_s = cost.one_by_one && e->R > 1 ? e->work * cost.each_s : all_s;
     for (int i = 0; i < e->R; i++) {
         double there = later(in.first[i] + all_s, in.there[i] + last_s);
         wait_for(e, i, x[i], there - x[i] - all_s, in.sent[i]);
-        x[i] = later(x[i] + all_s, there) + e->work * then_s;
+        x[i] = later(x[i] + all_s, there) + e->work * cost.then_s;
     }
 }
 
@@ -72,12 +72,6 @@ static void add_work(const wefti_array_player *e, double *x, double seconds) {
     double all_s = e->work * seconds;
     if (all_s <= 0) return;
     for (int i = 0; i < e->R; i++) x[i] += all_s;
-}
-
-/* What a phase does to the gradient first (phases.c). */
-static double gradient_s(const wefti_array_player *e, const wefti_phase *phase, int b) {
-    double norm_s = e->shard->buckets[b].norm_s;
-    return phase->measures ? norm_s : phase->scales ? 2 * norm_s : 0;
 }
 
 static const wefti_route_plan *route_of(const wefti_array_player *e, int b) {
@@ -103,10 +97,8 @@ static void begin(wefti_array_player *e, int b, double first_s) {
 }
 
 static void hear(wefti_array_player *e, int b) {
-    const wefti_route_plan *route = route_of(e, b);
-    bool one_by_one = wefti_replicator_find(e->job->replicator_config.kind)->one_by_one;
-    receive(e, e->exchange, mail_of(e, false, 0, b), route->work.combine_peer_s,
-            one_by_one, route->work.combine_s);
+    wefti_round_cost cost = wefti_timed_round(route_of(e, b), 0, e->R);
+    receive(e, e->exchange, mail_of(e, false, 0, b), cost);
 }
 
 static void combine(wefti_array_player *e, int b) {
@@ -117,9 +109,9 @@ static void combine(wefti_array_player *e, int b) {
 
 static void end(wefti_array_player *e, int b) {
     const wefti_route_plan *route = route_of(e, b);
-    double each_s = route->work.end_s / e->R;
     if (is_due(e) && route->n_rounds == 2) {
-        receive(e, e->exchange, mail_of(e, false, 1, b), each_s, true, each_s);
+        receive(e, e->exchange, mail_of(e, false, 1, b),
+                wefti_timed_round(route, 1, e->R));
         return;
     }
     if (is_due(e) && route->n_rounds == 1) hear(e, b);
@@ -267,9 +259,10 @@ static void act_of_all(wefti_array_player *e, double *x, const wefti_mixer_quest
         if (act->round == 0) add_work(e, x, work->begin_s);
         wefti_array_send_to_all(e, x, bytes / (e->R > 1 ? e->R - 1 : 1), box);
     } else if (act->round == 0) {
-        receive(e, x, box, work->combine_peer_s, true, work->combine_s);
+        receive(e, x, box,
+                (wefti_round_cost){work->combine_peer_s, work->combine_s, true});
     } else {
-        receive(e, x, box, 0, true, work->end_s);
+        receive(e, x, box, (wefti_round_cost){0, work->end_s, true});
     }
 }
 
@@ -322,7 +315,7 @@ static void run_phase(wefti_array_player *e, int number, int item) {
             mixer_acts(e, e->exchange, b, WEFTI_MOMENT_TURN);
         return;
     }
-    double first_s = gradient_s(e, phase, b);
+    double first_s = wefti_timed_gradient_s(&e->shard->buckets[b], phase);
     switch (phase->kind) {
     case WEFTI_PHASE_BEGIN: begin(e, b, first_s); break;
     case WEFTI_PHASE_COMBINE: combine(e, b); break;
@@ -401,44 +394,18 @@ static void exchange_here(wefti_array_player *e, const wefti_op *op) {
 
 /* --- the compute thread --- */
 
-static double normal(const wefti_array_player *e, int64_t step, int rank, int what) {
-    return wefti_rng_normal(e->weather.seed, WEFTI_STREAM_JITTER, (uint64_t)step,
-                            4 * (uint64_t)rank + (uint64_t)what);
-}
-
-static double uniform(const wefti_array_player *e, int64_t step, int rank, int what) {
-    return wefti_rng_uniform(e->weather.seed, WEFTI_STREAM_JITTER, (uint64_t)step,
-                             4 * (uint64_t)rank + (uint64_t)what);
-}
-
-enum { DRAW_FACTOR, DRAW_STALL, DRAW_LENGTH, ENOUGH_STEPS = 16 };
-
-/* As the event player's: a measured step over the median, or log-normal. */
-static double draw_factor(const wefti_array_player *e, int rank) {
-    const weft_cluster *c = e->timed->cluster;
-    if (c->n_steps >= ENOUGH_STEPS && e->timed->mean_s > 0) {
-        double at = uniform(e, e->step, rank, DRAW_FACTOR) * (double)c->n_steps;
-        return c->step_s[(int64_t)at] / e->timed->mean_s;
-    }
-    if (c->jitter.spread == 0) return 1;
-    return exp(c->jitter.spread * normal(e, e->step, rank, DRAW_FACTOR));
-}
-
 /* A replica is as slow as its slowest rank. */
 static void draw_step(wefti_array_player *e) {
-    const weft_jitter *jitter = &e->timed->cluster->jitter;
+    uint64_t seed = e->weather.seed;
     for (int i = 0; i < e->R; i++) {
         int node = i / e->copies;
         double slow = e->weather.slower ? (double)e->weather.slower[node] : 1;
         double factor = 0, halt_s = 0;
         for (int s = 0; s < e->S && e->weather.jitter; s++) {
             int rank = i * e->S + s;
-            factor = later(factor, e->drift[i] * draw_factor(e, rank));
-            if (jitter->stall_share > 0 &&
-                uniform(e, e->step, rank, DRAW_STALL) < jitter->stall_share)
-                halt_s = later(halt_s,
-                               -jitter->stall_s *
-                                   log(1 - uniform(e, e->step, rank, DRAW_LENGTH)));
+            double drawn = wefti_jitter_factor(e->timed, seed, e->step, rank);
+            factor = later(factor, e->drift[i] * drawn);
+            halt_s = later(halt_s, wefti_jitter_halt(e->timed, seed, e->step, rank));
         }
         e->factor[i] = slow * (e->weather.jitter ? factor : 1);
         e->halt[i] = halt_s;
@@ -448,11 +415,8 @@ static void draw_step(wefti_array_player *e) {
 
 /* The replica that mesh.straggler_time strikes in this step; -1: none. */
 static int stalled(const wefti_array_player *e) {
-    const weft_config *config = e->job->config;
-    if (config->mesh.straggler_time <= 0 || !e->weather.jitter) return -1;
-    uint64_t chosen = wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL,
-                                    (uint64_t)e->step, 0);
-    return (int)(chosen % (uint64_t)e->job->W) / e->S;
+    if (e->job->config->mesh.straggler_time <= 0 || !e->weather.jitter) return -1;
+    return wefti_jitter_straggler(e->job, e->step) / e->S;
 }
 
 /* A part that computes: slower by the replica's factor, with this step's stop in the first
@@ -594,11 +558,9 @@ static weft_status allocate(wefti_array_player *e) {
 
 /* What was sent before the first step is there. */
 static void prime(wefti_array_player *e) {
-    double drift = e->timed->cluster->jitter.drift;
     for (int i = 0; i < e->R; i++)
-        e->drift[i] = drift > 0 && e->weather.jitter
-                          ? exp(drift * normal(e, INT64_MAX, i, DRAW_FACTOR))
-                          : 1;
+        e->drift[i] = e->weather.jitter ? wefti_jitter_drift(e->timed, e->weather.seed, i)
+                                        : 1;
 }
 
 weft_status wefti_array_player_create(const wefti_timed *timed, wefti_meetings *meetings,

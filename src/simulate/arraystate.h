@@ -69,8 +69,7 @@ static inline const wefti_link_time *wire_of(const wefti_array_player *e) {
 static inline double busy_s(const wefti_array_player *e, double n_bytes) {
     const wefti_link_time *link = wire_of(e);
     if (link->bandwidth_Bps <= 0) return 0;
-    double all = n_bytes * link->stretch + link->bytes_per_message;
-    return e->wire * e->S * all / link->bandwidth_Bps;
+    return e->wire * e->S * wefti_link_bytes(link, n_bytes) / link->bandwidth_Bps;
 }
 
 static inline double slowness(const wefti_array_player *e, int node) {

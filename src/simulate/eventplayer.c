@@ -29,6 +29,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "simulate/jitter.h"
 #include "simulate/phases.h"
 #include "simulate/playtime.h"
 #include "simulate/wires.h"
@@ -54,24 +55,10 @@ static void split_wait(wefti_sim_rank *rank, double begin_s, double end_s) {
 
 /* --- a step begins and ends --- */
 
-/* Numbers of a rank in a step. `what` tells the draws of one step apart; the array player has
- * the same formula, so both draw the same jitter from a seed. */
-static double uniform(const wefti_player *player, int rank, int64_t step, int what) {
-    return wefti_rng_uniform(player->play->seed, WEFTI_STREAM_JITTER, (uint64_t)step,
-                             4 * (uint64_t)rank + (uint64_t)what);
-}
-
-static double normal(const wefti_player *player, int rank, int64_t step, int what) {
-    return wefti_rng_normal(player->play->seed, WEFTI_STREAM_JITTER, (uint64_t)step,
-                            4 * (uint64_t)rank + (uint64_t)what);
-}
-
 static const wefti_timed_shard *shard_of(const wefti_player *player,
                                          const wefti_sim_rank *rank) {
     return &player->timed->shards[rank->shard];
 }
-
-enum { DRAW_FACTOR, DRAW_STALL, DRAW_LENGTH, ENOUGH_STEPS = 16 };
 
 /* How late a rank is back from sleeping in a part of its step: exponential, or the median
  * when it is calm. */
@@ -85,37 +72,20 @@ static double draw_wake(const wefti_player *player, const wefti_thread *t) {
     return -wake_s / log(2) * log(1 - u);
 }
 
-/* How much slower than usual a rank computes a step: one of the measured steps over their
- * median if there are enough of them, else log-normal with the cluster's spread. */
-static double draw_factor(const wefti_player *player, int r, int64_t step) {
-    const weft_cluster *c = player->timed->cluster;
-    if (c->n_steps >= ENOUGH_STEPS && player->timed->mean_s > 0) {
-        double at = uniform(player, r, step, DRAW_FACTOR) * (double)c->n_steps;
-        return c->step_s[(int64_t)at] / player->timed->mean_s;
-    }
-    return exp(c->jitter.spread * normal(player, r, step, DRAW_FACTOR));
-}
-
 /* What chance does to a rank in its step. mesh.straggler_time strikes one rank of all, drawn
  * from run.seed as the run itself draws it, calm or not; the rest is the cluster's jitter: the
  * factor of this step, the drift that a rank keeps, and a stop at the beginning, which comes
  * with stall_share and is exponential with the mean stall. */
 static void draw_step(wefti_player *player, int r) {
     wefti_sim_rank *rank = &player->ranks[r];
-    const weft_jitter *jitter = &player->timed->cluster->jitter;
-    const weft_config *config = player->job->config;
-    uint64_t chosen = wefti_rng_u64((uint64_t)config->run.seed, WEFTI_STREAM_STALL,
-                                    (uint64_t)rank->step, 0);
+    uint64_t seed = player->play->seed;
+    bool struck = wefti_jitter_straggler(player->job, rank->step) == r;
     rank->factor = 1;
     rank->halt_s = 0;
-    rank->stall_s = chosen % (uint64_t)player->W == (uint64_t)r
-                        ? config->mesh.straggler_time
-                        : 0;
+    rank->stall_s = struck ? player->job->config->mesh.straggler_time : 0;
     if (player->play->calm) return;
-    rank->factor = rank->drift * draw_factor(player, r, rank->step);
-    if (uniform(player, r, rank->step, DRAW_STALL) < jitter->stall_share)
-        rank->halt_s = -jitter->stall_s *
-                       log(1 - uniform(player, r, rank->step, DRAW_LENGTH));
+    rank->factor = rank->drift * wefti_jitter_factor(player->timed, seed, rank->step, r);
+    rank->halt_s = wefti_jitter_halt(player->timed, seed, rank->step, r);
 }
 
 /* The step of rank 0 that is shown is the last one. */
@@ -254,9 +224,10 @@ static wefti_action vote_action(wefti_action_kind kind, int64_t step) {
 /* Seconds that a rank's votes to all others take its interface, and its processor. */
 static double votes_wire_s(const wefti_player *player) {
     const wefti_link_time *link = &player->timed->links[WEFTI_LINK_WIRE];
-    double all = WEFTI_VOTE_BYTES * link->stretch + link->bytes_per_message;
     int far = player->W - player->job->copies * player->S;
-    return link->bandwidth_Bps > 0 ? far * all / link->bandwidth_Bps : 0;
+    return link->bandwidth_Bps > 0
+               ? far * wefti_link_bytes(link, WEFTI_VOTE_BYTES) / link->bandwidth_Bps
+               : 0;
 }
 
 static double votes_cpu_s(const wefti_player *player) {
@@ -514,8 +485,7 @@ static weft_status create_rank(wefti_player *player, int r) {
     rank->capacity = 2 * n;
     rank->room = 64 * n + 64;
     if (!player->play->calm)
-        rank->drift = exp(player->timed->cluster->jitter.drift *
-                          normal(player, r, INT64_MAX, DRAW_FACTOR));
+        rank->drift = wefti_jitter_drift(player->timed, player->play->seed, r);
     WEFT_TRY(wefti_alloc_n(ctx, 2 * n, sizeof(int), "jobs", &rank->jobs));
     WEFT_TRY(wefti_alloc_n(ctx, 2 * n, sizeof(double), "buffers", &rank->sent_s));
     WEFT_TRY(wefti_alloc_n(ctx, 2 * n, sizeof(double), "buffers", &rank->read_s));
@@ -588,8 +558,7 @@ static double draw_begin(const wefti_player *player, int r) {
     const double share = 0.05; /* of a step, mean */
     int first = r / player->S * player->S;
     if (player->play->calm) return 0;
-    return -share * player->timed->paced_s *
-           log(1 - uniform(player, first, INT64_MAX, DRAW_LENGTH));
+    return share * player->timed->paced_s * wefti_jitter_begin(player->play->seed, first);
 }
 
 static weft_status begin(wefti_player *player) {

@@ -64,10 +64,6 @@ static wefti_action message_op(const exchange *e, wefti_action_kind kind, int ro
                           .seconds = seconds};
 }
 
-static bool one_by_one(const exchange *e) {
-    return wefti_replicator_find(e->config->kind)->one_by_one;
-}
-
 static void begin(wefti_thread *t, const exchange *e) {
     work(t, e->route->work.begin_s);
     if (!wefti_replicator_is_due(e->config, e->step)) return;
@@ -76,10 +72,9 @@ static void begin(wefti_thread *t, const exchange *e) {
 
 /* What the first round brings. */
 static void hear(wefti_thread *t, const exchange *e) {
-    double peer_s = e->route->work.combine_peer_s;
-    bool at_once = one_by_one(e);
-    add(t, message_op(e, WEFTI_ACTION_RECEIVE, 0, at_once ? peer_s : 0));
-    work(t, e->route->work.combine_s + (at_once ? 0 : (e->R - 1) * peer_s));
+    wefti_round_cost cost = wefti_timed_round(e->route, 0, e->R);
+    add(t, message_op(e, WEFTI_ACTION_RECEIVE, 0, cost.one_by_one ? cost.each_s : 0));
+    work(t, cost.then_s + (cost.one_by_one ? 0 : (e->R - 1) * cost.each_s));
 }
 
 static void combine(wefti_thread *t, const exchange *e) {
@@ -90,11 +85,11 @@ static void combine(wefti_thread *t, const exchange *e) {
 
 static void end(wefti_thread *t, const exchange *e) {
     bool due = wefti_replicator_is_due(e->config, e->step);
-    double end_s = e->route->work.end_s;
+    wefti_round_cost answers = wefti_timed_round(e->route, 1, e->R);
+    bool two = due && e->route->n_rounds == 2;
     if (due && e->route->n_rounds == 1) hear(t, e);
-    if (due && e->route->n_rounds == 2)
-        add(t, message_op(e, WEFTI_ACTION_RECEIVE, 1, end_s / e->R));
-    work(t, due && e->route->n_rounds == 2 ? end_s / e->R : end_s);
+    if (two) add(t, message_op(e, WEFTI_ACTION_RECEIVE, 1, answers.each_s));
+    work(t, two ? answers.then_s : e->route->work.end_s);
 }
 
 /* --- the mixer --- */
@@ -162,12 +157,6 @@ void wefti_play_finish(wefti_player *player, wefti_thread *t, int bucket) {
 
 /* --- the phases --- */
 
-/* What a phase does to the gradient first: it is read once for a norm, and once more to
- * scale it. */
-static void prepare_gradient(wefti_thread *t, const wefti_phase *phase, double norm_s) {
-    work(t, phase->measures ? norm_s : phase->scales ? 2 * norm_s : 0);
-}
-
 void wefti_play_fill(wefti_player *player, wefti_thread *t) {
     const wefti_timed_shard *shard = shard_of(player, t);
     const wefti_phase *phase = &shard->schedule->phases[t->phase];
@@ -179,7 +168,7 @@ void wefti_play_fill(wefti_player *player, wefti_thread *t) {
     }
     exchange near = exchange_of(player, t, bucket, false);
     exchange far = exchange_of(player, t, bucket, true);
-    prepare_gradient(t, phase, shard->buckets[bucket].norm_s);
+    work(t, wefti_timed_gradient_s(&shard->buckets[bucket], phase));
     switch (phase->kind) {
     case WEFTI_PHASE_BEGIN: begin(t, &near); break;
     case WEFTI_PHASE_COMBINE: combine(t, &near); break;

@@ -147,6 +147,7 @@ static weft_status plan_route(wefti_timed *timed, const wefti_replicator_config 
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     wefti_replicator_config taken = *config;
     out->n_rounds = ops->rounds(config, bucket, R);
+    out->one_by_one = ops->one_by_one;
     taken.route = out->n_rounds == 1 ? WEFTI_ROUTE_GATHER : WEFTI_ROUTE_OWNER;
     out->work = wefti_costs_replicator(timed->cluster, &taken, bucket, R);
     for (int round = 0; round < out->n_rounds; round++) {

@@ -28,6 +28,7 @@ typedef struct wefti_route_plan {
     int n_rounds;
     int64_t *bytes[2]; /* [R] owned */
     wefti_work work;
+    bool one_by_one; /* messages of the first round are added as they come */
 } wefti_route_plan;
 
 typedef struct wefti_timed_bucket {
@@ -63,6 +64,36 @@ typedef struct wefti_timed {
     double paced_s;   /* with it */
     double mean_s;    /* of cluster->step_s: their median */
 } wefti_timed;
+
+/* --- the cost laws that both players share --- */
+
+/* Bytes that a message of n_bytes takes of a link's rate. */
+static inline double wefti_link_bytes(const wefti_link_time *link, double n_bytes) {
+    return n_bytes * link->stretch + link->bytes_per_message;
+}
+
+/* What a phase does to the gradient first: it is read once for a norm, and once more to
+ * scale it. */
+static inline double wefti_timed_gradient_s(const wefti_timed_bucket *bucket,
+                                            const wefti_phase *phase) {
+    return phase->measures ? bucket->norm_s : phase->scales ? 2 * bucket->norm_s : 0;
+}
+
+/* Taking in a round of messages: work for each one of another member, and once behind them.
+ * One by one, the work on a message hides behind waiting for the next. */
+typedef struct wefti_round_cost {
+    double each_s, then_s;
+    bool one_by_one;
+} wefti_round_cost;
+
+/* Round 0 brings what members say, to be combined; round 1 the R answers, to be decoded, this
+ * rank's own among them. */
+static inline wefti_round_cost wefti_timed_round(const wefti_route_plan *route, int round,
+                                                 int R) {
+    const wefti_work *work = &route->work;
+    if (round == 1) return (wefti_round_cost){work->end_s / R, work->end_s / R, true};
+    return (wefti_round_cost){work->combine_peer_s, work->combine_s, route->one_by_one};
+}
 
 /* `in_detail`: no op is merged with its neighbour or left out, for a timeline. */
 weft_status wefti_timed_create(weft_ctx *ctx, const weft_cluster *cluster,

@@ -114,7 +114,7 @@ static way find_way(const wefti_player *player, const wefti_sim_rank *a,
              .pair = -1};
     const wefti_link_time *link = &timed->links[w.link];
     bool far = w.link == WEFTI_LINK_SITE;
-    double all = (double)n_bytes * link->stretch + link->bytes_per_message;
+    double all = wefti_link_bytes(link, (double)n_bytes);
     w.latency_s = link->latency_s;
     if (link->bandwidth_Bps > 0) w.busy_s = w.transit_s = all / link->bandwidth_Bps;
     if (w.link == WEFTI_LINK_LOCAL) return w;
