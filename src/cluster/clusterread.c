@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads cluster.yaml with libyaml's events, by the table in facts.c. Nothing nests deeper
- * than a list of mappings, so nothing here recurses. */
+/* Reads cluster.yaml by the table in facts.c, over the events of config/yamlevents.h:
+ *
+ *     file --events--> section by its name --> fact by its name --> its place in weft_cluster
+ *
+ * Nothing nests deeper than a list of mappings, so nothing here recurses. Lists grow by
+ * doubling up to a bound, because the file is not trusted to be small. When all is read, what
+ * facts say together is checked (wefti_cluster_fault), with the line of their section. */
 #include <stdio.h>
 #include <string.h>
 

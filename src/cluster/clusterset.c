@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Facts as typed on a command line. */
+/* Facts as typed on a command line: --link 1Gbit,1ms, --node-flops 20T, --memory 64GB, ...
+ * Each has a setter with its bounds; a text that is none of its values is refused with what
+ * was expected. A letter without a unit behind a link's rate means bits, as on its plug. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of cluster.yaml: each fact with its name, place in weft_cluster, unit and bounds.
- * Reading, writing, setting and the error sentences come from the same row. */
+ * Reading, writing, setting and the error sentences come from the same row.
+ *
+ *     section   one value        rank_flops: 20GFLOP/s
+ *               a mapping        wire: {bandwidth: 100Mbit, latency: 1ms}
+ *               a list           pairs: [{from: 0, to: 1, bandwidth: 10Mbit}, ...]
+ *
+ * Quantities are written with their unit and read with any that fits. Bounds are what a sane
+ * machine can not exceed: a fact outside of them is a misread unit, and would make every
+ * prediction wrong without a word. A fact that is 0 or missing is unknown, unless it is NEEDED:
+ * an entry of a list means nothing without those. */
 #include "cluster/facts.h"
 
 #include <math.h>
@@ -176,6 +185,7 @@ wefti_fact_items wefti_facts_of(weft_cluster *c, weft_cluster_list list) {
     return all[list];
 }
 
+/* Texts are shown to people later, so they hold nothing that can not be printed. */
 static bool parse_text(const wefti_fact *fact, const char *text, char *out) {
     char shown[512];
     size_t n = strlen(text);

@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* The end of configuring: the method's preset goes under what was set explicitly, then
- * keys are checked against each other. A sentence names the line of the key that it is
- * about. */
+ * keys are checked against each other:
+ *
+ *     method     what it needs of the mesh
+ *     data       weights and paths; the tokenizer's name
+ *     model      heads divide the width, key and value heads the heads; the context holds a row
+ *     mesh       shards divide the ranks of a node, sites the nodes
+ *     batch      every rank has the same number of sequences, every pass the same of those
+ *     drift      of one pair of copies exactly one kind takes care: replicator or mixer
+ *     replicator a chunk holds what is sent of it
+ *     mixer      delay and fragments fit between two outer steps
+ *
+ * What a single value may be, the table of keys says (schema.c); what needs the kinds' own
+ * tables is checked above this room (job/finish.c). A sentence names the line of the key that
+ * it is about, and if that one was not set, of the other. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +44,7 @@ static weft_status refuse(weft_ctx *ctx, const wefti_config *config, const char 
 
 /* -- the preset -- */
 
+/* Another method may have been chosen before: its row goes first. */
 static weft_status clear_preset(weft_ctx *ctx, wefti_config *config) {
     for (const weft_config_key *key = wefti_config_keys; key->name; key++)
         if (config->origins[wefti_config_key_index(key)].layer == WEFTI_LAYER_METHOD)
@@ -39,6 +52,7 @@ static weft_status clear_preset(weft_ctx *ctx, wefti_config *config) {
     return WEFT_OK;
 }
 
+/* The method's row, in the layer above the defaults and below all that a user says. */
 static weft_status apply_preset(weft_ctx *ctx, wefti_config *config) {
     const char *name, *value;
     wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
@@ -96,6 +110,7 @@ static weft_status check_tokenizer(weft_ctx *ctx, const wefti_config *config) {
         wefti_shown(tokenizer, shown, sizeof shown));
 }
 
+/* What every kind of model needs; a kind's own conditions are in its file. */
 static weft_status check_model(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     if (c->model.head_dim == 0 && c->model.width % c->model.heads != 0)
@@ -113,6 +128,7 @@ static weft_status check_model(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
+/* Groups of ranks are of one size: shards in a node, nodes in a site. */
 static weft_status check_mesh(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     long long ranks = c->mesh.nodes * c->mesh.ranks_per_node;

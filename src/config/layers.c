@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* The configuration object: values, and for each the layer that gave it. Every way in
- * (the defaults, a preset, a file, an override) ends in wefti_config_assign. */
+ * ends in wefti_config_assign, which checks the value and then asks who spoke before:
+ *
+ *     default < method < model < file < command line
+ *
+ *     weft_config_create      all defaults
+ *     weft_config_load        a file (yaml.c)            weft_config_set   an override
+ *     weft_config_finish      the method's row goes under what was set (check.c)
+ *     wefti_config_suggest    what the checkpoint of model.init says
+ *
+ * A value of a lower layer is checked as well, and then dropped: a bad line in a file is a
+ * fault even if the command line overrides it. The order of the ways in therefore changes
+ * nothing, but for two values of one layer, of which the later one stays.
+ *
+ * A text that a key owns is freed when the next value comes; a list is one block, its pointers
+ * in front and its texts behind them, so that one free gives all of it back. */
 #include "config/layers.h"
 
 #include <stdio.h>
@@ -103,6 +117,8 @@ static weft_status store_numbers(weft_ctx *ctx, wefti_config *config,
     return WEFT_OK;
 }
 
+/* Writes a checked value to its place in weft_config. Places have the types of the struct's
+ * members, so each is copied at its own size. */
 static weft_status store(weft_ctx *ctx, wefti_config *config, const weft_config_key *key,
                          const wefti_typed *typed, const wefti_value *value) {
     char *place = place_of(config, key);
@@ -125,6 +141,7 @@ static weft_status store(weft_ctx *ctx, wefti_config *config, const weft_config_
 
 /* -- checking -- */
 
+/* A choice that has another name now, or the one that is a typo away. */
 static const char *guess_choice(const weft_config_key *key, const char *text) {
     const char *names[32];
     char assignment[160];
@@ -138,6 +155,8 @@ static const char *guess_choice(const weft_config_key *key, const char *text) {
     return wefti_nearest(text, names, n);
 }
 
+/* "run.yaml:3: mesh.nodes is 'two', expected a whole number from 1 to 1024", and for a choice
+ * what was probably meant. text NULL: a list where one value belongs. */
 static weft_status fail_value(weft_ctx *ctx, const weft_config_key *key,
                               const wefti_origin *origin, const char *text) {
     char prefix[300], shown[80], expected[300];
@@ -193,6 +212,7 @@ weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
     return status;
 }
 
+/* The layers of a file and of the command line are the user's; the ones below are weft's. */
 bool wefti_config_given(const weft_config *config, const char *name) {
     const wefti_config *whole = (const wefti_config *)(const void *)config;
     int index = wefti_config_key_index(wefti_config_key_find(name));

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the list `links:` of a YAML file with libyaml's events:
+/* Reads the list `links:` of a YAML file:
  *
  *     links:
  *       - {from: 0, to: 1, latency: 10ms, bandwidth: 100Mbit}
  *
- * Other sections of the file are skipped, whatever they hold. */
+ * A link goes one way, so two nodes may have two. All four fields have to be there: a missing
+ * latency taken for 0 would make the worst link the best one. Other sections of the file are
+ * skipped, whatever they hold; so the list may stand in cluster.yaml or in a file of its own,
+ * and in any of its documents. */
 #include <weft/topology.h>
 
 #include <stdio.h>

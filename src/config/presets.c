@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Methods: named rows of the three choices. A method is nothing but the keys it sets;
- * what the user sets explicitly goes over it. Papers: FlexDeMo arXiv 2502.06728, DeMo
- * 2411.19870. */
+/* Methods: named rows of the three choices, replicator, optimizer and mixer.
+ *
+ *     gradient --[replicator]--> agreed direction --[optimizer]--> parameters --[mixer]--> ...
+ *
+ *     hsdp       full                 adamw       none
+ *     flexdemo   demo                 sgd         none
+ *     dadam      none                 adamw       gossip
+ *     diloco     none                 adamw       outer
+ *
+ * A method is nothing but the keys it sets; what the user sets explicitly goes over it, and no
+ * code asks for a method's name. Papers: FlexDeMo arXiv 2502.06728, DeMo 2411.19870. */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* The one table of configuration keys. Reading, overrides, errors, help, documentation,
- * completion and the man page are all made from it. Each row: key and place, type, unit,
- * default, smallest and largest value, whether the largest is excluded, choices, meaning.
- */
+ * completion and the man page are all made from it. Each row:
+ *
+ *     AT(section.key)   its name, and its place in weft_config by offsetof
+ *     type              INT BYTES NUMBER BOOL AUTO_BOOL TEXT CHOICE LINK TEXTS NUMBERS
+ *     unit              as the documentation shows it; numbers in files have no unit
+ *     default           as text, read by the same parser as a user's value
+ *     bounds            ANY, FROM(min), WITHIN(min, max), BELOW(min, max), ONE_OF(choices):
+ *                       smallest and largest value, whether the largest is excluded, choices;
+ *                       of a text its length
+ *     meaning           one line, 11 to 79 characters, in docs and help
+ *
+ * A key is found by walking the table: there are fewer than two hundred, and it is read when a
+ * run is configured, never in a step. Choices of kinds that live in other rooms come from one
+ * list for each of them (the .def files), so a new kind is a choice as soon as it is listed.
+ * AUTO_BOOL is -1 where the kind of model decides. */
 #include "config/schema.h"
 
 #include <string.h>

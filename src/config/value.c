@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* From a typed text to a value of its key, and the sentence that says which values it
- * takes. */
+ * takes.
+ *
+ *     INT        12, 16k, 1e6 as long as nothing is lost      BYTES   64kB, 4MiB
+ *     NUMBER     1e-3                                         BOOL    true yes on, false no off
+ *     CHOICE     one of the names; stored as the table's own text, which nobody frees
+ *     LINK       none, or RATE,LATENCY
+ *     TEXT       any UTF-8 of a length within the bounds
+ *
+ * A number is written with the fewest digits that read back to the same bits, so that a
+ * configuration that was saved and loaded is the same one. */
 #include "config/value.h"
 
 #include <math.h>
@@ -41,6 +50,7 @@ static bool parse_bool(const char *text, int64_t *out) {
     return false;
 }
 
+/* Bytes that are no text would end in a file of ours, which others could not read. */
 static bool parse_text(const weft_config_key *key, const char *text, const char **out) {
     *out = text;
     return in_bounds(key, (double)strlen(text)) && wefti_is_utf8(text);
@@ -52,6 +62,7 @@ static bool parse_choice(const weft_config_key *key, const char *text, const cha
     return choice != NULL;
 }
 
+/* "100Mbit,10ms": both have a unit, so they can not be taken for each other. */
 bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s) {
     *bandwidth_Bps = *latency_s = 0;
     if (strcmp(text, "none") == 0) return true;
@@ -66,6 +77,7 @@ bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s
            wefti_parse_quantity(comma, WEFTI_UNIT_TIME, latency_s) && *latency_s >= 0;
 }
 
+/* One text, by the type of its key. */
 bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value *out) {
     double bandwidth_Bps, latency_s;
     *out = (wefti_value){0, 0, text};
@@ -92,6 +104,7 @@ bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value
     return false;
 }
 
+/* 17 digits always read back; fewer mostly do. */
 void wefti_number_text(double number, char *out, size_t out_size) {
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(out, out_size, "%.*g", digits, number);

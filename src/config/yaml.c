@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a configuration file with libyaml's events: a mapping of keys, or of sections
- * that are mappings of keys; a value is a scalar or a list of scalars. Nothing nests
- * deeper, so nothing here recurses. Every key ends in wefti_config_assign with its line.
- */
+/* Reads a configuration file: a mapping of keys, or of sections that are mappings of keys; a
+ * value is a scalar or a list of scalars.
+ *
+ *     method: hsdp              a key
+ *     data.length: 128          a key written in full
+ *     mesh:                     a section
+ *       nodes: 2                    and its keys
+ *     data: {path: [a.txt, b.txt]}  the same in one line
+ *
+ * Nothing nests deeper, so nothing here recurses. Every key ends in wefti_config_assign with
+ * its line, and a key or section that comes twice is refused with the line of the first: of
+ * two values that contradict each other none is silently taken. */
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +68,7 @@ static weft_status pack_scalar(reader *r) {
     return WEFT_OK;
 }
 
+/* The items of a list, packed one behind the other as wefti_typed wants them. */
 static weft_status read_list(reader *r, const weft_config_key *key,
                              const wefti_origin *origin) {
     wefti_typed typed = {"", 0, true};
@@ -117,6 +126,7 @@ static weft_status take_name(reader *r, const char *section, char *name) {
         wefti_shown(scalar(r), shown, sizeof shown), NULL);
 }
 
+/* The keys of a section; the event at hand is its name. An empty section is none. */
 static weft_status read_section(reader *r, const char *section) {
     char name[NAME_BYTES];
     WEFT_TRY(next(r));
@@ -135,6 +145,7 @@ static weft_status read_section(reader *r, const char *section) {
     }
 }
 
+/* A name that is neither: whether a mapping follows tells which of the two was meant. */
 static weft_status fail_not_section(reader *r, const char *name, int line) {
     char prefix[300];
     prefix_of(r, line, prefix, sizeof prefix);
@@ -159,6 +170,7 @@ static weft_status read_entry(reader *r) {
     return fail_not_section(r, name, line);
 }
 
+/* One document: its outermost mapping, or nothing at all. */
 static weft_status read_document(reader *r) {
     WEFT_TRY(next(r));
     if (wefti_yaml_is_blank(&r->yaml)) return next(r);

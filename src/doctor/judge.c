@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* From facts to findings: each judge_<topic>.c looks at one topic, and what they have in
- * common is findings.c. */
+ * common is findings.c.
+ *
+ *     collect.c    facts of this rank           examine.c   facts about named peers
+ *                        |                                |
+ *                  gathered from all ranks (weft_doctor_facts_encode)
+ *                        v                                v
+ *     judge.c      software, environment, cores, machine, network, run
+ *                        v
+ *     findings     ok, note, warning, error; each with its topic, rank, sentence and advice
+ *
+ * Judging reads facts only, no machine: so a test can state any cluster, and every finding has
+ * one. Severity says what to do: an error keeps a run from starting or makes it wrong, a
+ * warning makes it slow, a note is worth knowing. With one machine much of the network is a
+ * note that would be an error between several. Findings come worst first. */
 #include "doctor/judge.h"
 
 #include "base/memory.h"

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads against cores, machine by machine: pinning, control groups, other load. */
+/* Threads against cores, machine by machine: pinning, control groups, other load.
+ *
+ *     usable cores    the union of what the host's ranks may run on, less than all if pinned
+ *     threads         ranks of the host times the computing threads of each
+ *
+ * More threads than cores take turns, and a barrier then costs a time slice; two processes that
+ * share cores while others lie idle do so as well. A quota of a control group is the same in
+ * disguise: all cores are seen, and a share of them is given. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings of the environment that slow a run down or keep it from starting. */
+/* Settings of the environment that slow a run down or keep it from starting:
+ *
+ *     OPENBLAS_CORETYPE, OPENBLAS_L2_SIZE    kernels of an older processor: half the speed
+ *     OMP_NUM_THREADS, OMP_PROC_BIND         threads that weft gives out itself, or cores that
+ *                                            several ranks are bound to
+ *     UCX_TLS, OMPI_MCA_btl                  lists of ways that leave out the one to others
+ *     OMPI_MCA_btl_tcp_if_include            an interface that this machine does not have
+ *
+ * Such a variable is set once in a profile and forgotten, and nothing about it fails aloud. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

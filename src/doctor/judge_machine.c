@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory, swap, frequency, clock. */
+/* Memory, swap, frequency, clock.
+ *
+ *     memory     what all ranks of the host need, beside what is free or what its control group
+ *                allows, whichever is less: a run that is killed later is told so before
+ *     swap       pages that are out already: training touches all of its memory in every step
+ *     governor   a processor kept slow
+ *     clock      hosts whose clocks differ: times in logs can not be compared
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Names, interfaces, other machines. */
+/* Names, interfaces, other machines: whether ranks on different hosts can reach each other.
+ *
+ *     name        what a host is called leads to an address of one of its interfaces, and not
+ *                 to loopback: others are told this name and would reach themselves
+ *     interface   there is a way out; which one is taken where there are several
+ *     bridges     docker0 and its like have one address everywhere
+ *     hosts       no address twice, packets of one size, links of one speed
+ *     peer        answers, refuses, is silent, unreachable or unknown: five causes, five advices
+ *
+ * A message library that picks the wrong interface does not fail, it hangs; therefore these
+ * findings name the setting that pins it down. */
 #include <stdio.h>
 #include <string.h>
 
 #include "doctor/judge.h"
 
+/* host_resolves: 0 no address, 1 loopback, 2 an address of its own, 3 of another machine. */
 static void judge_name(wefti_judge *j, int64_t r) {
     const weft_rank_facts *f = &j->ranks[r];
     weft_severity bad = j->several ? WEFT_FINDING_ERROR : WEFT_FINDING_NOTE;
@@ -36,6 +47,7 @@ static void judge_name(wefti_judge *j, int64_t r) {
                    f->host, f->host_address);
 }
 
+/* Through which interface the default route goes, and what else there is. */
 static void judge_interface(wefti_judge *j, int64_t r) {
     const weft_rank_facts *f = &j->ranks[r];
     char speed[48] = "";
@@ -82,6 +94,8 @@ static void judge_bridges(wefti_judge *j) {
     }
 }
 
+/* Pairs of hosts: two of one address are an error, different packets and speeds are said once,
+ * against the first host. */
 static void compare_hosts(wefti_judge *j) {
     for (int64_t a = 0; a < j->n_ranks; a++)
         for (int64_t b = a + 1; b < j->n_ranks; b++) {
@@ -114,6 +128,8 @@ static void compare_hosts(wefti_judge *j) {
         }
 }
 
+/* What came back when a peer was called. A refusal is good news about the way: something there
+ * answered, though nobody listens. Silence is a firewall, or a machine that is off. */
 static void judge_answer(wefti_judge *j, const weft_peer_facts *p) {
     char advice[384];
     long long port = (long long)p->port;
@@ -158,6 +174,7 @@ static void judge_answer(wefti_judge *j, const weft_peer_facts *p) {
                "the name %s has no address: %s", p->name, p->error);
 }
 
+/* A peer that was named on the command line. */
 static void judge_peer(wefti_judge *j, const weft_peer_facts *p) {
     if (p->loopback && strcmp(p->name, j->ranks[0].host) == 0)
         return; /* judge_name has said it */

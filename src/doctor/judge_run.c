@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the run finds: the same configuration and text everywhere, room in its folder. */
+/* What the run finds: the same configuration and text everywhere, room in its folder.
+ *
+ *     counts      as many ranks on each host as on the first: a mesh is nodes x ranks
+ *     runs        one configuration for all (by its hash), one text
+ *     data        the files are there and can be read
+ *     folder      can be written, has room for the checkpoints that will be kept, survives a
+ *                 restart; shared between hosts, or not
+ */
 #include <stdio.h>
 #include <string.h>
 

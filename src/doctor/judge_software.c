@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Versions, binaries, instruction sets: what must be the same everywhere. */
+/* Versions, binaries, libraries, instruction sets: what must be the same everywhere.
+ *
+ *     weft, its binary, MPI         another one may not understand the others: an error
+ *     BLAS, instruction sets        another one rounds differently, or is slower: a warning
+ *
+ * Each fact is compared with rank 0's, and the first rank that differs is named. */
 #include <stdio.h>
 #include <string.h>
 
