@@ -15,6 +15,7 @@ static const struct {
     {"optimizers", "optimizer.kind"},
     {"schedules", "schedule.kind"},
     {"kernels", "mesh.kernels"},
+    {"precisions", "model.precision"},
     {"tokenizers", "data.tokenizer"},
     {"splits", "data.split"},
     {"topologies", "mixer.topology"},
@@ -28,9 +29,9 @@ static const struct {
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 
 static const char *const topic_words[] = {
-    "models",     "methods",   "replicators", "optimizers", "schedules", "kernels",
-    "tokenizers", "splits",    "topologies",  "mixers",     "orders",    "codecs",
-    "indices",    "exchanges", "roundings",   NULL};
+    "models",     "methods",    "replicators", "optimizers", "schedules", "kernels",
+    "precisions", "tokenizers", "splits",      "topologies", "mixers",    "orders",
+    "codecs",     "indices",    "exchanges",   "roundings",  NULL};
 
 extern const command command_list;
 

@@ -96,6 +96,7 @@ typedef struct weft_config {
         double init_std;
         int64_t vocab;   /* 0 = the tokenizer's */
         int64_t context; /* 0 = data.length */
+        const char *precision; /* choice */
         bool recompute;
         const char *init; /* "" or a checkpoint folder */
     } model;

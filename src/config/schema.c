@@ -57,6 +57,10 @@ static const weft_choice kernels[] = {
     {NULL, NULL}};
 /* The kinds that other folders have: their lists, made into choices. */
 #define WEFTI_KIND(name, summary) {#name, summary},
+static const weft_choice precisions[] = {
+    {"f32", "all numbers in 32 bits"},
+    {"bf16", "factors of the matrix products rounded to bfloat16, all else in 32 bits"},
+    {NULL, NULL}};
 static const weft_choice replicators[] = {
 #include "replicate/replicators.def"
     {NULL, NULL}};
@@ -287,6 +291,8 @@ const weft_config_key wefti_config_keys[] = {
      "rows of the embedding; 0 = as many as the tokenizer needs"},
     {AT(model.context), INT, "tokens", "0", WITHIN(0, 1048576),
      "longest sequence the model can take; 0 = data.length"},
+    {AT(model.precision), CHOICE, "", "f32", ONE_OF(precisions),
+     "of the numbers that the matrix products multiply"},
     {AT(model.recompute), BOOL, "", "false", ANY,
      "compute activations twice instead of keeping them: less memory, more time"},
     {AT(model.init), TEXT, "", "", ANY,

@@ -58,7 +58,7 @@ static int64_t largest_saved(const wefti_job *job) {
 
 static int64_t scratch_floats(const wefti_job *job) {
     return job->model->ops->scratch_floats(job->model, job->B, job->T, job->threads,
-                                           job->kernels);
+                                           job->pass_kernels);
 }
 
 wefti_sizes wefti_job_sizes(const wefti_job *job) {

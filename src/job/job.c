@@ -106,6 +106,8 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mesh.kernels is '%s', which this processor cannot run",
                              name);
+    bool bf16 = wefti_is(config->model.precision, "bf16");
+    job->pass_kernels = bf16 ? job->kernels->bf16 : job->kernels;
     return WEFT_OK;
 }
 

@@ -37,7 +37,8 @@ static weft_status measure_rates(wefti_prober *p, int64_t rounds, double *rates)
     for (int64_t i = 0; i < rounds && status == WEFT_OK; i++) {
         status = wefti_prober_meet(p);
         if (status == WEFT_OK)
-            status = wefti_measure_gemm(p->ctx, job->kernels, job->threads, &rates[i]);
+            status = wefti_measure_gemm(p->ctx, job->pass_kernels, job->threads,
+                                        &rates[i]);
         if (status == WEFT_OK) status = wefti_prober_meet(p);
         rates[rounds + i] = copy_rate(job->threads, block, block + COPY_FLOATS);
     }

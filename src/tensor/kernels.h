@@ -65,8 +65,17 @@ static inline int64_t wefti_attention_bias_row(const wefti_attention_shape *s) {
     return s->T + wefti_attention_rows(s) + 64;
 }
 
-typedef struct wefti_kernels {
+typedef struct wefti_kernels wefti_kernels;
+
+struct wefti_kernels {
     const char *name;
+    /* The same table but for gemm and head_loss, whose products take numbers rounded to
+     * bfloat16 (to nearest even) and are summed in f32. Everything else, so the master
+     * weights, moments, norms and attention, stays in f32. A bf16 table names itself. */
+    const wefti_kernels *bf16;
+    /* This processor multiplies bf16 by instructions of its own; else the products above
+     * take f32's time. */
+    bool (*multiplies_bf16)(void);
 
     /* C[M,N] = alpha * op(A)[M,K] * op(B)[K,N] + beta * C; op is transposition when ta,
      * tb (A is then stored [K,M], B [N,K]). beta = 0 ignores what C held. */
@@ -189,7 +198,7 @@ typedef struct wefti_kernels {
     /* p <- (1 - lr decay) p - lr grad_scale d */
     double (*sgd)(int64_t n, float lr, float grad_scale, float decay, const float *d,
                   float *p);
-} wefti_kernels;
+};
 
 /* The plain table: loops as in the mathematics, double accumulation where it matters. */
 extern const wefti_kernels wefti_kernels_reference;

@@ -3,6 +3,7 @@
  * slow and single-threaded on purpose; the fast tables are tested against it. */
 #include "tensor/reference.h"
 
+#include <math.h>
 #include <stddef.h>
 
 static double dot_strided(int64_t n, const float *a, int64_t step_a, const float *b,
@@ -25,6 +26,24 @@ static void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
         }
     }
 }
+
+static void gemm_bf16(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
+                      const float *A, int64_t lda, const float *B, int64_t ldb,
+                      float beta, float *C, int64_t ldc) {
+    for (int64_t m = 0; m < M; m++) {
+        for (int64_t n = 0; n < N; n++) {
+            double sum = 0, old = beta == 0 ? 0 : (double)beta * (double)C[m * ldc + n];
+            for (int64_t k = 0; k < K; k++) {
+                float a = A[ta ? k * lda + m : m * lda + k];
+                float b = B[tb ? n * ldb + k : k * ldb + n];
+                sum += (double)wefti_reference_bf16(a) * (double)wefti_reference_bf16(b);
+            }
+            C[m * ldc + n] = (float)((double)alpha * sum + old);
+        }
+    }
+}
+
+static bool multiplies_bf16(void) { return false; }
 
 static void bias_add(int64_t N, int64_t C, const float *b, float *y) {
     for (int64_t n = 0; n < N; n++)
@@ -55,40 +74,37 @@ static double sum_squares(int64_t n, const float *x) {
     return dot_strided(n, x, 1, x, 1);
 }
 
-const wefti_kernels wefti_kernels_reference = {
-    .name = "reference",
-    .gemm = gemm,
-    .bias_add = bias_add,
-    .bias_grad = bias_grad,
-    .accumulate = accumulate,
-    .add = add,
-    .scale = scale,
-    .sum_squares = sum_squares,
-    .layernorm_forward = wefti_reference_layernorm_forward,
-    .layernorm_backward = wefti_reference_layernorm_backward,
-    .rmsnorm_forward = wefti_reference_rmsnorm_forward,
-    .rmsnorm_backward = wefti_reference_rmsnorm_backward,
-    .gelu_forward = wefti_reference_gelu_forward,
-    .gelu_backward = wefti_reference_gelu_backward,
-    .gelu_erf_forward = wefti_reference_gelu_erf_forward,
-    .gelu_erf_backward = wefti_reference_gelu_erf_backward,
-    .relu_forward = wefti_reference_relu_forward,
-    .relu_backward = wefti_reference_relu_backward,
-    .swiglu_forward = wefti_reference_swiglu_forward,
-    .swiglu_backward = wefti_reference_swiglu_backward,
-    .geglu_forward = wefti_reference_geglu_forward,
-    .geglu_backward = wefti_reference_geglu_backward,
-    .rope = wefti_reference_rope,
-    .attention_scratch = wefti_reference_attention_scratch,
-    .attention_forward = wefti_reference_attention_forward,
-    .attention_backward = wefti_reference_attention_backward,
-    .embed_forward = wefti_reference_embed_forward,
-    .embed_backward = wefti_reference_embed_backward,
-    .head_scratch = wefti_reference_head_scratch,
-    .head_loss = wefti_reference_head_loss,
-    .cap_logits = wefti_reference_cap_logits,
-    .dropout = wefti_reference_dropout,
-    .adam = wefti_reference_adam,
-    .accum_adam = wefti_reference_accum_adam,
-    .sgd = wefti_reference_sgd,
-};
+static const wefti_kernels wefti_kernels_reference_bf16;
+
+#define ENTRIES(gemm_, head_loss_)                                                       \
+    .name = "reference", .bf16 = &wefti_kernels_reference_bf16,                          \
+    .multiplies_bf16 = multiplies_bf16, .gemm = gemm_, .head_loss = head_loss_,          \
+    .bias_add = bias_add, .bias_grad = bias_grad, .accumulate = accumulate, .add = add,  \
+    .scale = scale, .sum_squares = sum_squares,                                          \
+    .layernorm_forward = wefti_reference_layernorm_forward,                              \
+    .layernorm_backward = wefti_reference_layernorm_backward,                            \
+    .rmsnorm_forward = wefti_reference_rmsnorm_forward,                                  \
+    .rmsnorm_backward = wefti_reference_rmsnorm_backward,                                \
+    .gelu_forward = wefti_reference_gelu_forward,                                        \
+    .gelu_backward = wefti_reference_gelu_backward,                                      \
+    .gelu_erf_forward = wefti_reference_gelu_erf_forward,                                \
+    .gelu_erf_backward = wefti_reference_gelu_erf_backward,                              \
+    .relu_forward = wefti_reference_relu_forward,                                        \
+    .relu_backward = wefti_reference_relu_backward,                                      \
+    .swiglu_forward = wefti_reference_swiglu_forward,                                    \
+    .swiglu_backward = wefti_reference_swiglu_backward,                                  \
+    .geglu_forward = wefti_reference_geglu_forward,                                      \
+    .geglu_backward = wefti_reference_geglu_backward, .rope = wefti_reference_rope,      \
+    .attention_scratch = wefti_reference_attention_scratch,                              \
+    .attention_forward = wefti_reference_attention_forward,                              \
+    .attention_backward = wefti_reference_attention_backward,                            \
+    .embed_forward = wefti_reference_embed_forward,                                      \
+    .embed_backward = wefti_reference_embed_backward,                                    \
+    .head_scratch = wefti_reference_head_scratch,                                        \
+    .cap_logits = wefti_reference_cap_logits, .dropout = wefti_reference_dropout,        \
+    .adam = wefti_reference_adam, .accum_adam = wefti_reference_accum_adam,              \
+    .sgd = wefti_reference_sgd
+
+const wefti_kernels wefti_kernels_reference = {ENTRIES(gemm, wefti_reference_head_loss)};
+static const wefti_kernels wefti_kernels_reference_bf16 = {
+    ENTRIES(gemm_bf16, wefti_reference_head_loss_bf16)};

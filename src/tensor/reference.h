@@ -7,6 +7,21 @@
 
 #include "tensor/kernels.h"
 
+#include <math.h>
+#include <string.h>
+
+/* The nearest bfloat16, of two equally near ones the even; not a number stays one. The upper
+ * half of the bits, plus 1 if the lower half is above its middle, or at it and the upper half
+ * odd. */
+static inline float wefti_reference_bf16(float x) {
+    uint32_t bits;
+    if (isnan(x)) return x;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    memcpy(&x, &bits, sizeof bits);
+    return x;
+}
+
 /* reference_norm.c */
 void wefti_reference_layernorm_forward(int64_t N, int64_t C, float eps, const float *x,
                                        const float *gain, const float *bias, float *y,
@@ -56,6 +71,10 @@ void wefti_reference_embed_forward(int64_t N, int64_t T, int64_t C, const int32_
                                    const float *table, const float *pos, float *y);
 void wefti_reference_embed_backward(int64_t N, int64_t T, int64_t C, const int32_t *token,
                                     const float *dy, float *dtable, float *dpos);
+void wefti_reference_head_loss_bf16(int64_t N, int64_t C, int64_t V, const float *x,
+                                    const float *w, const int32_t *target, float cap,
+                                    float grad_scale, double *loss_sum, float *dx,
+                                    float *dw, float *scratch);
 void wefti_reference_cap_logits(int64_t n, float cap, float *logit);
 int64_t wefti_reference_head_scratch(int64_t N, int64_t V, int threads);
 void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,

@@ -3,7 +3,8 @@
  *   l_v = x.w_v (capped: cap tanh(x.w_v / cap))
  *   loss = log sum_v exp l_v - l_target, g_v = softmax(l)_v - [v = target]
  *   dx = grad_scale sum_v g_v w_v, dw_v += grad_scale g_v x
- * scratch: the logits of one row. */
+ * scratch: the logits of one row. In the bf16 table the factors of all three products, x, w
+ * and grad_scale g, are rounded first. */
 #include "tensor/reference.h"
 
 #include <math.h>
@@ -32,13 +33,17 @@ int64_t wefti_reference_head_scratch(int64_t N, int64_t V, int threads) {
     return V;
 }
 
+typedef float rounding(float x);
+
+static float as_it_is(float x) { return x; }
+
 /* The loss of one row; logit[V] becomes softmax minus the target's one-hot. */
-static double row_loss(int64_t C, int64_t V, const float *x, const float *w,
+static double row_loss(rounding *r, int64_t C, int64_t V, const float *x, const float *w,
                        int32_t target, float cap, float *logit) {
     double top = -HUGE_VAL, sum = 0, limit = (double)cap;
     for (int64_t v = 0; v < V; v++) {
         double l = 0;
-        for (int64_t c = 0; c < C; c++) l += (double)x[c] * (double)w[v * C + c];
+        for (int64_t c = 0; c < C; c++) l += (double)r(x[c]) * (double)r(w[v * C + c]);
         logit[v] = (float)(limit > 0 ? limit * tanh(l / limit) : l);
         top = fmax(top, (double)logit[v]);
     }
@@ -51,29 +56,46 @@ static double row_loss(int64_t C, int64_t V, const float *x, const float *w,
     return loss;
 }
 
-static void row_gradient(int64_t C, int64_t V, const float *x, const float *w,
-                         float grad_scale, const float *g, float *dx, float *dw) {
+static void row_gradient(rounding *r, int64_t C, int64_t V, const float *x,
+                         const float *w, float grad_scale, const float *g, float *dx,
+                         float *dw) {
     for (int64_t c = 0; c < C; c++) {
         double sum = 0;
-        for (int64_t v = 0; v < V; v++) sum += (double)g[v] * (double)w[v * C + c];
-        dx[c] = (float)((double)grad_scale * sum);
+        for (int64_t v = 0; v < V; v++)
+            sum += (double)r(grad_scale * g[v]) * (double)r(w[v * C + c]);
+        dx[c] = (float)sum;
     }
     for (int64_t v = 0; v < V; v++)
-        for (int64_t c = 0; c < C; c++) dw[v * C + c] += grad_scale * g[v] * x[c];
+        for (int64_t c = 0; c < C; c++) dw[v * C + c] += r(grad_scale * g[v]) * r(x[c]);
+}
+
+static void head_loss(rounding *r, int64_t N, int64_t C, int64_t V, const float *x,
+                      const float *w, const int32_t *target, float cap, float grad_scale,
+                      double *loss_sum, float *dx, float *dw, float *scratch) {
+    for (int64_t n = 0; n < N; n++, x += C) {
+        if (target[n] >= 0) {
+            *loss_sum += row_loss(r, C, V, x, w, target[n], cap, scratch);
+            if (dx) row_gradient(r, C, V, x, w, grad_scale, scratch, dx + n * C, dw);
+        } else if (dx) {
+            for (int64_t c = 0; c < C; c++) dx[n * C + c] = 0;
+        }
+    }
 }
 
 void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,
                                const float *w, const int32_t *target, float cap,
                                float grad_scale, double *loss_sum, float *dx, float *dw,
                                float *scratch) {
-    for (int64_t n = 0; n < N; n++, x += C) {
-        if (target[n] >= 0) {
-            *loss_sum += row_loss(C, V, x, w, target[n], cap, scratch);
-            if (dx) row_gradient(C, V, x, w, grad_scale, scratch, dx + n * C, dw);
-        } else if (dx) {
-            for (int64_t c = 0; c < C; c++) dx[n * C + c] = 0;
-        }
-    }
+    head_loss(as_it_is, N, C, V, x, w, target, cap, grad_scale, loss_sum, dx, dw,
+              scratch);
+}
+
+void wefti_reference_head_loss_bf16(int64_t N, int64_t C, int64_t V, const float *x,
+                                    const float *w, const int32_t *target, float cap,
+                                    float grad_scale, double *loss_sum, float *dx,
+                                    float *dw, float *scratch) {
+    head_loss(wefti_reference_bf16, N, C, V, x, w, target, cap, grad_scale, loss_sum, dx,
+              dw, scratch);
 }
 
 void wefti_reference_cap_logits(int64_t n, float cap, float *logit) {

@@ -66,7 +66,7 @@ static float *gradient_of(wefti_rank *r, int u) {
 
 static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pass) {
     const wefti_job *job = r->job;
-    *pass = (wefti_pass){.kernels = job->kernels,
+    *pass = (wefti_pass){.kernels = job->pass_kernels,
                          .B = job->B,
                          .T = job->T,
                          .training = training,

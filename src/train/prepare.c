@@ -324,13 +324,16 @@ static void describe(wefti_prepared *p) {
              "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
              (long long)(job->rows_per_step * job->T), (long long)job->rows_per_step,
              (long long)job->T, (long long)job->n_micro, (long long)job->B);
+    bool bf16 = job->pass_kernels != job->kernels;
+    snprintf(text[5], n, "%s%s%s", job->kernels->name, bf16 ? " bf16" : "",
+             bf16 && !job->kernels->multiplies_bf16() ? " (by f32 instructions)" : "");
     p->summary.folder = config->run.folder;
     p->summary.model = text[0];
     p->summary.data = text[1];
     p->summary.method = text[2];
     p->summary.mesh = text[3];
     p->summary.batch = text[4];
-    p->summary.kernels = job->kernels->name;
+    p->summary.kernels = text[5];
     p->summary.parameters = job->model->n_elements;
     p->summary.gemm_flops = p->gemm_flops;
     p->summary.first_step = job->first_step;
@@ -363,7 +366,7 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
         threads = p->job->threads;
     }
     int64_t before = wefti_process_resident_bytes();
-    WEFT_TRY(wefti_measure_gemm(ctx, p->job->kernels, threads, &p->gemm_flops));
+    WEFT_TRY(wefti_measure_gemm(ctx, p->job->pass_kernels, threads, &p->gemm_flops));
     WEFT_TRY(wefti_bootstrap_sum(&p->bootstrap, &p->gemm_flops));
     p->library_bytes = (wefti_process_resident_bytes() - before) / threads;
     wefti_footprint footprint;

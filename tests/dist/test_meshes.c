@@ -62,6 +62,11 @@ static void llama_and_olmo2_too(void **state) {
     check_agreement(KEYS("method=hsdp", STEPS, "model.kind=olmo2"), 2e-4);
 }
 
+static void bf16_too(void **state) {
+    (void)state;
+    check_agreement(KEYS("method=hsdp", STEPS, "model.precision=bf16"), 5e-4);
+}
+
 static void check_bits(const char *const *keys, int mesh) {
     train_on(&lone, mesh, "first", keys);
     train_on(&other, mesh, "second", keys);
@@ -164,6 +169,7 @@ int main(void) {
         cmocka_unit_test(full_synchronization_is_one_rank_on_every_mesh),
         cmocka_unit_test(so_it_is_without_clipping_and_with_dropout_and_small_batches),
         cmocka_unit_test(llama_and_olmo2_too),
+        cmocka_unit_test(bf16_too),
         cmocka_unit_test(a_run_twice_gives_the_same_bits),
         cmocka_unit_test(overlap_does_not_change_a_bit),
         cmocka_unit_test(nothing_is_allocated_after_the_first_step),

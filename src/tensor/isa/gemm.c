@@ -1,46 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products through CBLAS, or by plain loops where there is none, with our own
- * division of labour: C is cut into a grid of as many parts as there are threads, each
- * one serial call. The grid is a pure function of the shape and the thread count. CBLAS
- * counts in int: what is larger is cut in halves until it fits; rows that lie too far
- * apart for an int are cut until there is one. */
+ * division of labour (product.h): each part of the grid is one serial call. CBLAS counts
+ * in int: what is larger is cut in halves until it fits; rows that lie too far apart for
+ * an int are cut until there is one. */
 #include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
+#include "tensor/isa/product.h"
 
 #ifdef WEFT_BLAS
 #include <cblas.h>
 #endif
 #include <limits.h>
-
-typedef struct product {
-    bool ta, tb;
-    int64_t M, N, K;
-    float alpha, beta;
-    const float *A, *B;
-    float *C;
-    int64_t lda, ldb, ldc;
-} product;
-
-/* Rows m and columns n of the product. */
-static product part_of(const product *p, span m, span n) {
-    product part = *p;
-    part.M = m.end - m.begin;
-    part.N = n.end - n.begin;
-    part.A += p->ta ? m.begin : m.begin * p->lda;
-    part.B += p->tb ? n.begin * p->ldb : n.begin;
-    part.C += m.begin * p->ldc + n.begin;
-    return part;
-}
-
-/* Terms k of each sum; all but the first add to what is there. */
-static product terms_of(const product *p, span k) {
-    product part = *p;
-    part.K = k.end - k.begin;
-    part.A += p->ta ? k.begin * p->lda : k.begin;
-    part.B += p->tb ? k.begin : k.begin * p->ldb;
-    if (k.begin > 0) part.beta = 1;
-    return part;
-}
 
 #ifdef WEFT_BLAS
 /* A stride that CBLAS can be told; that of a single row is never used. */
@@ -92,38 +61,9 @@ static void call_in_parts(const product *p) {
     }
 }
 
-/* Rows of the grid of t parts that costs least: the multiplications of a part, and
- * packing its rows and columns, which costs as much as some 32 multiplications per
- * element. */
-static int grid_rows(int64_t M, int64_t N, int t) {
-    int best = 1;
-    double least = 0;
-    for (int rows = 1; rows <= t; rows++) {
-        if (t % rows > 0) continue;
-        double m = (double)M / rows, n = (double)N / (t / rows);
-        double cost = m * n + 32 * (m + n);
-        if (rows == 1 || cost < least) {
-            least = cost;
-            best = rows;
-        }
-    }
-    return best;
-}
-
 void WEFT_ISA_NAME(wefti_gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
                                float alpha, const float *A, int64_t lda, const float *B,
                                int64_t ldb, float beta, float *C, int64_t ldc) {
     product p = {ta, tb, M, N, K, alpha, beta, A, B, C, lda, ldb, ldc};
-    int t = (double)M * (double)N * (double)K < 1e6 ? 1 : team_max();
-    int rows = grid_rows(M, N, t), columns = t / rows;
-    if (t == 1) {
-        call_in_parts(&p);
-        return;
-    }
-#pragma omp parallel for num_threads(t) schedule(static)
-    for (int i = 0; i < t; i++) {
-        product part = part_of(&p, team_slice(M, 16, i / columns, rows),
-                               team_slice(N, 16, i % columns, columns));
-        if (part.M > 0 && part.N > 0) call_in_parts(&part);
-    }
+    multiply_divided(&p, call_in_parts);
 }

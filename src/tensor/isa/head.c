@@ -118,20 +118,38 @@ static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float ca
     return total;
 }
 
-void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
-                                    const float *w, const int32_t *target, float cap,
-                                    float grad_scale, double *loss_sum, float *dx,
-                                    float *dw, float *scratch) {
+typedef void matrix_product(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
+                            float alpha, const float *A, int64_t lda, const float *B,
+                            int64_t ldb, float beta, float *C, int64_t ldc);
+
+static void head_loss(matrix_product *gemm, int64_t N, int64_t C, int64_t V,
+                      const float *x, const float *w, const int32_t *target, float cap,
+                      float grad_scale, double *loss_sum, float *dx, float *dw,
+                      float *scratch) {
     int64_t block = block_rows(N, V);
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;
         const float *xn = x + n * C;
-        WEFT_ISA_NAME(wefti_gemm)(false, true, rows, V, C, 1, xn, C, w, C, 0, scratch, V);
+        gemm(false, true, rows, V, C, 1, xn, C, w, C, 0, scratch, V);
         *loss_sum += loss_rows(rows, V, target + n, cap, grad_scale, dx != NULL, scratch);
         if (dx == NULL) continue;
-        WEFT_ISA_NAME(wefti_gemm)
-        (false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
-        WEFT_ISA_NAME(wefti_gemm)
-        (true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
+        gemm(false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
+        gemm(true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
     }
+}
+
+void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
+                                    const float *w, const int32_t *target, float cap,
+                                    float grad_scale, double *loss_sum, float *dx,
+                                    float *dw, float *scratch) {
+    head_loss(WEFT_ISA_NAME(wefti_gemm), N, C, V, x, w, target, cap, grad_scale, loss_sum,
+              dx, dw, scratch);
+}
+
+void WEFT_ISA_NAME(wefti_head_loss_bf16)(int64_t N, int64_t C, int64_t V, const float *x,
+                                         const float *w, const int32_t *target, float cap,
+                                         float grad_scale, double *loss_sum, float *dx,
+                                         float *dw, float *scratch) {
+    head_loss(WEFT_ISA_NAME(wefti_gemm_bf16), N, C, V, x, w, target, cap, grad_scale,
+              loss_sum, dx, dw, scratch);
 }

@@ -13,6 +13,13 @@ void WEFT_ISA_NAME(wefti_gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K
                                float alpha, const float *A, int64_t lda, const float *B,
                                int64_t ldb, float beta, float *C, int64_t ldc);
 
+/* gemm_bf16.c */
+void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
+                                    float alpha, const float *A, int64_t lda,
+                                    const float *B, int64_t ldb, float beta, float *C,
+                                    int64_t ldc);
+bool WEFT_ISA_NAME(wefti_multiplies_bf16)(void);
+
 /* elementwise.c */
 void WEFT_ISA_NAME(wefti_bias_add)(int64_t N, int64_t C, const float *b, float *y);
 void WEFT_ISA_NAME(wefti_bias_grad)(int64_t N, int64_t C, const float *dy, float *db);
@@ -84,9 +91,13 @@ void WEFT_ISA_NAME(wefti_embed_backward)(int64_t N, int64_t T, int64_t C,
                                          float *dtable, float *dpos);
 int64_t WEFT_ISA_NAME(wefti_head_scratch)(int64_t N, int64_t V, int threads);
 void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
-                                    const float *w, const int32_t *target,
-                                    float cap, float grad_scale, double *loss_sum,
-                                    float *dx, float *dw, float *scratch);
+                                    const float *w, const int32_t *target, float cap,
+                                    float grad_scale, double *loss_sum, float *dx,
+                                    float *dw, float *scratch);
+void WEFT_ISA_NAME(wefti_head_loss_bf16)(int64_t N, int64_t C, int64_t V, const float *x,
+                                         const float *w, const int32_t *target, float cap,
+                                         float grad_scale, double *loss_sum, float *dx,
+                                         float *dw, float *scratch);
 void WEFT_ISA_NAME(wefti_cap_logits)(int64_t n, float cap, float *logit);
 
 /* optimizer.c */
@@ -99,6 +110,7 @@ double WEFT_ISA_NAME(wefti_sgd)(int64_t n, float lr, float grad_scale, float dec
                                 const float *d, float *p);
 
 /* table.c */
-extern const wefti_kernels WEFT_ISA_NAME(wefti_kernels);
+extern const wefti_kernels WEFT_ISA_NAME(wefti_kernels),
+    WEFT_ISA_NAME(wefti_kernels_bf16);
 
 #endif

@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* The fast table of one instruction set. */
+/* The fast tables of one instruction set: products of numbers as they are, and rounded to
+ * bf16. */
 #include "tensor/isa/parts.h"
 
 #define NAME_TEXT2(isa) #isa
 #define NAME_TEXT(isa) NAME_TEXT2(isa)
 
-const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {
-    .name = NAME_TEXT(WEFT_ISA),
-    .gemm = WEFT_ISA_NAME(wefti_gemm),
-    .bias_add = WEFT_ISA_NAME(wefti_bias_add),
-    .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),
-    .accumulate = WEFT_ISA_NAME(wefti_accumulate),
-    .add = WEFT_ISA_NAME(wefti_add),
-    .scale = WEFT_ISA_NAME(wefti_scale),
-    .sum_squares = WEFT_ISA_NAME(wefti_sum_squares),
-    .layernorm_forward = WEFT_ISA_NAME(wefti_layernorm_forward),
-    .layernorm_backward = WEFT_ISA_NAME(wefti_layernorm_backward),
-    .rmsnorm_forward = WEFT_ISA_NAME(wefti_rmsnorm_forward),
-    .rmsnorm_backward = WEFT_ISA_NAME(wefti_rmsnorm_backward),
-    .gelu_forward = WEFT_ISA_NAME(wefti_gelu_forward),
-    .gelu_backward = WEFT_ISA_NAME(wefti_gelu_backward),
-    .gelu_erf_forward = WEFT_ISA_NAME(wefti_gelu_erf_forward),
-    .gelu_erf_backward = WEFT_ISA_NAME(wefti_gelu_erf_backward),
-    .relu_forward = WEFT_ISA_NAME(wefti_relu_forward),
-    .relu_backward = WEFT_ISA_NAME(wefti_relu_backward),
-    .swiglu_forward = WEFT_ISA_NAME(wefti_swiglu_forward),
-    .swiglu_backward = WEFT_ISA_NAME(wefti_swiglu_backward),
-    .geglu_forward = WEFT_ISA_NAME(wefti_geglu_forward),
-    .geglu_backward = WEFT_ISA_NAME(wefti_geglu_backward),
-    .rope = WEFT_ISA_NAME(wefti_rope),
-    .attention_scratch = WEFT_ISA_NAME(wefti_attention_scratch),
-    .attention_forward = WEFT_ISA_NAME(wefti_attention_forward),
-    .attention_backward = WEFT_ISA_NAME(wefti_attention_backward),
-    .embed_forward = WEFT_ISA_NAME(wefti_embed_forward),
-    .embed_backward = WEFT_ISA_NAME(wefti_embed_backward),
-    .head_scratch = WEFT_ISA_NAME(wefti_head_scratch),
-    .head_loss = WEFT_ISA_NAME(wefti_head_loss),
-    .cap_logits = WEFT_ISA_NAME(wefti_cap_logits),
-    .dropout = WEFT_ISA_NAME(wefti_dropout),
-    .adam = WEFT_ISA_NAME(wefti_adam),
-    .accum_adam = WEFT_ISA_NAME(wefti_accum_adam),
-    .sgd = WEFT_ISA_NAME(wefti_sgd),
-};
+#define ENTRIES(gemm_, head_loss_)                                                       \
+    .name = NAME_TEXT(WEFT_ISA), .bf16 = &WEFT_ISA_NAME(wefti_kernels_bf16),             \
+    .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
+    .gemm = WEFT_ISA_NAME(gemm_), .head_loss = WEFT_ISA_NAME(head_loss_),                \
+    .bias_add = WEFT_ISA_NAME(wefti_bias_add),                                           \
+    .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),                                         \
+    .accumulate = WEFT_ISA_NAME(wefti_accumulate), .add = WEFT_ISA_NAME(wefti_add),      \
+    .scale = WEFT_ISA_NAME(wefti_scale),                                                 \
+    .sum_squares = WEFT_ISA_NAME(wefti_sum_squares),                                     \
+    .layernorm_forward = WEFT_ISA_NAME(wefti_layernorm_forward),                         \
+    .layernorm_backward = WEFT_ISA_NAME(wefti_layernorm_backward),                       \
+    .rmsnorm_forward = WEFT_ISA_NAME(wefti_rmsnorm_forward),                             \
+    .rmsnorm_backward = WEFT_ISA_NAME(wefti_rmsnorm_backward),                           \
+    .gelu_forward = WEFT_ISA_NAME(wefti_gelu_forward),                                   \
+    .gelu_backward = WEFT_ISA_NAME(wefti_gelu_backward),                                 \
+    .gelu_erf_forward = WEFT_ISA_NAME(wefti_gelu_erf_forward),                           \
+    .gelu_erf_backward = WEFT_ISA_NAME(wefti_gelu_erf_backward),                         \
+    .relu_forward = WEFT_ISA_NAME(wefti_relu_forward),                                   \
+    .relu_backward = WEFT_ISA_NAME(wefti_relu_backward),                                 \
+    .swiglu_forward = WEFT_ISA_NAME(wefti_swiglu_forward),                               \
+    .swiglu_backward = WEFT_ISA_NAME(wefti_swiglu_backward),                             \
+    .geglu_forward = WEFT_ISA_NAME(wefti_geglu_forward),                                 \
+    .geglu_backward = WEFT_ISA_NAME(wefti_geglu_backward),                               \
+    .rope = WEFT_ISA_NAME(wefti_rope),                                                   \
+    .attention_scratch = WEFT_ISA_NAME(wefti_attention_scratch),                         \
+    .attention_forward = WEFT_ISA_NAME(wefti_attention_forward),                         \
+    .attention_backward = WEFT_ISA_NAME(wefti_attention_backward),                       \
+    .embed_forward = WEFT_ISA_NAME(wefti_embed_forward),                                 \
+    .embed_backward = WEFT_ISA_NAME(wefti_embed_backward),                               \
+    .head_scratch = WEFT_ISA_NAME(wefti_head_scratch),                                   \
+    .cap_logits = WEFT_ISA_NAME(wefti_cap_logits),                                       \
+    .dropout = WEFT_ISA_NAME(wefti_dropout), .adam = WEFT_ISA_NAME(wefti_adam),          \
+    .accum_adam = WEFT_ISA_NAME(wefti_accum_adam), .sgd = WEFT_ISA_NAME(wefti_sgd)
+
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {ENTRIES(wefti_gemm, wefti_head_loss)};
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {
+    ENTRIES(wefti_gemm_bf16, wefti_head_loss_bf16)};

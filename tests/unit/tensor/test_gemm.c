@@ -16,20 +16,27 @@ typedef struct size {
  * below K/3 on average; alpha and beta add a few. */
 static double product_tolerance(int64_t K) { return rounding * (4 + (double)K); }
 
-static void check_product(const wefti_kernels *fast, size s, bool ta, bool tb,
-                          float alpha, float beta, int64_t gap) {
+static void check_product_of(const wefti_kernels *fast, const wefti_kernels *law, size s,
+                             bool ta, bool tb, float alpha, float beta, int64_t gap) {
     int64_t lda = (ta ? s.M : s.K) + gap, ldb = (tb ? s.K : s.N) + gap, ldc = s.N + gap;
     int64_t n_c = s.M * ldc;
     float *A = new_noise((ta ? s.K : s.M) * lda, 1, 1),
           *B = new_noise((tb ? s.N : s.K) * ldb, 2, 1);
     float *want = new_noise(n_c, 3, 1), *got = new_copy(n_c, want),
           *again = new_copy(n_c, want);
-    ref->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, want, ldc);
+    law->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, want, ldc);
     fast->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, got, ldc);
     fast->gemm(ta, tb, s.M, s.N, s.K, alpha, A, lda, B, ldb, beta, again, ldc);
     assert_close(n_c, got, want, product_tolerance(s.K), "gemm");
     assert_memory_equal(got, again, (size_t)n_c * sizeof *got);
     free(A), free(B), free(want), free(got), free(again);
+}
+
+/* And the products of rounded numbers: both sides round to the same bits. */
+static void check_product(const wefti_kernels *fast, size s, bool ta, bool tb,
+                          float alpha, float beta, int64_t gap) {
+    check_product_of(fast, ref, s, ta, tb, alpha, beta, gap);
+    check_product_of(fast->bf16, ref->bf16, s, ta, tb, alpha, beta, gap);
 }
 
 static void check_small_products(const wefti_kernels *fast) {
@@ -51,8 +58,8 @@ static void small_products_follow_the_reference(void **state) {
 
 /* Over 10^6 multiplications, so that threads divide rows, columns or both. */
 static void check_divided_products(const wefti_kernels *fast) {
-    static const size sizes[] = {
-        {401, 33, 130}, {37, 300, 131}, {129, 129, 129}, {1, 1100, 1000}};
+    static const size sizes[] = {{401, 33, 130},  {37, 300, 131}, {129, 129, 129},
+                                 {1, 1100, 1000}, {9, 500, 390},  {130, 7, 390}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int form = 0; form < 4; form++)
             check_product(fast, sizes[i], form & 1, form & 2, 1, 1, 2);
@@ -78,6 +85,61 @@ static void beta_zero_ignores_what_was_there(void **state) {
         wefti_kernels_find(*name)->gemm(false, false, 1, 1, 1, 1, a, 1, b, 1, 0, c, 1);
         assert_true(c[0] == 6);
     }
+}
+
+/* One product tells what an operand was rounded to: 1 x is its bfloat16. */
+static float rounded(const wefti_kernels *kernels, bool left, float x) {
+    float one = 1, c = NAN;
+    kernels->bf16->gemm(false, false, 1, 1, 1, 1, left ? &x : &one, 1, left ? &one : &x,
+                        1, 0, &c, 1);
+    return c;
+}
+
+static void factors_become_the_nearest_bfloat16(void **state) {
+    (void)state;
+    static const float cases[][2] = {{0x1.01p0f, 0x1p0f},
+                                     {0x1.03p0f, 0x1.04p0f}, /* halfway: to even */
+                                     {0x1.010002p0f, 0x1.02p0f},
+                                     {-0x1.03p0f, -0x1.04p0f},
+                                     {0x1.fep5f, 0x1.fep5f},
+                                     {0x1.ffp5f, 0x1p6f},
+                                     {3, 3},
+                                     {0, 0},
+                                     {0x1.fffffep127f, INFINITY},
+                                     {-INFINITY, -INFINITY},
+                                     {0x1.02p-126f, 0x1.02p-126f}};
+    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *kernels = wefti_kernels_find(*name);
+        bool reference = strcmp(*name, "reference") == 0;
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+            for (int left = 0; left < 2; left++)
+                assert_true(rounded(kernels, left, cases[i][0]) == cases[i][1]);
+        if (reference) continue;
+        assert_true(isnan(rounded(kernels, true, NAN)));
+        float nan_low_bits; /* its bits above bfloat16's say infinity */
+        memcpy(&nan_low_bits, &(uint32_t){0x7f800001}, sizeof nan_low_bits);
+        assert_true(isnan(rounded(kernels, false, nan_low_bits)));
+    }
+}
+
+/* The sum of an element is the same whoever computes it and beside whatever. */
+static void sums_of_rounded_numbers_depend_on_their_terms_alone(void **state) {
+    (void)state;
+    enum { M = 150, N = 530, K = 411 };
+    float *A = new_noise(M * K, 1, 1), *B = new_noise(N * K, 2, 1);
+    float *whole = new_floats(M * N), *row = new_floats(N);
+    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+        if (strcmp(*name, "reference") == 0) continue;
+        const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
+        wefti_kernels_set_threads(3);
+        bf16->gemm(false, true, M, N, K, 1, A, K, B, K, 0, whole, N);
+        wefti_kernels_set_threads(1);
+        for (int m = 0; m < M; m += 29) {
+            bf16->gemm(false, true, 1, N - 7, K, 1, A + m * K, K, B, K, 0, row, N);
+            assert_memory_equal(row, whole + m * N, (N - 7) * sizeof *row);
+        }
+    }
+    free(A), free(B), free(whole), free(row);
 }
 
 /* What one rank computes, with as many OpenMP threads as its number. */
@@ -155,6 +217,8 @@ int main(void) {
         cmocka_unit_test(products_divided_among_threads_follow_the_reference),
         cmocka_unit_test(many_threads_cut_a_grid_of_tiles),
         cmocka_unit_test(beta_zero_ignores_what_was_there),
+        cmocka_unit_test(factors_become_the_nearest_bfloat16),
+        cmocka_unit_test(sums_of_rounded_numbers_depend_on_their_terms_alone),
         cmocka_unit_test(ranks_that_are_threads_do_not_disturb_each_other),
         cmocka_unit_test(strides_beyond_an_int_are_cut_into_rows),
     };

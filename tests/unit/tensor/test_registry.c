@@ -31,10 +31,15 @@ static void every_entry_of_every_table_is_filled(void **state) {
     typedef void (*entry)(void);
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *table = wefti_kernels_find(*name);
+        assert_ptr_equal(table->bf16->bf16, table->bf16);
+        assert_string_equal(table->bf16->name, table->name);
         size_t n = (sizeof *table - offsetof(wefti_kernels, gemm)) / sizeof(entry);
         for (size_t i = 0; i < n; i++) {
             entry f;
             const char *at = (const char *)table + offsetof(wefti_kernels, gemm);
+            memcpy(&f, at + i * sizeof f, sizeof f);
+            assert_true(f != NULL);
+            at = (const char *)table->bf16 + offsetof(wefti_kernels, gemm);
             memcpy(&f, at + i * sizeof f, sizeof f);
             assert_true(f != NULL);
         }

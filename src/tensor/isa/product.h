@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_PRODUCT_H
+#define WEFTI_PRODUCT_H
+
+/* A matrix product as one value, and how it is divided among the threads of the rank:
+ * C is cut into a grid of as many parts as there are threads. The grid is a pure function
+ * of the shape and the thread count.
+ *
+ *     C[M,N] = alpha op(A)[M,K] op(B)[K,N] + beta C
+ */
+
+#include "tensor/isa/team.h"
+
+#include <stdbool.h>
+
+typedef struct product {
+    bool ta, tb;
+    int64_t M, N, K;
+    float alpha, beta;
+    const float *A, *B;
+    float *C;
+    int64_t lda, ldb, ldc;
+} product;
+
+/* Rows m and columns n of the product. */
+static inline product part_of(const product *p, span m, span n) {
+    product part = *p;
+    part.M = m.end - m.begin;
+    part.N = n.end - n.begin;
+    part.A += p->ta ? m.begin : m.begin * p->lda;
+    part.B += p->tb ? n.begin * p->ldb : n.begin;
+    part.C += m.begin * p->ldc + n.begin;
+    return part;
+}
+
+/* Terms k of each sum; all but the first add to what is there. */
+static inline product terms_of(const product *p, span k) {
+    product part = *p;
+    part.K = k.end - k.begin;
+    part.A += p->ta ? k.begin * p->lda : k.begin;
+    part.B += p->tb ? k.begin : k.begin * p->ldb;
+    if (k.begin > 0) part.beta = 1;
+    return part;
+}
+
+/* Rows of the grid of t parts that costs least: the multiplications of a part, and
+ * packing its rows and columns, which costs as much as some 32 multiplications per
+ * element. */
+static inline int grid_rows(int64_t M, int64_t N, int t) {
+    int best = 1;
+    double least = 0;
+    for (int rows = 1; rows <= t; rows++) {
+        if (t % rows > 0) continue;
+        double m = (double)M / rows, n = (double)N / (t / rows);
+        double cost = m * n + 32 * (m + n);
+        if (rows == 1 || cost < least) {
+            least = cost;
+            best = rows;
+        }
+    }
+    return best;
+}
+
+/* Calls `multiply` for each part, a thread each. */
+static inline void multiply_divided(const product *p, void (*multiply)(const product *)) {
+    int t = (double)p->M * (double)p->N * (double)p->K < 1e6 ? 1 : team_max();
+    int rows = grid_rows(p->M, p->N, t), columns = t / rows;
+    if (t == 1) {
+        multiply(p);
+        return;
+    }
+#pragma omp parallel for num_threads(t) schedule(static)
+    for (int i = 0; i < t; i++) {
+        product part = part_of(p, team_slice(p->M, 16, i / columns, rows),
+                               team_slice(p->N, 16, i % columns, columns));
+        if (part.M > 0 && part.N > 0) multiply(&part);
+    }
+}
+
+#endif
