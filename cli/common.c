@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "progress.h"
@@ -93,12 +94,54 @@ static weft_status set_from_flags(weft_ctx *ctx, const args *a, weft_config *con
     return WEFT_OK;
 }
 
+static bool ends_in(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Whether an operand is data to train on and no run file: a folder, or a file named like one
+ * of text or tokens. */
+static bool is_data(const char *operand) {
+    static const char *const ends[] = {".txt", ".md",  ".jsonl", ".ndjson", ".csv",
+                                       ".tsv", ".bin", ".gz",    ".zst",    NULL};
+    struct stat info;
+    if (strcmp(operand, "-") == 0) return true;
+    if (stat(operand, &info) == 0 && !S_ISREG(info.st_mode)) return true;
+    for (int k = 0; ends[k]; k++)
+        if (ends_in(operand, ends[k])) return true;
+    return false;
+}
+
+/* `weft train my.txt` is data.path=my.txt; several of them are a list. */
+static weft_status set_data(weft_ctx *ctx, const args *a, weft_config *config) {
+    char list[8192] = "data.path=[";
+    size_t n = strlen(list);
+    int found = 0;
+    for (int i = 0; i < a->n_operands; i++) {
+        const char *operand = a->operands[i];
+        if (strchr(operand, '=') || !is_data(operand)) continue;
+        int put = snprintf(list + n, sizeof list - n, "%s\"%s\"", found++ ? ", " : "",
+                           operand);
+        n += (size_t)put;
+        if (strpbrk(operand, "\"\\") || n + 2 >= sizeof list)
+            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                                 "the name %s is too long here or has a quote or a "
+                                 "backslash; give data.path=NAME",
+                                 operand);
+    }
+    snprintf(list + n, sizeof list - n, "]");
+    return found ? weft_config_set(ctx, config, list) : WEFT_OK;
+}
+
 static weft_status read_operands(weft_ctx *ctx, const args *a, weft_config *config) {
     for (int i = 0; i < a->n_operands; i++) { /* a later file goes over an earlier one */
         const char *operand = a->operands[i];
-        WEFT_TRY(strchr(operand, '=') ? weft_config_set(ctx, config, operand)
-                                      : weft_config_load(ctx, config, operand));
+        if (strchr(operand, '='))
+            WEFT_TRY(weft_config_set(ctx, config, operand));
+        else if (!is_data(operand))
+            WEFT_TRY(weft_config_load(ctx, config, operand));
     }
+    WEFT_TRY(set_data(ctx, a, config));
     return set_from_flags(ctx, a, config);
 }
 

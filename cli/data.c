@@ -20,6 +20,8 @@ static const flag flags[] = {
      NULL},
     {"--split", "gpt2|llama3", "splitting rule of the new tokenizer (train-tokenizer)",
      NULL},
+    {"--field", "NAME", "the field of a .jsonl file's lines that is text (encode)", NULL},
+    {"--column", "NAME", "the column of a .csv file that is text (encode)", NULL},
     {"--threads", "N", "threads that encode; otherwise one for each core (encode)", NULL},
     {"--tokens", "N", "print the first N tokens as well (inspect)", NULL},
     {NULL, NULL, NULL, NULL}};
@@ -50,8 +52,12 @@ static weft_status encode(weft_ctx *ctx, const args *a, int threads) {
     weft_tokenizer *tokenizer;
     int64_t n_tokens = 0;
     WEFT_TRY(weft_tokenizer_open(ctx, name ? name : "bytes", &tokenizer));
-    weft_status status = weft_shard_encode_text(ctx, tokenizer, a->operands[1], out,
-                                                threads, &n_tokens);
+    weft_shard_texts texts = {.paths = (const char *const *)(a->operands + 1),
+                              .n_paths = a->n_operands - 1,
+                              .field = args_value(a, "--field"),
+                              .column = args_value(a, "--column"),
+                              .threads = threads};
+    weft_status status = weft_shard_encode_texts(ctx, tokenizer, &texts, out, &n_tokens);
     if (status == WEFT_OK) printf("%s: %" PRId64 " tokens\n", out, n_tokens);
     weft_tokenizer_destroy(ctx, tokenizer);
     return status;
@@ -105,7 +111,7 @@ static int check(const args *a) {
     if (a->n_operands < 2) return usage_error("%s needs a file to read", action);
     if ((trains || encodes) && !args_has(a, "-o"))
         return usage_error("%s needs -o FILE, the file to write", action);
-    return trains ? CODE_OK : args_expect(a, 2, 2);
+    return trains || encodes ? CODE_OK : args_expect(a, 2, 2);
 }
 
 static int run(int argc, char **argv) {
@@ -133,9 +139,10 @@ const command command_data = {
     .usage = "train-tokenizer|encode|inspect FILE ... [flags]",
     .help =
         "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on text.\n\n"
-        "encode TEXT -o OUT.bin writes the tokens of a text as a shard that training "
-        "reads "
-        "without encoding again; memory does not grow with the text.\n\n"
+        "encode TEXT ... -o OUT.bin writes the tokens of texts as a shard that training "
+        "reads without encoding again; memory does not grow with the text. TEXT: .txt, .md, "
+        ".jsonl, .csv, packed (.gz, .zst) or not, a folder of them, or - for standard "
+        "input.\n\n"
         "inspect FILE reads a shard (weft's, nanoGPT's or llm.c's) from end to end, "
         "checks "
         "it and says what it holds, or says what a tokenizer.json is.",

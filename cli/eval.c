@@ -53,6 +53,8 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
             .T = *T,
             .seed = (uint64_t)config->run.seed,
             .threads = 2,
+            .field = config->data.field,
+            .column = config->data.column,
         };
         status = weft_dataset_open(ctx, &wanted, tokenizer, dataset);
     }

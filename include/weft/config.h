@@ -70,6 +70,8 @@ typedef struct weft_config {
         const char *tokenizer; /* "bytes", "bpe" or the path of a tokenizer.json */
         int64_t vocab;         /* of a "bpe" tokenizer trained for the run */
         const char *split;     /* choice */
+        const char *field;     /* of .jsonl: where the text stands */
+        const char *column;    /* of .csv and .tsv: the same */
     } data;
     struct {
         const char *kind; /* choice */

@@ -11,23 +11,29 @@ extern "C" {
 
 /* Tokens from files, and batches that are a pure function of (seed, step, row).
  *
- * A source is a file, or a folder whose *.bin and *.txt are read as one stream in the
- * order of their names. A file is a token shard if it is named *.bin (shard_file.h:
- * weft's own format, nanoGPT's, llm.c's) or begins as one of weft's; else it is text,
- * encoded when opened. Each source is split into a training part and a validation part
- * (the last `validation` fraction, cut at a token). The training part is cut into
- * windows of T tokens (target of the last token = first token of the next window, so
- * each token is a target once per epoch; the rest at the end, shorter than a window,
- * is not used). Without weights the windows of all sources are one pool: epoch e
- * visits them in the order of a seeded permutation. With weights, rows come in cycles
- * of 10000; in each, source s has exactly its share of rows (rounded to whole rows, at
- * least one) at places shuffled by the seed, and takes its own next window, in an
- * order permuted anew in each of its own epochs. Row r is the same whatever the number
- * of ranks. */
+ * A source is a file, or a folder whose files are read as one stream in the order of their
+ * paths: *.bin, and *.txt, *.md, *.jsonl, *.ndjson, *.csv, *.tsv, each also packed by gzip or
+ * zstd (*.gz, *.zst). A file is a token shard if it is named *.bin (shard_file.h: weft's own
+ * format, nanoGPT's, llm.c's) or begins as one of weft's; else it is text, encoded when
+ * opened; "-" is standard input, and pipes are read too. What is neither is refused by name.
+ * The documents of .jsonl (one in each line), .csv and .tsv (one in each record) and the
+ * files of a folder are followed by the tokenizer's end token, or a newline if it has none;
+ * a single text file is one sequence without any.
+ *
+ * Each source is split into a training part and a validation part (the last `validation`
+ * fraction, cut at a token). The training part is cut into windows of T tokens (target of
+ * the last token = first token of the next window, so each token is a target once per
+ * epoch; the rest at the end, shorter than a window, is not used). Without weights the
+ * windows of all sources are one pool: epoch e visits them in the order of a seeded
+ * permutation. With weights, rows come in cycles of 10000; in each, source s has exactly
+ * its share of rows (rounded to whole rows, at least one) at places shuffled by the seed,
+ * and takes its own next window, in an order permuted anew in each of its own epochs. Row
+ * r is the same whatever the number of ranks.
+ */
 typedef struct weft_dataset weft_dataset;
 
 typedef struct weft_dataset_config {
-    const char *const *paths; /* files, or folders of *.bin and *.txt */
+    const char *const *paths; /* files, folders, or "-" */
     const double *weights;    /* one per path, positive; or NULL: proportional to size */
     int n_paths;
     const char *const *validation_paths; /* files used whole for validation; or */
@@ -36,6 +42,11 @@ typedef struct weft_dataset_config {
     int64_t T;         /* tokens per row */
     uint64_t seed;
     int threads; /* for encoding text; below 1: one */
+    const char *field;       /* of .jsonl: where the text stands; NULL: "text" */
+    const char *column;      /* of .csv and .tsv: the same */
+    const char *room_folder; /* where the ids of a text go that are many (a file without a
+                              * name); NULL: they stay in memory */
+    int64_t room_bytes;      /* ids of a text that stay in memory; 0: 256 MiB of them */
 } weft_dataset_config;
 
 /* Opens the sources. Errors, one sentence: missing or unreadable file, empty text,
@@ -49,6 +60,9 @@ WEFT_API void weft_dataset_close(weft_ctx *ctx, weft_dataset *dataset);
 
 /* Targets per epoch: T times the training windows of all sources. */
 WEFT_API int64_t weft_dataset_train_tokens(const weft_dataset *dataset);
+
+/* A number that two datasets share only if all of their tokens are the same. */
+WEFT_API uint64_t weft_dataset_hash(const weft_dataset *dataset);
 
 /* Validation windows of T; 0 if there is no validation part. */
 WEFT_API int64_t weft_dataset_validation_rows(const weft_dataset *dataset);

@@ -14,8 +14,8 @@ extern "C" {
  * neither: raw uint16 as nanoGPT writes it, and llm.c's .bin (magic 20240520 version 1:
  * uint16; magic 20240801 version 7: uint32). */
 
-/* A shard that is being read: the file mapped into memory. Read-only: threads share
- * it. The file must not be shortened while it is open. */
+/* A shard that is being read. Read-only: threads share it. Where the file was shortened
+ * since, the ids read are -1. */
 typedef struct weft_shard weft_shard;
 
 /* Opens a shard and reads all of it once: size, checksums, every id against the
@@ -72,6 +72,23 @@ WEFT_API weft_status weft_shard_encode_text(weft_ctx *ctx,
                                             const weft_tokenizer *tokenizer,
                                             const char *in_path, const char *out_path,
                                             int threads, int64_t *n_tokens) WEFT_CHECKED;
+
+/* Texts that become one shard, in their order. */
+typedef struct weft_shard_texts {
+    const char *const *paths; /* files, folders of texts, or "-", standard input */
+    int n_paths;
+    const char *field;  /* of .jsonl: where the text stands; NULL: "text" */
+    const char *column; /* of .csv and .tsv: the same */
+    int threads;        /* below 1: one */
+} weft_shard_texts;
+
+/* Encodes texts of any size and kind that training reads (dataset.h). Several documents are
+ * told apart by the tokenizer's end token, or a newline if it has none. */
+WEFT_API weft_status weft_shard_encode_texts(weft_ctx *ctx,
+                                             const weft_tokenizer *tokenizer,
+                                             const weft_shard_texts *texts,
+                                             const char *out_path,
+                                             int64_t *n_tokens) WEFT_CHECKED;
 
 #ifdef __cplusplus
 }

@@ -265,11 +265,39 @@ void weft_config_destroy(weft_ctx *ctx, weft_config *values) {
 
 /* -- overrides -- */
 
-/* Cuts the text of a list at its commas, in place. */
-static int split_commas(char *text) {
-    if (!text[0]) return 0;
-    int n = 1;
-    for (; *text; text++)
+/* One item of a list in brackets, from `from`: what is between quotes, or what is before the
+ * next comma without the blanks around it. Copies it to `to` with a NUL; returns what follows
+ * the item's comma, or NULL if it was the last one. */
+static char *take_item(char *from, char **to) {
+    while (*from == ' ') from++;
+    if (*from == '"') {
+        for (from++; *from && *from != '"'; from++) *(*to)++ = *from;
+        from += *from == '"';
+        while (*from == ' ') from++;
+    } else {
+        char *begin = *to;
+        while (*from && *from != ',') *(*to)++ = *from++;
+        while (*to > begin && (*to)[-1] == ' ') --*to;
+    }
+    bool last = *from != ',';
+    *(*to)++ = '\0';
+    return last ? NULL : from + 1;
+}
+
+/* Cuts the text of a list at its commas, in place: a,b or, as YAML writes it, [a, "b, c"].
+ * The items stand one after another, each with its NUL. */
+static int split_list(char *text) {
+    size_t length = strlen(text);
+    int n = 0;
+    if (length == 0) return 0;
+    if (length >= 2 && text[0] == '[' && text[length - 1] == ']') {
+        char *to = text, *from = text + 1;
+        text[length - 1] = '\0';
+        from += strspn(from, " ");
+        for (; from && (n > 0 || *from); n++) from = take_item(from, &to);
+        return n;
+    }
+    for (n = 1; *text; text++)
         if (*text == ',') *text = '\0', n++;
     return n;
 }
@@ -282,7 +310,7 @@ static weft_status set_key(weft_ctx *ctx, weft_config *values, const char *name,
                                          wefti_config_key_guess(name));
     wefti_origin origin = {WEFTI_LAYER_COMMAND, 0, NULL};
     wefti_typed typed = {text, 1, false};
-    if (wefti_key_is_list(key)) typed.n = split_commas(text);
+    if (wefti_key_is_list(key)) typed.n = split_list(text);
     return wefti_config_assign(ctx, wefti_config_of(values), key, &origin, &typed);
 }
 

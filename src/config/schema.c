@@ -229,7 +229,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(run.tensorboard), BOOL, "", "true", ANY, "also write TensorBoard event files"},
 
     {AT(data.path), TEXTS, "", "", ANY,
-     "training data: text files, token shards, or folders of them"},
+     "training data: texts, token shards, folders of them; - = standard input"},
     {AT(data.weights), NUMBERS, "", "", ANY,
      "share of each data.path in the batches; empty = by size"},
     {AT(data.validation_path), TEXTS, "", "", ANY,
@@ -243,6 +243,10 @@ const weft_config_key wefti_config_keys[] = {
      "vocabulary of a bpe tokenizer trained for the run"},
     {AT(data.split), CHOICE, "", "gpt2", ONE_OF(splits),
      "splitting rule of a bpe tokenizer trained for the run"},
+    {AT(data.field), TEXT, "", "text", ANY,
+     "the field of each line of a .jsonl file that holds the text"},
+    {AT(data.column), TEXT, "", "text", ANY,
+     "the column of a .csv or .tsv file that holds the text"},
 
     {AT(model.kind), CHOICE, "", "gpt2", ONE_OF(models), "the architecture"},
     {AT(model.layers), INT, "", "6", WITHIN(1, 4096), "number of blocks"},

@@ -61,13 +61,18 @@ static weft_status open_sources(weft_ctx *ctx, weft_dataset *d,
                                 const weft_dataset_config *c,
                                 const weft_tokenizer *tokenizer) {
     int more = c->n_validation_paths > 0 ? c->n_validation_paths : 0;
+    wefti_source_wish wish = {.encoding = {.tokenizer = tokenizer,
+                                           .fields = {c->field, c->column},
+                                           .threads = c->threads},
+                              .room_folder = c->room_folder,
+                              .room_bytes = c->room_bytes};
     WEFT_TRY(wefti_alloc_n(ctx, (int64_t)c->n_paths + more, sizeof *d->sources,
                            "data sources", &d->sources));
     for (int s = 0; s < c->n_paths + more; s++) {
         const char *path = s < c->n_paths ? c->paths[s]
                                           : c->validation_paths[s - c->n_paths];
         d->n_sources++;
-        WEFT_TRY(wefti_source_open(ctx, &d->sources[s], path, tokenizer, c->threads));
+        WEFT_TRY(wefti_source_open(ctx, &d->sources[s], path, &wish));
     }
     return WEFT_OK;
 }
@@ -126,6 +131,7 @@ static weft_status count_bytes(weft_ctx *ctx, void *user, const int32_t *ids, in
     (void)ctx;
     byte_count *b = user;
     for (int64_t i = fresh; i < n; i++) {
+        if (!wefti_vocab_has(b->tokenizer, ids[i])) continue; /* lost since the opening */
         const wefti_token *token = &b->tokenizer->tokens[ids[i]];
         if (!(token->flags & WEFTI_TOKEN_SPECIAL)) b->n_bytes += token->n_bytes;
         b->n_tokens++;
@@ -190,6 +196,12 @@ int64_t weft_dataset_train_tokens(const weft_dataset *d) {
 }
 int64_t weft_dataset_validation_rows(const weft_dataset *d) {
     return d->validation_windows;
+}
+uint64_t weft_dataset_hash(const weft_dataset *d) {
+    uint64_t hash = 0;
+    for (int s = 0; s < d->n_sources; s++)
+        hash = (hash ^ d->sources[s].hash) * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    return hash;
 }
 double weft_dataset_bytes_per_token(const weft_dataset *d) { return d->bytes_per_token; }
 

@@ -33,4 +33,8 @@ void wefti_shard_header_encode(const wefti_shard_header *header,
 uint64_t wefti_shard_header_decode(const unsigned char bytes[WEFTI_SHARD_HEADER_BYTES],
                                    wefti_shard_header *header);
 
+/* XXH3-64 of a shard's ids as they stand in its file, whatever its format. */
+struct weft_shard;
+uint64_t wefti_shard_checksum(const struct weft_shard *shard);
+
 #endif

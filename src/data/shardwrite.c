@@ -15,9 +15,10 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "token/encode.h"
 #include "data/shardlayout.h"
+#include "data/source.h"
 #include "data/syserror.h"
+#include "data/textfile.h"
 
 enum { BUFFER_BYTES = 1 << 16 };
 
@@ -120,15 +121,40 @@ static weft_status append(weft_ctx *ctx, void *user, const int32_t *ids, int64_t
     return weft_shard_writer_append(ctx, user, ids, n_ids);
 }
 
-weft_status weft_shard_encode_text(weft_ctx *ctx, const weft_tokenizer *tokenizer,
-                                   const char *in_path, const char *out_path, int threads,
-                                   int64_t *n_tokens) {
+static weft_status encode_paths(weft_ctx *ctx, const weft_shard_texts *texts,
+                                const weft_tokenizer *tokenizer, weft_shard_writer *w) {
+    wefti_encoding how = {.tokenizer = tokenizer,
+                          .fields = {texts->field, texts->column},
+                          .threads = texts->threads};
+    wefti_walk list = {0};
+    weft_status status = WEFT_OK;
+    for (int k = 0; k < texts->n_paths && status == WEFT_OK; k++)
+        status = wefti_source_files(ctx, texts->paths[k], &list);
+    how.ends = list.n > 1;
+    for (int64_t k = 0; k < list.n && status == WEFT_OK; k++) {
+        const char *path = list.paths[k];
+        how.ends = how.ends || wefti_text_layout_of(path) != WEFTI_TEXT_PLAIN;
+        status = wefti_encode_file(ctx, &how, path, append, w);
+    }
+    wefti_walk_fini(ctx, &list);
+    return status;
+}
+
+weft_status weft_shard_encode_texts(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+                                    const weft_shard_texts *texts, const char *out_path,
+                                    int64_t *n_tokens) {
     weft_shard_writer *w;
     WEFT_TRY(weft_shard_writer_create(ctx, out_path, tokenizer, &w));
-    weft_status status = wefti_encode_file(ctx, tokenizer, in_path, threads, 0, append,
-                                           w);
+    weft_status status = encode_paths(ctx, texts, tokenizer, w);
     if (status == WEFT_OK) status = weft_shard_writer_commit(ctx, w);
     if (status == WEFT_OK && n_tokens) *n_tokens = (int64_t)w->header.n_tokens;
     weft_shard_writer_destroy(ctx, w);
     return status;
+}
+
+weft_status weft_shard_encode_text(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+                                   const char *in_path, const char *out_path, int threads,
+                                   int64_t *n_tokens) {
+    weft_shard_texts texts = {.paths = &in_path, .n_paths = 1, .threads = threads};
+    return weft_shard_encode_texts(ctx, tokenizer, &texts, out_path, n_tokens);
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A source is one path of data.path as a sequence of tokens, whatever it is on disk:
  *
- *     text file   encoded once when opened              4 bytes per token in memory
- *     token shard mapped, never read whole              0
- *     folder      all shards in it, in order of name    0
+ *     text file   encoded once when opened    2 or 4 bytes per token in memory; above 256 MiB
+ *                                             of them in a file of the run's folder
+ *     token shard read where it lies          0
+ *     folder      all of them below it, in order of their paths
  *
  * Token `at` lies in the file whose range holds it; a read may span several files. */
 #define _GNU_SOURCE
 #include "data/source.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,25 +17,28 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
 
+#include "base/file.h"
 #include "base/memory.h"
-#include "token/encode.h"
+#include "base/text.h"
 #include "data/shardlayout.h"
 #include "data/syserror.h"
 
-typedef struct name_list {
-    char **names; /* [n], each owned */
-    int64_t n, capacity;
-} name_list;
+enum { ROOM_BYTES = 256 << 20, BLOCK_IDS = 4096 };
 
 static bool ends_in(const char *name, const char *suffix) {
     size_t n = strlen(name), m = strlen(suffix);
     return n > m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* Whether the file begins as a shard of weft's; a file that cannot be read does not. */
+/* Whether the file begins as a shard of weft's; a file that cannot be read does not, and a
+ * pipe is not asked, because what is read of it is gone. */
 static bool begins_as_shard(const char *path) {
     unsigned char bytes[WEFTI_SHARD_MAGIC_BYTES];
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
     ssize_t got = read(fd, bytes, sizeof bytes);
@@ -45,134 +47,204 @@ static bool begins_as_shard(const char *path) {
            memcmp(bytes, wefti_shard_magic, sizeof bytes) == 0;
 }
 
-/* Takes the next ids of a text that is being encoded. */
-static weft_status keep_ids(weft_ctx *ctx, void *user, const int32_t *ids,
-                            int64_t n_ids) {
-    wefti_token_file *f = user;
-    int64_t need = f->n_tokens + n_ids;
-    size_t width = (size_t)f->width;
-    if (need > f->capacity) {
-        int64_t more = need + need / 2;
-        WEFT_TRY(
-            wefti_grow(ctx, &f->room, f->n_tokens, more, width, "the tokens of a text"));
-        f->capacity = more;
+bool wefti_source_is_shard(const char *path) {
+    return ends_in(path, ".bin") || begins_as_shard(path);
+}
+
+/* A text that is being encoded. */
+typedef struct keeper {
+    wefti_token_file *file;
+    const wefti_source_wish *wish;
+    XXH3_state_t hash;
+} keeper;
+
+static int64_t room_bytes(const keeper *k) {
+    return k->wish->room_bytes > 0 ? k->wish->room_bytes : ROOM_BYTES;
+}
+
+/* As mkostemp wants it: six letters that it chooses. */
+static const char spill_name[] = "tokens." "XX" "XX" "XX";
+
+/* A file that is gone when it is closed, also if the process is killed. */
+static weft_status open_spill(weft_ctx *ctx, keeper *k) {
+    char path[PATH_MAX];
+    wefti_token_file *f = k->file;
+    WEFT_TRY(wefti_file_mkdirs(ctx, k->wish->room_folder));
+    int n = snprintf(path, sizeof path, "%s/%s", k->wish->room_folder, spill_name);
+    if (n >= (int)sizeof path)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s",
+                             k->wish->room_folder);
+    f->spill.width = f->width;
+    f->spill.fd = mkostemp(path, O_CLOEXEC);
+    if (f->spill.fd < 0) return wefti_fail_errno(ctx, "create", path);
+    unlink(path);
+    WEFT_TRY(wefti_file_pwrite(ctx, f->spill.fd, path, f->room, f->n_tokens * f->width, 0));
+    wefti_free(ctx, f->room);
+    f->room = NULL;
+    f->capacity = 0;
+    return WEFT_OK;
+}
+
+static weft_status spill_ids(weft_ctx *ctx, keeper *k, const int32_t *ids, int64_t n) {
+    unsigned char block[BLOCK_IDS * 4];
+    wefti_token_file *f = k->file;
+    for (int64_t at = 0; at < n; at += BLOCK_IDS) {
+        int64_t part = n - at < BLOCK_IDS ? n - at : BLOCK_IDS;
+        wefti_tokens_encode(ids + at, f->width, part, block);
+        WEFT_TRY(wefti_file_pwrite(ctx, f->spill.fd, "the run folder's tokens", block,
+                                   part * f->width, (f->n_tokens + at) * f->width));
     }
-    unsigned char *to = f->room + (size_t)f->n_tokens * width;
-    for (int64_t i = 0; i < n_ids; i++, to += width) {
-        if (f->width == 2)
-            wefti_put_u16(to, (uint32_t)ids[i]);
-        else
-            wefti_put_u32(to, (uint32_t)ids[i]);
-    }
-    f->n_tokens = need;
+    return WEFT_OK;
+}
+
+static weft_status store_ids(weft_ctx *ctx, wefti_token_file *f, const int32_t *ids,
+                             int64_t n) {
+    WEFT_TRY(wefti_reserve(ctx, &f->room, &f->capacity, f->n_tokens, n, (size_t)f->width,
+                           "the tokens of a text"));
+    wefti_tokens_encode(ids, f->width, n, f->room + f->n_tokens * f->width);
+    return WEFT_OK;
+}
+
+/* Takes the next ids. */
+static weft_status keep_ids(weft_ctx *ctx, void *user, const int32_t *ids, int64_t n) {
+    keeper *k = user;
+    wefti_token_file *f = k->file;
+    bool much = k->wish->room_folder && (f->n_tokens + n) * f->width > room_bytes(k);
+    XXH3_64bits_update(&k->hash, ids, (size_t)n * sizeof *ids);
+    if (much && f->spill.fd < 0) WEFT_TRY(open_spill(ctx, k));
+    WEFT_TRY(f->spill.fd < 0 ? store_ids(ctx, f, ids, n) : spill_ids(ctx, k, ids, n));
+    f->n_tokens += n;
     return WEFT_OK;
 }
 
 static weft_status open_text(weft_ctx *ctx, wefti_token_file *f, const char *path,
-                             const weft_tokenizer *tokenizer, int threads) {
-    f->width = weft_tokenizer_vocab(tokenizer) <= WEFTI_SHARD_VOCAB_16 ? 2 : 4;
-    WEFT_TRY(wefti_encode_file(ctx, tokenizer, path, threads, 0, keep_ids, f));
+                             const wefti_source_wish *wish, uint64_t *hash) {
+    int64_t vocab = weft_tokenizer_vocab(wish->encoding.tokenizer);
+    keeper k = {.file = f, .wish = wish};
+    f->width = vocab <= WEFTI_SHARD_VOCAB_16 ? 2 : 4;
+    XXH3_64bits_reset(&k.hash);
+    WEFT_TRY(wefti_encode_file(ctx, &wish->encoding, path, keep_ids, &k));
+    *hash = XXH3_64bits_digest(&k.hash);
+    if (f->spill.fd >= 0) return WEFT_OK;
     WEFT_TRY(wefti_grow(ctx, &f->room, f->n_tokens, f->n_tokens, (size_t)f->width,
                         "the tokens of a text"));
     f->capacity = f->n_tokens;
     return WEFT_OK;
 }
 
+static weft_status open_any(weft_ctx *ctx, wefti_token_file *f, const char *path,
+                            const wefti_source_wish *wish, uint64_t *hash) {
+    if (!wefti_source_is_shard(path)) return open_text(ctx, f, path, wish, hash);
+    WEFT_TRY(weft_shard_open(ctx, path, wish->encoding.tokenizer, &f->shard));
+    f->n_tokens = weft_shard_tokens(f->shard);
+    *hash = wefti_shard_checksum(f->shard);
+    return WEFT_OK;
+}
+
 static weft_status add_file(weft_ctx *ctx, wefti_source *s, const char *path,
-                            const weft_tokenizer *tokenizer, int threads) {
-    struct stat info;
-    if (stat(path, &info) != 0) return wefti_fail_errno(ctx, "open", path);
-    if (!S_ISREG(info.st_mode))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
+                            const wefti_source_wish *wish) {
+    uint64_t hash[2] = {s->hash, 0};
     WEFT_TRY(wefti_reserve(ctx, &s->files, &s->files_capacity, s->n_files, 1,
                            sizeof *s->files, "data files"));
     wefti_token_file *f = &s->files[s->n_files++];
+    f->spill.fd = -1;
     f->start = s->n_tokens;
-    if (ends_in(path, ".bin") || begins_as_shard(path)) {
-        WEFT_TRY(weft_shard_open(ctx, path, tokenizer, &f->shard));
-        f->n_tokens = weft_shard_tokens(f->shard);
-    } else {
-        WEFT_TRY(open_text(ctx, f, path, tokenizer, threads));
-    }
+    WEFT_TRY(open_any(ctx, f, path, wish, &hash[1]));
     s->n_tokens += f->n_tokens;
+    s->hash = XXH3_64bits(hash, sizeof hash);
     return WEFT_OK;
 }
 
-static void names_fini(weft_ctx *ctx, name_list *list) {
-    for (int64_t k = 0; k < list->n; k++) wefti_free(ctx, list->names[k]);
-    wefti_free(ctx, list->names);
+static bool is_data(const char *name) {
+    return ends_in(name, ".bin") || wefti_text_layout_known(name);
 }
 
-static weft_status add_name(weft_ctx *ctx, name_list *list, const char *name) {
-    WEFT_TRY(wefti_reserve(ctx, &list->names, &list->capacity, list->n, 1,
-                           sizeof *list->names, "names of files"));
-    WEFT_TRY(wefti_strdup(ctx, name, &list->names[list->n]));
-    list->n++;
-    return WEFT_OK;
-}
-
-static weft_status list_folder(weft_ctx *ctx, const char *path, DIR *folder,
-                               name_list *list) {
-    weft_status status = WEFT_OK;
-    while (status == WEFT_OK) {
-        errno = 0;
-        const struct dirent *entry = readdir(folder);
-        if (!entry && errno != 0) return wefti_fail_errno(ctx, "read", path);
-        if (!entry) break;
-        if (entry->d_name[0] == '.') continue;
-        if (ends_in(entry->d_name, ".bin") || ends_in(entry->d_name, ".txt"))
-            status = add_name(ctx, list, entry->d_name);
-    }
-    return status;
-}
-
-static int by_name(const void *a, const void *b) {
-    char *x, *y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return strcmp(x, y);
-}
-
-static weft_status add_files(weft_ctx *ctx, wefti_source *s, name_list *list,
-                             const weft_tokenizer *tokenizer, int threads) {
-    char path[PATH_MAX];
-    if (list->n == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "the folder %s has no *.bin or *.txt",
-                             s->path);
-    qsort(list->names, (size_t)list->n, sizeof *list->names, by_name);
-    for (int64_t k = 0; k < list->n; k++) {
-        int n = snprintf(path, sizeof path, "%s/%s", s->path, list->names[k]);
-        if (n >= (int)sizeof path)
-            return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", s->path);
-        WEFT_TRY(add_file(ctx, s, path, tokenizer, threads));
-    }
-    return WEFT_OK;
-}
-
-static weft_status open_folder(weft_ctx *ctx, wefti_source *s,
-                               const weft_tokenizer *tokenizer, int threads) {
-    name_list list = {0};
-    DIR *folder = opendir(s->path);
-    if (!folder) return wefti_fail_errno(ctx, "open", s->path);
-    weft_status status = list_folder(ctx, s->path, folder, &list);
-    closedir(folder);
-    if (status == WEFT_OK) status = add_files(ctx, s, &list, tokenizer, threads);
-    names_fini(ctx, &list);
-    return status;
-}
-
-weft_status wefti_source_open(weft_ctx *ctx, wefti_source *s, const char *path,
-                              const weft_tokenizer *tokenizer, int threads) {
+weft_status wefti_source_files(weft_ctx *ctx, const char *path, wefti_walk *files) {
     struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        int64_t before = files->n;
+        WEFT_TRY(wefti_walk_folder(ctx, path, is_data, files));
+        if (files->n > before) return WEFT_OK;
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "the folder %s has no *.txt, *.md, *.jsonl, *.csv (or those "
+                             "with .gz or .zst) and no *.bin",
+                             path);
+    }
+    WEFT_TRY(wefti_reserve(ctx, &files->paths, &files->capacity, files->n, 1,
+                           sizeof *files->paths, "names of files"));
+    WEFT_TRY(wefti_strdup(ctx, path, &files->paths[files->n]));
+    files->n++;
+    return WEFT_OK;
+}
+
+typedef struct gathering {
+    wefti_buffer *text;
+    int64_t most;
+    bool ended; /* the next bytes are another document's */
+} gathering;
+
+static weft_status gather(weft_ctx *ctx, void *user, const char *text, int64_t n,
+                          bool ends) {
+    gathering *g = user;
+    int64_t before = g->text->n;
+    if (n > 0 && g->ended && before > 0 && before < g->most &&
+        g->text->bytes[before - 1] != '\n')
+        wefti_buffer_put(ctx, g->text, "\n", 1);
+    if (n > 0) g->ended = false;
+    int64_t room = g->most - g->text->n;
+    wefti_buffer_put(ctx, g->text, text, n < room ? n : room > 0 ? room : 0);
+    g->ended = g->ended || ends;
+    return g->text->status;
+}
+
+static weft_status gather_file(weft_ctx *ctx, const char *path, const wefti_fields *fields,
+                               gathering *g) {
+    struct stat info;
+    if (wefti_is(path, "-") || (stat(path, &info) == 0 && !S_ISREG(info.st_mode)))
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "%s can be read only once, and data.tokenizer=bpe reads the "
+                             "text twice: write it to a file, or train the tokenizer "
+                             "before (weft data train-tokenizer)",
+                             path);
+    if (wefti_source_is_shard(path) || g->text->n >= g->most) return WEFT_OK;
+    return wefti_documents_read(ctx, path, fields, gather, g);
+}
+
+weft_status wefti_source_text(weft_ctx *ctx, const char *path, const wefti_fields *fields,
+                              int64_t most, wefti_buffer *text) {
+    wefti_walk files = {0};
+    gathering g = {.text = text, .most = most};
+    weft_status status = wefti_source_files(ctx, path, &files);
+    for (int64_t k = 0; k < files.n && status == WEFT_OK; k++)
+        status = gather_file(ctx, files.paths[k], fields, &g);
+    wefti_walk_fini(ctx, &files);
+    return status;
+}
+
+/* Documents are told apart where there may be several of them: one plain text is one
+ * sequence, as it always was. */
+weft_status wefti_source_open(weft_ctx *ctx, wefti_source *s, const char *path,
+                              const wefti_source_wish *wish) {
+    wefti_walk files = {0};
+    struct stat info;
+    wefti_source_wish each = *wish;
     WEFT_TRY(wefti_strdup(ctx, path, &s->path));
     s->folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    if (s->folder) return open_folder(ctx, s, tokenizer, threads);
-    return add_file(ctx, s, path, tokenizer, threads);
+    weft_status status = wefti_source_files(ctx, path, &files);
+    for (int64_t k = 0; k < files.n && status == WEFT_OK; k++) {
+        each.encoding.ends = s->folder ||
+                             wefti_text_layout_of(files.paths[k]) != WEFTI_TEXT_PLAIN;
+        status = add_file(ctx, s, files.paths[k], &each);
+    }
+    s->n_skipped = files.n_skipped;
+    wefti_walk_fini(ctx, &files);
+    return status;
 }
 
 void wefti_source_close(weft_ctx *ctx, wefti_source *s) {
     for (int64_t k = 0; k < s->n_files; k++) {
         weft_shard_close(ctx, s->files[k].shard);
+        wefti_tokens_close(ctx, &s->files[k].spill);
         wefti_free(ctx, s->files[k].room);
     }
     wefti_free(ctx, s->files);
@@ -185,10 +257,10 @@ static void read_file(const wefti_token_file *f, int64_t start, int64_t n, int32
         weft_shard_read(f->shard, start, n, ids);
         return;
     }
-    const unsigned char *from = f->room + start * f->width;
-    for (int64_t i = 0; i < n; i++)
-        ids[i] = (int32_t)(f->width == 2 ? wefti_get_u16(from + 2 * i)
-                                         : wefti_get_u32(from + 4 * i));
+    if (f->spill.fd >= 0)
+        wefti_tokens_read(&f->spill, start, n, ids);
+    else
+        wefti_tokens_decode(f->room + start * f->width, f->width, n, ids);
 }
 
 /* The file that holds token `at`. */
@@ -217,7 +289,10 @@ void wefti_source_read(const wefti_source *s, int64_t start, int64_t n, int32_t 
 }
 
 const char *wefti_source_kind(const wefti_source *s, char *out, size_t out_size) {
-    if (s->folder)
+    if (s->folder && s->n_skipped > 0)
+        snprintf(out, out_size, "%lld files, %lld of other kinds left out",
+                 (long long)s->n_files, (long long)s->n_skipped);
+    else if (s->folder)
         snprintf(out, out_size, "%lld files", (long long)s->n_files);
     else
         snprintf(out, out_size, "%s",

@@ -5,12 +5,18 @@
 #include <weft/shard_file.h>
 #include <weft/tokenizer.h>
 
-/* The tokens of one file: a shard on disk, or text that was encoded when it was
- * opened. */
+#include "base/buffer.h"
+#include "data/textfile.h"
+#include "data/tokenfile.h"
+#include "data/walk.h"
+
+/* The tokens of one file: a shard on disk, or text that was encoded when it was opened, in
+ * memory or, if that is much, in a file without a name. */
 typedef struct wefti_token_file {
-    weft_shard *shard;   /* owned; or NULL and: */
-    unsigned char *room; /* n_tokens little-endian numbers of `width` bytes; owned */
-    int width;           /* 2 or 4 */
+    weft_shard *shard;       /* owned; or NULL and: */
+    unsigned char *room;     /* n_tokens little-endian numbers of `width` bytes; owned */
+    wefti_token_place spill; /* the same in a file, if its descriptor is not -1 */
+    int width;               /* 2 or 4 */
     int64_t n_tokens, capacity;
     int64_t start; /* place of its first token in the source */
 } wefti_token_file;
@@ -20,16 +26,38 @@ typedef struct wefti_source {
     char *path;              /* owned */
     wefti_token_file *files; /* [n_files], owned */
     int64_t n_files, files_capacity;
-    int64_t n_tokens;
+    int64_t n_tokens, n_skipped;
+    uint64_t hash; /* of all ids: two sources with one hash are the same */
     bool folder;
 } wefti_source;
 
-/* Opens a file or a folder (its *.bin and *.txt in the order of their names' bytes). A
- * file is a shard if it is named *.bin or begins as one of weft's, else text. `source`
- * is zeroed memory; close accepts it whatever the outcome. */
+/* What opening wants to know. */
+typedef struct wefti_source_wish {
+    wefti_encoding encoding;
+    const char *room_folder; /* for ids that do not stay in memory; NULL: they do */
+    int64_t room_bytes;      /* ids of a text in memory; 0: chosen */
+} wefti_source_wish;
+
+/* Opens a file or a folder (the files in it that wefti_source_files lists). A file is a
+ * shard if it is named *.bin or begins as one of weft's, else text in one of the layouts of
+ * documents.h. `source` is zeroed memory; close accepts it whatever the outcome. */
 weft_status wefti_source_open(weft_ctx *ctx, wefti_source *source, const char *path,
-                              const weft_tokenizer *tokenizer, int threads) WEFT_CHECKED;
+                              const wefti_source_wish *wish) WEFT_CHECKED;
 void wefti_source_close(weft_ctx *ctx, wefti_source *source);
+
+/* Appends the files that a path stands for: itself, or if it is a folder the shards (*.bin)
+ * and texts (*.txt, *.md, *.jsonl, *.csv and their kin) below it. None is an error. */
+weft_status wefti_source_files(weft_ctx *ctx, const char *path,
+                               wefti_walk *files) WEFT_CHECKED;
+
+/* Appends the text of a path, document after document, until *text has `most` bytes; shards
+ * have none. Standard input and pipes are refused: what is read here would be missing when
+ * the same path is encoded. */
+weft_status wefti_source_text(weft_ctx *ctx, const char *path, const wefti_fields *fields,
+                              int64_t most, wefti_buffer *text) WEFT_CHECKED;
+
+/* Whether a file is a shard of token ids, not text. */
+bool wefti_source_is_shard(const char *path);
 
 /* Copies tokens [start, start + n) of the source to ids[n]; the range lies inside. */
 void wefti_source_read(const wefti_source *source, int64_t start, int64_t n,

@@ -1,106 +1,124 @@
 /* SPDX-License-Identifier: MIT */
-/* Text file -> ids, chunk by chunk. The buffer holds what was read and not yet
- * encoded; all of it up to its last safe place is encoded, the rest moves to the
- * front. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
+/* Text file -> ids, chunk by chunk. The buffer holds what was read and not yet encoded: the
+ * rest of a document, whole documents, the beginning of another. When it is full, all of it
+ * up to its last safe place or last end is encoded, and what follows moves to the front.
+ * Many short documents are so encoded at once, on all threads. */
+#include "data/textfile.h"
+
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "token/encode.h"
-#include "data/syserror.h"
-#include "token/vocab.h"
 
 enum { CHUNK_BYTES_PER_THREAD = 4 << 20 };
 
-typedef struct reader {
+typedef struct encoder {
     weft_ctx *ctx;
-    const weft_tokenizer *t;
-    const char *path;
-    int fd, threads;
+    const wefti_encoding *how;
+    int threads;
+    wefti_id_sink sink;
+    void *user;
     char *buffer; /* [capacity], owned */
     int64_t n, capacity;
-    int64_t done; /* bytes encoded */
-    bool at_end;
-} reader;
-
-static weft_status open_text(reader *r) {
-    r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
-    if (r->fd < 0) return wefti_fail_errno(r->ctx, "open", r->path);
-    struct stat info;
-    if (fstat(r->fd, &info) != 0) return wefti_fail_errno(r->ctx, "stat", r->path);
-    if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
-        return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "%s is not a regular file", r->path);
-    return WEFT_OK;
-}
-
-static weft_status fill(reader *r) {
-    while (!r->at_end && r->n < r->capacity) {
-        ssize_t got = read(r->fd, r->buffer + r->n, (size_t)(r->capacity - r->n));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return wefti_fail_errno(r->ctx, "read", r->path);
-        r->at_end = got == 0;
-        r->n += got;
-    }
-    return WEFT_OK;
-}
+    int64_t *ends; /* [n_ends] where documents in the buffer end; owned */
+    int64_t n_ends, ends_capacity;
+    bool continued;   /* the buffer begins inside of a document */
+    int64_t document; /* bytes of the current document so far */
+    int64_t done;     /* bytes of text taken in all */
+    char last;        /* the last byte of the current document */
+} encoder;
 
 /* How much of the full buffer can be encoded now; 0: it must grow first. */
-static int64_t ready(const reader *r) {
-    if (r->at_end || r->t->rule == WEFTI_RULE_NONE) return r->n;
-    int64_t cut = wefti_safe_cut_before(r->buffer, r->n, r->n);
-    return cut < 0 ? 0 : cut;
+static int64_t ready(const encoder *e) {
+    int64_t begin = e->n_ends > 0 ? e->ends[e->n_ends - 1] : 0;
+    return begin + wefti_encode_ready(e->how->tokenizer, e->buffer + begin, e->n - begin);
 }
 
-static weft_status grow_buffer(reader *r) {
-    int64_t more = 2 * r->capacity;
-    WEFT_TRY(wefti_grow(r->ctx, &r->buffer, r->n, more, 1, "a chunk of text"));
-    r->capacity = more;
-    return WEFT_OK;
-}
-
-static weft_status pass_on(reader *r, int64_t n, wefti_id_sink sink, void *user) {
+/* Encodes the first n bytes; all ends in the buffer are among them. */
+static weft_status pass_on(encoder *e, int64_t n) {
     int32_t *ids;
     int64_t n_ids;
-    WEFT_TRY(wefti_encode(r->ctx, r->t, r->buffer, n, r->threads, WEFTI_ENCODE_PART_BYTES,
-                          &ids, &n_ids));
-    weft_status status = sink(r->ctx, user, ids, n_ids);
-    wefti_free(r->ctx, ids);
-    r->n -= n;
-    r->done += n;
-    memmove(r->buffer, r->buffer + n, (size_t)r->n);
+    wefti_texts texts = {.text = e->buffer,
+                         .n_bytes = n,
+                         .ends = e->ends,
+                         .n_ends = e->n_ends,
+                         .end_id = weft_tokenizer_end(e->how->tokenizer),
+                         .continued = e->continued};
+    WEFT_TRY(wefti_encode_texts(e->ctx, e->how->tokenizer, &texts, e->threads,
+                                WEFTI_ENCODE_PART_BYTES, &ids, &n_ids));
+    weft_status status = n_ids > 0 ? e->sink(e->ctx, e->user, ids, n_ids) : WEFT_OK;
+    wefti_free(e->ctx, ids);
+    e->continued = e->n_ends > 0 ? n > e->ends[e->n_ends - 1] : e->continued || n > 0;
+    e->n -= n;
+    e->n_ends = 0;
+    memmove(e->buffer, e->buffer + n, (size_t)e->n);
     return status;
 }
 
-static weft_status encode_all(reader *r, int64_t chunk_bytes, wefti_id_sink sink,
-                              void *user) {
-    WEFT_TRY(open_text(r));
-    WEFT_TRY(wefti_alloc_n(r->ctx, chunk_bytes, 1, "a chunk of text", &r->buffer));
-    r->capacity = chunk_bytes;
-    while (!r->at_end || r->n > 0) {
-        WEFT_TRY(fill(r));
-        int64_t n = ready(r);
-        if (n > 0)
-            WEFT_TRY(pass_on(r, n, sink, user));
-        else if (!r->at_end)
-            WEFT_TRY(grow_buffer(r));
-    }
-    if (r->done > 0) return WEFT_OK;
-    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s is empty, expected text", r->path);
+static weft_status make_room(encoder *e) {
+    int64_t n = ready(e);
+    if (n > 0) return pass_on(e, n);
+    int64_t more = 2 * e->capacity;
+    WEFT_TRY(wefti_grow(e->ctx, &e->buffer, e->n, more, 1, "a chunk of text"));
+    e->capacity = more;
+    return WEFT_OK;
 }
 
-weft_status wefti_encode_file(weft_ctx *ctx, const weft_tokenizer *tokenizer,
-                              const char *path, int threads, int64_t chunk_bytes,
+static weft_status append(encoder *e, const char *text, int64_t n) {
+    while (n > 0) {
+        if (e->n == e->capacity) WEFT_TRY(make_room(e));
+        int64_t part = e->capacity - e->n < n ? e->capacity - e->n : n;
+        memcpy(e->buffer + e->n, text, (size_t)part);
+        e->n += part;
+        text += part;
+        n -= part;
+    }
+    return WEFT_OK;
+}
+
+/* The end of a document: its place is kept, or a newline put where ids have no other sign
+ * of it. An empty document is none. */
+static weft_status end_document(encoder *e) {
+    int64_t n = e->document;
+    e->document = 0;
+    if (!e->how->ends || n == 0) return WEFT_OK;
+    if (weft_tokenizer_end(e->how->tokenizer) < 0 && e->last != '\n')
+        WEFT_TRY(append(e, "\n", 1));
+    WEFT_TRY(wefti_reserve(e->ctx, &e->ends, &e->ends_capacity, e->n_ends, 1,
+                           sizeof *e->ends, "ends of documents"));
+    e->ends[e->n_ends++] = e->n;
+    return WEFT_OK;
+}
+
+static weft_status take(weft_ctx *ctx, void *user, const char *text, int64_t n,
+                        bool ends) {
+    encoder *e = user;
+    (void)ctx;
+    WEFT_TRY(append(e, text, n));
+    e->document += n;
+    e->done += n;
+    if (n > 0) e->last = text[n - 1];
+    return ends ? end_document(e) : WEFT_OK;
+}
+
+static weft_status encode_all(encoder *e, const char *path) {
+    int64_t chunk = e->how->chunk_bytes;
+    if (chunk <= 0) chunk = (int64_t)CHUNK_BYTES_PER_THREAD * e->threads;
+    WEFT_TRY(wefti_alloc_n(e->ctx, chunk, 1, "a chunk of text", &e->buffer));
+    e->capacity = chunk;
+    WEFT_TRY(wefti_documents_read(e->ctx, path, &e->how->fields, take, e));
+    if (e->done == 0)
+        return weft_ctx_fail(e->ctx, WEFT_ERR_FORMAT, "%s is empty, expected text", path);
+    return pass_on(e, e->n);
+}
+
+weft_status wefti_encode_file(weft_ctx *ctx, const wefti_encoding *how, const char *path,
                               wefti_id_sink sink, void *user) {
-    reader r = {.ctx = ctx, .t = tokenizer, .path = path, .fd = -1, .threads = threads};
-    if (threads < 1) threads = 1;
-    if (threads > WEFTI_ENCODE_MAX_THREADS) threads = WEFTI_ENCODE_MAX_THREADS;
-    if (chunk_bytes <= 0) chunk_bytes = (int64_t)CHUNK_BYTES_PER_THREAD * threads;
-    weft_status status = encode_all(&r, chunk_bytes, sink, user);
-    if (r.fd >= 0) close(r.fd);
-    wefti_free(ctx, r.buffer);
+    encoder e = {.ctx = ctx, .how = how, .sink = sink, .user = user};
+    e.threads = how->threads < 1 ? 1 : how->threads;
+    if (e.threads > WEFTI_ENCODE_MAX_THREADS) e.threads = WEFTI_ENCODE_MAX_THREADS;
+    weft_status status = encode_all(&e, path);
+    wefti_free(ctx, e.buffer);
+    wefti_free(ctx, e.ends);
     return status;
 }

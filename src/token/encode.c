@@ -24,6 +24,7 @@ enum { RECENT_BYTES = 22, RECENT_IDS = 10, RECENT_MIN = 64, RECENT_MAX = 1 << 14
 
 typedef struct part {
     int64_t start, end; /* bytes of the text */
+    bool ends;          /* a document ends with it */
     int32_t *ids;       /* owned */
     int64_t n_ids, capacity;
 } part;
@@ -32,6 +33,7 @@ typedef struct job {
     weft_ctx *ctx;
     const weft_tokenizer *t;
     const char *text;
+    int32_t end_id;
     part *parts;
     int64_t n_parts, parts_capacity;
     atomic_llong next; /* part to take */
@@ -109,7 +111,7 @@ static weft_status encode_bytes(worker *w, part *p) {
     return WEFT_OK;
 }
 
-static weft_status encode_part(worker *w, part *p) {
+static weft_status encode_pieces(worker *w, part *p) {
     if (w->job->t->rule == WEFTI_RULE_NONE) return encode_bytes(w, p);
     wefti_scan_start(w->scan, w->job->text + p->start, p->end - p->start);
     for (;;) {
@@ -119,6 +121,14 @@ static weft_status encode_part(worker *w, part *p) {
         if (n_bytes == 0) return WEFT_OK;
         WEFT_TRY(append_piece(w, p, piece, n_bytes));
     }
+}
+
+static weft_status encode_part(worker *w, part *p) {
+    WEFT_TRY(encode_pieces(w, p));
+    if (!p->ends || w->job->end_id < 0) return WEFT_OK;
+    WEFT_TRY(reserve_ids(w->job->ctx, p, 1));
+    p->ids[p->n_ids++] = w->job->end_id;
+    return WEFT_OK;
 }
 
 static weft_status prepare(worker *w, int64_t n_bytes) {
@@ -165,10 +175,10 @@ static weft_status run_workers(job *j, int threads) {
     return status;
 }
 
-static weft_status add_part(job *j, int64_t start, int64_t end) {
+static weft_status add_part(job *j, int64_t start, int64_t end, bool ends) {
     WEFT_TRY(wefti_reserve(j->ctx, &j->parts, &j->parts_capacity, j->n_parts, 1,
                            sizeof *j->parts, "parts of a text"));
-    j->parts[j->n_parts++] = (part){.start = start, .end = end};
+    j->parts[j->n_parts++] = (part){.start = start, .end = end, .ends = ends};
     return WEFT_OK;
 }
 
@@ -181,19 +191,31 @@ static int64_t part_end(const job *j, const char *text, int64_t n_bytes,
     return end < 0 ? n_bytes : end;
 }
 
-static weft_status cut(job *j, int64_t n_bytes, int64_t part_bytes) {
-    for (int64_t at = 0; at < n_bytes;) {
-        int64_t end = at + part_end(j, j->text + at, n_bytes - at, part_bytes);
-        WEFT_TRY(add_part(j, at, end));
-        at = end;
+/* One document, or what there is of it; an empty one has a part if its end counts. */
+static weft_status cut_document(job *j, int64_t at, int64_t end, bool ends,
+                                int64_t part_bytes) {
+    if (at == end && ends) return add_part(j, at, end, true);
+    while (at < end) {
+        int64_t next = at + part_end(j, j->text + at, end - at, part_bytes);
+        WEFT_TRY(add_part(j, at, next, ends && next == end));
+        at = next;
     }
     return WEFT_OK;
+}
+
+static weft_status cut(job *j, const wefti_texts *texts, int64_t part_bytes) {
+    int64_t at = 0;
+    for (int64_t k = 0; k < texts->n_ends; k++) {
+        WEFT_TRY(cut_document(j, at, texts->ends[k], true, part_bytes));
+        at = texts->ends[k];
+    }
+    return cut_document(j, at, texts->n_bytes, false, part_bytes);
 }
 
 static weft_status collect(job *j, int32_t **ids, int64_t *n_ids) {
     int64_t total = 0;
     for (int64_t k = 0; k < j->n_parts; k++) total += j->parts[k].n_ids;
-    if (j->n_parts == 1) {
+    if (j->n_parts == 1 && j->parts[0].ids) {
         *ids = j->parts[0].ids;
         j->parts[0].ids = NULL;
     } else {
@@ -209,6 +231,23 @@ static weft_status collect(job *j, int32_t **ids, int64_t *n_ids) {
     return WEFT_OK;
 }
 
+weft_status wefti_encode_texts(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+                               const wefti_texts *texts, int threads, int64_t part_bytes,
+                               int32_t **ids, int64_t *n_ids) {
+    *ids = NULL;
+    *n_ids = 0;
+    job j = {.ctx = ctx, .t = tokenizer, .text = texts->text, .end_id = texts->end_id};
+    weft_status status = cut(&j, texts, part_bytes);
+    if (threads > WEFTI_ENCODE_MAX_THREADS) threads = WEFTI_ENCODE_MAX_THREADS;
+    if (threads > j.n_parts) threads = (int)j.n_parts;
+    if (threads < 1) threads = 1;
+    if (status == WEFT_OK && j.n_parts > 0) status = run_workers(&j, threads);
+    if (status == WEFT_OK) status = collect(&j, ids, n_ids);
+    for (int64_t k = 0; k < j.n_parts; k++) wefti_free(ctx, j.parts[k].ids);
+    wefti_free(ctx, j.parts);
+    return status;
+}
+
 weft_status wefti_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer, const char *text,
                          int64_t n_bytes, int threads, int64_t part_bytes, int32_t **ids,
                          int64_t *n_ids) {
@@ -217,17 +256,15 @@ weft_status wefti_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer, const c
     if (n_bytes < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "a text of %lld bytes",
                              (long long)n_bytes);
-    if (n_bytes == 0) return wefti_alloc(ctx, 0, "token ids", ids);
-    job j = {.ctx = ctx, .t = tokenizer, .text = text};
-    weft_status status = cut(&j, n_bytes, part_bytes);
-    if (threads > WEFTI_ENCODE_MAX_THREADS) threads = WEFTI_ENCODE_MAX_THREADS;
-    if (threads > j.n_parts) threads = (int)j.n_parts;
-    if (threads < 1) threads = 1;
-    if (status == WEFT_OK) status = run_workers(&j, threads);
-    if (status == WEFT_OK) status = collect(&j, ids, n_ids);
-    for (int64_t k = 0; k < j.n_parts; k++) wefti_free(ctx, j.parts[k].ids);
-    wefti_free(ctx, j.parts);
-    return status;
+    wefti_texts texts = {.text = text, .n_bytes = n_bytes, .end_id = -1};
+    return wefti_encode_texts(ctx, tokenizer, &texts, threads, part_bytes, ids, n_ids);
+}
+
+int64_t wefti_encode_ready(const weft_tokenizer *tokenizer, const char *text,
+                           int64_t n_bytes) {
+    if (tokenizer->rule == WEFTI_RULE_NONE) return n_bytes;
+    int64_t cut = wefti_safe_cut_before(text, n_bytes, n_bytes);
+    return cut < 0 ? 0 : cut;
 }
 
 weft_status weft_tokenizer_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer,

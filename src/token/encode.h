@@ -6,21 +6,33 @@
 
 enum { WEFTI_ENCODE_PART_BYTES = 1 << 20, WEFTI_ENCODE_MAX_THREADS = 256 };
 
-/* weft_tokenizer_encode in parts of about part_bytes, cut at safe places; the result
- * depends neither on that nor on the number of threads (below 1: one). */
+/* Documents one after another in one buffer. */
+typedef struct wefti_texts {
+    const char *text; /* [n_bytes] */
+    int64_t n_bytes;
+    const int64_t *ends; /* [n_ends], ascending: a document ends there; what follows the last
+                          * one is the beginning of another */
+    int64_t n_ends;
+    int32_t end_id; /* follows each end; -1: nothing does */
+    bool continued; /* the first document began before the buffer, at a safe cut */
+} wefti_texts;
+
+/* Encodes in parts of about part_bytes, cut at safe places; the result depends neither on
+ * that nor on the number of threads (below 1: one). [out] *ids owned by the caller
+ * (wefti_free). */
+weft_status wefti_encode_texts(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+                               const wefti_texts *texts, int threads, int64_t part_bytes,
+                               int32_t **ids, int64_t *n_ids) WEFT_CHECKED;
+
+/* The same for one text. */
 weft_status wefti_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer, const char *text,
                          int64_t n_bytes, int threads, int64_t part_bytes, int32_t **ids,
                          int64_t *n_ids) WEFT_CHECKED;
 
-/* Takes the next ids of a file. */
-typedef weft_status (*wefti_id_sink)(weft_ctx *ctx, void *user, const int32_t *ids,
-                                     int64_t n_ids);
-
-/* Encodes a text file of any size in chunks of about chunk_bytes (0: chosen), cut at
- * safe places, so that the ids are those of the whole text. Memory: a few chunks, or a
- * few times the longest stretch that has no safe place, if that is longer. */
-weft_status wefti_encode_file(weft_ctx *ctx, const weft_tokenizer *tokenizer,
-                              const char *path, int threads, int64_t chunk_bytes,
-                              wefti_id_sink sink, void *user) WEFT_CHECKED;
+/* Up to where a text whose end has not come yet can be encoded: the last safe place before
+ * n_bytes; 0: more must come first. The text begins at a document's beginning or at a safe
+ * place. */
+int64_t wefti_encode_ready(const weft_tokenizer *tokenizer, const char *text,
+                           int64_t n_bytes);
 
 #endif

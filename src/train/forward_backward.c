@@ -88,6 +88,19 @@ static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pa
 
 /* --- the ops --- */
 
+/* A shard that somebody changes while the run reads it gives other ids than those that were
+ * checked when it was opened: none of them may leave the embedding. */
+static weft_status check_ids(const wefti_rank *r, const int32_t *ids) {
+    int64_t n = r->job->B * r->job->T, vocab = r->job->model->config.vocab, i = 0;
+    while (i < n && ids[i] >= 0 && ids[i] < vocab) i++;
+    if (i == n) return WEFT_OK;
+    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                         "row %lld of the data has the token %d, expected 0 to %lld: a file "
+                         "of data.path was changed or shortened since the run began",
+                         (long long)(r->row + i / r->job->T), ids[i],
+                         (long long)vocab - 1);
+}
+
 /* Rows of the text, or made tokens where there is none (benchmarks). */
 weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) {
     const wefti_job *job = r->job;
@@ -103,7 +116,8 @@ weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) {
         r->tokens[i] = (int32_t)(pair[0] % vocab);
         r->targets[i] = (int32_t)(pair[1] % vocab);
     }
-    return WEFT_OK;
+    WEFT_TRY(check_ids(r, r->tokens));
+    return check_ids(r, r->targets);
 }
 
 weft_status wefti_rank_gather_op(wefti_rank *r, const wefti_op *op) {

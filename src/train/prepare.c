@@ -23,11 +23,12 @@
 #include "base/text.h"
 #include "checkpoint/folder.h"
 #include "config/layers.h"
+#include "data/source.h"
 #include "job/adopt.h"
 #include "token/named.h"
 #include "train/initial.h"
 
-enum { BENCH_VOCAB = 256 };
+enum { BENCH_VOCAB = 256, LEARNT_BYTES = 256 << 20 };
 
 static bool exists(const char *path) {
     struct stat info;
@@ -95,30 +96,20 @@ static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool re
     return WEFT_OK;
 }
 
-/* Appends a text file to *text; folders and token shards have no text to learn from. */
-static weft_status append_text(weft_ctx *ctx, const char *path, char **text, int64_t *n) {
-    char *more;
-    int64_t n_more;
-    WEFT_TRY(wefti_file_read(ctx, path, INT64_MAX, &more, &n_more));
-    weft_status status = wefti_grow(ctx, text, *n, *n + n_more, 1, "text");
-    if (status == WEFT_OK) memcpy(*text + *n, more, (size_t)n_more);
-    if (status == WEFT_OK) *n += n_more;
-    wefti_free(ctx, more);
-    return status;
-}
-
-/* Learns merges from all text files of the run. */
+/* Learns merges from the texts of the run, at most LEARNT_BYTES of them: merges settle long
+ * before that. */
 static weft_status train_bpe(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
-    char *text = NULL;
-    int64_t n = 0;
+    wefti_fields fields = {config->data.field, config->data.column};
+    wefti_buffer text = {0};
     weft_status status = WEFT_OK;
     for (int i = 0; i < config->data.path.n && status == WEFT_OK; i++)
-        status = append_text(ctx, config->data.path.items[i], &text, &n);
+        status = wefti_source_text(ctx, config->data.path.items[i], &fields, LEARNT_BYTES,
+                                   &text);
     if (status == WEFT_OK)
-        status = weft_tokenizer_train(ctx, text, n, config->data.vocab,
+        status = weft_tokenizer_train(ctx, text.bytes ? text.bytes : "", text.n, config->data.vocab,
                                       config->data.split, &p->tokenizer);
-    wefti_free(ctx, text);
+    wefti_buffer_fini(ctx, &text);
     return status;
 }
 
@@ -174,6 +165,9 @@ static weft_status open_dataset(weft_ctx *ctx, const weft_config *config,
         .T = config->data.length,
         .seed = (uint64_t)config->run.seed,
         .threads = wefti_machine_cores(),
+        .field = config->data.field,
+        .column = config->data.column,
+        .room_folder = config->run.folder,
     };
     WEFT_TRY(weft_dataset_open(ctx, &wanted, p->tokenizer, &p->dataset));
     p->bigram_loss = NAN;
@@ -414,6 +408,9 @@ static weft_status compare(weft_ctx *ctx, weft_config *config, wefti_prepared *p
                                   "from)"));
     WEFT_TRY(wefti_bootstrap_same(ctx, c, (uint64_t)weft_dataset_train_tokens(p->dataset),
                                   "the number of training tokens (data.path)"));
+    WEFT_TRY(wefti_bootstrap_same(ctx, c, weft_dataset_hash(p->dataset),
+                                  "the tokens of the data (data.path, "
+                                  "data.validation_path)"));
     int64_t rows = weft_dataset_validation_rows(p->dataset);
     return wefti_bootstrap_same(ctx, c, (uint64_t)rows, "the text for validation");
 }

@@ -71,15 +71,17 @@ refuses "bad.yaml:2: run.steps is a list, expected a whole number of at least 1 
 
 # -- files that are not there, not readable, not what they should be
 refuses "could not open nowhere.yaml: No such file or directory" "$weft" train nowhere.yaml
-refuses "empty is not a regular file" "$weft" train empty
-refuses "text.txt:1: found a single value or list, expected sections and keys" \
-    "$weft" train text.txt
+none="the folder empty has no *.txt, *.md, *.jsonl, *.csv (or those with .gz or .zst) and no *.bin"
+refuses_run "$none" empty
+cp text.txt text.yaml
+refuses "text.yaml:1: found a single value or list, expected sections and keys" \
+    "$weft" train text.yaml
 refuses_run "could not open nowhere.txt: No such file or directory" data.path=nowhere.txt
 refuses_run "could not open nowhere.txt: No such file or directory" data.path=text.txt,nowhere.txt
 refuses_run "could not open nowhere.txt: No such file or directory" \
     data.validation_path=nowhere.txt
 refuses_run "could not open nowhere.json: No such file or directory" data.tokenizer=nowhere.json
-refuses_run "the folder empty has no *.bin or *.txt" data.path=empty
+refuses_run "$none" data.path=empty
 refuses_run "data.path names no text; give data.path=my.txt" data.path=
 refuses_run "data.tokenizer is 'bpee', expected bytes, bpe or the path of a tokenizer.json" \
     data.tokenizer=bpee

@@ -93,6 +93,18 @@ static void failed_override_changes_nothing(void **state) {
                      WEFT_ERR_CONFIG);
     assert_int_equal(f->c->data.weights.n, 2);
     assert_true(f->c->data.weights.items[1] == 2);
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=[0.75, 0.25 ,1]"));
+    assert_int_equal(f->c->data.weights.n, 3);
+    assert_true(f->c->data.weights.items[0] == 0.75 && f->c->data.weights.items[1] == 0.25);
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=[a b, \"c, d\" ,e]"));
+    assert_int_equal(f->c->data.path.n, 3);
+    assert_string_equal(f->c->data.path.items[0], "a b");
+    assert_string_equal(f->c->data.path.items[1], "c, d");
+    assert_string_equal(f->c->data.path.items[2], "e");
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=[ ]"));
+    assert_int_equal(f->c->data.path.n, 0);
+    assert_int_equal(weft_config_set(f->ctx, f->c, "data.weights=[1,,2]"), WEFT_ERR_CONFIG);
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=1,2"));
 }
 
 static void values_carry_units(void **state) {

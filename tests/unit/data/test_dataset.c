@@ -265,7 +265,7 @@ static void a_folder_is_one_stream_in_the_order_of_names(void **state) {
         path[7] = (char)('a' + letter);
         write_shard(f.ctx, f.t, path, 1000 + 65 * letter, 65);
     }
-    write_file(f.ctx, "folder/notes.md", "not data", 8);
+    write_file(f.ctx, "folder/notes.rst", "not data", 8);
     write_file(f.ctx, "folder/.hidden.txt", "not data", 8);
     f.config.paths = paths;
     f.config.n_paths = 1;
@@ -428,7 +428,7 @@ static void unusable_sources_are_refused(void **state) {
     paths[1] = "bare";
     assert_ok(f.ctx, wefti_file_mkdirs(f.ctx, "bare"));
     assert_refused(f.ctx, weft_dataset_open(f.ctx, &f.config, f.t, &d), WEFT_ERR_FILE,
-                   "the folder bare has no *.bin or *.txt");
+                   "the folder bare has no *.txt, *.md, *.jsonl, *.csv");
     paths[1] = "/dev/null";
     assert_refused(f.ctx, weft_dataset_open(f.ctx, &f.config, f.t, &d), WEFT_ERR_FILE,
                    "not a regular file");

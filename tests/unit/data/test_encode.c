@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/data/datatest.h"
 
+#include "data/textfile.h"
 #include "token/encode.h"
 
 enum { N_TOKENIZERS = 6 };
@@ -104,8 +105,9 @@ static void a_file_in_chunks_gives_the_ids_of_the_whole(void **state) {
         assert_ok(ctx, wefti_encode(ctx, t, text, N, 1, N, &expected, &n_expected));
         for (int k = 0; k < COUNT(chunks); k++) {
             collected c = {0};
-            assert_ok(ctx, wefti_encode_file(ctx, t, "text.txt", 1 + k % 3, chunks[k],
-                                             collect, &c));
+            wefti_encoding how = {
+                .tokenizer = t, .threads = 1 + k % 3, .chunk_bytes = chunks[k]};
+            assert_ok(ctx, wefti_encode_file(ctx, &how, "text.txt", collect, &c));
             assert_int_equal(c.n, n_expected);
             assert_memory_equal(c.ids, expected, (size_t)c.n * sizeof *c.ids);
             assert_true(chunks[k] == 0 ? c.calls == 1 : c.calls >= N / 4096);
@@ -124,7 +126,8 @@ static void text_without_a_safe_cut_is_encoded_whole(void **state) {
     collected c = {0};
     memset(text, '-', N);
     write_file(ctx, "dashes.txt", text, N);
-    assert_ok(ctx, wefti_encode_file(ctx, t, "dashes.txt", 2, 16, collect, &c));
+    wefti_encoding how = {.tokenizer = t, .threads = 2, .chunk_bytes = 16};
+    assert_ok(ctx, wefti_encode_file(ctx, &how, "dashes.txt", collect, &c));
     assert_int_equal(c.calls, 1);
     assert_decodes(ctx, t, text, N, c.ids, c.n);
     wefti_free(ctx, c.ids);
@@ -196,12 +199,13 @@ static void unusable_files_are_refused(void **state) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t = make(ctx, 0);
     collected c = {0};
+    wefti_encoding how = {.tokenizer = t};
     write_file(ctx, "empty.txt", "", 0);
-    assert_refused(ctx, wefti_encode_file(ctx, t, "empty.txt", 1, 0, collect, &c),
+    assert_refused(ctx, wefti_encode_file(ctx, &how, "empty.txt", collect, &c),
                    WEFT_ERR_FORMAT, "empty.txt is empty");
-    assert_refused(ctx, wefti_encode_file(ctx, t, "none.txt", 1, 0, collect, &c),
+    assert_refused(ctx, wefti_encode_file(ctx, &how, "none.txt", collect, &c),
                    WEFT_ERR_FILE, "none.txt");
-    assert_refused(ctx, wefti_encode_file(ctx, t, ".", 1, 0, collect, &c), WEFT_ERR_FILE,
+    assert_refused(ctx, wefti_encode_file(ctx, &how, ".", collect, &c), WEFT_ERR_FILE,
                    "not a regular file");
     int32_t *ids;
     int64_t n_ids;

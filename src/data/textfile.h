@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_TEXTFILE_H
+#define WEFTI_TEXTFILE_H
+
+#include <weft/tokenizer.h>
+
+#include "data/documents.h"
+
+/* How texts become ids. */
+typedef struct wefti_encoding {
+    const weft_tokenizer *tokenizer; /* borrowed */
+    wefti_fields fields;
+    int threads;         /* below 1: one */
+    int64_t chunk_bytes; /* text in memory at a time; 0: chosen */
+    bool ends; /* documents are told apart: the end token follows each one, or a newline if
+                  the tokenizer has none. Else the texts are one. */
+} wefti_encoding;
+
+/* Takes the next ids of a file. */
+typedef weft_status (*wefti_id_sink)(weft_ctx *ctx, void *user, const int32_t *ids,
+                                     int64_t n_ids);
+
+/* Encodes a file of any size in chunks, cut at safe places, so that the ids are those of
+ * the whole text. Memory: a few chunks, or a few times the longest stretch that has no
+ * safe place, if that is longer. A file without text is refused. */
+weft_status wefti_encode_file(weft_ctx *ctx, const wefti_encoding *how, const char *path,
+                              wefti_id_sink sink, void *user) WEFT_CHECKED;
+
+#endif

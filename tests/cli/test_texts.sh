@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Data as people have it: weft train my.txt, folders, packed lines, tables, pipes; what is not
+# text is refused by name. Usage: test_texts.sh PROGRAM SOURCE_DIR
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+rm -rf ./*.bin ./*.json runs texts ./*.txt ./*.jsonl* ./*.csv picture*
+# shellcheck disable=SC2086 # $small is words
+small="model.layers=1 model.width=8 model.heads=2 data.length=8 batch.tokens_per_step=32
+run.steps=2 schedule.warmup=1 run.eval_every=0 run.tensorboard=false mesh.threads=1"
+
+for i in $(seq 200); do echo "the cat $i and the dog $((i % 7)) sat on the mat"; done >my.txt
+mkdir -p texts/below
+sed -n 1,100p my.txt >texts/below/b.md
+sed -n 101,200p my.txt | gzip >texts/c.txt.gz
+while read -r line; do printf '{"id": 1, "body": "%s"}\n' "$line"; done <my.txt >my.jsonl
+{ echo 'id,body'; sed 's/.*/1,"&"/' my.txt; } >my.csv
+
+# A text, a folder, lines, a table and a pipe are trained on as they are, and the run's first
+# loss is the same where the text is the same.
+train() { # train NAME ARGUMENTS..: the run's training tokens and losses are in NAME.steps
+    local name=$1
+    shift
+    # shellcheck disable=SC2086
+    expect 0 "$weft" train "$@" $small run.folder="runs/$name" --json
+    grep -o '"loss": [0-9.]*' out >"$name.steps"
+    [[ -s $name.steps ]] || fail "no losses of $name"
+}
+train text my.txt
+train list my.txt data.path=my.txt
+# shellcheck disable=SC2002,SC2086
+cat my.txt | "$weft" train - $small run.folder=runs/piped --json >out 2>err || fail "a pipe: $(cat err)"
+grep -o '"loss": [0-9.]*' out >piped.steps
+train lines my.jsonl data.field=body
+train table my.csv data.column=body
+train folder texts
+same text.steps list.steps
+same text.steps piped.steps
+same text.steps lines.steps # bytes have no end token: documents are told apart by newlines
+same text.steps table.steps
+same text.steps folder.steps
+train two my.txt my.jsonl data.field=body data.tokenizer=bpe data.vocab=300
+refuses_like "- can be read only once.*" "$weft" train - $small data.tokenizer=bpe run.folder=runs/x
+
+expect 0 "$weft" data encode my.txt -o text.bin
+expect 0 "$weft" data encode texts -o folder.bin
+expect 0 "$weft" data encode my.jsonl --field body -o lines.bin
+# shellcheck disable=SC2002
+cat my.txt | "$weft" data encode - -o piped.bin >out || fail "encoding a pipe: $(cat out)"
+same text.bin folder.bin
+same text.bin lines.bin
+same text.bin piped.bin
+train shard text.bin
+same text.steps shard.steps
+
+printf '\x89PNG\r\n\x1a\n\x00\x00\x00' >picture
+refuses "picture is a PNG picture, expected text in UTF-8" "$weft" data encode picture -o x.bin
+refuses_like "picture is a PNG picture.*" "$weft" train data.path=picture $small run.folder=runs/x
+refuses_like ".*there is no field 'text', but id, body; set data.field" \
+    "$weft" train my.jsonl $small run.folder=runs/x
+refuses_like ".*none of the 2 columns is named 'text'; set data.column" \
+    "$weft" train my.csv $small run.folder=runs/x
+mkdir -p texts2
+echo x >texts2/a.rst
+refuses_like "the folder texts2 has no .*" "$weft" train texts2 $small run.folder=runs/x
+refuses "/dev/null is not a regular file or a pipe" "$weft" train /dev/null $small run.folder=runs/x
+
+finish

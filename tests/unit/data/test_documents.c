@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/* Texts of all layouts and packings become the documents that they hold; what is not text is
+ * refused by name. */
+#include "unit/data/datatest.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <weft/dataset.h>
+#include <weft/shard_file.h>
+
+#include "base/buffer.h"
+#include "data/sniff.h"
+#include "data/source.h"
+
+/* Documents as one text, each followed by '|'. */
+static weft_status join(weft_ctx *ctx, void *user, const char *text, int64_t n, bool ends) {
+    wefti_buffer *b = user;
+    wefti_buffer_put(ctx, b, text, n);
+    if (ends) wefti_buffer_text(ctx, b, "|");
+    return b->status;
+}
+
+static void assert_documents(weft_ctx *ctx, const char *path, const wefti_fields *fields,
+                             const char *expected) {
+    static const wefti_fields usual = {NULL, NULL};
+    wefti_buffer b = {0};
+    assert_ok(ctx,
+              wefti_documents_read(ctx, path, fields ? fields : &usual, join, &b));
+    assert_string_equal(b.bytes, expected);
+    wefti_buffer_fini(ctx, &b);
+}
+
+static void assert_no_documents(weft_ctx *ctx, const char *path, const wefti_fields *fields,
+                                const char *words) {
+    static const wefti_fields usual = {NULL, NULL};
+    wefti_buffer b = {0};
+    assert_refused(ctx,
+                   wefti_documents_read(ctx, path, fields ? fields : &usual, join, &b),
+                   WEFT_ERR_FORMAT, words);
+    wefti_buffer_fini(ctx, &b);
+}
+
+static void put_text(weft_ctx *ctx, const char *path, const char *text) {
+    write_file(ctx, path, text, (int64_t)strlen(text));
+}
+
+static void lines_give_one_field(void **state) {
+    weft_ctx *ctx = *state;
+    static const wefti_fields body = {.field = "body"};
+    put_text(ctx, "a.jsonl",
+             "{\"text\": \"one\\ntwo\", \"body\": \"x\"}\n\n  \r\n"
+             "{\"body\": \"\\u00e9\", \"text\": \"\"}\r\n{\"text\": \"end\", \"body\": \"z\"}");
+    assert_documents(ctx, "a.jsonl", NULL, "one\ntwo||end|");
+    assert_documents(ctx, "a.jsonl", &body, "x|\xc3\xa9|z|");
+    put_text(ctx, "b.jsonl", "{\"text\": \"a\"}\n{\"title\": \"b\", \"url\": \"c\"}\n");
+    assert_no_documents(ctx, "b.jsonl", NULL,
+                        "line 2: there is no field 'text', but title, url");
+    put_text(ctx, "c.jsonl", "{\"text\": 5}\n");
+    assert_no_documents(ctx, "c.jsonl", NULL, "line 1: expected text in the field 'text'");
+    put_text(ctx, "d.jsonl", "{\"text\": \"a\"}\n[1]\n");
+    assert_no_documents(ctx, "d.jsonl", NULL, "line 2");
+    put_text(ctx, "e.jsonl", "{\"text\": \"a\"");
+    assert_no_documents(ctx, "e.jsonl", NULL, "line 1");
+}
+
+static void tables_give_one_column(void **state) {
+    weft_ctx *ctx = *state;
+    static const wefti_fields label = {.column = "label"};
+    put_text(ctx, "a.csv",
+             "\xEF\xBB\xBFtext,label\r\n"
+             "plain,1\r\n"
+             "\"with, comma\",2\r\n"
+             "\"with \"\"quotes\"\" and\nnewline\",\"3\"\r\n"
+             "\r\n"
+             ",4\n"
+             "\"\",5\n"
+             "last,6");
+    assert_documents(ctx, "a.csv", NULL,
+                     "plain|with, comma|with \"quotes\" and\nnewline|||last|");
+    assert_documents(ctx, "a.csv", &label, "1|2|3|4|5|6|");
+    put_text(ctx, "a.tsv", "id\ttext\n1\ta, \"b\"\n2\tc\n");
+    assert_documents(ctx, "a.tsv", NULL, "a, \"b\"|c|");
+    put_text(ctx, "b.csv", "id,body\n1,x\n");
+    assert_no_documents(ctx, "b.csv", NULL, "none of the 2 columns is named 'text'");
+    put_text(ctx, "c.csv", "id,text\n1,x\n2,y,z\n");
+    assert_no_documents(ctx, "c.csv", NULL, "line 3: a record of 3 fields, expected 2");
+    put_text(ctx, "d.csv", "id,text\n1,\"x\ny\nz\n");
+    assert_no_documents(ctx, "d.csv", NULL, "line 2: a field in quotes does not end");
+    put_text(ctx, "e.csv", "id,text\n1,\"x\"y\n");
+    assert_no_documents(ctx, "e.csv", NULL, "line 2: expected a separator");
+    put_text(ctx, "f.csv", "");
+    assert_no_documents(ctx, "f.csv", NULL, "is empty");
+}
+
+/* -- packed -- */
+
+static int64_t pack_gzip(const char *text, int64_t n, unsigned char *out, int64_t room) {
+    z_stream z = {0};
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    z.next_in = (unsigned char *)(uintptr_t)text;
+    z.avail_in = (unsigned)n;
+    z.next_out = out;
+    z.avail_out = (unsigned)room;
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    int64_t packed = room - (int64_t)z.avail_out;
+    deflateEnd(&z);
+    return packed;
+}
+
+static int64_t pack_zstd(const char *text, int64_t n, unsigned char *out, int64_t room) {
+    size_t packed = ZSTD_compress(out, (size_t)room, text, (size_t)n, 3);
+    assert_false(ZSTD_isError(packed));
+    return (int64_t)packed;
+}
+
+enum { N = 700000 }; /* more than one piece, packed and unpacked */
+
+/* Two members or frames, one after another, are one text; each cut of the file is an error. */
+static void packed_texts_are_unpacked(void **state) {
+    weft_ctx *ctx = *state;
+    static char text[N + 1], expected[N + 2];
+    static unsigned char packed[2 * N];
+    static const char *const paths[] = {"a.txt.gz", "a.txt.zst"};
+    mixed_text(5, text, N, true);
+    memcpy(expected, text, N);
+    expected[N] = '|';
+    for (int k = 0; k < 2; k++) {
+        int64_t (*pack)(const char *, int64_t, unsigned char *, int64_t) =
+            k ? pack_zstd : pack_gzip;
+        int64_t first = pack(text, N / 3, packed, N);
+        int64_t n = first + pack(text + N / 3, N - N / 3, packed + first, N);
+        write_file(ctx, paths[k], packed, n);
+        assert_documents(ctx, paths[k], NULL, expected);
+        write_file(ctx, "other-name", packed, n); /* known by its first bytes */
+        assert_documents(ctx, "other-name", NULL, expected);
+        write_file(ctx, paths[k], packed, n - 9);
+        assert_no_documents(ctx, paths[k], NULL, "ends in the middle");
+        write_file(ctx, paths[k], packed, first / 2);
+        assert_no_documents(ctx, paths[k], NULL, "ends in the middle");
+        for (int i = 0; i < 64; i++) packed[first / 2 + i] ^= 0x5A;
+        write_file(ctx, paths[k], packed, n);
+        assert_no_documents(ctx, paths[k], NULL, "data");
+    }
+}
+
+static void packed_lines_are_lines(void **state) {
+    weft_ctx *ctx = *state;
+    static const char text[] = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+    unsigned char packed[400];
+    int64_t n = pack_gzip(text, sizeof text - 1, packed, sizeof packed);
+    memset(packed + n, 0, 100); /* zeros pad what tapes and some programs write */
+    write_file(ctx, "a.jsonl.gz", packed, n + 100);
+    assert_documents(ctx, "a.jsonl.gz", NULL, "one|two|");
+    n = pack_zstd(text, sizeof text - 1, packed, sizeof packed);
+    write_file(ctx, "a.jsonl.zst", packed, n);
+    assert_documents(ctx, "a.jsonl.zst", NULL, "one|two|");
+}
+
+/* -- what is not text -- */
+
+static void binary_files_are_named(void **state) {
+    weft_ctx *ctx = *state;
+    char head[300] = {0};
+    static const struct {
+        const char *bytes;
+        int n;
+        const char *name;
+    } cases[] = {{"\x89PNG\r\n\x1A\n", 8, "a PNG picture"},
+                 {"\xFF\xD8\xFF\xE0", 4, "a JPEG picture"},
+                 {"PK\3\4", 4, "a ZIP archive"},
+                 {"PAR1", 4, "a Parquet table"},
+                 {"\x7F" "ELF", 4, "a program or library"},
+                 {"\xFF\xFEh\0i\0", 6, "text in UTF-16"},
+                 {"what\0else", 9, "a binary file (it holds NUL bytes)"}};
+    for (int k = 0; k < COUNT(cases); k++) {
+        memset(head, 0, sizeof head);
+        memcpy(head, cases[k].bytes, (size_t)cases[k].n);
+        write_file(ctx, "binary", head, sizeof head);
+        assert_no_documents(ctx, "binary", NULL, cases[k].name);
+        assert_no_documents(ctx, "binary", NULL, "expected text in UTF-8");
+    }
+    assert_string_equal(wefti_sniff("%PDF-1.4\n\xE2\xE3\xCF\xD3 and so on", 24),
+                        "a PDF document");
+    assert_null(wefti_sniff("PAR1 is how a text may begin", 28));
+    assert_null(wefti_sniff("caf\xE9 in Latin-1 is not UTF-8, but text", 36));
+    assert_null(wefti_sniff("", 0));
+}
+
+static void shards_that_are_archives_are_named(void **state) {
+    weft_ctx *ctx = *state;
+    weft_shard *shard;
+    char zip[64] = "PK\3\4";
+    write_file(ctx, "pytorch_model.bin", zip, sizeof zip);
+    assert_refused(ctx, weft_shard_open(ctx, "pytorch_model.bin", NULL, &shard),
+                   WEFT_ERR_FORMAT, "a ZIP archive");
+}
+
+/* -- ids -- */
+
+static weft_tokenizer *trained(weft_ctx *ctx) {
+    static char text[20000];
+    weft_tokenizer *t;
+    mixed_text(3, text, sizeof text, false);
+    assert_ok(ctx, weft_tokenizer_train(ctx, text, sizeof text, 300, "gpt2", &t));
+    return t;
+}
+
+typedef struct list {
+    int32_t ids[10000];
+    int64_t n;
+} list;
+
+static weft_status collect(weft_ctx *ctx, void *user, const int32_t *ids, int64_t n) {
+    list *l = user;
+    (void)ctx;
+    assert_true(l->n + n <= COUNT(l->ids));
+    memcpy(l->ids + l->n, ids, (size_t)n * sizeof *ids);
+    l->n += n;
+    return WEFT_OK;
+}
+
+static void append_encoded(weft_ctx *ctx, const weft_tokenizer *t, const char *text,
+                           list *l) {
+    int32_t *ids;
+    int64_t n;
+    assert_ok(ctx, weft_tokenizer_encode(ctx, t, text, (int64_t)strlen(text), 1, &ids, &n));
+    assert_ok(ctx, collect(ctx, l, ids, n));
+    wefti_free(ctx, ids);
+}
+
+/* Whatever the chunks and threads: each document's own ids, then the end token. */
+static void documents_are_told_apart(void **state) {
+    weft_ctx *ctx = *state;
+    static const char *const texts[] = {"the warp", "", "weft thread 's", "a",
+                                        "the\n\n weft 4567 don't"};
+    static const char lines[] = "{\"text\": \"the warp\"}\n{\"text\": \"\"}\n"
+                                "{\"text\": \"weft thread 's\"}\n{\"text\": \"a\"}\n"
+                                "{\"text\": \"the\\n\\n weft 4567 don't\"}\n";
+    weft_tokenizer *t = trained(ctx), *bytes;
+    list expected = {.n = 0};
+    put_text(ctx, "apart.jsonl", lines);
+    for (int k = 0; k < COUNT(texts); k++) {
+        if (!texts[k][0]) continue;
+        append_encoded(ctx, t, texts[k], &expected);
+        expected.ids[expected.n++] = weft_tokenizer_end(t);
+    }
+    for (int64_t chunk = 1; chunk <= 64; chunk += 7) {
+        list found = {.n = 0};
+        wefti_encoding how = {
+            .tokenizer = t, .threads = (int)chunk % 3, .chunk_bytes = chunk, .ends = true};
+        assert_ok(ctx, wefti_encode_file(ctx, &how, "apart.jsonl", collect, &found));
+        assert_int_equal(found.n, expected.n);
+        assert_memory_equal(found.ids, expected.ids, (size_t)found.n * sizeof *found.ids);
+    }
+    assert_ok(ctx, weft_tokenizer_create_bytes(ctx, &bytes));
+    list found = {.n = 0}, newlines = {.n = 0};
+    wefti_encoding how = {.tokenizer = bytes, .chunk_bytes = 10, .ends = true};
+    assert_ok(ctx, wefti_encode_file(ctx, &how, "apart.jsonl", collect, &found));
+    append_encoded(ctx, bytes, "the warp\nweft thread 's\na\nthe\n\n weft 4567 don't\n",
+                   &newlines);
+    assert_int_equal(found.n, newlines.n);
+    assert_memory_equal(found.ids, newlines.ids, (size_t)found.n * sizeof *found.ids);
+    weft_tokenizer_destroy(ctx, t);
+    weft_tokenizer_destroy(ctx, bytes);
+}
+
+static void read_all(const wefti_source *s, list *l) {
+    l->n = s->n_tokens;
+    assert_true(l->n <= COUNT(l->ids));
+    wefti_source_read(s, 0, l->n, l->ids);
+}
+
+static void folders_are_walked(void **state) {
+    weft_ctx *ctx = *state;
+    weft_tokenizer *t = trained(ctx);
+    wefti_source s = {0};
+    wefti_source_wish wish = {.encoding = {.tokenizer = t}};
+    static list found, expected;
+    char kind[80];
+    assert_ok(ctx, wefti_file_remove_tree(ctx, "tree"));
+    assert_ok(ctx, wefti_file_mkdirs(ctx, "tree/b/deep"));
+    assert_ok(ctx, wefti_file_mkdirs(ctx, "tree/.git"));
+    put_text(ctx, "tree/c.jsonl", "{\"text\": \"three\"}\n{\"text\": \"four\"}\n");
+    put_text(ctx, "tree/b/deep/x.md", "two");
+    put_text(ctx, "tree/a.txt", "one");
+    put_text(ctx, "tree/b/skipped.py", "print()");
+    put_text(ctx, "tree/.git/hidden.txt", "hidden");
+    assert_int_equal(symlink("..", "tree/b/circle"), 0);
+    assert_int_equal(symlink("a.txt", "tree/d.txt"), 0);
+    assert_ok(ctx, wefti_source_open(ctx, &s, "tree", &wish));
+    static const char *const texts[] = {"one", "two", "three", "four", "one"};
+    for (int k = 0; k < COUNT(texts); k++) {
+        append_encoded(ctx, t, texts[k], &expected);
+        expected.ids[expected.n++] = weft_tokenizer_end(t);
+    }
+    read_all(&s, &found);
+    assert_int_equal(found.n, expected.n);
+    assert_memory_equal(found.ids, expected.ids, (size_t)found.n * sizeof *found.ids);
+    assert_string_equal(wefti_source_kind(&s, kind, sizeof kind),
+                        "4 files, 1 of other kinds left out");
+    wefti_source_close(ctx, &s);
+    weft_tokenizer_destroy(ctx, t);
+}
+
+/* Ids that do not stay in memory are read back as those that do. */
+static void many_ids_go_to_a_file(void **state) {
+    weft_ctx *ctx = *state;
+    weft_tokenizer *t = trained(ctx);
+    static char text[9000];
+    wefti_source in_memory = {0}, in_file = {0};
+    wefti_source_wish wish = {.encoding = {.tokenizer = t, .chunk_bytes = 500}};
+    static list a, b;
+    mixed_text(9, text, sizeof text, true);
+    write_file(ctx, "many.txt", text, sizeof text);
+    assert_ok(ctx, wefti_source_open(ctx, &in_memory, "many.txt", &wish));
+    wish.room_folder = "room";
+    wish.room_bytes = 2000;
+    assert_ok(ctx, wefti_source_open(ctx, &in_file, "many.txt", &wish));
+    assert_null(in_file.files[0].room);
+    assert_true(in_file.files[0].spill.fd >= 0);
+    assert_int_equal(rmdir("room"), 0); /* the file has no name */
+    read_all(&in_memory, &a);
+    read_all(&in_file, &b);
+    assert_int_equal(a.n, b.n);
+    assert_true(a.n > 2000);
+    assert_memory_equal(a.ids, b.ids, (size_t)a.n * sizeof *a.ids);
+    assert_true(in_memory.hash == in_file.hash && in_file.hash != 0);
+    wefti_source_close(ctx, &in_memory);
+    wefti_source_close(ctx, &in_file);
+    text[4000] ^= 1;
+    write_file(ctx, "many.txt", text, sizeof text);
+    assert_ok(ctx, wefti_source_open(ctx, &in_memory, "many.txt", &wish));
+    assert_true(in_memory.hash != in_file.hash);
+    wefti_source_close(ctx, &in_memory);
+    weft_tokenizer_destroy(ctx, t);
+}
+
+/* The process must not end by SIGBUS, and the ids that are gone must be seen to be. */
+static void a_shard_shortened_in_place_gives_lost_tokens(void **state) {
+    weft_ctx *ctx = *state;
+    weft_tokenizer *t = trained(ctx);
+    static char text[20000];
+    static int32_t ids[20000];
+    weft_shard *shard;
+    mixed_text(11, text, sizeof text, false);
+    write_file(ctx, "whole.txt", text, sizeof text);
+    assert_ok(ctx, weft_shard_encode_text(ctx, t, "whole.txt", "whole.bin", 1, NULL));
+    assert_ok(ctx, weft_shard_open(ctx, "whole.bin", t, &shard));
+    int64_t n = weft_shard_tokens(shard);
+    assert_int_equal(truncate("whole.bin", 64 + 2 * 100), 0);
+    weft_shard_read(shard, 0, n, ids);
+    for (int64_t i = 0; i < n; i++) assert_true(i < 100 ? ids[i] >= 0 : ids[i] == -1);
+    weft_shard_close(ctx, shard);
+    weft_tokenizer_destroy(ctx, t);
+}
+
+static void a_text_is_gathered_up_to_a_bound(void **state) {
+    weft_ctx *ctx = *state;
+    static const wefti_fields fields = {NULL, NULL};
+    wefti_buffer b = {0};
+    put_text(ctx, "gather.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\\n\"}\n"
+                                  "{\"text\": \"three\"}\n");
+    assert_ok(ctx, wefti_source_text(ctx, "gather.jsonl", &fields, 1000, &b));
+    assert_string_equal(b.bytes, "one\ntwo\nthree");
+    b.n = 0;
+    assert_ok(ctx, wefti_source_text(ctx, "gather.jsonl", &fields, 6, &b));
+    assert_string_equal(b.bytes, "one\ntw");
+    assert_refused(ctx, wefti_source_text(ctx, "-", &fields, 6, &b), WEFT_ERR_FILE,
+                   "can be read only once");
+    wefti_buffer_fini(ctx, &b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        claim(lines_give_one_field),
+        claim(tables_give_one_column),
+        claim(packed_texts_are_unpacked),
+        claim(packed_lines_are_lines),
+        claim(binary_files_are_named),
+        claim(shards_that_are_archives_are_named),
+        claim(documents_are_told_apart),
+        claim(folders_are_walked),
+        claim(many_ids_go_to_a_file),
+        claim(a_shard_shortened_in_place_gives_lost_tokens),
+        claim(a_text_is_gathered_up_to_a_bound),
+    };
+    return cmocka_run_group_tests_name("documents", tests, NULL, NULL);
+}
