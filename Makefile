@@ -30,7 +30,7 @@ test: deps
 TORCH_PYTHON ?= build/venv-torch/bin/python
 build/venv-torch/bin/python:
 	@python3 -m venv build/venv-torch
-	@build/venv-torch/bin/pip install --quiet torch numpy pytest || \
+	@build/venv-torch/bin/pip install --quiet torch numpy pytest mypy==2.4.1 || \
 	    { rm -rf build/venv-torch; exit 1; }
 
 test-torch: deps $(TORCH_PYTHON)

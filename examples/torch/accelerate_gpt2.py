@@ -33,7 +33,7 @@ from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 LENGTH, VOCAB = 64, 64
 
 
-def row(i):
+def row(i: int) -> torch.Tensor:
     """Each token follows from the one before; other rows in each process."""
     draw = torch.Generator().manual_seed(100_000 * mesh.rank + i)
     first, stride = torch.randint(VOCAB, (2,), generator=draw).tolist()

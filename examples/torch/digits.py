@@ -33,14 +33,14 @@ rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", 
 
 
 class Residual(nn.Module):
-    def __init__(self, into, out, stride):
+    def __init__(self, into: int, out: int, stride: int) -> None:
         super().__init__()
         self.first = nn.Conv2d(into, out, 3, stride, 1, bias=False)
         self.second = nn.Conv2d(out, out, 3, 1, 1, bias=False)
         self.norm1, self.norm2 = nn.BatchNorm2d(out), nn.BatchNorm2d(out)
         self.short = nn.Conv2d(into, out, 1, stride, bias=False) if into != out else nn.Identity()
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.norm2(self.second(F.relu(self.norm1(self.first(x)))))
         return F.relu(y + self.short(x))
 
@@ -48,7 +48,7 @@ class Residual(nn.Module):
 class ViT(nn.Module):
     """Sixteen patches of 2 x 2, and their mean."""
 
-    def __init__(self, width=64):
+    def __init__(self, width: int = 64) -> None:
         super().__init__()
         self.patch = nn.Conv2d(1, width, 2, 2)
         self.place = nn.Parameter(0.02 * torch.randn(1, 16, width))
@@ -57,12 +57,12 @@ class ViT(nn.Module):
         self.layers = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
         self.head = nn.Linear(width, 10)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.patch(x).flatten(2).transpose(1, 2) + self.place
         return self.head(self.layers(x).mean(1))
 
 
-def resnet():
+def resnet() -> nn.Module:
     return nn.Sequential(nn.Conv2d(1, 16, 3, 1, 1), Residual(16, 16, 1), Residual(16, 32, 2),
                          Residual(32, 64, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
                          nn.Linear(64, 10))

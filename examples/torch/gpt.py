@@ -35,13 +35,13 @@ rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", 
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         B, T, C = x.shape
         q, k, v = (t.view(B, T, HEADS, C // HEADS).transpose(1, 2)
                    for t in self.qkv(self.norm1(x)).split(C, dim=2))
@@ -51,7 +51,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, vocab):
+    def __init__(self, vocab: int) -> None:
         super().__init__()
         self.token, self.place = nn.Embedding(vocab, WIDTH), nn.Embedding(LENGTH, WIDTH)
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
@@ -61,14 +61,14 @@ class GPT(nn.Module):
             if p.dim() == 2:
                 nn.init.normal_(p, std=0.02)
 
-    def forward(self, tokens, targets):
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         x = self.token(tokens) + self.place(torch.arange(tokens.shape[1]))
         for block in self.blocks:
             x = block(x)
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
 
 
-def read_text():
+def read_text() -> bytes:
     if args.text:
         return pathlib.Path(args.text).read_bytes()
     found = sorted(pathlib.Path("/usr/share/common-licenses").glob("*"))
@@ -81,7 +81,8 @@ data = data[:-len(data) // 10]
 draw = torch.Generator().manual_seed(100 + rank)  # every process has rows of its own
 
 
-def rows(text, n, generator):
+def rows(text: torch.Tensor, n: int,
+         generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
     at = torch.randint(len(text) - LENGTH - 1, (n,), generator=generator)
     windows = torch.stack([text[i:i + LENGTH + 1] for i in at])
     return windows[:, :-1], windows[:, 1:]

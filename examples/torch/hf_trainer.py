@@ -34,10 +34,10 @@ LENGTH, VOCAB = 64, 64
 class Sums(torch.utils.data.Dataset):
     """Rows in which each token follows from the one before; other ones in each process."""
 
-    def __len__(self):
+    def __len__(self) -> int:
         return 10_000
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> dict[str, torch.Tensor]:
         draw = torch.Generator().manual_seed(100_000 * mesh.rank + i)
         first, stride = torch.randint(VOCAB, (2,), generator=draw).tolist()
         row = (first + (1 + stride % 4) * torch.arange(LENGTH)) % VOCAB
@@ -62,6 +62,7 @@ with tempfile.TemporaryDirectory() as folder:
     result = trainer.train()
 if mesh.rank == 0:
     report = optimizer.report
+    assert report is not None
     print(f"{mesh.size} processes, {args.method}: "
           f"{(report.wire_bytes + report.local_bytes) / 1e3:.1f} kB a step sent by each, "
           f"mean loss of the run {result.training_loss:.3f}")

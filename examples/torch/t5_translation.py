@@ -35,12 +35,12 @@ rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", 
 PAD, END, OTHER, WORDS, LENGTH = 0, 1, 2, 2000, 24
 
 
-def lines_of(path):
+def lines_of(path: str) -> list[list[str]]:
     with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as f:
         return [re.findall(r"\w+|[^\w\s]", line.lower()) for line in f]
 
 
-def numbers(sentences):
+def numbers(sentences: list[list[str]]) -> torch.Tensor:
     """Rows of word numbers, and their padding."""
     counts = collections.Counter(word for s in sentences for word in s)
     number = {w: i + 3 for i, (w, _) in enumerate(counts.most_common(WORDS - 3))}
@@ -51,11 +51,12 @@ def numbers(sentences):
     return rows
 
 
-source, target = lines_of(args.source), lines_of(args.target)
-if len(source) != len(target):
-    raise SystemExit(f"{args.source} has {len(source)} lines, {args.target} {len(target)}; "
+sentences, translations = lines_of(args.source), lines_of(args.target)
+if len(sentences) != len(translations):
+    raise SystemExit(f"{args.source} has {len(sentences)} lines, {args.target} "
+                     f"{len(translations)}; "
                      "expected as many: line by line a sentence and its translation")
-source, target = numbers(source), numbers(target)
+source, target = numbers(sentences), numbers(translations)
 n_test = max(len(source) // 20, 1)
 mine = torch.arange(n_test, len(source))[rank::size]
 
@@ -69,7 +70,7 @@ optimizer = weft.Optimizer(model, method=args.method, lr=args.lr,
 # ---
 
 
-def loss_of(rows):
+def loss_of(rows: torch.Tensor) -> torch.Tensor:
     labels = target[rows].masked_fill(target[rows] == PAD, -100)
     return model(input_ids=source[rows], attention_mask=(source[rows] != PAD).long(),
                  labels=labels).loss

@@ -225,6 +225,7 @@ def behind_backward(wire, overlap, layers):
     opt = weft.Optimizer(torch.nn.ModuleList(blocks), method="ddp", lr=1e-3, mesh=mesh,
                          between="ranks", overlap=overlap, mesh_min_message=1)
     pause, seen, share = threading.Event(), 0, []
+    begun = wire.bytes.value  # and then what the steps say: some of it may still be on its way
 
     def wait(until, begun):
         for _ in range(300 if overlap else 3):
@@ -233,7 +234,6 @@ def behind_backward(wire, overlap, layers):
             pause.wait(0.1)
 
     for t in range(3):
-        begun = wire.bytes.value
         until = 0.9 * seen if rank == 1 else 0
         x = blocks[0](torch.randn(8, 64))
         x = Gate.apply(x, lambda: wait(until, begun))
@@ -242,6 +242,7 @@ def behind_backward(wire, overlap, layers):
         x.square().mean().backward()
         share.append((wire.bytes.value - begun) / seen if seen else None)
         seen = opt.step().wire_bytes
+        begun += seen
     opt.close()
     mesh.close()
     return share[1:], opt.report.wire_bytes

@@ -11,6 +11,8 @@ from __future__ import annotations
 import functools
 import math
 
+from typing import Optional, Tuple
+
 import torch
 
 
@@ -36,20 +38,26 @@ def spread(places: torch.Tensor, values: torch.Tensor, width: int) -> torch.Tens
     return x.scatter_(1, places.long(), values)
 
 
+#: places inside each chunk (None: all of them), and their values
+Places = Optional[torch.Tensor]
+Chosen = Tuple[Places, torch.Tensor]
+
+
 class Runs:
     """Runs of c of the flattened tensor; k of each, of their DCT or of themselves (topk)."""
 
     def __init__(self, c: int, k: int, transformed: bool = True):
         self.c, self.k, self.transformed = c, k, transformed
 
-    def choose(self, m: torch.Tensor):
+    def choose(self, m: torch.Tensor) -> Chosen:
         flat = m.reshape(-1)
         x = torch.nn.functional.pad(flat, (0, -flat.numel() % self.c)).view(-1, self.c)
         if self.transformed:
             x = x @ dct(self.c, m.device).t()
         return largest(x, self.k)
 
-    def expand(self, places, values, shape) -> torch.Tensor:
+    def expand(self, places: Places, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+        assert places is not None
         x = spread(places, values, self.c)
         if self.transformed:
             x = x @ dct(self.c, values.device)
@@ -62,7 +70,7 @@ class Squares:
     def __init__(self, c: int, k: int):
         self.c, self.k = c, k
 
-    def choose(self, m: torch.Tensor):
+    def choose(self, m: torch.Tensor) -> Chosen:
         c, m = self.c, m.reshape(m.shape[0], -1)
         x = torch.nn.functional.pad(m, (0, -m.shape[1] % c, 0, -m.shape[0] % c))
         down, across = x.shape[0] // c, x.shape[1] // c
@@ -70,9 +78,10 @@ class Squares:
         d = dct(c, m.device)
         return largest((d @ x @ d.t()).reshape(down * across, c * c), self.k)
 
-    def expand(self, places, values, shape) -> torch.Tensor:
+    def expand(self, places: Places, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
         c, rows, cols = self.c, shape[0], shape.numel() // shape[0]
         down, across = -(-rows // c), -(-cols // c)
+        assert places is not None
         d = dct(c, values.device)
         x = d.t() @ spread(places, values, c * c).view(down, across, c, c) @ d
         x = x.transpose(1, 2).reshape(down * c, across * c)
@@ -82,10 +91,10 @@ class Squares:
 class Whole:
     """All of a small tensor."""
 
-    def choose(self, m: torch.Tensor):
+    def choose(self, m: torch.Tensor) -> Chosen:
         return None, m.reshape(1, -1).clone()
 
-    def expand(self, _places, values, shape) -> torch.Tensor:
+    def expand(self, _places: Places, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
         return values.view(shape)
 
 

@@ -5,6 +5,8 @@ nothing."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 
@@ -21,7 +23,7 @@ class HostCopies:
 class Arrival:
     """A tensor on its way to the host; `event` None: it is there."""
 
-    def __init__(self, host: torch.Tensor, event):
+    def __init__(self, host: torch.Tensor, event: Any):
         self._host, self._event = host, event
 
     def here(self) -> bool:
@@ -40,7 +42,7 @@ class CudaCopies:
     then; what is copied up may be used by it. Both directions run side by side, and beside
     computing."""
 
-    def __init__(self, device, cuda=torch.cuda):
+    def __init__(self, device: torch.device, cuda: Any = torch.cuda):
         self.cuda, self.device = cuda, device
         self._down, self._up = cuda.Stream(device), cuda.Stream(device)
 
@@ -76,11 +78,11 @@ class CudaCopies:
     def _to_device(self, pinned: torch.Tensor) -> torch.Tensor:
         return pinned.to(self.device, non_blocking=True)
 
-    def _used_by(self, tensor: torch.Tensor, stream) -> None:
+    def _used_by(self, tensor: torch.Tensor, stream: Any) -> None:
         tensor.record_stream(stream)
 
 
-def copies_for(device: torch.device):
+def copies_for(device: torch.device) -> HostCopies | CudaCopies:
     if device.type == "cpu":
         return HostCopies()
     if device.type == "cuda":

@@ -12,6 +12,8 @@ import queue
 import sys
 import threading
 import weakref
+from types import TracebackType
+from typing import Any, Callable
 
 I64, F64, INT, BOOL, TEXT, PTR, SIZE = (
     c.c_int64, c.c_double, c.c_int, c.c_bool, c.c_char_p, c.c_void_p, c.c_size_t)
@@ -176,7 +178,7 @@ FUNCTIONS = {
 _loaded: c.CDLL | None = None
 
 
-def _candidates():
+def _candidates() -> list[str]:
     """WEFT_LIBRARY, the wheel's own, a build in the source tree, the system's."""
     here = pathlib.Path(__file__).resolve().parent
     named = os.environ.get("WEFT_LIBRARY")
@@ -210,7 +212,7 @@ def library() -> c.CDLL:
     return _loaded
 
 
-def _check_structs(lib, path) -> None:
+def _check_structs(lib: c.CDLL, path: str) -> None:
     for mirror, name in STRUCTS.items():
         theirs = lib.weft_sync_size_of(name.encode())
         if theirs != c.sizeof(mirror):
@@ -226,17 +228,17 @@ class Context:
     """A weft_ctx. `call` turns a status into an exception; `wait` is the same for calls that
     wait for other ranks: Ctrl-C ends them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.lib = library()
         self.pointer = PTR()
         if self.lib.weft_ctx_create(c.byref(self.pointer)) != 0:
             raise MemoryError("no memory for a weft context")
         self._waiter: _Waiter | None = None
 
-    def call(self, name: str, *arguments) -> None:
+    def call(self, name: str, *arguments: Any) -> None:
         self._check(getattr(self.lib, name)(*arguments))
 
-    def wait(self, mesh, name: str, *arguments) -> None:
+    def wait(self, mesh: Mesh | None, name: str, *arguments: Any) -> None:
         function = getattr(self.lib, name)
         if threading.current_thread() is not threading.main_thread():
             return self._check(function(*arguments))
@@ -260,20 +262,20 @@ class _Waiter:
     """A thread that waits in libweft, so that the main thread hears of signals. A signal's
     exception (KeyboardInterrupt) fails the mesh, which ends the call, and goes on."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.process = os.getpid()  # threads do not come along in a fork
-        self.jobs: queue.SimpleQueue = queue.SimpleQueue()
-        self.results: queue.SimpleQueue = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[Callable[[], int] | None] = queue.SimpleQueue()
+        self.results: queue.SimpleQueue[int] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="weft", daemon=True).start()
 
-    def _work(self):
+    def _work(self) -> None:
         while True:
             job = self.jobs.get()
             if job is None:
                 return
             self.results.put(job())
 
-    def run(self, job, mesh):
+    def run(self, job: Callable[[], int], mesh: Mesh | None) -> int:
         self.jobs.put(job)
         try:
             return self.results.get()
@@ -292,11 +294,11 @@ class Config:
         self.pointer = PTR()
         ctx.call("weft_config_create", ctx.pointer, c.byref(self.pointer))
 
-    def load(self, path) -> None:
+    def load(self, path: str | os.PathLike[str]) -> None:
         self.ctx.call("weft_config_load", self.ctx.pointer, self.pointer,
                       text_of(os.fspath(path)))
 
-    def set(self, key: str, value) -> None:
+    def set(self, key: str, value: Any) -> None:
         if isinstance(value, bool):
             value = "true" if value else "false"
         if isinstance(value, (list, tuple)):
@@ -311,11 +313,11 @@ class Config:
     def finish(self) -> None:
         self.ctx.call("weft_config_finish", self.ctx.pointer, self.pointer)
 
-    def number(self, name: str):
+    def number(self, name: str) -> Any:
         """The value of a numeric or Boolean key, or the text of any other."""
         key = config_keys()[name]
-        at = self.pointer.value + key.offset
-        kinds = {0: I64, 1: I64, 2: F64, 3: BOOL, 4: INT}
+        at = (self.pointer.value or 0) + key.offset
+        kinds: dict[int, Any] = {0: I64, 1: I64, 2: F64, 3: BOOL, 4: INT}
         if key.type in kinds:
             return kinds[key.type].from_address(at).value
         return (TEXT.from_address(at).value or b"").decode()
@@ -327,7 +329,8 @@ class Config:
 
 
 def config_keys() -> dict[str, Key]:
-    lib, keys, i = library(), {}, 0
+    lib, i = library(), 0
+    keys: dict[str, Key] = {}
     while True:
         key = lib.weft_config_key_at(i)
         if not key:
@@ -369,7 +372,7 @@ def _keyless(error: Error, host: str) -> Error:
 
 
 #: meshes of this process, which its forks let go of
-_joined: weakref.WeakSet = weakref.WeakSet()
+_joined: weakref.WeakSet[Mesh] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
@@ -390,7 +393,7 @@ class Mesh:
     the sockets when it begins, so that the others hear when this process ends."""
 
     def __init__(self, ctx: Context, rank: int = 0, size: int = 1, host: str = "127.0.0.1",
-                 store=None, key: str = "weft/address", patience: float = 120.0):
+                 store: Any = None, key: str = "weft/address", patience: float = 120.0):
         self.ctx = ctx
         self.pointer = PTR()
         self.rank, self.size, self.process = rank, size, os.getpid()
@@ -419,7 +422,8 @@ class Mesh:
         self.facts = ctx.lib.weft_mesh_look(self.pointer)
         self.rank = self.facts.rank
 
-    def _excepthook(self, kind, error, trace) -> None:
+    def _excepthook(self, kind: type[BaseException], error: BaseException,
+                    trace: TracebackType | None) -> None:
         """An exception that ends this process is told to the others, who wait for it."""
         self.fail(f"{kind.__name__}: {error}")
         self._before(kind, error, trace)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ctypes as c
 import os
-from typing import Any, NamedTuple
+from typing import Any, List, NamedTuple, Sequence
 
 from ._library import (PTR, Config, Context, Error, Loop, Prediction, Tensor, library,
                        text_of)
@@ -38,7 +38,7 @@ class Choice(NamedTuple):
     same: bool         #: learns as one machine with a larger batch does
 
 
-class Plan(list):
+class Plan(List[Choice]):
     """Choices, the fastest first. Printed, it is a table."""
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Plan(list):
         return "\n".join(lines)
 
 
-def sizes(model) -> list[tuple[str, int, int, bool]]:
+def sizes(model: Any) -> list[tuple[str, int, int, bool]]:
     """(name, rows, columns, decays) of a torch module's parameters, or the list itself."""
     if not hasattr(model, "named_parameters"):
         return list(model)
@@ -65,8 +65,10 @@ def sizes(model) -> list[tuple[str, int, int, bool]]:
     return found
 
 
-def plan(model, *, step_seconds, cluster, nodes: int | None = None,
-         processes_per_node: int = 1, candidates=None, examples: int | None = None) -> Plan:
+def plan(model: Any, *, step_seconds: Any, cluster: str | os.PathLike[str] | dict[str, Any],
+         nodes: int | None = None, processes_per_node: int = 1,
+         candidates: Sequence[tuple[str, dict[str, Any], bool]] | None = None,
+         examples: int | None = None) -> Plan:
     """Step times of ``model`` (a torch module, or (name, rows, columns, decays) of its tensors)
     with weft's methods, the fastest first. Nothing is run.
 
@@ -96,16 +98,16 @@ def plan(model, *, step_seconds, cluster, nodes: int | None = None,
     return Plan(sorted(choices, key=lambda a: -a.speedup))
 
 
-def _seconds(step, examples: int | None) -> float:
+def _seconds(step: Any, examples: int | None) -> float:
     if hasattr(step, "at"):
-        return step.at(examples or max(step.seconds))
+        return float(step.at(examples or max(step.seconds)))
     if examples is not None:
         raise Error("argument", f"a plan for {examples} examples from {step} s alone; expected "
                     "what measure_step returned, or no examples")
-    return step
+    return float(step)
 
 
-def _cluster(ctx, cluster) -> PTR:
+def _cluster(ctx: Context, cluster: str | os.PathLike[str] | dict[str, Any]) -> c.c_void_p:
     """A weft_cluster from a file's path, or from facts; two nodes if they say nothing."""
     pointer = PTR()
     if not isinstance(cluster, dict):
@@ -122,7 +124,8 @@ def _cluster(ctx, cluster) -> PTR:
     return pointer
 
 
-def _ask(ctx, cluster, loop, method, keys, nodes, processes, same) -> Choice:
+def _ask(ctx: Context, cluster: c.c_void_p, loop: Loop, method: str, keys: dict[str, Any],
+         nodes: int, processes: int, same: bool) -> Choice:
     config = Config(ctx)
     try:
         for key, value in {"method": method, "mesh.nodes": nodes,

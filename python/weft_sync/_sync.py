@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes as c
 import math
-from typing import Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple, Sequence
 
 from ._library import (BOOL, INT, PTR, TEXT, Config, Context, Mesh, OfferShape, Part, Setup,
                        Tensor, text_of)
@@ -38,9 +38,10 @@ class Sync:
     """Tensors are (name, rows, columns, decays). Calls are made by one thread at a time;
     begin, step, agree, mix, average and rest by all ranks alike."""
 
-    def __init__(self, ctx: Context, mesh: Mesh, config: Config, tensors, *,
+    def __init__(self, ctx: Context, mesh: Mesh, config: Config,
+                 tensors: Sequence[tuple[str, int, int, bool]], *,
                  outside: bool = False, skips: bool = False, writes: bool = False,
-                 compressed: bool = False, sharded: bool = False, take=None):
+                 compressed: bool = False, sharded: bool = False, take: Any = None):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self.pointer, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -60,11 +61,11 @@ class Sync:
     def gradients(self, i: int) -> int:
         return self.lib.weft_sync_gradients(self.pointer, i)
 
-    def _call(self, name, *arguments):
+    def _call(self, name: str, *arguments: Any) -> None:
         self.mesh.check_process()
         self.ctx.call("weft_sync_" + name, self.pointer, *arguments)
 
-    def _wait(self, name, *arguments):
+    def _wait(self, name: str, *arguments: Any) -> None:
         self.mesh.check_process()
         self.ctx.wait(self.mesh, "weft_sync_" + name, self.pointer, *arguments)
 
@@ -139,7 +140,7 @@ class Sync:
             raise
 
     @staticmethod
-    def _told(r: _Report, loss) -> Report:
+    def _told(r: _Report, loss: float | None) -> Report:
         known = loss is not None and not math.isnan(r.loss)
         return Report(r.step, r.lr, r.loss if known else None, r.loss_step,
                       r.wire_bytes_out, r.local_bytes_out, r.exchange_s, r.wait_s,
@@ -156,9 +157,10 @@ class Sync:
 
     def states(self) -> list[str]:
         """Names of the arrays that the next step depends on; the first is parameters."""
-        names, name = [], TEXT()
+        names: list[str] = []
+        name = TEXT()
         while self.lib.weft_sync_state(self.pointer, len(names), 0, c.byref(name)):
-            names.append(name.value.decode())
+            names.append((name.value or b"").decode())
         return names
 
     def state(self, k: int, i: int) -> int:
@@ -170,7 +172,7 @@ class Sync:
         numbers = self.lib.weft_sync_numbers(self.pointer, c.byref(n))
         return [numbers[i] for i in range(n.value)]
 
-    def set_numbers(self, values) -> None:
+    def set_numbers(self, values: Sequence[float]) -> None:
         n = INT()
         numbers = self.lib.weft_sync_numbers(self.pointer, c.byref(n))
         for i, value in zip(range(n.value), values, strict=True):

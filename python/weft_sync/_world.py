@@ -6,11 +6,12 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+from typing import Any, Iterable, Sequence
 
 import torch
 
 try:
-    from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor import DTensor as DTensor
 except ImportError:  # before torch 2.5, or built without torch.distributed
     class DTensor:  # type: ignore[no-redef]
         pass
@@ -21,7 +22,7 @@ _default: Mesh | None = None
 meshes = itertools.count()
 
 
-def seat():
+def seat() -> tuple[int, int, Any]:
     """Rank, size and a store, from torch.distributed or the environment."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
@@ -56,7 +57,7 @@ def _per_node(given: int | None) -> int:
     return n
 
 
-def device_mesh(device: str, per_node: int | None = None):
+def device_mesh(device: str, per_node: int | None = None) -> Any:
     """The ranks of torch.distributed as (nodes, ranks of a node): its dimension "shard" is
     this node's, for fully_shard. ``per_node`` is LOCAL_WORLD_SIZE if left out. Collective."""
     n = _per_node(per_node)
@@ -65,12 +66,12 @@ def device_mesh(device: str, per_node: int | None = None):
         mesh_dim_names=("replicate", "shard"))
 
 
-def node_group(per_node: int | None = None):
+def node_group(per_node: int | None = None) -> Any:
     """The process group of this node's ranks, for DistributedDataParallel. Collective."""
     return torch.distributed.new_subgroups(_per_node(per_node))[0]
 
 
-def groups_of(model) -> tuple[list[dict], dict]:
+def groups_of(model: Any) -> tuple[list[dict[str, Any]], dict[torch.Tensor, str]]:
     """Parameter groups as torch.optim takes them, and parameters' names."""
     if isinstance(model, torch.nn.Module):
         names = {p: name for name, p in model.named_parameters()}
@@ -94,7 +95,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def shards_of(params) -> int:
+def shards_of(params: Sequence[torch.Tensor]) -> int:
     """Ranks that share a copy by fully_shard; 1: none do."""
     sharded = [p for p in params if isinstance(p, DTensor)]
     if not sharded:
@@ -125,7 +126,8 @@ def _usable(key: str) -> str:
     return key
 
 
-def configure(ctx, mesh, shards: int, method, path, given) -> Config:
+def configure(ctx: Context, mesh: Mesh, shards: int, method: str | None,
+              path: str | os.PathLike[str] | None, given: dict[str, Any]) -> Config:
     """weft's configuration: a file's, a method's, then the keys that are not None."""
     config = Config(ctx)
     if path is not None:
@@ -142,7 +144,8 @@ def configure(ctx, mesh, shards: int, method, path, given) -> Config:
     return config
 
 
-def seats(given, mesh, shards: int, between: str, method) -> None:
+def seats(given: dict[str, Any], mesh: Mesh, shards: int, between: str,
+          method: str | None) -> None:
     """Who is a node, where the caller has not said so by keys."""
     if between not in ("nodes", "ranks"):
         raise Error("argument", f"between is '{between}', expected 'nodes' or 'ranks'")
@@ -153,7 +156,8 @@ def seats(given, mesh, shards: int, between: str, method) -> None:
         given.setdefault("mesh.nodes", mesh.size)
 
 
-def table_of(shapes, names) -> list[tuple[str, int, int, bool]]:
+def table_of(shapes: Iterable[torch.Size],
+             names: Iterable[str]) -> list[tuple[str, int, int, bool]]:
     """Tensors as Sync takes them: a vector is a column."""
     rows = []
     for i, (shape, name) in enumerate(zip(shapes, names)):

@@ -15,16 +15,16 @@ import atexit
 import collections
 import contextlib
 import math
-from typing import Any, Callable, Iterable, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, NamedTuple
 
 import torch
 
 from . import _world
 from ._compress import Rows, Runs, Squares, Whole
 from ._copies import copies_for
-from ._library import Context, Error, Mesh
+from ._library import Config, Context, Error, Mesh
 from ._sync import Report, Sync
-from .torch import _Storage
+from .torch import _Storage, called
 
 __all__ = ["DeviceOptimizer"]
 
@@ -48,8 +48,8 @@ class _Kind(NamedTuple):
     seed: int
 
 
-def _kind_of(config) -> _Kind:
-    def of(key):
+def _kind_of(config: Config) -> _Kind:
+    def of(key: str) -> Any:
         return config.number(f"replicator.{key}")
     kind = _Kind(of("kind"), of("compression_chunk"), of("compression_topk"),
                  of("compression_dims"), of("compression_rate"), of("dense_below"),
@@ -70,14 +70,16 @@ def _kind_of(config) -> _Kind:
 class _Tensor:
     """A parameter, its momentum, and what of it is under way."""
 
-    def __init__(self, index: int, p: torch.nn.Parameter, kind: _Kind, copies):
+    def __init__(self, index: int, p: torch.nn.Parameter, kind: _Kind, copies: Any):
         self.index, self.p, self.kind, self.copies = index, p, kind, copies
         local = _world.local(p)
         self.shape = local.shape
         self.momentum = torch.zeros(self.shape, dtype=torch.float32, device=local.device)
-        self.master = None  # of parameters that are not f32
+        self.master: torch.Tensor | None = None  # of parameters that are not f32
+        self.agreed: torch.Tensor | None = None  # direction, where the steps are ours
         self.backwards = 0
-        self.values = self.places = None  # under way
+        self.values: Any = None  # under way
+        self.places: Any = None
         self.ready = False
 
     def take(self, gain: float) -> None:
@@ -87,6 +89,21 @@ class _Tensor:
             grad = _world.local(self.p.grad).to(torch.float32)
             self.momentum.add_(grad, alpha=gain)
             self.p.grad = None
+
+    def sync_shape(self) -> torch.Size:
+        return self.shape
+
+    def check(self, sync: Sync) -> None:
+        """That both sides cut the tensor alike."""
+
+    def send(self, turn: int) -> None:
+        raise NotImplementedError
+
+    def hand_over(self, sync: Sync, storage: _Storage) -> None:
+        raise NotImplementedError
+
+    def direction(self, sync: Sync, storage: _Storage) -> torch.Tensor:
+        raise NotImplementedError
 
     def arrived(self) -> bool:
         return all(t is None or t.here() for t in (self.places, self.values))
@@ -105,11 +122,11 @@ class _Tensor:
 class _Chosen(_Tensor):
     """k numbers of each chunk, which differ from rank to rank."""
 
-    def __init__(self, index, p, kind, copies):
+    def __init__(self, index: int, p: torch.nn.Parameter, kind: _Kind, copies: Any):
         super().__init__(index, p, kind, copies)
         matrix = len(self.shape) > 1 and self.shape.numel() > self.shape[0]
         if kind.kind == "topk":
-            self.code = Runs(kind.chunk, kind.k, transformed=False)
+            self.code: Any = Runs(kind.chunk, kind.k, transformed=False)
         elif self.shape.numel() < kind.dense_below:
             self.code = Whole()
         elif kind.dims == 2 and matrix:
@@ -119,11 +136,7 @@ class _Chosen(_Tensor):
         else:
             self.code = Runs(kind.chunk, kind.k)
 
-    def sync_shape(self):
-        return self.shape
-
     def check(self, sync: Sync) -> None:
-        """That both sides cut the tensor alike."""
         shape, n = sync.offer_shape(self.index), self.shape.numel()
         whole = isinstance(self.code, Whole)
         width = n if whole else self.code.c ** (1 + isinstance(self.code, Squares))
@@ -140,15 +153,15 @@ class _Chosen(_Tensor):
         self.places = None if places is None else self.copies.down(places)
         self.values = self.copies.down(values)
 
-    def _lose(self, places, values) -> None:
+    def _lose(self, places: Any, values: torch.Tensor) -> None:
         self.momentum.sub_(self.code.expand(places, values, self.shape), alpha=self.kind.alpha)
 
-    def hand_over(self, sync: Sync, _storage) -> None:
+    def hand_over(self, sync: Sync, _storage: _Storage) -> None:
         self.host = (None if self.places is None else self.places.host(), self.values.host())
         places, values = self.host
         sync.offer(self.index, None if places is None else places.data_ptr(), values.data_ptr())
 
-    def direction(self, sync: Sync, storage) -> torch.Tensor:
+    def direction(self, sync: Sync, storage: _Storage) -> torch.Tensor:
         """And the momentum loses what the others decode."""
         if not self.kind.exact:
             self._lose(self.on_device, self.copies.up(self.host[1]))
@@ -160,18 +173,15 @@ class _Chosen(_Tensor):
 class _Agreed(_Tensor):
     """Rows that all ranks know; for libweft a tensor of as many rows."""
 
-    def __init__(self, index, p, kind, copies):
+    def __init__(self, index: int, p: torch.nn.Parameter, kind: _Kind, copies: Any):
         super().__init__(index, p, kind, copies)
         self.matrix = self.momentum.view(-1, 1) if len(self.shape) < 2 else \
             self.momentum.view(self.shape[0], -1)
         self.code = Rows(kind.kind, kind.rate, self.matrix.shape[0], kind.seed + 7919 * index)
 
-    def sync_shape(self):
+    def sync_shape(self) -> torch.Size:
         return torch.Size((self.code.most, self.matrix.shape[1])) if self.matrix.shape[1] > 1 \
             else torch.Size((self.code.most,))
-
-    def check(self, _sync: Sync) -> None:
-        pass
 
     def send(self, turn: int) -> None:
         self.rows = self.code.rows(turn).to(self.momentum.device)
@@ -179,14 +189,14 @@ class _Agreed(_Tensor):
         self.matrix[self.rows] = values * (1 - self.kind.alpha)
         self.values = self.copies.down(values)
 
-    def hand_over(self, sync: Sync, storage) -> None:
+    def hand_over(self, sync: Sync, storage: _Storage) -> None:
         to = storage.tensor(sync.gradients(self.index), self.sync_shape())
         to = to.view(self.code.most, -1)
         to.zero_()
         to[:len(self.rows)] = self.values.host()
         sync.ready(self.index)
 
-    def direction(self, sync: Sync, storage) -> torch.Tensor:
+    def direction(self, sync: Sync, storage: _Storage) -> torch.Tensor:
         found = storage.tensor(sync.gradients(self.index), self.sync_shape())
         if self.kind.sign:
             found = found.to(torch.int8)
@@ -206,10 +216,10 @@ class DeviceOptimizer(torch.optim.Optimizer):
     ``accumulate``: backward passes per step. ``p.grad`` is taken, and None, when the last of
     them has ended. ``copies``: what copies between device and host (tests)."""
 
-    def __init__(self, model: torch.nn.Module | Iterable,
+    def __init__(self, model: torch.nn.Module | Iterable[Any],
                  optimizer: torch.optim.Optimizer | None = None, *, method: str = "flexdemo",
                  lr: float | None = None, weight_decay: float = 0.0, accumulate: int = 1,
-                 between: str = "nodes", mesh: Mesh | None = None, copies=None,
+                 between: str = "nodes", mesh: Mesh | None = None, copies: Any = None,
                  keys: dict[str, Any] | None = None, **named: Any):
         self.mesh = mesh if mesh is not None else _world.mesh()
         self.inner, self.accumulate = optimizer, accumulate
@@ -238,7 +248,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
         self._pending: collections.deque[_Tensor] = collections.deque()
         self._begin([names.get(p, f"parameter {i}") for i, p in enumerate(params)], shards > 1)
 
-    def _begin(self, names, sharded: bool) -> None:
+    def _begin(self, names: list[str], sharded: bool) -> None:
         """Rank 0's parameters become everybody's, by a model of weft's own for them."""
         packed = self.kind.kind in ROWS
         self._spread(names, sharded)
@@ -258,7 +268,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
                 lambda _p, t=t: self._arrived(t)))
 
     @torch.no_grad()
-    def _spread(self, names, sharded: bool) -> None:
+    def _spread(self, names: list[str], sharded: bool) -> None:
         storage, shapes = _Storage(), [t.shape for t in self._tensors]
         config = _world.configure(self._ctx, self.mesh, self._config.number("mesh.shards"),
                                   "hsdp", None, {**self._seats, "optimizer.clip": 0})
@@ -303,7 +313,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
     _paused = False
 
     @contextlib.contextmanager
-    def no_sync(self):
+    def no_sync(self) -> Iterator[None]:
         """Backward passes in here only add to the gradients: all but the last of a step."""
         before, self._paused = self._paused, True
         try:
@@ -313,7 +323,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
 
     def _gains(self) -> None:
         """What each momentum takes in of a gradient: rates as they are now."""
-        self._gain = {}
+        self._gain: dict[int, float] = {}
         for group in self.param_groups:
             gain = 1 - self.kind.decay if self.kind.mean else float(group["lr"])
             self._gain.update({id(p): gain for p in group["params"]})
@@ -333,14 +343,9 @@ class DeviceOptimizer(torch.optim.Optimizer):
             self._pending.popleft().hand_over(self._sync, self._storage)
 
     @torch.no_grad()
-    def step(self, loss: torch.Tensor | float | Callable | None = None):
+    def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None) -> Any:
         """Ends the step, as Optimizer.step does."""
-        closure = loss if callable(loss) else None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        value = loss.detach() if isinstance(loss, torch.Tensor) else loss
-        value = None if value is None else float(value)
+        closure, value = called(loss)
         for t in self._tensors:
             if not t.ready:
                 self._send(t)
@@ -358,9 +363,9 @@ class DeviceOptimizer(torch.optim.Optimizer):
         self._turn, self._opened = self._turn + 1, False
         for t in self._tensors:
             t.p.grad, t.backwards, t.ready = None, 0, False
-        return self.report if closure is None else loss
+        return self.report if closure is None else closure
 
-    def _as_grad(self, t: _Tensor, direction: torch.Tensor) -> torch.Tensor:
+    def _as_grad(self, t: _Tensor, direction: torch.Tensor) -> torch.Tensor | None:
         if self.inner is None:
             t.agreed = direction
             return None
@@ -379,6 +384,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
             moved = local if t.master is None else t.master
             if decay:
                 moved.mul_(1 - lr * decay)
+            assert t.agreed is not None
             moved.add_(t.agreed, alpha=-lr)
             if t.master is not None:
                 local.copy_(moved)

@@ -23,7 +23,7 @@ import mmap
 import os
 import socket
 import ctypes as c
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 try:
     import torch
@@ -31,12 +31,13 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
+from . import _world
 from ._library import Context, Error, Mesh, PeerError
 from ._measure import StepTime, measure_step
 from ._plan import plan
 from ._ranked import PerRank
 from ._sync import Report, Sync
-from ._world import (DTensor, configure, device_mesh, groups_of, local, mesh, meshes,
+from ._world import (configure, device_mesh, groups_of, local, mesh, meshes,
                      node_group, seat, seats, shards_of, table_of)
 
 __all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "PerRank", "Report",
@@ -47,7 +48,7 @@ class _Node:
     """Ranks that DDP keeps alike inside a machine. The first one, the leader, speaks with
     the leaders of other machines, and tells the others of its node what came of it."""
 
-    def __init__(self, group):
+    def __init__(self, group: Any):
         dist = torch.distributed
         ranks, world = dist.get_process_group_ranks(group), dist.get_world_size()
         n = len(ranks)
@@ -66,7 +67,7 @@ class _Node:
         self.mesh = Mesh(Context(), rank, size, host, store, key) if self.leads else \
             Mesh(Context(), 0, 1)
 
-    def tell(self, tensors, report: Report | None) -> Report | None:
+    def tell(self, tensors: Sequence[torch.Tensor], report: Report | None) -> Report | None:
         """The leader's tensors and report to all of the node."""
         words = torch.zeros(len(Report._fields), dtype=torch.float64)
         if report is not None:
@@ -89,7 +90,7 @@ class _Node:
 class _Follower:
     """In place of a Sync, on ranks that a leader speaks for."""
 
-    def __getattr__(self, _name):
+    def __getattr__(self, _name: str) -> Callable[..., None]:
         return lambda *_arguments: None
 
 
@@ -98,11 +99,11 @@ class _Storage:
 
     TAKE = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_size_t)
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.blocks: list[tuple[int, mmap.mmap]] = []
         self.take = self.TAKE(self._take)
 
-    def _take(self, _user, n_bytes):
+    def _take(self, _user: int, n_bytes: int) -> int | None:
         try:
             block = mmap.mmap(-1, max(n_bytes, 1),
                               flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -112,7 +113,7 @@ class _Storage:
         self.blocks.append((address, block))
         return address
 
-    def tensor(self, address: int, shape) -> torch.Tensor:
+    def tensor(self, address: int, shape: torch.Size) -> torch.Tensor:
         n = shape.numel()
         for base, block in self.blocks:
             if base <= address < base + max(len(block), 1) and n > 0:
@@ -128,6 +129,17 @@ def _floats(address: int, n: int) -> torch.Tensor:
     return torch.frombuffer((c.c_float * n).from_address(address), dtype=torch.float32).clone()
 
 
+def called(loss: Any) -> tuple[Any, float | None]:
+    """Of a closure what it returned, as torch.optim wants it back (None: there was none), and
+    the loss as a number."""
+    closure = None
+    if callable(loss):
+        with torch.enable_grad():
+            closure = loss = loss()
+    value = loss.detach() if isinstance(loss, torch.Tensor) else loss
+    return closure, None if value is None else float(value)
+
+
 class _Place:
     """One parameter: where its float32 master and gradient lie in weft's arrays."""
 
@@ -135,11 +147,12 @@ class _Place:
         self.index, self.p = index, p
         self.shape = local(p).shape
         self.in_place = (p.dtype == torch.float32 and p.device.type == "cpu"
-                         and not isinstance(p, DTensor))
+                         and not isinstance(p, _world.DTensor))
         self.alias_grad = self.in_place
-        self.master = self.grad = None
+        self.master: torch.Tensor  # both by attach
+        self.grad: torch.Tensor
         self.fresh = True    # nothing of this step is in the gradient yet
-        self.version = None  # of the gradient when it was handed over
+        self.version: int | None = None  # of the gradient when it was handed over
         self.backwards = 0   # in this step
 
     def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
@@ -181,9 +194,9 @@ class _Place:
     def as_parameter(self, values: torch.Tensor) -> torch.Tensor:
         """Values as a tensor of the parameter's own kind."""
         values = values.to(device=self.p.device, dtype=self.p.dtype)
-        if not isinstance(self.p, DTensor):
+        if not isinstance(self.p, _world.DTensor):
             return values
-        return DTensor.from_local(values, self.p.device_mesh, self.p.placements,
+        return _world.DTensor.from_local(values, self.p.device_mesh, self.p.placements,
                                   shape=self.p.shape, stride=self.p.stride())
 
     def publish(self) -> None:
@@ -214,22 +227,25 @@ class Optimizer(torch.optim.Optimizer):
     All processes create it alike; rank 0's parameters become everybody's.
     """
 
-    def __init__(self, model: torch.nn.Module | Iterable,
+    def __init__(self, model: torch.nn.Module | Iterable[Any],
                  optimizer: torch.optim.Optimizer | None = None, *, method: str = "flexdemo",
                  lr: float | None = None, weight_decay: float | None = None,
                  betas: tuple[float, float] | None = None, accumulate: int = 1,
                  overlap: bool = True, skips: bool = False, between: str = "nodes",
-                 config: str | os.PathLike | None = None, mesh: Mesh | None = None,
+                 config: str | os.PathLike[str] | None = None, mesh: Mesh | None = None,
                  keys: dict[str, Any] | None = None, **named: Any):
         self._node = None
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             self._node = _Node(model.process_group)
             model, mesh, overlap = model.module, self._node.mesh, False
         self.mesh = mesh if mesh is not None else globals()["mesh"]()
+        self.param_groups: list[dict[str, Any]]
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
         self.overlap = overlap and not skips
         self.report: Report | None = None
-        self._closed, self._paused, self._opened, self._handles = True, False, False, []
+        self._closed, self._paused, self._opened = True, False, False
+        self._handles: list[Any] = []
+        self._sync: Any = None  # a Sync, or what stands in for it behind a leader
         self._ctx = Context()
         given = {**(keys or {}), **named, "optimizer.lr": lr,
                  "optimizer.weight_decay": weight_decay,
@@ -246,7 +262,7 @@ class Optimizer(torch.optim.Optimizer):
 
     # --- making it ---
 
-    def _adopt(self, optimizer) -> None:
+    def _adopt(self, optimizer: torch.optim.Optimizer) -> None:
         """Parameter groups are those of the optimizer inside, rates and all."""
         own = {p for g in self.param_groups for p in g["params"]}
         theirs = {p for g in optimizer.param_groups for p in g["params"]}
@@ -255,7 +271,7 @@ class Optimizer(torch.optim.Optimizer):
                         "are not among the model's that require gradients")
         self.param_groups = optimizer.param_groups
 
-    def _create(self, names) -> None:
+    def _create(self, names: dict[torch.Tensor, str]) -> None:
         params = [p for g in self.param_groups for p in g["params"]]
         self._places = [_Place(i, p) for i, p in enumerate(params)]
         tensors = table_of([place.shape for place in self._places],
@@ -349,22 +365,17 @@ class Optimizer(torch.optim.Optimizer):
                             "overlap=False, or clip by weft: optimizer_clip=1.0")
 
     @torch.no_grad()
-    def step(self, loss: torch.Tensor | float | Callable | None = None):
+    def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None) -> Any:
         """Ends the step: waits for the exchange, optimizes, mixes. ``loss`` is this rank's
         own, as a number or a tensor; the report has the mean of all ranks'. A closure is
         called first, as in torch.optim, and its loss is returned instead of the report."""
-        closure = loss if callable(loss) else None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        value = loss.detach() if isinstance(loss, torch.Tensor) else loss
-        value = None if value is None else float(value)
+        closure, value = called(loss)
         self._check_unchanged()
         self._open()
         self._collect_all()
         self._finish(self._step_inside(value) if self.inner is None else
                      self._step_outside(value))
-        return self.report if closure is None else loss
+        return self.report if closure is None else closure
 
     def _finish(self, report: Report | None) -> None:
         if self._node is not None:
@@ -397,7 +408,7 @@ class Optimizer(torch.optim.Optimizer):
             return 1.0
         return 1.0 if scale is None else float(scale)
 
-    def _step_inside(self, value) -> Report:
+    def _step_inside(self, value: float | None) -> Report:
         """Parameters that are not weft's memory are copied as they are done, while the
         exchange of later ones goes on."""
         if not self._copies_early():
@@ -411,11 +422,12 @@ class Optimizer(torch.optim.Optimizer):
     def _copies_early(self) -> bool:
         return self._node is None and not all(place.in_place for place in self._places)
 
-    def _step_outside(self, value) -> Report:
+    def _step_outside(self, value: float | None) -> Report:
         moves = self._sync.agree(value)
         self._publish()  # a mixer may have changed the masters
         if moves:
             self._lend_masters()
+            assert self.inner is not None
             self.inner.step()
             self._return_masters()
         return self._sync.mix(value)
@@ -446,7 +458,7 @@ class Optimizer(torch.optim.Optimizer):
             place.forget()
 
     @contextlib.contextmanager
-    def no_sync(self):
+    def no_sync(self) -> Iterator[None]:
         """Backward passes in here only add to the gradients: all but the last of a step."""
         before, self._paused = self._paused, True
         try:
@@ -457,7 +469,7 @@ class Optimizer(torch.optim.Optimizer):
     # --- between steps ---
 
     @contextlib.contextmanager
-    def averaged(self):
+    def averaged(self) -> Iterator[None]:
         """Parameters are the mean of all copies in here (gossip, DiLoCo). Collective."""
         self.average()
         try:
@@ -557,7 +569,7 @@ class Mix:
                 optimizer.step()
     """
 
-    def __init__(self, model, optimizer: torch.optim.Optimizer, *, method: str = "diloco",
+    def __init__(self, model: Any, optimizer: torch.optim.Optimizer, *, method: str = "diloco",
                  **named: Any):
         self.weft = Optimizer(model, optimizer, method=method, overlap=False, **named)
         if self.weft._config.number("replicator.kind") != "none":
@@ -567,7 +579,7 @@ class Mix:
         self._handles = [optimizer.register_step_pre_hook(self._before),
                          optimizer.register_step_post_hook(self._after)]
 
-    def _before(self, *_):
+    def _before(self, *_: Any) -> None:
         with torch.no_grad():
             self.weft._open()
             self.weft._collect_all()
@@ -575,7 +587,7 @@ class Mix:
             self.weft._publish()
             self.weft._lend_masters()
 
-    def _after(self, *_):
+    def _after(self, *_: Any) -> None:
         with torch.no_grad():
             self.weft._return_masters()
             self.weft._finish(self.weft._sync.mix())
@@ -588,7 +600,7 @@ class Mix:
     def mesh(self) -> Mesh:
         return self.weft.mesh
 
-    def averaged(self):
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
         return self.weft.averaged()
 
     def average(self) -> None:
@@ -609,7 +621,7 @@ class Mix:
     def __enter__(self) -> Mix:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
 
@@ -617,9 +629,10 @@ class GradScaler(torch.amp.GradScaler):
     """torch's, which lowers its scale on all ranks when one of them found an infinity. The
     optimizer is created with ``skips=True``."""
 
-    def step(self, optimizer, *args, **kwargs):
+    def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
         result = super().step(optimizer, *args, **kwargs)
-        if isinstance(optimizer, Optimizer) and optimizer.report.skipped:
+        if isinstance(optimizer, Optimizer) and optimizer.report is not None \
+                and optimizer.report.skipped:
             for found in self._per_optimizer_states[id(optimizer)][
                     "found_inf_per_device"].values():
                 found.fill_(1.0)
