@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A safetensors file: 8 bytes of little-endian header length, the header (see
- * safetensors_header.c), then the data. Numbers are little-endian on every machine. Row r
- * of a tensor begins at 8 + header + tensor.begin + r * cols * (bytes of a number):
- * writers fill their rows with pwrite and never touch a byte of another's. */
+ * safetensors_header.c), then the data. Numbers are little-endian on every machine.
+ *
+ *     | u64 n | n bytes of JSON | tensor 0: rows ... | tensor 1: rows ... |
+ *
+ *     row r of a tensor begins at   8 + n + tensor.begin + r cols (bytes of a number)
+ *
+ * Writers fill their rows with pwrite and never touch a byte of another's, so all ranks write
+ * one file at once without asking each other. Written is F32 alone; F16 and BF16 are widened
+ * when they are read. A header longer than the file, or than any that is made for use, is
+ * refused before memory for it is taken. */
 #define _GNU_SOURCE
 #include "checkpoint/safetensors.h"
 
@@ -223,6 +230,8 @@ const char *wefti_safetensors_metadata(const wefti_safetensors *file, const char
 
 /* ---- rows ---- */
 
+/* A half as the bits of a float: the exponent moves from bias 15 to 127, the mantissa gains 13
+ * zeros; subnormals are shifted until they are normal, which a float can hold exactly. */
 static uint32_t bits_of_f16(uint32_t half) {
     uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31,
              mantissa = half & 0x3ffu;
@@ -242,6 +251,7 @@ static void decode_half(const unsigned char *bytes, int64_t n, bool brain, float
     }
 }
 
+/* Whether these rows are there, and of a type that can be computed with. */
 static weft_status check_rows(weft_ctx *ctx, const wefti_safetensors *file, int index,
                               int64_t row_begin, int64_t n_rows) {
     if (index < 0 || index >= file->header.n)

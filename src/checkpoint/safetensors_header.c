@@ -62,6 +62,8 @@ static weft_status not_taken(weft_ctx *ctx, const char *where, const char *what,
                          text, where);
 }
 
+/* Whether a tensor can be written: a name of its own, one or two dimensions, and as many bytes
+ * as a file can have. */
 static weft_status check_spec(weft_ctx *ctx, const char *where,
                               const wefti_tensor_spec *spec, int64_t *n_bytes) {
     if (!spec->name || !spec->name[0] || strcmp(spec->name, "__metadata__") == 0)
@@ -86,6 +88,7 @@ static weft_status check_spec(weft_ctx *ctx, const char *where,
     return WEFT_OK;
 }
 
+/* {"dtype": "F32", "shape": [rows, cols], "data_offsets": [begin, end]} */
 static json_t *entry_of(const wefti_tensor_spec *spec, int64_t begin, int64_t end) {
     json_t *shape = spec->ndim == 1 ? json_pack("[I]", (json_int_t)spec->rows)
                                     : json_pack("[I, I]", (json_int_t)spec->rows,
@@ -111,6 +114,7 @@ static weft_status add_metadata(weft_ctx *ctx, const char *where, json_t *root,
     return WEFT_OK;
 }
 
+/* Tensors lie in the order in which they are given, without gaps. */
 static weft_status add_tensors(weft_ctx *ctx, const char *where, json_t *root,
                                const wefti_tensor_spec *specs, int n,
                                int64_t *data_bytes) {
@@ -134,6 +138,7 @@ static weft_status add_tensors(weft_ctx *ctx, const char *where, json_t *root,
     return WEFT_OK;
 }
 
+/* The text, padded with blanks to a multiple of 8, so that the numbers behind it are aligned. */
 static weft_status dump_padded(weft_ctx *ctx, const char *where, const json_t *root,
                                char **text, int64_t *n_text) {
     size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT);
@@ -170,6 +175,7 @@ weft_status wefti_safetensors_header_encode(weft_ctx *ctx, const char *where,
 
 /* ---- decode ---- */
 
+/* Strings under strings, as the format says. */
 static weft_status take_metadata(weft_ctx *ctx, const char *where, json_t *value,
                                  wefti_safetensors_header *out) {
     if (!json_is_object(value))
@@ -186,6 +192,8 @@ static weft_status take_metadata(weft_ctx *ctx, const char *where, json_t *value
     return WEFT_OK;
 }
 
+/* Types that are known but not computed with are kept: such a tensor may lie in a file beside
+ * those that are wanted. Its size must be known, or the places could not be checked. */
 static weft_status read_dtype(weft_ctx *ctx, const char *where, const json_t *entry,
                               wefti_safetensors_tensor *t) {
     const json_t *value = json_object_get(entry, "dtype");
@@ -212,6 +220,8 @@ static int64_t whole(const json_t *array, size_t i) {
                : -1;
 }
 
+/* More than two dimensions become rows x (all the others). Every product is checked: a shape is
+ * a claim of the file, and its bytes must not wrap around to a small number. */
 static weft_status read_shape(weft_ctx *ctx, const char *where, const json_t *entry,
                               wefti_safetensors_tensor *t) {
     const json_t *shape = json_object_get(entry, "shape");
@@ -237,6 +247,7 @@ static weft_status read_shape(weft_ctx *ctx, const char *where, const json_t *en
     return WEFT_OK;
 }
 
+/* A place must have exactly the bytes that shape and type say. */
 static weft_status read_offsets(weft_ctx *ctx, const char *where, const json_t *entry,
                                 wefti_safetensors_tensor *t) {
     const json_t *offsets = json_object_get(entry, "data_offsets");
@@ -303,6 +314,8 @@ static int compare_places(const void *left, const void *right) {
     return (a->order > b->order) - (a->order < b->order);
 }
 
+/* Sorted by place, the tensors tile the data: no gap, no overlap, no rest. So reading a row can
+ * not leave the file, and no two names share bytes. */
 static weft_status check_places(weft_ctx *ctx, const char *where, int64_t data_bytes,
                                 wefti_safetensors_header *out) {
     qsort(out->tensors, (size_t)out->n, sizeof *out->tensors, compare_places);

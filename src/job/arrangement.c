@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Units in backward order, so that what becomes ready first lies first, and a bucket of
- * neighbouring units is one contiguous range of parameters, gradients and state. */
+ * neighbouring units is one contiguous range of parameters, gradients and state.
+ *
+ *     units of the model      embed   block 0   block 1   block 2   head
+ *     flat buffer             | head | block 2 | block 1 | block 0 | embed |
+ *     buckets                 |  b0            |  b1               |  b2   |
+ *
+ * A bucket is closed when its message has at least mesh.min_message bytes, by the replicator's
+ * own count: many small messages would each pay a latency, one large one could hide behind
+ * nothing. */
 #include "base/memory.h"
 #include "job/job.h"
 

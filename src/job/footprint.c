@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* How much memory a rank takes, before it takes it (train/rank.c allocates). */
+/* How much memory a rank takes, before it takes it (train/rank.c allocates).
+ *
+ *     shards           (2 + optimizer states) n floats, n = elements of this rank
+ *     in flight        whole units that are gathered or not yet reduced
+ *     activations      of a micro-batch, kept or computed twice
+ *     method           states of replicator and mixer, their messages in all buffers
+ *     batch            tokens and targets of a micro-batch
+ *
+ * Counted with the same functions that the kinds allocate by, so a run that does not fit is
+ * refused with the numbers instead of being killed later. */
 #include "base/memory.h"
 #include "job/job.h"
 

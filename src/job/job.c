@@ -6,7 +6,16 @@
  *     method  words of the configuration -> kinds and their knobs, seeds, topology
  *     model   shape, units, tensors; the layout of each shard
  *
- * A job is read-only once made; train, simulate and planner read the same one. */
+ *     nodes = 2, ranks_per_node = 4, shards = 2          rank = replica S + shard
+ *
+ *         node 0                      node 1
+ *         replica 0    replica 1      replica 2    replica 3       copies = 2, R = 4, W = 8
+ *         [s0] [s1]    [s0] [s1]      [s0] [s1]    [s0] [s1]       S = 2
+ *
+ * A job is read-only once made; train, simulate and planner read the same one, so what is
+ * predicted and what runs can not differ in who sends what to whom. It borrows the
+ * configuration, and words of it (names of kinds) become pointers and numbers here once:
+ * nothing behind this file compares texts. */
 #define _GNU_SOURCE
 #include "job/job.h"
 
@@ -59,6 +68,8 @@ int64_t wefti_job_vocab(const weft_config *config) {
     return wefti_tokenizer_ids(config->data.tokenizer, config->data.vocab);
 }
 
+/* Without batch.micro a pass takes the largest divisor of a rank's rows that has about as many
+ * tokens as keep a processor busy. */
 static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     int64_t tokens = config->batch.tokens_per_step, unit = job->T * job->W;
@@ -84,6 +95,8 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     return WEFT_OK;
 }
 
+/* Groups and their sizes. replicas_equal: nothing pulls differing copies together, so they are
+ * kept equal; then one copy is written to a checkpoint and all are compared. */
 static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     int per_node = (int)config->mesh.ranks_per_node;
@@ -127,6 +140,8 @@ static wefti_route route_named(const char *name) {
     return wefti_is(name, "sharded") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
 }
 
+/* The keys of one replicator section. With overlap the exchange thread codes alone, beside
+ * computing that has all other threads. */
 static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
                                      const weft_replicator_keys *keys,
                                      wefti_replicator_config *out) {
@@ -169,6 +184,7 @@ static double rate_of(const void *config, int64_t step) {
     return wefti_learning_rate(config, step);
 }
 
+/* The mixer's knobs; the rate of a step is asked for when gamma falls with it. */
 static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     job->mixer_config = (wefti_mixer_config){
@@ -263,6 +279,7 @@ static wefti_adjust adjust_named(const char *name) {
     return wefti_is(name, "spectral") ? WEFTI_ADJUST_SPECTRAL : WEFTI_ADJUST_MATCH_RMS;
 }
 
+/* The three choices and their knobs. */
 static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     job->optimizer = wefti_optimizer_find(config->optimizer.kind);
@@ -311,6 +328,7 @@ static weft_status check_obeyed(weft_ctx *ctx, const wefti_job *job) {
     return WEFT_OK;
 }
 
+/* The shape, checked against the tokenizer and the length of a row. */
 static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     weft_model_config wanted = wefti_job_model_config(job->config, vocab);
     if (wanted.vocab < vocab)
@@ -326,6 +344,7 @@ static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     return check_obeyed(ctx, job);
 }
 
+/* One table of all tensors in the order of the units; each unit has its part of it. */
 static weft_status list_tensors(weft_ctx *ctx, wefti_job *job) {
     const weft_model *model = job->model;
     WEFT_TRY(wefti_alloc_n(ctx, model->n_params, sizeof(wefti_tensor), "tensor table",
@@ -344,6 +363,7 @@ static weft_status list_tensors(weft_ctx *ctx, wefti_job *job) {
     return WEFT_OK;
 }
 
+/* A program's own model (foreign) has no batch of ours: its rows are its own. */
 static weft_status derive(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     bool foreign = job->model != NULL;
     WEFT_TRY(derive_mesh(ctx, job));

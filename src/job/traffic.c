@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Bytes of a step, before it runs: what the kinds say they send, between ranks that do
- * not share a node. */
+ * not share a node.
+ *
+ *     replicator    sum over rounds, buckets and members that are elsewhere
+ *     mixer         messages of its acts in this step, by bucket and partner
+ *
+ * Only payload that leaves a node counts, as the backends count it: a run compares the two
+ * numbers, and they are equal. */
 #include "job/job.h"
 
 /* The first shard's stands for all: shards do not meet in these groups. */

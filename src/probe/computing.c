@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Computing, on all ranks at once: waking, matrix products, copying, and steps of the
- * configured model of which each unit is timed where it is run. */
+ * configured model of which each unit is timed where it is run.
+ *
+ *     wake      how late a thread is back from a sleep
+ *     rate      FLOP per second of matrix products
+ *     memory    bytes per second of a copy that no cache holds
+ *     steps     forward and backward of each unit; computing of a step, for the jitter
+ *
+ * All ranks measure at the same time, because in a run they compute at the same time: caches,
+ * memory and clock are shared, and one rank alone would be faster than any is in a run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

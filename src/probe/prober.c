@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of the probe have in common: agreeing, gathering, writing down. */
+/* What the parts of the probe have in common: agreeing, gathering, writing down.
+ *
+ * How often something is measured hangs on how long it took, which differs from rank to rank;
+ * so ranks agree (the slowest says how often) before they do something collective that many
+ * times. What was measured is gathered by all, so that all compute the same figures and take
+ * the same way through the rest of the probe; rank 0 writes them down. */
 #define _GNU_SOURCE
 #include "probe/prober.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a rank measures, in which order, and which share of the time each part has. */
+/* What a rank measures, in which order, and which share of the time each part has. Steps have
+ * a large share, because jitter is a matter of rare ones.
+ * The model that computes is the run's, without anything that is exchanged or slowed down on
+ * purpose: what the wire and the codecs take is measured apart. */
 #include "probe/prober.h"
 
 weft_status wefti_probe_calm_config(weft_ctx *ctx, const weft_config *config,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A file that only grows: each write is whole lines, an interrupted one is continued, and what
- * is there already is kept or dropped as the caller says. */
+/* A file that only grows: a write is all there, whatever a signal interrupts, or nothing of it
+ * is: after an error the file is cut back to where it ended. What is there already is kept, or
+ * refused where a fresh file was asked for; pipes and devices are no files to append to. */
 #include "record/append.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run folder says of its prediction and of one step: plan.json and timeline.json. */
+/* What a run folder says of its prediction and of one step: plan.json and timeline.json. Without
+ * them a page has no prediction and no timeline, which is no fault. What is there is checked like
+ * any input: bounded in bytes and items, with times that are finite and in order. */
 #include "record/planned.h"
 
 #include <errno.h>
@@ -72,8 +74,8 @@ static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *
     return WEFT_OK;
 }
 
-weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_planned_timeline *out,
-                                bool *found) {
+weft_status wefti_timeline_read(weft_ctx *ctx, const char *path,
+                                wefti_planned_timeline *out, bool *found) {
     json_t *object;
     *out = (wefti_planned_timeline){0};
     WEFT_TRY(read_object(ctx, path, &object, found));

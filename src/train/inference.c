@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A model without training: all units' parameters, two activation buffers that take
- * turns. */
+/* A model without training: all units' parameters, two activation buffers that take turns.
+ *
+ *     unit 0   unit 1   unit 2   ...   head
+ *       x0  ->   x1  ->   x0   ->  ...   ->  logits or loss
+ *
+ * Sampling computes the whole context for each new token: no keys and values are kept, which is
+ * quadratic, but one code path for all models, and its logits are those of training. An
+ * evaluation takes as many rows at once as make about EVALUATION_TOKENS tokens. */
 #define _GNU_SOURCE
 #include <weft/inference.h>
 
@@ -58,6 +64,7 @@ static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
     return WEFT_OK;
 }
 
+/* A unit's tensors under their names in the checkpoint, whoever wrote it. */
 static weft_status read_unit(weft_ctx *ctx, const wefti_weights *weights,
                              const wefti_unit *unit, float *params) {
     for (int p = 0; p < unit->n_params; p++) {
@@ -169,6 +176,7 @@ const weft_tokenizer *weft_inference_tokenizer(const weft_inference *inf) {
 
 int64_t weft_inference_step(const weft_inference *inf) { return inf->step; }
 
+/* Unit u reads one buffer and writes the other. */
 static wefti_pass make_pass(weft_inference *inf, int u, int64_t B, int64_t T) {
     int borrowed = inf->model->units[u].borrows;
     return (wefti_pass){.kernels = inf->kernels,
@@ -200,6 +208,7 @@ static void choose_threads(const weft_inference *inf, int64_t n_tokens) {
     wefti_kernels_set_threads(work < 2e9 ? 1 : wefti_machine_cores());
 }
 
+/* Logits behind the last of T tokens. */
 static void next_logits(weft_inference *inf, int64_t T, const int32_t *tokens) {
     choose_threads(inf, T);
     int head = inf->model->n_units - 1;
@@ -222,6 +231,9 @@ static void select_top(weft_inference *inf, int64_t n, int64_t k) {
     }
 }
 
+/* The next token: the likeliest at temperature 0, else one of the k likeliest, each with the
+ * probability that the softmax at this temperature gives it. The draw is a function of
+ * (seed, number of the token), so a sample can be repeated. */
 static int32_t choose(weft_inference *inf, const weft_sample_options *options,
                       uint64_t index) {
     int64_t n = weft_tokenizer_vocab(inf->tokenizer), k = options->top_k;
@@ -244,6 +256,7 @@ static int32_t choose(weft_inference *inf, const weft_sample_options *options,
     return inf->order[k - 1];
 }
 
+/* Tokens one by one, each to the sink; a text longer than the context slides through it. */
 static weft_status sample_tokens(weft_ctx *ctx, weft_inference *inf, int32_t *tokens,
                                  int64_t n, const weft_sample_options *options,
                                  weft_sample_sink sink, void *user) {

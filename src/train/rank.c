@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* What one rank owns; job/footprint.c says beforehand how much memory it takes. */
+/* What one rank owns; job/footprint.c says beforehand how much memory it takes.
+ *
+ *     shards        parameters, gradients, optimizer states: flat, n of this rank's elements,
+ *                   in the order of the buckets
+ *     in flight     whole units while they are computed with: gathered parameters, gradients
+ *                   before they are reduced; WEFTI_PLACES of each take turns
+ *     kept          with mesh.keep_whole instead: every unit, gathered once in a step
+ *     activations   outputs of the units, and what their backward needs; with model.recompute
+ *                   one buffer of the latter serves all units
+ *     messages      room for all that may be under way, so that sending allocates nothing
+ *
+ * All of it is allocated here, before the first step; a step allocates nothing (a test counts). */
 #include "train/rank.h"
 
 #include <math.h>
@@ -11,6 +22,7 @@ static weft_status floats(wefti_rank *r, int64_t n, const char *what, float **ou
     return wefti_alloc_n(r->ctx, n, sizeof(float), what, out);
 }
 
+/* This rank's elements. */
 static weft_status allocate_shards(wefti_rank *r) {
     int64_t n = r->arrangement->n_elements;
     WEFT_TRY(floats(r, n, "parameters", &r->params));
@@ -25,6 +37,7 @@ static weft_status allocate_shards(wefti_rank *r) {
                          &r->sums);
 }
 
+/* Units on their way in and out. A place is as large as the largest unit that uses it. */
 static weft_status allocate_flight(wefti_rank *r) {
     wefti_sizes sizes = wefti_job_sizes(r->job);
     const int64_t *places = sizes.places;
@@ -85,6 +98,8 @@ static weft_status reserve_messages(wefti_rank *r) {
     return wefti_comm_reserve(r->comms.control, (WEFTI_BALLOTS + 1) * (r->job->W - 1));
 }
 
+/* Everything in the order of its needs: first which elements, then their memory, then who
+ * exchanges them, and the exchange thread last. */
 static weft_status build(wefti_rank *r) {
     const wefti_job *job = r->job;
     WEFT_TRY(wefti_arrangement_create(r->ctx, job, r->local, &r->arrangement));
@@ -184,6 +199,8 @@ static void free_activations(wefti_rank *r) {
         wefti_free(r->ctx, blocks[i]);
 }
 
+/* The exchange thread first, then what it used; memory that others may still read is freed when
+ * nobody does (settle). */
 void wefti_rank_destroy(wefti_rank *r) {
     if (!r) return;
     wefti_worker_destroy(r->ctx, r->worker);
@@ -212,6 +229,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_free(r->ctx, r);
 }
 
+/* Initial values are a function of (seed, tensor, row), so any sharding gives the same. */
 void wefti_rank_init_params(wefti_rank *r) {
     const wefti_arrangement *a = r->arrangement;
     uint64_t seed = (uint64_t)r->job->config->run.seed;

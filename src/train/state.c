@@ -54,6 +54,7 @@ static void add_array(tensor_file *file, const char *owner, const char *name,
     file->flat[file->n++] = flat;
 }
 
+/* The files of a checkpoint: each function names one and says which flat buffers fill it. */
 static weft_status name_model_file(wefti_rank *r, const char *folder, tensor_file *file) {
     file->n = 0;
     add_array(file, "", "", r->params);
@@ -119,6 +120,7 @@ static int fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec 
     return k;
 }
 
+/* Writes the header and gives the file its whole size; rows come later, from every rank. */
 static weft_status create_file(wefti_rank *r, const tensor_file *file) {
     static const char *const metadata[] = {"format", "pt", NULL};
     if (file->n == 0) return WEFT_OK;
@@ -150,6 +152,8 @@ static float *block_data(wefti_rank *r, const tensor_file *file, int i, int u,
 typedef weft_status (*block_visit)(wefti_rank *r, wefti_safetensors *handle, int index,
                                    int64_t row, int64_t n, float *data);
 
+/* The rows of a block, as they lie in the file: a tensor of the file may be several of ours
+ * side by side (a fused tensor), so a block can be several runs of rows there. */
 static weft_status visit_runs(wefti_rank *r, wefti_safetensors *handle, int index,
                               const wefti_param *param, const wefti_block *block,
                               float *data, block_visit visit) {
@@ -162,6 +166,8 @@ static weft_status visit_runs(wefti_rank *r, wefti_safetensors *handle, int inde
     return WEFT_OK;
 }
 
+/* All blocks of this rank in a file, each with the place that name and shape say. Shapes are
+ * compared, because the file may be another model's. */
 static weft_status for_blocks(wefti_rank *r, const tensor_file *file,
                               wefti_safetensors *handle, block_visit visit) {
     const weft_model *model = r->job->model;
@@ -213,6 +219,7 @@ static weft_status with_file(wefti_rank *r, const tensor_file *file, bool writab
     return status == WEFT_OK ? closed : status;
 }
 
+/* The leader makes all files before anybody writes rows. */
 static weft_status create_files(wefti_rank *r, const char *partial,
                                 const weft_tokenizer *tokenizer) {
     tensor_file file;
@@ -240,11 +247,13 @@ static weft_status write_model(wefti_rank *r, const char *partial) {
     tensor_file file;
     WEFT_TRY(name_model_file(r, partial, &file));
     weft_status status = r->job->replicas_equal ? WEFT_OK : wefti_rank_average(r);
-    if (status == WEFT_OK && r->replica == 0) status = with_file(r, &file, true, write_block);
+    if (status == WEFT_OK && r->replica == 0)
+        status = with_file(r, &file, true, write_block);
     if (!r->job->replicas_equal) wefti_rank_restore(r);
     return status;
 }
 
+/* What is equal on all replicas the first one writes; what differs each writes for itself. */
 static weft_status write_blocks(wefti_rank *r, const char *partial) {
     tensor_file file;
     WEFT_TRY(write_model(r, partial));
@@ -266,6 +275,8 @@ static bool pack_known(const wefti_mixer *m, json_t *layout) {
     return json_object_set_new(layout, "mixer_known", known) == 0 && fine;
 }
 
+/* What a run continues from beside the tensors: the position in the data, and what the mesh and
+ * the method were, so that a resumed run can say what it can not take over. */
 static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) {
     const wefti_job *job = r->job;
     int64_t rows = job->first_row + (step - job->first_step) * job->rows_per_step;
