@@ -27,6 +27,7 @@
 #include "base/text.h"
 #include "job/learning_rate.h"
 #include "token/named.h"
+#include "topology/kinds.h"
 
 /* A micro-batch of about this many tokens keeps the kernels busy and the activations
  * small. */
@@ -263,8 +264,9 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
             "mixer.deadline is %g with mixer.topology %s, expected 0: its "
             "weights are right only if every message arrives",
             config->mixer.deadline, config->mixer.topology);
-    wanted = (weft_topology_config){
-        .kind = "complete", .nodes = wanted.nodes, .ranks = wanted.ranks};
+    wanted = (weft_topology_config){.kind = wefti_topology_complete.name,
+                                    .nodes = wanted.nodes,
+                                    .ranks = wanted.ranks};
     WEFT_TRY(weft_topology_create(ctx, &wanted, &job->everybody));
     job->mixer_config.topology = job->topology;
     job->mixer_config.everybody = job->everybody;

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "comm/local.h"
 #include "wire/values.h"
+#include "topology/kinds.h"
 
 enum { SMALL = 2, LARGE = 4, TRIAL = 1 << 15, MOST = 1 << 19, HALVES = 2 };
 enum { BEGIN, COMBINE, END, PHASES };
@@ -84,7 +85,8 @@ typedef struct gauge {
 } gauge;
 
 static weft_status open_gauge(gauge *g, const wefti_job *job, const variant *v) {
-    weft_topology_config wanted = {.kind = "complete", .nodes = g->R, .ranks = 1};
+    weft_topology_config wanted = {
+        .kind = wefti_topology_complete.name, .nodes = g->R, .ranks = 1};
     wefti_world_shape shape = {
         .replicas = g->R, .shards = 1, .replicas_per_node = 1, .sites = 1};
     g->config = job->mixer_config;
