@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/system_file.h"
+#include "base/text.h"
 
 enum { PATH_ROOM = 1024, UNLIMITED_GiB = 1 << 30 };
 
@@ -54,7 +55,7 @@ static void read_place(const char *root, group_place *place) {
 static int64_t group_number(const char *root, const char *base, const char *group,
                             const char *name) {
     char path[PATH_ROOM + 256];
-    const char *separator = group[0] && strcmp(group, "/") != 0 ? group : "";
+    const char *separator = group[0] && !wefti_is(group, "/") ? group : "";
     if (snprintf(path, sizeof path, "%s%s/%s", base, separator, name) >= (int)sizeof path)
         return -1;
     return wefti_lone_number(root, path);
@@ -63,7 +64,7 @@ static int64_t group_number(const char *root, const char *base, const char *grou
 /* Cuts the last part of a path off; false at the root. */
 static bool go_up(char *group) {
     char *slash = strrchr(group, '/');
-    if (!slash || !group[0] || strcmp(group, "/") == 0) return false;
+    if (!slash || !group[0] || wefti_is(group, "/")) return false;
     *slash = '\0';
     return true;
 }
@@ -75,7 +76,7 @@ static int64_t cached_bytes(const char *root, const char *base, const char *grou
     char path[PATH_ROOM + 4096], line[256];
     long long value = 0;
     size_t n = strlen(key);
-    const char *inner = strcmp(group, "/") != 0 ? group : "";
+    const char *inner = !wefti_is(group, "/") ? group : "";
     if (snprintf(path, sizeof path, "%s%s%s/memory.stat", root ? root : "", base,
                  inner) >= (int)sizeof path)
         return 0;
@@ -128,7 +129,7 @@ static void cpu_limits_2(const char *root, const char *base, const char *start,
     char group[PATH_ROOM], path[PATH_ROOM + 256], line[64], *end;
     wefti_set_text(group, sizeof group, start);
     do {
-        const char *inner = strcmp(group, "/") != 0 ? group : "";
+        const char *inner = !wefti_is(group, "/") ? group : "";
         snprintf(path, sizeof path, "%s%s/cpu.max", base, inner);
         if (!wefti_first_line(root, path, line, sizeof line)) continue;
         double quota = strtod(line, &end), period = strtod(end, NULL);

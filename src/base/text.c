@@ -66,7 +66,7 @@ bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out) {
         return true;
     }
     for (const suffix *s = suffixes_of(unit); s->text; s++) {
-        if (strcmp(end, s->text) == 0) {
+        if (wefti_is(end, s->text)) {
             *out = value * s->factor;
             return isfinite(*out);
         }
@@ -82,7 +82,7 @@ bool wefti_parse_int(const char *text, int64_t *out) {
     if (end == text || errno == ERANGE) return false;
     int64_t factor = 1;
     for (const suffix *s = count_suffixes; s->text; s++)
-        if (strcmp(end, s->text) == 0) factor = (int64_t)s->factor, end += strlen(end);
+        if (wefti_is(end, s->text)) factor = (int64_t)s->factor, end += strlen(end);
     if (*end) return false;
     if (value > INT64_MAX / factor || value < INT64_MIN / factor) return false;
     *out = value * factor;
@@ -152,6 +152,6 @@ const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size) {
 
 bool wefti_named(const char *const *list, const char *name) {
     for (; list && *list; list++)
-        if (strcmp(*list, name) == 0) return true;
+        if (wefti_is(*list, name)) return true;
     return false;
 }

@@ -23,6 +23,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "checkpoint/index.h"
 
 enum { MAX_INDEX_BYTES = 64 << 20 };
@@ -74,7 +75,7 @@ static bool parse_name(const char *name, found *out) {
     for (int s = 0; s < N_STATES; s++) {
         out->state = (state)s;
         snprintf(again, sizeof again, "step-%08lld%s", (long long)out->step, endings[s]);
-        if (strcmp(name, again) == 0) return true;
+        if (wefti_is(name, again)) return true;
     }
     return false;
 }
@@ -315,7 +316,7 @@ static weft_status compare_hash(weft_ctx *ctx, const char *path,
                              "%s/%s is damaged: it has %lld bytes, expected %lld", path,
                              present->name, (long long)present->n_bytes,
                              (long long)expected->n_bytes);
-    if (strcmp(present->hash, expected->hash) != 0)
+    if (!wefti_is(present->hash, expected->hash))
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s/%s is damaged: its hash is %s, expected %s", path,
                              present->name, present->hash, expected->hash);

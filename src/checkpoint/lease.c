@@ -33,6 +33,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/system_file.h"
+#include "base/text.h"
 #include "checkpoint/listing.h"
 
 enum { TEXT_BYTES = 512, PATIENCE_BEATS = 5, TRIES = 64, BUSY_TRIES = 6 };
@@ -258,7 +259,7 @@ static bool is_silent(weft_ctx *ctx, const wefti_lease *l, const owner *other,
 static bool is_gone(weft_ctx *ctx, const wefti_lease *l, hold held, const owner *other,
                     const char *text) {
     if (held == LOCKED && text[0] == '\0') return true; /* killed before it wrote */
-    bool here = strcmp(other->boot, l->mine.boot) == 0;
+    bool here = wefti_is(other->boot, l->mine.boot);
     if (here && held == LOCKED) return true;
     if (here && other->space == l->mine.space && l->mine.started >= 0) {
         long long start = start_of(other->pid);

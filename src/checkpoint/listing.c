@@ -21,6 +21,7 @@
 #include <xxhash.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 enum { MAX_DEPTH = 16, READ_BYTES = 256 << 10 };
 
@@ -72,7 +73,7 @@ static weft_status scan_entry(const walk *w, const char *name, int depth) {
             "%s is neither a file nor a folder: it does not belong into a "
             "checkpoint",
             path);
-    if (strcmp(name, "index.json") == 0) return WEFT_OK;
+    if (wefti_is(name, "index.json")) return WEFT_OK;
     return wefti_listing_add(w->ctx, w->listing, name);
 }
 
@@ -84,7 +85,7 @@ static weft_status scan_entries(const walk *w, DIR *folder, const char *below,
         const struct dirent *entry = readdir(folder);
         if (!entry && errno) return fail_errno(w->ctx, "list", w->root);
         if (!entry) return WEFT_OK;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        if (wefti_is(entry->d_name, ".") || wefti_is(entry->d_name, "..")) continue;
         int n = snprintf(name, sizeof name, "%s%s%s", below, below[0] ? "/" : "",
                          entry->d_name);
         if (n >= (int)sizeof name)

@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 enum { MAX_NAME = 512 };
 
@@ -36,7 +37,7 @@ static const dtype_row dtypes[] = {
 
 static const dtype_row *find_dtype(const char *name) {
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
-        if (strcmp(name, dtypes[i].name) == 0) return &dtypes[i];
+        if (wefti_is(name, dtypes[i].name)) return &dtypes[i];
     return NULL;
 }
 
@@ -66,7 +67,7 @@ static weft_status not_taken(weft_ctx *ctx, const char *where, const char *what,
  * as a file can have. */
 static weft_status check_spec(weft_ctx *ctx, const char *where,
                               const wefti_tensor_spec *spec, int64_t *n_bytes) {
-    if (!spec->name || !spec->name[0] || strcmp(spec->name, "__metadata__") == 0)
+    if (!spec->name || !spec->name[0] || wefti_is(spec->name, "__metadata__"))
         return weft_ctx_fail(
             ctx, WEFT_ERR_ARGUMENT,
             "a tensor of %s has the name '%s', expected a name that is not "
@@ -295,7 +296,7 @@ static weft_status read_entries(weft_ctx *ctx, const char *where, json_t *root,
     const char *name;
     json_t *entry;
     json_object_foreach(root, name, entry) {
-        if (strcmp(name, "__metadata__") == 0) {
+        if (wefti_is(name, "__metadata__")) {
             WEFT_TRY(take_metadata(ctx, where, entry, out));
             continue;
         }

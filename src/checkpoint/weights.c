@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 enum { MAX_FILES = 4096, MAX_INDEX = 64 << 20 };
 static const char one_name[] = "model.safetensors";
@@ -45,7 +46,7 @@ bool wefti_weights_here(const char *folder) {
 /* The number of the file of that name, added if it is new; -1: no more room. */
 static int file_named(wefti_weights *w, const char *name) {
     for (int i = w->n - 1; i >= 0; i--)
-        if (strcmp(w->names[i], name) == 0) return i;
+        if (wefti_is(w->names[i], name)) return i;
     if (w->n == MAX_FILES) return -1;
     snprintf(w->names[w->n], sizeof w->names[0], "%s", name);
     return w->n++;

@@ -8,6 +8,8 @@
 
 #include <weft/cluster.h>
 
+#include "base/text.h"
+
 #define T 1e12
 #define GB 1e9
 
@@ -48,7 +50,7 @@ weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluster,
                                     const char *name) {
     const weft_accelerator *a = NULL;
     for (int i = 0; i < N_ACCELERATORS; i++)
-        if (strcmp(table[i].name, name) == 0) a = &table[i];
+        if (wefti_is(table[i].name, name)) a = &table[i];
     if (!a)
         return weft_ctx_fail(
             ctx, WEFT_ERR_ARGUMENT,

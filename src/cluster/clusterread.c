@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "config/renamed.h"
 #include "config/value.h"
 #include "config/yamlevents.h"
@@ -67,7 +68,7 @@ static weft_status take_value(reader *r, const wefti_fact *fact, void *item) {
 
 static int fact_index(const wefti_fact_section *section, const char *name) {
     for (int i = 0; i < section->n_facts; i++)
-        if (strcmp(section->facts[i].name, name) == 0) return i;
+        if (wefti_is(section->facts[i].name, name)) return i;
     return -1;
 }
 
@@ -146,7 +147,7 @@ static weft_status read_list(reader *r, const wefti_fact_section *section) {
 
 static const wefti_fact_section *section_named(const char *name) {
     for (const wefti_fact_section *s = wefti_fact_sections; s->name; s++)
-        if (strcmp(s->name, name) == 0) return s;
+        if (wefti_is(s->name, name)) return s;
     return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "config/value.h"
 #include "cluster/facts.h"
 
@@ -128,8 +129,8 @@ const char *weft_cluster_setting(int i, const char **expected) {
 /* What was typed for a whole node, or for one rank last, holds. */
 static void share_out(wefti_cluster *c, const char *name) {
     double ranks = (double)c->facts.ranks_per_node;
-    if (strcmp(name, "rank-flops") == 0) c->node_flops = 0;
-    if (strcmp(name, "rank-memory") == 0) c->node_memory = 0;
+    if (wefti_is(name, "rank-flops")) c->node_flops = 0;
+    if (wefti_is(name, "rank-memory")) c->node_memory = 0;
     if (c->node_flops > 0) c->facts.rank_flops = c->node_flops / ranks;
     if (c->node_memory > 0) c->facts.memory_bytes = c->node_memory / ranks;
 }
@@ -141,7 +142,7 @@ weft_status weft_cluster_set(weft_ctx *ctx, weft_cluster *cluster, const char *n
     wefti_cluster *c = (wefti_cluster *)cluster;
     for (int i = 0; i < N_SETTERS; i++) {
         names[i] = setters[i].name;
-        if (strcmp(names[i], name) != 0) continue;
+        if (!wefti_is(names[i], name)) continue;
         if (!setters[i].set(&setters[i], c, value))
             return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s is '%s', expected %s", name,
                                  wefti_shown(value, shown, sizeof shown),

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "config/value.h"
 
@@ -190,7 +191,7 @@ static bool parse_text(const wefti_fact *fact, const char *text, char *out) {
     char shown[512];
     size_t n = strlen(text);
     if (n >= fact->room || !wefti_is_utf8(text)) return false;
-    if (strcmp(wefti_shown(text, shown, sizeof shown), text) != 0) return false;
+    if (!wefti_is(wefti_shown(text, shown, sizeof shown), text)) return false;
     memcpy(out, text, n + 1);
     return true;
 }

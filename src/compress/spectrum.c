@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "compress/dct.h"
 
 extern const wefti_spectrum_ops wefti_spectrum_ops_reference, wefti_spectrum_ops_base;
@@ -17,10 +18,10 @@ extern const wefti_spectrum_ops wefti_spectrum_ops_avx2, wefti_spectrum_ops_avx5
  * too. Kernels that are none of ours have a matrix product: the definition runs on it. */
 static const wefti_spectrum_ops *ops_of(const wefti_kernels *kernels) {
 #if defined(__x86_64__)
-    if (strcmp(kernels->name, "avx512") == 0) return &wefti_spectrum_ops_avx512;
-    if (strcmp(kernels->name, "avx2") == 0) return &wefti_spectrum_ops_avx2;
+    if (wefti_is(kernels->name, "avx512")) return &wefti_spectrum_ops_avx512;
+    if (wefti_is(kernels->name, "avx2")) return &wefti_spectrum_ops_avx2;
 #endif
-    if (strcmp(kernels->name, "base") == 0) return &wefti_spectrum_ops_base;
+    if (wefti_is(kernels->name, "base")) return &wefti_spectrum_ops_base;
     return &wefti_spectrum_ops_reference;
 }
 

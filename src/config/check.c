@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "config/layers.h"
 #include "config/value.h"
 
@@ -70,7 +71,7 @@ static weft_status check_method(weft_ctx *ctx, const wefti_config *config) {
     for (const wefti_method_need *need = wefti_method_needs; need->method; need++) {
         int64_t found;
         const weft_config_key *key = wefti_config_key_find(need->key);
-        if (strcmp(need->method, c->method) != 0) continue;
+        if (!wefti_is(need->method, c->method)) continue;
         memcpy(&found, (const char *)c + key->offset, sizeof found);
         if (found != need->value)
             return refuse(ctx, config, "method", need->key,
@@ -172,7 +173,7 @@ static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
-static bool is_none(const char *kind) { return strcmp(kind, "none") == 0; }
+static bool is_none(const char *kind) { return wefti_is(kind, "none"); }
 
 /* Replicas per node and the replicas of a site. */
 static int64_t copies_per_node(const weft_config *c) {

@@ -77,7 +77,7 @@ static weft_status take_value(reader *r, int index, weft_link *link) {
 
 static int field_index(const char *name) {
     for (int i = 0; i < N_FIELDS; i++)
-        if (strcmp(fields[i], name) == 0) return i;
+        if (wefti_is(fields[i], name)) return i;
     return -1;
 }
 
@@ -160,7 +160,7 @@ static weft_status read_sections(reader *r) {
         if (type_of(r) == YAML_MAPPING_END_EVENT) return WEFT_OK;
         if (!is_scalar(r))
             return refuse(r, "found a list or mapping, expected a section's name");
-        bool is_links = strcmp(scalar(r), "links") == 0;
+        bool is_links = wefti_is(scalar(r), "links");
         if (is_links && found) return refuse(r, "'links' is given twice");
         found = found || is_links;
         WEFT_TRY(is_links ? read_list(r) : wefti_yaml_skip(&r->yaml));

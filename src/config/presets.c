@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "config/schema.h"
 
 const weft_choice wefti_methods[] = {
@@ -121,15 +122,14 @@ bool wefti_method_is_plain(const char *method) {
     const char *key, *value;
     for (int j = 0; (key = weft_config_method_key(method, j, &value)); j++) {
         if (strncmp(key, "mixer.", strlen("mixer.")) == 0) return false;
-        if (strcmp(key, "replicator.kind") == 0 && strcmp(value, "full") != 0)
-            return false;
+        if (wefti_is(key, "replicator.kind") && !wefti_is(value, "full")) return false;
     }
     return true;
 }
 
 const char *weft_config_method_key(const char *method, int j, const char **value) {
     for (int i = 0; settings[i].method; i++) {
-        if (strcmp(settings[i].method, method) != 0 || j-- > 0) continue;
+        if (!wefti_is(settings[i].method, method) || j-- > 0) continue;
         *value = settings[i].value;
         return settings[i].key;
     }

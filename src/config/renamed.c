@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 static const struct {
     const char *old, *now;
 } names[] = {
@@ -21,6 +23,6 @@ static const struct {
 
 const char *wefti_renamed(const char *old) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].old, old) == 0) return names[i].now;
+        if (wefti_is(names[i].old, old)) return names[i].now;
     return NULL;
 }

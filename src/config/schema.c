@@ -467,7 +467,7 @@ const char *weft_config_section(int i, const char **doc) {
 
 const weft_config_key *wefti_config_key_find(const char *name) {
     for (const weft_config_key *key = wefti_config_keys; key->name; key++)
-        if (strcmp(key->name, name) == 0) return key;
+        if (wefti_is(key->name, name)) return key;
     return NULL;
 }
 
@@ -477,7 +477,7 @@ int wefti_config_key_index(const weft_config_key *key) {
 
 bool wefti_config_section_find(const char *name, int *index) {
     for (int i = 0; i < N_SECTIONS; i++) {
-        if (strcmp(sections[i].name, name) != 0) continue;
+        if (!wefti_is(sections[i].name, name)) continue;
         *index = i;
         return true;
     }
@@ -496,7 +496,7 @@ const char *wefti_config_key_guess(const char *name) {
     size_t n = 0;
     for (const weft_config_key *key = wefti_config_keys; key->name; key++) {
         names[n++] = key->name;
-        if (strcmp(last_part(key->name), last_part(name)) != 0) continue;
+        if (!wefti_is(last_part(key->name), last_part(name))) continue;
         same_last = key->name;
         n_same_last++;
     }
@@ -511,6 +511,6 @@ const char *wefti_config_section_guess(const char *name) {
 
 const weft_choice *wefti_choice_find(const weft_choice *choices, const char *name) {
     for (; choices->name; choices++)
-        if (strcmp(choices->name, name) == 0) return choices;
+        if (wefti_is(choices->name, name)) return choices;
     return NULL;
 }

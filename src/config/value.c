@@ -65,7 +65,7 @@ static bool parse_choice(const weft_config_key *key, const char *text, const cha
 /* "100Mbit,10ms": both have a unit, so they can not be taken for each other. */
 bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s) {
     *bandwidth_Bps = *latency_s = 0;
-    if (strcmp(text, "none") == 0) return true;
+    if (wefti_is(text, "none")) return true;
     char rate[64];
     const char *comma = strchr(text, ',');
     if (!comma || (size_t)(comma - text) >= sizeof rate) return false;
@@ -94,7 +94,7 @@ bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value
                in_bounds(key, out->number);
     case WEFT_KEY_AUTO_BOOL:
         out->integer = -1;
-        return strcmp(text, "auto") == 0 || parse_bool(text, &out->integer);
+        return wefti_is(text, "auto") || parse_bool(text, &out->integer);
     case WEFT_KEY_BOOL: return parse_bool(text, &out->integer);
     case WEFT_KEY_CHOICE: return parse_choice(key, text, &out->text);
     case WEFT_KEY_LINK: return wefti_link_parse(text, &bandwidth_Bps, &latency_s);

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/system_file.h"
+#include "base/text.h"
 #include "doctor/judge.h"
 
 void wefti_find(wefti_judge *j, weft_severity severity, const char *topic, int64_t rank,
@@ -28,7 +29,7 @@ void wefti_find(wefti_judge *j, weft_severity severity, const char *topic, int64
 }
 
 bool wefti_same_host(const wefti_judge *j, int64_t a, int64_t b) {
-    return strcmp(j->ranks[a].host, j->ranks[b].host) == 0;
+    return wefti_is(j->ranks[a].host, j->ranks[b].host);
 }
 
 bool wefti_first_of_host(const wefti_judge *j, int64_t rank) {

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
 #include "doctor/judge.h"
 
 /* OpenBLAS's names of processors, and the instructions that their kernels use. */
@@ -156,7 +157,7 @@ static void judge_interfaces(wefti_judge *j, int64_t r) {
 static void compare_settings(wefti_judge *j) {
     for (int64_t r = 1; r < j->n_ranks; r++) {
         const weft_rank_facts *a = &j->ranks[0], *b = &j->ranks[r];
-        bool ucx = strcmp(a->ucx_tls, b->ucx_tls) != 0, mca = strcmp(a->mca, b->mca) != 0;
+        bool ucx = !wefti_is(a->ucx_tls, b->ucx_tls), mca = !wefti_is(a->mca, b->mca);
         if (!ucx && !mca) continue;
         wefti_find(
             j, WEFT_FINDING_WARNING, "environment", r,

@@ -78,8 +78,7 @@ static void judge_swap(wefti_judge *j, int64_t r) {
 
 static void judge_governor(wefti_judge *j, int64_t r) {
     const char *governor = j->ranks[r].governor;
-    if (strcmp(governor, "powersave") != 0 && strcmp(governor, "conservative") != 0)
-        return;
+    if (!wefti_is(governor, "powersave") && !wefti_is(governor, "conservative")) return;
     wefti_find(
         j, WEFT_FINDING_WARNING, "processor", r,
         "cpupower frequency-set -g performance (as root)",

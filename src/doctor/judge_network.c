@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "doctor/judge.h"
 
 /* host_resolves: 0 no address, 1 loopback, 2 an address of its own, 3 of another machine. */
@@ -59,7 +60,7 @@ static void judge_interface(wefti_judge *j, int64_t r) {
                    "%s has no interface to others: %s", wefti_place(j, r),
                    f->n_interfaces == 0 ? "none but loopback is up"
                                         : "there is no route");
-    else if (strcmp(f->interface, "lo") == 0)
+    else if (wefti_is(f->interface, "lo"))
         return; /* said with the peer that leads there */
     else
         wefti_find(j, WEFT_FINDING_OK, "interface", r, NULL,
@@ -103,7 +104,7 @@ static void compare_hosts(wefti_judge *j) {
             if (wefti_same_host(j, a, b) || !wefti_first_of_host(j, a) ||
                 !wefti_first_of_host(j, b))
                 continue;
-            if (x->address[0] && strcmp(x->address, y->address) == 0)
+            if (x->address[0] && wefti_is(x->address, y->address))
                 wefti_find(j, WEFT_FINDING_ERROR, "interface", b,
                            "give each its own address; if they are containers of one "
                            "machine, a network of their own",
@@ -176,7 +177,7 @@ static void judge_answer(wefti_judge *j, const weft_peer_facts *p) {
 
 /* A peer that was named on the command line. */
 static void judge_peer(wefti_judge *j, const weft_peer_facts *p) {
-    if (p->loopback && strcmp(p->name, j->ranks[0].host) == 0)
+    if (p->loopback && wefti_is(p->name, j->ranks[0].host))
         return; /* judge_name has said it */
     if (!p->loopback) judge_answer(j, p);
     if (p->loopback)

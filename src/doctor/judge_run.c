@@ -87,7 +87,7 @@ static void judge_folder(wefti_judge *j, int64_t r) {
         wefti_find(j, WEFT_FINDING_OK, "folder", r, NULL,
                    "%s: %s (%s) has %s free, the run's checkpoints take about %s",
                    wefti_place(j, r), f->folder, f->folder_type, free, needed);
-    if (strcmp(f->folder_type, "tmpfs") == 0 || strcmp(f->folder_type, "ramfs") == 0)
+    if (wefti_is(f->folder_type, "tmpfs") || wefti_is(f->folder_type, "ramfs"))
         wefti_find(j, WEFT_FINDING_NOTE, "folder", r, "name a run.folder on a disk",
                    "%s: %s lies in memory, and is gone after a restart",
                    wefti_place(j, r), f->folder);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "doctor/examine.h"
 
 /* An address of nobody (RFC 5737): the way to it is the way to the world. */
@@ -51,7 +52,7 @@ static void interface_of(const char *address, char *out, size_t size) {
             (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
             continue;
         address_text(i->ifa_addr, text, sizeof text);
-        if (strcmp(text, address) == 0) wefti_set_text(out, size, i->ifa_name);
+        if (wefti_is(text, address)) wefti_set_text(out, size, i->ifa_name);
     }
     freeifaddrs(all);
 }
@@ -132,7 +133,7 @@ static const char *other_host(const weft_mesh *mesh) {
     if (!mesh) return NULL;
     weft_mesh_facts facts = weft_mesh_look(mesh);
     for (int r = 0; r < facts.size; r++)
-        if (strcmp(weft_mesh_host_of(mesh, r), facts.host) != 0)
+        if (!wefti_is(weft_mesh_host_of(mesh, r), facts.host))
             return weft_mesh_host_of(mesh, r);
     return NULL;
 }

@@ -12,6 +12,7 @@
 #include <weft/tokenizer.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "doctor/examine.h"
 #include "doctor/hash.h"
 #include "job/job.h"
@@ -50,7 +51,7 @@ static void nearest_folder(const char *path, char *out) {
             return;
         }
         slash[slash == out ? 1 : 0] = '\0';
-        if (slash == out && strcmp(out, "/") == 0) return;
+        if (slash == out && wefti_is(out, "/")) return;
     }
 }
 

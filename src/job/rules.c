@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "job/job.h"
 
 enum { MAX_WORD = 128 };
@@ -30,9 +31,9 @@ static bool next_word(const char **text, char word[MAX_WORD]) {
 }
 
 static bool is_in(const char *pattern, const wefti_param *param) {
-    if (strcmp(pattern, "@matrices") == 0) return param->hidden;
-    if (strcmp(pattern, "@vectors") == 0) return param->ndim == 1;
-    if (strcmp(pattern, "@tables") == 0) return param->ndim == 2 && !param->hidden;
+    if (wefti_is(pattern, "@matrices")) return param->hidden;
+    if (wefti_is(pattern, "@vectors")) return param->ndim == 1;
+    if (wefti_is(pattern, "@tables")) return param->ndim == 2 && !param->hidden;
     return fnmatch(pattern, param->name, 0) == 0;
 }
 

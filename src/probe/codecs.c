@@ -47,7 +47,7 @@ static void want(codecs *c, const wefti_replicator_config *config) {
     next.config.every = 1;
     wefti_variant_name(&next.config, next.name, sizeof next.name);
     for (int i = 0; i < c->n; i++)
-        if (strcmp(c->of[i].name, next.name) == 0) return;
+        if (wefti_is(c->of[i].name, next.name)) return;
     c->of[c->n++] = next;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "probe/prober.h"
 
 static const double most_long_s = 0.25; /* that a long message may take */
@@ -447,8 +448,8 @@ static weft_status measure_class(prober *b, double seconds, weft_link_facts *lin
     WEFT_TRY(measure_sweep(b, 0.4 * seconds, link));
     WEFT_TRY(note_cost(b, 0.1 * seconds, link));
     WEFT_TRY(compare_flows(b, 0.2 * seconds, link, flows));
-    return strcmp(b->lane.name, "wire") == 0 ? compare_pairs(b, link, 0.2 * seconds)
-                                             : WEFT_OK;
+    return wefti_is(b->lane.name, "wire") ? compare_pairs(b, link, 0.2 * seconds)
+                                          : WEFT_OK;
 }
 
 weft_status wefti_probe_links(wefti_prober *p, double seconds) {

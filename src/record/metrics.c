@@ -162,7 +162,7 @@ static void put_value(weft_ctx *ctx, wefti_buffer *text, const wefti_metric *met
 static weft_status check_names(weft_ctx *ctx, const wefti_metric *row, int n) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < i; k++)
-            if (strcmp(row[i].name, row[k].name) == 0)
+            if (wefti_is(row[i].name, row[k].name))
                 return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                                      "two metrics of a line are '%s'", row[i].name);
     return WEFT_OK;

@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "record/block.h"
 #include "record/page.h"
 
@@ -76,7 +77,7 @@ static weft_status name_run(weft_ctx *ctx, const char *folder, char **out) {
 static const char *label_of(char *const *names, const char *const *folders, int n,
                             int i) {
     for (int k = 0; k < n; k++)
-        if (k != i && strcmp(names[i], names[k]) == 0) return folders[i];
+        if (k != i && wefti_is(names[i], names[k])) return folders[i];
     return names[i];
 }
 
@@ -121,8 +122,7 @@ static weft_status make(weft_ctx *ctx, const char *const *run_folders, int n,
 }
 
 static weft_status make_text(weft_ctx *ctx, const char *const *run_folders, int n,
-                             double refresh_s, bool page, char **text,
-                             int64_t *n_bytes) {
+                             double refresh_s, bool page, char **text, int64_t *n_bytes) {
     wefti_buffer out = {0};
     WEFT_TRY(make(ctx, run_folders, n, refresh_s, page, &out));
     *text = out.bytes;
@@ -144,7 +144,8 @@ weft_status weft_report_compare(weft_ctx *ctx, const char *const *run_folders, i
                                 const char *out_path) {
     wefti_buffer out = {0};
     if (!out_path)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "a report needs a path for the page");
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "a report needs a path for the page");
     WEFT_TRY(make(ctx, run_folders, n, 0, true, &out));
     weft_status status = wefti_file_write(ctx, out_path, out.bytes, out.n);
     wefti_buffer_fini(ctx, &out);

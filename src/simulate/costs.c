@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "replicate/variants.h"
 #include "wire/section.h"
 #include "wire/values.h"
@@ -40,7 +41,7 @@ char *wefti_costs_key(const wefti_job *job, char *out, size_t size) {
 bool wefti_costs_measured(const weft_cluster *cluster, const wefti_job *job) {
     char key[256];
     return cluster->n_units > 0 &&
-           strcmp(wefti_costs_key(job, key, sizeof key), cluster->model) == 0;
+           wefti_is(wefti_costs_key(job, key, sizeof key), cluster->model);
 }
 
 static const char *unit_name(wefti_unit_kind kind) {
@@ -92,7 +93,7 @@ wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *j
     const char *name = unit_name(job->model->units[u].kind);
     bool measured = wefti_costs_measured(cluster, job);
     for (int64_t i = 0; i < cluster->n_units && measured; i++)
-        if (strcmp(cluster->units[i].name, name) == 0)
+        if (wefti_is(cluster->units[i].name, name))
             return (wefti_unit_cost){cluster->units[i].forward_s,
                                      cluster->units[i].backward_s};
     if (!(cluster->rank_flops > 0)) return (wefti_unit_cost){0, 0};
@@ -193,7 +194,7 @@ double wefti_costs_optimizer(const weft_cluster *cluster, const wefti_job *job,
     double n = (double)a->buckets[bucket].n_elements;
     double matrices = matrices_s(cluster, job, a, bucket);
     for (int64_t i = 0; i < cluster->n_optimizers; i++)
-        if (strcmp(cluster->optimizers[i].name, job->optimizer->name) == 0)
+        if (wefti_is(cluster->optimizers[i].name, job->optimizer->name))
             return n * cluster->optimizers[i].step_s + matrices;
     return wefti_costs_touch(cluster,
                              n * job->optimizer->traffic(&job->optimizer_config)) +

@@ -26,7 +26,7 @@ static weft_status find_kind(weft_ctx *ctx, const char *kind,
     for (; wefti_topology_registry[n] && n < MAX_KINDS; n++) {
         names[n] = wefti_topology_registry[n]->name;
         *out = wefti_topology_registry[n];
-        if (strcmp(names[n], kind) == 0) return WEFT_OK;
+        if (wefti_is(names[n], kind)) return WEFT_OK;
     }
     const char *guess = wefti_nearest(kind, names, n);
     if (guess)
