@@ -11,8 +11,8 @@
 /* clang-format off */
 #define SHAPE_FLAGS                                                                      \
     {"--hf", "FILE", "the model: a Hugging Face config.json, or its folder", NULL},      \
-    {"--parameters", "N", "the model: so many parameters, such as 63M", NULL},           \
-    {"--layers", "N", "in so many layers (default 12)", NULL},                           \
+    {"--parameters", "N", "number of parameters of the model, such as 63M", NULL},           \
+    {"--layers", "N", "number of layers (default 12)", NULL},                           \
     {"--flop-per-token", "FLOP", "forward and backward, such as 400M", NULL}
 /* clang-format on */
 

@@ -88,7 +88,7 @@ typedef struct weft_peer_facts {
     char error[96];                 /* the system's words */
     char interface[16], source[48]; /* by which packets leave */
     int64_t mtu, path_mtu;
-    int64_t loopback; /* the name leads to this machine's loopback */
+    int64_t loopback; /* the name resolves to this machine's loopback */
     int64_t port;
     double round_trip_s; /* of opening a connection, the best of three */
 } weft_peer_facts;

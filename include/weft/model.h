@@ -26,7 +26,7 @@ typedef struct weft_model_config {
     char rope_scaling[128];
     double rope_local_theta; /* of layers with a window, unscaled; 0 = as the others */
     double rope_share;       /* of a head that is rotated, from its start; 0 = all */
-    int64_t window;        /* a token sees so many, itself included; 0 = all before it */
+    int64_t window;        /* tokens that a token sees, itself included; 0 = all before it */
     int64_t window_period; /* each so-manieth layer sees all; 0 = none does */
     double query_scale;    /* q.k is divided by its root; 0 = D */
     double attention_cap;  /* c tanh(score / c) before the softmax; 0 = none */

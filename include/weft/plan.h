@@ -206,7 +206,7 @@ WEFT_API weft_status weft_shape_from_json(weft_ctx *ctx, const char *json,
                                           int64_t n_bytes, const char *where,
                                           weft_shape *out) WEFT_CHECKED;
 
-/* A model of that many parameters, evenly in so many layers. */
+/* A model of that many parameters, spread evenly over that many layers. */
 WEFT_API weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
                                         weft_shape *out) WEFT_CHECKED;
 

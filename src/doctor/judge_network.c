@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Names, interfaces, other machines: whether ranks on different hosts can reach each other.
  *
- *     name        what a host is called leads to an address of one of its interfaces, and not
+ *     name        what a host is called resolves to an address of one of its interfaces, and not
  *                 to loopback: others are told this name and would reach themselves
  *     interface   there is a way out; which one is taken where there are several
  *     bridges     docker0 and its like have one address everywhere
@@ -25,7 +25,7 @@ static void judge_name(wefti_judge *j, int64_t r) {
             j, bad, "name", r,
             "add a line with its address and name to /etc/hosts on every machine, or "
             "to the name server",
-            "the own name %s of %s has no address", f->host,
+            "the host name %s of %s has no address", f->host,
             j->n_hosts > 1 ? "that machine" : "this machine");
     else if (f->host_resolves == 1)
         wefti_find(
@@ -33,18 +33,18 @@ static void judge_name(wefti_judge *j, int64_t r) {
             "put the address that others reach it at beside its name in /etc/hosts, "
             "in place of 127.0.1.1; or tell MPI which interface to use "
             "(docs/launching.md)",
-            "the own name %s leads to %s, which is loopback: others that are told "
+            "the host name %s resolves to %s, which is loopback: others that are told "
             "this address reach themselves",
             f->host, f->host_address);
     else if (f->host_resolves == 3)
         wefti_find(
             j, j->several ? WEFT_FINDING_ERROR : WEFT_FINDING_NOTE, "name", r,
             "correct /etc/hosts or the name server",
-            "the own name %s leads to %s, an address that none of its interfaces has "
+            "the host name %s resolves to %s, an address that none of its interfaces has "
             "(%s)",
             f->host, f->host_address, f->interfaces[0] ? f->interfaces : "loopback");
     else if (f->host_resolves == 2)
-        wefti_find(j, WEFT_FINDING_OK, "name", r, NULL, "the own name %s leads to %s",
+        wefti_find(j, WEFT_FINDING_OK, "name", r, NULL, "the host name %s resolves to %s",
                    f->host, f->host_address);
 }
 
@@ -183,7 +183,7 @@ static void judge_peer(wefti_judge *j, const weft_peer_facts *p) {
     if (p->loopback)
         wefti_find(j, WEFT_FINDING_ERROR, "peer", -1,
                    "write the address of the other machine beside its name in /etc/hosts",
-                   "%s leads to %s: this machine's own loopback", p->name, p->address);
+                   "%s resolves to %s: this machine's own loopback", p->name, p->address);
     if (p->path_mtu > 0 && p->mtu > 0 && p->path_mtu < p->mtu)
         wefti_find(j, WEFT_FINDING_NOTE, "peer", -1,
                    "a tunnel on the way is usual; if large messages hang, set the "

@@ -15,7 +15,7 @@
 /* Gossip waits for neighbours only; votes, which all wait for, are read so much later. */
 enum { WEFTI_GOSSIP_LAG = 8, WEFTI_MAX_LAG = 8 };
 
-/* A rank keeps its votes of so many steps. It may be ahead of the slowest reader by what
+/* A rank keeps its votes of this number of steps. It may be ahead of the slowest reader by what
  * this exceeds the lag. */
 enum { WEFTI_BALLOTS = 4 * WEFTI_MAX_LAG };
 

@@ -79,7 +79,7 @@ static double residual_of(int n, const double *bytes, const double *seconds,
     return used > 0 ? sqrt(squares / used) : 0;
 }
 
-/* Mean time of the messages of so many bytes. */
+/* Mean time of the messages of this length. */
 static double mean_at(int n, const double *bytes, const double *seconds, double size) {
     double sum = 0;
     int used = 0;

@@ -37,7 +37,7 @@ wefti_work wefti_costs_mixer(const weft_cluster *cluster, const wefti_job *job,
 double wefti_costs_optimizer(const weft_cluster *cluster, const wefti_job *job,
                              const wefti_arrangement *a, int bucket);
 
-/* Reading and writing so many bytes. */
+/* Seconds to read and write n_bytes. */
 double wefti_costs_touch(const weft_cluster *cluster, double n_bytes);
 
 /* "gpt2 6x384 ...": what a measurement of units holds for. Returns out. */

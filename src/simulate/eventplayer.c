@@ -103,7 +103,7 @@ static void begin_step(wefti_player *player, wefti_thread *t) {
     player->shown_s = t->now_s;
 }
 
-/* After so many messages the play stops behind the step that the furthest rank is in, so that
+/* After play->max_messages the play stops behind the step that the furthest rank is in, so that
  * a large job costs no more time than a small one: its quantiles stand on fewer steps. */
 static void limit_steps(wefti_player *player) {
     wefti_play *play = player->play;

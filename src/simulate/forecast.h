@@ -25,8 +25,8 @@ void wefti_forecast_drop(weft_ctx *ctx, wefti_planned_job *planned);
 /* Steps after which what is sent repeats, at most 4096. */
 int64_t wefti_forecast_cycle(const wefti_job *job);
 
-/* The configuration on so many nodes, more than a run may have: as many tokens for each
- * as before. */
+/* The configuration on this number of nodes, which may be more than a run can have: each node
+ * keeps its tokens. */
 weft_status wefti_forecast_spread(weft_ctx *ctx, weft_config *config,
                                   int64_t nodes) WEFT_CHECKED;
 

@@ -17,7 +17,7 @@ typedef struct wefti_play {
     uint64_t seed;
     bool calm;            /* no jitter, whatever the cluster says */
     wefti_played *played; /* [steps][W] out; the caller's */
-    int64_t max_messages; /* stops after the step in which so many have been sent */
+    int64_t max_messages; /* stops after the step in which this many have been sent */
     int64_t done;         /* steps kept, out; all of them without max_messages */
     double wire_bytes;    /* sent between nodes in the kept steps, out, all ranks */
     /* Timeline of rank 0 in the last step; room for n_spans, out: how many there are. */

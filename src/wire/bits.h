@@ -18,7 +18,7 @@ static inline int wefti_bit_length(uint64_t x) {
 /* Bits that hold every index below n (n >= 1); 0 for n = 1. */
 static inline int wefti_bits_for(int64_t n) { return wefti_bit_length((uint64_t)n - 1); }
 
-/* Whole bytes for so many bits. */
+/* Whole bytes that hold n bits. */
 static inline int64_t wefti_bit_bytes(int64_t n_bits) { return (n_bits + 7) / 8; }
 
 /* A stream that is written from its beginning. */

@@ -22,7 +22,7 @@ static int64_t index_bits(const wefti_section *s, int64_t chunks) {
     return chunks / s->group * s->group_bits[s->group] + s->group_bits[chunks % s->group];
 }
 
-/* Where the values of a block of so many chunks begin. */
+/* Where the values of a block of n chunks begin. */
 static int64_t values_at(const wefti_section *s, int64_t chunks) {
     int64_t bits = s->dense ? 0 : index_bits(s, chunks);
     return SCALE_BYTES * s->value_ops->scaled + wefti_bit_bytes(bits);

@@ -96,7 +96,7 @@ finds error environment "btl_tcp_if_include names nosuch0, which is not" 1 \
 printf '# two\nnowhere.invalid slots=2\n\nalso.invalid:2\n' >hosts
 finds error peer "the name also.invalid has no address" 1 "$weft" doctor --hostfile hosts
 finds error peer "the name nowhere.invalid has no address" 1 "$weft" doctor --hostfile hosts
-finds error peer "127.0.0.1 leads to 127.0.0.1: this machine's own loopback" 1 \
+finds error peer "127.0.0.1 resolves to 127.0.0.1: this machine's own loopback" 1 \
     "$weft" doctor --peers 127.0.0.1
 
 # -- bound to one core

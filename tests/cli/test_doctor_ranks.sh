@@ -92,5 +92,5 @@ ip -n "$second" link set eth0 mtu 1500
 printf '%s\n' "127.0.0.1 localhost" "127.0.1.1 $second" "10.77.0.1 ${NETLAB}0" \
     >"/etc/netns/$second/hosts"
 ranks 0 'exec $weft doctor $key'
-finds warning name "the own name $second leads to 127.0.1.1, which is loopback"
+finds warning name "the host name $second resolves to 127.0.1.1, which is loopback"
 finish

@@ -54,22 +54,22 @@ finds error interface "has no interface to others" 1 "$weft" doctor --peers 10.9
 finds error peer "10.9.9.9 .* cannot be reached: Network is unreachable" 1 \
     "$weft" doctor --peers 10.9.9.9
 
-# -- the own name: without address, of loopback, of somebody else, right
+# -- the host name: without address, of loopback, of somebody else, right
 ip link set lo up
 ip link add left type veth peer name right
 ip addr add 10.9.0.1/24 dev left
 ip link set left up
 ip link set right up
-finds note name "the own name lonely of this machine has no address" 0 "$weft" doctor
+finds note name "the host name lonely of this machine has no address" 0 "$weft" doctor
 names "127.0.0.1 localhost" "127.0.1.1 lonely"
-finds note name "lonely leads to 127.0.1.1, which is loopback" 0 "$weft" doctor
-finds warning name "lonely leads to 127.0.1.1, which is loopback" 1 \
+finds note name "lonely resolves to 127.0.1.1, which is loopback" 0 "$weft" doctor
+finds warning name "lonely resolves to 127.0.1.1, which is loopback" 1 \
     "$weft" doctor --peers 10.9.0.7 --timeout 0.3
 names "127.0.0.1 localhost" "10.9.0.99 lonely"
-finds error name "lonely leads to 10.9.0.99, an address that none" 1 \
+finds error name "lonely resolves to 10.9.0.99, an address that none" 1 \
     "$weft" doctor --peers 10.9.0.7 --timeout 0.3
 names "127.0.0.1 localhost" "10.9.0.1 lonely" "10.9.0.7 silent" "10.9.0.1 door" "127.0.0.9 wrong"
-finds ok name "the own name lonely leads to 10.9.0.1" 0 "$weft" doctor
+finds ok name "the host name lonely resolves to 10.9.0.1" 0 "$weft" doctor
 
 # -- the way to others, the interface that is taken
 ip link add other type veth peer name wise
@@ -107,7 +107,7 @@ while True: s.accept()' >listening &
     kill "$listener"
 fi
 finds error peer "the name stranger has no address" 1 "$weft" doctor --peers stranger
-finds error peer "wrong leads to 127.0.0.9: this machine's own loopback" 1 \
+finds error peer "wrong resolves to 127.0.0.9: this machine's own loopback" 1 \
     "$weft" doctor --peers wrong
 
 # -- run.folder: a disk that is too small, one that may not be written

@@ -262,7 +262,7 @@ typedef struct bounds {
 } bounds;
 
 /* Of n vectors: the k-th largest of the maxima of some groups bounds the k-th largest of
- * all from below. If so many are wanted that the groups would be small, all are halved.
+ * all from below. If the number wanted makes the groups small, all are halved.
  */
 static bounds bound_kth(int64_t n, const float *x, int64_t k, float *room) {
     int64_t lists = LISTS;

@@ -203,10 +203,10 @@ static void networks_are_compared(void **state) {
     c.ranks[1].host_resolves = 1;
     SET(c.ranks[1].host_address, "127.0.1.1");
     expect(&c, WEFT_FINDING_WARNING, "name", 1,
-           "n1 leads to 127.0.1.1, which is loopback");
+           "n1 resolves to 127.0.1.1, which is loopback");
     c = hosts(2, 1);
     c.ranks[1].host_resolves = 0;
-    expect(&c, WEFT_FINDING_ERROR, "name", 1, "the own name n1 of that machine has no");
+    expect(&c, WEFT_FINDING_ERROR, "name", 1, "the host name n1 of that machine has no");
     c = hosts(2, 1);
     c.ranks[1].host_resolves = 3;
     expect(&c, WEFT_FINDING_ERROR, "name", 1,
