@@ -11,11 +11,22 @@
 
 #include "common.h"
 
-static const char *const names[] = {"nodes",       "ranks-per-node", "sites",
-                                    "link",        "site-link",      "node-link",
-                                    "node-memory", "launch",         "memory-bandwidth",
-                                    "jitter",      "drift",          "stall",
-                                    "overhead"};
+static const char *const names[] = {"nodes",
+                                    "ranks-per-node",
+                                    "sites",
+                                    "link",
+                                    "site-link",
+                                    "node-link",
+                                    "node-memory",
+                                    "launch",
+                                    "memory-bandwidth",
+                                    "jitter",
+                                    "drift",
+                                    "stall",
+                                    "overhead",
+                                    "up",
+                                    "loss",
+                                    "wire-jitter"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 /* ---- this machine's rate ---- */

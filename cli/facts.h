@@ -27,7 +27,10 @@
     {"--jitter", "SHARE", "spread of the time of computing a step, such as 5%", NULL},   \
     {"--drift", "SHARE", "how much some ranks are slower than others, always", NULL},    \
     {"--stall", "SHARE,TIME", "how often a rank stops, and for how long", NULL},      \
-    {"--overhead", "SHARE", "what the protocol adds on the wire, such as 3%", NULL}
+    {"--overhead", "SHARE", "what the protocol adds on the wire, such as 3%", NULL},     \
+    {"--up", "RATE", "out of a node, where --link is but the rate in: 20Mbit", NULL},    \
+    {"--loss", "SHARE", "of the packets on the wire, such as 0.1%", NULL},               \
+    {"--wire-jitter", "TIME", "mean delay beyond the latency, such as 5ms", NULL}
 /* clang-format on */
 
 /* The value of a flag such as "5min" in seconds; *out unchanged without text. Returns

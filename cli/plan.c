@@ -20,7 +20,8 @@ static const flag flags[] = {
      "a step that was measured, any number of times: "
      "\"2 nodes, ddp: 4.1 s\"",
      NULL},
-    {"--framework", "NAMES", "also try ddp, ddp-after, zero1, zero2, fsdp, hsdp: "
+    {"--framework", "NAMES",
+     "also try ddp, ddp-after, zero1, zero2, fsdp, hsdp: "
      "\"ddp,fsdp\"",
      NULL},
     {"--collective", "auto|ring|tree|hierarchical", "of these frameworks", NULL},
@@ -32,6 +33,13 @@ static const flag flags[] = {
     {"--failures", "TIME", "mean time between failures of one node: 4000h", NULL},
     {"--restart", "TIME", "from a failure until all go on: 5min", NULL},
     {"--save", "TIME", "that all stand still for a checkpoint: 30s", NULL},
+    {"--roll-back", NULL, "failures send all nodes back, also where others could go on",
+     NULL},
+    {"--busy", "TIME,SHARE", "of a day, and what the wire carries then: 8h,30%", NULL},
+    {"--shares", NULL, "sequences go to machines by their speed (machines: in --cluster)",
+     NULL},
+    {"--critical-batch", "N", "tokens of a batch beyond which a token teaches less",
+     NULL},
     {"--wide", NULL, "all columns", NULL},
     {"--top", "N", "rows of the table (default 12; 0 = all)", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
@@ -60,12 +68,12 @@ typedef struct request {
 
 /* ---- the command line ---- */
 
-static int read_tokens(const args *a, double *out) {
-    const char *text = args_value(a, "--tokens");
+static int read_tokens(const args *a, const char *name, double *out) {
+    const char *text = args_value(a, name);
     double value;
     if (!text) return CODE_OK;
     if (!parse_count(text, &value) || !(value >= 1 && value <= 1e18))
-        return usage_error("--tokens is '%s', expected a number of tokens such as 1G",
+        return usage_error("%s is '%s', expected a number of tokens such as 1G", name,
                            text);
     *out = value;
     return CODE_OK;
@@ -145,10 +153,32 @@ static int read_failures(const args *a, request *r) {
     if (code == CODE_OK)
         code = parse_time("--save", args_value(a, "--save"), &r->options.save_s);
     if (code == CODE_OK && !args_has(a, "--failures") &&
-        (args_has(a, "--restart") || args_has(a, "--save")))
+        (args_has(a, "--restart") || args_has(a, "--save") || args_has(a, "--roll-back")))
         code = usage_error(
-            "--restart and --save say what a failure costs, but there is no "
+            "--restart, --save and --roll-back say what a failure costs, but there is no "
             "--failures");
+    return code;
+}
+
+/* "8h,30%": how long of a day, and the share of its rate that the wire carries then. */
+static int read_busy(const args *a, weft_advise_options *o) {
+    const char *text = args_value(a, "--busy"), *comma = text ? strchr(text, ',') : NULL;
+    char hours[32], *end = NULL;
+    if (!text) return CODE_OK;
+    snprintf(hours, sizeof hours, "%.*s", comma ? (int)(comma - text) : 0, text);
+    double share = comma ? strtod(comma + 1, &end) : 0;
+    bool percent = end && *end == '%';
+    if (percent) share /= 100, end++;
+    if (!comma || comma - text >= 32 || end == comma + 1 || *end || !(share > 0) ||
+        !(share <= 1))
+        return usage_error(
+            "--busy is '%s', expected a time and a share from 0 to 100%% such "
+            "as 8h,30%%",
+            text);
+    o->busy_share = share;
+    int code = parse_time("--busy", hours, &o->busy_s);
+    if (code == CODE_OK && o->busy_s > 86400)
+        code = usage_error("--busy is '%s', expected at most 24h of a day", text);
     return code;
 }
 
@@ -163,7 +193,12 @@ static int read_flags(const args *a, request *r) {
     r->top = 12;
     if (isatty(STDERR_FILENO)) r->options.on_progress = show_progress;
     r->options.same_only = args_has(a, "--same");
-    int code = read_tokens(a, &r->options.tokens);
+    r->options.shares = args_has(a, "--shares");
+    r->options.roll_back = args_has(a, "--roll-back");
+    int code = read_tokens(a, "--tokens", &r->options.tokens);
+    if (code == CODE_OK)
+        code = read_tokens(a, "--critical-batch", &r->options.critical_batch);
+    if (code == CODE_OK) code = read_busy(a, &r->options);
     if (code == CODE_OK) code = read_choices(a, r);
     if (code == CODE_OK) code = read_failures(a, r);
     if (code == CODE_OK) code = args_int(a, "--top", 0, 1000000, &r->top);
@@ -420,6 +455,10 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     if (!flops && args_has(r->a, "--accelerator"))
         r->options.computing = WEFT_KNOWN_SHEET;
     r->cluster->rank_flops /= r->model.flop_share;
+    if (r->options.shares && r->cluster->n_machines == 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--shares is given, but all machines are alike, expected a "
+                             "list of machines in --cluster");
     WEFT_TRY(take_measured(ctx, r));
     WEFT_TRY(weft_advise(ctx, r->run, r->cluster, &r->options, &advice));
     weft_status status = show(ctx, r, advice);

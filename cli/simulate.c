@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft simulate`: a long run on many machines, with jitter, slow nodes and failures. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,9 @@ static const flag flags[] = {
     {"--jitter", "SHARE", "spread of a step's computing, such as 5%", NULL},
     {"--drift", "SHARE", "spread of the nodes' own speeds", NULL},
     {"--stall", "SHARE,TIME", "how often and how long a rank stalls: 1%,2s", NULL},
+    {"--up", "RATE", "out of a node, where --link is but the rate in: 20Mbit", NULL},
+    {"--loss", "SHARE", "of the packets on the wire, such as 0.1%", NULL},
+    {"--wire-jitter", "TIME", "mean delay beyond the latency, such as 5ms", NULL},
     SHAPE_FLAGS,
     {"--nodes", "N", "how many (default mesh.nodes); tokens grow with them", NULL},
     {"--steps", "N", "how many (default run.steps)", NULL},
@@ -27,6 +31,8 @@ static const flag flags[] = {
     {"--slow-links", "SHARE,FACTOR", "nodes whose interface is slower: 1%,4", NULL},
     {"--failures", "TIME", "mean time between failures of one node: 4000h", NULL},
     {"--restart", "TIME", "from a failure until all go on: 5min", NULL},
+    {"--roll-back", NULL, "failures send all nodes back, also where others could go on",
+     NULL},
     {"--save-every", "N", "steps between checkpoints (default run.save_every)", NULL},
     {"--save", "TIME", "that all stand still for a checkpoint: 30s", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
@@ -72,6 +78,7 @@ static int read_flags(const args *a, weft_simulate_options *o) {
     if (code == CODE_OK)
         code = parse_time("--restart", args_value(a, "--restart"), &o->restart_s);
     if (code == CODE_OK) code = parse_time("--save", args_value(a, "--save"), &o->save_s);
+    o->roll_back = args_has(a, "--roll-back");
     o->nodes = nodes;
     o->steps = steps;
     o->seed = (uint64_t)seed;
@@ -126,29 +133,42 @@ static void print_text(const weft_simulation *x) {
     print_row("restart", l->restart_s, x, "from failures until all go on");
 }
 
+/* JSON has no word for what is not a number. */
+static void print_number(const char *name, double value) {
+    if (isfinite(value))
+        printf(", \"%s\": %.9g", name, value);
+    else
+        printf(", \"%s\": null", name);
+}
+
 static void print_json(const weft_simulation *x) {
     const weft_lost_time *l = &x->lost;
-    printf("{\"nodes\": %lld, \"steps\": %lld, \"elapsed_s\": %.9g, \"tokens_per_s\": "
-           "%.9g, \"step_s\": %.9g, \"step_low_s\": %.9g, \"step_high_s\": %.9g, "
-           "\"step_mean_s\": %.9g, \"step_calm_s\": %.9g, ",
-           (long long)x->nodes, (long long)x->steps, x->elapsed_s, x->tokens_per_s,
-           x->step_s.median, x->step_s.low, x->step_s.high, x->mean_step_s,
-           x->calm_step_s);
-    printf("\"wire_bytes\": %.9g, \"ahead_s\": %.9g, \"failures\": %lld, ",
-           x->wire_bytes_step, x->ahead_s, (long long)x->failures);
-    printf("\"compute_s\": %.9g, \"codec_s\": %.9g, \"wire_s\": %.9g, \"slow_s\": %.9g, "
-           "\"waiting_s\": %.9g, \"saving_s\": %.9g, \"repeated_s\": %.9g, "
-           "\"restart_s\": %.9g}\n",
-           x->compute_s, l->codec_s, l->wire_s, l->slow_s, l->waiting_s, l->saving_s,
-           l->repeated_s, l->restart_s);
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"elapsed_s", x->elapsed_s},     {"tokens_per_s", x->tokens_per_s},
+                   {"step_s", x->step_s.median},    {"step_low_s", x->step_s.low},
+                   {"step_high_s", x->step_s.high}, {"step_mean_s", x->mean_step_s},
+                   {"step_calm_s", x->calm_step_s}, {"wire_bytes", x->wire_bytes_step},
+                   {"ahead_s", x->ahead_s},         {"compute_s", x->compute_s},
+                   {"codec_s", l->codec_s},         {"wire_s", l->wire_s},
+                   {"slow_s", l->slow_s},           {"waiting_s", l->waiting_s},
+                   {"saving_s", l->saving_s},       {"repeated_s", l->repeated_s},
+                   {"restart_s", l->restart_s}};
+    printf("{\"nodes\": %lld, \"steps\": %lld, \"failures\": %lld", (long long)x->nodes,
+           (long long)x->steps, (long long)x->failures);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        print_number(numbers[i].name, numbers[i].value);
+    printf("}\n");
 }
 
 /* ---- the command ---- */
 
 static weft_status read_cluster(weft_ctx *ctx, const args *a, weft_cluster **out) {
     static const char *const facts[] = {
-        "--link",   "--node-link", "--node-flops", "--memory-bandwidth",
-        "--jitter", "--drift",     "--stall"};
+        "--link",   "--node-link",  "--node-flops", "--memory-bandwidth",
+        "--jitter", "--drift",      "--stall",      "--up",
+        "--loss",   "--wire-jitter"};
     const char *path = args_value(a, "--cluster");
     WEFT_TRY(path ? weft_cluster_load(ctx, path, out) : weft_cluster_create(ctx, out));
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
@@ -207,7 +227,9 @@ const command command_simulate = {
     .help =
         "Plays a configured run on up to 65536 nodes without running it: every step of "
         "every node, with machines whose speed varies, slow machines, slow links, and "
-        "failures that send all nodes back to the last checkpoint. Prints how long steps "
+        "failures: replicas that are equal go on without the lost node, others go back "
+        "to "
+        "the last checkpoint (--roll-back: all do). Prints how long steps "
         "take, and what the time goes to.\n\n"
         "What the machines can do comes from --cluster or from the flags, which go over "
         "it. docs/prediction.md says what is modelled, and how well.",

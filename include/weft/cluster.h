@@ -20,8 +20,11 @@ typedef struct weft_link_facts {
                          message */
     double bytes_per_message; /* that the protocol adds on the wire, and as a share: */
     double overhead;          /* 0.03 = 3 % */
-    double residual;          /* of the fit, relative; 0: not measured */
-    double incast; /* times that a message takes while three or more send to each
+    double up_Bps;   /* out of an interface, where that is another rate; 0 = the same */
+    double loss;     /* share of packets that are lost and sent again; 0.01 = 1 % */
+    double jitter_s; /* mean delay of a message beyond latency_s, exponential */
+    double residual; /* of the fit, relative; 0: not measured */
+    double incast;   /* times that a message takes while three or more send to each
                      other, of what the interfaces allow; 0 = 1 */
 } weft_link_facts;
 
@@ -30,6 +33,14 @@ typedef struct weft_link_pair {
     int64_t from, to; /* nodes */
     double bandwidth_Bps, latency_s;
 } weft_link_pair;
+
+/* A machine that differs from what is said of all; 0 in a field: as the others. */
+typedef struct weft_machine {
+    int64_t node;
+    double rank_flops, memory_bytes; /* of one of its ranks */
+    double bandwidth_Bps, up_Bps;    /* of its interface to the wire: in, out; up 0 = the
+                                        same */
+} weft_machine;
 
 /* How long computing takes now and then, relative to its median. */
 typedef struct weft_jitter {
@@ -51,7 +62,8 @@ typedef struct weft_unit_seconds {
  * the exchange: while sending, for what arrives (once, and per other member), at the end.
  */
 typedef struct weft_codec_seconds {
-    char name[96]; /* of the variant: "demo 4/64 int8 all_gather", "gossip", "outer int8" */
+    char name
+        [96]; /* of the variant: "demo 4/64 int8 all_gather", "gossip", "outer int8" */
     double begin_s, combine_s, combine_peer_s, end_s;
 } weft_codec_seconds;
 
@@ -84,6 +96,8 @@ typedef struct weft_cluster {
     int64_t flows; /* streams at once at which the wire was measured; 1 if not said */
     weft_link_pair *pairs; /* "links" in the file: weft_links_load reads it, too */
     int64_t n_pairs;
+    weft_machine *machines;
+    int64_t n_machines;
     weft_jitter jitter;
     /* Valid for one model and batch alone; else computing is FLOP over rank_flops. */
     char model[256]; /* what was measured: weft_cluster_model_key */
@@ -119,6 +133,7 @@ typedef enum weft_cluster_list {
     WEFT_CLUSTER_OPTIMIZERS,
     WEFT_CLUSTER_COLLECTIVES,
     WEFT_CLUSTER_STEPS,
+    WEFT_CLUSTER_MACHINES,
     WEFT_CLUSTER_LISTS
 } weft_cluster_list;
 

@@ -60,9 +60,12 @@ typedef struct weft_candidate {
     char problem[96];
     weft_learning learning;
     weft_prediction prediction; /* without spans */
-    double cost_s;              /* for as many tokens as one node's step has */
-    double speedup;             /* over one node, by cost_s */
-    double error;            /* of the step, either way, by what is known: 0.2 = 20 % */
+    double efficiency; /* of a token, of what it teaches in one node's batch; 1 without
+                          critical_batch */
+    double cost_s;     /* for what one node learns in a step: as many tokens, more if they
+                      teach less */
+    double speedup;    /* over one node, by cost_s */
+    double error;      /* of the step, either way, by what is known: 0.2 = 20 % */
     double hours, gigabytes; /* to the goal; per node interface, out */
     /* Of the best of each method, else NAN: */
     double break_even_Bps; /* rate of the wire from which on it beats one node; 0 =
@@ -117,6 +120,13 @@ typedef struct weft_advise_options {
     weft_known computing, wire; /* where these facts come from; a probe's are measured */
     double failure_s;           /* mean time between failures of a node; 0: none fails */
     double restart_s, save_s; /* until all go on; that all stand still for a checkpoint */
+    bool roll_back; /* a failure sends all nodes back to the checkpoint, also where the
+                       others could go on */
+    bool shares;    /* sequences go to the machines by their speed */
+    double busy_s, busy_share; /* of a day, in which the wire carries this share of its
+                                  rate; busy_s 0: never */
+    double
+        critical_batch; /* tokens; of larger batches a token teaches less; 0: of none */
     void (*on_progress)(void *user, int64_t done, int64_t all); /* or NULL */
     void *user;
 } weft_advise_options;

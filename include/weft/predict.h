@@ -56,6 +56,7 @@ typedef struct weft_prediction {
     int64_t wire_bytes_step; /* the same as train's summary says beforehand */
     int64_t memory_bytes;    /* of a rank */
     int64_t parameters;
+    bool goes_on;     /* over TCP the others go on without a node that is lost */
     weft_span *spans; /* of a typical step of rank 0 */
     int64_t n_spans;
 } weft_prediction;

@@ -23,9 +23,11 @@ typedef struct weft_simulate_options {
     double slow_links;       /* share of the nodes whose interface is slower by */
     double slow_link_factor; /* this factor, 1 or more; 0 = 2 */
     double failure_s;        /* mean time between failures of one node; 0 = none fails */
-    double restart_s;        /* from a failure until all go on from the checkpoint */
-    int64_t save_every;      /* steps; 0 = run.save_every, 0 there: no checkpoint */
-    double save_s;           /* that all stand still for one */
+    double restart_s; /* from a failure until all go on from the checkpoint, or until the
+                         node that failed is back with those that went on */
+    bool roll_back;   /* to the checkpoint, also where the others could go on */
+    int64_t save_every; /* steps; 0 = run.save_every, 0 there: no checkpoint */
+    double save_s;      /* that all stand still for one */
 } weft_simulate_options;
 
 /* Seconds of the run that would not have been spent without the cause; in all they are

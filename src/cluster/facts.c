@@ -23,6 +23,7 @@
 #include "config/value.h"
 
 #define LONG 3.2e7 /* seconds: a year */
+enum { MOST_MACHINES = 4096 };
 #define TEXT(type, name, member)                                                         \
     {                                                                                    \
         name, WEFTI_FACT_TEXT, WEFTI_UNIT_COUNT, offsetof(type, member),                 \
@@ -75,6 +76,9 @@ static const wefti_fact link_facts[] = {
     QUANTITY(weft_link_facts, "message", message_s, TIME, 3600),
     QUANTITY(weft_link_facts, "bytes_per_message", bytes_per_message, BYTES, 1e9),
     QUANTITY(weft_link_facts, "overhead", overhead, SHARE, 100),
+    QUANTITY(weft_link_facts, "up", up_Bps, RATE, 1e18),
+    QUANTITY(weft_link_facts, "loss", loss, SHARE, 0.9),
+    QUANTITY(weft_link_facts, "jitter", jitter_s, TIME, 3600),
     QUANTITY(weft_link_facts, "residual", residual, SHARE, 1e6),
     QUANTITY(weft_link_facts, "incast", incast, COUNT, 1000)};
 static const wefti_fact pairs[] = {
@@ -82,6 +86,12 @@ static const wefti_fact pairs[] = {
     NEEDED_INT(weft_link_pair, "to", to, 0, 1e6),
     NEEDED(weft_link_pair, "latency", latency_s, TIME, 0, 3600),
     NEEDED(weft_link_pair, "bandwidth", bandwidth_Bps, RATE, 1e-3, 1e18)};
+static const wefti_fact machines[] = {
+    NEEDED_INT(weft_machine, "node", node, 0, 1e6),
+    QUANTITY(weft_machine, "rank_flops", rank_flops, WORK, 1e21),
+    QUANTITY(weft_machine, "memory", memory_bytes, BYTES, 1e18),
+    QUANTITY(weft_machine, "bandwidth", bandwidth_Bps, RATE, 1e18),
+    QUANTITY(weft_machine, "up", up_Bps, RATE, 1e18)};
 static const wefti_fact jitter[] = {
     QUANTITY(weft_jitter, "spread", spread, SHARE, 10),
     QUANTITY(weft_jitter, "drift", drift, SHARE, 10),
@@ -146,11 +156,17 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
         "one\n# costs the processor of either end; bytes_per_message and overhead (a "
         "share): what the\n# protocol adds; residual: of the fit, as a share; incast: "
         "times "
-        "that messages take while\n# three or more send to each other. B/s = 8 bit/s"),
+        "that messages take while\n# three or more send to each other; up: rate out of "
+        "an "
+        "interface, where that is another;\n# loss: share of packets lost; jitter: mean "
+        "delay beyond the latency. B/s = 8 bit/s"),
     MAPPING("wire", link_facts, wire, NULL),
     MAPPING("site", link_facts, site, NULL),
     VALUE("flows", flows, "streams at once at which the wire was measured"),
     LIST("links", pairs, PAIRS, "pairs of nodes that differ from the rest, one way"),
+    LIST("machines", machines, MACHINES,
+         "machines that differ from the rest; what is 0 or left out is as of all: of a "
+         "rank\n# rank_flops and memory, of the interface bandwidth (in) and up (out)"),
     MAPPING("jitter", jitter, jitter,
             "how computing varies: spread of a step and drift of a rank (of the "
             "logarithm),\n# and how often and how long a rank stalls"),
@@ -173,7 +189,7 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
 wefti_fact_items wefti_facts_of(weft_cluster *c, weft_cluster_list list) {
     void *pairs_at = &c->pairs, *units_at = &c->units, *codecs_at = &c->codecs,
          *optimizers_at = &c->optimizers, *collectives_at = &c->collectives,
-         *steps_at = &c->step_s;
+         *steps_at = &c->step_s, *machines_at = &c->machines;
     const wefti_fact_items all[WEFT_CLUSTER_LISTS] = {
         [WEFT_CLUSTER_PAIRS] = {pairs_at, &c->n_pairs, sizeof *c->pairs},
         [WEFT_CLUSTER_UNITS] = {units_at, &c->n_units, sizeof *c->units},
@@ -182,7 +198,8 @@ wefti_fact_items wefti_facts_of(weft_cluster *c, weft_cluster_list list) {
                                      sizeof *c->optimizers},
         [WEFT_CLUSTER_COLLECTIVES] = {collectives_at, &c->n_collectives,
                                       sizeof *c->collectives},
-        [WEFT_CLUSTER_STEPS] = {steps_at, &c->n_steps, sizeof *c->step_s}};
+        [WEFT_CLUSTER_STEPS] = {steps_at, &c->n_steps, sizeof *c->step_s},
+        [WEFT_CLUSTER_MACHINES] = {machines_at, &c->n_machines, sizeof *c->machines}};
     return all[list];
 }
 
@@ -263,6 +280,34 @@ void wefti_fact_expected(const wefti_fact *fact, char *out, size_t out_size) {
              base_unit(fact->unit)[0] ? " " : "", base_unit(fact->unit));
 }
 
+/* What is said of a machine is a factor of what is said of all, so that has to be there. */
+static bool machine_fault(const weft_cluster *c, char *sentence, size_t size) {
+    for (int64_t i = 0; i < c->n_machines; i++) {
+        const weft_machine *m = &c->machines[i];
+        bool twice = false;
+        for (int64_t k = 0; k < i && i < MOST_MACHINES; k++)
+            twice |= c->machines[k].node == m->node;
+        if (i >= MOST_MACHINES)
+            snprintf(sentence, size, "%lld machines, expected at most %d",
+                     (long long)c->n_machines, (int)MOST_MACHINES);
+        else if (m->node >= c->nodes || twice)
+            snprintf(sentence, size,
+                     "machine of node %lld%s, expected each of the %lld nodes, numbered "
+                     "from 0, once at most",
+                     (long long)m->node, twice ? " for the second time" : "",
+                     (long long)c->nodes);
+        else if (m->rank_flops > 0 && c->rank_flops <= 0)
+            snprintf(sentence, size,
+                     "machine of node %lld has a rank_flops, expected rank_flops of the "
+                     "other machines beside the list",
+                     (long long)m->node);
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
 const char *wefti_cluster_fault(const weft_cluster *c, char *sentence, size_t size) {
     if (c->nodes % c->sites != 0) {
         snprintf(sentence, size, "%lld nodes in %lld sites, expected as many in each",
@@ -278,5 +323,5 @@ const char *wefti_cluster_fault(const weft_cluster *c, char *sentence, size_t si
                  (long long)p->from, (long long)p->to, (long long)c->nodes);
         return "links";
     }
-    return NULL;
+    return machine_fault(c, sentence, size) ? "machines" : NULL;
 }

@@ -42,7 +42,7 @@ typedef struct wefti_fact_section {
     weft_cluster_list list; /* of a list */
 } wefti_fact_section;
 
-enum { WEFTI_FACT_SECTIONS = 27, WEFTI_MOST_FACTS = 8 };
+enum { WEFTI_FACT_SECTIONS = 28, WEFTI_MOST_FACTS = 10 };
 extern const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS];
 
 /* Where a list lies, how many items it has, and how big one is. */

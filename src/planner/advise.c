@@ -51,7 +51,7 @@ static weft_status make_room(wefti_adviser *a) {
 static void judge(const wefti_adviser *a, weft_candidate *c) {
     char needs[32], has[32];
     c->usable = true;
-    double room = a->cluster.memory_bytes;
+    double room = wefti_machines_memory(a, c->nodes);
     if (room <= 0 || (double)c->prediction.memory_bytes <= room) return;
     c->usable = false;
     snprintf(c->problem, sizeof c->problem, "needs %s of memory per rank, %s are there",
@@ -60,7 +60,9 @@ static void judge(const wefti_adviser *a, weft_candidate *c) {
 }
 
 static void count_costs(const wefti_adviser *a, weft_candidate *c) {
-    double steps = a->advice->tokens / (double)wefti_advise_tokens(a, c->nodes);
+    double steps = a->advice->tokens / (double)wefti_advise_tokens(a, c->nodes) /
+                   wefti_advise_efficiency(a, c->nodes);
+    c->efficiency = wefti_advise_efficiency(a, c->nodes);
     c->cost_s = wefti_advise_cost(a, c, c->prediction.mean_step_s);
     c->error = wefti_advise_error(a, c);
     c->hours = steps * c->prediction.mean_step_s / 3600 * wefti_advise_failures(a, c);
@@ -394,6 +396,7 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
 static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
     enum { TABLE_WORK = 800, CURVE_WORK = 320 };
     WEFT_TRY(take_facts(a, cluster));
+    WEFT_TRY(wefti_machines_sort(a));
     a->work = TABLE_WORK;
     WEFT_TRY(try_all(a));
     WEFT_TRY(wefti_advise_rank(a));
@@ -411,6 +414,7 @@ weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
     if (options) a.options = *options;
     WEFT_TRY(wefti_alloc(ctx, sizeof *a.advice, "the advice", &a.advice));
     weft_status status = advise(&a, cluster);
+    wefti_machines_drop(&a);
     if (status != WEFT_OK) {
         weft_advice_destroy(ctx, a.advice);
         return status;

@@ -31,6 +31,8 @@ typedef struct wefti_adviser {
     weft_advice *advice;
     int64_t room, left_out_room;
     int64_t work; /* rank-steps to play for a prediction */
+    weft_machine
+        *machines; /* [cluster.nodes] owned, the fastest first; NULL: all alike */
 } wefti_adviser;
 
 /* The run with these assignments over its keys; keys of the method are the run's own only
@@ -57,6 +59,22 @@ bool wefti_advise_is_large(const wefti_adviser *a);
 weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate, double bandwidth_Bps,
                                  weft_prediction *out) WEFT_CHECKED;
+
+/* Puts the machines in order, the fastest first; the other frees what the first made. */
+weft_status wefti_machines_sort(wefti_adviser *a) WEFT_CHECKED;
+void wefti_machines_drop(wefti_adviser *a);
+
+/* Gives `cluster` the machines that so many nodes are, numbered from 0, which share so many
+ * sequences of a rank by their speed if the options say so. Freed by
+ * wefti_advise_drop_facts. */
+weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
+                                int64_t rows, weft_cluster *cluster) WEFT_CHECKED;
+
+/* The least memory of a rank on so many nodes; 0: not known. */
+double wefti_machines_memory(const wefti_adviser *a, int64_t nodes);
+
+/* What a token teaches in the batch of so many nodes, of what it does in one node's. */
+double wefti_advise_efficiency(const wefti_adviser *a, int64_t nodes);
 
 /* The cluster with measured units for the micro-batch of this configuration, in
  * proportion to its rows. What is not shared with `cluster` is freed by the second. */

@@ -4,14 +4,16 @@
  *
  *     error^2 = model^2 + sum over computing, wire, coding of (share x error)^2
  *
- * and what failures add: with a checkpoint every tau seconds, N nodes and a mean time M
- * between failures of one,
+ * and what failures add: with a checkpoint every tau seconds, N nodes, a mean time M
+ * between failures of one and D until a lost one is given up (mesh.timeout),
  *
- *     time / time without  =  1 + save / tau + N/M (tau / 2 + restart),
- *     tau = sqrt(2 save M / N)                                     (Young 1974)
+ *     back to the checkpoint    1 + save / tau + N/M (tau / 2 + restart)
+ *     the others go on          1 + save / tau + N/M (D + restart / N)
  *
- * if the run does not say how often it saves. All nodes go back to the checkpoint, as weft
- * does. */
+ * of the time without. If the run does not say how often it saves, tau = sqrt(2 save M / N)
+ * in the first (Young 1974); in the second nothing is saved but at the end. A node that is
+ * being restarted is missing as one of N; what the smaller batch meanwhile does to the
+ * learning is not reckoned with. */
 #include <math.h>
 
 #include "planner/advise.h"
@@ -47,11 +49,21 @@ double wefti_advise_error(const wefti_adviser *a, const weft_candidate *c) {
     return sqrt(sum);
 }
 
+/* Others' frameworks go back; so do methods whose replicas differ. */
+static bool goes_on(const wefti_adviser *a, const weft_candidate *c) {
+    return c->prediction.goes_on && !a->options.roll_back && !c->framework[0];
+}
+
 double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c) {
     const weft_advise_options *o = &a->options;
     double every = (double)a->run->run.save_every * c->prediction.mean_step_s;
     if (o->failure_s <= 0) return 1;
     double often = (double)c->nodes / o->failure_s;
+    if (goes_on(a, c)) {
+        double given_up_s = a->run->mesh.timeout;
+        double saving = every > 0 ? o->save_s / every : 0;
+        return 1 + saving + often * (given_up_s + o->restart_s / (double)c->nodes);
+    }
     if (every <= 0) every = sqrt(2 * fmax(o->save_s, 1) / often);
     return 1 + o->save_s / every + often * (every / 2 + o->restart_s);
 }

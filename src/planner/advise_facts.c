@@ -50,4 +50,5 @@ void wefti_advise_drop_facts(weft_ctx *ctx, const weft_cluster *cluster,
                              weft_cluster *facts) {
     if (facts->units != cluster->units) wefti_free(ctx, facts->units);
     if (facts->pairs != cluster->pairs) wefti_free(ctx, facts->pairs);
+    if (facts->machines != cluster->machines) wefti_free(ctx, facts->machines);
 }

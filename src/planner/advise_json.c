@@ -100,6 +100,8 @@ static json_t *candidate(const weft_candidate *c, bool *ok) {
     flag(object, "usable", c->usable, ok);
     text(object, "problem", c->problem, ok);
     real(object, "speedup", c->speedup, ok);
+    real(object, "efficiency", c->efficiency, ok);
+    flag(object, "goes_on", c->prediction.goes_on && !c->framework[0], ok);
     real(object, "error", c->error, ok);
     real(object, "hours", c->hours, ok);
     real(object, "gigabytes", c->gigabytes, ok);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A candidate's prediction: another framework's in closed form (framework.c), else the
  * runtime model's (weft_predict). */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,16 +12,20 @@
 
 enum { FEW_RANKS = 200, FEW_NODES = 4 };
 
-/* Another rate of the wire; measured pairs keep their ratio to it. */
+/* Another rate of the wire; its way out, measured pairs and single machines keep their ratio
+ * to it. The machines are the candidate's own by now, so that they may be changed. */
 static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
                             weft_cluster *cluster) {
     if (bandwidth_Bps <= 0) return WEFT_OK;
-    if (cluster->sites > 1) {
-        cluster->site.bandwidth_Bps = bandwidth_Bps;
-        return WEFT_OK;
+    weft_link_facts *link = cluster->sites > 1 ? &cluster->site : &cluster->wire;
+    double ratio = bandwidth_Bps / link->bandwidth_Bps;
+    link->bandwidth_Bps = bandwidth_Bps;
+    link->up_Bps *= ratio;
+    if (cluster->sites > 1) return WEFT_OK;
+    for (int64_t i = 0; i < cluster->n_machines && a->machines; i++) {
+        cluster->machines[i].bandwidth_Bps *= ratio;
+        cluster->machines[i].up_Bps *= ratio;
     }
-    double ratio = bandwidth_Bps / cluster->wire.bandwidth_Bps;
-    cluster->wire.bandwidth_Bps = bandwidth_Bps;
     if (cluster->n_pairs == 0) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(ctx, cluster->n_pairs, sizeof *cluster->pairs, "links",
                            &cluster->pairs));
@@ -43,6 +48,18 @@ static int64_t steps_of(const wefti_adviser *a, const weft_config *config,
     if (n > MOST) n = MOST;
     n = (n + round - 1) / round * round;
     return n < config->run.steps ? n : config->run.steps;
+}
+
+/* The facts for a candidate's configuration; wefti_advise_drop_facts after it, also if it
+ * fails. */
+static weft_status take_facts(weft_ctx *ctx, const wefti_adviser *a,
+                              const weft_candidate *c, const weft_config *config,
+                              double bandwidth_Bps, weft_cluster *cluster) {
+    int64_t ranks = c->nodes * c->ranks_per_node;
+    int64_t rows = wefti_advise_tokens(a, c->nodes) / a->run->data.length / ranks;
+    WEFT_TRY(wefti_advise_facts(ctx, config, &a->cluster, cluster));
+    WEFT_TRY(wefti_machines_take(ctx, a, c->nodes, rows, cluster));
+    return set_rate(ctx, a, bandwidth_Bps, cluster);
 }
 
 /* ---- many ranks ---- */
@@ -104,8 +121,7 @@ static weft_status predict_micro(weft_ctx *ctx, const wefti_adviser *a,
     weft_cluster cluster;
     wefti_planned_job planned = {NULL, NULL};
     WEFT_TRY(one_rank(ctx, a, c, micro, &config));
-    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
-    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
+    weft_status status = take_facts(ctx, a, c, config, bandwidth_Bps, &cluster);
     if (status == WEFT_OK)
         status = wefti_forecast_plan(ctx, config, &cluster, 0, &planned);
     wefti_framework_case one = {.framework = wefti_framework_find(c->framework),
@@ -130,7 +146,7 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
     int64_t rows = wefti_advise_tokens(a, c->nodes) / (c->nodes * c->ranks_per_node) /
                    a->run->data.length;
     int64_t micro = a->run->batch.micro ? wefti_advise_micro(a, rows) : rows;
-    double room = a->cluster.memory_bytes;
+    double room = wefti_machines_memory(a, c->nodes);
     for (;;) {
         WEFT_TRY(predict_micro(ctx, a, c, bandwidth_Bps, micro, out));
         bool fits = room <= 0 || (double)out->memory_bytes <= room;
@@ -141,9 +157,10 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
 
 /* ---- all ---- */
 
-weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
-                                 const weft_candidate *candidate, double bandwidth_Bps,
-                                 weft_prediction *out) {
+/* With the wire at that rate all day. */
+static weft_status predict_steadily(weft_ctx *ctx, const wefti_adviser *a,
+                                    const weft_candidate *candidate, double bandwidth_Bps,
+                                    weft_prediction *out) {
     weft_predict_options options = {.seed = 1};
     weft_config *config;
     weft_cluster cluster;
@@ -156,12 +173,50 @@ weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                  ? few_nodes(ctx, a, candidate, &config)
                  : wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
     options.steps = steps_of(a, config, candidate->nodes * candidate->ranks_per_node);
-    weft_status status = wefti_advise_facts(ctx, config, &a->cluster, &cluster);
-    if (status == WEFT_OK) status = set_rate(ctx, a, bandwidth_Bps, &cluster);
+    weft_status status = take_facts(ctx, a, candidate, config, bandwidth_Bps, &cluster);
     if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
     wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
     weft_config_destroy(ctx, config);
     return status;
+}
+
+/* The rate that is reckoned with. */
+static double rate_of(const wefti_adviser *a, double bandwidth_Bps) {
+    if (bandwidth_Bps > 0) return bandwidth_Bps;
+    return a->cluster.sites > 1 ? a->cluster.site.bandwidth_Bps
+                                : a->cluster.wire.bandwidth_Bps;
+}
+
+/* Steps of quiet and of busy hours: as many in a day as both parts of it have room for. */
+static void mix_hours(const wefti_adviser *a, const weft_prediction *busy,
+                      weft_prediction *quiet) {
+    const double day_s = 86400;
+    double share = a->options.busy_s / day_s, before_s = quiet->mean_step_s;
+    double steps = share / busy->mean_step_s + (1 - share) / before_s;
+    double mean_s = 1 / steps, more_s = fmax(0, mean_s - before_s);
+    quiet->mean_step_s = mean_s;
+    quiet->step_s.high = fmax(quiet->step_s.high, busy->step_s.high);
+    if (share > 0.5) quiet->step_s.median = busy->step_s.median;
+    quiet->wait_s += more_s;
+    quiet->wire_s += more_s;
+    quiet->exchange_s += more_s;
+    quiet->hidden_share = quiet->exchange_s > 0
+                              ? fmax(0, 1 - quiet->wait_s / quiet->exchange_s)
+                              : 1;
+    quiet->tokens_per_s *= before_s / mean_s;
+    if (quiet->wire_s > quiet->compute_s) quiet->bound = WEFT_BOUND_WIRE;
+}
+
+weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *candidate, double bandwidth_Bps,
+                                 weft_prediction *out) {
+    weft_prediction busy;
+    WEFT_TRY(predict_steadily(ctx, a, candidate, bandwidth_Bps, out));
+    if (a->options.busy_s <= 0 || candidate->nodes == 1) return WEFT_OK;
+    double slow_Bps = a->options.busy_share * rate_of(a, bandwidth_Bps);
+    WEFT_TRY(predict_steadily(ctx, a, candidate, slow_Bps, &busy));
+    if (busy.mean_step_s > 0 && out->mean_step_s > 0) mix_hours(a, &busy, out);
+    return WEFT_OK;
 }
 
 int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes) {
@@ -170,7 +225,17 @@ int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes) {
 
 double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s) {
     return step_s * (double)wefti_advise_tokens(a, 1) /
-           (double)wefti_advise_tokens(a, c->nodes);
+           (double)wefti_advise_tokens(a, c->nodes) /
+           wefti_advise_efficiency(a, c->nodes);
+}
+
+/* A loss takes (1 + B / C) times the tokens that tiny batches would take, B tokens a batch, C
+ * the critical one (McCandlish et al. 2018, arXiv 1812.06162). */
+double wefti_advise_efficiency(const wefti_adviser *a, int64_t nodes) {
+    double C = a->options.critical_batch;
+    if (C <= 0) return 1;
+    return (1 + (double)wefti_advise_tokens(a, 1) / C) /
+           (1 + (double)wefti_advise_tokens(a, nodes) / C);
 }
 
 int64_t wefti_advise_micro(const wefti_adviser *a, int64_t rows) {

@@ -293,6 +293,7 @@ weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
     s.a = (wefti_adviser){.ctx = ctx, .run = run, .cluster = *cluster};
     if (options) s.a.options = *options;
     s.a.options.steps = 16;
+    s.a.options.busy_s = 0;  /* what was measured is taken for a quiet hour */
     s.a.cluster.n_units = 0; /* what was measured of units holds for another computer */
     double given_Bps = wire_of(&s)->bandwidth_Bps;
     if (given_Bps <= 0) wire_of(&s)->bandwidth_Bps = 1e9;

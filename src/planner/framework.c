@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "simulate/costs.h"
+#include "simulate/links.h"
 
 static const double bucket_bytes = 25 * 1024.0 * 1024.0; /* DDP's bucket_cap_mb */
 
@@ -92,8 +93,29 @@ typedef struct group {
     double wire_hop_s, local_hop_s; /* latency, and the processor's part */
 } group;
 
-static double per_byte(const weft_link_facts *link) {
-    return link->bandwidth_Bps > 0 ? (1 + link->overhead) / link->bandwidth_Bps : 0;
+/* In a ring and in a tree a rank sends and receives at a time, so the slower way decides,
+ * and of several machines the slowest. */
+static double per_byte(const weft_cluster *f, const weft_link_facts *facts,
+                       int64_t joined, bool wire) {
+    wefti_link_time link = wefti_link_of(facts, joined, wire ? f->flows : 1);
+    double slowest = fmax(1, link.up);
+    for (int64_t i = 0; i < f->n_machines && wire; i++) {
+        wefti_machine_times t = wefti_machine_of(f, &link, &f->machines[i]);
+        slowest = fmax(slowest, fmax(t.out, t.in));
+    }
+    /* incast is of many to one */
+    double incast = joined > 2 && facts->incast > 0 ? facts->incast : 1;
+    return link.bandwidth_Bps > 0 ? slowest * link.stretch / incast / link.bandwidth_Bps
+                                  : 0;
+}
+
+/* Every rank waits for the slowest machine. */
+static double slowest_machine(const weft_cluster *f) {
+    double slowest = f->n_machines > 0 ? 0 : 1;
+    wefti_link_time wire = wefti_link_of(&f->wire, 2, f->flows);
+    for (int64_t i = 0; i < f->n_machines; i++)
+        slowest = fmax(slowest, wefti_machine_of(f, &wire, &f->machines[i]).compute);
+    return slowest;
 }
 
 static group group_of(const wefti_framework_case *c) {
@@ -103,9 +125,9 @@ static group group_of(const wefti_framework_case *c) {
                                       : &f->wire;
     group g = {.nodes = (double)c->nodes,
                .ranks = (double)c->ranks_per_node,
-               .wire_s = per_byte(wire),
-               .local_s = per_byte(&f->local),
-               .wire_hop_s = wire->latency_s + 2 * wire->message_s,
+               .wire_s = per_byte(f, wire, c->nodes, true),
+               .local_s = per_byte(f, &f->local, c->ranks_per_node, false),
+               .wire_hop_s = wire->latency_s + wire->jitter_s + 2 * wire->message_s,
                .local_hop_s = f->local.latency_s + 2 * f->local.message_s};
     if (g.local_s <= 0 && f->memory_Bps > 0) g.local_s = 1 / f->memory_Bps;
     return g;
@@ -287,7 +309,8 @@ static double slowness(const wefti_framework_case *c) {
     const weft_jitter *j = &c->cluster->jitter;
     double W = (double)(c->nodes * c->ranks_per_node),
            spread = hypot(j->spread, j->drift);
-    return spread > 0 ? exp(spread * largest_of(W)) : 1;
+    double slowest = slowest_machine(c->cluster);
+    return spread > 0 ? slowest * exp(spread * largest_of(W)) : slowest;
 }
 
 /* A rank that stands still holds up all of them. */

@@ -23,6 +23,7 @@
 #include "simulate/arraystate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -158,7 +159,7 @@ static void leave(wefti_array_player *e, double *x, const meeting *m, int round)
         for (int i = node * e->copies; i < (node + 1) * e->copies; i++) {
             int n = round == 0 || m->job->two[i] ? m->job->n_sent[i] : 0;
             if (n > 0 && round == 0) x[i] += e->work * m->work.begin_s;
-            double busy = busy_s(e, bytes_of(m, i)) * slowness(e, node);
+            double busy = busy_s(e, bytes_of(m, i)) * e->own_out[node];
             double all_s = m->job->n_wire[i] * busy, ready_s = x[i] + cpu_s;
             bool waits = m->job->n_wire[i] > 0;
             e->leaves[i] = waits ? later(ready_s, wire->out_free_s) : ready_s;
@@ -173,27 +174,28 @@ static void leave(wefti_array_player *e, double *x, const meeting *m, int round)
 static double all_there(const wefti_array_player *e, const meeting *m, int i, int round,
                         double *sent) {
     enum { FEW = 64 };
-    double heads[FEW], last = 0;
+    double heads[FEW], last = 0, slowest = 0; /* when the slowest way out has sent it */
     const wefti_meeting_plan *job = m->job;
     int n = 0, node = i / e->copies;
     for (int k = job->first[i]; k < job->first[i + 1] && n < FEW; k++) {
         const wefti_heard *h = &job->heard[k];
         int from = h->source / e->copies;
-        double busy = busy_s(e, bytes_of(m, h->source)) * slowness(e, from);
+        double busy = busy_s(e, bytes_of(m, h->source)) * e->own_out[from];
         double head = e->leaves[h->source];
         if (round == 1 && !job->two[h->source]) continue;
         last = later(last, head);
         if (from == node) continue;
         head += h->place * busy + e->wire * wire_of(e)->latency_s;
+        slowest = later(slowest, head + busy);
         int at = n++;
         for (; at > 0 && heads[at - 1] > head; at--) heads[at] = heads[at - 1];
         heads[at] = head;
     }
-    double busy = busy_s(e, bytes_of(m, i)) * slowness(e, node);
+    double busy = busy_s(e, bytes_of(m, i)) * e->own_in[node];
     *sent = last;
     for (int k = 0; k < n; k++)
         last = wefti_interface_arrive(&e->interfaces[node], heads[k], busy);
-    return last;
+    return later(last, slowest);
 }
 
 static void send_meeting(wefti_array_player *e, double *x, const meeting *m, int round) {
@@ -407,7 +409,7 @@ static void draw_step(wefti_array_player *e) {
             factor = later(factor, e->drift[i] * drawn);
             halt_s = later(halt_s, wefti_jitter_halt(e->timed, seed, e->step, rank));
         }
-        e->factor[i] = slow * (e->weather.jitter ? factor : 1);
+        e->factor[i] = slow * e->own_compute[node] * (e->weather.jitter ? factor : 1);
         e->halt[i] = halt_s;
         e->begun[i] = e->clock[i];
     }
@@ -451,7 +453,7 @@ static void vote(wefti_array_player *e) {
     int per_node = e->copies * e->S, others = e->job->W - 1;
     double cpu_s = e->wire * others * link->message_s, last = 0;
     double each_s = busy_s(e, WEFTI_VOTE_BYTES) / e->S;
-    double wire_s = each_s * per_node * (e->job->W - per_node), there = 0;
+    double wire_s = each_s * per_node * (e->job->W - per_node) * e->outs[0], there = 0;
     for (int node = 0; node < e->nodes; node++) {
         const wefti_interface *wire = &e->interfaces[node]; /* too short to be booked */
         for (int i = node * e->copies; i < (node + 1) * e->copies; i++)
@@ -541,7 +543,10 @@ static weft_status allocate(wefti_array_player *e) {
     int64_t n = (int64_t)e->n_buckets * e->R;
     for (size_t i = 0; i < sizeof of_replicas / sizeof of_replicas[0]; i++)
         WEFT_TRY(numbers(e, e->R, of_replicas[i]));
-    WEFT_TRY(numbers(e, e->nodes, &e->circle));
+    double **of_nodes[] = {&e->circle, &e->own_compute, &e->own_out, &e->own_in,
+                           &e->outs};
+    for (size_t i = 0; i < sizeof of_nodes / sizeof of_nodes[0]; i++)
+        WEFT_TRY(numbers(e, e->nodes, of_nodes[i]));
     WEFT_TRY(wefti_alloc_n(e->ctx, e->nodes, sizeof *e->interfaces, "the nodes",
                            &e->interfaces));
     for (int i = 0; i < 2 * WEFTI_ARRAY_ROUNDS; i++) {
@@ -554,6 +559,37 @@ static weft_status allocate(wefti_array_player *e) {
     WEFT_TRY(numbers(e, 2 * n, &e->ready));
     WEFT_TRY(wefti_alloc_n(e->ctx, 2 * e->nodes, sizeof(int), "places", &e->places));
     return wefti_alloc_n(e->ctx, 2 * e->n_buckets, sizeof(int), "jobs", &e->jobs);
+}
+
+static int by_falling(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* How each node differs from the others, and what different ways out there are, the
+ * slowest first. */
+static void tell_apart(wefti_array_player *e) {
+    const weft_cluster *c = e->timed->cluster;
+    for (int i = 0; i < e->nodes; i++) {
+        e->own_compute[i] = e->own_in[i] = 1;
+        e->own_out[i] = wire_of(e)->up;
+    }
+    for (int64_t k = 0; k < c->n_machines && !e->weather.alike; k++) {
+        const weft_machine *m = &c->machines[k];
+        if (m->node >= e->nodes) continue;
+        wefti_machine_times t = wefti_machine_of(c, wire_of(e), m);
+        e->own_compute[m->node] = t.compute;
+        if (e->nodes > 1) e->own_out[m->node] = t.out, e->own_in[m->node] = t.in;
+    }
+    for (int i = 0; i < e->nodes && e->weather.slower_links; i++) {
+        e->own_in[i] *= (double)e->weather.slower_links[i];
+        e->own_out[i] *= (double)e->weather.slower_links[i];
+    }
+    memcpy(e->outs, e->own_out, (size_t)e->nodes * sizeof *e->outs);
+    qsort(e->outs, (size_t)e->nodes, sizeof *e->outs, by_falling);
+    for (int i = 0; i < e->nodes; i++)
+        if (e->n_outs == 0 || e->outs[i] < e->outs[e->n_outs - 1])
+            e->outs[e->n_outs++] = e->outs[i];
 }
 
 /* What was sent before the first step is there. */
@@ -588,6 +624,7 @@ weft_status wefti_array_player_create(const wefti_timed *timed, wefti_meetings *
         wefti_array_player_destroy(e);
         return status;
     }
+    tell_apart(e);
     prime(e);
     *out = e;
     return WEFT_OK;
@@ -595,10 +632,10 @@ weft_status wefti_array_player_create(const wefti_timed *timed, wefti_meetings *
 
 void wefti_array_player_destroy(wefti_array_player *e) {
     if (!e) return;
-    void *blocks[] = {e->clock,  e->exchange, e->begun, e->settled,
-                      e->factor, e->halt,     e->drift, e->leaves,
-                      e->began,  e->idle,     e->late,  e->interfaces,
-                      e->circle, e->ready,    e->jobs,  e->places};
+    void *blocks[] = {e->clock,  e->exchange,   e->begun,   e->settled, e->factor,
+                      e->halt,   e->drift,      e->leaves,  e->began,   e->idle,
+                      e->late,   e->interfaces, e->circle,  e->ready,   e->jobs,
+                      e->places, e->outs,       e->own_out, e->own_in,  e->own_compute};
     for (int i = 0; i < 2 * WEFTI_ARRAY_ROUNDS; i++) {
         wefti_free(e->ctx, e->arrived[i / WEFTI_ARRAY_ROUNDS][i % WEFTI_ARRAY_ROUNDS]);
         wefti_free(e->ctx, e->sent[i / WEFTI_ARRAY_ROUNDS][i % WEFTI_ARRAY_ROUNDS]);

@@ -14,10 +14,10 @@
 /* How machines differ; none of it in a calm run. */
 typedef struct wefti_weather {
     bool jitter; /* as the cluster says */
+    bool alike;  /* whatever the cluster says of single machines */
     uint64_t seed;
     const float *slower;       /* [nodes] factors of computing, or NULL */
     const float *slower_links; /* [nodes] factors of an interface's time, or NULL */
-    double slow_link;          /* the one factor of them that is not 1 */
     bool no_wire, no_work;     /* links cost nothing; coding and optimizing neither */
 } wefti_weather;
 

@@ -27,7 +27,12 @@ struct wefti_array_player {
     double *clock, *exchange, *begun, *settled, *factor, *halt, *drift, *leaves;
     wefti_interface *interfaces; /* [nodes] owned */
     double *circle;              /* [nodes] owned */
-    double *ready;               /* [2 n_buckets][R] owned: when submitted */
+    /* [nodes] owned: times that computing takes, and a message the interface out and in, of
+     * what the cluster says of all */
+    double *own_compute, *own_out, *own_in;
+    double *outs; /* [n_outs] owned: what different numbers own_out has */
+    int n_outs;
+    double *ready; /* [2 n_buckets][R] owned: when submitted */
     double
         *arrived[2][WEFTI_ARRAY_ROUNDS]; /* [n_buckets][R] owned: replicator's, mixer's */
     int *places;                         /* [2 nodes] owned: of go_round */
@@ -70,10 +75,6 @@ static inline double busy_s(const wefti_array_player *e, double n_bytes) {
     const wefti_link_time *link = wire_of(e);
     if (link->bandwidth_Bps <= 0) return 0;
     return e->wire * e->S * wefti_link_bytes(link, n_bytes) / link->bandwidth_Bps;
-}
-
-static inline double slowness(const wefti_array_player *e, int node) {
-    return e->weather.slower_links ? (double)e->weather.slower_links[node] : 1;
 }
 
 /* Every replica to every other one, at `x`. */

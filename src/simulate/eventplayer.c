@@ -80,11 +80,11 @@ static void draw_step(wefti_player *player, int r) {
     wefti_sim_rank *rank = &player->ranks[r];
     uint64_t seed = player->play->seed;
     bool struck = wefti_jitter_straggler(player->job, rank->step) == r;
-    rank->factor = 1;
+    rank->factor = rank->own;
     rank->halt_s = 0;
     rank->stall_s = struck ? player->job->config->mesh.straggler_time : 0;
     if (player->play->calm) return;
-    rank->factor = rank->drift * wefti_jitter_factor(player->timed, seed, rank->step, r);
+    rank->factor *= rank->drift * wefti_jitter_factor(player->timed, seed, rank->step, r);
     rank->halt_s = wefti_jitter_halt(player->timed, seed, rank->step, r);
 }
 
@@ -473,6 +473,16 @@ static weft_status play_out(wefti_player *player) {
 
 /* --- before the first step --- */
 
+/* Times that computing takes on this node, of what the cluster says of all. */
+static double own_factor(const wefti_player *player, int node) {
+    const weft_cluster *c = player->timed->cluster;
+    const wefti_link_time *wire = &player->timed->links[WEFTI_LINK_WIRE];
+    for (int64_t i = 0; i < c->n_machines; i++)
+        if (c->machines[i].node == node)
+            return wefti_machine_of(c, wire, &c->machines[i]).compute;
+    return 1;
+}
+
 static weft_status create_rank(wefti_player *player, int r) {
     const wefti_job *job = player->job;
     wefti_sim_rank *rank = &player->ranks[r];
@@ -481,6 +491,7 @@ static weft_status create_rank(wefti_player *player, int r) {
         .replica = r / player->S, .shard = r % player->S, .drift = 1};
     rank->node = rank->replica / job->copies;
     rank->site = rank->replica / job->site_replicas;
+    rank->own = own_factor(player, rank->node);
     int n = player->timed->shards[rank->shard].arrangement->n_buckets;
     rank->capacity = 2 * n;
     rank->room = 64 * n + 64;

@@ -102,8 +102,8 @@ typedef struct wefti_sim_rank {
     double begun_s, settled_s; /* this step; the one before */
     /* Computing of this step: slower by so much, stopped at the beginning, and the pace
      * later (mesh.straggler_time). */
-    double factor, drift, halt_s, stall_s;
-    int *jobs; /* [capacity] owned ring */
+    double factor, drift, own, halt_s, stall_s; /* own: times of computing, always */
+    int *jobs;                                  /* [capacity] owned ring */
     int64_t capacity, submitted, done[WEFTI_MAX_PHASES];
     double busy_s, exchange_s, covered_s;
     double counted_s;        /* of busy_s and exchange_s, up to the step before */

@@ -155,11 +155,27 @@ static bool arrays_do(const wefti_timed *timed, const weft_predict_options *opti
            job->mixer_config.deadline_s <= 0;
 }
 
+/* Message by message both ends of a wire have one rate. */
+static weft_status check_wires(const wefti_timed *timed) {
+    const weft_cluster *c = timed->cluster;
+    bool apart = c->wire.up_Bps > 0 || c->site.up_Bps > 0;
+    for (int64_t i = 0; i < c->n_machines; i++)
+        apart |= c->machines[i].bandwidth_Bps > 0 || c->machines[i].up_Bps > 0;
+    if (!apart || timed->emulated) return WEFT_OK;
+    return weft_ctx_fail(
+        timed->ctx, WEFT_ERR_CONFIG,
+        "rates of an interface of its own, or outwards, are predicted for "
+        "one site, without links of pairs and mixer.deadline, found "
+        "%d sites, %lld links and a deadline of %g s",
+        timed->job->sites, (long long)c->n_pairs, timed->job->mixer_config.deadline_s);
+}
+
 /* Message by message. */
 static weft_status play_events(const wefti_timed *timed, wefti_play *play,
                                weft_prediction *out) {
     weft_ctx *ctx = timed->ctx;
     int64_t n = play->steps - play->warmup;
+    WEFT_TRY(check_wires(timed));
     WEFT_TRY(wefti_alloc_n(ctx, n * timed->job->W, sizeof *play->played, "steps",
                            &play->played));
     weft_status status = wefti_event_player_run(timed, play);
@@ -232,6 +248,8 @@ static weft_status predict_job(weft_ctx *ctx, wefti_job *job, const weft_cluster
     if (status == WEFT_OK) status = check_options(ctx, job, options);
     if (status == WEFT_OK) status = play_steps(ctx, job, cluster, options, out);
     if (status == WEFT_OK) conclude(job, out);
+    out->goes_on = job->R > 1 && job->sites == 1 && job->copies == 1 &&
+                   job->replicas_equal && strcmp(job->config->mesh.on_loss, "go_on") == 0;
     if (status == WEFT_OK && options && options->timeline)
         status = draw_timeline(ctx, job, cluster, options, out);
     if (status != WEFT_OK) weft_prediction_clear(ctx, out);

@@ -188,14 +188,6 @@ static weft_status plan_shard(wefti_timed *timed, int s, bool in_detail) {
 
 /* --- links --- */
 
-/* joined: how many interfaces there are; among more than two, messages from several meet
- * at one. */
-static wefti_link_time link_of(const weft_link_facts *facts, int joined) {
-    double incast = joined > 2 && facts->incast > 0 ? facts->incast : 1;
-    return (wefti_link_time){facts->bandwidth_Bps, facts->latency_s, facts->message_s,
-                             facts->bytes_per_message, (1 + facts->overhead) * incast};
-}
-
 /* Links that were measured one by one go over the wire's usual facts; an emulated wire knows
  * none. */
 static weft_status plan_pairs(wefti_timed *timed) {
@@ -221,17 +213,17 @@ static void plan_links(wefti_timed *timed) {
     const weft_config *config = timed->job->config;
     const weft_cluster *c = timed->cluster;
     int sites = timed->job->sites, nodes = timed->job->R / timed->job->copies;
-    timed->links[WEFTI_LINK_LOCAL] = link_of(&c->local, 1);
-    timed->links[WEFTI_LINK_WIRE] = link_of(&c->wire, nodes / sites);
-    timed->links[WEFTI_LINK_SITE] = link_of(
-        c->site.bandwidth_Bps > 0 ? &c->site : &c->wire, sites);
+    timed->links[WEFTI_LINK_LOCAL] = wefti_link_of(&c->local, 1, 1);
+    timed->links[WEFTI_LINK_WIRE] = wefti_link_of(&c->wire, nodes / sites, c->flows);
+    timed->links[WEFTI_LINK_SITE] = wefti_link_of(
+        c->site.bandwidth_Bps > 0 ? &c->site : &c->wire, sites, c->flows);
     timed->emulated = config->mesh.bandwidth_Bps > 0;
     if (!timed->emulated) return;
     double message_s = c->local.message_s;
     timed->links[WEFTI_LINK_WIRE] = (wefti_link_time){
-        config->mesh.bandwidth_Bps, config->mesh.latency_s, message_s, 0, 1};
+        config->mesh.bandwidth_Bps, config->mesh.latency_s, message_s, 0, 1, 1};
     timed->links[WEFTI_LINK_SITE] = (wefti_link_time){
-        config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s, message_s, 0, 1};
+        config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s, message_s, 0, 1, 1};
 }
 
 /* --- the whole --- */

@@ -3,6 +3,7 @@
 #define WEFTI_TIMED_H
 
 #include "simulate/costs.h"
+#include "simulate/links.h"
 #include "step/schedule.h"
 
 /* The schedule of a step (step/schedule.h) with the time that its parts take on a cluster:
@@ -45,12 +46,6 @@ typedef struct wefti_timed_shard {
     wefti_timed_op *ops;            /* [n_ops] owned */
     int n_ops, room;
 } wefti_timed_shard;
-
-/* A kind of link as messages find it. */
-typedef struct wefti_link_time {
-    double bandwidth_Bps, latency_s, message_s, bytes_per_message;
-    double stretch; /* of a message's bytes: what the protocol adds, and the incast */
-} wefti_link_time;
 
 typedef struct wefti_timed {
     weft_ctx *ctx; /* borrowed, like the next two */

@@ -169,7 +169,7 @@ refuses_like "accelerator is 'abacus', expected one of .*" \
     "$weft" plan run.yaml --link 1Gbit --accelerator abacus
 refuses_like "--failures is '4000', expected a time .*" \
     "$weft" plan run.yaml "${facts[@]}" --failures 4000
-refuses_like "--restart and --save say what a failure costs, but there is no --failures" \
+refuses_like "--restart, --save and --roll-back say what a failure costs, but there is no --failures" \
     "$weft" plan run.yaml "${facts[@]}" --restart 5min
 refuses_like "node-memory is '64Gbit', expected .*" \
     "$weft" plan run.yaml "${facts[@]}" --node-memory 64Gbit
@@ -251,8 +251,6 @@ refuses "--layers belongs to --parameters; of a run's model say model.layers=N" 
     "$weft" plan run.yaml "${facts[@]}" --layers 3
 expect 2 "$weft" plan run.yaml "${facts[@]}" batch.tokens_per_step=7
 
-finish
-
 # -- many nodes: in a minute and a gigabyte, also on a busy machine
 expect 0 timeout 60 "$weft" plan run.yaml "${facts[@]}" --nodes 4096 --jitter 5% \
     batch.tokens_per_step=131072
@@ -263,7 +261,7 @@ bad() {
     expect 2 "$weft" plan run.yaml "$@"
     [[ ! -s out ]] || fail "$*: something on stdout"
     (($(wc -l <err) == 1)) || fail "$*: $(wc -l <err) lines: $(head -3 err)"
-    grep -qE "^weft: .*('|not|unknown|expected|are there)" err || fail "$*: $(head -1 err)"
+    grep -qE "^weft: .*('|not|unknown|expected|are there|there is no)" err || fail "$*: $(head -1 err)"
 }
 for value in 1Gbit,1ms,3 Gbit,1ms 1Gbit,-1ms nan,1ms 1Gbit,1kg ""; do
     bad --node-flops 20G --link "$value"
@@ -273,7 +271,9 @@ for value in 1e9 -2 two 99999999999999999999; do bad "${facts[@]}" --nodes "$val
 for word in "--ranks-per-node 0" "--jitter x" "--jitter 500%" "--stall 1%" "--stall 200%,1s" \
     "--drift -1%" "--memory-bandwidth 5" "--overhead lots" "--launch 3" \
     "--framework horovod" "--collective star" "--precision f8" "--batch mine" \
-    "--failures 4000" "--restart 5min" "--accelerator Z80" "--parameters 0" \
+    "--failures 4000" "--restart 5min" "--roll-back" "--up 5" "--loss 91%" "--wire-jitter 5" \
+    "--busy 8h" "--busy 25h,30%" "--busy 8,30%" "--busy 8h,0%" "--busy 8h,120%" "--shares" \
+    "--critical-batch 0" "--accelerator Z80" "--parameters 0" \
     "--parameters 1e30" "--hf run.yaml" "--cluster /dev/null" "--nonsense" "nonsense=3" \
     "--site-link 1Gbit,1ms --sites 0" "--svg none/x.svg" "--write none/x.yaml" \
     "--nodes 70000 batch.tokens_per_step=2240000"; do
@@ -283,3 +283,45 @@ done
 for text in "" "1 node" "1 node: -3 s" "0 nodes: 3 s" "1 node, fsdp9: 3 s"; do
     bad "${facts[@]}" --measured "$text"
 done
+
+# -- machines that differ, and wires that are not what their label says
+cat >machines.yaml <<'YAML'
+nodes: 3
+rank_flops: 20G
+wire: {bandwidth: 100Mbit, latency: 1ms}
+machines:
+  - {node: 0, rank_flops: 5G, memory: 8GB}
+  - {node: 2, bandwidth: 20Mbit, up: 5Mbit}
+YAML
+step() { # NODES: of full sync in out
+    python3 - "$1" <<'PY'
+import json, sys
+for c in json.load(open("out"))["candidates"]:
+    if c["name"] in ("full sync", "one node") and c["nodes"] == int(sys.argv[1]):
+        print(round(c["prediction"]["mean_step_s"] * 1e6))
+        break
+PY
+}
+plan_machines() { expect 0 "$weft" plan run.yaml batch.tokens_per_step=3072 --cluster machines.yaml --same --json "$@"; }
+plan_machines
+one=$(step 1) three=$(step 3)
+plan_machines --shares --busy 8h,30% --loss 0.1% --wire-jitter 2ms --critical-batch 3k --batch per-rank
+(($(step 1) == one)) || fail "one node: $(step 1) us, $one us without a wire's troubles"
+sed -i 's/5Mbit/100Mbit/; s/20Mbit/100Mbit/' machines.yaml
+plan_machines
+(($(step 3) < three)) || fail "a faster way out does not help: $(step 3) us, $three us"
+equal=$(step 3)
+plan_machines --busy 8h,30%
+(($(step 3) > equal)) || fail "busy hours cost nothing: $(step 3) us, $equal us"
+plan_machines --failures 1h --restart 10min
+cp out going.json
+plan_machines --failures 1h --restart 10min --roll-back
+python3 - <<'PY' || fail "failures"
+import json
+going, back = (json.load(open(f))["candidates"] for f in ("going.json", "out"))
+hours = lambda all: next(c["hours"] for c in all if c["name"] == "full sync" and c["nodes"] == 3)
+assert any(c["goes_on"] for c in going) and not all(c["goes_on"] for c in going)
+assert 0 < hours(going) < hours(back)
+PY
+
+finish

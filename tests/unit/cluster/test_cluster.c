@@ -67,6 +67,7 @@ static weft_cluster *make_full(void) {
     c->nodes = 4;
     c->sites = 2;
     for (int i = 0; i < 3; i++) c->pairs[i] = (weft_link_pair){i, i + 1, 1e6 / 3, odd(i)};
+    for (int i = 0; i < 3; i++) c->machines[i].node = i;
     return c;
 }
 
@@ -266,7 +267,9 @@ static void facts_are_set_by_hand(void **state) {
         {"node-link", "100GBps"}, {"jitter", "5%"},
         {"stall", "1%,2s"},       {"node-memory", "64GB"},
         {"sites", "2"},           {"site-link", "1Gbit,10ms"},
-        {"drift", "0.02"},        {"memory-bandwidth", "20GB/s"}};
+        {"drift", "0.02"},        {"memory-bandwidth", "20GB/s"},
+        {"up", "8Mbit"},          {"loss", "0.1%"},
+        {"wire-jitter", "5ms"}};
     weft_cluster *c;
     assert_int_equal(weft_cluster_create(ctx, &c), WEFT_OK);
     for (size_t i = 0; i < sizeof typed / sizeof typed[0]; i++)
@@ -280,7 +283,36 @@ static void facts_are_set_by_hand(void **state) {
     assert_true(c->jitter.spread == 0.05 && c->jitter.drift == 0.02);
     assert_true(c->jitter.stall_share == 0.01 && c->jitter.stall_s == 2);
     assert_true(c->memory_Bps == 20e9);
+    assert_true(c->wire.up_Bps == 1e6 && c->wire.loss == 0.001);
+    assert_true(c->wire.jitter_s == 5 * 1e-3);
     weft_cluster_destroy(ctx, c);
+}
+
+/* What is said of a machine has to be of one that is there, once, and of something that is
+ * known of the others. */
+static void bad_machines_are_refused(void **state) {
+    (void)state;
+    static const char *const files[][2] = {
+        {"nodes: 2\nmachines:\n  - {node: 2}\n", "machine of node 2, expected"},
+        {"nodes: 2\nmachines:\n  - {node: 1}\n  - {node: 1}\n", "for the second time"},
+        {"nodes: 2\nmachines:\n  - {node: 1, rank_flops: 1G}\n", "expected rank_flops"},
+        {"machines:\n  - {rank_flops: 1G}\n", "an entry without node"},
+        {"machines:\n  - {node: -1}\n", "node is '-1'"},
+        {"machines:\n  - {node: 0, up: 5}\n", "up is '5'"},
+        {"machines:\n  - {node: 0, uplink: 5Mbit}\n", "unknown key of machines 'uplink'"},
+        {"machines: {node: 0}\n", "machines is not a list"},
+        {"wire: {loss: 95%}\n", "loss is '95%'"}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        weft_cluster *c;
+        weft_ctx_clear(ctx);
+        FILE *file = fopen("bad.yaml", "w");
+        assert_non_null(file);
+        assert_true(fputs(files[i][0], file) >= 0);
+        assert_int_equal(fclose(file), 0);
+        assert_int_not_equal(weft_cluster_load(ctx, "bad.yaml", &c), WEFT_OK);
+        if (!strstr(weft_ctx_message(ctx), files[i][1]))
+            fail_msg("'%s' does not say '%s'", weft_ctx_message(ctx), files[i][1]);
+    }
 }
 
 static void bad_facts_are_refused(void **state) {
@@ -290,7 +322,9 @@ static void bad_facts_are_refused(void **state) {
         {"node", "8", "did you mean 'nodes'"},  {"link", "25Gbit,20", "link is"},
         {"link", "fast", "link is 'fast'"},     {"stall", "1%", "stall is '1%'"},
         {"stall", "200%,1s", "stall is"},       {"jitter", "-1%", "jitter is '-1%'"},
-        {"node-flops", "", "node-flops is ''"}, {"link", "0bit,1ms", "link is"}};
+        {"node-flops", "", "node-flops is ''"}, {"link", "0bit,1ms", "link is"},
+        {"loss", "91%", "loss is '91%'"},       {"up", "20", "up is '20'"},
+        {"wire-jitter", "5", "wire-jitter is"}};
     weft_cluster *c;
     assert_int_equal(weft_cluster_create(ctx, &c), WEFT_OK);
     for (size_t i = 0; i < sizeof typed / sizeof typed[0]; i++) {
@@ -328,6 +362,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_read_is_not_written),
         cmocka_unit_test(without_memory_it_is_an_error),
         cmocka_unit_test(facts_are_set_by_hand),
+        cmocka_unit_test(bad_machines_are_refused),
         cmocka_unit_test(bad_facts_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -83,19 +83,31 @@ static void they_do_with_jitter(void **state) {
     for (int i = 0; i < KINDS; i++) check_agreement(kinds[i], 4, rough, 0.03);
 }
 
-static weft_simulation run(const char *keys, int nodes,
-                           const weft_simulate_options *options) {
+/* With one machine of its own, or NULL. */
+static weft_simulation run_with(const char *keys, int nodes,
+                                const weft_simulate_options *options,
+                                const weft_machine *machine) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 4, 1, keys);
     weft_cluster *cluster = make_cluster(ctx, calm);
     weft_simulate_options o = *options;
     o.nodes = nodes;
+    if (machine) {
+        assert_int_equal(weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_MACHINES, 1),
+                         WEFT_OK);
+        cluster->machines[0] = *machine;
+    }
     weft_simulation x = simulate(ctx, config, cluster, &o);
     check_parts(&x);
     weft_cluster_destroy(ctx, cluster);
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
     return x;
+}
+
+static weft_simulation run(const char *keys, int nodes,
+                           const weft_simulate_options *options) {
+    return run_with(keys, nodes, options, NULL);
 }
 
 static void it_goes_beyond_what_a_run_can_have(void **state) {
@@ -133,12 +145,43 @@ static void failures_cost_restarts_and_half_an_interval(void **state) {
     options.save_s = d;
     options.restart_s = 7 * d;
     options.failure_s = 500 * d * 8;
+    options.roll_back = true;
     weft_simulation x = run("method=hsdp", 8, &options);
     assert_near(x.lost.saving_s, 400 * d, 0.1);
     assert_true(x.lost.saving_s >= 400 * d * (1 - 1e-9));
     assert_near(x.lost.restart_s, (double)x.failures * 7 * d, 1e-9);
     assert_near((double)x.failures, x.elapsed_s / (500 * d), 0.4);
     assert_near(x.lost.repeated_s, (double)x.failures * 25.5 * d, 0.4);
+}
+
+/* Equal replicas go on: a failure costs until the node is given up, and its part of the work
+ * until it is back; nothing is repeated. Replicas that differ go back all the same. */
+static void equal_replicas_go_on_without_a_node(void **state) {
+    (void)state;
+    weft_simulate_options options = {.steps = 2000, .save_every = 50};
+    double d = run("method=hsdp mesh.timeout=0", 8, &options).mean_step_s;
+    options.restart_s = 8 * d;
+    options.failure_s = 200 * d * 8;
+    weft_simulation x = run("method=hsdp mesh.timeout=0", 8, &options);
+    assert_true(x.failures > 3 && x.lost.repeated_s == 0);
+    assert_near(x.lost.restart_s, (double)x.failures * d, 1e-9);
+    assert_near(x.elapsed_s, 2000 * d + (double)x.failures * d, 1e-6);
+    weft_simulation other = run("method=hsdp mesh.timeout=0 mesh.on_loss=end", 8,
+                                &options);
+    assert_true(other.lost.repeated_s > 0 && other.elapsed_s > x.elapsed_s);
+    assert_true(run("method=dadam", 8, &options).lost.repeated_s > 0);
+}
+
+/* A slow machine holds up all, and is told as slowness, not as computing. */
+static void single_machines_are_played(void **state) {
+    (void)state;
+    weft_simulate_options options = {.steps = 40};
+    double alike_s = run("method=hsdp", 4, &options).mean_step_s;
+    weft_simulation x = run_with("method=hsdp", 4, &options,
+                                 &(weft_machine){.node = 3, .rank_flops = 1e8});
+    assert_true(x.mean_step_s > 1.5 * alike_s);
+    assert_near(x.calm_step_s, alike_s, 0.05);
+    assert_true(x.lost.slow_s + x.lost.waiting_s > 0.3 * x.elapsed_s);
 }
 
 static void what_cannot_be_is_refused(void **state) {
@@ -163,7 +206,7 @@ static void what_cannot_be_is_refused(void **state) {
          WEFT_ERR_CONFIG,
          "mesh.sites is 2"},
         {"method=hsdp",
-         {.steps = 100, .failure_s = 1e-6},
+         {.steps = 100, .failure_s = 1e-6, .roll_back = true},
          WEFT_ERR_CONFIG,
          "does not get beyond step 0"},
     };
@@ -213,6 +256,8 @@ int main(void) {
         cmocka_unit_test(it_goes_beyond_what_a_run_can_have),
         cmocka_unit_test(slow_nodes_hold_up_those_who_wait),
         cmocka_unit_test(failures_cost_restarts_and_half_an_interval),
+        cmocka_unit_test(equal_replicas_go_on_without_a_node),
+        cmocka_unit_test(single_machines_are_played),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(without_memory_it_is_an_error),
     };

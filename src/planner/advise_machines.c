@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Machines that differ. A candidate with n nodes has the n fastest ones,
+ *
+ *     machines of the file, the others as of all  ->  by falling rate of computing, then of
+ *     the interface  ->  the first n of them, numbered from 0
+ *
+ * Every rank has as many sequences, so the slowest machine decides, unless they go by speed:
+ * then machine i, of rate v_i, has the u_i of all U sequences that make max u_i / v_i least,
+ * and at least one. The players know equal shares only, so a machine with other ones is told
+ * to them with the rate
+ *
+ *     v_i (U / n) / u_i
+ *
+ * with which the equal share U / n takes as long. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "planner/advise.h"
+
+/* ---- in order ---- */
+
+/* A machine and the rates that it is put in order by. */
+typedef struct ranked {
+    weft_machine machine;
+    double flops, wire_Bps;
+} ranked;
+
+static int falling(double x, double y) { return (x < y) - (x > y); }
+
+static int by_falling_speed(const void *x, const void *y) {
+    const ranked *a = x, *b = y;
+    int order = falling(a->flops, b->flops);
+    if (order == 0) order = falling(a->wire_Bps, b->wire_Bps);
+    if (order != 0) return order;
+    return (a->machine.node > b->machine.node) - (a->machine.node < b->machine.node);
+}
+
+/* What a machine does not say of its computing and memory is said of all. Of its interface
+ * nothing is filled in: 0 stays "as the others", whatever rate of theirs is tried. */
+static ranked rank_machine(const weft_cluster *c, const weft_machine *said) {
+    weft_machine m = *said;
+    if (m.rank_flops <= 0) m.rank_flops = c->rank_flops;
+    if (m.memory_bytes <= 0) m.memory_bytes = c->memory_bytes;
+    double in_Bps = m.bandwidth_Bps > 0 ? m.bandwidth_Bps : c->wire.bandwidth_Bps;
+    double out_Bps = m.up_Bps > 0          ? m.up_Bps
+                     : m.bandwidth_Bps > 0 ? m.bandwidth_Bps
+                     : c->wire.up_Bps > 0  ? c->wire.up_Bps
+                                           : in_Bps;
+    return (ranked){m, m.rank_flops, fmin(in_Bps, out_Bps)};
+}
+
+weft_status wefti_machines_sort(wefti_adviser *a) {
+    const weft_cluster *c = &a->cluster;
+    ranked *all;
+    if (c->n_machines == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(a->ctx, c->nodes, sizeof *all, "machines", &all));
+    for (int64_t i = 0; i < c->nodes; i++)
+        all[i] = rank_machine(c, &(weft_machine){.node = i});
+    for (int64_t i = 0; i < c->n_machines; i++)
+        if (c->machines[i].node < c->nodes)
+            all[c->machines[i].node] = rank_machine(c, &c->machines[i]);
+    qsort(all, (size_t)c->nodes, sizeof *all, by_falling_speed);
+    weft_status status = wefti_alloc_n(a->ctx, c->nodes, sizeof *a->machines, "machines",
+                                       &a->machines);
+    for (int64_t i = 0; i < c->nodes && status == WEFT_OK; i++)
+        a->machines[i] = all[i].machine;
+    wefti_free(a->ctx, all);
+    return status;
+}
+
+void wefti_machines_drop(wefti_adviser *a) {
+    wefti_free(a->ctx, a->machines);
+    a->machines = NULL;
+}
+
+double wefti_machines_memory(const wefti_adviser *a, int64_t nodes) {
+    double least = a->cluster.memory_bytes;
+    for (int64_t i = 0; a->machines && i < nodes; i++)
+        if (i == 0 || a->machines[i].memory_bytes < least)
+            least = a->machines[i].memory_bytes;
+    return least;
+}
+
+/* ---- shares ---- */
+
+/* More machines than this have shares that are no whole numbers. */
+enum { MOST_SHARED = 1024 };
+
+/* Where one sequence more (or, with `less`, one that is taken away) does most good. */
+static int64_t next_share(const weft_machine *m, const double *share, int64_t n,
+                          bool less) {
+    int64_t best = -1;
+    double best_s = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double seconds = (share[i] + (less ? 0 : 1)) / m[i].rank_flops;
+        if (less && share[i] <= 1) continue;
+        if (best >= 0 && (less ? seconds <= best_s : seconds >= best_s)) continue;
+        best = i;
+        best_s = seconds;
+    }
+    return best;
+}
+
+static void share_out(const weft_machine *m, int64_t n, double all, double *share) {
+    double speed = 0, given = 0;
+    for (int64_t i = 0; i < n; i++) speed += m[i].rank_flops;
+    for (int64_t i = 0; i < n; i++) {
+        share[i] = all * m[i].rank_flops / speed;
+        if (n <= MOST_SHARED) share[i] = fmax(1, floor(share[i]));
+        given += share[i];
+    }
+    for (; n <= MOST_SHARED && given + 0.5 < all; given++)
+        share[next_share(m, share, n, false)]++;
+    for (; n <= MOST_SHARED && given > all + 0.5; given--)
+        share[next_share(m, share, n, true)]--;
+}
+
+static weft_status share_by_speed(weft_ctx *ctx, int64_t rows, weft_cluster *c) {
+    double *share, n = (double)c->n_machines;
+    WEFT_TRY(wefti_alloc_n(ctx, c->n_machines, sizeof *share, "shares", &share));
+    share_out(c->machines, c->n_machines, n * (double)rows, share);
+    for (int64_t i = 0; i < c->n_machines; i++)
+        c->machines[i].rank_flops *= (double)rows / share[i];
+    wefti_free(ctx, share);
+    return WEFT_OK;
+}
+
+weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
+                                int64_t rows, weft_cluster *cluster) {
+    weft_machine *own;
+    if (!a->machines) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, nodes, sizeof *own, "machines", &own));
+    memcpy(own, a->machines, (size_t)nodes * sizeof *own);
+    for (int64_t i = 0; i < nodes; i++) own[i].node = i;
+    cluster->machines = own;
+    cluster->n_machines = nodes;
+    if (!a->options.shares || rows < 1 || a->cluster.rank_flops <= 0) return WEFT_OK;
+    return share_by_speed(ctx, rows, cluster);
+}

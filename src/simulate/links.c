@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* From facts about a wire to what messages find on it.
+ *
+ *     rate      b' = min(b, flows 1.22 m / (2 L sqrt(p)))       m = 1448 bytes a packet
+ *     bytes     n' = n (1 + overhead) incast / (1 - p)          p: share of packets lost
+ *     latency   L' = L + J (1 + 1/2 + ... + 1/(n-1))            J: mean delay beyond L
+ *
+ * A lost packet is sent again, and halves the rate of its stream: the first line is what a
+ * stream of Reno's kind reaches in the mean (Mathis, Semke, Mahdavi, Ott, "The macroscopic
+ * behavior of the TCP congestion avoidance algorithm", 1997). Congestion control that does
+ * not take loss for congestion carries more, so this is the cautious side. The third line
+ * is the mean of the last of n - 1 delays, each exponential with the mean J, because an
+ * exchange waits for the last of its messages. All of it grows with p, L and J. */
+#include "simulate/links.h"
+
+#include <math.h>
+
+enum { PACKET_BYTES = 1448 };
+static const double of_reno = 1.22;
+
+/* The most that losses leave of a rate; 0: no limit. */
+static double loss_limit_Bps(const weft_link_facts *facts, int64_t flows) {
+    if (facts->loss <= 0 || facts->latency_s <= 0) return 0;
+    double streams = flows > 1 ? (double)flows : 1;
+    return streams * of_reno * PACKET_BYTES / (2 * facts->latency_s * sqrt(facts->loss));
+}
+
+static double least(double rate_Bps, double limit_Bps) {
+    if (limit_Bps <= 0) return rate_Bps;
+    return rate_Bps > 0 ? fmin(rate_Bps, limit_Bps) : limit_Bps;
+}
+
+static double last_of(int64_t n) {
+    double sum = 0;
+    for (int64_t k = 1; k <= n && k <= 1000000; k++) sum += 1 / (double)k;
+    return sum;
+}
+
+wefti_link_time wefti_link_of(const weft_link_facts *facts, int64_t joined,
+                              int64_t flows) {
+    double incast = joined > 2 && facts->incast > 0 ? facts->incast : 1;
+    double limit_Bps = loss_limit_Bps(facts, flows), loss = fmin(facts->loss, 0.99);
+    double in_Bps = facts->bandwidth_Bps > 0 ? facts->bandwidth_Bps : facts->up_Bps;
+    double out_Bps = facts->up_Bps > 0 ? facts->up_Bps : in_Bps;
+    in_Bps = least(in_Bps, limit_Bps);
+    out_Bps = least(out_Bps, limit_Bps);
+    return (wefti_link_time){.bandwidth_Bps = in_Bps,
+                             .latency_s = facts->latency_s +
+                                          facts->jitter_s * last_of(joined - 1),
+                             .message_s = facts->message_s,
+                             .bytes_per_message = facts->bytes_per_message,
+                             .stretch = (1 + facts->overhead) * incast / (1 - loss),
+                             .up = out_Bps > 0 ? in_Bps / out_Bps : 1};
+}
+
+static double times(double wire_Bps, double own_Bps) {
+    return wire_Bps > 0 && own_Bps > 0 ? wire_Bps / own_Bps : 1;
+}
+
+wefti_machine_times wefti_machine_of(const weft_cluster *c, const wefti_link_time *wire,
+                                     const weft_machine *machine) {
+    wefti_machine_times t = {1, wire->up, 1};
+    if (machine->rank_flops > 0 && c->rank_flops > 0)
+        t.compute = c->rank_flops / machine->rank_flops;
+    /* losses leave as little of a rate of its own */
+    double wire_Bps = wire->bandwidth_Bps, limit_Bps = loss_limit_Bps(&c->wire, c->flows);
+    if (machine->bandwidth_Bps > 0) {
+        t.in = times(wire_Bps, least(machine->bandwidth_Bps, limit_Bps));
+        t.out = t.in; /* one rate is both ways, if no other is said */
+    }
+    if (machine->up_Bps > 0) t.out = times(wire_Bps, least(machine->up_Bps, limit_Bps));
+    return t;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* Machines that differ, wires that are not what their label says, batches beyond the critical
+ * one and failures, against arithmetic by hand. */
+#include "check.h"
+
+#include <math.h>
+
+#include "planner/advise.h"
+#include "simulate/links.h"
+
+static weft_ctx *ctx;
+static weft_config *run;
+static weft_cluster *cluster;
+static wefti_adviser a;
+
+static int begin(void **state) {
+    static const char *const keys[] = {
+        "data.path=none.txt", "data.length=32", "model.layers=2",
+        "model.width=64",     "model.heads=2",  "run.steps=400",
+        "schedule.warmup=10", "mesh.threads=1", "batch.tokens_per_step=2304",
+        "mesh.min_message=0"};
+    if (room_begin(&ctx) != 0) return -1;
+    (void)state;
+    assert_ok(ctx, weft_config_create(ctx, &run));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
+    assert_ok(ctx, weft_config_finish(ctx, run));
+    assert_ok(ctx, weft_cluster_create(ctx, &cluster));
+    cluster->nodes = 3;
+    cluster->rank_flops = 1e10;
+    cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e12};
+    a = (wefti_adviser){.ctx = ctx, .run = run, .options = {.steps = 16}};
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, run);
+    return ctx_end(ctx);
+}
+
+static void is_near(double x, double y, double share) {
+    if (!(fabs(x - y) <= share * fabs(y))) fail_msg("%.12g, expected %.12g", x, y);
+}
+
+/* A prediction of full synchronization on so many of the cluster's nodes. */
+static weft_prediction predict(int64_t nodes, const char *framework) {
+    weft_candidate c = {.nodes = nodes, .ranks_per_node = 1, .sites = 1};
+    weft_prediction p;
+    snprintf(c.framework, sizeof c.framework, "%s", framework);
+    snprintf(c.settings, sizeof c.settings,
+             "mesh.nodes=%lld method=hsdp optimizer.clip=0", (long long)nodes);
+    a.cluster = *cluster;
+    assert_ok(ctx, wefti_machines_sort(&a));
+    assert_ok(ctx, wefti_advise_predict(ctx, &a, &c, 0, &p));
+    wefti_machines_drop(&a);
+    assert_true(p.mean_step_s > 0);
+    return p; /* without spans: nothing to clear */
+}
+
+static double step_of(int64_t nodes) { return predict(nodes, "").mean_step_s; }
+
+static void have(int64_t n, const weft_machine *machines) {
+    assert_ok(ctx, weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_MACHINES, n));
+    memcpy(cluster->machines, machines, (size_t)n * sizeof *machines);
+}
+
+/* ---- machines ---- */
+
+static void the_slowest_machine_decides_and_the_fastest_are_taken(void **state) {
+    (void)state;
+    double alike_s[] = {0, step_of(1), step_of(2), step_of(3)}, ddp_s[4];
+    for (int n = 2; n <= 3; n++) ddp_s[n] = predict(n, "ddp").mean_step_s;
+    have(2, (weft_machine[]){{.node = 0, .rank_flops = 2.5e9},
+                             {.node = 2, .rank_flops = 2e10}});
+    is_near(step_of(1), alike_s[1] / 2, 1e-6); /* node 2 alone */
+    is_near(step_of(2), alike_s[2], 1e-3);     /* and node 1, as all */
+    is_near(step_of(3), alike_s[3] * 4, 1e-3);
+    is_near(predict(2, "ddp").mean_step_s, ddp_s[2], 1e-3);
+    is_near(predict(3, "ddp").mean_step_s, 4 * ddp_s[3], 1e-3);
+}
+
+static void a_machine_that_is_as_all_changes_no_bit(void **state) {
+    (void)state;
+    cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e7, .latency_s = 1e-3};
+    double before_s = step_of(3);
+    have(1, (weft_machine[]){{.node = 1}});
+    assert_true(step_of(3) == before_s);
+    have(1, (weft_machine[]){
+                {.node = 1, .rank_flops = 1e10, .bandwidth_Bps = 1e7, .up_Bps = 1e7}});
+    assert_true(step_of(3) == before_s);
+}
+
+/* 24 sequences on rates 2, 1 and 1/4: whole ones, so that none takes longer than it must. */
+static void sequences_go_by_speed(void **state) {
+    (void)state;
+    double each_s = step_of(1) / 72; /* of one sequence at the rate of all */
+    have(2, (weft_machine[]){{.node = 0, .rank_flops = 2.5e9},
+                             {.node = 2, .rank_flops = 2e10}});
+    a.options.shares = true;
+    double least_s = 72 / 3.25 * each_s, found_s = step_of(3);
+    /* 44 + 22 + 5 are whole parts of 72 by speed; the one that is left goes to the fastest */
+    is_near(found_s, 45 / 2.0 * each_s, 2e-3);
+    assert_true(found_s >= least_s);
+    is_near(predict(3, "ddp").mean_step_s, found_s, 0.01);
+}
+
+static void the_least_memory_counts(void **state) {
+    (void)state;
+    cluster->memory_bytes = 1e9;
+    have(2, (weft_machine[]){{.node = 0, .rank_flops = 1e9, .memory_bytes = 5e8},
+                             {.node = 2, .memory_bytes = 4e9}});
+    a.cluster = *cluster;
+    assert_ok(ctx, wefti_machines_sort(&a));
+    assert_true(wefti_machines_memory(&a, 2) == 1e9);
+    assert_true(wefti_machines_memory(&a, 3) == 5e8);
+    wefti_machines_drop(&a);
+    assert_true(wefti_machines_memory(&a, 3) == 1e9);
+}
+
+/* ---- wires ---- */
+
+/* Among two that send each other as much, the slower of the two ways is what counts. */
+static void the_way_out_is_apart_from_the_way_in(void **state) {
+    (void)state;
+    cluster->nodes = 2;
+    cluster->rank_flops = 1e14;
+    cluster->wire.bandwidth_Bps = 1e7;
+    double wide_s = step_of(2), ddp_s = predict(2, "ddp").mean_step_s;
+    cluster->wire.up_Bps = 1e7;
+    assert_true(step_of(2) == wide_s);
+    cluster->wire.up_Bps = 1e6;
+    double narrow_s = step_of(2), narrow_ddp_s = predict(2, "ddp").mean_step_s;
+    is_near(narrow_s, 10 * wide_s, 0.02);
+    is_near(narrow_ddp_s, 10 * ddp_s, 0.01);
+    cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e6, .up_Bps = 1e7};
+    is_near(step_of(2), narrow_s, 0.02);
+    cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e7};
+    have(1, (weft_machine[]){{.node = 1, .up_Bps = 1e6}});
+    is_near(step_of(2), narrow_s, 0.02);
+    is_near(predict(2, "ddp").mean_step_s, narrow_ddp_s, 0.01);
+}
+
+static void losses_and_delays_follow_their_formulas(void **state) {
+    (void)state;
+    weft_link_facts f = {.bandwidth_Bps = 1e9, .latency_s = 0.01, .overhead = 0.1};
+    wefti_link_time plain = wefti_link_of(&f, 4, 1);
+    assert_true(plain.bandwidth_Bps == 1e9 && plain.latency_s == 0.01 && plain.up == 1);
+    f.loss = 0.0001;
+    f.jitter_s = 0.006;
+    wefti_link_time poor = wefti_link_of(&f, 4, 2);
+    is_near(poor.bandwidth_Bps, 2 * 1.22 * 1448 / (0.02 * 0.01), 1e-9);
+    is_near(poor.stretch, 1.1 / 0.9999, 1e-9);
+    is_near(poor.latency_s, 0.01 + 0.006 * (1 + 1 / 2.0 + 1 / 3.0), 1e-9);
+    f.latency_s = 0; /* a loss is made good at once */
+    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e9);
+}
+
+/* Wire-bound steps take as much longer as the wire carries less. */
+static void busy_hours_count_by_the_steps_of_a_day(void **state) {
+    (void)state;
+    cluster->rank_flops = 1e14;
+    cluster->wire.bandwidth_Bps = 1e7;
+    double quiet_s = step_of(3);
+    cluster->wire.bandwidth_Bps = 2.5e6;
+    double slow_s = step_of(3);
+    cluster->wire.bandwidth_Bps = 1e7;
+    a.options.busy_s = 6 * 3600;
+    a.options.busy_share = 0.25;
+    is_near(step_of(3), 1 / (0.25 / slow_s + 0.75 / quiet_s), 1e-9);
+    a.options.busy_s = 86400;
+    is_near(step_of(3), slow_s, 1e-9);
+    a.options.busy_s = 6 * 3600;
+    double one_s = step_of(1);
+    a.options.busy_s = 0;
+    assert_true(step_of(1) == one_s);
+}
+
+/* ---- learning and failures ---- */
+
+static void large_batches_teach_less_by_the_token(void **state) {
+    (void)state;
+    assert_true(wefti_advise_efficiency(&a, 8) == 1);
+    a.options.critical_batch = 2304;
+    assert_true(wefti_advise_efficiency(&a, 8) == 1); /* one batch for all */
+    a.options.batch_per_rank = true;
+    is_near(wefti_advise_efficiency(&a, 3), 2.0 / 4, 1e-12);
+    weft_candidate c = {.nodes = 3};
+    is_near(wefti_advise_cost(&a, &c, 6), 6 / 3.0 * 2, 1e-12);
+}
+
+static void equal_replicas_go_on_and_others_go_back(void **state) {
+    (void)state;
+    weft_candidate c = {.nodes = 4, .prediction = {.mean_step_s = 1, .goes_on = true}};
+    a.options.failure_s = 1e6;
+    a.options.restart_s = 800;
+    a.options.save_s = 10;
+    double tau_s = sqrt(2 * 10 * 1e6 / 4), often = 4 / 1e6;
+    double back = 1 + 10 / tau_s + often * (tau_s / 2 + 800);
+    is_near(wefti_advise_failures(&a, &c), 1 + often * (run->mesh.timeout + 200), 1e-12);
+    a.options.roll_back = true;
+    is_near(wefti_advise_failures(&a, &c), back, 1e-12);
+    a.options.roll_back = false;
+    snprintf(c.framework, sizeof c.framework, "ddp");
+    is_near(wefti_advise_failures(&a, &c), back, 1e-12);
+    assert_true(predict(3, "").goes_on && !predict(1, "").goes_on);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(the_slowest_machine_decides_and_the_fastest_are_taken),
+        TEST(a_machine_that_is_as_all_changes_no_bit),
+        TEST(sequences_go_by_speed),
+        TEST(the_least_memory_counts),
+        TEST(the_way_out_is_apart_from_the_way_in),
+        TEST(losses_and_delays_follow_their_formulas),
+        TEST(busy_hours_count_by_the_steps_of_a_day),
+        TEST(large_batches_teach_less_by_the_token),
+        TEST(equal_replicas_go_on_and_others_go_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
