@@ -8,13 +8,15 @@
 extern "C" {
 #endif
 
-/* Text <-> token ids. Kinds: "bytes" (256 ids) and "bpe" (byte-level BPE, Sennrich et
- * al. 2016 as in GPT-2), saved and loaded as Hugging Face tokenizer.json. Splitting
- * rules: "gpt2" and "llama3", through PCRE2. A tokenizer is read-only after creation:
- * threads may share it. */
+/* Text <-> token ids. Kinds: "bytes" (256 ids) and "bpe" (byte-pair encoding, Sennrich
+ * et al. 2016), saved and loaded as Hugging Face tokenizer.json: byte-level as GPT-2
+ * and Llama 3, and the ways of Llama 2, Mistral, Gemma, Qwen and their kin
+ * (docs/file-formats.md). Splitting rules of training: "gpt2" and "llama3". A
+ * tokenizer is read-only after creation: threads may share it. */
 typedef struct weft_tokenizer weft_tokenizer;
 
-/* By what data.tokenizer may name: "bytes", or the path of a tokenizer.json. */
+/* By what data.tokenizer may name: "bytes", or the path of a tokenizer.json or of a folder
+ * that holds one. */
 WEFT_API weft_status weft_tokenizer_open(weft_ctx *ctx, const char *name,
                                          weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_create_bytes(weft_ctx *ctx,
@@ -30,8 +32,8 @@ WEFT_API weft_status weft_tokenizer_train(weft_ctx *ctx, const char *text,
                                           const char *split_rule,
                                           weft_tokenizer **out) WEFT_CHECKED;
 
-/* Reads a tokenizer.json of GPT-2 or Llama-3 kind; unknown parts are refused by name.
- * Special tokens in plain text are not recognized (docs/file-formats.md). */
+/* Reads a tokenizer.json of BPE; unknown parts are refused by name. Special tokens in plain
+ * text are not recognized (docs/file-formats.md), other added tokens are. */
 WEFT_API weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path,
                                          weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *tokenizer,
@@ -40,7 +42,7 @@ WEFT_API void weft_tokenizer_destroy(weft_ctx *ctx, weft_tokenizer *tokenizer);
 
 WEFT_API int64_t weft_tokenizer_vocab(const weft_tokenizer *tokenizer);
 WEFT_API const char *weft_tokenizer_kind(const weft_tokenizer *tokenizer);
-/* Id of <|endoftext|>, else of Llama-3's <|end_of_text|>, else -1. */
+/* Id of <|endoftext|>, else of <|end_of_text|>, </s>, <eos>, else -1. */
 WEFT_API int32_t weft_tokenizer_end(const weft_tokenizer *tokenizer);
 /* 64-bit hash of everything that decides the mapping; stored in token shards. */
 WEFT_API uint64_t weft_tokenizer_hash(const weft_tokenizer *tokenizer);

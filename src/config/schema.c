@@ -238,7 +238,7 @@ const weft_config_key wefti_config_keys[] = {
      "fraction at the end of each data.path kept for validation"},
     {AT(data.length), INT, "tokens", "256", WITHIN(1, 1048576), "tokens in one sequence"},
     {AT(data.tokenizer), TEXT, "", "bytes", ONE_OF(tokenizers),
-     "how text becomes tokens: bytes, bpe, or the path of a tokenizer.json"},
+     "bytes, bpe, or the path of a tokenizer.json or of its folder"},
     {AT(data.vocab), INT, "tokens", "1024", WITHIN(257, 4194304),
      "vocabulary of a bpe tokenizer trained for the run"},
     {AT(data.split), CHOICE, "", "gpt2", ONE_OF(splits),

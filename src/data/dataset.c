@@ -132,8 +132,10 @@ static weft_status count_bytes(weft_ctx *ctx, void *user, const int32_t *ids, in
     byte_count *b = user;
     for (int64_t i = fresh; i < n; i++) {
         if (!wefti_vocab_has(b->tokenizer, ids[i])) continue; /* lost since the opening */
-        const wefti_token *token = &b->tokenizer->tokens[ids[i]];
-        if (!(token->flags & WEFTI_TOKEN_SPECIAL)) b->n_bytes += token->n_bytes;
+        int64_t n_bytes;
+        (void)wefti_vocab_shown(b->tokenizer, ids[i], &n_bytes);
+        if (!(b->tokenizer->tokens[ids[i]].flags & WEFTI_TOKEN_SPECIAL))
+            b->n_bytes += n_bytes;
         b->n_tokens++;
     }
     return WEFT_OK;

@@ -25,6 +25,7 @@ typedef struct encoder {
     bool continued;   /* the buffer begins inside of a document */
     int64_t document; /* bytes of the current document so far */
     int64_t done;     /* bytes of text taken in all */
+    bool at_end;      /* all is read */
     char last;        /* the last byte of the current document */
 } encoder;
 
@@ -43,7 +44,8 @@ static weft_status pass_on(encoder *e, int64_t n) {
                          .ends = e->ends,
                          .n_ends = e->n_ends,
                          .end_id = weft_tokenizer_end(e->how->tokenizer),
-                         .continued = e->continued};
+                         .continued = e->continued,
+                         .open = !e->at_end};
     WEFT_TRY(wefti_encode_texts(e->ctx, e->how->tokenizer, &texts, e->threads,
                                 WEFTI_ENCODE_PART_BYTES, &ids, &n_ids));
     weft_status status = n_ids > 0 ? e->sink(e->ctx, e->user, ids, n_ids) : WEFT_OK;
@@ -109,6 +111,7 @@ static weft_status encode_all(encoder *e, const char *path) {
     WEFT_TRY(wefti_documents_read(e->ctx, path, &e->how->fields, take, e));
     if (e->done == 0)
         return weft_ctx_fail(e->ctx, WEFT_ERR_FORMAT, "%s is empty, expected text", path);
+    e->at_end = true;
     return pass_on(e, e->n);
 }
 

@@ -25,6 +25,7 @@ enum { RECENT_BYTES = 22, RECENT_IDS = 10, RECENT_MIN = 64, RECENT_MAX = 1 << 14
 typedef struct part {
     int64_t start, end; /* bytes of the text */
     bool ends;          /* a document ends with it */
+    bool begins, open;  /* it begins a document; the document goes on elsewhere, uncut */
     int32_t *ids;       /* owned */
     int64_t n_ids, capacity;
 } part;
@@ -46,6 +47,7 @@ typedef struct worker {
     weft_status status;
     wefti_scan *scan;
     wefti_merge_room room;
+    wefti_pieces pieces; /* of a pipeline */
     recent *recents; /* [n_recents] */
     int64_t n_recents;
 } worker;
@@ -111,7 +113,36 @@ static weft_status encode_bytes(worker *w, part *p) {
     return WEFT_OK;
 }
 
+/* Bytes that are not UTF-8, each by its own token, or the one for what has none. */
+static weft_status append_bytes(worker *w, part *p, const char *bytes, int64_t n) {
+    WEFT_TRY(reserve_ids(w->job->ctx, p, n));
+    for (int64_t i = 0; i < n; i++) {
+        int32_t id = w->job->t->byte_ids[(unsigned char)bytes[i]];
+        if (id < 0) id = w->job->t->pipeline->unknown;
+        if (id >= 0) p->ids[p->n_ids++] = id;
+    }
+    return WEFT_OK;
+}
+
+static weft_status encode_steps(worker *w, part *p) {
+    wefti_pieces *pieces = &w->pieces;
+    WEFT_TRY(wefti_pipeline_run(w->job->t->pipeline, pieces, w->job->text + p->start,
+                                p->end - p->start, p->begins, !p->open));
+    for (int64_t k = 0; k < pieces->n; k++) {
+        const wefti_textpiece s = pieces->segments[k];
+        const char *text = pieces->text.bytes + s.start;
+        WEFT_TRY(reserve_ids(w->job->ctx, p, 1));
+        if (s.id >= 0)
+            p->ids[p->n_ids++] = s.id;
+        else
+            WEFT_TRY(s.id == WEFTI_BYTES ? append_bytes(w, p, text, s.end - s.start)
+                                         : append_piece(w, p, text, s.end - s.start));
+    }
+    return WEFT_OK;
+}
+
 static weft_status encode_pieces(worker *w, part *p) {
+    if (w->job->t->pipeline) return encode_steps(w, p);
     if (w->job->t->rule == WEFTI_RULE_NONE) return encode_bytes(w, p);
     wefti_scan_start(w->scan, w->job->text + p->start, p->end - p->start);
     for (;;) {
@@ -134,7 +165,10 @@ static weft_status encode_part(worker *w, part *p) {
 static weft_status prepare(worker *w, int64_t n_bytes) {
     w->n_recents = RECENT_MIN;
     while (w->n_recents < RECENT_MAX && w->n_recents < n_bytes / 16) w->n_recents *= 2;
-    WEFT_TRY(wefti_scan_create(w->job->ctx, w->job->t->splitter, &w->scan));
+    if (w->job->t->pipeline)
+        WEFT_TRY(wefti_pieces_init(w->job->ctx, &w->pieces));
+    else
+        WEFT_TRY(wefti_scan_create(w->job->ctx, w->job->t->splitter, &w->scan));
     return wefti_alloc_n(w->job->ctx, w->n_recents, sizeof *w->recents, "recent pieces",
                          &w->recents);
 }
@@ -151,6 +185,7 @@ static void *work(void *user) {
     if (w->status != WEFT_OK) atomic_store(&j->failed, true);
     wefti_scan_destroy(w->scan);
     wefti_merge_room_fini(j->ctx, &w->room);
+    wefti_pieces_fini(&w->pieces);
     wefti_free(j->ctx, w->recents);
     return NULL;
 }
@@ -175,10 +210,10 @@ static weft_status run_workers(job *j, int threads) {
     return status;
 }
 
-static weft_status add_part(job *j, int64_t start, int64_t end, bool ends) {
+static weft_status add_part(job *j, const part *next) {
     WEFT_TRY(wefti_reserve(j->ctx, &j->parts, &j->parts_capacity, j->n_parts, 1,
                            sizeof *j->parts, "parts of a text"));
-    j->parts[j->n_parts++] = (part){.start = start, .end = end, .ends = ends};
+    j->parts[j->n_parts++] = *next;
     return WEFT_OK;
 }
 
@@ -187,29 +222,41 @@ static int64_t part_end(const job *j, const char *text, int64_t n_bytes,
                         int64_t part_bytes) {
     if (n_bytes <= part_bytes) return n_bytes;
     if (j->t->rule == WEFTI_RULE_NONE) return part_bytes;
-    int64_t end = wefti_safe_cut_after(text, n_bytes, part_bytes);
+    int64_t end = j->t->pipeline ? wefti_pipeline_cut_after(j->t->pipeline, text, n_bytes,
+                                                            part_bytes)
+                                 : wefti_safe_cut_after(text, n_bytes, part_bytes);
     return end < 0 ? n_bytes : end;
 }
 
-/* One document, or what there is of it; an empty one has a part if its end counts. */
-static weft_status cut_document(job *j, int64_t at, int64_t end, bool ends,
-                                int64_t part_bytes) {
-    if (at == end && ends) return add_part(j, at, end, true);
-    while (at < end) {
-        int64_t next = at + part_end(j, j->text + at, end - at, part_bytes);
-        WEFT_TRY(add_part(j, at, next, ends && next == end));
-        at = next;
+/* One document, or what there is of it: `whole` says how its ends are. An empty one has a
+ * part if its end counts. */
+static weft_status cut_document(job *j, const part *whole, int64_t part_bytes) {
+    part next = *whole;
+    if (whole->start == whole->end) return whole->ends ? add_part(j, &next) : WEFT_OK;
+    while (next.start < whole->end) {
+        next.end = next.start + part_end(j, j->text + next.start, whole->end - next.start,
+                                         part_bytes);
+        bool last = next.end == whole->end;
+        next.ends = whole->ends && last;
+        next.open = whole->open || !last;
+        WEFT_TRY(add_part(j, &next));
+        next.start = next.end;
+        next.begins = false;
     }
     return WEFT_OK;
 }
 
 static weft_status cut(job *j, const wefti_texts *texts, int64_t part_bytes) {
-    int64_t at = 0;
+    part next = {.begins = !texts->continued};
     for (int64_t k = 0; k < texts->n_ends; k++) {
-        WEFT_TRY(cut_document(j, at, texts->ends[k], true, part_bytes));
-        at = texts->ends[k];
+        next.end = texts->ends[k];
+        next.ends = true;
+        WEFT_TRY(cut_document(j, &next, part_bytes));
+        next = (part){.start = next.end, .begins = true};
     }
-    return cut_document(j, at, texts->n_bytes, false, part_bytes);
+    next.end = texts->n_bytes;
+    next.open = texts->open;
+    return cut_document(j, &next, part_bytes);
 }
 
 static weft_status collect(job *j, int32_t **ids, int64_t *n_ids) {
@@ -263,8 +310,10 @@ weft_status wefti_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer, const c
 int64_t wefti_encode_ready(const weft_tokenizer *tokenizer, const char *text,
                            int64_t n_bytes) {
     if (tokenizer->rule == WEFTI_RULE_NONE) return n_bytes;
-    int64_t cut = wefti_safe_cut_before(text, n_bytes, n_bytes);
-    return cut < 0 ? 0 : cut;
+    int64_t place = tokenizer->pipeline ? wefti_pipeline_cut_before(tokenizer->pipeline,
+                                                                    text, n_bytes, n_bytes)
+                                        : wefti_safe_cut_before(text, n_bytes, n_bytes);
+    return place < 0 ? 0 : place;
 }
 
 weft_status weft_tokenizer_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer,

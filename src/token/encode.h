@@ -14,7 +14,8 @@ typedef struct wefti_texts {
                           * one is the beginning of another */
     int64_t n_ends;
     int32_t end_id; /* follows each end; -1: nothing does */
-    bool continued; /* the first document began before the buffer, at a safe cut */
+    bool continued; /* the first document began before the buffer, which begins at a safe cut */
+    bool open;      /* the last one goes on behind it, which ends at a safe cut */
 } wefti_texts;
 
 /* Encodes in parts of about part_bytes, cut at safe places; the result depends neither on

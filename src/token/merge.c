@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "token/symbols.h"
 
 static const int32_t NO_RANK = INT32_MAX;
 
@@ -18,10 +19,13 @@ static int32_t rank_of(const weft_tokenizer *t, int32_t left, int32_t right) {
     return rank < 0 ? NO_RANK : (int32_t)rank;
 }
 
-int64_t wefti_merge_short(const weft_tokenizer *t, const char *piece, int64_t n,
-                          int32_t *ids) {
-    int32_t ranks[WEFTI_MERGE_SHORT];
+static void start(const weft_tokenizer *t, const char *piece, int64_t n, int32_t *ids) {
     for (int64_t i = 0; i < n; i++) ids[i] = t->byte_ids[(unsigned char)piece[i]];
+}
+
+/* Symbols that are there already, at most WEFTI_MERGE_SHORT of them. */
+static int64_t merge_short(const weft_tokenizer *t, int64_t n, int32_t *ids) {
+    int32_t ranks[WEFTI_MERGE_SHORT];
     for (int64_t i = 0; i + 1 < n; i++) ranks[i] = rank_of(t, ids[i], ids[i + 1]);
     while (n > 1) {
         int64_t best = 0;
@@ -38,6 +42,12 @@ int64_t wefti_merge_short(const weft_tokenizer *t, const char *piece, int64_t n,
         if (best + 1 < n) ranks[best] = rank_of(t, ids[best], ids[best + 1]);
     }
     return n;
+}
+
+int64_t wefti_merge_short(const weft_tokenizer *t, const char *piece, int64_t n,
+                          int32_t *ids) {
+    start(t, piece, n, ids);
+    return merge_short(t, n, ids);
 }
 
 static void heap_push(uint64_t *heap, int64_t *n, uint64_t x) {
@@ -106,13 +116,12 @@ static void join(const wefti_merge_room *room, int32_t *ids, int32_t i, int32_t 
     if (next >= 0) room->before[next] = i;
 }
 
-weft_status wefti_merge_long(weft_ctx *ctx, const weft_tokenizer *t,
-                             wefti_merge_room *room, const char *piece, int64_t n,
-                             int32_t *ids, int64_t *n_ids) {
+static weft_status merge_long(weft_ctx *ctx, const weft_tokenizer *t,
+                              wefti_merge_room *room, int64_t n, int32_t *ids,
+                              int64_t *n_ids) {
     WEFT_TRY(reserve(ctx, room, n));
     int64_t n_heap = 0;
     for (int64_t i = 0; i < n; i++) {
-        ids[i] = t->byte_ids[(unsigned char)piece[i]];
         room->before[i] = (int32_t)(i - 1);
         room->after[i] = i + 1 < n ? (int32_t)(i + 1) : -1;
     }
@@ -132,11 +141,27 @@ weft_status wefti_merge_long(weft_ctx *ctx, const weft_tokenizer *t,
     return WEFT_OK;
 }
 
+weft_status wefti_merge_long(weft_ctx *ctx, const weft_tokenizer *t,
+                             wefti_merge_room *room, const char *piece, int64_t n,
+                             int32_t *ids, int64_t *n_ids) {
+    start(t, piece, n, ids);
+    return merge_long(ctx, t, room, n, ids, n_ids);
+}
+
+weft_status wefti_merge_ids(weft_ctx *ctx, const weft_tokenizer *t, wefti_merge_room *room,
+                            int64_t n, int32_t *ids, int64_t *n_ids) {
+    if (n > WEFTI_MERGE_SHORT) return merge_long(ctx, t, room, n, ids, n_ids);
+    *n_ids = merge_short(t, n, ids);
+    return WEFT_OK;
+}
+
 weft_status wefti_merge_piece(weft_ctx *ctx, const weft_tokenizer *t,
                               wefti_merge_room *room, const char *piece, int64_t n,
                               int32_t *ids, int64_t *n_ids) {
-    if (n > WEFTI_MERGE_SHORT)
-        return wefti_merge_long(ctx, t, room, piece, n, ids, n_ids);
-    *n_ids = wefti_merge_short(t, piece, n, ids);
-    return WEFT_OK;
+    if (t->pipeline) {
+        n = wefti_symbols(t, piece, n, ids);
+        return wefti_merge_ids(ctx, t, room, n, ids, n_ids);
+    }
+    start(t, piece, n, ids);
+    return wefti_merge_ids(ctx, t, room, n, ids, n_ids);
 }

@@ -3,8 +3,12 @@
  *
  *     bytes   256 ids, nothing to read or to train
  *     bpe     trained on the text of the run
- *     else    the path of a tokenizer.json */
+ *     else    the path of a tokenizer.json, or of a folder that holds one */
 #include "token/named.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
 
@@ -24,7 +28,14 @@ int64_t wefti_tokenizer_ids(const char *name, int64_t vocab) {
 
 weft_status weft_tokenizer_open(weft_ctx *ctx, const char *name, weft_tokenizer **out) {
     if (wefti_is(name, "bytes")) return weft_tokenizer_create_bytes(ctx, out);
-    return weft_tokenizer_load(ctx, name, out);
+    struct stat info;
+    char path[PATH_MAX];
+    if (stat(name, &info) != 0 || !S_ISDIR(info.st_mode))
+        return weft_tokenizer_load(ctx, name, out);
+    if (snprintf(path, sizeof path, "%s/tokenizer.json", name) < (int)sizeof path)
+        return weft_tokenizer_load(ctx, path, out);
+    *out = NULL;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", name);
 }
 
 const char *const *wefti_tokenizer_keys(const char *name) {

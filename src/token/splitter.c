@@ -35,8 +35,9 @@ static const rule_text rules[] = {
          "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
          " ?[^" SPACES "\\p{L}\\p{N}]+[\\r\\n]*|[" SPACES "]*[\\r\\n]+|"
          "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"},
+    [WEFTI_RULE_STEPS] = {"steps", NULL, NULL},
 };
-enum { N_RULES = sizeof rules / sizeof rules[0] };
+enum { N_RULES = WEFTI_RULE_STEPS }; /* those that are expressions, and none */
 
 /* Lets PCRE2 allocate through the context of the moment. */
 typedef struct pcre_memory {

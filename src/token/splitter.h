@@ -9,10 +9,11 @@
 typedef enum wefti_rule {
     WEFTI_RULE_NONE,
     WEFTI_RULE_GPT2,
-    WEFTI_RULE_LLAMA3
+    WEFTI_RULE_LLAMA3,
+    WEFTI_RULE_STEPS /* of a pipeline, which is no expression */
 } wefti_rule;
 
-/* "none", "gpt2", "llama3". */
+/* "none", "gpt2", "llama3", "steps". */
 const char *wefti_rule_name(wefti_rule rule);
 
 /* Finds a rule by its name, or by its regular expression as it stands in

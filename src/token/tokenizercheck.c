@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which parts a tokenizer.json may have: the byte-level BPE files of GPT-2 kind
- * (pre_tokenizer ByteLevel with its own expression) and of Llama-3 kind (Split by
- * expression, then ByteLevel without one). Whatever would change the ids and is not
- * done here is refused by name. */
+/* Which parts a tokenizer.json may have, and the rule of the plain ones: the byte-level BPE
+ * files of GPT-2 kind (pre_tokenizer ByteLevel with its own expression) and of Llama-3 kind
+ * (Split by expression, then ByteLevel without one). What others do to text is read by
+ * tokenizersteps.c. Whatever would change the ids and is not done here is refused by name. */
 #include "token/loader.h"
 
 #include <string.h>
@@ -130,12 +130,6 @@ weft_status wefti_loader_root(const wefti_loader *l) {
         "version",       "truncation",     "padding", "added_tokens", "normalizer",
         "pre_tokenizer", "post_processor", "decoder", "model",        NULL};
     WEFT_TRY(check_keys(l, l->root, "the file", known));
-    const json_t *normalizer = wefti_loader_get(l->root, "normalizer");
-    if (normalizer)
-        return wefti_loader_refuse(l, "the normalizer", type_of(normalizer), "null");
-    const json_t *decoder = wefti_loader_get(l->root, "decoder");
-    if (decoder && strcmp(type_of(decoder), "ByteLevel") != 0)
-        return wefti_loader_refuse(l, "the decoder", type_of(decoder), "ByteLevel");
     return check_post_processor(l, wefti_loader_get(l->root, "post_processor"));
 }
 
@@ -171,10 +165,8 @@ weft_status wefti_loader_model(const wefti_loader *l) {
     const json_t *dropout = wefti_loader_get(l->model, "dropout");
     if (dropout && !(json_is_number(dropout) && json_number_value(dropout) == 0))
         return wefti_loader_refuse(l, "dropout of the model", "set", "null");
-    bool fallback;
+    bool fallback; /* what it says is read with the steps */
     WEFT_TRY(wefti_loader_flag(l, l->model, "byte_fallback", false, &fallback));
-    if (fallback)
-        return wefti_loader_refuse(l, "byte_fallback of the model", "true", "false");
     WEFT_TRY(
         wefti_loader_flag(l, l->model, "ignore_merges", false, &l->t->ignore_merges));
     return check_affixes(l);

@@ -12,11 +12,13 @@
 
 enum { LARGEST_FILE = 1 << 29 };
 
-/* Stages the bytes of a token's printable string. [out] *literal: they are its own
- * UTF-8. */
+/* Stages the bytes of a token's printable string; in a vocabulary of characters they are its
+ * own. [out] *literal: they are its own UTF-8 in a vocabulary of bytes. */
 static weft_status stage_string(const wefti_loader *l, const char *text, size_t n,
                                 bool *literal) {
     WEFT_TRY(wefti_vocab_stage(l->ctx, l->t, text, (int64_t)n));
+    *literal = false;
+    if (l->t->pipeline && l->t->pipeline->chars) return WEFT_OK;
     char *staged = l->t->text + l->t->n_text;
     int64_t n_bytes = wefti_bytemap_decode(staged, (int64_t)n, staged);
     *literal = n_bytes < 0;
@@ -167,7 +169,9 @@ static weft_status read_merge(const wefti_loader *l, const json_t *merge, size_t
         return fail_merge(l, rank, half[0], n[0],
                           "joined with its partner is not in the "
                           "vocabulary");
-    if (l->t->tokens[merged].flags & WEFTI_TOKEN_SPECIAL)
+    bool special = l->t->tokens[merged].flags & WEFTI_TOKEN_SPECIAL;
+    if (special && l->t->pipeline) return WEFT_OK; /* no text becomes a special token */
+    if (special)
         return fail_merge(l, rank, half[0], n[0],
                           "joined with its partner is a special token");
     bool fresh;
@@ -220,6 +224,7 @@ static weft_status finish(const wefti_loader *l) {
                              "%s: the vocabulary has no token for the byte 0x%02X",
                              l->path, (unsigned)missing);
     WEFT_TRY(status);
+    if (l->t->pipeline) return WEFT_OK;
     WEFT_TRY(check_bytes_kind(l));
     return keep_extras(l);
 }
@@ -230,15 +235,32 @@ static weft_status parse(wefti_loader *l) {
     WEFT_TRY(wefti_file_read(l->ctx, l->path, LARGEST_FILE, &text, &n));
     weft_status status = wefti_json_read(l->ctx, "", l->path, text, n, WEFT_ERR_FORMAT,
                                          &l->root);
-    wefti_free(l->ctx, text);
+    l->source = text;
+    l->n_source = n;
     l->model = json_object_get(l->root, "model");
     return status;
+}
+
+/* Not one of the plain kinds: what it does to text becomes a pipeline. */
+static weft_status load_steps(wefti_loader *l) {
+    WEFT_TRY(wefti_vocab_create(l->ctx, WEFTI_RULE_STEPS, &l->t));
+    WEFT_TRY(wefti_alloc(l->ctx, sizeof *l->t->pipeline, "a tokenizer", &l->t->pipeline));
+    l->t->pipeline->source = l->source;
+    l->t->pipeline->n_source = l->n_source;
+    l->source = NULL;
+    WEFT_TRY(wefti_loader_model(l));
+    WEFT_TRY(wefti_loader_steps(l));
+    WEFT_TRY(read_tokens(l));
+    WEFT_TRY(read_merges(l));
+    WEFT_TRY(wefti_loader_finish(l));
+    return finish(l);
 }
 
 static weft_status load(wefti_loader *l) {
     wefti_rule rule;
     WEFT_TRY(parse(l));
     WEFT_TRY(wefti_loader_root(l));
+    if (!wefti_loader_is_plain(l)) return load_steps(l);
     WEFT_TRY(wefti_loader_rule(l, &rule));
     WEFT_TRY(wefti_vocab_create(l->ctx, rule, &l->t));
     WEFT_TRY(wefti_loader_model(l));
@@ -251,6 +273,7 @@ weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path, weft_tokenizer 
     wefti_loader l = {.ctx = ctx, .path = path};
     weft_status status = load(&l);
     json_decref(l.root);
+    wefti_free(ctx, l.source);
     *out = status == WEFT_OK ? l.t : NULL;
     if (status != WEFT_OK) weft_tokenizer_destroy(ctx, l.t);
     return status;

@@ -97,6 +97,8 @@ static json_t *whole_json(const weft_tokenizer *t, char *room) {
 weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *t,
                                 const char *path) {
     int64_t longest = 0, n;
+    if (t->pipeline) /* as it came */
+        return wefti_file_write(ctx, path, t->pipeline->source, t->pipeline->n_source);
     for (int64_t id = 0; id < t->vocab; id++)
         if (t->tokens[id].n_bytes > longest) longest = t->tokens[id].n_bytes;
     char *room, *text;

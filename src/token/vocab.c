@@ -25,6 +25,9 @@ void weft_tokenizer_destroy(weft_ctx *ctx, weft_tokenizer *t) {
     wefti_free(ctx, t->tokens);
     wefti_free(ctx, t->text);
     wefti_free(ctx, t->extras);
+    wefti_pipeline_destroy(ctx, t->pipeline);
+    wefti_free(ctx, t->shown);
+    wefti_free(ctx, t->shown_text);
     wefti_free(ctx, t);
 }
 
@@ -61,6 +64,11 @@ int32_t wefti_vocab_find_staged(const weft_tokenizer *t) {
     return entry ? (int32_t)entry->value : -1;
 }
 
+int32_t wefti_vocab_find(const weft_tokenizer *t, const char *text, int64_t n) {
+    const wefti_str_entry *entry = wefti_strmap_find(&t->lookup, t->text, text, n);
+    return entry ? (int32_t)entry->value : -1;
+}
+
 weft_status wefti_vocab_add_staged(weft_ctx *ctx, weft_tokenizer *t, int64_t id,
                                    uint32_t flags) {
     WEFT_TRY(wefti_reserve(ctx, &t->tokens, &t->tokens_capacity, t->vocab,
@@ -92,8 +100,9 @@ weft_status wefti_vocab_add_merge(weft_ctx *ctx, weft_tokenizer *t, int32_t left
 }
 
 static int32_t find_end(const weft_tokenizer *t) {
-    static const char *const names[] = {WEFTI_END_OF_TEXT, "<|end_of_text|>"};
-    for (int k = 0; k < 2; k++) {
+    static const char *const names[] = {WEFTI_END_OF_TEXT, "<|end_of_text|>", "</s>",
+                                        "<eos>"};
+    for (int k = 0; k < 4; k++) {
         int64_t n = (int64_t)strlen(names[k]);
         for (int64_t id = t->vocab - 1; id >= 0; id--) {
             const wefti_token *token = &t->tokens[id];
@@ -131,11 +140,15 @@ static uint64_t hash_of(const weft_tokenizer *t) {
         hash_u64(&state, t->merges.keys[rank]);
         hash_u64(&state, (uint64_t)t->merged[rank]);
     }
+    if (t->pipeline) { /* of the file alone: what it says beside vocabulary and merges */
+        const wefti_pipeline *p = t->pipeline;
+        XXH3_64bits_update(&state, p->source, (size_t)p->n_source);
+    }
     return XXH3_64bits_digest(&state);
 }
 
 weft_status wefti_vocab_finish(weft_ctx *ctx, weft_tokenizer *t, int *missing) {
-    for (int byte = 0; byte < 256; byte++) {
+    for (int byte = 0; byte < 256 && !t->pipeline; byte++) {
         char c = (char)byte;
         WEFT_TRY(wefti_vocab_stage(ctx, t, &c, 1));
         t->byte_ids[byte] = wefti_vocab_find_staged(t);
@@ -145,7 +158,7 @@ weft_status wefti_vocab_finish(weft_ctx *ctx, weft_tokenizer *t, int *missing) {
     *missing = -1;
     t->end = find_end(t);
     t->hash = hash_of(t);
-    if (t->rule == WEFTI_RULE_NONE) return WEFT_OK;
+    if (t->rule == WEFTI_RULE_NONE || t->pipeline) return WEFT_OK;
     return wefti_splitter_create(ctx, t->rule, &t->splitter);
 }
 
@@ -182,6 +195,5 @@ uint64_t weft_tokenizer_hash(const weft_tokenizer *t) { return t->hash; }
 const char *weft_tokenizer_bytes(const weft_tokenizer *t, int32_t id, int64_t *n_bytes) {
     *n_bytes = 0;
     if (!wefti_vocab_has(t, id)) return NULL;
-    *n_bytes = t->tokens[id].n_bytes;
-    return t->text + t->tokens[id].offset;
+    return wefti_vocab_shown(t, id, n_bytes);
 }

@@ -4,6 +4,7 @@
 
 #include <weft/tokenizer.h>
 
+#include "token/pipeline.h"
 #include "token/splitter.h"
 #include "token/strmap.h"
 #include "token/u64map.h"
@@ -36,10 +37,14 @@ struct weft_tokenizer {
     wefti_u64map merges; /* left id << 32 | right id -> rank */
     int32_t *merged;     /* [merges.n] rank -> id; owned */
     int64_t merged_capacity;
-    int32_t byte_ids[256];
+    int32_t byte_ids[256]; /* -1: none, in a pipeline only */
     int32_t end;
     uint64_t hash;
     wefti_splitter *splitter; /* NULL for the kind "bytes"; owned */
+    wefti_pipeline *pipeline; /* NULL for plain files; owned */
+    wefti_token *shown;       /* [vocab] the bytes that ids stand for in text, where they are
+                               * others than their names in the vocabulary; or NULL; owned */
+    char *shown_text;         /* owned */
     char *
         extras; /* parts of tokenizer.json that are kept as they came, as JSON; or NULL */
 };
@@ -73,6 +78,17 @@ weft_status wefti_vocab_add_merge(weft_ctx *ctx, weft_tokenizer *t, int32_t left
  * sentence), else -1. */
 weft_status wefti_vocab_finish(weft_ctx *ctx, weft_tokenizer *t,
                                int *missing) WEFT_CHECKED;
+
+/* The bytes that an id of the tokenizer stands for in text. */
+static inline const char *wefti_vocab_shown(const weft_tokenizer *t, int64_t id,
+                                            int64_t *n_bytes) {
+    const wefti_token *token = t->shown ? &t->shown[id] : &t->tokens[id];
+    *n_bytes = token->n_bytes;
+    return (t->shown ? t->shown_text : t->text) + token->offset;
+}
+
+/* The id of a text in the model's vocabulary, or -1. */
+int32_t wefti_vocab_find(const weft_tokenizer *t, const char *text, int64_t n);
 
 /* The key of a pair in t->merges. */
 static inline uint64_t wefti_pair_key(int32_t left, int32_t right) {

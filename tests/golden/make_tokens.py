@@ -103,11 +103,10 @@ def make_tokenizers():
     (HERE / "tokenizer-encodings.txt").write_text("\n".join(lines) + "\n")
 
     broken = {
-        "normalizer": lambda w: w.update(normalizer={"type": "NFC"}),
+        "normalizer": lambda w: w.update(normalizer={"type": "Lowercase"}),
         "no-merges": lambda w: w["model"].pop("merges"),
         "duplicate-id": lambda w: w["model"]["vocab"].update({"th": 5}),
         "unknown-merge": lambda w: w["model"]["merges"].append(["q", "zz"]),
-        "missing-byte": lambda w: w["model"]["vocab"].pop("~"),
     }
     for name, breaks in broken.items():
         whole = json.loads(gpt2.to_str())

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Added tokens in text. A special token in text is not one: who wrote "<|endoftext|>" into a
+ * web page must not end a document by it. It is still searched for with the others, because
+ * the search of Hugging Face's library goes on behind it. */
+#include "token/added.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "base/memory.h"
+#include "base/utf8.h"
+
+weft_status wefti_added_put(weft_ctx *ctx, wefti_added_set *set, const wefti_added *token,
+                            const char *text, int64_t n) {
+    if (n == 0) return WEFT_OK;
+    WEFT_TRY(wefti_reserve(ctx, &set->tokens, &set->capacity, set->n, 1,
+                           sizeof *set->tokens, "added tokens"));
+    wefti_added *t = &set->tokens[set->n];
+    *t = *token;
+    t->n_text = n;
+    WEFT_TRY(wefti_alloc_n(ctx, n, 1, "an added token", &t->text));
+    memcpy(t->text, text, (size_t)n);
+    set->n++;
+    return WEFT_OK;
+}
+
+void wefti_added_fini(weft_ctx *ctx, wefti_added_set *set) {
+    for (int64_t k = 0; k < set->n; k++) wefti_free(ctx, set->tokens[k].text);
+    wefti_free(ctx, set->tokens);
+    *set = (wefti_added_set){0};
+}
+
+/* By first byte, then the longer one, then the lower id. */
+static int by_search(const void *a, const void *b) {
+    const wefti_added *x = a, *y = b;
+    unsigned char p = (unsigned char)x->text[0], q = (unsigned char)y->text[0];
+    if (p != q) return p < q ? -1 : 1;
+    if (x->n_text != y->n_text) return x->n_text > y->n_text ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+void wefti_added_sort(wefti_added_set *set) {
+    int64_t k = 0;
+    if (set->n > 0) qsort(set->tokens, (size_t)set->n, sizeof *set->tokens, by_search);
+    for (int b = 0; b < 257; b++) {
+        while (k < set->n && (unsigned char)set->tokens[k].text[0] < b) k++;
+        set->first[b] = k;
+    }
+}
+
+static const wefti_added *match(const wefti_added_set *set, const char *text, int64_t n) {
+    unsigned char b = (unsigned char)text[0];
+    for (int64_t k = set->first[b]; k < set->first[b + 1]; k++) {
+        const wefti_added *t = &set->tokens[k];
+        if (t->n_text <= n && memcmp(t->text, text, (size_t)t->n_text) == 0) return t;
+    }
+    return NULL;
+}
+
+static bool is_word(uint32_t code) {
+    switch (utf8proc_category((utf8proc_int32_t)code)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_PC: return true;
+    default: return false;
+    }
+}
+
+/* Length of the character that ends at text[n), and its code. */
+static int last_character(const char *text, int64_t n, uint32_t *code) {
+    int length = 1;
+    while (length < n && length < 4 && ((unsigned char)text[n - length] & 0xC0) == 0x80)
+        length++;
+    return n > 0 ? wefti_utf8_decode(text + n - length, length, code) : 0;
+}
+
+static bool stands_alone(const char *text, int64_t n, int64_t start, int64_t end) {
+    uint32_t code;
+    if (last_character(text, start, &code) > 0 && is_word(code)) return false;
+    return wefti_utf8_decode(text + end, n - end, &code) == 0 || !is_word(code);
+}
+
+static int64_t strip_left(const char *text, int64_t start) {
+    uint32_t code;
+    int length;
+    while ((length = last_character(text, start, &code)) > 0 && wefti_utf8_is_space(code))
+        start -= length;
+    return start;
+}
+
+static int64_t strip_right(const char *text, int64_t n, int64_t end) {
+    uint32_t code;
+    int length;
+    while ((length = wefti_utf8_decode(text + end, n - end, &code)) > 0 &&
+           wefti_utf8_is_space(code))
+        end += length;
+    return end;
+}
+
+/* A piece of what is no token. */
+static weft_status put_text(wefti_pieces *p, const wefti_textpiece *s, int64_t start,
+                            int64_t end) {
+    wefti_textpiece piece = {.start = s->start + start,
+                           .end = s->start + end,
+                           .id = WEFTI_TEXT,
+                           .first = s->first && start == 0,
+                           .inner = s->inner && start == 0,
+                           .inward = s->inward && s->start + end == s->end};
+    return wefti_pieces_make(p, piece);
+}
+
+static weft_status find(const wefti_added_set *set, wefti_pieces *p,
+                        const wefti_textpiece *s) {
+    const char *text = p->text.bytes + s->start;
+    int64_t n = s->end - s->start, done = 0;
+    for (int64_t at = 0; at < n;) {
+        const wefti_added *t = match(set, text + at, n - at);
+        int64_t start = at, end = t ? at + t->n_text : at + 1;
+        at = end;
+        if (!t || t->special || (t->single_word && !stands_alone(text, n, start, end)))
+            continue;
+        if (t->lstrip) start = strip_left(text, start);
+        if (start < done) start = done;
+        if (t->rstrip) end = strip_right(text, n, end);
+        if (done < start) WEFT_TRY(put_text(p, s, done, start));
+        WEFT_TRY(wefti_pieces_make(
+            p, (wefti_textpiece){.start = s->start + start, .end = s->start + end, .id = t->id}));
+        done = end;
+    }
+    return done < n ? put_text(p, s, done, n) : WEFT_OK;
+}
+
+weft_status wefti_added_find(const wefti_added_set *set, wefti_pieces *p) {
+    if (set->n == 0) return WEFT_OK;
+    for (int64_t k = 0; k < p->n; k++) {
+        const wefti_textpiece s = p->segments[k];
+        WEFT_TRY(s.id == WEFTI_TEXT ? find(set, p, &s) : wefti_pieces_make(p, s));
+    }
+    wefti_pieces_turn(p, false);
+    return WEFT_OK;
+}
