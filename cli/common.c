@@ -156,6 +156,30 @@ static const char *text_or_null(const char *text) { return text[0] ? text : NULL
 
 /* The configuration is read for its keys' sake only: it is complete once the mesh says
  * where the ranks run. */
+/* HOST, HOST:PORT or [ADDRESS]:PORT. */
+static weft_status join_mesh(weft_ctx *ctx, const char *where,
+                             const weft_mesh_security *security, weft_mesh **out) {
+    enum { PORT = 29500 };
+    char host[256];
+    const char *colon = strrchr(where, ':');
+    bool brackets = where[0] == '[' && strchr(where, ']');
+    if (colon && !brackets && strchr(where, ':') != colon) colon = NULL; /* an address */
+    if (colon && brackets && colon[-1] != ']') colon = NULL;
+    const char *begin = where + brackets;
+    const char *end = brackets ? strchr(where, ']')
+                      : colon  ? colon
+                               : where + strlen(where);
+    char *rest = NULL;
+    long port = colon ? strtol(colon + 1, &rest, 10) : PORT;
+    if (end == begin || end - begin >= (long)sizeof host || port < 1 || port > 65535 ||
+        (rest && *rest))
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "--join %s: expected HOST or HOST:PORT, a port from 1 to 65535", where);
+    snprintf(host, sizeof host, "%.*s", (int)(end - begin), begin);
+    return weft_mesh_enter(ctx, host, (int)port, 0, security, out);
+}
+
 weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
     weft_config *config;
     *out = NULL;
@@ -168,7 +192,11 @@ weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
                                    .plain = !config->mesh.encrypt,
                                    .run = text_or_null(config->mesh.run)};
     if (!security.key) security.key = getenv("WEFT_KEY_FILE");
-    if (status == WEFT_OK) status = weft_mesh_open(ctx, &security, out);
+    const char *where = args_value(a, "--join");
+    if (status == WEFT_OK && where)
+        status = join_mesh(ctx, where, &security, out);
+    else if (status == WEFT_OK)
+        status = weft_mesh_open(ctx, &security, out);
     weft_config_destroy(ctx, config);
     return status;
 }

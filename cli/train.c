@@ -20,6 +20,8 @@
 
 static const flag flags[] = {
     {"--resume", NULL, "continue run.folder from its newest complete checkpoint", NULL},
+    {"--join", "HOST[:PORT]",
+     "come into a run that trains over TCP, by any of its processes (port 29500)", NULL},
     {"--init", "FOLDER", "begin from this model: a run, or a Hugging Face folder",
      "model.init"},
     {"--nodes", "N", "number of nodes", "mesh.nodes"},

@@ -143,7 +143,9 @@ static inline bool hub_probe(weft_transport *t, weft_transport_found *found,
         nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     hub_message *m = hub_take(h, t->rank);
     *found = (weft_transport_found){.any = m != NULL};
-    if (m) *found = (weft_transport_found){true, false, m->from, m->lane, m->n_bytes};
+    if (m)
+        *found = (weft_transport_found){
+            .any = true, .peer = m->from, .lane = m->lane, .n_bytes = m->n_bytes};
     *message = m;
     return true;
 }

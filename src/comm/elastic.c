@@ -22,10 +22,15 @@ enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
 
 static const double closed_patience_s = 1.0, redial_every_s = 2e-3, tell_every_s = 0.05;
 
-static wefti_node_id id_of(int rank) { return (wefti_node_id){(uint64_t)rank + 1, 1}; }
+/* A node's key is its place; who comes to a place after somebody else has another incarnation. */
+static wefti_node_id id_at(int rank, uint64_t incarnation) {
+    return (wefti_node_id){(uint64_t)rank + 1, incarnation};
+}
 
 static int rank_of_id(const wefti_elastic *e, wefti_node_id id) {
-    return id.key >= 1 && id.key <= (uint64_t)e->size ? (int)id.key - 1 : -1;
+    bool known = id.key >= 1 && id.key <= (uint64_t)e->size &&
+                 wefti_node_is(e->id[id.key - 1], id);
+    return known ? (int)id.key - 1 : -1;
 }
 
 static int64_t now_us(void) { return (int64_t)(wefti_now_s() * 1e6); }
@@ -53,6 +58,11 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), what, &e->taken));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->cut_of));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->ranks));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->order));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->id, what, &e->id));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->fresh));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->was, what, &e->was));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->given_s));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->entries, what, &e->entries));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), (size_t)e->limits.rounds * row_bytes(e),
@@ -64,16 +74,19 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
 static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_elastic *e) {
     wefti_view_node *founders;
     WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *founders, "membership", &founders));
-    for (int r = 0; r < e->size; r++)
-        founders[r] = (wefti_view_node){id_of(r), e->setup.first_step, false};
+    for (int r = 0; r < e->n_ranks; r++)
+        founders[r] = (wefti_view_node){e->id[r], e->setup.first_step, false};
     wefti_member_config config = {.limits = e->limits,
                                   .policy = wefti_member_policy_default(),
-                                  .run = 1,
-                                  .self = id_of(mesh->rank),
-                                  .n_founders = e->size,
+                                  .run = e->setup.run,
+                                  .config_hash = e->setup.config_hash,
+                                  .data_hash = e->setup.data_hash,
+                                  .self = e->id[mesh->rank],
+                                  .n_founders = e->n_ranks,
                                   .founders = founders,
                                   .now_us = now_us()};
     config.policy.trust_reset = true;
+    config.policy.handover = true;
     config.policy.patience_us = INT64_MAX / 4; /* a step may take as long as it takes */
     weft_status status = wefti_member_create(ctx, &config, &e->member);
     wefti_free(ctx, founders);
@@ -89,11 +102,34 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
             lists[i] = next;
         }
     void *blocks[] = {e->closed_s, e->begun, e->told_s, e->work, e->departed, e->taken,
-                      e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders};
+                      e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders,
+                      e->order,    e->id,    e->fresh,  e->was,  e->given_s};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
     wefti_free(ctx, e);
+}
+
+/* Who has which place, as it begins. A joiner knows who is connected to it; who of them are
+ * members it learns from its first view. */
+static void fill_places(const weft_mesh *mesh, wefti_elastic *e) {
+    for (int r = 0; r < e->size; r++) {
+        bool founds = r < e->n_ranks;
+        e->begun[r] = e->taken[r] = e->setup.first_step - 1;
+        e->cut_of[r] = -1;
+        e->ranks[r] = e->order[r] = r;
+        e->departed[r] = !founds;
+        e->id[r] = id_at(r, founds ? 1 : 0);
+        e->was[r] = e->id[r].incarnation;
+    }
+    e->n_order = e->n_ranks;
+    e->must_meet = e->setup.joins;
+    const weft_transport_entry *entry = e->setup.joins ? mesh->transport->entry : NULL;
+    for (int r = 0; r < e->size && entry; r++) {
+        uint64_t name = entry->names[mesh->peer_of[r]];
+        e->id[r] = id_at(r, r == mesh->rank ? entry->incarnation : name);
+        e->fresh[r] = r != mesh->rank && name != 0;
+    }
 }
 
 weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
@@ -101,24 +137,21 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     wefti_elastic *e;
     WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *e, "membership", &e));
     e->setup = *setup;
-    e->size = e->n_ranks = mesh->world.size;
+    e->size = mesh->n_slots;
+    e->n_ranks = setup->joins ? 0 : mesh->world.size;
     e->me = mesh->rank;
     e->limits = (wefti_member_limits){e->size, WINDOW + 2 * setup->lag, ROUNDS,
                                       2 * setup->units + ONE_MORE};
     int64_t before = setup->first_step - 1;
     e->steps = (wefti_member_steps){before, before, before};
-    e->view = e->entered = 1;
+    e->view = e->entered = setup->joins ? 0 : 1;
     e->stable = before;
     weft_status status = allocate(mesh->ctx, e);
+    if (status == WEFT_OK) fill_places(mesh, e);
     if (status == WEFT_OK) status = create_member(mesh->ctx, mesh, e);
     if (status != WEFT_OK) {
         free_elastic(mesh->ctx, e);
         return weft_ctx_fail(ctx, status, "%s", weft_ctx_message(mesh->ctx));
-    }
-    for (int r = 0; r < e->size; r++) {
-        e->begun[r] = e->taken[r] = before;
-        e->cut_of[r] = -1;
-        e->ranks[r] = r;
     }
     pthread_mutex_lock(&mesh->lock);
     atomic_store(&mesh->elastic, e);
@@ -139,7 +172,8 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
         [WEFTI_OUT_LEFT] = "it has left",
         [WEFTI_OUT_EVICTED] = "the others could not hear it and went on without it",
         [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
-        [WEFTI_OUT_REFUSED] = "it was refused",
+        [WEFTI_OUT_REFUSED] =
+            "it was refused, for its configuration or text is not the run's",
         [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
     wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s",
@@ -150,9 +184,16 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
 static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
     wefti_elastic *e = mesh->elastic;
     int per_step = e->limits.rounds * e->limits.parts;
+    e->n_order = 0;
+    for (int i = 0; i < view->n_nodes; i++) {
+        int r = rank_of_id(e, view->nodes[i].id);
+        if (r < 0) continue;
+        e->fresh[r] = false;
+        e->order[e->n_order++] = r;
+    }
     for (int r = 0; r < e->size; r++) {
-        e->cut_of[r] = wefti_view_find_departed(view, id_of(r));
-        e->departed[r] = wefti_view_find(view, id_of(r)) < 0;
+        e->cut_of[r] = wefti_view_find_departed(view, e->id[r]);
+        e->departed[r] = wefti_view_find(view, e->id[r]) < 0;
     }
     e->cut_low = view->cut_low;
     e->cut_steps = view->cut_steps;
@@ -167,6 +208,12 @@ static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
         }
 }
 
+/* A message that is judged later. Lock held. */
+static void park(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->elastic->parked;
+    mesh->elastic->parked = arrival;
+}
+
 /* A message for the ranks' threads. Lock held. */
 static void post(weft_mesh *mesh, wefti_arrival *arrival) {
     arrival->next = mesh->posted;
@@ -178,18 +225,22 @@ static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
     mesh->spare_arrivals = arrival;
 }
 
-/* Lock held. */
+/* Lock held. Of who is still to come all stays parked. */
 static void unpark(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
-    while (e->parked) {
-        wefti_arrival *arrival = e->parked;
-        e->parked = arrival->next;
-        (e->departed[arrival->sender] ? recycle : post)(mesh, arrival);
+    wefti_arrival *list = e->parked;
+    e->parked = NULL;
+    while (list) {
+        wefti_arrival *arrival = list;
+        list = arrival->next;
+        if (e->fresh[arrival->sender])
+            park(mesh, arrival);
+        else
+            (e->departed[arrival->sender] ? recycle : post)(mesh, arrival);
     }
 }
 
-/* The copies of the model that have lost a rank can not go on: who is of one ends. */
-static bool is_whole(const wefti_elastic *e, int rank) {
+bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
     int first = rank / e->setup.shards * e->setup.shards;
     for (int r = first; r < first + e->setup.shards; r++)
         if (e->departed[r]) return false;
@@ -204,10 +255,14 @@ static void install(weft_mesh *mesh) {
     e->first_step = view->first_step;
     copy_cut(mesh, view);
     e->frozen = false;
+    if (e->setup.joins && e->entered == 0 &&
+        e->steps.finished < 0) /* its state is to come */
+        e->steps = (wefti_member_steps){view->first_step - 1, view->first_step - 1,
+                                        view->first_step - 1};
     unpark(mesh);
     for (wefti_sent_part *part = e->parts; part; part = part->next)
         if (e->departed[part->peer]) wefti_elastic_pass_on(mesh, part);
-    bool whole = is_whole(e, mesh->rank);
+    bool whole = wefti_elastic_is_whole(e, mesh->rank);
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     if (!whole)
@@ -253,7 +308,7 @@ static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
 
 static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
                                        int64_t step) {
-    wefti_node_id id = id_of(sender);
+    wefti_node_id id = e->id[sender];
     for (int i = 0; i < *n; i++)
         if (e->entries[i].step == step && wefti_node_is(e->entries[i].sender, id))
             return &e->entries[i];
@@ -310,7 +365,7 @@ static void answer_freeze(weft_mesh *mesh) {
     if (e->has_frozen) return;
     int n = 0;
     for (int r = 0; r < e->size; r++)
-        e->work[r] = wefti_member_departs(e->member, id_of(r));
+        e->work[r] = wefti_member_departs(e->member, e->id[r]);
     pthread_mutex_lock(&mesh->lock);
     count_arrivals(mesh, mesh->posted, &n);
     count_arrivals(mesh, e->kept, &n);
@@ -332,8 +387,9 @@ static void feed(weft_mesh *mesh, const wefti_member_event *event) {
 /* --- what the machine is told --- */
 
 static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
-    wefti_member_event event = {
-        .kind = WEFTI_EVENT_CLOSED, .peer = id_of(rank), .evidence = evidence};
+    wefti_member_event event = {.kind = WEFTI_EVENT_CLOSED,
+                                .peer = mesh->elastic->id[rank],
+                                .evidence = evidence};
     mesh->elastic->closed_s[rank] = -1;
     feed(mesh, &event);
 }
@@ -364,6 +420,10 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     if (e->closed_s[rank] != 0) return;
     mesh->peers[rank].lost = true;
     e->closed_s[rank] = wefti_now_s();
+    pthread_mutex_lock(&mesh->lock);
+    e->fresh[rank] = false;
+    pthread_mutex_unlock(&mesh->lock);
+    wefti_outbox_forget(mesh, rank);
     check_copy(mesh, rank);
     redial(mesh, rank, e->closed_s[rank]);
 }
@@ -381,9 +441,38 @@ void wefti_elastic_leave(weft_mesh *mesh) {
     feed(mesh, &leave);
 }
 
+static void feed_connected(weft_mesh *mesh, int rank) {
+    const wefti_member_event event = {.kind = WEFTI_EVENT_CONNECTED,
+                                      .peer = mesh->elastic->id[rank]};
+    feed(mesh, &event);
+}
+
+void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
+    wefti_elastic *e = mesh->elastic;
+    e->closed_s[rank] = 0;
+    e->begun[rank] = -1;
+    pthread_mutex_lock(&mesh->lock);
+    e->id[rank] = id_at(rank, incarnation);
+    e->fresh[rank] = e->departed[rank] = true;
+    e->taken[rank] = e->stable;
+    e->cut_of[rank] = -1;
+    e->reason[rank][0] = 0;
+    pthread_mutex_unlock(&mesh->lock);
+    feed_connected(mesh, rank);
+}
+
+/* A joiner tells the machine of all whom it is connected to. */
+static void meet_all(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    e->must_meet = false;
+    for (int r = 0; r < e->size; r++)
+        if (e->fresh[r]) feed_connected(mesh, r);
+}
+
 double wefti_elastic_pump(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s(), next_s = 1;
+    if (e->must_meet) meet_all(mesh);
     for (int r = 0; r < e->size; r++) {
         if (e->closed_s[r] <= 0) continue;
         redial(mesh, r, now_s);
@@ -406,7 +495,7 @@ static void hear_piece(weft_mesh *mesh, int r, int64_t step) {
     if (step <= e->begun[r] && now_s - e->told_s[r] < tell_every_s) return;
     if (step > e->begun[r]) e->begun[r] = step;
     e->told_s[r] = now_s;
-    wefti_member_event event = {.kind = WEFTI_EVENT_DATA, .peer = id_of(r)};
+    wefti_member_event event = {.kind = WEFTI_EVENT_DATA, .peer = e->id[r]};
     event.steps.begun = e->begun[r];
     feed(mesh, &event);
 }
@@ -457,7 +546,7 @@ static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
 
 static void take_member(weft_mesh *mesh, const wefti_arrival *arrival) {
     wefti_member_event event = {.kind = WEFTI_EVENT_MESSAGE,
-                                .peer = id_of(arrival->sender),
+                                .peer = mesh->elastic->id[arrival->sender],
                                 .bytes = arrival->data,
                                 .n_bytes = (size_t)arrival->n_bytes};
     sync_steps(mesh);
@@ -471,11 +560,6 @@ static void put(weft_mesh *mesh, wefti_arrival *arrival,
     where(mesh, arrival);
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
-}
-
-static void park(weft_mesh *mesh, wefti_arrival *arrival) {
-    arrival->next = mesh->elastic->parked;
-    mesh->elastic->parked = arrival;
 }
 
 bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
@@ -495,11 +579,15 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
         return true;
     }
     int sender = arrival->sender;
+    if (e->fresh[sender]) {
+        put(mesh, arrival, park);
+        return true;
+    }
     if (e->departed[sender]) {
         put(mesh, arrival, recycle);
         return true;
     }
-    if (e->frozen && wefti_member_departs(e->member, id_of(sender))) {
+    if (e->frozen && wefti_member_departs(e->member, e->id[sender])) {
         put(mesh, arrival, park);
         return true;
     }
@@ -507,120 +595,4 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     put(mesh, arrival, post);
     if (is_piece) hear_piece(mesh, sender, place.sent);
     return true;
-}
-
-/* --- between steps: the rank's thread --- */
-
-weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
-                                bool *changed) {
-    wefti_elastic *e = mesh ? mesh->elastic : NULL;
-    *changed = false;
-    if (!e) return WEFT_OK;
-    pthread_mutex_lock(&mesh->lock);
-    while (e->frozen && !atomic_load(&mesh->world.poisoned))
-        pthread_cond_wait(&mesh->changed, &mesh->lock);
-    *changed = e->view > e->entered && e->first_step <= step;
-    if (!*changed) e->steps.begun = step;
-    e->in_step = !*changed;
-    pthread_mutex_unlock(&mesh->lock);
-    if (!atomic_load(&mesh->world.poisoned)) return WEFT_OK;
-    return wefti_world_poisoned_error(ctx, &mesh->world);
-}
-
-/* Lock held. Parts of exchanges that have ended: all answers to them are here. */
-static void forget_parts(wefti_elastic *e, int64_t step) {
-    for (wefti_sent_part **link = &e->parts; *link;) {
-        wefti_sent_part *part = *link;
-        wefti_piece_place place;
-        if (wefti_piece_of(e, part->channel, part->tag, &place) && place.step > step) {
-            link = &part->next;
-            continue;
-        }
-        *link = part->next;
-        part->next = e->spare_parts;
-        e->spare_parts = part;
-    }
-}
-
-void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
-    wefti_elastic *e = mesh ? mesh->elastic : NULL;
-    if (!e) return;
-    pthread_mutex_lock(&mesh->lock);
-    e->steps.sent = step;
-    if (counted > e->steps.finished) e->steps.finished = counted;
-    e->in_step = false;
-    forget_parts(e, step);
-    pthread_mutex_unlock(&mesh->lock);
-}
-
-bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh) {
-    wefti_elastic *e = mesh ? mesh->elastic : NULL;
-    if (!e || atomic_load(&mesh->world.poisoned)) return false;
-    pthread_mutex_lock(&mesh->lock);
-    bool newer = e->view > e->entered;
-    pthread_mutex_unlock(&mesh->lock);
-    if (newer) weft_ctx_clear(ctx);
-    return newer;
-}
-
-/* Lock held. Messages of communicators that are no more. */
-static void drop_old(weft_mesh *mesh) {
-    const wefti_elastic *e = mesh->elastic;
-    int first = (int)(e->view - 1) << WEFTI_VIEW_SHIFT;
-    for (wefti_arrival **link = &mesh->posted; *link;) {
-        wefti_arrival *arrival = *link;
-        wefti_piece_place place;
-        bool old = arrival->channel < first || arrival->channel >= WEFTI_CHANNEL_PART;
-        bool asked = wefti_piece_of(e, arrival->channel, arrival->tag, &place) &&
-                     place.step > e->stable; /* somebody may need it */
-        if (!old || asked) {
-            link = &arrival->next;
-            continue;
-        }
-        *link = arrival->next;
-        recycle(mesh, arrival);
-    }
-}
-
-/* "rank 2 (host b)", or what it said. */
-static void say_lost(const weft_mesh *mesh, wefti_elastic_world *out,
-                     const bool *was_here) {
-    const wefti_elastic *e = mesh->elastic;
-    size_t n = 0;
-    for (int r = 0; r < e->size && n + 1 < sizeof out->text; r++) {
-        if (!was_here[r] || !e->departed[r]) continue;
-        int more = snprintf(
-            out->text + n, sizeof out->text - n, "%srank %d (host %s)%s%s", n ? ", " : "",
-            r, weft_mesh_host_of(mesh, r), e->reason[r][0] ? ": " : "", e->reason[r]);
-        n += more > 0 ? (size_t)more : 0;
-    }
-}
-
-weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
-                                wefti_elastic_world *out) {
-    wefti_elastic *e = mesh->elastic;
-    bool *was_here;
-    WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof(bool), "membership", &was_here));
-    for (int i = 0; i < e->n_ranks; i++) was_here[e->ranks[i]] = true;
-    pthread_mutex_lock(&mesh->lock);
-    *out = (wefti_elastic_world){.number = e->view, .first_step = e->first_step};
-    e->entered = e->view;
-    e->n_ranks = 0;
-    for (int r = 0; r < e->size; r++) {
-        if (!is_whole(e, r)) continue;
-        if (r == mesh->rank) e->me = e->n_ranks;
-        e->ranks[e->n_ranks++] = r;
-    }
-    drop_old(mesh);
-    say_lost(mesh, out, was_here);
-    pthread_mutex_unlock(&mesh->lock);
-    out->rank = e->me;
-    out->size = e->n_ranks;
-    wefti_free(ctx, was_here);
-    return WEFT_OK;
-}
-
-const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank) {
-    const wefti_elastic *e = mesh->elastic;
-    return weft_mesh_host_of(mesh, e ? e->ranks[rank] : rank);
 }

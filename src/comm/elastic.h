@@ -18,9 +18,12 @@ typedef struct wefti_elastic_setup {
     int shards;         /* ranks that share one copy */
     int units;          /* of the model: at least as many as a group has buckets */
     int64_t first_step; /* of this start of the run */
-    int lag;            /* steps after which votes are counted: so far apart ranks may be */
-    int64_t delay;      /* steps from the begin of a mixer's exchange to its end */
-    bool meets;         /* the mixer gossips: what it sends is for its receiver alone, and
+    uint64_t run;       /* its number, drawn anew for each start */
+    uint64_t config_hash, data_hash; /* what all have to have alike */
+    bool joins;    /* this process comes into a run that trains (transport.h, entry) */
+    int lag;       /* steps after which votes are counted: so far apart ranks may be */
+    int64_t delay; /* steps from the begin of a mixer's exchange to its end */
+    bool meets;    /* the mixer gossips: what it sends is for its receiver alone, and
                            counts where it is here */
 } wefti_elastic_setup;
 
@@ -43,13 +46,18 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted);
  * is forgotten. */
 bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh);
 
+/* Waits until this process, which joins a run, is a member; *step: the first that it takes
+ * part in. */
+weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh,
+                                      int64_t *step) WEFT_CHECKED;
+
 /* The world that begins: this rank's number in it, and how many there are. Communicators
  * that are made from now on are of it; those of the old one must be gone. [out] text: who is
- * lost since the last one, in words. */
+ * lost since the last one, joined: who has come, in words. */
 typedef struct wefti_elastic_world {
     int64_t number, first_step;
-    int rank, size;
-    char text[512];
+    int rank, size, n_lost, n_joined;
+    char text[512], joined[512];
 } wefti_elastic_world;
 
 weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
@@ -97,21 +105,29 @@ typedef struct wefti_elastic {
     int64_t wake_us;
     uint64_t random;
     bool has_frozen;
+    bool must_meet; /* a joiner has not told the machine yet whom it is connected to */
     wefti_ballot ballot; /* whose inventory is owed */
     double
         *closed_s;  /* [size] since when a connection is gone; 0: it is not, < 0: known */
     int64_t *begun; /* [size] step of the last piece that was told to the machine */
     double *told_s; /* [size] when that was */
     wefti_inventory_entry *entries;
-    unsigned char *held;   /* [max_entries][rounds x row bytes] */
-    wefti_arrival *parked; /* of who departs by the ballot, while frozen */
-    unsigned char *work;   /* [size] */
+    unsigned char *held; /* [max_entries][rounds x row bytes] */
+    wefti_arrival
+        *parked;     /* of who departs by the ballot, while frozen, and of who is not a
+                              member yet here */
+    double *given_s; /* [size] when a place was promised to a caller; 0: never */
+    unsigned char *work; /* [size] */
 
     /* lock */
     wefti_member_steps steps;
     bool frozen, in_step;
     int64_t view, first_step; /* of the machine's view; copies for the ranks' threads */
     bool *departed;           /* [size] not in it */
+    wefti_node_id *id;        /* [size] who has a place, or had it last; 0: nobody had */
+    bool *fresh;              /* [size] connected, and a member of no view here yet */
+    int *order;               /* [n_order] the view's members, in its order */
+    int n_order;
     int64_t *taken; /* [size] last step of which a part for this rank was taken */
     int64_t cut_low;
     int cut_steps;
@@ -124,6 +140,7 @@ typedef struct wefti_elastic {
 
     /* the rank's thread */
     int64_t entered; /* view of the current world */
+    uint64_t *was;   /* [size] incarnations of its members; 0: none */
     int *ranks;      /* [n_ranks] mesh ranks of the current world */
     int n_ranks, me;
 } wefti_elastic;
@@ -139,6 +156,12 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, const char *text);
 
 /* This rank has failed: the others need not find out. */
 void wefti_elastic_leave(weft_mesh *mesh);
+
+/* The copies of the model that have lost a rank can not go on: who is of one ends. Lock held. */
+bool wefti_elastic_is_whole(const wefti_elastic *e, int rank);
+
+/* Somebody is connected at a place that was empty, by this name. */
+void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation);
 
 /* A message is whole. True: it is not for the ranks' threads, or not now. */
 bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival);

@@ -154,12 +154,20 @@ static void note_gone(weft_mesh *mesh, int sender) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
+/* After its farewell a process goes on to say that it lives, up to that of all others. */
+static bool is_of_membership(const weft_mesh *mesh, const wefti_envelope *envelope) {
+    bool message = envelope->kind == WEFTI_ENVELOPE_SHORT ||
+                   envelope->kind == WEFTI_ENVELOPE_LONG;
+    return mesh->elastic && message && envelope->channel == WEFTI_CHANNEL_MEMBER;
+}
+
 /* What lies in the peer's landing. */
 static void open_envelope(weft_mesh *mesh, int sender, int n_bytes) {
     wefti_envelope envelope;
     wefti_peer *peer = &mesh->peers[sender];
     unsigned char *body = peer->landing + WEFTI_ENVELOPE_BYTES;
-    bool fine = wefti_envelope_decode(peer->landing, n_bytes, &envelope) && !peer->left;
+    bool fine = wefti_envelope_decode(peer->landing, n_bytes, &envelope) &&
+                (!peer->left || is_of_membership(mesh, &envelope));
     bool is_long = fine && envelope.kind == WEFTI_ENVELOPE_LONG;
     if (!fine || (is_long && (peer->open || envelope.n_bytes == 0))) {
         fail_bytes(mesh, sender);
@@ -273,6 +281,11 @@ bool wefti_incoming_pick_up(weft_mesh *mesh) {
     for (int i = 0; i < MAX_FOUND && !mesh->broken; i++) {
         wefti_found found;
         if (!next_found(mesh, &found)) return true;
+        if (found.what.asks) {
+            wefti_reception_answer(mesh, &found.what);
+            moved = true;
+            continue;
+        }
         if (!found.what.any && !found.what.closed) return moved;
         if (found.what.closed) {
             wefti_liveness_lose(mesh, mesh->rank_of[found.what.peer]);

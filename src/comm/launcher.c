@@ -29,7 +29,14 @@ static const launcher launchers[] = {
     {"SLURM_STEP_NUM_TASKS", "PMIX_RANK", "openmpi", "srun --mpi=pmix"},
 };
 
-enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], GATHERING_S = 120 };
+/* Places for processes that come while the run trains, beside those of processes that were lost.
+ * What they cost is a row in a few tables. */
+enum {
+    LAUNCHERS = sizeof launchers / sizeof launchers[0],
+    GATHERING_S = 120,
+    SPARE = 16
+};
+enum { MOST_PLACES = 1024 };
 
 static int count_in(const char *variable) {
     const char *text = getenv(variable);
@@ -125,8 +132,23 @@ static weft_status open_tcp(weft_ctx *ctx, const weft_mesh_security *security,
                              .port = master_port(),
                              .patience_s = GATHERING_S,
                              .plain = security && security->plain};
+    place.spare = place.size + SPARE <= MOST_PLACES ? SPARE : 0;
     weft_transport *transport;
     WEFT_TRY(wefti_tcp_open(ctx, &place, security, &transport));
+    return weft_mesh_create(ctx, transport, out);
+}
+
+weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double patience,
+                            const weft_mesh_security *security, weft_mesh **out) {
+    *out = NULL;
+    const wefti_tcp_place place = {.host = host,
+                                   .port = port,
+                                   .patience_s = patience > 0 ? patience : GATHERING_S,
+                                   .plain = security && security->plain};
+    weft_transport *transport;
+    if (port < 1 || port > 65535)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "port %d, expected 1 to 65535", port);
+    WEFT_TRY(wefti_tcp_enter(ctx, &place, security, &transport));
     return weft_mesh_create(ctx, transport, out);
 }
 

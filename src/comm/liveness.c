@@ -138,7 +138,7 @@ static void watch(weft_mesh *mesh) {
     bool asked = ask && ask(mesh->asked_user);
     for (int r = 0; r < size && !mesh->world.poisoned; r++) {
         double limit_s = limit_of(mesh, r, asked);
-        if (r == mesh->rank) continue;
+        if (r == mesh->rank || mesh->peers[r].lost) continue;
         check_process(mesh, r);
         check_silence(mesh, r, now_s, limit_s);
         check_half(mesh, r, now_s, limit_s);

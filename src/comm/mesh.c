@@ -42,22 +42,15 @@ static weft_status init_locks(weft_mesh *mesh) {
     return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY, "could not create a lock");
 }
 
-static weft_status greet(weft_mesh *mesh) {
-    const char *text = wefti_mesh_greeting();
-    wefti_envelope envelope = {WEFTI_ENVELOPE_HELLO, 0, (int64_t)getpid(),
-                               (int64_t)strlen(text)};
-    for (int r = 0; r < mesh->world.size; r++) {
-        if (r == mesh->rank) continue;
-        wefti_parcel *parcel = wefti_outbox_parcel(mesh, r, &envelope, text);
-        if (!parcel) return WEFT_ERR_MEMORY;
-        wefti_outbox_submit(mesh, parcel);
-    }
-    return WEFT_OK;
+/* Before the progress thread starts, which sends it. */
+static void greet_all(weft_mesh *mesh) {
+    for (int r = 0; r < mesh->n_slots; r++)
+        if (r != mesh->rank && !mesh->peers[r].lost) wefti_outbox_greet(mesh, r);
 }
 
 /* Lock held. A rank that has not greeted yet, or -1. */
 static int missing(const weft_mesh *mesh) {
-    for (int r = 0; r < mesh->world.size; r++)
+    for (int r = 0; r < mesh->n_slots; r++)
         if (r != mesh->rank && !mesh->peers[r].greeted) return r;
     return -1;
 }
@@ -81,21 +74,24 @@ static weft_status wait_for_greetings(weft_mesh *mesh) {
                          mesh->transport->version);
 }
 
+/* As many ranks as begin the run, or, of one who joins it, as there may be. */
 static weft_status build(weft_mesh *mesh) {
-    wefti_world_shape shape = {.replicas = mesh->transport->size,
+    const weft_transport *t = mesh->transport;
+    wefti_world_shape shape = {.replicas = t->founders ? t->founders : t->size,
                                .shards = 1,
                                .replicas_per_node = 1,
                                .sites = 1};
     WEFT_TRY(init_locks(mesh));
     WEFT_TRY(wefti_world_init(mesh->ctx, &mesh->world, &wefti_remote_ops, &shape));
+    mesh->n_slots = t->size;
     WEFT_TRY(allocate(mesh));
     wefti_mesh_number_ranks(mesh);
     mesh->world.first_here = mesh->rank;
     mesh->world.n_here = 1;
     atomic_store(&mesh->step, -1);
-    for (int r = 0; r < mesh->world.size; r++) mesh->peers[r].step = -1;
+    for (int r = 0; r < mesh->n_slots; r++) mesh->peers[r].step = -1;
+    greet_all(mesh);
     WEFT_TRY(wefti_progress_start(mesh));
-    WEFT_TRY(greet(mesh));
     return wait_for_greetings(mesh);
 }
 
@@ -247,7 +243,7 @@ weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) {
 bool weft_mesh_speaks(weft_mesh *mesh) {
     char text[1024];
     weft_status status;
-    if (mesh->rank == 0) return true;
+    if (mesh->rank == 0 || mesh->transport->entry) return true;
     int failed = wefti_world_failure(&mesh->world, &status, text);
     return mesh->rank == 1 && failed == 0 && status == WEFT_ERR_PEER;
 }
@@ -289,6 +285,10 @@ static weft_status set_count(weft_ctx *ctx, weft_config *config, const char *key
 weft_status weft_mesh_fit(weft_ctx *ctx, const weft_mesh *mesh, weft_config *config) {
     int64_t nodes = config->mesh.nodes, ranks = config->mesh.ranks_per_node;
     int size = mesh->world.size;
+    if (mesh->transport->entry) { /* how many there are it is told when it is a member */
+        WEFT_TRY(set_count(ctx, config, "nodes", 1));
+        return set_count(ctx, config, "ranks_per_node", 1);
+    }
     if (strcmp(config->mesh.link, "none") != 0 ||
         strcmp(config->mesh.site_link, "none") != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

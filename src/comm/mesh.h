@@ -68,7 +68,9 @@ typedef struct wefti_peer {
     char at[64];               /* the same in words */
     int64_t process; /* number of its process, if it can be looked up here; else 0 */
     bool greeted, left, here;
-    bool lost; /* its connection has ended, and the others go on without it */
+    bool
+        lost; /* nobody is there: its connection has ended, and the others go on without it,
+                  or nobody has come yet */
     bool gone; /* lock: it has left, and all that it sent is here */
 } wefti_peer;
 
@@ -91,7 +93,8 @@ struct weft_mesh {
     weft_ctx *ctx;     /* owned */
     weft_transport *transport; /* owned */
     int rank;                  /* == world.first_here */
-    int *peer_of, *rank_of;    /* rank -> the transport's number, and back */
+    int n_slots;            /* places for ranks; world.size of them are taken at first */
+    int *peer_of, *rank_of; /* rank -> the transport's number, and back */
     int hosts, ranks_here;
     bool even;
     int64_t process; /* that joined: its forks have no part in the mesh */
@@ -177,7 +180,7 @@ weft_status wefti_progress_start(weft_mesh *mesh) WEFT_CHECKED;
 /* What the two ends of a connection must have in common. */
 const char *wefti_mesh_greeting(void);
 
-/* Fills in rank_of, peer_of, hosts and which peers are here. */
+/* Fills in rank_of, peer_of, hosts and which peers are here, and whose places are empty. */
 void wefti_mesh_number_ranks(weft_mesh *mesh);
 
 /* --- outbox.c --- */
@@ -210,6 +213,12 @@ void wefti_outbox_post(weft_mesh *mesh, int peer, const wefti_envelope *envelope
 /* Takes a request among those that are looked after; false: no memory, all is lost. */
 bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight);
 
+/* Nothing more comes of this rank: what has begun to come never ends. */
+void wefti_outbox_forget(weft_mesh *mesh, int rank);
+
+/* Says to a rank what program this is. */
+void wefti_outbox_greet(weft_mesh *mesh, int rank);
+
 /* A rank has failed, by these words; the transport, by its own. */
 void wefti_mesh_blame(weft_mesh *mesh, int rank, const char *format, ...)
     WEFT_PRINTF(3, 4);
@@ -225,6 +234,11 @@ wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes);
 
 /* A receive has ended. */
 void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight);
+
+/* --- reception.c --- */
+
+/* Answers somebody who wants to take part (transport.h). */
+void wefti_reception_answer(weft_mesh *mesh, const weft_transport_found *found);
 
 /* --- liveness.c --- */
 

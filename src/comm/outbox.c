@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "comm/mesh.h"
@@ -126,4 +127,34 @@ bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight) {
     }
     mesh->flights[mesh->n_flights++] = *flight;
     return true;
+}
+
+/* A receive whose rest never comes. */
+static void drop_receive(weft_mesh *mesh, int i) {
+    wefti_arrival *arrival = mesh->flights[i].arrival;
+    mesh->flights[i] = mesh->flights[--mesh->n_flights];
+    if (!arrival || arrival->n_bytes < 0) return;
+    for (int k = 0; k < mesh->n_flights; k++) /* one of its other pieces gives it back */
+        if (mesh->flights[k].arrival == arrival) return;
+    pthread_mutex_lock(&mesh->lock);
+    arrival->next = mesh->spare_arrivals;
+    mesh->spare_arrivals = arrival;
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+void wefti_outbox_forget(weft_mesh *mesh, int rank) {
+    wefti_peer *peer = &mesh->peers[rank];
+    for (int i = mesh->n_flights - 1; i >= 0; i--)
+        if (mesh->flights[i].peer == rank && !mesh->flights[i].parcel)
+            drop_receive(mesh, i);
+    if (mesh->held.what.any && mesh->rank_of[mesh->held.what.peer] == rank)
+        mesh->held.what.any = false;
+    peer->open = NULL;
+    peer->half = false;
+    peer->n_coming = 0;
+}
+
+void wefti_outbox_greet(weft_mesh *mesh, int rank) {
+    const wefti_envelope hello = {WEFTI_ENVELOPE_HELLO, 0, (int64_t)getpid(), 0};
+    wefti_outbox_post(mesh, rank, &hello, wefti_mesh_greeting());
 }

@@ -3,7 +3,9 @@
  * host by host, so that the ranks of a node are neighbours:
  *
  *     hosts in the order of their first process -> rank 0, 1, ... of host a, then host b, ...
- */
+ *
+ * Places for processes that come later are behind these, and who comes later is told all
+ * numbers. */
 #include <string.h>
 
 #include <weft/version.h>
@@ -16,16 +18,21 @@ static bool same_host(const weft_transport *t, int a, int b) {
     return strcmp(t->host[a], t->host[b]) == 0;
 }
 
-/* Numbers the ranks host by host, hosts in the order of their first process. */
-void wefti_mesh_number_ranks(weft_mesh *mesh) {
+/* A place that nobody has taken; it is not waited for. */
+static void mark_empty(weft_mesh *mesh, int rank) {
+    mesh->peers[rank].lost = mesh->peers[rank].greeted = true;
+}
+
+/* The first n processes, host by host, hosts in the order of their first process. */
+static void number_founders(weft_mesh *mesh, int n) {
     const weft_transport *t = mesh->transport;
     int next = 0;
-    for (int p = 0; p < t->size; p++) mesh->rank_of[p] = -1;
+    for (int p = 0; p < n; p++) mesh->rank_of[p] = -1;
     mesh->even = true;
-    for (int p = 0; p < t->size; p++) {
+    for (int p = 0; p < n; p++) {
         if (mesh->rank_of[p] >= 0) continue;
         int first = next;
-        for (int q = p; q < t->size; q++) {
+        for (int q = p; q < n; q++) {
             if (!same_host(t, p, q)) continue;
             mesh->rank_of[q] = next;
             mesh->peer_of[next++] = q;
@@ -34,6 +41,32 @@ void wefti_mesh_number_ranks(weft_mesh *mesh) {
         mesh->hosts++;
         if ((next - first) * mesh->hosts != next) mesh->even = false;
     }
+    for (int p = n; p < t->size; p++) {
+        mesh->rank_of[p] = mesh->peer_of[p] = p;
+        mark_empty(mesh, p);
+    }
+}
+
+/* As it was told. */
+static void number_by_table(weft_mesh *mesh, const weft_transport *t) {
+    mesh->hosts = mesh->ranks_here = 1;
+    mesh->even = true;
+    for (int p = 0; p < t->size; p++)
+        mesh->ranks_here += t->entry->names[p] && p != t->rank &&
+                            same_host(t, p, t->rank);
+    for (int p = 0; p < t->size; p++) {
+        mesh->rank_of[p] = t->entry->rank_of[p];
+        mesh->peer_of[mesh->rank_of[p]] = p;
+        if (!t->entry->names[p] && p != t->rank) mark_empty(mesh, mesh->rank_of[p]);
+    }
+}
+
+void wefti_mesh_number_ranks(weft_mesh *mesh) {
+    const weft_transport *t = mesh->transport;
+    if (t->entry)
+        number_by_table(mesh, t);
+    else
+        number_founders(mesh, t->founders ? t->founders : t->size);
     mesh->rank = mesh->rank_of[t->rank];
     for (int r = 0; r < t->size; r++)
         mesh->peers[r].here = same_host(t, mesh->peer_of[r], t->rank);

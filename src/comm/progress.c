@@ -137,7 +137,7 @@ static bool start_away(weft_mesh *mesh, double now_s) {
     while (!mesh->broken) {
         wefti_peer *oldest = NULL;
         int n = 0;
-        for (int r = 0; r < mesh->world.size; r++) {
+        for (int r = 0; r < mesh->n_slots; r++) {
             wefti_peer *peer = &mesh->peers[r];
             if (peer->here || stands_still(mesh, peer, now_s)) continue;
             n += peer->n_flying;
@@ -154,7 +154,7 @@ static bool start_away(weft_mesh *mesh, double now_s) {
 
 static bool depart(weft_mesh *mesh) {
     bool moved = false;
-    for (int r = 0; r < mesh->world.size && !mesh->broken; r++) {
+    for (int r = 0; r < mesh->n_slots && !mesh->broken; r++) {
         wefti_peer *peer = &mesh->peers[r];
         while (peer->quick.first && !mesh->broken) {
             start_envelope(mesh, wefti_parcels_pop(&peer->quick));
@@ -214,7 +214,7 @@ static void take_back(weft_mesh *mesh) {
         bool sends = flight->parcel && is_long(flight->parcel);
         if (sends && ops->withdraw) ops->withdraw(mesh->transport, flight->request);
     }
-    for (int r = 0; r < mesh->world.size; r++) {
+    for (int r = 0; r < mesh->n_slots; r++) {
         wefti_peer *peer = &mesh->peers[r];
         while (peer->bulk.first) {
             wefti_parcel *parcel = wefti_parcels_pop(&peer->bulk);
@@ -240,7 +240,7 @@ static void report_failure(weft_mesh *mesh) {
     mesh->reported = true;
     int rank = wefti_world_failure(&mesh->world, &status, text);
     wefti_envelope failure = {WEFTI_ENVELOPE_FAILED, (int)status, rank, 0};
-    for (int r = 0; r < mesh->world.size; r++)
+    for (int r = 0; r < mesh->n_slots; r++)
         if (r != mesh->rank && !mesh->said_bye)
             wefti_outbox_post(mesh, r, &failure, text);
     if (mesh->elastic) wefti_elastic_leave(mesh);
@@ -267,7 +267,7 @@ static bool collect(weft_mesh *mesh) {
     if (taking_back && (moved || !mesh->took_back)) take_back(mesh);
     if (!closing || mesh->said_bye) return moved;
     report_failure(mesh); /* before the farewell, after which nobody listens */
-    for (int r = 0; r < mesh->world.size; r++)
+    for (int r = 0; r < mesh->n_slots; r++)
         if (r != mesh->rank) wefti_outbox_post(mesh, r, &bye, "");
     mesh->said_bye = true;
     mesh->said_bye_s = wefti_now_s();
@@ -277,7 +277,7 @@ static bool collect(weft_mesh *mesh) {
 /* How many have not left, but for rank `except`. */
 static int remaining(const weft_mesh *mesh, int except) {
     int n = 0;
-    for (int r = 0; r < mesh->world.size; r++)
+    for (int r = 0; r < mesh->n_slots; r++)
         n += r != mesh->rank && r != except && !mesh->peers[r].left &&
              !mesh->peers[r].lost;
     return n;
@@ -286,7 +286,7 @@ static int remaining(const weft_mesh *mesh, int except) {
 static bool is_sending(const weft_mesh *mesh) {
     for (int i = 0; i < mesh->n_flights; i++)
         if (mesh->flights[i].parcel) return true;
-    for (int r = 0; r < mesh->world.size; r++)
+    for (int r = 0; r < mesh->n_slots; r++)
         if (mesh->peers[r].quick.first) return true;
     return false;
 }
@@ -369,7 +369,7 @@ static void *progress_main(void *argument) {
 weft_status wefti_progress_start(weft_mesh *mesh) {
     double now_s = wefti_now_s();
     mesh->moved_s = mesh->watched_s = mesh->beat_s = now_s;
-    for (int r = 0; r < mesh->world.size; r++) mesh->peers[r].heard_s = now_s;
+    for (int r = 0; r < mesh->n_slots; r++) mesh->peers[r].heard_s = now_s;
     if (pthread_create(&mesh->progress_thread, NULL, progress_main, mesh) != 0)
         return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY,
                              "could not start the thread that moves messages");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whoever reaches the port can call. So a caller has a few seconds, of the callers that
- * have not shown who they are there are few at a time (the oldest of the address with the
- * most gives way), all of them are heard at the same time, nothing is allocated for them
- * beyond their handshake, and an address is complained about once a minute. */
+/* The gathering of a run's processes. Process 0 is called by all others, tells each of all, and
+ * then they call each other, the one with the higher number the one with the lower. Who calls is
+ * held to the limits of callers.h; who comes when the run trains already is heard by tcp.c. */
 #define _GNU_SOURCE
 #include "comm/rendezvous.h"
 
@@ -22,38 +21,20 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "comm/callers.h"
+#include "comm/dial.h"
 
 enum {
     CARD_VERSION = 2,
     ADDRESS_AT = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES,
     ADDRESS_BYTES = WEFTI_CARD_BYTES - ADDRESS_AT,
-    MAX_CALLERS = 64,
-    MAX_SPOKEN = 64,
-    BACKLOG = 1024,
     SPARE_FILES = 64 /* what else a process keeps open */
 };
 static const char magic[4] = {'w', 'e', 'f', 'T'};
-static const double caller_s = 5, say_after_s = 3, again_s = 0.1, quiet_s = 60,
-                    name_s = 10;
+static const double say_after_s = 3, again_s = 0.1, name_s = 10;
 
 /* What a card is answered with. */
 enum { ANSWER_WELCOME = 1, ANSWER_OTHER_SIZE, ANSWER_TAKEN };
-
-/* Somebody who has called and not shown yet who it is. */
-typedef struct caller {
-    wefti_connection stream;
-    bool shaken; /* the handshake is over */
-    double since_s;
-    int n_card;
-    unsigned char card[WEFTI_CARD_BYTES];
-    char address[ADDRESS_BYTES];
-} caller;
-
-/* An address that was complained about. */
-typedef struct spoken {
-    double when_s;
-    char address[ADDRESS_BYTES];
-} spoken;
 
 typedef struct gathering {
     weft_ctx *ctx;
@@ -65,10 +46,7 @@ typedef struct gathering {
     bool told;          /* whom it waits for */
     bool local;         /* nobody from another machine can call */
     int listener, port; /* own */
-    caller *callers;    /* [MAX_CALLERS] */
-    int n_callers;
-    spoken *spoken; /* [MAX_SPOKEN] a ring */
-    int n_spoken;
+    wefti_callers callers;
 } gathering;
 
 static unsigned char *card_of(const gathering *g, int rank) {
@@ -118,38 +96,17 @@ int wefti_card_read(unsigned char *card, int size) {
 
 /* --- names --- */
 
-/* NULL: *error is what getaddrinfo returned, *why its words. */
-static struct addrinfo *resolve(const char *host, int port, int *error,
-                                const char **why) {
-    char service[16];
-    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-    snprintf(service, sizeof service, "%d", port);
-    *error = getaddrinfo(host, service, &wanted, &list);
-    *why = *error == EAI_SYSTEM ? strerror(errno) : gai_strerror(*error);
-    return *error == 0 ? list : NULL;
-}
-
-static bool is_loopback(const struct sockaddr *address) {
-    union {
-        const struct sockaddr *any;
-        const struct sockaddr_in *v4;
-        const struct sockaddr_in6 *v6;
-    } a = {.any = address};
-    if (address->sa_family == AF_INET)
-        return ntohl(a.v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&a.v6->sin6_addr);
-}
-
 /* Names that nobody knows yet may become known, as where containers start together. */
 static weft_status find_names(gathering *g) {
     double until_s = fmin(g->until_s, g->begin_s + name_s);
     for (;;) {
         int error;
         const char *why;
-        struct addrinfo *list = resolve(g->place->host, g->place->port, &error, &why);
+        struct addrinfo *list = wefti_dial_resolve(g->place->host, g->place->port, &error,
+                                                   &why);
         bool local = list != NULL;
         for (struct addrinfo *a = list; a; a = a->ai_next)
-            local = local && is_loopback(a->ai_addr);
+            local = local && wefti_dial_is_loopback(a->ai_addr);
         if (list) freeaddrinfo(list);
         g->local = local;
         if (list) return WEFT_OK;
@@ -160,133 +117,16 @@ static weft_status find_names(gathering *g) {
     }
 }
 
-/* --- the own port --- */
-
-typedef union endpoint {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-} endpoint;
-
-/* At all addresses, of IPv6 too where there is one; or at this machine's own only. */
-static int open_socket(bool here, int port, endpoint *address, socklen_t *size) {
-    int no = 0, type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
-    *address = (endpoint){
-        .v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)}};
-    *size = sizeof address->v6;
-    int fd = here ? -1 : socket(AF_INET6, type, 0);
-    if (fd >= 0) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    if (fd >= 0) return fd;
-    address->v4 = (struct sockaddr_in){
-        .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)port),
-        .sin_addr.s_addr = htonl(here ? INADDR_LOOPBACK : INADDR_ANY)};
-    *size = sizeof address->v4;
-    return socket(AF_INET, type, 0);
-}
-
-static int listen_at(bool here, int port) {
-    endpoint address;
-    socklen_t size;
-    int yes = 1, fd = open_socket(here, port, &address, &size);
-    if (fd < 0) return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(fd, &address.any, size) == 0 && listen(fd, BACKLOG) == 0) return fd;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-int wefti_gather_listen(int port) { return listen_at(false, port); }
-
-int wefti_gather_port(int fd) {
-    endpoint address = {.v4 = {0}};
-    socklen_t size = sizeof address;
-    if (getsockname(fd, &address.any, &size) != 0) return 0;
-    return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port
-                                                  : address.v6.sin6_port);
-}
-
 /* --- callers --- */
 
-/* Once a minute for an address. */
-static void log_stranger(gathering *g, const char *address, const char *what) {
-    double now_s = wefti_now_s();
-    for (int i = 0; i < g->n_spoken && i < MAX_SPOKEN; i++)
-        if (strcmp(g->spoken[i].address, address) == 0 &&
-            now_s - g->spoken[i].when_s < quiet_s)
-            return;
-    spoken *s = &g->spoken[g->n_spoken++ % MAX_SPOKEN];
-    s->when_s = now_s;
-    memcpy(s->address, address, sizeof s->address);
-    weft_ctx_log(g->ctx, WEFT_LOG_WARN, "somebody at %s called rank %d and %s", address,
-                 g->place->rank, what);
-}
-
-static void drop_caller(gathering *g, int i) {
-    wefti_connection_close(&g->callers[i].stream);
-    g->callers[i] = g->callers[--g->n_callers];
-}
-
-static int count_from(const gathering *g, const char *address) {
-    int n = 0;
-    for (int i = 0; i < g->n_callers; i++)
-        n += strcmp(g->callers[i].address, address) == 0;
-    return n;
-}
-
-/* The oldest of the address with the most. */
-static void make_room(gathering *g) {
-    int worst = 0, most = 0;
-    for (int i = 0; i < g->n_callers; i++) {
-        int n = count_from(g, g->callers[i].address);
-        bool older = g->callers[i].since_s < g->callers[worst].since_s;
-        if (n > most || (n == most && older)) worst = i, most = n;
-    }
-    log_stranger(g, g->callers[worst].address, "did not say who it is");
-    drop_caller(g, worst);
-}
-
-static void add_caller(gathering *g, int fd, const struct sockaddr *from,
-                       socklen_t size) {
-    if (g->n_callers == MAX_CALLERS) make_room(g);
-    caller *c = &g->callers[g->n_callers];
-    *c = (caller){.stream = wefti_connection_of(fd), .since_s = wefti_now_s()};
-    c->shaken = !g->tls;
-    if (getnameinfo(from, size, c->address, sizeof c->address, NULL, 0, NI_NUMERICHOST) !=
-        0)
-        c->address[0] = 0;
-    if (g->tls) c->stream.tls = wefti_tls_create(g->tls, true);
-    if (g->tls && !c->stream.tls)
-        wefti_connection_close(&c->stream);
-    else
-        g->n_callers++;
-}
-
-/* All that wait; false: the process can open no more files. */
-static bool accept_all(gathering *g) {
-    for (;;) {
-        struct sockaddr_storage from;
-        union {
-            struct sockaddr_storage *storage;
-            struct sockaddr *any;
-        } address = {.storage = &from};
-        socklen_t size = sizeof from;
-        int fd = accept4(g->listener, address.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return false;
-        if (fd < 0) return true; /* none, or one that has gone again */
-        add_caller(g, fd, address.any, size);
-    }
-}
-
-static void answer(caller *c, unsigned char code) {
+static void answer(wefti_caller *c, unsigned char code) {
     struct iovec part = {&code, 1};
     (void)wefti_connection_write(&c->stream, &part, 1);
 }
 
-/* The card is here. Whether it was one of ours, who now is connected. */
-static bool admit(gathering *g, caller *c) {
+/* The card is here. TAKEN: it was one of ours, who now is connected. */
+static wefti_caller_fate admit(void *user, wefti_caller *c) {
+    gathering *g = user;
     int rank = wefti_card_read(c->card, g->place->size);
     bool taken = rank >= 0 && (rank == g->place->rank || g->streams[rank].fd >= 0);
     if (rank >= 0 && !taken) {
@@ -295,60 +135,26 @@ static bool admit(gathering *g, caller *c) {
         memcpy(address, c->address, sizeof c->address);
         memcpy(card_of(g, rank), c->card, sizeof c->card);
         g->streams[rank] = c->stream;
-        return true;
+        return WEFTI_CALLER_TAKEN;
     }
     if (is_card(c->card)) answer(c, taken ? ANSWER_TAKEN : ANSWER_OTHER_SIZE);
-    log_stranger(g, c->address,
-                 taken              ? "has a number that is taken"
-                 : is_card(c->card) ? "belongs to another number of ranks"
-                                    : "does not speak as weft does");
-    return false;
-}
-
-typedef enum verdict { VERDICT_LATER, VERDICT_ADMITTED, VERDICT_GONE } verdict;
-
-static verdict hear_caller(gathering *g, caller *c) {
-    if (!c->shaken) {
-        bool refused;
-        wefti_shake shake = wefti_tls_shake(c->stream.tls, &c->stream, &refused);
-        if (shake == WEFTI_SHAKE_AGAIN) return VERDICT_LATER;
-        if (refused) log_stranger(g, c->address, "does not have this run's key");
-        if (shake == WEFTI_SHAKE_FAILED) return VERDICT_GONE;
-        c->shaken = true;
-    }
-    struct iovec part = {c->card + c->n_card, (size_t)(WEFTI_CARD_BYTES - c->n_card)};
-    c->n_card += (int)wefti_connection_read(&c->stream, &part, 1);
-    if (c->n_card == WEFTI_CARD_BYTES)
-        return admit(g, c) ? VERDICT_ADMITTED : VERDICT_GONE;
-    if (c->stream.fd < 0) log_stranger(g, c->address, "said nothing that weft knows");
-    return c->stream.fd < 0 ? VERDICT_GONE : VERDICT_LATER;
-}
-
-/* Returns how many have been admitted. */
-static int hear_callers(gathering *g) {
-    int n = 0;
-    for (int i = g->n_callers - 1; i >= 0; i--) {
-        caller *c = &g->callers[i];
-        bool late = wefti_now_s() - c->since_s > caller_s;
-        verdict v = late ? VERDICT_GONE : hear_caller(g, c);
-        if (late) log_stranger(g, c->address, "did not say who it is");
-        if (v == VERDICT_ADMITTED) c->stream = wefti_connection_of(-1);
-        if (v != VERDICT_LATER) drop_caller(g, i);
-        n += v == VERDICT_ADMITTED;
-    }
-    return n;
+    const char *what = taken              ? "has a number that is taken"
+                       : is_card(c->card) ? "belongs to another number of ranks"
+                                          : "does not speak as weft does";
+    wefti_callers_complain(&g->callers, c->address, what);
+    return WEFTI_CALLER_GONE;
 }
 
 static void poll_callers(gathering *g) {
-    struct pollfd all[MAX_CALLERS + 1];
+    struct pollfd all[WEFTI_MAX_CALLERS + 1];
+    wefti_callers *callers = &g->callers;
     double wait_s = fmin(g->until_s - wefti_now_s(), again_s * 5);
-    for (int i = 0; i < g->n_callers; i++)
-        all[i] = (struct pollfd){.fd = g->callers[i].stream.fd, .events = POLLIN};
-    all[g->n_callers] = (struct pollfd){.fd = g->listener, .events = POLLIN};
-    if (poll(all, (nfds_t)g->n_callers + 1, (int)(fmax(wait_s, 0) * 1000) + 1) <= 0)
-        return;
-    for (int i = 0; i < g->n_callers; i++)
-        wefti_connection_ready(&g->callers[i].stream, (unsigned short)all[i].revents);
+    for (int i = 0; i < callers->n; i++)
+        all[i] = (struct pollfd){.fd = callers->list[i].stream.fd, .events = POLLIN};
+    all[callers->n] = (struct pollfd){.fd = g->listener, .events = POLLIN};
+    if (poll(all, (nfds_t)callers->n + 1, (int)(fmax(wait_s, 0) * 1000) + 1) <= 0) return;
+    for (int i = 0; i < callers->n; i++)
+        wefti_connection_ready(&callers->list[i].stream, (unsigned short)all[i].revents);
 }
 
 /* "2, 3, 5": the ranks from `first` on that have not called. */
@@ -389,62 +195,15 @@ static weft_status accept_calls(gathering *g, int first) {
         if (wefti_now_s() >= g->until_s) return give_up(g, first);
         say_who_is_missing(g, first);
         poll_callers(g);
-        if (!accept_all(g)) return complain_of_system(g, "can not take a call");
-        n -= hear_callers(g);
+        g->callers.listener = g->listener;
+        if (!wefti_callers_accept(&g->callers))
+            return complain_of_system(g, "can not take a call");
+        n -= wefti_callers_hear(&g->callers);
     }
-    while (g->n_callers > 0) drop_caller(g, g->n_callers - 1);
     return WEFT_OK;
 }
 
 /* --- calling --- */
-
-/* Connected, or -1 with errno. */
-static int connect_within(const struct addrinfo *a, double until_s) {
-    int error = 0;
-    socklen_t size = sizeof error;
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return -1;
-    if (connect(fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS)
-        error = errno;
-    wefti_connection s = wefti_connection_of(fd);
-    if (error == 0 && !wefti_connection_wait(&s, POLLOUT, until_s)) error = ETIMEDOUT;
-    if (error == 0) (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error == 0) return fd;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-/* The first of a host's addresses that answers, or -1 with errno. */
-static int call(const gathering *g, const char *host, int port) {
-    int fd = -1, unknown;
-    const char *why;
-    struct addrinfo *list = resolve(host, port, &unknown, &why);
-    errno = EHOSTUNREACH;
-    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
-        fd = connect_within(a, fmin(g->until_s, wefti_now_s() + caller_s));
-    int error = errno;
-    if (list) freeaddrinfo(list);
-    errno = error;
-    return fd;
-}
-
-/* Whether the other side has the key. AGAIN: it has hung up. */
-static wefti_shake shake(const gathering *g, wefti_connection *s) {
-    double until_s = fmin(g->until_s, wefti_now_s() + 2 * caller_s);
-    if (!g->tls) return WEFTI_SHAKE_DONE;
-    s->tls = wefti_tls_create(g->tls, false);
-    if (!s->tls) return WEFTI_SHAKE_AGAIN;
-    for (;;) {
-        bool refused;
-        wefti_shake result = wefti_tls_shake(s->tls, s, &refused);
-        if (result == WEFTI_SHAKE_DONE) return result;
-        if (result == WEFTI_SHAKE_FAILED && refused) return result;
-        if (result == WEFTI_SHAKE_FAILED) return WEFTI_SHAKE_AGAIN;
-        short events = s->writable ? POLLIN : POLLIN | POLLOUT;
-        if (!wefti_connection_wait(s, events, until_s)) return WEFTI_SHAKE_AGAIN;
-    }
-}
 
 /* Shows the card; 0: it was not answered. */
 static int introduce(const gathering *g, wefti_connection *s) {
@@ -470,10 +229,10 @@ static weft_status check_answer(const gathering *g, int rank, int code) {
 static weft_status try_call(gathering *g, int rank, const char *host, int port,
                             bool *again) {
     *again = true;
-    int fd = call(g, host, port);
+    int fd = wefti_dial(host, port, g->until_s);
     if (fd < 0) return WEFT_OK;
     wefti_connection s = wefti_connection_of(fd);
-    wefti_shake shaken = shake(g, &s);
+    wefti_shake shaken = wefti_dial_shake(g->tls, &s, g->until_s);
     int code = shaken == WEFTI_SHAKE_DONE ? introduce(g, &s) : 0;
     *again = shaken == WEFTI_SHAKE_AGAIN || (shaken == WEFTI_SHAKE_DONE && code == 0);
     weft_status status = WEFT_OK;
@@ -566,7 +325,7 @@ static weft_status call_others(gathering *g) {
 /* A connection to each, and what else is open. */
 static weft_status raise_limit(const gathering *g) {
     struct rlimit limit;
-    rlim_t needed = (rlim_t)g->place->size + MAX_CALLERS + SPARE_FILES;
+    rlim_t needed = (rlim_t)g->place->size + WEFTI_MAX_CALLERS + SPARE_FILES;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return WEFT_OK;
     rlim_t had = limit.rlim_cur;
     if (limit.rlim_max >= needed) {
@@ -601,9 +360,9 @@ static weft_status gather(gathering *g) {
     if (place->listener > 0)
         (void)fcntl(g->listener, F_SETFL, fcntl(g->listener, F_GETFL) | O_NONBLOCK);
     else
-        g->listener = listen_at(here, place->rank == 0 ? place->port : 0);
+        g->listener = wefti_dial_listen(here, place->rank == 0 ? place->port : 0);
     if (g->listener < 0) return complain_of_system(g, "could not listen");
-    g->port = wefti_gather_port(g->listener);
+    g->port = wefti_dial_port(g->listener);
     write_card(g, card_of(g, place->rank));
     wefti_text_plain((char *)card_of(g, place->rank) + WEFTI_CARD_HOST_AT);
     return place->rank == 0 ? be_called(g) : call_others(g);
@@ -621,16 +380,15 @@ weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
                    .begin_s = now_s,
                    .until_s = now_s + place->patience_s,
                    .listener = place->listener > 0 ? place->listener : -1,
-                   .callers = calloc(MAX_CALLERS, sizeof(caller)),
-                   .spoken = calloc(MAX_SPOKEN, sizeof(spoken))};
+                   .callers = {.ctx = ctx, .tls = tls, .rank = place->rank}};
+    g.callers.admit = admit;
+    g.callers.user = &g;
     for (int r = 0; r < place->size; r++) streams[r] = wefti_connection_of(-1);
-    weft_status status = g.callers && g.spoken
+    weft_status status = wefti_callers_init(&g.callers)
                              ? gather(&g)
                              : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
                                              "no memory for connections");
-    while (g.n_callers > 0) drop_caller(&g, g.n_callers - 1);
-    free(g.callers);
-    free(g.spoken);
+    wefti_callers_fini(&g.callers);
     *listener = g.listener;
     if (status == WEFT_OK) return WEFT_OK;
     if (g.listener >= 0) close(g.listener);

@@ -29,12 +29,6 @@ weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
 /* The port in a card. */
 int wefti_card_port(const unsigned char *card);
 
-/* A socket that listens at all addresses; port 0: any. -1 with errno. */
-int wefti_gather_listen(int port);
-
-/* The port of a socket that listens. */
-int wefti_gather_port(int fd);
-
 /* The rank in a card that a process of this size may have, or -1: it is not one of ours.
  * Its texts are made fit to be used. */
 int wefti_card_read(unsigned char *card, int size);

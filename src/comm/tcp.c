@@ -6,7 +6,10 @@
  * there.
  *
  *     send: queue -> flush: one sendmsg        wait: epoll -> probe: heads, test: bodies
- */
+ *
+ * The listener stays open while the run trains: that it takes calls says that this process
+ * lives, and who comes later calls there (latecomer.h). Such callers are heard whenever something
+ * has come at the listener or of one of them; probe tells of those who have shown a card. */
 #define _GNU_SOURCE
 #include "comm/tcp.h"
 
@@ -25,54 +28,12 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "comm/rendezvous.h"
+#include "comm/dial.h"
+#include "comm/latecomer.h"
+#include "comm/tcpstate.h"
 
-enum {
-    HEAD_BYTES = 8,
-    MAX_SIZE = 1024,
-    MAX_PARTS = 32,
-    MAX_EVENTS = 64,
-    MAX_UNSENT_BYTES = 1 << 20
-};
+enum { MAX_SIZE = 1024, MAX_PARTS = 32, MAX_EVENTS = 64, MAX_UNSENT_BYTES = 1 << 20 };
 static const double lead_s = 1e-3;
-
-/* A message going out. */
-typedef struct outgoing {
-    struct outgoing *next;
-    unsigned char head[HEAD_BYTES];
-    const unsigned char *data;
-    int64_t n_bytes, n_sent; /* with the head */
-    unsigned char *own;      /* a copy of the rest of data, once that was withdrawn */
-} outgoing;
-
-typedef struct connection {
-    wefti_connection stream;
-    bool told; /* that it is closed */
-    outgoing *first, *last;
-    double full_s; /* since the socket was full; 0: it is not */
-    double byte_s; /* that a byte takes to leave, while there is more */
-    int unsent;    /* that the kernel may keep */
-    unsigned char head[HEAD_BYTES];
-    int n_head;
-    bool announced;      /* the head was told by probe */
-    unsigned char *into; /* where the bytes go, once they are received */
-    int n_bytes, n_got;
-    struct sockaddr_storage address; /* where its listener is */
-    int call; /* to there, since the connection has ended; -1: none */
-} connection;
-
-typedef struct tcp_transport {
-    weft_transport head;
-    wefti_tls_context *tls; /* or NULL */
-    connection *peers;      /* [size] */
-    outgoing *spare;
-    unsigned char *cards; /* [size][WEFTI_CARD_BYTES] */
-    const char **hosts;   /* [size] into cards */
-    int epoll, wakeup;    /* wakeup: an eventfd */
-    int next;             /* peer that probe looks at first */
-    int listener;         /* takes calls that nobody answers: this process lives */
-    char text[256];
-} tcp_transport;
 
 static bool fail(tcp_transport *t, int peer, const char *what, const char *why) {
     snprintf(t->text, sizeof t->text, "%s host %s: %s", what, t->hosts[peer], why);
@@ -90,10 +51,11 @@ static int parts_of(const connection *c, struct iovec *parts) {
             const unsigned char *in;
             void *out;
         } data = {.in = o->data};
-        if (sent < HEAD_BYTES)
-            parts[n++] = (struct iovec){o->head + sent, (size_t)(HEAD_BYTES - sent)};
-        int64_t begin = sent < HEAD_BYTES ? 0 : sent - HEAD_BYTES;
-        int64_t left = o->n_bytes - HEAD_BYTES - begin;
+        if (sent < WEFTI_TCP_HEAD_BYTES)
+            parts[n++] = (struct iovec){o->head + sent,
+                                        (size_t)(WEFTI_TCP_HEAD_BYTES - sent)};
+        int64_t begin = sent < WEFTI_TCP_HEAD_BYTES ? 0 : sent - WEFTI_TCP_HEAD_BYTES;
+        int64_t left = o->n_bytes - WEFTI_TCP_HEAD_BYTES - begin;
         if (left > 0) parts[n++] = (struct iovec){(char *)data.out + begin, (size_t)left};
     }
     return n;
@@ -163,7 +125,7 @@ static bool tcp_send(weft_transport *head, int peer, int lane, const void *data,
         o = malloc(sizeof *o);
     *request = o;
     if (!o) return fail(t, peer, "could not send to", strerror(ENOMEM));
-    *o = (outgoing){.data = data, .n_bytes = HEAD_BYTES + (int64_t)n_bytes};
+    *o = (outgoing){.data = data, .n_bytes = WEFTI_TCP_HEAD_BYTES + (int64_t)n_bytes};
     wefti_put_u32(o->head, (uint32_t)lane);
     wefti_put_u32(o->head + 4, (uint32_t)n_bytes);
     if (c->first)
@@ -177,8 +139,9 @@ static bool tcp_send(weft_transport *head, int peer, int lane, const void *data,
 static void tcp_withdraw(weft_transport *head, void *request) {
     tcp_transport *t = (tcp_transport *)head;
     outgoing *o = request;
-    int64_t from = o->n_sent > HEAD_BYTES ? o->n_sent - HEAD_BYTES : 0;
-    int64_t left = o->n_bytes - HEAD_BYTES - from;
+    int64_t from = o->n_sent > WEFTI_TCP_HEAD_BYTES ? o->n_sent - WEFTI_TCP_HEAD_BYTES
+                                                    : 0;
+    int64_t left = o->n_bytes - WEFTI_TCP_HEAD_BYTES - from;
     if (o->own || left <= 0) return;
     o->own = malloc((size_t)(from + left));
     if (o->own) memcpy(o->own + from, o->data + from, (size_t)left);
@@ -195,7 +158,7 @@ static void read_body(connection *c) {
     while (c->n_got < c->n_bytes && c->stream.readable && c->stream.fd >= 0) {
         struct iovec parts[2] = {
             {c->into + c->n_got, (size_t)(c->n_bytes - c->n_got)},
-            {c->head, HEAD_BYTES},
+            {c->head, WEFTI_TCP_HEAD_BYTES},
         };
         int got = (int)wefti_connection_read(&c->stream, parts, 2);
         int left = c->n_bytes - c->n_got, body = got < left ? got : left;
@@ -253,11 +216,13 @@ static bool announce(tcp_transport *t, int peer, weft_transport_found *found) {
 static bool look(tcp_transport *t, int peer, weft_transport_found *found) {
     connection *c = &t->peers[peer];
     if (peer == t->head.rank || c->told) return true;
-    if (!c->announced && c->n_head < HEAD_BYTES) {
-        struct iovec part = {c->head + c->n_head, (size_t)(HEAD_BYTES - c->n_head)};
+    if (!c->announced && c->n_head < WEFTI_TCP_HEAD_BYTES) {
+        struct iovec part = {c->head + c->n_head,
+                             (size_t)(WEFTI_TCP_HEAD_BYTES - c->n_head)};
         c->n_head += (int)wefti_connection_read(&c->stream, &part, 1);
     }
-    if (!c->announced && c->n_head == HEAD_BYTES) return announce(t, peer, found);
+    if (!c->announced && c->n_head == WEFTI_TCP_HEAD_BYTES)
+        return announce(t, peer, found);
     if (c->stream.fd >= 0) return true;
     *found = (weft_transport_found){.closed = true, .peer = peer};
     c->told = true;
@@ -275,6 +240,7 @@ static bool tcp_probe(weft_transport *head, weft_transport_found *found, void **
         t->next = (p + 1) % head->size;
         return true;
     }
+    (void)wefti_tcp_look_at_callers(t, found);
     return true;
 }
 
@@ -290,21 +256,6 @@ static bool tcp_receive(weft_transport *head, void *message, void *data, int n_b
 }
 
 /* --- whether who has ended is dead --- */
-
-static void note_address(connection *c, const unsigned char *card) {
-    socklen_t size = sizeof c->address;
-    union {
-        struct sockaddr_storage *any;
-        struct sockaddr_in *v4;
-        struct sockaddr_in6 *v6;
-    } a = {.any = &c->address};
-    c->call = -1;
-    if (getpeername(c->stream.fd, (struct sockaddr *)&c->address, &size) != 0)
-        c->address.ss_family = AF_UNSPEC;
-    uint16_t port = htons((uint16_t)wefti_card_port(card));
-    if (c->address.ss_family == AF_INET) a.v4->sin_port = port;
-    if (c->address.ss_family == AF_INET6) a.v6->sin6_port = port;
-}
 
 /* What a call that is under way has come to. */
 static int look_at_call(connection *c) {
@@ -342,7 +293,10 @@ static void tcp_wait(weft_transport *head, double seconds) {
     int n = epoll_wait(t->epoll, events, MAX_EVENTS, (int)ceil(seconds * 1000));
     for (int i = 0; i < n; i++) {
         connection *c = events[i].data.ptr;
-        if (c) wefti_connection_ready(&c->stream, events[i].events);
+        if (events[i].data.ptr == &t->callers)
+            t->called = true;
+        else if (c)
+            wefti_connection_ready(&c->stream, events[i].events);
     }
 }
 
@@ -368,6 +322,15 @@ static void free_outgoing(outgoing *o) {
     }
 }
 
+/* Of a process that has come late. */
+static void free_tables(const tcp_transport *t) {
+    union {
+        const void *in;
+        void *out;
+    } tables[2] = {{.in = t->entry.rank_of}, {.in = t->entry.names}};
+    for (int i = 0; i < 2; i++) free(tables[i].out);
+}
+
 static bool tcp_finish(weft_transport *head, bool failed) {
     tcp_transport *t = (tcp_transport *)head;
     for (int p = 0; p < head->size && t->peers; p++) {
@@ -377,11 +340,13 @@ static bool tcp_finish(weft_transport *head, bool failed) {
         if (c->call >= 0) close(c->call);
         free_outgoing(c->first);
     }
+    wefti_callers_fini(&t->callers);
     if (t->listener >= 0) close(t->listener);
     free_outgoing(t->spare);
     if (t->epoll >= 0) close(t->epoll);
     if (t->wakeup >= 0) close(t->wakeup);
     wefti_tls_context_destroy(t->tls);
+    free_tables(t);
     free(t->peers);
     free(t->cards);
     free(t->hosts);
@@ -402,31 +367,53 @@ static void tcp_forget(weft_transport *head) {
         let_go(&t->peers[p].stream.fd);
         let_go(&t->peers[p].call);
     }
+    for (int i = 0; i < t->callers.n; i++) let_go(&t->callers.list[i].stream.fd);
     let_go(&t->listener);
     let_go(&t->epoll);
     let_go(&t->wakeup);
 }
 
-static bool watch(const tcp_transport *t, int fd, connection *c) {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = c};
-    if (c) event.events |= EPOLLOUT | EPOLLRDHUP;
-    return epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+/* Calls at the listener end the sleep. */
+static bool watch_listener(tcp_transport *t) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &t->callers};
+    if (t->listener < 0) return true;
+    t->callers.listener = t->listener;
+    t->callers.tls = t->tls;
+    t->callers.rank = t->head.rank;
+    t->callers.admit = wefti_tcp_admit;
+    t->callers.user = t;
+    t->called = true; /* who called while all gathered */
+    return wefti_callers_init(&t->callers) &&
+           epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->listener, &event) == 0;
 }
 
 static bool prepare(tcp_transport *t) {
     t->epoll = epoll_create1(EPOLL_CLOEXEC);
     t->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool fine = t->epoll >= 0 && t->wakeup >= 0 && watch(t, t->wakeup, NULL);
+    bool fine = t->epoll >= 0 && t->wakeup >= 0 &&
+                wefti_tcp_watch(t, EPOLL_CTL_ADD, t->wakeup, NULL) && watch_listener(t);
     for (int r = 0; r < t->head.size && fine; r++) {
-        int yes = 1, unsent = WEFT_TRANSPORT_UNSENT_BYTES, fd = t->peers[r].stream.fd;
-        if (r == t->head.rank) continue;
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-        t->peers[r].unsent = unsent;
-        note_address(&t->peers[r], t->cards + (size_t)r * WEFTI_CARD_BYTES);
-        fine = watch(t, fd, &t->peers[r]);
+        wefti_tcp_begin(t, r, t->peers[r].stream);
+        if (t->peers[r].stream.fd >= 0)
+            fine = wefti_tcp_watch(t, EPOLL_CTL_ADD, t->peers[r].stream.fd, &t->peers[r]);
     }
     return fine;
+}
+
+/* Room for so many processes, none of which is there. */
+static bool make_room(tcp_transport *t, size_t size) {
+    t->peers = calloc(size, sizeof *t->peers);
+    t->cards = calloc(size, WEFTI_CARD_BYTES);
+    t->hosts = calloc(size, sizeof *t->hosts);
+    bool room = t->peers && t->cards && t->hosts;
+    t->head.size = room ? (int)size : 0;
+    for (size_t r = 0; r < size && room; r++) {
+        t->peers[r].stream = wefti_connection_of(-1);
+        t->peers[r].call = -1;
+        t->hosts[r] = (const char *)t->cards + r * WEFTI_CARD_BYTES + WEFTI_CARD_HOST_AT;
+    }
+    t->head.host = t->hosts;
+    return room;
 }
 
 static weft_status begin(weft_ctx *ctx, const wefti_tcp_place *place,
@@ -434,17 +421,7 @@ static weft_status begin(weft_ctx *ctx, const wefti_tcp_place *place,
                          tcp_transport *t) {
     size_t size = (size_t)place->size;
     wefti_connection *streams = calloc(size, sizeof *streams);
-    t->peers = calloc(size, sizeof *t->peers);
-    t->cards = calloc(size, WEFTI_CARD_BYTES);
-    t->hosts = calloc(size, sizeof *t->hosts);
-    bool room = streams && t->peers && t->cards && t->hosts;
-    if (!room) t->head.size = 0;
-    for (size_t r = 0; r < size && room; r++) {
-        t->peers[r].stream = wefti_connection_of(-1);
-        t->peers[r].call = -1;
-        t->hosts[r] = (const char *)t->cards + r * WEFTI_CARD_BYTES + WEFTI_CARD_HOST_AT;
-    }
-    t->head.host = t->hosts;
+    bool room = streams && make_room(t, size + (size_t)place->spare);
     weft_status status = room ? wefti_tls_context_create(ctx, security, &t->tls)
                               : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
                                               "no memory for connections");
@@ -460,9 +437,8 @@ static weft_status begin(weft_ctx *ctx, const wefti_tcp_place *place,
     return status;
 }
 
-static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
-                           const weft_mesh_security *security, bool *taken,
-                           weft_transport **out) {
+/* A transport without connections. */
+static weft_status create(weft_ctx *ctx, tcp_transport **out) {
     static const weft_transport_ops ops = {
         .name = "tcp",
         .send = tcp_send,
@@ -474,10 +450,35 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
         .wait = tcp_wait,
         .wake = tcp_wake,
         .redial = tcp_redial,
+        .seat = wefti_tcp_seat,
         .say = tcp_say,
         .finish = tcp_finish,
         .forget = tcp_forget,
     };
+    tcp_transport *t = calloc(1, sizeof *t);
+    *out = t;
+    if (!t) return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for connections");
+    t->head = (weft_transport){.ops = &ops, .streams = true, .version = "TCP"};
+    t->epoll = t->wakeup = t->listener = -1;
+    return WEFT_OK;
+}
+
+/* *out is the transport, or NULL and it is freed. */
+static weft_status end_opening(tcp_transport *t, weft_status status,
+                               weft_transport **out) {
+    *out = NULL;
+    if (status != WEFT_OK) {
+        (void)tcp_finish(&t->head, true);
+        return status;
+    }
+    if (t->tls) t->head.version = "TCP with TLS 1.3";
+    *out = &t->head;
+    return WEFT_OK;
+}
+
+static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
+                           const weft_mesh_security *security, bool *taken,
+                           weft_transport **out) {
     *out = NULL;
     if (place->size < 1 || place->size > MAX_SIZE || place->rank < 0 ||
         place->rank >= place->size || place->port < 1 || place->port > 65535)
@@ -486,22 +487,54 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
             "rank %d of %d at port %d: expected at most %d ranks, counted "
             "from 0, and a port from 1 to 65535",
             place->rank, place->size, place->port, (int)MAX_SIZE);
-    tcp_transport *t = calloc(1, sizeof *t);
-    if (!t) return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for connections");
-    t->head = (weft_transport){.ops = &ops,
-                               .rank = place->rank,
-                               .size = place->size,
-                               .streams = true,
-                               .version = "TCP"};
-    t->epoll = t->wakeup = t->listener = -1;
-    weft_status status = begin(ctx, place, security, taken, t);
-    if (status != WEFT_OK) {
-        (void)tcp_finish(&t->head, true);
-        return status;
-    }
-    if (t->tls) t->head.version = "TCP with TLS 1.3";
-    *out = &t->head;
-    return WEFT_OK;
+    tcp_transport *t;
+    WEFT_TRY(create(ctx, &t));
+    t->head.rank = place->rank;
+    t->head.founders = place->spare > 0 ? place->size : 0;
+    return end_opening(t, begin(ctx, place, security, taken, t), out);
+}
+
+/* --- as one who comes late --- */
+
+/* What was told of the run is this transport's. */
+static weft_status take_table(weft_ctx *ctx, tcp_transport *t, wefti_connection *streams,
+                              wefti_late_table *table, const wefti_late_card *card) {
+    if (!make_room(t, (size_t)table->n_places))
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for connections");
+    memcpy(t->cards, table->cards, (size_t)table->n_places * WEFTI_CARD_BYTES);
+    wefti_late_card_as_card(card, t->cards + (size_t)table->place * WEFTI_CARD_BYTES);
+    for (int r = 0; r < table->n_places; r++) t->peers[r].stream = streams[r];
+    t->entry = (weft_transport_entry){.run = table->run,
+                                      .incarnation = card->incarnation,
+                                      .rank_of = table->rank_of,
+                                      .names = table->names};
+    table->rank_of = NULL;
+    table->names = NULL;
+    t->head.rank = table->place;
+    t->head.entry = &t->entry;
+    if (prepare(t)) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_PEER, "could not watch the connections: %s",
+                         strerror(errno));
+}
+
+weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,
+                            const weft_mesh_security *security, weft_transport **out) {
+    tcp_transport *t;
+    wefti_connection *streams = NULL;
+    wefti_late_table table = {0};
+    wefti_late_card card;
+    *out = NULL;
+    WEFT_TRY(create(ctx, &t));
+    weft_status status = wefti_tls_context_create(ctx, security, &t->tls);
+    if (status == WEFT_OK)
+        status = wefti_late_enter(ctx, place, t->tls, &streams, &table, &card,
+                                  &t->listener);
+    if (status == WEFT_OK) status = take_table(ctx, t, streams, &table, &card);
+    for (int r = 0; t->head.size == 0 && streams && r < table.n_places; r++)
+        wefti_connection_close(&streams[r]);
+    free(streams);
+    wefti_late_table_fini(&table);
+    return end_opening(t, status, out);
 }
 
 weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
@@ -513,8 +546,8 @@ weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
 }
 
 weft_status wefti_tcp_listen(weft_ctx *ctx, int *listener, int *port) {
-    *listener = wefti_gather_listen(0);
-    *port = *listener >= 0 ? wefti_gather_port(*listener) : 0;
+    *listener = wefti_dial_listen(false, 0);
+    *port = *listener >= 0 ? wefti_dial_port(*listener) : 0;
     if (*listener >= 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_PEER, "could not listen at any port: %s",
                          strerror(errno));

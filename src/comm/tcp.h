@@ -16,7 +16,14 @@ typedef struct wefti_tcp_place {
     bool plain;        /* not encrypted although it crosses a network: somebody said so */
     int listener;      /* of process 0: a socket that listens at the port already, and is
                           taken, also on failure; 0: none does */
+    int spare;         /* places for processes that come later */
 } wefti_tcp_place;
+
+/* Joins a run that trains already, by calling one of its processes at host and port; rank, size
+ * and listener are not looked at. Fails if nobody answers in patience_s, or it is refused. */
+weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,
+                            const weft_mesh_security *security,
+                            weft_transport **out) WEFT_CHECKED;
 
 /* A socket that listens at a port which the system chooses. [out] *listener owned by the
  * caller. */

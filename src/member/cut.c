@@ -115,7 +115,7 @@ bool wefti_cut_may_enter(wefti_member *m, wefti_member_node *peer) {
     if (peer->number >= 0 || !peer->is_ready ||
         m->now_us - peer->ready_us > 2 * m->config.policy.silence_us)
         return false;
-    if (peer->witness) return true;
+    if (peer->witness || m->config.policy.handover) return true;
     int64_t t = peer->ready_step;
     if (t < 0 || t > m->steps.finished) return false;
     if (m->steps.finished - t > WEFTI_CHECKSUMS / 2) return false;
@@ -257,6 +257,7 @@ static int64_t oldest_step(wefti_member *m, const wefti_view *v) {
     for (int k = 0; k < m->max_peers; k++) {
         wefti_member_node *peer = &m->peers[k];
         if (!peer->used || peer->witness || wefti_view_find(v, peer->id) < 0) continue;
+        if (m->config.policy.handover) continue; /* it will have the others' */
         if (peer->number < 0 && peer->ready_step < oldest) oldest = peer->ready_step;
     }
     return oldest;

@@ -106,8 +106,13 @@ static void take_as_member(wefti_member *m, wefti_member_node *peer,
 
 /* -- a joiner's side -- */
 
+/* One that needs nothing of the others before it is a member. */
+static bool comes_bare(const wefti_member *m) {
+    return m->config.witness || m->config.policy.handover;
+}
+
 static bool is_catching_up(const wefti_member *m) {
-    if (m->config.witness) return false;
+    if (comes_bare(m)) return false;
     if (m->state == WEFTI_MEMBER_CATCHING) return true;
     return wefti_member_is_in(m) &&
            m->steps.finished < m->view.nodes[m->number].first_step - 1;
@@ -125,8 +130,8 @@ static void take_welcome(wefti_member *m, const wefti_message *message) {
     if (j->n_donors == 0) return;
     for (int i = 0; i < message->value->n_nodes; i++)
         wefti_member_add_peer(m, message->value->nodes[i].id);
-    m->state = m->config.witness || j->is_learnt ? WEFTI_MEMBER_CATCHING
-                                                 : WEFTI_MEMBER_LEARNING;
+    m->state = comes_bare(m) || j->is_learnt ? WEFTI_MEMBER_CATCHING
+                                             : WEFTI_MEMBER_LEARNING;
     j->again_us = m->now_us;
     j->has_offer = false;
     j->greeted_us = m->now_us - m->config.policy.join_us; /* now */
@@ -328,7 +333,7 @@ static void pump_joiner(wefti_member *m) {
     if (m->now_us >= j->again_us) {
         if (m->state == WEFTI_MEMBER_JOINING) say_hello(m);
         if (m->state == WEFTI_MEMBER_LEARNING) learn(m);
-        bool replays = m->state == WEFTI_MEMBER_CATCHING && !m->config.witness;
+        bool replays = m->state == WEFTI_MEMBER_CATCHING && !comes_bare(m);
         if (replays) ask_replay(m, m->steps.finished + 1);
         j->again_us = m->now_us + (is_slow   ? 5 * retry
                                    : replays ? replay_patience(m)
@@ -350,7 +355,7 @@ static void start_over_if_stuck(wefti_member *m) {
     bool is_alone = true;
     for (int k = 0; k < m->max_peers && is_alone; k++)
         is_alone = !m->peers[k].used || m->now_us - m->peers[k].heard_us >= limit;
-    bool is_stuck = !m->config.witness && m->now_us - j->advanced_us >= limit;
+    bool is_stuck = !comes_bare(m) && m->now_us - j->advanced_us >= limit;
     if (!is_alone && !is_stuck) return;
     if (is_stuck) j->is_learnt = false;
     j->ready_us = 0;
@@ -360,7 +365,7 @@ static void start_over_if_stuck(wefti_member *m) {
 /* A member whose missing steps nobody can replay (those who did them have died, the others have
  * begun behind them): it leaves, so that the others need not wait, and begins again. */
 static bool leave_if_stuck(wefti_member *m) {
-    if (m->frozen || m->state != WEFTI_MEMBER_IN || m->config.witness) return false;
+    if (m->frozen || m->state != WEFTI_MEMBER_IN || comes_bare(m)) return false;
     if (m->now_us - m->joining.advanced_us < 2 * m->config.policy.patience_us)
         return false;
     wefti_member_say_leave(m);

@@ -88,6 +88,8 @@ typedef struct wefti_member_policy {
     wefti_member_tie tie; /* exactly half of the members */
     bool trust_reset;     /* a host's refusal counts like a launcher's record */
     bool split;           /* no quorum is needed: both halves go on, as two runs */
+    bool handover; /* the host gives joiners the state when they are members: they enter
+                             without a snapshot, and nothing is replayed */
 } wefti_member_policy;
 
 /* What a person would choose. */

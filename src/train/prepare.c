@@ -223,7 +223,7 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_job *job, int64_t *n_
 static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
                                 const wefti_footprint *f) {
     const wefti_job *job = p->job;
-    int ranks = p->bootstrap.comm ? 1 : job->W; /* of this process */
+    int ranks = p->bootstrap.mesh ? 1 : job->W; /* of this process */
     int64_t here = wefti_process_resident_bytes(),
             threads = (int64_t)ranks * job->threads;
     int64_t wanted = f->total * ranks + p->library_bytes * threads;
@@ -355,7 +355,7 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
         p->job->first_row = p->saved.rows;
     }
     int threads = wefti_machine_cores();
-    if (p->bootstrap.comm) {
+    if (p->bootstrap.mesh) {
         choose_threads(p);
         threads = p->job->threads;
     }
@@ -379,15 +379,19 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
                               p->job->first_step, &p->elapsed_s, &p->journal);
 }
 
-/* A hash of the configuration without the names of files that belong to a machine. */
-static weft_status hash_config(weft_ctx *ctx, const weft_config *config, uint64_t *out) {
+/* A hash of the configuration without the names of files that belong to a machine; and, where
+ * nodes may come and go, without how many there are. */
+static weft_status hash_config(weft_ctx *ctx, const weft_config *config, bool any_size,
+                               uint64_t *out) {
     static const char *const own[] = {
-        "mesh.key=", "mesh.cert=", "mesh.cert_key=", "mesh.ca="};
+        "mesh.key=", "mesh.cert=",   "mesh.cert_key=",
+        "mesh.ca=",  "mesh.nodes=1", "mesh.ranks_per_node=1"};
+    enum { NAMES = 4, ALL = sizeof own / sizeof own[0] };
     weft_config *copy;
     const char *text;
     WEFT_TRY(weft_config_copy(ctx, config, &copy));
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < sizeof own / sizeof own[0] && status == WEFT_OK; i++)
+    for (int i = 0; i < (any_size ? ALL : NAMES) && status == WEFT_OK; i++)
         status = weft_config_set(ctx, copy, own[i]);
     if (status == WEFT_OK) status = weft_config_text(ctx, copy, WEFT_CONFIG_BARE, &text);
     if (status == WEFT_OK) *out = XXH3_64bits(text, strlen(text));
@@ -400,7 +404,7 @@ static weft_status compare(weft_ctx *ctx, weft_config *config, wefti_prepared *p
     uint64_t hash;
     wefti_bootstrap *c = &p->bootstrap;
     if (!c->comm) return WEFT_OK;
-    WEFT_TRY(hash_config(ctx, config, &hash));
+    WEFT_TRY(hash_config(ctx, config, false, &hash));
     WEFT_TRY(wefti_bootstrap_same(ctx, c, hash, "the configuration"));
     if (!p->dataset) return WEFT_OK;
     WEFT_TRY(wefti_bootstrap_same(ctx, c, weft_tokenizer_hash(p->tokenizer),
@@ -413,6 +417,15 @@ static weft_status compare(weft_ctx *ctx, weft_config *config, wefti_prepared *p
                                   "data.validation_path)"));
     int64_t rows = weft_dataset_validation_rows(p->dataset);
     return wefti_bootstrap_same(ctx, c, (uint64_t)rows, "the text for validation");
+}
+
+weft_status wefti_prepared_hashes(weft_ctx *ctx, const wefti_prepared *p,
+                                  uint64_t *config, uint64_t *data) {
+    const uint64_t facts[] = {weft_tokenizer_hash(p->tokenizer),
+                              (uint64_t)weft_dataset_train_tokens(p->dataset),
+                              (uint64_t)weft_dataset_validation_rows(p->dataset)};
+    *data = XXH3_64bits(facts, sizeof facts);
+    return hash_config(ctx, p->config, true, config);
 }
 
 /* A run that begins from a model is of that model. Resumed, its own checkpoint says what
@@ -469,6 +482,19 @@ static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume
     return make_plan(ctx, config, p);
 }
 
+/* It looks into no run folder: what is there belongs to the others. */
+static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, bool resume,
+                                  wefti_prepared *p) {
+    (void)resume;
+    p->on_text = p->joins = p->bare = true;
+    p->saved.step = -1;
+    WEFT_TRY(check_paths(ctx, config));
+    WEFT_TRY(adopt(ctx, config, p));
+    WEFT_TRY(open_tokenizer(ctx, config, p));
+    WEFT_TRY(open_dataset(ctx, config, p));
+    return make_plan(ctx, config, p);
+}
+
 typedef weft_status (*preparation)(weft_ctx *ctx, weft_config *config, bool resume,
                                    wefti_prepared *p);
 
@@ -479,7 +505,11 @@ static weft_status prepare_with(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
     wefti_prepared *p;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the run", &p));
     p->config = config;
-    weft_status status = wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
+    weft_status status = WEFT_OK;
+    if (prepare_all == prepare_joiner) /* it speaks with nobody before it is a member */
+        p->bootstrap.mesh = mesh;
+    else
+        status = wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
     if (status == WEFT_OK) status = prepare_all(ctx, config, resume, p);
     if (status == WEFT_OK) {
         *out = p;
@@ -498,6 +528,11 @@ weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
 weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 wefti_prepared **out) {
     return prepare_with(ctx, mesh, config, false, prepare_bench, out);
+}
+
+weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                                 wefti_prepared **out) {
+    return prepare_with(ctx, mesh, config, false, prepare_joiner, out);
 }
 
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {

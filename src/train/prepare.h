@@ -21,6 +21,9 @@ typedef struct wefti_prepared {
     weft_config *own_config;  /* the job's, once the run has changed its world; or NULL */
     wefti_journal *journal;   /* of the leader */
     wefti_lease *lease;       /* of the leader: nobody else writes the run folder */
+    uint64_t lease_run;       /* of the lease, also where the leader is another process */
+    bool joins;               /* this process comes into a run that trains */
+    bool bare;                /* and has not got parameters and state yet */
     bool on_text;             /* else on made tokens, and without files */
     bool finished;            /* a resumed run with no step left */
     wefti_saved_layout saved; /* step = -1: a new run */
@@ -42,6 +45,16 @@ weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
  * journal stay NULL). */
 weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 wefti_prepared **out) WEFT_CHECKED;
+
+/* Of a process that comes into a run that trains: opens the text and makes a job, alone. What the
+ * job really is the others tell when this process is a member (train/regroup.h). */
+weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                                 wefti_prepared **out) WEFT_CHECKED;
+
+/* What processes of a run have to have alike, whoever of them began it: hashes of the configuration
+ * without the numbers of nodes and ranks, and of tokenizer and text. */
+weft_status wefti_prepared_hashes(weft_ctx *ctx, const wefti_prepared *p,
+                                  uint64_t *config, uint64_t *data) WEFT_CHECKED;
 
 /* Writes config.yaml and opens the journal, as the run's first rank does. */
 weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;

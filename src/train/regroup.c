@@ -6,6 +6,9 @@
  * Each rank goes on with as many sequences per step as before, so the batch shrinks with
  * the nodes; the rows of the text are taken one after another, whoever takes them.
  *
+ * Who comes into a world that trains learns there what the job is, from the first rank that knows
+ * it (charter), and gets parameters and state of all the others (handover.h).
+ *
  * Mixers begin as in a run that is resumed at that step: what gossip sends ahead of a step and
  * outer exchanges that are under way are sent again, among those who are left. Copies of
  * partners' parameters (choco) do not come along, since partners are others now: each pair
@@ -14,26 +17,43 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
+#include "train/handover.h"
 
 bool wefti_regroup_can(const wefti_prepared *p) {
     const wefti_job *job = p->job;
     const weft_mesh *mesh = p->bootstrap.mesh;
-    return mesh && mesh->transport->ops->redial && p->on_text && job->R > 1 &&
-           job->sites == 1 && job->copies == 1 && job->mixer_config.deadline_s == 0 &&
+    return mesh && mesh->transport->ops->redial && p->on_text &&
+           (job->R > 1 || p->joins) && job->sites == 1 && job->copies == 1 &&
+           job->mixer_config.deadline_s == 0 &&
            strcmp(job->config->mesh.on_loss, "go_on") == 0;
+}
+
+/* With gossip only votes are of use to anybody but their receiver. */
+static int units_of(const wefti_job *job) {
+    return job->topology ? 0 : job->model->n_units;
 }
 
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     wefti_bootstrap *b = &p->bootstrap;
+    uint64_t config, data;
+    WEFT_TRY(wefti_prepared_hashes(ctx, p, &config, &data));
+    if (p->joins) p->lease_run = b->mesh->transport->entry->run;
+    if (p->lease) p->lease_run = wefti_lease_run(p->lease); /* the leader's */
+    WEFT_TRY(wefti_bootstrap_tell(b, &p->lease_run, sizeof p->lease_run));
     wefti_elastic_setup setup = {.shards = p->job->S,
-                                 .units = p->job->model->n_units,
+                                 .run = p->lease_run,
+                                 .config_hash = config,
+                                 .data_hash = data,
+                                 .joins = p->joins,
+                                 .units = units_of(p->job),
                                  .first_step = p->job->first_step,
                                  .lag = p->job->vote_lag,
                                  .delay = p->job->mixer_config.delay,
                                  .meets = p->job->topology != NULL};
     WEFT_TRY(wefti_elastic_start(ctx, b->mesh, &setup));
-    return wefti_comm_barrier(b->comm, b->n_messages++);
+    return b->comm ? wefti_comm_barrier(b->comm, b->n_messages++) : WEFT_OK;
 }
 
 /* --- what a rank takes along --- */
@@ -71,17 +91,66 @@ static void leave(weft_ctx *ctx, luggage *l) {
     for (int i = 0; i < l->n; i++) wefti_free(ctx, l->state[i]);
 }
 
+/* --- what a new rank has to know --- */
+
+/* Of the run, and of the batch, from the world's first step on. Travels as it lies, five numbers
+ * of 64 bits: all ranks are of one byte order (transport.h carries no others). */
+typedef struct charter {
+    int64_t has; /* parameters and state: what follows is known */
+    int64_t rows_per_rank, micro, first_row;
+    uint64_t lease_run;
+} charter;
+
+static charter charter_of(const wefti_prepared *p, const wefti_elastic_world *w) {
+    const wefti_job *job = p->job;
+    return (charter){.has = !p->bare,
+                     .rows_per_rank = job->rows_per_rank,
+                     .micro = job->B,
+                     .first_row = job->first_row +
+                                  (w->first_step - job->first_step) * job->rows_per_step,
+                     .lease_run = p->lease_run};
+}
+
+/* Everybody's; has[w->size]: who has state. *c becomes that of the first who has. */
+static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
+                                    const wefti_elastic_world *w, bool *has, charter *c) {
+    charter *all;
+    int first = 0;
+    wefti_bootstrap *b = &p->bootstrap;
+    WEFT_TRY(wefti_alloc_n(ctx, w->size, sizeof *all, "the ranks' charters", &all));
+    weft_status status = wefti_comm_all_gather(b->comm, b->n_messages++, c, sizeof *c,
+                                               all);
+    for (int r = 0; r < w->size && status == WEFT_OK; r++) has[r] = all[r].has == 1;
+    while (first < w->size && status == WEFT_OK && !has[first]) first++;
+    if (status == WEFT_OK && first == w->size)
+        status = weft_ctx_fail(
+            ctx, WEFT_ERR_PEER,
+            "all who had parameters and state are lost before they could "
+            "hand them over; resume the run from its checkpoint");
+    if (status == WEFT_OK) *c = all[first];
+    wefti_free(ctx, all);
+    bool sane = c->rows_per_rank >= 1 && c->micro >= 1 && c->first_row >= 0 &&
+                c->rows_per_rank % c->micro == 0 &&
+                c->rows_per_rank < INT64_MAX / 4 / p->job->T / w->size;
+    if (status != WEFT_OK || sane) return status;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_WIRE,
+        "rank %d says that a rank takes %lld sequences per step in parts of "
+        "%lld, expected a multiple",
+        first, (long long)c->rows_per_rank, (long long)c->micro);
+}
+
 /* --- the new world --- */
 
 static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
-                            const wefti_elastic_world *w) {
+                            const wefti_elastic_world *w, const charter *c) {
     const wefti_job *old = p->job;
     weft_config *config;
     wefti_job *job;
     WEFT_TRY(weft_config_copy(ctx, old->config, &config));
     config->mesh.nodes = w->size / old->S;
-    config->batch.tokens_per_step = old->rows_per_rank * old->T * w->size;
-    config->batch.micro = old->B;
+    config->batch.tokens_per_step = c->rows_per_rank * old->T * w->size;
+    config->batch.micro = c->micro;
     weft_status status = wefti_job_create(ctx, config, p->dataset,
                                           old->model->config.vocab, &job);
     if (status != WEFT_OK) {
@@ -90,8 +159,7 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
     }
     job->threads = old->threads;
     job->first_step = w->first_step;
-    job->first_row = old->first_row +
-                     (w->first_step - old->first_step) * old->rows_per_step;
+    job->first_row = c->first_row;
     wefti_job_destroy(ctx, p->job);
     weft_config_destroy(ctx, p->own_config);
     p->job = job;
@@ -99,29 +167,50 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
     return WEFT_OK;
 }
 
-/* The first rank writes what the run leaves behind. */
-static weft_status take_over(weft_ctx *ctx, wefti_prepared *p) {
+/* The first rank writes what the run leaves behind. The folder is lent to it by the name of the run
+ * and a later view than that of who had it before, who may live, but takes no part any more. */
+static weft_status take_over(weft_ctx *ctx, wefti_prepared *p,
+                             const wefti_elastic_world *w) {
+    const char *folder = p->config->run.folder;
+    const wefti_lease_claim claim = {
+        .folder = folder, .run = p->lease_run, .view = w->number};
     if (!wefti_bootstrap_leads(&p->bootstrap) || p->journal) return WEFT_OK;
+    WEFT_TRY(wefti_file_mkdirs(ctx, folder));
+    WEFT_TRY(wefti_lease_take(ctx, &claim, &p->lease));
     return wefti_prepared_write(ctx, p);
 }
 
-static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
-                              wefti_elastic_world *w) {
+/* All of the world, before there is a job. */
+static weft_status meet(weft_ctx *ctx, wefti_prepared *p, const wefti_elastic_world *w) {
     weft_mesh *mesh = p->bootstrap.mesh;
     wefti_world *world;
+    const wefti_world_shape shape = {.replicas = w->size / p->job->S,
+                                     .shards = p->job->S,
+                                     .replicas_per_node = 1,
+                                     .sites = 1};
     wefti_bootstrap_leave(ctx, &p->bootstrap);
-    WEFT_TRY(wefti_elastic_enter(ctx, mesh, w));
+    WEFT_TRY(wefti_mesh_shape(ctx, mesh, &shape, &world));
+    return wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
+}
+
+static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
+                              wefti_elastic_world *w, bool *has) {
+    weft_mesh *mesh = p->bootstrap.mesh;
+    wefti_world *world;
     if (w->first_step != step)
         return weft_ctx_fail(ctx, WEFT_ERR_INTERNAL,
                              "the new world begins with step %lld, but this rank is at "
                              "step %lld",
                              (long long)w->first_step, (long long)step);
-    WEFT_TRY(make_job(ctx, p, w));
+    charter c = charter_of(p, w);
+    WEFT_TRY(meet(ctx, p, w));
+    weft_status status = compare_charters(ctx, p, w, has, &c);
+    if (status != WEFT_OK && !wefti_elastic_interrupted(ctx, mesh)) return status;
+    p->lease_run = c.lease_run;
+    WEFT_TRY(make_job(ctx, p, w, &c));
     WEFT_TRY(wefti_rank_world(ctx, p->job, mesh, &world));
-    WEFT_TRY(wefti_bootstrap_join(ctx, mesh, &p->bootstrap));
-    WEFT_TRY(take_over(ctx, p));
-    weft_status status = wefti_bootstrap_look(ctx, &p->bootstrap,
-                                              p->job->config->run.folder);
+    if (!p->bare) WEFT_TRY(take_over(ctx, p, w));
+    status = wefti_bootstrap_look(ctx, &p->bootstrap, p->job->config->run.folder);
     if (status != WEFT_OK && wefti_elastic_interrupted(ctx, mesh)) return WEFT_OK;
     return status;
 }
@@ -138,30 +227,46 @@ static weft_status meet_anew(wefti_rank *r) {
     return status;
 }
 
-static weft_status make_rank(weft_ctx *ctx, const wefti_prepared *p,
-                             const wefti_elastic_world *w, luggage *l,
+/* Where nobody was interrupted, this rank is complete now. */
+static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
+                             const bool *has) {
+    weft_status status = wefti_handover(r, has);
+    if (status == WEFT_OK) p->bare = false;
+    if (status == WEFT_OK) status = meet_anew(r);
+    if (status == WEFT_OK || !wefti_elastic_interrupted(ctx, p->bootstrap.mesh))
+        return status;
+    return WEFT_OK;
+}
+
+static weft_status make_rank(weft_ctx *ctx, wefti_prepared *p,
+                             const wefti_elastic_world *w, luggage *l, const bool *has,
                              wefti_rank **state) {
     wefti_comms comms;
     weft_mesh *mesh = p->bootstrap.mesh;
     WEFT_TRY(wefti_comms_join(ctx, &mesh->world, mesh->rank, &comms));
     WEFT_TRY(wefti_rank_create(ctx, p->job, w->rank, &comms, state));
-    exchange(*state, l);
-    weft_status status = meet_anew(*state);
-    if (status != WEFT_OK && !wefti_elastic_interrupted(ctx, mesh)) return status;
+    if (l->params) exchange(*state, l);
+    WEFT_TRY(fill_rank(ctx, p, *state, has));
     return wefti_rank_prime(*state);
 }
 
 weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
                           int64_t step, wefti_rank **state, wefti_elastic_world *change) {
     luggage l = {0};
-    exchange(*state, &l);
+    bool *has = NULL; /* [change->size] who has state */
+    if (*state) exchange(*state, &l);
     wefti_rank_destroy(*state);
     *state = NULL;
-    weft_status status = make_world(ctx, p, step, change);
+    weft_status status = wefti_elastic_enter(ctx, p->bootstrap.mesh, change);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, change->size, sizeof *has, "ranks", &has);
+    for (int r = 0; r < change->size && status == WEFT_OK; r++) has[r] = true;
+    if (status == WEFT_OK) status = make_world(ctx, p, step, change, has);
     if (status != WEFT_OK)
         weft_ctx_fail(rank_ctx, status, "%s", weft_ctx_message(ctx));
     else
-        status = make_rank(rank_ctx, p, change, &l, state);
+        status = make_rank(rank_ctx, p, change, &l, has, state);
     leave(rank_ctx, &l);
+    wefti_free(ctx, has);
     return status;
 }

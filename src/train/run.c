@@ -222,7 +222,7 @@ static bool is_pause(const rank_thread *t, int64_t done) {
  * writes it. */
 static weft_status save(rank_thread *t, int64_t step) {
     wefti_prepared *p = t->run->prepared;
-    if (t->slot->rank == 0) {
+    if (leads(t)) {
         WEFT_TRY(wefti_lease_check(t->slot->ctx, p->lease, true));
         WEFT_TRY(wefti_journal_sync(p->journal));
     }
@@ -283,7 +283,7 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
 static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *whole) {
     training *run = t->run;
     wefti_elastic_world world;
-    char sentence[800];
+    char sentence[1200];
     WEFT_TRY(count_votes(t, step - 1)); /* while the old world is there */
     wefti_elastic_finish(t->mesh, step - 1, step - 1);
     t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
@@ -291,8 +291,11 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
                            &world));
     give_hooks(t);
     const wefti_job *job = run->prepared->job;
-    snprintf(sentence, sizeof sentence, "lost %s; %d node%s on with step %lld",
-             world.text, job->R, job->R > 1 ? "s go" : " goes", (long long)step + 1);
+    bool both = world.n_lost > 0 && world.n_joined > 0;
+    snprintf(sentence, sizeof sentence, "%s%s%s%s%s; %d node%s on with step %lld",
+             world.n_lost > 0 ? "lost " : "", world.text, both ? "; " : "",
+             world.n_joined > 0 ? "joined by " : "", world.joined, job->R,
+             job->R > 1 ? "s go" : " goes", (long long)step + 1);
     if (leads(t) && run->hooks && run->hooks->on_change)
         run->hooks->on_change(run->hooks->user, sentence);
     return pause(t, done, whole);
@@ -321,12 +324,10 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
 }
 
 /* The steps, from one pause to the next; a step begins when the one before has settled. */
-static weft_status rank_loop(rank_thread *t) {
-    int64_t step = t->run->prepared->job->first_step,
-            steps = t->run->prepared->job->config->run.steps;
-    bool whole = true, changed;
+static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
+    int64_t steps = t->run->prepared->job->config->run.steps;
+    bool changed;
     double start_s = wefti_now_s();
-    t->counted = step;
     while (step < steps && !t->stopping) {
         WEFT_TRY(wefti_elastic_begin(t->slot->ctx, t->mesh, step, &changed));
         if (changed) {
@@ -345,19 +346,47 @@ static weft_status rank_loop(rank_thread *t) {
     return WEFT_OK;
 }
 
+/* A process that joins: its first world makes it. */
+static weft_status enter(rank_thread *t, int64_t *step, bool *whole) {
+    WEFT_TRY(wefti_elastic_await_entry(t->slot->ctx, t->mesh, step));
+    t->counted = *step;
+    return regroup(t, *step, *step, whole);
+}
+
 static weft_status rank_main(wefti_slot *slot) {
     rank_thread t = {.run = slot->user, .slot = slot};
     t.mesh = t.run->prepared->bootstrap.mesh;
-    WEFT_TRY(build_rank(&t));
-    return rank_loop(&t);
+    int64_t step = t.run->prepared->job->first_step;
+    bool whole = true;
+    t.counted = step;
+    WEFT_TRY(t.run->prepared->joins ? enter(&t, &step, &whole) : build_rank(&t));
+    return rank_loop(&t, step, whole);
+}
+
+/* Of a process that joins: how the ranks lie it is told when it is one. */
+static weft_status find_world(weft_ctx *ctx, training *run) {
+    const wefti_prepared *p = run->prepared;
+    weft_mesh *mesh = p->bootstrap.mesh;
+    if (!p->joins) return wefti_rank_world(ctx, p->job, mesh, &run->world);
+    run->world = &mesh->world;
+    return WEFT_OK;
+}
+
+static weft_status refuse_entry(weft_ctx *ctx) {
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "this run can not be joined: expected weft's own transport, "
+        "mesh.on_loss=go_on, one site, one copy of the model per node in "
+        "one rank, and no mixer.deadline");
 }
 
 static weft_status run_prepared(weft_ctx *ctx, training *run) {
-    bool leads = wefti_bootstrap_leads(&run->prepared->bootstrap);
-    WEFT_TRY(wefti_rank_world(ctx, run->prepared->job, run->prepared->bootstrap.mesh,
-                              &run->world));
-    if (wefti_regroup_can(run->prepared))
-        WEFT_TRY(wefti_regroup_start(ctx, run->prepared));
+    bool joins = run->prepared->joins;
+    bool leads = wefti_bootstrap_leads(&run->prepared->bootstrap) && !joins;
+    bool elastic = wefti_regroup_can(run->prepared);
+    if (joins && !elastic) return refuse_entry(ctx);
+    WEFT_TRY(find_world(ctx, run));
+    if (elastic) WEFT_TRY(wefti_regroup_start(ctx, run->prepared));
     if (leads && run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;
@@ -391,7 +420,9 @@ weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
     watch(mesh, config, hooks);
-    weft_status status = wefti_prepare(ctx, mesh, config, resume, &run.prepared);
+    bool joins = mesh && mesh->transport->entry;
+    weft_status status = joins ? wefti_prepare_joiner(ctx, mesh, config, &run.prepared)
+                               : wefti_prepare(ctx, mesh, config, resume, &run.prepared);
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = train(ctx, &run);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);

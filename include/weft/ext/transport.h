@@ -31,7 +31,35 @@ typedef struct weft_transport weft_transport;
 typedef struct weft_transport_found {
     bool any, closed;
     int peer, lane, n_bytes;
+    bool asks; /* somebody has called who wants to take part from now on: peer is that
+                  caller's number, for `seat` */
+    int place; /* asks: the place that it wants, given by another process; -1: any */
+    uint64_t run, incarnation; /* asks: of the run that it means, and its own name */
 } weft_transport_found;
+
+/* The answer to a caller who wants to take part. */
+typedef enum weft_transport_seat_code {
+    WEFT_SEAT_WELCOME = 1,
+    WEFT_SEAT_LATER,    /* not now: the run has not begun, or changes just then */
+    WEFT_SEAT_FULL,     /* no place is free */
+    WEFT_SEAT_NEVER,    /* this run takes nobody */
+    WEFT_SEAT_ELSEWHERE /* another process gives places: seat->place is where it is */
+} weft_transport_seat_code;
+
+typedef struct weft_transport_seat {
+    weft_transport_seat_code code;
+    int place;    /* which it gets; if it has asked for that one, it is connected now */
+    uint64_t run; /* to who has asked for any: the run, */
+    const int *rank_of;    /* [size] the rank of each process, */
+    const uint64_t *names; /* [size] and its incarnation; 0: nobody is there */
+} weft_transport_seat;
+
+/* Of a process that has joined a run: what it was told. */
+typedef struct weft_transport_entry {
+    uint64_t run, incarnation;
+    const int *rank_of;    /* [size] */
+    const uint64_t *names; /* [size] incarnations of whom it is connected to; 0: nobody */
+} weft_transport_entry;
 
 typedef struct weft_transport_ops {
     const char *name; /* of the kind: "mpi" */
@@ -59,6 +87,9 @@ typedef struct weft_transport_ops {
     /* May be NULL. Of a process whose connection has ended: whether its host takes calls for it
      * (0), refuses them, so that it is dead (1), or has not answered yet (-1: ask again). */
     int (*redial)(weft_transport *t, int peer);
+    /* May be NULL: nobody can take part later. Answers a caller; whether it is connected: to
+     * seat->place, which had ended or never was. */
+    bool (*seat)(weft_transport *t, int caller, const weft_transport_seat *seat);
     void (*say)(const weft_transport *t, char *text, int size);
     /* Ends it, and frees t: waiting for the others if nothing went wrong. False: that did
      * not come to an end, and the process should end at once. */
@@ -74,6 +105,9 @@ struct weft_transport {
     bool streams;            /* the length of its messages costs it nothing */
     const char *version;     /* "Open MPI 4.1.4", lives as long as t */
     const char *const *host; /* [size] where each process runs, the same */
+    int founders; /* 0: all are there from the beginning; else so many are, and the other
+                     places are for processes that come later */
+    const weft_transport_entry *entry; /* this process has joined a run; else NULL */
 };
 
 #ifdef __cplusplus

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* The ranks' side of a mesh that goes on (elastic.h): where a step begins and ends, and how a
+ * rank gets from one world into the next.
+ *
+ *     begin(step) ... finish(step)   begin(step) ... finish(step)   begin -> changed -> enter
+ *
+ * The progress thread installs a view at any moment; a world of it begins with the view's first
+ * step, which is after every step that any member had begun. The ranks of a world are the view's
+ * members in its order: who has been there longest comes first, and so who writes the run folder
+ * is never somebody who has just come. */
+#define _GNU_SOURCE
+#include "comm/elastic.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
+                                bool *changed) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    *changed = false;
+    if (!e) return WEFT_OK;
+    pthread_mutex_lock(&mesh->lock);
+    while (e->frozen && !atomic_load(&mesh->world.poisoned))
+        pthread_cond_wait(&mesh->changed, &mesh->lock);
+    *changed = e->view > e->entered && e->first_step <= step;
+    if (!*changed) e->steps.begun = step;
+    e->in_step = !*changed;
+    pthread_mutex_unlock(&mesh->lock);
+    if (!atomic_load(&mesh->world.poisoned)) return WEFT_OK;
+    return wefti_world_poisoned_error(ctx, &mesh->world);
+}
+
+/* Lock held. Parts of exchanges that have ended: all answers to them are here. */
+static void forget_parts(wefti_elastic *e, int64_t step) {
+    for (wefti_sent_part **link = &e->parts; *link;) {
+        wefti_sent_part *part = *link;
+        wefti_piece_place place;
+        if (wefti_piece_of(e, part->channel, part->tag, &place) && place.step > step) {
+            link = &part->next;
+            continue;
+        }
+        *link = part->next;
+        part->next = e->spare_parts;
+        e->spare_parts = part;
+    }
+}
+
+weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *step) {
+    wefti_elastic *e = mesh->elastic;
+    pthread_mutex_lock(&mesh->lock);
+    while (e->view == 0 && !atomic_load(&mesh->world.poisoned))
+        pthread_cond_wait(&mesh->changed, &mesh->lock);
+    *step = e->first_step;
+    pthread_mutex_unlock(&mesh->lock);
+    if (!atomic_load(&mesh->world.poisoned)) return WEFT_OK;
+    return wefti_world_poisoned_error(ctx, &mesh->world);
+}
+
+void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e) return;
+    pthread_mutex_lock(&mesh->lock);
+    e->steps.sent = step;
+    if (counted > e->steps.finished) e->steps.finished = counted;
+    e->in_step = false;
+    forget_parts(e, step);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e || atomic_load(&mesh->world.poisoned)) return false;
+    pthread_mutex_lock(&mesh->lock);
+    bool newer = e->view > e->entered;
+    pthread_mutex_unlock(&mesh->lock);
+    if (newer) weft_ctx_clear(ctx);
+    return newer;
+}
+
+static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->spare_arrivals;
+    mesh->spare_arrivals = arrival;
+}
+
+/* Lock held. Messages of communicators that are no more. */
+static void drop_old(weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    int first = (int)(e->view - 1) << WEFTI_VIEW_SHIFT;
+    for (wefti_arrival **link = &mesh->posted; *link;) {
+        wefti_arrival *arrival = *link;
+        wefti_piece_place place;
+        bool old = arrival->channel < first || arrival->channel >= WEFTI_CHANNEL_PART;
+        bool asked = wefti_piece_of(e, arrival->channel, arrival->tag, &place) &&
+                     place.step > e->stable; /* somebody may need it */
+        if (!old || asked) {
+            link = &arrival->next;
+            continue;
+        }
+        *link = arrival->next;
+        recycle(mesh, arrival);
+    }
+}
+
+/* Adds "rank 2 (host b)", and what it said, to a list. */
+static void add_name(const weft_mesh *mesh, int r, const char *said, char *text,
+                     size_t size) {
+    size_t n = strlen(text);
+    if (n + 1 >= size) return;
+    snprintf(text + n, size - n, "%srank %d (host %s)%s%s", n ? ", " : "", r,
+             weft_mesh_host_of(mesh, r), said[0] ? ": " : "", said);
+}
+
+/* Who is lost since the last world, and who has come: a place may have a new process, which then
+ * is both. */
+static void say_change(const weft_mesh *mesh, wefti_elastic_world *out,
+                       const uint64_t *was_here) {
+    const wefti_elastic *e = mesh->elastic;
+    for (int r = 0; r < e->size; r++) {
+        uint64_t now = e->departed[r] ? 0 : e->id[r].incarnation;
+        if (was_here[r] == now) continue;
+        if (was_here[r]) {
+            out->n_lost++;
+            add_name(mesh, r, now ? "" : e->reason[r], out->text, sizeof out->text);
+        }
+        if (!now) continue;
+        out->n_joined++;
+        add_name(mesh, r, "", out->joined, sizeof out->joined);
+    }
+}
+
+weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
+                                wefti_elastic_world *out) {
+    wefti_elastic *e = mesh->elastic;
+    uint64_t *was_here; /* the name of who had a place in the last world; 0: nobody */
+    WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *was_here, "membership", &was_here));
+    pthread_mutex_lock(&mesh->lock);
+    memcpy(was_here, e->was, (size_t)e->size * sizeof *was_here);
+    *out = (wefti_elastic_world){.number = e->view, .first_step = e->first_step};
+    e->entered = e->view;
+    e->n_ranks = 0;
+    for (int i = 0; i < e->n_order; i++) {
+        int r = e->order[i];
+        if (!wefti_elastic_is_whole(e, r)) continue;
+        if (r == mesh->rank) e->me = e->n_ranks;
+        e->ranks[e->n_ranks++] = r;
+    }
+    for (int r = 0; r < e->size; r++)
+        e->was[r] = e->departed[r] ? 0 : e->id[r].incarnation;
+    drop_old(mesh);
+    say_change(mesh, out, was_here);
+    pthread_mutex_unlock(&mesh->lock);
+    out->rank = e->me;
+    out->size = e->n_ranks;
+    wefti_free(ctx, was_here);
+    return WEFT_OK;
+}
+
+const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank) {
+    const wefti_elastic *e = mesh->elastic;
+    return weft_mesh_host_of(mesh, e ? e->ranks[rank] : rank);
+}

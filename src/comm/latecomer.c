@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* The process that comes late (latecomer.h draws what is said). All of it happens before this
+ * process has a mesh, so it may wait: each answer up to a deadline, and after a refusal that may
+ * pass, a moment that is drawn at random, so that several who come at once do not meet at the same
+ * place again and again.
+ *
+ * What a member says is checked before anything is allocated by it: the number of places against
+ * the most that a transport has, each rank against that number. */
+#define _GNU_SOURCE
+#include "comm/latecomer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "comm/dial.h"
+
+enum {
+    LATE_VERSION = 1,
+    LATE_HOST_AT = 32,
+    MAX_PLACES = 1024,
+    ADDRESS_AT = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES
+};
+static const char magic[4] = {'w', 'e', 'f', 'J'};
+static const double answer_s = 5, again_s = 0.1;
+
+/* --- cards --- */
+
+void wefti_late_card_write(const wefti_late_card *card, unsigned char *bytes) {
+    memset(bytes, 0, WEFTI_CARD_BYTES);
+    memcpy(bytes, magic, sizeof magic);
+    wefti_put_u32(bytes + 4, LATE_VERSION);
+    wefti_put_u32(bytes + 8, card->place < 0 ? UINT32_MAX : (uint32_t)card->place);
+    wefti_put_u32(bytes + 12, (uint32_t)card->port);
+    wefti_put_u64(bytes + 16, card->run);
+    wefti_put_u64(bytes + 24, card->incarnation);
+    memcpy(bytes + LATE_HOST_AT, card->host, sizeof card->host - 1);
+}
+
+bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
+    uint32_t place = wefti_get_u32(bytes + 8), port = wefti_get_u32(bytes + 12);
+    *out = (wefti_late_card){.place = place == UINT32_MAX ? -1 : (int)(place & INT32_MAX),
+                             .port = (int)(port & 0xffff),
+                             .run = wefti_get_u64(bytes + 16),
+                             .incarnation = wefti_get_u64(bytes + 24)};
+    memcpy(out->host, bytes + LATE_HOST_AT, sizeof out->host - 1);
+    wefti_text_plain(out->host);
+    return memcmp(bytes, magic, sizeof magic) == 0 &&
+           wefti_get_u32(bytes + 4) == LATE_VERSION && port > 0 && port <= 0xffff &&
+           (place == UINT32_MAX || place < MAX_PLACES) && out->incarnation > 1;
+}
+
+void wefti_late_card_as_card(const wefti_late_card *card, unsigned char *bytes) {
+    memset(bytes, 0, WEFTI_CARD_BYTES);
+    wefti_put_u32(bytes + 16, (uint32_t)card->port);
+    memcpy(bytes + WEFTI_CARD_HOST_AT, card->host, sizeof card->host - 1);
+}
+
+bool wefti_late_head_read(const unsigned char *bytes, int max_places,
+                          wefti_late_table *out) {
+    uint32_t n = wefti_get_u32(bytes), place = wefti_get_u32(bytes + 4);
+    *out = (wefti_late_table){.run = wefti_get_u64(bytes + 8)};
+    if (n < 1 || n > (uint32_t)max_places || place >= n) return false;
+    out->n_places = (int)n;
+    out->place = (int)place;
+    return true;
+}
+
+bool wefti_late_row_read(const unsigned char *bytes, int i, bool *seen,
+                         wefti_late_table *out) {
+    uint32_t rank = wefti_get_u32(bytes);
+    unsigned char *card = out->cards + (size_t)i * WEFTI_CARD_BYTES;
+    if (rank >= (uint32_t)out->n_places || seen[rank]) return false;
+    seen[rank] = true;
+    out->rank_of[i] = (int)rank;
+    out->names[i] = wefti_get_u64(bytes + 4);
+    memcpy(card, bytes + 12, WEFTI_CARD_BYTES);
+    card[ADDRESS_AT - 1] = card[WEFTI_CARD_BYTES - 1] = 0;
+    wefti_text_plain((char *)card + WEFTI_CARD_HOST_AT);
+    wefti_text_plain((char *)card + ADDRESS_AT);
+    return true;
+}
+
+void wefti_late_table_fini(wefti_late_table *table) {
+    free(table->rank_of);
+    free(table->names);
+    free(table->cards);
+    *table = (wefti_late_table){0};
+}
+
+/* --- asking --- */
+
+typedef struct entering {
+    weft_ctx *ctx;
+    const wefti_tcp_place *place;
+    const wefti_tls_context *tls;
+    wefti_late_card card;
+    double until_s;
+    const char *why; /* the last refusal that may pass */
+    char host
+        [WEFTI_CARD_BYTES]; /* who gives places, and its port; 0: whom the user named */
+    int port;
+    wefti_connection *streams; /* [table.n_places] */
+    wefti_late_table table;
+} entering;
+
+static weft_status refuse(const entering *e, const char *why) {
+    return weft_ctx_fail(e->ctx, WEFT_ERR_PEER, "the run at %s:%d can not be joined: %s",
+                         e->place->host, e->place->port, why);
+}
+
+/* A connection on which a card was shown, and the code that came back; 0: none did. */
+static weft_status show_card(entering *e, const char *host, int port, wefti_connection *s,
+                             unsigned char *code) {
+    unsigned char bytes[WEFTI_CARD_BYTES];
+    *code = 0;
+    *s = wefti_connection_of(wefti_dial(host, port, e->until_s));
+    if (s->fd < 0) e->why = strerror(errno);
+    if (s->fd < 0) return WEFT_OK;
+    wefti_shake shaken = wefti_dial_shake(e->tls, s, e->until_s);
+    if (shaken == WEFTI_SHAKE_FAILED) {
+        wefti_connection_close(s);
+        return refuse(e, "it has another key, or none, or another mesh.run");
+    }
+    double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
+    wefti_late_card_write(&e->card, bytes);
+    bool heard = shaken == WEFTI_SHAKE_DONE &&
+                 wefti_connection_all(s, bytes, sizeof bytes, true, until_s) &&
+                 wefti_connection_all(s, code, 1, false, until_s);
+    if (!heard) *code = 0;
+    if (!heard) e->why = "it hung up before it had answered";
+    return WEFT_OK;
+}
+
+/* What a code other than WELCOME means. */
+static weft_status judge(entering *e, unsigned char code) {
+    if (code == WEFT_SEAT_NEVER)
+        return refuse(e,
+                      "it takes nobody: its copies of the model are spread over several "
+                      "ranks, or it ends when a process is lost");
+    if (code == WEFT_SEAT_FULL) e->why = "no place is free";
+    if (code == WEFT_SEAT_LATER) e->why = "it is not ready for it";
+    return WEFT_OK;
+}
+
+static bool read_rows(entering *e, wefti_connection *s, double until_s) {
+    wefti_late_table *t = &e->table;
+    unsigned char row[WEFTI_LATE_ROW_BYTES];
+    size_t n = (size_t)t->n_places;
+    bool *seen = calloc(n, 1);
+    t->rank_of = calloc(n, sizeof *t->rank_of);
+    t->names = calloc(n, sizeof *t->names);
+    t->cards = calloc(n, WEFTI_CARD_BYTES);
+    bool fine = seen && t->rank_of && t->names && t->cards;
+    for (int i = 0; i < t->n_places && fine; i++)
+        fine = wefti_connection_all(s, row, sizeof row, false, until_s) &&
+               wefti_late_row_read(row, i, seen, t);
+    free(seen);
+    return fine;
+}
+
+/* Where a process of the table is called. Who was asked does not know by which address others reach
+ * it, but it was reached. */
+static const char *address_of(const entering *e, int i, int *port) {
+    const unsigned char *card = e->table.cards + (size_t)i * WEFTI_CARD_BYTES;
+    const char *address = (const char *)card + ADDRESS_AT;
+    *port = wefti_card_port(card);
+    return address[0] ? address : e->port ? e->host : e->place->host;
+}
+
+/* Next time the one is asked who gives places. */
+static void turn_to(entering *e) {
+    char host[sizeof e->host];
+    int port;
+    snprintf(host, sizeof host, "%s", address_of(e, e->table.place, &port));
+    memcpy(e->host, host, sizeof host);
+    e->port = port;
+    e->why = "who gives places does not answer";
+}
+
+/* The table of who is there; *again: not this time. */
+static weft_status ask(entering *e, bool *again) {
+    unsigned char code, head[WEFTI_LATE_HEAD_BYTES - 1];
+    wefti_connection s;
+    bool named = e->port == 0;
+    e->card.place = -1;
+    *again = true;
+    WEFT_TRY(show_card(e, named ? e->place->host : e->host,
+                       named ? e->place->port : e->port, &s, &code));
+    double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
+    bool fine = (code == WEFT_SEAT_WELCOME || code == WEFT_SEAT_ELSEWHERE) &&
+                wefti_connection_all(&s, head, sizeof head, false, until_s) &&
+                wefti_late_head_read(head, MAX_PLACES, &e->table) &&
+                read_rows(e, &s, until_s);
+    wefti_connection_close(&s);
+    if (fine && code == WEFT_SEAT_ELSEWHERE)
+        turn_to(e);
+    else if (code != WEFT_SEAT_LATER && !fine)
+        e->port = 0; /* it is gone, perhaps: ask the first one again */
+    *again = !fine || code == WEFT_SEAT_ELSEWHERE;
+    return judge(e, code);
+}
+
+/* Calls everybody who is there; *again: somebody did not take it. */
+static weft_status call_all(entering *e, bool *again) {
+    wefti_late_table *t = &e->table;
+    *again = false;
+    e->card.place = t->place;
+    e->card.run = t->run;
+    for (int i = 0; i < t->n_places && !*again; i++) {
+        unsigned char code;
+        int port;
+        if (!t->names[i] || i == t->place) continue;
+        const char *address = address_of(e, i, &port);
+        WEFT_TRY(show_card(e, address, port, &e->streams[i], &code));
+        *again = code != WEFT_SEAT_WELCOME;
+        WEFT_TRY(judge(e, code));
+    }
+    return WEFT_OK;
+}
+
+static void hang_up(entering *e) {
+    for (int i = 0; e->streams && i < e->table.n_places; i++)
+        wefti_connection_close(&e->streams[i]);
+    free(e->streams);
+    e->streams = NULL;
+    wefti_late_table_fini(&e->table);
+}
+
+static weft_status try_once(entering *e, bool *again) {
+    WEFT_TRY(ask(e, again));
+    if (*again) return WEFT_OK;
+    e->streams = calloc((size_t)e->table.n_places, sizeof *e->streams);
+    if (!e->streams) return weft_ctx_fail(e->ctx, WEFT_ERR_MEMORY, "no memory to join");
+    for (int i = 0; i < e->table.n_places; i++) e->streams[i] = wefti_connection_of(-1);
+    return call_all(e, again);
+}
+
+/* A name that nobody has had, for each attempt: who is refused half-way is forgotten. */
+static weft_status draw(entering *e, double *share) {
+    uint64_t drawn[2];
+    if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
+        return weft_ctx_fail(e->ctx, WEFT_ERR_INTERNAL, "no random numbers: %s",
+                             strerror(errno));
+    e->card.incarnation = drawn[0] | 2;
+    *share = (double)(drawn[1] >> 11) / 9007199254740992.0; /* 2^53 */
+    return WEFT_OK;
+}
+
+static weft_status enter(entering *e) {
+    for (;;) {
+        bool again;
+        double share = 0;
+        WEFT_TRY(draw(e, &share));
+        WEFT_TRY(try_once(e, &again));
+        if (!again) return WEFT_OK;
+        hang_up(e);
+        if (wefti_now_s() >= e->until_s) return refuse(e, e->why ? e->why : "time is up");
+        wefti_sleep_until_s(wefti_now_s() + again_s * (0.5 + share));
+    }
+}
+
+/* Bytes that cross a network are encrypted, unless somebody says that they need not be. */
+static weft_status look_at_host(const entering *e, bool *local) {
+    int error;
+    const char *why;
+    struct addrinfo *list = wefti_dial_resolve(e->place->host, e->place->port, &error,
+                                               &why);
+    if (!list) return refuse(e, why);
+    *local = true;
+    for (struct addrinfo *a = list; a; a = a->ai_next)
+        *local = *local && wefti_dial_is_loopback(a->ai_addr);
+    freeaddrinfo(list);
+    if (e->tls || *local || e->place->plain) return WEFT_OK;
+    return refuse(e,
+                  "it is reached over a network, but there is no key; expected mesh.key "
+                  "or WEFT_KEY_FILE, or mesh.encrypt=off where everybody is trusted");
+}
+
+weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
+                             const wefti_tls_context *tls, wefti_connection **streams,
+                             wefti_late_table *table, wefti_late_card *card,
+                             int *listener) {
+    bool local = false;
+    entering e = {.ctx = ctx,
+                  .place = place,
+                  .tls = tls,
+                  .until_s = wefti_now_s() + place->patience_s};
+    *listener = -1;
+    WEFT_TRY(look_at_host(&e, &local));
+    *listener = wefti_dial_listen(local && !tls && !place->plain, 0);
+    if (*listener < 0) return refuse(&e, strerror(errno));
+    e.card.port = wefti_dial_port(*listener);
+    gethostname(e.card.host, sizeof e.card.host - 1);
+    weft_status status = enter(&e);
+    if (status != WEFT_OK) {
+        hang_up(&e);
+        close(*listener);
+        *listener = -1;
+        return status;
+    }
+    *streams = e.streams;
+    *table = e.table;
+    *card = e.card;
+    return WEFT_OK;
+}

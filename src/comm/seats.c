@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* Processes that come while the run trains, as the progress thread of a member meets them. It must
+ * not wait for anybody: callers are heard as far as their sockets are ready, and each answer is
+ * sent as far as the socket takes it.
+ *
+ *     listener -> callers (callers.h) -> card -> probe: asks -> the mesh decides -> seat
+ *
+ *     asks for any place     the table of all places goes back, and the caller hangs up
+ *     asks for this place    one byte goes back, and the connection is this peer's */
+#define _GNU_SOURCE
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "comm/latecomer.h"
+#include "comm/tcpstate.h"
+
+/* So often callers are looked at whose sockets say nothing: their time may be up. */
+static const double callers_every_s = 0.5;
+
+/* A card is here: what it says is told by probe, and waits for its answer. */
+wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller) {
+    wefti_late_card card;
+    (void)transport;
+    return wefti_late_card_read(caller->card, &card) ? WEFTI_CALLER_WAITS
+                                                     : WEFTI_CALLER_GONE;
+}
+
+/* New callers are watched like connections; a number in place of an address says which they
+ * are. */
+static void watch_callers(tcp_transport *t, int from) {
+    for (int i = from; i < t->callers.n; i++) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                    .data.ptr = &t->callers};
+        (void)epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->callers.list[i].stream.fd, &event);
+    }
+}
+
+/* All callers are asked, since one of them, or a new one, has something to say, or some may have
+ * had their time. */
+static void hear_callers(tcp_transport *t) {
+    double now_s = wefti_now_s();
+    bool due = t->callers.n > 0 && now_s - t->heard_s > callers_every_s;
+    if (!t->called && !due) return;
+    t->called = false;
+    t->heard_s = now_s;
+    int before = t->callers.n;
+    for (int i = 0; i < before; i++)
+        wefti_connection_ready(&t->callers.list[i].stream, POLLIN | POLLOUT);
+    (void)wefti_callers_accept(&t->callers); /* those who get no file call again */
+    watch_callers(t, before < t->callers.n ? before : t->callers.n);
+    (void)wefti_callers_hear(&t->callers);
+}
+
+/* Whether somebody has shown a card that was not told of. */
+bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found) {
+    hear_callers(t);
+    for (int i = 0; i < t->callers.n; i++) {
+        wefti_caller *c = &t->callers.list[i];
+        wefti_late_card card;
+        if (c->told || c->n_card < WEFTI_CARD_BYTES) continue;
+        c->told = true;
+        if (!wefti_late_card_read(c->card, &card)) continue;
+        *found = (weft_transport_found){.asks = true,
+                                        .peer = (int)c->number,
+                                        .place = card.place,
+                                        .run = card.run,
+                                        .incarnation = card.incarnation};
+        return true;
+    }
+    return false;
+}
+
+/* Where others reach a process: as this one does. */
+static void write_address(const connection *c, char *out) {
+    socklen_t size = c->address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                      : sizeof(struct sockaddr_in);
+    memset(out, 0, WEFTI_CALLER_ADDRESS_BYTES);
+    if (c->address.ss_family == AF_UNSPEC ||
+        getnameinfo((const struct sockaddr *)&c->address, size, out,
+                    WEFTI_CALLER_ADDRESS_BYTES, NULL, 0, NI_NUMERICHOST) != 0)
+        out[0] = 0;
+}
+
+/* The table of latecomer.h. */
+static void send_table(tcp_transport *t, wefti_caller *caller,
+                       const weft_transport_seat *seat) {
+    size_t n = (size_t)t->head.size;
+    unsigned char *bytes = calloc(1, WEFTI_LATE_HEAD_BYTES + n * WEFTI_LATE_ROW_BYTES);
+    unsigned char *row = bytes + WEFTI_LATE_HEAD_BYTES;
+    if (!bytes) {
+        wefti_connection_close(&caller->stream);
+        return;
+    }
+    bytes[0] = (unsigned char)seat->code;
+    wefti_put_u32(bytes + 1, (uint32_t)n);
+    wefti_put_u32(bytes + 5, (uint32_t)seat->place);
+    wefti_put_u64(bytes + 9, seat->run);
+    for (size_t p = 0; p < n; p++, row += WEFTI_LATE_ROW_BYTES) {
+        wefti_put_u32(row, (uint32_t)seat->rank_of[p]);
+        wefti_put_u64(row + 4, seat->names[p]);
+        memcpy(row + 12, t->cards + p * WEFTI_CARD_BYTES, WEFTI_CARD_BYTES);
+        write_address(&t->peers[p],
+                      (char *)row + 12 + WEFTI_CARD_BYTES - WEFTI_CALLER_ADDRESS_BYTES);
+    }
+    wefti_callers_answer(&t->callers, caller, bytes,
+                         WEFTI_LATE_HEAD_BYTES + n * WEFTI_LATE_ROW_BYTES);
+    free(bytes);
+}
+
+/* The caller is peer `place` from now on. */
+static bool attach(tcp_transport *t, wefti_caller *caller, int place) {
+    const unsigned char code = WEFT_SEAT_WELCOME;
+    union {
+        const unsigned char *in;
+        void *out;
+    } byte = {.in = &code};
+    struct iovec part = {byte.out, 1};
+    wefti_late_card card;
+    unsigned char *own = t->cards + (size_t)place * WEFTI_CARD_BYTES;
+    bool fine = wefti_late_card_read(caller->card, &card) &&
+                wefti_connection_write(&caller->stream, &part, 1) == 1;
+    wefti_connection stream = wefti_callers_take(&t->callers, caller);
+    if (!fine || t->peers[place].stream.fd >= 0) {
+        wefti_connection_close(&stream);
+        return false;
+    }
+    wefti_late_card_as_card(&card, own);
+    wefti_tcp_begin(t, place, stream);
+    return wefti_tcp_watch(t, EPOLL_CTL_MOD, stream.fd, &t->peers[place]);
+}
+
+bool wefti_tcp_seat(weft_transport *head, int caller, const weft_transport_seat *seat) {
+    tcp_transport *t = (tcp_transport *)head;
+    unsigned char code = (unsigned char)seat->code;
+    wefti_late_card card;
+    wefti_caller *c = wefti_callers_find(&t->callers, (unsigned)caller);
+    if (!c) return false; /* it has hung up */
+    bool fits = wefti_late_card_read(c->card, &card);
+    if (fits && seat->code == WEFT_SEAT_WELCOME && card.place >= 0)
+        return attach(t, c, seat->place);
+    if (fits && (seat->code == WEFT_SEAT_WELCOME || seat->code == WEFT_SEAT_ELSEWHERE))
+        send_table(t, c, seat);
+    else
+        wefti_callers_answer(&t->callers, c, &code, 1);
+    t->called = true;
+    return false;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* One connection of the transport at its beginning: how the socket is set up, who wakes the
+ * sleeper, and where the peer would be called again. The same for those that gathered and for who
+ * comes later. */
+#define _GNU_SOURCE
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "comm/tcpstate.h"
+
+/* The peer's address with the port that it listens at. */
+static void note_address(connection *c, const unsigned char *card) {
+    socklen_t size = sizeof c->address;
+    union {
+        struct sockaddr_storage *any;
+        struct sockaddr_in *v4;
+        struct sockaddr_in6 *v6;
+    } a = {.any = &c->address};
+    c->call = -1;
+    if (getpeername(c->stream.fd, (struct sockaddr *)&c->address, &size) != 0)
+        c->address.ss_family = AF_UNSPEC;
+    uint16_t port = htons((uint16_t)wefti_card_port(card));
+    if (c->address.ss_family == AF_INET) a.v4->sin_port = port;
+    if (c->address.ss_family == AF_INET6) a.v6->sin6_port = port;
+}
+
+bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = c};
+    if (c) event.events |= EPOLLOUT | EPOLLRDHUP;
+    return epoll_ctl(t->epoll, op, fd, &event) == 0;
+}
+
+void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
+    int yes = 1, unsent = WEFT_TRANSPORT_UNSENT_BYTES;
+    connection *c = &t->peers[p];
+    if (c->call >= 0) close(c->call);
+    for (; c->first; c->first = c->first->next) c->first->n_sent = c->first->n_bytes;
+    *c = (connection){.stream = stream, .call = -1, .told = stream.fd < 0};
+    if (stream.fd < 0) return;
+    setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    c->unsent = unsent;
+    note_address(c, t->cards + (size_t)p * WEFTI_CARD_BYTES);
+}

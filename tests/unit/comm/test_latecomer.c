@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* What a process says that comes into a run that trains, and what it is told: numbers that no run
+ * has are refused before anything is allocated by them. */
+#include "comm/latecomer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "check.h"
+
+static wefti_late_card some_card(void) {
+    wefti_late_card card = {.place = 3, .port = 29500, .run = 7, .incarnation = 99};
+    memcpy(card.host, "al\033pha", 7);
+    return card;
+}
+
+static void a_card_comes_back(void **state) {
+    unsigned char bytes[WEFTI_CARD_BYTES];
+    wefti_late_card card = some_card(), back;
+    (void)state;
+    wefti_late_card_write(&card, bytes);
+    assert_true(wefti_late_card_read(bytes, &back));
+    assert_int_equal(back.place, 3);
+    assert_int_equal(back.port, 29500);
+    assert_int_equal(back.run, 7);
+    assert_int_equal(back.incarnation, 99);
+    assert_null(strchr(back.host, '\033'));
+    card.place = -1;
+    wefti_late_card_write(&card, bytes);
+    assert_true(wefti_late_card_read(bytes, &back));
+    assert_int_equal(back.place, -1);
+}
+
+/* The word at `at` is no number of a card. */
+static void refuse_card(int at, uint32_t word) {
+    unsigned char bytes[WEFTI_CARD_BYTES];
+    wefti_late_card card = some_card(), back;
+    wefti_late_card_write(&card, bytes);
+    wefti_put_u32(bytes + at, word);
+    if (wefti_late_card_read(bytes, &back))
+        fail_msg("a card with %u at byte %d was taken", word, at);
+}
+
+static void a_card_with_other_numbers_is_none(void **state) {
+    (void)state;
+    refuse_card(0, 0x54666577);  /* "wefT": of those who gather */
+    refuse_card(4, 2);           /* another version */
+    refuse_card(8, 1024);        /* a place that no run has */
+    refuse_card(8, 0x80000000u); /* nor that */
+    refuse_card(12, 0);          /* no port */
+    refuse_card(12, 65536);
+    refuse_card(24, 1); /* the incarnation of those who began */
+    refuse_card(24, 0);
+}
+
+static bool read_head(uint32_t n, uint32_t place, wefti_late_table *table) {
+    unsigned char head[WEFTI_LATE_HEAD_BYTES - 1] = {0};
+    wefti_put_u32(head, n);
+    wefti_put_u32(head + 4, place);
+    return wefti_late_head_read(head, 1024, table);
+}
+
+static void a_table_is_of_at_most_so_many_places(void **state) {
+    wefti_late_table table;
+    (void)state;
+    assert_true(read_head(1024, 1023, &table));
+    assert_int_equal(table.n_places, 1024);
+    assert_false(read_head(1025, 0, &table));
+    assert_false(read_head(0xffffffffu, 0, &table));
+    assert_false(read_head(0, 0, &table));
+    assert_false(read_head(4, 4, &table));
+}
+
+static void each_rank_stands_in_a_table_once(void **state) {
+    unsigned char row[WEFTI_LATE_ROW_BYTES];
+    bool seen[2] = {false, false};
+    wefti_late_table table;
+    (void)state;
+    assert_true(read_head(2, 0, &table));
+    table.rank_of = calloc(2, sizeof *table.rank_of);
+    table.names = calloc(2, sizeof *table.names);
+    table.cards = calloc(2, WEFTI_CARD_BYTES);
+    memset(row, 0xff, sizeof row); /* texts without an end, too */
+    assert_false(wefti_late_row_read(row, 0, seen, &table));
+    wefti_put_u32(row, 1);
+    assert_true(wefti_late_row_read(row, 0, seen, &table));
+    assert_int_equal(table.rank_of[0], 1);
+    assert_int_equal(strlen((char *)table.cards + WEFTI_CARD_HOST_AT),
+                     WEFTI_CARD_HOST_BYTES - 1);
+    assert_false(wefti_late_row_read(row, 1, seen, &table));
+    wefti_put_u32(row, 0);
+    assert_true(wefti_late_row_read(row, 1, seen, &table));
+    wefti_late_table_fini(&table);
+    assert_null(table.cards);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_card_comes_back),
+        cmocka_unit_test(a_card_with_other_numbers_is_none),
+        cmocka_unit_test(a_table_is_of_at_most_so_many_places),
+        cmocka_unit_test(each_rank_stands_in_a_table_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
