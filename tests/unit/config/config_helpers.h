@@ -48,6 +48,7 @@ static inline int teardown(void **state) {
 }
 
 static inline void write_file(const char *path, const void *data, size_t n) {
+    remove(path); /* some file systems sync a file that is cut and written again */
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, n, file), n);
