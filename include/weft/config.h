@@ -66,7 +66,8 @@ typedef struct weft_config {
         weft_numbers weights; /* n = 0: by size */
         weft_texts validation_path;
         double validation;     /* fraction */
-        int64_t length;        /* T, tokens per row */
+        int64_t length;        /* tokens per row; of pairs: of the target */
+        int64_t source_length; /* of pairs; 0: as length */
         const char *tokenizer; /* "bytes", "bpe" or the path of a tokenizer.json */
         int64_t vocab;         /* of a "bpe" tokenizer trained for the run */
         const char *split;     /* choice */
@@ -96,6 +97,8 @@ typedef struct weft_config {
         int attention_bias; /* -1 = the kind's own, 0, 1 */
         int mlp_bias;       /* -1 = the kind's own, 0, 1 */
         double init_std;
+        int64_t decoder_layers, buckets, distance;
+        int64_t image, patch, channels;
         int64_t vocab;   /* 0 = the tokenizer's */
         int64_t context; /* 0 = data.length */
         const char *precision; /* choice */
@@ -139,8 +142,8 @@ typedef struct weft_config {
         const char *links;    /* "" or the path of a list of links */
         const char *order;    /* choice */
         double gamma;
-        double gamma_power; /* 0 = gamma stays */
-        double gamma_start; /* share of the run */
+        double gamma_power;     /* 0 = gamma stays */
+        double gamma_start;     /* share of the run */
         int64_t average_every;  /* steps; 0 = never */
         double consensus_bound; /* 0 = off */
         double deadline;        /* seconds; 0 = off */

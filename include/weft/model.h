@@ -37,6 +37,14 @@ typedef struct weft_model_config {
     int attention_bias;    /* the attention's products have biases; -1 likewise */
     int mlp_bias;          /* the feed-forward's have; -1 likewise */
     double init_std;       /* 0 = the kind's default */
+    /* Encoder and decoder (t5): 0 = the kind's default. */
+    int64_t decoder_layers; /* layers counts the encoder's; 0 = as many */
+    int64_t source;         /* positions of a row that are the encoder's */
+    int64_t buckets;        /* of relative positions */
+    int64_t distance;       /* from which on all share a bucket */
+    /* Images (vit); vocab counts their classes. */
+    int64_t image, patch; /* pixels of a side, the image's and a patch's */
+    int64_t channels;     /* 0 = 3 */
 } weft_model_config;
 
 /* A model's description: its ordered units and their parameters; holds no parameter

@@ -264,9 +264,9 @@ static weft_status check_rows(weft_ctx *ctx, const wefti_safetensors *file, int 
             ctx, WEFT_ERR_FORMAT,
             "tensor '%s' of %s has the dtype %s, expected F32, F16 or BF16", t->name,
             file->path, t->dtype_name);
-    if (t->spec.ndim != 1 && t->spec.ndim != 2)
+    if (t->spec.ndim < 1 || t->spec.ndim > 4)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "tensor '%s' of %s has %d dimensions, expected 1 or 2",
+                             "tensor '%s' of %s has %d dimensions, expected 1 to 4",
                              t->name, file->path, t->spec.ndim);
     if (row_begin < 0 || n_rows < 0 || row_begin > t->spec.rows - n_rows)
         return weft_ctx_fail(

@@ -11,9 +11,10 @@
 
 typedef struct wefti_tensor_spec {
     const char *name; /* borrowed */
-    int ndim;         /* 1 or 2; in an opened file any number, see read_rows */
-    int64_t rows;     /* first dimension */
+    int ndim;         /* 1 to 4; in an opened file any number, see read_rows */
+    int64_t rows;     /* first dimension; of three whose first is 1 the second */
     int64_t cols;     /* product of the others; 1 when ndim == 1 */
+    int64_t dims[4];  /* given when ndim is 3 or 4 */
 } wefti_tensor_spec;
 
 typedef struct wefti_safetensors wefti_safetensors;
@@ -43,7 +44,7 @@ const char *wefti_safetensors_metadata(const wefti_safetensors *file, const char
 
 /* Rows [row_begin, row_begin + n_rows) of a tensor; data: [n_rows, cols]. Reading
  * converts F16 and BF16 to f32 and refuses other dtypes (I8..I64, U8..U64, F64, BOOL, F8)
- * and tensors that do not have 1 or 2 dimensions. Threads may read and write different
+ * and tensors that do not have 1 to 4 dimensions. Threads may read and write different
  * rows at once. */
 weft_status wefti_safetensors_write_rows(weft_ctx *ctx, wefti_safetensors *file,
                                          int index, int64_t row_begin, int64_t n_rows,

@@ -63,7 +63,16 @@ static weft_status not_taken(weft_ctx *ctx, const char *where, const char *what,
                          text, where);
 }
 
-/* Whether a tensor can be written: a name of its own, one or two dimensions, and as many bytes
+/* Whether the dimensions, where there are more than two, hold rows x columns. */
+static bool has_dims(const wefti_tensor_spec *spec) {
+    int64_t n = 1;
+    if (spec->ndim <= 2) return spec->ndim == 2 || spec->cols == 1;
+    for (int d = 0; d < spec->ndim; d++)
+        if (spec->dims[d] < 1 || !multiply(&n, spec->dims[d])) return false;
+    return spec->rows > 0 && n % spec->rows == 0 && n / spec->rows == spec->cols;
+}
+
+/* Whether a tensor can be written: a name of its own, one to four dimensions, and as many bytes
  * as a file can have. */
 static weft_status check_spec(weft_ctx *ctx, const char *where,
                               const wefti_tensor_spec *spec, int64_t *n_bytes) {
@@ -73,12 +82,12 @@ static weft_status check_spec(weft_ctx *ctx, const char *where,
             "a tensor of %s has the name '%s', expected a name that is not "
             "empty and not __metadata__",
             where, spec->name ? spec->name : "");
-    if ((spec->ndim != 1 && spec->ndim != 2) || spec->rows < 0 || spec->cols < 0 ||
-        (spec->ndim == 1 && spec->cols != 1))
+    if (spec->ndim < 1 || spec->ndim > 4 || spec->rows < 0 || spec->cols < 0 ||
+        !has_dims(spec))
         return weft_ctx_fail(
             ctx, WEFT_ERR_ARGUMENT,
             "tensor '%s' of %s has %d dimensions, %lld rows and %lld columns, "
-            "expected 1 dimension and 1 column, or 2 dimensions",
+            "expected 1 dimension and 1 column, or 2 to 4 dimensions of that size",
             spec->name, where, spec->ndim, (long long)spec->rows, (long long)spec->cols);
     *n_bytes = (int64_t)sizeof(float);
     if (!multiply(n_bytes, spec->rows) || !multiply(n_bytes, spec->cols))
@@ -91,9 +100,14 @@ static weft_status check_spec(weft_ctx *ctx, const char *where,
 
 /* {"dtype": "F32", "shape": [rows, cols], "data_offsets": [begin, end]} */
 static json_t *entry_of(const wefti_tensor_spec *spec, int64_t begin, int64_t end) {
-    json_t *shape = spec->ndim == 1 ? json_pack("[I]", (json_int_t)spec->rows)
-                                    : json_pack("[I, I]", (json_int_t)spec->rows,
-                                                (json_int_t)spec->cols);
+    const int64_t plain[4] = {spec->rows, spec->cols};
+    const int64_t *dims = spec->ndim > 2 ? spec->dims : plain;
+    json_t *shape = json_array();
+    for (int d = 0; d < spec->ndim && shape; d++)
+        if (json_array_append_new(shape, json_integer((json_int_t)dims[d])) != 0) {
+            json_decref(shape);
+            shape = NULL;
+        }
     if (!shape) return NULL;
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape,
                      "data_offsets", (json_int_t)begin, (json_int_t)end);
@@ -244,6 +258,11 @@ static weft_status read_shape(weft_ctx *ctx, const char *where, const json_t *en
             return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                                  "the shape of tensor '%s' of %s has too many elements",
                                  t->name, where);
+        if (d < 4) t->spec.dims[d] = extent;
+    }
+    if (t->spec.ndim == 3 && t->spec.rows == 1 && t->spec.cols > 0) {
+        t->spec.rows = t->spec.dims[1];
+        t->spec.cols = t->spec.dims[2];
     }
     return WEFT_OK;
 }

@@ -18,8 +18,7 @@ static int64_t cost(int64_t n) {
 }
 
 bool wefti_job_own_place(const wefti_job *job, int u) {
-    const weft_model *model = job->model;
-    return u == 0 && model->units[model->n_units - 1].borrows == 0;
+    return job->model->units[u].lent;
 }
 
 /* Floats of each place for units in flight. */
@@ -126,7 +125,8 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
         f.in_flight = (job->keeps_whole ? 1 : 2) * (cost(places[0]) + cost(places[1])) +
                       cost(largest_unit(job)) + kept_bytes(job);
     f.activations = activation_bytes(job);
-    f.batch = 2 * cost(job->B * job->T);
+    f.batch = cost(job->B * wefti_model_row_tokens(job->model, job->T)) +
+              cost(job->B * wefti_model_row_targets(job->model, job->T));
     f.total = f.parameters + f.gradients + f.optimizer + f.replicator + f.mixer +
               f.in_flight + f.activations + f.batch;
     return f;

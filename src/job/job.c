@@ -33,6 +33,31 @@
  * small. */
 enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024 };
 
+/* Special ids behind the tokenizer's in a model of pairs: start of a target and padding,
+ * and its end. */
+enum { PAIR_IDS = 2 };
+
+static wefti_input input_of(const weft_config *config) {
+    const wefti_model_ops *ops = wefti_model_find(config->model.kind);
+    return ops ? ops->input : WEFTI_INPUT_TEXT;
+}
+
+/* What follows from the rows that a kind takes. */
+static void derive_row(const weft_config *config, int64_t vocab, weft_model_config *out) {
+    if (input_of(config) == WEFTI_INPUT_PAIRS) {
+        out->source = config->data.source_length ? config->data.source_length
+                                                 : config->data.length;
+        if (!config->model.vocab) out->vocab = vocab + PAIR_IDS;
+    }
+    if (!config->model.context)
+        out->context = wefti_model_positions(out, config->data.length);
+}
+
+int64_t wefti_job_positions(const weft_config *config) {
+    weft_model_config model = wefti_job_model_config(config, 1);
+    return wefti_model_positions(&model, config->data.length);
+}
+
 weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab) {
     weft_model_config out = {
         .kind = config->model.kind,
@@ -59,7 +84,14 @@ weft_model_config wefti_job_model_config(const weft_config *config, int64_t voca
         .attention_bias = config->model.attention_bias,
         .mlp_bias = config->model.mlp_bias,
         .init_std = config->model.init_std,
+        .decoder_layers = config->model.decoder_layers,
+        .buckets = config->model.buckets,
+        .distance = config->model.distance,
+        .image = config->model.image,
+        .patch = config->model.patch,
+        .channels = config->model.channels,
     };
+    derive_row(config, vocab, &out);
     snprintf(out.rope_scaling, sizeof out.rope_scaling, "%s", config->model.rope_scaling);
     return out;
 }
@@ -77,7 +109,7 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     if (tokens % unit != 0)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
-            "batch.tokens_per_step is %lld, expected a multiple of data.length x "
+            "batch.tokens_per_step is %lld, expected a multiple of positions of a row x "
             "nodes x ranks_per_node = %lld x %d x %d = %lld",
             (long long)tokens, (long long)job->T, job->R, job->S, (long long)unit);
     job->rows_per_step = tokens / job->T;
@@ -333,11 +365,15 @@ static weft_status check_obeyed(weft_ctx *ctx, const wefti_job *job) {
 /* The shape, checked against the tokenizer and the length of a row. */
 static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     weft_model_config wanted = wefti_job_model_config(job->config, vocab);
-    if (wanted.vocab < vocab)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "model.vocab is %lld, but the tokenizer has %lld ids",
-                             (long long)wanted.vocab, (long long)vocab);
-    if (wanted.context < job->T)
+    wefti_input input = input_of(job->config);
+    int64_t ids = vocab + (input == WEFTI_INPUT_PAIRS ? PAIR_IDS : 0);
+    if (wanted.vocab < ids)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG, "model.vocab is %lld, but the %s %lld %s",
+            (long long)wanted.vocab,
+            input == WEFTI_INPUT_IMAGES ? "data has" : "tokenizer has", (long long)ids,
+            input == WEFTI_INPUT_IMAGES ? "classes" : "ids");
+    if (wanted.context < job->T && input != WEFTI_INPUT_IMAGES)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "model.context is %lld, expected at least data.length (%lld)",
@@ -400,7 +436,8 @@ static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
 weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
                              const weft_dataset *dataset, int64_t vocab,
                              wefti_job **out) {
-    wefti_job begun = {.config = config, .dataset = dataset, .T = config->data.length};
+    wefti_job begun = {
+        .config = config, .dataset = dataset, .T = wefti_job_positions(config)};
     return create(ctx, &begun, vocab, out);
 }
 

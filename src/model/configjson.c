@@ -322,6 +322,54 @@ static void read_opt(reader *r, const wefti_traits *t, weft_model_config *c) {
     expect_bool(r, "layer_norm_elementwise_affine", true);
 }
 
+/* Only the second form of T5: a gated feed-forward. */
+static void read_t5(reader *r, weft_model_config *c) {
+    enum { ANY_LENGTH = 1 << 20 }; /* its positions have no table */
+    c->vocab = read_int(r, "vocab_size");
+    c->context = ANY_LENGTH;
+    c->width = read_int(r, "d_model");
+    c->head_dim = read_int_or(r, "d_kv", 64);
+    c->ffn = read_int(r, "d_ff");
+    c->layers = read_int(r, "num_layers");
+    c->decoder_layers = read_int_or(r, "num_decoder_layers", c->layers);
+    c->heads = read_int(r, "num_heads");
+    c->buckets = read_int_or(r, "relative_attention_num_buckets", 32);
+    c->distance = read_int_or(r, "relative_attention_max_distance", 128);
+    c->norm_eps = read_number(r, "layer_norm_epsilon", 1e-6);
+    c->init_std = read_number(r, "initializer_factor", 1);
+    c->dropout = read_number(r, "dropout_rate", 0.1);
+    c->tied = read_bool(r, "tie_word_embeddings", true);
+    if (!find(r, "feed_forward_proj"))
+        complain(r, "feed_forward_proj", "is missing, expected \"gated-gelu\"");
+    expect_text(r, "feed_forward_proj", "gated-gelu");
+}
+
+static int64_t count_labels(reader *r) {
+    const json_t *labels = find(r, "id2label");
+    int64_t named = json_is_object(labels) ? (int64_t)json_object_size(labels) : 2;
+    return read_int_or(r, "num_labels", named);
+}
+
+static void read_vit(reader *r, const wefti_traits *t, weft_model_config *c) {
+    c->vocab = count_labels(r);
+    c->width = read_int(r, "hidden_size");
+    c->layers = read_int(r, "num_hidden_layers");
+    c->heads = read_int(r, "num_attention_heads");
+    c->ffn = read_int(r, "intermediate_size");
+    c->image = read_int_or(r, "image_size", 224);
+    c->patch = read_int_or(r, "patch_size", 16);
+    c->channels = read_int_or(r, "num_channels", 3);
+    c->norm_eps = read_number(r, "layer_norm_eps", t->json_norm_eps);
+    c->dropout = read_number(r, "hidden_dropout_prob", 0);
+    c->attention_bias = c->mlp_bias = true;
+    expect_text(r, "hidden_act", "gelu");
+    expect_bool(r, "qkv_bias", true);
+    if (c->patch < 1 || c->patch > c->image)
+        complain(r, "patch_size", "is not a side that fits the image");
+    else
+        c->context = wefti_model_positions(c, 0);
+}
+
 /* ---- the front ---- */
 
 static void list_types(char *out, size_t size) {
@@ -335,6 +383,7 @@ static void list_types(char *out, size_t size) {
 
 static const wefti_model_ops *kind_of(const char *type) {
     if (strcmp(type, "gpt2") == 0) return &wefti_model_gpt2;
+    if (strcmp(type, "t5") == 0) return &wefti_model_t5;
     if (strcmp(type, "weft-llama") == 0) return &wefti_model_llama;
     for (int i = 0; wefti_model_registry[i]; i++) {
         const wefti_traits *t = wefti_model_registry[i]->traits;
@@ -360,10 +409,10 @@ static void read_root(reader *r, weft_model_config *c) {
     const wefti_traits *t = kind->traits;
     c->kind = kind->name;
     c->init_std = read_number(r, "initializer_range", 0);
-    if (!t) {
-        read_gpt2(r, c);
-        return;
-    }
+    if (!t && kind->input == WEFTI_INPUT_PAIRS) read_t5(r, c);
+    if (!t && kind->input == WEFTI_INPUT_TEXT) read_gpt2(r, c);
+    if (t && kind->input == WEFTI_INPUT_IMAGES) read_vit(r, t, c);
+    if (!t || kind->input != WEFTI_INPUT_TEXT) return;
     c->qk_norm = t->always_qk_norm || strcmp(type, "weft-llama") == 0;
     if (!t->layer_norm) read_llama(r, t, c);
     if (t->layer_norm && t->rotary) read_neox(r, t, c);

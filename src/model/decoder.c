@@ -112,7 +112,8 @@ static wefti_attention_shape attention_shape(const wefti_decoder_view *f, int64_
                                    .scale = (float)(1.0 / sqrt(divisor)),
                                    .window = has_window(f->model, f->unit) ? c->window
                                                                            : 0,
-                                   .cap = (float)c->attention_cap};
+                                   .cap = (float)c->attention_cap,
+                                   .all = f->traits->sees_all};
 }
 
 int64_t wefti_decoder_saved_floats(const weft_model *model, int unit, int64_t B,

@@ -118,6 +118,64 @@ weft_status wefti_describe_gpt2(weft_ctx *ctx, const weft_model *model, char **j
     return print_json(ctx, model, &w, json);
 }
 
+/* The ids behind the tokenizer's are the last two: start of a target, which pads too, and
+ * end. */
+weft_status wefti_describe_t5(weft_ctx *ctx, const weft_model *model, char **json) {
+    const weft_model_config *c = &model->config;
+    writer w = begin("t5", "T5ForConditionalGeneration");
+    put_bool(&w, "is_encoder_decoder", true);
+    put_text(&w, "feed_forward_proj", "gated-gelu");
+    put_int(&w, "vocab_size", c->vocab);
+    put_int(&w, "d_model", c->width);
+    put_int(&w, "d_kv", c->head_dim);
+    put_int(&w, "d_ff", c->ffn);
+    put_int(&w, "num_layers", c->layers);
+    put_int(&w, "num_decoder_layers", c->decoder_layers);
+    put_int(&w, "num_heads", c->heads);
+    put_int(&w, "relative_attention_num_buckets", c->buckets);
+    put_int(&w, "relative_attention_max_distance", c->distance);
+    put_number(&w, "layer_norm_epsilon", c->norm_eps);
+    put_number(&w, "initializer_factor", c->init_std);
+    put_number(&w, "dropout_rate", c->dropout);
+    put_bool(&w, "tie_word_embeddings", c->tied);
+    put_int(&w, "pad_token_id", c->vocab - 2);
+    put_int(&w, "decoder_start_token_id", c->vocab - 2);
+    put_int(&w, "eos_token_id", c->vocab - 1);
+    return print_json(ctx, model, &w, json);
+}
+
+/* Classes without names get HF's: LABEL_0 and on; num_labels is what counts. */
+weft_status wefti_describe_vit(weft_ctx *ctx, const weft_model *model, char **json) {
+    const weft_model_config *c = &model->config;
+    char key[32], label[48];
+    writer w = begin("vit", "ViTForImageClassification"), names = {json_object(), false},
+           numbers = {json_object(), false};
+    for (int64_t i = 0; i < c->vocab; i++) {
+        snprintf(key, sizeof key, "%lld", (long long)i);
+        snprintf(label, sizeof label, "LABEL_%lld", (long long)i);
+        put_text(&names, key, label);
+        put_int(&numbers, label, i);
+    }
+    put(&w, "id2label", names.root);
+    put(&w, "label2id", numbers.root);
+    w.failed |= names.failed || numbers.failed;
+    put_int(&w, "num_labels", c->vocab);
+    put_int(&w, "image_size", c->image);
+    put_int(&w, "patch_size", c->patch);
+    put_int(&w, "num_channels", c->channels);
+    put_int(&w, "hidden_size", c->width);
+    put_int(&w, "intermediate_size", c->ffn);
+    put_int(&w, "num_hidden_layers", c->layers);
+    put_int(&w, "num_attention_heads", c->heads);
+    put_text(&w, "hidden_act", "gelu");
+    put_bool(&w, "qkv_bias", true);
+    put_number(&w, "layer_norm_eps", c->norm_eps);
+    put_number(&w, "initializer_range", c->init_std);
+    put_number(&w, "hidden_dropout_prob", c->dropout);
+    put_number(&w, "attention_probs_dropout_prob", 0);
+    return print_json(ctx, model, &w, json);
+}
+
 /* ---- decoders ---- */
 
 static writer begin_decoder(const weft_model *model) {

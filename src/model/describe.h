@@ -10,6 +10,10 @@
  * ids of begin, end and padding are null: the tokenizer knows them. */
 weft_status wefti_describe_gpt2(weft_ctx *ctx, const weft_model *model,
                                 char **json) WEFT_CHECKED;
+weft_status wefti_describe_t5(weft_ctx *ctx, const weft_model *model,
+                              char **json) WEFT_CHECKED;
+weft_status wefti_describe_vit(weft_ctx *ctx, const weft_model *model,
+                               char **json) WEFT_CHECKED;
 weft_status wefti_describe_decoder(weft_ctx *ctx, const weft_model *model,
                                    char **json) WEFT_CHECKED;
 

@@ -13,7 +13,7 @@
 #include "model/rotary.h"
 #include "model/units.h"
 
-enum { FFN_MULTIPLE = 64, MAX_NAME = 64 };
+enum { FFN_MULTIPLE = 64 };
 
 #define LLAMA_NAMES(norm1, norm2)                                                        \
     {                                                                                    \
@@ -274,7 +274,8 @@ static int64_t default_ffn(const wefti_traits *t, int64_t C) {
     return (F + FFN_MULTIPLE - 1) / FFN_MULTIPLE * FFN_MULTIPLE;
 }
 
-static weft_status check(weft_ctx *ctx, const wefti_traits *t, weft_model_config *c) {
+weft_status wefti_families_check(weft_ctx *ctx, const wefti_traits *t,
+                                 weft_model_config *c) {
     if (t->always_qk_norm) c->qk_norm = true;
     if (t->always_bias) c->attention_bias = true;
     if (t->always_mlp_bias) c->mlp_bias = true;
@@ -294,23 +295,15 @@ static weft_status check(weft_ctx *ctx, const wefti_traits *t, weft_model_config
 
 /* ---- layout ---- */
 
-/* The parameters of a block as they are collected, with the names they borrow. */
-typedef struct list {
-    weft_model *model;
-    int n;
-    wefti_param_spec specs[WEFTI_ROLES];
-    char names[WEFTI_ROLES][MAX_NAME];
-} list;
-
-static void add(list *l, wefti_role role, const char *name, const char *end, int64_t rows,
-                int64_t cols, double mean, double std) {
+static void add(wefti_block_specs *l, wefti_role role, const char *name, const char *end,
+                int64_t rows, int64_t cols, double mean, double std) {
     char *text = l->names[l->n];
-    snprintf(text, MAX_NAME, "%s%s", name, end);
+    snprintf(text, WEFTI_MAX_NAME, "%s%s", name, end);
     l->model->roles[role] = l->n;
     l->specs[l->n++] = (wefti_param_spec){text, rows, cols, mean, std};
 }
 
-static void add_matrices(list *l, double std, double last) {
+static void add_matrices(wefti_block_specs *l, double std, double last) {
     const weft_model_config *c = &l->model->config;
     const wefti_traits *t = l->model->ops->traits;
     int64_t C = c->width, F = c->ffn, HD = c->head_dim * c->heads,
@@ -335,7 +328,7 @@ static void add_matrices(list *l, double std, double last) {
     add(l, WEFTI_K_NORM, "self_attn.k_norm", ".weight", k, 0, gain, 0);
 }
 
-static void add_vectors(list *l) {
+static void add_vectors(wefti_block_specs *l) {
     const weft_model_config *c = &l->model->config;
     const wefti_traits *t = l->model->ops->traits;
     int64_t C = c->width, HD = c->head_dim * c->heads, KD = c->head_dim * c->kv_heads;
@@ -394,21 +387,30 @@ static void place_fused(weft_model *model, int unit) {
               (wefti_place){.rows = 2 * F, .start = i * F, .run = F, .stride = F});
 }
 
+void wefti_families_block(weft_model *model, wefti_block_specs *block) {
+    const weft_model_config *c = &model->config;
+    wefti_norm_place norms = model->ops->traits->place;
+    bool after = norms == WEFTI_NORM_AFTER || norms == WEFTI_NORM_BOTH;
+    double std = c->init_std, last = after ? std : std / sqrt(2.0 * (double)c->layers);
+    block->model = model;
+    block->n = 0;
+    for (int i = 0; i < WEFTI_MAX_ROLES; i++) model->roles[i] = -1;
+    add_matrices(block, std, last);
+    add_vectors(block);
+}
+
 /* Initial values: N(0, std), gains as if 1, biases 0. Where norms stand before the
  * branches alone, their last products are scaled by 1/sqrt(2L) as GPT-2 does; with norms
  * behind them all matrices are drawn alike, as in the OLMo 2 paper. */
 static weft_status layout(weft_ctx *ctx, weft_model *model) {
     const weft_model_config *c = &model->config;
     const wefti_traits *t = model->ops->traits;
-    bool after = t->place == WEFTI_NORM_AFTER || t->place == WEFTI_NORM_BOTH;
-    double std = c->init_std, last = after ? std : std / sqrt(2.0 * (double)c->layers);
-    char norm[2][MAX_NAME];
-    list l = {.model = model};
-    for (int i = 0; i < WEFTI_MAX_ROLES; i++) model->roles[i] = -1;
-    add_matrices(&l, std, last);
-    add_vectors(&l);
-    snprintf(norm[0], MAX_NAME, "%s.weight", t->norm);
-    snprintf(norm[1], MAX_NAME, "%s.bias", t->norm);
+    double std = c->init_std;
+    char norm[2][WEFTI_MAX_NAME];
+    wefti_block_specs l;
+    wefti_families_block(model, &l);
+    snprintf(norm[0], WEFTI_MAX_NAME, "%s.weight", t->norm);
+    snprintf(norm[1], WEFTI_MAX_NAME, "%s.bias", t->norm);
     const wefti_param_spec embed[] = {
         {t->embed, c->vocab, c->width, 0, std},
         {t->positions, c->context + t->first_position, c->width, 0, std}};
@@ -431,7 +433,7 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
 /* ---- the tables ---- */
 
 static weft_status check_kind(weft_ctx *ctx, weft_model_config *c) {
-    return check(ctx, wefti_model_find(c->kind)->traits, c);
+    return wefti_families_check(ctx, wefti_model_find(c->kind)->traits, c);
 }
 
 #define KIND(traits_, name_, summary_)                                                   \
@@ -439,8 +441,8 @@ static weft_status check_kind(weft_ctx *ctx, weft_model_config *c) {
     .saved_floats = wefti_decoder_saved_floats,                                          \
     .scratch_floats = wefti_decoder_scratch_floats, .forward = wefti_decoder_forward,    \
     .backward = wefti_decoder_backward, .logits = wefti_decoder_logits,                  \
-    .flop_per_token = wefti_units_flop_per_token,                                        \
-    .describe_json = wefti_describe_decoder, .check = check_kind
+    .unit_flop = wefti_units_flop, .describe_json = wefti_describe_decoder,              \
+    .check = check_kind
 
 const wefti_model_ops wefti_model_llama = {
     KIND(llama, "llama",

@@ -2,7 +2,7 @@
 #ifndef WEFTI_FAMILIES_H
 #define WEFTI_FAMILIES_H
 
-#include "model/model.h"
+#include "model/units.h"
 
 /* What tells one family of decoders from another: where norms stand, which norm and
  * activation, which extras it knows, and under which names Hugging Face's classes keep its
@@ -78,6 +78,7 @@ struct wefti_traits {
     bool scaled_embedding;  /* by the root of the width */
     bool rotary;            /* else a table of positions */
     int64_t first_position; /* row of position 0 there */
+    bool sees_all;          /* each position sees all; else those before it */
     unsigned knows;
     double norm_eps, rope_theta; /* defaults */
     double json_norm_eps;        /* where config.json does not say it */
@@ -88,6 +89,22 @@ struct wefti_traits {
     const char *fused_qkv, *fused_ffn; /* one tensor in files; NULL: three and two */
     bool heads_interleaved;            /* fused_qkv is q0 k0 v0 q1 k1 v1 ... */
 };
+
+/* A block's parameters, with the names that the specs borrow. */
+enum { WEFTI_MAX_NAME = 64 };
+typedef struct wefti_block_specs {
+    weft_model *model;
+    int n;
+    wefti_param_spec specs[WEFTI_ROLES];
+    char names[WEFTI_ROLES][WEFTI_MAX_NAME];
+} wefti_block_specs;
+
+/* Fills *block as the traits of the model's kind say, and the model's roles. */
+void wefti_families_block(weft_model *model, wefti_block_specs *block);
+
+/* Completes and checks what kinds with traits share. */
+weft_status wefti_families_check(weft_ctx *ctx, const wefti_traits *traits,
+                                 weft_model_config *config) WEFT_CHECKED;
 
 /* The extras of the keys `knows` that a configuration asks for. */
 unsigned wefti_traits_wanted(const weft_model_config *config);

@@ -17,8 +17,8 @@ static int64_t no_scratch(const weft_model *model, int64_t B, int64_t T, int thr
     return 0;
 }
 
-static double no_flop(const weft_model *model, int64_t T) {
-    (void)model, (void)T;
+static double no_flop(const weft_model *model, int unit, int64_t T) {
+    (void)model, (void)unit, (void)T;
     return 0;
 }
 
@@ -27,7 +27,7 @@ static const wefti_model_ops ops = {
     .summary = "tensors of a program that uses weft",
     .saved_floats = no_floats,
     .scratch_floats = no_scratch,
-    .flop_per_token = no_flop,
+    .unit_flop = no_flop,
 };
 
 static weft_status check_tensor(weft_ctx *ctx, const wefti_foreign_tensor *t, int i) {

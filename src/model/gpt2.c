@@ -217,11 +217,11 @@ static frame frame_of(const weft_model *model, int unit, const wefti_pass *pass)
 }
 
 static const float *param(const frame *f, int i) {
-    return f->pass->params + f->p[i].offset;
+    return wefti_unit_param(&f->model->units[f->unit], f->pass, i);
 }
 
 static float *grad(const frame *f, int i) {
-    return f->pass->grads ? f->pass->grads + f->p[i].offset : NULL;
+    return wefti_unit_grad(&f->model->units[f->unit], f->pass, i);
 }
 
 /* The product whose matrix is parameter i and whose bias is the one after it. */
@@ -358,7 +358,7 @@ const wefti_model_ops wefti_model_gpt2 = {
     .forward = forward,
     .backward = backward,
     .logits = logits,
-    .flop_per_token = wefti_units_flop_per_token,
+    .unit_flop = wefti_units_flop,
     .describe_json = wefti_describe_gpt2,
     .tied = true,
 };

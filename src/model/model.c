@@ -15,7 +15,10 @@ enum {
     LAYERS_MAX = 10000,
     WIDTH_MAX = 1 << 20,
     HEAD_MAX = 1 << 16,
-    FFN_MAX = 1 << 22
+    FFN_MAX = 1 << 22,
+    LENGTH_MAX = 1 << 20,
+    IMAGE_MAX = 2048,
+    CHANNELS_MAX = 4
 };
 
 static void list_kinds(char *out, size_t size) {
@@ -64,6 +67,31 @@ static weft_status check_not_negative(weft_ctx *ctx, const char *key, double val
     return weft_ctx_fail(
         ctx, WEFT_ERR_CONFIG,
         "model.%s is %g, expected a positive number, or 0 for the default", key, value);
+}
+
+/* Keys that other kinds of row have. */
+static weft_status check_input(weft_ctx *ctx, const weft_model_config *c) {
+    wefti_input input = wefti_model_find(c->kind)->input;
+    const struct {
+        const char *key;
+        int64_t value;
+        wefti_input of;
+    } rows[] = {{"decoder_layers", c->decoder_layers, WEFTI_INPUT_PAIRS},
+                {"source", c->source, WEFTI_INPUT_PAIRS},
+                {"buckets", c->buckets, WEFTI_INPUT_PAIRS},
+                {"distance", c->distance, WEFTI_INPUT_PAIRS},
+                {"image", c->image, WEFTI_INPUT_IMAGES},
+                {"patch", c->patch, WEFTI_INPUT_IMAGES},
+                {"channels", c->channels, WEFTI_INPUT_IMAGES}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].value != 0 && rows[i].of != input)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "model.%s is set, but a %s has none", rows[i].key,
+                                 c->kind);
+        WEFT_TRY(check_range(ctx, rows[i].key, rows[i].value, 0, LENGTH_MAX));
+    }
+    WEFT_TRY(check_range(ctx, "image", c->image, 0, IMAGE_MAX));
+    return check_range(ctx, "channels", c->channels, 0, CHANNELS_MAX);
 }
 
 static weft_status check_sizes(weft_ctx *ctx, weft_model_config *c) {
@@ -117,6 +145,7 @@ static weft_status build(weft_ctx *ctx, weft_model *model) {
     settle_flags(model->ops, &model->config);
     WEFT_TRY(check_sizes(ctx, &model->config));
     WEFT_TRY(check_numbers(ctx, &model->config));
+    WEFT_TRY(check_input(ctx, &model->config));
     WEFT_TRY(model->ops->check(ctx, &model->config));
     return model->ops->layout(ctx, model);
 }
@@ -151,7 +180,35 @@ void weft_model_destroy(weft_ctx *ctx, weft_model *model) {
 int64_t weft_model_parameters(const weft_model *model) { return model->n_elements; }
 
 double weft_model_flop_per_token(const weft_model *model, int64_t T) {
-    return model->ops->flop_per_token(model, T);
+    double sum = 0;
+    for (int u = 0; u < model->n_units; u++) sum += model->ops->unit_flop(model, u, T);
+    return sum;
+}
+
+static wefti_input input_of(const weft_model_config *config) {
+    const wefti_model_ops *ops = wefti_model_find(config->kind);
+    return ops ? ops->input : WEFTI_INPUT_TEXT;
+}
+
+int64_t wefti_model_positions(const weft_model_config *config, int64_t length) {
+    int64_t side = config->patch > 0 ? config->image / config->patch : 0;
+    switch (input_of(config)) {
+    case WEFTI_INPUT_TEXT: break;
+    case WEFTI_INPUT_PAIRS: return config->source + length;
+    case WEFTI_INPUT_IMAGES: return 1 + side * side;
+    }
+    return length;
+}
+
+int64_t wefti_model_row_tokens(const weft_model *model, int64_t T) {
+    const weft_model_config *c = &model->config;
+    if (model->ops->input != WEFTI_INPUT_IMAGES) return T;
+    return c->channels * c->image * c->image;
+}
+
+int64_t wefti_model_row_targets(const weft_model *model, int64_t T) {
+    if (model->ops->input == WEFTI_INPUT_IMAGES) return 1;
+    return model->ops->input == WEFTI_INPUT_PAIRS ? T - model->config.source : T;
 }
 
 const char *weft_model_kind(int i, const char **summary) {

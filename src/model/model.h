@@ -16,11 +16,29 @@
 
 typedef enum wefti_unit_kind { WEFTI_EMBED, WEFTI_BLOCK, WEFTI_HEAD } wefti_unit_kind;
 
+/* What a row is: how many tokens, positions of x and targets it has.
+ *
+ *     text     T tokens                           T positions        T targets
+ *     pairs    source and target, T together      T                  those of the target
+ *     images   the bytes of the pixels            patches and one    1, its class */
+typedef enum wefti_input {
+    WEFTI_INPUT_TEXT,
+    WEFTI_INPUT_PAIRS,
+    WEFTI_INPUT_IMAGES
+} wefti_input;
+
+/* The dimensions that a tensor has in files, where they are not rows and columns. */
+typedef struct wefti_dims {
+    int n; /* 0: as the parameter */
+    int64_t dims[4];
+} wefti_dims;
+
 /* Where a parameter lies in files: row r of it is row start + r / run * stride + r % run
  * of the tensor of that name, which other parameters may share. */
 typedef struct wefti_place {
     char name[96];                    /* Hugging Face's */
     int64_t rows, start, run, stride; /* rows: of the tensor */
+    wefti_dims shape;
 } wefti_place;
 
 /* The row of the tensor where row `row` of a parameter lies; so many rows, at most `most`,
@@ -49,6 +67,7 @@ typedef struct wefti_unit {
     const wefti_param *params; /* borrowed from the model */
     int64_t n_elements; /* floats of the flat buffer: the parameters one after another */
     int borrows;        /* unit whose parameters it also reads (tied head: 0), or -1 */
+    bool lent;          /* another unit borrows it */
 } wefti_unit;
 
 /* Everything one call of forward or backward sees. Pointers are borrowed for the call. In
@@ -67,8 +86,8 @@ typedef struct wefti_pass {
     const float *borrowed;  /* the borrowed unit's flat buffer, or NULL */
     float *grads;           /* the unit's gradients, ADDED to */
     float *borrowed_grads;  /* the borrowed unit's, ADDED to */
-    const int32_t *tokens;  /* [B,T] */
-    const int32_t *targets; /* [B,T]; < 0 is skipped */
+    const int32_t *tokens;  /* [B, tokens of a row]; < 0 pads a source */
+    const int32_t *targets; /* [B, targets of a row]; < 0 is skipped */
     const float *x;         /* [B,T,C] input of the unit (NULL for the embedding) */
     float *y;               /* [B,T,C] output (NULL for the head) */
     float *dy;              /* backward: [B,T,C] gradient of y on entry, of x on return.
@@ -77,6 +96,7 @@ typedef struct wefti_pass {
     float *scratch;         /* scratch_floats() long, shared by all units */
     float grad_scale;       /* multiplies the summed loss before differentiation */
     double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
+    double *hits; /* forward of an image's head: right classes are ADDED; may be NULL */
 } wefti_pass;
 
 typedef struct wefti_traits wefti_traits; /* model/families.h */
@@ -88,6 +108,7 @@ enum { WEFTI_MAX_ROLES = 24 };
 typedef struct wefti_model_ops {
     const char *name;
     const char *summary;
+    wefti_input input;
     /* Fills defaults into config and refuses what cannot be built. */
     weft_status (*check)(weft_ctx *ctx, weft_model_config *config);
     /* Fills model->units and their parameter tables. */
@@ -101,9 +122,9 @@ typedef struct wefti_model_ops {
     void (*backward)(const weft_model *model, int unit, const wefti_pass *pass);
     /* Head only: see wefti_model_logits. */
     void (*logits)(const weft_model *model, const wefti_pass *pass, float *logits);
-    /* FLOP of forward + backward for one token at length T: matrix products and
-     * attention. */
-    double (*flop_per_token)(const weft_model *model, int64_t T);
+    /* FLOP of forward + backward of a unit for one of the T positions of a row: matrix
+     * products and attention. */
+    double (*unit_flop)(const weft_model *model, int unit, int64_t T);
     /* Hugging Face config.json text; [out] owned by the caller (wefti_free). */
     weft_status (*describe_json)(weft_ctx *ctx, const weft_model *model, char **json);
     const wefti_traits *traits; /* of the kinds in families.c; else NULL */
@@ -114,7 +135,7 @@ typedef struct wefti_model_ops {
 struct weft_model {
     const wefti_model_ops *ops;
     weft_model_config config; /* completed with defaults */
-    int n_units;              /* layers + 2 */
+    int n_units;              /* layers of all stacks + 2 */
     wefti_unit *units;        /* owned */
     wefti_param *params;      /* owned; the units' tables point into it */
     int n_params;
@@ -124,6 +145,12 @@ struct weft_model {
     float embed_scale;          /* of the embedding's rows; 0: as they are */
     int64_t first_position;     /* row of the position table */
 };
+
+/* Of a row of `length` (data.length): positions of x, T below; of a row of T positions:
+ * tokens and targets. */
+int64_t wefti_model_positions(const weft_model_config *config, int64_t length);
+int64_t wefti_model_row_tokens(const weft_model *model, int64_t T);
+int64_t wefti_model_row_targets(const weft_model *model, int64_t T);
 
 /* Initial values of rows [row_begin, row_begin + n_rows) of a parameter: a pure function
  * of (seed, the parameter's number in the model, row, column), so any sharding gives the
@@ -152,7 +179,7 @@ extern const wefti_model_ops *const wefti_model_registry[];
 extern const wefti_model_ops wefti_model_gpt2, wefti_model_llama, wefti_model_mistral,
     wefti_model_qwen2, wefti_model_qwen3, wefti_model_olmo2, wefti_model_olmo3,
     wefti_model_gemma2, wefti_model_gemma3, wefti_model_phi3, wefti_model_neox,
-    wefti_model_opt;
+    wefti_model_opt, wefti_model_t5, wefti_model_vit;
 
 /* The kind of that name, or NULL. */
 const wefti_model_ops *wefti_model_find(const char *kind);

@@ -37,10 +37,15 @@ static bool drops(const weft_model *model, const wefti_pass *pass) {
  */
 static void mask(const weft_model *model, int unit, wefti_drop_site site,
                  const wefti_pass *pass, float *x) {
-    uint64_t sites = (uint64_t)model->n_units * WEFTI_DROP_SITES;
-    uint64_t place = (uint64_t)unit * WEFTI_DROP_SITES + (uint64_t)site;
+    uint64_t sites = (uint64_t)model->n_units * WEFTI_DROP_THIRD;
+    uint64_t place = (uint64_t)unit * WEFTI_DROP_THIRD + (uint64_t)site;
+    uint64_t seed = pass->seed;
+    if (site == WEFTI_DROP_THIRD) { /* which few kinds have: a seed of its own */
+        place -= WEFTI_DROP_THIRD;
+        seed ^= (uint64_t)1 << 63;
+    }
     int64_t row_floats = pass->T * model->config.width;
-    pass->kernels->dropout(pass->B * row_floats, (float)model->config.dropout, pass->seed,
+    pass->kernels->dropout(pass->B * row_floats, (float)model->config.dropout, seed,
                            pass->step * sites + place, pass->row * (uint64_t)row_floats,
                            x);
 }

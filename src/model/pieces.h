@@ -2,6 +2,8 @@
 #ifndef WEFTI_PIECES_H
 #define WEFTI_PIECES_H
 
+#include <stddef.h>
+
 #include "model/model.h"
 
 /* The pieces that several kinds of model are made of, each a forward and a backward. */
@@ -22,10 +24,22 @@ void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const f
 void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const float *x,
                            const float *dy, float *dx);
 
+/* Parameter i of a unit, and its gradient (NULL where none is asked for). */
+static inline const float *wefti_unit_param(const wefti_unit *unit,
+                                            const wefti_pass *pass, int i) {
+    return pass->params + unit->params[i].offset;
+}
+
+static inline float *wefti_unit_grad(const wefti_unit *unit, const wefti_pass *pass,
+                                     int i) {
+    return pass->grads ? pass->grads + unit->params[i].offset : NULL;
+}
+
 /* Places of dropout in a unit. */
 typedef enum wefti_drop_site {
     WEFTI_DROP_FIRST,  /* after the embedding; after attention's output product */
     WEFTI_DROP_SECOND, /* after the feed-forward's output product */
+    WEFTI_DROP_THIRD,  /* after the cross-attention's */
     WEFTI_DROP_SITES
 } wefti_drop_site;
 

@@ -15,5 +15,7 @@ const wefti_model_ops *const wefti_model_registry[] = {
     &wefti_model_phi3,
     &wefti_model_neox,
     &wefti_model_opt,
+    &wefti_model_t5,
+    &wefti_model_vit,
     NULL,
 };

@@ -31,74 +31,89 @@ static void add_param(weft_model *model, wefti_unit *unit, const wefti_param_spe
     unit->n_params++;
 }
 
-static wefti_unit *add_unit(weft_model *model, wefti_unit_kind kind,
-                            const wefti_param_spec *specs, int n) {
-    wefti_unit *unit = &model->units[model->n_units++];
-    unit->kind = kind;
-    unit->borrows = -1;
-    unit->params = &model->params[model->n_params];
-    for (int i = 0; i < n; i++) add_param(model, unit, &specs[i]);
-    model->n_elements += unit->n_elements;
-    return unit;
+/* A parameter is named as its spec, in a block with the unit's prefix and number before. */
+static void name_param(wefti_param *p, const wefti_unit_spec *unit, const char *name) {
+    if (unit && unit->prefix)
+        snprintf(p->name, sizeof p->name, "%s%d.%s", unit->prefix, unit->number, name);
+    else
+        snprintf(p->name, sizeof p->name, "%s", name);
+    p->file = (wefti_place){.rows = p->rows, .run = p->rows, .stride = p->rows};
+    memcpy(p->file.name, p->name, sizeof p->name);
 }
 
-/* Gives the unit's parameters the names of their specs, blocks with prefix and number. */
-static void name_params(weft_model *model, const wefti_unit *unit,
-                        const wefti_param_spec *specs, const char *prefix, int block) {
-    wefti_param *p = model->params + (unit->params - model->params);
-    for (int i = 0; i < unit->n_params; i++) {
-        if (prefix)
-            snprintf(p[i].name, sizeof p[i].name, "%s%d.%s", prefix, block,
-                     specs[i].name);
-        else
-            snprintf(p[i].name, sizeof p[i].name, "%s", specs[i].name);
-        p[i].file = (wefti_place){
-            .rows = p[i].rows, .run = p[i].rows, .stride = p[i].rows};
-        memcpy(p[i].file.name, p[i].name, sizeof p[i].name);
+weft_status wefti_units_begin(weft_ctx *ctx, weft_model *model, int64_t n_units,
+                              int64_t n_params) {
+    WEFT_TRY(wefti_alloc_n(ctx, n_units, sizeof *model->units, "the model's units",
+                           &model->units));
+    return wefti_alloc_n(ctx, n_params, sizeof *model->params, "the parameter table",
+                         &model->params);
+}
+
+void wefti_units_add(weft_model *model, const wefti_unit_spec *spec) {
+    wefti_unit *unit = &model->units[model->n_units++];
+    unit->kind = spec->kind;
+    unit->borrows = spec->borrows;
+    if (spec->borrows >= 0) model->units[spec->borrows].lent = true;
+    unit->params = &model->params[model->n_params];
+    if (spec->number < 0)
+        snprintf(unit->name, sizeof unit->name, "%s", spec->name);
+    else
+        snprintf(unit->name, sizeof unit->name, "%s.%d", spec->name, spec->number);
+    for (int i = 0; i < spec->n_params; i++) {
+        add_param(model, unit, &spec->params[i]);
+        name_param(&model->params[model->n_params - 1], spec, spec->params[i].name);
     }
+    model->n_elements += unit->n_elements;
+}
+
+void wefti_units_append(weft_model *model, const wefti_param_spec *param) {
+    wefti_unit *unit = &model->units[model->n_units - 1];
+    int64_t before = unit->n_elements;
+    add_param(model, unit, param);
+    name_param(&model->params[model->n_params - 1], NULL, param->name);
+    model->n_elements += unit->n_elements - before;
 }
 
 weft_status wefti_units_build(weft_ctx *ctx, weft_model *model,
                               const wefti_model_spec *spec) {
     int64_t L = model->config.layers;
-    int64_t n_params = spec->n_embed + L * spec->n_block + spec->n_head;
-    WEFT_TRY(wefti_alloc_n(ctx, L + 2, sizeof *model->units, "the model's units",
-                           &model->units));
-    WEFT_TRY(wefti_alloc_n(ctx, n_params, sizeof *model->params, "the parameter table",
-                           &model->params));
-    wefti_unit *unit = add_unit(model, WEFTI_EMBED, spec->embed, spec->n_embed);
-    snprintf(unit->name, sizeof unit->name, "embed");
-    name_params(model, unit, spec->embed, NULL, 0);
-    for (int i = 0; i < (int)L; i++) {
-        unit = add_unit(model, WEFTI_BLOCK, spec->block, spec->n_block);
-        snprintf(unit->name, sizeof unit->name, "block.%d", i);
-        name_params(model, unit, spec->block, spec->block_prefix, i);
-    }
-    unit = add_unit(model, WEFTI_HEAD, spec->head, spec->n_head);
-    snprintf(unit->name, sizeof unit->name, "head");
-    name_params(model, unit, spec->head, NULL, 0);
-    if (model->config.tied) unit->borrows = 0;
+    WEFT_TRY(wefti_units_begin(ctx, model, L + 2,
+                               spec->n_embed + L * spec->n_block + spec->n_head));
+    wefti_units_add(model, &(wefti_unit_spec){WEFTI_EMBED, "embed", NULL, -1, spec->embed,
+                                              spec->n_embed, -1});
+    for (int i = 0; i < (int)L; i++)
+        wefti_units_add(model,
+                        &(wefti_unit_spec){WEFTI_BLOCK, "block", spec->block_prefix, i,
+                                           spec->block, spec->n_block, -1});
+    wefti_units_add(model, &(wefti_unit_spec){WEFTI_HEAD, "head", NULL, -1, spec->head,
+                                              spec->n_head, model->config.tied ? 0 : -1});
     return WEFT_OK;
 }
 
+double wefti_unit_matrices(const wefti_unit *unit) {
+    double n = 0;
+    for (int i = 0; i < unit->n_params; i++)
+        if (unit->params[i].ndim == 2)
+            n += (double)unit->params[i].rows * (double)unit->params[i].cols;
+    return n;
+}
+
 /* A product with a matrix of n elements costs 2n FLOP per token forward and 4n backward
- * (one product for dx, one for dW): 6n, over the blocks' matrices and the head's [V,C],
+ * (one product for dx, one for dW): 6n, over a block's matrices and the head's [V,C],
  * tied or not; the embedding's lookup is no product. Attention, counted causally: token t
  * meets t+1 keys, (T+1)/2 on average; q.k and p.v cost 4 H D FLOP per key forward, twice
- * that backward: 12 L H D (T+1)/2. What a kernel computes twice, or computes and masks,
+ * that backward: 12 H D (T+1)/2 in each block. What a kernel computes twice, or computes and masks,
  * is not counted. */
-double wefti_units_flop_per_token(const weft_model *model, int64_t T) {
+double wefti_units_flop(const weft_model *model, int u, int64_t T) {
     const weft_model_config *c = &model->config;
-    double matrices = c->tied ? (double)c->vocab * (double)c->width : 0;
-    for (int u = 1; u < model->n_units; u++) {
-        const wefti_unit *unit = &model->units[u];
-        for (int i = 0; i < unit->n_params; i++)
-            if (unit->params[i].ndim == 2)
-                matrices += (double)unit->params[i].rows * (double)unit->params[i].cols;
+    double columns = (double)(c->heads * c->head_dim), keys = ((double)T + 1) / 2;
+    switch (model->units[u].kind) {
+    case WEFTI_EMBED: break;
+    case WEFTI_BLOCK:
+        return 6 * wefti_unit_matrices(&model->units[u]) + 12 * columns * keys;
+    case WEFTI_HEAD: return 6 * (double)c->vocab * (double)c->width;
     }
-    double keys = ((double)T + 1) / 2;
-    double columns = (double)(c->heads * c->head_dim);
-    return 6 * matrices + 12 * (double)c->layers * columns * keys;
+    return 0;
 }
 
 int64_t wefti_place_row(const wefti_place *place, int64_t row, int64_t most, int64_t *n) {

@@ -26,9 +26,29 @@ typedef struct wefti_model_spec {
 weft_status wefti_units_build(weft_ctx *ctx, weft_model *model,
                               const wefti_model_spec *spec) WEFT_CHECKED;
 
-/* FLOP of forward + backward for one token of a causal decoder at length T; see units.c.
- */
-double wefti_units_flop_per_token(const weft_model *model, int64_t T);
+/* A unit as kinds with more than one sort of block write it down; see wefti_units_add. */
+typedef struct wefti_unit_spec {
+    wefti_unit_kind kind;
+    const char *name;   /* "block"; with a number "block.3" */
+    const char *prefix; /* of its parameters' names, before the number; or NULL */
+    int number;         /* -1: none */
+    const wefti_param_spec *params;
+    int n_params;
+    int borrows; /* -1: none */
+} wefti_unit_spec;
+
+/* Room for so many units and parameters; then the units one after another. append gives
+ * the last one a parameter more, whose name is taken as it stands. */
+weft_status wefti_units_begin(weft_ctx *ctx, weft_model *model, int64_t n_units,
+                              int64_t n_params) WEFT_CHECKED;
+void wefti_units_add(weft_model *model, const wefti_unit_spec *spec);
+void wefti_units_append(weft_model *model, const wefti_param_spec *param);
+
+/* Elements of a unit's matrices. */
+double wefti_unit_matrices(const wefti_unit *unit);
+
+/* The unit_flop of a causal decoder; see units.c. */
+double wefti_units_flop(const weft_model *model, int unit, int64_t T);
 
 /* Cuts a flat buffer into aligned pieces. With base = NULL it only counts, so that the
  * same function says how large a buffer must be and where its pieces lie. */

@@ -50,29 +50,6 @@ static const char *unit_name(wefti_unit_kind kind) {
     return names[kind];
 }
 
-/* FLOP of a pass through unit u for one token: 2 per parameter of a matrix product, 6
- * with backward; what the model's own count has beyond that (attention) is the blocks'.
- */
-static double unit_flop(const wefti_job *job, int u) {
-    const weft_model *model = job->model;
-    double known = 0, mine = 0, blocks = 0;
-    for (int v = 0; v < model->n_units; v++) {
-        const wefti_unit *unit = &model->units[v];
-        double flop = 0;
-        for (int p = 0; p < unit->n_params && unit->kind != WEFTI_EMBED; p++)
-            if (unit->params[p].ndim == 2)
-                flop += 6.0 * (double)(unit->params[p].rows * unit->params[p].cols);
-        if (unit->kind == WEFTI_HEAD && unit->borrows >= 0)
-            flop += 6.0 * (double)(model->config.vocab * model->config.width);
-        blocks += unit->kind == WEFTI_BLOCK;
-        known += flop;
-        if (u == v) mine = flop;
-    }
-    double rest = model->ops->flop_per_token(model, job->T) - known;
-    bool shares = model->units[u].kind == WEFTI_BLOCK && rest > 0;
-    return mine + (shares ? rest / blocks : 0);
-}
-
 /* What unit u of a program's own model weighs in its step: the elements of matrices, or
  * of all tensors where there are none. */
 static double loop_share(const weft_model *model, int u) {
@@ -99,7 +76,8 @@ wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *j
     if (!(cluster->rank_flops > 0)) return (wefti_unit_cost){0, 0};
     double tokens = (double)(job->B * job->T);
     double forward_s = cluster->launch_s +
-                       unit_flop(job, u) / 3 * tokens / cluster->rank_flops;
+                       job->model->ops->unit_flop(job->model, u, job->T) / 3 * tokens /
+                           cluster->rank_flops;
     bool again = job->config->model.recompute && u < job->model->n_units - 1;
     return (wefti_unit_cost){forward_s, (again ? 3 : 2) * forward_s};
 }

@@ -20,7 +20,7 @@ static int borrowed_unit(const wefti_rank *r, int u) {
 
 /* The place of unit u among the units in flight: see WEFTI_PLACES. */
 static int place_of(const wefti_rank *r, int u) {
-    return u == 0 && borrowed_unit(r, n_units(r) - 1) == 0 ? 1 : 0;
+    return wefti_job_own_place(r->job, u) ? 1 : 0;
 }
 
 static float *shard_of(const wefti_rank *r, float *flat, int u) {
@@ -101,21 +101,30 @@ static weft_status check_ids(const wefti_rank *r, const int32_t *ids) {
                          (long long)vocab - 1);
 }
 
-/* Rows of the text, or made tokens where there is none (benchmarks). */
+/* Made rows, where there is no data (benchmarks): full ones, of any tokens or pixels. */
+static void make_rows(wefti_rank *r) {
+    const wefti_job *job = r->job;
+    uint64_t vocab = (uint64_t)job->model->config.vocab, pair[2];
+    uint64_t ids = job->model->ops->input == WEFTI_INPUT_IMAGES ? 256 : vocab;
+    int64_t n_tokens = job->B * wefti_model_row_tokens(job->model, job->T);
+    int64_t n_targets = job->B * wefti_model_row_targets(job->model, job->T);
+    for (int64_t i = 0; i < n_tokens || i < n_targets; i++) {
+        wefti_rng_pair((uint64_t)r->row, WEFTI_STREAM_TEST, 0, (uint64_t)i, pair);
+        if (i < n_tokens) r->tokens[i] = (int32_t)(pair[0] % ids);
+        if (i < n_targets) r->targets[i] = (int32_t)(pair[1] % vocab);
+    }
+}
+
 weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) {
     const wefti_job *job = r->job;
-    uint64_t vocab = (uint64_t)job->model->config.vocab;
     r->micro = op->index;
     r->row = job->first_row + (r->step - job->first_step) * job->rows_per_step +
              r->rank * job->rows_per_rank + r->micro * job->B;
     if (job->dataset)
         weft_dataset_train_rows(job->dataset, r->row, job->B, r->tokens, r->targets);
-    for (int64_t i = 0; i < job->B * job->T && !job->dataset; i++) {
-        uint64_t pair[2];
-        wefti_rng_pair((uint64_t)r->row, WEFTI_STREAM_TEST, 0, (uint64_t)i, pair);
-        r->tokens[i] = (int32_t)(pair[0] % vocab);
-        r->targets[i] = (int32_t)(pair[1] % vocab);
-    }
+    else
+        make_rows(r);
+    if (job->model->ops->input != WEFTI_INPUT_TEXT) return WEFT_OK; /* rows in memory */
     WEFT_TRY(check_ids(r, r->tokens));
     return check_ids(r, r->targets);
 }

@@ -169,6 +169,11 @@ static weft_status open_dataset(weft_ctx *ctx, const weft_config *config,
         .column = config->data.column,
         .room_folder = config->run.folder,
     };
+    const wefti_model_ops *kind = wefti_model_find(config->model.kind);
+    if (kind && kind->input != WEFTI_INPUT_TEXT)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "model.kind is %s, whose rows are not tokens of a text",
+                             kind->name);
     WEFT_TRY(weft_dataset_open(ctx, &wanted, p->tokenizer, &p->dataset));
     p->bigram_loss = NAN;
     bool leads = wefti_bootstrap_leads(&p->bootstrap);

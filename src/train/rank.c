@@ -81,9 +81,10 @@ static weft_status allocate_activations(wefti_rank *r) {
     }
     WEFT_TRY(floats(r, sizes.output, "activations", &r->dy));
     WEFT_TRY(floats(r, sizes.scratch, "scratch", &r->scratch));
-    int64_t n_tokens = job->B * job->T;
+    int64_t n_tokens = job->B * wefti_model_row_tokens(job->model, job->T);
+    int64_t n_targets = job->B * wefti_model_row_targets(job->model, job->T);
     WEFT_TRY(wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->tokens));
-    return wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->targets);
+    return wefti_alloc_n(r->ctx, n_targets, sizeof(int32_t), "tokens", &r->targets);
 }
 
 /* Two stages of each bucket may be under way in each of two steps; of votes and shard

@@ -112,8 +112,13 @@ static int fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec 
             if (param->file.start > 0) continue; /* its tensor is there already */
             snprintf(names[k], sizeof names[k], "%s%s", file->prefix[i],
                      param->file.name);
-            specs[k] = (wefti_tensor_spec){names[k], param->ndim, param->file.rows,
-                                           param->cols};
+            const wefti_dims *shape = &param->file.shape;
+            specs[k] = (wefti_tensor_spec){
+                names[k],
+                shape->n ? shape->n : param->ndim,
+                param->file.rows,
+                param->cols,
+                {shape->dims[0], shape->dims[1], shape->dims[2], shape->dims[3]}};
             k++;
         }
     }

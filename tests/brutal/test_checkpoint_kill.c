@@ -24,7 +24,7 @@
 enum { KILLS = 30, ROWS = 64, COLS = 256, KEEP = 2 };
 
 static const char checkpoints[] = "kill/checkpoints";
-static const wefti_tensor_spec spec = {"weights", 2, ROWS, COLS};
+static const wefti_tensor_spec spec = {"weights", 2, ROWS, COLS, {0}};
 
 /* Every number of the checkpoint of a step is the step. */
 static weft_status write_tensors(weft_ctx *ctx, const char *folder, const char *name,

@@ -75,7 +75,7 @@ static void every_failure_is_clean(weft_status (*work)(void)) {
 }
 
 static weft_status create_and_open(void) {
-    static const wefti_tensor_spec specs[] = {{"a", 2, 2, 2}, {"b", 1, 3, 1}};
+    static const wefti_tensor_spec specs[] = {{"a", 2, 2, 2, {0}}, {"b", 1, 3, 1, {0}}};
     static const char *const metadata[] = {"k", "v", NULL};
     wefti_safetensors *file;
     WEFT_TRY(wefti_safetensors_create(ctx, "t.safetensors", specs, 2, metadata, &file));

@@ -22,7 +22,7 @@ static int teardown(void **state) {
 }
 
 static const wefti_tensor_spec three[] = {
-    {"wte", 2, 5, 3}, {"bias", 1, 7, 1}, {"head", 2, 2, 4}};
+    {"wte", 2, 5, 3, {0}}, {"bias", 1, 7, 1, {0}}, {"head", 2, 2, 4, {0}}};
 
 /* ---- files made by hand ---- */
 
@@ -85,7 +85,7 @@ static void large_tensors_keep_every_bit(void **state) {
         ROWS = 301,
         COLS = 173
     }; /* more than a conversion chunk, not a multiple of it */
-    wefti_tensor_spec spec = {"t", 2, ROWS, COLS};
+    wefti_tensor_spec spec = {"t", 2, ROWS, COLS, {0}};
     static float data[ROWS * COLS], got[ROWS * COLS];
     for (uint64_t i = 0; i < ROWS * COLS; i++) {
         uint32_t bits = (uint32_t)wefti_rng_u64(3, WEFTI_STREAM_TEST, 0, i);
@@ -106,7 +106,7 @@ static void file_has_the_bytes_of_the_format(void **state) {
         "\"a\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}";
     static const char *const metadata[] = {"format", "pt", NULL};
-    static const wefti_tensor_spec specs[] = {{"a", 2, 1, 2}, {"b", 1, 1, 1}};
+    static const wefti_tensor_spec specs[] = {{"a", 2, 1, 2, {0}}, {"b", 1, 1, 1, {0}}};
     static const unsigned char numbers[] = {0, 0, 128, 63, 0, 0, 0, 192, 0, 0, 0, 0};
     float row[] = {1, -2};
     wefti_safetensors *file;
@@ -154,8 +154,10 @@ static void names_shapes_and_metadata_are_found(void **state) {
 
 static void tensors_without_rows_keep_their_place(void **state) {
     (void)state;
-    static const wefti_tensor_spec specs[] = {
-        {"z", 2, 0, 3}, {"a", 2, 0, 3}, {"m", 1, 2, 1}, {"c", 1, 0, 1}};
+    static const wefti_tensor_spec specs[] = {{"z", 2, 0, 3, {0}},
+                                              {"a", 2, 0, 3, {0}},
+                                              {"m", 1, 2, 1, {0}},
+                                              {"c", 1, 0, 1, {0}}};
     wefti_safetensors *file;
     float got[2] = {1, 2};
     assert_ok(ctx, wefti_safetensors_create(ctx, "z.safetensors", specs, 4, NULL, &file));
@@ -240,14 +242,15 @@ static void other_dtypes_and_dimensions_are_refused_by_name(void **state) {
     (void)state;
     float got[8];
     wefti_safetensors *file;
-    write_file("d.safetensors",
-               "{\"ids\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]},"
-               "\"flags\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[8,12]},"
-               "\"exact\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[12,20]},"
-               "\"mask\":{\"dtype\":\"F32\",\"shape\":[1,1,2],\"data_offsets\":[20,28]},"
-               "\"one\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[28,32]},"
-               "\"good\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[32,36]}}",
-               "0123456789012345678901234567890\0\0\0\x80\x3f", 36);
+    write_file(
+        "d.safetensors",
+        "{\"ids\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]},"
+        "\"flags\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[8,12]},"
+        "\"exact\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[12,20]},"
+        "\"mask\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,2],\"data_offsets\":[20,28]},"
+        "\"one\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[28,32]},"
+        "\"good\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[32,36]}}",
+        "0123456789012345678901234567890\0\0\0\x80\x3f", 36);
     assert_ok(ctx, wefti_safetensors_open(ctx, "d.safetensors", true, &file));
     assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 0, 0, 1, got),
                  WEFT_ERR_FORMAT, "'ids' of d.safetensors has the dtype I64");
@@ -256,13 +259,40 @@ static void other_dtypes_and_dimensions_are_refused_by_name(void **state) {
     assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 2, 0, 1, got),
                  WEFT_ERR_FORMAT, "F64");
     assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 3, 0, 1, got),
-                 WEFT_ERR_FORMAT, "'mask' of d.safetensors has 3 dimensions");
+                 WEFT_ERR_FORMAT, "'mask' of d.safetensors has 5 dimensions");
     assert_fails(ctx, wefti_safetensors_write_rows(ctx, file, 3, 0, 1, got),
                  WEFT_ERR_FORMAT, "mask");
     assert_fails(ctx, wefti_safetensors_read_rows(ctx, file, 4, 0, 1, got),
                  WEFT_ERR_FORMAT, "0 dimensions");
     assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 5, 0, 1, got));
     assert_true(got[0] == 1.0f);
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
+}
+
+/* Three and four dimensions: written as they are said, read as rows and columns; a first
+ * dimension of 1 before two others is no row. */
+static void more_dimensions_keep_their_shape_and_their_rows(void **state) {
+    (void)state;
+    static const wefti_tensor_spec specs[] = {{"pos", 3, 3, 2, {1, 3, 2}},
+                                              {"patch", 4, 2, 8, {2, 2, 2, 2}}};
+    static const float pos[] = {1, 2, 3, 4, 5, 6};
+    float patch[16], got[16], two[2];
+    wefti_safetensors *file;
+    for (int i = 0; i < 16; i++) patch[i] = (float)(i * i);
+    assert_ok(ctx, wefti_safetensors_create(ctx, "n.safetensors", specs, 2, NULL, &file));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, file, 0, 0, 3, pos));
+    assert_ok(ctx, wefti_safetensors_write_rows(ctx, file, 1, 0, 2, patch));
+    assert_ok(ctx, wefti_safetensors_close(ctx, file));
+    assert_ok(ctx, wefti_safetensors_open(ctx, "n.safetensors", false, &file));
+    const wefti_tensor_spec *spec = wefti_safetensors_spec(file, 0);
+    assert_true(spec->ndim == 3 && spec->dims[0] == 1 && spec->dims[1] == 3);
+    assert_true(spec->rows == 3 && spec->cols == 2);
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 0, 1, 1, two));
+    assert_true(two[0] == 3 && two[1] == 4);
+    spec = wefti_safetensors_spec(file, 1);
+    assert_true(spec->ndim == 4 && spec->rows == 2 && spec->cols == 8);
+    assert_ok(ctx, wefti_safetensors_read_rows(ctx, file, 1, 0, 2, got));
+    assert_memory_equal(got, patch, sizeof patch);
     assert_ok(ctx, wefti_safetensors_close(ctx, file));
 }
 
@@ -309,20 +339,22 @@ static void create_refuses(const wefti_tensor_spec *specs, int n,
 static void impossible_tables_are_refused_before_a_file_exists(void **state) {
     (void)state;
     static const wefti_tensor_spec twins[] = {
-        {"x", 1, 2, 1}, {"y", 1, 2, 1}, {"x", 2, 1, 1}};
+        {"x", 1, 2, 1, {0}}, {"y", 1, 2, 1, {0}}, {"x", 2, 1, 1, {0}}};
     static const wefti_tensor_spec bad[] = {
-        {"t", 3, 2, 2}, {"t", 0, 1, 1}, {"t", 1, 2, 2}, {"t", 2, -1, 2}, {"t", 2, 2, -1}};
-    static const wefti_tensor_spec huge = {"t", 2, INT64_MAX / 8, 3};
-    static const wefti_tensor_spec sum[] = {{"s", 1, INT64_MAX / 8, 1},
-                                            {"t", 1, INT64_MAX / 8, 1},
-                                            {"u", 1, INT64_MAX / 8, 1}};
-    static const wefti_tensor_spec unnamed = {"", 1, 1, 1},
-                                   reserved = {"__metadata__", 1, 1, 1},
-                                   bytes = {"\xff\xfe", 1, 1, 1}, fine = {"t", 1, 1, 1};
+        {"t", 3, 2, 2, {2, 2, 2}}, {"t", 5, 2, 2, {0}},  {"t", 0, 1, 1, {0}},
+        {"t", 1, 2, 2, {0}},       {"t", 2, -1, 2, {0}}, {"t", 2, 2, -1, {0}}};
+    static const wefti_tensor_spec huge = {"t", 2, INT64_MAX / 8, 3, {0}};
+    static const wefti_tensor_spec sum[] = {{"s", 1, INT64_MAX / 8, 1, {0}},
+                                            {"t", 1, INT64_MAX / 8, 1, {0}},
+                                            {"u", 1, INT64_MAX / 8, 1, {0}}};
+    static const wefti_tensor_spec unnamed = {"", 1, 1, 1, {0}},
+                                   reserved = {"__metadata__", 1, 1, 1, {0}},
+                                   bytes = {"\xff\xfe", 1, 1, 1, {0}},
+                                   fine = {"t", 1, 1, 1, {0}};
     static const char *const twice[] = {"k", "1", "k", "2", NULL};
     static const char *const latin[] = {"k", "\xe9", NULL};
     create_refuses(twins, 3, NULL, "the name 'x'");
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         create_refuses(&bad[i], 1, NULL, "tensor 't' of c.safetensors");
     create_refuses(&huge, 1, NULL, "too many");
     create_refuses(sum, 3, NULL, "too many");
@@ -521,7 +553,7 @@ static void a_full_disk_is_found_at_creation_and_leaves_no_file(void **state) {
     (void)state;
     struct rlimit before, small;
     wefti_safetensors *file;
-    wefti_tensor_spec spec = {"t", 2, 1000, 1000};
+    wefti_tensor_spec spec = {"t", 2, 1000, 1000, {0}};
     remove("full.safetensors");
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -562,6 +594,7 @@ int main(void) {
         cmocka_unit_test(every_f16_is_read_as_its_value),
         cmocka_unit_test(bf16_is_the_upper_half_of_f32),
         cmocka_unit_test(other_dtypes_and_dimensions_are_refused_by_name),
+        cmocka_unit_test(more_dimensions_keep_their_shape_and_their_rows),
         cmocka_unit_test(rows_outside_are_refused),
         cmocka_unit_test(impossible_tables_are_refused_before_a_file_exists),
         cmocka_unit_test(faulty_headers_are_refused_with_the_fault),

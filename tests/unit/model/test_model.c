@@ -241,15 +241,15 @@ static void flop_count_is_six_per_matrix_element_and_attention(void **state) {
 
 static void kinds_are_listed_in_order_and_end(void **state) {
     (void)state;
-    static const char *const expected[] = {"gpt2",   "llama", "mistral",  "qwen2",
-                                           "qwen3",  "olmo2", "olmo3",    "gemma2",
-                                           "gemma3", "phi3",  "gpt_neox", "opt"};
-    for (int i = 0; i < 12; i++) {
+    static const char *const expected[] = {
+        "gpt2",   "llama",  "mistral", "qwen2",    "qwen3", "olmo2", "olmo3",
+        "gemma2", "gemma3", "phi3",    "gpt_neox", "opt",   "t5",    "vit"};
+    for (int i = 0; i < 14; i++) {
         const char *summary = NULL;
         assert_string_equal(weft_model_kind(i, &summary), expected[i]);
         assert_true(summary && strlen(summary) > 0);
     }
-    assert_null(weft_model_kind(12, NULL));
+    assert_null(weft_model_kind(14, NULL));
     assert_null(weft_model_kind(-1, NULL));
 }
 
