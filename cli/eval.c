@@ -8,7 +8,7 @@
 
 #include "common.h"
 
-enum { USUAL_LENGTH = 1024 };
+enum { USUAL_LENGTH = 1024, USUAL_PAIR = 128 };
 
 static const flag flags[] = {
     {"--data", "FILE",
@@ -26,8 +26,10 @@ extern const command command_eval;
 
 /* What a run was trained on says which text it did not see. */
 static weft_status open_run_data(weft_ctx *ctx, const char *run,
-                                 const weft_tokenizer *tokenizer, weft_dataset **dataset,
+                                 const weft_inference *inference, weft_dataset **dataset,
                                  int64_t *T, int64_t *max_tokens) {
+    const weft_tokenizer *tokenizer = weft_inference_tokenizer(inference);
+    const weft_model_config *model = weft_inference_model(inference);
     char path[4096];
     weft_config *config;
     struct stat info;
@@ -50,7 +52,12 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
             .validation_paths = config->data.validation_path.items,
             .n_validation_paths = config->data.validation_path.n,
             .validation = config->data.validation,
+            .rows = weft_inference_rows(inference),
             .T = *T,
+            .source_length = config->data.source_length ? config->data.source_length : *T,
+            .vocab = model->vocab,
+            .image = model->image,
+            .channels = model->channels,
             .seed = (uint64_t)config->run.seed,
             .threads = 2,
             .field = config->data.field,
@@ -68,16 +75,39 @@ static weft_status open_data(weft_ctx *ctx, const args *a,
     const weft_tokenizer *tokenizer = weft_inference_tokenizer(inference);
     const char *file = args_value(a, "--data");
     if (!file)
-        return open_run_data(ctx, a->operands[0], tokenizer, dataset, T, max_tokens);
-    int64_t context = weft_inference_model(inference)->context;
-    if (*T == 0) *T = context < USUAL_LENGTH ? context : USUAL_LENGTH;
+        return open_run_data(ctx, a->operands[0], inference, dataset, T, max_tokens);
+    const weft_model_config *model = weft_inference_model(inference);
+    weft_rows rows = weft_inference_rows(inference);
+    int64_t usual = rows == WEFT_ROWS_PAIRS ? USUAL_PAIR : USUAL_LENGTH;
+    if (*T == 0) *T = model->context < usual ? model->context : usual;
     weft_dataset_config wanted = {.paths = &file,
                                   .n_paths = 1,
                                   .validation_paths = &file,
                                   .n_validation_paths = 1,
+                                  .rows = rows,
                                   .T = *T,
+                                  .source_length = *T,
+                                  .vocab = model->vocab,
+                                  .image = model->image,
+                                  .channels = model->channels,
                                   .threads = 2};
     return weft_dataset_open(ctx, &wanted, tokenizer, dataset);
+}
+
+/* What a text's loss is per byte, and the share of right classes, where there is such. */
+static void print_loss(bool json, double loss, int64_t n, double bytes_per_token,
+                       double accuracy) {
+    char more[80] = "";
+    if (!isnan(bytes_per_token))
+        snprintf(more, sizeof more,
+                 json ? "\"bits_per_byte\": %.9g, " : "%.4f bits per byte, ",
+                 loss / log(2) / bytes_per_token);
+    if (!isnan(accuracy))
+        snprintf(more, sizeof more, json ? "\"accuracy\": %.9g, " : "accuracy %.4f, ",
+                 accuracy);
+    printf(json ? "{\"loss\": %.9g, \"perplexity\": %.9g, %s\"tokens\": %lld}\n"
+                : "loss %.4f nats per token, perplexity %.3f, %s%lld tokens\n",
+           loss, exp(loss), more, (long long)n);
 }
 
 static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t T, int64_t max_tokens) {
@@ -90,16 +120,10 @@ static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t T, int64_t max
     if (status == WEFT_OK)
         status = weft_inference_evaluate(ctx, inference, dataset, T, max_tokens, &loss,
                                          &n_tokens);
-    if (status == WEFT_OK) {
-        double bits = loss / log(2) / weft_dataset_bytes_per_token(dataset);
-        const char *format =
-            args_has(a, "--json")
-                ? "{\"loss\": %.9g, \"perplexity\": %.9g, \"bits_per_byte\": %.9g, "
-                  "\"tokens\": %lld}\n"
-                : "loss %.4f nats per token, perplexity %.3f, %.4f bits per byte, %lld "
-                  "tokens\n";
-        printf(format, loss, exp(loss), bits, (long long)n_tokens);
-    }
+    if (status == WEFT_OK)
+        print_loss(args_has(a, "--json"), loss, n_tokens,
+                   weft_dataset_bytes_per_token(dataset),
+                   weft_inference_accuracy(inference));
     weft_dataset_close(ctx, dataset);
     weft_inference_close(ctx, inference);
     return status;

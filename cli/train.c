@@ -160,13 +160,20 @@ static void show_step(void *user, const weft_step_record *r) {
 static void show_evaluation(void *user, const weft_eval_record *r) {
     const view *v = user;
     char line[128];
+    char accuracy[64] = "";
+    bool classes = !isnan(r->accuracy);
+    if (classes && v->json)
+        snprintf(accuracy, sizeof accuracy, "\"validation_accuracy\": %.9g, ", r->accuracy);
+    if (classes && !v->json)
+        snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", 100 * r->accuracy);
     if (v->json)
-        printf("{\"step\": %lld, \"validation_loss\": %.9g, \"tokens\": %lld, "
+        printf("{\"step\": %lld, \"validation_loss\": %.9g, %s\"tokens\": %lld, "
                "\"elapsed_s\": %.3f}\n",
-               (long long)r->step, r->loss, (long long)r->tokens, r->elapsed_s);
+               (long long)r->step, r->loss, accuracy, (long long)r->tokens,
+               r->elapsed_s);
     if (v->json || v->quiet) return;
-    snprintf(line, sizeof line, "validation loss %.4f after step %lld", r->loss,
-             (long long)r->step);
+    snprintf(line, sizeof line, "validation loss %.4f%s after step %lld", r->loss,
+             accuracy, (long long)r->step);
     progress_note("", line);
 }
 
@@ -189,6 +196,8 @@ static void show_result(const weft_config *config, const weft_train_result *r,
     if (r->stopped)
         printf("stopped after step %lld of %lld and saved; continue with --resume\n",
                (long long)r->steps, (long long)config->run.steps);
+    else if (!isnan(r->validation_loss) && isnan(r->bytes_per_token))
+        printf("validation loss  %.4f nats per target\n", r->validation_loss);
     else if (!isnan(r->validation_loss))
         printf("validation loss  %.4f nats per token (%.3f bits per byte); bigram model "
                "%.4f\n",

@@ -106,6 +106,7 @@ typedef struct weft_config {
         const char *init; /* "" or a checkpoint folder */
     } model;
     struct {
+        int64_t rows_per_step; /* 0: tokens_per_step says it */
         int64_t tokens_per_step;
         int64_t micro; /* sequences per rank and forward pass; 0 = auto */
     } batch;

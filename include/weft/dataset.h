@@ -32,6 +32,10 @@ extern "C" {
  */
 typedef struct weft_dataset weft_dataset;
 
+/* What a row is: a window of text; or an example of its own, a pair of texts or an image
+ * with its class (docs/using.md says which files hold them). */
+typedef enum weft_rows { WEFT_ROWS_TEXT, WEFT_ROWS_PAIRS, WEFT_ROWS_IMAGES } weft_rows;
+
 typedef struct weft_dataset_config {
     const char *const *paths; /* files, folders, or "-" */
     const double *weights;    /* one per path, positive; or NULL: proportional to size */
@@ -39,7 +43,12 @@ typedef struct weft_dataset_config {
     const char *const *validation_paths; /* files used whole for validation; or */
     int n_validation_paths;
     double validation; /* without those, this fraction of each source's end; 0: none */
-    int64_t T;         /* tokens per row */
+    weft_rows rows;
+    int64_t T;             /* tokens per row; of pairs: per target */
+    int64_t source_length; /* of pairs: tokens per source */
+    int64_t vocab;         /* of pairs: ids; 0: the tokenizer's and two */
+    int64_t image;         /* of images: side that they are scaled to; 0: as they are */
+    int64_t channels;      /* of images: 1 or 3; 0: as they are, of files 3 */
     uint64_t seed;
     int threads; /* for encoding text; below 1: one */
     const char *field;       /* of .jsonl: where the text stands; NULL: "text" */
@@ -66,6 +75,23 @@ WEFT_API uint64_t weft_dataset_hash(const weft_dataset *dataset);
 
 /* Validation windows of T; 0 if there is no validation part. */
 WEFT_API int64_t weft_dataset_validation_rows(const weft_dataset *dataset);
+
+/* Targets of training rows [row, row + n_rows) that count: T of each, but of pairs those
+ * up to the end of the target, of images one. */
+WEFT_API int64_t weft_dataset_train_targets(const weft_dataset *dataset, int64_t row,
+                                            int64_t n_rows);
+/* The same of validation rows. */
+WEFT_API int64_t weft_dataset_validation_targets(const weft_dataset *dataset, int64_t row,
+                                                 int64_t n_rows);
+
+/* Of pairs: tokens of a source; 0 of other rows. */
+WEFT_API int64_t weft_dataset_source_length(const weft_dataset *dataset);
+WEFT_API weft_rows weft_dataset_rows(const weft_dataset *dataset);
+
+/* Of images: their side, channels and classes; 0 of other rows. */
+WEFT_API int64_t weft_dataset_image(const weft_dataset *dataset);
+WEFT_API int64_t weft_dataset_channels(const weft_dataset *dataset);
+WEFT_API int64_t weft_dataset_classes(const weft_dataset *dataset);
 
 /* One line for a person: the sources, their kinds, tokens. Writes at most `size` bytes
  * with the NUL to out and returns it. */

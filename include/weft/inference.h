@@ -25,6 +25,8 @@ WEFT_API void weft_inference_close(weft_ctx *ctx, weft_inference *inference);
 WEFT_API const weft_model_config *weft_inference_model(const weft_inference *inference);
 WEFT_API const weft_tokenizer *weft_inference_tokenizer(const weft_inference *inference);
 WEFT_API int64_t weft_inference_step(const weft_inference *inference);
+/* What rows the model takes. */
+WEFT_API weft_rows weft_inference_rows(const weft_inference *inference);
 
 typedef struct weft_sample_options {
     int64_t n_tokens;
@@ -45,11 +47,13 @@ WEFT_API weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *infere
                                            void *user) WEFT_CHECKED;
 
 /* Mean loss in nats per token over the first max_tokens (0 = all) validation tokens of a
- * dataset whose T is at most the model's context. */
+ * dataset of the model's rows, whose T is at most the model's context. */
 WEFT_API weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *inference,
                                              const weft_dataset *dataset, int64_t T,
                                              int64_t max_tokens, double *loss,
                                              int64_t *n_tokens) WEFT_CHECKED;
+/* Of images: the share of right classes in the last evaluation; else NAN. */
+WEFT_API double weft_inference_accuracy(const weft_inference *inference);
 
 #ifdef __cplusplus
 }

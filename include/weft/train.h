@@ -49,6 +49,7 @@ typedef struct weft_eval_record {
     double local_loss; /* of the replicas as they are, each on its share of the text; NAN
                           where they do not differ */
     double distance;   /* of the replicas: sqrt(mean |x_i - mean x|^2); NAN likewise */
+    double accuracy;   /* share of right classes, of images; else NAN */
     double elapsed_s;
 } weft_eval_record;
 

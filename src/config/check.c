@@ -155,7 +155,13 @@ static weft_status check_mesh(weft_ctx *ctx, const wefti_config *config) {
 static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     long long ranks = c->mesh.nodes * c->mesh.ranks_per_node;
+    long long rows = c->batch.rows_per_step;
     long long unit = ranks * c->data.length, tokens = c->batch.tokens_per_step;
+    if (rows % ranks != 0)
+        return refuse(ctx, config, "batch.rows_per_step", "mesh.nodes",
+                      "batch.rows_per_step is %lld, expected a multiple of the %lld ranks",
+                      rows, ranks);
+    if (rows > 0) tokens = rows * c->data.length;
     long long nearest = tokens < unit ? unit : tokens / unit * unit;
     if (tokens % unit != 0)
         return refuse(

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "token/vocab.h"
+#include "data/exampleset.h"
 #include "data/windows.h"
 
 enum { BLOCK_TOKENS = 4096, SAMPLE_TOKENS = 1 << 20, SOURCES_SHOWN = 3 };
@@ -159,6 +160,7 @@ static weft_status open_all(weft_ctx *ctx, weft_dataset *d, const weft_dataset_c
                             const weft_tokenizer *tokenizer) {
     d->T = c->T;
     d->seed = c->seed;
+    if (c->rows != WEFT_ROWS_TEXT) return wefti_exampleset_open(ctx, d, c, tokenizer);
     WEFT_TRY(open_sources(ctx, d, c, tokenizer));
     WEFT_TRY(split_sources(ctx, d, c));
     d->train_windows = number_windows(d->train, d->n_train);
@@ -186,6 +188,7 @@ weft_status weft_dataset_open(weft_ctx *ctx, const weft_dataset_config *config,
 void weft_dataset_close(weft_ctx *ctx, weft_dataset *d) {
     if (!d) return;
     for (int s = 0; s < d->n_sources; s++) wefti_source_close(ctx, &d->sources[s]);
+    wefti_exampleset_close(ctx, d);
     wefti_free(ctx, d->sources);
     wefti_free(ctx, d->train);
     wefti_free(ctx, d->validation);
@@ -201,6 +204,7 @@ int64_t weft_dataset_validation_rows(const weft_dataset *d) {
 }
 uint64_t weft_dataset_hash(const weft_dataset *d) {
     uint64_t hash = 0;
+    if (d->train_examples) return wefti_exampleset_hash(d);
     for (int s = 0; s < d->n_sources; s++)
         hash = (hash ^ d->sources[s].hash) * UINT64_C(0x9E3779B97F4A7C15) + 1;
     return hash;
@@ -251,7 +255,11 @@ static const wefti_window_range *train_window(const weft_dataset *d, int64_t row
 
 void weft_dataset_train_rows(const weft_dataset *d, int64_t row, int64_t n_rows,
                              int32_t *tokens, int32_t *targets) {
-    for (int64_t i = 0; i < n_rows; i++) {
+    const wefti_examples *e = d->train_examples;
+    for (int64_t i = 0; e && i < n_rows; i++)
+        wefti_exampleset_train_row(d, row + i, tokens + i * e->n_tokens,
+                                   targets + i * e->n_targets);
+    for (int64_t i = 0; !e && i < n_rows; i++) {
         int64_t window;
         const wefti_window_range *part = train_window(d, row + i, &window);
         read_window(d, part, window, tokens + i * d->T, targets + i * d->T);
@@ -261,12 +269,52 @@ void weft_dataset_train_rows(const weft_dataset *d, int64_t row, int64_t n_rows,
 void weft_dataset_validation_batch(const weft_dataset *d, int64_t row, int64_t n_rows,
                                    int32_t *tokens, int32_t *targets) {
     if (d->validation_windows == 0) return;
-    for (int64_t i = 0; i < n_rows; i++) {
+    const wefti_examples *e = d->train_examples;
+    for (int64_t i = 0; e && i < n_rows; i++)
+        wefti_exampleset_validation_row(d, row + i, tokens + i * e->n_tokens,
+                                        targets + i * e->n_targets);
+    for (int64_t i = 0; !e && i < n_rows; i++) {
         int64_t w = (row + i) % d->validation_windows;
         const wefti_window_range *part = part_of(d->validation, d->n_validation, w);
         read_window(d, part, w - part->window_start, tokens + i * d->T,
                     targets + i * d->T);
     }
+}
+
+int64_t weft_dataset_train_targets(const weft_dataset *d, int64_t row, int64_t n_rows) {
+    int64_t n = 0;
+    if (!d->train_examples) return n_rows * d->T;
+    for (int64_t i = 0; i < n_rows; i++) n += wefti_exampleset_train_targets(d, row + i);
+    return n;
+}
+
+int64_t weft_dataset_validation_targets(const weft_dataset *d, int64_t row,
+                                        int64_t n_rows) {
+    int64_t n = 0;
+    if (!d->train_examples) return n_rows * d->T;
+    for (int64_t i = 0; i < n_rows; i++)
+        n += wefti_exampleset_validation_targets(d, row + i);
+    return n;
+}
+
+weft_rows weft_dataset_rows(const weft_dataset *d) {
+    return d->train_examples ? d->train_examples->kind : WEFT_ROWS_TEXT;
+}
+
+int64_t weft_dataset_source_length(const weft_dataset *d) {
+    return d->train_examples ? d->train_examples->source_length : 0;
+}
+
+int64_t weft_dataset_image(const weft_dataset *d) {
+    return d->train_examples ? d->train_examples->side : 0;
+}
+
+int64_t weft_dataset_channels(const weft_dataset *d) {
+    return d->train_examples ? d->train_examples->channels : 0;
+}
+
+int64_t weft_dataset_classes(const weft_dataset *d) {
+    return d->train_examples ? d->train_examples->n_classes : 0;
 }
 
 static void append(char *out, size_t size, size_t *n, const char *text) {
@@ -279,6 +327,10 @@ const char *weft_dataset_describe(const weft_dataset *d, char *out, size_t size)
     char kind[64], line[128];
     size_t n = 0;
     if (size > 0) out[0] = '\0';
+    if (d->train_examples) {
+        wefti_exampleset_describe(d, out, size);
+        return out;
+    }
     for (int s = 0; s < d->n_train && s < SOURCES_SHOWN; s++) {
         const wefti_source *source = d->train[s].source;
         append(out, size, &n, s > 0 ? ", " : "");

@@ -4,6 +4,7 @@
 
 #include <weft/dataset.h>
 
+#include "data/examples.h"
 #include "data/mixing.h"
 #include "data/source.h"
 
@@ -28,6 +29,9 @@ struct weft_dataset {
     bool mixed; /* by weights, else all training windows are one pool */
     wefti_mixing mixing;
     double bytes_per_token;
+    /* Rows that are examples, not windows (exampleset.c); owned. The counts of windows
+     * above are then theirs. */
+    wefti_examples *train_examples, *validation_examples;
 };
 
 /* Takes consecutive tokens of a part; `fresh`: the first call for this part. */

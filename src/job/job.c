@@ -37,14 +37,14 @@ enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024 };
  * and its end. */
 enum { PAIR_IDS = 2 };
 
-static wefti_input input_of(const weft_config *config) {
+wefti_input wefti_job_input(const weft_config *config) {
     const wefti_model_ops *ops = wefti_model_find(config->model.kind);
     return ops ? ops->input : WEFTI_INPUT_TEXT;
 }
 
 /* What follows from the rows that a kind takes. */
 static void derive_row(const weft_config *config, int64_t vocab, weft_model_config *out) {
-    if (input_of(config) == WEFTI_INPUT_PAIRS) {
+    if (wefti_job_input(config) == WEFTI_INPUT_PAIRS) {
         out->source = config->data.source_length ? config->data.source_length
                                                  : config->data.length;
         if (!config->model.vocab) out->vocab = vocab + PAIR_IDS;
@@ -106,6 +106,7 @@ int64_t wefti_job_vocab(const weft_config *config) {
 static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     int64_t tokens = config->batch.tokens_per_step, unit = job->T * job->W;
+    if (config->batch.rows_per_step > 0) tokens = config->batch.rows_per_step * job->T;
     if (tokens % unit != 0)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
@@ -365,7 +366,8 @@ static weft_status check_obeyed(weft_ctx *ctx, const wefti_job *job) {
 /* The shape, checked against the tokenizer and the length of a row. */
 static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     weft_model_config wanted = wefti_job_model_config(job->config, vocab);
-    wefti_input input = input_of(job->config);
+    job->vocab = vocab;
+    wefti_input input = wefti_job_input(job->config);
     int64_t ids = vocab + (input == WEFTI_INPUT_PAIRS ? PAIR_IDS : 0);
     if (wanted.vocab < ids)
         return weft_ctx_fail(

@@ -48,7 +48,8 @@ typedef struct wefti_job {
     bool outside;        /* the caller optimizes: exchanges end with the direction */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
     int threads;         /* of a rank's compute thread */
-    int64_t T;
+    int64_t vocab; /* the tokenizer's ids, or the classes of images */
+    int64_t T;     /* positions of x in a row */
     int64_t B;       /* sequences per rank and forward pass */
     int64_t n_micro; /* passes per step */
     int64_t rows_per_rank, rows_per_step;
@@ -79,6 +80,9 @@ wefti_world_shape wefti_job_shape(const wefti_job *job);
  * from one exchange of the mixer to the next. */
 bool wefti_job_averages_all(const weft_config *config);
 int64_t wefti_job_period(const weft_config *config);
+
+/* What rows a run's kind of model takes. */
+wefti_input wefti_job_input(const weft_config *config);
 
 /* Positions of x that a row has: data.length, and what other kinds of row add. */
 int64_t wefti_job_positions(const weft_config *config);

@@ -11,26 +11,31 @@ static int64_t min2(int64_t a, int64_t b) { return a < b ? a : b; }
 static void load_rows(wefti_rank *r, int64_t row, int64_t n) {
     const wefti_job *job = r->job;
     if (n > 0) weft_dataset_validation_batch(job->dataset, row, n, r->tokens, r->targets);
-    for (int64_t i = (n > 0 ? n : 0) * job->T; i < job->B * job->T; i++) {
-        r->tokens[i] = 0;
-        r->targets[i] = -1;
-    }
+    int64_t n_tokens = wefti_model_row_tokens(job->model, job->T);
+    int64_t n_targets = wefti_model_row_targets(job->model, job->T);
+    if (n < 0) n = 0;
+    for (int64_t i = n * n_tokens; i < job->B * n_tokens; i++) r->tokens[i] = 0;
+    for (int64_t i = n * n_targets; i < job->B * n_targets; i++) r->targets[i] = -1;
 }
 
 /* Of the parameters as they are: each rank takes its share of the windows. */
-static weft_status mean_loss(wefti_rank *r, int64_t rows, double *loss) {
+static weft_status mean_loss(wefti_rank *r, int64_t rows, weft_eval_record *out,
+                             double *loss) {
     const wefti_job *job = r->job;
     int64_t batches = (rows + job->B - 1) / job->B;
     int64_t rounds = (batches + job->W - 1) / job->W;
-    double sum = 0;
+    bool classes = job->model->ops->input == WEFTI_INPUT_IMAGES;
+    double sums[2] = {0, 0}; /* losses, right classes */
     wefti_rank_forget_gathered(r);
     for (int64_t i = 0; i < rounds; i++) {
         int64_t row = (i * job->W + r->rank) * job->B;
         load_rows(r, row, min2(job->B, rows - row));
-        WEFT_TRY(wefti_rank_loss(r, &sum));
+        WEFT_TRY(wefti_rank_loss(r, &sums[0], classes ? &sums[1] : NULL));
     }
-    WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &sum));
-    *loss = rows > 0 ? sum / (double)(rows * job->T) : 0;
+    WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), classes ? 2 : 1,
+                            sums));
+    *loss = rows > 0 ? sums[0] / (double)out->tokens : 0;
+    if (classes && rows > 0) out->accuracy = sums[1] / (double)out->tokens;
     return WEFT_OK;
 }
 
@@ -39,14 +44,14 @@ weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,
     const wefti_job *job = r->job;
     int64_t rows = weft_dataset_validation_rows(job->dataset);
     if (max_tokens > 0) rows = min2(rows, (max_tokens + job->T - 1) / job->T);
-    out->tokens = rows * job->T;
-    out->local_loss = out->distance = NAN;
-    if (job->replicas_equal) return mean_loss(r, rows, &out->loss);
-    WEFT_TRY(mean_loss(r, rows, &out->local_loss));
+    out->tokens = weft_dataset_validation_targets(job->dataset, 0, rows);
+    out->local_loss = out->distance = out->accuracy = NAN;
+    if (job->replicas_equal) return mean_loss(r, rows, out, &out->loss);
+    WEFT_TRY(mean_loss(r, rows, out, &out->local_loss));
     double squares = 0;
     weft_status status = wefti_rank_average(r); /* which membership may interrupt */
     if (status == WEFT_OK) squares = wefti_rank_distance_squares(r);
-    if (status == WEFT_OK) status = mean_loss(r, rows, &out->loss);
+    if (status == WEFT_OK) status = mean_loss(r, rows, out, &out->loss);
     wefti_rank_restore(r);
     WEFT_TRY(status);
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &squares));

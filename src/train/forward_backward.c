@@ -101,6 +101,19 @@ static weft_status check_ids(const wefti_rank *r, const int32_t *ids) {
                          (long long)vocab - 1);
 }
 
+/* Targets that count among all rows of the replica in this step: what its gradient is
+ * divided by, on whichever rank and however its rows are cut into passes. */
+static void count_targets(wefti_rank *r) {
+    const wefti_job *job = r->job;
+    int64_t rows = job->rows_per_rank * job->S;
+    int64_t first = job->first_row + (r->step - job->first_step) * job->rows_per_step +
+                    r->rank / job->S * rows;
+    if (job->dataset)
+        r->counted = weft_dataset_train_targets(job->dataset, first, rows);
+    else
+        r->counted = rows * wefti_model_row_targets(job->model, job->T);
+}
+
 /* Made rows, where there is no data (benchmarks): full ones, of any tokens or pixels. */
 static void make_rows(wefti_rank *r) {
     const wefti_job *job = r->job;
@@ -120,6 +133,7 @@ weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) {
     r->micro = op->index;
     r->row = job->first_row + (r->step - job->first_step) * job->rows_per_step +
              r->rank * job->rows_per_rank + r->micro * job->B;
+    if (r->micro == 0) count_targets(r);
     if (job->dataset)
         weft_dataset_train_rows(job->dataset, r->row, job->B, r->tokens, r->targets);
     else
@@ -148,7 +162,7 @@ weft_status wefti_rank_forward_op(wefti_rank *r, const wefti_op *op) {
     return forward(r, op->index, true);
 }
 
-weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum) {
+weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) {
     const weft_model *model = r->job->model;
     int head = n_units(r) - 1;
     wefti_pass pass;
@@ -156,8 +170,15 @@ weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum) {
     for (int u = 0; u < head; u++) WEFT_TRY(forward(r, u, false));
     WEFT_TRY(make_pass(r, head, false, &pass));
     pass.loss_sum = loss_sum;
+    pass.hits = hits;
     model->ops->forward(model, head, &pass);
     return WEFT_OK;
+}
+
+/* Positions of a replica's rows of a step; losses are reported as if each were a target, so
+ * that their mean over the replicas is one of means. */
+static int64_t positions_of(const wefti_job *job) {
+    return job->rows_per_rank * job->S * job->T;
 }
 
 weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) {
@@ -169,10 +190,12 @@ weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) {
     if (r->job->config->model.recompute && pass.y) model->ops->forward(model, u, &pass);
     pass.grads = gradient_of(r, u);
     if (borrowed >= 0) pass.borrowed_grads = gradient_of(r, borrowed);
-    pass.grad_scale = (float)(1.0 / (double)(r->job->rows_per_rank * r->job->S *
-                                             r->job->T)); /* tokens of the replica */
-    pass.loss_sum = &r->vote.loss_sum;
+    pass.grad_scale = (float)(1.0 / (double)r->counted);
+    double loss = 0;
+    bool all = r->counted == positions_of(r->job);
+    pass.loss_sum = all ? &r->vote.loss_sum : &loss;
     model->ops->backward(model, u, &pass);
+    r->vote.loss_sum += loss * ((double)positions_of(r->job) / (double)r->counted);
     if (r->clock) r->clock->backward_s[u] += wefti_now_s() - start_s;
     r->gradients.unit[place_of(r, u)] = -1; /* complete for this micro-batch */
     wefti_rank_pace(r, op->share);

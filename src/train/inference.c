@@ -35,6 +35,7 @@ struct weft_inference {
     float *x[2], *saved, *scratch, *logits; /* for B x T = capacity tokens */
     int32_t *order;                         /* [V] for top-k */
     int64_t capacity_B, capacity_T;
+    double accuracy; /* of the last evaluation; NAN: none */
 };
 
 static bool has_file(const char *folder, const char *name, char *path) {
@@ -57,7 +58,7 @@ static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
     else
         WEFT_TRY(weft_tokenizer_create_bytes(ctx, &inf->tokenizer));
     int64_t ids = weft_tokenizer_vocab(inf->tokenizer), vocab = inf->model->config.vocab;
-    if (ids > vocab)
+    if (ids > vocab && weft_inference_rows(inf) != WEFT_ROWS_IMAGES)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s: the tokenizer has %lld ids, the model %lld", folder,
                              (long long)ids, (long long)vocab);
@@ -174,6 +175,12 @@ const weft_tokenizer *weft_inference_tokenizer(const weft_inference *inf) {
     return inf->tokenizer;
 }
 
+weft_rows weft_inference_rows(const weft_inference *inf) {
+    return (weft_rows)inf->model->ops->input; /* the same order */
+}
+
+double weft_inference_accuracy(const weft_inference *inf) { return inf->accuracy; }
+
 int64_t weft_inference_step(const weft_inference *inf) { return inf->step; }
 
 /* Unit u reads one buffer and writes the other. */
@@ -278,6 +285,10 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
                                   weft_sample_sink sink, void *user) {
     int32_t *ids, *tokens;
     int64_t n;
+    if (weft_inference_rows(inf) != WEFT_ROWS_TEXT)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "the model is a %s, which does not continue texts",
+                             inf->model->config.kind);
     WEFT_TRY(weft_tokenizer_encode(ctx, inf->tokenizer, prompt, n_bytes, 1, &ids, &n));
     if (n == 0) {
         wefti_free(ctx, ids);
@@ -295,43 +306,79 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
     return status;
 }
 
-static void evaluate_rows(weft_inference *inf, int64_t B, int64_t T,
-                          const int32_t *tokens, const int32_t *targets, double *sum) {
+/* The rows of a batch, and what the head adds up. */
+typedef struct batch {
+    int64_t B, T, n_tokens, n_targets; /* T: positions of x; the others of a row */
+    int32_t *tokens, *targets;
+    double loss, hits;
+} batch;
+
+static void evaluate_rows(weft_inference *inf, batch *b) {
     int head = inf->model->n_units - 1;
-    const float *x = forward(inf, B, T, tokens);
-    wefti_pass pass = make_pass(inf, head, B, T);
+    const float *x = forward(inf, b->B, b->T, b->tokens);
+    wefti_pass pass = make_pass(inf, head, b->B, b->T);
     pass.x = x;
     pass.y = NULL;
-    pass.targets = targets;
-    pass.loss_sum = sum;
+    pass.tokens = b->tokens;
+    pass.targets = b->targets;
+    pass.loss_sum = &b->loss;
+    pass.hits = &b->hits;
     inf->model->ops->forward(inf->model, head, &pass);
+}
+
+static weft_status check_rows(weft_ctx *ctx, const weft_inference *inf,
+                              const weft_dataset *dataset, int64_t T) {
+    const weft_model_config *c = &inf->model->config;
+    bool images = weft_dataset_rows(dataset) == WEFT_ROWS_IMAGES;
+    if (weft_dataset_rows(dataset) != weft_inference_rows(inf))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "the data's rows are not those that a %s takes", c->kind);
+    if (images && (weft_dataset_image(dataset) != c->image ||
+                   weft_dataset_channels(dataset) != c->channels ||
+                   weft_dataset_classes(dataset) > c->vocab))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "the images' side, channels or classes are not the model's");
+    if (T > c->context)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "windows of %lld tokens, but the model's context is %lld",
+                             (long long)T, (long long)c->context);
+    if (weft_dataset_validation_rows(dataset) > 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "there is no validation text");
+}
+
+static weft_status evaluate_all(weft_ctx *ctx, weft_inference *inf,
+                                const weft_dataset *dataset, int64_t rows, batch *b) {
+    int64_t most = b->B, n = b->n_tokens + b->n_targets;
+    WEFT_TRY(reserve(ctx, inf, most, b->T));
+    WEFT_TRY(wefti_alloc_n(ctx, most * n, sizeof(int32_t), "tokens", &b->tokens));
+    b->targets = b->tokens + most * b->n_tokens;
+    for (int64_t row = 0; row < rows; row += most) {
+        b->B = rows - row < most ? rows - row : most;
+        weft_dataset_validation_batch(dataset, row, b->B, b->tokens, b->targets);
+        evaluate_rows(inf, b);
+    }
+    wefti_free(ctx, b->tokens);
+    return WEFT_OK;
 }
 
 weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *inf,
                                     const weft_dataset *dataset, int64_t T,
                                     int64_t max_tokens, double *loss, int64_t *n_tokens) {
-    int64_t rows = weft_dataset_validation_rows(dataset), B = EVALUATION_TOKENS / T;
-    int64_t context = inf->model->config.context;
-    if (T > context)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "windows of %lld tokens, but the model's context is %lld",
-                             (long long)T, (long long)context);
-    if (B < 1) B = 1;
-    WEFT_TRY(reserve(ctx, inf, B, T));
-    if (max_tokens > 0 && (max_tokens + T - 1) / T < rows)
-        rows = (max_tokens + T - 1) / T;
-    if (rows == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "there is no validation text");
-    int32_t *tokens;
-    WEFT_TRY(wefti_alloc_n(ctx, 2 * B * T, sizeof(int32_t), "tokens", &tokens));
-    double sum = 0;
-    for (int64_t row = 0; row < rows; row += B) {
-        int64_t n = rows - row < B ? rows - row : B;
-        weft_dataset_validation_batch(dataset, row, n, tokens, tokens + B * T);
-        evaluate_rows(inf, n, T, tokens, tokens + B * T, &sum);
-    }
-    wefti_free(ctx, tokens);
-    *n_tokens = rows * T;
-    *loss = sum / (double)*n_tokens;
+    weft_model *model = inf->model;
+    int64_t rows = weft_dataset_validation_rows(dataset);
+    bool images = weft_inference_rows(inf) == WEFT_ROWS_IMAGES;
+    inf->accuracy = NAN;
+    WEFT_TRY(check_rows(ctx, inf, dataset, images ? model->config.context : T));
+    model->config.source = weft_dataset_source_length(dataset);
+    batch b = {.T = wefti_model_positions(&model->config, T)};
+    b.n_tokens = wefti_model_row_tokens(model, b.T);
+    b.n_targets = wefti_model_row_targets(model, b.T);
+    b.B = EVALUATION_TOKENS / b.T > 0 ? EVALUATION_TOKENS / b.T : 1;
+    if (max_tokens > 0 && (max_tokens + b.n_targets - 1) / b.n_targets < rows)
+        rows = (max_tokens + b.n_targets - 1) / b.n_targets;
+    WEFT_TRY(evaluate_all(ctx, inf, dataset, rows, &b));
+    *n_tokens = weft_dataset_validation_targets(dataset, 0, rows);
+    *loss = b.loss / (double)*n_tokens;
+    if (images) inf->accuracy = b.hits / (double)*n_tokens;
     return WEFT_OK;
 }

@@ -124,7 +124,7 @@ weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r
 
 weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_record *r,
                                      double bigram_loss) {
-    wefti_metric row[7] = {
+    wefti_metric row[8] = {
         integer("step", r->step),
         real("elapsed_s", r->elapsed_s),
         real("validation_loss", r->loss),
@@ -134,6 +134,7 @@ weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_rec
     if (!isnan(bigram_loss)) row[n++] = real("bigram_loss", bigram_loss);
     if (!isnan(r->local_loss)) row[n++] = real("local_validation_loss", r->local_loss);
     if (!isnan(r->distance)) row[n++] = real("exact_consensus_distance", r->distance);
+    if (!isnan(r->accuracy)) row[n++] = real("validation_accuracy", r->accuracy);
     WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row, n));
     if (!journal->events) return WEFT_OK;
     const wefti_scalar scalar = {"validation/loss", r->loss};

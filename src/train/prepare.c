@@ -153,8 +153,31 @@ static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config,
     return weft_tokenizer_open(ctx, name, &p->tokenizer);
 }
 
-static weft_status open_dataset(weft_ctx *ctx, const weft_config *config,
-                                wefti_prepared *p) {
+/* What images say of themselves: the model's keys that nobody chose. */
+static weft_status adopt_images(weft_ctx *ctx, weft_config *config,
+                                const weft_dataset *dataset) {
+    const struct {
+        const char *key;
+        int64_t *at, value;
+    } rows[] = {
+        {"model.image", &config->model.image, weft_dataset_image(dataset)},
+        {"model.channels", &config->model.channels, weft_dataset_channels(dataset)}};
+    char text[32];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        snprintf(text, sizeof text, "%lld", (long long)rows[i].value);
+        if (*rows[i].at == 0)
+            WEFT_TRY(wefti_config_suggest(ctx, config, rows[i].key, text));
+        if (*rows[i].at != rows[i].value)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "%s is %lld, but the images have %s", rows[i].key,
+                                 (long long)*rows[i].at, text);
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_dataset(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
+    wefti_input input = wefti_job_input(config);
+    int64_t source = config->data.source_length;
     weft_dataset_config wanted = {
         .paths = config->data.path.items,
         .weights = config->data.weights.n ? config->data.weights.items : NULL,
@@ -162,20 +185,22 @@ static weft_status open_dataset(weft_ctx *ctx, const weft_config *config,
         .validation_paths = config->data.validation_path.items,
         .n_validation_paths = config->data.validation_path.n,
         .validation = config->data.validation,
+        .rows = (weft_rows)input, /* the same order */
         .T = config->data.length,
+        .source_length = source > 0 ? source : config->data.length,
+        .vocab = config->model.vocab,
+        .image = config->model.image,
+        .channels = config->model.channels,
         .seed = (uint64_t)config->run.seed,
         .threads = wefti_machine_cores(),
         .field = config->data.field,
         .column = config->data.column,
         .room_folder = config->run.folder,
     };
-    const wefti_model_ops *kind = wefti_model_find(config->model.kind);
-    if (kind && kind->input != WEFTI_INPUT_TEXT)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "model.kind is %s, whose rows are not tokens of a text",
-                             kind->name);
     WEFT_TRY(weft_dataset_open(ctx, &wanted, p->tokenizer, &p->dataset));
     p->bigram_loss = NAN;
+    if (input == WEFTI_INPUT_IMAGES) WEFT_TRY(adopt_images(ctx, config, p->dataset));
+    if (input != WEFTI_INPUT_TEXT) return WEFT_OK;
     bool leads = wefti_bootstrap_leads(&p->bootstrap);
     if (!leads || weft_dataset_validation_rows(p->dataset) == 0) return WEFT_OK;
     return weft_dataset_bigram_loss(ctx, p->dataset, weft_tokenizer_vocab(p->tokenizer),
@@ -305,7 +330,9 @@ static void describe(wefti_prepared *p) {
     double millions = (double)job->model->n_elements / 1e6;
     snprintf(text[0], n, "%s, %lld layers x %lld, %.4g M parameters", model->kind,
              (long long)model->layers, (long long)model->width, millions);
-    if (p->dataset)
+    if (p->dataset && job->model->ops->input != WEFTI_INPUT_TEXT)
+        weft_dataset_describe(p->dataset, text[1], n);
+    else if (p->dataset)
         snprintf(text[1], n,
                  "%lld training tokens, %lld x %lld for validation, %s tokenizer of %lld",
                  (long long)weft_dataset_train_tokens(p->dataset),
@@ -353,6 +380,8 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
     int64_t vocab = p->tokenizer ? weft_tokenizer_vocab(p->tokenizer)
                                  : config->model.vocab;
+    if (p->dataset && wefti_job_input(config) == WEFTI_INPUT_IMAGES)
+        vocab = weft_dataset_classes(p->dataset);
     WEFT_TRY(
         wefti_job_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->job));
     if (p->saved.step >= 0) {

@@ -84,7 +84,8 @@ typedef struct wefti_rank {
     wefti_kept *kept; /* [units] owned, or NULL; then `gathered` has no buffers */
     float *staging;   /* S > 1: largest unit */
 
-    int32_t *tokens, *targets; /* [B,T] */
+    int32_t *tokens, *targets; /* rows: [B, tokens of a row], [B, targets of a row] */
+    int64_t counted;           /* targets of this step's rows of the replica */
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
     float **saved;   /* [units] saved activations; all the same if recomputing */
     float *dy, *scratch;
@@ -193,7 +194,7 @@ weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) WEFT_CHECK
 weft_status wefti_rank_reduce_op(wefti_rank *r, const wefti_op *op) WEFT_CHECKED;
 
 /* Adds up the loss on r->tokens, without gradients. Collective over the shard group. */
-weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum) WEFT_CHECKED;
+weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) WEFT_CHECKED;
 
 /* Parameters of unit u in full, gathered if S > 1. Collective over the shard group. */
 weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) WEFT_CHECKED;

@@ -150,9 +150,10 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
     WEFT_TRY(weft_config_copy(ctx, old->config, &config));
     config->mesh.nodes = w->size / old->S;
     config->batch.tokens_per_step = c->rows_per_rank * old->T * w->size;
+    config->batch.rows_per_step = 0;
     config->batch.micro = c->micro;
     weft_status status = wefti_job_create(ctx, config, p->dataset,
-                                          old->model->config.vocab, &job);
+                                          old->vocab, &job);
     if (status != WEFT_OK) {
         weft_config_destroy(ctx, config);
         return status;

@@ -271,7 +271,7 @@ static void broken_files_are_refused_with_the_line(void **state) {
 
 #define OF_TYPES                                                                         \
     "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma2, gemma3_text, phi3, "      \
-    "gpt_neox, opt, or weft-llama"
+    "gpt_neox, opt, t5, vit, or weft-llama"
 
 static void unknown_types_are_refused(void **state) {
     assert_refused(*state, "{\"model_type\": \"bert\"}",

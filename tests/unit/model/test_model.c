@@ -57,7 +57,7 @@ static void assert_refused(weft_ctx *ctx, weft_model_config config,
 
 #define KINDS                                                                            \
     "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma2, gemma3, phi3, gpt_neox, " \
-    "opt"
+    "opt, t5, vit"
 
 static void what_a_kind_does_not_know_is_refused(void **state) {
     REFUSE(llama, window, 5, "model.window is set, but a llama has none");
