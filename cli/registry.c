@@ -9,6 +9,7 @@ extern const command command_train;
 extern const command command_tune;
 extern const command command_eval;
 extern const command command_sample;
+extern const command command_translate;
 extern const command command_bench;
 extern const command command_probe;
 extern const command command_doctor;
@@ -37,6 +38,7 @@ const command *const commands[] = {
     &command_verify,
     &command_eval,
     &command_sample,
+    &command_translate,
     &command_bench,
     &command_data,
     &command_config,

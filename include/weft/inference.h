@@ -52,6 +52,26 @@ WEFT_API weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *infe
                                              const weft_dataset *dataset, int64_t T,
                                              int64_t max_tokens, double *loss,
                                              int64_t *n_tokens) WEFT_CHECKED;
+/* Translates n texts (UTF-8, each ends in NUL) with a model of pairs, token by token, always
+ * the likeliest, until its end or `target_length` tokens. A source keeps `source_length`
+ * tokens, its end among them. sink gets each translation in its turn, and returns false to
+ * stop. */
+typedef struct weft_translate_options {
+    int64_t source_length, target_length;
+} weft_translate_options;
+typedef bool (*weft_translation_sink)(void *user, int64_t i, const char *text);
+WEFT_API weft_status weft_inference_translate(weft_ctx *ctx, weft_inference *inference,
+                                              const char *const *sources, int64_t n,
+                                              const weft_translate_options *options,
+                                              weft_translation_sink sink,
+                                              void *user) WEFT_CHECKED;
+
+/* BLEU of n translations, 0 to 100, each with one reference: as sacrebleu counts it by
+ * default (tokenization 13a, exponential smoothing). */
+WEFT_API weft_status weft_bleu(weft_ctx *ctx, const char *const *translations,
+                               const char *const *references, int64_t n,
+                               double *score) WEFT_CHECKED;
+
 /* Of images: the share of right classes in the last evaluation; else NAN. */
 WEFT_API double weft_inference_accuracy(const weft_inference *inference);
 

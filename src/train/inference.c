@@ -8,7 +8,7 @@
  * quadratic, but one code path for all models, and its logits are those of training. An
  * evaluation takes as many rows at once as make about EVALUATION_TOKENS tokens. */
 #define _GNU_SOURCE
-#include <weft/inference.h>
+#include "train/inference.h"
 
 #include <limits.h>
 #include <math.h>
@@ -25,18 +25,6 @@
 #include "train/state.h"
 
 enum { EVALUATION_TOKENS = 4096 };
-
-struct weft_inference {
-    weft_model *model;
-    weft_tokenizer *tokenizer;
-    const wefti_kernels *kernels;
-    int64_t step;
-    float **params;                         /* [units] */
-    float *x[2], *saved, *scratch, *logits; /* for B x T = capacity tokens */
-    int32_t *order;                         /* [V] for top-k */
-    int64_t capacity_B, capacity_T;
-    double accuracy; /* of the last evaluation; NAN: none */
-};
 
 static bool has_file(const char *folder, const char *name, char *path) {
     struct stat info;
@@ -103,7 +91,8 @@ static void free_activations(weft_ctx *ctx, weft_inference *inf) {
 
 /* Makes room for B sequences of T, which grows with what is asked for: a model may take
  * far longer texts than it is ever given. */
-static weft_status reserve(weft_ctx *ctx, weft_inference *inf, int64_t B, int64_t T) {
+weft_status wefti_inference_reserve(weft_ctx *ctx, weft_inference *inf, int64_t B,
+                                    int64_t T) {
     const weft_model *model = inf->model;
     int64_t saved = 0;
     if (B <= inf->capacity_B && T <= inf->capacity_T) return WEFT_OK;
@@ -122,6 +111,11 @@ static weft_status reserve(weft_ctx *ctx, weft_inference *inf, int64_t B, int64_
     inf->capacity_B = B;
     inf->capacity_T = T;
     return WEFT_OK;
+}
+
+void wefti_inference_set_source(weft_ctx *ctx, weft_inference *inf, int64_t source) {
+    if (inf->model->config.source != source) free_activations(ctx, inf);
+    inf->model->config.source = source;
 }
 
 static weft_status allocate(weft_ctx *ctx, weft_inference *inf) {
@@ -183,8 +177,7 @@ double weft_inference_accuracy(const weft_inference *inf) { return inf->accuracy
 
 int64_t weft_inference_step(const weft_inference *inf) { return inf->step; }
 
-/* Unit u reads one buffer and writes the other. */
-static wefti_pass make_pass(weft_inference *inf, int u, int64_t B, int64_t T) {
+wefti_pass wefti_inference_pass(weft_inference *inf, int u, int64_t B, int64_t T) {
     int borrowed = inf->model->units[u].borrows;
     return (wefti_pass){.kernels = inf->kernels,
                         .B = B,
@@ -202,7 +195,7 @@ static const float *forward(weft_inference *inf, int64_t B, int64_t T,
                             const int32_t *tokens) {
     int head = inf->model->n_units - 1;
     for (int u = 0; u < head; u++) {
-        wefti_pass pass = make_pass(inf, u, B, T);
+        wefti_pass pass = wefti_inference_pass(inf, u, B, T);
         pass.tokens = tokens;
         inf->model->ops->forward(inf->model, u, &pass);
     }
@@ -220,7 +213,7 @@ static void next_logits(weft_inference *inf, int64_t T, const int32_t *tokens) {
     choose_threads(inf, T);
     int head = inf->model->n_units - 1;
     const float *x = forward(inf, 1, T, tokens);
-    wefti_pass pass = make_pass(inf, head, 1, 1);
+    wefti_pass pass = wefti_inference_pass(inf, head, 1, 1);
     pass.x = x + (T - 1) * inf->model->config.width;
     wefti_model_logits(inf->model, &pass, inf->logits);
 }
@@ -268,7 +261,7 @@ static weft_status sample_tokens(weft_ctx *ctx, weft_inference *inf, int32_t *to
                                  int64_t n, const weft_sample_options *options,
                                  weft_sample_sink sink, void *user) {
     int64_t context = inf->model->config.context, most = n + options->n_tokens;
-    WEFT_TRY(reserve(ctx, inf, 1, most < context ? most : context));
+    WEFT_TRY(wefti_inference_reserve(ctx, inf, 1, most < context ? most : context));
     for (int64_t i = 0; i < options->n_tokens; i++, n++) {
         int64_t T = n < context ? n : context, n_bytes;
         next_logits(inf, T, tokens + n - T);
@@ -316,7 +309,7 @@ typedef struct batch {
 static void evaluate_rows(weft_inference *inf, batch *b) {
     int head = inf->model->n_units - 1;
     const float *x = forward(inf, b->B, b->T, b->tokens);
-    wefti_pass pass = make_pass(inf, head, b->B, b->T);
+    wefti_pass pass = wefti_inference_pass(inf, head, b->B, b->T);
     pass.x = x;
     pass.y = NULL;
     pass.tokens = b->tokens;
@@ -349,7 +342,7 @@ static weft_status check_rows(weft_ctx *ctx, const weft_inference *inf,
 static weft_status evaluate_all(weft_ctx *ctx, weft_inference *inf,
                                 const weft_dataset *dataset, int64_t rows, batch *b) {
     int64_t most = b->B, n = b->n_tokens + b->n_targets;
-    WEFT_TRY(reserve(ctx, inf, most, b->T));
+    WEFT_TRY(wefti_inference_reserve(ctx, inf, most, b->T));
     WEFT_TRY(wefti_alloc_n(ctx, most * n, sizeof(int32_t), "tokens", &b->tokens));
     b->targets = b->tokens + most * b->n_tokens;
     for (int64_t row = 0; row < rows; row += most) {
@@ -369,7 +362,7 @@ weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *inf,
     bool images = weft_inference_rows(inf) == WEFT_ROWS_IMAGES;
     inf->accuracy = NAN;
     WEFT_TRY(check_rows(ctx, inf, dataset, images ? model->config.context : T));
-    model->config.source = weft_dataset_source_length(dataset);
+    wefti_inference_set_source(ctx, inf, weft_dataset_source_length(dataset));
     batch b = {.T = wefti_model_positions(&model->config, T)};
     b.n_tokens = wefti_model_row_tokens(model, b.T);
     b.n_targets = wefti_model_row_targets(model, b.T);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_INFERENCE_H
+#define WEFTI_INFERENCE_H
+
+#include <weft/inference.h>
+
+#include "model/model.h"
+
+/* A model without training, as inference.c and translate.c see it. */
+struct weft_inference {
+    weft_model *model;
+    weft_tokenizer *tokenizer;
+    const wefti_kernels *kernels;
+    int64_t step;
+    float **params;                         /* [units] */
+    float *x[2], *saved, *scratch, *logits; /* for B x T = capacity positions */
+    int32_t *order;                         /* [V] for top-k */
+    int64_t capacity_B, capacity_T;
+    double accuracy; /* of the last evaluation; NAN: none */
+};
+
+/* Makes room for B rows of T positions. */
+weft_status wefti_inference_reserve(weft_ctx *ctx, weft_inference *inf, int64_t B,
+                                    int64_t T) WEFT_CHECKED;
+
+/* Says how many positions of a row are a source; room that was made for another number
+ * does not fit. */
+void wefti_inference_set_source(weft_ctx *ctx, weft_inference *inf, int64_t source);
+
+/* Unit u over rows whose x is in inf->x[(u + 1) % 2]; its y will be in inf->x[u % 2]. */
+wefti_pass wefti_inference_pass(weft_inference *inf, int u, int64_t B, int64_t T);
+
+#endif
