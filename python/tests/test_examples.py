@@ -12,6 +12,8 @@ import pytest
 import torch
 from ranks import free_port, run
 
+import weft_sync.torch as weft
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -86,6 +88,41 @@ def test_the_readmes_lines():
     (steps, loss, a), (_, _, b) = run(readme_lines, 2)
     assert steps == 200 and loss < 2.0
     assert all(torch.equal(p, q) for p, q in zip(a, b))
+
+
+def block_of_docs(words):
+    """The block of Python in docs/pytorch.md that has these words."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "pytorch.md").read_text(), re.S)
+    found = [block for block in blocks if words in block]
+    assert len(found) == 1, words
+    return compile(found[0], "docs/pytorch.md", "exec")
+
+
+def test_the_pages_lines_about_measuring(tmp_path, monkeypatch, capsys):
+    (tmp_path / "cluster.yaml").write_text(
+        "nodes: 3\nwire: {bandwidth: 12.5MB/s, latency: 1ms}\n")
+    monkeypatch.chdir(tmp_path)
+    batches = [(torch.randn(n, 40), torch.randint(10, (n,))) for n in (4, 16)]
+    exec(block_of_docs("measure_step"),
+         {"model": torch.nn.Linear(40, 10), "small": batches[0], "large": batches[1],
+          "loss_function": torch.nn.functional.cross_entropy})
+    said = capsys.readouterr().out
+    assert "streaming-diloco" in said and re.search(r"^hsdp +3 ", said, re.M), said
+
+
+def checkpoint_lines(path):
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    model = torch.nn.Linear(6, 4)
+    optimizer = weft.Optimizer(model, method="flexdemo", between="ranks")
+    before = model.weight.detach().clone()
+    exec(block_of_docs("weft.PerRank(optimizer)}, checkpoint_id"),
+         {"model": model, "optimizer": optimizer, "path": path, "weft": weft})
+    return torch.equal(model.weight, before), len(os.listdir(path))
+
+
+def test_the_pages_lines_about_checkpoints(tmp_path):
+    assert all(same and n > 1 for same, n in run(checkpoint_lines, 2, str(tmp_path / "at")))
 
 
 def test_trainer_of_transformers():
