@@ -83,6 +83,7 @@ class Prediction(c.Structure):
                 ("hidden_share", F64), ("wire_s", F64), ("codec_s", F64), ("late_s", F64),
                 ("vote_s", F64), ("bound", INT), ("tokens_per_s", F64), ("wire_bytes", F64),
                 ("wire_bytes_step", I64), ("memory_bytes", I64), ("parameters", I64),
+                ("goes_on", BOOL),
                 ("spans", PTR), ("n_spans", I64)]
 
 
