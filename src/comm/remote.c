@@ -18,6 +18,9 @@ typedef struct remote_comm {
     int64_t view; /* of the world that it belongs to (elastic.h) */
 } remote_comm;
 
+/* For a view without a member that has said its farewell: ballots take well under a second. */
+static const double view_patience_s = 10;
+
 static int world_rank_of(const remote_comm *comm, int rank) {
     return comm->members.first + rank * comm->members.stride;
 }
@@ -125,6 +128,17 @@ static weft_status interrupted_error(remote_comm *comm, int sender) {
                          comm->mesh->rank, sender);
 }
 
+/* Lock held. Whether it has said its farewell, and nothing of it will come. Where a run goes
+ * on without who is lost, a member that fails says so and leaves; the others hear that, agree
+ * on a view without it, and the wait ends so: *until_s, 0 at first, bounds it. */
+static bool has_gone(const remote_comm *comm, int sender, double *until_s) {
+    const weft_mesh *mesh = comm->mesh;
+    if (!mesh->peers[sender].gone) return false;
+    if (!mesh->elastic) return true;
+    if (*until_s == 0) *until_s = wefti_now_s() + view_patience_s;
+    return wefti_now_s() >= *until_s;
+}
+
 /* It has said its farewell, and a message of it is waited for. */
 static weft_status gone_error(remote_comm *comm, int sender) {
     return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER,
@@ -156,10 +170,12 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
     *view = NULL;
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = find(comm, sender, tag, false);
-    const bool *gone = &mesh->peers[sender].gone;
-    while (!arrival && !*gone && !atomic_load(&mesh->world.poisoned) &&
-           wefti_now_s() < moment_s && !is_lost(mesh, sender) && !is_interrupted(comm)) {
-        wefti_mesh_wait(mesh, moment_s);
+    bool left = false;
+    double until_s = 0;
+    while (!arrival && !(left = has_gone(comm, sender, &until_s)) &&
+           !atomic_load(&mesh->world.poisoned) && wefti_now_s() < moment_s &&
+           !is_lost(mesh, sender) && !is_interrupted(comm)) {
+        wefti_mesh_wait(mesh, until_s > 0 ? fmin(until_s, moment_s) : moment_s);
         arrival = find(comm, sender, tag, false);
     }
     int64_t got = arrival ? arrival->n_bytes : n_bytes;
@@ -167,12 +183,11 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
         take(comm, peer, arrival);
         *view = arrival->data;
     }
-    bool left = !arrival && *gone;
     bool lost = !arrival && (is_lost(mesh, sender) || is_interrupted(comm));
     pthread_mutex_unlock(&mesh->lock);
     if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
     if (lost) return interrupted_error(comm, sender);
-    if (left && isinf(moment_s)) return gone_error(comm, sender);
+    if (!arrival && left && isinf(moment_s)) return gone_error(comm, sender);
     if (got == n_bytes) return WEFT_OK;
     wefti_comm_release(head, peer, tag);
     *view = NULL;
