@@ -43,6 +43,8 @@ static const flag flags[] = {
     {"--wide", NULL, "all columns", NULL},
     {"--top", "N", "rows of the table (default 12; 0 = all)", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
+    {"--html", "FILE", "a page of speed-up and cost, with sliders for wire, nodes, batch",
+     NULL},
     {"--svg", "FILE", "draw speed-up over the wire's rate", NULL},
     {"--write", "FILE", "write the choice as a run file that weft train takes", NULL},
     {"--pick", "N", "what --write writes: row N of the table instead of the choice",
@@ -418,7 +420,9 @@ static weft_status put_json(weft_ctx *ctx, const weft_advice *a) {
 
 static weft_status show(weft_ctx *ctx, const request *r, const weft_advice *a) {
     const char *svg = args_value(r->a, "--svg"), *path = args_value(r->a, "--write");
+    const char *html = args_value(r->a, "--html");
     if (svg) WEFT_TRY(weft_advice_draw(ctx, a, svg));
+    if (html) WEFT_TRY(weft_advice_page(ctx, r->run, r->cluster, &r->options, a, html));
     if (path) WEFT_TRY(write_choice(ctx, r, a, path));
     if (args_has(r->a, "--json")) return put_json(ctx, a);
     put_text(r, a);

@@ -167,6 +167,15 @@ WEFT_API weft_status weft_advice_json(weft_ctx *ctx, const weft_advice *advice,
 WEFT_API weft_status weft_advice_draw(weft_ctx *ctx, const weft_advice *advice,
                                       const char *path) WEFT_CHECKED;
 
+/* Writes a page that draws speed-up and cost over the wire's rate and the number of nodes,
+ * and reckons them anew for other wires, nodes and batches. `run`, `cluster` and `options`
+ * are those that were advised about. */
+WEFT_API weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
+                                      const weft_cluster *cluster,
+                                      const weft_advise_options *options,
+                                      const weft_advice *advice,
+                                      const char *path) WEFT_CHECKED;
+
 /* ---- what a user has measured already ---- */
 
 typedef struct weft_measurement {

@@ -30,7 +30,8 @@ typedef struct wefti_adviser {
     weft_advise_options options;
     weft_advice *advice;
     int64_t room, left_out_room;
-    int64_t work; /* rank-steps to play for a prediction */
+    int64_t work;   /* rank-steps to play for a prediction */
+    double compute; /* times that computing takes, for planes; 0: 1 */
     weft_machine
         *machines; /* [cluster.nodes] owned, the fastest first; NULL: all alike */
 } wefti_adviser;

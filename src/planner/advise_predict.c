@@ -22,7 +22,8 @@ static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwi
     link->bandwidth_Bps = bandwidth_Bps;
     link->up_Bps *= ratio;
     if (cluster->sites > 1) return WEFT_OK;
-    for (int64_t i = 0; i < cluster->n_machines && a->machines; i++) {
+    for (int64_t i = 0; i < cluster->n_machines && cluster->machines != a->cluster.machines;
+         i++) {
         cluster->machines[i].bandwidth_Bps *= ratio;
         cluster->machines[i].up_Bps *= ratio;
     }

@@ -94,3 +94,31 @@ finish() {
         exit 1
     fi
 }
+
+# need_browser: finds chromium, or says what is missing and skips the test.
+need_browser() {
+    browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
+        echo "skipped: this test needs chromium (Debian's package chromium)"
+        exit 77
+    }
+}
+
+browse() { # options and an address; the page after its scripts ran, on stdout
+    HOME=$PWD timeout 240 "$browser" --headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars \
+        --disable-dev-shm-usage --user-data-dir="$PWD/profile" --enable-logging=stderr \
+        --virtual-time-budget=60000 --dump-dom "$@" 2>browser.log
+}
+
+# try_claims FILE.js: its claims (page_claims.js) about pages in this folder, in frames of one page.
+try_claims() {
+    {
+        echo '<!doctype html><meta charset="utf-8"><body><pre id="result">began</pre>'
+        echo "<script src='$source_dir/tests/cli/page_claims.js'></script>"
+        echo "<script src='$1'></script>"
+    } >claims.html
+    browse --allow-file-access-from-files --window-size=1300,900 "file://$PWD/claims.html" >result ||
+        fail "the browser: $(tail -3 browser.log)"
+    grep -q '^all claims were tried$' result ||
+        fail "the claims did not end: $(grep -A99 '<pre' result | head -40) $(grep CONSOLE browser.log)"
+    while read -r line; do fail "$line"; done < <(grep '^not ' result)
+}

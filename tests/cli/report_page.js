@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Claims about the report's page, tried in a browser by test_report.sh: first about the
- * functions, then about whole pages in frames. A line of the result that begins with "not" is
- * a claim that does not hold. */
+ * functions, then about whole pages in frames (page_claims.js). */
 'use strict';
-
-const lines = [];
-const claim = (name, holds, found) => lines.push(
-    holds ? `ok ${name}` : `not ${name}${found === undefined ? '' : `: found ${JSON.stringify(found)}`}`);
-const same = (name, found, expected) => claim(name, JSON.stringify(found) === JSON.stringify(expected), found);
 
 /* ---- functions ---- */
 
@@ -62,30 +56,6 @@ function views({zoomed, moved, lanesOf, settingsOf, difference}) {
 }
 
 /* ---- pages ---- */
-
-const wait = ms => new Promise(done => setTimeout(done, ms));
-
-async function open(file, width, hash = '') {
-    const frame = document.createElement('iframe');
-    frame.style.cssText = `position:fixed;top:0;left:0;width:${width}px;height:900px;border:0`;
-    frame.src = file + hash;
-    document.body.append(frame);
-    await new Promise(done => frame.addEventListener('load', done));
-    const page = frame.contentDocument, facts = () => page.documentElement.dataset;
-    const go = async to => {
-        frame.contentWindow.location.hash = to;
-        await wait(50);
-    };
-    const count = selector => page.querySelectorAll(selector).length;
-    const name = file + hash;
-    same(`${name} is drawn without an error`, [facts().ready, facts().errors, facts().error],
-        ['yes', '0', undefined]);
-    const wide = [...page.querySelectorAll('body *')].filter(
-        e => facts().overflow !== '0' && e.getBoundingClientRect().right > width);
-    same(`${name} is not wider than its window`,
-        [facts().overflow, ...wide.slice(0, 3).map(e => e.outerHTML.slice(0, 80))], ['0']);
-    return {frame, page, facts, go, count, close: () => frame.remove()};
-}
 
 /* The words at the ticks of a chart's y axis. */
 const ticksOf = (p, id) => [...p.page.querySelectorAll(`[data-chart=${id}] text.end`)].map(e => e.textContent);
@@ -282,14 +252,10 @@ async function strange() {
     long.close();
 }
 
-(async () => {
-    try {
-        const p = await open('one.html', 1200);
-        numbers(p.frame.contentWindow);
-        views(p.frame.contentWindow);
-        p.close();
-        for (const part of [oneRun, tips, timeline, threeRuns, phone, strange]) await part();
-        lines.push('all claims were tried');
-    } catch (e) { lines.push('not ended: ' + e.stack); }
-    document.getElementById('result').textContent = '\n' + lines.join('\n') + '\n';
-})();
+claims(async () => {
+    const p = await open('one.html', 1200);
+    numbers(p.frame.contentWindow);
+    views(p.frame.contentWindow);
+    p.close();
+    for (const part of [oneRun, tips, timeline, threeRuns, phone, strange]) await part();
+});

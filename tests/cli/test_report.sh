@@ -7,15 +7,7 @@ source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
 empty_here
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
-    echo "skipped: this test needs chromium (Debian's package chromium)"
-    exit 77
-}
-browse() { # options and an address; the page after its scripts ran, on stdout
-    HOME=$PWD timeout 240 "$browser" --headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars \
-        --disable-dev-shm-usage --user-data-dir="$PWD/profile" --enable-logging=stderr \
-        --virtual-time-budget=60000 --dump-dom "$@" 2>browser.log
-}
+need_browser
 
 # metrics STEPS BYTES [LOSS]: a run as training would write it, with 3 evaluations.
 metrics() {
@@ -80,9 +72,5 @@ grep -q '<html[^>]* data-errors="0"' dom || fail "errors: $(grep -o '<html[^>]*>
 ! grep -q 'CONSOLE' browser.log || fail "the console: $(grep CONSOLE browser.log)"
 
 # everything else, in frames of one page
-echo '<!doctype html><meta charset="utf-8"><body><pre id="result">began</pre>' >claims.html
-echo "<script src='$source_dir/tests/cli/report_page.js'></script>" >>claims.html
-browse --allow-file-access-from-files --window-size=1300,900 "file://$PWD/claims.html" >result || fail "the browser: $(tail -3 browser.log)"
-grep -q '^all claims were tried$' result || fail "the claims did not end: $(grep -A99 '<pre' result | head -40) $(grep CONSOLE browser.log)"
-while read -r line; do fail "$line"; done < <(grep '^not ' result)
+try_claims "$source_dir/tests/cli/report_page.js"
 finish

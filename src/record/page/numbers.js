@@ -21,6 +21,7 @@ const units = {
     ],
     plain: [[1e6, 1e6, '', '× 10⁶'], [1e-2, 1, '', ''], [1e-5, 1e-3, '', '× 10⁻³'], [0, 1e-6, '', '× 10⁻⁶']],
     share: [[0, 0.01, ' %', '']],
+    times: [[0, 1, ' ×', '']],
 };
 
 const drawable = x => typeof x === 'number' && Math.abs(x) <= 1e100;

@@ -4,8 +4,7 @@
  *     #x=time&off=1,2&hide=loss.training&theme=dark&log=wire&whole=1&only=1&zoom=0.01-0.05
  *
  *     change({x: 'time'})  ->  state  ->  the address, and all painters are called
- *
- * and the small parts that sections are made of. */
+ */
 
 const state = {
     x: 'step',
@@ -18,8 +17,6 @@ const state = {
     zoom: null,
     line: 0
 };
-const painters = [];
-const root = document.documentElement;
 
 /* ---- the state in the address ---- */
 
@@ -56,17 +53,13 @@ function writeHash() {
     }
 }
 
-/* Paints all anew, and leaves for tests, on <html>, what there is to see. */
+/* Paints all anew. */
 function paint() {
     if (state.theme === 'auto')
         delete root.dataset.theme;
     else
         root.dataset.theme = state.theme;
-    for (const painter of painters) painter();
-    root.dataset.curves = document.querySelectorAll('.curve').length;
-    root.dataset.paper = getComputedStyle(document.body).backgroundColor;
-    root.dataset.width = innerWidth;
-    root.dataset.overflow = Math.max(0, root.scrollWidth - root.clientWidth);
+    paintAll();
 }
 
 function change(next) {
@@ -82,35 +75,9 @@ function toggle(set, item) {
     return next;
 }
 
-/* ---- small parts ---- */
+/* ---- what is shown of the data ---- */
 
-const colourOf = i => i % 7 + 1;
 const column = (table, name) => table[name] || [];
 const shown = data => data.runs.map((run, i) => ({run, i})).filter(({i}) => !state.off.has(i));
 const has = (data, table, name) => data.runs.some(run => column(run[table], name).some(drawable));
 const several = data => data.runs.length > 1;
-
-/* A row of buttons of which one is pressed. */
-function choice(label, options, get, set) {
-    const buttons =
-        options.map(([value, text]) => make('button', {type: 'button', onclick: () => set(value)}, text));
-    painters.push(
-        () => buttons.forEach((b, i) => b.setAttribute('aria-pressed', String(get() === options[i][0]))));
-    return make('div', {class: 'choice', role: 'group', 'aria-label': label}, buttons);
-}
-
-/* A button that is pressed or not. */
-function pressable(text, get, set) {
-    const button = make('button', {type: 'button', onclick: () => set(!get())}, text);
-    painters.push(() => button.setAttribute('aria-pressed', String(get())));
-    return make('div', {class: 'choice'}, button);
-}
-
-function card(id, title, note, tools, wide) {
-    const small = make('small', {}, note || '');
-    const head = make('div', {class: 'head'}, make('h2', {id: 'h-' + id}, title, ' ', small),
-        tools ? make('div', {class: 'tools'}, tools) : null);
-    const e = make('section',
-        {class: wide ? 'card wide' : 'card', 'aria-labelledby': 'h-' + id, 'data-section': id}, head);
-    return {e, note: text => { small.textContent = text; }};
-}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* The plan's page. It reckons with the model that weft exported (advise_page.c):
+ *
+ *     step(method, nodes; rate, latency, batch) =
+ *         max over its planes of  compute C + per_Bps / rate + latencies L + rest,
+ *         C = batch[0] + batch[1] m                    m: the batch, of that planned with
+ *
+ * and draws speed-up and node-hours over the wire's rate and over the number of nodes. What the
+ * reader chose is in the address behind '#': rate (bit/s), latency (s), nodes, batch (m), theme,
+ * hide. */
+
+const chosen = {rate: 0, latency: 0, nodes: 0, batch: 1, theme: 'auto', hide: new Set()};
+let plan = null;
+
+/* ---- the model ---- */
+
+const stepOf = (planes, batch, rate_bps, latency) => {
+    const compute = plan.batch[0] + plan.batch[1] * batch;
+    return planes.reduce((longest, [c, perBps, latencies, rest]) => Math.max(
+        longest, c * compute + perBps * 8 / rate_bps + latencies * latency + rest), 0);
+};
+
+const cellOf = (method, nodes) => method.at.find(a => a.nodes === nodes);
+
+/* Seconds of a step, or null where the batch can not be shared. */
+function predict(method, nodes, rate_bps, latency, batch) {
+    if (nodes === 1) return stepOf(plan.one, batch, rate_bps, latency);
+    const cell = cellOf(method, nodes);
+    return cell ? stepOf(cell.planes, batch, rate_bps, latency) : null;
+}
+
+/* Over one node, by tokens: with a batch of its own each node brings as many. */
+function speedup(method, nodes, rate_bps, latency, batch) {
+    const step = predict(method, nodes, rate_bps, latency, batch);
+    const alone = stepOf(plan.one, batch, rate_bps, latency);
+    return step === null ? null : alone / step * (plan.batch_per_rank ? nodes : 1);
+}
+
+/* Hours of all nodes to the goal: what the run costs, at a price per hour and node. */
+function nodeHours(method, nodes, rate_bps, latency, batch) {
+    const step = predict(method, nodes, rate_bps, latency, batch);
+    const tokens = plan.tokens_per_step * batch * (plan.batch_per_rank ? nodes : 1);
+    return step === null ? null : plan.tokens / tokens * step / 3600 * nodes;
+}
+
+/* ---- the reader's choice ---- */
+
+const planned = () => ({
+    rate: plan.wire.bandwidth_Bps * 8,
+    latency: Math.max(plan.wire.latency_s, 1e-6),
+    nodes: plan.nodes[plan.nodes.length - 1],
+    batch: 1
+});
+
+function readChoice() {
+    const given = new URLSearchParams(location.hash.slice(1)), p = planned();
+    const number = (name, low, high) => {
+        const x = Number(given.get(name));
+        return x >= low && x <= high ? x : p[name];
+    };
+    chosen.rate = number('rate', 1e5, 1e13);
+    chosen.latency = number('latency', 1e-9, 10);
+    chosen.batch = number('batch', 1 / 64, 64);
+    chosen.nodes = plan.nodes.includes(Number(given.get('nodes'))) ? Number(given.get('nodes')) : p.nodes;
+    chosen.theme = ['light', 'dark'].includes(given.get('theme')) ? given.get('theme') : 'auto';
+    chosen.hide = new Set((given.get('hide') || '').split(',').filter(Boolean).map(Number));
+}
+
+function writeChoice() {
+    const out = new URLSearchParams(), p = planned();
+    for (const name of ['rate', 'latency', 'nodes', 'batch'])
+        if (chosen[name] !== p[name]) out.set(name, Number(chosen[name].toPrecision(6)));
+    if (chosen.theme !== 'auto') out.set('theme', chosen.theme);
+    if (chosen.hide.size) out.set('hide', [...chosen.hide].join(','));
+    try {
+        history.replaceState(null, '', '#' + out);
+    } catch (e) { /* some browsers refuse this for files: the page works without it */
+    }
+}
+
+function repaint() {
+    if (chosen.theme === 'auto')
+        delete root.dataset.theme;
+    else
+        root.dataset.theme = chosen.theme;
+    paintAll();
+}
+
+function choose(next) {
+    Object.assign(chosen, next);
+    hideTip();
+    writeChoice();
+    repaint();
+}
+
+/* ---- sliders ---- */
+
+const rateText = x => x >= 1e9 ? `${short(x / 1e9)} Gbit/s` : `${short(x / 1e6)} Mbit/s`;
+const hoursText = h => short(h, h < 10 ? 'plain' : 'count');
+const tidy = text => text.replace(/(\.\d*?)0+(?=\D|$)/, '$1').replace(/\.(?=\D|$)/, '');
+const batchText = m =>
+    `${short(plan.tokens_per_step * m, 'count')} tokens${plan.batch_per_rank ? ' a node' : ''}`;
+
+/* A slider of n places; value <-> place by the two functions. */
+function slider(name, label, n, valueAt, placeOf, text) {
+    const out = make('output', {}), input = make('input', {
+        type: 'range', min: 0, max: n, step: 1, name, 'aria-label': label,
+        oninput: () => choose({[name]: valueAt(Number(input.value))})
+    });
+    painters.push(() => {
+        input.value = placeOf(chosen[name]);
+        out.textContent = text(chosen[name]);
+        input.setAttribute('aria-valuetext', out.textContent);
+    });
+    return make('label', {class: 'slider'}, make('span', {}, label, ' ', out), input);
+}
+
+/* Places of a logarithm: `each` of them a factor of ten. */
+function logSlider(name, label, low, decades, each, text) {
+    return slider(name, label, decades * each, i => Number((low * 10 ** (i / each)).toPrecision(3)),
+        x => Math.round(Math.log10(x / low) * each), text);
+}
+
+function controls() {
+    const reset = make('button', {type: 'button', onclick: () => choose(planned())}, 'as planned');
+    const box = card('wire', 'What if', 'move a slider: all is reckoned anew', reset, true);
+    box.e.append(make('div', {class: 'sliders'},
+        logSlider('rate', 'wire', 1e6, 5, 20, x => tidy(rateText(x))),
+        logSlider('latency', 'latency', 1e-6, 6, 10, x => tidy(short(x, 'time'))),
+        slider('nodes', 'nodes', plan.nodes.length - 1, i => plan.nodes[i],
+            x => plan.nodes.indexOf(x), x => String(x)),
+        slider('batch', 'batch', 8, i => 2 ** (i - 4), x => Math.round(Math.log2(x)) + 4, batchText)));
+    return box.e;
+}
+
+/* ---- charts ---- */
+
+const visible = () => plan.methods.map((m, k) => ({m, k})).filter(({k}) => !chosen.hide.has(k));
+
+/* Methods that follow the seventh have the colours of the first, and are dashed. */
+const curveOf = (k, x, y) => ({
+    name: `method${k}`, label: plan.methods[k].name, x, y, colour: colourOf(k),
+    mark: k >= 7 ? 'dash' : 'line', data: {'data-method': k}
+});
+
+const rates = () => Array.from({length: 101}, (_, i) => 1e6 * 10 ** (i / 20));
+
+/* One node alone: the line that a method has to beat. */
+const alone = (x, y) => ({name: 'alone', label: 'one node', x, y, colour: 8, mark: 'dash'});
+
+function chartCard(id, title, note, spec) {
+    const box = card(id, title, note), place = make('div', {class: 'plot', 'data-chart': id});
+    box.e.append(place);
+    painters.push(() => drawChart(place, {id, title, ...spec()}));
+    return box.e;
+}
+
+const overRate = value => {
+    const x = rates(), at = (m, r) => value(m, chosen.nodes, r, chosen.latency, chosen.batch);
+    return [alone(x, x.map(r => value(null, 1, r, chosen.latency, chosen.batch))),
+        ...visible().map(({m, k}) => curveOf(k, x, x.map(r => at(m, r))))];
+};
+
+const overNodes = value => {
+    const x = [1, ...plan.nodes], at = (m, n) => value(m, n, chosen.rate, chosen.latency, chosen.batch);
+    return [alone(x, x.map(() => at(null, 1))),
+        ...visible().map(({m, k}) => curveOf(k, x, x.map(n => at(m, n))))];
+};
+
+/* One node's own speed-up is 1, whatever brings its tokens. */
+const times = (m, n, ...rest) => n === 1 ? 1 : speedup(m, n, ...rest);
+const rateAxis = {title: 'wire, bit/s', kind: 'count', log: true};
+const nodeAxis = {title: 'nodes', kind: 'count', log: true};
+
+function charts() {
+    const faster = {title: 'speed-up', kind: 'times', log: true},
+          cost = {title: 'node-hours to the goal', kind: 'count', log: true};
+    return [
+        chartCard('speed-rate', 'Speed-up over the wire', 'over one node',
+            () => ({x: rateAxis, y: faster, curves: overRate(times)})),
+        chartCard('speed-nodes', 'Speed-up over the nodes', 'over one node',
+            () => ({x: nodeAxis, y: faster, curves: overNodes(times)})),
+        chartCard('cost-rate', 'Cost over the wire', 'hours of all nodes',
+            () => ({x: rateAxis, y: cost, curves: overRate(nodeHours)})),
+        chartCard('cost-nodes', 'Cost over the nodes', 'hours of all nodes',
+            () => ({x: nodeAxis, y: cost, curves: overNodes(nodeHours)})),
+    ];
+}
+
+/* ---- head, legend, table ---- */
+
+function head() {
+    document.title = 'plan · weft';
+    const themes = choice('Colours', [['auto', 'auto'], ['light', 'light'], ['dark', 'dark']],
+        () => chosen.theme, theme => choose({theme}));
+    const words = plan.advice.split('\n\n')[0];
+    return make('header', {class: 'top'}, make('div', {}, make('h1', {}, 'Plan'), make('p', {}, words)),
+        make('div', {class: 'themes'}, themes));
+}
+
+function legend() {
+    const buttons = plan.methods.map((m, k) => make('button', {
+        type: 'button', class: 'key', 'data-run': k,
+        onclick: () => {
+            const next = new Set(chosen.hide);
+            if (!next.delete(k)) next.add(k);
+            choose({hide: next});
+        }
+    }, keyPicture(curveOf(k, [], [])), m.name));
+    painters.push(() => buttons.forEach((b, k) => b.setAttribute('aria-pressed', String(!chosen.hide.has(k)))));
+    return make('nav', {class: 'runs', 'aria-label': 'Methods'}, buttons);
+}
+
+function table() {
+    const box = card('table', 'Methods', '', null, true), body = make('tbody', {});
+    const names = ['method', 'step', 'speed-up', 'time', 'node-hours', 'sent per step', 'learning'];
+    painters.push(() => {
+        const c = chosen, at = [c.nodes, c.rate, c.latency, c.batch];
+        const rows = plan.methods.map(m => ({m, cell: cellOf(m, c.nodes), step: predict(m, ...at)}))
+                         .filter(r => r.cell);
+        rows.sort((a, b) => a.step - b.step);
+        box.note(`${c.nodes} nodes, ${tidy(rateText(c.rate))}, ${tidy(short(c.latency, 'time'))}`);
+        const row = (name, values, attributes) => make('tr', attributes, make('th', {scope: 'row'}, name),
+            values.map((v, i) => make('td', {'data-label': names[i + 1]}, v)));
+        const hours = nodeHours(null, 1, ...at.slice(1));
+        body.replaceChildren(
+            ...rows.map(({m, cell, step}) => row(m.name + (m.choice ? ' (as planned: the choice)' : ''), [
+                short(step, 'time'), short(speedup(m, ...at), 'times'),
+                short(nodeHours(m, ...at) * 3600 / c.nodes, 'time'), hoursText(nodeHours(m, ...at)),
+                short(cell.bytes, 'bytes'), m.learning
+            ], {'data-row': m.name})),
+            row('one node', [short(predict(null, 1, ...at.slice(1)), 'time'), '1 ×',
+                short(hours * 3600, 'time'), hoursText(hours), '–', 'same'], {'data-row': 'one node'}));
+    });
+    box.e.append(make('div', {class: 'table'}, make('table', {class: 'stack'},
+        make('thead', {}, make('tr', {}, names.map(n => make('th', {scope: 'col'}, n)))), body)));
+    return box.e;
+}
+
+/* ---- the page ---- */
+
+function build() {
+    document.getElementById('page').replaceChildren(head(), legend(),
+        make('div', {class: 'cards'}, controls(), charts(), table()),
+        make('footer', {}, `Drawn by ${plan.program}: ${short(plan.parameters, 'count')} parameters, goal ${
+            short(plan.tokens, 'count')} tokens. Learning: nats per token behind full synchronization at ` +
+            'equal steps on a small model. Time and node-hours are without failures.'));
+}
+
+function start() {
+    plan = JSON.parse(document.getElementById('data').textContent);
+    readChoice();
+    build();
+    repaint();
+    addEventListener('hashchange', () => {
+        readChoice();
+        repaint();
+    });
+    let waiting = 0;
+    addEventListener('resize', () => {
+        clearTimeout(waiting);
+        waiting = setTimeout(repaint, 40);
+    });
+    for (const sheet of ['(prefers-color-scheme: dark)', 'print'])
+        matchMedia(sheet).addEventListener('change', repaint);
+    root.dataset.ready = 'yes';
+}
+
+start();

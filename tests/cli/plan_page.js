@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Claims about the plan's page, tried in a browser by test_plan_page.sh: what it reckons beside
+ * the planner's own predictions (points.js), its sliders, themes, widths. */
+'use strict';
+
+async function reckons() {
+    const p = await open('plan.html', 1200), W = p.frame.contentWindow;
+    const model = JSON.parse(p.page.getElementById('data').textContent);
+    let near = 0, tried = 0;
+    for (const point of points) {
+        const method = model.methods.find(m => m.name === point.name) || null;
+        if (point.nodes > 1 && !method) continue;
+        const found = W.predict(method, point.nodes, point.rate, point.latency, point.batch);
+        const where = `${point.name} on ${point.nodes} at ${point.rate / 1e6} Mbit/s, ${point.latency} s, x${point.batch}`;
+        tried++;
+        near += Math.abs(found / point.step - 1) < 0.03;
+        claim(`step of ${where}: ${found} s`, Math.abs(found / point.step - 1) < 0.15, point.step);
+    }
+    claim('enough points', tried >= 30, tried);
+    claim('nine of ten points are within 3 %', near >= 0.9 * tried, [near, tried]);
+    same('four charts', p.page.querySelectorAll('[data-chart] svg').length, 4);
+    p.close();
+}
+
+async function slides() {
+    const p = await open('plan.html', 1200), W = p.frame.contentWindow;
+    const cell = () => p.page.querySelector('[data-row="full sync"] td').textContent;
+    const before = cell(), input = p.page.querySelector('input[name=rate]');
+    input.value = 0;
+    input.dispatchEvent(new W.Event('input', {bubbles: true}));
+    claim('a slider changes the table', cell() !== before, cell());
+    claim('the address knows', /rate=1000000/.test(W.location.hash), W.location.hash);
+    [...p.page.querySelectorAll('button')].find(b => b.textContent === 'as planned').click();
+    same('back to what was planned', cell(), before);
+    for (const name of ['rate', 'latency', 'nodes', 'batch'])
+        claim(`a slider has a name: ${name}`, p.page.querySelector(`input[name=${name}]`).getAttribute('aria-label'));
+    const curves = p.count('[data-chart=speed-rate] .curve');
+    p.page.querySelector('.runs .key').click();
+    same('a method is switched off', p.count('[data-chart=speed-rate] .curve'), curves - 1);
+    p.close();
+}
+
+async function looks() {
+    for (const [theme, paper] of [['light', 'rgb(244, 245, 247)'], ['dark', 'rgb(16, 18, 22)']]) {
+        const p = await open('plan.html', 360, `#theme=${theme}`);
+        same(`${theme}, on a phone`, [p.facts().paper, p.facts().width, p.page.documentElement.scrollWidth],
+            [paper, '360', 360]);
+        p.close();
+    }
+    const p = await open('plan.html', 900, '#rate=x&latency=-1&nodes=7&batch=1e9&theme=pink&hide=99,b');
+    claim('no number that is none',
+        !/NaN|Infinity|undefined|null/.test(p.page.getElementById('page').innerHTML));
+    p.close();
+}
+
+claims(async () => { for (const part of [reckons, slides, looks]) await part(); });
