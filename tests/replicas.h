@@ -29,6 +29,7 @@ typedef struct trial {
     wefti_replicator_config config;
     const wefti_kernels *kernels;
     bool same_gradients;                               /* every rank has rank 0's */
+    bool settles;                                      /* after every step */
     void (*edit)(int rank, int step, float *gradient); /* or NULL */
     float gradient[STEPS][N], direction[STEPS][N];
     float kept[STEPS][N]; /* the first state after the step */
@@ -75,6 +76,7 @@ static inline weft_status run_steps(rank_env *env, trial *t, wefti_replicator *r
         if (r->n_states > 0) memcpy(t->kept[step], r->state[0], sizeof t->kept[step]);
         t->due[step] = wefti_replicator_is_due(&t->config, step);
         if (t->due[step]) t->bytes_predicted += predicted_bytes(&t->config, R, rank);
+        if (t->settles || step == STEPS - 1) WEFT_TRY(wefti_replicator_settle(r));
     }
     t->allocated = weft_ctx_allocations(env->ctx) - allocations;
     return wefti_comm_barrier(env->control, -1);

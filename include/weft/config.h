@@ -45,6 +45,7 @@ typedef struct weft_replicator_keys {
     const char *rounding;
     int64_t dense_below; /* elements */
     int64_t every;       /* steps */
+    int64_t delay;       /* steps, 0 or 1 */
 } weft_replicator_keys;
 
 typedef struct weft_config {

@@ -222,6 +222,26 @@ static weft_status check_drift(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
+/* What is applied a step later has one round of messages, and one group that agrees. */
+static weft_status check_delay(weft_ctx *ctx, const wefti_config *config,
+                               const char *name, const weft_replicator_keys *keys) {
+    char about[64], other[64];
+    snprintf(about, sizeof about, "%s.delay", name);
+    snprintf(other, sizeof other, "%s.exchange", name);
+    if (keys->delay == 0) return WEFT_OK;
+    if (config->values.mesh.sites > 1)
+        return refuse(ctx, config, about, "mesh.sites",
+                      "%s is %lld with mesh.sites %lld, expected 0, or one site", about,
+                      (long long)keys->delay, (long long)config->values.mesh.sites);
+    if (strcmp(keys->exchange, "sharded") == 0)
+        return refuse(
+            ctx, config, about, other,
+            "%s is %lld with %s sharded, whose two rounds do not fit behind the "
+            "next step; expected auto or all_gather",
+            about, (long long)keys->delay, other);
+    return WEFT_OK;
+}
+
 /* One replicator section; `name` is "replicator" or "site_replicator". */
 static weft_status check_one(weft_ctx *ctx, const wefti_config *config, const char *name,
                              const weft_replicator_keys *keys) {
@@ -236,7 +256,7 @@ static weft_status check_one(weft_ctx *ctx, const wefti_config *config, const ch
                       "%s is %lld, expected at most %lld, the size of a chunk (%s%s)",
                       about, (long long)keys->compression_topk, (long long)room, other,
                       square ? " squared" : "");
-    return WEFT_OK;
+    return check_delay(ctx, config, name, keys);
 }
 
 static weft_status check_mixer(weft_ctx *ctx, const wefti_config *config) {

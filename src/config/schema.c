@@ -203,9 +203,11 @@ static const weft_choice schedules[] = {
          "1024",                                                                         \
          ANY,                                                                            \
          "demo: tensors with fewer elements than this are sent whole"},                  \
+        {AT(section.every),        INT,    "steps", "1", FROM(1),                        \
+         "exchange only on steps divisible by this"},                                    \
     {                                                                                    \
-        AT(section.every), INT, "steps", "1", FROM(1),                                   \
-            "exchange only on steps divisible by this"                                   \
+        AT(section.delay), INT, "steps", "0", WITHIN(0, 1),                              \
+            "demo, topk: 1 = applied a step later, hidden behind that step"              \
     }
 
 const weft_config_key wefti_config_keys[] = {

@@ -189,12 +189,13 @@ static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
         .sign = keys->sign,
         .ema = wefti_is(keys->momentum_style, "mean"),
         .alpha = keys->alpha,
-        .route = route_named(keys->exchange),
+        .route = keys->delay > 0 ? WEFTI_ROUTE_GATHER : route_named(keys->exchange),
         .values = (wefti_value_codec)wefti_value_codec_find(keys->values),
         .indices = (wefti_index_codec)wefti_index_codec_find(keys->indices),
         .stochastic = wefti_is(keys->rounding, "stochastic"),
         .dense_below = keys->dense_below,
         .every = keys->every,
+        .delay = keys->delay,
         .seed = (uint64_t)job->config->run.seed,
         .threads = job->config->mesh.overlap ? 1 : job->threads,
     };
@@ -338,6 +339,8 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
         .whole_every = config->optimizer.whole_every,
     };
     WEFT_TRY(derive_replicator(ctx, job, &config->replicator, &job->replicator_config));
+    /* a step that waits for nobody's coefficients waits for nobody's vote either */
+    if (config->replicator.delay > 0) job->vote_lag = WEFTI_GOSSIP_LAG;
     WEFT_TRY(derive_replicator(ctx, job, &config->site_replicator,
                                &job->site_replicator_config));
     tell_wire(job);

@@ -45,6 +45,7 @@ static void want(codecs *c, const wefti_replicator_config *config) {
     if (wefti_is(config->kind, "none") || c->n == MAX_CODECS) return;
     next.config.threads = 1;
     next.config.every = 1;
+    next.config.delay = 0; /* the same work, another step's */
     wefti_variant_name(&next.config, next.name, sizeof next.name);
     for (int i = 0; i < c->n; i++)
         if (wefti_is(c->of[i].name, next.name)) return;

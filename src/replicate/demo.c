@@ -162,6 +162,7 @@ static const char *const demo_keys[] = {"compression_topk",
                                         "rounding",
                                         "dense_below",
                                         "every",
+                                        "delay",
                                         NULL};
 static const char *const demo_knobs[] = {"compression_topk", "compression_chunk",
                                          "compression_dims", "exchange", NULL};

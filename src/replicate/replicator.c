@@ -15,6 +15,23 @@ const wefti_replicator_ops *wefti_replicator_find(const char *kind) {
     return NULL;
 }
 
+/* A direction that comes later is kept in the last state, and covers everything. */
+static weft_status prepare_delay(wefti_replicator *r) {
+    bool fits = r->config.delay == 1 && r->ops->encode && !r->ops->cover &&
+                r->n_states == 2;
+    for (int b = 0; b < r->n_buckets; b++) fits &= r->n_rounds[b] <= 1;
+    if (!fits)
+        return weft_ctx_fail(
+            r->ctx, WEFT_ERR_CONFIG,
+            "replicator.delay is %lld with %s, expected 0; or 1 with demo "
+            "or topk whose messages go to all",
+            (long long)r->config.delay, r->ops->name);
+    WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(int64_t), "steps under way",
+                           &r->under_way));
+    for (int b = 0; b < r->n_buckets; b++) r->under_way[b] = -1;
+    return WEFT_OK;
+}
+
 /* --- over the driver --- */
 
 static int64_t bytes(const void *replicator, const wefti_round *round, int member) {
@@ -61,6 +78,11 @@ static void message_room(const wefti_replicator_config *config,
     }
 }
 
+/* With a delay a bucket is encoded while others may still read what was sent of it before. */
+static int n_buffers(const wefti_replicator_config *config) {
+    return 1 + (int)config->delay;
+}
+
 static int64_t lengths_of(int n_buckets, int R) {
     return (int64_t)n_buckets * WEFTI_DRIVER_ROUNDS * R;
 }
@@ -70,8 +92,9 @@ static weft_status open_driver(wefti_replicator *r) {
                                 .comm = r->comm,
                                 .ops = &driver_ops,
                                 .self = r,
+                                .times = r->config.delay > 0 ? &r->times : NULL,
                                 .n_buckets = r->n_buckets,
-                                .n_buffers = 1};
+                                .n_buffers = n_buffers(&r->config)};
     int R = r->comm->size;
     int64_t room[WEFTI_DRIVER_ROUNDS], *length;
     WEFT_TRY(wefti_driver_create(&setup, &r->driver));
@@ -112,11 +135,11 @@ int64_t wefti_replicator_work_bytes(const wefti_replicator_config *config,
     if (!ops->encode) return n_bytes;
     for (int b = 0; b < n_buckets; b++) {
         message_room(config, &buckets[b], R, room);
-        n_bytes += wefti_driver_bucket_bytes(room, 1);
+        n_bytes += wefti_driver_bucket_bytes(room, n_buffers(config));
     }
     n_bytes += (int64_t)wefti_alloc_cost((size_t)lengths_of(n_buckets, R) *
                                          sizeof(int64_t));
-    return n_bytes + wefti_driver_bytes(n_buckets, 1, false, R);
+    return n_bytes + wefti_driver_bytes(n_buckets, n_buffers(config), false, R);
 }
 
 /* --- creation --- */
@@ -137,6 +160,7 @@ static weft_status allocate_state(wefti_replicator *r) {
     if (r->ops->create) WEFT_TRY(r->ops->create(r)); /* and check the knobs */
     for (int b = 0; b < r->n_buckets; b++)
         r->n_rounds[b] = r->ops->rounds(&r->config, &r->buckets[b], r->comm->size);
+    if (r->config.delay > 0) WEFT_TRY(prepare_delay(r));
     return r->ops->encode ? open_driver(r) : WEFT_OK;
 }
 
@@ -176,6 +200,7 @@ void wefti_replicator_destroy(wefti_replicator *r) {
     if (r->ops->destroy) r->ops->destroy(r);
     wefti_driver_destroy(r->driver);
     wefti_free(r->ctx, r->n_rounds);
+    wefti_free(r->ctx, r->under_way);
     wefti_free(r->ctx, r->lengths);
     for (int i = 0; i < r->n_states; i++) wefti_free(r->ctx, r->state[i]);
     wefti_free(r->ctx, r->bucket_at);
@@ -206,9 +231,9 @@ double wefti_log2_choose(int64_t n, int64_t k) {
 
 const char *const *
 wefti_replicator_momentum_state(const wefti_replicator_config *config) {
-    static const char *const names[] = {"momentum", NULL};
-    (void)config;
-    return names;
+    static const char *const names[][3] = {{"momentum", NULL},
+                                           {"momentum", "direction", NULL}};
+    return names[config->delay > 0];
 }
 
 int wefti_replicator_one_round(const wefti_replicator_config *config,
@@ -273,15 +298,61 @@ void wefti_replicator_accumulate(const wefti_replicator *r, int bucket,
     for (int64_t i = 0; i < n; i++) m[i] = beta * m[i] + gain * g[i];
 }
 
+/* --- a step later ---
+ *
+ *     step t     bucket's begin: take in the messages of t - 1 -> state "direction"
+ *                                encode and send those of t
+ *                        end:    grad <- "direction", that of t - 1
+ *     step t+1   begin: take in the messages of t, ...
+ *
+ * The messages of t have until the bucket's gradient of t + 1 is ready, a whole step. What
+ * they say depends on the gradients alone, so the directions are those without a delay, one
+ * step later, bit for bit. Before a checkpoint `settle` takes in what is under way; then
+ * "direction" holds what the next step applies, and nothing is lost that was sent. */
+
+/* The state in which the direction waits for its step. */
+static float *direction_of(const wefti_replicator *r, int bucket) {
+    return wefti_replicator_state(r, r->n_states - 1, bucket);
+}
+
+static weft_status take_in(wefti_replicator *r, int bucket) {
+    int64_t step = r->under_way ? r->under_way[bucket] : -1;
+    if (step < 0) return WEFT_OK;
+    wefti_round round = round_of(r, bucket, step, direction_of(r, bucket));
+    r->under_way[bucket] = -1;
+    return wefti_driver_receive(r->driver, &round);
+}
+
+weft_status wefti_replicator_settle(wefti_replicator *r) {
+    for (int b = 0; b < r->n_buckets; b++) WEFT_TRY(take_in(r, b));
+    return WEFT_OK;
+}
+
+/* Whether the step applies anything: with a delay, whether the one before it was due. */
+static bool applies(const wefti_replicator_config *config, int64_t step) {
+    step -= config->delay;
+    return step >= 0 && wefti_replicator_is_due(config, step);
+}
+
+static void deliver(const wefti_replicator *r, int bucket, int64_t step, float *grad) {
+    size_t n_bytes = (size_t)r->buckets[bucket].n_elements * sizeof(float);
+    if (applies(&r->config, step))
+        memcpy(grad, direction_of(r, bucket), n_bytes);
+    else
+        memset(grad, 0, n_bytes);
+}
+
 weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step,
                                    float lr, float *grad) {
     r->lr = lr;
+    WEFT_TRY(take_in(r, bucket));
     if (!wefti_replicator_is_due(&r->config, step)) {
         if (r->n_states > 0) wefti_replicator_accumulate(r, bucket, grad);
         return WEFT_OK;
     }
     if (r->ops->begin) return r->ops->begin(r, bucket, step, grad);
     wefti_round round = round_of(r, bucket, step, grad);
+    if (r->under_way) r->under_way[bucket] = step;
     return r->driver ? wefti_driver_send(r->driver, &round) : WEFT_OK;
 }
 
@@ -296,6 +367,10 @@ weft_status wefti_replicator_combine(wefti_replicator *r, int bucket, int64_t st
 
 weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
                                  float *grad) {
+    if (r->under_way) {
+        deliver(r, bucket, step, grad);
+        return WEFT_OK;
+    }
     if (!wefti_replicator_is_due(&r->config, step)) {
         size_t n_bytes = (size_t)r->buckets[bucket].n_elements * sizeof(float);
         if (r->n_states > 0) memset(grad, 0, n_bytes);
@@ -308,9 +383,9 @@ weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
 
 wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int piece,
                                    int64_t step) {
-    int64_t due_so_far = step / r->config.every + 1;
-    if (!wefti_replicator_is_due(&r->config, step))
-        return (wefti_cover){.count = due_so_far};
+    int64_t sent = step - r->config.delay;
+    int64_t due_so_far = sent < 0 ? 0 : sent / r->config.every + 1;
+    if (!applies(&r->config, step)) return (wefti_cover){.count = due_so_far};
     if (r->ops->cover) return r->ops->cover(r, bucket, piece, step);
     return (wefti_cover){.all = true, .count = due_so_far};
 }

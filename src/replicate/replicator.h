@@ -63,6 +63,7 @@ typedef struct wefti_replicator_config {
     bool stochastic;     /* rounding of coded values */
     int64_t dense_below; /* demo: pieces of fewer elements are sent whole */
     int64_t every;       /* replicate on steps divisible by this; full: 1 */
+    int64_t delay;       /* 1: the direction is that of the step before (delayed.h) */
     uint64_t seed;
     int threads; /* of the codec */
 } wefti_replicator_config;
@@ -113,7 +114,7 @@ typedef struct wefti_replicator_ops {
     /* For lists of variants: the method that is this kind with its usual optimizer, and the
      * keys in which variants differ, with those values ("4/64 "). */
     const char *method;
-    bool is_baseline; /* compared by what it learns; its speed is in no list */
+    bool is_baseline;         /* compared by what it learns; its speed is in no list */
     const char *const *knobs; /* NULL: none but values */
     void (*label)(const wefti_replicator_config *config, char *out, size_t size);
     wefti_told (*told)(const wefti_replicator_config *config, const wefti_bucket *bucket);
@@ -194,8 +195,12 @@ struct wefti_replicator {
     wefti_driver *driver;                  /* owned; NULL: over a collective */
     int *n_rounds;                         /* [n_buckets] owned */
     int64_t *lengths; /* [n_buckets][rounds][comm->size] owned; as round_bytes says */
-    const wefti_offer *offers; /* by tensor, borrowed; NULL: gradients are given */
-    void *self;                /* the implementation's */
+    int64_t
+        *under_way; /* [n_buckets] owned, with a delay: the step whose messages are not
+                           taken in yet, or -1; else NULL */
+    wefti_exchange_times times; /* with a delay: of messages behind computing */
+    const wefti_offer *offers;  /* by tensor, borrowed; NULL: gradients are given */
+    void *self;                 /* the implementation's */
 };
 
 /* Payload bytes that rank `from` of R sends to rank `to` for one bucket in a step that
@@ -225,9 +230,14 @@ weft_status wefti_replicator_combine(wefti_replicator *r, int bucket, int64_t st
                                      float *grad) WEFT_CHECKED;
 
 /* Finishes it: grad holds the agreed direction, the same bits on every rank of the group,
- * and 0 where it covers nothing. */
+ * and 0 where it covers nothing. With a delay it is that of the step before. */
 weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
                                  float *grad) WEFT_CHECKED;
+
+/* Takes in what is under way, so that the states are all that a run needs to go on: before
+ * they are saved, and at the end. Without a delay there is nothing. Collective, between two
+ * steps. */
+weft_status wefti_replicator_settle(wefti_replicator *r) WEFT_CHECKED;
 
 /* Whether `step` exchanges anything. A step that does not moves nothing: no parameter, no
  * moment; the momentum keeps the gradient. */
@@ -250,9 +260,9 @@ void wefti_replicator_accumulate(const wefti_replicator *r, int bucket, const fl
 wefti_rounding wefti_replicator_rounding(const wefti_replicator *r,
                                          const wefti_round *round, int number);
 
-/* For implementations: what several tables have in common. The one state "momentum"; one
- * round of messages; alpha within 0 to 1, and with it chunks and codecs (room: the elements
- * of which k are sent). */
+/* For implementations: what several tables have in common. The one state "momentum", with a
+ * delay also "direction"; one round of messages; alpha within 0 to 1, and with it chunks and
+ * codecs (room: the elements of which k are sent). */
 const char *const *wefti_replicator_momentum_state(const wefti_replicator_config *config);
 int wefti_replicator_one_round(const wefti_replicator_config *config,
                                const wefti_bucket *bucket, int R);

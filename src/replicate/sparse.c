@@ -191,6 +191,7 @@ const char *const wefti_sparse_keys[] = {"compression_topk",
                                          "indices",
                                          "rounding",
                                          "every",
+                                         "delay",
                                          NULL};
 const char *const wefti_sparse_knobs[] = {"compression_topk", "compression_chunk", NULL};
 

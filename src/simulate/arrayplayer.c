@@ -91,15 +91,29 @@ static void send_round(wefti_array_player *e, double *x, int b, int round) {
 
 /* The phases of a replicator's bucket, as phases.c has them for one thread: encode and send;
  * with two rounds combine what came and answer; take the answers, or all that was sent. */
-static void begin(wefti_array_player *e, int b, double first_s) {
-    const wefti_timed_bucket *bucket = &e->shard->buckets[b];
-    add_work(e, e->exchange, first_s + bucket->near.work.begin_s);
-    if (is_due(e) && bucket->near.n_rounds > 0) send_round(e, e->exchange, b, 0);
-}
-
 static void hear(wefti_array_player *e, int b) {
     wefti_round_cost cost = wefti_timed_round(route_of(e, b), 0, e->R);
     receive(e, e->exchange, mail_of(e, false, 0, b), cost);
+}
+
+/* With a delay: what was sent in the step before. */
+static void take_in(wefti_array_player *e, int b) {
+    const wefti_replicator_config *config = &e->job->replicator_config;
+    int64_t before = e->step - config->delay;
+    if (before < 0 || !wefti_replicator_is_due(config, before)) return;
+    if (route_of(e, b)->n_rounds > 0) hear(e, b);
+    add_work(e, e->exchange, route_of(e, b)->work.end_s);
+}
+
+static bool is_delayed(const wefti_array_player *e) {
+    return e->job->replicator_config.delay > 0;
+}
+
+static void begin(wefti_array_player *e, int b, double first_s) {
+    const wefti_timed_bucket *bucket = &e->shard->buckets[b];
+    if (is_delayed(e)) take_in(e, b);
+    add_work(e, e->exchange, first_s + bucket->near.work.begin_s);
+    if (is_due(e) && bucket->near.n_rounds > 0) send_round(e, e->exchange, b, 0);
 }
 
 static void combine(wefti_array_player *e, int b) {
@@ -109,6 +123,7 @@ static void combine(wefti_array_player *e, int b) {
 }
 
 static void end(wefti_array_player *e, int b) {
+    if (is_delayed(e)) return;
     const wefti_route_plan *route = route_of(e, b);
     if (is_due(e) && route->n_rounds == 2) {
         receive(e, e->exchange, mail_of(e, false, 1, b),

@@ -64,12 +64,6 @@ static wefti_action message_op(const exchange *e, wefti_action_kind kind, int ro
                           .seconds = seconds};
 }
 
-static void begin(wefti_thread *t, const exchange *e) {
-    work(t, e->route->work.begin_s);
-    if (!wefti_replicator_is_due(e->config, e->step)) return;
-    if (e->route->n_rounds > 0) add(t, message_op(e, WEFTI_ACTION_SEND, 0, 0));
-}
-
 /* What the first round brings. */
 static void hear(wefti_thread *t, const exchange *e) {
     wefti_round_cost cost = wefti_timed_round(e->route, 0, e->R);
@@ -83,7 +77,24 @@ static void combine(wefti_thread *t, const exchange *e) {
     add(t, message_op(e, WEFTI_ACTION_SEND, 1, 0));
 }
 
+/* With a delay: what was sent in the step before. */
+static void take_in(wefti_thread *t, const exchange *e) {
+    exchange before = *e;
+    before.step -= e->config->delay;
+    if (before.step < 0 || !wefti_replicator_is_due(e->config, before.step)) return;
+    if (e->route->n_rounds > 0) hear(t, &before);
+    work(t, e->route->work.end_s);
+}
+
+static void begin(wefti_thread *t, const exchange *e) {
+    if (e->config->delay > 0) take_in(t, e);
+    work(t, e->route->work.begin_s);
+    if (!wefti_replicator_is_due(e->config, e->step)) return;
+    if (e->route->n_rounds > 0) add(t, message_op(e, WEFTI_ACTION_SEND, 0, 0));
+}
+
 static void end(wefti_thread *t, const exchange *e) {
+    if (e->config->delay > 0) return;
     bool due = wefti_replicator_is_due(e->config, e->step);
     wefti_round_cost answers = wefti_timed_round(e->route, 1, e->R);
     bool two = due && e->route->n_rounds == 2;

@@ -22,6 +22,7 @@
 #include "train/handover.h"
 
 bool wefti_regroup_can(const wefti_prepared *p) {
+    if (p->job->replicator_config.delay > 0) return false; /* messages are under way */
     const wefti_job *job = p->job;
     const weft_mesh *mesh = p->bootstrap.mesh;
     return mesh && mesh->transport->ops->redial && p->on_text &&

@@ -234,16 +234,17 @@ static weft_status save(rank_thread *t, int64_t step) {
 static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
     const weft_config *config = prepared->job->config;
+    bool last = done == config->run.steps, save_due = is_due(config->run.save_every, done);
+    if (last || save_due || stopping)
+        WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
     if (!prepared->on_text) return WEFT_OK;
     WEFT_TRY(
         wefti_timeline_write(t->slot->ctx, t->slot->state->timeline, config->run.folder));
-    bool last = done == config->run.steps;
     bool compare_due = is_due(config->run.compare_every, done) ||
                        (config->run.compare_every > 0 && (last || stopping));
     if (compare_due && done != t->gathered)
         WEFT_TRY(wefti_rank_compare(t->slot->state, done - 1));
     bool eval_due = is_due(config->run.eval_every, done);
-    bool save_due = is_due(config->run.save_every, done);
     if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
     if (!last && !save_due && !stopping) return WEFT_OK;
     return save(t, done);

@@ -173,7 +173,8 @@ static void count_exchange(wefti_rank *r) {
         r->tally.grad_squares += r->squares[b];
         r->tally.moved += r->moved[b];
     }
-    double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->times.exchange_s;
+    double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->times.exchange_s +
+                    r->replicator->times.exchange_s;
     r->tally.exchange_s = busy_s - r->busy_before_s;
     r->busy_before_s = busy_s;
     r->tally.late = (double)(r->mixer->times.late - r->late_before);

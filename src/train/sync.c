@@ -36,6 +36,11 @@ static weft_status make_job(weft_sync *s) {
     wefti_free(s->ctx, specs);
     WEFT_TRY(status);
     WEFT_TRY(wefti_job_create_for(s->ctx, s->config, model, &s->job));
+    if (s->config->replicator.delay > 0)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
+                             "replicator.delay is %lld, expected 0 where a program has a "
+                             "model of its own: its steps end with what they sent",
+                             (long long)s->config->replicator.delay);
     if (s->setup.endless) s->job->mixer_config.steps = INT64_MAX / 4;
     return WEFT_OK;
 }

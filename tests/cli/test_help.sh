@@ -76,6 +76,10 @@ prints "  beta1: 0.7" "$weft" config optimizer.beta1=0.7 one.yaml two.yaml
 printf 'optimizer: {beta1: 2}\n' >two.yaml
 refuses "two.yaml:1: optimizer.beta1 is '2', expected a number from 0 to below 1" \
     "$weft" config one.yaml two.yaml
+refuses_like "replicator.delay is 1 with replicator.exchange sharded, .* expected auto or all_gather" \
+    "$weft" config method=async-demo replicator.exchange=sharded
+refuses_like "replicator.delay is 1 with mesh.sites 2, expected 0, or one site.*" \
+    "$weft" config method=async-demo mesh.nodes=4 mesh.sites=2 site_replicator.kind=full
 refuses "method is ddp, which needs mesh.ranks_per_node 1, found 2 (hsdp shards the \
 model inside a node)" "$weft" config run.yaml method=ddp mesh.ranks_per_node=2
 printf 'mesh:\n  link: 100Mbitt\n' >bad.yaml

@@ -69,6 +69,79 @@ static void nothing_is_allocated_after_creation(void **state) {
     for_each_case(count_allocations);
 }
 
+/* -- a step later -- */
+
+static trial late[MAX_R];
+
+static const char *const delayed_kinds[] = {"demo", "topk"};
+
+/* The same gradients without a delay are in `trials`. */
+static void compare_late(const wefti_replicator_config *config, int R) {
+    static const float nothing[N];
+    size_t n_bytes = sizeof trials[0].direction[0];
+    for (int r = 0; r < R; r++) {
+        assert_int_equal(late[r].bytes_out, trials[r].bytes_out);
+        assert_int_equal(late[r].bytes_out, late[r].bytes_predicted);
+        assert_int_equal(late[r].allocated, 0);
+        for (int step = 0; step < STEPS; step++) {
+            bool applied = step > 0 && trials[r].due[step - 1];
+            const float *d = applied ? trials[r].direction[step - 1] : nothing;
+            assert_memory_equal(late[r].direction[step], d, n_bytes);
+            assert_memory_equal(late[r].kept[step], trials[r].kept[step], n_bytes);
+        }
+    }
+    assert_true(config->every > 1 || R == 1 || late[0].bytes_out > 0);
+}
+
+/* Directions of the step before, bit for bit, whether or not what is under way is taken in
+ * between steps, as before a checkpoint. */
+static void a_delayed_direction_is_that_of_the_step_before(void **state) {
+    (void)state;
+    static trial like;
+    for (int form = 0; form < 24; form++) {
+        wefti_replicator_config config = knobs(delayed_kinds[form % 2], 1 + form / 2 % 2,
+                                               5, form / 4 % 2);
+        config.route = WEFTI_ROUTE_GATHER;
+        config.every = 1 + form / 8;
+        config.values = form % 3 ? WEFTI_VALUES_INT8 : WEFTI_VALUES_F32;
+        for (int R = 1; R <= MAX_R; R++) {
+            run_knobs(trials, R, &config);
+            like = (trial){.config = config, .kernels = wefti_kernels_find(NULL)};
+            like.config.delay = 1;
+            like.settles = (form + R) % 2;
+            run_alike(late, R, &like);
+            compare_late(&config, R);
+        }
+    }
+}
+
+static weft_status create_delayed(rank_env *env) {
+    const wefti_replicator_config *config = env->user;
+    wefti_replicator *r;
+    weft_status status = wefti_replicator_create(env->ctx, config,
+                                                 wefti_kernels_find(NULL), env->replica,
+                                                 test_buckets, N_BUCKETS, &r);
+    if (status != WEFT_ERR_CONFIG ||
+        !strstr(weft_ctx_message(env->ctx), "replicator.delay is"))
+        return WEFT_ERR_INTERNAL;
+    weft_ctx_clear(env->ctx);
+    return WEFT_OK;
+}
+
+/* Two rounds, rows that are chosen anew, a collective: none of them can wait. */
+static void what_cannot_be_delayed_is_refused(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"full",    "random",  "striding",
+                                        "slicing", "signsgd", "demo"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        wefti_replicator_config config = knobs(kinds[i], 1, 4, true);
+        void *users[] = {&config, &config, &config};
+        config.delay = 1;
+        config.route = WEFTI_ROUTE_OWNER;
+        run_ranks(3, 1, (wefti_wire_model){0, 0}, create_delayed, users, NULL);
+    }
+}
+
 /* -- buffers -- */
 
 /* A communicator that insists on await before the same memory is sent under another tag.
@@ -289,6 +362,8 @@ static void every_failed_allocation_is_a_clean_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_delayed_direction_is_that_of_the_step_before),
+        cmocka_unit_test(what_cannot_be_delayed_is_refused),
         cmocka_unit_test(all_replicas_get_the_same_bits),
         cmocka_unit_test(bytes_counted_are_bytes_predicted),
         cmocka_unit_test(nothing_is_allocated_after_creation),

@@ -46,15 +46,17 @@ int rename(const char *from, const char *to) {
 
 #define LAST "checkpoints/step-00000012"
 
+static int stop_after = 5; /* where votes are read at pauses alone: 2 */
+
 static void check_resume(const char *const *keys, bool has_momentum, bool has_moments) {
     train(&whole, "whole", false, keys);
     assert_trained(&whole);
-    part.stop_after = 5;
+    part.stop_after = stop_after;
     train(&part, "part", false, keys);
     assert_trained(&part);
     assert_true(part.result.stopped);
     int done = (int)part.result.steps;
-    assert_true(done >= 5 && done < 12);
+    assert_true(done >= stop_after && done < 12);
     rest.stop_after = 0;
     train(&rest, "part", true, keys);
     assert_trained(&rest);
@@ -88,6 +90,19 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state) {
                       "optimizer.kind=muon", "optimizer.whole_every=3",
                       "optimizer.rows=0.5"),
                  false, true);
+}
+
+/* What is under way at a checkpoint is in it. */
+static void a_delayed_run_resumes_to_the_same_bits(void **state) {
+    (void)state;
+    stop_after = 2;
+    check_resume(KEYS("method=async-demo", "mesh.nodes=2", "mesh.ranks_per_node=2",
+                      "run.save_every=2"),
+                 true, false);
+    check_resume(KEYS("method=async-demo", "mesh.nodes=2", "optimizer.kind=adamw",
+                      "replicator.every=2", "optimizer.clip=1", "run.save_every=3"),
+                 true, true);
+    stop_after = 5;
 }
 
 /* Same numbers in another order of summation, as in test_meshes.c. */
@@ -325,6 +340,7 @@ static void a_killed_run_resumes_to_the_same_bits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stopped_run_resumes_to_the_same_bits),
+        cmocka_unit_test(a_delayed_run_resumes_to_the_same_bits),
         cmocka_unit_test(full_resumes_on_another_mesh_to_within_rounding),
         cmocka_unit_test(demo_resumes_on_another_number_of_nodes),
         cmocka_unit_test(a_folder_with_a_run_is_not_overwritten),

@@ -99,7 +99,12 @@ static weft_status take_steps(run *it, int rank, wefti_replicator *r, spy *ear) 
         WEFT_TRY(wefti_replicator_combine(r, 0, step, now->d));
         WEFT_TRY(wefti_replicator_end(r, 0, step, now->d));
         memcpy(now->m, wefti_replicator_state(r, 0, 0), n_bytes);
+        if (it->config.delay > 0 && step > 0) memcpy(now[-1].d, now->d, n_bytes);
     }
+    WEFT_TRY(wefti_replicator_settle(r));
+    if (it->config.delay > 0)
+        memcpy(it->records[rank * STEPS + STEPS - 1].d, wefti_replicator_state(r, 1, 0),
+               n_bytes);
     return WEFT_OK;
 }
 
@@ -437,8 +442,19 @@ static void means_parts_and_codes_follow_the_definition(void **state) {
     }
 }
 
+/* What a step applies is what the step before it sent. */
+static void a_delayed_direction_follows_the_definition_a_step_later(void **state) {
+    (void)state;
+    for (int form = 0; form < 4; form++) {
+        wefti_replicator_config config = knobs(1 + form / 2, 8, 5, form % 2);
+        config.delay = 1;
+        check_run(&config, &small_bucket, 2 + form / 2);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_delayed_direction_follows_the_definition_a_step_later),
         cmocka_unit_test(vectors_follow_the_definition_at_every_k),
         cmocka_unit_test(matrices_follow_the_definition_at_every_k),
         cmocka_unit_test(chunks_of_64_and_of_odd_lengths_follow_the_definition),

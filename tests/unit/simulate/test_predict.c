@@ -11,6 +11,8 @@ static const char *const kinds[] = {
     "method=flexdemo replicator.exchange=all_gather",
     "method=flexdemo replicator.exchange=sharded replicator.values=int8",
     "method=flexdemo replicator.every=4 optimizer.clip=0",
+    "method=async-demo",
+    "method=async-demo optimizer.clip=1 replicator.every=3",
     "method=random",
     "replicator.kind=striding",
     "replicator.kind=slicing optimizer.clip=0",
@@ -197,6 +199,31 @@ static void gossip_hides_what_fits_in_a_step(void **state) {
     assert_true(compute_s < 0.003 + n_bytes / 1.25e6);
     assert_near(p.mean_step_s, 0.003 + n_bytes / 1.25e6, 0.002);
     assert_near(p.wait_s, 0.003 + n_bytes / 1.25e6 - compute_s, 0.005);
+}
+
+/* One bucket, sent when its gradient is there and needed when the next one is: a step takes
+ * the longer of computing and the wire, where flexdemo takes the sum. */
+static void a_delayed_exchange_hides_what_fits_in_a_step(void **state) {
+    (void)state;
+    static const char *const slow[] = {"link", "1Mbit,3ms", "rank-flops", "1G", NULL};
+    static const char *const fast[] = {"link", "100Mbit,3ms", "rank-flops", "1G", NULL};
+    const char *keys = "method=async-demo optimizer.clip=0 mesh.min_message=1GB";
+    const char *sync = "method=flexdemo replicator.exchange=all_gather optimizer.clip=0 "
+                       "mesh.min_message=1GB";
+    for (int R = 2; R <= 6; R += 2) {
+        double compute_s = of(1, 1, keys, fast).mean_step_s;
+        weft_prediction p = of(R, 1, keys, fast), late = of(R, 1, sync, fast);
+        double wire_s = 0.003 + (double)p.wire_bytes_step / 12.5e6;
+        assert_true(compute_s > wire_s);
+        assert_int_equal(p.wire_bytes_step, late.wire_bytes_step);
+        assert_near(p.mean_step_s, compute_s, 0.01);
+        assert_near(late.mean_step_s, compute_s + wire_s, 0.01);
+        assert_true(p.wait_s < 0.01 * compute_s && p.hidden_share > 0.99);
+        p = of(R, 1, keys, slow);
+        wire_s = 0.003 + (double)p.wire_bytes_step / 0.125e6;
+        assert_true(compute_s < wire_s);
+        assert_near(p.mean_step_s, wire_s, 0.02);
+    }
 }
 
 /* The ranges of a node's ranks share its interface: no faster, no slower. */
@@ -445,6 +472,7 @@ int main(void) {
         cmocka_unit_test(a_gather_takes_one_latency_and_everybodys_bytes),
         cmocka_unit_test(senders_to_many_do_not_meet),
         cmocka_unit_test(gossip_hides_what_fits_in_a_step),
+        cmocka_unit_test(a_delayed_exchange_hides_what_fits_in_a_step),
         cmocka_unit_test(ranks_of_a_node_share_its_interface),
         cmocka_unit_test(an_emulated_wire_goes_over_the_clusters),
         cmocka_unit_test(pace_and_stall_are_those_of_the_emulation),

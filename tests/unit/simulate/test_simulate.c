@@ -54,6 +54,7 @@ static const char *const kinds[] = {
     "method=hsdp optimizer.clip=0 replicator.values=int8",
     "method=flexdemo replicator.exchange=all_gather",
     "method=flexdemo replicator.exchange=sharded optimizer.clip=0",
+    "method=async-demo",
     "method=random",
     "method=dadam",
     "method=dadam optimizer.clip=0 mixer.topology=exponential",
