@@ -58,7 +58,7 @@ expect 0 "$weft" tune "${small[@]}" "${search[@]}" --jobs 1 --folder cut --quiet
 # a signal: the children stop, the search ends well, and goes on later
 wait_for() { # until a file is there
     local i
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         [[ -s $1 ]] && return
         sleep 0.1
     done
@@ -83,7 +83,7 @@ pid=$!
 wait_for killed/trial-0000-seed-1/metrics.jsonl
 kill -KILL "$pid"
 wait "$pid" 2>/dev/null
-for ((i = 0; i < 600; i++)); do
+for ((i = 0; i < 3000; i++)); do
     [[ -z $(left "$PWD/killed") ]] && break
     sleep 0.1
 done
