@@ -61,7 +61,7 @@ static const struct {
                 {"hsdp", "replicator.kind", "full"},
                 {"hsdp", "optimizer.kind", "adamw"},
                 DECOUPLED("flexdemo", "demo", "2e-3"),
-                DECOUPLED("async-demo", "demo", "2e-3"),
+                DECOUPLED("async-demo", "demo", "1e-3"),
                 {"async-demo", "replicator.delay", "1"},
                 DECOUPLED("topk", "topk", "1e-3"),
                 DECOUPLED("public-demo", "public_demo", "1e-3"),
