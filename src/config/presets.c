@@ -63,7 +63,7 @@ static const struct {
                 DECOUPLED("flexdemo", "demo", "2e-3"),
                 DECOUPLED("async-demo", "demo", "1e-3"),
                 {"async-demo", "replicator.delay", "1"},
-                DECOUPLED("topk", "topk", "1e-3"),
+                DECOUPLED("topk", "topk", "4e-3"),
                 DECOUPLED("public-demo", "public_demo", "1e-3"),
                 {"public-demo", "replicator.compression_topk", "32"},
                 {"signsgd", "replicator.kind", "signsgd"},
