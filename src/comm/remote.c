@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* One rank per process: communicators over a mesh. Messages that came in lie in a list
- * until they are received, in memory that their release gives back. */
+ * until they are received, in memory that their release gives back.
+ *
+ *     send       parcel -> outbox -> progress thread -> wire       `sent` until all has left
+ *     arrival    wire -> progress thread -> posted -> taken -> spare
+ *                                            |        `-- receive gives a view of it
+ *                                            `-- matched by (channel, sender, tag), oldest first
+ *
+ * One lock for a mesh: what is held of it is short, and every change wakes all who wait on it;
+ * they look again. A wait ends with the message, or because the world is poisoned (a rank has
+ * failed), because the sender has left, or, between steps, because the membership has changed.
+ *
+ * Pieces of steps: with members that may be lost (elastic.h) a message may be asked for from
+ * another rank that has it, and parts of an answer may be collected in place of an owner that
+ * is gone. What was lost for good is decided by the membership, alike on all ranks. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <string.h>
@@ -83,6 +96,8 @@ static weft_status poisoned_error(remote_comm *comm) {
     return wefti_world_poisoned_error(comm->head.ctx, &comm->mesh->world);
 }
 
+/* Hands a parcel to the outbox. Bytes count as sent here, as they do for the local backend; to
+ * a rank that is lost nothing is sent, and nobody waits for it. */
 static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const void *data,
                                int64_t n_bytes) {
     remote_comm *comm = (remote_comm *)head;
@@ -161,6 +176,8 @@ static void take(remote_comm *comm, int peer, wefti_arrival *arrival) {
     comm->mesh->traffic.bytes_in[link_to(comm, peer)] += arrival->n_bytes;
 }
 
+/* Waits for the message, up to a moment. The reasons why there is none are looked at once more
+ * when the lock is given back, so that a message that came last is not missed. */
 static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
                                      int64_t n_bytes, double moment_s,
                                      const void **view) {
@@ -205,6 +222,7 @@ static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
     mesh->spare_arrivals = arrival;
 }
 
+/* The receiver is done: memory goes to the spares, unless another rank may still ask for it. */
 static void remote_release(wefti_comm *head, int peer, int64_t tag) {
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
@@ -253,6 +271,8 @@ static void ask(remote_comm *comm, int holder, int sender, int64_t tag) {
     wefti_elastic_post(comm->mesh, holder, WEFTI_CHANNEL_ASK, tag, about, sizeof about);
 }
 
+/* A member's message of a step; if its sender is lost, from the rank that has it. Without such
+ * a rank the message counts nowhere, and out->view stays NULL. */
 static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
                                         int64_t n_bytes, wefti_piece_kind kind,
                                         wefti_received *out) {
@@ -375,6 +395,7 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
     return WEFT_OK;
 }
 
+/* Lock held. Whether a message with this tag has not left entirely. */
 static bool is_under_way(const remote_comm *comm, int64_t tag) {
     for (const wefti_parcel *p = comm->mesh->sent; p; p = p->next_sent)
         if (p->envelope.tag == tag && p->envelope.channel == comm->channel) return true;
@@ -450,6 +471,8 @@ static const wefti_comm_ops comm_ops = {
     .destroy = remote_destroy,
 };
 
+/* Channels are numbered by group, and by the view of the membership, so that messages of an
+ * earlier world are never taken for those of the next. */
 static weft_status remote_join(weft_ctx *ctx, wefti_world *world, int rank,
                                wefti_group group, int channel, wefti_comm **out) {
     *out = NULL;

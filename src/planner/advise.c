@@ -3,7 +3,15 @@
  *
  *     recipes x nodes x shards -> configuration -> prediction -> ranking -> curves, words
  *
- * Whatever the configuration layer refuses is left out with its sentence. */
+ *     recipe       a method with knobs, and what is known of its learning (advise_recipes.c)
+ *     candidate    a recipe on a number of nodes; the run's own keys are one of them
+ *     prediction   one thread for each core, each with a context of its own (advise_each.c)
+ *     ranking      by the time of a step, and a choice that asks for more speed where the
+ *                  learning differs (advise_rank.c)
+ *
+ * Nodes are tried as 2, 4, 8, ... and all; on large clusters fewer counts and fewer variants,
+ * so that the answer comes in seconds. Whatever the configuration layer refuses is left out
+ * with its sentence, and the sentences are counted: a plan says why candidates are missing. */
 #include "planner/advise.h"
 
 #include <math.h>

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Speed-up over the wire's rate as SVG, both axes logarithmic: one curve per method, a
- * line at one node's speed and one at the wire's rate. All coordinates are whole numbers
- * of a tenth of a pixel. */
+ * line at one node's speed and one at the wire's rate.
+ *
+ *     x = LEFT + (log rate - log lowest) / (log highest - log lowest) (RIGHT - LEFT)
+ *     y likewise upwards; what is slower than a thousandth of one node is cut
+ *
+ * All coordinates are whole numbers of a tenth of a pixel, so that the file has the same bytes
+ * on every machine. */
 #include <math.h>
 #include <stdio.h>
 

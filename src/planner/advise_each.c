@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions on all cores: each task has a context of its own, and the first failure in the
- * order of the tasks is the one that is told. */
+/* Predictions on all cores: tasks are numbered, and threads take the next one until none is
+ * left. Each task has a context of its own, so that errors and memory do not meet; of several
+ * failures the first one in the order of the tasks is the one that is told, whichever thread
+ * was faster. So the advice does not depend on the number of cores. */
 #include <stdio.h>
 
 #include "base/memory.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The advice as JSON (docs/planning.md). What is not known, never or always is null. */
+/* The advice as JSON (docs/planning.md). What is not known, never or always is null, for JSON
+ * has no infinity and no NaN. Every put may fail for want of memory; `ok` remembers it, and the
+ * caller asks once, at the end: half an object is never printed. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

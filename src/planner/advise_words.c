@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The advice in plain words: what one node does, what each method makes of more, which to
- * take, what it does to the learning, and at which wire the answer would be another. */
+ * take, what it does to the learning, and at which wire the answer would be another.
+ *
+ *     One node alone takes 900 ms for a step of 65.5k tokens ...       put_baseline
+ *     Against one node alone, with a wire of 1 Gbit/s ...              put_methods
+ *     Speed is not quality: ...                                        what the choice costs
+ *
+ * Numbers have three digits, because a prediction has no more; times and rates take the unit
+ * that gives them one to three digits before the point. A method that is as fast as the one
+ * before it, to one per cent, is said together with it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +18,7 @@
 #include "planner/advise.h"
 #include "topology/sheet.h"
 
+/* Bits per second, as links are sold. */
 const char *wefti_rate_text(double bandwidth_Bps, char *out, size_t out_size) {
     static const char *const units[] = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"};
     double bits = 8 * bandwidth_Bps;
@@ -117,6 +126,7 @@ static void put_method(wefti_sheet *s, const weft_candidate *c) {
         wefti_sheet_print(s, " (on any wire)");
 }
 
+/* Within one per cent, on the same machines. */
 static bool as_fast(const weft_candidate *a, const weft_candidate *b) {
     return a->nodes == b->nodes && a->shards == b->shards &&
            fabs(log(a->speedup / b->speedup)) < 0.01;

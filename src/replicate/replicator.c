@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* The front of all replicators: creation, states, steps that are left out, and the three
- * phases of those that leave their messages to the driver. */
+ * phases of those that leave their messages to the driver.
+ *
+ *     begin      encode; send                        every bucket, in backward order
+ *     combine    with two rounds: add, answer        each phase passes the buckets in order
+ *     end        add, or take the answers; finish    the gradient has become the direction
+ *
+ *     a method has                        what runs
+ *     encode, add, finish                 the driver (collectives/driver.h), one message buffer
+ *     begin, combine, end                 its own, as `full` over the all-reduce
+ *     neither                             nothing is exchanged
+ *
+ * A step that is not due (replicator.every) only adds to the momentum, and its direction is
+ * zero. Lengths of messages are counted once, when the replicator is made: a length never
+ * changes afterwards, so receivers can check it. */
 #include "replicate/replicator.h"
 
 #include <math.h>
@@ -34,6 +47,7 @@ static weft_status prepare_delay(wefti_replicator *r) {
 
 /* --- over the driver --- */
 
+/* What the driver asks, passed on to the method. */
 static int64_t bytes(const void *replicator, const wefti_round *round, int member) {
     const wefti_replicator *r = replicator;
     int rounds = round->bucket * WEFTI_DRIVER_ROUNDS + round->number;
@@ -87,6 +101,7 @@ static int64_t lengths_of(int n_buckets, int R) {
     return (int64_t)n_buckets * WEFTI_DRIVER_ROUNDS * R;
 }
 
+/* The driver with room for every bucket's messages, and the table of their lengths. */
 static weft_status open_driver(wefti_replicator *r) {
     wefti_driver_setup setup = {.ctx = r->ctx,
                                 .comm = r->comm,
@@ -114,6 +129,8 @@ static weft_status open_driver(wefti_replicator *r) {
     return WEFT_OK;
 }
 
+/* One exchange of a bucket among all ranks of the group; the gradient's place becomes the
+ * direction's. */
 static wefti_round round_of(const wefti_replicator *r, int bucket, int64_t step,
                             float *grad) {
     return (wefti_round){.shape = r->n_rounds[bucket] == 2 ? WEFTI_SHAPE_OWNER
@@ -144,6 +161,8 @@ int64_t wefti_replicator_work_bytes(const wefti_replicator_config *config,
 
 /* --- creation --- */
 
+/* States are flat, as long as this rank's parameters, bucket behind bucket. The method comes
+ * next, for it may refuse its knobs; rounds may hang on what it has found. */
 static weft_status allocate_state(wefti_replicator *r) {
     int64_t n = 0;
     WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(int64_t), "replicator state",
@@ -207,6 +226,7 @@ void wefti_replicator_destroy(wefti_replicator *r) {
     wefti_free(r->ctx, r);
 }
 
+/* In the first round a rank sends about `to`, in the second its own answer. */
 int64_t wefti_replicator_wire_bytes(const wefti_replicator_config *config,
                                     const wefti_bucket *bucket, int R, int from, int to) {
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
@@ -223,6 +243,7 @@ bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step
 
 /* --- what several kinds have in common --- */
 
+/* Bits of one of the (n choose k) sets: the least that places can take on the wire. */
 double wefti_log2_choose(int64_t n, int64_t k) {
     double bits = 0;
     for (int64_t i = 1; i <= k; i++) bits += log2((double)(n - k + i) / (double)i);
@@ -286,6 +307,7 @@ wefti_rounding wefti_replicator_rounding(const wefti_replicator *r,
                             .place = place + (uint64_t)number};
 }
 
+/* m <- beta m + gain g, over one bucket. Elements are independent, so threads change no bit. */
 void wefti_replicator_accumulate(const wefti_replicator *r, int bucket,
                                  const float *grad) {
     int64_t n = r->buckets[bucket].n_elements;
