@@ -35,11 +35,12 @@ static const char *whereabouts(const wefti_peer *peer, char *out, size_t size) {
     return out;
 }
 
-/* After a farewell that is as it should be. */
+/* After a farewell that is as it should be; but where the others go on, one who has left before
+ * them has failed, and its last words may not have come. */
 void wefti_liveness_lose(weft_mesh *mesh, int r) {
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
-    if (peer->left) return;
+    if (peer->left && (!mesh->elastic || mesh->said_bye)) return;
     if (mesh->elastic) {
         wefti_elastic_lose(mesh, r);
         return;
