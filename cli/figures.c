@@ -2,6 +2,7 @@
 /* Numbers as people read them, with a unit that fits. */
 #include "figures.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static const char *scaled(double x, const char *const *units, int n, char *out,
@@ -37,5 +38,11 @@ const char *time_text(double seconds, char *out, size_t out_size) {
     int k = 0;
     while (seconds < rows[k].from) k++;
     snprintf(out, out_size, "%.3g%s", seconds / rows[k].unit, rows[k].name);
+    return out;
+}
+
+const char *real_text(double x, char *out, size_t out_size) {
+    if (!isfinite(x)) return "null";
+    snprintf(out, out_size, "%.9g", x);
     return out;
 }

@@ -138,11 +138,13 @@ static void show_step(void *user, const weft_step_record *r) {
     char sentence[400];
     if (v->watch && weft_watch_step(v->watch, r, sentence, sizeof sentence) && !v->quiet)
         progress_note("weft: ", sentence);
+    char loss[32];
     if (v->json)
-        printf("{\"step\": %lld, \"loss\": %.9g, \"lr\": %.9g, \"tokens_per_s\": %.6g, "
+        printf("{\"step\": %lld, \"loss\": %s, \"lr\": %.9g, \"tokens_per_s\": %.6g, "
                "\"wire_bytes_out\": %lld, \"hidden_share\": %.4f, \"elapsed_s\": %.3f}\n",
-               (long long)r->step, r->loss, r->lr, r->tokens_per_s,
-               (long long)r->wire_bytes_out, r->hidden_share, r->elapsed_s);
+               (long long)r->step, real_text(r->loss, loss, sizeof loss), r->lr,
+               r->tokens_per_s, (long long)r->wire_bytes_out, r->hidden_share,
+               r->elapsed_s);
     if (v->json || v->quiet) return;
     progress_state state = {.step = r->step,
                             .total = r->steps,
@@ -160,16 +162,17 @@ static void show_step(void *user, const weft_step_record *r) {
 static void show_evaluation(void *user, const weft_eval_record *r) {
     const view *v = user;
     char line[128];
-    char accuracy[64] = "";
+    char accuracy[64] = "", loss[32];
     bool classes = !isnan(r->accuracy);
     if (classes && v->json)
         snprintf(accuracy, sizeof accuracy, "\"validation_accuracy\": %.9g, ", r->accuracy);
     if (classes && !v->json)
         snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", 100 * r->accuracy);
     if (v->json)
-        printf("{\"step\": %lld, \"validation_loss\": %.9g, %s\"tokens\": %lld, "
+        printf("{\"step\": %lld, \"validation_loss\": %s, %s\"tokens\": %lld, "
                "\"elapsed_s\": %.3f}\n",
-               (long long)r->step, r->loss, accuracy, (long long)r->tokens,
+               (long long)r->step, real_text(r->loss, loss, sizeof loss), accuracy,
+               (long long)r->tokens,
                r->elapsed_s);
     if (v->json || v->quiet) return;
     snprintf(line, sizeof line, "validation loss %.4f%s after step %lld", r->loss,

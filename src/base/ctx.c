@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 enum { HEADER_BYTES = 64, LARGE_BYTES = 4 << 20, HUGE_PAGE_BYTES = 2 << 20 };
 
@@ -79,11 +80,26 @@ void weft_ctx_clear(weft_ctx *ctx) {
     pthread_mutex_unlock(&ctx->lock);
 }
 
+/* Names of files and texts of others stand in sentences, which terminals show: no control
+ * character but newline and tab gets there, so that none can move the cursor or set colours. */
+static void make_plain(char *text) {
+    for (char *line = text; line; text = line) {
+        line = strpbrk(text, "\n\t");
+        char kept = line ? *line : '\0';
+        if (line) *line = '\0';
+        wefti_text_plain(text);
+        if (line) *line++ = kept;
+    }
+}
+
 weft_status weft_ctx_fail(weft_ctx *ctx, weft_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     pthread_mutex_lock(&ctx->lock);
-    if (!ctx->message[0]) vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    if (!ctx->message[0]) {
+        vsnprintf(ctx->message, sizeof ctx->message, format, args);
+        make_plain(ctx->message);
+    }
     pthread_mutex_unlock(&ctx->lock);
     va_end(args);
     return status;
@@ -94,6 +110,7 @@ void weft_ctx_log(weft_ctx *ctx, weft_log_level level, const char *format, ...) 
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
+    make_plain(line);
     va_end(args);
     pthread_mutex_lock(&ctx->lock);
     if (ctx->sink) ctx->sink(ctx->sink_user, level, line);

@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "token/vocab.h"
 #include "data/exampleset.h"
 #include "data/windows.h"
@@ -348,5 +349,5 @@ const char *weft_dataset_describe(const weft_dataset *d, char *out, size_t size)
              (long long)weft_dataset_train_tokens(d),
              (long long)(d->validation_windows * d->T), d->bytes_per_token);
     append(out, size, &n, line);
-    return out;
+    return size > 0 ? wefti_text_plain(out) : out; /* names of files are anything */
 }
