@@ -56,8 +56,9 @@ static weft_status add_text(weft_ctx *ctx, reader *r, text t, int64_t most) {
     wefti_examples *e = r->e;
     int32_t *ids = NULL;
     int64_t n = 0;
-    WEFT_TRY(wefti_reserve(ctx, &e->at, &e->at_room, e->n_texts, 2, sizeof *e->at,
-                           "pairs of texts"));
+    int64_t there = e->at ? e->n_texts + 1 : 0; /* where each begins, and the last ends */
+    WEFT_TRY(wefti_reserve(ctx, &e->at, &e->at_room, there, e->n_texts + 2 - there,
+                           sizeof *e->at, "pairs of texts"));
     WEFT_TRY(weft_tokenizer_encode(ctx, r->tokenizer, t.bytes, t.n, 1, &ids, &n));
     weft_status status = wefti_reserve(ctx, &e->ids, &e->ids_room, e->n_ids, n,
                                        sizeof *e->ids, "the tokens of pairs");

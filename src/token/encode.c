@@ -270,7 +270,7 @@ static weft_status collect(job *j, int32_t **ids, int64_t *n_ids) {
         int32_t *to = *ids;
         for (int64_t k = 0; k < j->n_parts; k++) {
             const part *p = &j->parts[k];
-            memcpy(to, p->ids, (size_t)p->n_ids * sizeof *to);
+            if (p->n_ids > 0) memcpy(to, p->ids, (size_t)p->n_ids * sizeof *to);
             to += p->n_ids;
         }
     }

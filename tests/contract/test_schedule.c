@@ -162,13 +162,19 @@ static void check_config(const char *folder, const char *keys) {
 
 static outcome run;
 
-/* One node has no sites; where nothing but a mixer acts, it acts between the sites. */
+/* One node has no sites, and a late direction none either; where nothing but a mixer acts,
+ * it acts between the sites. */
 static bool check_one(const char *method, bool sites, bool clip, bool overlap) {
     const char *keys[MAX_KEYS], *text, *key;
     char name[64], all[512] = "";
     int n = 0;
     bool alone = strcmp(method, "fsdp") == 0, ddp = strcmp(method, "ddp") == 0;
-    if (alone && sites) return false;
+    bool mixes = false, late = false;
+    for (int j = 0; (key = weft_config_method_key(method, j, &text)); j++) {
+        mixes |= strcmp(key, "mixer.kind") == 0;
+        late |= strcmp(key, "replicator.delay") == 0;
+    }
+    if ((alone || late) && sites) return false;
     snprintf(name, sizeof name, "method=%s", method);
     keys[n++] = name;
     keys[n++] = alone ? "mesh.nodes=1" : sites ? "mesh.nodes=4" : "mesh.nodes=2";
@@ -176,9 +182,6 @@ static bool check_one(const char *method, bool sites, bool clip, bool overlap) {
     keys[n++] = sites ? "mesh.sites=2" : "mesh.sites=1";
     keys[n++] = clip ? "optimizer.clip=1" : "optimizer.clip=0";
     keys[n++] = overlap ? "mesh.overlap=true" : "mesh.overlap=false";
-    bool mixes = false;
-    for (int j = 0; (key = weft_config_method_key(method, j, &text)); j++)
-        mixes |= strcmp(key, "mixer.kind") == 0;
     if (sites) keys[n++] = mixes ? "replicator.kind=full" : "site_replicator.kind=full";
     const char *const more[] = {"run.steps=3", "batch.micro=2", "run.eval_tokens=32",
                                 "mesh.min_message=1B"};
