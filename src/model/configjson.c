@@ -338,7 +338,11 @@ static void read_t5(reader *r, weft_model_config *c) {
     c->norm_eps = read_number(r, "layer_norm_epsilon", 1e-6);
     c->init_std = read_number(r, "initializer_factor", 1);
     c->dropout = read_number(r, "dropout_rate", 0.1);
-    c->tied = read_bool(r, "tie_word_embeddings", true);
+    /* What transformers 5 saves says "tied" of all; a head of its own is not scaled there. */
+    bool tied = read_bool(r, "tie_word_embeddings", true);
+    c->tied = read_bool(r, "scale_decoder_outputs", tied);
+    if (c->tied && !tied)
+        complain(r, "scale_decoder_outputs", "is true with a head that is not tied");
     if (!find(r, "feed_forward_proj"))
         complain(r, "feed_forward_proj", "is missing, expected \"gated-gelu\"");
     expect_text(r, "feed_forward_proj", "gated-gelu");

@@ -6,7 +6,8 @@
  *
  * Both are read. A tensor that no parameter takes is refused, for a model that leaves out
  * what it was trained with computes something else; but for causal masks and tables of
- * rotary frequencies, which older files carry, and the second copy of a tied embedding. */
+ * rotary frequencies, which older files carry, and the second copy of a tied embedding, if
+ * it is one. */
 #include "train/initial.h"
 
 #include <string.h>
@@ -25,13 +26,42 @@ static bool ends_with(const char *name, const char *end) {
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Whether a model computes the same without this tensor. */
-static bool is_spare(const weft_model *model, const wefti_tensor_spec *spec) {
+/* Whether this may be a second copy of the embedding, which the model's head shares. */
+static bool is_second_copy(const weft_model *model, const wefti_tensor_spec *spec) {
     bool head = strcmp(spec->name, "lm_head.weight") == 0 ||
                 strcmp(spec->name, "embed_out.weight") == 0;
-    if (head)
-        return model->config.tied && spec->rows == model->config.vocab &&
-               spec->cols == model->config.width;
+    return head && model->config.tied && spec->rows == model->config.vocab &&
+           spec->cols == model->config.width;
+}
+
+/* It is one: rows all over the two are equal. A head that was trained apart differs in all
+ * of its rows. */
+static weft_status check_copy(weft_ctx *ctx, const wefti_weights *w,
+                              const weft_model *model, int index) {
+    enum { ROWS = 256 };
+    int64_t V = model->config.vocab, C = model->config.width;
+    int table = find(w, model->units[0].params[0].file.name);
+    float *rows;
+    WEFT_TRY(wefti_alloc_n(ctx, 2 * C, sizeof *rows, "rows of embeddings", &rows));
+    weft_status status = WEFT_OK;
+    for (int64_t k = 0; k < ROWS && status == WEFT_OK; k++) {
+        int64_t row = k * V / ROWS;
+        status = wefti_weights_read_rows(ctx, w, table, row, 1, rows);
+        if (status == WEFT_OK)
+            status = wefti_weights_read_rows(ctx, w, index, row, 1, rows + C);
+        if (status == WEFT_OK && memcmp(rows, rows + C, (size_t)C * sizeof *rows) != 0)
+            status = weft_ctx_fail(
+                ctx, WEFT_ERR_FORMAT,
+                "%s: row %lld of '%s' is not that of the embedding, but config.json says "
+                "that the two are one (tie_word_embeddings)",
+                wefti_weights_path(w), (long long)row, wefti_weights_spec(w, index)->name);
+    }
+    wefti_free(ctx, rows);
+    return status;
+}
+
+/* Whether a model computes the same without this tensor. */
+static bool is_spare(const wefti_tensor_spec *spec) {
     if (ends_with(spec->name, "rotary_emb.inv_freq")) return true;
     if (ends_with(spec->name, "masked_bias")) return spec->rows == 1 && spec->cols == 1;
     bool mask = ends_with(spec->name, "attn.bias") ||
@@ -64,7 +94,11 @@ static weft_status check_all(weft_ctx *ctx, const wefti_weights *w,
         WEFT_TRY(check_param(ctx, w, &model->params[i], taken));
     for (int i = 0; i < wefti_weights_count(w); i++) {
         const wefti_tensor_spec *spec = wefti_weights_spec(w, i);
-        if (taken[i] || is_spare(model, spec)) continue;
+        if (taken[i] || is_spare(spec)) continue;
+        if (is_second_copy(model, spec)) {
+            WEFT_TRY(check_copy(ctx, w, model, i));
+            continue;
+        }
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s has a tensor '%.200s' of %lld x %lld, for which a %s of "
                              "%lld layers as in its config.json has no place",

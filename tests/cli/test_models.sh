@@ -58,6 +58,10 @@ expect 2 "$weft" eval other --data text.txt
 edited 's/"num_hidden_layers": 2/"num_hidden_layers": 3/'
 refuses_like "other/model.safetensors has no tensor 'model.layers.2.[a-z_.]*' of [0-9]+ x [0-9]+, \
 which its config.json asks for" "$weft" train --init other "${more[@]}" --folder none
+edited 's/"tie_word_embeddings": false/"tie_word_embeddings": true/'
+refuses_like "other/model.safetensors: row [0-9]+ of 'lm_head.weight' is not that of the embedding, \
+but config.json says that the two are one .tie_word_embeddings." \
+    "$weft" train --init other "${more[@]}" --folder none
 rm other/config.json
 refuses "other has no config.json, which says what the model is" \
     "$weft" train --init other "${more[@]}" --folder none
