@@ -147,8 +147,12 @@ static void write_array(weft_ctx *ctx, const char *path, const char *head, size_
     size_t n = n_head, per = images ? SIDE * SIDE : 1;
     memcpy(all, head, n_head);
     for (int k = 0; k < IMAGES; k++)
-        for (size_t i = 0; i < per; i++)
-            all[n++] = images ? pixel_at(k, (int)i) : (unsigned char)(k % CLASSES);
+        for (size_t i = 0; i < per; i++, n++) {
+            if (images)
+                all[n] = pixel_at(k, (int)i);
+            else
+                all[n] = (unsigned char)(k % CLASSES);
+        }
     write_file(ctx, path, all, (int64_t)n);
 }
 
