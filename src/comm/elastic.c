@@ -132,6 +132,17 @@ static void fill_places(const weft_mesh *mesh, wefti_elastic *e) {
     }
 }
 
+static wefti_member_limits limits_of(const weft_mesh *mesh,
+                                     const wefti_elastic_setup *setup) {
+    return (wefti_member_limits){mesh->n_slots, WINDOW + 2 * setup->lag, ROUNDS,
+                                 2 * setup->units + ONE_MORE};
+}
+
+bool wefti_elastic_fits(const weft_mesh *mesh, const wefti_elastic_setup *setup) {
+    wefti_member_limits limits = limits_of(mesh, setup);
+    return wefti_member_fits(&limits);
+}
+
 weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
                                 const wefti_elastic_setup *setup) {
     wefti_elastic *e;
@@ -140,8 +151,7 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     e->size = mesh->n_slots;
     e->n_ranks = setup->joins ? 0 : mesh->world.size;
     e->me = mesh->rank;
-    e->limits = (wefti_member_limits){e->size, WINDOW + 2 * setup->lag, ROUNDS,
-                                      2 * setup->units + ONE_MORE};
+    e->limits = limits_of(mesh, setup);
     int64_t before = setup->first_step - 1;
     e->steps = (wefti_member_steps){before, before, before};
     e->view = e->entered = setup->joins ? 0 : 1;

@@ -27,6 +27,9 @@ typedef struct wefti_elastic_setup {
                            counts where it is here */
 } wefti_elastic_setup;
 
+/* Whether membership has room for the mesh's processes; a lag of votes makes it scarce. */
+bool wefti_elastic_fits(const weft_mesh *mesh, const wefti_elastic_setup *setup);
+
 /* From now on lost ranks are gone on without. After a barrier of all ranks, before the
  * first step. */
 weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,

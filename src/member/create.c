@@ -25,6 +25,12 @@ wefti_member_policy wefti_member_policy_default(void) {
 
 /* -- create -- */
 
+bool wefti_member_fits(const wefti_member_limits *l) {
+    return l->max_nodes <= WEFTI_MEMBER_MAX_NODES && l->parts <= WEFTI_MEMBER_MAX_PARTS &&
+           (int64_t)wefti_view_max_departed(l) * l->window <= UINT16_MAX &&
+           wefti_view_max_owed(l) <= UINT16_MAX;
+}
+
 static weft_status check_config(weft_ctx *ctx, const wefti_member_config *c) {
     const wefti_member_limits *l = &c->limits;
     if (l->max_nodes < 1 || l->max_nodes > WEFTI_MEMBER_MAX_NODES || l->window < 1 ||
@@ -37,8 +43,7 @@ static weft_status check_config(weft_ctx *ctx, const wefti_member_config *c) {
             "%d, %d, %d, %d",
             l->max_nodes, l->window, l->rounds, l->parts, WEFTI_MEMBER_MAX_NODES,
             WEFTI_MEMBER_MAX_WINDOW, WEFTI_MEMBER_MAX_ROUNDS, WEFTI_MEMBER_MAX_PARTS);
-    if ((int64_t)wefti_view_max_departed(l) * l->window > UINT16_MAX ||
-        wefti_view_max_owed(l) > UINT16_MAX)
+    if (!wefti_member_fits(l))
         return weft_ctx_fail(
             ctx, WEFT_ERR_ARGUMENT,
             "membership: %d nodes with a window of %d steps are too many", l->max_nodes,

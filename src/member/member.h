@@ -106,6 +106,9 @@ typedef struct wefti_member_config {
     int64_t now_us;
 } wefti_member_config;
 
+/* Whether the tables of a view have room for so many nodes and unfinished steps. */
+bool wefti_member_fits(const wefti_member_limits *limits);
+
 /* [out] *out owned by the caller; NULL on failure. */
 weft_status wefti_member_create(weft_ctx *ctx, const wefti_member_config *config,
                                 wefti_member **out) WEFT_CHECKED;

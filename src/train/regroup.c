@@ -21,19 +21,33 @@
 #include "base/memory.h"
 #include "train/handover.h"
 
+/* With gossip only votes are of use to anybody but their receiver. */
+static int units_of(const wefti_job *job) {
+    return job->topology ? 0 : job->model->n_units;
+}
+
+/* But for what has to be agreed on first. */
+static wefti_elastic_setup setup_of(const wefti_prepared *p) {
+    const wefti_job *job = p->job;
+    return (wefti_elastic_setup){.shards = job->S,
+                                 .joins = p->joins,
+                                 .units = units_of(job),
+                                 .first_step = job->first_step,
+                                 .lag = job->vote_lag,
+                                 .delay = job->mixer_config.delay,
+                                 .meets = job->topology != NULL};
+}
+
 bool wefti_regroup_can(const wefti_prepared *p) {
     if (p->job->replicator_config.delay > 0) return false; /* messages are under way */
     const wefti_job *job = p->job;
     const weft_mesh *mesh = p->bootstrap.mesh;
-    return mesh && mesh->transport->ops->redial && p->on_text &&
-           (job->R > 1 || p->joins) && job->sites == 1 && job->copies == 1 &&
+    if (!mesh || !mesh->transport->ops->redial || !p->on_text) return false;
+    wefti_elastic_setup setup = setup_of(p);
+    return (job->R > 1 || p->joins) && job->sites == 1 && job->copies == 1 &&
            job->mixer_config.deadline_s == 0 &&
-           strcmp(job->config->mesh.on_loss, "go_on") == 0;
-}
-
-/* With gossip only votes are of use to anybody but their receiver. */
-static int units_of(const wefti_job *job) {
-    return job->topology ? 0 : job->model->n_units;
+           strcmp(job->config->mesh.on_loss, "go_on") == 0 &&
+           wefti_elastic_fits(mesh, &setup);
 }
 
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
@@ -43,16 +57,10 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     if (p->joins) p->lease_run = b->mesh->transport->entry->run;
     if (p->lease) p->lease_run = wefti_lease_run(p->lease); /* the leader's */
     WEFT_TRY(wefti_bootstrap_tell(b, &p->lease_run, sizeof p->lease_run));
-    wefti_elastic_setup setup = {.shards = p->job->S,
-                                 .run = p->lease_run,
-                                 .config_hash = config,
-                                 .data_hash = data,
-                                 .joins = p->joins,
-                                 .units = units_of(p->job),
-                                 .first_step = p->job->first_step,
-                                 .lag = p->job->vote_lag,
-                                 .delay = p->job->mixer_config.delay,
-                                 .meets = p->job->topology != NULL};
+    wefti_elastic_setup setup = setup_of(p);
+    setup.run = p->lease_run;
+    setup.config_hash = config;
+    setup.data_hash = data;
     WEFT_TRY(wefti_elastic_start(ctx, b->mesh, &setup));
     return b->comm ? wefti_comm_barrier(b->comm, b->n_messages++) : WEFT_OK;
 }

@@ -10,7 +10,8 @@
  * but for its state, which it keeps. */
 
 /* Whether the run can go on without a node that is lost: weft's own transport, a method
- * whose replicas are equal, one site, one copy of the model per node. */
+ * whose messages end with their step, one site, one copy of the model per node, and no more
+ * processes than membership has room for (202 with gossip, places for joiners included). */
 bool wefti_regroup_can(const wefti_prepared *p);
 
 /* From here on it does. Collective. */

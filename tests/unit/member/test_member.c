@@ -323,6 +323,26 @@ static weft_status create_one(void *user) {
     return WEFT_OK;
 }
 
+/* The tables of a view hold nodes x window x window entries of 16 bits. */
+static void more_nodes_than_the_tables_hold_do_not_fit(void **state) {
+    const group *g = *state;
+    wefti_member_config config = {.limits = {202, 18, 2, 1},
+                                  .policy = wefti_member_policy_default(),
+                                  .self = g->nodes[0].id,
+                                  .n_founders = 1,
+                                  .founders = g->nodes};
+    wefti_member *m;
+    assert_true(wefti_member_fits(&config.limits));
+    assert_ok(g->ctx, wefti_member_create(g->ctx, &config, &m));
+    wefti_member_destroy(m);
+    config.limits.max_nodes = 203;
+    assert_false(wefti_member_fits(&config.limits));
+    assert_int_equal(wefti_member_create(g->ctx, &config, &m), WEFT_ERR_ARGUMENT);
+    weft_ctx_clear(g->ctx);
+    config.limits.window = 2;
+    assert_true(wefti_member_fits(&config.limits));
+}
+
 static void every_allocation_that_fails_is_a_clean_error(void **state) {
     assert_true(fail_each_allocation(((group *)*state)->ctx, NULL, create_one, *state) >
                 20);
@@ -361,6 +381,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(bytes_that_are_no_message_are_counted_and_dropped,
                                         setup, teardown),
         cmocka_unit_test(rows_of_a_first_step_take_the_owed_ones_in_turn),
+        cmocka_unit_test_setup_teardown(more_nodes_than_the_tables_hold_do_not_fit, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(every_allocation_that_fails_is_a_clean_error,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_allocated_after_create, setup,
