@@ -19,6 +19,17 @@ empty_here() {
     find . -mindepth 1 -maxdepth 1 -exec rm -rf {} +
 }
 
+# free_port: leaves in $port one that nobody has, below those that the system gives to who asks
+# for any.
+free_port() {
+    local low
+    read -r low _ </proc/sys/net/ipv4/ip_local_port_range
+    while :; do
+        port=$((10000 + (RANDOM * 32768 + RANDOM) % (low - 10000)))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || return 0
+    done
+}
+
 # run COMMAND...: leaves the exit code in $code and the output in the files out and err.
 run() {
     code=0

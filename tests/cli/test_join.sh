@@ -43,16 +43,6 @@ has_lines() { (($(lines) >= $1)); }
 says_twice() { (($(grep -c -- "$1" "$2" 2>/dev/null) >= 2)); }
 says() { grep -q -- "$1" "$2" 2>/dev/null; }
 
-# A port that nobody has: below those that the system gives to who asks for any.
-free_port() {
-    local low
-    read -r low _ </proc/sys/net/ipv4/ip_local_port_range
-    while :; do
-        port=$((10000 + (RANDOM * 32768 + RANDOM) % (low - 10000)))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || return 0
-    done
-}
-
 # Rank $1 of $2, at $port; then key=value ...
 founder() {
     local r=$1 n=$2

@@ -17,14 +17,13 @@ mesh: {threads: 1, compute_time: 0.01}
 schedule: {warmup: 2}
 method: flexdemo
 Y
-port=$((20000 + $$ % 20000))
 lines() { grep -c '"loss"' "$1/metrics.jsonl" 2>/dev/null; }
 
 # Ranks $1 of $2 per node, those named in $3 are killed after $4 lines; then key=value ...
 losing() {
     local n=$1 per_node=$2 victims=$3 after=$4 r v pids=()
     shift 4
-    port=$((port + 1))
+    free_port
     rm -rf run
     for ((r = n - 1; r >= 0; r--)); do
         RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port exec "$weft" train run.yaml \

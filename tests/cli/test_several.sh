@@ -17,11 +17,10 @@ mesh: {threads: 1, nodes: 3, timeout: 3}
 schedule: {warmup: 2}
 method: flexdemo
 Y
-port=$((20000 + $$ % 20000))
 together() { # number of ranks, then what each runs; the ranks' exit codes in codes
     local n=$1 r pids=()
     shift
-    port=$((port + 1))
+    free_port
     for ((r = n - 1; r >= 0; r--)); do
         RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout 60 "$@" >out.$r 2>log.$r &
         pids[r]=$!
@@ -70,7 +69,7 @@ if command -v openssl >/dev/null; then
     together 2 "$weft" train run.yaml run.folder=three mesh.nodes=2 --quiet \
         mesh.cert=node-ca.pem mesh.cert_key=node-ca.key mesh.ca=ca.pem
     [ "$codes" = "0 0 " ] || fail "certificates: codes $codes: $(cat log.*)"
-    port=$((port + 1))
+    free_port
     export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
     certificate() { echo mesh.cert=node-$1.pem mesh.cert_key=node-$1.key mesh.ca=ca.pem; }
     RANK=0 timeout 12 "$weft" train run.yaml run.folder=no mesh.nodes=2 $(certificate ca) >out.0 2>log.0 &
@@ -88,7 +87,7 @@ grep -q "rank . (host .*nowhere.txt" log.0 || fail "no text: $(cat log.0)"
 [ ! -s log.1 ] && [ ! -s log.2 ] || fail "several speak: $(cat log.1 log.2)"
 
 # a rank that dies is missed at once; test_lost.sh has the runs that go on
-port=$((port + 1))
+free_port
 for r in 0 1 2; do
     RANK=$r WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout 60 "$weft" train run.yaml \
         mesh.on_loss=end run.folder=killed run.steps=1000000 run.save_every=10 run.keep=2 --quiet >out.$r 2>log.$r &
