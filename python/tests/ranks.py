@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 import traceback
@@ -37,6 +38,7 @@ class Rank:
 
     def _main(self, pipe, function, env, args, kwargs):
         os.environ.update(env)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background of a shell
         if "torch" in sys.modules:  # torch makes a forked child's thread pool anew, once:
             sys.modules["torch"].set_num_threads(1)  # before autograd's threads want it
         try:
