@@ -26,7 +26,7 @@ const wefti_recipe *wefti_recipe_find(const char *name);
 typedef struct wefti_adviser {
     weft_ctx *ctx;          /* the caller's: owns the advice */
     const weft_config *run; /* finished */
-    weft_cluster cluster;   /* arrays borrowed; with the wire that is reckoned with */
+    weft_cluster cluster;   /* arrays borrowed; with the wire in use */
     weft_advise_options options;
     weft_advice *advice;
     int64_t room, left_out_room;

@@ -13,7 +13,7 @@
  * of the time without. If the run does not say how often it saves, tau = sqrt(2 save M / N)
  * in the first (Young 1974); in the second nothing is saved but at the end. A node that is
  * being restarted is missing as one of N; what the smaller batch meanwhile does to the
- * learning is not reckoned with. */
+ * learning is not counted. */
 #include <math.h>
 
 #include "planner/advise.h"

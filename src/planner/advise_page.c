@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan as a page that reckons by itself: one JSON object between the two parts of the page
+/* The plan as a page that computes by itself: one JSON object between the two parts of the page
  * (planpage.h), drawn by page/plan.js.
  *
  *     program, advice, tokens, tokens_per_step, batch_per_rank, wire {bandwidth_Bps, latency_s}

@@ -181,7 +181,7 @@ static weft_status predict_steadily(weft_ctx *ctx, const wefti_adviser *a,
     return status;
 }
 
-/* The rate that is reckoned with. */
+/* The rate in use. */
 static double rate_of(const wefti_adviser *a, double bandwidth_Bps) {
     if (bandwidth_Bps > 0) return bandwidth_Bps;
     return a->cluster.sites > 1 ? a->cluster.site.bandwidth_Bps

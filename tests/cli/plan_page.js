@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Claims about the plan's page, tried in a browser by test_plan_page.sh: what it reckons beside
+/* Claims about the plan's page, tried in a browser by test_plan_page.sh: what it computes beside
  * the planner's own predictions (points.js), its sliders, themes, widths. */
 'use strict';
 
-async function reckons() {
+async function computes() {
     const p = await open('plan.html', 1200), W = p.frame.contentWindow;
     const model = JSON.parse(p.page.getElementById('data').textContent);
     let near = 0, tried = 0;
@@ -53,4 +53,4 @@ async function looks() {
     p.close();
 }
 
-claims(async () => { for (const part of [reckons, slides, looks]) await part(); });
+claims(async () => { for (const part of [computes, slides, looks]) await part(); });

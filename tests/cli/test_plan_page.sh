@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The page of weft plan --html in a real browser: what it reckons for other wires, nodes and
+# The page of weft plan --html in a real browser: what it computes for other wires, nodes and
 # batches is what weft plan predicts there. plan_page.js has the claims.
 weft=$1
 source_dir=$2

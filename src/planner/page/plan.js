@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan's page. It reckons with the model that weft exported (advise_page.c):
+/* The plan's page. It computes with the model that weft exported (advise_page.c):
  *
  *     step(method, nodes; rate, latency, batch) =
  *         max over its planes of  compute C + per_Bps / rate + latencies L + rest,
@@ -123,7 +123,7 @@ function logSlider(name, label, low, decades, each, text) {
 
 function controls() {
     const reset = make('button', {type: 'button', onclick: () => choose(planned())}, 'as planned');
-    const box = card('wire', 'What if', 'move a slider: all is reckoned anew', reset, true);
+    const box = card('wire', 'What if', 'move a slider: all values are computed again', reset, true);
     box.e.append(make('div', {class: 'sliders'},
         logSlider('rate', 'wire', 1e6, 5, 20, x => tidy(rateText(x))),
         logSlider('latency', 'latency', 1e-6, 6, 10, x => tidy(short(x, 'time'))),
