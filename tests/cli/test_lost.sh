@@ -39,7 +39,7 @@ losing() {
     (
         sleep 60
         kill -9 "${pids[@]}"
-    ) 2>/dev/null &
+    ) >/dev/null 2>&1 & # its sleep lives on, and must not hold the test's output open
     local watchdog=$!
     for ((r = 0; r < n; r++)); do
         wait "${pids[r]}" 2>/dev/null
