@@ -6,7 +6,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-rm -rf ./*
+empty_here
 some_text >text.txt
 small=("${tiny[@]}" data.path=text.txt)
 search=(--key optimizer.lr=1e-5..1e-1 --trials 4 --seeds 2 --budget 9 --eta 3 --rungs 2)

@@ -361,6 +361,27 @@ static inline void net_assert_gradient(net *n, const net_check *c) {
 }
 
 /* A copy of grads, which a loss function does not touch but the next gradient does. */
+/* Numbers in [-1, 1] that a script in another language makes too (make_huggingface.py,
+ * make_rows.py). */
+static inline double net_formula(int number, int64_t i) {
+    return (double)((i * i * 31 + i * 7919 + number * 104729) % 2003 - 1001) / 1001;
+}
+
+/* Parameters by that formula, each with its number in the model. */
+static inline void net_fill_params(net *n) {
+    for (int u = 0; u < n->model->n_units; u++)
+        for (int k = 0; k < n->model->units[u].n_params; k++) {
+            const wefti_param *p = &n->model->units[u].params[k];
+            int number = (int)(p - n->model->params);
+            float *values = n->params + n->starts[u] + p->offset;
+            for (int64_t i = 0; i < p->rows * p->cols; i++) {
+                double v = net_formula(number, i);
+                values[i] = (float)(p->ndim == 2 ? 0.35 * v
+                                                 : (double)p->init_mean + 0.1 * v);
+            }
+        }
+}
+
 static inline float *net_copy(net *n, const float *from, int64_t count) {
     float *copy = net_alloc(n, count, sizeof *copy);
     memcpy(copy, from, (size_t)count * sizeof *copy);

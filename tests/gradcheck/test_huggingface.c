@@ -60,23 +60,8 @@ static const golden table[] = {
  * the size of its logits (below 10): 100 FLT_EPSILON / 2 of the gradient's norm. */
 #define CHAIN_TOLERANCE (100 * (double)FLT_EPSILON / 2)
 
-static double formula(int number, int64_t i) {
-    return (double)((i * i * 31 + i * 7919 + number * 104729) % 2003 - 1001) / 1001;
-}
-
 static void fill(net *n) {
-    for (int u = 0; u < n->model->n_units; u++) {
-        for (int k = 0; k < n->model->units[u].n_params; k++) {
-            const wefti_param *p = &n->model->units[u].params[k];
-            int number = (int)(p - n->model->params);
-            float *values = n->params + n->starts[u] + p->offset;
-            for (int64_t i = 0; i < p->rows * p->cols; i++) {
-                double v = formula(number, i);
-                values[i] = (float)(p->ndim == 2 ? 0.35 * v
-                                                 : (double)p->init_mean + 0.1 * v);
-            }
-        }
-    }
+    net_fill_params(n);
     for (int i = 0; i < B * T; i++) {
         n->tokens[i] = (i * i * 7 + i * 3 + 5) % V;
         n->targets[i] = i == 2 ? -1 : (i * i + i * 5 + 2) % V;
@@ -91,7 +76,7 @@ static double measure(const net *n, int u, double *projection) {
         const float *g = n->grads + n->starts[u] + p->offset;
         for (int64_t i = 0; i < p->rows * p->cols; i++) {
             squares += (double)g[i] * (double)g[i];
-            *projection += formula((int)(p - n->model->params), i + 1) * (double)g[i];
+            *projection += net_formula((int)(p - n->model->params), i + 1) * (double)g[i];
         }
     }
     return sqrt(squares);

@@ -37,24 +37,6 @@ static const golden table[] = {
 /* As in test_huggingface.c; with scores that no root of D divides, twice the logits. */
 #define CHAIN_TOLERANCE (200 * (double)FLT_EPSILON / 2)
 
-static double formula(int number, int64_t i) {
-    return (double)((i * i * 31 + i * 7919 + number * 104729) % 2003 - 1001) / 1001;
-}
-
-static void fill_params(net *n) {
-    for (int u = 0; u < n->model->n_units; u++)
-        for (int k = 0; k < n->model->units[u].n_params; k++) {
-            const wefti_param *p = &n->model->units[u].params[k];
-            int number = (int)(p - n->model->params);
-            float *values = n->params + n->starts[u] + p->offset;
-            for (int64_t i = 0; i < p->rows * p->cols; i++) {
-                double v = formula(number, i);
-                values[i] = (float)(p->ndim == 2 ? 0.35 * v
-                                                 : (double)p->init_mean + 0.1 * v);
-            }
-        }
-}
-
 static void fill_rows(net *n, bool pairs) {
     int64_t ids = pairs ? V : 256;
     for (int64_t i = 0; i < n->n_tokens; i++)
@@ -74,7 +56,7 @@ static double measure(const net *n, int u, double *projection) {
         const float *g = n->grads + n->starts[u] + p->offset;
         for (int64_t i = 0; i < p->rows * p->cols; i++) {
             squares += (double)g[i] * (double)g[i];
-            *projection += formula((int)(p - n->model->params), i + 1) * (double)g[i];
+            *projection += net_formula((int)(p - n->model->params), i + 1) * (double)g[i];
         }
     }
     return sqrt(squares);
@@ -110,7 +92,7 @@ static void check(const golden *want) {
     net n;
     net_open(&n, &config, B, wefti_model_positions(&config, TD));
     n.grad_scale = 1;
-    fill_params(&n);
+    net_fill_params(&n);
     fill_rows(&n, pairs);
     net_model_gradient(&n);
     assert_true(fabs(n.loss / want->loss - 1) <= CHAIN_TOLERANCE);
