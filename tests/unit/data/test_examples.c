@@ -187,6 +187,10 @@ static void arrays_of_other_sizes_are_refused(void **state) {
     write_npy(ctx, "classes.npy", "40,", false);
     write_npy(ctx, "images.npy", "40, 3, 4", true);
     refuses(ctx, WEFT_ROWS_IMAGES, paths, 2, WEFT_ERR_FORMAT, "images.npy");
+    write_npy(ctx, "images.npy", "39, 3, 3",
+              true); /* nine numbers more than its shape has */
+    refuses(ctx, WEFT_ROWS_IMAGES, paths, 2, WEFT_ERR_FORMAT,
+            "its length is not that of its shape");
     write_npy(ctx, "images.npy", "9223372036854775807, 3, 3", true);
     refuses(ctx, WEFT_ROWS_IMAGES, paths, 2, WEFT_ERR_FORMAT, "images.npy");
     write_npy(ctx, "images.npy", "120, 3", true);

@@ -329,6 +329,24 @@ static void other_mathematics_are_refused(void **state) {
     assert_refused(*state, gpt2, "c.json: scale_attn_weights is false, expected true");
 }
 
+/* What transformers 5 writes says "tied" even where the head is a matrix of its own; then it
+ * says too that the decoder's outputs are not scaled, as they are before a tied head. */
+static void a_t5_is_tied_where_its_outputs_are_scaled(void **state) {
+#define T5(more)                                                                         \
+    "{\"model_type\": \"t5\", \"vocab_size\": 50, \"d_model\": 16, \"d_kv\": 4, "        \
+    "\"d_ff\": 24, \"num_layers\": 2, \"num_heads\": 4, "                                \
+    "\"feed_forward_proj\": \"gated-gelu\"" more "}"
+    assert_true(read(*state, T5("")).tied);
+    assert_true(read(*state, T5(", \"tie_word_embeddings\": true")).tied);
+    assert_false(read(*state, T5(", \"tie_word_embeddings\": false")).tied);
+    assert_false(read(*state, T5(", \"tie_word_embeddings\": true, "
+                                 "\"scale_decoder_outputs\": false"))
+                     .tied);
+    assert_refused(
+        *state, T5(", \"tie_word_embeddings\": false, \"scale_decoder_outputs\": true"),
+        "c.json: scale_decoder_outputs is true with a head that is not tied");
+}
+
 static void a_failed_allocation_is_a_clean_error(void **state) {
     static const weft_model_config config = {
         .kind = "gpt2", .vocab = 50, .context = 9, .layers = 2, .width = 12, .heads = 3};
@@ -355,6 +373,7 @@ int main(void) {
         WITH_CTX(unknown_types_are_refused),
         WITH_CTX(missing_and_mistyped_keys_are_named),
         WITH_CTX(other_mathematics_are_refused),
+        WITH_CTX(a_t5_is_tied_where_its_outputs_are_scaled),
         WITH_CTX(a_failed_allocation_is_a_clean_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
