@@ -313,7 +313,7 @@ static double slowness(const wefti_framework_case *c) {
     return spread > 0 ? slowest * exp(spread * largest_of(W)) : slowest;
 }
 
-/* A rank that stands still holds up all of them. */
+/* All ranks wait for one that stalls. */
 static double stalls_s(const wefti_framework_case *c) {
     const weft_jitter *j = &c->cluster->jitter;
     double W = (double)(c->nodes * c->ranks_per_node);

@@ -8,7 +8,7 @@
 
 /* All replicas of a timed at once: a step is a sequence of operations on arrays, one
  * number per replica, in the order in which a typical rank does them. A replica's ranks
- * move together. On links whoever comes first goes first; of messages to and from all the
+ * move together. Links serve messages in order of arrival; of messages to and from all the
  * sums are kept, not each. */
 
 /* How machines differ; none of it in a calm run. */

@@ -11,10 +11,10 @@
  *     way           `-- latency --.
  *     receiver                    |--- busy ---|cpu|
  *
- * The receiver's interface is booked when the message's head gets there, so whoever comes
- * first goes first, and messages from several queue. Inside a node there is no interface: a
- * message takes latency and busy. A measured pair of nodes has its own rate and latency
- * between interfaces of the usual rate; what is slower of the two holds the message up.
+ * The receiver's interface is booked when the message's head gets there, so that messages are
+ * served in order of arrival, and those of several senders queue. Inside a node there is no
+ * interface: a message takes latency and busy. A measured pair of nodes has its own rate and
+ * latency between interfaces of the usual rate; what is slower of the two holds the message up.
  *
  *     post (sent, not there) -> land (head is there: the arrival is known) -> take (received)
  *

@@ -182,7 +182,7 @@ weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) WEFT_CHECKED;
 int64_t wefti_rank_control_tag(wefti_rank *r);
 
 /* Emulated slowness (mesh.compute_time, mesh.straggler_time): waits until this share of the step's
- * computing may be done. A rank drawn for the step stands still on top of that. */
+ * computing may be done. A rank drawn for the step stalls on top of that. */
 void wefti_rank_pace(const wefti_rank *r, double share);
 
 /* --- forward_backward.c: units forward and backward --- */
