@@ -29,7 +29,7 @@ enum {
     ADDRESS_AT = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES
 };
 static const char magic[4] = {'w', 'e', 'f', 'J'};
-static const double answer_s = 5, again_s = 0.1;
+static const double answer_s = 5, again_s = 0.1, say_after_s = 3;
 
 /* --- cards --- */
 
@@ -104,6 +104,7 @@ typedef struct entering {
     wefti_late_card card;
     double until_s;
     const char *why; /* the last refusal that may pass */
+    bool told;       /* that it waits, and what for */
     char host
         [WEFTI_CARD_BYTES]; /* who gives places, and its port; 0: whom the user named */
     int port;
@@ -254,7 +255,18 @@ static weft_status draw(entering *e, double *share) {
     return WEFT_OK;
 }
 
+/* Once, when a person at the terminal begins to wonder. */
+static void say_what_it_waits_for(entering *e, double begin_s) {
+    if (e->told || wefti_now_s() - begin_s < say_after_s) return;
+    e->told = true;
+    weft_ctx_log(e->ctx, WEFT_LOG_INFO,
+                 "the run at %s:%d does not take this process yet (%s); trying for %.0f s",
+                 e->place->host, e->place->port, e->why ? e->why : "no answer",
+                 e->until_s - begin_s);
+}
+
 static weft_status enter(entering *e) {
+    double begin_s = wefti_now_s();
     for (;;) {
         bool again;
         double share = 0;
@@ -263,6 +275,7 @@ static weft_status enter(entering *e) {
         if (!again) return WEFT_OK;
         hang_up(e);
         if (wefti_now_s() >= e->until_s) return refuse(e, e->why ? e->why : "time is up");
+        say_what_it_waits_for(e, begin_s);
         wefti_sleep_until_s(wefti_now_s() + again_s * (0.5 + share));
     }
 }

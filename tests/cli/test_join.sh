@@ -136,6 +136,21 @@ refuses_others() {
     stop "${pids[0]}" "${pids[@]}"
 }
 
+# Who calls before there is a run says so, waits, and comes in when there is one.
+waits() {
+    local r early
+    what=waits
+    rm -rf run out.* log.* && pids=()
+    free_port
+    joiner early "$port"
+    early=$last
+    await says "does not take this process yet" log.early || fail "$what: it says $(cat log.early)"
+    pids=([2]=$early)
+    for ((r = 1; r >= 0; r--)); do founder "$r" 2; done
+    await says "3 nodes go on" log.0 || fail "$what: it has not joined: $(tail -n 3 log.*)"
+    stop "${pids[0]}" "${pids[@]}"
+}
+
 if [ -n "${only:-}" ]; then
     $only
     finish
@@ -147,4 +162,5 @@ grows 2 method=diloco mixer.outer_every=5
 grows 3 method=streaming-diloco mixer.outer_every=12 mixer.values=int4 mixer.fragments=2
 churns
 refuses_others
+waits
 finish
