@@ -83,10 +83,10 @@ static inline weft_status fake_receive(wefti_comm *comm, int peer, int64_t tag,
 
 /* Nothing comes while a test waits: what is not there is late. */
 static inline weft_status fake_receive_by(wefti_comm *comm, int peer, int64_t tag,
-                                          int64_t n_bytes, double moment_s,
+                                          int64_t n_bytes, double deadline_s,
                                           const void **view) {
     fake_comm *f = (fake_comm *)comm;
-    (void)moment_s;
+    (void)deadline_s;
     *view = NULL;
     if (fake_find(f, peer, tag)) return fake_receive(comm, peer, tag, n_bytes, view);
     fake_note(f, "-%d", peer);

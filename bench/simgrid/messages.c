@@ -42,7 +42,7 @@ static void exchange(const char *what, int me, int n, size_t bytes) {
     if (strcmp(what, "all-reduce") == 0) round_of_messages(me, n, bytes, 1);
 }
 
-/* A barrier leaves ranks a latency apart: all sleep until one moment after it. */
+/* A barrier leaves ranks a latency apart: all sleep until one time after it. */
 static void begin_together(void) {
     double when = MPI_Wtime() + 1;
     MPI_Bcast(&when, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);

@@ -7,8 +7,8 @@
 
 #include <weft/predict.h>
 
-/* Bytes of votes are counted with the rest. */
-enum { VOTE_BYTES = 40 };
+/* Bytes of status messages are counted with the rest. */
+enum { STATUS_BYTES = 40 };
 
 static weft_status configure(weft_ctx *ctx, const char *what, const char *nodes,
                              const char *width, weft_config **out) {
@@ -51,7 +51,7 @@ static weft_status predict(weft_ctx *ctx, char **argv) {
     WEFT_TRY(weft_cluster_set(ctx, cluster, "link", argv[4]));
     WEFT_TRY(weft_cluster_set(ctx, cluster, "rank-flops", "1P"));
     WEFT_TRY(weft_predict(ctx, config, cluster, NULL, &p));
-    double votes = VOTE_BYTES * (n - 1), bytes = (double)p.wire_bytes_step - votes;
+    double status = STATUS_BYTES * (n - 1), bytes = (double)p.wire_bytes_step - status;
     if (strcmp(argv[1], "all-reduce") == 0)
         printf("%.0f %.9f\n", bytes / (2 * (n - 1)), p.wait_s);
     else if (strcmp(argv[1], "all-gather") == 0)

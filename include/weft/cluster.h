@@ -104,7 +104,7 @@ typedef struct weft_cluster {
     weft_unit_seconds *units;
     int64_t n_units;
     double rest_s; /* of a step: what no unit and no exchange accounts for */
-    double wake_s; /* that a thread which sleeps until a moment is late, median: for
+    double wake_s; /* that a thread which sleeps until a given time is late, median: for
                       emulated wires and mesh.compute_time */
     weft_codec_seconds *codecs;
     int64_t n_codecs;

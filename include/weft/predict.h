@@ -49,7 +49,7 @@ typedef struct weft_prediction {
     double compute_s, exchange_s; /* of a step, as in weft_step_record, means */
     double wait_s, hidden_share;
     double wire_s, codec_s, late_s; /* of wait_s: bytes, coding, waiting for late ranks */
-    double vote_s; /* of compute_s: waiting for the votes of late ranks */
+    double vote_s; /* of compute_s: waiting for the status of late ranks */
     weft_bound bound;
     double tokens_per_s;     /* all ranks; by mean_step_s */
     double wire_bytes;       /* per step and node interface, out, mean of all steps */

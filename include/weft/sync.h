@@ -55,8 +55,9 @@ typedef struct weft_sync_setup {
     int n_tensors;
     bool endless; /* run.steps does not count: steps go on until destroy */
     bool outside; /* the caller has an optimizer: weft_sync_agree, weft_sync_mix */
-    bool skips;   /* any rank may call weft_sync_skip; exchanges then wait for the vote */
-    bool writes;  /* the caller sets every gradient in every step: what a step leaves in
+    bool
+        skips; /* any rank may call weft_sync_skip; exchanges then wait until all agree */
+    bool writes; /* the caller sets every gradient in every step: what a step leaves in
                      them is anything, not zero (so weft_sync_give, which adds, is not
                      for it) */
     /* The caller keeps the momentum and compresses, where its tensors lie (on an accelerator,
@@ -176,7 +177,7 @@ WEFT_API weft_status weft_sync_mix(weft_sync *sync,
  *
  * All gradients are complete; `loss` is this rank's, and that of the step or agree after it
  * does not count. Returns at once but where optimizer.clip acts on the agreed gradient, whose
- * norm needs all of it, and where a vote to skip is waited for. Collective. */
+ * norm needs all of it, and where all agree first whether to skip. Collective. */
 WEFT_API weft_status weft_sync_complete(weft_sync *sync, double loss) WEFT_CHECKED;
 
 /* Tensors that are done in this step: their parameters are the next step's, or with an

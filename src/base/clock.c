@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The monotonic clock in seconds, and sleeping until a moment of it. */
+/* The monotonic clock in seconds, and sleeping until a time of it. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 

@@ -174,7 +174,7 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
     LIST("units", units, UNITS, "one micro-batch through one unit"),
     VALUE("rest", rest, "of a step, what is in nothing else"),
     VALUE("wake", wake,
-          "how late a thread is that sleeps until a moment (emulated wires, "
+          "how late a thread is that sleeps until a given time (emulated wires, "
           "mesh.compute_time)"),
     LIST("codecs", codecs, CODECS,
          "replicators and mixers on one thread, per parameter, without the exchange"),

@@ -77,7 +77,7 @@ typedef struct wefti_driver_ops {
 typedef struct wefti_exchange_times {
     double exchange_s; /* exchanges were under way */
     double waited_s;   /* of this, their receiver stood still */
-    double covered_s;  /* moment up to which exchange_s is counted */
+    double covered_s;  /* time up to which exchange_s is counted */
     int64_t late;      /* messages that were not there by their deadline */
 } wefti_exchange_times;
 
@@ -99,10 +99,11 @@ typedef struct wefti_driver_setup {
     int n_buffers; /* exchanges of a bucket whose messages may be under way */
     bool
         answers_inside; /* an answer takes the place of what the owner said about itself */
-    bool here_only; /* a lost member's message counts where it is here, for this rank alone:
+    bool
+        here_only; /* a lost member's message counts where it is here, for this rank alone:
                        nobody sends it on, and nobody answers for it */
-    double deadline_s;  /* ALL only: how long a receiver waits; 0: until all is there */
-    int64_t steps;      /* with a deadline: of the run */
+    double deadline_s; /* ALL only: how long a receiver waits; 0: until all is there */
+    int64_t steps;     /* with a deadline: of the run */
 } wefti_driver_setup;
 
 /* Bytes of memory for a bucket whose messages of the two rounds take so much, heads

@@ -69,8 +69,8 @@ static weft_status check(const wefti_streams *streams, const wefti_stream *strea
                              WEFTI_FRAME_BYTES + frame.payload_bytes);
 }
 
-/* Takes messages until there is one for the wanted step or a later one, or none by the
- * moment. */
+/* Takes messages until there is one for the wanted step or a later one, or none by
+ * the deadline. */
 static weft_status advance(wefti_streams *streams, const wefti_frame *wanted,
                            double until_s) {
     wefti_stream *stream = stream_of(streams, wanted->bucket, wanted->sender);

@@ -29,8 +29,8 @@ weft_status wefti_comm_receive(wefti_comm *comm, int peer, int64_t tag, int64_t 
 }
 
 weft_status wefti_comm_receive_by(wefti_comm *comm, int peer, int64_t tag,
-                                  int64_t n_bytes, double moment_s, const void **view) {
-    return comm->ops->receive_by(comm, peer, tag, n_bytes, moment_s, view);
+                                  int64_t n_bytes, double deadline_s, const void **view) {
+    return comm->ops->receive_by(comm, peer, tag, n_bytes, deadline_s, view);
 }
 
 void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag) {

@@ -61,7 +61,7 @@ typedef struct wefti_comm_ops {
                            const void **view);
     /* May be NULL where no mixer has a deadline. */
     weft_status (*receive_by)(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
-                              double moment_s, const void **view);
+                              double deadline_s, const void **view);
     void (*release)(wefti_comm *comm, int peer, int64_t tag);
     weft_status (*await)(wefti_comm *comm, int64_t tag);
     bool (*holds)(wefti_comm *comm, const void *data); /* as receive_by */
@@ -105,11 +105,11 @@ weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
 weft_status wefti_comm_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                                const void **view) WEFT_CHECKED;
 
-/* The same, but waits no longer than up to `moment_s` (wefti_now_s; a moment that is past
+/* The same, but waits no longer than up to `deadline_s` (wefti_now_s; a time that is past
  * asks without waiting): *view is NULL if the message has not arrived by then. It can be
  * received some other time. */
 weft_status wefti_comm_receive_by(wefti_comm *comm, int peer, int64_t tag,
-                                  int64_t n_bytes, double moment_s,
+                                  int64_t n_bytes, double deadline_s,
                                   const void **view) WEFT_CHECKED;
 void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sockets that listen and call, with deadlines. They are non-blocking from the beginning, since
  * connections are (connection.h); what takes time waits in poll, interrupted or not, up to a
- * moment. */
+ * deadline. */
 #define _GNU_SOURCE
 #include "comm/dial.h"
 

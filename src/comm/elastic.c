@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-/* Unfinished steps of all, where votes are counted at once. With a lag the last to begin is so
- * many steps behind the first, and has votes of as many steps to count. */
+/* Unfinished steps of all, where the status is read at once. With a lag the last to begin is so
+ * many steps behind the first, and has the status of as many steps to read. */
 enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
 
 static const double closed_patience_s = 1.0, redial_every_s = 2e-3, tell_every_s = 0.05;

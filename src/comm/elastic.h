@@ -21,13 +21,13 @@ typedef struct wefti_elastic_setup {
     uint64_t run;       /* its number, drawn anew for each start */
     uint64_t config_hash, data_hash; /* what all have to have alike */
     bool joins;    /* this process comes into a run that trains (transport.h, entry) */
-    int lag;       /* steps after which votes are counted: so far apart ranks may be */
+    int lag;       /* steps until the ranks' status is read: so far apart they may be */
     int64_t delay; /* steps from the begin of a mixer's exchange to its end */
     bool meets;    /* the mixer gossips: what it sends is for its receiver alone, and
                            counts where it is here */
 } wefti_elastic_setup;
 
-/* Whether membership has room for the mesh's processes; a lag of votes makes it scarce. */
+/* Whether membership has room for the mesh's processes; a lag of the status makes it scarce. */
 bool wefti_elastic_fits(const weft_mesh *mesh, const wefti_elastic_setup *setup);
 
 /* From now on lost ranks are gone on without. After a barrier of all ranks, before the
@@ -41,7 +41,7 @@ void wefti_elastic_destroy(weft_mesh *mesh);
 weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
                                 bool *changed) WEFT_CHECKED;
 
-/* It has finished the step: its result is applied. The votes are counted of all steps up to
+/* It has finished the step: its result is applied. The status is read of all steps up to
  * `counted`, and with them nothing of these steps is needed any more. */
 void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted);
 

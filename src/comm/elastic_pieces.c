@@ -27,7 +27,7 @@ bool wefti_piece_of(const wefti_elastic *e, int channel, int64_t tag,
     int units = e->setup.units, base = base_of(channel);
     if (channel >= WEFTI_CHANNEL_PART || tag < 0) return false;
     *out = (wefti_piece_place){.step = tag, .sent = tag, .part = 2 * units};
-    if (base == WEFTI_GROUP_WORLD * 8) return true; /* a vote */
+    if (base == WEFTI_GROUP_WORLD * 8) return true; /* the ranks' status */
     if (base != WEFTI_GROUP_REPLICA * 8 && base != WEFTI_GROUP_SITES * 8) return false;
     int bucket = (int)(tag >> 4 & BUCKETS), stage = (int)(tag & STAGES);
     bool mixes = stage >= MIXER_STAGES;

@@ -4,7 +4,7 @@
  *
  *     begin(step) ... finish(step)   begin(step) ... finish(step)   begin -> changed -> enter
  *
- * The progress thread installs a view at any moment; a world of it begins with the view's first
+ * The progress thread installs a view at any time; a world of it begins with the view's first
  * step, which is after every step that any member had begun. The ranks of a world are the view's
  * members in its order: who has been there longest comes first, and so who writes the run folder
  * is never somebody who has just come. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The process that comes late (latecomer.h draws what is said). All of it happens before this
  * process has a mesh, so it may wait: each answer up to a deadline, and after a refusal that may
- * pass, a moment that is drawn at random, so that several who come at once do not meet at the same
+ * pass, at a time that is drawn at random, so that several who come at once do not meet at the same
  * place again and again.
  *
  * What a member says is checked before anything is allocated by it: the number of places against

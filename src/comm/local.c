@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ranks as threads. Every rank has a mailbox (lock, condition, list of posted messages);
- * a message is a pointer into the sender's memory and the moment it has arrived, by the
+ * a message is a pointer into the sender's memory and the time it has arrived, by the
  * arithmetic of comm/interface.h. The receiver's interface is booked when the head gets
  * there, by whoever waits for a message then. The receiver sleeps until the arrival. Inside
  * a node it is now. */
@@ -195,17 +195,17 @@ static void wait_changed(mailbox *box, double when_s) {
     pthread_cond_timedwait(&box->changed, &box->lock, &t);
 }
 
-/* Waits for a message that has arrived, at most until `moment_s`; NULL: it has not, or
+/* Waits for a message that has arrived, at most until `deadline_s`; NULL: it has not, or
  * the world is poisoned. Lock held. */
 static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
-                              int64_t tag, double moment_s) {
+                              int64_t tag, double deadline_s) {
     while (!atomic_load(&comm->world->head.poisoned)) {
         message *post = find_post(box, sender, comm->channel, tag, false);
-        double now_s = wefti_now_s(), until_s = moment_s;
+        double now_s = wefti_now_s(), until_s = deadline_s;
         bool known = false;
-        double next_s = post ? expect(comm->world, post, now_s, &known) : moment_s;
+        double next_s = post ? expect(comm->world, post, now_s, &known) : deadline_s;
         if (known && next_s <= now_s) return post;
-        if (now_s >= moment_s) return NULL;
+        if (now_s >= deadline_s) return NULL;
         if (next_s < until_s) until_s = next_s;
         wait_changed(box, until_s);
     }
@@ -222,13 +222,14 @@ static void take_post(local_comm *comm, message *post, const void **view) {
 }
 
 static weft_status local_receive_by(wefti_comm *head, int peer, int64_t tag,
-                                    int64_t n_bytes, double moment_s, const void **view) {
+                                    int64_t n_bytes, double deadline_s,
+                                    const void **view) {
     local_comm *comm = (local_comm *)head;
     int sender = world_rank_of(comm, peer);
     mailbox *box = &comm->world->boxes[comm->world_rank];
     *view = NULL;
     pthread_mutex_lock(&box->lock);
-    message *post = wait_for_post(comm, box, sender, tag, moment_s);
+    message *post = wait_for_post(comm, box, sender, tag, deadline_s);
     int64_t got = post ? post->n_bytes : n_bytes;
     if (post) take_post(comm, post, view);
     pthread_mutex_unlock(&box->lock);

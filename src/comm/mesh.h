@@ -164,7 +164,7 @@ weft_status wefti_process_check(weft_ctx *ctx, int64_t process,
  * there is none. */
 weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) WEFT_CHECKED;
 
-/* Lock held: until something changes, or the moment has come. */
+/* Lock held: until something changes, or the time has come. */
 void wefti_mesh_wait(weft_mesh *mesh, double until_s);
 
 /* Waits until nothing reads the memory of those who send: after a failure it is taken

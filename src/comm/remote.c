@@ -176,10 +176,10 @@ static void take(remote_comm *comm, int peer, wefti_arrival *arrival) {
     comm->mesh->traffic.bytes_in[link_to(comm, peer)] += arrival->n_bytes;
 }
 
-/* Waits for the message, up to a moment. The reasons why there is none are looked at once more
+/* Waits for the message, up to a deadline. The reasons why there is none are looked at once more
  * when the lock is given back, so that a message that came last is not missed. */
 static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
-                                     int64_t n_bytes, double moment_s,
+                                     int64_t n_bytes, double deadline_s,
                                      const void **view) {
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
@@ -190,9 +190,9 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
     bool left = false;
     double until_s = 0;
     while (!arrival && !(left = has_gone(comm, sender, &until_s)) &&
-           !atomic_load(&mesh->world.poisoned) && wefti_now_s() < moment_s &&
+           !atomic_load(&mesh->world.poisoned) && wefti_now_s() < deadline_s &&
            !is_lost(mesh, sender) && !is_interrupted(comm)) {
-        wefti_mesh_wait(mesh, until_s > 0 ? fmin(until_s, moment_s) : moment_s);
+        wefti_mesh_wait(mesh, until_s > 0 ? fmin(until_s, deadline_s) : deadline_s);
         arrival = find(comm, sender, tag, false);
     }
     int64_t got = arrival ? arrival->n_bytes : n_bytes;
@@ -204,7 +204,7 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
     pthread_mutex_unlock(&mesh->lock);
     if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
     if (lost) return interrupted_error(comm, sender);
-    if (!arrival && left && isinf(moment_s)) return gone_error(comm, sender);
+    if (!arrival && left && isinf(deadline_s)) return gone_error(comm, sender);
     if (got == n_bytes) return WEFT_OK;
     wefti_comm_release(head, peer, tag);
     *view = NULL;

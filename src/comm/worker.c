@@ -124,7 +124,7 @@ weft_status wefti_worker_wait(wefti_worker *worker, int64_t ticket, double *wait
     return status;
 }
 
-/* Lock held: until a job has passed a phase, or the moment has come. */
+/* Lock held: until a job has passed a phase, or the time has come. */
 static void wait_until(wefti_worker *worker, double until_s) {
     struct timespec t = {.tv_sec = (time_t)until_s};
     t.tv_nsec = (long)((until_s - floor(until_s)) * 1e9);

@@ -304,7 +304,7 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     WEFT_TRY(weft_topology_create(ctx, &wanted, &job->everybody));
     job->mixer_config.topology = job->topology;
     job->mixer_config.everybody = job->everybody;
-    job->vote_lag = WEFTI_GOSSIP_LAG;
+    job->status_lag = WEFTI_GOSSIP_LAG;
     WEFT_TRY(weft_neighbours_create(ctx, job->everybody, &job->room));
     if (mixer->keeps_partners) job->mixer_config.partners = count_partners(job);
     return WEFT_OK;
@@ -339,8 +339,8 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
         .whole_every = config->optimizer.whole_every,
     };
     WEFT_TRY(derive_replicator(ctx, job, &config->replicator, &job->replicator_config));
-    /* a step that waits for nobody's coefficients waits for nobody's vote either */
-    if (config->replicator.delay > 0) job->vote_lag = WEFTI_GOSSIP_LAG;
+    /* a step that waits for nobody's coefficients waits for nobody's status either */
+    if (config->replicator.delay > 0) job->status_lag = WEFTI_GOSSIP_LAG;
     WEFT_TRY(derive_replicator(ctx, job, &config->site_replicator,
                                &job->site_replicator_config));
     tell_wire(job);

@@ -12,12 +12,12 @@
 #include "replicate/replicator.h"
 #include "shard/layout.h"
 
-/* Gossip waits for neighbours only; votes, which all wait for, are read so much later. */
+/* Gossip waits for neighbours only; the status of all ranks is read so much later. */
 enum { WEFTI_GOSSIP_LAG = 8, WEFTI_MAX_LAG = 8 };
 
-/* A rank keeps its votes of this number of steps. It may be ahead of the slowest reader by what
+/* A rank keeps its status of this number of steps. It may be ahead of the slowest reader by what
  * this exceeds the lag. */
-enum { WEFTI_BALLOTS = 4 * WEFTI_MAX_LAG };
+enum { WEFTI_STATUS_SLOTS = 4 * WEFTI_MAX_LAG };
 
 /* What follows from a configuration before anything runs: read-only, shared by all ranks.
  */
@@ -37,7 +37,7 @@ typedef struct wefti_job {
     wefti_mixer_config mixer_config;
     weft_topology *topology, *everybody; /* owned; NULL unless the mixer gossips */
     weft_neighbours *room;               /* owned; for predictions, by one thread */
-    int vote_lag;                        /* steps after which the ranks' votes are read */
+    int status_lag;                      /* steps after which the ranks' status is read */
     int R, S, W;         /* replicas of the model, shards of each, ranks */
     bool keeps_whole;    /* S > 1: gathered units stay for the rest of the step */
     bool local_rows;     /* the model's tensors are this rank's rows already */
@@ -48,10 +48,10 @@ typedef struct wefti_job {
     bool outside;        /* the caller optimizes: exchanges end with the direction */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
     int threads;         /* of a rank's compute thread */
-    int64_t vocab; /* the tokenizer's ids, or the classes of images */
-    int64_t T;     /* positions of x in a row */
-    int64_t B;       /* sequences per rank and forward pass */
-    int64_t n_micro; /* passes per step */
+    int64_t vocab;       /* the tokenizer's ids, or the classes of images */
+    int64_t T;           /* positions of x in a row */
+    int64_t B;           /* sequences per rank and forward pass */
+    int64_t n_micro;     /* passes per step */
     int64_t rows_per_rank, rows_per_step;
     int64_t first_row; /* of step first_step, in the endless sequence of rows */
     int64_t first_step;
@@ -120,7 +120,7 @@ typedef struct wefti_arrangement {
 } wefti_arrangement;
 
 /* Payload bytes that rank (replica, s) of this arrangement sends over wires, to other
- * nodes, in the n steps from `first` on: replicators, mixer and votes. */
+ * nodes, in the n steps from `first` on: replicators, mixer and status. */
 int64_t wefti_job_wire_bytes(const wefti_job *job, const wefti_arrangement *a,
                              int replica, int64_t first, int64_t n);
 
@@ -128,8 +128,8 @@ weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
                                      wefti_arrangement **out) WEFT_CHECKED;
 void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);
 
-/* What travels per vote, each step from every rank to every other (train/rank.h). */
-enum { WEFTI_VOTE_BYTES = 40 };
+/* The status of a rank, each step from every rank to every other (train/rank.h). */
+enum { WEFTI_STATUS_BYTES = 40 };
 
 /* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,
  * all other units share one. */

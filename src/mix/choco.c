@@ -4,7 +4,7 @@
  *
  *     told_ij     what i has told j       = heard_ji, what j has heard of i
  *
- *     meeting:    q_ij <- code(x_i - told_ij), sent to j
+ *     gossip round:    q_ij <- code(x_i - told_ij), sent to j
  *                 told_ij <- told_ij + q_ij            heard_ij <- heard_ij + q_ji
  *                 x_i <- x_i + gamma sum_j W_ij (heard_ij - told_ij)
  *
@@ -13,23 +13,23 @@
  * partners change from step to step. W has to be symmetric.
  *
  * Message: head (wire/frame.h), then the bucket as a dense section (wire/section.h). told
- * and heard change when the meeting is mixed, so a run that starts between the two sends
+ * and heard change when the gossip round is mixed, so a run that starts between the two sends
  * the same bits again. */
 #include <string.h>
 
 #include "base/memory.h"
-#include "mix/meeting.h"
+#include "mix/gossip_rounds.h"
 #include "mix/mixers.h"
 
 enum { BUFFERS = 2, STAGE = 8, TOLD = 0, HEARD = 1 };
 
 typedef struct choco {
-    wefti_meeting meeting;
+    wefti_gossip gossip;
     int n_partners;
-    int *partners;        /* [n_partners] ascending */
-    float *weights;       /* [n_partners] of the meeting at hand; 0: does not take part, or
+    int *partners;  /* [n_partners] ascending */
+    float *weights; /* [n_partners] of the gossip round at hand; 0: does not take part, or
                              is lost */
-    double others;        /* their sum */
+    double others;  /* their sum */
     wefti_section *cuts;  /* [n_buckets] */
     wefti_driver *driver; /* owned */
 } choco;
@@ -57,7 +57,7 @@ static int64_t message_bytes(const wefti_mixer_config *config,
 
 static int choco_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
                       wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
-    return wefti_meeting_acts(config, q, NULL, acts);
+    return wefti_gossip_acts(config, q, NULL, acts);
 }
 
 static void choco_messages(const wefti_mixer_config *config,
@@ -65,9 +65,9 @@ static void choco_messages(const wefti_mixer_config *config,
                            wefti_mixer_visit visit, void *user) {
     const weft_neighbours *list = q->room;
     int64_t n_bytes = message_bytes(config, q->bucket);
-    wefti_meeting_foresee(config, q->from, act->exchange, q->room);
-    int first = wefti_meeting_first(list->targets, list->n_targets,
-                                    list->sources[list->self]);
+    wefti_gossip_foresee(config, q->from, act->exchange, q->room);
+    int first = wefti_gossip_first(list->targets, list->n_targets,
+                                   list->sources[list->self]);
     for (int i = 0; i < list->n_targets && act->sends; i++)
         visit(user, list->targets[(first + i) % list->n_targets], n_bytes);
     for (int i = 0; i < list->n_sources && !act->sends; i++)
@@ -173,7 +173,7 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
                        const unsigned char *in) {
     wefti_mixer *m = mixer;
     choco *self = m->self;
-    const weft_neighbours *from = self->meeting.neighbours;
+    const weft_neighbours *from = self->gossip.neighbours;
     const wefti_section *cut = &self->cuts[round->bucket];
     int k = slot_of(self, round->party.members[member]);
     self->weights[k] = from->weights_f32[member];
@@ -190,8 +190,8 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
     (void)answer;
     /* a pair of independent deviations is apart by 2 R/(R-1) of the distance */
     float gamma = (float)wefti_mixer_gamma(&m->config, round->step);
-    self->meeting.distances[round->bucket] = pull(m, round->bucket, gamma, round->x) *
-                                             (R - 1) / (2 * self->others * R);
+    self->gossip.distances[round->bucket] = pull(m, round->bucket, gamma, round->x) *
+                                            (R - 1) / (2 * self->others * R);
     return WEFT_OK;
 }
 
@@ -203,7 +203,7 @@ static const wefti_driver_ops driver_ops = {
 /* W is symmetric: who is a source is a target. */
 static wefti_round round_of(const wefti_mixer *m, int bucket, int64_t step) {
     const choco *self = m->self;
-    const weft_neighbours *list = self->meeting.neighbours;
+    const weft_neighbours *list = self->gossip.neighbours;
     return (wefti_round){
         .shape = WEFTI_SHAPE_EACH,
         .step = step,
@@ -240,9 +240,9 @@ static weft_status list_partners(wefti_mixer *m) {
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(bool), "partners", &met));
     for (int64_t t = 0; t < facts.period; t++) {
         weft_topology_neighbours(m->config.topology, m->comm->rank, t,
-                                 self->meeting.neighbours);
-        for (int i = 0; i < self->meeting.neighbours->n_targets; i++)
-            met[self->meeting.neighbours->targets[i]] = true;
+                                 self->gossip.neighbours);
+        for (int i = 0; i < self->gossip.neighbours->n_targets; i++)
+            met[self->gossip.neighbours->targets[i]] = true;
     }
     for (int j = 0; j < R; j++)
         if (j != m->comm->rank && (met[j] || facts.period == 0))
@@ -304,9 +304,9 @@ static weft_status choco_create(wefti_mixer *m) {
     WEFT_TRY(check_knobs(m->ctx, &m->config));
     WEFT_TRY(wefti_alloc(m->ctx, sizeof *self, "the choco mixer", &self));
     m->self = self;
-    self->meeting.send = choco_send;
-    self->meeting.mix = choco_mix;
-    WEFT_TRY(wefti_meeting_init(m, &self->meeting));
+    self->gossip.send = choco_send;
+    self->gossip.mix = choco_mix;
+    WEFT_TRY(wefti_gossip_init(m, &self->gossip));
     WEFT_TRY(list_partners(m));
     WEFT_TRY(
         wefti_alloc_n(m->ctx, m->n_buckets, sizeof *self->cuts, "sections", &self->cuts));
@@ -321,7 +321,7 @@ static weft_status choco_prime(wefti_mixer *m, int bucket, int64_t step,
     size_t n_bytes = (size_t)m->buckets[bucket].n_elements * sizeof(float);
     for (int i = 0; i < m->n_states && step == 0; i++)
         memcpy(wefti_mixer_state(m, i, bucket), params, n_bytes);
-    return wefti_meeting_prime(m, bucket, step, params);
+    return wefti_gossip_prime(m, bucket, step, params);
 }
 
 static bool choco_agrees(const wefti_mixer_config *config, int64_t step) {
@@ -332,7 +332,7 @@ static bool choco_agrees(const wefti_mixer_config *config, int64_t step) {
 static void choco_destroy(wefti_mixer *m) {
     choco *self = m->self;
     if (!self) return;
-    wefti_meeting_fini(m, &self->meeting);
+    wefti_gossip_fini(m, &self->gossip);
     wefti_driver_destroy(self->driver);
     void *blocks[] = {self->partners, self->weights, self->cuts, self};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
@@ -365,10 +365,10 @@ const wefti_mixer_ops wefti_mixer_choco = {
     .work_bytes = choco_work_bytes,
     .create = choco_create,
     .prime = choco_prime,
-    .before = wefti_meeting_before,
-    .after = wefti_meeting_after,
-    .finish = wefti_meeting_finish,
-    .distance = wefti_meeting_distance,
+    .before = wefti_gossip_before,
+    .after = wefti_gossip_after,
+    .finish = wefti_gossip_finish,
+    .distance = wefti_gossip_distance,
     .agrees = choco_agrees,
     .destroy = choco_destroy,
 };

@@ -21,7 +21,7 @@
  * of the members by one rank for all: the bits are those of one round, and the same
  * everywhere.
  *
- * With a deadline (SALF, arXiv 2403.18375) a meeting waits that long for its messages,
+ * With a deadline (SALF, arXiv 2403.18375) a gossip round waits that long for its messages,
  * and the weights of those that are there are scaled to add up to one.
  *
  * Payload: the bucket's parameters, or a range of them, as f32. What is sent lies in one
@@ -30,7 +30,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "mix/meeting.h"
+#include "mix/gossip_rounds.h"
 #include "mix/mixers.h"
 #include "mix/pushsum.h"
 
@@ -38,14 +38,14 @@
 enum { BUFFERS = 2, PATIENT_BUFFERS = WEFTI_DRIVER_BUFFERS, STAGE = 8, STRIP = 1024 };
 
 typedef struct gossip {
-    wefti_meeting meeting;
+    wefti_gossip gossip;
     wefti_pushsum pushsum; /* where the topology needs it */
     wefti_driver *driver;  /* owned */
-    int64_t *answered;     /* [n_buckets] last meeting that was answered, or -1 */
+    int64_t *answered;     /* [n_buckets] last gossip round that was answered, or -1 */
     const float **sources; /* [members] parameters of one bucket, NULL: not there */
-    double *row;           /* [members] weights of a meeting that is not as planned */
-    float *rounded;        /* [members] the same in f32 */
-    double distance;       /* of the bucket that is mixed, so far */
+    double *row;     /* [members] weights of a gossip round that is not as planned */
+    float *rounded;  /* [members] the same in f32 */
+    double distance; /* of the bucket that is mixed, so far */
 } gossip;
 
 /* --- before it is created --- */
@@ -66,7 +66,7 @@ static int64_t gossip_message_bytes(const wefti_mixer_config *config,
     return whole_bytes(bucket);
 }
 
-/* Whether the meeting is a mean in two rounds. */
+/* Whether the gossip round is a mean in two rounds. */
 static bool in_two_rounds(const wefti_mixer_config *config, const weft_neighbours *list) {
     bool weighted = weft_topology_describe(config->topology).push_sum;
     return list->mean && list->n_sources >= 3 && !weighted && config->deadline_s == 0;
@@ -87,7 +87,7 @@ static int64_t range_bytes(const weft_neighbours *list, int i, int64_t n) {
 
 static int gossip_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
                        wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
-    return wefti_meeting_acts(config, q, in_two_rounds, acts);
+    return wefti_gossip_acts(config, q, in_two_rounds, acts);
 }
 
 /* A range has its place in the list of sources; its owner adds it up and answers. */
@@ -96,13 +96,13 @@ static void gossip_messages(const wefti_mixer_config *config,
                             wefti_mixer_visit visit, void *user) {
     const weft_neighbours *list = q->room;
     int64_t n = q->bucket->n_elements;
-    wefti_meeting_foresee(config, q->from, act->exchange, q->room);
+    wefti_gossip_foresee(config, q->from, act->exchange, q->room);
     bool two = in_two_rounds(config, list);
     bool to_targets = act->sends && !(two && act->round == 0);
     bool about_me = act->sends == (act->round == 1);
     const int *others = to_targets ? list->targets : list->sources;
     int n_others = to_targets ? list->n_targets : list->n_sources;
-    int first = wefti_meeting_first(others, n_others, list->sources[list->self]);
+    int first = wefti_gossip_first(others, n_others, list->sources[list->self]);
     for (int k = 0; k < n_others; k++) {
         int i = (first + k) % n_others;
         if (!to_targets && i == list->self) continue;
@@ -116,7 +116,7 @@ static int buffers_of(const wefti_mixer_config *config) {
     return config->deadline_s > 0 ? PATIENT_BUFFERS : BUFFERS;
 }
 
-/* Of the largest meeting: each range has a head. */
+/* Of the largest gossip round: each range has a head. */
 static void message_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
                          int R, int64_t room[WEFTI_DRIVER_ROUNDS]) {
     bool means = config->average_every > 0 || config->consensus_bound > 0;
@@ -189,9 +189,9 @@ static weft_status gossip_create(wefti_mixer *m) {
     WEFT_TRY(check_knobs(m->ctx, &m->config));
     WEFT_TRY(wefti_alloc(m->ctx, sizeof *self, "the gossip mixer", &self));
     m->self = self;
-    self->meeting.send = gossip_send;
-    self->meeting.mix = gossip_mix;
-    WEFT_TRY(wefti_meeting_init(m, &self->meeting));
+    self->gossip.send = gossip_send;
+    self->gossip.mix = gossip_mix;
+    WEFT_TRY(wefti_gossip_init(m, &self->gossip));
     WEFT_TRY(wefti_pushsum_init(m, &self->pushsum));
     WEFT_TRY(make_driver(m, self));
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(float *), "sources", &self->sources));
@@ -205,7 +205,7 @@ static weft_status gossip_create(wefti_mixer *m) {
 static void gossip_destroy(wefti_mixer *m) {
     gossip *self = m->self;
     if (!self) return;
-    wefti_meeting_fini(m, &self->meeting);
+    wefti_gossip_fini(m, &self->gossip);
     wefti_pushsum_fini(m, &self->pushsum);
     wefti_driver_destroy(self->driver);
     void *blocks[] = {self->sources, self->row, self->rounded, self->answered, self};
@@ -213,9 +213,9 @@ static void gossip_destroy(wefti_mixer *m) {
         wefti_free(m->ctx, blocks[i]);
 }
 
-/* --- the arithmetic of a meeting --- */
+/* --- the arithmetic of a gossip round --- */
 
-/* How a meeting's sources are added up. */
+/* How a gossip round's sources are added up. */
 typedef struct blend {
     int n;                 /* sources */
     bool mean;             /* of all of them: add, then divide */
@@ -226,7 +226,7 @@ typedef struct blend {
 /* As planned, or with push-sum weights, or with the weights of those who are there. */
 static blend choose_weights(wefti_mixer *m, int64_t step, int present) {
     gossip *self = m->self;
-    const weft_neighbours *from = self->meeting.neighbours;
+    const weft_neighbours *from = self->gossip.neighbours;
     blend how = {from->n_sources, from->mean, from->weights, from->weights_f32};
     double sum = 0;
     if (m->weights) how.weights = wefti_pushsum_row(m, &self->pushsum, step);
@@ -234,7 +234,7 @@ static blend choose_weights(wefti_mixer *m, int64_t step, int present) {
     for (int i = 0; i < how.n; i++) sum += self->sources[i] ? how.weights[i] : 0;
     for (int i = 0; i < how.n; i++)
         self->row[i] = self->sources[i] ? how.weights[i] / sum : 0;
-    wefti_meeting_round(how.n, self->row, self->rounded);
+    wefti_gossip_round(how.n, self->row, self->rounded);
     return (blend){how.n, false, self->row, self->rounded};
 }
 
@@ -284,7 +284,7 @@ static double blend_bucket(wefti_mixer *m, const blend *how, int64_t step, int64
 
 /* mean[n], perhaps one of the sources, <- the mean of all that are there. */
 static void add_up(const gossip *self, int present, int64_t n, float *mean) {
-    const weft_neighbours *list = self->meeting.neighbours;
+    const weft_neighbours *list = self->gossip.neighbours;
     float sum[STRIP], share = 1.0f / (float)present;
     for (int64_t at = 0; at < n; at += STRIP) {
         int64_t count = n - at < STRIP ? n - at : STRIP;
@@ -318,14 +318,14 @@ static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
     const gossip *self = m->self;
     const wefti_bucket *bucket = &m->buckets[round->bucket];
     if (!has_ranges(round)) return whole_bytes(bucket);
-    return range_bytes(self->meeting.neighbours, member, bucket->n_elements);
+    return range_bytes(self->gossip.neighbours, member, bucket->n_elements);
 }
 
 /* Where what is said about a member begins in the bucket. */
 static int64_t start_of(const wefti_mixer *m, const wefti_round *round, int member) {
     const gossip *self = m->self;
     int64_t n = m->buckets[round->bucket].n_elements;
-    return has_ranges(round) ? range_at(self->meeting.neighbours, member, n) : 0;
+    return has_ranges(round) ? range_at(self->gossip.neighbours, member, n) : 0;
 }
 
 static weft_status encode(void *mixer, const wefti_round *round, int member,
@@ -345,7 +345,7 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
     if (round->number == 0)
         self->sources[member] = values;
     else
-        self->distance += pull(range_elements(self->meeting.neighbours, member, n),
+        self->distance += pull(range_elements(self->gossip.neighbours, member, n),
                                (float)wefti_mixer_gamma(&m->config, round->step), values,
                                round->x + start_of(m, round, member));
     return WEFT_OK;
@@ -354,14 +354,14 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
 static void keep_distance(const wefti_mixer *m, int bucket, double distance, int n,
                           const double *weights) {
     const gossip *self = m->self;
-    self->meeting.distances[bucket] = distance / wefti_meeting_variance_share(
-                                                     n, weights, m->comm->size);
+    self->gossip.distances[bucket] = distance / wefti_gossip_variance_share(
+                                                    n, weights, m->comm->size);
 }
 
 static weft_status finish(void *mixer, const wefti_round *round, unsigned char *answer) {
     wefti_mixer *m = mixer;
     const gossip *self = m->self;
-    const weft_neighbours *list = self->meeting.neighbours;
+    const weft_neighbours *list = self->gossip.neighbours;
     int64_t n = m->buckets[round->bucket].n_elements;
     if (answer) {
         add_up(self, round->counted, range_elements(list, list->self, n),
@@ -384,10 +384,10 @@ static const wefti_driver_ops driver_ops = {
 
 /* --- the phases --- */
 
-/* The meeting's neighbours are those of `step`. */
+/* The gossip round's neighbours are those of `step`. */
 static wefti_round round_of(const wefti_mixer *m, int bucket, int64_t step, float *x) {
     const gossip *self = m->self;
-    const weft_neighbours *list = self->meeting.neighbours;
+    const weft_neighbours *list = self->gossip.neighbours;
     bool two = in_two_rounds(&m->config, list);
     return (wefti_round){.shape = two ? WEFTI_SHAPE_OWNER : WEFTI_SHAPE_ALL,
                          .step = step,
@@ -405,7 +405,7 @@ static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
                                const float *params) {
     gossip *self = m->self;
     wefti_round round = round_of(m, bucket, step, NULL);
-    if (self->meeting.neighbours->n_targets == 0) return WEFT_OK;
+    if (self->gossip.neighbours->n_targets == 0) return WEFT_OK;
     round.from = params;
     return wefti_driver_send(self->driver, &round);
 }
@@ -413,7 +413,7 @@ static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
 /* Nothing has come yet. Of who is lost nothing will: its weight goes to the others, and of
  * its range of a group's mean each keeps its own numbers. */
 static void forget_sources(const gossip *self) {
-    for (int i = 0; i < self->meeting.neighbours->n_sources; i++) self->sources[i] = NULL;
+    for (int i = 0; i < self->gossip.neighbours->n_sources; i++) self->sources[i] = NULL;
 }
 
 /* The second round of a mean of a group, unless it is done. */
@@ -427,10 +427,10 @@ static weft_status answer_group(wefti_mixer *m, wefti_round *round) {
 }
 
 /* Before the gradients of a step are there: answers what was sent in the step before. */
-static weft_status gossip_turn(wefti_mixer *m, int bucket, int64_t step) {
+static weft_status gossip_answer(wefti_mixer *m, int bucket, int64_t step) {
     const gossip *self = m->self;
     if (m->config.combine_last) return WEFT_OK;
-    wefti_meeting_look_up(m, m->comm->rank, step, self->meeting.neighbours);
+    wefti_gossip_look_up(m, m->comm->rank, step, self->gossip.neighbours);
     wefti_round round = round_of(m, bucket, step, NULL);
     return answer_group(m, &round);
 }
@@ -467,12 +467,12 @@ const wefti_mixer_ops wefti_mixer_gossip = {
     .message_bytes = gossip_message_bytes,
     .work_bytes = gossip_work_bytes,
     .create = gossip_create,
-    .prime = wefti_meeting_prime,
-    .turn = gossip_turn,
-    .before = wefti_meeting_before,
-    .after = wefti_meeting_after,
-    .finish = wefti_meeting_finish,
-    .distance = wefti_meeting_distance,
+    .prime = wefti_gossip_prime,
+    .answer = gossip_answer,
+    .before = wefti_gossip_before,
+    .after = wefti_gossip_after,
+    .finish = wefti_gossip_finish,
+    .distance = wefti_gossip_distance,
     .agrees = gossip_agrees,
     .destroy = gossip_destroy,
 };

@@ -110,8 +110,8 @@ weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
     return m->ops->prime(m, bucket, step, params);
 }
 
-weft_status wefti_mixer_turn(wefti_mixer *m, int bucket, int64_t step) {
-    return m->ops->turn ? m->ops->turn(m, bucket, step) : WEFT_OK;
+weft_status wefti_mixer_answer(wefti_mixer *m, int bucket, int64_t step) {
+    return m->ops->answer ? m->ops->answer(m, bucket, step) : WEFT_OK;
 }
 
 weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step, float *params) {

@@ -16,11 +16,11 @@
  * It works on the replicator's buckets, on the exchange thread, around the optimizer:
  *
  *     prime                    once, before the first step of a run, new or resumed
- *     turn -> before -> optimizer -> after -> finish  each step, each bucket in this
- *                                                     order; turn may be left out
+ *     answer -> before -> optimizer -> after -> finish   each step, each bucket in this
+ *                                                        order; answer may be left out
  *
  * All buckets have passed `after` of a step before any passes `finish`, so messages that
- * after() sends travel together. turn() is called as early in a step as can be, before
+ * after() sends travel together. answer() is called as early in a step as can be, before
  * its gradients are there: it answers what others sent in the step before. Without it
  * before() does so. Tags: wefti_comm_tag, stages 8 to 15. */
 
@@ -49,7 +49,7 @@ typedef struct wefti_mixer_config {
     int64_t average_every;  /* gossip: steps between two means of all; 0 = never */
     double consensus_bound; /* gossip: a mean of all whenever the replicas are further
                                apart (wefti_mixer_average_all); 0 = off */
-    double deadline_s;      /* gossip: how long a meeting waits for messages; 0 = until
+    double deadline_s; /* gossip: how long a gossip round waits for messages; 0 = until
                                they are there */
 
     int64_t outer_every; /* outer: inner steps between two outer ones, H */
@@ -72,19 +72,20 @@ typedef struct wefti_mixer_question {
     weft_neighbours *room; /* to look into config.topology; NULL if there is none */
 } wefti_mixer_question;
 
-typedef enum wefti_moment {
-    WEFTI_MOMENT_TURN,
-    WEFTI_MOMENT_BEFORE,
-    WEFTI_MOMENT_AFTER,
-    WEFTI_MOMENT_FINISH
-} wefti_moment;
+typedef enum wefti_mixer_phase {
+    WEFTI_MIXER_ANSWER,
+    WEFTI_MIXER_BEFORE,
+    WEFTI_MIXER_AFTER,
+    WEFTI_MIXER_FINISH
+} wefti_mixer_phase;
 
 /* Sending or receiving all messages of one round of an exchange. */
 typedef struct wefti_mixer_act {
-    wefti_moment moment; /* of the question's step */
+    wefti_mixer_phase phase; /* of the question's step */
     bool sends;
-    int64_t exchange; /* the step that names it: of the meeting, or of an outer start */
-    int round;        /* 0, or 1: what answers round 0 */
+    int64_t
+        exchange; /* the step that names it: of the gossip round, or of an outer start */
+    int round;    /* 0, or 1: what answers round 0 */
 } wefti_mixer_act;
 
 enum { WEFTI_MIXER_ACTS = 4 };
@@ -114,7 +115,7 @@ typedef struct wefti_mixer_ops {
      * before step t is what would be sent in step t - 1. */
     int (*acts)(const wefti_mixer_config *config, const wefti_mixer_question *question,
                 wefti_mixer_act acts[WEFTI_MIXER_ACTS]);
-    /* Whether the meeting with these neighbours is a mean in two rounds; NULL: never. */
+    /* Whether the gossip round with these neighbours is a mean in two rounds; NULL: never. */
     bool (*two_rounds)(const wefti_mixer_config *config, const weft_neighbours *list);
     /* The messages of an act of rank `from`, in the order in which it sends or awaits
      * them. */
@@ -129,7 +130,7 @@ typedef struct wefti_mixer_ops {
                           int n_buckets, int R);
     weft_status (*create)(wefti_mixer *m); /* fills m->self */
     weft_status (*prime)(wefti_mixer *m, int bucket, int64_t step, const float *params);
-    weft_status (*turn)(wefti_mixer *m, int bucket, int64_t step); /* NULL: nothing */
+    weft_status (*answer)(wefti_mixer *m, int bucket, int64_t step); /* NULL: nothing */
     weft_status (*before)(wefti_mixer *m, int bucket, int64_t step, float *params);
     weft_status (*after)(wefti_mixer *m, int bucket, int64_t step, float *params);
     weft_status (*finish)(wefti_mixer *m, int bucket, int64_t step, float *params);
@@ -161,9 +162,10 @@ struct wefti_mixer {
     int n_known;
     double *known;
     double *control; /* in known: [WEFTI_CONTROL_STEPS], or NULL */
-    double *weights; /* in known: [members] push-sum weights before the next meeting, or
+    double
+        *weights; /* in known: [members] push-sum weights before the next gossip round, or
                           NULL where they are not needed */
-    void *self;      /* the implementation's */
+    void *self;   /* the implementation's */
     wefti_exchange_times times; /* in all so far */
 };
 
@@ -187,7 +189,7 @@ void wefti_mixer_destroy(wefti_mixer *m);
  * its states and `known` back before prime. */
 weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
                               const float *params) WEFT_CHECKED;
-weft_status wefti_mixer_turn(wefti_mixer *m, int bucket, int64_t step) WEFT_CHECKED;
+weft_status wefti_mixer_answer(wefti_mixer *m, int bucket, int64_t step) WEFT_CHECKED;
 weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step,
                                float *params) WEFT_CHECKED;
 weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step,
@@ -196,7 +198,7 @@ weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step,
                                float *params) WEFT_CHECKED;
 
 /* Consensus control (config.consensus_bound): decides, before anything is sent for the
- * meeting of `step`, whether it is a mean of all. All ranks have to decide alike. At most
+ * gossip round of `step`, whether it is a mean of all. All ranks have to decide alike. At most
  * WEFTI_CONTROL_STEPS decisions are open at once; what is not decided is none. Between
  * steps. */
 void wefti_mixer_average_all(wefti_mixer *m, int64_t step, bool all);
@@ -206,7 +208,7 @@ void wefti_mixer_average_all(wefti_mixer *m, int64_t step, bool all);
  * at most gamma. */
 double wefti_mixer_gamma(const wefti_mixer_config *config, int64_t step);
 
-/* Whether the meeting of `step` is a mean of all: by average_every, for which the
+/* Whether the gossip round of `step` is a mean of all: by average_every, for which the
  * configuration alone says so, or by control. */
 bool wefti_mixer_average_is_due(const wefti_mixer_config *config, int64_t step);
 bool wefti_mixer_averages_all(const wefti_mixer *m, int64_t step);

@@ -75,17 +75,17 @@ static int outer_acts(const wefti_mixer_config *config, const wefti_mixer_questi
                       wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
     wefti_outer_part part = {q->number, q->n_buckets};
     int64_t start = wefti_outer_start(config, part, q->step), delay = config->delay;
-    wefti_moment answering = delay == 0 ? WEFTI_MOMENT_FINISH : WEFTI_MOMENT_AFTER;
+    wefti_mixer_phase answering = delay == 0 ? WEFTI_MIXER_FINISH : WEFTI_MIXER_AFTER;
     int n = 0;
     if (start < 0) return 0;
     if (q->step == start)
-        acts[n++] = (wefti_mixer_act){WEFTI_MOMENT_AFTER, true, start, 0};
+        acts[n++] = (wefti_mixer_act){WEFTI_MIXER_AFTER, true, start, 0};
     if (q->step == wefti_outer_answer_step(config, start)) {
         acts[n++] = (wefti_mixer_act){answering, false, start, 0};
         acts[n++] = (wefti_mixer_act){answering, true, start, 1};
     }
     if (q->step == start + delay)
-        acts[n++] = (wefti_mixer_act){WEFTI_MOMENT_FINISH, false, start, 1};
+        acts[n++] = (wefti_mixer_act){WEFTI_MIXER_FINISH, false, start, 1};
     return n;
 }
 

@@ -45,7 +45,7 @@ const double *wefti_pushsum_row(wefti_mixer *m, wefti_pushsum *self, int64_t ste
     double gamma = wefti_mixer_gamma(&m->config, step);
     self->step = step;
     for (int i = 0; i < R; i++) {
-        wefti_meeting_look_up(m, i, step, self->room);
+        wefti_gossip_look_up(m, i, step, self->room);
         self->next[i] = 0;
         for (int k = 0; k < self->room->n_sources; k++)
             self->next[i] += share_of(m, self->room, gamma, k);

@@ -72,8 +72,8 @@ static int sparse_acts(const wefti_mixer_config *config, const wefti_mixer_quest
                        wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
     wefti_outer_part part = {q->number, q->n_buckets};
     if (q->step < 0 || wefti_outer_start(config, part, q->step) != q->step) return 0;
-    acts[0] = (wefti_mixer_act){WEFTI_MOMENT_AFTER, true, q->step, 0};
-    acts[1] = (wefti_mixer_act){WEFTI_MOMENT_FINISH, false, q->step, 0};
+    acts[0] = (wefti_mixer_act){WEFTI_MIXER_AFTER, true, q->step, 0};
+    acts[1] = (wefti_mixer_act){WEFTI_MIXER_FINISH, false, q->step, 0};
     return 2;
 }
 

@@ -133,7 +133,7 @@ static void read_clock(const wefti_rank *r, double step_s, double *row, int64_t 
 
 static weft_status take_step(wefti_rank *r, int64_t step, double *seconds) {
     wefti_tally tally;
-    wefti_vote agreed;
+    wefti_step_status agreed;
     int n = r->job->model->n_units;
     memset(r->clock->forward_s, 0, (size_t)n * sizeof(double));
     memset(r->clock->backward_s, 0, (size_t)n * sizeof(double));
@@ -142,7 +142,7 @@ static weft_status take_step(wefti_rank *r, int64_t step, double *seconds) {
     WEFT_TRY(wefti_rank_step(r, step));
     *seconds = wefti_now_s() - start_s;
     WEFT_TRY(wefti_rank_settle(r, &tally));
-    return wefti_rank_count_votes(r, step, &agreed);
+    return wefti_rank_read_status(r, step, &agreed);
 }
 
 /* A few steps to warm up, whose last tells how many there may be; rows [ROWS][*n],

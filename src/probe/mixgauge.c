@@ -3,7 +3,7 @@
  * a private mesh take turns, phase by phase, so that what a phase waits for was sent in
  * the phase before and nobody waits.
  *
- *     gossip, choco   all meet in every step:   begin = after, peer = turn and before
+ *     gossip, choco   all meet in every step:   begin = after, peer = answer and before
  *     outer           begins, is answered and applied in three steps in a row: begin =
  *                     after, combine = after, end = finish
  *
@@ -135,9 +135,9 @@ static void close_gauge(gauge *g) {
 
 typedef weft_status (*phase)(wefti_mixer *m, int64_t step, float *params);
 
-static weft_status turn(wefti_mixer *m, int64_t step, float *params) {
+static weft_status answer(wefti_mixer *m, int64_t step, float *params) {
     (void)params;
-    return wefti_mixer_turn(m, 0, step);
+    return wefti_mixer_answer(m, 0, step);
 }
 
 static weft_status before(wefti_mixer *m, int64_t step, float *params) {
@@ -165,7 +165,7 @@ static weft_status pass(gauge *g, phase act, int64_t step, double *seconds) {
 static weft_status take_step(gauge *g, int64_t step, double seconds[PHASES]) {
     int64_t period = wefti_mixer_period(&g->config);
     bool answers = period > 1 && step % period == 0;
-    WEFT_TRY(pass(g, turn, step, &seconds[COMBINE]));
+    WEFT_TRY(pass(g, answer, step, &seconds[COMBINE]));
     WEFT_TRY(pass(g, before, step, &seconds[COMBINE]));
     WEFT_TRY(pass(g, after, step, &seconds[answers ? COMBINE : BEGIN]));
     return pass(g, finish, step, &seconds[END]);

@@ -18,7 +18,7 @@
 
 weft_status wefti_prober_agree(wefti_prober *p, double *x) {
     double *all, most = *x;
-    WEFT_TRY(wefti_alloc_n(p->ctx, p->comm->size, sizeof *all, "votes", &all));
+    WEFT_TRY(wefti_alloc_n(p->ctx, p->comm->size, sizeof *all, "statuses", &all));
     weft_status status = wefti_comm_all_gather(p->comm, wefti_rank_control_tag(p->rank),
                                                x, (int64_t)sizeof *x, all);
     for (int r = 0; r < p->comm->size; r++)

@@ -29,7 +29,7 @@
 #include "base/memory.h"
 #include "simulate/jitter.h"
 
-/* Replica i, at moment x, has to wait so long for what was sent at that moment. */
+/* Replica i, at time x, has to wait so long for what was sent at that time. */
 static void wait_for(const wefti_array_player *e, int i, double x, double waited_s,
                      double sent) {
     if (waited_s <= 0) return;
@@ -136,38 +136,39 @@ static void end(wefti_array_player *e, int b) {
 
 /* --- mixers with neighbours --- */
 
-typedef struct meeting {
-    const wefti_meeting_plan *job;
+typedef struct gossip_round {
+    const wefti_partner_list *job;
     int bucket;
     double whole_bytes;
     wefti_work work;
-} meeting;
+} gossip_round;
 
-/* Who hears whom in the meeting of a step, and what the mixer's parts cost. */
-static meeting meet_about(wefti_array_player *e, int b, int64_t step) {
+/* Who hears whom in the gossip round of a step, and what the mixer's parts cost. */
+static gossip_round gossip_about(wefti_array_player *e, int b, int64_t step) {
     const wefti_job *job = e->job;
     const wefti_bucket *bucket = &e->shard->arrangement->buckets[b];
     const wefti_mixer_ops *ops = wefti_mixer_find(job->mixer_config.kind);
-    meeting m = {.bucket = b,
-                 .whole_bytes = (double)ops->message_bytes(&job->mixer_config, bucket),
-                 .work = e->shard->buckets[b].mixer};
+    gossip_round m = {
+        .bucket = b,
+        .whole_bytes = (double)ops->message_bytes(&job->mixer_config, bucket),
+        .work = e->shard->buckets[b].mixer};
     /* looked up before: it cannot fail now */
-    if (wefti_meetings_look_up(e->meetings, job, step, &m.job) != WEFT_OK)
-        m.job = &e->meetings->everybody;
+    if (wefti_partner_lists_look_up(e->partners, job, step, &m.job) != WEFT_OK)
+        m.job = &e->partners->everybody;
     return m;
 }
 
-static int n_heard(const wefti_meeting_plan *job, int i) {
+static int n_heard(const wefti_partner_list *job, int i) {
     return job->first[i + 1] - job->first[i];
 }
 
 /* Bytes of a message of replica i: of a group's range, or all. */
-static double bytes_of(const meeting *m, int i) {
+static double bytes_of(const gossip_round *m, int i) {
     return m->job->two[i] ? m->whole_bytes / (n_heard(m->job, i) + 1) : m->whole_bytes;
 }
 
 /* leaves <- when the first message of each replica does; the sender's clock goes on. */
-static void leave(wefti_array_player *e, double *x, const meeting *m, int round) {
+static void leave(wefti_array_player *e, double *x, const gossip_round *m, int round) {
     double cpu_s = e->wire * wire_of(e)->message_s;
     for (int node = 0; node < e->nodes; node++) {
         wefti_interface *wire = &e->interfaces[node];
@@ -186,11 +187,11 @@ static void leave(wefti_array_player *e, double *x, const meeting *m, int round)
 
 /* When replica i has all, its messages in the order in which they come; *sent: when the
  * last of them left. */
-static double all_there(const wefti_array_player *e, const meeting *m, int i, int round,
-                        double *sent) {
+static double all_there(const wefti_array_player *e, const gossip_round *m, int i,
+                        int round, double *sent) {
     enum { FEW = 64 };
     double heads[FEW], last = 0, slowest = 0; /* when the slowest way out has sent it */
-    const wefti_meeting_plan *job = m->job;
+    const wefti_partner_list *job = m->job;
     int n = 0, node = i / e->copies;
     for (int k = job->first[i]; k < job->first[i + 1] && n < FEW; k++) {
         const wefti_heard *h = &job->heard[k];
@@ -213,7 +214,8 @@ static double all_there(const wefti_array_player *e, const meeting *m, int i, in
     return later(last, slowest);
 }
 
-static void send_meeting(wefti_array_player *e, double *x, const meeting *m, int round) {
+static void send_gossip(wefti_array_player *e, double *x, const gossip_round *m,
+                        int round) {
     mail out = mail_of(e, true, round, m->bucket);
     if (m->job->all) {
         if (round == 0) add_work(e, x, m->work.begin_s);
@@ -227,7 +229,7 @@ static void send_meeting(wefti_array_player *e, double *x, const meeting *m, int
 }
 
 /* The second round, where there is one. */
-static void answer(wefti_array_player *e, double *x, const meeting *m) {
+static void answer(wefti_array_player *e, double *x, const gossip_round *m) {
     mail in = mail_of(e, true, 0, m->bucket);
     bool any = m->job->all;
     for (int i = 0; i < e->R; i++) {
@@ -241,10 +243,10 @@ static void answer(wefti_array_player *e, double *x, const meeting *m) {
                share * (m->work.combine_s + others * m->work.combine_peer_s) +
                e->wire * others * wire_of(e)->message_s;
     }
-    if (any) send_meeting(e, x, m, 1);
+    if (any) send_gossip(e, x, m, 1);
 }
 
-static void mix(const wefti_array_player *e, double *x, const meeting *m) {
+static void mix(const wefti_array_player *e, double *x, const gossip_round *m) {
     for (int i = 0; i < e->R; i++) {
         bool two = m->job->all || m->job->two[i];
         int others = m->job->all ? e->R - 1 : n_heard(m->job, i);
@@ -283,8 +285,9 @@ static void act_of_all(wefti_array_player *e, double *x, const wefti_mixer_quest
     }
 }
 
-/* The acts of such a mixer that belong to this moment of the step. */
-static void act_for_all(wefti_array_player *e, double *x, int b, wefti_moment moment) {
+/* The acts of such a mixer that belong to this phase of the step. */
+static void act_for_all(wefti_array_player *e, double *x, int b,
+                        wefti_mixer_phase phase) {
     const wefti_mixer_config *config = &e->job->mixer_config;
     wefti_mixer_act acts[WEFTI_MIXER_ACTS];
     wefti_mixer_question q = {.bucket = &e->shard->arrangement->buckets[b],
@@ -294,30 +297,30 @@ static void act_for_all(wefti_array_player *e, double *x, int b, wefti_moment mo
                               .step = e->step};
     int n = wefti_mixer_find(config->kind)->acts(config, &q, acts);
     for (int i = 0; i < n && e->R > 1; i++)
-        if (acts[i].moment == moment) act_of_all(e, x, &q, &acts[i]);
+        if (acts[i].phase == phase) act_of_all(e, x, &q, &acts[i]);
 }
 
-/* What the mixer does with a bucket at a moment of the step. Combine-then-adapt mixes what was
+/* What the mixer does with a bucket in a phase of the step. Combine-then-adapt mixes what was
  * sent after the step before; adapt-then-combine what has just been sent. */
-static void mixer_acts(wefti_array_player *e, double *x, int b, wefti_moment moment) {
+static void mixer_acts(wefti_array_player *e, double *x, int b, wefti_mixer_phase phase) {
     bool last = e->job->mixer_config.combine_last;
     if (e->R == 1 || e->job->replicas_equal) return;
     if (!e->job->topology) {
-        act_for_all(e, x, b, moment);
+        act_for_all(e, x, b, phase);
         return;
     }
-    meeting now = meet_about(e, b, e->step);
-    meeting next = last ? now : meet_about(e, b, e->step + 1);
-    if (moment == WEFTI_MOMENT_AFTER) send_meeting(e, x, &next, 0);
-    if (moment == (last ? WEFTI_MOMENT_FINISH : WEFTI_MOMENT_TURN)) answer(e, x, &now);
-    if (moment == (last ? WEFTI_MOMENT_FINISH : WEFTI_MOMENT_BEFORE)) mix(e, x, &now);
+    gossip_round now = gossip_about(e, b, e->step);
+    gossip_round next = last ? now : gossip_about(e, b, e->step + 1);
+    if (phase == WEFTI_MIXER_AFTER) send_gossip(e, x, &next, 0);
+    if (phase == (last ? WEFTI_MIXER_FINISH : WEFTI_MIXER_ANSWER)) answer(e, x, &now);
+    if (phase == (last ? WEFTI_MIXER_FINISH : WEFTI_MIXER_BEFORE)) mix(e, x, &now);
 }
 
 /* The optimizer, with the mixer's acts before and after it. */
 static void apply(wefti_array_player *e, double *x, int b) {
-    mixer_acts(e, x, b, WEFTI_MOMENT_BEFORE);
+    mixer_acts(e, x, b, WEFTI_MIXER_BEFORE);
     add_work(e, x, e->shard->buckets[b].optimizer_s);
-    mixer_acts(e, x, b, WEFTI_MOMENT_AFTER);
+    mixer_acts(e, x, b, WEFTI_MIXER_AFTER);
 }
 
 /* --- the exchange thread --- */
@@ -327,9 +330,9 @@ static void run_phase(wefti_array_player *e, int number, int item) {
     const wefti_schedule *s = e->shard->schedule;
     const wefti_phase *phase = &s->phases[number];
     int b = wefti_schedule_bucket(s, item);
-    if (wefti_schedule_is_turn(s, item)) {
+    if (wefti_schedule_is_answer(s, item)) {
         if (phase->kind == WEFTI_PHASE_COMBINE)
-            mixer_acts(e, e->exchange, b, WEFTI_MOMENT_TURN);
+            mixer_acts(e, e->exchange, b, WEFTI_MIXER_ANSWER);
         return;
     }
     double first_s = wefti_timed_gradient_s(&e->shard->buckets[b], phase);
@@ -341,7 +344,7 @@ static void run_phase(wefti_array_player *e, int number, int item) {
         add_work(e, e->exchange, first_s);
         apply(e, e->exchange, b);
         break;
-    case WEFTI_PHASE_FINISH: mixer_acts(e, e->exchange, b, WEFTI_MOMENT_FINISH); break;
+    case WEFTI_PHASE_FINISH: mixer_acts(e, e->exchange, b, WEFTI_MIXER_FINISH); break;
     default: break; /* between sites: not summed */
     }
 }
@@ -356,7 +359,7 @@ static int next_phase(const wefti_array_player *e) {
     return mean(e, row(e->ready, e, (int)e->done[0])) <= mean(e, e->exchange) ? 0 : next;
 }
 
-/* Begins to add up what replicas wait for, from the moments x on. */
+/* Begins to add up what replicas wait for, from the times x on. */
 static void begin_account(wefti_array_player *e, const double *x) {
     memcpy(e->began, x, (size_t)e->R * sizeof *x);
     memset(e->idle, 0, (size_t)e->R * sizeof *x);
@@ -400,7 +403,7 @@ static void exchange_here(wefti_array_player *e, const wefti_op *op) {
     if (op->kind == WEFTI_OP_APPLY)
         apply(e, e->clock, op->index);
     else
-        mixer_acts(e, e->clock, op->index, WEFTI_MOMENT_FINISH);
+        mixer_acts(e, e->clock, op->index, WEFTI_MIXER_FINISH);
     for (int i = 0; i < e->R; i++) {
         e->sums.exchange_s += e->idle[i];
         e->sums.wait_s += e->idle[i];
@@ -461,13 +464,13 @@ static void submit(wefti_array_player *e, int job) {
     e->jobs[e->n_jobs++] = job;
 }
 
-/* One vote to and from every other rank, behind what the interfaces still have to do: when
- * the last one is everywhere. */
-static void vote(wefti_array_player *e) {
+/* One status message to and from every other rank, behind what the interfaces still have to do:
+ * when the last one is everywhere. */
+static void send_status(wefti_array_player *e) {
     const wefti_link_time *link = wire_of(e);
     int per_node = e->copies * e->S, others = e->job->W - 1;
     double cpu_s = e->wire * others * link->message_s, last = 0;
-    double each_s = busy_s(e, WEFTI_VOTE_BYTES) / e->S;
+    double each_s = busy_s(e, WEFTI_STATUS_BYTES) / e->S;
     double wire_s = each_s * per_node * (e->job->W - per_node) * e->outs[0], there = 0;
     for (int node = 0; node < e->nodes; node++) {
         const wefti_interface *wire = &e->interfaces[node]; /* too short to be booked */
@@ -478,17 +481,17 @@ static void vote(wefti_array_player *e) {
         there = later(there, wire->in_free_s);
     }
     last += e->wire * link->latency_s;
-    e->votes_s[e->step % WEFTI_ARRAY_BALLOTS] = later(last, there) + wire_s;
+    e->status_s[e->step % WEFTI_ARRAY_STATUS_SLOTS] = later(last, there) + wire_s;
 }
 
-/* Reads the votes of vote_lag steps ago: until the last one of them is there all wait. */
-static void count_votes(wefti_array_player *e) {
-    int64_t step = e->step - e->job->vote_lag;
+/* Reads the status of status_lag steps ago: until the last one of them is there all wait. */
+static void read_status(wefti_array_player *e) {
+    int64_t step = e->step - e->job->status_lag;
     if (step < 0 || e->job->W == 1) return;
-    double there = e->votes_s[step % WEFTI_ARRAY_BALLOTS];
+    double there = e->status_s[step % WEFTI_ARRAY_STATUS_SLOTS];
     double cpu_s = e->wire * (e->job->W - 1) * wire_of(e)->message_s;
     for (int i = 0; i < e->R; i++) {
-        e->sums.vote_s += later(0, there - e->clock[i]);
+        e->sums.status_s += later(0, there - e->clock[i]);
         e->clock[i] = later(e->clock[i], there) + cpu_s;
     }
 }
@@ -496,17 +499,17 @@ static void count_votes(wefti_array_player *e) {
 /* Ops that neither compute nor meet. */
 static void act(wefti_array_player *e, const wefti_op *op) {
     switch (op->kind) {
-    case WEFTI_OP_TURN: submit(e, e->n_buckets + op->index); break;
+    case WEFTI_OP_ANSWER: submit(e, e->n_buckets + op->index); break;
     case WEFTI_OP_SUBMIT: submit(e, op->index); break;
     case WEFTI_OP_WAIT: exchange_all(e); break;
-    case WEFTI_OP_STATUS: vote(e); break;
+    case WEFTI_OP_STATUS: send_status(e); break;
     case WEFTI_OP_APPLY:
     case WEFTI_OP_FINISH: exchange_here(e, op); break;
     case WEFTI_OP_SETTLE:
         for (int i = 0; i < e->R; i++) e->sums.step_s += e->clock[i] - e->settled[i];
         memcpy(e->settled, e->clock, (size_t)e->R * sizeof *e->clock);
         break;
-    case WEFTI_OP_READ: count_votes(e); break;
+    case WEFTI_OP_READ: read_status(e); break;
     default: break;
     }
 }
@@ -535,8 +538,8 @@ const double *wefti_array_player_settled(const wefti_array_player *e) {
 
 wefti_played wefti_array_player_played(const wefti_array_player *e) {
     wefti_played mean = e->sums;
-    double *parts[] = {&mean.step_s, &mean.exchange_s, &mean.wait_s, &mean.codec_s,
-                       &mean.wire_s, &mean.late_s,     &mean.vote_s};
+    double *parts[] = {&mean.step_s, &mean.exchange_s, &mean.wait_s,  &mean.codec_s,
+                       &mean.wire_s, &mean.late_s,     &mean.status_s};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) *parts[i] /= e->R;
     return mean;
 }
@@ -614,7 +617,8 @@ static void prime(wefti_array_player *e) {
                                         : 1;
 }
 
-weft_status wefti_array_player_create(const wefti_timed *timed, wefti_meetings *meetings,
+weft_status wefti_array_player_create(const wefti_timed *timed,
+                                      wefti_partner_lists *partners,
                                       const wefti_weather *weather,
                                       wefti_array_player **out) {
     const wefti_job *job = timed->job;
@@ -624,7 +628,7 @@ weft_status wefti_array_player_create(const wefti_timed *timed, wefti_meetings *
     *e = (wefti_array_player){.ctx = timed->ctx,
                               .timed = timed,
                               .job = job,
-                              .meetings = meetings,
+                              .partners = partners,
                               .weather = *weather,
                               .shard = &timed->shards[0],
                               .R = job->R,

@@ -2,7 +2,7 @@
 #ifndef WEFTI_ARRAYPLAYER_H
 #define WEFTI_ARRAYPLAYER_H
 
-#include "simulate/meetings.h"
+#include "simulate/partners.h"
 #include "simulate/played.h"
 #include "simulate/timed.h"
 
@@ -23,7 +23,8 @@ typedef struct wefti_weather {
 
 typedef struct wefti_array_player wefti_array_player;
 
-weft_status wefti_array_player_create(const wefti_timed *timed, wefti_meetings *meetings,
+weft_status wefti_array_player_create(const wefti_timed *timed,
+                                      wefti_partner_lists *partners,
                                       const wefti_weather *weather,
                                       wefti_array_player **out) WEFT_CHECKED;
 void wefti_array_player_destroy(wefti_array_player *e);

@@ -8,7 +8,7 @@
 /* What the array player's files share: arrayplayer.c is the threads, arraylinks.c the
  * messages of all to all. */
 
-enum { WEFTI_ARRAY_ROUNDS = 2, WEFTI_ARRAY_BALLOTS = 2 * WEFTI_MAX_LAG };
+enum { WEFTI_ARRAY_ROUNDS = 2, WEFTI_ARRAY_STATUS_SLOTS = 2 * WEFTI_MAX_LAG };
 
 /* As fmax and fmin of numbers, but compiled into one instruction. */
 static inline double later(double a, double b) { return a > b ? a : b; }
@@ -18,7 +18,7 @@ struct wefti_array_player {
     weft_ctx *ctx; /* borrowed, like the next three */
     const wefti_timed *timed;
     const wefti_job *job;
-    wefti_meetings *meetings;
+    wefti_partner_lists *partners;
     wefti_weather weather;
     const wefti_timed_shard *shard; /* the first rank's stands for all */
     int R, nodes, copies, S, n_buckets;
@@ -39,9 +39,9 @@ struct wefti_array_player {
     int *jobs;                           /* [2 n_buckets] owned: submitted in this step */
     int n_jobs;
     int64_t done[WEFTI_MAX_PHASES];
-    double votes_s[WEFTI_ARRAY_BALLOTS]; /* when the last vote of a step was cast */
-    double compute_s;                    /* of the step, sum over replicas */
-    wefti_played sums;                   /* of the step, sums over replicas */
+    double status_s[WEFTI_ARRAY_STATUS_SLOTS]; /* when the last one of a step was sent */
+    double compute_s;                          /* of the step, sum over replicas */
+    wefti_played sums;                         /* of the step, sums over replicas */
     double *began, *idle, *late; /* [R] owned: of the phase under way, see account() */
     double *first[2][WEFTI_ARRAY_ROUNDS],
         *sent[2][WEFTI_ARRAY_ROUNDS]; /* as arrived: see mail */

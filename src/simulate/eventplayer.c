@@ -2,7 +2,7 @@
 /* The threads of all ranks, message by message. A rank is two threads with a clock each:
  *
  *     compute     runs the ops of the schedule in their order; hands buckets to the other,
- *                 meets the ranks of its replica, casts its vote, waits
+ *                 meets the ranks of its replica, sends its status, waits
  *     exchange    takes the phases of the buckets in the schedule's order; a phase is a few
  *                 actions: work, send, receive (phases.c)
  *
@@ -17,11 +17,11 @@
  *     WAITS_JOB        the compute thread submits
  *     WAITS_JOBS       the exchange thread has ended all that was submitted
  *     WAITS_SHARD      the last rank of the replica comes
- *     WAITS_VOTES      the last rank of all has voted (with many ranks: tell_many)
+ *     WAITS_STATUS     the last rank of all has sent its status (with many ranks: tell_many)
  *
  * Time never goes back: an event lies at or behind the one before it, so an interface can be
  * booked when the event happens. Jitter is a function of (seed, step, rank), never of the
- * order of events; that order among events of one moment is drawn too (playtime.c). */
+ * order of events; that order among events of one time is drawn too (playtime.c). */
 #include "simulate/eventplayer.h"
 
 #include <math.h>
@@ -173,7 +173,7 @@ static weft_status end_phase(wefti_player *player, wefti_thread *t) {
     return wefti_play_go_on(player, computing);
 }
 
-/* Hands a job over; an exchange thread without work begins at the compute thread's moment. */
+/* Hands a job over; an exchange thread without work begins at the compute thread's time. */
 static weft_status submit(wefti_player *player, wefti_thread *t, int job) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
     wefti_thread *other = &player->threads[player->W + t->rank];
@@ -185,8 +185,8 @@ static weft_status submit(wefti_player *player, wefti_thread *t, int job) {
 
 /* --- the compute thread --- */
 
-/* A meeting of the ranks of a replica: who comes last wakes all, at its own moment, and each
- * then takes work_s for what the meeting does (gather, reduce-scatter, a sum). */
+/* The ranks of a replica synchronize: who comes last wakes all, at its own time, and each
+ * then takes work_s for what the gossip round does (gather, reduce-scatter, a sum). */
 static weft_status meet(wefti_player *player, wefti_thread *t, double work_s) {
     int replica = player->ranks[t->rank].replica, S = player->S;
     double *latest_s = &player->joined[replica].latest_s;
@@ -215,91 +215,92 @@ static weft_status compute(wefti_player *player, wefti_thread *t,
     return wefti_play_at(player, t, t->now_s);
 }
 
-static wefti_action vote_action(wefti_action_kind kind, int64_t step) {
-    return (wefti_action){.kind = kind, .channel = WEFTI_CHANNEL_VOTE, .exchange = step};
+static wefti_action status_action(wefti_action_kind kind, int64_t step) {
+    return (wefti_action){
+        .kind = kind, .channel = WEFTI_CHANNEL_STATUS, .exchange = step};
 }
 
-/* --- votes of many (WEFTI_FEW_VOTERS) --- */
+/* --- status of many ranks (WEFTI_FEW_RANKS) --- */
 
-/* Seconds that a rank's votes to all others take its interface, and its processor. */
-static double votes_wire_s(const wefti_player *player) {
+/* Seconds that a rank's status to all others takes its interface, and its processor. */
+static double status_wire_s(const wefti_player *player) {
     const wefti_link_time *link = &player->timed->links[WEFTI_LINK_WIRE];
     int far = player->W - player->job->copies * player->S;
     return link->bandwidth_Bps > 0
-               ? far * wefti_link_bytes(link, WEFTI_VOTE_BYTES) / link->bandwidth_Bps
+               ? far * wefti_link_bytes(link, WEFTI_STATUS_BYTES) / link->bandwidth_Bps
                : 0;
 }
 
-static double votes_cpu_s(const wefti_player *player) {
+static double status_cpu_s(const wefti_player *player) {
     return (player->W - 1) * player->timed->links[WEFTI_LINK_WIRE].message_s;
 }
 
-/* When the last vote of a step is everywhere; the ranks of a node share its interface. */
-static double votes_there_s(const wefti_player *player, int64_t step) {
+/* When the last status of a step is everywhere; the ranks of a node share its interface. */
+static double status_there_s(const wefti_player *player, int64_t step) {
     int sharing = player->job->copies * player->S;
-    return player->votes[step % WEFTI_BALLOTS].last_s +
+    return player->status[step % WEFTI_STATUS_SLOTS].last_s +
            player->timed->links[WEFTI_LINK_WIRE].latency_s +
-           sharing * votes_wire_s(player);
+           sharing * status_wire_s(player);
 }
 
-static weft_status read_votes(wefti_player *player, wefti_thread *t, int64_t step) {
+static weft_status read_status(wefti_player *player, wefti_thread *t, int64_t step) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
-    double there_s = votes_there_s(player, step);
-    rank->tally.vote_s += fmax(0, there_s - t->now_s);
-    t->now_s = fmax(t->now_s, there_s) + votes_cpu_s(player);
+    double there_s = status_there_s(player, step);
+    rank->tally.status_s += fmax(0, there_s - t->now_s);
+    t->now_s = fmax(t->now_s, there_s) + status_cpu_s(player);
     return wefti_play_go_on(player, t);
 }
 
 static bool is_awaited(const wefti_player *player, const wefti_thread *t, int64_t step) {
-    return t->state == WEFTI_WAITS_VOTES &&
-           player->ranks[t->rank].step - player->job->vote_lag == step;
+    return t->state == WEFTI_WAITS_STATUS &&
+           player->ranks[t->rank].step - player->job->status_lag == step;
 }
 
-/* A rank's votes to all others, as one booking of its interface: n^2 messages would be most of
- * the play. The last one to vote lets those go on who wait for it already. */
+/* A rank's status to all others, as one booking of its interface: n^2 messages would be most of
+ * the play. The last one to send it lets those go on who wait for it already. */
 static weft_status tell_many(wefti_player *player, wefti_thread *t) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
     int64_t step = rank->step;
-    int at = (int)(step % WEFTI_BALLOTS);
+    int at = (int)(step % WEFTI_STATUS_SLOTS);
     wefti_interface *node = &player->nodes[rank->node];
-    double sent_s = t->now_s += votes_cpu_s(player);
-    node->out_free_s = fmax(node->out_free_s, sent_s) + votes_wire_s(player);
+    double sent_s = t->now_s += status_cpu_s(player);
+    node->out_free_s = fmax(node->out_free_s, sent_s) + status_wire_s(player);
     player->n_messages += player->W / 8;
     if (rank->step >= player->play->warmup)
-        player->play->wire_bytes += (double)WEFTI_VOTE_BYTES *
+        player->play->wire_bytes += (double)WEFTI_STATUS_BYTES *
                                     (player->W - player->job->copies * player->S);
-    if (player->votes[at].n == player->W) player->votes[at].n = 0;
-    double *last_s = &player->votes[at].last_s;
-    *last_s = player->votes[at].n++ == 0 ? sent_s : fmax(*last_s, sent_s);
-    for (int r = 0; r < player->W && player->votes[at].n == player->W; r++)
+    if (player->status[at].n == player->W) player->status[at].n = 0;
+    double *last_s = &player->status[at].last_s;
+    *last_s = player->status[at].n++ == 0 ? sent_s : fmax(*last_s, sent_s);
+    for (int r = 0; r < player->W && player->status[at].n == player->W; r++)
         if (is_awaited(player, &player->threads[r], step))
-            WEFT_TRY(read_votes(player, &player->threads[r], step));
+            WEFT_TRY(read_status(player, &player->threads[r], step));
     return WEFT_OK;
 }
 
 /* --- the ops --- */
 
-static weft_status await_votes(wefti_player *player, wefti_thread *t, int64_t step) {
-    if (player->votes[step % WEFTI_BALLOTS].n == player->W)
-        return read_votes(player, t, step);
-    t->state = WEFTI_WAITS_VOTES;
+static weft_status await_status(wefti_player *player, wefti_thread *t, int64_t step) {
+    if (player->status[step % WEFTI_STATUS_SLOTS].n == player->W)
+        return read_status(player, t, step);
+    t->state = WEFTI_WAITS_STATUS;
     return WEFT_OK;
 }
 
 static weft_status read_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
-    int64_t step = player->ranks[t->rank].step - player->job->vote_lag;
+    int64_t step = player->ranks[t->rank].step - player->job->status_lag;
     (void)op;
     if (step < 0) return WEFT_OK;
-    if (player->W > WEFTI_FEW_VOTERS) return await_votes(player, t, step);
-    t->actions[t->n_actions++] = vote_action(WEFTI_ACTION_RECEIVE, step);
+    if (player->W > WEFTI_FEW_RANKS) return await_status(player, t, step);
+    t->actions[t->n_actions++] = status_action(WEFTI_ACTION_RECEIVE, step);
     return WEFT_OK;
 }
 
 static weft_status status_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
-    wefti_action vote = vote_action(WEFTI_ACTION_SEND, player->ranks[t->rank].step);
+    wefti_action status = status_action(WEFTI_ACTION_SEND, player->ranks[t->rank].step);
     (void)op;
-    if (player->W > WEFTI_FEW_VOTERS) return tell_many(player, t);
-    return wefti_wires_send(player, t, &vote);
+    if (player->W > WEFTI_FEW_RANKS) return tell_many(player, t);
+    return wefti_wires_send(player, t, &status);
 }
 
 /* Waits for the exchange thread, unless it is idle. */
@@ -311,7 +312,7 @@ static weft_status wait_op(wefti_player *player, wefti_thread *t, const wefti_op
     return WEFT_OK;
 }
 
-static weft_status turn_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
+static weft_status answer_op(wefti_player *player, wefti_thread *t, const wefti_op *op) {
     const wefti_timed_shard *shard = shard_of(player, &player->ranks[t->rank]);
     return submit(player, t, shard->schedule->n_buckets + op->index);
 }
@@ -344,7 +345,7 @@ static weft_status load_op(wefti_player *player, wefti_thread *t, const wefti_op
 /* NULL: of ops that only compute or meet. */
 static weft_status (*const act[WEFTI_OP_KINDS])(wefti_player *player, wefti_thread *t,
                                                 const wefti_op *op) = {
-    [WEFTI_OP_TURN] = turn_op,     [WEFTI_OP_LOAD] = load_op,
+    [WEFTI_OP_ANSWER] = answer_op, [WEFTI_OP_LOAD] = load_op,
     [WEFTI_OP_SUBMIT] = submit_op, [WEFTI_OP_STATUS] = status_op,
     [WEFTI_OP_WAIT] = wait_op,     [WEFTI_OP_APPLY] = apply_op,
     [WEFTI_OP_FINISH] = finish_op, [WEFTI_OP_SETTLE] = settle_op,

@@ -91,7 +91,7 @@ void wefti_agenda_fini(wefti_agenda *agenda) {
 
 weft_status wefti_agenda_add(wefti_agenda *agenda, wefti_event event) {
     WEFT_TRY(wefti_reserve(agenda->ctx, &agenda->events, &agenda->room, agenda->n, 1,
-                           sizeof event, "moments"));
+                           sizeof event, "events"));
     wefti_event *events = agenda->events;
     int64_t i = agenda->n++;
     for (; i > 0 && before(&event, &events[(i - 1) / 2]); i = (i - 1) / 2)

@@ -4,7 +4,7 @@
 
 #include <weft/ctx.h>
 
-/* Messages that have been sent and not been received yet, by key; and moments to come, in
+/* Messages that have been sent and not been received yet, by key; and events to come, in
  * order. */
 
 typedef struct wefti_posted {
@@ -28,7 +28,7 @@ wefti_posted *wefti_event_queue_find(const wefti_event_queue *posts,
                                      uint64_t key); /* or NULL */
 void wefti_event_queue_take(wefti_event_queue *posts, wefti_posted *posted);
 
-/* Something that happens to `whom` at a moment; of equal moments the lowest `order` comes
+/* Something that happens to `whom` at a time; of equal times the lowest `order` comes
  * first. */
 typedef struct wefti_event {
     double when_s;

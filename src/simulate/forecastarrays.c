@@ -52,30 +52,30 @@ static void add(wefti_played *sum, const wefti_played *one) {
     sum->codec_s += one->codec_s;
     sum->wire_s += one->wire_s;
     sum->late_s += one->late_s;
-    sum->vote_s += one->vote_s;
+    sum->status_s += one->status_s;
 }
 
-static weft_status take_step(const wefti_timed *timed, wefti_meetings *meetings,
+static weft_status take_step(const wefti_timed *timed, wefti_partner_lists *partners,
                              wefti_array_player *e, int64_t step) {
-    const wefti_meeting_plan *meeting; /* looking them up may fail, the step can not */
-    WEFT_TRY(wefti_meetings_look_up(meetings, timed->job, step, &meeting));
-    WEFT_TRY(wefti_meetings_look_up(meetings, timed->job, step + 1, &meeting));
+    const wefti_partner_list *list; /* looking them up may fail, the step can not */
+    WEFT_TRY(wefti_partner_lists_look_up(partners, timed->job, step, &list));
+    WEFT_TRY(wefti_partner_lists_look_up(partners, timed->job, step + 1, &list));
     wefti_array_player_step(e);
     return WEFT_OK;
 }
 
-static weft_status play_steps(const wefti_timed *timed, wefti_meetings *meetings,
+static weft_status play_steps(const wefti_timed *timed, wefti_partner_lists *partners,
                               const wefti_weather *weather, record *out) {
     wefti_array_player *e;
     int R = timed->job->R;
     out->sum = (wefti_played){0};
-    WEFT_TRY(wefti_array_player_create(timed, meetings, weather, &e));
+    WEFT_TRY(wefti_array_player_create(timed, partners, weather, &e));
     const double *settled = wefti_array_player_settled(e);
     weft_status status = WEFT_OK;
     for (int64_t t = 0; t < out->warmup + out->n && status == WEFT_OK; t++) {
         double *lengths = t < out->warmup ? NULL : out->lengths + (t - out->warmup) * R;
         for (int i = 0; lengths && i < R; i++) lengths[i] = -settled[i];
-        status = take_step(timed, meetings, e, t);
+        status = take_step(timed, partners, e, t);
         for (int i = 0; lengths && i < R; i++) lengths[i] += settled[i];
         wefti_played one = wefti_array_player_played(e);
         if (t >= out->warmup) add(&out->sum, &one);
@@ -94,7 +94,7 @@ static void take(const wefti_timed *timed, const record *r, weft_prediction *out
     out->late_s = each * s->late_s;
     /* what is neither, as with events */
     out->codec_s = fmax(0, out->wait_s - out->wire_s - out->late_s);
-    out->vote_s = each * s->vote_s;
+    out->vote_s = each * s->status_s;
     out->compute_s = out->mean_step_s - out->wait_s;
     out->step_s = wefti_forecast_quantiles(r->lengths, r->n * timed->job->R);
     out->wire_bytes = wefti_forecast_bytes(timed);
@@ -105,14 +105,14 @@ weft_status wefti_forecast_arrays(const wefti_timed *timed, const wefti_play *pl
     wefti_weather weather = {.jitter = !play->calm, .seed = play->seed};
     int64_t n = play->steps - play->warmup;
     record r = {.n = n, .warmup = play->warmup};
-    wefti_meetings *meetings;
+    wefti_partner_lists *partners;
     weft_ctx *ctx = timed->ctx;
-    WEFT_TRY(wefti_meetings_create(ctx, timed->job, &meetings));
+    WEFT_TRY(wefti_partner_lists_create(ctx, timed->job, &partners));
     weft_status status = wefti_alloc_n(ctx, n * timed->job->R, sizeof(double), "steps",
                                        &r.lengths);
-    if (status == WEFT_OK) status = play_steps(timed, meetings, &weather, &r);
+    if (status == WEFT_OK) status = play_steps(timed, partners, &weather, &r);
     if (status == WEFT_OK) take(timed, &r, out);
     wefti_free(ctx, r.lengths);
-    wefti_meetings_destroy(ctx, meetings);
+    wefti_partner_lists_destroy(ctx, partners);
     return status;
 }

@@ -139,7 +139,8 @@ static void mix_act(wefti_player *player, wefti_thread *t, int bucket,
     if (!answers) work(t, cost.end_s);
 }
 
-static void mix(wefti_player *player, wefti_thread *t, int bucket, wefti_moment moment) {
+static void mix(wefti_player *player, wefti_thread *t, int bucket,
+                wefti_mixer_phase phase) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
     const wefti_mixer_config *config = &player->job->mixer_config;
     const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
@@ -147,7 +148,7 @@ static void mix(wefti_player *player, wefti_thread *t, int bucket, wefti_moment 
     wefti_mixer_act acts[WEFTI_MIXER_ACTS];
     int n = ops->acts(config, &q, acts);
     for (int i = 0; i < n; i++) {
-        if (acts[i].moment != moment) continue;
+        if (acts[i].phase != phase) continue;
         bool answers = !acts[i].sends && i + 1 < n && acts[i + 1].sends &&
                        acts[i + 1].round == 1;
         mix_act(player, t, bucket, &q, &acts[i], answers);
@@ -157,13 +158,13 @@ static void mix(wefti_player *player, wefti_thread *t, int bucket, wefti_moment 
 void wefti_play_apply(wefti_player *player, wefti_thread *t, int bucket) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
     const wefti_timed_bucket *b = &player->timed->shards[rank->shard].buckets[bucket];
-    mix(player, t, bucket, WEFTI_MOMENT_BEFORE);
+    mix(player, t, bucket, WEFTI_MIXER_BEFORE);
     work(t, b->optimizer_s);
-    mix(player, t, bucket, WEFTI_MOMENT_AFTER);
+    mix(player, t, bucket, WEFTI_MIXER_AFTER);
 }
 
 void wefti_play_finish(wefti_player *player, wefti_thread *t, int bucket) {
-    mix(player, t, bucket, WEFTI_MOMENT_FINISH);
+    mix(player, t, bucket, WEFTI_MIXER_FINISH);
 }
 
 /* --- the phases --- */
@@ -173,8 +174,9 @@ void wefti_play_fill(wefti_player *player, wefti_thread *t) {
     const wefti_phase *phase = &shard->schedule->phases[t->phase];
     int bucket = wefti_schedule_bucket(shard->schedule, t->job);
     t->n_actions = t->at_action = 0;
-    if (wefti_schedule_is_turn(shard->schedule, t->job)) {
-        if (phase->kind == WEFTI_PHASE_COMBINE) mix(player, t, bucket, WEFTI_MOMENT_TURN);
+    if (wefti_schedule_is_answer(shard->schedule, t->job)) {
+        if (phase->kind == WEFTI_PHASE_COMBINE)
+            mix(player, t, bucket, WEFTI_MIXER_ANSWER);
         return;
     }
     exchange near = exchange_of(player, t, bucket, false);

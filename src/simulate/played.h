@@ -6,7 +6,7 @@
 typedef struct wefti_played {
     double step_s, exchange_s, wait_s;
     double codec_s, wire_s, late_s; /* of wait_s */
-    double vote_s;                  /* waiting for votes, beside it */
+    double status_s;                /* waiting for the ranks' status, beside it */
 } wefti_played;
 
 #endif

@@ -37,7 +37,7 @@ typedef enum wefti_channel {
     WEFTI_CHANNEL_NEAR = 1,
     WEFTI_CHANNEL_FAR,
     WEFTI_CHANNEL_MIXER,
-    WEFTI_CHANNEL_VOTE
+    WEFTI_CHANNEL_STATUS
 } wefti_channel;
 
 typedef enum wefti_action_kind {
@@ -64,7 +64,7 @@ typedef enum wefti_state {
     WEFTI_WAITS_JOB,   /* exchange thread: nothing to do */
     WEFTI_WAITS_JOBS,  /* compute thread: for the exchange thread */
     WEFTI_WAITS_SHARD, /* for the other ranks of the replica */
-    WEFTI_WAITS_VOTES  /* for the last of all */
+    WEFTI_WAITS_STATUS /* for the last of all */
 } wefti_state;
 
 enum { WEFTI_MAX_ACTIONS = 16, WEFTI_THREADS = 2 };
@@ -146,7 +146,7 @@ typedef struct wefti_player {
     struct {
         int n;
         double last_s; /* cast */
-    } votes[WEFTI_BALLOTS];
+    } status[WEFTI_STATUS_SLOTS];
     int64_t n_settled;  /* ranks and steps */
     int64_t n_messages; /* sent so far */
     int64_t last_step;  /* steps in all; fewer if there are too many messages */
@@ -155,8 +155,8 @@ typedef struct wefti_player {
     double shown_s; /* when it began */
 } wefti_player;
 
-/* With more ranks than these votes are not messages one by one: only when the last one of
- * a step is cast is kept. */
-enum { WEFTI_FEW_VOTERS = 32 };
+/* With more ranks than these a status is not messages one by one: only when the last one of
+ * a step is sent is kept. */
+enum { WEFTI_FEW_RANKS = 32 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The clock of the event player: when a thread goes on, and what its time went to. What
- * happens at the same moment happens in an order drawn by chance, as on a machine. */
+ * happens at the same time happens in an order drawn by chance, as on a machine. */
 #include "simulate/playtime.h"
 
 #include <math.h>
@@ -56,13 +56,13 @@ void wefti_play_note(wefti_player *player, wefti_thread *t, wefti_class class,
     double spent_s = end_s - begin_s;
     if (spent_s <= 0) return;
     bool counts = t->n_actions > 0 &&
-                  t->actions[t->at_action].channel == WEFTI_CHANNEL_VOTE;
+                  t->actions[t->at_action].channel == WEFTI_CHANNEL_STATUS;
     if (t->exchanges) {
         add_segment(rank, t->piece, class, begin_s, end_s);
         return;
     }
     if (counts) {
-        rank->tally.vote_s += class == WEFTI_CLASS_CODEC ? 0 : spent_s;
+        rank->tally.status_s += class == WEFTI_CLASS_CODEC ? 0 : spent_s;
         return;
     }
     if (class == WEFTI_CLASS_CODEC) return;

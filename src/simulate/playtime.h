@@ -4,7 +4,7 @@
 
 #include "simulate/player.h"
 
-/* The thread goes on at a moment; at its own clock. */
+/* The thread goes on at a time; at its own clock. */
 weft_status wefti_play_at(wefti_player *player, wefti_thread *thread,
                           double when_s) WEFT_CHECKED;
 weft_status wefti_play_go_on(wefti_player *player, wefti_thread *thread) WEFT_CHECKED;

@@ -119,7 +119,7 @@ static weft_status summarize(weft_ctx *ctx, const wefti_job *job, const wefti_pl
         out->wire_s += first * p->wire_s;
         out->codec_s += first * p->codec_s;
         out->late_s += first * p->late_s;
-        out->vote_s += first * p->vote_s;
+        out->vote_s += first * p->status_s;
         out->compute_s += first * (p->step_s - p->wait_s);
     }
     out->step_s = wefti_forecast_quantiles(lengths, n);
@@ -189,7 +189,7 @@ static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster 
                               const weft_predict_options *options, weft_prediction *out) {
     int64_t n = steps_of(job, cluster, options);
     bool whole = n == job->config->run.steps;
-    int64_t warmup = whole ? 0 : WARMUP + job->vote_lag;
+    int64_t warmup = whole ? 0 : WARMUP + job->status_lag;
     if (!whole) job->mixer_config.steps = ENDLESS;
     wefti_play play = {.steps = n + warmup,
                        .warmup = warmup,

@@ -33,7 +33,7 @@ typedef struct simulation {
     wefti_planned_job planned; /* owned, like what follows */
     wefti_job *job;            /* of it */
     wefti_timed *timed;
-    wefti_meetings *meetings;
+    wefti_partner_lists *partners;
     float *slower, *slower_links; /* [nodes] */
     int64_t steps;
     double *lengths; /* [steps] of the mean node */
@@ -117,7 +117,7 @@ static weft_status prepare(simulation *s, const weft_config *config,
                        &s->slower));
     WEFT_TRY(draw_slow(s, o->slow_links, DRAW_LINK, factor_or_two(o->slow_link_factor),
                        &s->slower_links));
-    WEFT_TRY(wefti_meetings_create(s->ctx, s->job, &s->meetings));
+    WEFT_TRY(wefti_partner_lists_create(s->ctx, s->job, &s->partners));
     return wefti_timed_create(s->ctx, &s->cluster, s->job, false, &s->timed);
 }
 
@@ -125,9 +125,9 @@ static weft_status prepare(simulation *s, const weft_config *config,
 
 /* Fails before the step does. */
 static weft_status take_step(simulation *s, wefti_array_player *e, int64_t step) {
-    const wefti_meeting_plan *meeting;
-    WEFT_TRY(wefti_meetings_look_up(s->meetings, s->job, step, &meeting));
-    WEFT_TRY(wefti_meetings_look_up(s->meetings, s->job, step + 1, &meeting));
+    const wefti_partner_list *list;
+    WEFT_TRY(wefti_partner_lists_look_up(s->partners, s->job, step, &list));
+    WEFT_TRY(wefti_partner_lists_look_up(s->partners, s->job, step + 1, &list));
     wefti_array_player_step(e);
     return WEFT_OK;
 }
@@ -141,10 +141,10 @@ static double mean_of(const double *x, int n) {
 /* Mean length of a step on machines that are all alike. */
 static weft_status run_calm(simulation *s, const wefti_weather *weather, double *out) {
     wefti_array_player *e;
-    int64_t cycle = wefti_forecast_cycle(s->job), warmup = WARMUP + s->job->vote_lag;
+    int64_t cycle = wefti_forecast_cycle(s->job), warmup = WARMUP + s->job->status_lag;
     int64_t n = (CALM_STEPS + cycle - 1) / cycle * cycle;
     double begin_s = 0;
-    WEFT_TRY(wefti_array_player_create(s->timed, s->meetings, weather, &e));
+    WEFT_TRY(wefti_array_player_create(s->timed, s->partners, weather, &e));
     weft_status status = WEFT_OK;
     for (int64_t t = 0; t < warmup + n && status == WEFT_OK; t++) {
         status = take_step(s, e, t);
@@ -177,8 +177,8 @@ static void watch(simulation *s, const double *settled, double *before, int64_t 
 static weft_status run_all(simulation *s, const wefti_weather *weather) {
     wefti_array_player *e;
     double before[WATCHED], last_s = 0, sum_s = 0;
-    int64_t warmup = WARMUP + s->job->vote_lag;
-    WEFT_TRY(wefti_array_player_create(s->timed, s->meetings, weather, &e));
+    int64_t warmup = WARMUP + s->job->status_lag;
+    WEFT_TRY(wefti_array_player_create(s->timed, s->partners, weather, &e));
     weft_status status = WEFT_OK;
     const double *settled = wefti_array_player_settled(e);
     for (int64_t t = -warmup; t < s->steps && status == WEFT_OK; t++) {
@@ -334,7 +334,7 @@ weft_status weft_simulate(weft_ctx *ctx, const weft_config *config,
     weft_status status = prepare(&s, config, cluster);
     if (status == WEFT_OK) status = simulate(&s, out);
     wefti_timed_destroy(ctx, s.timed);
-    wefti_meetings_destroy(ctx, s.meetings);
+    wefti_partner_lists_destroy(ctx, s.partners);
     wefti_forecast_drop(ctx, &s.planned);
     void *blocks[] = {s.slower, s.slower_links, s.lengths, s.watched};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)

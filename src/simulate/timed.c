@@ -10,7 +10,7 @@
  *     reduce          meet: as gather, and the sums
  *     norm            compute: every bucket's gradient is read once; meet: a few numbers
  *     settle          compute: rest of a step; meet; act
- *     others          act: what they do hangs on the moment, see the players
+ *     others          act: what they do hangs on the time, see the players
  *
  * Neighbouring parts that compute become one: doing (w1, f1) and then (w2, f2), each
  * max(t + w, f), is doing (w1 + w2, max(f1 + w2, f2)). For a timeline they stay apart. */
@@ -86,7 +86,7 @@ static weft_status sum_up(const timer *t, const wefti_op *op) {
     return meet(t, op, link->latency_s + 2 * link->message_s);
 }
 
-/* The head's backward computes both. The moment of the step before which it does not end
+/* The head's backward computes both. The time of the step before which it does not end
  * is wefti_rank_pace's; stalls are added when it is played. */
 static weft_status backward(const timer *t, const wefti_op *op) {
     const wefti_job *job = t->timed->job;

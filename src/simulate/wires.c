@@ -30,7 +30,7 @@
 static const wefti_group group_of[] = {[WEFTI_CHANNEL_NEAR] = WEFTI_GROUP_REPLICA,
                                        [WEFTI_CHANNEL_FAR] = WEFTI_GROUP_SITES,
                                        [WEFTI_CHANNEL_MIXER] = WEFTI_GROUP_SITES,
-                                       [WEFTI_CHANNEL_VOTE] = WEFTI_GROUP_WORLD};
+                                       [WEFTI_CHANNEL_STATUS] = WEFTI_GROUP_WORLD};
 
 wefti_members wefti_wires_members(const wefti_player *player, const wefti_sim_rank *rank,
                                   wefti_channel channel) {
@@ -232,11 +232,11 @@ static weft_status send_mixer(wefti_player *player, wefti_thread *t,
     return s.status;
 }
 
-/* Bytes of a replicator's message about an owner, or of a vote. */
+/* Bytes of a replicator's message about an owner, or of a status. */
 static int64_t bytes_of(const wefti_player *player, const wefti_sim_rank *rank,
                         const wefti_action *op, int owner) {
     const wefti_timed_bucket *b = &player->timed->shards[rank->shard].buckets[op->bucket];
-    if (op->channel == WEFTI_CHANNEL_VOTE) return WEFTI_VOTE_BYTES;
+    if (op->channel == WEFTI_CHANNEL_STATUS) return WEFTI_STATUS_BYTES;
     return (op->channel == WEFTI_CHANNEL_FAR ? &b->far : &b->near)
         ->bytes[op->round][owner];
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A step in time, two micro-batches of embedding, blocks 0 and 1, and head, three buckets:
  *
- *     compute   | turn | load 0: forward E 0 1, backward H 1 0 E
- *               |      | load 1: forward E 0 1, backward H 1 0 E | status | wait | settle
- *                                          submit  b0    b1    b2              ^
- *                                                   |     |     |              |
- *     exchange                                    begin b0    begin b2         |
- *                                                       begin b1  combine b0 ... end b2
- *                                                                 apply b0  ... finish b2
+ *     compute   | answer | load 0: forward E 0 1, backward H 1 0 E
+ *               |        | load 1: forward E 0 1, backward H 1 0 E | status | wait | settle
+ *                                            submit  b0    b1    b2              ^
+ *                                                     |     |     |              |
+ *     exchange                                      begin b0    begin b2         |
+ *                                                         begin b1  combine b0 ... end b2
+ *                                                                   apply b0  ... finish b2
  *
  * Ahead of a unit's forward and backward its parameters are gathered from the ranks of the
  * replica, unless they are there; after its backward the gradient is reduced to them. A
@@ -31,14 +31,20 @@
 #include "base/memory.h"
 
 const char *wefti_op_name(wefti_op_kind kind) {
-    static const char *const names[WEFTI_OP_KINDS] = {
-        [WEFTI_OP_TURN] = "submit turn",  [WEFTI_OP_LOAD] = "load",
-        [WEFTI_OP_GATHER] = "gather",     [WEFTI_OP_FORWARD] = "forward",
-        [WEFTI_OP_BACKWARD] = "backward", [WEFTI_OP_REDUCE] = "reduce",
-        [WEFTI_OP_SUBMIT] = "submit",     [WEFTI_OP_STATUS] = "status",
-        [WEFTI_OP_WAIT] = "wait",         [WEFTI_OP_NORM] = "norm",
-        [WEFTI_OP_APPLY] = "apply",       [WEFTI_OP_FINISH] = "finish",
-        [WEFTI_OP_SETTLE] = "settle",     [WEFTI_OP_READ] = "read status"};
+    static const char *const names[WEFTI_OP_KINDS] = {[WEFTI_OP_ANSWER] = "submit answer",
+                                                      [WEFTI_OP_LOAD] = "load",
+                                                      [WEFTI_OP_GATHER] = "gather",
+                                                      [WEFTI_OP_FORWARD] = "forward",
+                                                      [WEFTI_OP_BACKWARD] = "backward",
+                                                      [WEFTI_OP_REDUCE] = "reduce",
+                                                      [WEFTI_OP_SUBMIT] = "submit",
+                                                      [WEFTI_OP_STATUS] = "status",
+                                                      [WEFTI_OP_WAIT] = "wait",
+                                                      [WEFTI_OP_NORM] = "norm",
+                                                      [WEFTI_OP_APPLY] = "apply",
+                                                      [WEFTI_OP_FINISH] = "finish",
+                                                      [WEFTI_OP_SETTLE] = "settle",
+                                                      [WEFTI_OP_READ] = "read status"};
     return names[kind];
 }
 
@@ -52,8 +58,8 @@ const char *wefti_schedule_phase_name(const wefti_schedule *s, int phase, int64_
         [WEFTI_PHASE_APPLY] = "apply",
         [WEFTI_PHASE_FINISH] = "finish"};
     wefti_phase_kind kind = s->phases[phase].kind;
-    if (!wefti_schedule_is_turn(s, item)) return names[kind];
-    return kind == WEFTI_PHASE_COMBINE ? "turn" : NULL;
+    if (!wefti_schedule_is_answer(s, item)) return names[kind];
+    return kind == WEFTI_PHASE_COMBINE ? "answer" : NULL;
 }
 
 /* --- the exchange thread --- */
@@ -205,8 +211,8 @@ static weft_status clip(writer *w) {
 }
 
 static weft_status list_ops(writer *w) {
-    bool takes_turns = wefti_mixer_find(w->job->mixer_config.kind)->turn;
-    if (takes_turns) WEFT_TRY(each_bucket(w, WEFTI_OP_TURN));
+    bool answers = wefti_mixer_find(w->job->mixer_config.kind)->answer;
+    if (answers) WEFT_TRY(each_bucket(w, WEFTI_OP_ANSWER));
     w->s->passes_at = w->s->n_ops;
     for (int64_t m = 0; m < w->job->n_micro; m++) WEFT_TRY(micro_batch(w, m));
     w->s->close_at = w->s->n_ops;

@@ -13,7 +13,7 @@
 
 /* What the compute thread does. `index` is a unit, a bucket or a micro-batch. */
 typedef enum wefti_op_kind {
-    WEFTI_OP_TURN,     /* submit the mixer's turn of a bucket */
+    WEFTI_OP_ANSWER,   /* submit the mixer's answer of a bucket */
     WEFTI_OP_LOAD,     /* the rows of a micro-batch */
     WEFTI_OP_GATHER,   /* a unit's parameters from the ranks of the replica */
     WEFTI_OP_FORWARD,  /* a unit */
@@ -26,7 +26,7 @@ typedef enum wefti_op_kind {
     WEFTI_OP_APPLY,    /* the phase of a bucket, on this thread */
     WEFTI_OP_FINISH,   /* the same */
     WEFTI_OP_SETTLE,   /* what the step cost, over the replica */
-    WEFTI_OP_READ,     /* everybody's status of job->vote_lag steps ago */
+    WEFTI_OP_READ,     /* everybody's status of job->status_lag steps ago */
     WEFTI_OP_KINDS
 } wefti_op_kind;
 
@@ -39,7 +39,7 @@ typedef struct wefti_op {
 /* What the exchange thread does with a bucket. */
 typedef enum wefti_phase_kind {
     WEFTI_PHASE_BEGIN,         /* replicator: encode, send */
-    WEFTI_PHASE_COMBINE,       /* answer what the others sent; the mixer's turn */
+    WEFTI_PHASE_COMBINE,       /* answer what the others sent; the mixer's answer */
     WEFTI_PHASE_END,           /* receive; with sites also: begin between them */
     WEFTI_PHASE_COMBINE_SITES, /* the same between sites */
     WEFTI_PHASE_END_SITES,
@@ -83,13 +83,13 @@ weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
 void wefti_schedule_destroy(weft_ctx *ctx, wefti_schedule *schedule);
 
 /* An item of the exchange thread is bucket number `item`, or from n_buckets on the mixer's
- * turn of bucket item - n_buckets, which does nothing but in WEFTI_PHASE_COMBINE. */
-static inline bool wefti_schedule_is_turn(const wefti_schedule *s, int64_t item) {
+ * answer of bucket item - n_buckets, which does nothing but in WEFTI_PHASE_COMBINE. */
+static inline bool wefti_schedule_is_answer(const wefti_schedule *s, int64_t item) {
     return item >= s->n_buckets;
 }
 
 static inline int wefti_schedule_bucket(const wefti_schedule *s, int64_t item) {
-    return (int)(wefti_schedule_is_turn(s, item) ? item - s->n_buckets : item);
+    return (int)(wefti_schedule_is_answer(s, item) ? item - s->n_buckets : item);
 }
 
 /* Names in timelines. A phase's name for an item; NULL: it does nothing there. */

@@ -59,7 +59,7 @@ static void measured_neighbours(const weft_topology *t, int member, int64_t step
     const wefti_rounds *rounds = t->self;
     wefti_fold_pair met = {-1, 0.5};
     if (rounds->n > 0)
-        met = rounds->meetings[step * rounds->N + wefti_topology_node(t, member)];
+        met = rounds->pairs[step * rounds->N + wefti_topology_node(t, member)];
     wefti_pair_nodes(t, member, met, out);
 }
 

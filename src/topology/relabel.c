@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "topology/rounds.h"
 
-/* Meetings that the trials of one guess may look at. */
+/* Pairs that the trials of one guess may look at. */
 enum { MOST_WORK = 40000000 };
 
 /* Stands for a link that does not exist, so that fewer of them is still an improvement.
@@ -20,7 +20,7 @@ static const double missing_s = 1e18;
 typedef struct relabelling {
     wefti_fold fold;
     const double *cost_s;
-    wefti_fold_pair *places; /* [rounds * N] owned, meetings of places */
+    wefti_fold_pair *places; /* [rounds * N] owned, pairs of places */
     int *node;               /* [N] owned, node of a place */
     int *best;               /* [N] owned */
     int64_t work;
@@ -119,16 +119,16 @@ static weft_status relabelling_init(weft_ctx *ctx, relabelling *r) {
     return WEFT_OK;
 }
 
-/* The meetings of places as meetings of nodes. */
+/* The pairs of places as pairs of nodes. */
 static weft_status write_rounds(weft_ctx *ctx, relabelling *r, wefti_rounds *out) {
     int N = r->fold.N;
     WEFT_TRY(wefti_alloc_n(ctx, (int64_t)r->fold.rounds * N, sizeof(wefti_fold_pair),
-                           "the schedule", &out->meetings));
+                           "the schedule", &out->pairs));
     out->n = r->fold.rounds;
     for (int64_t i = 0; i < out->n * N; i++) {
         wefti_fold_pair met = r->places[i];
         if (met.partner >= 0) met.partner = r->node[met.partner];
-        out->meetings[i / N * N + r->node[i % N]] = met;
+        out->pairs[i / N * N + r->node[i % N]] = met;
     }
     out->seconds = price_of(r).slowest_s;
     if (out->seconds >= missing_s) out->seconds = INFINITY;

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 
 void wefti_rounds_fini(weft_ctx *ctx, wefti_rounds *rounds) {
-    wefti_free(ctx, rounds->meetings);
+    wefti_free(ctx, rounds->pairs);
     *rounds = (wefti_rounds){.N = rounds->N};
 }
 
@@ -16,10 +16,10 @@ weft_status wefti_rounds_add(weft_ctx *ctx, const double *cost_s, const int *par
     int N = rounds->N;
     int64_t n = rounds->n * N;
     double slowest_s = 0;
-    WEFT_TRY(wefti_grow(ctx, &rounds->meetings, n, n + N, sizeof(wefti_fold_pair),
+    WEFT_TRY(wefti_grow(ctx, &rounds->pairs, n, n + N, sizeof(wefti_fold_pair),
                         "the schedule"));
     for (int node = 0; node < N; node++) {
-        rounds->meetings[n + node] = (wefti_fold_pair){partners[node], 0.5};
+        rounds->pairs[n + node] = (wefti_fold_pair){partners[node], 0.5};
         if (partners[node] >= 0)
             slowest_s = fmax(slowest_s, cost_s[(int64_t)node * N + partners[node]]);
     }

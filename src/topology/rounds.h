@@ -10,9 +10,9 @@
  * from costs. cost_s[N][N] is symmetric, INFINITY where there is no link. */
 typedef struct wefti_rounds {
     int N;
-    int64_t n;                 /* rounds */
-    wefti_fold_pair *meetings; /* [n * N] owned */
-    double seconds; /* of all rounds; a round takes as long as its slowest link */
+    int64_t n;              /* rounds */
+    wefti_fold_pair *pairs; /* [n * N] owned */
+    double seconds;         /* of all rounds; a round takes as long as its slowest link */
 } wefti_rounds;
 
 void wefti_rounds_fini(weft_ctx *ctx, wefti_rounds *rounds);

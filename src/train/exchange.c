@@ -5,7 +5,7 @@
  *     replicator: begin, combine, end        site replicator: the same
  *     apply: mixer before -> optimizer -> mixer after           mixer finish
  *
- * Ahead of the buckets of a step go items for the mixer's turn, one for each bucket, which
+ * Ahead of the buckets of a step go items for the mixer's answers, one for each bucket, which
  * has the place of combine in them. */
 #include "train/rank.h"
 
@@ -75,8 +75,8 @@ static weft_status run_phase(void *rank, int number, int64_t item) {
     int b = wefti_schedule_bucket(r->schedule, item);
     if (!name) return WEFT_OK;
     double begun_s = wefti_timeline_now(r->timeline);
-    if (wefti_schedule_is_turn(r->schedule, item)) {
-        WEFT_TRY(wefti_mixer_turn(r->mixer, b, r->step));
+    if (wefti_schedule_is_answer(r->schedule, item)) {
+        WEFT_TRY(wefti_mixer_answer(r->mixer, b, r->step));
     } else {
         prepare_gradient(r, phase, b);
         WEFT_TRY(act[phase->kind](r, b));

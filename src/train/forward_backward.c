@@ -94,11 +94,11 @@ static weft_status check_ids(const wefti_rank *r, const int32_t *ids) {
     int64_t n = r->job->B * r->job->T, vocab = r->job->model->config.vocab, i = 0;
     while (i < n && ids[i] >= 0 && ids[i] < vocab) i++;
     if (i == n) return WEFT_OK;
-    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
-                         "row %lld of the data has the token %d, expected 0 to %lld: a file "
-                         "of data.path was changed or shortened since the run began",
-                         (long long)(r->row + i / r->job->T), ids[i],
-                         (long long)vocab - 1);
+    return weft_ctx_fail(
+        r->ctx, WEFT_ERR_FORMAT,
+        "row %lld of the data has the token %d, expected 0 to %lld: a file "
+        "of data.path was changed or shortened since the run began",
+        (long long)(r->row + i / r->job->T), ids[i], (long long)vocab - 1);
 }
 
 /* Targets that count among all rows of the replica in this step: what its gradient is
@@ -193,9 +193,9 @@ weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) {
     pass.grad_scale = (float)(1.0 / (double)r->counted);
     double loss = 0;
     bool all = r->counted == positions_of(r->job);
-    pass.loss_sum = all ? &r->vote.loss_sum : &loss;
+    pass.loss_sum = all ? &r->status.loss_sum : &loss;
     model->ops->backward(model, u, &pass);
-    r->vote.loss_sum += loss * ((double)positions_of(r->job) / (double)r->counted);
+    r->status.loss_sum += loss * ((double)positions_of(r->job) / (double)r->counted);
     if (r->clock) r->clock->backward_s[u] += wefti_now_s() - start_s;
     r->gradients.unit[place_of(r, u)] = -1; /* complete for this micro-batch */
     wefti_rank_pace(r, op->share);

@@ -87,7 +87,7 @@ static weft_status allocate_activations(wefti_rank *r) {
     return wefti_alloc_n(r->ctx, n_targets, sizeof(int32_t), "tokens", &r->targets);
 }
 
-/* Two stages of each bucket may be under way in each of two steps; of votes and shard
+/* Two stages of each bucket may be under way in each of two steps; of status and shard
  * messages two rounds. */
 static weft_status reserve_messages(wefti_rank *r) {
     int n = r->arrangement->n_buckets;
@@ -96,7 +96,8 @@ static weft_status reserve_messages(wefti_rank *r) {
     WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->job->S - 1)));
     if (r->job->n_whole > 0)
         WEFT_TRY(wefti_comm_reserve(r->comms.rows, 2 * (r->job->S - 1)));
-    return wefti_comm_reserve(r->comms.control, (WEFTI_BALLOTS + 1) * (r->job->W - 1));
+    return wefti_comm_reserve(r->comms.control,
+                              (WEFTI_STATUS_SLOTS + 1) * (r->job->W - 1));
 }
 
 /* Everything in the order of its needs: first which elements, then their memory, then who

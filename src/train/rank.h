@@ -9,16 +9,16 @@
 #include "train/timeline.h"
 
 /* What every rank tells every other once per step; travels as five little-endian f64. */
-typedef struct wefti_vote {
+typedef struct wefti_step_status {
     double loss_sum; /* of this rank's tokens */
     double stop;     /* asked to stop */
     double failed;   /* the loss is not finite */
     double distance; /* of the replicas, squared, in the step before (mix/mixer.h) */
     double met;      /* this rank has such an estimate */
-    double counted;  /* votes that are in the sum; does not travel */
-} wefti_vote;
+    double counted;  /* ranks that are in the sum; does not travel */
+} wefti_step_status;
 
-_Static_assert(sizeof(wefti_vote) == WEFTI_VOTE_BYTES + sizeof(double),
+_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + sizeof(double),
                "job/job.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
@@ -108,8 +108,8 @@ typedef struct wefti_rank {
     int64_t micro, row; /* micro-batch under way; its first sequence's global index */
     double begun_s;     /* when the step's computing began */
     float lr, grad_scale;
-    wefti_vote vote;
-    unsigned char ballots[WEFTI_BALLOTS][WEFTI_VOTE_BYTES]; /* votes as they travel,
+    wefti_step_status status;
+    unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_BYTES]; /* as they travel,
                                                                    step t at t % that */
     wefti_tally tally;
     double distance; /* the mixer's, after the last step; NAN: there is none */
@@ -117,7 +117,7 @@ typedef struct wefti_rank {
     int64_t late_before;
     wefti_traffic traffic_before;
     int64_t n_shard_messages;        /* makes the tags of the shard group */
-    int64_t n_control_messages;      /* and of the control group, beside the votes */
+    int64_t n_control_messages;      /* and of the control group, beside the status */
     int64_t n_replica_messages;      /* and of the exchange groups, between steps */
     bool (*should_stop)(void *user); /* or NULL */
     void *stop_user;
@@ -132,7 +132,7 @@ void wefti_rank_destroy(wefti_rank *r);
 /* Initial values of this rank's shards, from the job's seed. */
 void wefti_rank_init_params(wefti_rank *r);
 
-/* Lets the mixer send what the first step's meetings need. Once, before it. */
+/* Lets the mixer send what the first step's gossip rounds need. Once, before it. */
 weft_status wefti_rank_prime(wefti_rank *r) WEFT_CHECKED;
 
 /* --- step.c: a step is its schedule's ops --- */
@@ -152,32 +152,32 @@ weft_status wefti_rank_submit(wefti_rank *r, int b) WEFT_CHECKED;
  */
 weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) WEFT_CHECKED;
 
-/* The caller has read the votes that this step reads, since begun_s (wefti_timeline_now):
+/* The caller has read the status that this step reads, since begun_s (wefti_timeline_now):
  * the step's timeline ends here. */
 void wefti_rank_end(wefti_rank *r, double begun_s);
 
-/* Sends r->vote to all as that of `step`. */
-weft_status wefti_rank_vote(wefti_rank *r, int64_t step) WEFT_CHECKED;
+/* Sends r->status to all as that of `step`. */
+weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
-/* Waits for everybody's vote of `step`, at most WEFTI_MAX_LAG steps back: *agreed is
+/* Waits for everybody's status of `step`, at most WEFTI_MAX_LAG steps back: *agreed is
  * their sum in rank order. Once for each step, in order. Collective. */
-weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step,
-                                   wefti_vote *agreed) WEFT_CHECKED;
+weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
+                                   wefti_step_status *agreed) WEFT_CHECKED;
 
-/* The replicas' consensus distance, sqrt(mean |x_i - mean x|^2), that votes agree on; NAN
+/* The replicas' consensus distance, sqrt(mean |x_i - mean x|^2), that the ranks agree on; NAN
  * if nobody had an estimate. */
-double wefti_rank_consensus(const wefti_rank *r, const wefti_vote *agreed);
+double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed);
 
-/* Consensus control: the meeting of step + 2 + job->vote_lag is a mean of all if the
- * votes of `step` say that the replicas are too far apart. By then all ranks have counted
+/* Consensus control: the gossip round of step + 2 + job->status_lag is a mean of all if the
+ * status of `step` says that the replicas are too far apart. By then all ranks have counted
  * them. Nothing without mixer.consensus_bound. Between steps. */
-void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_vote *agreed);
+void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_step_status *agreed);
 
-/* The same, before a checkpoint is written, of the votes of the step to come, `step`:
+/* The same, before a checkpoint is written, of the status of the step to come, `step`:
  * those of a run that is resumed there know nothing of the last mixing. Collective. */
 weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
-/* A tag of the control group that no vote and no other call uses; all ranks agree on it.
+/* A tag of the control group that no status and no other call uses; all ranks agree on it.
  */
 int64_t wefti_rank_control_tag(wefti_rank *r);
 

@@ -21,7 +21,7 @@
 #include "base/memory.h"
 #include "train/handover.h"
 
-/* With gossip only votes are of use to anybody but their receiver. */
+/* With gossip only the ranks' status is of use to anybody but their receiver. */
 static int units_of(const wefti_job *job) {
     return job->topology ? 0 : job->model->n_units;
 }
@@ -33,7 +33,7 @@ static wefti_elastic_setup setup_of(const wefti_prepared *p) {
                                  .joins = p->joins,
                                  .units = units_of(job),
                                  .first_step = job->first_step,
-                                 .lag = job->vote_lag,
+                                 .lag = job->status_lag,
                                  .delay = job->mixer_config.delay,
                                  .meets = job->topology != NULL};
 }
@@ -161,8 +161,7 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
     config->batch.tokens_per_step = c->rows_per_rank * old->T * w->size;
     config->batch.rows_per_step = 0;
     config->batch.micro = c->micro;
-    weft_status status = wefti_job_create(ctx, config, p->dataset,
-                                          old->vocab, &job);
+    weft_status status = wefti_job_create(ctx, config, p->dataset, old->vocab, &job);
     if (status != WEFT_OK) {
         weft_config_destroy(ctx, config);
         return status;

@@ -34,7 +34,7 @@ typedef struct training {
 typedef struct rank_thread {
     training *run;
     wefti_slot *slot;
-    weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose votes are not read yet */
+    weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose status is not read yet */
     int64_t counted;                             /* the first of them */
     bool stop_agreed, stopping;
     int64_t evaluated; /* after so many steps, last */
@@ -102,7 +102,7 @@ static double hidden_share(double exchange_s, double wait_s) {
 /* Whether this is the first rank of those that take part. */
 static bool leads(const rank_thread *t) { return t->slot->state->rank == 0; }
 
-/* The step just done, but for what the ranks' votes will tell. */
+/* The step just done, but for what the ranks' status will tell. */
 static weft_step_record make_record(const rank_thread *t, const wefti_tally *tally,
                                     double step_s) {
     const wefti_job *job = t->run->prepared->job;
@@ -147,7 +147,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
 }
 
 static weft_status tell_step(rank_thread *t, weft_step_record record,
-                             const wefti_vote *agreed) {
+                             const wefti_step_status *agreed) {
     training *run = t->run;
     weft_train_result *result = run->result;
     if (t->slot->first_here) result->steps = record.step;
@@ -182,19 +182,19 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     return wefti_journal_evaluation(run->prepared->journal, &record, bigram);
 }
 
-/* Consensus control: what the votes of a step tell decides a meeting that is so many
- * steps later, however early they are counted. A resumed run's first votes tell nothing:
+/* Consensus control: what the status of a step tells decides a gossip round that is so many
+ * steps later, however early they are counted. A resumed run's first status tells nothing:
  * the checkpoint has that decision. */
-static void control(rank_thread *t, int64_t step, const wefti_vote *agreed) {
+static void control(rank_thread *t, int64_t step, const wefti_step_status *agreed) {
     if (step > t->run->prepared->job->first_step)
         wefti_rank_control(t->slot->state, step, agreed);
 }
 
-/* Reads the votes of all steps up to `step` that have not been read. */
-static weft_status count_votes(rank_thread *t, int64_t step) {
+/* Reads the status of all steps up to `step` that has not been read. */
+static weft_status read_status(rank_thread *t, int64_t step) {
     for (; t->counted <= step; t->counted++) {
-        wefti_vote agreed;
-        WEFT_TRY(wefti_rank_count_votes(t->slot->state, t->counted, &agreed));
+        wefti_step_status agreed;
+        WEFT_TRY(wefti_rank_read_status(t->slot->state, t->counted, &agreed));
         weft_step_record record = t->pending[t->counted % (WEFTI_MAX_LAG + 1)];
         WEFT_TRY(tell_step(t, record, &agreed));
         control(t, t->counted, &agreed);
@@ -234,7 +234,8 @@ static weft_status save(rank_thread *t, int64_t step) {
 static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
     const weft_config *config = prepared->job->config;
-    bool last = done == config->run.steps, save_due = is_due(config->run.save_every, done);
+    bool last = done == config->run.steps,
+         save_due = is_due(config->run.save_every, done);
     if (last || save_due || stopping)
         WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
     if (!prepared->on_text) return WEFT_OK;
@@ -250,7 +251,7 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     return save(t, done);
 }
 
-/* One step, up to the votes that it reads. */
+/* One step, up to the status that it reads. */
 static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
     wefti_tally tally;
     WEFT_TRY(wefti_rank_step(t->slot->state, step));
@@ -258,7 +259,7 @@ static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
     t->pending[step % (WEFTI_MAX_LAG + 1)] = make_record(t, &tally,
                                                          wefti_now_s() - start_s);
     double begun_s = wefti_timeline_now(t->slot->state->timeline);
-    WEFT_TRY(count_votes(t, step - t->run->prepared->job->vote_lag));
+    WEFT_TRY(read_status(t, step - t->run->prepared->job->status_lag));
     wefti_rank_end(t->slot->state, begun_s);
     wefti_elastic_finish(t->mesh, step, t->counted - 1);
     return WEFT_OK;
@@ -269,7 +270,7 @@ static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
 static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     *whole = true;
     if (!is_pause(t, done)) return WEFT_OK;
-    WEFT_TRY(count_votes(t, done - 1));
+    WEFT_TRY(read_status(t, done - 1));
     wefti_elastic_finish(t->mesh, done - 1, done - 1);
     t->stopping = t->stop_agreed && done < t->run->prepared->job->config->run.steps;
     weft_status status = after_step(t, done, t->stopping);
@@ -285,7 +286,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     training *run = t->run;
     wefti_elastic_world world;
     char sentence[1200];
-    WEFT_TRY(count_votes(t, step - 1)); /* while the old world is there */
+    WEFT_TRY(read_status(t, step - 1)); /* while the old world is there */
     wefti_elastic_finish(t->mesh, step - 1, step - 1);
     t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
     WEFT_TRY(wefti_regroup(run->ctx, t->slot->ctx, run->prepared, step, &t->slot->state,
@@ -308,15 +309,15 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
     bool all = false;
     for (int64_t step = done; !all;) {
         bool changed;
-        wefti_vote agreed;
+        wefti_step_status agreed;
         WEFT_TRY(wefti_elastic_begin(t->slot->ctx, t->mesh, step, &changed));
         if (changed) {
             WEFT_TRY(regroup(t, step, done, &whole));
             continue;
         }
-        t->slot->state->vote = (wefti_vote){.stop = whole ? 0 : 1};
-        WEFT_TRY(wefti_rank_vote(t->slot->state, step));
-        WEFT_TRY(wefti_rank_count_votes(t->slot->state, step, &agreed));
+        t->slot->state->status = (wefti_step_status){.stop = whole ? 0 : 1};
+        WEFT_TRY(wefti_rank_send_status(t->slot->state, step));
+        WEFT_TRY(wefti_rank_read_status(t->slot->state, step, &agreed));
         wefti_elastic_finish(t->mesh, step, step);
         t->counted = ++step;
         all = agreed.stop == 0;

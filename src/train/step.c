@@ -2,13 +2,13 @@
 /* One step of one rank: the ops of its schedule (step/schedule.c draws them), each done by
  * the function that `act` has for it.
  *
- *     open    the mixer's turns
+ *     open    the mixer's answers
  *     passes  micro-batches: tokens -> forward -> loss -> backward -> gradient shards;
  *             complete buckets go to the exchange thread
  *     close   status; clipping
  *     settle  wait for the exchange, before the next step reads a parameter
  *
- * The ranks' votes (loss, stop, failure) travel while the exchange does. They are read when
+ * The ranks' status (loss, stop, failure) travels while the exchange does. It is read when
  * the step has settled, or with gossip some steps later. */
 #include "train/rank.h"
 
@@ -67,7 +67,7 @@ static weft_status finish_op(wefti_rank *r, const wefti_op *op) {
     return WEFT_OK;
 }
 
-static weft_status turn_op(wefti_rank *r, const wefti_op *op) {
+static weft_status answer_op(wefti_rank *r, const wefti_op *op) {
     r->last_ticket = wefti_worker_submit(r->worker, r->schedule->n_buckets + op->index);
     return WEFT_OK;
 }
@@ -102,68 +102,70 @@ static double get_f64(const unsigned char *p) {
     return x;
 }
 
-static unsigned char *ballot_of(wefti_rank *r, int64_t step) {
-    return r->ballots[step % WEFTI_BALLOTS];
+static unsigned char *sent_of(wefti_rank *r, int64_t step) {
+    return r->sent_status[step % WEFTI_STATUS_SLOTS];
 }
 
-weft_status wefti_rank_vote(wefti_rank *r, int64_t step) {
-    unsigned char *ballot = ballot_of(r, step);
-    put_f64(ballot, r->vote.loss_sum);
-    put_f64(ballot + 8, r->vote.stop);
-    put_f64(ballot + 16, r->vote.failed);
-    put_f64(ballot + 24, r->vote.distance);
-    put_f64(ballot + 32, r->vote.met);
-    return wefti_comm_send_all(r->comms.control, step, ballot, WEFTI_VOTE_BYTES);
+weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
+    unsigned char *bytes = sent_of(r, step);
+    put_f64(bytes, r->status.loss_sum);
+    put_f64(bytes + 8, r->status.stop);
+    put_f64(bytes + 16, r->status.failed);
+    put_f64(bytes + 24, r->status.distance);
+    put_f64(bytes + 32, r->status.met);
+    return wefti_comm_send_all(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
 }
 
 /* The distance is that of the step before: this step's mixing is not done. */
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
-    r->vote.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
-    r->vote.failed = isfinite(r->vote.loss_sum) ? 0 : 1;
-    r->vote.met = isnan(r->distance) ? 0 : 1;
-    r->vote.distance = r->vote.met > 0 ? r->distance : 0;
-    return wefti_rank_vote(r, r->step);
+    r->status.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
+    r->status.failed = isfinite(r->status.loss_sum) ? 0 : 1;
+    r->status.met = isnan(r->distance) ? 0 : 1;
+    r->status.distance = r->status.met > 0 ? r->distance : 0;
+    return wefti_rank_send_status(r, r->step);
 }
 
-weft_status wefti_rank_count_votes(wefti_rank *r, int64_t step, wefti_vote *agreed) {
-    *agreed = (wefti_vote){0};
+weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
+                                   wefti_step_status *agreed) {
+    *agreed = (wefti_step_status){0};
     for (int peer = 0; peer < r->comms.control->size; peer++) {
-        wefti_received vote = {.view = ballot_of(r, step)};
+        wefti_received got = {.view = sent_of(r, step)};
         bool mine = peer == r->comms.control->rank;
         if (!mine)
             WEFT_TRY(wefti_comm_receive_piece(r->comms.control, peer, step,
-                                              WEFTI_VOTE_BYTES, WEFTI_PIECE_SAME, &vote));
-        const unsigned char *ballot = vote.view;
-        if (!ballot) continue;
+                                              WEFTI_STATUS_BYTES, WEFTI_PIECE_SAME,
+                                              &got));
+        const unsigned char *bytes = got.view;
+        if (!bytes) continue;
         agreed->counted++;
-        agreed->loss_sum += get_f64(ballot);
-        agreed->stop += get_f64(ballot + 8);
-        agreed->failed += get_f64(ballot + 16);
-        agreed->distance += get_f64(ballot + 24);
-        agreed->met += get_f64(ballot + 32);
+        agreed->loss_sum += get_f64(bytes);
+        agreed->stop += get_f64(bytes + 8);
+        agreed->failed += get_f64(bytes + 16);
+        agreed->distance += get_f64(bytes + 24);
+        agreed->met += get_f64(bytes + 32);
         if (!mine) wefti_comm_release(r->comms.control, peer, step);
     }
     return WEFT_OK;
 }
 
-double wefti_rank_consensus(const wefti_rank *r, const wefti_vote *agreed) {
+double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed) {
     return agreed->met > 0 ? sqrt(agreed->distance * r->job->S / agreed->met)
                            : (double)NAN;
 }
 
-void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_vote *agreed) {
+void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_step_status *agreed) {
     _Static_assert(WEFTI_CONTROL_STEPS >= WEFTI_MAX_LAG + 4, "all open decisions fit");
     double bound = r->job->mixer_config.consensus_bound;
     bool all = wefti_rank_consensus(r, agreed) > bound;
-    wefti_mixer_average_all(r->mixer, step + 2 + r->job->vote_lag, all);
+    wefti_mixer_average_all(r->mixer, step + 2 + r->job->status_lag, all);
 }
 
 weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
     double met = isnan(r->distance) ? 0 : 1, sums[2] = {met > 0 ? r->distance : 0, met};
     if (!r->mixer->control) return WEFT_OK;
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 2, sums));
-    wefti_vote agreed = {.distance = sums[0], .met = sums[1]};
+    wefti_step_status agreed = {.distance = sums[0], .met = sums[1]};
     wefti_rank_control(r, step, &agreed);
     return WEFT_OK;
 }
@@ -210,10 +212,10 @@ static weft_status settle_op(wefti_rank *r, const wefti_op *op) {
 
 /* --- the step --- */
 
-/* The votes are read by who keeps records of them, between wefti_rank_settle and
+/* The status is read by who keeps records of them, between wefti_rank_settle and
  * wefti_rank_end. */
 static weft_status (*const act[WEFTI_OP_KINDS])(wefti_rank *r, const wefti_op *op) = {
-    [WEFTI_OP_TURN] = turn_op,
+    [WEFTI_OP_ANSWER] = answer_op,
     [WEFTI_OP_LOAD] = wefti_rank_load_op,
     [WEFTI_OP_GATHER] = wefti_rank_gather_op,
     [WEFTI_OP_FORWARD] = wefti_rank_forward_op,
@@ -244,10 +246,10 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->step = step;
     r->lr = (float)wefti_learning_rate(r->job->config, step);
     r->grad_scale = 1;
-    r->vote = (wefti_vote){0};
+    r->status = (wefti_step_status){0};
     r->tally = (wefti_tally){0};
     memset(r->tickets, 0, (size_t)r->schedule->n_buckets * sizeof *r->tickets);
-    int64_t earlier = step - WEFTI_BALLOTS;
+    int64_t earlier = step - WEFTI_STATUS_SLOTS;
     if (earlier >= r->job->first_step)
         WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
     wefti_comm_traffic(r->comms.control, &r->traffic_before);

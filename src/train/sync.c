@@ -7,9 +7,9 @@
  *
  * weft_sync_complete (sync_parts.c) does the first half of step and agree before them.
  *
- * Opening, which the first ready or step does by itself, submits the mixer's turn and is
+ * Opening, which the first ready or step does by itself, submits the mixer's answers and is
  * so late that between two steps the exchange thread has nothing to do: states can be
- * read and parameters averaged there. A vote to skip comes before that. */
+ * read and parameters averaged there. Agreeing to skip comes before that. */
 #include "train/sync.h"
 
 #include <math.h>
@@ -350,7 +350,7 @@ weft_status weft_sync_skip(weft_sync *s) {
 }
 
 /* Whether somebody skips. */
-static weft_status vote_to_skip(weft_sync *s, bool *skipped) {
+static weft_status agree_to_skip(weft_sync *s, bool *skipped) {
     double wants = s->skip ? 1 : 0;
     *skipped = false;
     if (!s->setup.skips) return WEFT_OK;
@@ -372,7 +372,7 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
         s->completed = s->passed = false;
         return WEFT_OK;
     }
-    WEFT_TRY(vote_to_skip(s, skipped));
+    WEFT_TRY(agree_to_skip(s, skipped));
     if (*skipped) return WEFT_OK;
     s->n_told = 0;
     WEFT_TRY(weft_sync_open(s));
@@ -381,15 +381,15 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     bool waited = s->setup.skips && r->schedule->at_once;
     for (int b = 0; b < r->arrangement->n_buckets && waited; b++)
         WEFT_TRY(hand_over(s, b));
-    r->vote.loss_sum = loss;
+    r->status.loss_sum = loss;
     return wefti_rank_close(r);
 }
 
-/* Reads the votes of the steps up to `last`. */
-static weft_status count_votes(weft_sync *s, int64_t last, weft_sync_report *report) {
+/* Reads the status of the steps up to `last`. */
+static weft_status read_status(weft_sync *s, int64_t last, weft_sync_report *report) {
     for (; s->counted <= last; s->counted++) {
-        wefti_vote agreed;
-        WEFT_TRY(wefti_rank_count_votes(s->rank, s->counted, &agreed));
+        wefti_step_status agreed;
+        WEFT_TRY(wefti_rank_read_status(s->rank, s->counted, &agreed));
         wefti_rank_control(s->rank, s->counted, &agreed);
         report->loss = agreed.loss_sum / s->job->W;
         report->loss_step = s->counted + 1;
@@ -406,7 +406,7 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     wefti_rank *r = s->rank;
     wefti_tally tally;
     WEFT_TRY(wefti_rank_settle(r, &tally));
-    WEFT_TRY(count_votes(s, s->step - s->job->vote_lag, report));
+    WEFT_TRY(read_status(s, s->step - s->job->status_lag, report));
     report->step = ++s->step;
     report->lr = (double)r->lr;
     report->wire_bytes_out = (int64_t)tally.wire_out;
@@ -503,7 +503,7 @@ weft_status weft_sync_average(weft_sync *s) {
     weft_sync_report report;
     WEFT_TRY(wefti_sync_check_rest(s, "an average"));
     if (!s->setup.endless && s->step == s->config->run.steps)
-        WEFT_TRY(count_votes(s, s->step - 1, &report));
+        WEFT_TRY(read_status(s, s->step - 1, &report));
     if (s->job->replicas_equal) return WEFT_OK;
     s->averaged = true;
     return wefti_rank_average(s->rank);

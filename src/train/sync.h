@@ -33,13 +33,13 @@ struct weft_sync {
     bool skip;           /* this rank wants to skip the step */
     bool borrowed;       /* parameters and gradients are the caller's blocks */
     int64_t step;        /* under way */
-    int64_t counted;     /* steps whose votes were read */
+    int64_t counted;     /* steps whose status was read */
     int64_t process;     /* that created it: its forks have no part */
     char name[64];       /* of the state array last asked for */
 };
 
 /* All gradients are complete: the exchange of what was not yet handed over begins, once in a
- * step. *skipped: the ranks have voted to skip it. */
+ * step. *skipped: the ranks have agreed to skip it. */
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) WEFT_CHECKED;
 
 /* Whether the direction agreed on in this step covers anything. */

@@ -3,7 +3,7 @@
  * under the old checksum and under a right one, and messages are cut short. */
 #include <xxhash.h>
 
-#include "meetings.h"
+#include "gossipers.h"
 #include "wire/bits.h"
 
 enum { R = 3, HEAD = 40, MOST_BYTES = HEAD * R + 4 * N };
@@ -74,8 +74,8 @@ static weft_status lie_receive(wefti_comm *comm, int peer, int64_t tag, int64_t 
 }
 
 static weft_status lie_receive_by(wefti_comm *comm, int peer, int64_t tag,
-                                  int64_t n_bytes, double moment_s, const void **view) {
-    return wefti_comm_receive_by(((liar *)comm)->inner, peer, tag, n_bytes, moment_s,
+                                  int64_t n_bytes, double deadline_s, const void **view) {
+    return wefti_comm_receive_by(((liar *)comm)->inner, peer, tag, n_bytes, deadline_s,
                                  view);
 }
 
@@ -195,7 +195,7 @@ static void a_message_cut_short_is_refused(void **state) {
 }
 
 /* No field of a head may be another one. In a stream another step is a message for
- * another meeting, as long as it is one to come: then it is late. */
+ * another gossip round, as long as it is one to come: then it is late. */
 static void a_head_with_a_right_checksum_is_refused_all_the_same(void **state) {
     (void)state;
     for (int form = 0; form < N_SPEECHES; form++)

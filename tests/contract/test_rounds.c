@@ -80,9 +80,9 @@ static void enter(void *user, int peer, int64_t n_bytes) {
     }
 }
 
-/* Acts of one moment of one step, of all ranks: those that send come last, as nobody may
- * await what is sent at the same moment but a rank that has sent itself. */
-static void do_acts(const wefti_mixer_config *config, wefti_mixer_question q, int moment,
+/* Acts of one phase of one step, of all ranks: those that send come last, as nobody may
+ * await what is sent in the same phase but by a rank that has sent itself. */
+static void do_acts(const wefti_mixer_config *config, wefti_mixer_question q, int phase,
                     ledger *l) {
     const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
     wefti_mixer_act acts[MOST][WEFTI_MIXER_ACTS];
@@ -92,7 +92,7 @@ static void do_acts(const wefti_mixer_config *config, wefti_mixer_question q, in
     for (int i = 0; i < WEFTI_MIXER_ACTS; i++)
         for (q.from = 0; q.from < q.R; q.from++) {
             const wefti_mixer_act *act = &acts[q.from][i];
-            if (i >= n[q.from] || (int)act->moment != moment) continue;
+            if (i >= n[q.from] || (int)act->phase != phase) continue;
             if (q.step < 0 && !act->sends) continue;
             l->exchange = act->exchange;
             l->round = act->round;
@@ -123,9 +123,9 @@ static void check_mixer(const wefti_mixer_config *config, int R, weft_neighbours
         memset(l.bytes, 0xff, sizeof l.bytes);
         memset(l.sent, 0, sizeof l.sent);
         for (q.step = -1; q.step < STEPS; q.step++)
-            for (int moment = 0; moment <= WEFTI_MOMENT_FINISH; moment++) {
+            for (int phase = 0; phase <= WEFTI_MIXER_FINISH; phase++) {
                 l.step = q.step;
-                do_acts(config, q, moment, &l);
+                do_acts(config, q, phase, &l);
             }
         for (size_t i = 0; i < sizeof l.bytes / sizeof(int64_t); i++)
             assert_int_equal((&l.bytes[0][0][0][0])[i], -1); /* all was read */

@@ -113,7 +113,7 @@ static void check_exchange(const char *who, const char *keys, const deeds *did,
                            const wefti_schedule *s) {
     int wanted = s->n_buckets * s->n_phases;
     for (int i = 0; i < s->n_ops; i++)
-        if (s->ops[i].kind == WEFTI_OP_TURN) {
+        if (s->ops[i].kind == WEFTI_OP_ANSWER) {
             check_item(who, keys, did, s, s->n_buckets + s->ops[i].index);
             wanted++;
         }
@@ -206,8 +206,7 @@ static bool is_tried(int64_t preset, int how) {
 static int check_method(const char *method, int64_t preset) {
     int n = 0;
     for (int how = 0; how < 8; how++)
-        if (is_tried(preset, how))
-            n += check_one(method, how & 1, how & 2, how & 4);
+        if (is_tried(preset, how)) n += check_one(method, how & 1, how & 2, how & 4);
     return n;
 }
 

@@ -72,7 +72,7 @@ static int64_t sum_of_wire(const outcome *o) {
 }
 
 /* Two nodes: an exchange of n numbers sends n, half of them asked and half answered; the
- * votes are there in every step. */
+ * status is there in every step. */
 static void bytes_are_those_predicted_and_few(void **state) {
     (void)state;
     train(&one, "outer", false, KEYS(DILOCO, "mesh.nodes=2", "run.steps=24"));
@@ -92,7 +92,7 @@ static void bytes_are_those_predicted_and_few(void **state) {
 }
 
 /* A rank that is through with its first step waits for nobody: others may still be about
- * to begin, and allocate. Behind the votes of that step all are there. */
+ * to begin, and allocate. Behind the status of that step all are there. */
 static void nothing_is_allocated_after_the_first_step(void **state) {
     (void)state;
     train(&one, "outer", false, KEYS(DILOCO, "mesh.nodes=2", "mesh.ranks_per_node=2"));

@@ -177,9 +177,9 @@ static void sites_gossip_while_their_nodes_agree(void **state) {
 #define CONTROL DADAM, "run.steps=30", "mixer.topology=ring", "mixer.consensus_bound=0.1"
 #define LAST_OF_30 "/checkpoints/step-00000030/replica-00001.safetensors"
 
-/* The rule: the meeting of step u is a mean of all if the distance that the votes of step
- * u - 10 tell exceeds the bound; record i is of step i, its votes tell of step i - 1. */
-static void control_follows_the_votes_of_ten_steps_before(void **state) {
+/* The rule: the gossip round of step u is a mean of all if the distance that the status of step
+ * u - 10 tells exceeds the bound; record i is of step i, its status tells of step i - 1. */
+static void control_follows_the_status_of_ten_steps_before(void **state) {
     (void)state;
     int means = 0;
     train(&one, "control", false, KEYS(CONTROL));
@@ -192,8 +192,8 @@ static void control_follows_the_votes_of_ten_steps_before(void **state) {
     assert_true(means > 3 && means < 17);
 }
 
-/* Evaluations, comparisons and checkpoints count votes earlier. */
-static void control_does_not_depend_on_when_votes_are_counted(void **state) {
+/* Evaluations, comparisons and checkpoints read the status earlier. */
+static void control_does_not_depend_on_when_the_status_is_read(void **state) {
     (void)state;
     train(&one, "seldom", false, KEYS(CONTROL));
     train(&two, "often", false,
@@ -323,8 +323,8 @@ int main(void) {
         cmocka_unit_test(shards_of_a_replica_mix_with_their_like),
         cmocka_unit_test(bytes_on_the_wire_are_the_bytes_predicted),
         cmocka_unit_test(sites_gossip_while_their_nodes_agree),
-        cmocka_unit_test(control_follows_the_votes_of_ten_steps_before),
-        cmocka_unit_test(control_does_not_depend_on_when_votes_are_counted),
+        cmocka_unit_test(control_follows_the_status_of_ten_steps_before),
+        cmocka_unit_test(control_does_not_depend_on_when_the_status_is_read),
         cmocka_unit_test(a_controlled_run_goes_on_to_the_same_bits),
         cmocka_unit_test(control_pulls_replicas_together),
         cmocka_unit_test(what_a_mixer_does_without_is_not_told),

@@ -43,7 +43,8 @@ static void a_node_of_whole_copies_sends_once(void **state) {
     static const char *const nodes[] = {"mesh.nodes=2", "mesh.nodes=4"};
     for (int i = 0; i < 4; i++) {
         const char *method = i % 2 ? "method=dadam" : "method=hsdp", *mesh = nodes[i / 2];
-        int64_t N = i < 2 ? 2 : 4, votes = (4 * N - 4) * 4 * WEFTI_VOTE_BYTES, most = 0;
+        int64_t N = i < 2 ? 2 : 4, status = (4 * N - 4) * 4 * WEFTI_STATUS_BYTES,
+                most = 0;
         train(&one, "kept", false,
               KEYS(method, mesh, "mesh.ranks_per_node=4", "mesh.keep_whole=true"));
         train(&two, "shards", false, KEYS(method, mesh, "mesh.ranks_per_node=4"));
@@ -55,7 +56,7 @@ static void a_node_of_whole_copies_sends_once(void **state) {
             if (one.wire[t] > most) most = one.wire[t];
         assert_memory_equal(one.loss, two.loss, sizeof one.loss);
         assert_memory_equal(one.wire, two.wire, sizeof one.wire);
-        if (!(fabs((double)(most - votes) / sent - 1) < 0.02))
+        if (!(fabs((double)(most - status) / sent - 1) < 0.02))
             fail_msg("%s, %lld nodes: %lld bytes, expected %.0f", method, (long long)N,
                      (long long)most, sent);
         assert_true(one.memory_rank > two.memory_rank);

@@ -46,7 +46,7 @@ int rename(const char *from, const char *to) {
 
 #define LAST "checkpoints/step-00000012"
 
-static int stop_after = 5; /* where votes are read at pauses alone: 2 */
+static int stop_after = 5; /* where the status is read at pauses alone: 2 */
 
 static void check_resume(const char *const *keys, bool has_momentum, bool has_moments) {
     train(&whole, "whole", false, keys);

@@ -2,7 +2,7 @@
 /* Gossip of coded differences: what holds whatever coding loses. All begin with the same
  * parameters, as they do in a run, and are driven apart by the updates of the first
  * steps. */
-#include "meetings.h"
+#include "gossipers.h"
 
 enum { APART = 3 }; /* steps with updates where nothing but mixing is to be seen after */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gossip with a deadline. Who is late is arranged with barriers, so nothing depends on
  * how fast anybody is. */
-#include "meetings.h"
+#include "gossipers.h"
 
 static wefti_mixer_config knobs(bool combine_last, double deadline_s) {
     return (wefti_mixer_config){.kind = "gossip",

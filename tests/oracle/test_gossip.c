@@ -8,7 +8,7 @@
  *
  * Where the rows of W add up to one, w stays 1. u is drawn; W is taken from the
  * topology's double weights. */
-#include "meetings.h"
+#include "gossipers.h"
 
 typedef struct schedule {
     double W[STEPS][MAX_R][MAX_R];
@@ -213,8 +213,8 @@ static void push_sum_keeps_the_weighted_mean_and_ends_in_the_mean(void **state) 
     }
 }
 
-/* Decided by control; what is decided must not depend on when its turn is called. */
-static void decided_means_of_all_take_the_place_of_meetings(void **state) {
+/* Decided by control; what is decided must not depend on when its answer() is called. */
+static void decided_means_of_all_take_the_place_of_gossip_rounds(void **state) {
     (void)state;
     static const struct {
         const char *kind;
@@ -236,11 +236,11 @@ static void a_mean_of_all_has_the_same_bits_everywhere(void **state) {
     (void)state;
     static const int sizes[] = {2, 3, 5, 8};
     for (int s = 0; s < 4; s++)
-        for (int turns = 0; turns < 2; turns++) {
+        for (int answers = 0; answers < 2; answers++) {
             int R = sizes[s];
             set_out(R, 1, "complete", knobs(false, 1, 0), false);
             for (int r = 0; r < R; r++) {
-                trials[r].turns = turns > 0;
+                trials[r].answers = answers > 0;
                 trials[r].moves = 0;
             }
             go(R, 0, STEPS);
@@ -375,7 +375,7 @@ int main(void) {
         cmocka_unit_test(strength_and_means_of_all_too),
         cmocka_unit_test(push_sum_too_with_strength_and_means_of_all),
         cmocka_unit_test(push_sum_keeps_the_weighted_mean_and_ends_in_the_mean),
-        cmocka_unit_test(decided_means_of_all_take_the_place_of_meetings),
+        cmocka_unit_test(decided_means_of_all_take_the_place_of_gossip_rounds),
         cmocka_unit_test(a_mean_of_all_has_the_same_bits_everywhere),
         cmocka_unit_test(who_promises_equal_replicas_has_them),
         cmocka_unit_test(bytes_counted_are_bytes_predicted),

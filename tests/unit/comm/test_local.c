@@ -151,7 +151,7 @@ static void the_wire_never_delivers_early(void **state) {
     for (int r = 0; r < 2; r++) assert_true(span[r][1] - span[r][0] >= 0.04);
 }
 
-/* A wire that takes 1000 s: what is under way is not there, a moment long past or one
+/* A wire that takes 1000 s: what is under way is not there, a deadline long past or one
  * just ahead; what is inside the node is. */
 static weft_status ask_in_time(rank_env *env) {
     static const char block[8];
@@ -159,15 +159,15 @@ static weft_status ask_in_time(rank_env *env) {
     int other = 1 - env->replica->rank, mate = 1 - env->shard->rank;
     WEFT_TRY(wefti_comm_send(env->replica, other, 1, block, sizeof block));
     WEFT_TRY(wefti_comm_send(env->shard, mate, 1, block, sizeof block));
-    double moment_s = wefti_now_s() + 0.002;
-    WEFT_TRY(wefti_comm_receive_by(env->replica, other, 1, 8, moment_s, &view));
-    if (view || wefti_now_s() < moment_s) return WEFT_ERR_INTERNAL;
+    double deadline_s = wefti_now_s() + 0.002;
+    WEFT_TRY(wefti_comm_receive_by(env->replica, other, 1, 8, deadline_s, &view));
+    if (view || wefti_now_s() < deadline_s) return WEFT_ERR_INTERNAL;
     view = &env;
     WEFT_TRY(wefti_comm_receive_by(env->replica, other, 2, 8, 0, &view));
     if (view) return WEFT_ERR_INTERNAL;
-    moment_s = wefti_now_s() + 1000;
-    WEFT_TRY(wefti_comm_receive_by(env->shard, mate, 1, 8, moment_s, &view));
-    if (view != block || wefti_now_s() >= moment_s) return WEFT_ERR_INTERNAL;
+    deadline_s = wefti_now_s() + 1000;
+    WEFT_TRY(wefti_comm_receive_by(env->shard, mate, 1, 8, deadline_s, &view));
+    if (view != block || wefti_now_s() >= deadline_s) return WEFT_ERR_INTERNAL;
     wefti_comm_release(env->shard, mate, 1);
     return wefti_comm_await(env->shard, 1);
 }
@@ -231,7 +231,7 @@ static void a_receivers_interface_takes_one_message_after_the_other(void **state
     assert_true(fabs(arrived[0] - arrived[1]) >= 0.1 - 1e-6);
 }
 
-static void a_moment_ends_a_wait_and_leaves_the_message(void **state) {
+static void a_deadline_ends_a_wait_and_leaves_the_message(void **state) {
     (void)state;
     run_ranks(2, 2, (wefti_wire_model){0, 1000}, ask_in_time, NULL, NULL);
 }
@@ -264,7 +264,7 @@ static weft_status fail_while_others_wait_in_time(rank_env *env) {
     return wefti_comm_receive_by(env->control, 2, 5, 8, wefti_now_s() + 1000, &view);
 }
 
-static void a_failed_rank_wakes_those_with_a_moment_too(void **state) {
+static void a_failed_rank_wakes_those_with_a_deadline_too(void **state) {
     (void)state;
     weft_status statuses[4];
     run_ranks(2, 2, no_wire, fail_while_others_wait_in_time, NULL, statuses);
@@ -354,9 +354,9 @@ int main(void) {
         cmocka_unit_test(the_wire_never_delivers_early),
         cmocka_unit_test(on_the_wire_whoever_comes_first_goes_first),
         cmocka_unit_test(a_receivers_interface_takes_one_message_after_the_other),
-        cmocka_unit_test(a_moment_ends_a_wait_and_leaves_the_message),
+        cmocka_unit_test(a_deadline_ends_a_wait_and_leaves_the_message),
         cmocka_unit_test(what_was_not_there_is_received_later),
-        cmocka_unit_test(a_failed_rank_wakes_those_with_a_moment_too),
+        cmocka_unit_test(a_failed_rank_wakes_those_with_a_deadline_too),
         cmocka_unit_test(jobs_begin_and_end_in_order),
         cmocka_unit_test(a_failed_job_is_reported_and_later_ones_are_skipped),
     };

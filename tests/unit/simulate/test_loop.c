@@ -40,7 +40,7 @@ static void test_wire(void **state) {
     (void)state;
     weft_prediction fast = predict_loop(2, "method=hsdp optimizer.clip=0", "100Gbit,1us");
     assert_true(fast.mean_step_s > 0.3 && fast.mean_step_s < 0.302);
-    double bytes = (double)fast.wire_bytes_step; /* half of 8 P, heads and votes */
+    double bytes = (double)fast.wire_bytes_step; /* half of 8 P, heads and status */
     assert_true(bytes > 4.0 * ELEMENTS && bytes < 4.0 * ELEMENTS + 4096);
     weft_prediction slow = predict_loop(2, "method=hsdp optimizer.clip=0", "10Mbit,1ms");
     double wire_s = bytes * 8 / 10e6;

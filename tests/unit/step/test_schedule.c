@@ -49,7 +49,7 @@ static const char *told(const wefti_schedule *s) {
     return text;
 }
 
-static void a_step_is_told_in_order(void **state) {
+static void a_step_is_listed_in_order(void **state) {
     (void)state;
     bench b;
     set_up(&b, "method=hsdp mesh.nodes=1 mesh.ranks_per_node=2 optimizer.clip=0");
@@ -66,7 +66,7 @@ static void a_step_is_told_in_order(void **state) {
     set_up(&b, "method=dadam mesh.nodes=2 optimizer.clip=1 mesh.overlap=false");
     assert_string_equal(
         told(b.schedule),
-        "submit turn 0, submit turn 1, submit turn 2, "
+        "submit answer 0, submit answer 1, submit answer 2, "
         "load 0, forward 0, forward 1, backward 2, backward 1, backward 0, "
         "load 1, forward 0, forward 1, backward 2, submit 0, wait 0, "
         "backward 1, submit 1, wait 0, backward 0, submit 2, wait 0, "
@@ -172,7 +172,7 @@ static void with_sites_the_oldest_bucket_goes_first(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_is_told_in_order),
+        cmocka_unit_test(a_step_is_listed_in_order),
         cmocka_unit_test(who_clips_when),
         cmocka_unit_test(a_third_of_a_micro_batch_is_its_forward_pass),
         cmocka_unit_test(with_sites_the_oldest_bucket_goes_first),

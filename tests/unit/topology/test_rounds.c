@@ -30,7 +30,7 @@ static void set(double *c, int N, int u, int v, double cost) {
 }
 
 static int partner_in(const wefti_rounds *r, int64_t round, int node) {
-    return r->meetings[round * r->N + node].partner;
+    return r->pairs[round * r->N + node].partner;
 }
 
 static bool spans(const wefti_rounds *r, int64_t round, int site) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A gossiping mixer on R ranks with drawn updates in the place of an optimizer, without a
  * model. */
-#ifndef TESTS_MEETINGS_H
-#define TESTS_MEETINGS_H
+#ifndef TESTS_GOSSIPERS_H
+#define TESTS_GOSSIPERS_H
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,9 +29,9 @@ typedef struct trial {
     wefti_mixer_config config;     /* without topologies */
     weft_topology_config topology; /* nodes * ranks = R */
     int64_t first, last;
-    int64_t moves;         /* steps with updates; in later ones they are zero */
-    bool turns;            /* the mixer's turn is called */
-    uint64_t averages;     /* bit t: control makes the meeting of step t a mean of all */
+    int64_t moves;     /* steps with updates; in later ones they are zero */
+    bool answers;      /* the mixer's answer() is called */
+    uint64_t averages; /* bit t: control makes the gossip round of step t a mean of all */
     float x[STEPS + 1][N]; /* x[t]: before step t */
     float state[WEFTI_MIXER_STATES][N];
     double known[MAX_KNOWN];
@@ -74,8 +74,8 @@ static inline int64_t predict(const wefti_mixer *m, weft_neighbours *room, int64
 static inline weft_status adapt(const trial *t, wefti_mixer *m, int64_t step, float *x) {
     float u[N];
     draw(t, m->comm->rank, step, u);
-    for (int b = 0; b < N_BUCKETS && t->turns; b++)
-        WEFT_TRY(wefti_mixer_turn(m, b, step));
+    for (int b = 0; b < N_BUCKETS && t->answers; b++)
+        WEFT_TRY(wefti_mixer_answer(m, b, step));
     for (int b = 0; b < N_BUCKETS; b++) {
         WEFT_TRY(wefti_mixer_before(m, b, step, x + bucket_at[b]));
         for (int64_t i = 0; i < buckets[b].n_elements; i++)
@@ -91,7 +91,7 @@ static inline weft_status finish(wefti_mixer *m, int64_t step, float *x) {
     return WEFT_OK;
 }
 
-/* As control does: the meeting of the step after the next one is decided now. */
+/* As control does: the gossip round of the step after the next one is decided now. */
 static inline void decide(const trial *t, wefti_mixer *m, int64_t step) {
     if (m->control) wefti_mixer_average_all(m, step, t->averages >> step & 1);
 }
@@ -141,10 +141,10 @@ static inline weft_status walk(rank_env *env, wefti_mixer *m, weft_neighbours *r
     return wefti_comm_barrier(env->control, -1);
 }
 
-typedef weft_status (*meeting_body)(rank_env *env, wefti_mixer *m, weft_neighbours *room);
+typedef weft_status (*gossip_body)(rank_env *env, wefti_mixer *m, weft_neighbours *room);
 
 /* Calls `body` with a mixer of this rank's trial, on `comm` or else the replica group. */
-static inline weft_status with_mixer(rank_env *env, wefti_comm *comm, meeting_body body) {
+static inline weft_status with_mixer(rank_env *env, wefti_comm *comm, gossip_body body) {
     trial *t = env->user;
     weft_topology *topology, *everybody;
     weft_topology_config complete = {
@@ -174,7 +174,7 @@ static inline void set_out(int R, int L, const char *kind, wefti_mixer_config co
                            bool alike) {
     for (int r = 0; r < R; r++) {
         trials[r] = (trial){
-            .config = config, .last = STEPS, .moves = STEPS, .turns = true};
+            .config = config, .last = STEPS, .moves = STEPS, .answers = true};
         trials[r].topology = (weft_topology_config){
             .kind = kind, .nodes = R / L, .ranks = L, .seed = config.seed};
         fill_normal(7 + (alike ? 0 : (uint64_t)r), N, trials[r].x[0]);

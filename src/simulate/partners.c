@@ -3,12 +3,12 @@
  * topology's period, as flat lists that the array player walks:
  *
  *     round 0: parameters to the partners of the step; round 1: the means of three and more */
-#include "simulate/meetings.h"
+#include "simulate/partners.h"
 
 #include <string.h>
 
 #include "base/memory.h"
-#include "mix/meeting.h"
+#include "mix/gossip_rounds.h"
 
 enum { MOST_LISTED = 1 << 26, MANY_MEMBERS = 1024, SAMPLE = 64, SMALL_SAMPLE = 4 };
 
@@ -22,32 +22,33 @@ typedef struct letters {
     int64_t n, room;
 } letters;
 
-weft_status wefti_meetings_create(weft_ctx *ctx, const wefti_job *job,
-                                  wefti_meetings **out) {
-    wefti_meetings *m;
+weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
+                                       wefti_partner_lists **out) {
+    wefti_partner_lists *m;
     *out = NULL;
-    WEFT_TRY(wefti_alloc(ctx, sizeof *m, "meetings", &m));
+    WEFT_TRY(wefti_alloc(ctx, sizeof *m, "partner lists", &m));
     m->ctx = ctx;
     m->everybody.all = true;
     weft_status status = WEFT_OK;
     if (job->topology) {
         m->period = weft_topology_describe(job->topology).period;
         if (m->period == 0) m->period = job->R > MANY_MEMBERS ? SMALL_SAMPLE : SAMPLE;
-        status = wefti_alloc_n(ctx, m->period, sizeof *m->plans, "meetings", &m->plans);
+        status = wefti_alloc_n(ctx, m->period, sizeof *m->plans, "partner lists",
+                               &m->plans);
         if (status == WEFT_OK)
-            status = wefti_alloc_n(ctx, m->period, sizeof *m->known, "meetings",
+            status = wefti_alloc_n(ctx, m->period, sizeof *m->known, "partner lists",
                                    &m->known);
         if (status == WEFT_OK)
             status = weft_neighbours_create(ctx, job->everybody, &m->room);
     }
     *out = m;
     if (status == WEFT_OK) return WEFT_OK;
-    wefti_meetings_destroy(ctx, m);
+    wefti_partner_lists_destroy(ctx, m);
     *out = NULL;
     return status;
 }
 
-void wefti_meetings_destroy(weft_ctx *ctx, wefti_meetings *m) {
+void wefti_partner_lists_destroy(weft_ctx *ctx, wefti_partner_lists *m) {
     if (!m) return;
     for (int64_t i = 0; m->plans && i < m->period; i++) {
         wefti_free(ctx, m->plans[i].first);
@@ -62,9 +63,9 @@ void wefti_meetings_destroy(weft_ctx *ctx, wefti_meetings *m) {
     wefti_free(ctx, m);
 }
 
-static weft_status add_letter(wefti_meetings *m, letters *all, letter l) {
-    WEFT_TRY(
-        wefti_reserve(m->ctx, &all->items, &all->room, all->n, 1, sizeof l, "meetings"));
+static weft_status add_letter(wefti_partner_lists *m, letters *all, letter l) {
+    WEFT_TRY(wefti_reserve(m->ctx, &all->items, &all->room, all->n, 1, sizeof l,
+                           "partner lists"));
     all->items[all->n++] = l;
     if (++m->n_listed <= MOST_LISTED) return WEFT_OK;
     return weft_ctx_fail(m->ctx, WEFT_ERR_CONFIG,
@@ -79,14 +80,14 @@ static bool in_two_rounds(const wefti_job *job, const weft_neighbours *list) {
 }
 
 /* What member i sends in the first round, in its order. */
-static weft_status list_member(wefti_meetings *m, const wefti_job *job, int i,
-                               int64_t step, wefti_meeting_plan *out, letters *all) {
+static weft_status list_member(wefti_partner_lists *m, const wefti_job *job, int i,
+                               int64_t step, wefti_partner_list *out, letters *all) {
     const weft_neighbours *list = m->room;
     weft_topology_neighbours(job->topology, i, step, m->room);
     out->two[i] = in_two_rounds(job, list);
     const int *others = out->two[i] ? list->sources : list->targets;
     int n = out->two[i] ? list->n_sources : list->n_targets;
-    int first = wefti_meeting_first(others, n, i);
+    int first = wefti_gossip_first(others, n, i);
     for (int k = 0; k < n; k++) {
         int to = others[(first + k) % n];
         if (to == i) continue;
@@ -98,9 +99,10 @@ static weft_status list_member(wefti_meetings *m, const wefti_job *job, int i,
 }
 
 /* By whom they are heard; sources ascend, as letters do. */
-static weft_status sort_letters(wefti_meetings *m, int R, const letters *all,
-                                wefti_meeting_plan *out) {
-    WEFT_TRY(wefti_alloc_n(m->ctx, all->n, sizeof *out->heard, "meetings", &out->heard));
+static weft_status sort_letters(wefti_partner_lists *m, int R, const letters *all,
+                                wefti_partner_list *out) {
+    WEFT_TRY(
+        wefti_alloc_n(m->ctx, all->n, sizeof *out->heard, "partner lists", &out->heard));
     for (int64_t k = 0; k < all->n; k++) out->first[all->items[k].to + 1]++;
     for (int i = 0; i < R; i++) out->first[i + 1] += out->first[i];
     for (int64_t k = 0; k < all->n; k++) {
@@ -112,14 +114,14 @@ static weft_status sort_letters(wefti_meetings *m, int R, const letters *all,
     return WEFT_OK;
 }
 
-static weft_status fill(wefti_meetings *m, const wefti_job *job, int64_t step,
-                        wefti_meeting_plan *out) {
+static weft_status fill(wefti_partner_lists *m, const wefti_job *job, int64_t step,
+                        wefti_partner_list *out) {
     letters all = {NULL, 0, 0};
     int R = job->R;
-    WEFT_TRY(wefti_alloc_n(m->ctx, R + 1, sizeof(int), "meetings", &out->first));
-    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(bool), "meetings", &out->two));
-    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "meetings", &out->n_sent));
-    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "meetings", &out->n_wire));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R + 1, sizeof(int), "partner lists", &out->first));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(bool), "partner lists", &out->two));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "partner lists", &out->n_sent));
+    WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(int), "partner lists", &out->n_wire));
     weft_topology_neighbours(job->topology, 0, step, m->room);
     out->all = m->room->n_sources == R && R > 2 && in_two_rounds(job, m->room);
     if (out->all) return WEFT_OK;
@@ -131,8 +133,8 @@ static weft_status fill(wefti_meetings *m, const wefti_job *job, int64_t step,
     return status;
 }
 
-weft_status wefti_meetings_look_up(wefti_meetings *m, const wefti_job *job, int64_t step,
-                                   const wefti_meeting_plan **out) {
+weft_status wefti_partner_lists_look_up(wefti_partner_lists *m, const wefti_job *job,
+                                        int64_t step, const wefti_partner_list **out) {
     *out = &m->everybody;
     if (!job->topology || wefti_mixer_average_is_due(&job->mixer_config, step))
         return WEFT_OK;
