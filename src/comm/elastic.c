@@ -61,6 +61,7 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->order));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->id, what, &e->id));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->fresh));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->spoke));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->was, what, &e->was));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->given_s));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
@@ -87,6 +88,7 @@ static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_ela
                                   .now_us = now_us()};
     config.policy.trust_reset = true;
     config.policy.handover = true;
+    config.policy.unit = e->setup.shards;
     config.policy.patience_us = INT64_MAX / 4; /* a step may take as long as it takes */
     weft_status status = wefti_member_create(ctx, &config, &e->member);
     wefti_free(ctx, founders);
@@ -103,7 +105,7 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
         }
     void *blocks[] = {e->closed_s, e->begun, e->told_s, e->work, e->departed, e->taken,
                       e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders,
-                      e->order,    e->id,    e->fresh,  e->was,  e->given_s};
+                      e->order,    e->id,    e->fresh,  e->was,  e->given_s,  e->spoke};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -252,6 +254,7 @@ static void unpark(weft_mesh *mesh) {
 
 bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
     int first = rank / e->setup.shards * e->setup.shards;
+    if (first + e->setup.shards > e->size) return false; /* places that nobody gets */
     for (int r = first; r < first + e->setup.shards; r++)
         if (e->departed[r]) return false;
     return true;
@@ -414,10 +417,10 @@ static void redial(weft_mesh *mesh, int rank, double now_s) {
         feed_closed(mesh, rank, WEFTI_EVIDENCE_CLOSED);
 }
 
-/* Ranks of one copy end together. */
+/* Ranks of one copy end together, once they are members. */
 static void check_copy(weft_mesh *mesh, int rank) {
     int S = mesh->elastic->setup.shards;
-    if (rank / S == mesh->rank / S)
+    if (rank / S == mesh->rank / S && !mesh->elastic->departed[rank])
         wefti_mesh_blame(
             mesh, rank,
             "rank %d (host %s), which held a part of the same copy of the model, "
@@ -464,6 +467,7 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     pthread_mutex_lock(&mesh->lock);
     e->id[rank] = id_at(rank, incarnation);
     e->fresh[rank] = e->departed[rank] = true;
+    e->spoke[rank] = false;
     e->taken[rank] = e->stable;
     e->cut_of[rank] = -1;
     e->reason[rank][0] = 0;
@@ -555,6 +559,7 @@ static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
 }
 
 static void take_member(weft_mesh *mesh, const wefti_arrival *arrival) {
+    mesh->elastic->spoke[arrival->sender] = true;
     wefti_member_event event = {.kind = WEFTI_EVENT_MESSAGE,
                                 .peer = mesh->elastic->id[arrival->sender],
                                 .bytes = arrival->data,

@@ -120,6 +120,7 @@ typedef struct wefti_elastic {
         *parked;     /* of who departs by the ballot, while frozen, and of who is not a
                               member yet here */
     double *given_s; /* [size] when a place was promised to a caller; 0: never */
+    bool *spoke;     /* [size] a machine is there, so that it can be called at, too */
     unsigned char *work; /* [size] */
 
     /* lock */

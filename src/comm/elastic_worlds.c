@@ -11,10 +11,15 @@
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
+
+/* So long a joiner waits for the next one of those that share its copy of the model. */
+static const double unit_patience_s = 60;
 
 weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
                                 bool *changed) {
@@ -47,15 +52,42 @@ static void forget_parts(wefti_elastic *e, int64_t step) {
     }
 }
 
+/* Lock held. How many of this rank's copy of the model are here, itself among them. */
+static int count_unit(const weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards, first = mesh->rank / S * S, n = 1;
+    for (int r = first; r < first + S && r < e->size; r++)
+        n += r != mesh->rank && e->fresh[r];
+    return n;
+}
+
+/* Waits for the view that has this rank in it; of a copy of the model that is spread over several
+ * ranks all enter together, so the others have to come, too. */
 weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *step) {
     wefti_elastic *e = mesh->elastic;
+    double until_s = wefti_now_s() + unit_patience_s;
+    int n = 0;
     pthread_mutex_lock(&mesh->lock);
-    while (e->view == 0 && !atomic_load(&mesh->world.poisoned))
-        pthread_cond_wait(&mesh->changed, &mesh->lock);
+    while (e->view == 0 && !atomic_load(&mesh->world.poisoned)) {
+        int before = n;
+        n = count_unit(mesh);
+        if (n > before) until_s = wefti_now_s() + unit_patience_s;
+        bool all = n == e->setup.shards;
+        if (!all && wefti_now_s() >= until_s) break;
+        wefti_mesh_wait(mesh, all ? (double)INFINITY : until_s);
+    }
+    bool entered = e->view > 0;
     *step = e->first_step;
     pthread_mutex_unlock(&mesh->lock);
-    if (!atomic_load(&mesh->world.poisoned)) return WEFT_OK;
-    return wefti_world_poisoned_error(ctx, &mesh->world);
+    if (atomic_load(&mesh->world.poisoned))
+        return wefti_world_poisoned_error(ctx, &mesh->world);
+    if (entered) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_PEER,
+        "%d process%s of host %s came into the run, expected %d, which share "
+        "one copy of the model: start weft train --join that often on this "
+        "machine",
+        n, n > 1 ? "es" : "", weft_mesh_host_of(mesh, mesh->rank), e->setup.shards);
 }
 
 void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {

@@ -23,7 +23,7 @@
 #include "comm/dial.h"
 
 enum {
-    LATE_VERSION = 1,
+    LATE_VERSION = 2,
     LATE_HOST_AT = 32,
     MAX_PLACES = 1024,
     ADDRESS_AT = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES
@@ -66,9 +66,12 @@ void wefti_late_card_as_card(const wefti_late_card *card, unsigned char *bytes) 
 bool wefti_late_head_read(const unsigned char *bytes, int max_places,
                           wefti_late_table *out) {
     uint32_t n = wefti_get_u32(bytes), place = wefti_get_u32(bytes + 4);
+    uint32_t group = wefti_get_u32(bytes + 16);
     *out = (wefti_late_table){.run = wefti_get_u64(bytes + 8)};
-    if (n < 1 || n > (uint32_t)max_places || place >= n) return false;
+    if (n < 1 || n > (uint32_t)max_places || place >= n || group < 1 || group > n)
+        return false;
     out->n_places = (int)n;
+    out->group = (int)group;
     out->place = (int)place;
     return true;
 }
@@ -143,9 +146,7 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
 /* What a code other than WELCOME means. */
 static weft_status judge(entering *e, unsigned char code) {
     if (code == WEFT_SEAT_NEVER)
-        return refuse(e,
-                      "it takes nobody: its copies of the model are spread over several "
-                      "ranks, or it ends when a process is lost");
+        return refuse(e, "it takes nobody, for it ends when a process is lost");
     if (code == WEFT_SEAT_FULL) e->why = "no place is free";
     if (code == WEFT_SEAT_LATER) e->why = "it is not ready for it";
     return WEFT_OK;

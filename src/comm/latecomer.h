@@ -10,8 +10,8 @@
  *
  *     caller                                member
  *     late card, any place    --->
- *                             <---          code | places, place, run | each place: rank, name,
- *                                           card                                   and hangs up
+ *                             <---          code | places, place, run, group | each place: rank,
+ *                                           name, card                             and hangs up
  *     late card, that place   --->          (to each that is there)
  *                             <---          code; then the connection is as any other
  *
@@ -19,9 +19,11 @@
  * ones: any), port that it listens at (4 bytes each), run, incarnation (8 each), host name (64).
  * Places are given by one member, one after another; the others say where that one is (code
  * ELSEWHERE, place: its). Its word is nothing that binds the others: who finds the place taken
- * refuses, and the caller begins again. A name is an incarnation; 0: nobody is there. */
+ * refuses, and the caller begins again. A name is an incarnation; 0: nobody is there. Where `group`
+ * processes share a copy of the model, so many have to come: places whose ranks are neighbours go
+ * to callers of one host name. */
 
-enum { WEFTI_LATE_ROW_BYTES = 12 + WEFTI_CARD_BYTES, WEFTI_LATE_HEAD_BYTES = 17 };
+enum { WEFTI_LATE_ROW_BYTES = 12 + WEFTI_CARD_BYTES, WEFTI_LATE_HEAD_BYTES = 21 };
 
 typedef struct wefti_late_card {
     int place; /* -1: any */
@@ -40,7 +42,7 @@ void wefti_late_card_as_card(const wefti_late_card *card, unsigned char *bytes);
 
 /* What a member tells of the run. */
 typedef struct wefti_late_table {
-    int n_places, place;
+    int n_places, place, group;
     uint64_t run;
     int *rank_of;    /* [n_places], like what follows; owned by who has read it */
     uint64_t *names; /* 0: nobody is there */

@@ -287,7 +287,7 @@ weft_status weft_mesh_fit(weft_ctx *ctx, const weft_mesh *mesh, weft_config *con
     int size = mesh->world.size;
     if (mesh->transport->entry) { /* how many there are it is told when it is a member */
         WEFT_TRY(set_count(ctx, config, "nodes", 1));
-        return set_count(ctx, config, "ranks_per_node", 1);
+        return set_count(ctx, config, "ranks_per_node", mesh->transport->entry->group);
     }
     if (strcmp(config->mesh.link, "none") != 0 ||
         strcmp(config->mesh.site_link, "none") != 0)

@@ -47,13 +47,14 @@ static void number_founders(weft_mesh *mesh, int n) {
     }
 }
 
-/* As it was told. */
+/* As it was told. Of its own group all will be here. */
 static void number_by_table(weft_mesh *mesh, const weft_transport *t) {
     mesh->hosts = mesh->ranks_here = 1;
     mesh->even = true;
     for (int p = 0; p < t->size; p++)
         mesh->ranks_here += t->entry->names[p] && p != t->rank &&
                             same_host(t, p, t->rank);
+    if (mesh->ranks_here < t->entry->group) mesh->ranks_here = t->entry->group;
     for (int p = 0; p < t->size; p++) {
         mesh->rank_of[p] = t->entry->rank_of[p];
         mesh->peer_of[mesh->rank_of[p]] = p;

@@ -7,6 +7,11 @@
  *                            connected to each other, too
  *     asks for this place    every member takes it, if the place is free with it
  *
+ * Where several processes share a copy of the model (a unit: places that are neighbours), whoever
+ * comes waits for the others of its unit, and all of them become members at once. The first gets
+ * a place in a unit that is empty throughout, the others come from the same host and get the rest
+ * of it. Each must be taken by those of its unit that wait, who are not members yet.
+ *
  * A place is free when nobody is connected there, the members have gone on without who was, and
  * all steps in which that one took part are finished everywhere: until then its number means it. */
 #include <string.h>
@@ -28,42 +33,77 @@ static bool is_free(const weft_mesh *mesh, int r) {
     return r != mesh->rank && silent && e->departed[r] && !e->fresh[r] && over;
 }
 
-/* Lock held. Whether somebody is on the way in. */
-static bool is_busy(const wefti_elastic *e, double now_s) {
+/* Lock held. Whether somebody is on the way in: has been given a place, or is connected, but can
+ * not be called by another yet. *waits: is connected and can be called, or -1. */
+static bool is_busy(const wefti_elastic *e, double now_s, int *waits) {
+    *waits = -1;
     for (int r = 0; r < e->size; r++) {
         bool kept = e->given_s[r] > 0 && now_s - e->given_s[r] < kept_s;
-        if (e->fresh[r] || (kept && e->departed[r])) return true;
+        if (e->fresh[r] && e->spoke[r])
+            *waits = r;
+        else if (e->fresh[r] || (kept && e->departed[r]))
+            return true;
     }
     return e->frozen;
 }
 
+/* Lock held. The unit whose first place is r is empty, and can be filled. */
+static bool is_empty_unit(const weft_mesh *mesh, int r) {
+    int end = r + mesh->elastic->setup.shards;
+    for (; r < end; r++)
+        if (!is_free(mesh, r)) return false;
+    return true;
+}
+
+/* Lock held. The first free place of those that a caller from this host may have, or -1: in the
+ * unit of who waits, if that one is there too, else of an empty one. */
+static int find_place(const weft_mesh *mesh, int waits, const char *host) {
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards, unit = waits < 0 ? -1 : waits / S;
+    if (unit < 0)
+        for (int u = 0; u < e->size / S && unit < 0; u++)
+            if (is_empty_unit(mesh, u * S)) unit = u;
+    if (unit < 0 || (waits >= 0 && strcmp(weft_mesh_host_of(mesh, waits), host) != 0))
+        return -1;
+    for (int r = unit * S; r < (unit + 1) * S; r++)
+        if (is_free(mesh, r)) return r;
+    return -1;
+}
+
 /* Lock held. Gives a place to who has asked for any. */
-static weft_transport_seat_code give(weft_mesh *mesh, int *rank) {
+static weft_transport_seat_code give(weft_mesh *mesh, const char *host, int *rank) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s();
+    int waits;
     *rank = e->n_order > 0 ? e->order[0] : mesh->rank;
     if (*rank != mesh->rank) return WEFT_SEAT_ELSEWHERE;
-    if (is_busy(e, now_s)) return WEFT_SEAT_LATER;
-    bool empty = false;
-    for (int r = 0; r < e->size; r++) {
-        empty = empty || mesh->peers[r].lost;
-        if (!is_free(mesh, r)) continue;
-        *rank = r;
-        e->given_s[r] = now_s;
-        return WEFT_SEAT_WELCOME;
-    }
-    return empty ? WEFT_SEAT_LATER : WEFT_SEAT_FULL;
+    if (is_busy(e, now_s, &waits)) return WEFT_SEAT_LATER;
+    int place = find_place(mesh, waits, host);
+    bool empty = waits >= 0; /* a place may become free */
+    for (int r = 0; r < e->size; r++) empty = empty || mesh->peers[r].lost;
+    if (place < 0) return empty ? WEFT_SEAT_LATER : WEFT_SEAT_FULL;
+    e->given_s[place] = now_s;
+    *rank = place;
+    return WEFT_SEAT_WELCOME;
+}
+
+/* Whether a caller may be taken here at all: by a member, or by who waits for its own unit. */
+static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
+    const wefti_elastic *e = mesh->elastic;
+    if (mesh->said_bye) return false;
+    if (found->place >= e->size || (found->place >= 0 && found->run != e->setup.run))
+        return false;
+    if (e->view > 0) return true;
+    int S = e->setup.shards;
+    return found->place >= 0 && mesh->rank_of[found->place] / S == mesh->rank / S;
 }
 
 /* Lock held. What the caller is told; *rank: of the place that is meant. */
 static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_found *found,
                                        int *rank) {
-    const wefti_elastic *e = mesh->elastic;
     *rank = mesh->rank;
-    if (e->view == 0 || mesh->said_bye) return WEFT_SEAT_LATER;
-    if (e->setup.shards > 1) return WEFT_SEAT_NEVER;
-    if (found->place < 0) return give(mesh, rank);
-    if (found->place >= e->size || found->run != e->setup.run) return WEFT_SEAT_LATER;
+    if (!may_take(mesh, found)) return WEFT_SEAT_LATER;
+    if (found->place < 0) return give(mesh, found->host, rank);
     *rank = mesh->rank_of[found->place];
     return is_free(mesh, *rank) ? WEFT_SEAT_WELCOME : WEFT_SEAT_LATER;
 }
@@ -112,6 +152,7 @@ void wefti_reception_answer(weft_mesh *mesh, const weft_transport_found *found) 
     pthread_mutex_lock(&mesh->lock);
     weft_transport_seat seat = {.code = decide(mesh, found, &rank),
                                 .run = e->setup.run,
+                                .group = e->setup.shards,
                                 .rank_of = mesh->rank_of,
                                 .names = names};
     pthread_mutex_unlock(&mesh->lock);

@@ -70,6 +70,7 @@ bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found) {
                                         .place = card.place,
                                         .run = card.run,
                                         .incarnation = card.incarnation};
+        memcpy(found->host, card.host, sizeof found->host);
         return true;
     }
     return false;
@@ -100,6 +101,7 @@ static void send_table(tcp_transport *t, wefti_caller *caller,
     wefti_put_u32(bytes + 1, (uint32_t)n);
     wefti_put_u32(bytes + 5, (uint32_t)seat->place);
     wefti_put_u64(bytes + 9, seat->run);
+    wefti_put_u32(bytes + 17, (uint32_t)seat->group);
     for (size_t p = 0; p < n; p++, row += WEFTI_LATE_ROW_BYTES) {
         wefti_put_u32(row, (uint32_t)seat->rank_of[p]);
         wefti_put_u64(row + 4, seat->names[p]);

@@ -506,6 +506,7 @@ static weft_status take_table(weft_ctx *ctx, tcp_transport *t, wefti_connection 
     for (int r = 0; r < table->n_places; r++) t->peers[r].stream = streams[r];
     t->entry = (weft_transport_entry){.run = table->run,
                                       .incarnation = card->incarnation,
+                                      .group = table->group,
                                       .rank_of = table->rank_of,
                                       .names = table->names};
     table->rank_of = NULL;

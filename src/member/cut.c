@@ -110,11 +110,30 @@ static bool knows_steps_after(const wefti_member *m, int64_t t) {
     return k < m->view.n_rosters && 2 * k < m->view.max_rosters - m->config.limits.window;
 }
 
-/* A joiner that is ready, whose checksum is this node's of that step. */
+/* Wants to enter, and has said so lately. */
+static bool is_ready(const wefti_member *m, const wefti_member_node *peer) {
+    return peer->used && peer->number < 0 && peer->is_ready &&
+           m->now_us - peer->ready_us <= 2 * m->config.policy.silence_us;
+}
+
+/* All of a joiner's unit are ready. Who is still a member of it has been left alone by others, and
+ * goes. */
+static bool is_unit_ready(const wefti_member *m, const wefti_member_node *peer) {
+    uint64_t size = m->config.policy.unit > 1 ? (uint64_t)m->config.policy.unit : 1;
+    uint64_t unit = (peer->id.key - 1) / size, n = 0;
+    for (int k = 0; k < m->max_peers; k++) {
+        const wefti_member_node *other = &m->peers[k];
+        if ((other->id.key - 1) / size != unit || !other->used) continue;
+        if (other->number >= 0) return false;
+        n += is_ready(m, other);
+    }
+    return n >= size && (m->config.self.key - 1) / size != unit;
+}
+
+/* A joiner that is ready, with its unit, whose checksum is this node's of that step. */
 bool wefti_cut_may_enter(wefti_member *m, wefti_member_node *peer) {
-    if (peer->number >= 0 || !peer->is_ready ||
-        m->now_us - peer->ready_us > 2 * m->config.policy.silence_us)
-        return false;
+    if (!is_ready(m, peer)) return false;
+    if (m->config.policy.unit > 1 && !is_unit_ready(m, peer)) return false;
     if (peer->witness || m->config.policy.handover) return true;
     int64_t t = peer->ready_step;
     if (t < 0 || t > m->steps.finished) return false;

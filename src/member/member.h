@@ -90,6 +90,8 @@ typedef struct wefti_member_policy {
     bool split;           /* no quorum is needed: both halves go on, as two runs */
     bool handover; /* the host gives joiners the state when they are members: they enter
                              without a snapshot, and nothing is replayed */
+    int unit; /* above 1: nodes whose keys k have the same (k - 1) / unit are of no use
+                             without each other; joiners enter when all of theirs are ready */
 } wefti_member_policy;
 
 /* What a person would choose. */

@@ -120,6 +120,17 @@ static charter charter_of(const wefti_prepared *p, const wefti_elastic_world *w)
                      .lease_run = p->lease_run};
 }
 
+/* Whether each part of a copy is with somebody, in whichever copy. */
+static bool have_all(const bool *has, int W, int S) {
+    int n = 0;
+    for (int s = 0; s < S; s++) {
+        bool one = false;
+        for (int r = s; r < W; r += S) one = one || has[r];
+        n += one;
+    }
+    return n == S;
+}
+
 /* Everybody's; has[w->size]: who has state. *c becomes that of the first who has. */
 static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
                                     const wefti_elastic_world *w, bool *has, charter *c) {
@@ -131,12 +142,12 @@ static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
                                                all);
     for (int r = 0; r < w->size && status == WEFT_OK; r++) has[r] = all[r].has == 1;
     while (first < w->size && status == WEFT_OK && !has[first]) first++;
-    if (status == WEFT_OK && first == w->size)
+    if (status == WEFT_OK && !have_all(has, w->size, p->job->S))
         status = weft_ctx_fail(
             ctx, WEFT_ERR_PEER,
             "all who had parameters and state are lost before they could "
             "hand them over; resume the run from its checkpoint");
-    if (status == WEFT_OK) *c = all[first];
+    if (status == WEFT_OK) *c = all[first < w->size ? first : 0];
     wefti_free(ctx, all);
     bool sane = c->rows_per_rank >= 1 && c->micro >= 1 && c->first_row >= 0 &&
                 c->rows_per_rank % c->micro == 0 &&

@@ -378,8 +378,8 @@ static weft_status refuse_entry(weft_ctx *ctx) {
     return weft_ctx_fail(
         ctx, WEFT_ERR_CONFIG,
         "this run can not be joined: expected weft's own transport, "
-        "mesh.on_loss=go_on, one site, one copy of the model per node in "
-        "one rank, and no mixer.deadline");
+        "mesh.on_loss=go_on, one site, one copy of the model per node, and "
+        "no mixer.deadline");
 }
 
 static weft_status run_prepared(weft_ctx *ctx, training *run) {

@@ -6,70 +6,8 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-empty_here
-for ((i = 0; i < 900; i++)); do echo "the cat sat on mat number $((i * 7919 % 97)) and the dog ran"; done >text.txt
-cat >run.yaml <<'Y'
-data: {path: [text.txt], length: 32}
-model: {kind: gpt2, layers: 2, width: 32, heads: 2}
-batch: {tokens_per_step: 768}
-run: {steps: 1000000, eval_every: 0, save_every: 0, compare_every: 1, log_every: 1, tensorboard: false}
-mesh: {threads: 1, compute_time: 0.01}
-schedule: {warmup: 2}
-method: flexdemo
-Y
-pids=()
-
-lines() {
-    local n
-    n=$(grep -c '"loss"' run/metrics.jsonl 2>/dev/null)
-    echo "${n:-0}"
-}
-
-# Whether any of these processes lives.
-live() {
-    local p
-    for p in "$@"; do kill -0 "$p" 2>/dev/null && return 0; done
-    return 1
-}
-
-# Until COMMAND... holds, or all processes have ended.
-await() {
-    until "$@"; do
-        live "${pids[@]}" || return 1
-        sleep 0.02
-    done
-}
-has_lines() { (($(lines) >= $1)); }
-says_twice() { (($(grep -c -- "$1" "$2" 2>/dev/null) >= 2)); }
-says() { grep -q -- "$1" "$2" 2>/dev/null; }
-
-# Rank $1 of $2, at $port; then key=value ...
-founder() {
-    local r=$1 n=$2
-    shift 2
-    RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port exec "$weft" train run.yaml \
-        run.folder=run mesh.nodes="$n" mesh.ranks_per_node=1 "$@" >"out.$r" 2>"log.$r" &
-    pids[r]=$!
-}
-
-# A process that joins as $1, by the port $2; then key=value ...
-joiner() {
-    local name=$1 at=$2
-    shift 2
-    "$weft" train run.yaml --join "127.0.0.1:$at" run.folder=run "$@" >"out.$name" 2>"log.$name" &
-    pids+=($!)
-    last=$!
-}
-
-# All end well, after Ctrl-C at the first.
-stop() {
-    local p first=$1
-    shift
-    kill -INT "$first"
-    for p in "$@"; do
-        wait "$p" || fail "$what: a process ended with $?: $(tail -n 2 log.*)"
-    done
-}
+# shellcheck source=tests/cli/comings.sh
+. "$source_dir/tests/cli/comings.sh"
 
 # A run of $1 founders with key=value ..., into which one more comes, and which stops then.
 grows() {
@@ -90,6 +28,7 @@ grows() {
 
 # Three come at once; one of them, and one of who began, are killed; two come again, and have their
 # places.
+# shellcheck disable=SC2120 # by hand with key=value ...
 churns() {
     local r before killed
     what="churn $*"

@@ -69,6 +69,9 @@ losing 4 1 "1 3" 15 method=random              # two at once
 losing 4 1 "0 1 2" 15 method=topk              # all but one
 losing 4 2 3 15                                # with half of a node its other half ends
 losing 4 2 0 15 method=hsdp
+losing 4 2 2 15 method=random
+losing 6 2 "0 5" 17 method=diloco mixer.outer_every=5 # of two nodes, of three
+losing 4 2 1 15 method=dadam
 # Replicas that differ: what a lost neighbour has not sent is done without.
 losing 3 1 1 9 method=dadam
 grep -q "^validation loss" out.0 || fail "dadam: rank 0 says $(cat out.0)"

@@ -35,6 +35,7 @@ typedef struct weft_transport_found {
                   caller's number, for `seat` */
     int place; /* asks: the place that it wants, given by another process; -1: any */
     uint64_t run, incarnation; /* asks: of the run that it means, and its own name */
+    char host[64];             /* asks: where it says that it runs */
 } weft_transport_found;
 
 /* The answer to a caller who wants to take part. */
@@ -48,8 +49,9 @@ typedef enum weft_transport_seat_code {
 
 typedef struct weft_transport_seat {
     weft_transport_seat_code code;
-    int place;    /* which it gets; if it has asked for that one, it is connected now */
-    uint64_t run; /* to who has asked for any: the run, */
+    int place; /* which it gets; if it has asked for that one, it is connected now */
+    int group; /* to who has asked for any: processes that share one copy of the model, */
+    uint64_t run;          /* the run, */
     const int *rank_of;    /* [size] the rank of each process, */
     const uint64_t *names; /* [size] and its incarnation; 0: nobody is there */
 } weft_transport_seat;
@@ -57,6 +59,8 @@ typedef struct weft_transport_seat {
 /* Of a process that has joined a run: what it was told. */
 typedef struct weft_transport_entry {
     uint64_t run, incarnation;
+    int group; /* processes that share one copy of the model: this one waits until
+                              so many are there, whose ranks are neighbours */
     const int *rank_of;    /* [size] */
     const uint64_t *names; /* [size] incarnations of whom it is connected to; 0: nobody */
 } weft_transport_entry;

@@ -45,7 +45,7 @@ static void refuse_card(int at, uint32_t word) {
 static void a_card_with_other_numbers_is_none(void **state) {
     (void)state;
     refuse_card(0, 0x54666577);  /* "wefT": of those who gather */
-    refuse_card(4, 2);           /* another version */
+    refuse_card(4, 1);           /* another version */
     refuse_card(8, 1024);        /* a place that no run has */
     refuse_card(8, 0x80000000u); /* nor that */
     refuse_card(12, 0);          /* no port */
@@ -54,11 +54,27 @@ static void a_card_with_other_numbers_is_none(void **state) {
     refuse_card(24, 0);
 }
 
-static bool read_head(uint32_t n, uint32_t place, wefti_late_table *table) {
+static bool read_head_of(uint32_t n, uint32_t place, uint32_t group,
+                         wefti_late_table *table) {
     unsigned char head[WEFTI_LATE_HEAD_BYTES - 1] = {0};
     wefti_put_u32(head, n);
     wefti_put_u32(head + 4, place);
+    wefti_put_u32(head + 16, group);
     return wefti_late_head_read(head, 1024, table);
+}
+
+static bool read_head(uint32_t n, uint32_t place, wefti_late_table *table) {
+    return read_head_of(n, place, 1, table);
+}
+
+static void a_group_is_of_at_most_as_many_places_as_there_are(void **state) {
+    wefti_late_table table;
+    (void)state;
+    assert_true(read_head_of(8, 0, 8, &table));
+    assert_int_equal(table.group, 8);
+    assert_false(read_head_of(8, 0, 9, &table));
+    assert_false(read_head_of(8, 0, 0, &table));
+    assert_false(read_head_of(8, 0, 0xffffffffu, &table));
 }
 
 static void a_table_is_of_at_most_so_many_places(void **state) {
@@ -99,6 +115,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_card_comes_back),
         cmocka_unit_test(a_card_with_other_numbers_is_none),
+        cmocka_unit_test(a_group_is_of_at_most_as_many_places_as_there_are),
         cmocka_unit_test(a_table_is_of_at_most_so_many_places),
         cmocka_unit_test(each_rank_stands_in_a_table_once),
     };

@@ -19,6 +19,7 @@ typedef struct group {
     int installs[MOST], frozen[MOST];
     wefti_member_out out[MOST];
     int sent[WEFTI_SAY_KINDS];
+    int unit; /* nodes that enter together, by their keys; 0: each for itself */
     struct {
         int to, from;
         size_t n;
@@ -90,6 +91,8 @@ static void add(group *g, int i, int n_founders) {
                                   .n_founders = n_founders,
                                   .founders = g->nodes,
                                   .now_us = g->now_us};
+    config.policy.unit = g->unit;
+    config.policy.handover = g->unit > 0;
     assert_ok(g->ctx, wefti_member_create(g->ctx, &config, &g->m[i]));
 }
 
@@ -263,6 +266,28 @@ static void joiners_enter_together_with_equal_checksums_only(void **state) {
     assert_int_equal(wefti_member_view(g->m[0])->nodes[2].first_step, 5);
 }
 
+/* Node 0 has founded; 1 and 2 are a unit, 3 has no partner. */
+static void joiners_of_a_unit_enter_together_or_not_at_all(void **state) {
+    group *g = *state;
+    g->unit = 2;
+    found(g, 1);
+    add(g, 3, 0);
+    add(g, 2, 0);
+    ready(g, 3, 44);
+    ready(g, 2, 44);
+    pass(g, 500000);
+    assert_int_equal(view_number(g, 0), 1);
+    add(g, 1, 0);
+    ready(g, 1, 44);
+    ready(g, 2, 44);
+    pass(g, 400000);
+    const wefti_view *view = wefti_member_view(g->m[0]);
+    assert_int_equal(view->number, 2);
+    assert_int_equal(view->n_nodes, 3);
+    assert_int_equal(view->nodes[1].id.key, 1); /* in the order of their keys */
+    assert_int_equal(view->nodes[2].id.key, 2);
+}
+
 static void another_run_or_configuration_is_refused(void **state) {
     group *g = *state;
     found(g, 2);
@@ -375,6 +400,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_was_left_out_hears_so, setup, teardown),
         cmocka_unit_test_setup_teardown(who_slept_suspects_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(joiners_enter_together_with_equal_checksums_only,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(joiners_of_a_unit_enter_together_or_not_at_all,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(another_run_or_configuration_is_refused, setup,
                                         teardown),

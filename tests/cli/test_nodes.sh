@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Whole nodes of two ranks, which share a copy of the model, are lost and come into a run that trains
+# over TCP. Nothing here waits for a time.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+# shellcheck source=tests/cli/comings.sh
+. "$source_dir/tests/cli/comings.sh"
+
+# Two nodes of two ranks, which share a copy of the model: a rank is killed, so that its node goes; a
+# new node comes, one process after the other; then the first node goes, whose place another takes.
+nodes_return() {
+    local r before per_node=2 keep first
+    what="nodes return $*"
+    rm -rf run out.* log.* && pids=()
+    free_port
+    for ((r = 3; r >= 0; r--)); do founder "$r" 4 "$@"; done
+    await has_lines 5 || fail "$what: no step: $(cat log.*)"
+    kill -9 "${pids[3]}"
+    await says "; 1 node goes on" log.0 || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    wait "${pids[2]}" "${pids[3]}" 2>/dev/null
+    joiner a "$port" "$@"
+    keep=$last
+    joiner b "$port" "$@"
+    await says "; 2 nodes go on" log.0 || fail "$what: no node came: $(tail -n 3 log.*)"
+    before=$(lines)
+    await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    first=$last
+    joiner c "$port" "$@"
+    joiner d "$port" "$@"
+    await says "; 3 nodes go on" log.0 || fail "$what: no node came: $(tail -n 3 log.*)"
+    kill -9 "${pids[1]}"
+    wait "${pids[0]}" "${pids[1]}" 2>/dev/null
+    before=$(lines)
+    await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    for r in 0 1 2 3; do unset "pids[$r]"; done
+    stop "$keep" "$keep" "$first" "${pids[@]}"
+}
+
+if [ -n "${only:-}" ]; then
+    $only
+    finish
+    exit
+fi
+nodes_return
+nodes_return method=hsdp
+nodes_return method=dadam mixer.kind=choco mixer.values=int8 mixer.gamma=0.5
+finish
