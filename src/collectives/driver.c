@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/local.h"
 
 enum { STREAM_STAGE = WEFTI_DRIVER_ROUNDS };
 
@@ -409,6 +410,10 @@ static weft_status add_member(wefti_driver *d, wefti_round *round, int member,
     if (!mine) {
         WEFT_TRY(receive_from(d, round, member, n_bytes, until_s, &message));
         if (!message) return WEFT_OK;
+    } else if (about_me &&
+               wefti_local_skips(d->setup.comm, d->setup.comm->rank,
+                                 tag_of(d, round->step, round->bucket, 0))) {
+        return WEFT_OK; /* this rank was lost then, and the others added without it */
     } else if (round->kinds[round->number]) {
         message = slot_of(d, round)->bytes + offset_of(d, round, member);
     } else {

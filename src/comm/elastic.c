@@ -65,6 +65,7 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->was, what, &e->was));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->given_s));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->ended));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->entries, what, &e->entries));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), (size_t)e->limits.rounds * row_bytes(e),
                            what, &e->held));
@@ -105,7 +106,8 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
         }
     void *blocks[] = {e->closed_s, e->begun, e->told_s, e->work, e->departed, e->taken,
                       e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders,
-                      e->order,    e->id,    e->fresh,  e->was,  e->given_s,  e->spoke};
+                      e->order,    e->id,    e->fresh,  e->was,  e->given_s,  e->spoke,
+                      e->ended,    e->missed};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -435,6 +437,7 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     e->closed_s[rank] = wefti_now_s();
     pthread_mutex_lock(&mesh->lock);
     e->fresh[rank] = false;
+    e->ended[rank] = true;
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
     check_copy(mesh, rank);
@@ -471,6 +474,7 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     e->taken[rank] = e->stable;
     e->cut_of[rank] = -1;
     e->reason[rank][0] = 0;
+    e->ended[rank] = false;
     pthread_mutex_unlock(&mesh->lock);
     feed_connected(mesh, rank);
 }

@@ -3,6 +3,7 @@
 #define WEFTI_ELASTIC_H
 
 #include "comm/mesh.h"
+#include "comm/missed.h"
 #include "member/member.h"
 
 /* A mesh that goes on when processes die (docs/membership.md, "In a run"). Each process is
@@ -68,6 +69,18 @@ weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
 
 /* Where a rank of the current world runs. */
 const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank);
+
+/* Its place in the mesh, and its name there: who comes to a place later has another one. */
+void wefti_elastic_who(const weft_mesh *mesh, int rank, int *place, uint64_t *name);
+
+/* Why the process that had a place was lost, in words. */
+void wefti_elastic_why(weft_mesh *mesh, int place, char *out, size_t size);
+
+/* What did not count for this rank since it was forgotten last. [out] *out: [*n] owned by the
+ * caller (wefti_free); *n = -1 if there was no memory to note all of it. */
+weft_status wefti_elastic_missed(weft_ctx *ctx, weft_mesh *mesh, wefti_missed **out,
+                                 int *n) WEFT_CHECKED;
+void wefti_elastic_forget_missed(weft_mesh *mesh);
 
 /* --- for the files of this folder --- */
 
@@ -141,6 +154,10 @@ typedef struct wefti_elastic {
     int64_t stable;
     wefti_sent_part *parts, *spare_parts;
     char (*reason)[200]; /* [size] what a rank said of its failure */
+    bool *ended;         /* [size] its connection has ended */
+    wefti_missed *missed; /* [n_missed] of messages that this rank did without */
+    int n_missed, max_missed;
+    bool forgot_missed; /* there was no memory for one of them */
 
     /* the rank's thread */
     int64_t entered; /* view of the current world */
@@ -191,5 +208,14 @@ void wefti_elastic_pass_on(weft_mesh *mesh, wefti_sent_part *part);
 /* Sends bytes of its own, which are copied, outside of all communicators. Lock not held. */
 void wefti_elastic_post(weft_mesh *mesh, int peer, int channel, int64_t tag,
                         const void *data, int64_t n_bytes);
+
+/* --- elastic_missed.c: what did not count; lock held --- */
+
+/* Whether a message is an owner's answer, which is made again if it is lost. */
+bool wefti_elastic_is_answer(int channel, int64_t tag);
+void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed);
+
+/* The answer to which these parts belong (tag, channel, receiver) stands, or is given up. */
+void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stands);
 
 #endif

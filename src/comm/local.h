@@ -2,6 +2,7 @@
 #ifndef WEFTI_LOCAL_H
 #define WEFTI_LOCAL_H
 
+#include "comm/missed.h"
 #include "comm/world.h"
 
 /* The local backend: the ranks as threads of one process, with an emulated wire between
@@ -11,5 +12,13 @@
  * bandwidth_Bps = 0: no emulation, memory speed. */
 weft_status wefti_local_create(weft_ctx *ctx, const wefti_world_shape *shape,
                                wefti_world **out) WEFT_CHECKED;
+
+/* A run is played again: pieces of steps that did not count then, by their ranks in this world
+ * (wefti_comm_receive_piece). The list is borrowed while the world lives; set before ranks begin. */
+void wefti_local_skip(wefti_world *world, const wefti_missed *list, int n);
+
+/* Whether a message of `peer` to this rank, or this rank's own part of what it adds up, is
+ * such a one. False where the ranks are no threads. */
+bool wefti_local_skips(const wefti_comm *comm, int peer, int64_t tag);
 
 #endif

@@ -271,6 +271,27 @@ static void ask(remote_comm *comm, int holder, int sender, int64_t tag) {
     wefti_elastic_post(comm->mesh, holder, WEFTI_CHANNEL_ASK, tag, about, sizeof about);
 }
 
+/* Lock held. A message of a lost rank counts nowhere. */
+static void note_missed(remote_comm *comm, int sender, int64_t tag,
+                        wefti_piece_kind kind) {
+    bool again = kind == WEFTI_PIECE_SAME && wefti_elastic_is_answer(comm->channel, tag);
+    const wefti_missed missed = {.tag = tag,
+                                 .channel = comm->channel,
+                                 .receiver = comm->mesh->rank,
+                                 .sender = sender,
+                                 .settled = 1};
+    if (!again) wefti_elastic_miss(comm->mesh, &missed);
+}
+
+/* Lock held. The same of a part of an answer, of a lost owner's range. */
+static wefti_missed missed_part(const remote_comm *comm, const wefti_lost *lost,
+                                int sender) {
+    return (wefti_missed){.tag = lost->part_tag,
+                          .channel = comm->channel,
+                          .receiver = mesh_rank_of(comm, lost->peer),
+                          .sender = sender};
+}
+
 /* A member's message of a step; if its sender is lost, from the rank that has it. Without such
  * a rank the message counts nowhere, and out->view stays NULL. */
 static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
@@ -307,6 +328,8 @@ static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
         if (arrival->mine && wefti_piece_of(e, comm->channel, tag, &place))
             e->taken[sender] = place.step;
         out->view = arrival->data;
+    } else if (!atomic_load(&mesh->world.poisoned)) {
+        note_missed(comm, sender, tag, kind);
     }
     int64_t got = arrival ? arrival->n_bytes : n_bytes;
     pthread_mutex_unlock(&mesh->lock);
@@ -356,6 +379,10 @@ static weft_status remote_receive_part(wefti_comm *head, const wefti_lost *lost,
     int64_t got = arrival ? arrival->n_bytes : n_bytes;
     if (arrival) arrival->taken = true;
     if (arrival && got == n_bytes) *view = arrival->data;
+    if (!arrival) {
+        wefti_missed missed = missed_part(comm, lost, sender);
+        wefti_elastic_miss(mesh, &missed);
+    }
     pthread_mutex_unlock(&mesh->lock);
     if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
     if (got == n_bytes) return WEFT_OK;
@@ -385,6 +412,8 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
     pthread_mutex_lock(&mesh->lock);
     while (e->frozen && !atomic_load(&mesh->world.poisoned))
         wefti_mesh_wait(mesh, (double)INFINITY);
+    wefti_missed answer = missed_part(comm, lost, 0);
+    wefti_elastic_settle(mesh, &answer, e->view == lost->view);
     if (e->view != lost->view) {
         recycle(mesh, arrival);
     } else {

@@ -409,6 +409,7 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     weft_config *config = p->config;
     WEFT_TRY(run_path(ctx, config, "config.yaml", path));
     if (!p->own_config || !exists(path)) WEFT_TRY(weft_config_write(ctx, config, path));
+    WEFT_TRY(wefti_viewlog_open(ctx, p->views, config->run.folder, p->job->first_step));
     return wefti_journal_open(ctx, config->run.folder, config->run.tensorboard,
                               p->job->first_step, &p->elapsed_s, &p->journal);
 }
@@ -491,6 +492,7 @@ static weft_status check_initial(weft_ctx *ctx, const wefti_prepared *p) {
 static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
                            wefti_prepared *p) {
     p->on_text = true;
+    WEFT_TRY(wefti_viewlog_create(ctx, &p->views));
     WEFT_TRY(check_paths(ctx, config));
     WEFT_TRY(open_folder(ctx, config, resume, p));
     WEFT_TRY(adopt(ctx, config, p));
@@ -521,6 +523,7 @@ static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, bool resum
                                   wefti_prepared *p) {
     (void)resume;
     p->on_text = p->joins = p->bare = true;
+    WEFT_TRY(wefti_viewlog_create(ctx, &p->views));
     p->saved.step = -1;
     WEFT_TRY(check_paths(ctx, config));
     WEFT_TRY(adopt(ctx, config, p));
@@ -572,6 +575,8 @@ weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *co
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     if (!p) return WEFT_OK;
     weft_status status = wefti_journal_close(p->journal);
+    weft_status closed = wefti_viewlog_close(ctx, p->views);
+    if (status == WEFT_OK) status = closed;
     wefti_lease_give_back(p->lease);
     wefti_bootstrap_leave(ctx, &p->bootstrap);
     wefti_job_destroy(ctx, p->job);

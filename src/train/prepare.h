@@ -10,6 +10,7 @@
 #include "train/bootstrap.h"
 #include "train/journal.h"
 #include "train/state.h"
+#include "train/viewlog.h"
 
 /* Everything that is made before the ranks start, and shared by them. */
 typedef struct wefti_prepared {
@@ -20,6 +21,8 @@ typedef struct wefti_prepared {
     wefti_job *job;
     weft_config *own_config;  /* the job's, once the run has changed its world; or NULL */
     wefti_journal *journal;   /* of the leader */
+    wefti_viewlog *views;     /* who takes part, in each process; NULL: nobody asks */
+    uint64_t checksum;        /* of this rank's parameters when it left its last world */
     wefti_lease *lease;       /* of the leader: nobody else writes the run folder */
     uint64_t lease_run;       /* of the lease, also where the leader is another process */
     bool joins;               /* this process comes into a run that trains */

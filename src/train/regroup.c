@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/file.h"
 #include "base/memory.h"
 #include "train/handover.h"
@@ -102,12 +104,15 @@ static void leave(weft_ctx *ctx, luggage *l) {
 
 /* --- what a new rank has to know --- */
 
-/* Of the run, and of the batch, from the world's first step on. Travels as it lies, five numbers
+/* Of the run, and of the batch, from the world's first step on; and of the rank, for the log of
+ * views: its parameters, and how many messages it did without. Travels as it lies, seven numbers
  * of 64 bits: all ranks are of one byte order (transport.h carries no others). */
 typedef struct charter {
     int64_t has; /* parameters and state: what follows is known */
     int64_t rows_per_rank, micro, first_row;
     uint64_t lease_run;
+    uint64_t checksum;
+    int64_t n_missed; /* -1: nobody knows */
 } charter;
 
 static charter charter_of(const wefti_prepared *p, const wefti_elastic_world *w) {
@@ -117,7 +122,34 @@ static charter charter_of(const wefti_prepared *p, const wefti_elastic_world *w)
                      .micro = job->B,
                      .first_row = job->first_row +
                                   (w->first_step - job->first_step) * job->rows_per_step,
-                     .lease_run = p->lease_run};
+                     .lease_run = p->lease_run,
+                     .checksum = p->bare ? 0 : p->checksum};
+}
+
+/* How many messages this rank did without. */
+static weft_status count_missed(weft_ctx *ctx, weft_mesh *mesh, int64_t *n) {
+    wefti_missed *list;
+    int count;
+    WEFT_TRY(wefti_elastic_missed(ctx, mesh, &list, &count));
+    wefti_free(ctx, list);
+    *n = count;
+    return WEFT_OK;
+}
+
+/* What the charters say for the log of views. */
+static weft_status log_charters(weft_ctx *ctx, wefti_prepared *p, const charter *all,
+                                int n) {
+    int64_t *missed;
+    uint64_t checksum = 0;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *missed, "the ranks' charters", &missed));
+    for (int r = 0; r < n; r++) {
+        missed[r] = all[r].n_missed;
+        checksum += all[r].checksum;
+    }
+    weft_status status = wefti_viewlog_gather(ctx, p->views, &p->bootstrap, missed,
+                                              checksum);
+    wefti_free(ctx, missed);
+    return status;
 }
 
 /* Whether each part of a copy is with somebody, in whichever copy. */
@@ -148,6 +180,7 @@ static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
             "all who had parameters and state are lost before they could "
             "hand them over; resume the run from its checkpoint");
     if (status == WEFT_OK) *c = all[first < w->size ? first : 0];
+    if (status == WEFT_OK) status = log_charters(ctx, p, all, w->size);
     wefti_free(ctx, all);
     bool sane = c->rows_per_rank >= 1 && c->micro >= 1 && c->first_row >= 0 &&
                 c->rows_per_rank % c->micro == 0 &&
@@ -223,6 +256,7 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
                              "step %lld",
                              (long long)w->first_step, (long long)step);
     charter c = charter_of(p, w);
+    WEFT_TRY(count_missed(ctx, mesh, &c.n_missed));
     WEFT_TRY(meet(ctx, p, w));
     weft_status status = compare_charters(ctx, p, w, has, &c);
     if (status != WEFT_OK && !wefti_elastic_interrupted(ctx, mesh)) return status;
@@ -274,6 +308,10 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
                           int64_t step, wefti_rank **state, wefti_elastic_world *change) {
     luggage l = {0};
     bool *has = NULL; /* [change->size] who has state */
+    if (*state && !p->bare)
+        p->checksum = XXH3_64bits((*state)->params,
+                                  (size_t)(*state)->arrangement->n_elements *
+                                      sizeof(float));
     if (*state) exchange(*state, &l);
     wefti_rank_destroy(*state);
     *state = NULL;

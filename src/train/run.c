@@ -41,6 +41,8 @@ typedef struct rank_thread {
     int64_t gathered;  /* after so many steps a gossiping run has lost somebody, last: who
                           met it last and who did not may differ */
     weft_mesh *mesh;   /* or NULL */
+    bool entered;      /* a world of which no step has begun yet */
+    int64_t view;      /* its number */
 } rank_thread;
 
 static weft_status load_initial(rank_thread *t, const char *path) {
@@ -292,6 +294,8 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     WEFT_TRY(wefti_regroup(run->ctx, t->slot->ctx, run->prepared, step, &t->slot->state,
                            &world));
     give_hooks(t);
+    t->entered = true;
+    t->view = world.number;
     const wefti_job *job = run->prepared->job;
     bool both = world.n_lost > 0 && world.n_joined > 0;
     snprintf(sentence, sizeof sentence, "%s%s%s%s%s; %d node%s on with step %lld",
@@ -325,6 +329,16 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
     return WEFT_OK;
 }
 
+/* The first step of a world has begun: no other one takes its place any more. */
+static weft_status log_view(rank_thread *t) {
+    wefti_prepared *p = t->run->prepared;
+    const wefti_viewlog_entry entry = {p->lease_run, t->view, t->mesh, p->job};
+    if (!t->entered) return WEFT_OK;
+    t->entered = false;
+    wefti_elastic_forget_missed(t->mesh);
+    return wefti_viewlog_write(t->slot->ctx, p->views, &entry);
+}
+
 /* The steps, from one pause to the next; a step begins when the one before has settled. */
 static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     int64_t steps = t->run->prepared->job->config->run.steps;
@@ -336,7 +350,10 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
             WEFT_TRY(regroup(t, step, step, &whole));
             continue;
         }
+        WEFT_TRY(log_view(t));
         WEFT_TRY(do_step(t, step++, start_s));
+        if (t->slot->first_here)
+            wefti_viewlog_step(t->run->prepared->views, wefti_now_s() - start_s);
         start_s = wefti_now_s();
         if (!is_pause(t, step)) continue;
         WEFT_TRY(pause(t, step, &whole));
@@ -382,6 +399,13 @@ static weft_status refuse_entry(weft_ctx *ctx) {
         "no mixer.deadline");
 }
 
+/* The view that a run begins with, or is resumed with. */
+static weft_status log_start(weft_ctx *ctx, wefti_prepared *p) {
+    if (!p->lease_run && p->lease) p->lease_run = wefti_lease_run(p->lease);
+    const wefti_viewlog_entry entry = {p->lease_run, 1, p->bootstrap.mesh, p->job};
+    return wefti_viewlog_write(ctx, p->views, &entry);
+}
+
 static weft_status run_prepared(weft_ctx *ctx, training *run) {
     bool joins = run->prepared->joins;
     bool leads = wefti_bootstrap_leads(&run->prepared->bootstrap) && !joins;
@@ -389,6 +413,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     if (joins && !elastic) return refuse_entry(ctx);
     WEFT_TRY(find_world(ctx, run));
     if (elastic) WEFT_TRY(wefti_regroup_start(ctx, run->prepared));
+    if (!joins) WEFT_TRY(log_start(ctx, run->prepared));
     if (leads && run->hooks && run->hooks->on_start)
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+/* A line per view, written when its first step begins: before, the view may still be replaced by
+ * the next one without a step, and such a view leaves no line.
+ *
+ *     gather    all ranks, between two worlds    messages that did not count, without doubles
+ *     write     the first step begins            lines of what was skipped, then of the view
+ *     open      a new first rank                 what the file lacks of the lines kept here
+ *
+ * The stall of a change is what its last two steps took beyond a calm one, and all that passed
+ * since they ended. */
+#define _GNU_SOURCE
+#include "train/viewlog.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/stats.h"
+#include "job/job.h"
+#include "record/append.h"
+#include "record/metrics.h"
+#include "record/tfevents.h"
+
+enum { CALM_STEPS = 16, EVENT_STEPS = 2, MAX_MISSED = 1 << 20 };
+
+/* Where a line lies in `text`, and what it is. */
+typedef struct kept_line {
+    int64_t begin, n_bytes;
+    uint64_t run;
+    int64_t view, step;
+    bool skips;
+} kept_line;
+
+struct wefti_viewlog {
+    wefti_buffer text; /* all lines that were made here */
+    kept_line *lines;  /* [n_lines] */
+    int64_t n_lines;
+    wefti_append file;
+    bool is_open;
+    wefti_view_line last; /* its members owned; n_members 0: there is none */
+    int n_buckets;        /* of that view's world */
+    wefti_missed *missed; /* [n_missed] since that view began */
+    int64_t n_missed;
+    bool complete, has_checksum;
+    uint64_t checksum;
+    double took_s[CALM_STEPS]; /* the last steps, in turns */
+    int64_t n_steps;
+    double ended_s; /* when the last one had ended */
+};
+
+weft_status wefti_viewlog_create(weft_ctx *ctx, wefti_viewlog **out) {
+    WEFT_TRY(wefti_alloc(ctx, sizeof **out, "the log of views", out));
+    (*out)->complete = true;
+    return WEFT_OK;
+}
+
+weft_status wefti_viewlog_close(weft_ctx *ctx, wefti_viewlog *log) {
+    if (!log) return WEFT_OK;
+    weft_status status = log->is_open ? wefti_append_fini(ctx, &log->file) : WEFT_OK;
+    wefti_buffer_fini(ctx, &log->text);
+    wefti_free(ctx, log->lines);
+    wefti_free(ctx, log->last.members);
+    wefti_free(ctx, log->missed);
+    wefti_free(ctx, log);
+    return status;
+}
+
+void wefti_viewlog_step(wefti_viewlog *log, double step_s) {
+    if (!log) return;
+    log->took_s[log->n_steps++ % CALM_STEPS] = step_s;
+    log->ended_s = wefti_now_s();
+}
+
+/* NAN where too few steps were taken to tell. */
+static double stall_of(const wefti_viewlog *log) {
+    double calm[CALM_STEPS], stall_s = wefti_now_s() - log->ended_s;
+    int64_t n = log->n_steps < CALM_STEPS ? log->n_steps : CALM_STEPS;
+    int n_calm = 0;
+    for (int64_t i = EVENT_STEPS; i < n; i++)
+        calm[n_calm++] = log->took_s[(log->n_steps - 1 - i) % CALM_STEPS];
+    if (n_calm == 0) return NAN;
+    double median_s = wefti_median(calm, n_calm);
+    for (int64_t i = 0; i < EVENT_STEPS; i++) {
+        double over_s = log->took_s[(log->n_steps - 1 - i) % CALM_STEPS] - median_s;
+        if (over_s > 0) stall_s += over_s;
+    }
+    return stall_s;
+}
+
+/* --- the file --- */
+
+static weft_status append(weft_ctx *ctx, wefti_viewlog *log, const kept_line *line) {
+    return wefti_append_write(ctx, &log->file, log->text.bytes + line->begin,
+                              line->n_bytes);
+}
+
+/* The lines of this run that the file has not. */
+static weft_status complete(weft_ctx *ctx, wefti_viewlog *log, const char *path) {
+    wefti_views views;
+    WEFT_TRY(wefti_views_read(ctx, path, &views));
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < log->n_lines && status == WEFT_OK; i++) {
+        const kept_line *line = &log->lines[i];
+        if (!wefti_views_has(&views, line->run, line->view, line->step, line->skips))
+            status = append(ctx, log, line);
+    }
+    wefti_views_fini(ctx, &views);
+    return status == WEFT_OK ? wefti_append_sync(ctx, &log->file) : status;
+}
+
+weft_status wefti_viewlog_open(weft_ctx *ctx, wefti_viewlog *log, const char *folder,
+                               int64_t steps_done) {
+    char path[PATH_MAX];
+    bool exists;
+    wefti_metrics *older;
+    if (!log || log->is_open) return WEFT_OK;
+    if (snprintf(path, sizeof path, "%s/views.jsonl", folder) >= PATH_MAX)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", folder);
+    WEFT_TRY(wefti_metrics_open(ctx, path, steps_done > 0 ? steps_done + 1 : 0, &older));
+    WEFT_TRY(wefti_metrics_close(ctx, older)); /* lines to drop are dropped */
+    WEFT_TRY(wefti_append_init(ctx, path, false, &exists, &log->file));
+    log->is_open = true;
+    return complete(ctx, log, path);
+}
+
+/* --- what did not count --- */
+
+static int64_t step_of(const wefti_missed *m) {
+    return m->channel == WEFTI_GROUP_WORLD * 8 ? m->tag : m->tag >> 24;
+}
+
+static wefti_view_skip skip_of(const wefti_missed *m) {
+    bool vote = m->channel == WEFTI_GROUP_WORLD * 8;
+    return (wefti_view_skip){m->channel, m->receiver, m->sender,
+                             vote ? 0 : (int)(m->tag >> 4 & ((1 << 20) - 1)),
+                             vote ? 0 : (int)(m->tag & 15)};
+}
+
+static int compare(const void *a, const void *b) {
+    const wefti_missed *x = a, *y = b;
+    int64_t pairs[][2] = {{step_of(x), step_of(y)},
+                          {x->channel, y->channel},
+                          {x->tag, y->tag},
+                          {x->receiver, y->receiver},
+                          {x->sender, y->sender}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (pairs[i][0] != pairs[i][1]) return pairs[i][0] < pairs[i][1] ? -1 : 1;
+    return 0;
+}
+
+/* Of n, those that stand, each once, in order. Returns how many. */
+static int64_t tidy(wefti_missed *list, int64_t n) {
+    int64_t kept = 0, once = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (list[i].settled == 1) list[kept++] = list[i];
+    qsort(list, (size_t)kept, sizeof *list, compare);
+    for (int64_t i = 0; i < kept; i++)
+        if (once == 0 || compare(&list[once - 1], &list[i]) != 0) list[once++] = list[i];
+    return once;
+}
+
+/* Each rank's list, as long as the longest; empty places are not settled. */
+static weft_status gather_lists(weft_ctx *ctx, wefti_viewlog *log, wefti_bootstrap *b,
+                                int64_t longest, wefti_missed *mine) {
+    size_t n_bytes = (size_t)longest * sizeof *mine;
+    int64_t n = longest * b->comm->size;
+    wefti_missed *all;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *all, "messages that do not count", &all));
+    weft_status status = wefti_comm_all_gather(b->comm, b->n_messages++, mine,
+                                               (int64_t)n_bytes, all);
+    if (status != WEFT_OK) {
+        wefti_free(ctx, all);
+        return status;
+    }
+    wefti_free(ctx, log->missed);
+    log->missed = all;
+    log->n_missed = tidy(all, n);
+    return WEFT_OK;
+}
+
+weft_status wefti_viewlog_gather(weft_ctx *ctx, wefti_viewlog *log, wefti_bootstrap *b,
+                                 const int64_t *n_missed, uint64_t checksum) {
+    int64_t longest = 0;
+    wefti_missed *mine;
+    int n = 0;
+    log->complete = true;
+    log->has_checksum = true;
+    log->checksum = checksum;
+    log->n_missed = 0;
+    for (int r = 0; r < b->comm->size; r++) {
+        if (n_missed[r] > longest) longest = n_missed[r];
+        if (n_missed[r] < 0) log->complete = false;
+    }
+    if (longest > MAX_MISSED)
+        return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
+                             "a rank says that it did without %lld messages, expected at "
+                             "most %d",
+                             (long long)longest, (int)MAX_MISSED);
+    if (longest == 0) return WEFT_OK;
+    WEFT_TRY(wefti_elastic_missed(ctx, b->mesh, &mine, &n));
+    weft_status status = WEFT_OK;
+    if (n < longest)
+        status = wefti_grow(ctx, &mine, n > 0 ? n : 0, longest, sizeof *mine,
+                            "messages that do not count");
+    if (status == WEFT_OK) status = gather_lists(ctx, log, b, longest, mine);
+    wefti_free(ctx, mine);
+    return status;
+}
+
+/* --- lines --- */
+
+/* Keeps the text from `begin` on as a line, and writes it where this process writes. */
+static weft_status keep(weft_ctx *ctx, wefti_viewlog *log, const kept_line *line) {
+    WEFT_TRY(log->text.status);
+    WEFT_TRY(wefti_grow(ctx, &log->lines, log->n_lines, log->n_lines + 1,
+                        sizeof *log->lines, "the log of views"));
+    kept_line *last = &log->lines[log->n_lines++];
+    *last = *line;
+    last->n_bytes = log->text.n - line->begin;
+    return log->is_open ? append(ctx, log, last) : WEFT_OK;
+}
+
+/* How many buckets of what `sender` sent in a step reached nobody in full. */
+static int buckets_missed(const wefti_missed *list, int64_t n, int sender) {
+    int count = 0;
+    int64_t last = -1;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t bucket = list[i].tag >> 4;
+        bool first = list[i].channel != WEFTI_GROUP_WORLD * 8 && list[i].tag % 2 == 0;
+        if (list[i].sender != sender || !first || bucket == last) continue;
+        last = bucket;
+        count++;
+    }
+    return count;
+}
+
+/* Rows of the lost ranks of a step: all of a rank's, or some tensors' share of them. */
+static void count_rows(const wefti_viewlog *log, const wefti_missed *list, int64_t n,
+                       wefti_skip_line *line) {
+    for (int i = 0; i < log->last.n_members; i++) {
+        int missed = buckets_missed(list, n, log->last.members[i].place);
+        int64_t rows = log->last.rows_per_rank;
+        if (missed >= log->n_buckets) line->rows_skipped += rows;
+        else if (missed > 0) line->rows_in_part += rows;
+    }
+}
+
+/* One step's. */
+static weft_status put_skips(weft_ctx *ctx, wefti_viewlog *log, const wefti_missed *list,
+                             int64_t n, int64_t step) {
+    wefti_skip_line line = {.run = log->last.run,
+                            .view = log->last.view,
+                            .step = step + 1,
+                            .complete = log->complete,
+                            .n = (int)n};
+    kept_line place = {.begin = log->text.n,
+                       .run = line.run,
+                       .view = line.view,
+                       .step = line.step,
+                       .skips = true};
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *line.list, "the log of views", &line.list));
+    for (int64_t i = 0; i < n; i++) line.list[i] = skip_of(&list[i]);
+    count_rows(log, list, n, &line);
+    wefti_views_put_skips(ctx, &log->text, &line);
+    wefti_free(ctx, line.list);
+    return keep(ctx, log, &place);
+}
+
+static weft_status put_all_skips(weft_ctx *ctx, wefti_viewlog *log, int64_t step) {
+    const wefti_missed *list = log->missed;
+    if (log->last.n_members == 0) return WEFT_OK; /* a joiner's first view */
+    for (int64_t i = 0, n; i < log->n_missed; i += n) {
+        for (n = 1; i + n < log->n_missed; n++)
+            if (step_of(&list[i + n]) != step_of(&list[i])) break;
+        WEFT_TRY(put_skips(ctx, log, list + i, n, step_of(&list[i])));
+    }
+    if (log->complete) return WEFT_OK;
+    return put_skips(ctx, log, list, 0, step - 1);
+}
+
+static bool is_member(const wefti_view_line *line, const wefti_view_member *who) {
+    for (int i = 0; i < line->n_members; i++)
+        if (line->members[i].place == who->place && line->members[i].name == who->name)
+            return true;
+    return false;
+}
+
+/* Members of `from` that `without` has not; with a mesh (not NULL) why they left. */
+static weft_status differ(weft_ctx *ctx, weft_mesh *mesh, const wefti_view_line *from,
+                          const wefti_view_line *without, wefti_view_change **out, int *n) {
+    *n = 0;
+    WEFT_TRY(wefti_alloc_n(ctx, from->n_members, sizeof **out, "the log of views", out));
+    for (int i = 0; i < from->n_members; i++) {
+        const wefti_view_member *m = &from->members[i];
+        if (is_member(without, m)) continue;
+        wefti_view_change *change = &(*out)[(*n)++];
+        change->place = m->place;
+        memcpy(change->host, m->host, sizeof change->host);
+        if (mesh && mesh->elastic)
+            wefti_elastic_why(mesh, m->place, change->why, sizeof change->why);
+    }
+    return WEFT_OK;
+}
+
+static weft_status name_members(weft_ctx *ctx, const wefti_viewlog_entry *e,
+                                wefti_view_line *line) {
+    line->n_members = e->job->W;
+    WEFT_TRY(wefti_alloc_n(ctx, line->n_members, sizeof *line->members,
+                           "the log of views", &line->members));
+    for (int r = 0; r < line->n_members; r++) {
+        wefti_view_member *m = &line->members[r];
+        m->place = r;
+        if (!e->mesh) {
+            gethostname(m->host, sizeof m->host - 1);
+            continue;
+        }
+        if (e->mesh->elastic) wefti_elastic_who(e->mesh, r, &m->place, &m->name);
+        snprintf(m->host, sizeof m->host, "%s", weft_mesh_host_of(e->mesh, m->place));
+    }
+    return WEFT_OK;
+}
+
+static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_entry *e) {
+    const wefti_job *job = e->job;
+    wefti_view_line line = {.run = e->run,
+                            .view = e->view,
+                            .step = job->first_step + 1,
+                            .time_s = wefti_unix_now_s(),
+                            .stall_s = log->last.n_members > 0 ? stall_of(log) : NAN,
+                            .first_row = job->first_row,
+                            .rows_per_rank = job->rows_per_rank,
+                            .micro = job->B,
+                            .shards = job->S,
+                            .threads = job->threads,
+                            .has_checksum = log->has_checksum,
+                            .checksum = log->checksum};
+    snprintf(line.kernels, sizeof line.kernels, "%s", job->kernels->name);
+    return line;
+}
+
+static weft_status put_view(weft_ctx *ctx, wefti_viewlog *log,
+                            const wefti_viewlog_entry *e, wefti_view_line *line) {
+    kept_line place = {.run = line->run, .view = line->view, .step = line->step};
+    WEFT_TRY(name_members(ctx, e, line));
+    if (log->last.n_members > 0) {
+        WEFT_TRY(differ(ctx, e->mesh, &log->last, line, &line->lost, &line->n_lost));
+        WEFT_TRY(differ(ctx, NULL, line, &log->last, &line->joined, &line->n_joined));
+    }
+    place.begin = log->text.n;
+    wefti_views_put(ctx, &log->text, line);
+    return keep(ctx, log, &place);
+}
+
+static weft_status count_buckets(weft_ctx *ctx, const wefti_job *job, int *n) {
+    wefti_arrangement *a;
+    WEFT_TRY(wefti_arrangement_create(ctx, job, 0, &a));
+    *n = a->n_buckets;
+    wefti_arrangement_destroy(ctx, a);
+    return WEFT_OK;
+}
+
+weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log,
+                                const wefti_viewlog_entry *entry) {
+    if (!log) return WEFT_OK;
+    wefti_view_line line = line_of(log, entry);
+    WEFT_TRY(put_all_skips(ctx, log, entry->job->first_step));
+    weft_status status = put_view(ctx, log, entry, &line);
+    wefti_free(ctx, line.lost);
+    wefti_free(ctx, line.joined);
+    line.lost = line.joined = NULL;
+    if (status != WEFT_OK) {
+        wefti_free(ctx, line.members);
+        return status;
+    }
+    wefti_free(ctx, log->last.members);
+    log->last = line;
+    log->n_missed = 0;
+    log->has_checksum = false;
+    WEFT_TRY(count_buckets(ctx, entry->job, &log->n_buckets));
+    return log->is_open ? wefti_append_sync(ctx, &log->file) : WEFT_OK;
+}
