@@ -13,8 +13,9 @@
 weft_status wefti_local_create(weft_ctx *ctx, const wefti_world_shape *shape,
                                wefti_world **out) WEFT_CHECKED;
 
-/* A run is played again: pieces of steps that did not count then, by their ranks in this world
- * (wefti_comm_receive_piece). The list is borrowed while the world lives; set before ranks begin. */
+/* A run is played again: pieces of steps that did not count then, by their ranks in this
+ * world (wefti_comm_receive_piece). The list is borrowed while the world lives, and set before
+ * ranks begin. */
 void wefti_local_skip(wefti_world *world, const wefti_missed *list, int n);
 
 /* Whether a message of `peer` to this rank, or this rank's own part of what it adds up, is

@@ -3,6 +3,7 @@
  *
  *     config.yaml           read as a run would
  *     metrics.jsonl         every line
+ *     views.jsonl           every line
  *     plan.json, timeline.json
  *     checkpoints/step-N    every byte against index.json; what crashes left is named */
 #define _GNU_SOURCE
@@ -69,13 +70,13 @@ static void verify_config(verifier *v) {
     tell_status(v, "config.yaml", status, "reads as a run would read it");
 }
 
-static void verify_metrics(verifier *v) {
+static void verify_lines(verifier *v, const char *name) {
     char path[PATH_MAX], good[64];
     int64_t n;
-    if (!present(v, "metrics.jsonl", path)) return;
+    if (!present(v, name, path)) return;
     weft_status status = wefti_metrics_check(v->ctx, path, &n);
     snprintf(good, sizeof good, "%lld lines", (long long)n);
-    tell_status(v, "metrics.jsonl", status, good);
+    tell_status(v, name, status, good);
 }
 
 static void verify_plan(verifier *v) {
@@ -153,7 +154,8 @@ weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder, weft_verify_s
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open the run folder %s: %s",
                              run_folder, strerror(errno));
     verify_config(&v);
-    verify_metrics(&v);
+    verify_lines(&v, "metrics.jsonl");
+    verify_lines(&v, "views.jsonl");
     verify_plan(&v);
     WEFT_TRY(verify_checkpoints(&v));
     *n_damaged = v.n_damaged;

@@ -85,7 +85,7 @@ step8=checkpoints/step-00000008
             echo "$folder/$file"
         done
     done
-    printf '%s\n' config.yaml events metrics.jsonl report.html timeline.json
+    printf '%s\n' config.yaml events metrics.jsonl report.html timeline.json views.jsonl
 } >wanted
 same found wanted
 
