@@ -19,10 +19,10 @@
 
 enum { BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1, STAGES = 15 };
 
-static bool is_vote(int base) { return base == WEFTI_GROUP_WORLD * 8; }
+static bool is_status(int base) { return base == WEFTI_GROUP_WORLD * 8; }
 
 bool wefti_elastic_is_answer(int channel, int64_t tag) {
-    return !is_vote(channel & BASE_CHANNELS) && (tag & STAGES) % 2 == 1;
+    return !is_status(channel & BASE_CHANNELS) && (tag & STAGES) % 2 == 1;
 }
 
 void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed) {

@@ -135,10 +135,10 @@ static int64_t step_of(const wefti_missed *m) {
 }
 
 static wefti_view_skip skip_of(const wefti_missed *m) {
-    bool vote = m->channel == WEFTI_GROUP_WORLD * 8;
+    bool status = m->channel == WEFTI_GROUP_WORLD * 8;
     return (wefti_view_skip){m->channel, m->receiver, m->sender,
-                             vote ? 0 : (int)(m->tag >> 4 & ((1 << 20) - 1)),
-                             vote ? 0 : (int)(m->tag & 15)};
+                             status ? 0 : (int)(m->tag >> 4 & ((1 << 20) - 1)),
+                             status ? 0 : (int)(m->tag & 15)};
 }
 
 static int compare(const void *a, const void *b) {
