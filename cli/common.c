@@ -180,6 +180,17 @@ static weft_status join_mesh(weft_ctx *ctx, const char *where,
     return weft_mesh_enter(ctx, host, (int)port, 0, security, out);
 }
 
+/* PORT: a run that this process begins alone. */
+static weft_status begin_mesh(weft_ctx *ctx, const char *text,
+                              const weft_mesh_security *security, weft_mesh **out) {
+    char *rest;
+    long port = strtol(text, &rest, 10);
+    if (rest == text || *rest || port < 1 || port > 65535)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--listen %s: expected a port from 1 to 65535", text);
+    return weft_mesh_begin(ctx, (int)port, security, out);
+}
+
 weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
     weft_config *config;
     *out = NULL;
@@ -192,9 +203,16 @@ weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
                                    .plain = !config->mesh.encrypt,
                                    .run = text_or_null(config->mesh.run)};
     if (!security.key) security.key = getenv("WEFT_KEY_FILE");
-    const char *where = args_value(a, "--join");
-    if (status == WEFT_OK && where)
+    const char *where = args_value(a, "--join"), *port = args_value(a, "--listen");
+    if (status == WEFT_OK && where && port)
+        status = weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "--listen begins a run and --join comes into one: expected one "
+            "of them");
+    else if (status == WEFT_OK && where)
         status = join_mesh(ctx, where, &security, out);
+    else if (status == WEFT_OK && port)
+        status = begin_mesh(ctx, port, &security, out);
     else if (status == WEFT_OK)
         status = weft_mesh_open(ctx, &security, out);
     weft_config_destroy(ctx, config);

@@ -22,6 +22,10 @@ static const flag flags[] = {
     {"--resume", NULL, "continue run.folder from its newest complete checkpoint", NULL},
     {"--join", "HOST[:PORT]",
      "come into a run that trains over TCP, by any of its processes (port 29500)", NULL},
+    {"--listen", "PORT",
+     "begin alone; others come in by --join HOST:PORT (from other machines with "
+     "mesh.key)",
+     NULL},
     {"--init", "FOLDER", "begin from this model: a run, or a Hugging Face folder",
      "model.init"},
     {"--nodes", "N", "number of nodes", "mesh.nodes"},
@@ -165,15 +169,15 @@ static void show_evaluation(void *user, const weft_eval_record *r) {
     char accuracy[64] = "", loss[32];
     bool classes = !isnan(r->accuracy);
     if (classes && v->json)
-        snprintf(accuracy, sizeof accuracy, "\"validation_accuracy\": %.9g, ", r->accuracy);
+        snprintf(accuracy, sizeof accuracy, "\"validation_accuracy\": %.9g, ",
+                 r->accuracy);
     if (classes && !v->json)
         snprintf(accuracy, sizeof accuracy, ", accuracy %.2f %%", 100 * r->accuracy);
     if (v->json)
         printf("{\"step\": %lld, \"validation_loss\": %s, %s\"tokens\": %lld, "
                "\"elapsed_s\": %.3f}\n",
                (long long)r->step, real_text(r->loss, loss, sizeof loss), accuracy,
-               (long long)r->tokens,
-               r->elapsed_s);
+               (long long)r->tokens, r->elapsed_s);
     if (v->json || v->quiet) return;
     snprintf(line, sizeof line, "validation loss %.4f%s after step %lld", r->loss,
              accuracy, (long long)r->step);

@@ -58,6 +58,13 @@ WEFT_API weft_status weft_mesh_listen(weft_ctx *ctx, int *listener,
 WEFT_API weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat,
                                     weft_mesh **out) WEFT_CHECKED;
 
+/* Begins a mesh of this process alone, into which others come by weft_mesh_enter at this port:
+ * from any machine with a key in `security`, or where that says plain; else from this one only.
+ * Not collective. */
+WEFT_API weft_status weft_mesh_begin(weft_ctx *ctx, int port,
+                                     const weft_mesh_security *security,
+                                     weft_mesh **out) WEFT_CHECKED;
+
 /* Comes into a run that trains by TCP already, by calling one of its processes; `patience` in
  * seconds, 0: two minutes. The run goes on meanwhile; weft_train then waits until this process is
  * a member, and gets parameters and state from the others. Not collective. */

@@ -152,6 +152,19 @@ weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double pa
     return weft_mesh_create(ctx, transport, out);
 }
 
+weft_status weft_mesh_begin(weft_ctx *ctx, int port, const weft_mesh_security *security,
+                            weft_mesh **out) {
+    *out = NULL;
+    const wefti_tcp_place place = {.size = 1,
+                                   .host = "",
+                                   .port = port,
+                                   .plain = security && security->plain,
+                                   .spare = SPARE};
+    weft_transport *transport;
+    WEFT_TRY(wefti_tcp_open(ctx, &place, security, &transport));
+    return weft_mesh_create(ctx, transport, out);
+}
+
 weft_status weft_mesh_listen(weft_ctx *ctx, int *listener, int *port) {
     return wefti_tcp_listen(ctx, listener, port);
 }

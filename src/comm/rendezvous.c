@@ -325,7 +325,8 @@ static weft_status call_others(gathering *g) {
 /* A connection to each, and what else is open. */
 static weft_status raise_limit(const gathering *g) {
     struct rlimit limit;
-    rlim_t needed = (rlim_t)g->place->size + WEFTI_MAX_CALLERS + SPARE_FILES;
+    rlim_t needed = (rlim_t)g->place->size + (rlim_t)g->place->spare + WEFTI_MAX_CALLERS +
+                    SPARE_FILES;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return WEFT_OK;
     rlim_t had = limit.rlim_cur;
     if (limit.rlim_max >= needed) {
@@ -352,9 +353,12 @@ static weft_status check_secrecy(const gathering *g) {
 
 static weft_status gather(gathering *g) {
     const wefti_tcp_place *place = g->place;
-    if (place->size == 1) return WEFT_OK;
+    bool alone = place->size == 1;
+    if (alone && place->spare == 0) return WEFT_OK;
     WEFT_TRY(raise_limit(g));
-    WEFT_TRY(find_names(g));
+    if (alone)
+        g->local = true; /* it calls nobody; without a key only this machine calls it */
+    if (!alone) WEFT_TRY(find_names(g));
     WEFT_TRY(check_secrecy(g));
     bool here = g->local && !g->tls && !place->plain;
     if (place->listener > 0)

@@ -46,8 +46,7 @@ bool wefti_regroup_can(const wefti_prepared *p) {
     const weft_mesh *mesh = p->bootstrap.mesh;
     if (!mesh || !mesh->transport->ops->redial || !p->on_text) return false;
     wefti_elastic_setup setup = setup_of(p);
-    return (job->R > 1 || p->joins) && job->sites == 1 && job->copies == 1 &&
-           job->mixer_config.deadline_s == 0 &&
+    return job->sites == 1 && job->copies == 1 && job->mixer_config.deadline_s == 0 &&
            strcmp(job->config->mesh.on_loss, "go_on") == 0 &&
            wefti_elastic_fits(mesh, &setup);
 }

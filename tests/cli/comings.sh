@@ -37,6 +37,7 @@ await() {
 }
 has_lines() { (($(lines) >= $1)); }
 says_twice() { (($(grep -c -- "$1" "$2" 2>/dev/null) >= 2)); }
+says_since() { tail -c "+$1" "$3" | grep -q -- "$2"; } # from that byte on
 says() { grep -q -- "$1" "$2" 2>/dev/null; }
 
 # Rank $1 of $2, at $port, $per_node (1) of a node; then key=value ...

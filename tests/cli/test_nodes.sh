@@ -39,6 +39,31 @@ nodes_return() {
     stop "$keep" "$keep" "$first" "${pids[@]}"
 }
 
+# A run that one process begins, alone, with key=value ...: four train, then one again, then three.
+begins_alone() {
+    local before p said
+    what="alone $*"
+    rm -rf run out.* log.* && pids=()
+    free_port
+    "$weft" train run.yaml --listen "$port" run.folder=run "$@" >out.0 2>log.0 &
+    pids[0]=$!
+    await has_lines 5 || fail "$what: no step: $(cat log.*)"
+    for p in a b c; do joiner $p "$port" "$@"; done
+    await says "; 4 nodes go on" log.0 || fail "$what: not all have joined: $(tail -n 3 log.*)"
+    kill -9 "${pids[@]:1}"
+    await says "; 1 node goes on" log.0 || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    wait "${pids[@]:1}" 2>/dev/null
+    pids=("${pids[0]}")
+    before=$(lines)
+    await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    said=$(wc -c <log.0)
+    for p in d e; do joiner $p "$port" "$@"; done
+    await says_since "$said" "; 3 nodes go on" log.0 || fail "$what: none came again: $(tail -n 3 log.*)"
+    before=$(lines)
+    await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    stop "${pids[0]}" "${pids[@]}"
+}
+
 if [ -n "${only:-}" ]; then
     $only
     finish
@@ -46,5 +71,10 @@ if [ -n "${only:-}" ]; then
 fi
 nodes_return
 nodes_return method=hsdp
+refuses "--listen 0: expected a port from 1 to 65535" "$weft" train run.yaml --listen 0
+refuses "--listen 29500x: expected a port from 1 to 65535" "$weft" train run.yaml --listen 29500x
+refuses "--listen begins a run and --join comes into one: expected one of them" \
+    "$weft" train run.yaml --listen 29500 --join here
+begins_alone method=hsdp
 nodes_return method=dadam mixer.kind=choco mixer.values=int8 mixer.gamma=0.5
 finish
