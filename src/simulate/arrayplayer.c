@@ -9,14 +9,13 @@
  *     exchange[i]     its exchange thread
  *     mail            when the first and the last message of a bucket's round is with i
  *
- * One order for all: a typical rank's (the mean of some clocks decides which phase comes next),
- * so that no replica's clock can jump because another one was a little sooner. Therefore a
+ * One order of phases for all, which does not depend on the clocks (arrayorder.c). Therefore a
  * prediction never gets worse by a faster wire or node, which message by message may happen.
  * n replicas cost O(n) for a round of all to all (arraylinks.c), not O(n^2).
  *
  *     left out     sites, measured pairs of nodes, deadlines, late wake-ups of an emulated wire:
  *                  there predict.c takes the event player
- *     the same     schedule, costs of parts (timed.c), rule of the next phase, draws of jitter
+ *     the same     schedule, costs of parts (timed.c), draws of jitter
  *
  * What waits is split as it happens: idle is the part of a phase in which a replica waited for
  * messages, late the part of that before the last of them was even sent. */
@@ -35,15 +34,6 @@ static void wait_for(const wefti_array_player *e, int i, double x, double waited
     if (waited_s <= 0) return;
     e->idle[i] += waited_s;
     if (sent > x) e->late[i] += sooner(sent - x, waited_s);
-}
-
-/* Of some of the replicas, to decide what a typical one does. */
-static double mean(const wefti_array_player *e, const double *x) {
-    enum { TYPICAL = 256 };
-    double sum = 0;
-    int apart = e->R / TYPICAL + 1, n = 0;
-    for (int i = 0; i < e->R; i += apart, n++) sum += x[i];
-    return sum / n;
 }
 
 /* --- the replicator's phases --- */
@@ -100,7 +90,8 @@ static void hear(wefti_array_player *e, int b) {
 static void take_in(wefti_array_player *e, int b) {
     const wefti_replicator_config *config = &e->job->replicator_config;
     int64_t before = e->step - config->delay;
-    if (before < 0 || !wefti_replicator_is_due(config, before)) return;
+    if (before < 0 && !e->weather.primed) return;
+    if (!wefti_replicator_is_due(config, before)) return;
     if (route_of(e, b)->n_rounds > 0) hear(e, b);
     add_work(e, e->exchange, route_of(e, b)->work.end_s);
 }
@@ -349,16 +340,6 @@ static void run_phase(wefti_array_player *e, int number, int item) {
     }
 }
 
-/* What a typical rank's exchange thread does next; -1: nothing. What has been submitted by
- * now begins first. */
-static int next_phase(const wefti_array_player *e) {
-    const wefti_schedule *s = e->shard->schedule;
-    int next = wefti_order_next(s->order, s->n_phases, e->done[0], e->done);
-    if (e->done[0] == e->n_jobs) return next;
-    if (next < 0) return 0;
-    return mean(e, row(e->ready, e, (int)e->done[0])) <= mean(e, e->exchange) ? 0 : next;
-}
-
 /* Begins to add up what replicas wait for, from the times x on. */
 static void begin_account(wefti_array_player *e, const double *x) {
     memcpy(e->began, x, (size_t)e->R * sizeof *x);
@@ -383,7 +364,7 @@ static void account(wefti_array_player *e) {
 
 /* All that has been submitted. */
 static void exchange_all(wefti_array_player *e) {
-    for (int p; (p = next_phase(e)) >= 0; e->done[p]++) {
+    for (int p; (p = wefti_array_next_phase(e)) >= 0; e->done[p]++) {
         const double *ready = row(e->ready, e, (int)e->done[0]);
         for (int i = 0; i < e->R && p == 0; i++)
             e->exchange[i] = later(e->exchange[i], ready[i]);
@@ -610,11 +591,29 @@ static void tell_apart(wefti_array_player *e) {
             e->outs[e->n_outs++] = e->outs[i];
 }
 
-/* What was sent before the first step is there. */
-static void prime(wefti_array_player *e) {
+static void draw_drift(wefti_array_player *e) {
     for (int i = 0; i < e->R; i++)
         e->drift[i] = e->weather.jitter ? wefti_jitter_drift(e->timed, e->weather.seed, i)
                                         : 1;
+}
+
+/* What the first step waits for was sent at time 0, as if a step had come before. So steps
+ * are of one length from the first one on, and need no warm-up: with one, a run's length
+ * would be a difference of two times, which may grow although both get less. */
+static weft_status prime(wefti_array_player *e) {
+    const wefti_partner_list *first;
+    bool gossips = e->job->topology && !e->job->replicas_equal;
+    bool sends_ahead = gossips && !e->job->mixer_config.combine_last;
+    if (!e->weather.primed || e->R == 1) return WEFT_OK;
+    WEFT_TRY(wefti_partner_lists_look_up(e->partners, e->job, 0, &first));
+    for (int b = 0; b < e->n_buckets; b++) {
+        gossip_round now = gossip_about(e, b, 0);
+        if (is_delayed(e) && route_of(e, b)->n_rounds > 0)
+            send_round(e, e->exchange, b, 0);
+        if (sends_ahead) send_gossip(e, e->exchange, &now, 0);
+    }
+    memset(e->exchange, 0, (size_t)e->R * sizeof *e->exchange);
+    return WEFT_OK;
 }
 
 weft_status wefti_array_player_create(const wefti_timed *timed,
@@ -639,14 +638,16 @@ weft_status wefti_array_player_create(const wefti_timed *timed,
                               .wire = weather->no_wire ? 0 : 1,
                               .work = weather->no_work ? 0 : 1};
     weft_status status = allocate(e);
-    if (status != WEFT_OK) {
-        wefti_array_player_destroy(e);
-        return status;
+    if (status == WEFT_OK) {
+        tell_apart(e);
+        draw_drift(e);
+        status = prime(e);
     }
-    tell_apart(e);
-    prime(e);
-    *out = e;
-    return WEFT_OK;
+    if (status == WEFT_OK)
+        *out = e;
+    else
+        wefti_array_player_destroy(e);
+    return status;
 }
 
 void wefti_array_player_destroy(wefti_array_player *e) {

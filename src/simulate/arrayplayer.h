@@ -19,7 +19,13 @@ typedef struct wefti_weather {
     const float *slower;       /* [nodes] factors of computing, or NULL */
     const float *slower_links; /* [nodes] factors of an interface's time, or NULL */
     bool no_wire, no_work;     /* links cost nothing; coding and optimizing neither */
+    int ahead;                 /* the order of phases: how many buckets begin ahead */
+    bool primed;               /* what the first step waits for was sent before it */
 } wefti_weather;
+
+/* The orders that are played; the least of what they take is predicted (arrayorder.c). */
+enum { WEFTI_ARRAY_ORDERS = 3 };
+int wefti_array_orders(int n_buckets, int out[WEFTI_ARRAY_ORDERS]);
 
 typedef struct wefti_array_player wefti_array_player;
 

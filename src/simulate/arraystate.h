@@ -6,7 +6,7 @@
 #include "simulate/arrayplayer.h"
 
 /* What the array player's files share: arrayplayer.c is the threads, arraylinks.c the
- * messages of all to all. */
+ * messages of all to all, arrayorder.c which phase is next. */
 
 enum { WEFTI_ARRAY_ROUNDS = 2, WEFTI_ARRAY_STATUS_SLOTS = 2 * WEFTI_MAX_LAG };
 
@@ -76,6 +76,9 @@ static inline double busy_s(const wefti_array_player *e, double n_bytes) {
     if (link->bandwidth_Bps <= 0) return 0;
     return e->wire * e->S * wefti_link_bytes(link, n_bytes) / link->bandwidth_Bps;
 }
+
+/* Which phase an exchange thread takes next, of its oldest job; -1: all have ended. */
+int wefti_array_next_phase(const wefti_array_player *e);
 
 /* Every replica to every other one, at `x`. */
 void wefti_array_send_to_all(wefti_array_player *e, double *x, double n_bytes, mail out);

@@ -34,7 +34,8 @@ weft_status wefti_forecast_spread(weft_ctx *ctx, weft_config *config,
  * is not there in the first. */
 double wefti_forecast_bytes(const wefti_timed *timed);
 
-/* Plays these steps in arrays. */
+/* Plays as many steps in arrays as play counts; a warm-up means that the first one is not the
+ * run's. */
 weft_status wefti_forecast_arrays(const wefti_timed *timed, const wefti_play *play,
                                   weft_prediction *out) WEFT_CHECKED;
 

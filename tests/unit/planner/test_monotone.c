@@ -10,16 +10,12 @@
 #include "planner/advise.h"
 
 /* A sanitizer looks at the code and not at the numbers: fewer clusters, all presets. */
-enum { CLUSTERS = UNDER_SANITIZER ? 16 : 200, PLAYED = 12 };
+enum { CLUSTERS = UNDER_SANITIZER ? 16 : 200, PLAYED = 8 };
 
-/* An exchange thread that is sooner may begin to wait for one bucket just before the next one
- * is there, and so send that one later, as it does on real machines: the step gets longer by
- * such a wait. That is seldom, and never much; elsewhere rounding is all. Found on 200
- * clusters: 76 of 26600 cases, at most 14.1 %. */
-static const double rounding = 1e-9, waits_too_soon = 0.15, seldom = 0.01;
+/* Of numbers in double precision, added in another order; nothing else. */
+static const double rounding = 1e-9;
 
-/* Cases, and those in which a better cluster was slower. */
-static int64_t n_tried, n_slower;
+static int64_t n_tried;
 
 static const char *const kinds[] = {
     "method=hsdp",
@@ -135,8 +131,7 @@ static void try_kind(wefti_adviser *a, const weft_cluster *facts, int i,
         *fact = changes[n].more ? *fact * more : *fact / more;
         double after_s = step_of(a, &c);
         n_tried++;
-        n_slower += after_s > (1 + rounding) * before_s;
-        if (after_s > (1 + waits_too_soon) * before_s)
+        if (after_s > (1 + rounding) * before_s)
             fail_msg("cluster %d, %s: a step of %.9g s, and %.9g s with %s", i, kind,
                      before_s, after_s, changes[n].what);
     }
@@ -156,9 +151,6 @@ static void a_better_cluster_is_not_slower(void **state) {
     (void)state;
     for (int i = 0; i < CLUSTERS; i++) try_cluster(i);
     assert_int_equal(n_tried, (int64_t)CLUSTERS * KINDS * CHANGES);
-    if ((double)n_slower > seldom * (double)n_tried)
-        fail_msg("a better cluster is slower in %lld of %lld cases", (long long)n_slower,
-                 (long long)n_tried);
 }
 
 int main(void) {

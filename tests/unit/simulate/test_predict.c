@@ -78,8 +78,9 @@ static void check_kind(int nodes, int ranks, const char *keys) {
                  (!strstr(keys, "dadam") || nodes % 2 == 0);
     assert_true(p.step_s.low > 0 && p.step_s.low <= p.step_s.median &&
                 p.step_s.median <= p.step_s.high);
-    assert_true(p.mean_step_s >= 0.999 * p.step_s.low &&
-                p.mean_step_s <= 1.001 * p.step_s.high);
+    /* the first of 24 steps may be another: what it waits for left at its beginning */
+    assert_true(p.mean_step_s >= 0.99 * p.step_s.low &&
+                p.mean_step_s <= 1.01 * p.step_s.high);
     assert_near(p.compute_s + p.wait_s, p.mean_step_s, 0.05); /* one node's, and all */
     assert_near(p.wire_s + p.codec_s + p.late_s + 1, p.wait_s + 1, 1e-9);
     assert_true(p.hidden_share >= 0 && p.hidden_share <= 1);
