@@ -21,6 +21,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "checkpoint/safetensors_header.h"
 
@@ -230,24 +231,10 @@ const char *wefti_safetensors_metadata(const wefti_safetensors *file, const char
 
 /* ---- rows ---- */
 
-/* A half as the bits of a float: the exponent moves from bias 15 to 127, the mantissa gains 13
- * zeros; subnormals are shifted until they are normal, which a float can hold exactly. */
-static uint32_t bits_of_f16(uint32_t half) {
-    uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31,
-             mantissa = half & 0x3ffu;
-    if (exponent == 31) return sign | 0x7f800000u | mantissa << 13;
-    if (exponent != 0) return sign | (exponent + 112) << 23 | mantissa << 13;
-    if (mantissa == 0) return sign;
-    exponent = 113; /* subnormal: shift until the leading one is in place */
-    for (; !(mantissa & 0x400u); mantissa <<= 1) exponent--;
-    return sign | exponent << 23 | (mantissa & 0x3ffu) << 13;
-}
-
 static void decode_half(const unsigned char *bytes, int64_t n, bool brain, float *out) {
     for (int64_t i = 0; i < n; i++, bytes += 2) {
         uint32_t half = wefti_get_u16(bytes);
-        uint32_t bits = brain ? half << 16 : bits_of_f16(half);
-        memcpy(&out[i], &bits, sizeof bits);
+        out[i] = brain ? wefti_f32_of_bf16(half) : wefti_f32_of_f16(half);
     }
 }
 

@@ -5,21 +5,12 @@
 /* The pieces of wefti_kernels_reference that lie in other files than its table. Their
  * meaning, shapes and what is stored or added: tensor/kernels.h. */
 
+#include "base/half.h"
 #include "tensor/kernels.h"
 
-#include <math.h>
-#include <string.h>
-
-/* The nearest bfloat16, of two equally near ones the even; not a number stays one. The upper
- * half of the bits, plus 1 if the lower half is above its middle, or at it and the upper half
- * odd. */
+/* The nearest bfloat16 as an f32; not a number stays the one it is. */
 static inline float wefti_reference_bf16(float x) {
-    uint32_t bits;
-    if (isnan(x)) return x;
-    memcpy(&bits, &x, sizeof bits);
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
-    memcpy(&x, &bits, sizeof bits);
-    return x;
+    return isnan(x) ? x : wefti_f32_of_bf16(wefti_bf16(x));
 }
 
 /* reference_norm.c */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "wire/bits.h"
 
 enum { BINS = 4, TABLE_BYTES = 2 * BINS, NAN_ENTRY = 0x7fc0 };
@@ -17,20 +18,10 @@ int64_t wefti_bins_bytes(int64_t n) {
     return n / WEFTI_BINS_RUN * run_bytes(WEFTI_BINS_RUN) + (rest ? run_bytes(rest) : 0);
 }
 
-static float float_of(uint32_t entry) {
-    uint32_t bits = entry << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* The nearest bf16 to a finite number, ties to the even one; what would be infinite is the
  * largest. */
 static uint32_t entry_of(double x) {
-    float y = (float)x;
-    uint32_t bits;
-    memcpy(&bits, &y, sizeof bits);
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    uint32_t bits = wefti_bf16((float)x);
     return (bits & 0x7fff) < 0x7f80 ? bits : (bits & 0x8000) | 0x7f7f;
 }
 
@@ -67,7 +58,7 @@ static void encode_run(int64_t n, float *x, unsigned char *out) {
         wefti_put_u16(out + 2 * b, table[b]);
     }
     for (int64_t i = 0; i < n; i++)
-        x[i] = float_of(table[out[TABLE_BYTES + i / 4] >> 2 * (i % 4) & 3]);
+        x[i] = wefti_f32_of_bf16(table[out[TABLE_BYTES + i / 4] >> 2 * (i % 4) & 3]);
 }
 
 void wefti_bins_encode(int64_t n, float *x, unsigned char *out) {
@@ -92,7 +83,7 @@ static const char *decode_run(int64_t n, const unsigned char *in, float *x) {
     for (int64_t i = 0; i < n; i++) {
         int bin = in[TABLE_BYTES + i / 4] >> 2 * (i % 4) & 3;
         any |= bin;
-        x[i] = float_of(table[bin]);
+        x[i] = wefti_f32_of_bf16(table[bin]);
     }
     if (nan > 0 && any) return "bins beside a table of NaN";
     bool spare = n % 4 != 0 && in[TABLE_BYTES + n / 4] >> 2 * (n % 4) != 0;

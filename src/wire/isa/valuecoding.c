@@ -19,6 +19,7 @@
 
 #include <string.h>
 
+#include "base/half.h"
 #include "base/rng.h"
 #include "tensor/isa.h"
 #include "wire/bits.h"
@@ -32,19 +33,7 @@ enum {
     TOO_LARGE = (127 + 100) << 23 /* 2^100 as f32 */
 };
 
-static inline uint32_t bits_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float float_of(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static inline uint32_t magnitude_bits(float x) { return bits_of(x) & 0x7fffffffu; }
+static inline uint32_t magnitude_bits(float x) { return wefti_f32_bits(x) & 0x7fffffffu; }
 
 /* Largest magnitude of n values as the bits of an f32; a NaN is larger than everything.
  */
@@ -75,15 +64,6 @@ static const char *f32_decode(const wefti_value_place *place, const unsigned cha
     return NULL;
 }
 
-/* To the nearest bf16, ties to the even one; a NaN stays one. */
-static inline uint32_t bf16_of(float x) {
-    uint32_t bits = bits_of(x), cut = bits >> 16;
-    uint32_t rounded = (bits + 0x7fff + (cut & 1)) >> 16;
-    return magnitude_bits(x) > 0x7f800000u ? cut | 0x40 : rounded;
-}
-
-static inline float float_of_bf16(uint32_t bits) { return float_of(bits << 16); }
-
 static void bf16_encode(const wefti_value_place *place, const wefti_rounding *rounding,
                         float *values, unsigned char *block) {
     (void)rounding;
@@ -91,8 +71,8 @@ static void bf16_encode(const wefti_value_place *place, const wefti_rounding *ro
     uint16_t coded[STRIP];
     for (int64_t i = 0; i < place->n; i += STRIP, values += STRIP) {
         int64_t n = place->n - i < STRIP ? place->n - i : STRIP;
-        for (int64_t l = 0; l < n; l++) coded[l] = (uint16_t)bf16_of(values[l]);
-        for (int64_t l = 0; l < n; l++) values[l] = float_of_bf16(coded[l]);
+        for (int64_t l = 0; l < n; l++) coded[l] = wefti_bf16(values[l]);
+        for (int64_t l = 0; l < n; l++) values[l] = wefti_f32_of_bf16(coded[l]);
         for (int64_t l = 0; l < n; l++) wefti_put_u16(out + 2 * (i + l), coded[l]);
     }
 }
@@ -101,7 +81,7 @@ static const char *bf16_decode(const wefti_value_place *place, const unsigned ch
                                float *values) {
     const unsigned char *in = block + place->at;
     for (int64_t i = 0; i < place->n; i++)
-        values[i] = float_of_bf16(wefti_get_u16(in + 2 * i));
+        values[i] = wefti_f32_of_bf16(wefti_get_u16(in + 2 * i));
     return NULL;
 }
 
@@ -118,7 +98,8 @@ typedef struct integer_kind {
 /* The scale of a block whose largest magnitude is `most`: a bf16, 0 or NaN_SCALE. */
 static uint32_t integer_scale(uint32_t most, int limit) {
     if (most >= TOO_LARGE) return NAN_SCALE;
-    uint32_t scale = (bits_of(float_of(most) / (float)limit) + 0xffff) >> 16;
+    uint32_t scale = (wefti_f32_bits(wefti_f32_of_bits(most) / (float)limit) + 0xffff) >>
+                     16;
     return scale < LEAST_SCALE ? 0 : scale;
 }
 
@@ -169,8 +150,8 @@ static void quantize(int64_t n, int limit, float scale, const int32_t *add, floa
                      int8_t *q) {
     float steps = (float)(1 << FRACTION) / scale;
     for (int64_t i = 0; i < n; i++) {
-        int32_t sign = (int32_t)bits_of(values[i]) >> 31;
-        float magnitude = float_of(magnitude_bits(values[i]));
+        int32_t sign = (int32_t)wefti_f32_bits(values[i]) >> 31;
+        float magnitude = wefti_f32_of_bits(magnitude_bits(values[i]));
         int32_t rounded = ((int32_t)(magnitude * steps) + add[i]) >> FRACTION;
         rounded = rounded < limit ? rounded : limit;
         rounded = (rounded ^ sign) - sign;
@@ -190,13 +171,13 @@ static inline void integer_encode(const integer_kind *kind,
     wefti_put_u16(block, scale);
     if (scale == 0 || scale == NAN_SCALE) {
         memset(block + place->at, 0, (size_t)wefti_bit_bytes(place->n * kind->bits));
-        fill(place->n, float_of_bf16(scale), values);
+        fill(place->n, wefti_f32_of_bf16(scale), values);
         return;
     }
     for (int64_t i = 0; i < place->n; i += STRIP) {
         int64_t n = place->n - i < STRIP ? place->n - i : STRIP;
         roundings(rounding, place->first + i, n, add);
-        quantize(n, kind->limit, float_of_bf16(scale), add, values + i, q);
+        quantize(n, kind->limit, wefti_f32_of_bf16(scale), add, values + i, q);
         kind->pack(n, q, block + place->at + i * kind->bits / 8);
     }
 }
@@ -205,7 +186,7 @@ static inline const char *integer_decode(const integer_kind *kind,
                                          const wefti_value_place *place,
                                          const unsigned char *block, float *values) {
     uint32_t code = wefti_get_u16(block);
-    float scale = float_of_bf16(code);
+    float scale = wefti_f32_of_bf16(code);
     int8_t space[STRIP];
     int any = 0, too_low = 0;
     for (int64_t i = 0; i < place->n; i += STRIP) {
@@ -282,8 +263,9 @@ static float mean_magnitude(int64_t n, const float *x) {
     float lanes[LANES] = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] += float_of(magnitude_bits(x[i + l]));
-    for (int l = 0; i < n; i++, l++) lanes[l] += float_of(magnitude_bits(x[i]));
+        for (int l = 0; l < LANES; l++)
+            lanes[l] += wefti_f32_of_bits(magnitude_bits(x[i + l]));
+    for (int l = 0; i < n; i++, l++) lanes[l] += wefti_f32_of_bits(magnitude_bits(x[i]));
     for (int width = LANES / 2; width > 0; width /= 2)
         for (int l = 0; l < width; l++) lanes[l] += lanes[l + width];
     return lanes[0] / (float)n;
@@ -291,20 +273,20 @@ static float mean_magnitude(int64_t n, const float *x) {
 
 static uint32_t sign_scale(int64_t n, const float *values) {
     if (largest(n, values) >= TOO_LARGE) return NAN_SCALE;
-    uint32_t scale = bf16_of(mean_magnitude(n, values));
+    uint32_t scale = wefti_bf16(mean_magnitude(n, values));
     return scale < LEAST_SCALE ? 0 : scale;
 }
 
 /* The signs of WORD values. */
 static uint32_t word_of_signs(const float *values) {
     uint32_t word = 0;
-    for (int l = 0; l < WORD; l++) word |= bits_of(values[l]) >> 31 << l;
+    for (int l = 0; l < WORD; l++) word |= wefti_f32_bits(values[l]) >> 31 << l;
     return word;
 }
 
 static void put_signs(uint32_t word, uint32_t scale, int64_t n, float *values) {
     for (int64_t l = 0; l < n; l++)
-        values[l] = float_of(scale << 16 | (word >> l & 1) << 31);
+        values[l] = wefti_f32_of_bits(scale << 16 | (word >> l & 1) << 31);
 }
 
 static void sign_encode(const wefti_value_place *place, const wefti_rounding *rounding,
