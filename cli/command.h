@@ -25,8 +25,9 @@ typedef struct command {
     const char *help;    /* paragraphs separated by empty lines; wrapped when printed */
     const flag *flags;   /* or NULL */
     const char *const
-        *words;      /* what its first operand can be, NULL-terminated; or NULL */
-    bool configures; /* takes [run.yaml] [key=value ...] */
+        *words;            /* what its first operand can be, NULL-terminated; or NULL */
+    const char *words_key; /* or these are the choices of this configuration key */
+    bool configures;       /* takes [run.yaml] [key=value ...] */
     /* argv[0] is the command's name; returns the exit code. */
     int (*run)(int argc, char **argv);
 } command;

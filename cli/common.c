@@ -299,6 +299,11 @@ const weft_config_key *key_of(const char *name) {
     return NULL;
 }
 
+const char *command_word(const command *c, int i) {
+    if (c->words_key) return key_of(c->words_key)->choices[i].name;
+    return c->words ? c->words[i] : NULL;
+}
+
 void print_wrapped(FILE *out, int indent, int width, const char *text) {
     int column = indent;
     bool start = true;

@@ -48,6 +48,9 @@ weft_status read_files(weft_ctx *ctx, char *const *paths, int n_paths, char **te
 /* The configuration key of that name, or NULL. */
 const weft_config_key *key_of(const char *name);
 
+/* The i-th word that the first operand of a command can be, NULL past the last. */
+const char *command_word(const command *c, int i);
+
 /* Prints text wrapped at `width` columns: the cursor is at column `indent`, following
  * lines start there. Ends with a newline. */
 void print_wrapped(FILE *out, int indent, int width, const char *text);

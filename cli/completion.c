@@ -147,9 +147,10 @@ static void put_words(void) {
     fputs("_weft_words() {\n    case $1 in\n    help) echo \"$_weft_commands\" ;;\n",
           stdout);
     for (int i = 0; commands[i]; i++) {
-        if (!commands[i]->words) continue;
+        const char *word = command_word(commands[i], 0);
+        if (!word) continue;
         printf("    %s) echo \"", commands[i]->name);
-        for (int j = 0; commands[i]->words[j]; j++) printf("%s ", commands[i]->words[j]);
+        for (int j = 0; (word = command_word(commands[i], j)); j++) printf("%s ", word);
         fputs("\" ;;\n", stdout);
     }
     fputs("    esac\n}\n", stdout);

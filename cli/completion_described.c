@@ -81,9 +81,10 @@ static void fish_flags(const command *c) {
         put_meaning(f->doc, false);
         fputs("'\n", stdout);
     }
-    for (int i = 0; c->words && c->words[i]; i++)
+    const char *word;
+    for (int i = 0; (word = command_word(c, i)); i++)
         printf("complete -c weft -n '__fish_seen_subcommand_from %s' -f -a %s\n", c->name,
-               c->words[i]);
+               word);
 }
 
 static void fish_choice(const char *key, const char *value, const char *doc) {
@@ -140,7 +141,8 @@ static void zsh_commands(void) {
         for (const flag *f = c->flags; f && f->name; f++) zsh_entry(f->name, f->doc);
         fputs("        '--help:print the help of this command'\n    )\n    words_of=(",
               stdout);
-        for (int k = 0; c->words && c->words[k]; k++) printf("%s ", c->words[k]);
+        const char *word;
+        for (int k = 0; (word = command_word(c, k)); k++) printf("%s ", word);
         printf(")\n    configures=%d ;;\n", c->configures);
     }
 }

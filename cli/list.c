@@ -6,32 +6,31 @@
 
 #include "common.h"
 
-static const struct {
-    const char *topic, *key; /* whose choices they are */
-} topics[] = {
-    {"models", "model.kind"},
-    {"methods", "method"},
-    {"replicators", "replicator.kind"},
-    {"optimizers", "optimizer.kind"},
-    {"schedules", "schedule.kind"},
-    {"kernels", "mesh.kernels"},
-    {"precisions", "model.precision"},
-    {"tokenizers", "data.tokenizer"},
-    {"splits", "data.split"},
-    {"topologies", "mixer.topology"},
-    {"mixers", "mixer.kind"},
-    {"orders", "mixer.order"},
-    {"codecs", "replicator.values"},
-    {"indices", "replicator.indices"},
-    {"exchanges", "replicator.exchange"},
-    {"roundings", "replicator.rounding"},
-};
+/* Topic, and the key whose choices they are. */
+#define TOPICS(_)                                                                        \
+    _("models", "model.kind")                                                            \
+    _("methods", "method")                                                               \
+    _("replicators", "replicator.kind")                                                  \
+    _("optimizers", "optimizer.kind")                                                    \
+    _("schedules", "schedule.kind")                                                      \
+    _("kernels", "mesh.kernels")                                                         \
+    _("precisions", "model.precision")                                                   \
+    _("tokenizers", "data.tokenizer")                                                    \
+    _("splits", "data.split")                                                            \
+    _("topologies", "mixer.topology")                                                    \
+    _("mixers", "mixer.kind")                                                            \
+    _("orders", "mixer.order")                                                           \
+    _("codecs", "replicator.values")                                                     \
+    _("indices", "replicator.indices")                                                   \
+    _("exchanges", "replicator.exchange")                                                \
+    _("roundings", "replicator.rounding")
+#define TOPIC_ROW(topic, key) {topic, key},
+#define TOPIC_WORD(topic, key) topic,
+
+static const struct { const char *topic, *key; } topics[] = {TOPICS(TOPIC_ROW)};
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 
-static const char *const topic_words[] = {
-    "models",     "methods",    "replicators", "optimizers", "schedules", "kernels",
-    "precisions", "tokenizers", "splits",      "topologies", "mixers",    "orders",
-    "codecs",     "indices",    "exchanges",   "roundings",  NULL};
+static const char *const topic_words[] = {TOPICS(TOPIC_WORD) NULL};
 
 extern const command command_list;
 

@@ -20,10 +20,6 @@ static const flag flags[] = {
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
-static const char *const words[] = {"complete",           "ring",  "exponential", "aer",
-                                    "static_exponential", "torus", "matching",    "push",
-                                    "measured",           NULL};
-
 extern const command command_topology;
 
 enum { MOST_STEPS = 16, SAMPLE = 8, MAX_PRINTED = 100000 };
@@ -289,6 +285,6 @@ const command command_topology = {
         "link keeps a step waiting; the file holds lines such as\n\n"
         "links: [{from: 0, to: 1, latency: 10ms, bandwidth: 100Mbit}]",
     .flags = flags,
-    .words = words,
+    .words_key = "mixer.topology",
     .run = run,
 };

@@ -219,6 +219,12 @@ static const wefti_traits opt = {
 
 /* ---- checks ---- */
 
+weft_status wefti_model_refuse(weft_ctx *ctx, const char *key, double value,
+                               const char *expected) {
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "model.%s is %.10g, expected %s", key,
+                         value, expected);
+}
+
 unsigned wefti_traits_wanted(const weft_model_config *c) {
     unsigned wanted = 0;
     if (c->window > 0) wanted |= WEFTI_KNOWS_WINDOW;

@@ -109,4 +109,8 @@ weft_status wefti_families_check(weft_ctx *ctx, const wefti_traits *traits,
 /* The extras of the keys `knows` that a configuration asks for. */
 unsigned wefti_traits_wanted(const weft_model_config *config);
 
+/* WEFT_ERR_CONFIG: "model.KEY is VALUE, expected EXPECTED". */
+weft_status wefti_model_refuse(weft_ctx *ctx, const char *key, double value,
+                               const char *expected) WEFT_CHECKED;
+
 #endif

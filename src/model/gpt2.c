@@ -64,12 +64,6 @@ typedef struct frame {
 
 /* ---- description ---- */
 
-static weft_status refuse(weft_ctx *ctx, const char *key, double value,
-                          const char *expected) {
-    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "model.%s is %.10g, expected %s", key,
-                         value, expected);
-}
-
 static weft_status check(weft_ctx *ctx, weft_model_config *c) {
     if (c->kv_heads != c->heads)
         return weft_ctx_fail(
@@ -84,9 +78,11 @@ static weft_status check(weft_ctx *ctx, weft_model_config *c) {
             "gpt2 has no windows, caps, rotary positions, optional biases "
             "and heads but of width / heads columns");
     if (c->qk_norm)
-        return refuse(ctx, "qk_norm", 1, "0: gpt2 has no norm of queries and keys");
+        return wefti_model_refuse(ctx, "qk_norm", 1,
+                                  "0: gpt2 has no norm of queries and keys");
     if (c->rope_theta != 0)
-        return refuse(ctx, "rope_theta", c->rope_theta, "0: gpt2 has learned positions");
+        return wefti_model_refuse(ctx, "rope_theta", c->rope_theta,
+                                  "0: gpt2 has learned positions");
     if (c->ffn == 0) c->ffn = 4 * c->width;
     if (c->norm_eps == 0) c->norm_eps = 1e-5;
     if (c->init_std == 0) c->init_std = 0.02;

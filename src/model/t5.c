@@ -80,12 +80,6 @@ typedef struct frame {
 
 /* ---- description ---- */
 
-static weft_status refuse(weft_ctx *ctx, const char *key, int64_t value,
-                          const char *expected) {
-    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "model.%s is %lld, expected %s", key,
-                         (long long)value, expected);
-}
-
 static weft_status check(weft_ctx *ctx, weft_model_config *c) {
     unsigned extras = wefti_traits_wanted(c) & ~(unsigned)WEFTI_KNOWS_HEAD_DIM;
     if (extras)
@@ -93,16 +87,19 @@ static weft_status check(weft_ctx *ctx, weft_model_config *c) {
                              "t5 has no windows, caps, rotary positions, biases of its "
                              "products or norms of queries");
     if (c->kv_heads != c->heads)
-        return refuse(ctx, "kv_heads", c->kv_heads, "model.heads: t5 groups no queries");
+        return wefti_model_refuse(ctx, "kv_heads", (double)c->kv_heads,
+                                  "model.heads: t5 groups no queries");
     if (c->rope_theta != 0)
-        return refuse(ctx, "rope_theta", (int64_t)c->rope_theta, "0: t5 has a bias");
+        return wefti_model_refuse(ctx, "rope_theta", c->rope_theta, "0: t5 has a bias");
     if (c->decoder_layers == 0) c->decoder_layers = c->layers;
     if (c->buckets == 0) c->buckets = 32;
     if (c->distance == 0) c->distance = 128;
     if (c->buckets < 4 || c->buckets % 2 != 0)
-        return refuse(ctx, "buckets", c->buckets, "an even number from 4");
+        return wefti_model_refuse(ctx, "buckets", (double)c->buckets,
+                                  "an even number from 4");
     if (c->distance <= c->buckets / 2)
-        return refuse(ctx, "distance", c->distance, "more than half of model.buckets");
+        return wefti_model_refuse(ctx, "distance", (double)c->distance,
+                                  "more than half of model.buckets");
     if (c->ffn == 0) c->ffn = (8 * c->width / 3 + 63) / 64 * 64;
     if (c->norm_eps == 0) c->norm_eps = 1e-6;
     if (c->init_std == 0) c->init_std = 1;

@@ -6,6 +6,8 @@ import torch
 from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
                           Olmo2Config, Olmo2ForCausalLM)
 
+from golden import fill, print_row
+
 torch.set_default_dtype(torch.float64)
 V, CONTEXT, L, C, H, F, B, T = 53, 16, 2, 24, 4, 40, 3, 13
 
@@ -43,24 +45,6 @@ def llama(kind, kv_heads, tied):
     return model, units + [["model.norm.weight"] + ([] if tied else ["lm_head.weight"])]
 
 
-def value(number, i):
-    """Element i of parameter number `number`, in [-1, 1]."""
-    return ((i * i * 31 + i * 7919 + number * 104729) % 2003 - 1001) / 1001
-
-
-def fill(parameters, units):
-    number = 0
-    for name in (name for unit in units for name in unit):
-        p = parameters[name]
-        v = torch.tensor([value(number, i) for i in range(p.numel())])
-        if p.dim() == 2:
-            v = 0.35 * v
-        else:
-            v = 0.1 * v + (0 if name.endswith("bias") else 1)
-        p.data = v.float().double().reshape(p.shape)
-        number += 1
-
-
 def row(kind, tied, kv_heads):
     model, units = gpt2(tied) if kind == "gpt2" else llama(kind, kv_heads, tied)
     model = model.double().train()
@@ -70,17 +54,7 @@ def row(kind, tied, kv_heads):
     targets = torch.tensor([(n * n + n * 5 + 2) % V for n in range(B * T)])
     targets[2] = -100
     logits = model(tokens.reshape(B, T)).logits.reshape(B * T, V)
-    loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
-    loss.backward()
-    norms = [sum(float((parameters[n].grad ** 2).sum()) for n in unit) ** 0.5
-             for unit in units]
-    signs = 0.0
-    for number, name in enumerate(n for unit in units for n in unit):
-        g = parameters[name].grad.flatten()
-        signs += sum(value(number, i + 1) * float(g[i]) for i in range(g.numel()))
-    numbers = ", ".join(f"{x:.9g}" for x in norms)
-    print(f'    {{"{kind}", {str(tied).lower()}, {kv_heads}, {float(loss):.9g},')
-    print(f'     {{{numbers}}}, {signs:.9g}}},')
+    print_row(f'"{kind}", {str(tied).lower()}, {kv_heads}', parameters, units, logits, targets)
 
 
 for each in [("gpt2", True, 4), ("gpt2", False, 4), ("llama", True, 2),

@@ -5,6 +5,8 @@ import torch
 from transformers import (T5Config, T5ForConditionalGeneration, ViTConfig,
                           ViTForImageClassification)
 
+from golden import fill, print_row
+
 torch.set_default_dtype(torch.float64)
 V, LE, LD, C, H, D, F, B, TS, TD = 53, 2, 1, 24, 3, 10, 40, 3, 37, 29
 I, P, CH = 8, 4, 3
@@ -56,11 +58,6 @@ def vit():
                             "classifier.bias"]]
 
 
-def value(number, i):
-    """Element i of parameter number `number`, in [-1, 1]."""
-    return ((i * i * 31 + i * 7919 + number * 104729) % 2003 - 1001) / 1001
-
-
 def file_names(model):
     """Parameters by the names that they have in files, whatever the class calls them."""
     state, by_place = model.state_dict(), {p.data_ptr(): p for p in model.parameters()}
@@ -80,15 +77,6 @@ def file_names(model):
     for name, tensor in state.items():
         renamed[name] = by_place[tensor.data_ptr()]
     return renamed
-
-
-def fill(parameters, units):
-    for number, name in enumerate(n for unit in units for n in unit):
-        p = parameters[name]
-        v = torch.tensor([value(number, i) for i in range(p.numel())])
-        matrix = p.dim() >= 2
-        v = 0.35 * v if matrix else 0.1 * v + (0 if name.endswith("bias") else 1)
-        p.data = v.float().double().reshape(p.shape)
 
 
 def rows(kind):
@@ -114,17 +102,7 @@ def row(kind, tied):
     fill(parameters, units)
     inputs, targets = rows(kind)
     logits = model(**inputs).logits.reshape(-1, V)
-    loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
-    loss.backward()
-    norms = [sum(float((parameters[n].grad ** 2).sum()) for n in unit) ** 0.5
-             for unit in units]
-    signs = 0.0
-    for number, name in enumerate(n for unit in units for n in unit):
-        g = parameters[name].grad.flatten()
-        signs += sum(value(number, i + 1) * float(g[i]) for i in range(g.numel()))
-    numbers = ", ".join(f"{x:.9g}" for x in norms)
-    print(f'    {{"{kind}", {str(tied).lower()}, {float(loss):.9g},')
-    print(f'     {{{numbers}}}, {signs:.9g}}},')
+    print_row(f'"{kind}", {str(tied).lower()}', parameters, units, logits, targets)
 
 
 for each in [("t5", False), ("t5", True), ("vit", False)]:
