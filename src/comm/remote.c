@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/elastic.h"
+#include "comm/farewell.h"
 
 typedef struct remote_comm {
     wefti_comm head;
@@ -30,9 +31,6 @@ typedef struct remote_comm {
     int channel;
     int64_t view; /* of the world that it belongs to (elastic.h) */
 } remote_comm;
-
-/* For a view without a member that has said its farewell: ballots take well under a second. */
-static const double view_patience_s = 10;
 
 static int world_rank_of(const remote_comm *comm, int rank) {
     return comm->members.first + rank * comm->members.stride;
@@ -143,15 +141,11 @@ static weft_status interrupted_error(remote_comm *comm, int sender) {
                          comm->mesh->rank, sender);
 }
 
-/* Lock held. Whether it has said its farewell, and nothing of it will come. Where a run goes
- * on without who is lost, a member that fails says so and leaves; the others hear that, agree
- * on a view without it, and the wait ends so: *until_s, 0 at first, bounds it. */
+/* Lock held. */
 static bool has_gone(const remote_comm *comm, int sender, double *until_s) {
     const weft_mesh *mesh = comm->mesh;
-    if (!mesh->peers[sender].gone) return false;
-    if (!mesh->elastic) return true;
-    if (*until_s == 0) *until_s = wefti_now_s() + view_patience_s;
-    return wefti_now_s() >= *until_s;
+    return wefti_farewell_ends_wait(mesh->peers[sender].gone, mesh->elastic != NULL,
+                                    wefti_now_s(), until_s);
 }
 
 /* It has said its farewell, and a message of it is waited for. */

@@ -219,6 +219,13 @@ static void send_gossip(wefti_array_player *e, double *x, const gossip_round *m,
             out.there[i] = all_there(e, m, i, round, &out.sent[i]);
 }
 
+/* Seconds behind the messages of a round that a replica hears from n others. */
+static double heard_s(const gossip_round *m, int round, bool answers, int n) {
+    wefti_mixer_act act = {.round = round};
+    wefti_act_cost cost = wefti_timed_act(&m->work, true, &act, answers, n);
+    return cost.combine_s + cost.end_s;
+}
+
 /* The second round, where there is one. */
 static void answer(wefti_array_player *e, double *x, const gossip_round *m) {
     mail in = mail_of(e, true, 0, m->bucket);
@@ -228,10 +235,9 @@ static void answer(wefti_array_player *e, double *x, const gossip_round *m) {
         any |= two;
         if (!two) continue;
         int others = m->job->all ? e->R - 1 : n_heard(m->job, i);
-        double share = e->work / (others + 1);
+        double work_s = heard_s(m, 0, true, others);
         wait_for(e, i, x[i], in.there[i] - x[i], in.sent[i]);
-        x[i] = later(x[i], in.there[i]) +
-               share * (m->work.combine_s + others * m->work.combine_peer_s) +
+        x[i] = later(x[i], in.there[i]) + e->work * work_s +
                e->wire * others * wire_of(e)->message_s;
     }
     if (any) send_gossip(e, x, m, 1);
@@ -241,11 +247,11 @@ static void mix(const wefti_array_player *e, double *x, const gossip_round *m) {
     for (int i = 0; i < e->R; i++) {
         bool two = m->job->all || m->job->two[i];
         int others = m->job->all ? e->R - 1 : n_heard(m->job, i);
-        double once_s = two ? 0 : m->work.combine_s + others * m->work.combine_peer_s;
+        double work_s = heard_s(m, two ? 1 : 0, false, others);
         if (others == 0) continue;
         mail in = mail_of(e, true, two ? 1 : 0, m->bucket);
         wait_for(e, i, x[i], in.there[i] - x[i], in.sent[i]);
-        x[i] = later(x[i], in.there[i]) + e->work * (once_s + m->work.end_s) +
+        x[i] = later(x[i], in.there[i]) + e->work * work_s +
                e->wire * others * wire_of(e)->message_s;
     }
 }
@@ -259,20 +265,19 @@ static void add_bytes(void *user, int peer, int64_t n_bytes) {
 
 /* An act of a mixer without neighbours: each to all, as an all-reduce does. */
 static void act_of_all(wefti_array_player *e, double *x, const wefti_mixer_question *q,
-                       const wefti_mixer_act *act) {
-    const wefti_work *work = &e->shard->buckets[q->number].mixer;
+                       const wefti_mixer_act *act, bool answers) {
     const wefti_mixer_config *config = &e->job->mixer_config;
+    wefti_act_cost cost = wefti_timed_act(&e->shard->buckets[q->number].mixer, false, act,
+                                          answers, e->R - 1);
     mail box = mail_of(e, true, act->round, q->number);
     double bytes = 0;
     wefti_mixer_find(config->kind)->messages(config, q, act, add_bytes, &bytes);
     if (act->sends) {
-        if (act->round == 0) add_work(e, x, work->begin_s);
+        add_work(e, x, cost.before_s);
         wefti_array_send_to_all(e, x, bytes / (e->R > 1 ? e->R - 1 : 1), box);
-    } else if (act->round == 0) {
-        receive(e, x, box,
-                (wefti_round_cost){work->combine_peer_s, work->combine_s, true});
     } else {
-        receive(e, x, box, (wefti_round_cost){0, work->end_s, true});
+        receive(e, x, box,
+                (wefti_round_cost){cost.each_s, cost.combine_s + cost.end_s, true});
     }
 }
 
@@ -288,7 +293,8 @@ static void act_for_all(wefti_array_player *e, double *x, int b,
                               .step = e->step};
     int n = wefti_mixer_find(config->kind)->acts(config, &q, acts);
     for (int i = 0; i < n && e->R > 1; i++)
-        if (acts[i].phase == phase) act_of_all(e, x, &q, &acts[i]);
+        if (acts[i].phase == phase)
+            act_of_all(e, x, &q, &acts[i], wefti_timed_answers(acts, n, i));
 }
 
 /* What the mixer does with a bucket in a phase of the step. Combine-then-adapt mixes what was

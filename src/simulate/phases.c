@@ -110,14 +110,12 @@ static void count_one(void *user, int peer, int64_t n_bytes) {
     ++*(int *)user;
 }
 
-/* An act's messages, with the work beside them: what answers a round works on a share of
- * the bucket. */
+/* An act's messages, with the work beside them. */
 static void mix_act(wefti_player *player, wefti_thread *t, int bucket,
                     const wefti_mixer_question *q, const wefti_mixer_act *act,
                     bool answers) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
-    wefti_work cost = player->timed->shards[rank->shard].buckets[bucket].mixer;
-    bool gossips = player->job->room != NULL;
+    const wefti_work *work_of = &player->timed->shards[rank->shard].buckets[bucket].mixer;
     int others = 0;
     wefti_action op = {.kind = act->sends ? WEFTI_ACTION_SEND : WEFTI_ACTION_RECEIVE,
                        .channel = WEFTI_CHANNEL_MIXER,
@@ -128,15 +126,13 @@ static void mix_act(wefti_player *player, wefti_thread *t, int bucket,
     wefti_mixer_find(player->job->mixer_config.kind)
         ->messages(&player->job->mixer_config, q, act, count_one, &others);
     if (others == 0) return;
-    double share = gossips && answers ? 1.0 / (others + 1) : 1;
-    if (act->sends && act->round == 0) work(t, cost.begin_s);
-    if (!act->sends && act->round == 0 && !gossips) op.seconds = cost.combine_peer_s;
+    wefti_act_cost cost = wefti_timed_act(work_of, player->job->room != NULL, act,
+                                          answers, others);
+    work(t, cost.before_s);
+    op.seconds = cost.each_s;
     add(t, op);
-    if (act->sends) return;
-    if (act->round == 0)
-        work(t, share * cost.combine_s +
-                    (gossips ? share * others * cost.combine_peer_s : 0));
-    if (!answers) work(t, cost.end_s);
+    work(t, cost.combine_s);
+    work(t, cost.end_s);
 }
 
 static void mix(wefti_player *player, wefti_thread *t, int bucket,
@@ -149,9 +145,7 @@ static void mix(wefti_player *player, wefti_thread *t, int bucket,
     int n = ops->acts(config, &q, acts);
     for (int i = 0; i < n; i++) {
         if (acts[i].phase != phase) continue;
-        bool answers = !acts[i].sends && i + 1 < n && acts[i + 1].sends &&
-                       acts[i + 1].round == 1;
-        mix_act(player, t, bucket, &q, &acts[i], answers);
+        mix_act(player, t, bucket, &q, &acts[i], wefti_timed_answers(acts, n, i));
     }
 }
 

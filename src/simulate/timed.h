@@ -90,6 +90,38 @@ static inline wefti_round_cost wefti_timed_round(const wefti_route_plan *route, 
     return (wefti_round_cost){work->combine_peer_s, work->combine_s, route->one_by_one};
 }
 
+/* Whether what act i of n receives is answered by the act behind it. */
+static inline bool wefti_timed_answers(const wefti_mixer_act *acts, int n, int i) {
+    return !acts[i].sends && i + 1 < n && acts[i + 1].sends && acts[i + 1].round == 1;
+}
+
+/* The work of a mixer's act: ahead of its messages, with each one that it takes in, and behind
+ * them.
+ *
+ *     act                       before   each           combine                   end
+ *     sends round 0             begin
+ *     sends round 1
+ *     receives round 0                   combine_peer   combine                   end, unless
+ *       among neighbours                                combine + n combine_peer  it answers
+ *     receives round 1                                                            end
+ *
+ * Neighbours that answer each other mix a range of the bucket each: one of n + 1. */
+typedef struct wefti_act_cost {
+    double before_s, each_s, combine_s, end_s;
+} wefti_act_cost;
+
+static inline wefti_act_cost wefti_timed_act(const wefti_work *mixer, bool neighbours,
+                                             const wefti_mixer_act *act, bool answers,
+                                             int n) {
+    bool first = act->round == 0;
+    double share = neighbours && answers ? 1.0 / (n + 1) : 1;
+    double all_s = neighbours ? share * n * mixer->combine_peer_s : 0;
+    if (act->sends) return (wefti_act_cost){.before_s = first ? mixer->begin_s : 0};
+    return (wefti_act_cost){.each_s = first && !neighbours ? mixer->combine_peer_s : 0,
+                            .combine_s = first ? share * mixer->combine_s + all_s : 0,
+                            .end_s = answers ? 0 : mixer->end_s};
+}
+
 /* `in_detail`: no op is merged with its neighbour or left out, for a timeline. */
 weft_status wefti_timed_create(weft_ctx *ctx, const weft_cluster *cluster,
                                const wefti_job *job, bool in_detail,

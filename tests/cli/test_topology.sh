@@ -81,7 +81,7 @@ if command -v xmllint >/dev/null; then xmllint --noout torus.svg || fail "not va
 # -- what there is
 "$weft" list topologies | awk '{ print $1 }' | sort >listed
 "$weft" completion bash >completion.bash
-sed -n 's/^    topology) echo "\(complete .*\)" ;;$/\1/p' completion.bash | tr ' ' '\n' |
+sed -n 's/^    topology) echo "\([a-z].*\)" ;;$/\1/p' completion.bash | tr ' ' '\n' |
     sed '/^$/d' | sort >completed
 same listed completed
 "$weft" config --keys | sed -n 's/^mixer.topology\t[^\t]*\t\([^\t]*\).*/\1/p' |

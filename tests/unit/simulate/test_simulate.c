@@ -9,6 +9,10 @@ static const char *const rough[] = {
     "link", "1Gbit,0.2ms", "rank-flops", "1G",    "memory-bandwidth", "10GB/s", "jitter",
     "10%",  "drift",       "5%",         "stall", "1%,20ms",          NULL};
 
+/* What codecs and mixers compute is most of a step. */
+static const char *const slow_memory[] = {
+    "link", "10Gbit,0.2ms", "rank-flops", "100G", "memory-bandwidth", "50MB/s", NULL};
+
 static weft_simulation simulate(weft_ctx *ctx, const weft_config *config,
                                 const weft_cluster *cluster,
                                 const weft_simulate_options *options) {
@@ -82,6 +86,11 @@ static void arrays_agree_with_events(void **state) {
 static void they_do_with_jitter(void **state) {
     (void)state;
     for (int i = 0; i < KINDS; i++) check_agreement(kinds[i], 4, rough, 0.03);
+}
+
+static void they_do_where_exchanges_compute_long(void **state) {
+    (void)state;
+    for (int i = 0; i < KINDS; i++) check_agreement(kinds[i], 4, slow_memory, 0.03);
 }
 
 /* With one machine of its own, or NULL. */
@@ -254,6 +263,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_agree_with_events),
         cmocka_unit_test(they_do_with_jitter),
+        cmocka_unit_test(they_do_where_exchanges_compute_long),
         cmocka_unit_test(it_goes_beyond_what_a_run_can_have),
         cmocka_unit_test(slow_nodes_hold_up_those_who_wait),
         cmocka_unit_test(failures_cost_restarts_and_half_an_interval),
