@@ -274,7 +274,7 @@ static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
                               should_stop, show_change};
     weft_train_result result;
     catch_signals();
-    if (v.json) setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads along sees each step */
+    if (v.json) setvbuf(stdout, NULL, _IOLBF, 0); /* a reader of the output sees each step */
     if (leads && !v.quiet) warn_of_environment();
     if (bar) progress_begin(config->run.steps);
     weft_status status = weft_train(ctx, mesh, config, args_has(a, "--resume"), &hooks,

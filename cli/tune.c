@@ -38,7 +38,7 @@ static const flag flags[] = {
     {"--trials", "N", "points that are tried (12; all of a grid of lists)", NULL},
     {"--seeds", "K", "runs of a trial at the full budget, whose mean counts (1)", NULL},
     {"--budget", "STEPS", "steps of a whole trial", "run.steps"},
-    {"--eta", "N", "one of so many trials goes on, to so many times the steps (3)", NULL},
+    {"--eta", "N", "one of N trials goes on, to N times the steps (3)", NULL},
     {"--rungs", "N", "times that trials are compared; 1 = none stops early", NULL},
     {"--jobs", "N", "trials at a time (as many as there are cores for)", NULL},
     {"--folder", "FOLDER", "where runs, journal.tsv and best.yaml go (runs/tune)", NULL},
@@ -409,7 +409,7 @@ static weft_status show(const search *s, bool json) {
 
 /* --- the command --- */
 
-/* A job has so many threads; without --jobs and mesh.threads each core has one job. */
+/* Threads of a job; without --jobs and mesh.threads each core has one job. */
 static void share_cores(search *s, const weft_config *config, long long asked) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     long long ranks = config->mesh.nodes * config->mesh.ranks_per_node;

@@ -439,7 +439,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(optimizer.rows), NUMBER, "", "1", WITHIN(1e-6, 1),
      "muon: share of a matrix's rows that moves in a step (Dion2); 1 = all"},
     {AT(optimizer.whole_every), INT, "steps", "1", FROM(1),
-     "muon: ranks turn their own rows alone but for every so manieth step (MuonBP)"},
+     "muon: ranks turn their own rows alone in all but every n-th step (MuonBP)"},
     {AT(optimizer.groups), TEXTS, "", "", ANY,
      "tensors moved otherwise: 'PATTERN lr=0.5 decay=0 optimizer=adamw', a list"},
     {AT(optimizer.weight_decay), NUMBER, "", "0.1", WITHIN(0, 1000),
