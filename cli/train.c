@@ -26,6 +26,9 @@ static const flag flags[] = {
      "begin alone; others come in by --join HOST:PORT (from other machines with "
      "mesh.key)",
      NULL},
+    {"--replay", "RUN",
+     "play the run of this folder again, with who came and went, and compare all bits",
+     NULL},
     {"--init", "FOLDER", "begin from this model: a run, or a Hugging Face folder",
      "model.init"},
     {"--nodes", "N", "number of nodes", "mesh.nodes"},
@@ -258,6 +261,14 @@ static void show_end(const args *a, const weft_config *config,
 
 static void show_change(void *user, const char *sentence) {
     const view *v = user;
+    if (v->json) {
+        printf("{\"change\": \"");
+        for (const char *c = sentence; *c; c++) { /* plain text: no control characters */
+            if (*c == '"' || *c == '\\') putchar('\\');
+            putchar(*c);
+        }
+        printf("\"}\n");
+    }
     if (!v->quiet) progress_note("weft: ", sentence);
 }
 
@@ -296,10 +307,44 @@ static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
     return status;
 }
 
+static void show_replay(const char *folder, const weft_replay_result *r) {
+    printf("played           %lld steps of %s in %.1f s, %d view%s of who takes part\n",
+           (long long)r->steps, folder, r->elapsed_s, r->views, r->views == 1 ? "" : "s");
+    printf("the same bits    losses of %lld steps, parameters before %d of the views",
+           (long long)r->losses, r->compared);
+    if (r->checkpoint >= 0)
+        printf(", every number of checkpoint %lld", (long long)r->checkpoint);
+    printf("\n");
+}
+
+/* In this process alone, with the configuration of the folder: nothing else is said. */
+static int replay(const args *a, const char *folder) {
+    weft_ctx *ctx = program_context();
+    view v = {.json = args_has(a, "--json"), .quiet = args_has(a, "--quiet"), .ctx = ctx};
+    weft_train_hooks hooks = {.user = &v, .on_step = show_step, .on_change = show_change};
+    weft_replay_result result;
+    if (!ctx) return CODE_USAGE;
+    bool bar = !v.quiet && !v.json;
+    if (bar) progress_begin(0);
+    weft_status status = weft_replay(ctx, folder, &hooks, &result);
+    if (bar) progress_end();
+    int code = CODE_OK;
+    if (status != WEFT_OK) code = program_fail(ctx, status);
+    else if (!v.json) show_replay(folder, &result);
+    weft_ctx_destroy(ctx);
+    return code;
+}
+
 static int run(int argc, char **argv) {
     args a;
     int code = args_parse(&command_train, argc, argv, &a);
     if (code != CODE_OK) return code;
+    const char *played = args_value(&a, "--replay");
+    if (played && (a.n_operands > 0 || args_has(&a, "--resume") || args_value(&a, "--join") ||
+                   args_value(&a, "--listen")))
+        return usage_error("--replay RUN takes the configuration of the run's folder: "
+                           "expected no other word but --json or --quiet");
+    if (played) return replay(&a, played);
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
     weft_config *config = NULL;
@@ -330,7 +375,10 @@ const command command_train = {
         "for the report, and while the run goes on tells the likely cause when the two "
         "part by more than 20 %.\n\n"
         "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues with "
-        "the same bits as if nothing had happened. A second Ctrl-C ends at once.",
+        "the same bits as if nothing had happened. A second Ctrl-C ends at once.\n\n"
+        "--replay plays a run again in one process, in which processes may have come and gone: "
+        "views.jsonl of its folder says who and when. Losses, checksums and the newest "
+        "checkpoint are compared, and the first number that differs is named.",
     .flags = flags,
     .configures = true,
     .run = run,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft watch --text`: a run in six lines.
+/* `weft watch --text`: a run in six lines or seven.
  *
  *     runs/a  flexdemo                      step 1200/5000 24%   12m03s, 38m left
  *       loss 3.2140   validation 3.3010, best 3.2980
  *       6.21 ▇▆▅▄▃▃▂▂▂▁▁▁ 3.21   of all steps
  *       12.3k tokens/s   step 236 ms: computing 150, waiting 60, the rest 26
  *       wire 3.10 MB/step, 85% hidden, 3.7 GB so far
- *       predicted 230 ms/step (205 to 260)                     with a prediction */
+ *       predicted 230 ms/step (205 to 260)                     with a prediction
+ *       3 ranks since step 800: lost 1, 41 ms; 2 changes in all        with changes */
 #include "watch.h"
 
 #include <jansson.h>
@@ -146,6 +147,29 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
                time_text(number(prediction, "high_step_s"), c, sizeof c));
 }
 
+/* The last change of who takes part, and how many there were. */
+static void print_views(const json_t *views) {
+    const json_t *view, *last = NULL;
+    char stall[32];
+    size_t i;
+    int changes = 0;
+    json_array_foreach(views, i, view) {
+        if (i == 0) continue;
+        last = view;
+        changes++;
+    }
+    if (!last) return;
+    size_t lost = json_array_size(json_object_get(last, "lost"));
+    size_t joined = json_array_size(json_object_get(last, "joined"));
+    double stall_s = number(last, "stall_s");
+    printf("  %.0f ranks since step %.0f", number(last, "ranks"), number(last, "step"));
+    if (json_is_true(json_object_get(last, "begins"))) printf(": resumed");
+    if (lost > 0) printf(": lost %zu", lost);
+    if (joined > 0) printf("%s %zu came", lost > 0 ? "," : ":", joined);
+    if (isfinite(stall_s)) printf(", %s", time_text(stall_s, stall, sizeof stall));
+    printf("; %d change%s in all\n", changes, changes > 1 ? "s" : "");
+}
+
 static void print_run(const json_t *run) {
     const json_t *summary = json_object_get(run, "summary");
     const json_t *steps = json_object_get(run, "steps");
@@ -153,6 +177,7 @@ static void print_run(const json_t *run) {
     print_loss(summary);
     print_curve(steps);
     print_speed(summary, json_object_get(run, "prediction"));
+    print_views(json_object_get(run, "views"));
 }
 
 static weft_status show(const watched *w) {

@@ -113,6 +113,27 @@ WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
                                 bool resume, const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
 
+/* What a replay has compared; all of it was equal. */
+typedef struct weft_replay_result {
+    int64_t steps;      /* played, up to this one */
+    int64_t losses;     /* lines of metrics.jsonl with the same loss */
+    int64_t checkpoint; /* step of the newest checkpoint, all of whose numbers are the same;
+                           -1: there is none */
+    int views;          /* that were played */
+    int compared;       /* of them, with the recorded checksum of all ranks' parameters */
+    double loss;        /* of the last step */
+    double elapsed_s;
+} weft_replay_result;
+
+/* Plays the run of a folder again in this process, one thread per rank: members who came and
+ * went as views.jsonl says, on the text that its config.yaml names, to the last step that the
+ * folder speaks of. What differs from the recorded losses, checksums and checkpoint is an error
+ * that names it (WEFT_ERR_NUMERIC). The folder is only read. Hooks may be NULL; on_change is
+ * told of each view. Refused where chance decided what nobody writes down (mixer.deadline). */
+WEFT_API weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
+                                 const weft_train_hooks *hooks,
+                                 weft_replay_result *result) WEFT_CHECKED;
+
 /* Takes run.steps training steps on tokens made by a generator, without any file: what
  * the configured model, batch, mesh and method cost. Losses mean nothing. */
 WEFT_API weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,

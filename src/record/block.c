@@ -8,7 +8,9 @@
  *              summary:     {name: number},      of all rows
  *              prediction:  {name: number} or null,
  *              timelines:   [{kind, step,
- *                             spans: [[lane, what, index, begin_s, end_s]]}]}]}
+ *                             spans: [[lane, what, index, begin_s, end_s]]}],
+ *              views:       [{step, ranks, stall_s, rows_skipped, rows_in_part, begins,
+ *                             lost: [[place, host, why]], joined: the same}]}]}
  *
  * Columns of one table have one length, and null where nothing was said; a column that
  * says nothing at all is left out. A long run is thinned (wefti_rows_pick), its summary
@@ -147,6 +149,53 @@ static void put_timeline(weft_ctx *ctx, wefti_buffer *out, const wefti_planned_t
     wefti_buffer_text(ctx, out, "]}");
 }
 
+/* ---- who took part ---- */
+
+static void put_changes(weft_ctx *ctx, wefti_buffer *out, const char *name,
+                        const wefti_view_change *list, int n) {
+    put_key(ctx, out, name, false);
+    wefti_buffer_text(ctx, out, "[");
+    for (int i = 0; i < n; i++) {
+        wefti_buffer_print(ctx, out, "%s[%d,", i ? "," : "", list[i].place);
+        wefti_buffer_json(ctx, out, list[i].host);
+        wefti_buffer_text(ctx, out, ",");
+        wefti_buffer_json(ctx, out, list[i].why);
+        wefti_buffer_text(ctx, out, "]");
+    }
+    wefti_buffer_text(ctx, out, "]");
+}
+
+/* Rows of lost ranks that did not count, from what was skipped between two views. */
+static void put_uncounted(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views,
+                          const wefti_view_line *before) {
+    int64_t skipped = 0, in_part = 0;
+    for (int64_t i = 0; i < views->n_skips && before; i++) {
+        const wefti_skip_line *s = &views->skips[i];
+        if (s->run != before->run || s->view != before->view) continue;
+        skipped += s->rows_skipped;
+        in_part += s->rows_in_part;
+    }
+    wefti_buffer_print(ctx, out, ",\"rows_skipped\":%lld,\"rows_in_part\":%lld",
+                       (long long)skipped, (long long)in_part);
+}
+
+static void put_views(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views) {
+    put_key(ctx, out, "views", false);
+    wefti_buffer_text(ctx, out, "[");
+    for (int64_t i = 0; i < views->n_views; i++) {
+        const wefti_view_line *v = &views->views[i];
+        wefti_buffer_print(ctx, out, "%s{\"step\":%lld,\"ranks\":%d,\"stall_s\":",
+                           i ? "," : "", (long long)v->step, v->n_members);
+        wefti_buffer_short(ctx, out, v->stall_s);
+        put_uncounted(ctx, out, views, i ? v - 1 : NULL);
+        wefti_buffer_print(ctx, out, ",\"begins\":%s", v->view == 1 ? "true" : "false");
+        put_changes(ctx, out, "lost", v->lost, v->n_lost);
+        put_changes(ctx, out, "joined", v->joined, v->n_joined);
+        wefti_buffer_text(ctx, out, "}");
+    }
+    wefti_buffer_text(ctx, out, "]");
+}
+
 /* ---- the whole ---- */
 
 static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_material *m,
@@ -173,6 +222,7 @@ static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_materia
     if (m->timeline.n && m->planned.timeline.n) wefti_buffer_text(ctx, out, ",");
     if (m->planned.timeline.n) put_timeline(ctx, out, &m->planned.timeline, "predicted");
     wefti_buffer_text(ctx, out, "]");
+    put_views(ctx, out, &m->views);
     put_key(ctx, out, "steps", false);
     WEFT_TRY(put_rows(ctx, out, &m->run.steps, limit));
     put_key(ctx, out, "evaluations", false);

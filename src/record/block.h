@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "record/history.h"
 #include "record/planned.h"
+#include "record/views.h"
 
 /* What a run's folder says, as far as it is there. */
 typedef struct wefti_material {
@@ -12,6 +13,7 @@ typedef struct wefti_material {
     wefti_run run;                   /* metrics.jsonl */
     wefti_planned planned;           /* plan.json */
     wefti_planned_timeline timeline; /* timeline.json */
+    wefti_views views;               /* views.jsonl */
     char *config;                    /* owned; config.yaml; NULL: there is none */
     bool is_planned;
 } wefti_material;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The report: what run folders say, written into one page.
  *
- *     metrics.jsonl  plan.json  timeline.json  config.yaml     of each run
- *           \            |            |            /
+ *     metrics.jsonl  plan.json  timeline.json  views.jsonl  config.yaml     of each run
+ *           \            |            |             |            /
  *            one JSON object (block.c) between the two parts of page/page.html
  *
  * The page draws the data in the browser (page/page.js) and asks nothing from elsewhere.
@@ -51,6 +51,8 @@ static weft_status read_material(weft_ctx *ctx, const char *run_folder,
     WEFT_TRY(wefti_planned_read(ctx, path, &m->planned, &m->is_planned));
     WEFT_TRY(join(ctx, run_folder, "timeline.json", path));
     WEFT_TRY(wefti_timeline_read(ctx, path, &m->timeline, &found));
+    WEFT_TRY(join(ctx, run_folder, "views.jsonl", path));
+    WEFT_TRY(wefti_views_read(ctx, path, &m->views));
     return read_config(ctx, run_folder, &m->config);
 }
 
@@ -58,6 +60,7 @@ static void drop_material(weft_ctx *ctx, wefti_material *m) {
     wefti_run_fini(ctx, &m->run);
     wefti_planned_fini(ctx, &m->planned);
     wefti_timeline_fini(ctx, &m->timeline);
+    wefti_views_fini(ctx, &m->views);
     wefti_free(ctx, m->config);
 }
 

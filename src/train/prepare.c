@@ -532,6 +532,21 @@ static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, bool resum
     return make_plan(ctx, config, p);
 }
 
+/* The folder is somebody's: it is read alone. */
+static weft_status prepare_replay(weft_ctx *ctx, weft_config *config, bool resume,
+                                  wefti_prepared *p) {
+    (void)resume;
+    p->on_text = true;
+    WEFT_TRY(check_paths(ctx, config));
+    WEFT_TRY(wefti_state_find(ctx, config->run.folder, false, &p->saved, p->saved_path));
+    WEFT_TRY(adopt(ctx, config, p));
+    WEFT_TRY(open_tokenizer(ctx, config, p));
+    WEFT_TRY(open_dataset(ctx, config, p));
+    WEFT_TRY(make_plan(ctx, config, p));
+    if (p->saved.step < 0) return WEFT_OK;
+    return wefti_state_check(ctx, p->job, &p->saved, p->saved_path);
+}
+
 typedef weft_status (*preparation)(weft_ctx *ctx, weft_config *config, bool resume,
                                    wefti_prepared *p);
 
@@ -570,6 +585,11 @@ weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
 weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                  wefti_prepared **out) {
     return prepare_with(ctx, mesh, config, false, prepare_joiner, out);
+}
+
+weft_status wefti_prepare_replay(weft_ctx *ctx, weft_config *config,
+                                 wefti_prepared **out) {
+    return prepare_with(ctx, NULL, config, false, prepare_replay, out);
 }
 
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {

@@ -54,6 +54,11 @@ weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
 weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                  wefti_prepared **out) WEFT_CHECKED;
 
+/* Of a run that is played again: text and job, without a word of it in the run folder. saved: its
+ * newest whole checkpoint. */
+weft_status wefti_prepare_replay(weft_ctx *ctx, weft_config *config,
+                                 wefti_prepared **out) WEFT_CHECKED;
+
 /* What processes of a run have to have alike, whoever of them began it: hashes of the configuration
  * without the numbers of nodes and ranks, and of tokenizer and text. */
 weft_status wefti_prepared_hashes(weft_ctx *ctx, const wefti_prepared *p,

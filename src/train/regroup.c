@@ -194,29 +194,37 @@ static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
 
 /* --- the new world --- */
 
-static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
-                            const wefti_elastic_world *w, const charter *c) {
+weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
+                              const wefti_regroup_batch *b) {
     const wefti_job *old = p->job;
     weft_config *config;
     wefti_job *job;
     WEFT_TRY(weft_config_copy(ctx, old->config, &config));
-    config->mesh.nodes = w->size / old->S;
-    config->batch.tokens_per_step = c->rows_per_rank * old->T * w->size;
+    config->mesh.nodes = b->ranks / (old->S * old->copies);
+    config->batch.tokens_per_step = b->rows_per_rank * old->T * b->ranks;
     config->batch.rows_per_step = 0;
-    config->batch.micro = c->micro;
-    weft_status status = wefti_job_create(ctx, config, p->dataset, old->vocab, &job);
+    config->batch.micro = b->micro;
+    weft_status status = wefti_job_create(ctx, config, p->dataset,
+                                          old->vocab, &job);
     if (status != WEFT_OK) {
         weft_config_destroy(ctx, config);
         return status;
     }
     job->threads = old->threads;
-    job->first_step = w->first_step;
-    job->first_row = c->first_row;
+    job->first_step = b->first_step;
+    job->first_row = b->first_row;
     wefti_job_destroy(ctx, p->job);
     weft_config_destroy(ctx, p->own_config);
     p->job = job;
     p->own_config = config;
     return WEFT_OK;
+}
+
+static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
+                            const wefti_elastic_world *w, const charter *c) {
+    const wefti_regroup_batch batch = {w->size, c->rows_per_rank, c->micro,
+                                       w->first_step, c->first_row};
+    return wefti_regroup_job(ctx, p, &batch);
 }
 
 /* The first rank writes what the run leaves behind. The folder is lent to it by the name of the run
@@ -270,7 +278,7 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
 
 /* What each pair of partners knows of each other: the mean of all. Interrupted, the world that
  * comes next begins with it again. */
-static weft_status meet_anew(wefti_rank *r) {
+weft_status wefti_regroup_meet_anew(wefti_rank *r) {
     size_t n_bytes = (size_t)r->arrangement->n_elements * sizeof(float);
     if (!r->mixer->ops->keeps_partners) return WEFT_OK;
     weft_status status = wefti_rank_average(r);
@@ -285,7 +293,7 @@ static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
                              const bool *has) {
     weft_status status = wefti_handover(r, has);
     if (status == WEFT_OK) p->bare = false;
-    if (status == WEFT_OK) status = meet_anew(r);
+    if (status == WEFT_OK) status = wefti_regroup_meet_anew(r);
     if (status == WEFT_OK || !wefti_elastic_interrupted(ctx, p->bootstrap.mesh))
         return status;
     return WEFT_OK;

@@ -23,4 +23,18 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
                           int64_t step, wefti_rank **state,
                           wefti_elastic_world *change) WEFT_CHECKED;
 
+/* --- for replays --- */
+
+/* A world's job, in place of p->job, from a first step and row on. */
+typedef struct wefti_regroup_batch {
+    int ranks;
+    int64_t rows_per_rank, micro, first_step, first_row;
+} wefti_regroup_batch;
+
+weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
+                              const wefti_regroup_batch *batch) WEFT_CHECKED;
+
+/* What each pair of partners knows of each other, where a mixer keeps that. Collective. */
+weft_status wefti_regroup_meet_anew(wefti_rank *r) WEFT_CHECKED;
+
 #endif

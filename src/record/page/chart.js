@@ -4,7 +4,8 @@
  *
  *     chart {id, title, note, x: {title, kind, log}, y: {title, kind, log, zero, most},
  *            curves: [{name, label, x: [], y: [], colour, mark, shape, data}],
- *            bands:  [{label, low, high, colour}]}
+ *            bands:  [{label, low, high, colour}],
+ *            events: [{x, label}]}
  *
  * A pair of numbers that can not be drawn is a gap in its curve. */
 
@@ -181,6 +182,17 @@ function drawBands(svg, spec, y, box) {
     }
 }
 
+/* Lines from top to bottom: something happened there. */
+function drawEvents(svg, spec, x, range, box) {
+    for (const event of spec.events || []) {
+        if (!drawable(event.x) || event.x < range[0] || event.x > range[1]) continue;
+        svg.append(make('path', {
+            class: 'event',
+            d: `M${x.place(event.x).toFixed(1)} ${box.top}V${box.bottom}`
+        }, make('title', {}, event.label)));
+    }
+}
+
 /* Pixels right of the plot: half of the last tick's text. */
 const EDGE = 20;
 let clips = 0;
@@ -214,6 +226,7 @@ function drawChart(place, spec) {
     drawAxes(svg, spec, x, y0, box);
     const plot = make('g', {'clip-path': `url(#${clip})`});
     drawBands(plot, spec, y0, box);
+    drawEvents(plot, spec, x, range.x, box);
     for (const curve of curves) plot.append(drawCurve(curve, spec, x, y0));
     svg.append(plot);
     watchPointer(svg, spec, curves, points, x, y0, box);

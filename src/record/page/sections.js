@@ -232,6 +232,26 @@ function lossCurves(data, axis) {
     return curves;
 }
 
+/* Words for who left and who came. */
+function changeWords(view) {
+    const names = list => list.map(([place, host]) => `rank ${place} on ${host}`).join(', ');
+    return [
+        view.begins ? 'resumed' : '', view.lost.length ? `lost ${names(view.lost)}` : '',
+        view.joined.length ? `came: ${names(view.joined)}` : ''
+    ].filter(Boolean).join('; ');
+}
+
+/* Where who takes part changed, on an axis that is a column of the steps. */
+function eventsOf(data, field) {
+    return shown(data).flatMap(({run}) => (run.views || []).slice(1).map(view => {
+        const steps = column(run.steps, 'step'), k = nearest(steps, view.step);
+        return {
+            x: field === 'step' ? view.step : column(run.steps, field)[k],
+            label: `step ${view.step}: ${changeWords(view)}`
+        };
+    }));
+}
+
 function lossChart(data) {
     const options = [['step', 'steps'], ['time', 'time'], ['bytes', 'bytes']].filter(
         ([v]) => v !== 'bytes' || data.runs.some(r => r.summary.wire_total > 0));
@@ -250,6 +270,7 @@ function lossChart(data) {
             height: innerWidth < 560 ? 290 : 360,
             x: {...axis, log: axis === axes.bytes && isLogX()},
             y: {title: 'nats per token', kind: 'plain', most: state.whole ? Infinity : cut},
+            events: eventsOf(data, axis.column),
             curves: lossCurves(data, axis)
         };
     }, {wide: true, tools});
@@ -287,6 +308,7 @@ function columnChart(data, id, title, y, columns, options = {}) {
             note: [options.note, isCut ? 'cut off at the top' : ''].filter(Boolean).join('; '),
             height: 250,
             bands,
+            events: options.events ? options.events() : [],
             x: {...axes.step},
             y: {zero: true, ...y, most: isCut ? most : Infinity},
             curves
@@ -295,6 +317,32 @@ function columnChart(data, id, title, y, columns, options = {}) {
 }
 
 const medianOf = list => [...list].sort((a, b) => a - b)[list.length >> 1];
+
+/* Who came and went, and what each change cost. */
+function membersCard(data) {
+    const multi = several(data), runs = data.runs.filter(run => (run.views || []).length > 1);
+    if (!runs.length) return null;
+    const c = card('members', 'Who took part', 'ranks of lost processes and of those that came', null, true);
+    const heads = ['from step', 'ranks', 'what', 'why', 'others stood still', 'rows not counted'];
+    const cells = (view, k) => [
+        short(view.step), short(view.ranks), k ? changeWords(view) : 'began',
+        view.lost.map(([, , why]) => why).filter(Boolean).join('; '),
+        drawable(view.stall_s) ? short(view.stall_s, 'time') : '',
+        view.rows_skipped || view.rows_in_part
+            ? `${short(view.rows_skipped)}, ${short(view.rows_in_part)} in part`
+            : ''
+    ];
+    const rows = runs.flatMap(run => run.views.map((view, k) => make('tr', {},
+        multi ? make('th', {scope: 'row'}, run.name) : null,
+        cells(view, k).map((text, i) => make('td', {'data-label': heads[i]}, text)))));
+    c.e.append(make('div', {class: 'table'},
+        make('table', {class: 'stack'},
+            make('thead', {},
+                make('tr', {}, multi ? make('th', {scope: 'col'}, 'run') : null,
+                    heads.map(head => make('th', {scope: 'col'}, head)))),
+            make('tbody', {}, rows))));
+    return c.e;
+}
 
 /* The time of each step, and where the predicted ones lie. */
 function stepChart(data) {
@@ -323,7 +371,8 @@ function stepChart(data) {
         };
     });
     return columnChart(data, 'time', 'Time of a step', {title: 'per step', kind: 'time'},
-        [['measured', 'step_s', 1, 'thin']], {most, bands, more});
+        [['measured', 'step_s', 1, 'thin']],
+        {most, bands, more, events: () => eventsOf(data, 'step')});
 }
 
 /* Charts that are there if any run has their numbers. */

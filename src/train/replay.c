@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/* A run with failures, played again in one process: the ranks of each view are threads, and all
+ * that chance decided then is read from views.jsonl.
+ *
+ *     view 1           ranks 0 1 2     steps 1..30    messages that counted nowhere are taken
+ *       | who stays keeps its arrays                  and thrown away by those who lacked them
+ *     view 2           ranks 0 2       steps 31..     sum of checksums = that of the log
+ *       | who came gets its state as then (handover.h)
+ *     ...              until the last step that the folder speaks of
+ *
+ * A rank that was lost is played to the end of its view: what it would have sent after its death
+ * is in the lists of what did not count. What it received in its last steps nobody knows; where
+ * two ranks were lost at once that can matter, and then a checksum tells.
+ *
+ * Compared are: the sum of the checksums before each view, the loss of each step, and all numbers
+ * of the newest checkpoint. */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weft/train.h>
+
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "comm/local.h"
+#include "job/learning_rate.h"
+#include "record/metrics.h"
+#include "record/views.h"
+#include "train/handover.h"
+#include "train/prepare.h"
+#include "train/rank_threads.h"
+#include "train/regroup.h"
+
+enum {
+    ARRAYS = 1 + WEFTI_OPTIMIZER_STATES + 2 * WEFTI_REPLICATOR_STATES + WEFTI_MIXER_STATES
+};
+
+/* A rank between two views. */
+typedef struct actor {
+    float *array[ARRAYS]; /* [n] parameters and all state; owned; n 0: none yet */
+    int n;
+    uint64_t checksum; /* of the parameters */
+} actor;
+
+typedef struct replay {
+    weft_ctx *ctx;
+    wefti_prepared *p;
+    const weft_train_hooks *hooks; /* or NULL */
+    weft_replay_result *result;
+    wefti_views views;
+    double *rows; /* [n_rows][2] step and loss, of metrics.jsonl */
+    int64_t n_rows, next_row;
+    int64_t last; /* step, from 1 */
+    double start_s;
+
+    /* the view that is played */
+    const wefti_view_line *view;
+    wefti_world *world;
+    actor *actors; /* [view members] */
+    int n_actors;
+    bool *has;     /* [view members] state, when it begins */
+    bool starts;   /* the run was begun, or resumed, with it */
+    bool loads;    /* resumed: state comes from the checkpoint */
+    int64_t end;   /* its last step, from 1 */
+} replay;
+
+/* --- a rank's arrays --- */
+
+/* The arrays of a rank that a view hands on to the next, in one order. Copies of partners'
+ * parameters begin anew, unless the run is only resumed. */
+static int arrays_of(wefti_rank *r, float *out[ARRAYS]) {
+    int n = 0;
+    out[n++] = r->params;
+    for (int i = 0; i < r->job->most_states->n_states; i++) out[n++] = r->state[i];
+    for (int i = 0; i < r->replicator->n_states; i++)
+        out[n++] = r->replicator->state[i];
+    for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
+        out[n++] = r->site_replicator->state[i];
+    for (int i = 0; i < r->mixer->n_states && !r->mixer->ops->keeps_partners; i++)
+        out[n++] = r->mixer->state[i];
+    return n;
+}
+
+static size_t array_bytes(const wefti_rank *r) {
+    return (size_t)r->arrangement->n_elements * sizeof(float);
+}
+
+static void free_actor(weft_ctx *ctx, actor *a) {
+    for (int i = 0; i < a->n; i++) wefti_free(ctx, a->array[i]);
+    *a = (actor){0};
+}
+
+static weft_status keep(replay *p, wefti_rank *r) {
+    actor *a = &p->actors[r->rank];
+    float *arrays[ARRAYS];
+    int n = arrays_of(r, arrays);
+    free_actor(p->ctx, a);
+    for (int i = 0; i < n; i++) {
+        WEFT_TRY(wefti_alloc_n(p->ctx, r->arrangement->n_elements, sizeof(float),
+                               "parameters and state", &a->array[i]));
+        a->n = i + 1;
+        memcpy(a->array[i], arrays[i], array_bytes(r));
+    }
+    a->checksum = XXH3_64bits(r->params, array_bytes(r));
+    return WEFT_OK;
+}
+
+static weft_status restore(const replay *p, wefti_rank *r) {
+    const actor *a = &p->actors[r->rank];
+    float *arrays[ARRAYS];
+    int n = arrays_of(r, arrays);
+    if (n != a->n)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_INTERNAL, "a rank has %d arrays, had %d", n,
+                             a->n);
+    for (int i = 0; i < n; i++) memcpy(arrays[i], a->array[i], array_bytes(r));
+    return WEFT_OK;
+}
+
+static weft_status load_initial(wefti_rank *r, const char *path) {
+    char folder[PATH_MAX];
+    int64_t step;
+    WEFT_TRY(wefti_state_locate(r->ctx, path, folder, &step));
+    return wefti_state_load_model(r, folder);
+}
+
+static weft_status fill(const replay *p, wefti_rank *r) {
+    const wefti_prepared *prepared = p->p;
+    const char *init = prepared->job->config->model.init;
+    if (p->loads) return wefti_state_load(r, &prepared->saved, prepared->saved_path);
+    if (p->actors[r->rank].n > 0) WEFT_TRY(restore(p, r));
+    if (p->starts && p->actors[r->rank].n > 0) return WEFT_OK;
+    if (p->starts) {
+        wefti_rank_init_params(r);
+        return init[0] ? load_initial(r, init) : WEFT_OK;
+    }
+    WEFT_TRY(wefti_handover(r, p->has));
+    return wefti_regroup_meet_anew(r);
+}
+
+/* --- steps --- */
+
+/* Of the first rank: the line of metrics.jsonl of this step, if there is one. */
+static weft_status compare_loss(replay *p, weft_ctx *ctx, int64_t step, double loss) {
+    while (p->next_row < p->n_rows && !(p->rows[2 * p->next_row] >= (double)step))
+        p->next_row++;
+    if (p->next_row == p->n_rows || p->rows[2 * p->next_row] != (double)step)
+        return WEFT_OK;
+    double then = p->rows[2 * p->next_row++ + 1];
+    if (isnan(then)) return WEFT_OK; /* an evaluation's line, or a loss that was none */
+    p->result->losses++;
+    if (then == loss) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_NUMERIC,
+                         "the loss of step %lld is %.9g, metrics.jsonl has %.9g",
+                         (long long)step, loss, then);
+}
+
+static weft_status tell(replay *p, wefti_rank *r, int64_t step, const wefti_step_status *agreed) {
+    const wefti_job *job = p->p->job;
+    int64_t tokens = job->rows_per_step * job->T;
+    double loss = agreed->loss_sum / ((double)tokens * agreed->counted / job->W);
+    double elapsed_s = wefti_now_s() - p->start_s, done = (double)(step + 1);
+    weft_step_record record = {.step = step + 1,
+                               .steps = p->last,
+                               .loss = loss,
+                               .lr = wefti_learning_rate(job->config, step),
+                               .tokens = tokens,
+                               .tokens_per_s = (double)tokens * done / elapsed_s,
+                               .consensus_distance = NAN,
+                               .hidden_share = 1,
+                               .mean_of_all = -1,
+                               .late = -1,
+                               .elapsed_s = elapsed_s,
+                               .left_s = elapsed_s / done * (double)(p->last - step - 1)};
+    if (r->rank != 0) return WEFT_OK;
+    p->result->steps = step + 1;
+    p->result->loss = loss;
+    if (p->hooks && p->hooks->on_step) p->hooks->on_step(p->hooks->user, &record);
+    return compare_loss(p, r->ctx, step + 1, loss);
+}
+
+/* Reads the status of the steps up to `step`; *counted: the first that is not read. */
+static weft_status read_status(replay *p, wefti_rank *r, int64_t step, int64_t *counted) {
+    for (; *counted <= step; ++*counted) {
+        wefti_step_status agreed;
+        WEFT_TRY(wefti_rank_read_status(r, *counted, &agreed));
+        WEFT_TRY(tell(p, r, *counted, &agreed));
+        if (*counted > r->job->first_step) wefti_rank_control(r, *counted, &agreed);
+    }
+    return WEFT_OK;
+}
+
+static uint64_t hash_all(wefti_rank *r) {
+    float *arrays[ARRAYS];
+    uint64_t sum = 0;
+    int n = arrays_of(r, arrays);
+    for (int i = 0; i < n; i++)
+        sum = XXH3_64bits_withSeed(arrays[i], array_bytes(r), sum);
+    return sum;
+}
+
+/* The checkpoint is read over what was played: that must change nothing. */
+static weft_status compare_checkpoint(replay *p, wefti_rank *r) {
+    const wefti_saved_layout *saved = &p->p->saved;
+    if (saved->replicas != r->job->R)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "%s has %lld replicas, views.jsonl says that %d took part",
+                             p->p->saved_path, (long long)saved->replicas, r->job->R);
+    uint64_t played = hash_all(r);
+    WEFT_TRY(wefti_state_load(r, saved, p->p->saved_path));
+    uint64_t then = hash_all(r);
+    if (r->rank == 0) p->result->checkpoint = saved->step;
+    if (played == then) return WEFT_OK;
+    return weft_ctx_fail(r->ctx, WEFT_ERR_NUMERIC,
+                         "after step %lld rank %d has parameters and state of checksum "
+                         "%016llx, %s has %016llx",
+                         (long long)saved->step, r->rank, (unsigned long long)played,
+                         p->p->saved_path, (unsigned long long)then);
+}
+
+/* What a checkpoint did to the run, and what it holds. */
+static weft_status after_step(replay *p, wefti_rank *r, int64_t done, int64_t *counted) {
+    const weft_config *c = p->p->job->config;
+    bool compares = done == p->p->saved.step;
+    bool saves = c->run.save_every > 0 && done % c->run.save_every == 0;
+    if (!saves && !compares && done != c->run.steps) return WEFT_OK;
+    WEFT_TRY(read_status(p, r, done - 1, counted));
+    WEFT_TRY(wefti_rank_control_early(r, done));
+    return compares ? compare_checkpoint(p, r) : WEFT_OK;
+}
+
+static weft_status play_steps(replay *p, wefti_rank *r) {
+    int64_t counted = r->job->first_step;
+    for (int64_t step = r->job->first_step; step < p->end; step++) {
+        wefti_tally tally;
+        WEFT_TRY(wefti_rank_step(r, step));
+        WEFT_TRY(wefti_rank_settle(r, &tally));
+        WEFT_TRY(read_status(p, r, step - r->job->status_lag, &counted));
+        wefti_rank_end(r, 0);
+        WEFT_TRY(after_step(p, r, step + 1, &counted));
+    }
+    return read_status(p, r, p->end - 1, &counted);
+}
+
+static weft_status play_rank(wefti_slot *slot) {
+    replay *p = slot->user;
+    wefti_comms comms;
+    WEFT_TRY(wefti_comms_join(slot->ctx, p->world, slot->rank, &comms));
+    WEFT_TRY(wefti_rank_create(slot->ctx, p->p->job, slot->rank, &comms, &slot->state));
+    WEFT_TRY(fill(p, slot->state));
+    WEFT_TRY(wefti_rank_prime(slot->state));
+    WEFT_TRY(play_steps(p, slot->state));
+    return keep(p, slot->state);
+}
+
+/* --- a view --- */
+
+static int rank_at(const wefti_view_line *view, int place) {
+    for (int r = 0; r < view->n_members; r++)
+        if (view->members[r].place == place) return r;
+    return -1;
+}
+
+/* Appends the messages of a line, by ranks of the view. */
+static weft_status add_skips(weft_ctx *ctx, const wefti_view_line *view,
+                             const wefti_skip_line *line, wefti_missed **list, int *n) {
+    if (!line->complete)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "views.jsonl does not say all that did not count in step "
+                             "%lld, so the run can not be played again",
+                             (long long)line->step);
+    WEFT_TRY(wefti_grow(ctx, list, *n, *n + line->n, sizeof **list, "skipped messages"));
+    for (int i = 0; i < line->n; i++) {
+        const wefti_view_skip *s = &line->list[i];
+        int64_t step = line->step - 1;
+        int64_t tag = s->channel == WEFTI_GROUP_WORLD * 8
+                          ? step
+                          : wefti_comm_tag(step, s->bucket, s->stage);
+        int receiver = rank_at(view, s->receiver), sender = rank_at(view, s->sender);
+        if (receiver < 0 || sender < 0)
+            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                                 "views.jsonl: a message of step %lld was skipped between "
+                                 "places %d and %d, which are not both members then",
+                                 (long long)line->step, s->sender, s->receiver);
+        (*list)[(*n)++] = (wefti_missed){tag, s->channel, receiver, sender, 1};
+    }
+    return WEFT_OK;
+}
+
+static weft_status collect_skips(replay *p, wefti_missed **list, int *n) {
+    *list = NULL;
+    *n = 0;
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < p->views.n_skips && status == WEFT_OK; i++) {
+        const wefti_skip_line *line = &p->views.skips[i];
+        if (line->run == p->view->run && line->view == p->view->view)
+            status = add_skips(p->ctx, p->view, line, list, n);
+    }
+    return status;
+}
+
+static weft_status run_ranks(replay *p) {
+    wefti_world_shape shape = wefti_job_shape(p->p->job);
+    wefti_missed *skipped;
+    int n;
+    weft_status status = collect_skips(p, &skipped, &n);
+    if (status == WEFT_OK) status = wefti_local_create(p->ctx, &shape, &p->world);
+    if (status == WEFT_OK) {
+        wefti_local_skip(p->world, skipped, n);
+        status = wefti_rank_threads_run(p->ctx, p->world, p->p->job->threads,
+                                        play_rank, p);
+        wefti_world_destroy(p->ctx, p->world);
+    }
+    wefti_free(p->ctx, skipped);
+    return status;
+}
+
+/* The actors of the next view: who stays comes along, in its new place. A resumed run goes on by
+ * rank, whatever its processes are called now. */
+static weft_status cast(replay *p, const wefti_view_line *before) {
+    actor *next;
+    const wefti_view_line *view = p->view;
+    WEFT_TRY(wefti_alloc_n(p->ctx, view->n_members, sizeof *next, "ranks", &next));
+    for (int r = 0; r < p->n_actors; r++) {
+        int to = p->starts ? r : rank_at(view, before->members[r].place);
+        bool same = to >= 0 && to < view->n_members && !p->loads &&
+                    (p->starts || view->members[to].name == before->members[r].name);
+        if (same) next[to] = p->actors[r];
+        else free_actor(p->ctx, &p->actors[r]);
+    }
+    wefti_free(p->ctx, p->actors);
+    p->actors = next;
+    p->n_actors = view->n_members;
+    wefti_free(p->ctx, p->has);
+    p->has = NULL;
+    WEFT_TRY(wefti_alloc_n(p->ctx, view->n_members, sizeof *p->has, "ranks", &p->has));
+    for (int r = 0; r < view->n_members; r++) p->has[r] = next[r].n > 0;
+    return WEFT_OK;
+}
+
+static weft_status compare_checksums(replay *p) {
+    uint64_t sum = 0;
+    int n = 0;
+    for (int r = 0; r < p->n_actors; r++) {
+        if (p->has[r]) sum += p->actors[r].checksum;
+        n += p->has[r];
+    }
+    if (!p->starts && n == 0)
+        return weft_ctx_fail(p->ctx, WEFT_ERR_FORMAT,
+                             "views.jsonl: nobody of the view of step %lld took part before",
+                             (long long)p->view->step);
+    if (p->starts || !p->view->has_checksum) return WEFT_OK;
+    p->result->compared++;
+    if (sum == p->view->checksum) return WEFT_OK;
+    return weft_ctx_fail(p->ctx, WEFT_ERR_NUMERIC,
+                         "before step %lld the parameters of all ranks have checksum "
+                         "%016llx, views.jsonl has %016llx",
+                         (long long)p->view->step, (unsigned long long)sum,
+                         (unsigned long long)p->view->checksum);
+}
+
+static weft_status make_job(replay *p) {
+    const wefti_view_line *v = p->view;
+    wefti_job *job = p->p->job;
+    const wefti_regroup_batch batch = {v->n_members, v->rows_per_rank, v->micro,
+                                       v->step - 1, v->first_row};
+    if (v->shards != job->S || strcmp(v->kernels, job->kernels->name) != 0)
+        return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
+                             "the view of step %lld has %d ranks per copy of the model and "
+                             "kernels %s, this replay %d and %s",
+                             (long long)v->step, v->shards, v->kernels, job->S,
+                             job->kernels->name);
+    if (v->rows_per_rank > INT64_MAX / 4 / job->T / v->n_members)
+        return weft_ctx_fail(p->ctx, WEFT_ERR_FORMAT,
+                             "views.jsonl: %lld sequences per rank are too many",
+                             (long long)v->rows_per_rank);
+    job->threads = v->threads;
+    return wefti_regroup_job(p->ctx, p->p, &batch);
+}
+
+/* A run that was resumed: from what was played, or from its checkpoint where the ranks are others
+ * or a method keeps what is not handed on here. */
+static weft_status resume(replay *p) {
+    const wefti_job *job = p->p->job;
+    bool first = p->view->step == 1;
+    bool carries = job->replicas_equal && p->n_actors == p->view->n_members;
+    p->loads = p->starts && !first && !carries;
+    if (p->starts && first && p->n_actors > 0)
+        return weft_ctx_fail(p->ctx, WEFT_ERR_FORMAT,
+                             "views.jsonl: the run begins anew in its middle");
+    if (!p->loads || p->p->saved.step == p->view->step - 1) return WEFT_OK;
+    return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
+                         "the run was resumed after step %lld from a checkpoint that is not "
+                         "the newest one any more; expected a run that was never resumed, or "
+                         "with as many ranks and equal replicas",
+                         (long long)p->view->step - 1);
+}
+
+static void announce(const replay *p) {
+    char text[256];
+    const wefti_view_line *v = p->view;
+    if (!p->hooks || !p->hooks->on_change) return;
+    snprintf(text, sizeof text, "steps %lld to %lld: %d rank%s%s, %d lost, %d came",
+             (long long)v->step, (long long)p->end, v->n_members,
+             v->n_members > 1 ? "s" : "", p->starts ? " begin" : "", v->n_lost,
+             v->n_joined);
+    p->hooks->on_change(p->hooks->user, text);
+}
+
+static weft_status play_view(replay *p, int64_t i, const wefti_view_line *before) {
+    const wefti_view_line *views = p->views.views;
+    p->view = &views[i];
+    p->starts = views[i].view == 1;
+    p->end = i + 1 < p->views.n_views ? views[i + 1].step - 1 : p->last;
+    if (i == 0 && !p->starts)
+        return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
+                             "views.jsonl begins with view %lld, expected the run's first; "
+                             "where members see different folders, it is in another one",
+                             (long long)views[i].view);
+    WEFT_TRY(resume(p));
+    WEFT_TRY(cast(p, before));
+    WEFT_TRY(compare_checksums(p));
+    WEFT_TRY(make_job(p));
+    announce(p);
+    p->result->views++;
+    return run_ranks(p);
+}
+
+/* --- all of it --- */
+
+static weft_status check_order(weft_ctx *ctx, const wefti_views *views) {
+    for (int64_t i = 1; i < views->n_views; i++)
+        if (views->views[i].step < views->views[i - 1].step)
+            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                                 "views.jsonl: a view of step %lld stands behind one of "
+                                 "step %lld",
+                                 (long long)views->views[i].step,
+                                 (long long)views->views[i - 1].step);
+    return WEFT_OK;
+}
+
+/* The last step of which the folder says anything. */
+static void find_end(replay *p) {
+    const wefti_view_line *views = p->views.views;
+    p->last = views[p->views.n_views - 1].step - 1;
+    if (p->p->saved.step > p->last) p->last = p->p->saved.step;
+    for (int64_t i = 0; i < p->n_rows; i++)
+        if (p->rows[2 * i] > (double)p->last && !isnan(p->rows[2 * i + 1]) &&
+            p->rows[2 * i] <= (double)p->p->job->config->run.steps)
+            p->last = (int64_t)p->rows[2 * i];
+}
+
+static weft_status play(replay *p) {
+    const wefti_view_line *before = NULL;
+    weft_status status = check_order(p->ctx, &p->views);
+    find_end(p);
+    p->start_s = wefti_now_s();
+    for (int64_t i = 0; i < p->views.n_views && status == WEFT_OK; i++) {
+        const wefti_view_line *next = i + 1 < p->views.n_views ? &p->views.views[i + 1]
+                                                               : NULL;
+        if (next && next->step == p->views.views[i].step && next->view == 1)
+            continue; /* it took no step that counts */
+        status = play_view(p, i, before);
+        before = p->view;
+    }
+    p->result->elapsed_s = wefti_now_s() - p->start_s;
+    return status;
+}
+
+/* The configuration of the run, without what only slows it down. */
+static weft_status open_config(weft_ctx *ctx, const char *folder, const char *kernels,
+                               weft_config **out) {
+    static const char *const off[] = {"mesh.link=none", "mesh.site_link=none",
+                                      "mesh.compute_time=0", "mesh.straggler_time=0"};
+    char path[PATH_MAX], text[PATH_MAX + 32];
+    weft_config *config;
+    snprintf(path, sizeof path, "%.4000s/config.yaml", folder);
+    WEFT_TRY(weft_config_create(ctx, out));
+    config = *out;
+    WEFT_TRY(weft_config_load(ctx, config, path));
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++)
+        WEFT_TRY(weft_config_set(ctx, config, off[i]));
+    snprintf(text, sizeof text, "mesh.kernels=%s", kernels);
+    WEFT_TRY(weft_config_set(ctx, config, text));
+    snprintf(text, sizeof text, "run.folder=%.4000s", folder);
+    WEFT_TRY(weft_config_set(ctx, config, text));
+    WEFT_TRY(weft_config_finish(ctx, config));
+    if (config->mixer.deadline == 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s ran with mixer.deadline, under which chance decides which "
+                         "messages count, and nobody writes that down",
+                         folder);
+}
+
+static weft_status open_files(replay *p, const char *folder, weft_config **config) {
+    static const char *const names[] = {"step", "loss"};
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%.4000s/views.jsonl", folder);
+    WEFT_TRY(wefti_views_read(p->ctx, path, &p->views));
+    if (p->views.n_views == 0)
+        return weft_ctx_fail(p->ctx, WEFT_ERR_FILE,
+                             "%s says nothing of who took part in the run", path);
+    WEFT_TRY(open_config(p->ctx, folder, p->views.views[0].kernels, config));
+    WEFT_TRY(wefti_prepare_replay(p->ctx, *config, &p->p));
+    snprintf(path, sizeof path, "%.4000s/metrics.jsonl", folder);
+    return wefti_metrics_read(p->ctx, path, names, 2, &p->rows, &p->n_rows);
+}
+
+weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
+                        const weft_train_hooks *hooks, weft_replay_result *result) {
+    weft_config *config = NULL;
+    *result = (weft_replay_result){.checkpoint = -1, .loss = NAN};
+    replay p = {.ctx = ctx, .hooks = hooks, .result = result};
+    weft_status status = open_files(&p, run_folder, &config);
+    if (status == WEFT_OK) status = play(&p);
+    for (int r = 0; r < p.n_actors; r++) free_actor(ctx, &p.actors[r]);
+    wefti_free(ctx, p.actors);
+    wefti_free(ctx, p.has);
+    wefti_free(ctx, p.rows);
+    wefti_views_fini(ctx, &p.views);
+    weft_status closed = wefti_prepared_destroy(ctx, p.p);
+    weft_config_destroy(ctx, config);
+    return status == WEFT_OK ? closed : status;
+}

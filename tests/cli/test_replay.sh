@@ -1,0 +1,108 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A process is killed while a run trains over TCP, the others go on; then the run is played again in
+# one process, from its views.jsonl, to the same bits. What was written down wrongly is found.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+empty_here
+for ((i = 0; i < 900; i++)); do echo "the cat sat on mat number $((i * 7919 % 97)) and the dog ran"; done >text.txt
+cat >run.yaml <<'Y'
+data: {path: [text.txt], length: 32}
+model: {kind: gpt2, layers: 2, width: 32, heads: 2}
+batch: {tokens_per_step: 768}
+run: {steps: 40, eval_every: 20, save_every: 20, compare_every: 1, log_every: 1, tensorboard: false}
+mesh: {threads: 1, compute_time: 0.01}
+schedule: {warmup: 2}
+method: flexdemo
+Y
+lines() { grep -c '"loss"' "$1/metrics.jsonl" 2>/dev/null; }
+
+# Of $1 ranks those named in $2 are killed after $3 lines; then key=value ...
+losing() {
+    local n=$1 victims=$2 after=$3 r v pids=()
+    shift 3
+    free_port
+    rm -rf run
+    for ((r = n - 1; r >= 0; r--)); do
+        RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port exec "$weft" train run.yaml \
+            run.folder=run mesh.nodes="$n" mesh.ranks_per_node=1 "$@" --quiet >out.$r 2>log.$r &
+        pids[r]=$!
+    done
+    for ((i = 0; i < 3000; i++)); do
+        [ "$(lines run || true)" -ge "$after" ] 2>/dev/null && break
+        sleep 0.01
+    done
+    for v in $victims; do kill -9 "${pids[v]}"; done
+    for ((r = 0; r < n; r++)); do
+        wait "${pids[r]}" 2>/dev/null
+        local code=$?
+        case " $victims " in
+            *" $r "*) ;;
+            *) [ $code = 0 ] || fail "$*: rank $r ended with $code: $(cat log.*)" ;;
+        esac
+    done
+    [ "$(grep -c '"members"' run/views.jsonl)" = 2 ] || fail "$*: views.jsonl is $(cat run/views.jsonl)"
+}
+
+# The run in run/ is played again: all that is compared is the same, and nothing is written there.
+replays() {
+    (cd run && find . -type f -exec cksum {} + | sort) >before
+    "$weft" train --replay run --quiet >out 2>err || fail "$*: $(cat err)"
+    grep -q "^the same bits .*losses of [0-9]* steps, parameters before 1 of the views, every number of checkpoint 40$" out ||
+        fail "$*: it says $(cat out)"
+    (cd run && find . -type f -exec cksum {} + | sort) >after
+    same before after
+}
+
+# Each row is counted once or named: of every step's rows, those of the lost.
+counts() {
+    python3 - "$@" <<'P' || fail "rows of $*"
+import json, sys
+lines = [json.loads(line) for line in open('run/views.jsonl')]
+views = [v for v in lines if 'members' in v]
+steps = [json.loads(line) for line in open('run/metrics.jsonl')]
+assert views[1]['first_row'] == (views[1]['step'] - 1) * views[0]['rows_per_rank'] * len(views[0]['members'])
+assert len(views[1]['lost']) + len(views[1]['members']) == len(views[0]['members'])
+for s in lines:
+    if 'skipped' in s:
+        assert s['complete'] and s['view'] == 1 and s['step'] < views[1]['step']
+        gone = {place for place, host, why in views[1]['lost']}
+        assert all(sender in gone for _, _, sender, _, _ in s['skipped'])
+P
+}
+
+losing 3 1 7
+counts flexdemo
+replays flexdemo
+"$weft" train --replay run --json >out 2>err || fail "json: $(cat err)"
+[ "$(grep -c '"loss"' out)" = 40 ] || fail "json: $(cat out)"
+grep -q '"change": "steps 1 to ' out || fail "json names no view"
+
+# What was written down wrongly does not pass.
+differs() {
+    "$weft" train --replay wrong --quiet >out 2>err && fail "a wrong log passes"
+    grep -q -- "$1" err || fail "it says $(cat err), expected $1"
+}
+cp -r run wrong
+sed -i 's/"checksum":"[0-9a-f]\{16\}"/"checksum":"0123456789abcdef"/' wrong/views.jsonl
+differs "views.jsonl has 0123456789abcdef"
+rm -rf wrong && cp -r run wrong
+sed -i '9s/"loss":[0-9.]*/"loss":1.5/' wrong/metrics.jsonl
+differs "metrics.jsonl has 1.5"
+rm -rf wrong && cp -r run wrong
+sed -i '1d' wrong/views.jsonl
+differs "views.jsonl begins with view 2\|skipped between"
+rm -f wrong/views.jsonl
+differs "says nothing of who took part"
+"$weft" train --replay run run.steps=3 >out 2>err && fail "replay takes keys"
+grep -q "expected no other word" err || fail "it says $(cat err)"
+
+losing 3 0 11 method=hsdp # who writes the run folder, and owns a range
+replays hsdp
+losing 3 1 9 method=dadam # replicas differ
+replays dadam
+losing 3 2 13 method=diloco mixer.outer_every=5
+replays diloco
+finish
