@@ -325,11 +325,11 @@ function membersCard(data) {
     const c = card('members', 'Who took part', 'ranks of lost processes and of those that came', null, true);
     const heads = ['from step', 'ranks', 'what', 'why', 'others stood still', 'rows not counted'];
     const cells = (view, k) => [
-        short(view.step), short(view.ranks), k ? changeWords(view) : 'began',
+        short(view.step, 'count'), short(view.ranks, 'count'), k ? changeWords(view) : 'began',
         view.lost.map(([, , why]) => why).filter(Boolean).join('; '),
         drawable(view.stall_s) ? short(view.stall_s, 'time') : '',
         view.rows_skipped || view.rows_in_part
-            ? `${short(view.rows_skipped)}, ${short(view.rows_in_part)} in part`
+            ? `${short(view.rows_skipped, 'count')}, ${short(view.rows_in_part, 'count')} in part`
             : ''
     ];
     const rows = runs.flatMap(run => run.views.map((view, k) => make('tr', {},
