@@ -12,13 +12,18 @@
  *
  * The lowest-numbered trainer that nothing is known against leads at once; the next one
  * after takeover_us, and so on; witnesses come last. Who has promised is frozen and wants
- * a decision, whoever leads it: a leader that fails is replaced. A higher ballot replaces
+ * a decision, whoever leads it: a leader that fails is replaced, at once if it is known to be dead. A higher ballot replaces
  * a lower one, and takes over what may have been decided by it. */
 #include "member/memberstate.h"
 
 #include <string.h>
 
 static const wefti_standing no_standing = {WEFTI_EVIDENCE_NONE, {0, {0, 0}, 0}};
+
+/* By proof, and not by silence: what is heard again is not suspected any more. */
+static bool is_dead(const wefti_member_node *peer) {
+    return peer->standing.evidence >= WEFTI_EVIDENCE_RESET;
+}
 
 static wefti_member_node *peer_at(const wefti_member *m, int number) {
     return number == m->number ? NULL : &m->peers[m->peer_of_number[number]];
@@ -325,7 +330,28 @@ static void give_up_ballot(wefti_member *m) {
     m->backoff_us = m->now_us;
 }
 
+/* One whose answer is waited for has died meanwhile: several that die together are found out one
+ * after another, and the answer will never come. */
+static bool waits_for_the_dead(const wefti_member *m) {
+    for (int i = 0; i < m->view.n_nodes; i++) {
+        const wefti_member_node *peer = peer_at(m, i);
+        if (peer && m->lead.asked[i] && !m->lead.answered[i] && is_dead(peer)) return true;
+    }
+    return false;
+}
+
+/* Asking begins again, of the living. A view that is proposed is decided with the votes of the
+ * living, or at the deadline; the dead leave with the view after. */
+static void meet_the_dead(wefti_member *m) {
+    if (m->lead.phase == WEFTI_LEAD_ASKING)
+        m->lead.phase = WEFTI_LEAD_IDLE;
+    else
+        count_accepted(m);
+}
+
 static void pump_lead(wefti_member *m) {
+    if (waits_for_the_dead(m)) meet_the_dead(m);
+    if (m->lead.phase == WEFTI_LEAD_IDLE) return;
     if (m->now_us >= m->lead.deadline_us) {
         give_up_ballot(m);
         return;
@@ -389,7 +415,8 @@ void wefti_change_pump(wefti_member *m) {
     if (m->reason_us == 0) m->reason_us = m->now_us;
     int64_t due = m->frozen && m->progress_us > m->reason_us ? m->progress_us
                                                              : m->reason_us;
-    bool by_another = m->frozen && m->promised.leader != m->number;
+    const wefti_member_node *leader = m->frozen ? peer_at(m, m->promised.leader) : NULL;
+    bool by_another = leader && !is_dead(leader);
     due += policy->takeover_us * (position(m) + by_another);
     if (why == TO_JOIN) due += policy->gather_us;
     if (due < m->backoff_us) due = m->backoff_us;

@@ -169,6 +169,37 @@ static void the_death_of_the_leader_is_no_different(void **state) {
     assert_int_equal(view_number(g, 2), 2);
 }
 
+/* Found out one after another: the leader asks who is dead before it knows. No time passes. */
+static void two_that_die_together_are_waited_for_no_longer_than_one(void **state) {
+    group *g = *state;
+    found(g, 5);
+    end(g, 1);
+    end(g, 3);
+    for (int dead = 1; dead <= 3; dead += 2) {
+        for (int i = 0; i < 5; i++)
+            if (g->m[i]) closed(g, i, dead, WEFTI_EVIDENCE_RESET);
+        deliver_all(g);
+    }
+    for (int i = 0; i < 5; i += 2) {
+        assert_int_equal(wefti_member_view(g->m[i])->n_nodes, 3);
+        assert_int_equal(wefti_member_get_state(g->m[i]), WEFTI_MEMBER_IN);
+    }
+}
+
+static void a_leader_that_dies_while_it_asks_is_replaced_at_once(void **state) {
+    group *g = *state;
+    found(g, 5);
+    end(g, 4);
+    for (int i = 0; i < 4; i++) closed(g, i, 4, WEFTI_EVIDENCE_RESET);
+    end(g, 0); /* its questions are on their way */
+    deliver_all(g);
+    assert_int_equal(g->frozen[1], 1);
+    for (int i = 1; i < 4; i++) closed(g, i, 0, WEFTI_EVIDENCE_RESET);
+    deliver_all(g);
+    for (int i = 1; i < 4; i++)
+        assert_int_equal(wefti_member_view(g->m[i])->n_nodes, 3);
+}
+
 static void who_falls_silent_is_out_after_a_little_more_than_a_second(void **state) {
     group *g = *state;
     found(g, 3);
@@ -391,6 +422,10 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(the_death_of_the_leader_is_no_different, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            two_that_die_together_are_waited_for_no_longer_than_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_leader_that_dies_while_it_asks_is_replaced_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(
             who_falls_silent_is_out_after_a_little_more_than_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(
