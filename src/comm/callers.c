@@ -13,7 +13,8 @@
 
 #include "base/clock.h"
 
-enum { MAX_SPOKEN = 64 };
+/* Of a flood so many are taken at a time: the thread that does it carries a run's messages, too. */
+enum { MAX_SPOKEN = 64, TAKEN_AT_ONCE = 16 };
 static const double caller_s = 5, quiet_s = 60;
 
 /* An address that was complained about. */
@@ -50,7 +51,10 @@ void wefti_callers_complain(wefti_callers *all, const char *address, const char 
         if (strcmp(all->spoken[i].address, address) == 0 &&
             now_s - all->spoken[i].when_s < quiet_s)
             return;
-    spoken *s = &all->spoken[all->n_spoken++ % MAX_SPOKEN];
+    spoken *s = &all->spoken[all->n_spoken % MAX_SPOKEN];
+    if (all->n_spoken >= MAX_SPOKEN && now_s - s->when_s < quiet_s)
+        return; /* many addresses are one stranger's */
+    all->n_spoken++;
     s->when_s = now_s;
     memcpy(s->address, address, sizeof s->address);
     weft_ctx_log(all->ctx, WEFT_LOG_WARN, "somebody at %s called rank %d and %s", address,
@@ -93,7 +97,8 @@ static void add(wefti_callers *all, int fd, const struct sockaddr *from, socklen
 }
 
 bool wefti_callers_accept(wefti_callers *all) {
-    for (;;) {
+    all->more = false;
+    for (int n = 0; n < TAKEN_AT_ONCE; n++) {
         struct sockaddr_storage from;
         union {
             struct sockaddr_storage *storage;
@@ -105,6 +110,8 @@ bool wefti_callers_accept(wefti_callers *all) {
         if (fd < 0) return true; /* none, or one that has gone again */
         add(all, fd, address.any, size);
     }
+    all->more = true;
+    return true;
 }
 
 /* The handshake, as far as it goes. WAITS: it is over, or not yet. */

@@ -12,7 +12,8 @@
  *
  * Whoever reaches the port can call. So a caller has a few seconds; there are few at a time, and
  * the oldest of the address with the most gives way; all are heard at the same time; nothing is
- * allocated for them beyond their handshake; an address is complained about once a minute. */
+ * allocated for them beyond their handshake; an address is complained about once a minute, and
+ * 64 of them at most. */
 
 enum { WEFTI_MAX_CALLERS = 64, WEFTI_CALLER_ADDRESS_BYTES = 64 };
 
@@ -46,6 +47,7 @@ typedef struct wefti_callers {
     void *user;
     wefti_caller *list; /* owned; [WEFTI_MAX_CALLERS] */
     int n;
+    bool more; /* calls may wait that were not taken yet */
     unsigned n_called;
     struct wefti_spoken *spoken; /* owned; a ring */
     int n_spoken;
@@ -57,7 +59,8 @@ bool wefti_callers_init(wefti_callers *all);
 /* Hangs up on all that are left. */
 void wefti_callers_fini(wefti_callers *all);
 
-/* Takes all calls that wait; false: the process can open no more files. */
+/* Takes some of the calls that wait, and says in `more` whether there may be others; false: the
+ * process can open no more files. */
 bool wefti_callers_accept(wefti_callers *all);
 
 /* Goes on with everybody, as far as their sockets are ready; how many were TAKEN. */

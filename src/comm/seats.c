@@ -52,6 +52,7 @@ static void hear_callers(tcp_transport *t) {
     for (int i = 0; i < before; i++)
         wefti_connection_ready(&t->callers.list[i].stream, POLLIN | POLLOUT);
     (void)wefti_callers_accept(&t->callers); /* those who get no file call again */
+    t->called = t->callers.more;
     watch_callers(t, before < t->callers.n ? before : t->callers.n);
     (void)wefti_callers_hear(&t->callers);
 }

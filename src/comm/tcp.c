@@ -290,7 +290,8 @@ static int tcp_redial(weft_transport *head, int peer) {
 static void tcp_wait(weft_transport *head, double seconds) {
     tcp_transport *t = (tcp_transport *)head;
     struct epoll_event events[MAX_EVENTS];
-    int n = epoll_wait(t->epoll, events, MAX_EVENTS, (int)ceil(seconds * 1000));
+    int most_ms = t->called ? 0 : (int)ceil(seconds * 1000); /* a caller waits already */
+    int n = epoll_wait(t->epoll, events, MAX_EVENTS, most_ms);
     for (int i = 0; i < n; i++) {
         connection *c = events[i].data.ptr;
         if (events[i].data.ptr == &t->callers)

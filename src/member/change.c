@@ -12,7 +12,8 @@
  *
  * The lowest-numbered trainer that nothing is known against leads at once; the next one
  * after takeover_us, and so on; witnesses come last. Who has promised is frozen and wants
- * a decision, whoever leads it: a leader that fails is replaced, at once if it is known to be dead. A higher ballot replaces
+ * a decision, whoever leads it: a leader that fails is replaced, at once if it is known to
+ * be dead. A higher ballot replaces
  * a lower one, and takes over what may have been decided by it. */
 #include "member/memberstate.h"
 

@@ -25,87 +25,9 @@
 #include "comm/connection.h"
 #include "comm/rendezvous.h"
 #include "comm/tls.h"
-#include "comm/mesh.h"
+#include "members.h"
 
 enum { RANKS = 3, LONGEST = 3 * 1024 * 1024 + 17 };
-
-typedef struct member {
-    wefti_tcp_place place;
-    const weft_mesh_security *security;
-    weft_ctx *ctx;
-    weft_mesh *mesh;
-    wefti_comm *comm;
-    weft_status (*body)(struct member *m);
-    weft_status status;
-    double silence_s;
-    int n_lines; /* of its log */
-    char text[1024];
-    pthread_t thread;
-} member;
-
-static int free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-static weft_status live(member *m) {
-    weft_transport *transport;
-    WEFT_TRY(wefti_tcp_open(m->ctx, &m->place, m->security, &transport));
-    WEFT_TRY(weft_mesh_create(m->ctx, transport, &m->mesh));
-    wefti_mesh_watch(m->mesh, m->silence_s, NULL, NULL);
-    WEFT_TRY(wefti_world_join(m->ctx, &m->mesh->world, m->mesh->rank, WEFTI_GROUP_WORLD,
-                              0, &m->comm));
-    return m->body ? m->body(m) : WEFT_OK;
-}
-
-static void count_line(void *user, weft_log_level level, const char *line) {
-    member *m = user;
-    (void)level;
-    m->n_lines += strncmp(line, "somebody at ", 12) == 0;
-}
-
-static void *member_main(void *argument) {
-    member *m = argument;
-    m->status = live(m);
-    wefti_comm_destroy(m->comm);
-    if (m->mesh && m->status != WEFT_OK)
-        m->status = weft_mesh_fail(m->ctx, m->mesh, m->status);
-    snprintf(m->text, sizeof m->text, "%s", weft_ctx_message(m->ctx));
-    weft_mesh_close(m->mesh);
-    return NULL;
-}
-
-static member member_at(int rank, int size, int port) {
-    return (member){.place = {.rank = rank,
-                              .size = size,
-                              .host = "127.0.0.1",
-                              .port = port,
-                              .patience_s = 20},
-                    .silence_s = 20};
-}
-
-static void start(member *m) {
-    assert_int_equal(ctx_begin(&m->ctx), 0);
-    weft_ctx_set_sink(m->ctx, count_line, m);
-    assert_int_equal(pthread_create(&m->thread, NULL, member_main, m), 0);
-}
-
-static void join(member *m) {
-    pthread_join(m->thread, NULL);
-    assert_int_equal(ctx_end(m->ctx), 0);
-}
-
-static void expect(const member *m, weft_status status, const char *words) {
-    if (m->status != status || !strstr(m->text, words))
-        fail_msg("rank %d: %s, '%s', expected '%s'", m->place.rank,
-                 weft_status_name(m->status), m->text, words);
-}
 
 static void run(const weft_mesh_security *security, weft_status (*body)(member *),
                 member *members) {
@@ -172,17 +94,6 @@ static void messages_arrive_whole(void **state) {
 }
 
 /* -- keys -- */
-
-static void write_key(const char *path, char digit, mode_t mode) {
-    char text[65];
-    memset(text, digit, 64);
-    text[64] = '\n';
-    unlink(path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, mode);
-    assert_int_equal(write(fd, text, sizeof text), (int)sizeof text);
-    assert_int_equal(fchmod(fd, mode), 0);
-    close(fd);
-}
 
 static const weft_mesh_security key_a = {.key = "a.key"}, key_b = {.key = "b.key"};
 
@@ -261,16 +172,6 @@ static void another_run_is_refused(void **state) {
 typedef struct ends {
     wefti_connection a, b; /* b answers */
 } ends;
-
-static wefti_tls_context *context_of(const weft_mesh_security *security) {
-    weft_ctx *ctx;
-    wefti_tls_context *context;
-    assert_int_equal(ctx_begin(&ctx), 0);
-    assert_ok(ctx, wefti_tls_context_create(ctx, security, &context));
-    assert_non_null(context);
-    weft_ctx_destroy(ctx);
-    return context;
-}
 
 static void connect_ends(const wefti_tls_context *context, ends *e) {
     int fds[2];
@@ -385,20 +286,6 @@ static void the_same_rank_twice_is_refused(void **state) {
     expect(&zero, WEFT_ERR_PEER, "do not come: rank 2");
 }
 
-static int dial(int port) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    for (int i = 0; i < 500; i++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
-        close(fd);
-        wefti_sleep_until_s(wefti_now_s() + 0.01);
-    }
-    fail_msg("nobody listens at port %d", port);
-    return -1;
-}
-
 /* Silent ones, chatty ones and some that go at once: the others find each other. */
 static void with_strangers(const weft_mesh_security *security) {
     enum { STRANGERS = 300 };
@@ -427,132 +314,6 @@ static void strangers_hold_up_nobody(void **state) {
     with_strangers(NULL);
     write_key("a.key", 'a', 0600);
     with_strangers(&key_a);
-}
-
-/* -- ten thousand of them -- */
-
-typedef enum lie {
-    LIE_SILENT,
-    LIE_NOISE,
-    LIE_GONE,
-    LIE_HUGE,   /* a record that says that it is as long as can be */
-    LIE_REPLAY, /* the first message of a member, heard on the way */
-    LIE_KEY,
-    LIE_RUN,
-    LIE_RANK,    /* the right key, and the number of rank 0 */
-    LIE_SIZE,    /* the right key, and a number that no rank has */
-    LIE_GARBAGE, /* the right key, then noise */
-    LIES
-} lie;
-
-typedef struct liar {
-    int port;
-    wefti_tls_context *contexts[3]; /* right, other key, other run */
-    unsigned char hello[1024];
-    ssize_t n_hello;
-} liar;
-
-/* What a member says first. */
-static void listen_in(liar *l) {
-    int fds[2];
-    bool refused;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-    wefti_connection s = wefti_connection_of(fds[0]);
-    s.tls = wefti_tls_create(l->contexts[0], false);
-    assert_int_equal(wefti_tls_shake(s.tls, &s, &refused), WEFTI_SHAKE_AGAIN);
-    l->n_hello = read(fds[1], l->hello, sizeof l->hello);
-    assert_true(l->n_hello > 100);
-    wefti_connection_close(&s);
-    close(fds[1]);
-}
-
-static void write_false_card(lie kind, unsigned char *card) {
-    memset(card, kind == LIE_GARBAGE ? 0xff : 0, WEFTI_CARD_BYTES);
-    if (kind == LIE_GARBAGE) return;
-    memcpy(card, "wefT", 4);
-    wefti_put_u32(card + 4, 2);
-    wefti_put_u32(card + 8, 2);
-    wefti_put_u32(card + 12, kind == LIE_RANK ? 0 : 0xfffffff0u);
-}
-
-/* A handshake up to its end, or to a refusal; then a card that is false. */
-static void lie_inside(const liar *l, lie kind, wefti_connection *s) {
-    int which = kind == LIE_KEY ? 1 : kind == LIE_RUN ? 2 : 0;
-    unsigned char card[WEFTI_CARD_BYTES], answer;
-    bool refused;
-    double until_s = wefti_now_s() + 5;
-    (void)fcntl(s->fd, F_SETFL, O_NONBLOCK);
-    s->tls = wefti_tls_create(l->contexts[which], false);
-    for (;;) {
-        wefti_shake shake = wefti_tls_shake(s->tls, s, &refused);
-        if (shake == WEFTI_SHAKE_FAILED || wefti_now_s() > until_s) return;
-        if (shake == WEFTI_SHAKE_DONE) break;
-        (void)wefti_connection_wait(s, s->writable ? POLLIN : POLLIN | POLLOUT, until_s);
-    }
-    if (which > 0) fail_msg("a stranger of kind %d was let in", (int)kind);
-    write_false_card(kind, card);
-    if (!wefti_connection_all(s, card, sizeof card, true, until_s)) return;
-    if (!wefti_connection_all(s, &answer, 1, false, until_s)) return;
-    if (answer == 1) fail_msg("a card of kind %d was taken", (int)kind);
-}
-
-static void tell_lie(const liar *l, lie kind, wefti_connection *s) {
-    static const unsigned char huge[] = {0x16, 3,    1,    0xff, 0xff, 1,
-                                         0xff, 0xff, 0xff, 3,    3};
-    unsigned char noise[64];
-    memset(noise, (int)kind * 37 + 1, sizeof noise);
-    *s = wefti_connection_of(dial(l->port));
-    if (kind == LIE_GONE) wefti_connection_close(s);
-    if (kind == LIE_NOISE) (void)!send(s->fd, noise, sizeof noise, MSG_NOSIGNAL);
-    if (kind == LIE_HUGE) (void)!send(s->fd, huge, sizeof huge, MSG_NOSIGNAL);
-    if (kind == LIE_REPLAY)
-        (void)!send(s->fd, l->hello, (size_t)l->n_hello, MSG_NOSIGNAL);
-    if (kind >= LIE_KEY) lie_inside(l, kind, s);
-}
-
-/* All the time somebody lies, many at a time; rank 1 comes at the end and is let in at once;
- * one line in the log; no more memory after ten thousand than after one thousand. */
-static void ten_thousand_strangers_hold_up_nobody(void **state) {
-    enum { OPEN = 100, HANDSHAKES = 5 }; /* of those that need one, every fifth */
-    const int strangers = UNDER_SANITIZER ? 2000 : 10000;
-    static const weft_mesh_security right = {.key = "a.key", .run = "one"},
-                                    run = {.key = "a.key", .run = "two"};
-    static wefti_connection open_ones[OPEN];
-    liar l = {.port = free_port()};
-    member members[2] = {member_at(0, 2, l.port), member_at(1, 2, l.port)};
-    int64_t after_some = 0;
-    (void)state;
-    write_key("a.key", 'a', 0600);
-    write_key("b.key", 'b', 0600);
-    l.contexts[0] = context_of(&right);
-    l.contexts[1] = context_of(&key_b);
-    l.contexts[2] = context_of(&run);
-    listen_in(&l);
-    for (int r = 0; r < 2; r++) members[r].security = &right;
-    members[0].place.patience_s = 300;
-    double flood_s = wefti_now_s();
-    start(&members[0]);
-    for (int i = 0; i < OPEN; i++) open_ones[i] = wefti_connection_of(-1);
-    for (int i = 0; i < strangers; i++) {
-        int k = i / LIES; /* kinds in turn; what costs a handshake now and then */
-        lie kind = (lie)(i % LIES);
-        if (kind >= LIE_KEY && k % HANDSHAKES != 0) kind = (lie)(k % LIE_KEY);
-        wefti_connection_close(&open_ones[i % OPEN]);
-        tell_lie(&l, kind, &open_ones[i % OPEN]);
-        if (i == strangers / 10) after_some = wefti_process_resident_bytes();
-    }
-    int64_t more = wefti_process_resident_bytes() - after_some;
-    double begun_s = wefti_now_s();
-    start(&members[1]);
-    for (int r = 0; r < 2; r++) join(&members[r]);
-    double took_s = wefti_now_s() - begun_s;
-    for (int i = 0; i < OPEN; i++) wefti_connection_close(&open_ones[i]);
-    for (int k = 0; k < 3; k++) wefti_tls_context_destroy(l.contexts[k]);
-    for (int r = 0; r < 2; r++) expect(&members[r], WEFT_OK, "");
-    assert_in_range(members[0].n_lines, 1, 1 + (int)((wefti_now_s() - flood_s) / 60));
-    if (!UNDER_SANITIZER) assert_true(more < 2 << 20);
-    if (took_s > 6)
-        fail_msg("rank 1 waited %.1f s", took_s); /* a caller has five seconds */
 }
 
 static void nothing(int signal) { (void)signal; }
@@ -670,7 +431,6 @@ int main(void) {
         cmocka_unit_test(an_unknown_machine_is_said_at_once),
         cmocka_unit_test(the_same_rank_twice_is_refused),
         cmocka_unit_test(strangers_hold_up_nobody),
-        cmocka_unit_test(ten_thousand_strangers_hold_up_nobody),
         cmocka_unit_test(a_signal_does_not_end_the_gathering),
         cmocka_unit_test(too_few_files_are_said),
         cmocka_unit_test(an_end_is_noticed_wherever_it_comes),
