@@ -10,10 +10,11 @@
 #include <string.h>
 
 #include "comm/envelope.h"
+#include "comm/latecomer.h"
 #include "comm/rendezvous.h"
 #include "wire/section.h"
 
-enum { RANKS = 7, MAX_VALUES = 4096 };
+enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 5 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,6 +39,61 @@ static void read_card(const uint8_t *data, size_t size) {
     const char *host = (const char *)card + WEFTI_CARD_HOST_AT;
     require(memchr(host, 0, WEFTI_CARD_HOST_BYTES) != NULL);
     for (; *host; host++) require((unsigned char)*host >= 0x20);
+}
+
+static void require_text(const char *text, size_t room) {
+    require(memchr(text, 0, room) != NULL);
+    for (; *text; text++) require((unsigned char)*text >= 0x20);
+}
+
+/* The card of who comes later; what is written of it is read as the same. */
+static void read_late_card(const uint8_t *data, size_t size) {
+    unsigned char bytes[WEFTI_CARD_BYTES] = {0}, again[WEFTI_CARD_BYTES];
+    wefti_late_card card, back;
+    memcpy(bytes, data, size < sizeof bytes ? size : sizeof bytes);
+    bool fine = wefti_late_card_read(bytes, &card);
+    require_text(card.host, sizeof card.host);
+    if (!fine) return;
+    require(card.place >= -1 && card.place < PLACES && card.port > 0 &&
+            card.port <= 0xffff);
+    require(card.incarnation > 1);
+    wefti_late_card_write(&card, again);
+    require(wefti_late_card_read(again, &back));
+    require(back.place == card.place && back.port == card.port && back.run == card.run);
+    require(back.incarnation == card.incarnation && strcmp(back.host, card.host) == 0);
+    wefti_late_card_as_card(&card, again);
+    require(wefti_card_port(again) == card.port);
+}
+
+/* The table that is told to who comes later: head, then rows as far as there are any. */
+static void read_late_table(const uint8_t *data, size_t size) {
+    const size_t head = WEFTI_LATE_HEAD_BYTES - 1;
+    static bool seen[PLACES];
+    wefti_late_table table;
+    if (size < head || !wefti_late_head_read(data, PLACES, &table)) return;
+    require(table.n_places >= 1 && table.n_places <= PLACES);
+    require(table.place >= 0 && table.place < table.n_places);
+    size_t n = (size_t)table.n_places;
+    memset(seen, 0, sizeof seen);
+    table.rank_of = calloc(n, sizeof *table.rank_of);
+    table.names = calloc(n, sizeof *table.names);
+    table.cards = calloc(n, WEFTI_CARD_BYTES);
+    bool fine = table.rank_of && table.names && table.cards;
+    for (int i = 0; i < table.n_places && fine; i++) {
+        unsigned char row[WEFTI_LATE_ROW_BYTES];
+        size_t at = head + (size_t)i * sizeof row;
+        if (at + sizeof row > size) break;
+        memcpy(row, data + at, sizeof row);
+        fine = wefti_late_row_read(row, i, seen, &table);
+        if (!fine) break;
+        const char *card = (const char *)table.cards + (size_t)i * WEFTI_CARD_BYTES;
+        const int address = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES;
+        require(table.rank_of[i] >= 0 && table.rank_of[i] < table.n_places);
+        require(seen[table.rank_of[i]]);
+        require_text(card + WEFTI_CARD_HOST_AT, WEFTI_CARD_HOST_BYTES);
+        require_text(card + address, (size_t)(WEFTI_CARD_BYTES - address));
+    }
+    wefti_late_table_fini(&table);
 }
 
 /* Every block of a section whose shape follows from two bytes. */
@@ -71,9 +127,12 @@ static void decode_section(weft_ctx *ctx, const uint8_t *data, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     weft_ctx *ctx;
     if (size == 0 || weft_ctx_create(&ctx) != WEFT_OK) return 0;
-    if (data[0] % 3 == 0) decode_envelope(data + 1, size - 1);
-    if (data[0] % 3 == 1) read_card(data + 1, size - 1);
-    if (data[0] % 3 == 2) decode_section(ctx, data + 1, size - 1);
+    int which = data[0] % DECODERS;
+    if (which == 0) decode_envelope(data + 1, size - 1);
+    if (which == 1) read_card(data + 1, size - 1);
+    if (which == 2) decode_section(ctx, data + 1, size - 1);
+    if (which == 3) read_late_card(data + 1, size - 1);
+    if (which == 4) read_late_table(data + 1, size - 1);
     weft_ctx_destroy(ctx);
     return 0;
 }
