@@ -45,6 +45,7 @@ typedef struct weft_sync_report {
     double wait_s;           /* that it held this thread up: the rest was hidden */
     bool skipped;            /* some rank asked to: nothing was exchanged, nothing moved,
                                and the step was not counted */
+    int processes;           /* that took part: fewer where some were lost (setup.elastic) */
 } weft_sync_report;
 
 /* All that a sync is made of. Zeros are defaults. */
@@ -69,6 +70,10 @@ typedef struct weft_sync_setup {
      * all copies; there may be none (rows = 0). Gradients are of the mean over the copy's
      * examples. */
     bool sharded;
+    /* Goes on with those who are left when processes are lost, where docs/membership.md says that
+     * a run can: over TCP, one process a node, mesh.on_loss=go_on, without skips and shards
+     * (weft_sync_goes_on). Its mesh serves no other sync. */
+    bool elastic;
     /* Where parameters and gradients lie; both are [all tensors' elements] floats. NULL:
      * memory of weft's. take returns NULL if there is none. */
     void *(*take)(void *user, size_t n_bytes);
@@ -123,6 +128,19 @@ WEFT_API weft_status weft_sync_set_tensor(weft_sync *sync, int i, double lr_scal
 /* Computing of the next step begins: lets gossip answer others meanwhile. May be left
  * out: then the first weft_sync_ready says so. Not collective. */
 WEFT_API weft_status weft_sync_open(weft_sync *sync) WEFT_CHECKED;
+
+/* Whether lost processes are gone on without (setup.elastic). Who is lost in a step has counted in
+ * it or not, for all alike; the step after it opens among those who are left, where parameters,
+ * gradients and state lie as before. A process that ends earlier than the others is lost, too. */
+WEFT_API bool weft_sync_goes_on(const weft_sync *sync);
+
+/* This process's number among those that take part in the step under way, and [out] how many they
+ * are; -1 and 0 after a failure that left nothing to go on with. */
+WEFT_API int weft_sync_rank(const weft_sync *sync, int *size);
+
+/* Who was lost since it was last asked, in one sentence; NULL: nobody. Lives until the next
+ * call. */
+WEFT_API const char *weft_sync_change(weft_sync *sync);
 
 /* Tensor i's gradient is complete for this step: its exchange may begin while others are
  * computed. May be left out. Not collective. */

@@ -236,7 +236,7 @@ def test_ctrl_c_ends_a_blocked_step():
 
 
 def killed(how, trained):
-    model, opt, sched = make("flexdemo", False, keys={"mesh.timeout": 20})
+    model, opt, sched = make("flexdemo", False, keys={"mesh.timeout": 20, "mesh.on_loss": "end"})
     train(model, opt, sched, 0, 3)
     trained.wait(240)  # all have the messages of its last step, which its end would lose
     if rank_of() == 1 and how == "kill":

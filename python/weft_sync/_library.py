@@ -38,14 +38,14 @@ class Tensor(c.Structure):
 class Report(c.Structure):
     _fields_ = [("step", I64), ("lr", F64), ("loss", F64), ("loss_step", I64),
                 ("wire_bytes_out", I64), ("local_bytes_out", I64), ("exchange_s", F64),
-                ("wait_s", F64), ("skipped", BOOL)]
+                ("wait_s", F64), ("skipped", BOOL), ("processes", INT)]
 
 
 class Setup(c.Structure):
     _fields_ = [("mesh", PTR), ("config", PTR), ("tensors", c.POINTER(Tensor)),
                 ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
-                ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL), ("take", PTR),
-                ("give", PTR), ("user", PTR)]
+                ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL),
+                ("elastic", BOOL), ("take", PTR), ("give", PTR), ("user", PTR)]
 
 
 class Part(c.Structure):
@@ -148,6 +148,9 @@ FUNCTIONS = {
     "weft_sync_set_rate": (INT, [PTR, F64]),
     "weft_sync_set_tensor": (INT, [PTR, INT, F64, F64]),
     "weft_sync_open": (INT, [PTR]),
+    "weft_sync_goes_on": (BOOL, [PTR]),
+    "weft_sync_rank": (INT, [PTR, P(INT)]),
+    "weft_sync_change": (TEXT, [PTR]),
     "weft_sync_ready": (INT, [PTR, INT]),
     "weft_sync_skip": (INT, [PTR]),
     "weft_sync_shape_of_offer": (INT, [PTR, INT, P(OfferShape)]),
@@ -398,6 +401,7 @@ class Mesh:
         self.ctx = ctx
         self.pointer = PTR()
         self.rank, self.size, self.process = rank, size, os.getpid()
+        self.taken = False  # serves an exchange that goes on when processes are lost
         if size == 1:
             return
         security = _security()

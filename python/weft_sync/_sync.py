@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import ctypes as c
+import logging
 import math
 from typing import Any, Iterator, NamedTuple, Sequence
 
 from ._library import (BOOL, INT, PTR, TEXT, Config, Context, Mesh, OfferShape, Part, Setup,
                        Tensor, text_of)
 from ._library import Report as _Report
+
+log = logging.getLogger("weft_sync")
 
 
 class Report(NamedTuple):
@@ -24,6 +27,7 @@ class Report(NamedTuple):
     exchange_s: float    #: seconds that exchanging was under way, or worked on
     wait_s: float        #: seconds that it held the caller up; the rest was hidden
     skipped: bool        #: some rank asked to skip: nothing moved
+    processes: int       #: that took part; fewer where some were lost
 
 
 class Arrival(NamedTuple):
@@ -41,7 +45,8 @@ class Sync:
     def __init__(self, ctx: Context, mesh: Mesh, config: Config,
                  tensors: Sequence[tuple[str, int, int, bool]], *,
                  outside: bool = False, skips: bool = False, writes: bool = False,
-                 compressed: bool = False, sharded: bool = False, take: Any = None):
+                 compressed: bool = False, sharded: bool = False, elastic: bool = False,
+                 take: Any = None):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self.pointer, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -50,9 +55,13 @@ class Sync:
         setup = Setup(mesh=mesh.pointer, config=config.pointer, tensors=table,
                       n_tensors=len(tensors), endless=True, outside=outside, skips=skips,
                       writes=writes, compressed=compressed, sharded=sharded,
+                      elastic=elastic,
                       take=c.cast(take, PTR) if take is not None else None)
         self._keep = take
         ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self.pointer))
+        #: lost processes are gone on without; the mesh then serves nothing else
+        self.goes_on = bool(self.lib.weft_sync_goes_on(self.pointer))
+        mesh.taken = mesh.taken or self.goes_on
 
     def parameters(self, i: int) -> int:
         """Address of tensor i's floats."""
@@ -73,7 +82,20 @@ class Sync:
         self._wait("begin")
 
     def open(self) -> None:
-        self._call("open")
+        """The next step begins. Where lost processes are gone on without it may wait for those
+        who are left."""
+        if not self.goes_on:
+            return self._call("open")
+        self._wait("open")
+        change = self.lib.weft_sync_change(self.pointer)
+        if change:
+            log.warning("%s", change.decode("utf-8", "replace"))
+
+    def seat(self) -> tuple[int, int]:
+        """This process's number among those that take part, and how many they are."""
+        size = INT()
+        rank = self.lib.weft_sync_rank(self.pointer, c.byref(size))
+        return rank, size.value
 
     def set_rate(self, lr: float) -> None:
         self._call("set_rate", lr)
@@ -144,7 +166,7 @@ class Sync:
         known = loss is not None and not math.isnan(r.loss)
         return Report(r.step, r.lr, r.loss if known else None, r.loss_step,
                       r.wire_bytes_out, r.local_bytes_out, r.exchange_s, r.wait_s,
-                      r.skipped)
+                      r.skipped, r.processes)
 
     def average(self) -> None:
         self._wait("average")

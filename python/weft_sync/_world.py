@@ -48,6 +48,17 @@ def mesh() -> Mesh:
     return _default
 
 
+def mesh_of_its_own() -> Mesh:
+    """The mesh of all processes, or another one where that serves an exchange which goes on when
+    processes are lost: such a one needs a mesh for itself. Collective."""
+    found = mesh()
+    if not found.taken:
+        return found
+    rank, size, store = seat()
+    host = os.environ.get("MASTER_ADDR") or socket.gethostname()
+    return Mesh(Context(), rank, size, host, store, f"weft/{next(meshes)}")
+
+
 def _per_node(given: int | None) -> int:
     world = torch.distributed.get_world_size()
     n = given if given is not None else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -134,6 +145,8 @@ def configure(ctx: Context, mesh: Mesh, shards: int, method: str | None,
         config.load(path)
     config.set("mesh.shards", shards)
     config.set("schedule.warmup", 0)
+    if path is None and "TORCHELASTIC_RUN_ID" in os.environ:
+        config.set("mesh.on_loss", "end")  # torchrun ends, or restarts, all when one has ended
     if method is not None:
         config.set("method", method)
     for name, value in given.items():

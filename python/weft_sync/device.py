@@ -221,7 +221,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
                  lr: float | None = None, weight_decay: float = 0.0, accumulate: int = 1,
                  between: str = "nodes", mesh: Mesh | None = None, copies: Any = None,
                  keys: dict[str, Any] | None = None, **named: Any):
-        self.mesh = mesh if mesh is not None else _world.mesh()
+        self.mesh = mesh if mesh is not None else _world.mesh_of_its_own()
         self.inner, self.accumulate = optimizer, accumulate
         self.report: Report | None = None
         self._ctx, self._closed, self._opened, self._turn = Context(), True, False, 0

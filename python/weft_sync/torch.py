@@ -82,13 +82,15 @@ class _Node:
         for t in tensors:
             t.copy_(flat[at:at + t.numel()].view(t.shape))
             at += t.numel()
-        step, lr, loss, loss_step, wire, near, exchange, wait, skipped = words.tolist()
+        step, lr, loss, loss_step, wire, near, exchange, wait, skipped, n = words.tolist()
         return Report(int(step), lr, None if loss != loss else loss, int(loss_step), int(wire),
-                      int(near), exchange, wait, bool(skipped))
+                      int(near), exchange, wait, bool(skipped), int(n))
 
 
 class _Follower:
     """In place of a Sync, on ranks that a leader speaks for."""
+
+    goes_on = False
 
     def __getattr__(self, _name: str) -> Callable[..., None]:
         return lambda *_arguments: None
@@ -238,7 +240,7 @@ class Optimizer(torch.optim.Optimizer):
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             self._node = _Node(model.process_group)
             model, mesh, overlap = model.module, self._node.mesh, False
-        self.mesh = mesh if mesh is not None else globals()["mesh"]()
+        self.mesh = mesh if mesh is not None else _world.mesh_of_its_own()
         self.param_groups: list[dict[str, Any]]
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
         self.overlap = overlap and not skips
@@ -281,7 +283,7 @@ class Optimizer(torch.optim.Optimizer):
         self._storage = _Storage()
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
-                          writes=True, sharded=self._shards > 1,
+                          writes=True, sharded=self._shards > 1, elastic=self._node is None,
                           take=self._storage.take)
         self._closed = False
         atexit.register(self.close)
@@ -345,6 +347,8 @@ class Optimizer(torch.optim.Optimizer):
         if self._opened:
             return
         self._opened = True
+        if self._sync.goes_on and not self._skips:
+            self._sync.open()
         if self.inner is None:
             base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
             i = 0
@@ -468,6 +472,13 @@ class Optimizer(torch.optim.Optimizer):
 
     # --- between steps ---
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the others go on when processes are lost: with one process per machine, or
+        ``between="ranks"``, on plain parameters, without ``skips``, and not under torchrun, which
+        ends them itself. ``mesh_on_loss="end"`` refuses to."""
+        return bool(self._sync.goes_on)
+
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
         """Parameters are the mean of all copies in here (gossip, DiLoCo). Collective."""
@@ -505,9 +516,9 @@ class Optimizer(torch.optim.Optimizer):
             n = len(group["params"])
             groups.append({**group, "params": list(range(i, i + n))})
             i += n
+        rank, size = self._sync.seat()
         own = {"step": self.report.step if self.report else self._resumed,
-               "numbers": self._sync.numbers(), "size": self.mesh.size, "rank": self.mesh.rank,
-               "arrays": names}
+               "numbers": self._sync.numbers(), "size": size, "rank": rank, "arrays": names}
         packed = {"state": state, "param_groups": groups, "weft": own}
         if self.inner is not None:
             packed["inner"] = self.inner.state_dict()
@@ -523,11 +534,11 @@ class Optimizer(torch.optim.Optimizer):
         if isinstance(self._sync, _Follower):
             return self._tell_node()
         names = self._sync.states()
-        if own["arrays"] != names or (own["size"], own["rank"]) != (self.mesh.size,
-                                                                     self.mesh.rank):
+        rank, size = self._sync.seat()
+        if own["arrays"] != names or (own["size"], own["rank"]) != (size, rank):
             raise Error("format", f"the state was saved by rank {own['rank']} of {own['size']} "
                         f"with arrays {', '.join(own['arrays'])}; this is rank "
-                        f"{self.mesh.rank} of {self.mesh.size} with {', '.join(names)}")
+                        f"{rank} of {size} with {', '.join(names)}")
         for place in self._places:
             for k, name in enumerate(names):
                 saved = state_dict["state"][place.index][name]

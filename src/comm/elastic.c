@@ -20,7 +20,8 @@
  * many steps behind the first, and has the status of as many steps to read. */
 enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
 
-static const double closed_patience_s = 1.0, redial_every_s = 2e-3, tell_every_s = 0.05;
+static const double closed_patience_s = 1.0, left_patience_s = 1.0, redial_every_s = 2e-3,
+                    tell_every_s = 0.05;
 
 /* A node's key is its place; who comes to a place after somebody else has another incarnation. */
 static wefti_node_id id_at(int rank, uint64_t incarnation) {
@@ -64,6 +65,7 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->spoke));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->was, what, &e->was));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->given_s));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->left_s));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->ended));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->entries, what, &e->entries));
@@ -107,7 +109,7 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
     void *blocks[] = {e->closed_s, e->begun, e->told_s, e->work, e->departed, e->taken,
                       e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders,
                       e->order,    e->id,    e->fresh,  e->was,  e->given_s,  e->spoke,
-                      e->ended,    e->missed};
+                      e->ended,    e->missed, e->left_s};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -373,11 +375,18 @@ static void sync_steps(weft_mesh *mesh) {
     feed_once(mesh, &event);
 }
 
+/* What all members have finished is of no use to anybody any more. */
+static void note_stable(weft_mesh *mesh) {
+    int64_t stable = wefti_member_stable(mesh->elastic->member);
+    if (stable > mesh->elastic->stable) wefti_elastic_forget(mesh, stable);
+}
+
 static void answer_freeze(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     e->has_frozen = false;
     sync_steps(mesh); /* frozen: they stay as they are */
     if (e->has_frozen) return;
+    note_stable(mesh); /* steps that were finished since the last look are of the window, too */
     int n = 0;
     for (int r = 0; r < e->size; r++)
         e->work[r] = wefti_member_departs(e->member, e->id[r]);
@@ -465,7 +474,7 @@ static void feed_connected(weft_mesh *mesh, int rank) {
 
 void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     wefti_elastic *e = mesh->elastic;
-    e->closed_s[rank] = 0;
+    e->closed_s[rank] = e->left_s[rank] = 0;
     e->begun[rank] = -1;
     pthread_mutex_lock(&mesh->lock);
     e->id[rank] = id_at(rank, incarnation);
@@ -487,10 +496,36 @@ static void meet_all(weft_mesh *mesh) {
         if (e->fresh[r]) feed_connected(mesh, r);
 }
 
+/* Whether this rank waits for something that a rank which has left will not send: its last word
+ * came behind all that it had sent. Patience is for what it had sent to others. */
+static bool misses(weft_mesh *mesh, int rank, double now_s) {
+    wefti_elastic *e = mesh->elastic;
+    pthread_mutex_lock(&mesh->lock);
+    bool in_step = e->in_step && e->steps.begun > e->begun[rank];
+    bool between = e->gathers && now_s - e->left_s[rank] > left_patience_s;
+    bool is_member = !e->departed[rank] && !e->fresh[rank];
+    pthread_mutex_unlock(&mesh->lock);
+    return is_member && (in_step || between);
+}
+
+/* Ranks that have ended their part before the others: these go on without them. */
+static bool part_with_who_left(weft_mesh *mesh, double now_s) {
+    wefti_elastic *e = mesh->elastic;
+    bool any = false;
+    for (int r = 0; r < e->size; r++) {
+        if (!mesh->peers[r].left || mesh->said_bye || e->closed_s[r] != 0) continue;
+        if (e->left_s[r] <= 0) e->left_s[r] = now_s;
+        any = true;
+        if (misses(mesh, r, now_s)) feed_closed(mesh, r, WEFTI_EVIDENCE_RESET);
+    }
+    return any;
+}
+
 double wefti_elastic_pump(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s(), next_s = 1;
     if (e->must_meet) meet_all(mesh);
+    if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
     for (int r = 0; r < e->size; r++) {
         if (e->closed_s[r] <= 0) continue;
         redial(mesh, r, now_s);
@@ -501,8 +536,7 @@ double wefti_elastic_pump(weft_mesh *mesh) {
         sync_steps(mesh);
         feed(mesh, &tick);
     }
-    int64_t stable = wefti_member_stable(e->member);
-    if (stable > e->stable) wefti_elastic_forget(mesh, stable);
+    note_stable(mesh);
     double due_s = (double)(e->wake_us - now_us()) * 1e-6;
     return due_s < 0 ? 0 : fmin(due_s, next_s);
 }

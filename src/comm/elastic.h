@@ -50,6 +50,10 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted);
  * is forgotten. */
 bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh);
 
+/* Between steps: what follows needs all members, or (false) no more. One that has said its
+ * farewell meanwhile is gone on without. */
+void wefti_elastic_gather(weft_mesh *mesh, bool gathers);
+
 /* Waits until this process, which joins a run, is a member; *step: the first that it takes
  * part in. */
 weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh,
@@ -125,6 +129,7 @@ typedef struct wefti_elastic {
     wefti_ballot ballot; /* whose inventory is owed */
     double
         *closed_s;  /* [size] since when a connection is gone; 0: it is not, < 0: known */
+    double *left_s; /* [size] when it was seen to have said its farewell; 0: it has not */
     int64_t *begun; /* [size] step of the last piece that was told to the machine */
     double *told_s; /* [size] when that was */
     wefti_inventory_entry *entries;
@@ -139,6 +144,7 @@ typedef struct wefti_elastic {
     /* lock */
     wefti_member_steps steps;
     bool frozen, in_step;
+    bool gathers; /* the rank's thread waits between steps, for all members */
     int64_t view, first_step; /* of the machine's view; copies for the ranks' threads */
     bool *departed;           /* [size] not in it */
     wefti_node_id *id;        /* [size] who has a place, or had it last; 0: nobody had */

@@ -101,6 +101,14 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
+void wefti_elastic_gather(weft_mesh *mesh, bool gathers) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e) return;
+    pthread_mutex_lock(&mesh->lock);
+    e->gathers = gathers;
+    pthread_mutex_unlock(&mesh->lock);
+}
+
 bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
     if (!e || atomic_load(&mesh->world.poisoned)) return false;

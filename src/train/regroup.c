@@ -68,22 +68,13 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
 
 /* --- what a rank takes along --- */
 
-enum { STATES = WEFTI_OPTIMIZER_STATES + WEFTI_REPLICATOR_STATES + WEFTI_MIXER_STATES };
-
-typedef struct luggage {
-    float *params, *state[STATES];
-    int n; /* most states of either rank */
-} luggage;
-
 static void swap(float **a, float **b) {
     float *c = *a;
     *a = *b;
     *b = c;
 }
 
-/* Exchanges the arrays of a rank for those of the luggage: parameters and all state, each
- * as long as the parameters, in backward order of the units whatever the buckets are. */
-static void exchange(wefti_rank *r, luggage *l) {
+void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r) {
     int n = 0;
     swap(&l->params, &r->params);
     for (int i = 0; i < r->job->most_states->n_states; i++)
@@ -96,7 +87,7 @@ static void exchange(wefti_rank *r, luggage *l) {
     if (n > l->n) l->n = n;
 }
 
-static void leave(weft_ctx *ctx, luggage *l) {
+void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l) {
     wefti_free(ctx, l->params);
     for (int i = 0; i < l->n; i++) wefti_free(ctx, l->state[i]);
 }
@@ -276,9 +267,7 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
     return status;
 }
 
-/* What each pair of partners knows of each other: the mean of all. Interrupted, the world that
- * comes next begins with it again. */
-weft_status wefti_regroup_meet_anew(wefti_rank *r) {
+weft_status wefti_rank_meet_anew(wefti_rank *r) {
     size_t n_bytes = (size_t)r->arrangement->n_elements * sizeof(float);
     if (!r->mixer->ops->keeps_partners) return WEFT_OK;
     weft_status status = wefti_rank_average(r);
@@ -293,33 +282,33 @@ static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
                              const bool *has) {
     weft_status status = wefti_handover(r, has);
     if (status == WEFT_OK) p->bare = false;
-    if (status == WEFT_OK) status = wefti_regroup_meet_anew(r);
+    if (status == WEFT_OK) status = wefti_rank_meet_anew(r);
     if (status == WEFT_OK || !wefti_elastic_interrupted(ctx, p->bootstrap.mesh))
         return status;
     return WEFT_OK;
 }
 
 static weft_status make_rank(weft_ctx *ctx, wefti_prepared *p,
-                             const wefti_elastic_world *w, luggage *l, const bool *has,
+                             const wefti_elastic_world *w, wefti_luggage *l, const bool *has,
                              wefti_rank **state) {
     wefti_comms comms;
     weft_mesh *mesh = p->bootstrap.mesh;
     WEFT_TRY(wefti_comms_join(ctx, &mesh->world, mesh->rank, &comms));
     WEFT_TRY(wefti_rank_create(ctx, p->job, w->rank, &comms, state));
-    if (l->params) exchange(*state, l);
+    if (l->params) wefti_luggage_exchange(l, *state);
     WEFT_TRY(fill_rank(ctx, p, *state, has));
     return wefti_rank_prime(*state);
 }
 
 weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
                           int64_t step, wefti_rank **state, wefti_elastic_world *change) {
-    luggage l = {0};
+    wefti_luggage l = {0};
     bool *has = NULL; /* [change->size] who has state */
     if (*state && !p->bare)
         p->checksum = XXH3_64bits((*state)->params,
                                   (size_t)(*state)->arrangement->n_elements *
                                       sizeof(float));
-    if (*state) exchange(*state, &l);
+    if (*state) wefti_luggage_exchange(&l, *state);
     wefti_rank_destroy(*state);
     *state = NULL;
     weft_status status = wefti_elastic_enter(ctx, p->bootstrap.mesh, change);
@@ -331,7 +320,7 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
         weft_ctx_fail(rank_ctx, status, "%s", weft_ctx_message(ctx));
     else
         status = make_rank(rank_ctx, p, change, &l, has, state);
-    leave(rank_ctx, &l);
+    wefti_luggage_leave(rank_ctx, &l);
     wefti_free(ctx, has);
     return status;
 }

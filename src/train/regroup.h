@@ -34,7 +34,25 @@ typedef struct wefti_regroup_batch {
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_regroup_batch *batch) WEFT_CHECKED;
 
-/* What each pair of partners knows of each other, where a mixer keeps that. Collective. */
-weft_status wefti_regroup_meet_anew(wefti_rank *r) WEFT_CHECKED;
+/* What a rank takes along from one world to the next: parameters and all state, each as long as
+ * the parameters, in backward order of the units whatever the buckets are. */
+enum {
+    WEFTI_LUGGAGE_STATES = WEFTI_OPTIMIZER_STATES + WEFTI_REPLICATOR_STATES +
+                           WEFTI_MIXER_STATES
+};
+typedef struct wefti_luggage {
+    float *params, *state[WEFTI_LUGGAGE_STATES]; /* owned */
+    int n;                                       /* most states of either rank */
+} wefti_luggage;
+
+/* The arrays of a rank for those of the luggage. */
+void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r);
+
+/* Frees what is in it. */
+void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l);
+
+/* What each pair of partners knows of each other (choco): the mean of all. Interrupted, the world
+ * that comes next begins with it again. */
+weft_status wefti_rank_meet_anew(wefti_rank *r) WEFT_CHECKED;
 
 #endif

@@ -138,7 +138,7 @@ static weft_status fill(const replay *p, wefti_rank *r) {
         return init[0] ? load_initial(r, init) : WEFT_OK;
     }
     WEFT_TRY(wefti_handover(r, p->has));
-    return wefti_regroup_meet_anew(r);
+    return wefti_rank_meet_anew(r);
 }
 
 /* --- steps --- */

@@ -19,29 +19,15 @@
 #include <xxhash.h>
 
 #include "base/memory.h"
+#include "comm/elastic.h"
 
 static weft_status make_job(weft_sync *s) {
-    wefti_foreign_tensor *specs;
-    weft_model *model = NULL;
-    int n = s->setup.n_tensors;
-    WEFT_TRY(wefti_alloc_n(s->ctx, n > 0 ? n : 0, sizeof *specs, "tensors", &specs));
-    for (int i = 0; i < n; i++) {
-        const weft_sync_tensor *t = &s->setup.tensors[i];
-        bool lies = t->rows == 1 && !s->setup.sharded; /* a vector is a column */
-        specs[i] = (wefti_foreign_tensor){t->name, lies ? t->cols : t->rows,
-                                          lies ? 1 : t->cols, t->decays};
-        if (t->rows < 1 && !s->setup.sharded) specs[i].rows = -1; /* refused there */
-    }
-    weft_status status = wefti_model_foreign(s->ctx, specs, n, &model);
-    wefti_free(s->ctx, specs);
-    WEFT_TRY(status);
-    WEFT_TRY(wefti_job_create_for(s->ctx, s->config, model, &s->job));
+    WEFT_TRY(wefti_sync_make_job(s, s->config, &s->job));
     if (s->config->replicator.delay > 0)
         return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
                              "replicator.delay is %lld, expected 0 where a program has a "
                              "model of its own: its steps end with what they sent",
                              (long long)s->config->replicator.delay);
-    if (s->setup.endless) s->job->mixer_config.steps = INT64_MAX / 4;
     return WEFT_OK;
 }
 
@@ -57,6 +43,7 @@ static weft_status make_world(weft_sync *s) {
                              "mesh.nodes x mesh.ranks_per_node is %d, but there is no "
                              "mesh: this process is alone",
                              job->W);
+    if (s->mesh && s->mesh->elastic) return wefti_sync_refuse_mesh(s);
     if (s->mesh) wefti_mesh_watch(s->mesh, s->config->mesh.timeout, NULL, NULL);
     return wefti_rank_world(s->ctx, job, s->mesh, &s->world);
 }
@@ -74,17 +61,12 @@ static weft_status borrow(weft_sync *s, float **block) {
     return WEFT_OK;
 }
 
-static void give_back(weft_sync *s, float **block) {
-    if (*block && s->setup.give) s->setup.give(s->setup.user, *block);
-    *block = NULL;
-}
-
 static weft_status borrow_both(weft_sync *s) {
     if (!s->setup.take) return WEFT_OK;
     WEFT_TRY(borrow(s, &s->rank->params));
     weft_status status = borrow(s, &s->rank->grads);
     s->borrowed = status == WEFT_OK;
-    if (!s->borrowed) give_back(s, &s->rank->params);
+    if (!s->borrowed) wefti_sync_give_back(s, &s->rank->params);
     return status;
 }
 
@@ -102,15 +84,6 @@ static weft_status make_rank(weft_sync *s) {
                          s->config->optimizer.clip);
 }
 
-/* Counts anew what this step's buckets wait for. */
-static void expect_all(weft_sync *s) {
-    const wefti_arrangement *a = s->rank->arrangement;
-    memset(s->ready, 0, (size_t)s->n_tensors * sizeof *s->ready);
-    if (s->offers) memset(s->offers, 0, (size_t)s->n_tensors * sizeof *s->offers);
-    memset(s->missing, 0, (size_t)a->n_buckets * sizeof *s->missing);
-    for (int u = 0; u < a->n_units; u++) s->missing[a->bucket_of[u]]++;
-}
-
 static weft_status build(weft_sync *s) {
     WEFT_TRY(make_job(s));
     WEFT_TRY(make_world(s));
@@ -119,7 +92,8 @@ static weft_status build(weft_sync *s) {
     WEFT_TRY(wefti_alloc_n(s->ctx, s->n_tensors, sizeof *s->ready, "tensors", &s->ready));
     WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets, sizeof *s->missing,
                            "buckets", &s->missing));
-    expect_all(s);
+    wefti_sync_expect_all(s);
+    s->elastic = wefti_sync_can_go_on(s);
     return s->setup.compressed ? wefti_sync_prepare_offers(s) : WEFT_OK;
 }
 
@@ -156,13 +130,14 @@ void weft_sync_destroy(weft_sync *s) {
     weft_ctx *ctx = s->ctx;
     if (s->rank) wefti_worker_destroy(ctx, s->rank->worker); /* it reads the arrays */
     if (s->rank) s->rank->worker = NULL;
-    if (s->borrowed) {
-        give_back(s, &s->rank->params);
-        give_back(s, &s->rank->grads);
+    if (s->borrowed && s->rank) {
+        wefti_sync_give_back(s, &s->rank->params);
+        wefti_sync_give_back(s, &s->rank->grads);
     }
     wefti_rank_destroy(s->rank);
     wefti_world_destroy(ctx, s->world);
     wefti_job_destroy(ctx, s->job);
+    weft_config_destroy(ctx, s->own_config);
     wefti_free(ctx, s->ready);
     wefti_free(ctx, s->missing);
     wefti_free(ctx, s->offers);
@@ -174,9 +149,13 @@ static float *at(weft_sync *s, float *flat, int i) {
                                       : NULL;
 }
 
-float *weft_sync_parameters(weft_sync *s, int i) { return at(s, s->rank->params, i); }
+float *weft_sync_parameters(weft_sync *s, int i) {
+    return s->rank ? at(s, s->rank->params, i) : NULL;
+}
 
-float *weft_sync_gradients(weft_sync *s, int i) { return at(s, s->rank->grads, i); }
+float *weft_sync_gradients(weft_sync *s, int i) {
+    return s->rank ? at(s, s->rank->grads, i) : NULL;
+}
 
 static size_t flat_bytes(const weft_sync *s) {
     return (size_t)s->rank->arrangement->n_elements * sizeof(float);
@@ -251,6 +230,7 @@ weft_status weft_sync_begin(weft_sync *s) {
 
 static weft_status check_under_way(weft_sync *s) {
     WEFT_TRY(wefti_process_check(s->ctx, s->process, "the model's exchange"));
+    WEFT_TRY(wefti_sync_check_whole(s));
     if (!s->begun)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step without weft_sync_begin before it");
@@ -269,6 +249,8 @@ static weft_status check_under_way(weft_sync *s) {
 weft_status weft_sync_open(weft_sync *s) {
     WEFT_TRY(check_under_way(s));
     if (s->opened) return WEFT_OK;
+    WEFT_TRY(wefti_sync_start_membership(s));
+    WEFT_TRY(wefti_sync_follow(s));
     if (!s->primed) WEFT_TRY(wefti_rank_prime(s->rank));
     s->primed = s->opened = true;
     WEFT_TRY(wefti_rank_open(s->rank, s->step));
@@ -359,7 +341,7 @@ static weft_status agree_to_skip(weft_sync *s, bool *skipped) {
     s->skip = false;
     *skipped = wants > 0;
     if (!*skipped) return WEFT_OK;
-    expect_all(s);
+    wefti_sync_expect_all(s);
     forget_gradients(s);
     return WEFT_OK;
 }
@@ -385,36 +367,23 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     return wefti_rank_close(r);
 }
 
-/* Reads the status of the steps up to `last`. */
-static weft_status read_status(weft_sync *s, int64_t last, weft_sync_report *report) {
-    for (; s->counted <= last; s->counted++) {
-        wefti_step_status agreed;
-        WEFT_TRY(wefti_rank_read_status(s->rank, s->counted, &agreed));
-        wefti_rank_control(s->rank, s->counted, &agreed);
-        report->loss = agreed.loss_sum / s->job->W;
-        report->loss_step = s->counted + 1;
-        if (agreed.failed > 0)
-            return weft_ctx_fail(s->ctx, WEFT_ERR_NUMERIC,
-                                 "the loss is not finite at step %lld",
-                                 (long long)s->counted + 1);
-    }
-    return WEFT_OK;
-}
-
 /* Waits for the exchange, and the step is over. */
 static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     wefti_rank *r = s->rank;
     wefti_tally tally;
     WEFT_TRY(wefti_rank_settle(r, &tally));
-    WEFT_TRY(read_status(s, s->step - s->job->status_lag, report));
+    WEFT_TRY(wefti_sync_read_status(s, s->step - s->job->status_lag, report));
+    if (s->elastic) wefti_elastic_finish(s->mesh, s->step, s->counted - 1);
     report->step = ++s->step;
+    report->processes = s->job->W;
     report->lr = (double)r->lr;
     report->wire_bytes_out = (int64_t)tally.wire_out;
     report->local_bytes_out = (int64_t)tally.local_out;
     report->exchange_s = tally.exchange_s;
     report->wait_s = tally.wait_s;
     s->opened = s->handed_over = s->agreed = false;
-    expect_all(s);
+    s->n_averages = 0;
+    wefti_sync_expect_all(s);
     forget_gradients(s);
     return WEFT_OK;
 }
@@ -490,6 +459,7 @@ weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
 
 weft_status wefti_sync_check_rest(weft_sync *s, const char *what) {
     WEFT_TRY(wefti_process_check(s->ctx, s->process, "the model's exchange"));
+    WEFT_TRY(wefti_sync_check_whole(s));
     if (s->begun && !s->opened && !s->completed && !s->agreed && !s->averaged)
         return WEFT_OK;
     return weft_ctx_fail(
@@ -503,14 +473,15 @@ weft_status weft_sync_average(weft_sync *s) {
     weft_sync_report report;
     WEFT_TRY(wefti_sync_check_rest(s, "an average"));
     if (!s->setup.endless && s->step == s->config->run.steps)
-        WEFT_TRY(read_status(s, s->step - 1, &report));
+        WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &report));
     if (s->job->replicas_equal) return WEFT_OK;
     s->averaged = true;
-    return wefti_rank_average(s->rank);
+    return wefti_sync_average_all(s);
 }
 
 weft_status weft_sync_restore(weft_sync *s) {
     if (!s->averaged) return WEFT_OK;
+    WEFT_TRY(wefti_sync_check_whole(s));
     wefti_rank_restore(s->rank);
     forget_gradients(s);
     s->averaged = false;

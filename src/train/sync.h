@@ -12,6 +12,7 @@ struct weft_sync {
     weft_ctx *ctx; /* borrowed, like the next two */
     weft_mesh *mesh;
     const weft_config *config;
+    weft_config *own_config; /* owned; NULL until others are lost: then the job's */
     weft_sync_setup setup; /* pointers in it are not used after create */
     wefti_job *job;        /* owned, like the next two */
     wefti_world *world;    /* with a mesh: the mesh's */
@@ -32,6 +33,10 @@ struct weft_sync {
     bool averaged;       /* the gradients hold the parameters of before */
     bool skip;           /* this rank wants to skip the step */
     bool borrowed;       /* parameters and gradients are the caller's blocks */
+    bool elastic;        /* goes on when others are lost (sync_regroup.c) */
+    bool started;        /* the mesh does, for this exchange */
+    int64_t n_averages;  /* ended since the last step */
+    char change[1200], told[1200]; /* who was lost, until the caller asks; as it was told */
     int64_t step;        /* under way */
     int64_t counted;     /* steps whose status was read */
     int64_t process;     /* that created it: its forks have no part */
@@ -41,6 +46,43 @@ struct weft_sync {
 /* All gradients are complete: the exchange of what was not yet handed over begins, once in a
  * step. *skipped: the ranks have agreed to skip it. */
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) WEFT_CHECKED;
+
+/* --- sync_tensors.c --- */
+
+/* The tensors with a configuration as a job of their own. */
+weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config,
+                                wefti_job **out) WEFT_CHECKED;
+
+/* Counts anew what this step's buckets wait for. */
+void wefti_sync_expect_all(weft_sync *s);
+
+/* Reads the status of the steps up to `last`. */
+weft_status wefti_sync_read_status(weft_sync *s, int64_t last,
+                                   weft_sync_report *report) WEFT_CHECKED;
+
+/* Gives a block back to the caller; or frees one, whoever's it is. */
+void wefti_sync_give_back(weft_sync *s, float **block);
+void wefti_sync_free_block(weft_sync *s, float **block);
+
+/* An error after one that left no rank. */
+weft_status wefti_sync_check_whole(weft_sync *s) WEFT_CHECKED;
+
+/* --- sync_regroup.c --- */
+
+/* Whether this exchange goes on when others are lost. */
+bool wefti_sync_can_go_on(const weft_sync *s);
+
+/* The error of a mesh that does so for another exchange. */
+weft_status wefti_sync_refuse_mesh(weft_sync *s) WEFT_CHECKED;
+
+/* From here on it does. Collective, before the first step. */
+weft_status wefti_sync_start_membership(weft_sync *s) WEFT_CHECKED;
+
+/* Into the world that the step to come belongs to. */
+weft_status wefti_sync_follow(weft_sync *s) WEFT_CHECKED;
+
+/* The average of weft_sync_average, among those who are left. */
+weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
 
 /* Whether the direction agreed on in this step covers anything. */
 bool wefti_sync_moves(const weft_sync *s);

@@ -52,6 +52,7 @@ weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT, "tensor %d is offered without %s",
                              i, values ? "places" : "values");
     if (!shape.whole) WEFT_TRY(check_places(s, i, &shape, places));
+    if (!s->setup.skips) WEFT_TRY(weft_sync_open(s)); /* it forgets earlier offers */
     if (!s->ready[i]) s->offers[i] = (wefti_offer){places, values};
     return weft_sync_ready(s, i);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/elastic.h"
 #include "train/sync.h"
 
 static const char magic[18] = "weft sync state 1\n";
@@ -41,7 +42,7 @@ static float *array_at(const wefti_rank *r, int k, const char *owner_name[2]) {
 
 float *weft_sync_state(weft_sync *s, int k, int i, const char **name) {
     const char *parts[2];
-    float *flat = k >= 0 ? array_at(s->rank, k, parts) : NULL;
+    float *flat = k >= 0 && s->rank ? array_at(s->rank, k, parts) : NULL;
     if (!flat || i < 0 || i >= s->n_tensors) return NULL;
     snprintf(s->name, sizeof s->name, "%s%s", parts[0], parts[1]);
     *name = s->name;
@@ -55,7 +56,10 @@ double *weft_sync_numbers(weft_sync *s, int *n) {
 
 weft_status weft_sync_rest(weft_sync *s) {
     WEFT_TRY(wefti_sync_check_rest(s, "saving"));
-    return wefti_rank_control_early(s->rank, s->step);
+    weft_status status = wefti_rank_control_early(s->rank, s->step);
+    bool changed = status != WEFT_OK && s->elastic &&
+                   wefti_elastic_interrupted(s->ctx, s->mesh);
+    return changed ? WEFT_OK : status; /* whose decision the next world makes anew */
 }
 
 weft_status weft_sync_resume(weft_sync *s, int64_t step) {

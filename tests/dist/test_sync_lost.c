@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* A program's own loop (weft/sync.h) whose processes are killed: the others go on, with the same
+ * bits as each other, at the addresses that they were given, and with an average that is
+ * theirs. Processes are forks that join by TCP; no thread is made before them. */
+#include <weft/sync.h>
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { TENSORS = 2, ELEMENTS = 12 * 10 + 7, MOST = 4, STEPS = 30 };
+
+static const weft_sync_tensor tensors[TENSORS] = {{"matrix", 12, 10, true},
+                                                  {"vector", 7, 1, false}};
+
+/* What the processes are to do. */
+typedef struct plan {
+    const char *const *keys; /* NULL-terminated */
+    int size;
+    int ends[MOST]; /* step in which each is killed; STEPS: it is not */
+    bool leaves;    /* it ends its part and says farewell instead */
+    bool outside, averages;
+} plan;
+
+/* What one of them says in the end. */
+typedef struct report {
+    float params[ELEMENTS], average[ELEMENTS];
+    int first_processes, processes, rank, size;
+    bool moved; /* tensors no longer lie where they lay */
+    char change[200];
+} report;
+
+typedef struct member {
+    const plan *plan;
+    int number;
+    weft_ctx *ctx;
+    weft_config *config;
+    weft_mesh *mesh;
+    weft_sync *s;
+    float *at;
+    report found;
+} member;
+
+static int64_t elements(int i) { return tensors[i].rows * tensors[i].cols; }
+
+static void copy(member *m, float *to) {
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t k = 0; k < elements(i); k++) *to++ = weft_sync_parameters(m->s, i)[k];
+}
+
+static void compute(member *m, int64_t step) {
+    for (int i = 0; i < TENSORS; i++) {
+        const float *p = weft_sync_parameters(m->s, i);
+        float *g = weft_sync_gradients(m->s, i);
+        for (int64_t k = 0; k < elements(i); k++)
+            g[k] = p[k] - sinf((float)(k + 3 * m->number + i)) +
+                   0.1f * cosf((float)(k + step));
+    }
+}
+
+static void descend(member *m) {
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t k = 0; k < elements(i); k++)
+            weft_sync_parameters(m->s, i)[k] -= 0.05f * weft_sync_gradients(m->s, i)[k];
+}
+
+static weft_status finish(member *m, weft_sync_report *told) {
+    bool moves;
+    if (!m->plan->outside) return weft_sync_step(m->s, 1, told);
+    WEFT_TRY(weft_sync_agree(m->s, 1, &moves));
+    if (moves) descend(m);
+    return weft_sync_mix(m->s, told);
+}
+
+/* A killed one dies when its gradients are on their way. */
+static weft_status steps(member *m, int64_t end) {
+    weft_sync_report told = {.processes = 0};
+    for (int64_t t = 0; t < end; t++) {
+        compute(m, t);
+        WEFT_TRY(weft_sync_ready(m->s, 1));
+        if (m->plan->ends[m->number] == t) kill(getpid(), SIGKILL);
+        WEFT_TRY(finish(m, &told));
+        if (t == 0) m->found.first_processes = told.processes;
+        const char *change = weft_sync_change(m->s);
+        if (change) snprintf(m->found.change, sizeof m->found.change, "%.190s", change);
+        if (!m->plan->averages) continue;
+        WEFT_TRY(weft_sync_average(m->s));
+        copy(m, m->found.average);
+        WEFT_TRY(weft_sync_restore(m->s));
+    }
+    m->found.processes = told.processes;
+    return WEFT_OK;
+}
+
+static weft_status make(member *m) {
+    weft_sync_setup setup = {.mesh = m->mesh,
+                             .tensors = tensors,
+                             .n_tensors = TENSORS,
+                             .endless = true,
+                             .elastic = true,
+                             .writes = true,
+                             .outside = m->plan->outside};
+    char nodes[32];
+    WEFT_TRY(weft_config_create(m->ctx, &m->config));
+    for (int i = 0; m->plan->keys[i]; i++)
+        WEFT_TRY(weft_config_set(m->ctx, m->config, m->plan->keys[i]));
+    snprintf(nodes, sizeof nodes, "mesh.nodes=%d", m->plan->size);
+    WEFT_TRY(weft_config_set(m->ctx, m->config, nodes));
+    WEFT_TRY(weft_config_finish(m->ctx, m->config));
+    setup.config = m->config;
+    WEFT_TRY(weft_sync_create_from(m->ctx, &setup, &m->s));
+    m->at = weft_sync_parameters(m->s, 0);
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t k = 0; k < elements(i); k++)
+            weft_sync_parameters(m->s, i)[k] = cosf((float)(7 * k + i));
+    return weft_sync_begin(m->s);
+}
+
+static weft_status train(member *m) {
+    int end = m->plan->leaves ? m->plan->ends[m->number] : STEPS;
+    WEFT_TRY(make(m));
+    if (!weft_sync_goes_on(m->s))
+        return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "it does not go on");
+    WEFT_TRY(steps(m, end));
+    copy(m, m->found.params);
+    m->found.moved = m->at != weft_sync_parameters(m->s, 0);
+    m->found.rank = weft_sync_rank(m->s, &m->found.size);
+    return WEFT_OK;
+}
+
+/* The whole life of a process. */
+static void live(const plan *p, int number, int port, int listener, int tell) {
+    member m = {.plan = p, .number = number};
+    const weft_mesh_seat seat = {.rank = number,
+                                 .size = p->size,
+                                 .host = "127.0.0.1",
+                                 .port = port,
+                                 .listener = number == 0 ? listener : 0};
+    if (number > 0) close(listener);
+    weft_status status = weft_ctx_create(&m.ctx);
+    if (status == WEFT_OK) status = weft_mesh_join(m.ctx, &seat, &m.mesh);
+    if (status == WEFT_OK) status = train(&m);
+    if (status != WEFT_OK) {
+        print_message("process %d: %s\n", number, weft_ctx_message(m.ctx));
+        if (m.mesh) weft_mesh_fail(m.ctx, m.mesh, status);
+    }
+    bool told = status == WEFT_OK &&
+                write(tell, &m.found, sizeof m.found) == (ssize_t)sizeof m.found;
+    weft_sync_destroy(m.s);
+    weft_config_destroy(m.ctx, m.config);
+    (void)weft_mesh_close(m.mesh);
+    weft_ctx_destroy(m.ctx);
+    _exit(told ? 0 : 1);
+}
+
+static void run(const plan *p, report found[MOST]) {
+    weft_ctx *ctx;
+    int listener, port, pipes[MOST][2], code;
+    pid_t process[MOST];
+    memset(found, 0, MOST * sizeof *found);
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
+    for (int r = 0; r < p->size; r++) {
+        assert_int_equal(pipe(pipes[r]), 0);
+        process[r] = fork();
+        assert_true(process[r] >= 0);
+        if (process[r] == 0) live(p, r, port, listener, pipes[r][1]);
+        close(pipes[r][1]);
+    }
+    close(listener);
+    for (int r = 0; r < p->size; r++) {
+        bool dies = p->ends[r] < STEPS && !p->leaves;
+        ssize_t n = read(pipes[r][0], &found[r], sizeof found[r]);
+        assert_int_equal(waitpid(process[r], &code, 0), process[r]);
+        close(pipes[r][0]);
+        assert_true(dies ? WIFSIGNALED(code) && WTERMSIG(code) == SIGKILL
+                         : WIFEXITED(code) && WEXITSTATUS(code) == 0);
+        assert_int_equal(n, dies ? 0 : (ssize_t)sizeof found[r]);
+    }
+    weft_ctx_destroy(ctx);
+}
+
+static const char *const ddp[] = {"method=ddp", "mesh.min_message=1", "optimizer.clip=0",
+                                  NULL};
+static const char *const demo[] = {"method=flexdemo", "replicator.compression_chunk=4",
+                                   "replicator.compression_topk=2", "optimizer.clip=0",
+                                   NULL};
+static const char *const clipped[] = {"method=ddp", "optimizer.clip=0.5", NULL};
+static const char *const ring[] = {"method=dadam", "mixer.topology=ring",
+                                   "optimizer.clip=0", NULL};
+static const char *const diloco[] = {"method=diloco", "mixer.outer_every=3",
+                                     "optimizer.clip=0", NULL};
+
+/* One of three is killed: the two others end alike. */
+static void test_one_is_killed(void **state) {
+    (void)state;
+    const plan plans[] = {
+        {.keys = ddp},       {.keys = ddp, .outside = true}, {.keys = demo},
+        {.keys = clipped},   {.keys = diloco},               {.keys = ring, .averages = true},
+        {.keys = diloco, .outside = true, .averages = true}};
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        plan p = plans[i];
+        report found[MOST];
+        p.size = 3;
+        memcpy(p.ends, (int[]){STEPS, 7, STEPS}, 3 * sizeof(int));
+        run(&p, found);
+        bool mixes = p.keys == ring || p.keys == diloco;
+        if (!mixes)
+            assert_memory_equal(found[0].params, found[2].params, sizeof found[0].params);
+        assert_memory_equal(found[0].average, found[2].average, sizeof found[0].average);
+        for (int r = 0; r < 3; r += 2) {
+            assert_int_equal(found[r].first_processes, 3);
+            assert_int_equal(found[r].processes, 2);
+            assert_int_equal(found[r].size, 2);
+            assert_int_equal(found[r].rank, r / 2);
+            assert_false(found[r].moved);
+            assert_non_null(strstr(found[r].change, "lost rank 1"));
+        }
+    }
+}
+
+/* Three of four, one after another: the last is alone. */
+static void test_one_after_another(void **state) {
+    (void)state;
+    const plan p = {.keys = demo, .size = 4, .ends = {3, STEPS, 9, 15}};
+    report found[MOST];
+    run(&p, found);
+    assert_int_equal(found[1].processes, 1);
+    assert_int_equal(found[1].rank, 0);
+}
+
+/* Who has fewer steps has done its last one as the others have, and is gone on without. */
+static void test_one_ends_early(void **state) {
+    (void)state;
+    const plan p = {
+        .keys = ddp, .size = 3, .ends = {5, STEPS, STEPS}, .leaves = true};
+    report found[MOST];
+    run(&p, found);
+    assert_int_equal(found[0].processes, 3);
+    for (int r = 1; r < 3; r++) assert_int_equal(found[r].processes, 2);
+    assert_memory_equal(found[1].params, found[2].params, sizeof found[1].params);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_is_killed),
+                                       cmocka_unit_test(test_one_after_another),
+                                       cmocka_unit_test(test_one_ends_early)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
