@@ -80,10 +80,13 @@ def ddp(model):
         torch.optim.AdamW(model.parameters(), **ADAMW)
 
 
-def fsdp2_hsdp(model):
+def fsdp2(model, copies):
+    """So many copies of the model, each sharded among size / copies ranks."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
-    mesh = init_device_mesh("cpu", (size, 1), mesh_dim_names=("replicate", "shard"))
+    shape, names = (copies, size // copies), ("replicate", "shard")
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+    mesh = mesh["shard"] if copies == 1 else mesh
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
@@ -129,7 +132,8 @@ def weft(model, method, **keys):
 METHODS = {
     "alone": alone,
     "DDP gloo": ddp,
-    "FSDP2 HSDP": fsdp2_hsdp,
+    "FSDP2": lambda m: fsdp2(m, 1),
+    "FSDP2 HSDP": lambda m: fsdp2(m, size),
     "detonation demo": lambda m: detonation(m, "demo"),
     "detonation random": lambda m: detonation(m, "random"),
     "decent-dp ring": decent,
@@ -199,7 +203,7 @@ def main():
         for _ in range(LEARN):
             step()
         with torch.no_grad():
-            for p in model.parameters() if METHOD != "FSDP2 HSDP" else ():
+            for p in model.parameters() if not METHOD.startswith("FSDP2") else ():
                 dist.all_reduce(p.data)
                 p.data /= size
             draw.manual_seed(0)

@@ -64,8 +64,9 @@ static weft_status take_step(const wefti_timed *timed, wefti_partner_lists *part
     return WEFT_OK;
 }
 
+/* Ends early where the steps have taken limit_s: then they are not the fastest. */
 static weft_status play_steps(const wefti_timed *timed, wefti_partner_lists *partners,
-                              const wefti_weather *weather, record *out) {
+                              const wefti_weather *weather, double limit_s, record *out) {
     wefti_array_player *e;
     int R = timed->job->R;
     out->sum = (wefti_played){0};
@@ -73,6 +74,7 @@ static weft_status play_steps(const wefti_timed *timed, wefti_partner_lists *par
     const double *settled = wefti_array_player_settled(e);
     weft_status status = WEFT_OK;
     for (int64_t t = 0; t < out->n && status == WEFT_OK; t++) {
+        if (out->sum.step_s >= limit_s) break;
         double *lengths = out->lengths + t * R;
         for (int i = 0; i < R; i++) lengths[i] = -settled[i];
         status = take_step(timed, partners, e, t);
@@ -111,10 +113,10 @@ static weft_status play_orders(const wefti_timed *timed, wefti_partner_lists *pa
     int orders[WEFTI_ARRAY_ORDERS];
     int n = wefti_array_orders(timed->shards[0].arrangement->n_buckets, orders);
     if (timed->job->R == 1) n = 1;
-    WEFT_TRY(play_steps(timed, partners, weather, best));
+    WEFT_TRY(play_steps(timed, partners, weather, INFINITY, best));
     for (int i = 1; i < n && !only_computes(best); i++) {
         weather->ahead = orders[i];
-        WEFT_TRY(play_steps(timed, partners, weather, other));
+        WEFT_TRY(play_steps(timed, partners, weather, best->sum.step_s, other));
         if (other->sum.step_s >= best->sum.step_s) continue;
         record less = *other;
         *other = *best;
