@@ -33,10 +33,15 @@ function lanesOf(timelines) {
     return lanes;
 }
 
-/* Colours by the order in which names appear in all timelines of the page. */
+/* A name's colour by how long it takes in all timelines of the page: there are more names than
+ * colours, and those that take next to no time share the last one. */
 function colourNames(timelines) {
-    const names = [...new Set(timelines.flatMap(t => t.spans.map(s => s[1])))];
-    return new Map(names.map((name, i) => [name, [1, 4, 2, 3, 5, 6, 7, 8][Math.min(i, 7)]]));
+    const takes = new Map();
+    for (const t of timelines)
+        for (const s of t.spans) takes.set(s[1], (takes.get(s[1]) || 0) + s[4] - s[3]);
+    const longest = [...takes.keys()].sort((a, b) => takes.get(b) - takes.get(a));
+    return new Map([...takes.keys()].map(
+        name => [name, [1, 4, 2, 3, 5, 6, 7, 8][Math.min(longest.indexOf(name), 7)]]));
 }
 
 const endOf = timelines => Math.max(0, ...timelines.map(t => t.spans.reduce((m, s) => Math.max(m, s[4]), 0)));
