@@ -22,7 +22,7 @@ typedef struct wefti_elastic_setup {
     uint64_t run;       /* its number, drawn anew for each start */
     uint64_t config_hash, data_hash; /* what all have to have alike */
     bool joins;    /* this process comes into a run that trains (transport.h, entry) */
-    int lag;       /* steps until the ranks' status is read: so far apart they may be */
+    int lag;       /* steps after which a step is over: so far apart the ranks may be */
     int64_t delay; /* steps from the begin of a mixer's exchange to its end */
     bool meets;    /* the mixer gossips: what it sends is for its receiver alone, and
                            counts where it is here */

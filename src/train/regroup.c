@@ -31,17 +31,18 @@ static int units_of(const wefti_job *job) {
 /* But for what has to be agreed on first. */
 static wefti_elastic_setup setup_of(const wefti_prepared *p) {
     const wefti_job *job = p->job;
+    int64_t apart = job->replicator_config.delay; /* a step ends with its messages */
+    if (apart < job->status_lag) apart = job->status_lag;
     return (wefti_elastic_setup){.shards = job->S,
                                  .joins = p->joins,
                                  .units = units_of(job),
                                  .first_step = job->first_step,
-                                 .lag = job->status_lag,
+                                 .lag = (int)apart,
                                  .delay = job->mixer_config.delay,
                                  .meets = job->topology != NULL};
 }
 
 bool wefti_regroup_can(const wefti_prepared *p) {
-    if (p->job->replicator_config.delay > 0) return false; /* messages are under way */
     const wefti_job *job = p->job;
     const weft_mesh *mesh = p->bootstrap.mesh;
     if (!mesh || !mesh->transport->ops->redial || !p->on_text) return false;

@@ -9,8 +9,8 @@
  * each new one this rank is made anew, as if the run had been resumed with so many nodes,
  * but for its state, which it keeps. */
 
-/* Whether the run can go on without a node that is lost: weft's own transport, a method
- * whose messages end with their step, one site, one copy of the model per node, and no more
+/* Whether the run can go on without a node that is lost: weft's own transport,
+ * one site, one copy of the model per node, and no more
  * processes than membership has room for (202 with gossip, places for joiners included). */
 bool wefti_regroup_can(const wefti_prepared *p);
 

@@ -253,6 +253,17 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     return save(t, done);
 }
 
+/* Steps up to `done` are over: nothing that was sent in them is needed any more. With
+ * replicator.delay the messages of the last one are taken in here, by all alike, where a run may
+ * lose processes: what is under way belongs to the world that it was sent in. */
+static weft_status close_steps(rank_thread *t, int64_t done) {
+    WEFT_TRY(read_status(t, done));
+    bool elastic = t->mesh && t->mesh->elastic && t->slot->state;
+    if (elastic) WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
+    wefti_elastic_finish(t->mesh, done, done);
+    return WEFT_OK;
+}
+
 /* One step, up to the status that it reads. */
 static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
     wefti_tally tally;
@@ -263,7 +274,9 @@ static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
     double begun_s = wefti_timeline_now(t->slot->state->timeline);
     WEFT_TRY(read_status(t, step - t->run->prepared->job->status_lag));
     wefti_rank_end(t->slot->state, begun_s);
-    wefti_elastic_finish(t->mesh, step, t->counted - 1);
+    int64_t taken_in = step - t->run->prepared->job->replicator_config.delay;
+    wefti_elastic_finish(t->mesh, step,
+                         t->counted <= taken_in ? t->counted - 1 : taken_in);
     return WEFT_OK;
 }
 
@@ -272,8 +285,7 @@ static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
 static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     *whole = true;
     if (!is_pause(t, done)) return WEFT_OK;
-    WEFT_TRY(read_status(t, done - 1));
-    wefti_elastic_finish(t->mesh, done - 1, done - 1);
+    WEFT_TRY(close_steps(t, done - 1));
     t->stopping = t->stop_agreed && done < t->run->prepared->job->config->run.steps;
     weft_status status = after_step(t, done, t->stopping);
     *whole = status == WEFT_OK;
@@ -288,8 +300,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     training *run = t->run;
     wefti_elastic_world world;
     char sentence[1200];
-    WEFT_TRY(read_status(t, step - 1)); /* while the old world is there */
-    wefti_elastic_finish(t->mesh, step - 1, step - 1);
+    WEFT_TRY(close_steps(t, step - 1)); /* while the old world is there */
     t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
     WEFT_TRY(wefti_regroup(run->ctx, t->slot->ctx, run->prepared, step, &t->slot->state,
                            &world));

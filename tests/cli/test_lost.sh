@@ -72,6 +72,9 @@ losing 4 2 0 15 method=hsdp
 losing 4 2 2 15 method=random
 losing 6 2 "0 5" 17 method=diloco mixer.outer_every=5 # of two nodes, of three
 losing 4 2 1 15 method=dadam
+# Messages that are taken in a step after they were sent.
+losing 3 1 1 15 method=async-demo run.compare_every=8 run.eval_every=0
+losing 4 2 0 21 method=async-demo run.compare_every=8 run.eval_every=0
 # Replicas that differ: what a lost neighbour has not sent is done without.
 losing 3 1 1 9 method=dadam
 grep -q "^validation loss" out.0 || fail "dadam: rank 0 says $(cat out.0)"
