@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft bench train|optimizers|replicators`: speed on this machine. */
+/* `weft bench train|kernels|optimizers|replicators`: speed on this machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include <weft/bench.h>
 #include <weft/train.h>
 
+#include "bench_kernels.h"
 #include "bench_replicators.h"
 #include "common.h"
 
@@ -18,10 +19,12 @@ static const flag flags[] = {
     {"--nodes", "N", "replicators: how many (default 2)", NULL},
     {"--only", "TEXT", "replicators: those with this in their name", NULL},
     {"--hidden", NULL, "replicators: train with each, too, for its hidden share", NULL},
+    {"--svg", "FILE", "kernels: write a roofline to this file", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
-static const char *const words[] = {"train", "optimizers", "replicators", NULL};
+static const char *const words[] = {"train", "kernels", "optimizers", "replicators",
+                                    NULL};
 
 extern const command command_bench;
 
@@ -184,8 +187,8 @@ static int run_optimizers(weft_ctx *ctx, const args *a, long long steps,
 }
 
 /* In the order of the words. */
-static int (*const runs[])(weft_ctx *, const args *, long long,
-                           long long) = {run_train, run_optimizers, bench_replicators};
+static int (*const runs[])(weft_ctx *, const args *, long long, long long) = {
+    run_train, bench_kernels, run_optimizers, bench_replicators};
 
 static int run(int argc, char **argv) {
     args a;
@@ -198,8 +201,8 @@ static int run(int argc, char **argv) {
     int which = 0;
     while (words[which] && strcmp(a.operands[0], words[which]) != 0) which++;
     if (!words[which])
-        return usage_error("unknown benchmark '%s', expected train, optimizers or "
-                           "replicators",
+        return usage_error("unknown benchmark '%s', expected train, kernels, optimizers "
+                           "or replicators",
                            a.operands[0]);
     a.operands++;
     a.n_operands--;
@@ -213,11 +216,20 @@ static int run(int argc, char **argv) {
 const command command_bench = {
     .name = "bench",
     .summary = "measure how fast this machine trains a model",
-    .usage = "train|optimizers|replicators [run.yaml] [key=value ...]",
+    .usage = "train|kernels|optimizers|replicators [run.yaml] [key=value ...]",
     .help =
         "train: takes training steps on made tokens, writes no file, and prints the "
         "median and the range of tokens per second, the share of the machine's measured "
         "matrix product rate that the model's own FLOP amount to, and the peak memory."
+        "\n\n"
+        "kernels: takes steps of one rank of the model (forward, backward, norm, AdamW) "
+        "and "
+        "prints for each kernel, products of each shape by themselves, the time of a "
+        "call, "
+        "FLOP and bytes per second, the share of the step, and the share of the rate "
+        "that "
+        "the measured peak and the memory's stream allow it (more than 100 where its "
+        "numbers are in the cache). --svg draws that as a roofline."
         "\n\n"
         "optimizers: takes steps of every optimizer on --parameters numbers, with "
         "mesh.threads, mesh.kernels and optimizer.accumulate (here 0 = 4), and prints "

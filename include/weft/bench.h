@@ -2,6 +2,7 @@
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
 
+#include <weft/config.h>
 #include <weft/ctx.h>
 
 #ifdef __cplusplus
@@ -99,6 +100,48 @@ typedef struct weft_replicator_speeds {
 WEFT_API weft_status weft_bench_replicators(weft_ctx *ctx,
                                             const weft_bench_replicators_options *options,
                                             weft_replicator_speeds *out) WEFT_CHECKED;
+
+/* Zeros mean what is said beside them. */
+typedef struct weft_bench_kernels_options {
+    int64_t steps, warmup; /* steps that count, 0 = 10; and before them that do not */
+} weft_bench_kernels_options;
+
+/* A kernel as a model's step calls it; products of each shape by themselves. */
+typedef struct weft_kernel_speed {
+    char name[96];        /* "layernorm_forward", "gemm [1024,768] x [768,2304]" */
+    int64_t calls;        /* in a step */
+    double flop, bytes;   /* of a call: by the definition; each array once (f32) */
+    weft_spread call_s;   /* time of a call, mean over a step's, over the steps */
+    double share_of_step; /* of the median step's time, all calls */
+    double
+        share_of_limit; /* of the rate that peak_flops and stream_Bps allow it; more than
+                              1 where its numbers are in the cache */
+} weft_kernel_speed;
+
+enum { WEFT_BENCH_KERNELS = 96 };
+
+typedef struct weft_kernel_speeds {
+    const char *kernels; /* the set that was used; lives as long as the program */
+    const char *precision;
+    char model[32]; /* its kind */
+    int threads;
+    int64_t parameters, sequences, positions; /* of the model, and of a micro-batch */
+    double peak_flops; /* multiply-adds in registers, with the products' instructions */
+    double stream_Bps; /* x <- s x over memory that no cache holds */
+    weft_spread step_s;
+    double products_share,
+        kernels_share; /* of the step: gemm and head_loss; all kernels */
+    int n_kernels;     /* most of the step first */
+    weft_kernel_speed of[WEFT_BENCH_KERNELS];
+} weft_kernel_speeds;
+
+/* Measures each kernel inside the steps of one rank without others: forward, backward, the
+ * norm of the gradient and AdamW over one micro-batch of made rows of config's model, with
+ * its mesh.threads, mesh.kernels and model.precision. Kernels that nothing of the step
+ * calls are left out. */
+WEFT_API weft_status weft_bench_kernels(weft_ctx *ctx, const weft_config *config,
+                                        const weft_bench_kernels_options *options,
+                                        weft_kernel_speeds *out) WEFT_CHECKED;
 
 #ifdef __cplusplus
 }

@@ -37,7 +37,7 @@ refuses "--tokens is 'many', expected a whole number from 1 to 1000000" \
 refuses "--temperature is '-1', expected a number from 0 to 100" \
     "$weft" sample run --temperature -1
 refuses "--steps is '0', expected a whole number from 1 to 10000" "$weft" bench train --steps 0
-refuses "unknown benchmark 'tran', expected train, optimizers or replicators" "$weft" bench tran
+refuses "unknown benchmark 'tran', expected train, kernels, optimizers or replicators" "$weft" bench tran
 
 refuses_run "unknown key 'optimizer.lrr' (did you mean 'optimizer.lr'?)" optimizer.lrr=1
 refuses_run "unknown key 'lr' (did you mean 'optimizer.lr'?)" lr=1

@@ -13,6 +13,28 @@ done
 expect 0 "$weft" bench train "${keys[@]}" --steps 3 --json mesh.nodes=2 method=flexdemo
 grep -qE '^\{"tokens_per_s": [0-9.e+]+, .*"wire_bytes": [1-9][0-9]*\}$' out || fail "json: $(cat out)"
 
+# The kernels of a step; the shares of the parts of a step are parts of it.
+expect 0 "$weft" bench kernels "${keys[@]}" --steps 3 --svg roof.svg mesh.threads=1 mesh.kernels=base
+for line in "model  *gpt2, [0-9]+ parameters; 4 sequences of 16 positions" \
+    "machine  *1 thread, base kernels, f32: [0-9]+ GFLOP/s in registers, [0-9.]+ GB/s" \
+    "step  *[0-9.]+ .?s \(.*: products [0-9.]+ %, other kernels [0-9.]+ %, the rest [0-9.]+ %" \
+    "gemm \[64,32\] x \[32,96\]  *1 " "gemm \[64,32\]' x \[64,96\] \+  *1 " "layernorm_backward  *3 " \
+    "head_loss  *1 " "adam  *1 "; do
+    grep -qE "^$line" out || fail "no line '$line': $(cat out)"
+done
+grep -q "attention_backward" roof.svg && tail -n 1 roof.svg | grep -qx "</svg>" || fail "roofline: $(cat roof.svg)"
+rm roof.svg
+expect 0 "$weft" bench kernels "${keys[@]}" --steps 1 --json model.precision=bf16
+python3 - out <<'END' || fail "json: $(cat out)"
+import json, sys
+sheet = json.load(open(sys.argv[1]))
+shares = sum(k["share_of_step"] for k in sheet["of"])
+assert sheet["precision"] == "bf16" and sheet["peak_flops"] > 0
+assert abs(shares - sheet["kernels_share"]) < 0.01 and 0 < shares <= 1.01
+END
+refuses "nowhere/roof.svg can not be written: No such file or directory" \
+    "$weft" bench kernels "${keys[@]}" --steps 1 --svg nowhere/roof.svg
+
 expect 0 "$weft" bench optimizers --parameters 5000 --steps 2 mesh.threads=1 mesh.kernels=base \
     optimizer.kind=accum_adamw optimizer.accumulate=8
 for line in "machine  *1 thread, base kernels, 5000 parameters" "stream  *[0-9.]+ GB/s: " \
@@ -57,7 +79,7 @@ refuses "--parameters is 'x', expected a whole number from 1 to 1099511627776" \
 refuses "unknown key 'mesh.thread' (did you mean 'mesh.threads'?)" \
     "$weft" bench replicators mesh.thread=2
 
-refuses_like "unknown benchmark 'fast', expected train, optimizers or replicators" "$weft" bench fast
+refuses_like "unknown benchmark 'fast', expected train, kernels, optimizers or replicators" "$weft" bench fast
 [[ -z $(ls | grep -vxE 'out|err|losses.*') ]] || fail "files: $(ls)"
 
 finish

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_PEAKS_H
+#define WEFTI_PEAKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The loops of the instruction sets (peak.c): so many rounds of independent multiply-adds
+ * in registers, with the instructions for bf16 if asked for and there; returns their FLOP. */
+double wefti_peak_base(int64_t rounds, bool bf16);
+#if defined(__x86_64__)
+double wefti_peak_avx2(int64_t rounds, bool bf16);
+double wefti_peak_avx512(int64_t rounds, bool bf16);
+#endif
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* The peak of a table: its instruction set's loop (isa/peak.c), all threads at once.
+ *
+ *     rounds double until a run takes `seconds`; flops = threads * flop of a run / time */
+#include "tensor/peak.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "tensor/isa/peaks.h"
+
+typedef double loop(int64_t rounds, bool bf16);
+
+static double peak_none(int64_t rounds, bool bf16) {
+    (void)bf16; /* the reference table: one multiplication and addition at a time */
+    volatile float sum = 0;
+    for (int64_t i = 0; i < rounds; i++) sum = sum * 0.5f + 1.0f;
+    return 2.0 * (double)rounds;
+}
+
+static loop *loop_of(const char *name) {
+#if defined(__x86_64__)
+    if (strcmp(name, "avx512") == 0) return wefti_peak_avx512;
+    if (strcmp(name, "avx2") == 0) return wefti_peak_avx2;
+#endif
+    return strcmp(name, "base") == 0 ? wefti_peak_base : peak_none;
+}
+
+/* One run: FLOP of all threads and the seconds that it took. */
+static double run(loop *once, int64_t rounds, bool bf16, double *seconds) {
+    double flop = 0, begin = wefti_now_s();
+    int t = wefti_kernels_threads();
+#pragma omp parallel for num_threads(t) schedule(static) reduction(+ : flop) if (t > 1)
+    for (int i = 0; i < t; i++) flop += once(rounds, bf16);
+    *seconds = wefti_now_s() - begin;
+    return flop;
+}
+
+double wefti_peak_flops(const wefti_kernels *table, double seconds) {
+    loop *once = loop_of(table->name);
+    bool bf16 = table->bf16 == table;
+    double took = 0, flop = 0;
+    for (int64_t rounds = 1 << 12; took < seconds && rounds < (int64_t)1 << 40;
+         rounds *= 2)
+        flop = run(once, rounds, bf16, &took);
+    return took > 0 ? flop / took : 0;
+}
