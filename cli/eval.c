@@ -19,6 +19,7 @@ static const flag flags[] = {
      "tokens in one sequence (default: the run's data.length; with --data the model's "
      "context, at most 1024)",
      NULL},
+    {"--base", "FOLDER", "of an adapter: its base model, if not the one it names", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
@@ -115,7 +116,8 @@ static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t T, int64_t max
     weft_dataset *dataset = NULL;
     int64_t n_tokens = 0;
     double loss = 0;
-    WEFT_TRY(weft_inference_open(ctx, a->operands[0], &inference));
+    WEFT_TRY(weft_inference_open_on(ctx, a->operands[0], args_value(a, "--base"),
+                                    &inference));
     weft_status status = open_data(ctx, a, inference, &dataset, &T, &max_tokens);
     if (status == WEFT_OK)
         status = weft_inference_evaluate(ctx, inference, dataset, T, max_tokens, &loss,

@@ -10,6 +10,7 @@ extern const command command_tune;
 extern const command command_eval;
 extern const command command_sample;
 extern const command command_translate;
+extern const command command_merge;
 extern const command command_bench;
 extern const command command_probe;
 extern const command command_doctor;
@@ -39,6 +40,7 @@ const command *const commands[] = {
     &command_eval,
     &command_sample,
     &command_translate,
+    &command_merge,
     &command_bench,
     &command_data,
     &command_config,

@@ -14,6 +14,7 @@ static const flag flags[] = {
      NULL},
     {"--top-k", "K", "choose among the K likeliest tokens; 0 = all (default 40)", NULL},
     {"--seed", "S", "another seed, another text (default 1)", NULL},
+    {"--base", "FOLDER", "of an adapter: its base model, if not the one it names", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_sample;
@@ -30,10 +31,11 @@ static bool write_bytes(void *user, const char *bytes, int64_t n_bytes) {
     return fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0;
 }
 
-static weft_status sample(weft_ctx *ctx, const char *path, const char *prompt,
+static weft_status sample(weft_ctx *ctx, const args *a, const char *prompt,
                           const weft_sample_options *options) {
     weft_inference *inference;
-    WEFT_TRY(weft_inference_open(ctx, path, &inference));
+    WEFT_TRY(weft_inference_open_on(ctx, a->operands[0], args_value(a, "--base"),
+                                    &inference));
     int64_t n_bytes = (int64_t)strlen(prompt);
     weft_status status = weft_inference_sample(ctx, inference, prompt, n_bytes, options,
                                                write_bytes, &prompt);
@@ -59,7 +61,7 @@ static int run(int argc, char **argv) {
     if (!ctx) return CODE_USAGE;
     const char *prompt = args_value(&a, "--prompt");
     weft_sample_options options = {n_tokens, temperature, top_k, (uint64_t)seed};
-    weft_status status = sample(ctx, a.operands[0], prompt ? prompt : "\n", &options);
+    weft_status status = sample(ctx, &a, prompt ? prompt : "\n", &options);
     code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
     weft_ctx_destroy(ctx);
     return code;

@@ -105,7 +105,14 @@ typedef struct weft_config {
         const char *precision; /* choice */
         bool recompute;
         const char *init; /* "" or a checkpoint folder */
+        weft_texts frozen; /* patterns of tensors that are not trained */
     } model;
+    struct {
+        int64_t rank;       /* of LoRA's matrices; 0: no adapters */
+        double alpha;       /* 0 = as rank */
+        weft_texts targets; /* modules with an adapter; n = 0: all matrices of blocks */
+        const char *init;   /* "" or a folder in PEFT's format */
+    } adapter;
     struct {
         int64_t rows_per_step; /* 0: tokens_per_step says it */
         int64_t tokens_per_step;

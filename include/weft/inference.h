@@ -19,12 +19,21 @@ typedef struct weft_inference weft_inference;
  * (without it the vocabulary must be the 256 bytes). [out] *out owned by the caller. */
 WEFT_API weft_status weft_inference_open(weft_ctx *ctx, const char *path,
                                          weft_inference **out) WEFT_CHECKED;
+/* The same of an adapter in PEFT's format, on the model in folder `base` instead of the
+ * one that it names (NULL: that one). What is in memory then is the merged model. */
+WEFT_API weft_status weft_inference_open_on(weft_ctx *ctx, const char *path,
+                                            const char *base,
+                                            weft_inference **out) WEFT_CHECKED;
 WEFT_API void weft_inference_close(weft_ctx *ctx, weft_inference *inference);
 
 /* Borrowed until close. The step is -1 if the folder is not a run's. */
 WEFT_API const weft_model_config *weft_inference_model(const weft_inference *inference);
 WEFT_API const weft_tokenizer *weft_inference_tokenizer(const weft_inference *inference);
 WEFT_API int64_t weft_inference_step(const weft_inference *inference);
+/* Writes model.safetensors, config.json and tokenizer.json into a folder, which is made;
+ * a model that is there already is refused. */
+WEFT_API weft_status weft_inference_save(weft_ctx *ctx, const weft_inference *inference,
+                                         const char *folder) WEFT_CHECKED;
 /* What rows the model takes. */
 WEFT_API weft_rows weft_inference_rows(const weft_inference *inference);
 

@@ -21,9 +21,11 @@
 enum { MAX_FILES = 4096, MAX_INDEX = 64 << 20 };
 static const char one_name[] = "model.safetensors";
 static const char index_name[] = "model.safetensors.index.json";
+static const char adapter_name[] = "adapter_model.safetensors";
 
 struct wefti_weights {
     char path[PATH_MAX]; /* of the one file, or of the index */
+    const char *one; /* name of the one file */
     int n;
     char (*names)[NAME_MAX + 1]; /* [MAX_FILES], owned; of several files */
     wefti_safetensors **files;   /* [n], owned */
@@ -102,7 +104,7 @@ static weft_status open_files(weft_ctx *ctx, const char *folder, wefti_weights *
     WEFT_TRY(
         wefti_alloc_n(ctx, w->n + 1, sizeof *w->first, "files of tensors", &w->first));
     for (int i = 0; i < w->n; i++) {
-        const char *name = w->names ? w->names[i] : one_name;
+        const char *name = w->names ? w->names[i] : w->one;
         if (!holds(folder, name, path))
             return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s names %s, which is not there",
                                  w->path, name);
@@ -130,19 +132,28 @@ static weft_status open_listed(weft_ctx *ctx, const char *folder, wefti_weights 
 }
 
 static weft_status open_any(weft_ctx *ctx, const char *folder, wefti_weights *w) {
-    if (holds(folder, one_name, w->path)) {
+    if (holds(folder, w->one, w->path)) {
         w->n = 1;
         return open_files(ctx, folder, w);
     }
+    if (w->one != one_name)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s holds no %s", folder, w->one);
     if (holds(folder, index_name, w->path)) return open_listed(ctx, folder, w);
+    if (holds(folder, adapter_name, w->path))
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "%s holds an adapter and no whole model; weft merge makes "
+                             "one of it",
+                             folder);
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s holds no %s and no %s", folder, one_name,
                          index_name);
 }
 
-weft_status wefti_weights_open(weft_ctx *ctx, const char *folder, wefti_weights **out) {
+static weft_status open_one(weft_ctx *ctx, const char *folder, const char *one,
+                            wefti_weights **out) {
     wefti_weights *w;
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *w, "a model's files", &w));
+    w->one = one;
     weft_status status = open_any(ctx, folder, w);
     if (status == WEFT_OK) {
         *out = w;
@@ -151,6 +162,15 @@ weft_status wefti_weights_open(weft_ctx *ctx, const char *folder, wefti_weights 
     weft_status closed = wefti_weights_close(ctx, w);
     (void)closed; /* the first failure is the one to tell */
     return status;
+}
+
+weft_status wefti_weights_open(weft_ctx *ctx, const char *folder, wefti_weights **out) {
+    return open_one(ctx, folder, one_name, out);
+}
+
+weft_status wefti_weights_open_adapter(weft_ctx *ctx, const char *folder,
+                                       wefti_weights **out) {
+    return open_one(ctx, folder, adapter_name, out);
 }
 
 weft_status wefti_weights_close(weft_ctx *ctx, wefti_weights *w) {

@@ -15,6 +15,9 @@ bool wefti_weights_here(const char *folder);
 /* [out] *out owned by the caller; NULL on failure. */
 weft_status wefti_weights_open(weft_ctx *ctx, const char *folder,
                                wefti_weights **out) WEFT_CHECKED;
+/* The same of adapter_model.safetensors. */
+weft_status wefti_weights_open_adapter(weft_ctx *ctx, const char *folder,
+                                       wefti_weights **out) WEFT_CHECKED;
 weft_status wefti_weights_close(weft_ctx *ctx, wefti_weights *weights) WEFT_CHECKED;
 
 int wefti_weights_count(const wefti_weights *weights);

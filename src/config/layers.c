@@ -227,6 +227,14 @@ weft_status wefti_config_suggest(weft_ctx *ctx, weft_config *config, const char 
                                &origin, &typed);
 }
 
+weft_status wefti_config_suggest_list(weft_ctx *ctx, weft_config *config,
+                                      const char *name, const char *packed, int n) {
+    wefti_origin origin = {WEFTI_LAYER_MODEL, 0, NULL};
+    wefti_typed typed = {packed, n, true};
+    return wefti_config_assign(ctx, wefti_config_of(config), wefti_config_key_find(name),
+                               &origin, &typed);
+}
+
 weft_status weft_config_reset(weft_ctx *ctx, weft_config *values, const char *prefix) {
     for (const weft_config_key *key = wefti_config_keys; key->name; key++)
         if (strncmp(key->name, prefix, strlen(prefix)) == 0)

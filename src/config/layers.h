@@ -50,6 +50,11 @@ bool wefti_config_given(const weft_config *config, const char *name);
 weft_status wefti_config_suggest(weft_ctx *ctx, weft_config *config, const char *name,
                                  const char *text) WEFT_CHECKED;
 
+/* The same of a list: n texts one after another, each ended by a NUL. */
+weft_status wefti_config_suggest_list(weft_ctx *ctx, weft_config *config,
+                                      const char *name, const char *packed,
+                                      int n) WEFT_CHECKED;
+
 /* Sets a key back to its default, whatever the layer. */
 weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
                                const weft_config_key *key) WEFT_CHECKED;

@@ -7,7 +7,7 @@
  *     buckets                 |  b0            |  b1               |  b2   |
  *
  * A bucket is closed when its message has at least mesh.min_message bytes, by the replicator's
- * own count: many small messages would each pay a latency, one large one could hide behind
+ * own count, and none is without elements (a unit may be frozen): many small messages would each pay a latency, one large one could hide behind
  * nothing. */
 #include "base/memory.h"
 #include "job/job.h"
@@ -83,11 +83,13 @@ static int64_t message_bytes(const wefti_job *job, const wefti_bucket *bucket) {
 static void arrange(const wefti_job *job, int s, wefti_arrangement *a) {
     wefti_piece *next = a->pieces;
     int n_matrices = 0;
+    int64_t seen = 0;
     bool open = false;
     for (int u = a->n_units - 1; u >= 0; u--) {
-        int b = open ? a->n_buckets - 1 : a->n_buckets++;
+        bool empty = job->model->units[u].n_elements == 0 && a->n_buckets > 0;
+        int b = open || empty ? a->n_buckets - 1 : a->n_buckets++;
         wefti_bucket *bucket = &a->buckets[b];
-        if (!open) {
+        if (!open && !empty) {
             *bucket = (wefti_bucket){.pieces = next};
             a->lists[b] = (wefti_matrix_list){0, a->matrices + n_matrices,
                                               a->matrix_rules + n_matrices};
@@ -103,7 +105,8 @@ static void arrange(const wefti_job *job, int s, wefti_arrangement *a) {
         a->lists[b].n += n;
         n_matrices += n;
         a->n_elements += a->layouts[u].n_shard;
-        open = message_bytes(job, bucket) < job->config->mesh.min_message;
+        seen += job->model->units[u].n_elements;
+        open = seen == 0 || message_bytes(job, bucket) < job->config->mesh.min_message;
     }
 }
 

@@ -413,6 +413,7 @@ static weft_status derive(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     if (!foreign) WEFT_TRY(derive_batch(ctx, job));
     WEFT_TRY(derive_method(ctx, job));
     if (!foreign) WEFT_TRY(derive_model(ctx, job, vocab));
+    WEFT_TRY(wefti_job_adapt(ctx, job));
     WEFT_TRY(list_tensors(ctx, job));
     WEFT_TRY(wefti_job_rules(ctx, job));
     return derive_topology(ctx, job);

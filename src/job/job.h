@@ -95,6 +95,10 @@ int64_t wefti_job_vocab(const weft_config *config);
 /* Fills rules, most_states and n_whole (rules.c). */
 weft_status wefti_job_rules(weft_ctx *ctx, wefti_job *job) WEFT_CHECKED;
 
+/* Of create: the model becomes one of which a part is trained, if the configuration says
+ * so (adapting.c). */
+weft_status wefti_job_adapt(weft_ctx *ctx, wefti_job *job) WEFT_CHECKED;
+
 /* Whether a tensor of the model is moved as a whole matrix. */
 bool wefti_job_moves_whole(const wefti_job *job, int tensor);
 

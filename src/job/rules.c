@@ -8,7 +8,6 @@
  * (of blocks), @tables (embeddings and heads) and @vectors. Keys: lr, a factor of
  * optimizer.lr; decay, in the place of optimizer.weight_decay; optimizer. Of several
  * groups that have a tensor the first one counts. */
-#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "job/job.h"
+#include "model/patterns.h"
 
 enum { MAX_WORD = 128 };
 
@@ -28,13 +28,6 @@ static bool next_word(const char **text, char word[MAX_WORD]) {
     snprintf(word, MAX_WORD, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), *text);
     *text += n;
     return true;
-}
-
-static bool is_in(const char *pattern, const wefti_param *param) {
-    if (wefti_is(pattern, "@matrices")) return param->hidden;
-    if (wefti_is(pattern, "@vectors")) return param->ndim == 1;
-    if (wefti_is(pattern, "@tables")) return param->ndim == 2 && !param->hidden;
-    return fnmatch(pattern, param->name, 0) == 0;
 }
 
 static weft_status refuse(weft_ctx *ctx, const char *group, const char *what,
@@ -71,7 +64,7 @@ static weft_status apply_group(weft_ctx *ctx, const char *group, const wefti_par
                                wefti_optimizer_rule *rule, bool *found) {
     char pattern[MAX_WORD], word[MAX_WORD];
     const char *rest = group;
-    *found = next_word(&rest, pattern) && is_in(pattern, param);
+    *found = next_word(&rest, pattern) && wefti_param_is_in(pattern, param);
     int n = 0;
     for (; *found && next_word(&rest, word); n++)
         WEFT_TRY(apply_word(ctx, group, word, rule));

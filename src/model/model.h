@@ -96,10 +96,12 @@ typedef struct wefti_pass {
     float *scratch;         /* scratch_floats() long, shared by all units */
     float grad_scale;       /* multiplies the summed loss before differentiation */
     double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
+    bool frozen_table; /* backward of the head: its token matrix takes no gradient */
     double *hits; /* forward of an image's head: right classes are ADDED; may be NULL */
 } wefti_pass;
 
 typedef struct wefti_traits wefti_traits; /* model/families.h */
+typedef struct wefti_adapted wefti_adapted; /* model/adapted.h */
 
 enum { WEFTI_MAX_ROLES = 24 };
 
@@ -144,6 +146,7 @@ struct weft_model {
     int roles[WEFTI_MAX_ROLES]; /* of a block's parameters (decoder.h); -1: not there */
     float embed_scale;          /* of the embedding's rows; 0: as they are */
     int64_t first_position;     /* row of the position table */
+    wefti_adapted *adapted;     /* owned; of a model that is trained in part, or NULL */
 };
 
 /* Of a row of `length` (data.length): positions of x, T below; of a row of T positions:

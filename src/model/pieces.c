@@ -101,7 +101,7 @@ static const float *token_matrix(const weft_model *model, const wefti_pass *pass
 void wefti_head_loss(const weft_model *model, const wefti_pass *pass, const float *xn,
                      float *dxn, float *scratch) {
     float *dw = NULL;
-    if (dxn)
+    if (dxn && !pass->frozen_table)
         dw = model->config.tied ? pass->borrowed_grads : pass->grads + own_matrix(model);
     pass->kernels->head_loss(pass->B * pass->T, model->config.width, model->config.vocab,
                              xn, token_matrix(model, pass), pass->targets,

@@ -57,7 +57,7 @@ static double loop_share(const weft_model *model, int u) {
     for (int v = 0; v < model->n_units; v++) {
         double n = (double)model->units[v].n_elements;
         all += n;
-        if (model->units[v].params[0].ndim == 2) matrices += n;
+        if (n > 0 && model->units[v].params[0].ndim == 2) matrices += n;
     }
     if (matrices > 0 && model->units[u].params[0].ndim != 2) return 0;
     return (double)model->units[u].n_elements / (matrices > 0 ? matrices : all);

@@ -163,8 +163,8 @@ struct wefti_kernels {
     /* Fused head and cross-entropy: logits = x[N,C] w[V,C]^T, a block of rows at a time;
      * with cap > 0 they become cap tanh(logit / cap).
      * Adds the sum over rows of -log softmax(logits)[target] to *loss_sum. A target < 0
-     * is skipped. If dx is not NULL: dx STORED and dw += gradients of grad_scale *
-     * loss_sum. scratch: head_scratch(N, V, threads) floats; never N*V for large N. */
+     * is skipped. If dx is not NULL: dx STORED and dw (unless NULL) += gradients of
+     * grad_scale * loss_sum. scratch: head_scratch(N, V, threads) floats; never N*V for large N. */
     int64_t (*head_scratch)(int64_t N, int64_t V, int threads);
     void (*head_loss)(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
                       const int32_t *target, float cap, float grad_scale,

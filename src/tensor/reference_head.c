@@ -65,7 +65,7 @@ static void row_gradient(rounding *r, int64_t C, int64_t V, const float *x,
             sum += (double)r(grad_scale * g[v]) * (double)r(w[v * C + c]);
         dx[c] = (float)sum;
     }
-    for (int64_t v = 0; v < V; v++)
+    for (int64_t v = 0; v < V && dw; v++)
         for (int64_t c = 0; c < C; c++) dw[v * C + c] += r(grad_scale * g[v]) * r(x[c]);
 }
 

@@ -32,7 +32,7 @@ static double start_clock(const wefti_rank *r) { return r->clock ? wefti_now_s()
 weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
     const float *shard = shard_of(r, r->params, u);
     *params = shard;
-    if (r->job->S == 1) return WEFT_OK;
+    if (r->job->S == 1 || r->job->model->units[u].n_elements == 0) return WEFT_OK;
     int place = place_of(r, u);
     wefti_kept *kept = r->kept ? &r->kept[u] : NULL;
     float *full = kept ? kept->buffer : r->gathered.buffer[place];
@@ -205,6 +205,7 @@ weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) {
 weft_status wefti_rank_reduce_op(wefti_rank *r, const wefti_op *op) {
     const wefti_arrangement *a = r->arrangement;
     int u = op->index;
+    if (r->job->model->units[u].n_elements == 0) return WEFT_OK; /* frozen */
     double start_s = start_clock(r);
     WEFT_TRY(wefti_shard_reduce(&a->layouts[u], r->comms.shard, r->n_shard_messages++,
                                 r->job->kernels, r->gradients.buffer[place_of(r, u)],

@@ -21,6 +21,7 @@
 #include "base/rng.h"
 #include "job/adopt.h"
 #include "model/model.h"
+#include "train/adapterfile.h"
 #include "train/initial.h"
 #include "train/state.h"
 
@@ -51,6 +52,17 @@ static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
                              "%s: the tokenizer has %lld ids, the model %lld", folder,
                              (long long)ids, (long long)vocab);
     return WEFT_OK;
+}
+
+/* The same of an adapter, which need not bring a tokenizer: else the base's. */
+static weft_status read_adapted(weft_ctx *ctx, const char *folder, const char *base,
+                                weft_inference *inf) {
+    char found[PATH_MAX], own[PATH_MAX];
+    WEFT_TRY(wefti_merge_locate(ctx, folder, base, found));
+    WEFT_TRY(read_model(ctx, found, inf));
+    WEFT_TRY(read_tokenizer(ctx, has_file(folder, "tokenizer.json", own) ? folder : found,
+                            inf));
+    return wefti_merge_read(ctx, inf, folder, found);
 }
 
 /* A unit's tensors under their names in the checkpoint, whoever wrote it. */
@@ -124,11 +136,20 @@ static weft_status allocate(weft_ctx *ctx, weft_inference *inf) {
     return wefti_alloc_n(ctx, V, sizeof(float), "logits", &inf->logits);
 }
 
-static weft_status open_all(weft_ctx *ctx, const char *path, weft_inference *inf) {
+static weft_status open_all(weft_ctx *ctx, const char *path, const char *base,
+                            weft_inference *inf) {
     char folder[PATH_MAX];
     inf->kernels = wefti_kernels_find(NULL);
     wefti_kernels_set_threads(wefti_machine_cores());
     WEFT_TRY(wefti_state_locate(ctx, path, folder, &inf->step));
+    if (wefti_adapter_here(folder)) {
+        WEFT_TRY(read_adapted(ctx, folder, base, inf));
+        return allocate(ctx, inf);
+    }
+    if (base)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%s holds a whole model, expected an adapter of %s", folder,
+                             base);
     WEFT_TRY(read_model(ctx, folder, inf));
     WEFT_TRY(read_tokenizer(ctx, folder, inf));
     WEFT_TRY(read_params(ctx, folder, inf));
@@ -136,10 +157,15 @@ static weft_status open_all(weft_ctx *ctx, const char *path, weft_inference *inf
 }
 
 weft_status weft_inference_open(weft_ctx *ctx, const char *path, weft_inference **out) {
+    return weft_inference_open_on(ctx, path, NULL, out);
+}
+
+weft_status weft_inference_open_on(weft_ctx *ctx, const char *path, const char *base,
+                                   weft_inference **out) {
     *out = NULL;
     weft_inference *inf;
     WEFT_TRY(wefti_alloc(ctx, sizeof *inf, "a model", &inf));
-    weft_status status = open_all(ctx, path, inf);
+    weft_status status = open_all(ctx, path, base, inf);
     if (status != WEFT_OK) {
         weft_inference_close(ctx, inf);
         return status;
@@ -150,7 +176,7 @@ weft_status weft_inference_open(weft_ctx *ctx, const char *path, weft_inference 
 
 void weft_inference_close(weft_ctx *ctx, weft_inference *inf) {
     if (!inf) return;
-    for (int u = 0; inf->params && u < inf->model->n_units; u++)
+    for (int u = 0; inf->params && inf->model && u < inf->model->n_units; u++)
         wefti_free(ctx, inf->params[u]);
     free_activations(ctx, inf);
     wefti_free(ctx, inf->params);

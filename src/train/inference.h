@@ -19,6 +19,17 @@ struct weft_inference {
     double accuracy; /* of the last evaluation; NAN: none */
 };
 
+/* --- merge.c: an adapter and the model that it belongs to --- */
+
+/* The folder of an adapter's base: `base`, or if that is NULL the one that it names. [out]
+ * found: PATH_MAX bytes. */
+weft_status wefti_merge_locate(weft_ctx *ctx, const char *folder, const char *base,
+                               char *found) WEFT_CHECKED;
+
+/* Fills inf->params of inf->model, the base's: W0 + s B A. */
+weft_status wefti_merge_read(weft_ctx *ctx, weft_inference *inf, const char *folder,
+                             const char *base) WEFT_CHECKED;
+
 /* Makes room for B rows of T positions. */
 weft_status wefti_inference_reserve(weft_ctx *ctx, weft_inference *inf, int64_t B,
                                     int64_t T) WEFT_CHECKED;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/adapted.h"
 
 /* The tensor of that name, or of it without its first part; -1: neither. */
 static int find(const wefti_weights *w, const char *name) {
@@ -112,12 +113,14 @@ static weft_status check_all(weft_ctx *ctx, const wefti_weights *w,
 weft_status wefti_initial_open(weft_ctx *ctx, const char *folder, const weft_model *model,
                                wefti_weights **out) {
     wefti_weights *w;
-    bool *taken = NULL;
+    bool *taken = NULL, adapters = wefti_model_has_adapters(model);
     *out = NULL;
-    WEFT_TRY(wefti_weights_open(ctx, folder, &w));
+    if (adapters) WEFT_TRY(wefti_weights_open_adapter(ctx, folder, &w));
+    if (!adapters) WEFT_TRY(wefti_weights_open(ctx, folder, &w));
+    const weft_model *stored = adapters ? model : wefti_model_whole(model);
     weft_status status = wefti_alloc_n(ctx, wefti_weights_count(w), sizeof *taken,
                                        "a list of tensors", &taken);
-    if (status == WEFT_OK) status = check_all(ctx, w, model, taken);
+    if (status == WEFT_OK) status = check_all(ctx, w, stored, taken);
     wefti_free(ctx, taken);
     if (status == WEFT_OK) {
         *out = w;

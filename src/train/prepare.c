@@ -26,6 +26,7 @@
 #include "data/source.h"
 #include "job/adopt.h"
 #include "token/named.h"
+#include "train/adapterfile.h"
 #include "train/initial.h"
 
 enum { BENCH_VOCAB = 256, LEARNT_BYTES = 256 << 20 };
@@ -256,7 +257,8 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
     int ranks = p->bootstrap.mesh ? 1 : job->W; /* of this process */
     int64_t here = wefti_process_resident_bytes(),
             threads = (int64_t)ranks * job->threads;
-    int64_t wanted = f->total * ranks + p->library_bytes * threads;
+    int64_t wanted = f->total * ranks + p->library_bytes * threads +
+                     wefti_frozen_bytes(job);
     int64_t limit = job->config->mesh.memory_limit,
             have = wefti_machine_available_bytes();
     if (limit > 0) have = limit > here ? limit - here : 0;
@@ -327,9 +329,15 @@ static void describe(wefti_prepared *p) {
     const weft_model_config *model = &job->model->config;
     char(*text)[512] = p->texts;
     size_t n = sizeof text[0];
-    double millions = (double)job->model->n_elements / 1e6;
-    snprintf(text[0], n, "%s, %lld layers x %lld, %.4g M parameters", model->kind,
-             (long long)model->layers, (long long)model->width, millions);
+    double all = (double)wefti_model_whole(job->model)->n_elements / 1e6;
+    double trained = (double)job->model->n_elements / 1e6;
+    int said = snprintf(text[0], n, "%s, %lld layers x %lld, %.4g M parameters",
+                        model->kind, (long long)model->layers, (long long)model->width,
+                        all);
+    if (job->model->adapted)
+        snprintf(text[0] + said, n - (size_t)said, ", %.4g M %s", trained,
+                 wefti_model_has_adapters(job->model) ? "of adapters are trained"
+                                                      : "of them are trained");
     if (p->dataset && job->model->ops->input != WEFTI_INPUT_TEXT)
         weft_dataset_describe(p->dataset, text[1], n);
     else if (p->dataset)
@@ -400,6 +408,11 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
     wefti_footprint footprint;
     WEFT_TRY(predict_wire(ctx, p->job, &p->summary.wire_bytes_per_step, &footprint));
     WEFT_TRY(check_memory(ctx, p, &footprint));
+    WEFT_TRY(wefti_frozen_load(ctx, p->job, p->saved.step >= 0 ? p->saved_path : NULL,
+                               p->on_text, &p->base));
+    if (p->base.values && p->bootstrap.comm)
+        WEFT_TRY(wefti_bootstrap_same(ctx, &p->bootstrap, p->base.hash,
+                                      "the model that is trained in part (model.init)"));
     describe(p);
     return WEFT_OK;
 }
@@ -469,9 +482,18 @@ static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepare
     char folder[PATH_MAX];
     int64_t step;
     bool resumed = p->saved.step >= 0;
+    if (config->adapter.init[0])
+        WEFT_TRY(wefti_adapter_adopt(ctx, config,
+                                     resumed ? p->saved_path : config->adapter.init));
     if (!config->model.init[0]) return WEFT_OK;
     weft_status found = wefti_state_locate(ctx, config->model.init, folder, &step);
+    if (resumed && wefti_adapter_here(p->saved_path)) resumed = false; /* base is needed */
     if (found != WEFT_OK && !resumed) return found;
+    if (found == WEFT_OK && wefti_adapter_here(folder))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "model.init is %s, which holds an adapter and no whole model; "
+                             "weft merge makes one of it, and adapter.init goes on from it",
+                             folder);
     if (found != WEFT_OK) weft_ctx_clear(ctx);
     WEFT_TRY(wefti_adopt_model(ctx, config, resumed ? p->saved_path : folder));
     return found == WEFT_OK ? wefti_adopt_tokenizer(ctx, config, folder) : WEFT_OK;
@@ -480,10 +502,16 @@ static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepare
 /* Before anything is written: whether the model's tensors are those of this run's. */
 static weft_status check_initial(weft_ctx *ctx, const wefti_prepared *p) {
     const char *init = p->job->config->model.init;
+    const char *adapter = p->job->config->adapter.init;
     char folder[PATH_MAX];
     int64_t step;
     wefti_weights *weights;
     if (!init[0] || p->saved.step >= 0) return WEFT_OK;
+    if (wefti_model_has_adapters(p->job->model)) { /* the base was checked: it is read */
+        if (!adapter[0]) return WEFT_OK;
+        WEFT_TRY(wefti_initial_open(ctx, adapter, p->job->model, &weights));
+        return wefti_weights_close(ctx, weights);
+    }
     WEFT_TRY(wefti_state_locate(ctx, init, folder, &step));
     WEFT_TRY(wefti_initial_open(ctx, folder, p->job->model, &weights));
     return wefti_weights_close(ctx, weights);
@@ -603,6 +631,7 @@ weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     weft_config_destroy(ctx, p->own_config);
     weft_dataset_close(ctx, p->dataset);
     weft_tokenizer_destroy(ctx, p->tokenizer);
+    wefti_free(ctx, p->base.values);
     wefti_free(ctx, p);
     return status;
 }

@@ -8,6 +8,7 @@
 
 #include "checkpoint/lease.h"
 #include "train/bootstrap.h"
+#include "train/frozen.h"
 #include "train/journal.h"
 #include "train/state.h"
 #include "train/viewlog.h"
@@ -29,6 +30,7 @@ typedef struct wefti_prepared {
     bool bare;                /* and has not got parameters and state yet */
     bool on_text;             /* else on made tokens, and without files */
     bool finished;            /* a resumed run with no step left */
+    wefti_base base;          /* owned: of a model that is trained in part */
     wefti_saved_layout saved; /* step = -1: a new run */
     char saved_path[PATH_MAX];
     weft_run_summary summary;

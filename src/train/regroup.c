@@ -21,6 +21,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "model/adapted.h"
 #include "train/handover.h"
 
 /* With gossip only the ranks' status is of use to anybody but their receiver. */
@@ -202,6 +203,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
         weft_config_destroy(ctx, config);
         return status;
     }
+    wefti_model_lend(job->model, &p->base);
     job->threads = old->threads;
     job->first_step = b->first_step;
     job->first_row = b->first_row;

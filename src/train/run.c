@@ -17,6 +17,7 @@
 #include "base/machine.h"
 #include "comm/mesh.h"
 #include "job/learning_rate.h"
+#include "model/adapted.h"
 #include "train/prepare.h"
 #include "train/rank_threads.h"
 #include "train/regroup.h"
@@ -58,6 +59,10 @@ static weft_status fill_rank(rank_thread *t) {
     if (prepared->saved.step >= 0)
         return wefti_state_load(t->slot->state, &prepared->saved, prepared->saved_path);
     const char *init = prepared->job->config->model.init;
+    if (wefti_model_has_adapters(prepared->job->model)) {
+        init = prepared->job->config->adapter.init;
+        return init[0] ? wefti_state_load_model(t->slot->state, init) : WEFT_OK;
+    }
     return init[0] ? load_initial(t, init) : WEFT_OK;
 }
 

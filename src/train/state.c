@@ -3,6 +3,7 @@
  *
  *     a file of tensors = blocks, one per (tensor, rank); each rank writes the rows it holds
  *         model.safetensors             parameters; the mean where the replicas differ
+ *         adapter_model.safetensors     instead, where adapters alone are trained
  *         optimizer*, momentum-node-*   moments and momenta, of one owner or of each replica
  *     partial folder -> every rank writes -> barrier -> rename: complete, or not there
  *
@@ -11,6 +12,7 @@
 #define _GNU_SOURCE
 #include "train/state.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -24,7 +26,9 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"
 #include "job/adopt.h"
+#include "model/adapted.h"
 #include "model/fields.h"
+#include "train/adapterfile.h"
 #include "train/initial.h"
 
 enum {
@@ -58,7 +62,9 @@ static void add_array(tensor_file *file, const char *owner, const char *name,
 static weft_status name_model_file(wefti_rank *r, const char *folder, tensor_file *file) {
     file->n = 0;
     add_array(file, "", "", r->params);
-    return join(r->ctx, file->path, folder, "model.safetensors");
+    bool adapters = wefti_model_has_adapters(r->job->model);
+    return join(r->ctx, file->path, folder,
+                adapters ? "adapter_model.safetensors" : "model.safetensors");
 }
 
 static void add_optimizer(wefti_rank *r, const char *owner, tensor_file *file) {
@@ -100,16 +106,24 @@ static weft_status name_replica_file(wefti_rank *r, const char *folder, int repl
     return join(r->ctx, file->path, folder, name);
 }
 
+/* Whether an earlier parameter is of the same tensor; they are neighbours. */
+static bool is_listed(const weft_model *model, int p) {
+    enum { MOST = 4 };
+    const char *name = model->params[p].file.name;
+    for (int q = p - 1; q >= 0 && q >= p - MOST; q--)
+        if (strcmp(model->params[q].file.name, name) == 0) return true;
+    return false;
+}
+
 /* The tensors of a file, each once though several parameters are rows of it; returns how
  * many they are. */
-static int fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec *specs,
-                      char (*names)[160]) {
-    const weft_model *model = r->job->model;
+static int fill_specs(const weft_model *model, const tensor_file *file,
+                      wefti_tensor_spec *specs, char (*names)[160]) {
     int k = 0;
     for (int i = 0; i < file->n; i++) {
         for (int p = 0; p < model->n_params; p++) {
             const wefti_param *param = &model->params[p];
-            if (param->file.start > 0) continue; /* its tensor is there already */
+            if (is_listed(model, p)) continue;
             snprintf(names[k], sizeof names[k], "%s%s", file->prefix[i],
                      param->file.name);
             const wefti_dims *shape = &param->file.shape;
@@ -126,17 +140,18 @@ static int fill_specs(wefti_rank *r, const tensor_file *file, wefti_tensor_spec 
 }
 
 /* Writes the header and gives the file its whole size; rows come later, from every rank. */
-static weft_status create_file(wefti_rank *r, const tensor_file *file) {
+static weft_status create_file_of(wefti_rank *r, const weft_model *model,
+                                  const tensor_file *file) {
     static const char *const metadata[] = {"format", "pt", NULL};
     if (file->n == 0) return WEFT_OK;
-    int n = file->n * r->job->model->n_params;
+    int n = file->n * model->n_params;
     wefti_tensor_spec *specs = NULL;
     char(*names)[160] = NULL;
     wefti_safetensors *handle = NULL;
     weft_status status = wefti_alloc_n(r->ctx, n, sizeof *specs, "a tensor list", &specs);
     if (status == WEFT_OK)
         status = wefti_alloc_n(r->ctx, n, sizeof *names, "a tensor list", &names);
-    if (status == WEFT_OK) n = fill_specs(r, file, specs, names);
+    if (status == WEFT_OK) n = fill_specs(model, file, specs, names);
     if (status == WEFT_OK)
         status = wefti_safetensors_create(r->ctx, file->path, specs, n, metadata,
                                           &handle);
@@ -144,6 +159,16 @@ static weft_status create_file(wefti_rank *r, const tensor_file *file) {
     wefti_free(r->ctx, specs);
     wefti_free(r->ctx, names);
     return status;
+}
+
+static weft_status create_file(wefti_rank *r, const tensor_file *file) {
+    return create_file_of(r, r->job->model, file);
+}
+
+/* The whole model, also where a part of it is trained; or the adapters alone. */
+static const weft_model *written_model(const wefti_rank *r) {
+    const weft_model *model = r->job->model;
+    return wefti_model_has_adapters(model) ? model : wefti_model_whole(model);
 }
 
 /* This rank's block of tensor t of unit u in buffer i of the file. */
@@ -230,7 +255,7 @@ static weft_status create_files(wefti_rank *r, const char *partial,
     tensor_file file;
     char path[PATH_MAX], *json;
     WEFT_TRY(name_model_file(r, partial, &file));
-    WEFT_TRY(create_file(r, &file));
+    WEFT_TRY(create_file_of(r, written_model(r), &file));
     WEFT_TRY(name_optimizer_file(r, partial, &file));
     WEFT_TRY(create_file(r, &file));
     for (int replica = 0; replica < r->job->R; replica++) {
@@ -239,12 +264,42 @@ static weft_status create_files(wefti_rank *r, const char *partial,
     }
     WEFT_TRY(join(r->ctx, path, partial, "tokenizer.json"));
     WEFT_TRY(weft_tokenizer_save(r->ctx, tokenizer, path));
+    if (wefti_model_has_adapters(r->job->model)) /* a config.json means a whole model */
+        return wefti_adapter_write(r->ctx, r->job->model, partial);
     WEFT_TRY(r->job->model->ops->describe_json(r->ctx, r->job->model, &json));
     weft_status status = join(r->ctx, path, partial, "config.json");
     if (status == WEFT_OK)
         status = wefti_file_write(r->ctx, path, json, (int64_t)strlen(json));
     wefti_free(r->ctx, json);
     return status;
+}
+
+static weft_status write_rows(wefti_rank *r, wefti_safetensors *handle,
+                              const wefti_param *param, const float *data) {
+    int index = wefti_safetensors_find(handle, param->file.name);
+    for (int64_t row = 0, n; row < param->rows; row += n, data += n * param->cols) {
+        int64_t at = wefti_place_row(&param->file, row, param->rows - row, &n);
+        WEFT_TRY(wefti_safetensors_write_rows(r->ctx, handle, index, at, n, data));
+    }
+    return WEFT_OK;
+}
+
+/* What is not trained, as it was, beside what is: so a checkpoint is a whole model. */
+static weft_status write_frozen(wefti_rank *r, const tensor_file *file) {
+    const weft_model *model = r->job->model, *whole = wefti_model_whole(model);
+    wefti_safetensors *handle;
+    if (r->rank != 0 || whole == model || wefti_model_has_adapters(model)) return WEFT_OK;
+    const float *at = wefti_model_base(model)->values;
+    WEFT_TRY(wefti_safetensors_open(r->ctx, file->path, true, &handle));
+    weft_status status = WEFT_OK;
+    for (int u = 0; u < whole->n_units; at += whole->units[u++].n_elements)
+        for (int p = 0; p < whole->units[u].n_params && status == WEFT_OK; p++) {
+            const wefti_param *param = &whole->units[u].params[p];
+            if (wefti_model_is_frozen(model, param))
+                status = write_rows(r, handle, param, at + param->offset);
+        }
+    weft_status closed = wefti_safetensors_close(r->ctx, handle);
+    return status == WEFT_OK ? closed : status;
 }
 
 /* The model is the mean of the replicas where they differ. */
@@ -255,6 +310,7 @@ static weft_status write_model(wefti_rank *r, const char *partial) {
     if (status == WEFT_OK && r->replica == 0)
         status = with_file(r, &file, true, write_block);
     if (!r->job->replicas_equal) wefti_rank_restore(r);
+    if (status == WEFT_OK) status = write_frozen(r, &file);
     return status;
 }
 
@@ -280,6 +336,14 @@ static bool pack_known(const wefti_mixer *m, json_t *layout) {
     return json_object_set_new(layout, "mixer_known", known) == 0 && fine;
 }
 
+/* Adds a hash of the base of adapters, which is not saved. False: no memory. */
+static bool pack_base(const weft_model *model, json_t *layout) {
+    char text[20];
+    if (!wefti_model_has_adapters(model)) return true;
+    snprintf(text, sizeof text, "%016" PRIx64, wefti_model_base(model)->hash);
+    return json_object_set_new(layout, "base", json_string(text)) == 0;
+}
+
 /* What a run continues from beside the tensors: the position in the data, and what the mesh and
  * the method were, so that a resumed run can say what it can not take over. */
 static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) {
@@ -292,7 +356,7 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
         "site_replicator", job->site_replicator_config.kind, "mixer",
         job->mixer_config.kind, "seed", (json_int_t)job->config->run.seed, "parameters",
         (json_int_t)job->model->n_elements);
-    bool fine = layout && pack_known(r->mixer, layout);
+    bool fine = layout && pack_known(r->mixer, layout) && pack_base(job->model, layout);
     char *text = fine ? json_dumps(layout, JSON_COMPACT) : NULL;
     json_decref(layout);
     if (!text) return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY, "no memory for a layout");
@@ -526,6 +590,8 @@ weft_status wefti_state_check(weft_ctx *ctx, const wefti_job *job,
             "%s has %lld parameters and seed %lld, this run %lld and %lld", path,
             (long long)saved->parameters, (long long)saved->seed, (long long)parameters,
             (long long)seed);
+    if (wefti_model_has_adapters(job->model))
+        return wefti_adapter_check_base(ctx, path, wefti_model_base(job->model));
     return check_model(ctx, &job->model->config, path);
 }
 
@@ -549,7 +615,7 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
                                int64_t *step) {
     wefti_saved_layout saved;
     *step = -1;
-    if (wefti_weights_here(path)) {
+    if (wefti_weights_here(path) || wefti_adapter_here(path)) {
         char *layout;
         snprintf(folder, PATH_MAX, "%s", path);
         if (!holds(path, "index.json")) return WEFT_OK;

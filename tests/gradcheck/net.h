@@ -136,8 +136,10 @@ static inline void net_buffers(net *n) {
     }
 }
 
-static inline void net_open_with(net *n, const wefti_kernels *kernels,
-                                 const weft_model_config *config, int64_t B, int64_t T) {
+/* Around a model that is there already, which is taken; n->ctx is its context. */
+static inline void net_open_around(net *n, weft_ctx *ctx, weft_model *model,
+                                   const wefti_kernels *kernels, int64_t B, int64_t T) {
+    const weft_model_config *config = &model->config;
     *n = (net){.kernels = kernels,
                .B = B,
                .T = T,
@@ -148,8 +150,8 @@ static inline void net_open_with(net *n, const wefti_kernels *kernels,
                .row = 7,
                .grad_scale = 0.5f,
                .C = config->width};
-    assert_int_equal(weft_ctx_create(&n->ctx), WEFT_OK);
-    assert_int_equal(weft_model_create(n->ctx, config, &n->model), WEFT_OK);
+    n->ctx = ctx;
+    n->model = model;
     net_buffers(n);
     net_init_params(n);
     net_fill(NET_OTHER, 0, 1, n->model->n_units * n->N * n->C, n->x);
@@ -163,6 +165,15 @@ static inline void net_open_with(net *n, const wefti_kernels *kernels,
         n->targets[i] = (int32_t)(wefti_rng_u64(1, WEFTI_STREAM_TEST, 2, (uint64_t)i) %
                                   V);
     if (n->n_targets > 2) n->targets[2] = -1;
+}
+
+static inline void net_open_with(net *n, const wefti_kernels *kernels,
+                                 const weft_model_config *config, int64_t B, int64_t T) {
+    weft_ctx *ctx;
+    weft_model *model;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_int_equal(weft_model_create(ctx, config, &model), WEFT_OK);
+    net_open_around(n, ctx, model, kernels, B, T);
 }
 
 static inline void net_open(net *n, const weft_model_config *config, int64_t B,

@@ -134,7 +134,7 @@ static void head_loss(matrix_product *gemm, int64_t N, int64_t C, int64_t V,
         *loss_sum += loss_rows(rows, V, target + n, cap, grad_scale, dx != NULL, scratch);
         if (dx == NULL) continue;
         gemm(false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
-        gemm(true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
+        if (dw) gemm(true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
     }
 }
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* What of the model is trained, of the sections model and adapter:
+ *
+ *     adapter.rank > 0     LoRA's matrices of adapter.targets, nothing else
+ *     model.frozen         all but these tensors
+ *     neither              everything */
+#include "base/text.h"
+#include "config/layers.h"
+#include "job/job.h"
+#include "model/adapted.h"
+
+static weft_status check_keys(weft_ctx *ctx, const wefti_job *job) {
+    static const char *const keys[] = {"adapter.alpha", "adapter.targets",
+                                       "adapter.init"};
+    const weft_config *c = job->config;
+    for (size_t i = 0; c->adapter.rank == 0 && i < sizeof keys / sizeof keys[0]; i++)
+        if (wefti_config_given(c, keys[i]))
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "%s is set, but adapter.rank is 0: there are no adapters",
+                                 keys[i]);
+    if (c->adapter.rank > 0 && c->model.frozen.n > 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "model.frozen is set, but with adapter.rank %lld all of the "
+                             "model is frozen, and the adapters alone are trained",
+                             (long long)c->adapter.rank);
+    return WEFT_OK;
+}
+
+weft_status wefti_job_adapt(weft_ctx *ctx, wefti_job *job) {
+    static const char *const usual[] = {"@matrices"};
+    const weft_config *c = job->config;
+    int64_t rank = c->adapter.rank;
+    double alpha = c->adapter.alpha > 0 ? c->adapter.alpha : (double)rank;
+    WEFT_TRY(check_keys(ctx, job));
+    if (rank == 0 && c->model.frozen.n == 0) return WEFT_OK;
+    if (job->local_rows)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "adapter.rank and model.frozen are of weft's own models; a "
+                             "program gives the tensors that it trains");
+    wefti_adapting what = {.rank = rank,
+                           .scale = rank > 0 ? alpha / (double)rank : 1,
+                           .targets = c->adapter.targets.items,
+                           .n_targets = c->adapter.targets.n,
+                           .frozen = c->model.frozen.items,
+                           .n_frozen = c->model.frozen.n};
+    if (what.n_targets == 0) {
+        what.targets = usual;
+        what.n_targets = 1;
+    }
+    weft_model *whole = job->model;
+    job->model = NULL; /* taken */
+    return wefti_model_adapt(ctx, whole, &what, &job->model);
+}

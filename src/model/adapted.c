@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: MIT */
+/* Which parameters a model has of which a part is trained, and how the whole one is made
+ * of them before a unit runs:
+ *
+ *     forward    W = W0 + s B A          into scratch; the whole model's own forward with W
+ *     backward   the whole model's own backward gives dW;
+ *                dB += s dW A^T          dA += s B^T dW
+ *
+ * That is LoRA's gradient to rounding, for every architecture and fused tensors alike. It
+ * costs 2 r products for each element of W, little beside the 6 N of a pass over N tokens.
+ * A unit of which all is trained, or nothing, is passed through without a copy. Below the
+ * lowest unit with something to train no backward is computed, and of a token matrix that
+ * is frozen no gradient. */
+#include "model/adapted.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/patterns.h"
+#include "model/units.h"
+
+typedef enum trained { NOTHING, A_PART, ALL } trained;
+
+/* How a parameter of the whole model is made; numbers in the unit of this model, or -1. */
+typedef struct source {
+    int own;  /* it is trained as it is */
+    int a, b; /* it has an adapter */
+} source;
+
+struct wefti_adapted {
+    weft_model *whole;   /* owned */
+    wefti_model_ops ops; /* the whole model's, but for passes and sizes */
+    const wefti_base *base; /* borrowed */
+    int64_t *unit_at;    /* [units] where they begin in values */
+    trained *trained;    /* [units] how much of a unit */
+    source *sources;     /* [params of the whole model] */
+    int64_t rank;
+    double scale;
+    int lowest; /* unit with something to train */
+};
+
+/* ---- what is trained ---- */
+
+static bool any(bool matches(const char *, const wefti_param *), const char *const *list,
+                int n, const wefti_param *param) {
+    for (int i = 0; i < n; i++)
+        if (matches(list[i], param)) return true;
+    return false;
+}
+
+/* The number of the adapter's first parameter in the unit whose tensor is that of `param`
+ * too (one tensor of a file can be several of ours); -1: none yet. */
+static int shared_adapter(const wefti_adapted *ad, const wefti_unit *whole,
+                          const wefti_param *param) {
+    for (const wefti_param *p = whole->params; p < param; p++) {
+        const source *from = &ad->sources[p - ad->whole->params];
+        if (from->a >= 0 && strcmp(p->file.name, param->file.name) == 0) return from->a;
+    }
+    return -1;
+}
+
+static wefti_param *append(weft_model *model, wefti_unit *unit, const wefti_param *like) {
+    wefti_param *p = &model->params[model->n_params++];
+    *p = *like;
+    p->offset = unit->n_elements;
+    unit->n_elements += p->rows * p->cols;
+    unit->n_params++;
+    return p;
+}
+
+static void append_factor(weft_model *model, wefti_unit *unit, const char *module,
+                          char letter, const wefti_param *factor) {
+    wefti_param *p = append(model, unit, factor);
+    snprintf(p->name, sizeof p->name, "base_model.model.%.50s.lora_%c.weight", module,
+             letter);
+    p->file = (wefti_place){.rows = p->rows, .run = p->rows, .stride = p->rows};
+    memcpy(p->file.name, p->name, sizeof p->name);
+}
+
+/* A as PEFT begins it, but normal instead of uniform: variance 1 / (3 inputs); B zero. */
+static weft_status append_adapter(weft_ctx *ctx, weft_model *model, wefti_unit *unit,
+                                  const wefti_param *param) {
+    char module[WEFTI_MODULE_NAME];
+    int64_t r = model->adapted->rank, out = param->file.rows, in = param->cols;
+    if (param->cols_are_outputs) out = param->cols, in = param->file.rows;
+    wefti_param_module(param, module);
+    if (strlen(module) > 50 || param->file.shape.n != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "adapter.targets means '%s', which can not have an adapter",
+                             module);
+    if (r > in || r > out)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "adapter.rank is %lld, but '%s' is %lld x %lld",
+                             (long long)r, module, (long long)out, (long long)in);
+    append_factor(model, unit, module, 'A',
+                  &(wefti_param){.ndim = 2,
+                                 .rows = r,
+                                 .cols = in,
+                                 .decays = true,
+                                 .hidden = true,
+                                 .parts = 1,
+                                 .init_std = (float)sqrt(1 / (3 * (double)in))});
+    append_factor(model, unit, module, 'B',
+                  &(wefti_param){.ndim = 2,
+                                 .rows = out,
+                                 .cols = r,
+                                 .decays = true,
+                                 .hidden = true,
+                                 .parts = 1});
+    return WEFT_OK;
+}
+
+static weft_status add_source(weft_ctx *ctx, weft_model *model, wefti_unit *unit, int u,
+                              const wefti_param *param, const wefti_adapting *what) {
+    wefti_adapted *ad = model->adapted;
+    source *from = &ad->sources[param - ad->whole->params];
+    *from = (source){-1, -1, -1};
+    if (what->rank == 0) {
+        if (any(wefti_param_is_in, what->frozen, what->n_frozen, param)) return WEFT_OK;
+        from->own = unit->n_params;
+        append(model, unit, param);
+        return WEFT_OK;
+    }
+    if (!any(wefti_param_is_target, what->targets, what->n_targets, param))
+        return WEFT_OK;
+    int shared = shared_adapter(ad, &ad->whole->units[u], param);
+    from->a = shared >= 0 ? shared : unit->n_params;
+    from->b = from->a + 1;
+    return shared >= 0 ? WEFT_OK : append_adapter(ctx, model, unit, param);
+}
+
+static weft_status add_unit(weft_ctx *ctx, weft_model *model, int u,
+                            const wefti_adapting *what) {
+    wefti_adapted *ad = model->adapted;
+    const wefti_unit *whole = &ad->whole->units[u];
+    wefti_unit *unit = &model->units[model->n_units++];
+    *unit = *whole;
+    unit->params = &model->params[model->n_params];
+    unit->n_params = 0;
+    unit->n_elements = 0;
+    int own = 0;
+    for (int i = 0; i < whole->n_params; i++) {
+        WEFT_TRY(add_source(ctx, model, unit, u, &whole->params[i], what));
+        own += ad->sources[&whole->params[i] - ad->whole->params].own >= 0;
+    }
+    ad->trained[u] = unit->n_params == 0 ? NOTHING
+                     : own == whole->n_params ? ALL
+                                              : A_PART;
+    if (unit->n_params > 0 && ad->lowest < 0) ad->lowest = u;
+    if (u > 0)
+        ad->unit_at[u] = ad->unit_at[u - 1] + ad->whole->units[u - 1].n_elements;
+    model->n_elements += unit->n_elements;
+    return WEFT_OK;
+}
+
+/* A pattern that means nothing is a typing error. */
+static weft_status check_patterns(weft_ctx *ctx, const weft_model *whole,
+                                  const wefti_adapting *what) {
+    bool adapters = what->rank > 0;
+    const char *const *list = adapters ? what->targets : what->frozen;
+    for (int i = 0; i < (adapters ? what->n_targets : what->n_frozen); i++) {
+        bool found = false;
+        for (int p = 0; p < whole->n_params && !found; p++)
+            found = adapters ? wefti_param_is_target(list[i], &whole->params[p])
+                             : wefti_param_is_in(list[i], &whole->params[p]);
+        if (!found)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s has '%s', which no %s is",
+                                 adapters ? "adapter.targets" : "model.frozen", list[i],
+                                 adapters ? "matrix of a block" : "tensor");
+    }
+    return WEFT_OK;
+}
+
+/* ---- the whole unit ---- */
+
+/* How a product with an adapter lies: rows [row, row + n) of the parameter are rows `at`
+ * of its tensor in files, which B's rows follow. */
+typedef struct run {
+    int64_t row, at, n;
+} run;
+
+static bool next_run(const wefti_param *param, run *r) {
+    r->row += r->n;
+    if (r->row >= param->rows) return false;
+    r->at = wefti_place_row(&param->file, r->row, param->rows - r->row, &r->n);
+    return true;
+}
+
+/* w[rows,cols] += s B A, or s A^T B^T where the columns are outputs. */
+static void add_product(const wefti_adapted *ad, const wefti_kernels *k,
+                        const wefti_param *param, const float *a, const float *b,
+                        float *w) {
+    int64_t r = ad->rank, cols = param->cols;
+    float s = (float)ad->scale;
+    if (param->cols_are_outputs) {
+        k->gemm(true, true, param->rows, cols, r, s, a, param->rows, b, r, 1, w, cols);
+        return;
+    }
+    for (run at = {0, 0, 0}; next_run(param, &at);)
+        k->gemm(false, false, at.n, cols, r, s, b + at.at * r, r, a, cols, 1,
+                w + at.row * cols, cols);
+}
+
+/* da += s B^T dw, db += s dw A^T; the same of dw^T where the columns are outputs. */
+static void add_gradients(const wefti_adapted *ad, const wefti_kernels *k,
+                          const wefti_param *param, const float *dw, const float *a,
+                          const float *b, float *da, float *db) {
+    int64_t r = ad->rank, rows = param->rows, cols = param->cols;
+    float s = (float)ad->scale;
+    if (param->cols_are_outputs) {
+        k->gemm(true, true, r, rows, cols, s, b, r, dw, cols, 1, da, rows);
+        k->gemm(true, true, cols, r, rows, s, dw, cols, a, rows, 1, db, r);
+        return;
+    }
+    for (run at = {0, 0, 0}; next_run(param, &at);) {
+        const float *part = dw + at.row * cols;
+        k->gemm(true, false, r, cols, at.n, s, b + at.at * r, r, part, cols, 1, da, cols);
+        k->gemm(false, true, at.n, r, cols, s, part, cols, a, cols, 1, db + at.at * r, r);
+    }
+}
+
+static const source *source_of(const wefti_adapted *ad, const wefti_param *param) {
+    return &ad->sources[param - ad->whole->params];
+}
+
+static size_t bytes_of(const wefti_param *param) {
+    return (size_t)(param->rows * param->cols) * sizeof(float);
+}
+
+void wefti_model_merge_unit(const weft_model *model, int u, const float *own,
+                            const wefti_kernels *kernels, float *room) {
+    const wefti_adapted *ad = model->adapted;
+    const wefti_unit *whole = &ad->whole->units[u], *unit = &model->units[u];
+    memcpy(room, ad->base->values + ad->unit_at[u], (size_t)whole->n_elements * sizeof *room);
+    for (int i = 0; i < whole->n_params; i++) {
+        const wefti_param *param = &whole->params[i];
+        const source *from = source_of(ad, param);
+        if (from->own >= 0)
+            memcpy(room + param->offset, own + unit->params[from->own].offset,
+                   bytes_of(param));
+        if (from->a >= 0)
+            add_product(ad, kernels, param, own + unit->params[from->a].offset,
+                        own + unit->params[from->b].offset, room + param->offset);
+    }
+}
+
+/* The unit as it computes: what is there already, or made in `room`. */
+static const float *compose(const weft_model *model, int u, const float *own,
+                            const wefti_kernels *kernels, float *room) {
+    const wefti_adapted *ad = model->adapted;
+    if (ad->trained[u] == ALL) return own;
+    if (ad->trained[u] == NOTHING) return ad->base->values + ad->unit_at[u];
+    wefti_model_merge_unit(model, u, own, kernels, room);
+    return room;
+}
+
+/* The way back of it: the whole unit's gradient, to that of what is trained. */
+static void take_gradient(const weft_model *model, int u, const float *own,
+                          const wefti_kernels *kernels, const float *whole_grads,
+                          float *grads) {
+    const wefti_adapted *ad = model->adapted;
+    const wefti_unit *whole = &ad->whole->units[u], *unit = &model->units[u];
+    if (ad->trained[u] != A_PART) return;
+    for (int i = 0; i < whole->n_params; i++) {
+        const wefti_param *param = &whole->params[i], *mine = unit->params;
+        const source *from = source_of(ad, param);
+        const float *dw = whole_grads + param->offset;
+        if (from->own >= 0)
+            kernels->accumulate(param->rows * param->cols, dw,
+                                grads + mine[from->own].offset);
+        if (from->a >= 0)
+            add_gradients(ad, kernels, param, dw, own + mine[from->a].offset,
+                          own + mine[from->b].offset, grads + mine[from->a].offset,
+                          grads + mine[from->b].offset);
+    }
+}
+
+/* ---- rooms ---- */
+
+/* Whether the head's product takes no gradient of its token matrix: texts alone, for other
+ * kinds of row the borrowed unit holds more than that. */
+static bool table_is_frozen(const weft_model *model) {
+    const wefti_adapted *ad = model->adapted;
+    const weft_model *whole = ad->whole;
+    if (whole->ops->input != WEFTI_INPUT_TEXT) return false;
+    return ad->trained[whole->config.tied ? 0 : whole->n_units - 1] == NOTHING;
+}
+
+/* Floats of a unit's gradient that a backward writes and nobody keeps as they are. */
+static int64_t gradient_floats(const weft_model *model, int u) {
+    const wefti_adapted *ad = model->adapted;
+    const wefti_unit *unit = &ad->whole->units[u];
+    if (ad->trained[u] == ALL || u < ad->lowest) return 0;
+    bool head = u == ad->whole->n_units - 1 && !ad->whole->config.tied;
+    if (head && table_is_frozen(model)) return unit->params[unit->n_params - 1].offset;
+    return unit->n_elements;
+}
+
+typedef struct rooms {
+    float *unit, *lent;             /* parameters as they compute */
+    float *grads, *lent_grads;      /* [grads_floats], [lent_floats] */
+    int64_t lent_floats;
+    float *scratch;                 /* the whole model's */
+} rooms;
+
+static int64_t lay_rooms(const weft_model *model, float *base, rooms *r) {
+    const wefti_adapted *ad = model->adapted;
+    const weft_model *whole = ad->whole;
+    int64_t unit = 0, lent = 0, grads = 0;
+    r->lent_floats = 0;
+    for (int u = 0; u < whole->n_units; u++) {
+        int64_t n = ad->trained[u] == A_PART ? whole->units[u].n_elements : 0;
+        int64_t g = gradient_floats(model, u);
+        bool is_lent = whole->units[u].lent;
+        if (n > unit) unit = n;
+        if (is_lent && n > lent) lent = n;
+        if (g > grads) grads = g;
+        if (!is_lent || ad->trained[u] == ALL || table_is_frozen(model)) continue;
+        if (whole->units[u].n_elements > r->lent_floats)
+            r->lent_floats = whole->units[u].n_elements;
+    }
+    wefti_room room = {base, 0};
+    r->unit = wefti_room_take(&room, unit);
+    r->lent = wefti_room_take(&room, lent);
+    r->grads = wefti_room_take(&room, grads);
+    r->lent_grads = wefti_room_take(&room, r->lent_floats);
+    r->scratch = wefti_room_take(&room, 0);
+    return room.used;
+}
+
+/* ---- of the ops table ---- */
+
+static int64_t saved_floats(const weft_model *model, int u, int64_t B, int64_t T) {
+    const weft_model *whole = model->adapted->whole;
+    return whole->ops->saved_floats(whole, u, B, T);
+}
+
+static int64_t scratch_floats(const weft_model *model, int64_t B, int64_t T, int threads,
+                              const wefti_kernels *kernels) {
+    const weft_model *whole = model->adapted->whole;
+    rooms r;
+    return lay_rooms(model, NULL, &r) +
+           whole->ops->scratch_floats(whole, B, T, threads, kernels);
+}
+
+/* The pass that the whole model sees. */
+static wefti_pass inner_pass(const weft_model *model, int u, const wefti_pass *pass,
+                             rooms *r) {
+    int borrowed = model->units[u].borrows;
+    wefti_pass inner = *pass;
+    lay_rooms(model, pass->scratch, r);
+    inner.scratch = r->scratch;
+    inner.params = compose(model, u, pass->params, pass->kernels, r->unit);
+    if (borrowed >= 0)
+        inner.borrowed = compose(model, borrowed, pass->borrowed, pass->kernels, r->lent);
+    return inner;
+}
+
+static void forward(const weft_model *model, int u, const wefti_pass *pass) {
+    const weft_model *whole = model->adapted->whole;
+    rooms r;
+    wefti_pass inner = inner_pass(model, u, pass, &r);
+    whole->ops->forward(whole, u, &inner);
+}
+
+static float *clear(float *at, int64_t n) {
+    memset(at, 0, (size_t)n * sizeof *at);
+    return at;
+}
+
+static void backward(const weft_model *model, int u, const wefti_pass *pass) {
+    const wefti_adapted *ad = model->adapted;
+    const weft_model *whole = ad->whole;
+    int borrowed = model->units[u].borrows;
+    rooms r;
+    if (u < ad->lowest) return;
+    wefti_pass inner = inner_pass(model, u, pass, &r);
+    inner.frozen_table = table_is_frozen(model);
+    if (ad->trained[u] != ALL) inner.grads = clear(r.grads, gradient_floats(model, u));
+    bool lends = borrowed >= 0 && ad->trained[borrowed] != ALL;
+    if (lends) inner.borrowed_grads = clear(r.lent_grads, r.lent_floats);
+    whole->ops->backward(whole, u, &inner);
+    take_gradient(model, u, pass->params, pass->kernels, inner.grads, pass->grads);
+    if (lends)
+        take_gradient(model, borrowed, pass->borrowed, pass->kernels,
+                      inner.borrowed_grads, pass->borrowed_grads);
+}
+
+static void logits(const weft_model *model, const wefti_pass *pass, float *out) {
+    const weft_model *whole = model->adapted->whole;
+    rooms r;
+    wefti_pass inner = inner_pass(model, whole->n_units - 1, pass, &r);
+    whole->ops->logits(whole, &inner, out);
+}
+
+/* Forward and backward are one third and two thirds; the head's gradient of its matrix is
+ * one. */
+static double unit_flop(const weft_model *model, int u, int64_t T) {
+    const wefti_adapted *ad = model->adapted;
+    double flop = ad->whole->ops->unit_flop(ad->whole, u, T);
+    if (u < ad->lowest) return flop / 3;
+    bool spares = u == ad->whole->n_units - 1 && table_is_frozen(model);
+    return spares ? flop * 2 / 3 : flop;
+}
+
+static weft_status describe_json(weft_ctx *ctx, const weft_model *model, char **json) {
+    const weft_model *whole = model->adapted->whole;
+    return whole->ops->describe_json(ctx, whole, json);
+}
+
+/* ---- making one ---- */
+
+static weft_status allocate(weft_ctx *ctx, weft_model *model, weft_model *whole) {
+    wefti_adapted *ad;
+    weft_status status = wefti_alloc(ctx, sizeof *ad, "an adapted model", &ad);
+    if (status != WEFT_OK) {
+        weft_model_destroy(ctx, whole);
+        return status;
+    }
+    model->adapted = ad;
+    ad->whole = whole;
+    ad->lowest = -1;
+    int n = whole->n_units;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *ad->unit_at, "units", &ad->unit_at));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *ad->trained, "units", &ad->trained));
+    WEFT_TRY(wefti_alloc_n(ctx, whole->n_params, sizeof *ad->sources,
+                           "the parameter table", &ad->sources));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *model->units, "the model's units",
+                           &model->units));
+    return wefti_alloc_n(ctx, 2 * (int64_t)whole->n_params + 1, sizeof *model->params,
+                         "the parameter table", &model->params);
+}
+
+static void take_ops(weft_model *model) {
+    wefti_adapted *ad = model->adapted;
+    ad->ops = *ad->whole->ops;
+    ad->ops.saved_floats = saved_floats;
+    ad->ops.scratch_floats = scratch_floats;
+    ad->ops.forward = forward;
+    ad->ops.backward = backward;
+    ad->ops.logits = logits;
+    ad->ops.unit_flop = unit_flop;
+    ad->ops.describe_json = describe_json;
+    model->ops = &ad->ops;
+    model->config = ad->whole->config;
+}
+
+static weft_status build(weft_ctx *ctx, weft_model *model, const wefti_adapting *what) {
+    const weft_model *whole = model->adapted->whole;
+    model->adapted->rank = what->rank;
+    model->adapted->scale = what->scale;
+    take_ops(model);
+    WEFT_TRY(check_patterns(ctx, whole, what));
+    for (int u = 0; u < whole->n_units; u++) WEFT_TRY(add_unit(ctx, model, u, what));
+    if (model->n_elements > 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "model.frozen means every tensor: nothing is left to train");
+}
+
+weft_status wefti_model_adapt(weft_ctx *ctx, weft_model *whole,
+                              const wefti_adapting *adapting, weft_model **out) {
+    *out = NULL;
+    weft_model *model;
+    weft_status status = wefti_alloc(ctx, sizeof *model, "a model's description", &model);
+    if (status != WEFT_OK) {
+        weft_model_destroy(ctx, whole);
+        return status;
+    }
+    status = allocate(ctx, model, whole);
+    if (status == WEFT_OK) status = build(ctx, model, adapting);
+    if (status != WEFT_OK) {
+        weft_model_destroy(ctx, model);
+        return status;
+    }
+    *out = model;
+    return WEFT_OK;
+}
+
+const weft_model *wefti_model_whole(const weft_model *model) {
+    return model->adapted ? model->adapted->whole : model;
+}
+
+bool wefti_model_has_adapters(const weft_model *model) {
+    return model->adapted && model->adapted->rank > 0;
+}
+
+int64_t wefti_model_adapter_rank(const weft_model *model) { return model->adapted->rank; }
+
+double wefti_model_adapter_scale(const weft_model *model) {
+    return model->adapted->scale;
+}
+
+void wefti_model_lend(weft_model *model, const wefti_base *base) {
+    if (model->adapted) model->adapted->base = base;
+}
+
+const wefti_base *wefti_model_base(const weft_model *model) {
+    return model->adapted->base;
+}
+
+bool wefti_model_is_adapted(const weft_model *model, const wefti_param *of_whole) {
+    return model->adapted && source_of(model->adapted, of_whole)->a >= 0;
+}
+
+bool wefti_model_is_frozen(const weft_model *model, const wefti_param *of_whole) {
+    return model->adapted && source_of(model->adapted, of_whole)->own < 0;
+}
+
+weft_model *wefti_model_release(weft_ctx *ctx, weft_model *model) {
+    weft_model *whole = model->adapted->whole;
+    model->adapted->whole = NULL;
+    weft_model_destroy(ctx, model);
+    return whole;
+}
+
+void wefti_adapted_destroy(weft_ctx *ctx, wefti_adapted *ad) {
+    if (!ad) return;
+    weft_model_destroy(ctx, ad->whole);
+    wefti_free(ctx, ad->unit_at);
+    wefti_free(ctx, ad->trained);
+    wefti_free(ctx, ad->sources);
+    wefti_free(ctx, ad);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ADAPTERJSON_H
+#define WEFTI_ADAPTERJSON_H
+
+#include "model/model.h"
+
+/* What an adapter_config.json in PEFT's format says. */
+enum { WEFTI_BASE_NAME = 4096 };
+typedef struct wefti_adapter_facts {
+    int64_t rank;
+    double scale;               /* of the product B A */
+    char base[WEFTI_BASE_NAME]; /* base_model_name_or_path; "": not said */
+} wefti_adapter_facts;
+
+/* Reads one; what asks for more than LoRA's two matrices is refused by its key. `path` is
+ * for sentences. */
+weft_status wefti_adapter_read(weft_ctx *ctx, const char *text, int64_t n_bytes,
+                               const char *path, wefti_adapter_facts *out) WEFT_CHECKED;
+
+/* That of a model with adapters. [out] *json owned by the caller (wefti_free). */
+weft_status wefti_adapter_describe(weft_ctx *ctx, const weft_model *model,
+                                   const wefti_adapter_facts *facts,
+                                   char **json) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Texts that name parameters:
+ *
+ *     @matrices                       those of products inside blocks
+ *     *.layers.[01].*                 fnmatch over the parameter's name
+ *     q_proj, self_attn.q_proj        the last parts of a module's name (targets only) */
+#include "model/patterns.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool same(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+bool wefti_param_is_in(const char *pattern, const wefti_param *param) {
+    if (same(pattern, "@matrices")) return param->hidden;
+    if (same(pattern, "@vectors")) return param->ndim == 1;
+    if (same(pattern, "@tables")) return param->ndim == 2 && !param->hidden;
+    return fnmatch(pattern, param->name, 0) == 0;
+}
+
+void wefti_param_module(const wefti_param *param, char out[WEFTI_MODULE_NAME]) {
+    static const char end[] = ".weight";
+    size_t n = strlen(param->file.name), m = sizeof end - 1;
+    bool ends = n > m && same(param->file.name + n - m, end);
+    snprintf(out, WEFTI_MODULE_NAME, "%.*s", (int)(ends ? n - m : n), param->file.name);
+}
+
+bool wefti_param_is_target(const char *pattern, const wefti_param *param) {
+    char module[WEFTI_MODULE_NAME];
+    if (!param->hidden) return false;
+    if (same(pattern, "@matrices")) return true;
+    wefti_param_module(param, module);
+    size_t n = strlen(module), m = strlen(pattern);
+    bool last = n > m && module[n - m - 1] == '.' && same(module + n - m, pattern);
+    return last || fnmatch(pattern, module, 0) == 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_PATTERNS_H
+#define WEFTI_PATTERNS_H
+
+#include "model/model.h"
+
+/* Whether a parameter is meant: by its name with the wildcards of fnmatch(3), or by one of
+ * @matrices (of blocks), @tables (embeddings and heads), @vectors. */
+bool wefti_param_is_in(const char *pattern, const wefti_param *param);
+
+/* The module that a parameter's tensor in files belongs to: its name without ".weight". */
+enum { WEFTI_MODULE_NAME = 96 };
+void wefti_param_module(const wefti_param *param, char out[WEFTI_MODULE_NAME]);
+
+/* Whether a matrix of a block is meant as PEFT's target_modules mean it: by the module's
+ * name, by the last parts of it, by a pattern, or as one of @matrices. */
+bool wefti_param_is_target(const char *pattern, const wefti_param *param);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ADAPTERFILE_H
+#define WEFTI_ADAPTERFILE_H
+
+#include <weft/config.h>
+
+#include "model/adapted.h"
+#include "model/adapterjson.h"
+
+/* A folder in PEFT's format: adapter_config.json and adapter_model.safetensors. */
+
+/* Whether the folder holds an adapter and no whole model. */
+bool wefti_adapter_here(const char *folder);
+
+/* Its adapter_config.json, and the modules that its tensors are of. [out] *modules: texts
+ * one after another, each ended by a NUL, owned by the caller (wefti_free). */
+weft_status wefti_adapter_open(weft_ctx *ctx, const char *folder,
+                               wefti_adapter_facts *facts, char **modules,
+                               int *n_modules) WEFT_CHECKED;
+
+/* Sets adapter.rank, alpha and targets as the folder says, unless they are given. */
+weft_status wefti_adapter_adopt(weft_ctx *ctx, weft_config *config,
+                                const char *folder) WEFT_CHECKED;
+
+/* Writes the adapter_config.json of a model with adapters. */
+weft_status wefti_adapter_write(weft_ctx *ctx, const weft_model *model,
+                                const char *folder) WEFT_CHECKED;
+
+/* Makes *model one with the folder's adapters. Takes the model; NULL on failure. */
+weft_status wefti_adapter_put_on(weft_ctx *ctx, const char *folder,
+                                 weft_model **model) WEFT_CHECKED;
+
+/* That a checkpoint's base is this one, where its index.json says which it was. */
+weft_status wefti_adapter_check_base(weft_ctx *ctx, const char *folder,
+                                     const wefti_base *base) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* Models of which a part is trained, against central differences: adapters over matrices of
+ * both layouts and over fused tensors, frozen tables, frozen layers; and what is frozen
+ * leaves no trace in what is trained. */
+#include "gradcheck/net.h"
+#include "model/adapted.h"
+
+static weft_model_config small(const char *kind) {
+    return (weft_model_config){.kind = kind,
+                               .vocab = 11,
+                               .context = 7,
+                               .layers = 2,
+                               .width = 16,
+                               .heads = 4,
+                               .ffn = 20,
+                               .tied = -1,
+                               .qk_norm = -1,
+                               .attention_bias = -1,
+                               .mlp_bias = -1,
+                               .init_std = 0.3};
+}
+
+static float *base_values(weft_ctx *ctx, const weft_model *whole) {
+    float *values, *at;
+    assert_int_equal(wefti_alloc_n(ctx, whole->n_elements, sizeof *values, "a test",
+                                   &values),
+                     WEFT_OK);
+    at = values;
+    for (int u = 0; u < whole->n_units; at += whole->units[u++].n_elements)
+        for (int p = 0; p < whole->units[u].n_params; p++)
+            wefti_model_init_rows(whole, 5, u, p, 0, whole->units[u].params[p].rows,
+                                  at + whole->units[u].params[p].offset);
+    return values;
+}
+
+/* As a run has it after some steps: B is not zero. */
+static void stir(net *n) {
+    for (int u = 0; u < n->model->n_units; u++)
+        for (int i = 0; i < n->model->units[u].n_params; i++) {
+            const wefti_param *p = &n->model->units[u].params[i];
+            if (strstr(p->name, "lora_"))
+                net_fill(77 + (uint64_t)(p - n->model->params), 0, 0.4f,
+                         p->rows * p->cols, n->params + n->starts[u] + p->offset);
+        }
+}
+
+static void assert_gradients(const weft_model_config *config, const wefti_adapting *what,
+                             int64_t B, int64_t T) {
+    net n;
+    weft_ctx *ctx;
+    weft_model *whole, *model;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_int_equal(weft_model_create(ctx, config, &whole), WEFT_OK);
+    if (wefti_model_adapt(ctx, whole, what, &model) != WEFT_OK)
+        fail_msg("%s", weft_ctx_message(ctx));
+    wefti_base base = {.values = base_values(ctx, whole)};
+    wefti_model_lend(model, &base);
+    net_open_around(&n, ctx, model, &wefti_kernels_reference, B, T);
+    n.flat = "key.bias"; /* a softmax forgets what all its scores share */
+    stir(&n);
+    net_assert_model(&n);
+    wefti_free(ctx, base.values);
+    net_close(&n);
+}
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__})
+#define COUNT(...) ((int)(sizeof LIST(__VA_ARGS__) / sizeof(const char *)))
+#define ADAPTERS(...)                                                                    \
+    ((wefti_adapting){.rank = 2,                                                         \
+                      .scale = 1.5,                                                      \
+                      .targets = LIST(__VA_ARGS__),                                      \
+                      .n_targets = COUNT(__VA_ARGS__)})
+#define FROZEN(...)                                                                      \
+    ((wefti_adapting){.frozen = LIST(__VA_ARGS__), .n_frozen = COUNT(__VA_ARGS__)})
+
+static void adapters_of_matrices_with_rows_of_outputs(void **state) {
+    (void)state;
+    weft_model_config llama = small("llama"), tied = small("llama");
+    tied.tied = 1;
+    assert_gradients(&llama, &ADAPTERS("@matrices"), 2, 6);
+    assert_gradients(&tied, &ADAPTERS("q_proj", "*.1.mlp.down_proj"), 2, 6);
+}
+
+static void adapters_of_matrices_with_columns_of_outputs(void **state) {
+    (void)state;
+    weft_model_config gpt2 = small("gpt2");
+    assert_gradients(&gpt2, &ADAPTERS("@matrices"), 2, 6);
+}
+
+static void adapters_of_fused_tensors(void **state) {
+    (void)state;
+    weft_model_config phi3 = small("phi3"), neox = small("gpt_neox");
+    assert_gradients(&phi3, &ADAPTERS("qkv_proj", "gate_up_proj"), 2, 6);
+    assert_gradients(&neox, &ADAPTERS("query_key_value"), 2, 6);
+}
+
+static const weft_model_config t5 = {.kind = "t5",
+                                     .vocab = 11,
+                                     .context = 16,
+                                     .layers = 2,
+                                     .decoder_layers = 2,
+                                     .source = 6,
+                                     .width = 16,
+                                     .heads = 2,
+                                     .head_dim = 5,
+                                     .ffn = 12,
+                                     .buckets = 8,
+                                     .distance = 9,
+                                     .init_std = 1};
+static const weft_model_config vit = {.kind = "vit",
+                                      .vocab = 5,
+                                      .context = 1,
+                                      .layers = 2,
+                                      .width = 12,
+                                      .heads = 3,
+                                      .ffn = 20,
+                                      .image = 6,
+                                      .patch = 2,
+                                      .channels = 2,
+                                      .norm_eps = 1e-6,
+                                      .init_std = 0.3};
+
+static void adapters_of_other_rows(void **state) {
+    (void)state;
+    assert_gradients(&t5, &ADAPTERS("q", "v", "wo"), 2, 10);
+    assert_gradients(&vit, &ADAPTERS("query", "value"), 2,
+                     wefti_model_positions(&vit, 0));
+}
+
+static void frozen_tables_tied_and_not(void **state) {
+    (void)state;
+    weft_model_config llama = small("llama"), gpt2 = small("gpt2"), t = t5;
+    assert_gradients(&llama, &FROZEN("@tables"), 2, 6);
+    assert_gradients(&gpt2, &FROZEN("@tables"), 2, 6);
+    assert_gradients(&llama, &FROZEN("*embed_tokens*"), 2, 6);
+    assert_gradients(&gpt2, &FROZEN("*wpe*", "*ln_f*"), 2, 6);
+    assert_gradients(&t, &FROZEN("shared*"), 2, 10);
+}
+
+static void frozen_layers_and_what_is_below_them(void **state) {
+    (void)state;
+    weft_model_config llama = small("llama"), gpt2 = small("gpt2"), neox = small("gpt_neox");
+    assert_gradients(&llama, &FROZEN("*.layers.1.*"), 2, 6);
+    assert_gradients(&llama, &FROZEN("*embed_tokens*", "*.layers.0.*", "lm_head*"), 2, 6);
+    assert_gradients(&gpt2, &FROZEN("@vectors"), 2, 6);
+    assert_gradients(&gpt2, &FROZEN("*.wte.*", "*.wpe.*", "*.h.*"), 2, 6);
+    assert_gradients(&neox, &FROZEN("@vectors", "@tables"), 2, 6);
+}
+
+static void assert_refused(const wefti_adapting *what, const char *words) {
+    weft_ctx *ctx;
+    weft_model *whole, *model;
+    weft_model_config gpt2 = small("gpt2");
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_int_equal(weft_model_create(ctx, &gpt2, &whole), WEFT_OK);
+    assert_int_equal(wefti_model_adapt(ctx, whole, what, &model), WEFT_ERR_CONFIG);
+    if (!strstr(weft_ctx_message(ctx), words)) fail_msg("%s", weft_ctx_message(ctx));
+    assert_int_equal(weft_ctx_bytes_held(ctx), 0);
+    weft_ctx_destroy(ctx);
+}
+
+static void patterns_that_mean_nothing_or_everything_are_refused(void **state) {
+    (void)state;
+    assert_refused(&ADAPTERS("c_attn", "q_proj"), "'q_proj', which no matrix");
+    assert_refused(&ADAPTERS("wte"), "'wte'");
+    assert_refused(&FROZEN("*.wte.*", "*.wtf.*"), "'*.wtf.*', which no tensor");
+    assert_refused(&FROZEN("*"), "nothing is left");
+    wefti_adapting wide = ADAPTERS("c_proj");
+    wide.rank = 17;
+    assert_refused(&wide, "adapter.rank is 17");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adapters_of_matrices_with_rows_of_outputs),
+        cmocka_unit_test(adapters_of_matrices_with_columns_of_outputs),
+        cmocka_unit_test(adapters_of_fused_tensors),
+        cmocka_unit_test(adapters_of_other_rows),
+        cmocka_unit_test(frozen_tables_tied_and_not),
+        cmocka_unit_test(frozen_layers_and_what_is_below_them),
+        cmocka_unit_test(patterns_that_mean_nothing_or_everything_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
