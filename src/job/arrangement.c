@@ -7,8 +7,8 @@
  *     buckets                 |  b0            |  b1               |  b2   |
  *
  * A bucket is closed when its message has at least mesh.min_message bytes, by the replicator's
- * own count, and none is without elements (a unit may be frozen): many small messages would each pay a latency, one large one could hide behind
- * nothing. */
+ * own count: many small messages would each pay a latency, one large one could hide behind
+ * nothing. A unit without elements, of which nothing is trained, joins a neighbour's bucket. */
 #include "base/memory.h"
 #include "job/job.h"
 

@@ -412,6 +412,16 @@ static weft_status describe_json(weft_ctx *ctx, const weft_model *model, char **
 
 /* ---- making one ---- */
 
+/* Of weft_model_destroy. */
+static void fini(weft_ctx *ctx, weft_model *model) {
+    wefti_adapted *ad = model->adapted;
+    weft_model_destroy(ctx, ad->whole);
+    wefti_free(ctx, ad->unit_at);
+    wefti_free(ctx, ad->trained);
+    wefti_free(ctx, ad->sources);
+    wefti_free(ctx, ad);
+}
+
 static weft_status allocate(weft_ctx *ctx, weft_model *model, weft_model *whole) {
     wefti_adapted *ad;
     weft_status status = wefti_alloc(ctx, sizeof *ad, "an adapted model", &ad);
@@ -420,6 +430,7 @@ static weft_status allocate(weft_ctx *ctx, weft_model *model, weft_model *whole)
         return status;
     }
     model->adapted = ad;
+    model->fini = fini;
     ad->whole = whole;
     ad->lowest = -1;
     int n = whole->n_units;
@@ -513,13 +524,4 @@ weft_model *wefti_model_release(weft_ctx *ctx, weft_model *model) {
     model->adapted->whole = NULL;
     weft_model_destroy(ctx, model);
     return whole;
-}
-
-void wefti_adapted_destroy(weft_ctx *ctx, wefti_adapted *ad) {
-    if (!ad) return;
-    weft_model_destroy(ctx, ad->whole);
-    wefti_free(ctx, ad->unit_at);
-    wefti_free(ctx, ad->trained);
-    wefti_free(ctx, ad->sources);
-    wefti_free(ctx, ad);
 }

@@ -66,7 +66,4 @@ void wefti_model_merge_unit(const weft_model *model, int u, const float *own,
 /* Destroys all but the whole model. */
 weft_model *wefti_model_release(weft_ctx *ctx, weft_model *model);
 
-/* Of weft_model_destroy. */
-void wefti_adapted_destroy(weft_ctx *ctx, wefti_adapted *adapted);
-
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/adapted.h"
 
 /* Limits far above any model, so that no product of sizes leaves int64_t. */
 enum {
@@ -172,7 +171,7 @@ weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,
 
 void weft_model_destroy(weft_ctx *ctx, weft_model *model) {
     if (!model) return;
-    wefti_adapted_destroy(ctx, model->adapted);
+    if (model->fini) model->fini(ctx, model);
     wefti_free(ctx, model->tables);
     wefti_free(ctx, model->params);
     wefti_free(ctx, model->units);

@@ -147,6 +147,8 @@ struct weft_model {
     float embed_scale;          /* of the embedding's rows; 0: as they are */
     int64_t first_position;     /* row of the position table */
     wefti_adapted *adapted;     /* owned; of a model that is trained in part, or NULL */
+    /* Frees what `adapted` is, or NULL. */
+    void (*fini)(weft_ctx *ctx, weft_model *model);
 };
 
 /* Of a row of `length` (data.length): positions of x, T below; of a row of T positions:

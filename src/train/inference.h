@@ -19,7 +19,7 @@ struct weft_inference {
     double accuracy; /* of the last evaluation; NAN: none */
 };
 
-/* --- merge.c: an adapter and the model that it belongs to --- */
+/* --- merged.c: an adapter and the model that it belongs to --- */
 
 /* The folder of an adapter's base: `base`, or if that is NULL the one that it names. [out]
  * found: PATH_MAX bytes. */
