@@ -42,6 +42,7 @@ weft_status wefti_merge_locate(weft_ctx *ctx, const char *folder, const char *ba
                              folder);
     weft_status status = wefti_state_locate(ctx, base, found, &step);
     if (status != WEFT_ERR_FILE) return status;
+    weft_ctx_clear(ctx); /* there is more to say */
     return weft_ctx_fail(ctx, WEFT_ERR_FILE,
                          "the adapter in %s is of the model '%.200s', which is not a "
                          "folder with a model here; say where it is with --base",

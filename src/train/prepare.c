@@ -128,8 +128,9 @@ static weft_status resume_tokenizer(weft_ctx *ctx, const weft_config *config,
     weft_tokenizer *wanted = NULL;
     const char *name = config->data.tokenizer;
     bool wished = wefti_config_given(config, "data.tokenizer") || !config->model.init[0];
+    bool gone = strchr(name, '/') && !exists(name); /* with the model it lay beside, say */
     WEFT_TRY(weft_tokenizer_load(ctx, path, &p->tokenizer));
-    if (!wished || wefti_tokenizer_is_trained(name)) return WEFT_OK;
+    if (!wished || gone || wefti_tokenizer_is_trained(name)) return WEFT_OK;
     WEFT_TRY(weft_tokenizer_open(ctx, name, &wanted));
     bool same = weft_tokenizer_hash(wanted) == weft_tokenizer_hash(p->tokenizer);
     weft_tokenizer_destroy(ctx, wanted);
