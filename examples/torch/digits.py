@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Handwritten digits (8 x 8, they come with scikit-learn), by a ResNet or a vision transformer,
-with weft between the processes:
+small ones of this file or torchvision's, with weft between the processes:
 
     pip install scikit-learn
     torchrun --nproc-per-node 2 digits.py --model resnet --method flexdemo
     torchrun --nproc-per-node 2 digits.py --model vit --method diloco --key mixer.outer_every=20
+    pip install torchvision
+    torchrun --nproc-per-node 2 digits.py --model resnet50 --steps 30 --batch 8
+    torchrun --nproc-per-node 2 digits.py --model vision_transformer --method hsdp
 
 Each process sees its own half of the digits. Running means of batch normalization are no
 parameters: each process has its own.
@@ -22,10 +25,12 @@ from torch.nn import functional as F
 import weft_sync.torch as weft
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--model", choices=("resnet", "vit"), default="resnet")
+parser.add_argument("--model", default="resnet",
+                    choices=("resnet", "vit", "resnet50", "vision_transformer"))
 parser.add_argument("--method", default="flexdemo")
 parser.add_argument("--key", action="append", default=[], help="section.key=value of weft")
 parser.add_argument("--steps", type=int, default=120)
+parser.add_argument("--batch", type=int, default=32, help="digits of each process")
 parser.add_argument("--lr", type=float, default=None, help="default: the method's own")
 args = parser.parse_args()
 
@@ -68,6 +73,26 @@ def resnet() -> nn.Module:
                          nn.Linear(64, 10))
 
 
+class Enlarged(nn.Module):
+    """A model of torchvision, which wants three colours, and more places than a digit has."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(F.interpolate(x, scale_factor=4.0).expand(-1, 3, -1, -1))
+
+
+def torchvisions(name: str) -> nn.Module:
+    from torchvision import models
+    if name == "resnet50":
+        return Enlarged(models.resnet50(weights=None, num_classes=10))
+    return Enlarged(models.VisionTransformer(image_size=32, patch_size=8, num_layers=3,
+                                             num_heads=4, hidden_dim=64, mlp_dim=256,
+                                             num_classes=10))
+
+
 digits = load_digits()
 x = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
 y = torch.tensor(digits.target)
@@ -75,7 +100,8 @@ order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
 test, train = order[:360], order[360:][rank::size]
 
 torch.manual_seed(1)
-model = resnet() if args.model == "resnet" else ViT()
+own = {"resnet": resnet, "vit": ViT}
+model = own[args.model]() if args.model in own else torchvisions(args.model)
 # --- the lines that are weft's ---
 optimizer = weft.Optimizer(model, method=args.method, lr=args.lr,
                            keys=dict(k.split("=", 1) for k in args.key))
@@ -84,7 +110,7 @@ optimizer = weft.Optimizer(model, method=args.method, lr=args.lr,
 draw = torch.Generator().manual_seed(100 + rank)
 sent, waited, exchanged, begun = 0, 0.0, 0.0, time.monotonic()
 for step in range(1, args.steps + 1):
-    rows = train[torch.randint(len(train), (32,), generator=draw)]
+    rows = train[torch.randint(len(train), (args.batch,), generator=draw)]
     loss = F.cross_entropy(model(x[rows]), y[rows])
     loss.backward()
     report = optimizer.step(loss)

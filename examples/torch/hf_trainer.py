@@ -50,6 +50,10 @@ model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_positions=LENGTH, n_embd=
                                    loss_type="ForCausalLMLoss"))
 # Trainer looks at the gradients, and may clip them, between backward and step: no overlap.
 optimizer = weft.Optimizer(model, method=args.method, lr=2e-3, accumulate=2, overlap=False)
+
+
+reports: list[weft.Report | None] = []
+optimizer.register_step_post_hook(lambda *_: reports.append(optimizer.report))
 schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=args.steps)
 with tempfile.TemporaryDirectory() as folder:
     trainer = Trainer(
@@ -61,8 +65,9 @@ with tempfile.TemporaryDirectory() as folder:
             disable_tqdm=mesh.rank > 0, log_level="error"))
     result = trainer.train()
 if mesh.rank == 0:
-    report = optimizer.report
-    assert report is not None
-    print(f"{mesh.size} processes, {args.method}: "
-          f"{(report.wire_bytes + report.local_bytes) / 1e3:.1f} kB a step sent by each, "
-          f"mean loss of the run {result.training_loss:.3f}")
+    done = [report for report in reports if report is not None]
+    sent = sum(report.wire_bytes + report.local_bytes for report in done)
+    waited, exchanged = sum(r.wait_s for r in done), sum(r.exchange_s for r in done)
+    hidden = 1 - waited / exchanged if exchanged > 0 else 1.0
+    print(f"{mesh.size} processes, {args.method}: {sent / args.steps / 1e3:.1f} kB a step "
+          f"sent by each, {100 * max(hidden, 0):.0f} % of the exchange hidden, mean loss of the run {result.training_loss:.3f}")

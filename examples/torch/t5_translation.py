@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A small T5 of Hugging Face transformers that learns to translate, with weft between the
 processes. The text is yours: two files (or .gz) of as many lines, a sentence and its
-translation, such as Multi30k's.
+translation, such as Multi30k's; without any it is numbers in German and English, made here.
 
     pip install transformers
+    torchrun --nproc-per-node 2 t5_translation.py
     torchrun --nproc-per-node 2 t5_translation.py --source train.de.gz --target train.en.gz
 
 Words are the most frequent ones of the files; each process has lines of its own.
@@ -22,8 +23,8 @@ from transformers import T5Config, T5ForConditionalGeneration
 import weft_sync.torch as weft
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--source", required=True)
-parser.add_argument("--target", required=True)
+parser.add_argument("--source", default="")
+parser.add_argument("--target", default="")
 parser.add_argument("--method", default="flexdemo")
 parser.add_argument("--key", action="append", default=[], help="section.key=value of weft")
 parser.add_argument("--steps", type=int, default=100)
@@ -40,6 +41,14 @@ def lines_of(path: str) -> list[list[str]]:
         return [re.findall(r"\w+|[^\w\s]", line.lower()) for line in f]
 
 
+def made() -> tuple[list[list[str]], list[list[str]]]:
+    """Four digits in a row, in words."""
+    german = "eins zwei drei vier fünf sechs sieben acht".split()
+    english = "one two three four five six seven eight".split()
+    rows = [[(i * k + i // 7) % 8 for k in range(1, 5)] for i in range(400)]
+    return [[german[j] for j in r] for r in rows], [[english[j] for j in r] for r in rows]
+
+
 def numbers(sentences: list[list[str]]) -> torch.Tensor:
     """Rows of word numbers, and their padding."""
     counts = collections.Counter(word for s in sentences for word in s)
@@ -51,7 +60,10 @@ def numbers(sentences: list[list[str]]) -> torch.Tensor:
     return rows
 
 
-sentences, translations = lines_of(args.source), lines_of(args.target)
+if bool(args.source) != bool(args.target):
+    raise SystemExit("one of --source and --target is missing; expected both, or neither")
+sentences, translations = (lines_of(args.source), lines_of(args.target)) if args.source \
+    else made()
 if len(sentences) != len(translations):
     raise SystemExit(f"{args.source} has {len(sentences)} lines, {args.target} "
                      f"{len(translations)}; "

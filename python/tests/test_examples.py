@@ -51,6 +51,19 @@ def test_digits(model, method, worst):
     assert figures(run_example("digits.py", 2, "--model", model, "--method", method)) < worst
 
 
+@pytest.mark.parametrize("args", [["--model", "resnet50", "--steps", "2", "--batch", "4"],
+                                  ["--model", "vision_transformer", "--method", "hsdp"]])
+def test_models_of_torchvision(args):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("torchvision")
+    assert figures(run_example("digits.py", 2, *args)) < (40 if "resnet50" in args else 1.5)
+
+
+def test_t5_without_files():
+    pytest.importorskip("transformers")
+    assert figures(run_example("t5_translation.py", 2, "--steps", "30")) < 6
+
+
 def test_accelerate():
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
@@ -129,4 +142,5 @@ def test_trainer_of_transformers():
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
     said = run_example("hf_trainer.py", 2, "--steps", "30")
+    assert re.search(r"[1-9][0-9.]* kB a step sent by each, \d+ % of the exchange hidden", said)
     assert float(re.search(r"mean loss of the run ([0-9.]+)", said)[1]) < 4.0, said

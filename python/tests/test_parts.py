@@ -261,3 +261,22 @@ def test_nine_tenths_of_the_exchange_are_behind_backward(overlap):
         assert min(shares) >= 0.9, shares
     else:
         assert max(shares) < 0.1, shares
+
+
+# --- a compiled model ---
+
+
+def compiled(backend):
+    plain = net(rank_of())
+    model = torch.compile(plain, backend=backend) if backend else plain
+    opt = weft.Optimizer(model, method="flexdemo", lr=1e-3, between="ranks")
+    for t in range(3):
+        loss = loss_of(model, rank_of(), t)
+        loss.backward()
+        opt.step(loss)
+    return flat(plain)
+
+
+def test_a_compiled_model_has_the_same_bits():
+    for a, b in zip(run(compiled, 2, None), run(compiled, 2, "aot_eager")):
+        assert torch.equal(a, b)
