@@ -5,19 +5,24 @@
  *     model.frozen         all but these tensors
  *     neither              everything */
 #include "base/text.h"
-#include "config/layers.h"
 #include "job/job.h"
 #include "model/adapted.h"
 
+/* The first key of adapters that says something, or NULL. A configuration that was written out has
+ * all keys, so what stands there counts, and not that it does. */
+static const char *first_said(const weft_config *c) {
+    if (c->adapter.alpha != 0) return "adapter.alpha";
+    if (c->adapter.targets.n > 0) return "adapter.targets";
+    return c->adapter.init[0] ? "adapter.init" : NULL;
+}
+
 static weft_status check_keys(weft_ctx *ctx, const wefti_job *job) {
-    static const char *const keys[] = {"adapter.alpha", "adapter.targets",
-                                       "adapter.init"};
     const weft_config *c = job->config;
-    for (size_t i = 0; c->adapter.rank == 0 && i < sizeof keys / sizeof keys[0]; i++)
-        if (wefti_config_given(c, keys[i]))
-            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                                 "%s is set, but adapter.rank is 0: there are no adapters",
-                                 keys[i]);
+    const char *said = first_said(c);
+    if (c->adapter.rank == 0 && said)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s is set, but adapter.rank is 0: there are no adapters",
+                             said);
     if (c->adapter.rank > 0 && c->model.frozen.n > 0)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "model.frozen is set, but with adapter.rank %lld all of the "
