@@ -439,18 +439,21 @@ static void check_copy(weft_mesh *mesh, int rank) {
             rank, weft_mesh_host_of(mesh, rank));
 }
 
+/* A connection has ended. Of a rank that had left, and was waited for in vain, the machine knows
+ * already; its place is free only now. */
 void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
-    if (e->closed_s[rank] != 0) return;
+    bool known = e->closed_s[rank] != 0;
+    if (mesh->peers[rank].lost) return;
     mesh->peers[rank].lost = true;
-    e->closed_s[rank] = wefti_now_s();
+    if (!known) e->closed_s[rank] = wefti_now_s();
     pthread_mutex_lock(&mesh->lock);
     e->fresh[rank] = false;
     e->ended[rank] = true;
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
     check_copy(mesh, rank);
-    redial(mesh, rank, e->closed_s[rank]);
+    if (!known) redial(mesh, rank, e->closed_s[rank]);
 }
 
 void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, const char *text) {

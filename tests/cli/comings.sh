@@ -14,6 +14,7 @@ schedule: {warmup: 2}
 method: flexdemo
 Y
 pids=()
+last= # the process that joined last; empty where it may end
 
 lines() {
     local n
@@ -28,10 +29,11 @@ live() {
     return 1
 }
 
-# Until COMMAND... holds, or all processes have ended.
+# Until COMMAND... holds, or all processes have ended, or the last one that joined has.
 await() {
     until "$@"; do
         live "${pids[@]}" || return 1
+        [ -z "$last" ] || live "$last" || return 1
         sleep 0.02
     done
 }

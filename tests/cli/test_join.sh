@@ -67,6 +67,7 @@ refuses_others() {
     await has_lines 5 || fail "$what: no step: $(cat log.*)"
     joiner other "$port" model.width=48
     wait "$last" && fail "$what: another model has joined"
+    last=
     says "it was refused, for its configuration or text is not the run's" log.other ||
         fail "$what: it says $(cat log.other)"
     unset "pids[$((${#pids[@]} - 1))]"

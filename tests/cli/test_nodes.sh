@@ -36,6 +36,7 @@ nodes_return() {
     before=$(lines)
     await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
     for r in 0 1 2 3; do unset "pids[$r]"; done
+    last=
     stop "$keep" "$keep" "$first" "${pids[@]}"
 }
 
@@ -51,6 +52,7 @@ begins_alone() {
     for p in a b c; do joiner $p "$port" "$@"; done
     await says "; 4 nodes go on" log.0 || fail "$what: not all have joined: $(tail -n 3 log.*)"
     kill -9 "${pids[@]:1}"
+    last=
     await says "; 1 node goes on" log.0 || fail "$what: it does not go on: $(tail -n 3 log.*)"
     wait "${pids[@]:1}" 2>/dev/null
     pids=("${pids[0]}")
