@@ -60,7 +60,8 @@ static float *gradient_of(wefti_rank *r, int u) {
     bool begun = r->gradients.unit[place] == u;
     r->gradients.unit[place] = u;
     float *grads = r->job->S == 1 ? shard_of(r, r->grads, u) : r->gradients.buffer[place];
-    if (!begun && (r->job->S > 1 || r->micro == 0)) memset(grads, 0, n_bytes);
+    if (!begun && n_bytes > 0 && (r->job->S > 1 || r->micro == 0))
+        memset(grads, 0, n_bytes); /* a unit that is frozen has none */
     return grads;
 }
 

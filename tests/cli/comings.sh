@@ -49,6 +49,7 @@ founder() {
     RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port exec "$weft" train run.yaml \
         run.folder=run mesh.nodes="$((n / s))" mesh.ranks_per_node="$s" "$@" >"out.$r" 2>"log.$r" &
     pids[r]=$!
+    last=
 }
 
 # A process that joins as $1, by the port $2; then key=value ...

@@ -48,6 +48,7 @@ begins_alone() {
     free_port
     "$weft" train run.yaml --listen "$port" run.folder=run "$@" >out.0 2>log.0 &
     pids[0]=$!
+    last=
     await has_lines 5 || fail "$what: no step: $(cat log.*)"
     for p in a b c; do joiner $p "$port" "$@"; done
     await says "; 4 nodes go on" log.0 || fail "$what: not all have joined: $(tail -n 3 log.*)"
