@@ -94,6 +94,9 @@ differs "metrics.jsonl has 1.5"
 rm -rf wrong && cp -r run wrong
 sed -i '1d' wrong/views.jsonl
 differs "views.jsonl begins with view 2\|skipped between"
+rm -rf wrong && cp -r run wrong
+sed -i '/^replicator:/,/^[a-z_]*:$/s/  delay: 0/  delay: 1/' wrong/config.yaml
+differs "ran with replicator.delay"
 rm -f wrong/views.jsonl
 differs "says nothing of who took part"
 "$weft" train --replay run run.steps=3 >out 2>err && fail "replay takes keys"
