@@ -151,20 +151,6 @@ static void put_timeline(weft_ctx *ctx, wefti_buffer *out, const wefti_planned_t
 
 /* ---- who took part ---- */
 
-static void put_changes(weft_ctx *ctx, wefti_buffer *out, const char *name,
-                        const wefti_view_change *list, int n) {
-    put_key(ctx, out, name, false);
-    wefti_buffer_text(ctx, out, "[");
-    for (int i = 0; i < n; i++) {
-        wefti_buffer_print(ctx, out, "%s[%d,", i ? "," : "", list[i].place);
-        wefti_buffer_json(ctx, out, list[i].host);
-        wefti_buffer_text(ctx, out, ",");
-        wefti_buffer_json(ctx, out, list[i].why);
-        wefti_buffer_text(ctx, out, "]");
-    }
-    wefti_buffer_text(ctx, out, "]");
-}
-
 /* Rows of lost ranks that did not count, from what was skipped between two views. */
 static void put_uncounted(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views,
                           const wefti_view_line *before) {
@@ -189,8 +175,8 @@ static void put_views(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views
         wefti_buffer_short(ctx, out, v->stall_s);
         put_uncounted(ctx, out, views, i ? v - 1 : NULL);
         wefti_buffer_print(ctx, out, ",\"begins\":%s", v->view == 1 ? "true" : "false");
-        put_changes(ctx, out, "lost", v->lost, v->n_lost);
-        put_changes(ctx, out, "joined", v->joined, v->n_joined);
+        wefti_views_put_changes(ctx, out, "lost", v->lost, v->n_lost);
+        wefti_views_put_changes(ctx, out, "joined", v->joined, v->n_joined);
         wefti_buffer_text(ctx, out, "}");
     }
     wefti_buffer_text(ctx, out, "]");

@@ -35,8 +35,8 @@ static void put_head(weft_ctx *ctx, wefti_buffer *out, uint64_t run, int64_t vie
                        (unsigned long long)run, (long long)view, (long long)step);
 }
 
-static void put_changes(weft_ctx *ctx, wefti_buffer *out, const char *name,
-                        const wefti_view_change *list, int n) {
+void wefti_views_put_changes(weft_ctx *ctx, wefti_buffer *out, const char *name,
+                             const wefti_view_change *list, int n) {
     wefti_buffer_print(ctx, out, ",\"%s\":[", name);
     for (int i = 0; i < n; i++) {
         wefti_buffer_print(ctx, out, "%s[%d,", i ? "," : "", list[i].place);
@@ -72,8 +72,8 @@ void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
         wefti_buffer_text(ctx, out, "]");
     }
     wefti_buffer_text(ctx, out, "]");
-    put_changes(ctx, out, "lost", v->lost, v->n_lost);
-    put_changes(ctx, out, "joined", v->joined, v->n_joined);
+    wefti_views_put_changes(ctx, out, "lost", v->lost, v->n_lost);
+    wefti_views_put_changes(ctx, out, "joined", v->joined, v->n_joined);
     wefti_buffer_text(ctx, out, "}\n");
 }
 

@@ -71,6 +71,11 @@ typedef struct wefti_views {
 
 /* A line with its newline. */
 void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *line);
+
+/* ,"name":[[place,host,why],...] of those who left or came. */
+void wefti_views_put_changes(weft_ctx *ctx, wefti_buffer *out, const char *name,
+                             const wefti_view_change *list, int n);
+
 void wefti_views_put_skips(weft_ctx *ctx, wefti_buffer *out, const wefti_skip_line *line);
 
 /* Reads <path>; no file: no views. Lines that are damaged, or contradict themselves, are left out

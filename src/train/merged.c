@@ -129,16 +129,6 @@ static int fill_specs(const weft_model *model, wefti_tensor_spec *specs) {
     return n;
 }
 
-static weft_status write_param(weft_ctx *ctx, wefti_safetensors *file,
-                               const wefti_param *param, const float *data) {
-    int index = wefti_safetensors_find(file, param->file.name);
-    for (int64_t row = 0, n; row < param->rows; row += n, data += n * param->cols) {
-        int64_t at = wefti_place_row(&param->file, row, param->rows - row, &n);
-        WEFT_TRY(wefti_safetensors_write_rows(ctx, file, index, at, n, data));
-    }
-    return WEFT_OK;
-}
-
 static weft_status write_tensors(weft_ctx *ctx, const weft_inference *inf,
                                  const char *path) {
     static const char *const metadata[] = {"format", "pt", NULL};
@@ -152,7 +142,8 @@ static weft_status write_tensors(weft_ctx *ctx, const weft_inference *inf,
     for (int u = 0; u < model->n_units && status == WEFT_OK; u++)
         for (int p = 0; p < model->units[u].n_params && status == WEFT_OK; p++) {
             const wefti_param *param = &model->units[u].params[p];
-            status = write_param(ctx, file, param, inf->params[u] + param->offset);
+            status = wefti_state_write_param(ctx, file, param,
+                                             inf->params[u] + param->offset);
         }
     weft_status closed = wefti_safetensors_close(ctx, file);
     return status == WEFT_OK ? closed : status;

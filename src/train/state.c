@@ -274,12 +274,12 @@ static weft_status create_files(wefti_rank *r, const char *partial,
     return status;
 }
 
-static weft_status write_rows(wefti_rank *r, wefti_safetensors *handle,
-                              const wefti_param *param, const float *data) {
-    int index = wefti_safetensors_find(handle, param->file.name);
+weft_status wefti_state_write_param(weft_ctx *ctx, wefti_safetensors *file,
+                                    const wefti_param *param, const float *data) {
+    int index = wefti_safetensors_find(file, param->file.name);
     for (int64_t row = 0, n; row < param->rows; row += n, data += n * param->cols) {
         int64_t at = wefti_place_row(&param->file, row, param->rows - row, &n);
-        WEFT_TRY(wefti_safetensors_write_rows(r->ctx, handle, index, at, n, data));
+        WEFT_TRY(wefti_safetensors_write_rows(ctx, file, index, at, n, data));
     }
     return WEFT_OK;
 }
@@ -296,7 +296,8 @@ static weft_status write_frozen(wefti_rank *r, const tensor_file *file) {
         for (int p = 0; p < whole->units[u].n_params && status == WEFT_OK; p++) {
             const wefti_param *param = &whole->units[u].params[p];
             if (wefti_model_is_frozen(model, param))
-                status = write_rows(r, handle, param, at + param->offset);
+                status = wefti_state_write_param(r->ctx, handle, param,
+                                                 at + param->offset);
         }
     weft_status closed = wefti_safetensors_close(r->ctx, handle);
     return status == WEFT_OK ? closed : status;

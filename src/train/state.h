@@ -4,6 +4,7 @@
 
 #include <weft/tokenizer.h>
 
+#include "checkpoint/safetensors.h"
 #include "train/bootstrap.h"
 #include "train/rank.h"
 
@@ -41,6 +42,11 @@ typedef struct wefti_saved_layout {
 weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
                              const char *folder, const weft_tokenizer *tokenizer,
                              int64_t step) WEFT_CHECKED;
+
+/* A whole parameter's rows, where the file's tensor has them. */
+weft_status wefti_state_write_param(weft_ctx *ctx, wefti_safetensors *file,
+                                    const wefti_param *param,
+                                    const float *data) WEFT_CHECKED;
 
 /* Finds the newest checkpoint of a run folder of which every byte is right; damaged ones
  * are passed over with a warning and, by the folder's writer, set aside. saved->step = -1
