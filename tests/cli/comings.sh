@@ -3,7 +3,7 @@
 # Sourced by tests of runs that processes come into: a small text and run.yaml in an empty folder,
 # processes that begin a run or join it, and waits for what they write.
 empty_here
-for ((i = 0; i < 900; i++)); do echo "the cat sat on mat number $((i * 7919 % 97)) and the dog ran"; done >text.txt
+write_sentences >text.txt
 cat >run.yaml <<'Y'
 data: {path: [text.txt], length: 32}
 model: {kind: gpt2, layers: 2, width: 32, heads: 2}

@@ -30,6 +30,14 @@ free_port() {
     done
 }
 
+# write_sentences: a small text in which there is something to learn.
+write_sentences() {
+    local i
+    for ((i = 0; i < 900; i++)); do
+        echo "the cat sat on mat number $((i * 7919 % 97)) and the dog ran"
+    done
+}
+
 # run COMMAND...: leaves the exit code in $code and the output in the files out and err.
 run() {
     code=0

@@ -7,7 +7,7 @@ source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
 empty_here
-for ((i = 0; i < 900; i++)); do echo "the cat sat on mat number $((i * 7919 % 97)) and the dog ran"; done >text.txt
+write_sentences >text.txt
 cat >run.yaml <<'Y'
 data: {path: [text.txt], length: 16}
 model: {kind: gpt2, layers: 2, width: 32, heads: 2}

@@ -3,6 +3,7 @@
  * both layouts and over fused tensors, frozen tables, frozen layers; and what is frozen
  * leaves no trace in what is trained. */
 #include "gradcheck/net.h"
+#include "gradcheck/stacks.h"
 #include "model/adapted.h"
 
 static weft_model_config small(const char *kind) {
@@ -93,32 +94,6 @@ static void adapters_of_fused_tensors(void **state) {
     assert_gradients(&phi3, &ADAPTERS("qkv_proj", "gate_up_proj"), 2, 6);
     assert_gradients(&neox, &ADAPTERS("query_key_value"), 2, 6);
 }
-
-static const weft_model_config t5 = {.kind = "t5",
-                                     .vocab = 11,
-                                     .context = 16,
-                                     .layers = 2,
-                                     .decoder_layers = 2,
-                                     .source = 6,
-                                     .width = 16,
-                                     .heads = 2,
-                                     .head_dim = 5,
-                                     .ffn = 12,
-                                     .buckets = 8,
-                                     .distance = 9,
-                                     .init_std = 1};
-static const weft_model_config vit = {.kind = "vit",
-                                      .vocab = 5,
-                                      .context = 1,
-                                      .layers = 2,
-                                      .width = 12,
-                                      .heads = 3,
-                                      .ffn = 20,
-                                      .image = 6,
-                                      .patch = 2,
-                                      .channels = 2,
-                                      .norm_eps = 1e-6,
-                                      .init_std = 0.3};
 
 static void adapters_of_other_rows(void **state) {
     (void)state;

@@ -1,19 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gradients of the classifier of images, with one and with several channels and patches. */
 #include "gradcheck/net.h"
-
-static const weft_model_config vit = {.kind = "vit",
-                                      .vocab = 5,
-                                      .context = 1,
-                                      .layers = 2,
-                                      .width = 12,
-                                      .heads = 3,
-                                      .ffn = 20,
-                                      .image = 6,
-                                      .patch = 2,
-                                      .channels = 2,
-                                      .norm_eps = 1e-6,
-                                      .init_std = 0.3};
+#include "gradcheck/stacks.h"
 
 static void assert_gradients(const weft_model_config *config, int64_t B) {
     net n;

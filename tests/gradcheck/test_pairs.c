@@ -2,21 +2,7 @@
 /* Gradients of the encoder and decoder: sources that end early, stacks of unlike depth,
  * heads whose columns are not the width's, tied and untied heads. */
 #include "gradcheck/net.h"
-
-/* 6 source and 4 target positions in a row of 10. */
-static const weft_model_config t5 = {.kind = "t5",
-                                     .vocab = 11,
-                                     .context = 16,
-                                     .layers = 2,
-                                     .decoder_layers = 2,
-                                     .source = 6,
-                                     .width = 16,
-                                     .heads = 2,
-                                     .head_dim = 5,
-                                     .ffn = 12,
-                                     .buckets = 8,
-                                     .distance = 9,
-                                     .init_std = 1};
+#include "gradcheck/stacks.h"
 
 static void assert_gradients(const weft_model_config *config, int64_t B, int64_t Td,
                              int64_t missing) {
