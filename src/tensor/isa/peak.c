@@ -6,8 +6,10 @@
  *     bf16    sum += a0 b0 + a1 b1 (vdpbf16ps)           4 LANES FLOP
  *
  * The sums live in scalars by name: an array of them would be kept in memory by some
- * compilers, and the loop would measure that. An empty instruction hides the factors from
- * the compiler, which would otherwise compute a round once. */
+ * compilers, and the loop would measure that. They begin at different numbers: of equal sums
+ * the compiler computes one, and the loop would measure that one's latency. An empty
+ * instruction hides the factors from the compiler, which would otherwise compute a round
+ * once. */
 #include "tensor/isa/peaks.h"
 
 #include "tensor/isa.h"
@@ -39,7 +41,7 @@ static double multiply_adds(int64_t rounds) {
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
-#define DECLARE_PAIRS(i) __m512 sum##i = _mm512_setzero_ps();
+#define DECLARE_PAIRS(i) __m512 sum##i = _mm512_set1_ps((float)i);
 #define ADD_PAIRS(i) sum##i = _mm512_dpbf16_ps(sum##i, a, b);
 #define TOTAL_PAIRS(i) total = _mm512_add_ps(total, sum##i);
 
