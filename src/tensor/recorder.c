@@ -3,9 +3,10 @@
  *
  *     note(kernel): calls += 1, seconds += end - begin, flop += ..., bytes += ...
  *
- * A kernel has no argument that could carry the recorder, so the thread carries it: the one
- * variable of the library that is not constant and not the caller's. Nothing but
- * wefti_recorder_begin and _end touches it, and only `weft bench kernels` calls those. */
+ * A kernel has no argument that could carry the recorder, so the thread carries it: with what
+ * wire/binomials.c keeps, the one variable of the library that is not constant and not the
+ * caller's. Nothing but wefti_recorder_begin and _end touches it, and only `weft bench kernels`
+ * calls those. */
 #include "tensor/recorder.h"
 
 #include <stdio.h>

@@ -96,7 +96,7 @@ static void fill_column(int64_t places, int64_t picked, wefti_rounded *column) {
             column[j] = wefti_rounded_add(column[j], column[j - 1]);
 }
 
-bool wefti_binomial_shape_make(int64_t elements, int64_t k, wefti_binomial_shape *out) {
+static bool make_shape(int64_t elements, int64_t k, wefti_binomial_shape *out) {
     wefti_rounded column[WEFTI_PICKED_MAX + 1];
     wefti_binomial_shape s = {.elements = elements, .k = k, .group = 1};
     s.low_bits = choose_low_bits(elements, k);
@@ -121,6 +121,35 @@ bool wefti_binomial_shape_make(int64_t elements, int64_t k, wefti_binomial_shape
     *out = s;
     return s.n_bytes <= WEFTI_BINOMIALS_MAX_BYTES &&
            s.number_bits <= 64 * WEFTI_NUMBER_WORDS;
+}
+
+/* The last few shapes that a thread asked for. Who only counts bytes (a prediction, of every
+ * bucket, owner and round) asks for the same two or three again and again, and each takes
+ * places * picked steps. What is kept is a function of (elements, k) alone, so that it makes
+ * no difference to any result which thread asked for what before. */
+typedef struct memo {
+    int next; /* to be forgotten */
+    struct {
+        bool fits;
+        wefti_binomial_shape shape; /* elements 0: none */
+    } kept[8];
+} memo;
+
+static _Thread_local memo recent;
+
+bool wefti_binomial_shape_make(int64_t elements, int64_t k, wefti_binomial_shape *out) {
+    const int n = (int)(sizeof recent.kept / sizeof recent.kept[0]);
+    int i = 0;
+    while (i < n && !(elements > 0 && recent.kept[i].shape.elements == elements &&
+                      recent.kept[i].shape.k == k))
+        i++;
+    if (i == n) {
+        i = recent.next;
+        recent.next = (i + 1) % n;
+        recent.kept[i].fits = make_shape(elements, k, &recent.kept[i].shape);
+    }
+    *out = recent.kept[i].shape;
+    return recent.kept[i].fits;
 }
 
 int64_t wefti_binomials_bytes(int64_t elements, int64_t k) {

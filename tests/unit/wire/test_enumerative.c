@@ -270,6 +270,31 @@ static void a_table_takes_the_bytes_that_were_said(void **state) {
     }
 }
 
+/* What a thread asked for before is kept, and makes no difference: pairs that share one of
+ * their numbers, more of them than are kept, one that does not fit, forwards and back. */
+static void a_shape_does_not_depend_on_what_was_asked_before(void **state) {
+    (void)state;
+    static const int64_t asked[][2] = {
+        {64, 4}, {64, 8},  {128, 4}, {4096, 2048}, {4096, 32}, {128, 32}, {2048, 32},
+        {64, 1}, {64, 63}, {256, 4}, {0, 0},       {100, 50},  {97, 50},  {4096, 2048}};
+    enum { ASKED = sizeof asked / sizeof asked[0] };
+    wefti_binomial_shape first[ASKED], again;
+    bool fits[ASKED];
+    for (int i = 0; i < ASKED; i++)
+        fits[i] = wefti_binomial_shape_make(asked[i][0], asked[i][1], &first[i]);
+    for (int i = ASKED - 1; i >= 0; i--) {
+        assert_int_equal(wefti_binomial_shape_make(asked[i][0], asked[i][1], &again),
+                         fits[i]);
+        assert_int_equal(again.elements, asked[i][0]);
+        assert_int_equal(again.k, asked[i][1]);
+        assert_memory_equal(again.group_bits, first[i].group_bits,
+                            sizeof again.group_bits);
+        assert_int_equal(again.total, first[i].total);
+        assert_int_equal(again.n_bytes, first[i].n_bytes);
+    }
+    assert_false(fits[3]);
+}
+
 static void a_table_that_is_too_large_is_refused_with_the_keys(void **state) {
     (void)state;
     wefti_binomials *t;
@@ -302,6 +327,7 @@ int main(void) {
         cmocka_unit_test(an_index_that_low_bits_take_past_the_end_is_refused),
         cmocka_unit_test(near_is_one_of_two_throughout_narrow_tables),
         cmocka_unit_test(a_table_takes_the_bytes_that_were_said),
+        cmocka_unit_test(a_shape_does_not_depend_on_what_was_asked_before),
         cmocka_unit_test(a_table_that_is_too_large_is_refused_with_the_keys),
         cmocka_unit_test(no_memory_for_a_table_is_an_error),
     };
