@@ -143,6 +143,13 @@ typedef struct weft_config {
         const char *cert, *cert_key, *ca; /* files, or "" */
         int64_t memory_limit;             /* bytes; 0 = the machine's free memory */
     } mesh;
+    struct {
+        double silence;        /* seconds */
+        double patience;       /* seconds; 0 = by the step's time */
+        const char *partition; /* choice */
+        double pause;          /* seconds */
+        const char *batch;     /* choice */
+    } elastic;
     weft_replicator_keys replicator;      /* between the nodes of a site */
     weft_replicator_keys site_replicator; /* between sites */
     struct {

@@ -89,10 +89,7 @@ static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_ela
                                   .n_founders = e->n_ranks,
                                   .founders = founders,
                                   .now_us = now_us()};
-    config.policy.trust_reset = true;
-    config.policy.handover = true;
-    config.policy.unit = e->setup.shards;
-    config.policy.patience_us = INT64_MAX / 4; /* a step may take as long as it takes */
+    wefti_elastic_set_policy(&e->setup, &config.policy);
     weft_status status = wefti_member_create(ctx, &config, &e->member);
     wefti_free(ctx, founders);
     return status;
@@ -186,7 +183,8 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
     static const char *const why[] = {
         [WEFTI_OUT_NONE] = "it is out",
         [WEFTI_OUT_LEFT] = "it has left",
-        [WEFTI_OUT_EVICTED] = "the others could not hear it and went on without it",
+        [WEFTI_OUT_EVICTED] =
+            "the others could not hear it, or waited for it in vain, and went on without it",
         [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
         [WEFTI_OUT_REFUSED] =
             "it was refused, for its configuration or text is not the run's",
@@ -282,6 +280,9 @@ static void install(weft_mesh *mesh) {
     bool whole = wefti_elastic_is_whole(e, mesh->rank);
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
+    for (int r = 0; r < e->size; r++)
+        if (e->departed[r] && !e->fresh[r] && !mesh->peers[r].lost)
+            wefti_outbox_let_go(mesh, r);
     if (!whole)
         wefti_mesh_blame(
             mesh, mesh->rank,
@@ -371,7 +372,11 @@ static void sync_steps(weft_mesh *mesh) {
     wefti_member_event event = {.kind = WEFTI_EVENT_STEPS};
     pthread_mutex_lock(&mesh->lock);
     event.steps = e->steps;
+    double patience_s = wefti_elastic_patience(e);
     pthread_mutex_unlock(&mesh->lock);
+    if (patience_s != e->patience_s)
+        wefti_member_set_patience(e->member, (int64_t)(patience_s * 1e6));
+    e->patience_s = patience_s;
     feed_once(mesh, &event);
 }
 

@@ -15,6 +15,17 @@
  * here. Within a step its messages are pieces (comm.h): those of who is lost count or do
  * not, for all alike. And what waits between steps, for others that may have left for a new
  * world, is interrupted. */
+/* What a person chooses (elastic.* of the configuration), the same in all processes. */
+typedef struct wefti_elastic_policy {
+    double silence_s; /* of a process, until the others ask each other about it */
+    double
+        patience_s; /* with one that lives and does not send; 0: by the step's time; < 0: any */
+    double pause_s; /* of too few, until they give up */
+    bool split;     /* too few are enough */
+    bool own_loop; /* what lies between two steps is the caller's, and is waited for like the
+                      steps */
+} wefti_elastic_policy;
+
 typedef struct wefti_elastic_setup {
     int shards;         /* ranks that share one copy */
     int units;          /* of the model: at least as many as a group has buckets */
@@ -26,6 +37,7 @@ typedef struct wefti_elastic_setup {
     int64_t delay; /* steps from the begin of a mixer's exchange to its end */
     bool meets;    /* the mixer gossips: what it sends is for its receiver alone, and
                            counts where it is here */
+    wefti_elastic_policy policy;
 } wefti_elastic_setup;
 
 /* Whether membership has room for the mesh's processes; a lag of the status makes it scarce. */
@@ -76,6 +88,10 @@ const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank);
 
 /* Its place in the mesh, and its name there: who comes to a place later has another one. */
 void wefti_elastic_who(const weft_mesh *mesh, int rank, int *place, uint64_t *name);
+
+/* This rank has sent what it computed in a step, if a message (channel, tag) is what comes last
+ * of that. Lock held. */
+void wefti_elastic_note_sent(weft_mesh *mesh, int channel, int64_t tag);
 
 /* Why the process that had a place was lost, in words. */
 void wefti_elastic_why(weft_mesh *mesh, int place, char *out, size_t size);
@@ -132,6 +148,7 @@ typedef struct wefti_elastic {
     double *left_s; /* [size] when it was seen to have said its farewell; 0: it has not */
     int64_t *begun; /* [size] step of the last piece that was told to the machine */
     double *told_s; /* [size] when that was */
+    double patience_s; /* that the machine was told last; 0: none */
     wefti_inventory_entry *entries;
     unsigned char *held; /* [max_entries][rounds x row bytes] */
     wefti_arrival
@@ -144,6 +161,8 @@ typedef struct wefti_elastic {
     /* lock */
     wefti_member_steps steps;
     bool frozen, in_step;
+    double step_s; /* a long one of the last steps; 0: too few to tell */
+    int64_t n_steps;
     bool gathers; /* the rank's thread waits between steps, for all members */
     int64_t view, first_step; /* of the machine's view; copies for the ranks' threads */
     bool *departed;           /* [size] not in it */
@@ -167,6 +186,7 @@ typedef struct wefti_elastic {
 
     /* the rank's thread */
     int64_t entered; /* view of the current world */
+    double begun_s;  /* when it began its step */
     uint64_t *was;   /* [size] incarnations of its members; 0: none */
     int *ranks;      /* [n_ranks] mesh ranks of the current world */
     int n_ranks, me;
@@ -214,6 +234,16 @@ void wefti_elastic_pass_on(weft_mesh *mesh, wefti_sent_part *part);
 /* Sends bytes of its own, which are copied, outside of all communicators. Lock not held. */
 void wefti_elastic_post(weft_mesh *mesh, int peer, int channel, int64_t tag,
                         const void *data, int64_t n_bytes);
+
+/* --- elastic_policy.c: what a person chooses --- */
+
+void wefti_elastic_set_policy(const wefti_elastic_setup *setup, wefti_member_policy *out);
+
+/* So long the others are waited for, in seconds; 0: however long it takes. Lock held. */
+double wefti_elastic_patience(const wefti_elastic *e);
+
+/* A step took this rank so long. Lock held. */
+void wefti_elastic_learn_step(wefti_elastic *e, double step_s);
 
 /* --- elastic_missed.c: what did not count; lock held --- */
 

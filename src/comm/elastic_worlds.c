@@ -32,6 +32,7 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
     *changed = e->view > e->entered && e->first_step <= step;
     if (!*changed) e->steps.begun = step;
     e->in_step = !*changed;
+    e->begun_s = wefti_now_s();
     pthread_mutex_unlock(&mesh->lock);
     if (!atomic_load(&mesh->world.poisoned)) return WEFT_OK;
     return wefti_world_poisoned_error(ctx, &mesh->world);
@@ -94,7 +95,8 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
     if (!e) return;
     pthread_mutex_lock(&mesh->lock);
-    e->steps.sent = step;
+    if (step > e->steps.sent) e->steps.sent = step;
+    if (e->in_step) wefti_elastic_learn_step(e, wefti_now_s() - e->begun_s);
     if (counted > e->steps.finished) e->steps.finished = counted;
     e->in_step = false;
     forget_parts(e, step);

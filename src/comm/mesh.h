@@ -216,6 +216,16 @@ bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight);
 /* Nothing more comes of this rank: what has begun to come never ends. */
 void wefti_outbox_forget(weft_mesh *mesh, int rank);
 
+/* A message has left, or will not: its parcel is free. The progress thread's, like the next two. */
+void wefti_outbox_finish(weft_mesh *mesh, wefti_parcel *parcel);
+
+/* No more of a long message is begun. */
+void wefti_outbox_drop(weft_mesh *mesh, wefti_parcel *parcel);
+
+/* Nobody waits any more for what is on its way to a rank, and its memory is free: the rank is
+ * gone on without, and may be connected still, but take in nothing. */
+void wefti_outbox_let_go(weft_mesh *mesh, int rank);
+
 /* Says to a rank what program this is. */
 void wefti_outbox_greet(weft_mesh *mesh, int rank);
 

@@ -154,6 +154,58 @@ void wefti_outbox_forget(weft_mesh *mesh, int rank) {
     peer->n_coming = 0;
 }
 
+/* --- what has left, and what need not leave any more --- */
+
+/* Lock held. */
+static void unlink_sent(weft_mesh *mesh, const wefti_parcel *parcel) {
+    for (wefti_parcel **link = &mesh->sent; *link; link = &(*link)->next_sent) {
+        if (*link != parcel) continue;
+        *link = parcel->next_sent;
+        return;
+    }
+}
+
+void wefti_outbox_finish(weft_mesh *mesh, wefti_parcel *parcel) {
+    wefti_free(mesh->ctx, parcel->own);
+    parcel->own = NULL;
+    pthread_mutex_lock(&mesh->lock);
+    unlink_sent(mesh, parcel);
+    parcel->next = mesh->spare_parcels;
+    mesh->spare_parcels = parcel;
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+void wefti_outbox_drop(weft_mesh *mesh, wefti_parcel *parcel) {
+    parcel->opened = true;
+    parcel->n_started = parcel->envelope.n_bytes;
+    if (parcel->n_flying == 0) wefti_outbox_finish(mesh, parcel);
+}
+
+/* The ranks may free what they were sending to rank r. What has not begun is dropped, of the rest
+ * no more is begun, and the transport lets go of what it is at: a long message that ends early is
+ * the last one to that rank. Short ones go on, from the parcels themselves. */
+void wefti_outbox_let_go(weft_mesh *mesh, int r) {
+    const weft_transport_ops *ops = mesh->transport->ops;
+    wefti_peer *peer = &mesh->peers[r];
+    for (int i = 0; i < mesh->n_flights; i++) {
+        const wefti_request *flight = &mesh->flights[i];
+        bool sends = flight->parcel && flight->peer == r &&
+                     flight->parcel->envelope.kind == WEFTI_ENVELOPE_LONG;
+        if (sends && ops->withdraw) ops->withdraw(mesh->transport, flight->request);
+    }
+    while (peer->bulk.first) wefti_outbox_drop(mesh, wefti_parcels_pop(&peer->bulk));
+    pthread_mutex_lock(&mesh->lock);
+    for (wefti_parcel **link = &mesh->sent; *link;) {
+        if ((*link)->peer == r)
+            *link = (*link)->next_sent;
+        else
+            link = &(*link)->next_sent;
+    }
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
 void wefti_outbox_greet(weft_mesh *mesh, int rank) {
     const wefti_envelope hello = {WEFTI_ENVELOPE_HELLO, 0, (int64_t)getpid(), 0};
     wefti_outbox_post(mesh, rank, &hello, wefti_mesh_greeting());

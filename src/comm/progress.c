@@ -34,26 +34,6 @@ enum {
 static const double slow_s = 1e-3, stream_piece_s = 0.5e-3, rest_s = 0.05,
                     patience_s = 0.25, patience_pieces = 4;
 
-/* Lock held. */
-static void unlink_sent(weft_mesh *mesh, const wefti_parcel *parcel) {
-    for (wefti_parcel **link = &mesh->sent; *link; link = &(*link)->next_sent) {
-        if (*link != parcel) continue;
-        *link = parcel->next_sent;
-        return;
-    }
-}
-
-static void finish_parcel(weft_mesh *mesh, wefti_parcel *parcel) {
-    wefti_free(mesh->ctx, parcel->own);
-    parcel->own = NULL;
-    pthread_mutex_lock(&mesh->lock);
-    unlink_sent(mesh, parcel);
-    parcel->next = mesh->spare_parcels;
-    mesh->spare_parcels = parcel;
-    pthread_cond_broadcast(&mesh->changed);
-    pthread_mutex_unlock(&mesh->lock);
-}
-
 static bool is_long(const wefti_parcel *parcel) {
     return parcel->envelope.kind == WEFTI_ENVELOPE_LONG;
 }
@@ -177,7 +157,7 @@ static void finish_flight(weft_mesh *mesh, const wefti_request *flight) {
         peer->moved_s = now_s;
         peer->n_flying--;
         flight->parcel->n_flying--;
-        if (is_done(flight->parcel)) finish_parcel(mesh, flight->parcel);
+        if (is_done(flight->parcel)) wefti_outbox_finish(mesh, flight->parcel);
         return;
     }
     wefti_incoming_finish(mesh, flight);
@@ -203,33 +183,9 @@ static bool land(weft_mesh *mesh) {
     return moved;
 }
 
-/* After a failure the ranks may free what they were sending. What has not begun is
- * dropped, of the rest no more is begun, and the transport lets go of what it is at: a
- * long message that ends early is the last one to that rank. */
-static void take_back(weft_mesh *mesh) {
-    const weft_transport_ops *ops = mesh->transport->ops;
+static void take_all_back(weft_mesh *mesh) {
     mesh->took_back = true;
-    for (int i = 0; i < mesh->n_flights; i++) {
-        const wefti_request *flight = &mesh->flights[i];
-        bool sends = flight->parcel && is_long(flight->parcel);
-        if (sends && ops->withdraw) ops->withdraw(mesh->transport, flight->request);
-    }
-    for (int r = 0; r < mesh->n_slots; r++) {
-        wefti_peer *peer = &mesh->peers[r];
-        while (peer->bulk.first) {
-            wefti_parcel *parcel = wefti_parcels_pop(&peer->bulk);
-            parcel->opened = true;
-            parcel->n_started = parcel->envelope.n_bytes;
-            if (parcel->n_flying == 0) finish_parcel(mesh, parcel);
-        }
-    }
-    pthread_mutex_lock(&mesh->lock);
-    for (int i = 0; i < mesh->n_flights; i++) {
-        const wefti_parcel *parcel = mesh->flights[i].parcel;
-        if (parcel && is_long(parcel)) unlink_sent(mesh, parcel);
-    }
-    pthread_cond_broadcast(&mesh->changed);
-    pthread_mutex_unlock(&mesh->lock);
+    for (int r = 0; r < mesh->n_slots; r++) wefti_outbox_let_go(mesh, r);
 }
 
 /* Passes the first failure on to everybody. */
@@ -249,6 +205,11 @@ static void report_failure(weft_mesh *mesh) {
 
 /* --- the thread --- */
 
+/* Who the others go on without, and who may be connected still: nobody waits for it. */
+static bool has_departed(const weft_mesh *mesh, int r) {
+    return mesh->elastic && mesh->elastic->departed[r];
+}
+
 /* Takes what was submitted into the ranks' queues. */
 static bool collect(weft_mesh *mesh) {
     const wefti_envelope bye = {.kind = WEFTI_ENVELOPE_BYE};
@@ -262,9 +223,12 @@ static bool collect(weft_mesh *mesh) {
         wefti_parcel *parcel = wefti_parcels_pop(&new);
         wefti_peer *peer = &mesh->peers[parcel->peer];
         parcel->number = mesh->n_collected++;
-        wefti_parcels_push(is_long(parcel) ? &peer->bulk : &peer->quick, parcel);
+        if (is_long(parcel) && !parcel->own && has_departed(mesh, parcel->peer))
+            wefti_outbox_drop(mesh, parcel);
+        else
+            wefti_parcels_push(is_long(parcel) ? &peer->bulk : &peer->quick, parcel);
     }
-    if (taking_back && (moved || !mesh->took_back)) take_back(mesh);
+    if (taking_back && (moved || !mesh->took_back)) take_all_back(mesh);
     if (!closing || mesh->said_bye) return moved;
     report_failure(mesh); /* before the farewell, after which nobody listens */
     for (int r = 0; r < mesh->n_slots; r++)
@@ -279,15 +243,16 @@ static int remaining(const weft_mesh *mesh, int except) {
     int n = 0;
     for (int r = 0; r < mesh->n_slots; r++)
         n += r != mesh->rank && r != except && !mesh->peers[r].left &&
-             !mesh->peers[r].lost;
+             !mesh->peers[r].lost && !has_departed(mesh, r);
     return n;
 }
 
 static bool is_sending(const weft_mesh *mesh) {
     for (int i = 0; i < mesh->n_flights; i++)
-        if (mesh->flights[i].parcel) return true;
+        if (mesh->flights[i].parcel && !has_departed(mesh, mesh->flights[i].peer))
+            return true;
     for (int r = 0; r < mesh->n_slots; r++)
-        if (mesh->peers[r].quick.first) return true;
+        if (mesh->peers[r].quick.first && !has_departed(mesh, r)) return true;
     return false;
 }
 

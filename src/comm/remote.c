@@ -118,6 +118,7 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     mesh->sent = parcel;
     mesh->traffic.bytes_out[link] += n_bytes;
     mesh->traffic.messages_out[link]++;
+    wefti_elastic_note_sent(mesh, comm->channel, tag);
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_submit(mesh, parcel);
     return WEFT_OK;
@@ -194,11 +195,12 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
         take(comm, peer, arrival);
         *view = arrival->data;
     }
-    bool lost = !arrival && (is_lost(mesh, sender) || is_interrupted(comm));
+    bool patient = isinf(deadline_s); /* else who is lost is late, for ever */
+    bool lost = !arrival && ((patient && is_lost(mesh, sender)) || is_interrupted(comm));
     pthread_mutex_unlock(&mesh->lock);
     if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
     if (lost) return interrupted_error(comm, sender);
-    if (!arrival && left && isinf(deadline_s)) return gone_error(comm, sender);
+    if (!arrival && left && patient) return gone_error(comm, sender);
     if (got == n_bytes) return WEFT_OK;
     wefti_comm_release(head, peer, tag);
     *view = NULL;

@@ -47,8 +47,16 @@ static const weft_choice models[] = {
     {NULL, NULL}};
 static const weft_choice losses[] = {
     {"go_on",
-     "the other nodes go on where they can: over TCP, without a mixer, one site"},
+     "the other nodes go on where they can (docs/membership.md)"},
     {"end", "the run ends, and resumes from its last checkpoint"},
+    {NULL, NULL}};
+static const weft_choice partitions[] = {
+    {"pause", "more than half go on; the others wait for them, and end"},
+    {"split", "each part goes on by itself: two runs, which do not merge"},
+    {NULL, NULL}};
+static const weft_choice elastic_batches[] = {
+    {"shrink", "each rank goes on with its own rows: steps take as long, of fewer rows"},
+    {"keep", "those who are left share all rows: steps are as large, and take longer"},
     {NULL, NULL}};
 static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},
@@ -382,6 +390,17 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mesh.memory_limit), BYTES, "bytes", "0", ANY,
      "refuse a run that needs more memory; 0 = what the machine has free"},
 
+    {AT(elastic.silence), NUMBER, "seconds", "1", WITHIN(1, 3600),
+     "a process that nobody hears for so long is gone on without"},
+    {AT(elastic.patience), NUMBER, "seconds", "0", WITHIN(0, 86400),
+     "so long others wait for one that lives and does not send; 0 = 5 steps, >= 30 s"},
+    {AT(elastic.partition), CHOICE, "", "pause", ONE_OF(partitions),
+     "what the parts of a network do that do not hear each other"},
+    {AT(elastic.pause), NUMBER, "seconds", "600", WITHIN(1, 604800),
+     "so long processes that are too few wait for the others before they end"},
+    {AT(elastic.batch), CHOICE, "", "shrink", ONE_OF(elastic_batches),
+     "what becomes of the rows of a step when processes go or come"},
+
     REPLICATOR(replicator, "full",
                "what the nodes tell each other about their gradients"),
     REPLICATOR(site_replicator, "none", "what sites tell each other, after their nodes"),
@@ -478,6 +497,7 @@ static const struct {
     {"adapter", "LoRA: small matrices beside frozen ones; PEFT reads what is saved."},
     {"batch", "How much data goes into one step."},
     {"mesh", "Which ranks there are and what lies between them."},
+    {"elastic", "What a run does whose processes are lost or come (mesh.on_loss)."},
     {"replicator", "Gradient side: what crosses the wire between nodes."},
     {"site_replicator", "The same between sites, if mesh.sites is more than 1."},
     {"mixer", "Parameter side: how differing replicas are pulled together."},

@@ -23,6 +23,10 @@ wefti_member_policy wefti_member_policy_default(void) {
                                  .donors = 2};
 }
 
+void wefti_member_set_patience(wefti_member *m, int64_t patience_us) {
+    m->config.policy.patience_us = patience_us;
+}
+
 /* -- create -- */
 
 bool wefti_member_fits(const wefti_member_limits *l) {

@@ -38,7 +38,9 @@ static void take_install(wefti_member *m, const wefti_message *message) {
 static void take_foreign(wefti_member *m, const wefti_message *message) {
     wefti_member_node *peer = wefti_member_peer(m, message->from);
     if (message->kind == WEFTI_SAY_BYE) {
-        if (message->reason == WEFTI_BYE_EVICTED && message->view > m->view.number)
+        bool other_part = m->config.policy.split && peer && peer->has_departed;
+        if (message->reason == WEFTI_BYE_EVICTED && message->view > m->view.number &&
+            !other_part)
             wefti_member_leave(m, WEFTI_OUT_EVICTED);
         return;
     }

@@ -366,7 +366,8 @@ static void start_over_if_stuck(wefti_member *m) {
  * begun behind them): it leaves, so that the others need not wait, and begins again. */
 static bool leave_if_stuck(wefti_member *m) {
     if (m->frozen || m->state != WEFTI_MEMBER_IN || comes_bare(m)) return false;
-    if (m->now_us - m->joining.advanced_us < 2 * m->config.policy.patience_us)
+    int64_t patience_us = m->config.policy.patience_us;
+    if (patience_us == 0 || m->now_us - m->joining.advanced_us < 2 * patience_us)
         return false;
     wefti_member_say_leave(m);
     wefti_member_leave(m, WEFTI_OUT_EVICTED);

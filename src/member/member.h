@@ -80,7 +80,7 @@ typedef struct wefti_member_policy {
     int64_t answer_us;    /* a leader waits so long for answers */
     int64_t takeover_us;  /* the next one leads after this */
     int64_t retry_us;     /* unanswered messages are sent again */
-    int64_t patience_us;  /* the others wait so long for a member's step */
+    int64_t patience_us;  /* the others wait so long for a member's step; 0: for ever */
     int64_t gather_us;    /* joiners that are ready within it enter together */
     int64_t join_us;      /* a joiner gives up */
     int64_t pause_us;     /* a node without quorum gives up */
@@ -88,6 +88,7 @@ typedef struct wefti_member_policy {
     wefti_member_tie tie; /* exactly half of the members */
     bool trust_reset;     /* a host's refusal counts like a launcher's record */
     bool split;           /* no quorum is needed: both halves go on, as two runs */
+    bool rests_count;     /* patience is for what lies between steps, too */
     bool handover; /* the host gives joiners the state when they are members: they enter
                              without a snapshot, and nothing is replayed */
     int unit; /* above 1: nodes whose keys k have the same (k - 1) / unit are of no use
@@ -169,6 +170,9 @@ typedef struct wefti_member_actions {
     wefti_member_action *list;
     int64_t wake_us;
 } wefti_member_actions;
+
+/* From now on the others wait so long for a member's step; 0: for ever. */
+void wefti_member_set_patience(wefti_member *member, int64_t patience_us);
 
 /* Takes one event. `random` is any 64-bit number, new for each call. A message that
  * cannot be read is dropped and counted (wefti_member_facts). */

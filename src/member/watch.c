@@ -263,11 +263,31 @@ static void watch_silence(wefti_member *m, wefti_member_node *peer) {
     wefti_member_wake_by(m, peer->doubted_us + wait);
 }
 
-/* The others wait for a member that computes, not for one that waits itself. */
-static void watch_patience(wefti_member *m, wefti_member_node *peer, int64_t most_sent) {
+/* The steps that have been sent: by who is furthest, and by the last of those who train. */
+typedef struct progress {
+    int64_t most, least;
+} progress;
+
+static progress progress_of(const wefti_member *m) {
+    progress p = {m->steps.sent, m->config.witness ? INT64_MAX : m->steps.sent};
+    for (int k = 0; k < m->max_peers; k++) {
+        const wefti_member_node *peer = &m->peers[k];
+        if (!peer->used || peer->number < 0 || peer->witness) continue;
+        if (peer->steps.sent > p.most) p.most = peer->steps.sent;
+        if (peer->steps.sent < p.least) p.least = peer->steps.sent;
+    }
+    return p;
+}
+
+/* The others wait for a member that computes, not for one that waits itself: it has begun a step,
+ * has not sent it, and none is further behind. With gossip a neighbour of who stands still is
+ * behind as well, but not as far. */
+static void watch_patience(wefti_member *m, wefti_member_node *peer, progress p) {
     const wefti_member_steps *s = &peer->steps;
-    bool is_behind = !peer->witness && s->sent < most_sent && s->finished >= s->sent &&
-                     m->view.nodes[peer->number].first_step <= most_sent && !m->frozen;
+    bool computes = s->begun > s->sent || m->config.policy.rests_count;
+    bool is_behind = m->config.policy.patience_us > 0 && !peer->witness && computes &&
+                     s->sent < p.most && s->sent <= p.least && !m->frozen &&
+                     m->view.nodes[peer->number].first_step <= p.most;
     if (!is_behind) {
         peer->behind_us = 0;
         return;
@@ -291,11 +311,7 @@ static void watch_suspect(wefti_member *m, wefti_member_node *peer) {
 }
 
 void wefti_watch_pump(wefti_member *m) {
-    int64_t most_sent = m->steps.sent;
-    for (int k = 0; k < m->max_peers; k++)
-        if (m->peers[k].used && m->peers[k].number >= 0 &&
-            m->peers[k].steps.sent > most_sent)
-            most_sent = m->peers[k].steps.sent;
+    progress p = progress_of(m);
     for (int k = 0; k < m->max_peers; k++) {
         wefti_member_node *peer = &m->peers[k];
         if (!peer->used) continue;
@@ -306,7 +322,7 @@ void wefti_watch_pump(wefti_member *m) {
         }
         if (peer->standing.evidence <= WEFTI_EVIDENCE_MUTE) {
             watch_silence(m, peer);
-            watch_patience(m, peer, most_sent);
+            watch_patience(m, peer, p);
         } else {
             watch_suspect(m, peer);
         }

@@ -5,7 +5,7 @@
  *     error^2 = model^2 + sum over computing, wire, coding of (share x error)^2
  *
  * and what failures add: with a checkpoint every tau seconds, N nodes, a mean time M
- * between failures of one and D until a lost one is given up (mesh.timeout),
+ * between failures of one and D until a lost one is given up (elastic.silence),
  *
  *     back to the checkpoint    1 + save / tau + N/M (tau / 2 + restart)
  *     the others go on          1 + save / tau + N/M (D + restart / N)
@@ -60,7 +60,7 @@ double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c) {
     if (o->failure_s <= 0) return 1;
     double often = (double)c->nodes / o->failure_s;
     if (goes_on(a, c)) {
-        double given_up_s = a->run->mesh.timeout;
+        double given_up_s = a->run->elastic.silence;
         double saving = every > 0 ? o->save_s / every : 0;
         return 1 + saving + often * (given_up_s + o->restart_s / (double)c->nodes);
     }

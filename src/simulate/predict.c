@@ -248,8 +248,8 @@ static weft_status predict_job(weft_ctx *ctx, wefti_job *job, const weft_cluster
     if (status == WEFT_OK) status = check_options(ctx, job, options);
     if (status == WEFT_OK) status = play_steps(ctx, job, cluster, options, out);
     if (status == WEFT_OK) conclude(job, out);
-    out->goes_on = job->R > 1 && job->sites == 1 && job->copies == 1 &&
-                   job->replicas_equal && strcmp(job->config->mesh.on_loss, "go_on") == 0;
+    out->goes_on = job->R > 1 && job->sites == 1 &&
+                   strcmp(job->config->mesh.on_loss, "go_on") == 0;
     if (status == WEFT_OK && options && options->timeline)
         status = draw_timeline(ctx, job, cluster, options, out);
     if (status != WEFT_OK) weft_prediction_clear(ctx, out);

@@ -229,15 +229,15 @@ static double draw_gap(const simulation *s, int64_t number) {
  * work until it is back; to each other, failures are far apart. */
 static bool goes_on(const simulation *s) {
     const wefti_job *job = s->job;
-    return !s->options->roll_back && job->R > 1 && job->copies == 1 &&
-           job->replicas_equal && strcmp(job->config->mesh.on_loss, "go_on") == 0;
+    return !s->options->roll_back && job->R > 1 && job->sites == 1 &&
+           strcmp(job->config->mesh.on_loss, "go_on") == 0;
 }
 
 static void strike_one(simulation *s, weft_simulation *out) {
     const weft_simulate_options *o = s->options;
     int64_t every = o->save_every ? o->save_every : s->planned.config->run.save_every;
     double now_s = 0, strikes_s = draw_gap(s, 0);
-    double each_s = s->planned.config->mesh.timeout + o->restart_s / s->job->R;
+    double each_s = s->planned.config->elastic.silence + o->restart_s / s->job->R;
     for (int64_t t = 0; t < s->steps; t++) {
         bool saves = every > 0 && (t + 1) % every == 0;
         now_s += s->lengths[t] + (saves ? o->save_s : 0);

@@ -29,6 +29,16 @@ static int units_of(const wefti_job *job) {
     return job->topology ? 0 : job->model->n_units;
 }
 
+wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_loop) {
+    double patience_s = config->elastic.patience;
+    return (wefti_elastic_policy){
+        .silence_s = config->elastic.silence,
+        .patience_s = own_loop && patience_s == 0 ? -1 : patience_s,
+        .pause_s = config->elastic.pause,
+        .split = strcmp(config->elastic.partition, "split") == 0,
+        .own_loop = own_loop};
+}
+
 /* But for what has to be agreed on first. */
 static wefti_elastic_setup setup_of(const wefti_prepared *p) {
     const wefti_job *job = p->job;
@@ -40,7 +50,8 @@ static wefti_elastic_setup setup_of(const wefti_prepared *p) {
                                  .first_step = job->first_step,
                                  .lag = (int)apart,
                                  .delay = job->mixer_config.delay,
-                                 .meets = job->topology != NULL};
+                                 .meets = job->topology != NULL,
+                                 .policy = wefti_regroup_policy(job->config, false)};
 }
 
 bool wefti_regroup_can(const wefti_prepared *p) {
@@ -48,8 +59,7 @@ bool wefti_regroup_can(const wefti_prepared *p) {
     const weft_mesh *mesh = p->bootstrap.mesh;
     if (!mesh || !mesh->transport->ops->redial || !p->on_text) return false;
     wefti_elastic_setup setup = setup_of(p);
-    return job->sites == 1 && job->copies == 1 && job->mixer_config.deadline_s == 0 &&
-           strcmp(job->config->mesh.on_loss, "go_on") == 0 &&
+    return job->sites == 1 && strcmp(job->config->mesh.on_loss, "go_on") == 0 &&
            wefti_elastic_fits(mesh, &setup);
 }
 
@@ -193,7 +203,9 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     weft_config *config;
     wefti_job *job;
     WEFT_TRY(weft_config_copy(ctx, old->config, &config));
-    config->mesh.nodes = b->ranks / (old->S * old->copies);
+    config->mesh.nodes = b->ranks / old->S; /* several copies of a node may be lost one by one */
+    config->mesh.ranks_per_node = old->S;
+    config->mesh.shards = 0;
     config->batch.tokens_per_step = b->rows_per_rank * old->T * b->ranks;
     config->batch.rows_per_step = 0;
     config->batch.micro = b->micro;
@@ -214,10 +226,23 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     return WEFT_OK;
 }
 
+/* Where a step keeps as many rows as the run began with: each rank's share of them, rounded up to
+ * whole passes, since the mean over the ranks weighs all alike. Passes are as the configuration
+ * has them; if it leaves that open, as a run of so many ranks would have them. */
+static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
+    const weft_config *c = p->config; /* of the run as it began */
+    int64_t rows = c->batch.rows_per_step, micro = c->batch.micro;
+    if (rows == 0) rows = c->batch.tokens_per_step / p->job->T;
+    int64_t pass = micro > 0 ? micro : 1, unit = pass * batch->ranks;
+    batch->rows_per_rank = (rows + unit - 1) / unit * pass;
+    batch->micro = micro;
+}
+
 static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
                             const wefti_elastic_world *w, const charter *c) {
-    const wefti_regroup_batch batch = {w->size, c->rows_per_rank, c->micro,
-                                       w->first_step, c->first_row};
+    wefti_regroup_batch batch = {w->size, c->rows_per_rank, c->micro, w->first_step,
+                                 c->first_row};
+    if (strcmp(p->config->elastic.batch, "keep") == 0) keep_batch(p, &batch);
     return wefti_regroup_job(ctx, p, &batch);
 }
 

@@ -10,9 +10,11 @@
  * but for its state, which it keeps. */
 
 /* Whether the run can go on without a node that is lost: weft's own transport,
- * one site, one copy of the model per node, and no more
- * processes than membership has room for (202 with gossip, places for joiners included). */
+ * one site, and no more processes than membership has room for (202 with gossip, places for joiners included). */
 bool wefti_regroup_can(const wefti_prepared *p);
+
+/* What the configuration says of membership. own_loop: between the steps is a caller's loop. */
+wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_loop);
 
 /* From here on it does. Collective. */
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;

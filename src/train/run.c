@@ -411,8 +411,7 @@ static weft_status refuse_entry(weft_ctx *ctx) {
     return weft_ctx_fail(
         ctx, WEFT_ERR_CONFIG,
         "this run can not be joined: expected weft's own transport, "
-        "mesh.on_loss=go_on, one site, one copy of the model per node, and "
-        "no mixer.deadline");
+        "mesh.on_loss=go_on and one site");
 }
 
 /* The view that a run begins with, or is resumed with. */

@@ -34,7 +34,8 @@ static wefti_elastic_setup setup_of(const weft_sync *s) {
                                  .first_step = s->step,
                                  .lag = job->status_lag,
                                  .delay = job->mixer_config.delay,
-                                 .meets = job->topology != NULL};
+                                 .meets = job->topology != NULL,
+                                 .policy = wefti_regroup_policy(job->config, true)};
 }
 
 bool wefti_sync_can_go_on(const weft_sync *s) {
@@ -43,8 +44,8 @@ bool wefti_sync_can_go_on(const weft_sync *s) {
     if (s->setup.skips || s->setup.sharded || strcmp(job->config->mesh.on_loss, "go_on") != 0)
         return false;
     wefti_elastic_setup setup = setup_of(s);
-    return job->R > 1 && job->S == 1 && job->sites == 1 && job->copies == 1 &&
-           job->mixer_config.deadline_s == 0 && wefti_elastic_fits(s->mesh, &setup);
+    return job->R > 1 && job->S == 1 && job->sites == 1 &&
+           wefti_elastic_fits(s->mesh, &setup);
 }
 
 /* The run's number is rank 0's, drawn now: two runs that meet must not take each other for one. */

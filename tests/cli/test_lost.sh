@@ -19,15 +19,17 @@ method: flexdemo
 Y
 lines() { grep -c '"loss"' "$1/metrics.jsonl" 2>/dev/null; }
 
-# Ranks $1 of $2 per node, those named in $3 are killed after $4 lines; then key=value ...
+# Ranks $1 of $2 per copy of the model, of which $copies (1) are in a node; those named in $3 are
+# killed after $4 lines; then key=value ...
 losing() {
     local n=$1 per_node=$2 victims=$3 after=$4 r v pids=()
+    local wide=$((per_node * ${copies:-1}))
     shift 4
     free_port
     rm -rf run
     for ((r = n - 1; r >= 0; r--)); do
         RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port exec "$weft" train run.yaml \
-            run.folder=run mesh.nodes=$((n / per_node)) mesh.ranks_per_node="$per_node" "$@" \
+            run.folder=run mesh.nodes=$((n / wide)) mesh.ranks_per_node=$wide mesh.shards="$per_node" "$@" \
             --quiet >out.$r 2>log.$r &
         pids[r]=$!
     done
@@ -75,6 +77,11 @@ losing 4 2 1 15 method=dadam
 # Messages that are taken in a step after they were sent.
 losing 3 1 1 15 method=async-demo run.compare_every=8 run.eval_every=0
 losing 4 2 0 21 method=async-demo run.compare_every=8 run.eval_every=0
+# Several copies of the model in a node: one is lost, the other one goes on.
+copies=2 losing 4 1 1 15 method=hsdp
+copies=2 losing 8 2 3 15
+# Who is lost is late for ever.
+losing 3 1 1 15 method=dadam mixer.deadline=0.05
 # Replicas that differ: what a lost neighbour has not sent is done without.
 losing 3 1 1 9 method=dadam
 grep -q "^validation loss" out.0 || fail "dadam: rank 0 says $(cat out.0)"

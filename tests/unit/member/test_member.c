@@ -19,6 +19,8 @@ typedef struct group {
     int installs[MOST], frozen[MOST];
     wefti_member_out out[MOST];
     int sent[WEFTI_SAY_KINDS];
+    bool cut[MOST][MOST]; /* messages between these two are lost */
+    wefti_member_policy policy; /* what is 0 is the default */
     int unit; /* nodes that enter together, by their keys; 0: each for itself */
     struct {
         int to, from;
@@ -36,7 +38,7 @@ static void do_action(group *g, int i, const wefti_member_action *a) {
     if (a->kind != WEFTI_DO_SEND) return;
     int to = (int)a->peer.incarnation - 1;
     g->sent[a->bytes[5]]++;
-    if (to < 0 || to >= MOST || !g->m[to] || g->deaf[to]) return;
+    if (to < 0 || to >= MOST || !g->m[to] || g->deaf[to] || g->cut[i][to]) return;
     assert_true(g->n_queue < 512 && a->n_bytes <= sizeof g->queue[0].bytes);
     g->queue[g->n_queue].to = to;
     g->queue[g->n_queue].from = i;
@@ -91,6 +93,11 @@ static void add(group *g, int i, int n_founders) {
                                   .n_founders = n_founders,
                                   .founders = g->nodes,
                                   .now_us = g->now_us};
+    config.policy.split = g->policy.split;
+    config.policy.rests_count = g->policy.rests_count;
+    if (g->policy.patience_us) config.policy.patience_us = g->policy.patience_us;
+    if (g->policy.pause_us) config.policy.pause_us = g->policy.pause_us;
+    if (g->policy.silence_us) config.policy.silence_us = g->policy.silence_us;
     config.policy.unit = g->unit;
     config.policy.handover = g->unit > 0;
     assert_ok(g->ctx, wefti_member_create(g->ctx, &config, &g->m[i]));
@@ -250,6 +257,119 @@ static void who_was_left_out_hears_so(void **state) {
     g->deaf[2] = false;
     pass(g, 1000000);
     assert_int_equal(g->out[2], WEFTI_OUT_EVICTED);
+}
+
+static void steps_of(group *g, int i, int64_t begun, int64_t sent) {
+    wefti_member_event e = {
+        .kind = WEFTI_EVENT_STEPS, .steps = {begun, sent, 4}, .checksum = 44};
+    feed(g, i, &e);
+}
+
+/* Node 2 computes step 5 for ever; nodes 0 and 1 have sent theirs and wait. */
+static void who_computes_for_ever_is_waited_for_with_patience(void **state) {
+    group *g = *state;
+    g->policy.patience_us = 5000000;
+    found(g, 3);
+    steps_of(g, 0, 5, 5);
+    steps_of(g, 1, 5, 5);
+    steps_of(g, 2, 5, 4);
+    pass(g, 4500000);
+    assert_int_equal(view_number(g, 0), 1);
+    pass(g, 2000000);
+    assert_int_equal(view_number(g, 0), 2);
+    assert_int_equal(view_number(g, 1), 2);
+    assert_int_equal(g->out[2], WEFTI_OUT_EVICTED);
+}
+
+/* Nobody else: who rests between two steps, for it may write a checkpoint; who waits for one that
+ * is further behind; and nobody at all without patience. */
+static void patience_blames_who_computes_and_is_last(void **state) {
+    group *g = *state;
+    g->policy.patience_us = 5000000;
+    found(g, 4);
+    steps_of(g, 0, 6, 6);
+    steps_of(g, 1, 4, 4); /* rests */
+    steps_of(g, 2, 5, 4); /* stands still */
+    steps_of(g, 3, 6, 5); /* waits for it */
+    pass(g, 7000000);
+    const wefti_view *view = wefti_member_view(g->m[0]);
+    assert_int_equal(view->number, 2);
+    assert_int_equal(view->n_nodes, 3);
+    assert_int_equal(wefti_view_find(view, g->nodes[2].id), -1);
+    for (int i = 0; i < 4; i++)
+        if (i != 2) wefti_member_set_patience(g->m[i], 0);
+    pass(g, 20000000);
+    assert_int_equal(view_number(g, 0), 2);
+}
+
+/* In a caller's own loop what lies between two steps is waited for like the steps. */
+static void where_rests_count_nobody_may_rest_for_ever(void **state) {
+    group *g = *state;
+    g->policy.patience_us = 5000000;
+    g->policy.rests_count = true;
+    found(g, 3);
+    steps_of(g, 0, 5, 5);
+    steps_of(g, 1, 5, 5);
+    pass(g, 7000000);
+    assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 2);
+    assert_int_equal(g->out[2], WEFTI_OUT_EVICTED);
+}
+
+/* Cut in two, with nobody dead: the part with more than half goes on, or, split, each; then the
+ * parts do not end each other when the cut heals, though one has changed more often. */
+static void cut(group *g, bool cuts) {
+    for (int i = 0; i < MOST; i++)
+        for (int k = 0; k < MOST; k++) g->cut[i][k] = cuts && (i < 3) != (k < 3);
+}
+
+static void each_part_goes_on_where_that_is_chosen(void **state) {
+    group *g = *state;
+    g->policy.split = true;
+    found(g, 5);
+    cut(g, true);
+    pass(g, 4000000);
+    assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 3);
+    assert_int_equal(wefti_member_view(g->m[4])->n_nodes, 2);
+    end(g, 2);
+    for (int i = 0; i < 2; i++) closed(g, i, 2, WEFTI_EVIDENCE_RESET);
+    pass(g, 1000000);
+    assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 2);
+    assert_true(view_number(g, 0) > view_number(g, 4));
+    cut(g, false);
+    wefti_message late = {.kind = WEFTI_SAY_ALIVE, .steps = {4, 4, 4}};
+    unsigned char bytes[512];
+    wefti_member_event e = {
+        .kind = WEFTI_EVENT_MESSAGE, .peer = g->nodes[3].id, .bytes = bytes};
+    e.n_bytes = wefti_member_encode(g->m[3], &late, bytes, sizeof bytes);
+    feed(g, 0, &e); /* what was on its way */
+    pass(g, 2000000);
+    assert_int_equal(wefti_member_get_state(g->m[3]), WEFTI_MEMBER_IN);
+    assert_int_equal(wefti_member_view(g->m[3])->n_nodes, 2);
+}
+
+static void the_smaller_part_waits_and_gives_up(void **state) {
+    group *g = *state;
+    g->policy.pause_us = 3000000;
+    found(g, 5);
+    cut(g, true);
+    pass(g, 3500000);
+    assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 3);
+    assert_int_equal(wefti_member_get_state(g->m[4]), WEFTI_MEMBER_PAUSED);
+    pass(g, 3000000);
+    assert_int_equal(g->out[3], WEFTI_OUT_NO_QUORUM);
+    assert_int_equal(g->out[4], WEFTI_OUT_NO_QUORUM);
+}
+
+static void longer_silence_is_borne_where_it_is_allowed(void **state) {
+    group *g = *state;
+    g->policy.silence_us = 8000000;
+    found(g, 3);
+    g->deaf[2] = true;
+    end(g, 2);
+    pass(g, 7500000);
+    assert_int_equal(view_number(g, 0), 1);
+    pass(g, 2000000);
+    assert_int_equal(view_number(g, 0), 2);
 }
 
 static void who_slept_suspects_nobody(void **state) {
@@ -433,6 +553,18 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_leaves_is_missed_at_once_by_the_other_one,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_left_out_hears_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            who_computes_for_ever_is_waited_for_with_patience, setup, teardown),
+        cmocka_unit_test_setup_teardown(patience_blames_who_computes_and_is_last, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(where_rests_count_nobody_may_rest_for_ever, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(each_part_goes_on_where_that_is_chosen, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_smaller_part_waits_and_gives_up, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(longer_silence_is_borne_where_it_is_allowed,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(who_slept_suspects_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(joiners_enter_together_with_equal_checksums_only,
                                         setup, teardown),

@@ -198,7 +198,7 @@ static void equal_replicas_go_on_and_others_go_back(void **state) {
     a.options.save_s = 10;
     double tau_s = sqrt(2 * 10 * 1e6 / 4), often = 4 / 1e6;
     double back = 1 + 10 / tau_s + often * (tau_s / 2 + 800);
-    is_near(wefti_advise_failures(&a, &c), 1 + often * (run->mesh.timeout + 200), 1e-12);
+    is_near(wefti_advise_failures(&a, &c), 1 + often * (run->elastic.silence + 200), 1e-12);
     a.options.roll_back = true;
     is_near(wefti_advise_failures(&a, &c), back, 1e-12);
     a.options.roll_back = false;

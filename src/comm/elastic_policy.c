@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* The rules of membership that a person chooses, in the machine's terms, and patience: for how
+ * long the others wait for a process that lives and does not send.
+ *
+ *     patience = elastic.patience, or max(30 s, 5 s_max)    s_max: the longest of the last steps
+ *
+ * The time of a step is that of the slowest of all, since all wait for it; so a machine that is
+ * always slow is never given up, and one that stands still is. It is told when the first steps
+ * have been done; before, whoever gets ready is waited for. A wrong guess costs a process that a
+ * person has to start again, a long one half a minute: hence the 30 s. */
+#include "comm/elastic.h"
+
+#include <math.h>
+
+static const double least_patience_s = 30, patience_steps = 5, step_decay = 0.95;
+enum { STEPS_TO_TELL = 3 };
+
+void wefti_elastic_set_policy(const wefti_elastic_setup *setup, wefti_member_policy *out) {
+    const wefti_elastic_policy *p = &setup->policy;
+    out->trust_reset = true;
+    out->handover = true;
+    out->unit = setup->shards;
+    out->split = p->split;
+    out->silence_us = (int64_t)(p->silence_s * 1e6);
+    out->pause_us = (int64_t)(p->pause_s * 1e6);
+    out->patience_us = p->patience_s > 0 ? (int64_t)(p->patience_s * 1e6) : 0;
+    out->rests_count = p->own_loop;
+}
+
+double wefti_elastic_patience(const wefti_elastic *e) {
+    double said_s = e->setup.policy.patience_s;
+    if (said_s != 0) return fmax(said_s, 0);
+    return e->step_s > 0 ? fmax(least_patience_s, patience_steps * e->step_s) : 0;
+}
+
+void wefti_elastic_learn_step(wefti_elastic *e, double step_s) {
+    if (++e->n_steps < STEPS_TO_TELL) return;
+    e->step_s = fmax(step_decay * e->step_s, step_s);
+}
+
+enum { BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1 };
+
+/* The ranks' status is sent when all passes of the step are done. */
+void wefti_elastic_note_sent(weft_mesh *mesh, int channel, int64_t tag) {
+    wefti_elastic *e = mesh->elastic;
+    bool is_status = e && (channel & BASE_CHANNELS) == WEFTI_GROUP_WORLD * 8;
+    if (is_status && tag > e->steps.sent && tag <= e->steps.begun) e->steps.sent = tag;
+}
