@@ -12,13 +12,27 @@
 
 #include "progress.h"
 
+const char *plain_text(const char *text, char *out, size_t out_size) {
+    size_t n = 0;
+    unsigned char before = 0;
+    for (; text[n] && n + 1 < out_size; n++) {
+        unsigned char byte = (unsigned char)text[n];
+        bool second = before == 0xc2 && byte >= 0x80 && byte < 0xa0; /* U+0080 to U+009F */
+        if (second) out[n - 1] = '?';
+        out[n] = byte < 0x20 || byte == 0x7f || second ? '?' : text[n];
+        before = byte;
+    }
+    out[n] = '\0';
+    return out;
+}
+
 int usage_error(const char *format, ...) {
+    char sentence[4096], shown[sizeof sentence];
     va_list values;
     va_start(values, format);
-    fputs("weft: ", stderr);
-    vfprintf(stderr, format, values);
-    fputc('\n', stderr);
+    vsnprintf(sentence, sizeof sentence, format, values);
     va_end(values);
+    fprintf(stderr, "weft: %s\n", plain_text(sentence, shown, sizeof shown));
     return CODE_USAGE;
 }
 
@@ -43,8 +57,10 @@ const char *nearest_word(const char *word, const char *const *words, int n) {
 }
 
 static void log_line(void *user, weft_log_level level, const char *line) {
+    char shown[1200];
     (void)user;
-    progress_note(level == WEFT_LOG_WARN ? "weft: warning: " : "", line);
+    plain_text(line, shown, sizeof shown);
+    progress_note(level == WEFT_LOG_WARN ? "weft: warning: " : "", shown);
 }
 
 weft_ctx *program_context(void) {

@@ -10,7 +10,11 @@
 
 #include "args.h"
 
-/* Says "weft: sentence" on stderr and returns CODE_USAGE. */
+/* A text from a file's name or contents, fit for a terminal: control characters, those of
+ * eight bits too, become '?'. Writes into out, cut to out_size, and returns it. */
+const char *plain_text(const char *text, char *out, size_t out_size);
+
+/* Says "weft: sentence" on stderr, without control characters, and returns CODE_USAGE. */
 int usage_error(const char *format, ...) WEFT_PRINTF(1, 2);
 
 /* The likeliest of n words for a misspelt one, or NULL. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft data encode|inspect|train-tokenizer`: texts to tokens, once for many runs. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ extern const command command_data;
 /* Trains on text and saves; says on stdout what there is now. */
 static weft_status train_tokenizer(weft_ctx *ctx, const args *a, int64_t vocab) {
     const char *out = args_value(a, "-o"), *split = args_value(a, "--split");
-    char *text;
+    char *text, shown[PATH_MAX];
     int64_t n_bytes;
     weft_tokenizer *tokenizer = NULL;
     WEFT_TRY(read_files(ctx, a->operands + 1, a->n_operands - 1, &text, &n_bytes));
@@ -41,7 +42,8 @@ static weft_status train_tokenizer(weft_ctx *ctx, const args *a, int64_t vocab) 
     if (status != WEFT_OK) return status;
     status = weft_tokenizer_save(ctx, tokenizer, out);
     if (status == WEFT_OK)
-        printf("%s: %" PRId64 " ids from %" PRId64 " bytes of text\n", out,
+        printf("%s: %" PRId64 " ids from %" PRId64 " bytes of text\n",
+               plain_text(out, shown, sizeof shown),
                weft_tokenizer_vocab(tokenizer), n_bytes);
     weft_tokenizer_destroy(ctx, tokenizer);
     return status;
@@ -51,6 +53,7 @@ static weft_status encode(weft_ctx *ctx, const args *a, int threads) {
     const char *name = args_value(a, "--tokenizer"), *out = args_value(a, "-o");
     weft_tokenizer *tokenizer;
     int64_t n_tokens = 0;
+    char shown[PATH_MAX];
     WEFT_TRY(weft_tokenizer_open(ctx, name ? name : "bytes", &tokenizer));
     weft_shard_texts texts = {.paths = (const char *const *)(a->operands + 1),
                               .n_paths = a->n_operands - 1,
@@ -58,7 +61,8 @@ static weft_status encode(weft_ctx *ctx, const args *a, int threads) {
                               .column = args_value(a, "--column"),
                               .threads = threads};
     weft_status status = weft_shard_encode_texts(ctx, tokenizer, &texts, out, &n_tokens);
-    if (status == WEFT_OK) printf("%s: %" PRId64 " tokens\n", out, n_tokens);
+    if (status == WEFT_OK)
+        printf("%s: %" PRId64 " tokens\n", plain_text(out, shown, sizeof shown), n_tokens);
     weft_tokenizer_destroy(ctx, tokenizer);
     return status;
 }

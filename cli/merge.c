@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft merge`: an adapter and its base as one model. */
+#include <limits.h>
 #include <stdio.h>
 
 #include <weft/inference.h>
@@ -19,7 +20,8 @@ static weft_status merge(weft_ctx *ctx, const char *path, const char *base,
     WEFT_TRY(weft_inference_open_on(ctx, path, base, &inference));
     weft_status status = weft_inference_save(ctx, inference, folder);
     weft_inference_close(ctx, inference);
-    if (status == WEFT_OK) printf("%s\n", folder);
+    char shown[PATH_MAX];
+    if (status == WEFT_OK) printf("%s\n", plain_text(folder, shown, sizeof shown));
     return status;
 }
 

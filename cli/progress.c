@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The words of a line are listed by importance and printed as long as they fit; the bar
- * takes what is left. stderr's lock keeps lines of several threads whole. */
+/* On a terminal one line is drawn over and over, elsewhere a line is printed now and then:
+ *
+ *     train 120/500 24% [====>            ]  loss 3.2140  42s left  10.7k tok/s  wire ...
+ *
+ * The bar keeps its width while the run goes on, so that it does not jump. The words behind it
+ * are listed by importance and printed as long as they fit. stderr's lock keeps lines of
+ * several threads whole. */
 #include "progress.h"
 
 #include <math.h>
@@ -12,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 512, WORD_BYTES = 64, MIN_BAR = 8, MAX_BAR = 40 };
+enum { LINE_BYTES = 512, WORD_BYTES = 64, MIN_BAR = 10, MAX_BAR = 40 };
 
 static struct {
     bool terminal;
@@ -78,12 +83,28 @@ static void add_wire(char *line, int width, const progress_state *p) {
     add(line, width, word);
 }
 
-/* "step 12/1000 1%  loss 3.214  ..." */
+/* " [=====>    ]", wider on a wider terminal; nothing in a file or where there is no room. */
+static void append_bar(char *line, int width, const progress_state *p) {
+    size_t used = strlen(line);
+    int n = (width - 56) / 2;
+    if (n < MIN_BAR) n = MIN_BAR;
+    if (n > MAX_BAR) n = MAX_BAR;
+    if (!now.terminal || p->total <= 0 || (int)used + 3 + n > width) return;
+    double share = fmin(fmax((double)p->step / (double)p->total, 0), 1);
+    int filled = (int)(share * n);
+    line += used;
+    line += snprintf(line, LINE_BYTES - used, " [");
+    for (int i = 0; i < n; i++) *line++ = i < filled ? '=' : i == filled ? '>' : ' ';
+    snprintf(line, 2, "]");
+}
+
+/* "train 12/1000 1% [>      ]  loss 3.214  ..." */
 static void compose(char *line, int width, const progress_state *p) {
     char word[WORD_BYTES], number[24];
     int percent = p->total > 0 ? (int)(100.0 * (double)p->step / (double)p->total) : 0;
     snprintf(line, LINE_BYTES, "%.20s%s%lld/%lld %d%%", p->phase ? p->phase : "",
              p->phase ? " " : "", (long long)p->step, (long long)p->total, percent);
+    append_bar(line, width, p);
     if (isfinite(p->loss)) {
         snprintf(word, sizeof word, "loss %.4f", p->loss);
         add(line, width, word);
@@ -107,24 +128,10 @@ static void compose(char *line, int width, const progress_state *p) {
     }
 }
 
-static void append_bar(char *line, int width, const progress_state *p) {
-    size_t used = strlen(line);
-    int room = width - (int)used - 4;
-    if (room < MIN_BAR || p->total <= 0) return;
-    if (room > MAX_BAR) room = MAX_BAR;
-    double share = (double)p->step / (double)p->total;
-    int filled = (int)(share * room);
-    line += used;
-    line += snprintf(line, LINE_BYTES - used, "  [");
-    for (int i = 0; i < room; i++) *line++ = i < filled ? '=' : i == filled ? '>' : ' ';
-    snprintf(line, 2, "]");
-}
-
 static void draw(const progress_state *p) {
     char line[2 * LINE_BYTES];
     int width = now.terminal ? terminal_width() - 1 : LINE_BYTES - 1;
     compose(line, width, p);
-    if (now.terminal) append_bar(line, width, p);
     flockfile(stderr);
     if (now.terminal)
         fprintf(stderr, "\r%s\033[K", line);

@@ -2,6 +2,8 @@
 /* `weft report`: one page from one or several run folders. */
 #include <weft/report.h>
 
+#include <limits.h>
+
 #include "common.h"
 
 static const flag flags[] = {
@@ -17,15 +19,17 @@ enum { MAX_RUNS = 64 };
 /* Writes the page and says on stdout where it is. */
 static weft_status write_page(weft_ctx *ctx, const args *a) {
     const char *folders[MAX_RUNS], *out = args_value(a, "-o");
+    char shown[PATH_MAX];
     for (int i = 0; i < a->n_operands; i++) folders[i] = a->operands[i];
     if (a->n_operands == 1) {
         WEFT_TRY(weft_report_write(ctx, folders[0], out));
-        printf("%s%s\n", out ? out : folders[0], out ? "" : "/report.html");
+        printf("%s%s\n", plain_text(out ? out : folders[0], shown, sizeof shown),
+               out ? "" : "/report.html");
         return WEFT_OK;
     }
     if (!out) out = "compare.html";
     WEFT_TRY(weft_report_compare(ctx, folders, a->n_operands, out));
-    printf("%s\n", out);
+    printf("%s\n", plain_text(out, shown, sizeof shown));
     return WEFT_OK;
 }
 

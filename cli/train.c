@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft train`: runs, shows progress, stops cleanly on a signal. */
 #define _POSIX_C_SOURCE 200809L
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -131,7 +132,8 @@ static void show_run(const view *v, const weft_run_summary *s) {
             s->gemm_flops / 1e9);
     if (s->first_step > 0)
         fprintf(stderr, "resumes  after step %lld\n", (long long)s->first_step);
-    fprintf(stderr, "folder   %s\n", s->folder);
+    char folder[PATH_MAX];
+    fprintf(stderr, "folder   %s\n", plain_text(s->folder, folder, sizeof folder));
 }
 
 static void show_start(void *user, const weft_run_summary *s) {
@@ -220,7 +222,8 @@ static void show_result(const weft_config *config, const weft_train_result *r,
                wire, 100 * r->hidden_share);
     if (watch) show_against_plan(watch);
     printf("memory           %s at its peak, %s predicted\n", peak, predicted);
-    printf("run folder       %s\n", config->run.folder);
+    char folder[PATH_MAX];
+    printf("run folder       %s\n", plain_text(config->run.folder, folder, sizeof folder));
 }
 
 /* Settings that make the BLAS library choose slower kernels than the processor has. */
@@ -253,10 +256,11 @@ static void show_end(const args *a, const weft_config *config,
                      const weft_train_result *result, weft_watch *watch) {
     bool json = args_has(a, "--json");
     if (result->elapsed_s > 0 && !json) show_result(config, result, watch);
+    char folder[PATH_MAX];
     if (result->elapsed_s == 0 && !json)
         printf("nothing left to do: %lld of run.steps=%lld are done in %s\n",
                (long long)result->steps, (long long)config->run.steps,
-               config->run.folder);
+               plain_text(config->run.folder, folder, sizeof folder));
 }
 
 static void show_change(void *user, const char *sentence) {

@@ -153,6 +153,7 @@ static weft_status configure(const search *s, weft_ctx *ctx, const weft_tune_job
     WEFT_TRY(set_int(ctx, config, "run.keep", 1));
     WEFT_TRY(set_int(ctx, config, "mesh.threads", s->threads));
     WEFT_TRY(weft_config_set(ctx, config, "run.tensorboard=false"));
+    WEFT_TRY(weft_config_set(ctx, config, "run.prometheus="));
     return weft_config_finish(ctx, config);
 }
 

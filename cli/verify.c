@@ -2,6 +2,8 @@
 /* `weft verify`: whether everything in a run folder is as it was written. */
 #include <weft/verify.h>
 
+#include <limits.h>
+
 #include "common.h"
 
 extern const command command_verify;
@@ -10,10 +12,10 @@ enum { MAX_RUNS = 64 };
 
 static void print_item(void *user, const weft_verify_item *item) {
     (void)user;
-    printf("  %-7s  %-28s  ", item->whole ? "ok" : "DAMAGED", item->name);
-    for (const char *c = item->sentence; *c; c++)
-        putchar((unsigned char)*c < 32 || *c == 127 ? '?' : *c);
-    putchar('\n');
+    char name[256], sentence[2048];
+    printf("  %-7s  %-28s  %s\n", item->whole ? "ok" : "DAMAGED",
+           plain_text(item->name, name, sizeof name),
+           plain_text(item->sentence, sentence, sizeof sentence));
 }
 
 static int run(int argc, char **argv) {
@@ -25,7 +27,8 @@ static int run(int argc, char **argv) {
     if (!ctx) return CODE_USAGE;
     for (int i = 0; i < a.n_operands && code == CODE_OK; i++) {
         int n_damaged;
-        printf("%s\n", a.operands[i]);
+        char shown[PATH_MAX];
+        printf("%s\n", plain_text(a.operands[i], shown, sizeof shown));
         weft_status status = weft_verify_run(ctx, a.operands[i], print_item, NULL,
                                              &n_damaged);
         if (status != WEFT_OK)

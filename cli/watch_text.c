@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft watch --text`: a run in six lines or seven.
+/* `weft watch --text`: a run in seven lines or eight.
  *
  *     runs/a  flexdemo                      step 1200/5000 24%   12m03s, 38m left
  *       loss 3.2140   validation 3.3010, best 3.2980
  *       6.21 ▇▆▅▄▃▃▂▂▂▁▁▁ 3.21   of all steps
  *       12.3k tokens/s   step 236 ms: computing 150, waiting 60, the rest 26
+ *       gradient norm 1.52   FLOP use 41%   memory 171 MB of a rank, 640 MB of the process
  *       wire 3.10 MB/step, 85% hidden, 3.7 GB so far
  *       predicted 230 ms/step (205 to 260)                     with a prediction
  *       3 ranks since step 800: lost 1, 41 ms; 2 changes in all        with changes */
@@ -26,12 +27,6 @@ enum { CURVE = 48 };
 static double number(const json_t *object, const char *name) {
     const json_t *value = json_object_get(object, name);
     return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-/* Text of a file, without control characters. */
-static void print_clean(const char *text, int most) {
-    for (int i = 0; text[i] && i < most; i++)
-        putchar((unsigned char)text[i] < 32 || text[i] == 127 ? '?' : text[i]);
 }
 
 /* The value of "  steps: 5000" or "method: x" in a configuration as weft writes it. */
@@ -93,12 +88,11 @@ static void print_head(const json_t *run, const json_t *summary, const json_t *s
     const json_t *step = json_object_get(steps, "step");
     double at = json_number_value(json_array_get(step, json_array_size(step) - 1));
     double total = steps_of(config), elapsed = number(summary, "elapsed_s");
-    char method[40], word[32];
-    print_clean(name ? name : "", 60);
-    if (config && setting(config, "method: ", method, sizeof method)) {
-        printf("  ");
-        print_clean(method, 40);
-    }
+    char method[40], word[40];
+    char shown[64];
+    fputs(plain_text(name ? name : "", shown, sizeof shown), stdout);
+    if (config && setting(config, "method: ", method, sizeof method))
+        printf("  %s", plain_text(method, word, sizeof word));
     if (json_array_size(step) == 0) at = 0;
     printf("   step %.0f", at);
     if (total > 0) printf("/%.0f %.0f%%", total, floor(100 * at / total));
@@ -135,6 +129,15 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
                time_text(wait, b, sizeof b),
                time_text(fmax(0, step - compute - wait), c, sizeof c));
     printf("\n");
+    double norm = number(summary, "grad_norm"), use = number(summary, "mfu");
+    double rank = number(summary, "memory_rank_bytes");
+    double process = number(summary, "memory_bytes");
+    if (isfinite(norm)) printf("  gradient norm %.4g", norm);
+    if (isfinite(use)) printf("%sFLOP use %.0f%%", isfinite(norm) ? "   " : "  ", 100 * use);
+    if (isfinite(rank))
+        printf("   memory %s of a rank, %s of the process", size_text(rank, a, sizeof a),
+               size_text(process, b, sizeof b));
+    if (isfinite(norm) || isfinite(use) || isfinite(rank)) printf("\n");
     if (wire > 0) {
         printf("  wire %s/step out of a node", size_text(wire, a, sizeof a));
         if (isfinite(hidden)) printf(", %.0f%% hidden", 100 * hidden);

@@ -61,6 +61,7 @@ typedef struct weft_config {
         int64_t keep;          /* checkpoints; 0 = all */
         int64_t compare_every; /* steps; 0 = never */
         bool tensorboard;
+        const char *prometheus; /* a file; "": none */
     } run;
     struct {
         weft_texts path;

@@ -40,6 +40,8 @@ typedef struct weft_step_record {
     double step_s, elapsed_s;
     int64_t allocations; /* made by the first rank and the mesh so far */
     double left_s;       /* estimate of the time to the last step */
+    int64_t memory_rank_bytes; /* held by the first rank itself: parameters, gradients,
+                                  state, activations, messages */
 } weft_step_record;
 
 typedef struct weft_eval_record {

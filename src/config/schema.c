@@ -239,6 +239,8 @@ const weft_config_key wefti_config_keys[] = {
     {AT(run.compare_every), INT, "steps", "100", ANY,
      "steps between two checks that equal replicas are equal; 0 = never"},
     {AT(run.tensorboard), BOOL, "", "true", ANY, "also write TensorBoard event files"},
+    {AT(run.prometheus), TEXT, "", "", ANY,
+     "file for the newest numbers in Prometheus' text format; empty = none"},
 
     {AT(data.path), TEXTS, "", "", ANY,
      "training data: texts, token shards, folders of them; - = standard input"},

@@ -96,6 +96,8 @@ static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) 
         {"tokens_per_s", wefti_column_mean_over_time(s, WEFTI_TOKENS_PER_S)},
         {"mfu", wefti_column_mean_over_time(s, WEFTI_MFU)},
         {"memory_bytes", wefti_column_greatest(s, WEFTI_MEMORY)},
+        {"memory_rank_bytes", wefti_column_greatest(s, WEFTI_MEMORY_RANK)},
+        {"grad_norm", wefti_column_last(s, WEFTI_GRAD_NORM)},
         {"step_s", wefti_column_mean(s, WEFTI_STEP_S)},
         {"median_step_s", run->step_s},
         {"compute_s", wefti_column_mean(s, WEFTI_COMPUTE)},

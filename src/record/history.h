@@ -16,6 +16,7 @@ typedef enum wefti_column {
     WEFTI_TOKENS_PER_S,
     WEFTI_MFU,
     WEFTI_MEMORY,
+    WEFTI_MEMORY_RANK,
     WEFTI_WIRE_OUT,
     WEFTI_WIRE_IN,
     WEFTI_LOCAL_OUT,

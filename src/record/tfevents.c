@@ -7,8 +7,19 @@
  * The bytes are one protobuf `Event` (tensorflow/core/util/event.proto):
  *
  *   1 double wall_time, 2 int64 step, 3 string file_version, 5 Summary, 7 SessionLog
- *   Summary: repeated 1 Value { 1 string tag, 2 float simple_value }
+ *   Summary: repeated 1 Value { 1 string tag, 2 float simple_value, 8 TensorProto tensor,
+ *                               9 SummaryMetadata }
+ *   SummaryMetadata: 1 PluginData { 1 string plugin_name, 2 bytes content }
+ *   TensorProto: 1 dtype (7: text), 2 shape { 2 dim { 1 size } }, 8 repeated bytes string_val
  *   SessionLog: 1 status
+ *
+ * What a run was set to goes to two of TensorBoard's plugins (plugins/hparams/plugin_data.proto):
+ *
+ *   "_hparams_/session_start_info", content { 3 { 1 repeated { 1 key, 2 Value }, 5 time } }
+ *   "_hparams_/session_end_info",   content { 4 { 1 status (1 success, 2 failure), 2 time } }
+ *   a text under its tag, plugin "text", as a tensor of one text
+ *
+ * where Value (google.protobuf.Value) is 2 a number, 3 a text or 4 true or false.
  *
  * CRC-32C: Castagnoli, reflected polynomial 0x82f63b78 (RFC 3720, B.4). */
 #define _GNU_SOURCE
@@ -24,7 +35,7 @@
 
 #include "base/memory.h"
 #include "record/append.h"
-#include "base/buffer.h"
+#include "record/protobuf.h"
 
 enum { MESSAGE_BYTES = 4096, MAX_FILES = 1000, SESSION_START = 1 };
 
@@ -54,58 +65,27 @@ static uint32_t masked_crc(const uint32_t table[256], const char *bytes, int64_t
     return (c >> 15 | c << 17) + 0xa282ead8u;
 }
 
-static void put_little(weft_ctx *ctx, wefti_buffer *out, uint64_t value, int n_bytes) {
-    unsigned char bytes[8];
-    for (int i = 0; i < n_bytes; i++) bytes[i] = (unsigned char)(value >> (8 * i));
-    wefti_buffer_put(ctx, out, bytes, n_bytes);
-}
-
 static weft_status write_record(weft_ctx *ctx, wefti_tfevents *e) {
     wefti_buffer *record = &e->record;
     WEFT_TRY(e->event.status);
     record->n = 0;
     record->status = WEFT_OK;
-    put_little(ctx, record, (uint64_t)e->event.n, 8);
+    wefti_put_little(ctx, record, (uint64_t)e->event.n, 8);
     WEFT_TRY(record->status);
-    put_little(ctx, record, masked_crc(e->crc_table, record->bytes, 8), 4);
+    wefti_put_little(ctx, record, masked_crc(e->crc_table, record->bytes, 8), 4);
     wefti_buffer_put(ctx, record, e->event.bytes, e->event.n);
-    put_little(ctx, record, masked_crc(e->crc_table, e->event.bytes, e->event.n), 4);
+    wefti_put_little(ctx, record, masked_crc(e->crc_table, e->event.bytes, e->event.n), 4);
     WEFT_TRY(record->status);
     return wefti_append_write(ctx, &e->file, record->bytes, record->n);
 }
 
-/* ---- protobuf ---- */
-
-typedef enum wire_type { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 } wire_type;
-
-static void put_varint(weft_ctx *ctx, wefti_buffer *out, uint64_t value) {
-    unsigned char bytes[10];
-    int n = 0;
-    for (; value >= 128; value >>= 7) bytes[n++] = (unsigned char)(value | 128);
-    bytes[n++] = (unsigned char)value;
-    wefti_buffer_put(ctx, out, bytes, n);
-}
-
-static void put_key(weft_ctx *ctx, wefti_buffer *out, int field, wire_type type) {
-    put_varint(ctx, out, (uint64_t)field << 3 | (uint64_t)type);
-}
-
-static void put_bytes(weft_ctx *ctx, wefti_buffer *out, int field, const void *bytes,
-                      int64_t n_bytes) {
-    put_key(ctx, out, field, BYTES);
-    put_varint(ctx, out, (uint64_t)n_bytes);
-    wefti_buffer_put(ctx, out, bytes, n_bytes);
-}
+/* ---- events ---- */
 
 static void begin_event(weft_ctx *ctx, wefti_tfevents *e, int64_t step, double unix_s) {
-    uint64_t bits;
-    memcpy(&bits, &unix_s, sizeof bits);
     e->event.n = 0;
     e->event.status = WEFT_OK;
-    put_key(ctx, &e->event, 1, FIXED64);
-    put_little(ctx, &e->event, bits, 8);
-    put_key(ctx, &e->event, 2, VARINT);
-    put_varint(ctx, &e->event, (uint64_t)step);
+    wefti_put_double(ctx, &e->event, 1, unix_s);
+    wefti_put_int(ctx, &e->event, 2, (uint64_t)step);
 }
 
 static float to_single(double value) {
@@ -118,9 +98,9 @@ static void put_scalar(weft_ctx *ctx, wefti_buffer *value, const wefti_scalar *s
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
     value->n = 0;
-    put_bytes(ctx, value, 1, scalar->tag, (int64_t)strlen(scalar->tag));
-    put_key(ctx, value, 2, FIXED32);
-    put_little(ctx, value, bits, 4);
+    wefti_put_string(ctx, value, 1, scalar->tag);
+    wefti_put_field(ctx, value, 2, WEFTI_FIXED32);
+    wefti_put_little(ctx, value, bits, 4);
 }
 
 weft_status wefti_tfevents_write(weft_ctx *ctx, wefti_tfevents *events, int64_t step,
@@ -130,13 +110,110 @@ weft_status wefti_tfevents_write(weft_ctx *ctx, wefti_tfevents *events, int64_t 
     summary->status = value->status = WEFT_OK;
     for (int i = 0; i < n; i++) {
         put_scalar(ctx, value, &scalars[i]);
-        put_bytes(ctx, summary, 1, value->bytes, value->n);
+        wefti_put_bytes(ctx, summary, 1, value->bytes, value->n);
         WEFT_TRY(value->status);
         WEFT_TRY(summary->status);
     }
     begin_event(ctx, events, step, unix_s);
-    put_bytes(ctx, &events->event, 5, summary->bytes, summary->n);
+    wefti_put_bytes(ctx, &events->event, 5, summary->bytes, summary->n);
     return write_record(ctx, events);
+}
+
+/* ---- what the run was set to ---- */
+
+/* An event of one Value: its tag, what else it has (a tensor; NULL: nothing), and for which
+ * plugin it is, with that plugin's content. */
+static weft_status write_value(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
+                               const char *tag, const wefti_buffer *tensor,
+                               const char *plugin, const wefti_buffer *content) {
+    wefti_buffer data = {0}, metadata = {0}, *value = &e->value;
+    wefti_put_string(ctx, &data, 1, plugin);
+    if (content) wefti_put_bytes(ctx, &data, 2, content->bytes, content->n);
+    wefti_put_bytes(ctx, &metadata, 1, data.bytes, data.n);
+    value->n = e->summary.n = 0;
+    value->status = e->summary.status = WEFT_OK;
+    wefti_put_string(ctx, value, 1, tag);
+    if (tensor) wefti_put_bytes(ctx, value, 8, tensor->bytes, tensor->n);
+    wefti_put_bytes(ctx, value, 9, metadata.bytes, metadata.n);
+    wefti_put_bytes(ctx, &e->summary, 1, value->bytes, value->n);
+    begin_event(ctx, e, 0, unix_s);
+    wefti_put_bytes(ctx, &e->event, 5, e->summary.bytes, e->summary.n);
+    const weft_status all[] = {data.status, metadata.status, value->status,
+                               e->summary.status};
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 4 && status == WEFT_OK; i++) status = all[i];
+    if (status == WEFT_OK) status = write_record(ctx, e);
+    wefti_buffer_fini(ctx, &data);
+    wefti_buffer_fini(ctx, &metadata);
+    return status;
+}
+
+/* One entry of the map of settings: {1 name, 2 Value}. */
+static void put_setting(weft_ctx *ctx, wefti_buffer *out, const wefti_setting *s) {
+    wefti_buffer value = {0}, entry = {0};
+    if (s->text)
+        wefti_put_string(ctx, &value, 3, s->text);
+    else if (s->is_truth)
+        wefti_put_int(ctx, &value, 4, s->number != 0);
+    else
+        wefti_put_double(ctx, &value, 2, s->number);
+    wefti_put_string(ctx, &entry, 1, s->name);
+    wefti_put_bytes(ctx, &entry, 2, value.bytes, value.n);
+    wefti_put_bytes(ctx, out, 1, entry.bytes, entry.n);
+    if (out->status == WEFT_OK)
+        out->status = value.status != WEFT_OK ? value.status : entry.status;
+    wefti_buffer_fini(ctx, &value);
+    wefti_buffer_fini(ctx, &entry);
+}
+
+/* Content of the plugin: `field` of HParamsPluginData is the message `inner`. */
+static weft_status write_session(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
+                                 const char *tag, int field, const wefti_buffer *inner) {
+    wefti_buffer content = {0};
+    wefti_put_bytes(ctx, &content, field, inner->bytes, inner->n);
+    weft_status status = inner->status != WEFT_OK ? inner->status : content.status;
+    if (status == WEFT_OK)
+        status = write_value(ctx, e, unix_s, tag, NULL, "hparams", &content);
+    wefti_buffer_fini(ctx, &content);
+    return status;
+}
+
+weft_status wefti_tfevents_settings(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
+                                    const wefti_setting *settings, int n) {
+    wefti_buffer start = {0};
+    for (int i = 0; i < n; i++) put_setting(ctx, &start, &settings[i]);
+    wefti_put_double(ctx, &start, 5, unix_s);
+    weft_status status = write_session(ctx, e, unix_s, "_hparams_/session_start_info", 3,
+                                       &start);
+    wefti_buffer_fini(ctx, &start);
+    return status;
+}
+
+weft_status wefti_tfevents_end(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
+                               bool success) {
+    enum { SUCCESS = 1, FAILURE = 2 };
+    wefti_buffer end = {0};
+    wefti_put_int(ctx, &end, 1, success ? SUCCESS : FAILURE);
+    wefti_put_double(ctx, &end, 2, unix_s);
+    weft_status status = write_session(ctx, e, unix_s, "_hparams_/session_end_info", 4,
+                                       &end);
+    wefti_buffer_fini(ctx, &end);
+    return status;
+}
+
+weft_status wefti_tfevents_text(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
+                                const char *tag, const char *text) {
+    enum { DT_STRING = 7 };
+    static const unsigned char one_text[] = {0x12, 2, 0x08, 1}; /* dim { size: 1 } */
+    wefti_buffer tensor = {0};
+    wefti_put_int(ctx, &tensor, 1, DT_STRING);
+    wefti_put_bytes(ctx, &tensor, 2, one_text, sizeof one_text);
+    wefti_put_string(ctx, &tensor, 8, text);
+    weft_status status = tensor.status;
+    if (status == WEFT_OK)
+        status = write_value(ctx, e, unix_s, tag, &tensor, "text", NULL);
+    wefti_buffer_fini(ctx, &tensor);
+    return status;
 }
 
 /* ---- the file ---- */
@@ -175,13 +252,13 @@ static weft_status create_file(weft_ctx *ctx, const char *folder, double unix_s,
 static weft_status write_head(weft_ctx *ctx, wefti_tfevents *e, int64_t first_step,
                               double unix_s) {
     static const char version[] = "brain.Event:2";
-    static const unsigned char session_log[] = {1 << 3 | VARINT, SESSION_START};
+    static const unsigned char session_log[] = {1 << 3 | WEFTI_VARINT, SESSION_START};
     begin_event(ctx, e, 0, unix_s);
-    put_bytes(ctx, &e->event, 3, version, sizeof version - 1);
+    wefti_put_bytes(ctx, &e->event, 3, version, sizeof version - 1);
     WEFT_TRY(write_record(ctx, e));
     if (first_step <= 0) return WEFT_OK;
     begin_event(ctx, e, first_step, unix_s);
-    put_bytes(ctx, &e->event, 7, session_log, sizeof session_log);
+    wefti_put_bytes(ctx, &e->event, 7, session_log, sizeof session_log);
     return write_record(ctx, e);
 }
 

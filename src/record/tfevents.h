@@ -25,6 +25,24 @@ weft_status wefti_tfevents_write(weft_ctx *ctx, wefti_tfevents *events, int64_t 
                                  double unix_s, const wefti_scalar *scalars,
                                  int n) WEFT_CHECKED;
 
+/* One key that the run was set to: a text, or with text NULL a number or a truth value. */
+typedef struct wefti_setting {
+    const char *name; /* borrowed, like text */
+    const char *text;
+    double number;
+    bool is_truth;
+} wefti_setting;
+
+/* What the run was set to, for the table of hyperparameters, and that it has ended. */
+weft_status wefti_tfevents_settings(weft_ctx *ctx, wefti_tfevents *events, double unix_s,
+                                    const wefti_setting *settings, int n) WEFT_CHECKED;
+weft_status wefti_tfevents_end(weft_ctx *ctx, wefti_tfevents *events, double unix_s,
+                               bool success) WEFT_CHECKED;
+
+/* A text (Markdown) under a tag. */
+weft_status wefti_tfevents_text(weft_ctx *ctx, wefti_tfevents *events, double unix_s,
+                                const char *tag, const char *text) WEFT_CHECKED;
+
 /* Path of the file; borrowed until close. */
 const char *wefti_tfevents_path(const wefti_tfevents *events);
 

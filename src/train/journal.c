@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a run writes down while it runs: metrics.jsonl and TensorBoard events, one entry per
- * step and per evaluation. A resumed run goes on behind its checkpoint: later lines of the
+ * step and per evaluation, and the newest numbers for Prometheus. A resumed run goes on behind its checkpoint: later lines of the
  * interrupted one are dropped, its elapsed seconds count. */
 #define _GNU_SOURCE
 #include "train/journal.h"
@@ -12,13 +12,16 @@
 #include "base/memory.h"
 #include "record/metrics.h"
 #include "record/tfevents.h"
+#include "train/exporter.h"
+#include "train/settings.h"
 
 enum { MAX_FIGURES = 24 };
 
 struct wefti_journal {
     weft_ctx *ctx; /* borrowed */
     wefti_metrics *metrics;
-    wefti_tfevents *events; /* or NULL */
+    wefti_tfevents *events;   /* or NULL */
+    wefti_exporter *exporter; /* or NULL */
 };
 
 /* Seconds that an interrupted run has taken already. */
@@ -34,22 +37,29 @@ static weft_status read_elapsed(weft_ctx *ctx, const char *path, double *elapsed
     return WEFT_OK;
 }
 
-weft_status wefti_journal_open(weft_ctx *ctx, const char *folder, bool tensorboard,
-                               int64_t steps_done, double *elapsed_s,
-                               wefti_journal **out) {
-    *out = NULL;
+static weft_status open_all(wefti_journal *journal, const weft_config *config,
+                            int64_t steps_done, double *elapsed_s) {
+    weft_ctx *ctx = journal->ctx;
+    const char *folder = config->run.folder;
+    int64_t first = steps_done > 0 ? steps_done + 1 : 0;
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/metrics.jsonl", folder) >= PATH_MAX)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", folder);
-    int64_t first = steps_done > 0 ? steps_done + 1 : 0;
+    WEFT_TRY(wefti_metrics_open(ctx, path, first, &journal->metrics));
+    WEFT_TRY(read_elapsed(ctx, path, elapsed_s));
+    WEFT_TRY(wefti_exporter_create(ctx, config, &journal->exporter));
+    if (!config->run.tensorboard) return WEFT_OK;
+    WEFT_TRY(wefti_tfevents_create(ctx, folder, first, wefti_unix_now_s(), &journal->events));
+    return wefti_settings_write(ctx, config, journal->events);
+}
+
+weft_status wefti_journal_open(weft_ctx *ctx, const weft_config *config, int64_t steps_done,
+                               double *elapsed_s, wefti_journal **out) {
     wefti_journal *journal;
+    *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *journal, "the journal", &journal));
     journal->ctx = ctx;
-    weft_status status = wefti_metrics_open(ctx, path, first, &journal->metrics);
-    if (status == WEFT_OK) status = read_elapsed(ctx, path, elapsed_s);
-    if (status == WEFT_OK && tensorboard)
-        status = wefti_tfevents_create(ctx, folder, first, wefti_unix_now_s(),
-                                       &journal->events);
+    weft_status status = open_all(journal, config, steps_done, elapsed_s);
     if (status == WEFT_OK) {
         *out = journal;
         return WEFT_OK;
@@ -82,6 +92,7 @@ static weft_status write_step_events(wefti_journal *journal, const weft_step_rec
         {"wire/bytes_out", (double)r->wire_bytes_out},
         {"wire/bytes_in", (double)r->wire_bytes_in},
         {"memory/peak_bytes", (double)r->memory_bytes},
+        {"memory/rank_bytes", (double)r->memory_rank_bytes},
         {"train/consensus_distance", r->consensus_distance},
     };
     int n = sizeof scalars / sizeof scalars[0];
@@ -90,7 +101,10 @@ static weft_status write_step_events(wefti_journal *journal, const weft_step_rec
                                 isnan(r->consensus_distance) ? n - 1 : n);
 }
 
-weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r) {
+weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r,
+                               bool logged) {
+    wefti_exporter_step(journal->exporter, r);
+    if (!logged) return WEFT_OK;
     wefti_metric row[MAX_FIGURES] = {
         integer("step", r->step),
         real("loss", r->loss),
@@ -101,6 +115,7 @@ weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r
         real("tokens_per_s", r->tokens_per_s),
         real("mfu", r->mfu),
         integer("memory_bytes", r->memory_bytes),
+        integer("memory_rank_bytes", r->memory_rank_bytes),
         integer("wire_bytes_out", r->wire_bytes_out),
         integer("wire_bytes_in", r->wire_bytes_in),
         integer("local_bytes_out", r->local_bytes_out),
@@ -124,6 +139,7 @@ weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r
 
 weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_record *r,
                                      double bigram_loss) {
+    wefti_exporter_evaluation(journal->exporter, r);
     wefti_metric row[8] = {
         integer("step", r->step),
         real("elapsed_s", r->elapsed_s),
@@ -142,6 +158,11 @@ weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_rec
                                 wefti_unix_now_s(), &scalar, 1);
 }
 
+weft_status wefti_journal_end(wefti_journal *journal, bool success) {
+    if (!journal || !journal->events) return WEFT_OK;
+    return wefti_tfevents_end(journal->ctx, journal->events, wefti_unix_now_s(), success);
+}
+
 weft_status wefti_journal_sync(wefti_journal *journal) {
     return wefti_metrics_sync(journal->ctx, journal->metrics);
 }
@@ -151,6 +172,7 @@ weft_status wefti_journal_close(wefti_journal *journal) {
     weft_ctx *ctx = journal->ctx;
     weft_status a = wefti_metrics_close(ctx, journal->metrics);
     weft_status b = wefti_tfevents_close(ctx, journal->events);
+    wefti_exporter_close(journal->exporter);
     wefti_free(ctx, journal);
     return a != WEFT_OK ? a : b;
 }

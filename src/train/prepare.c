@@ -424,8 +424,7 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     WEFT_TRY(run_path(ctx, config, "config.yaml", path));
     if (!p->own_config || !exists(path)) WEFT_TRY(weft_config_write(ctx, config, path));
     WEFT_TRY(wefti_viewlog_open(ctx, p->views, config->run.folder, p->job->first_step));
-    return wefti_journal_open(ctx, config->run.folder, config->run.tensorboard,
-                              p->job->first_step, &p->elapsed_s, &p->journal);
+    return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s, &p->journal);
 }
 
 /* A hash of the configuration without the names of files that belong to a machine; and, where

@@ -125,6 +125,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .tokens = tokens,
         .tokens_per_s = (double)tokens / step_s,
         .memory_bytes = wefti_process_peak_bytes(),
+        .memory_rank_bytes = weft_ctx_bytes_held(t->slot->ctx),
         .wire_bytes_out = (int64_t)tally->wire_out,
         .wire_bytes_in = (int64_t)tally->wire_in,
         .local_bytes_out = (int64_t)tally->local_out,
@@ -169,9 +170,9 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     if (run->hooks && run->hooks->on_step) run->hooks->on_step(run->hooks->user, &record);
     if (!run->prepared->journal) return WEFT_OK;
     int64_t every = run->prepared->job->config->run.log_every;
-    if (record.step % every != 0 && record.step != record.steps) return WEFT_OK;
-    WEFT_TRY(wefti_lease_check(t->slot->ctx, run->prepared->lease, false));
-    return wefti_journal_step(run->prepared->journal, &record);
+    bool logged = record.step % every == 0 || record.step == record.steps;
+    if (logged) WEFT_TRY(wefti_lease_check(t->slot->ctx, run->prepared->lease, false));
+    return wefti_journal_step(run->prepared->journal, &record, logged);
 }
 
 static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
@@ -467,8 +468,10 @@ weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool
                                : wefti_prepare(ctx, mesh, config, resume, &run.prepared);
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = train(ctx, &run);
+    weft_status noted = wefti_journal_end(run.prepared->journal, status == WEFT_OK);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
-    return status == WEFT_OK ? closed : status;
+    if (status != WEFT_OK) return status;
+    return noted == WEFT_OK ? closed : noted;
 }
 
 weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,

@@ -59,9 +59,13 @@ function tilesOf(run) {
             'Training loss', short(s.loss), run.smoothing > 1 ? `mean of ${run.smoothing} steps` : 'last step'),
         tile('Tokens', short(s.tokens, 'count'), `${short(s.tokens_per_s, 'count')} per second`),
         tile('Time of a step', short(s.step_s, 'time'), `${short(s.mfu, 'share')} of peak`),
+        drawable(s.grad_norm) ? tile('Gradient norm', short(s.grad_norm), 'last step, before clipping') : null,
         tile('Wire per step', short(s.wire_bytes_out, 'bytes'), `${short(s.wire_total, 'bytes')} in all`),
         tile('Exchange hidden', short(s.hidden_share, 'share'), `${short(s.wait_s, 'time')} exposed`),
-        tile('Memory of a rank', short(s.memory_bytes, 'bytes'), 'at most'));
+        drawable(s.memory_rank_bytes)
+            ? tile('Memory of a rank', short(s.memory_rank_bytes, 'bytes'),
+                `${short(s.memory_bytes, 'bytes')} the process at most`)
+            : tile('Memory of the process', short(s.memory_bytes, 'bytes'), 'at most'));
 }
 
 /* [head, name in the summary, kind, which value is best] */
@@ -77,6 +81,8 @@ const comparedColumns = [
     ['wire in all', 'wire_total', 'bytes', Math.min],
     ['wait per step', 'wait_s', 'time', Math.min],
     ['hidden', 'hidden_share', 'share'],
+    ['FLOP use', 'mfu', 'share', Math.max],
+    ['memory of a rank', 'memory_rank_bytes', 'bytes'],
     ['memory', 'memory_bytes', 'bytes'],
 ];
 

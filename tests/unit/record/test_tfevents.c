@@ -4,6 +4,7 @@
 #include "unit/record/helpers.h"
 
 #include <float.h>
+#include <glob.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -276,6 +277,108 @@ static void a_full_disk_leaves_whole_records(void **state) {
     assert_ok(ctx, wefti_tfevents_close(ctx, e));
 }
 
+/* The bytes of field number `number` inside a message; fails if it is not there. */
+static field inside(const field *message, uint64_t number) {
+    const unsigned char *at = message->bytes, *end = at + message->value;
+    field part;
+    while (next_field(&at, end, &part))
+        if (part.number == number) return part;
+    fail_msg("no field %d", (int)number);
+    return part;
+}
+
+static void assert_text(const field *f, const char *expected) {
+    assert_int_equal(f->value, strlen(expected));
+    assert_memory_equal(f->bytes, expected, f->value);
+}
+
+/* The only Value of the k-th event of a file. */
+static field value_of(const char *path, int k, int64_t *n_bytes, char **data) {
+    *data = read_text(ctx, path, n_bytes);
+    const unsigned char *at = (const unsigned char *)*data;
+    for (; k > 0; k--) at += 16 + little(at, 8);
+    assert_crc(at + 12, little(at, 8), at + 12 + little(at, 8));
+    const field whole = {.bytes = at + 12, .value = little(at, 8)};
+    field summary = inside(&whole, 5);
+    return inside(&summary, 1);
+}
+
+static field content_of(const field *value, const char *tag, const char *plugin) {
+    field name = inside(value, 1), metadata = inside(value, 9);
+    assert_text(&name, tag);
+    field data = inside(&metadata, 1), by = inside(&data, 1);
+    assert_text(&by, plugin);
+    return data;
+}
+
+static void settings_are_the_hyperparameters(void **state) {
+    (void)state;
+    static const wefti_setting settings[] = {
+        {.name = "optimizer.lr", .number = 0.25},
+        {.name = "method", .text = "flexdemo"},
+        {.name = "mesh.overlap", .number = 1, .is_truth = true}};
+    char *text;
+    int64_t n_bytes;
+    double rate;
+    wefti_tfevents *e;
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 7, &e));
+    assert_ok(ctx, wefti_tfevents_settings(ctx, e, 7, settings, 3));
+    assert_ok(ctx, wefti_tfevents_end(ctx, e, 8, false));
+    field value = value_of(wefti_tfevents_path(e), 1, &n_bytes, &text);
+    field data = content_of(&value, "_hparams_/session_start_info", "hparams");
+    field content = inside(&data, 2), start = inside(&content, 3), item;
+    const unsigned char *at = start.bytes, *end = at + start.value;
+    for (int i = 0; i < 3; i++) {
+        assert_true(next_field(&at, end, &item) && item.number == 1);
+        field name = inside(&item, 1), given = inside(&item, 2);
+        assert_text(&name, settings[i].name);
+        field one = inside(&given, i == 0 ? 2 : i == 1 ? 3 : 4);
+        if (i == 0) memcpy(&rate, &one.value, sizeof rate);
+        if (i == 1) assert_text(&one, "flexdemo");
+        if (i == 2) assert_int_equal(one.value, 1);
+    }
+    assert_true(rate == 0.25);
+    assert_true(next_field(&at, end, &item) && item.number == 5 && item.wire == 1);
+    wefti_free(ctx, text);
+    value = value_of(wefti_tfevents_path(e), 2, &n_bytes, &text);
+    data = content_of(&value, "_hparams_/session_end_info", "hparams");
+    content = inside(&data, 2);
+    field ended = inside(&content, 4), how = inside(&ended, 1);
+    assert_int_equal(how.value, 2); /* not a success */
+    wefti_free(ctx, text);
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
+}
+
+static void a_text_is_a_tensor_of_one_string(void **state) {
+    (void)state;
+    char *text;
+    int64_t n_bytes;
+    wefti_tfevents *e;
+    assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 7, &e));
+    assert_ok(ctx, wefti_tfevents_text(ctx, e, 7, "config", "    a: 1\n"));
+    field value = value_of(wefti_tfevents_path(e), 1, &n_bytes, &text);
+    (void)content_of(&value, "config", "text");
+    field tensor = inside(&value, 8), type = inside(&tensor, 1), shape = inside(&tensor, 2);
+    field dim = inside(&shape, 2), size = inside(&dim, 1), words = inside(&tensor, 8);
+    assert_int_equal(type.value, 7);
+    assert_int_equal(size.value, 1);
+    assert_text(&words, "    a: 1\n");
+    wefti_free(ctx, text);
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
+}
+
+static weft_status create_and_set(void *user) {
+    static const wefti_setting settings[] = {{.name = "a", .text = "b"}};
+    wefti_tfevents *e;
+    (void)user;
+    WEFT_TRY(wefti_tfevents_create(ctx, "room", 9, 1, &e));
+    weft_status status = wefti_tfevents_settings(ctx, e, 1, settings, 1);
+    if (status == WEFT_OK) status = wefti_tfevents_text(ctx, e, 1, "t", "x");
+    if (status == WEFT_OK) status = wefti_tfevents_end(ctx, e, 1, true);
+    assert_ok(ctx, wefti_tfevents_close(ctx, e));
+    return status;
+}
+
 static weft_status create_and_write(void *user) {
     static const wefti_scalar row[] = {{"loss", 1}};
     wefti_tfevents *e;
@@ -286,9 +389,19 @@ static weft_status create_and_write(void *user) {
     return status;
 }
 
+/* Each start takes a name that is free, and looks at all that are not. */
+static void empty_room(void *user) {
+    (void)user;
+    glob_t found;
+    if (glob("room/events*", 0, NULL, &found) != 0) return;
+    for (size_t i = 0; i < found.gl_pathc; i++) unlink(found.gl_pathv[i]);
+    globfree(&found);
+}
+
 static void every_allocation_failure_is_clean(void **state) {
     (void)state;
     assert_true(fail_each_allocation(ctx, NULL, create_and_write, NULL) >= 5);
+    assert_true(fail_each_allocation(ctx, empty_room, create_and_set, NULL) >= 12);
 }
 
 int main(void) {
@@ -300,6 +413,8 @@ int main(void) {
         claim(a_resumed_run_purges_later_steps),
         claim(two_starts_in_one_second_get_two_files),
         claim(writing_allocates_nothing),
+        claim(settings_are_the_hyperparameters),
+        claim(a_text_is_a_tensor_of_one_string),
         claim(impossible_places_and_times_are_refused),
         claim(a_full_disk_leaves_whole_records),
         claim(every_allocation_failure_is_clean),

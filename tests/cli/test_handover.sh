@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What other programs read of a run: the file for Prometheus, TensorBoard's hyperparameters, and
+# that names from elsewhere send no escape codes to a terminal.
+# Usage: test_handover.sh PROGRAM SOURCE_DIR
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+empty_here
+some_text >text.txt
+keys=(data.path=text.txt "${tiny[@]}" run.steps=30 run.eval_every=10 mesh.nodes=2)
+
+# ---- Prometheus ----
+
+expect 0 "$weft" train "${keys[@]}" run.folder='odd "na\me' run.prometheus=now.prom --quiet
+value() { awk -v name="$1" '$0 ~ "^" name "[{]" {print $NF}' now.prom; }
+[[ $(value weft_step) == 30 && $(value weft_steps) == 30 ]] || fail "steps: $(cat now.prom)"
+[[ $(value weft_running) == 0 ]] || fail "the run has not ended: $(cat now.prom)"
+[[ $(value weft_tokens_total) == $((30 * 64)) ]] || fail "tokens: $(value weft_tokens_total)"
+last=$(tail -1 'odd "na\me/metrics.jsonl')
+[[ $last == *"\"validation_loss\":$(value weft_validation_loss),"* || $last == *"\"validation_loss\": $(value weft_validation_loss),"* ]] ||
+    fail "validation loss $(value weft_validation_loss), but $last"
+# every line is a comment or a sample; a sample comes behind its type; no name twice
+awk '
+    /^# HELP [a-z_]+ [^ ].*$/ {helped[$3]++; next}
+    /^# TYPE [a-z_]+ (gauge|counter)$/ {if (typed[$3]++ || !helped[$3]) print "type " $0; next}
+    /^[a-z_]+\{run="odd \\"na\\\\me"(,node="[^"]*")?\} (-?[0-9.]+(e[-+]?[0-9]+)?|NaN|[+-]Inf)$/ {
+        name = $1; sub(/\{.*/, "", name)
+        if (!typed[name]) print "no type " $0
+        if (name ~ /_total$/ && $NF < 0) print "negative " $0
+        n++
+        next
+    }
+    {print "strange " $0}
+    END {if (n < 20) print n " samples"}' now.prom >strange
+[[ ! -s strange ]] || fail "$(head -3 strange)"
+[[ -z $(find . -maxdepth 1 -name 'now.prom.*') ]] || fail "left aside: $(ls now.prom.*)"
+refuses "could not write none/x.prom: No such file or directory" \
+    "$weft" train "${keys[@]}" run.folder=refused run.prometheus=none/x.prom --quiet
+expect 0 "$weft" train "${keys[@]}" run.folder=without --quiet
+[[ -z $(find without -name '*.prom*') ]] || fail "a file that nobody asked for"
+
+# ---- TensorBoard ----
+
+events=$(echo without/events.out.tfevents.*)
+grep -aq '_hparams_/session_start_info' "$events" || fail "no hyperparameters in $events"
+grep -aq '_hparams_/session_end_info' "$events" || fail "the session does not end in $events"
+grep -aq 'tokens_per_step: 64' "$events" || fail "no configuration in $events"
+if python3 -c 'import tensorboard' 2>/dev/null; then
+    python3 - <<'E2' || fail "TensorBoard"
+from tensorboard.backend.event_processing import plugin_event_multiplexer
+from tensorboard.plugins.hparams import plugin_data_pb2
+all_ = plugin_event_multiplexer.EventMultiplexer().AddRunsFromDirectory('.')
+all_.Reload()
+tags = all_.PluginRunToTagToContent('hparams')['without']
+start = plugin_data_pb2.HParamsPluginData.FromString(tags['_hparams_/session_start_info']).session_start_info
+assert start.hparams['batch.tokens_per_step'].number_value == 64, start
+assert start.hparams['data.path'].string_value == 'text.txt', start
+assert 'optimizer.beta1' not in start.hparams and 'run.folder' not in start.hparams, start
+end = plugin_data_pb2.HParamsPluginData.FromString(tags['_hparams_/session_end_info']).session_end_info
+assert end.status == 1, end
+assert 'config' in all_.PluginRunToTagToContent('text')['without']
+assert 'train/loss' in all_.Runs()['without']['tensors'] or 'train/loss' in all_.Runs()['without']['scalars']
+E2
+fi
+
+# ---- names of files ----
+
+escape=$'\033'
+red=$'\033[31mred\302\233'
+cp text.txt "$red.txt"
+quiet() { # COMMAND...: whatever it says, no escape code is in it
+    run "$@"
+    if LC_ALL=C grep -q "$escape" out err; then fail "an escape code from: $*"; fi
+    if LC_ALL=C grep -q $'\302\233' out err; then fail "a control character of eight bits from: $*"; fi
+}
+quiet "$weft" train "$red.txt" "${tiny[@]}" run.folder="$red"
+[[ $code == 0 ]] || fail "training on a file with a strange name: $(cat err)"
+quiet "$weft" train "$red.txt" "${tiny[@]}" run.folder="$red" --resume
+quiet "$weft" train "$red.none" "${tiny[@]}"
+quiet "$weft" train text.txt "model.$red=3"
+for command in report eval verify "watch --text --once" sample merge; do
+    # shellcheck disable=SC2086
+    quiet "$weft" $command "$red"
+    # shellcheck disable=SC2086
+    quiet "$weft" $command "$red.none"
+done
+quiet "$weft" report "$red" -o "$red.html"
+quiet "$weft" watch "$red" "$red.none" --text --once
+quiet "$weft" data encode text.txt -o "$red.bin"
+quiet "$weft" data inspect "$red.bin"
+quiet "$weft" "$red"
+finish
