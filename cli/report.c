@@ -10,6 +10,8 @@ static const flag flags[] = {
     {"-o", "FILE",
      "where to write it; otherwise RUN/report.html, or compare.html for several runs",
      NULL},
+    {"--trace", "FILE",
+     "instead of a page: one step of all ranks, as Chrome and Perfetto read it", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_report;
@@ -33,14 +35,27 @@ static weft_status write_page(weft_ctx *ctx, const args *a) {
     return WEFT_OK;
 }
 
+static weft_status write_trace(weft_ctx *ctx, const args *a) {
+    const char *out = args_value(a, "--trace");
+    char shown[PATH_MAX];
+    WEFT_TRY(weft_report_trace(ctx, a->operands[0], out));
+    printf("%s\n", plain_text(out, shown, sizeof shown));
+    return WEFT_OK;
+}
+
 static int run(int argc, char **argv) {
     args a;
     int code = args_parse(&command_report, argc, argv, &a);
     if (code == CODE_OK) code = args_expect(&a, 1, MAX_RUNS);
+    bool trace = args_has(&a, "--trace");
+    if (code == CODE_OK && trace && a.n_operands > 1)
+        code = usage_error("--trace is of one run, found %d", a.n_operands);
+    if (code == CODE_OK && trace && args_has(&a, "-o"))
+        code = usage_error("-o is the page's file, --trace has its own");
     if (code != CODE_OK) return code;
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
-    weft_status status = write_page(ctx, &a);
+    weft_status status = trace ? write_trace(ctx, &a) : write_page(ctx, &a);
     code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
     weft_ctx_destroy(ctx);
     return code;
@@ -49,11 +64,12 @@ static int run(int argc, char **argv) {
 const command command_report = {
     .name = "report",
     .summary = "draw a run's loss, speed and bytes, or compare several runs",
-    .usage = "RUN [RUN ...] [-o out.html]",
+    .usage = "RUN [RUN ...] [-o out.html] | RUN --trace FILE",
     .help = "Writes one HTML page that needs no network: the curves of one run, or of "
             "several "
             "runs laid over each other. Of a run with --plan it shows what was predicted "
-            "beside what was measured.",
+            "beside what was measured. --trace writes what the threads of all ranks did in one "
+            "step, for https://ui.perfetto.dev or chrome://tracing.",
     .flags = flags,
     .run = run,
 };

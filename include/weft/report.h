@@ -31,6 +31,11 @@ WEFT_API weft_status weft_report_data(weft_ctx *ctx, const char *const *run_fold
                                       int n, double refresh_s, char **text,
                                       int64_t *n_bytes) WEFT_CHECKED;
 
+/* Writes what all ranks did in one step of a run (timeline.json, and beside it what was predicted,
+ * plan.json) as a trace that Chrome and Perfetto open: docs/metrics.md. Not collective. */
+WEFT_API weft_status weft_report_trace(weft_ctx *ctx, const char *run_folder,
+                                       const char *out_path) WEFT_CHECKED;
+
 #ifdef __cplusplus
 }
 #endif

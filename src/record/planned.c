@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 
-enum { MAX_BYTES = 64 << 20, MAX_STRETCHES = 100000 };
+enum { MAX_BYTES = 64 << 20, MAX_STRETCHES = 100000, MAX_RANKS = 1 << 20 };
 
 static weft_status read_object(weft_ctx *ctx, const char *path, json_t **out,
                                bool *found) {
@@ -50,6 +50,12 @@ static bool read_stretch(const json_t *object, wefti_stretch *out) {
            fabs(out->begin_s) < 1e9 && out->end_s < 1e9;
 }
 
+/* A number from 0 to 2^30, 0 where there is none. */
+static int whole(const json_t *object, const char *name) {
+    json_int_t value = json_integer_value(json_object_get(object, name));
+    return value >= 0 && value <= 1 << 30 ? (int)value : 0;
+}
+
 static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *object,
                                  wefti_planned_timeline *out) {
     const json_t *list = json_object_get(object, "timeline");
@@ -69,8 +75,15 @@ static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *
                              "expected lane, index, what, begin_s and end_s",
                              path, i);
     }
+    const char *host = json_string_value(json_object_get(object, "host"));
     out->n = (int64_t)n;
     out->step = number(object, "step");
+    out->rank = whole(object, "rank");
+    out->node = whole(object, "node");
+    snprintf(out->host, sizeof out->host, "%s", host ? host : "");
+    out->error_s = number(object, "clock_error_s");
+    out->begun_s = number(object, "begun_s");
+    if (!(fabs(out->begun_s) < 1e9)) out->begun_s = 0;
     return WEFT_OK;
 }
 
@@ -83,6 +96,43 @@ weft_status wefti_timeline_read(weft_ctx *ctx, const char *path,
     weft_status status = read_timeline(ctx, path, object, out);
     json_decref(object);
     return status;
+}
+
+/* The first rank's stands at the top, the others' in a list. */
+static weft_status read_ranks(weft_ctx *ctx, const char *path, const json_t *object,
+                              wefti_timelines *out) {
+    const json_t *others = json_object_get(object, "others");
+    size_t n = json_array_size(others);
+    if (n > MAX_RANKS)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s has timelines of %zu other ranks, expected at most %d",
+                             path, n, MAX_RANKS);
+    WEFT_TRY(wefti_alloc_n(ctx, (int64_t)n + 1, sizeof *out->ranks, "timelines",
+                           &out->ranks));
+    for (size_t i = 0; i <= n; i++) {
+        const json_t *one = i == 0 ? object : json_array_get(others, i - 1);
+        WEFT_TRY(read_timeline(ctx, path, one, &out->ranks[i]));
+        out->n = (int)i + 1;
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_timelines_read(weft_ctx *ctx, const char *path, wefti_timelines *out,
+                                 bool *found) {
+    json_t *object;
+    *out = (wefti_timelines){0};
+    WEFT_TRY(read_object(ctx, path, &object, found));
+    if (!*found) return WEFT_OK;
+    weft_status status = read_ranks(ctx, path, object, out);
+    json_decref(object);
+    if (status != WEFT_OK) wefti_timelines_fini(ctx, out);
+    return status;
+}
+
+void wefti_timelines_fini(weft_ctx *ctx, wefti_timelines *timelines) {
+    for (int i = 0; i < timelines->n; i++) wefti_timeline_fini(ctx, &timelines->ranks[i]);
+    wefti_free(ctx, timelines->ranks);
+    *timelines = (wefti_timelines){0};
 }
 
 void wefti_timeline_fini(weft_ctx *ctx, wefti_planned_timeline *timeline) {

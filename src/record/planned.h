@@ -18,8 +18,18 @@ typedef struct wefti_stretch {
 typedef struct wefti_planned_timeline {
     wefti_stretch *items; /* owned */
     int64_t n;
-    double step; /* NAN: not said */
+    double step;       /* NAN: not said */
+    int rank, node;    /* whose; 0 where nobody says */
+    char host[64];     /* "": nobody says */
+    double begun_s;    /* when its step began, after the first rank's */
+    double error_s;    /* as well as the clocks are known; NAN: nobody says */
 } wefti_planned_timeline;
+
+/* What all ranks did in one step. */
+typedef struct wefti_timelines {
+    wefti_planned_timeline *ranks; /* [n] owned; the first is rank 0's */
+    int n;
+} wefti_timelines;
 
 /* NAN where the file says nothing. */
 typedef struct wefti_planned {
@@ -34,9 +44,12 @@ weft_status wefti_planned_read(weft_ctx *ctx, const char *path, wefti_planned *o
                                bool *found) WEFT_CHECKED;
 void wefti_planned_fini(weft_ctx *ctx, wefti_planned *forecast);
 
-/* The same for a timeline alone. */
+/* The same for the first rank's timeline alone, and for those of all ranks. */
 weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_planned_timeline *out,
                                 bool *found) WEFT_CHECKED;
+weft_status wefti_timelines_read(weft_ctx *ctx, const char *path, wefti_timelines *out,
+                                 bool *found) WEFT_CHECKED;
+void wefti_timelines_fini(weft_ctx *ctx, wefti_timelines *timelines);
 void wefti_timeline_fini(weft_ctx *ctx, wefti_planned_timeline *timeline);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a run writes down while it runs: metrics.jsonl and TensorBoard events, one entry per
- * step and per evaluation, and the newest numbers for Prometheus. A resumed run goes on behind its checkpoint: later lines of the
- * interrupted one are dropped, its elapsed seconds count. */
+ * step and per evaluation, and the newest numbers for Prometheus. A resumed run goes on behind
+ * its checkpoint: later lines of the interrupted one are dropped, its elapsed seconds count. */
 #define _GNU_SOURCE
 #include "train/journal.h"
 

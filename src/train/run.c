@@ -21,6 +21,7 @@
 #include "train/prepare.h"
 #include "train/rank_threads.h"
 #include "train/regroup.h"
+#include "train/traces.h"
 
 /* What all rank threads share. */
 typedef struct training {
@@ -66,14 +67,14 @@ static weft_status fill_rank(rank_thread *t) {
     return init[0] ? load_initial(t, init) : WEFT_OK;
 }
 
-/* The first rank keeps a timeline of a step when everything is warm. */
+/* All ranks keep a timeline of the same step, when everything is warm. */
 static weft_status keep_timeline(rank_thread *t) {
     enum { WARM = 20 };
     const wefti_job *job = t->run->prepared->job;
     int64_t step = job->first_step + WARM, last = job->config->run.steps - 1;
     const wefti_schedule *s = t->slot->state->schedule;
     int64_t n_lines = s->n_ops + 2 * (int64_t)s->n_phases * s->n_buckets;
-    if (t->slot->rank != 0 || !t->run->prepared->journal) return WEFT_OK;
+    if (!t->run->prepared->on_text) return WEFT_OK;
     return wefti_timeline_create(t->slot->ctx, step < last ? step : last, n_lines,
                                  &t->slot->state->timeline);
 }
@@ -247,8 +248,7 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     if (last || save_due || stopping)
         WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
     if (!prepared->on_text) return WEFT_OK;
-    WEFT_TRY(
-        wefti_timeline_write(t->slot->ctx, t->slot->state->timeline, config->run.folder));
+    WEFT_TRY(wefti_traces_write(t->slot->state, config->run.folder));
     bool compare_due = is_due(config->run.compare_every, done) ||
                        (config->run.compare_every > 0 && (last || stopping));
     if (compare_due && done != t->gathered)

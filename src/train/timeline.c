@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* When each part of one step began and ended, on the compute and on the exchange thread of a
- * rank: timeline.json of the run folder, drawn by the report. Room for all entries is
+ * rank. All ranks keep the same step, and the first one writes them all down (train/traces.h):
+ * timeline.json of the run folder, drawn by the report. Room for all entries is
  * allocated before the first step; what does not fit is left out. */
 #include "train/timeline.h"
 
-#include <limits.h>
-#include <stdio.h>
-
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/memory.h"
-#include "base/buffer.h"
 
 enum { MOST_LINES = 20000 };
 
@@ -60,47 +56,4 @@ void wefti_timeline_put(wefti_timeline *timeline, int thread, int index, const c
     if (!timeline || !timeline->open || timeline->n[thread] == timeline->room) return;
     timeline->lines[thread][timeline->n[thread]++] = (wefti_timeline_line){
         what, index, begin_s - timeline->begun_s, wefti_now_s() - timeline->begun_s};
-}
-
-/* ---- timeline.json ---- */
-
-static void put_line(weft_ctx *ctx, wefti_buffer *out, const char *lane,
-                     const wefti_timeline_line *line, bool first) {
-    wefti_buffer_print(ctx, out,
-                       "%s\n  {\"lane\": \"%s\", \"index\": %d, \"what\": \"%s\", "
-                       "\"begin_s\": ",
-                       first ? "" : ",", lane, line->index, line->what);
-    wefti_buffer_real(ctx, out, line->begin_s);
-    wefti_buffer_text(ctx, out, ", \"end_s\": ");
-    wefti_buffer_real(ctx, out, line->end_s);
-    wefti_buffer_text(ctx, out, "}");
-}
-
-static void put_all(weft_ctx *ctx, wefti_buffer *out, const wefti_timeline *timeline) {
-    static const char *const lanes[WEFTI_TIMELINE_THREADS] = {"compute", "exchange"};
-    bool first = true;
-    wefti_buffer_print(ctx, out, "{\"version\": 1, \"step\": %lld, \"timeline\": [",
-                       (long long)timeline->step + 1);
-    for (int t = 0; t < WEFTI_TIMELINE_THREADS; t++)
-        for (int i = 0; i < timeline->n[t]; i++) {
-            put_line(ctx, out, lanes[t], &timeline->lines[t][i], first);
-            first = false;
-        }
-    wefti_buffer_text(ctx, out, "]}\n");
-}
-
-weft_status wefti_timeline_write(weft_ctx *ctx, wefti_timeline *timeline,
-                                 const char *folder) {
-    char path[PATH_MAX];
-    wefti_buffer out = {0};
-    if (!timeline || !timeline->kept || timeline->written) return WEFT_OK;
-    if (snprintf(path, sizeof path, "%s/timeline.json", folder) >= PATH_MAX)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/timeline.json",
-                             folder);
-    put_all(ctx, &out, timeline);
-    weft_status status = out.status;
-    if (status == WEFT_OK) status = wefti_file_write(ctx, path, out.bytes, out.n);
-    wefti_buffer_fini(ctx, &out);
-    timeline->written = status == WEFT_OK;
-    return status;
 }

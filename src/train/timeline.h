@@ -38,8 +38,4 @@ double wefti_timeline_now(const wefti_timeline *timeline);
 void wefti_timeline_put(wefti_timeline *timeline, int thread, int index, const char *what,
                         double begin_s);
 
-/* Writes <folder>/timeline.json once, when there is something to write. */
-weft_status wefti_timeline_write(weft_ctx *ctx, wefti_timeline *timeline,
-                                 const char *folder) WEFT_CHECKED;
-
 #endif

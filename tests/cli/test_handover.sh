@@ -65,6 +65,54 @@ assert 'train/loss' in all_.Runs()['without']['tensors'] or 'train/loss' in all_
 E2
 fi
 
+# ---- a trace of all ranks ----
+
+expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.steps=24 mesh.nodes=2 mesh.ranks_per_node=2 \
+    run.folder=traced --quiet
+prints step.json "$weft" report traced --trace step.json
+refuses "--trace is of one run, found 2" "$weft" report traced without --trace step.json
+refuses "-o is the page's file, --trace has its own" "$weft" report traced --trace step.json -o x.html
+mkdir bare
+refuses "bare/timeline.json is not there: a run writes it at its first evaluation, checkpoint or end" \
+    "$weft" report bare --trace x.json
+mkdir other # a timeline of a run of before, of one rank only, and one whose times run backwards
+echo '{"version": 1, "step": 3, "timeline": [{"lane": "compute", "index": 1, "what": "forward", "begin_s": 0, "end_s": 1}]}' \
+    >other/timeline.json
+expect 0 "$weft" report other --trace old.json
+grep -q '"name":"forward 1","cat":"forward","ts":0.000,"dur":1000000.000' old.json || fail "an old timeline: $(cat old.json)"
+sed 's/"end_s": 1/"end_s": -1/' other/timeline.json >t && mv t other/timeline.json
+refuses_like "other/timeline.json: item 0 of the timeline is not a stretch of time, .*" "$weft" report other --trace x.json
+[[ ! -e x.json ]] || fail "a trace of nothing"
+if command -v python3 >/dev/null; then
+    python3 - <<'E2' || fail "the trace"
+import json
+trace = json.load(open('step.json'))
+events = trace['traceEvents']
+names = {e['pid']: e['args']['name'] for e in events if e['name'] == 'process_name'}
+assert [names[r].split(',')[:2] for r in range(4)] == [[f'rank {r}', f' node {r // 2}'] for r in range(4)], names
+threads = {(e['pid'], e['tid']): e['args']['name'] for e in events if e['name'] == 'thread_name'}
+assert sorted(threads.values()) == ['compute'] * 4 + ['exchange'] * 4, threads
+rows = {}
+for e in events:
+    if e['ph'] == 'X':
+        assert e['ts'] >= 0 and e['dur'] >= 0 and e['name'] == f"{e['cat']} {e['args']['index']}", e
+        rows.setdefault((e['pid'], e['tid']), []).append((e['ts'], e['ts'] + e['dur'], e['cat']))
+assert set(rows) == set(threads)
+for row, spans in rows.items():
+    spans.sort()
+    for (_, end, _), (begin, _, _) in zip(spans, spans[1:]):
+        assert end <= begin + 1e-3, (row, end, begin)  # one after the other: nothing to nest
+    whats = {what for _, _, what in spans}
+    if threads[row] == 'compute':
+        assert {'load', 'forward', 'backward', 'settle'} <= whats, whats
+assert min(b for s in rows.values() for b, _, _ in s) == 0
+# one clock: nobody has settled before everybody has sent its gradient
+first_settled = min(e for s in rows.values() for _, e, w in s if w == 'settle')
+last_backward = max(b for s in rows.values() for b, _, w in s if w == 'backward')
+assert last_backward <= first_settled, (last_backward, first_settled)
+E2
+fi
+
 # ---- names of files ----
 
 escape=$'\033'

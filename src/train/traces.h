@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_TRACES_H
+#define WEFTI_TRACES_H
+
+#include "train/rank.h"
+
+/* Writes <folder>/timeline.json once all ranks have kept their timeline of a step: that of the
+ * first rank, and those of all others on its clock. Once; nothing before there is one.
+ * Collective over all ranks, between steps; the first one writes. */
+weft_status wefti_traces_write(wefti_rank *r, const char *folder) WEFT_CHECKED;
+
+#endif
