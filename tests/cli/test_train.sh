@@ -99,7 +99,7 @@ same out demo/config.yaml
 # metrics.jsonl: the report's parser reads every line, and the names are these
 expect 0 "$weft" report demo
 [[ $(cat out) == demo/report.html ]] || fail "report says: $(cat out)"
-names="step loss lr grad_norm update_norm tokens tokens_per_s mfu memory_bytes wire_bytes_out \
+names="step loss lr grad_norm update_norm tokens tokens_per_s mfu memory_bytes memory_rank_bytes wire_bytes_out \
 wire_bytes_in local_bytes_out local_bytes_in compute_s exchange_s wait_s hidden_share step_s \
 elapsed_s"
 evaluation="step elapsed_s validation_loss validation_tokens"
