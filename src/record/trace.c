@@ -10,7 +10,8 @@
  * (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). A rank is a
  * process, a lane a thread. Times are on the first rank's clock, from the earliest begin of all,
  * and whole nanoseconds: what follows something in the step follows it here, and no two events
- * of a lane overlap unless they did. What was predicted is a process of its own behind all ranks. */
+ * of a lane overlap unless they did. What was predicted is a process of its own, behind all
+ * ranks. */
 #define _GNU_SOURCE
 #include <weft/report.h>
 

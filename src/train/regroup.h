@@ -10,7 +10,8 @@
  * but for its state, which it keeps. */
 
 /* Whether the run can go on without a node that is lost: weft's own transport,
- * one site, and no more processes than membership has room for (202 with gossip, places for joiners included). */
+ * one site, and no more processes than membership has room for (202 with gossip, places for
+ * joiners included). */
 bool wefti_regroup_can(const wefti_prepared *p);
 
 /* What the configuration says of membership. own_loop: between the steps is a caller's loop. */
