@@ -10,6 +10,9 @@ all: build
 deps:
 	@tools/install-deps
 
+# Many tests wait for processes or wires: two more at once than cores keep the cores busy.
+TESTS_AT_ONCE ?= $(shell expr $$(nproc) + 2)
+
 build:
 	@tools/install-deps build
 	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
@@ -23,7 +26,7 @@ train:
 test: deps
 	@cmake --preset dev $(CONFIGURE) >/dev/null
 	@cmake --build --preset dev
-	@cd build/dev && ctest --output-on-failure --parallel 2 $(CTEST)
+	@cd build/dev && ctest --output-on-failure --parallel $(TESTS_AT_ONCE) $(CTEST)
 
 # PyTorch is large (5.4 GB with what it needs), so these tests have an environment of their
 # own; TORCH_PYTHON names one that is there already.
@@ -67,7 +70,7 @@ deb:
 asan tsan: deps
 	@cmake --preset $@ $(CONFIGURE) >/dev/null
 	@cmake --build --preset $@ $(TARGET_$@)
-	@cd build/$@ && ctest --output-on-failure --parallel 2 $(CTEST) $(TESTS_$@)
+	@cd build/$@ && ctest --output-on-failure --parallel $(TESTS_AT_ONCE) $(CTEST) $(TESTS_$@)
 
 TARGET_tsan = --target threaded_tests
 TESTS_tsan = --label-regex threaded
