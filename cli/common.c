@@ -175,7 +175,6 @@ static const char *text_or_null(const char *text) { return text[0] ? text : NULL
 /* HOST, HOST:PORT or [ADDRESS]:PORT. */
 static weft_status join_mesh(weft_ctx *ctx, const char *where,
                              const weft_mesh_security *security, weft_mesh **out) {
-    enum { PORT = 29500 };
     char host[256];
     const char *colon = strrchr(where, ':');
     bool brackets = where[0] == '[' && strchr(where, ']');
@@ -186,14 +185,14 @@ static weft_status join_mesh(weft_ctx *ctx, const char *where,
                       : colon  ? colon
                                : where + strlen(where);
     char *rest = NULL;
-    long port = colon ? strtol(colon + 1, &rest, 10) : PORT;
+    long port = colon ? strtol(colon + 1, &rest, 10) : 1;
     if (end == begin || end - begin >= (long)sizeof host || port < 1 || port > 65535 ||
         (rest && *rest))
         return weft_ctx_fail(
             ctx, WEFT_ERR_ARGUMENT,
             "--join %s: expected HOST or HOST:PORT, a port from 1 to 65535", where);
     snprintf(host, sizeof host, "%.*s", (int)(end - begin), begin);
-    return weft_mesh_enter(ctx, host, (int)port, 0, security, out);
+    return weft_mesh_enter(ctx, host, colon ? (int)port : 0, 0, security, out);
 }
 
 /* PORT: a run that this process begins alone. */

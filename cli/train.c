@@ -22,7 +22,7 @@
 static const flag flags[] = {
     {"--resume", NULL, "continue run.folder from its newest complete checkpoint", NULL},
     {"--join", "HOST[:PORT]",
-     "come into a run that trains over TCP, by any of its processes (port 29500)", NULL},
+     "come into a run that trains over TCP, by any of its processes on that host", NULL},
     {"--listen", "PORT",
      "begin alone; others come in by --join HOST:PORT (from other machines with "
      "mesh.key)",

@@ -138,6 +138,8 @@ typedef struct weft_config {
         const char *kernels; /* choice */
         double timeout;      /* seconds; 0 = never */
         const char *on_loss; /* choice */
+        int64_t
+            join_steps; /* in which who joins gets the state; 0: at once, -1: by the link */
         const char *key;     /* file, or "" */
         const char *run;     /* name, or "" */
         bool encrypt;        /* false: bytes may cross a network as they are */

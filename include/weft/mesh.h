@@ -65,8 +65,9 @@ WEFT_API weft_status weft_mesh_begin(weft_ctx *ctx, int port,
                                      const weft_mesh_security *security,
                                      weft_mesh **out) WEFT_CHECKED;
 
-/* Comes into a run that trains by TCP already, by calling one of its processes; `patience` in
- * seconds, 0: two minutes. The run goes on meanwhile; weft_train then waits until this process is
+/* Comes into a run that trains by TCP already, by calling one of its processes; port 0: whichever
+ * listens at one of the 16 ports from MASTER_PORT (29500) on. `patience` in seconds, 0: two
+ * minutes. The run goes on meanwhile; weft_train then waits until this process is
  * a member, and gets parameters and state from the others. Not collective. */
 WEFT_API weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port,
                                      double patience, const weft_mesh_security *security,

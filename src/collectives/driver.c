@@ -18,7 +18,7 @@
 #include "base/memory.h"
 #include "comm/local.h"
 
-enum { STREAM_STAGE = WEFTI_DRIVER_ROUNDS };
+enum { STREAM_STAGE = WEFTI_DRIVER_ROUNDS, MIXER_STAGE = 8 };
 
 typedef struct slot {
     unsigned char *bytes; /* owned; NULL: messages lie in the method's memory */
@@ -204,6 +204,15 @@ static int rank_of(const wefti_party *party, int member) {
     return party->members ? party->members[member] : member;
 }
 
+/* Whether a member has nothing to say in this round, for it is a guest. What mixers send in a step
+ * may be of its parameters after the step before, so they begin a step later. */
+static bool is_silent(const wefti_driver *d, const wefti_round *round, int member) {
+    const wefti_comm *comm = d->setup.comm;
+    int64_t until = comm->guest_until + (d->setup.stage >= MIXER_STAGE);
+    return round->number == 0 && round->step < until &&
+           rank_of(&round->party, member) >= comm->size - comm->n_guests;
+}
+
 static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,
                            const void *message, int64_t n_bytes) {
     int64_t tag = tag_of(d, round->step, round->bucket, round->number);
@@ -275,6 +284,7 @@ weft_status wefti_driver_send(wefti_driver *d, wefti_round *round) {
     WEFT_TRY(take_slot(d, round, &bytes, &taken));
     if (!taken) return WEFT_OK;
     slot_of(d, round)->sent_s = wefti_now_s();
+    if (is_silent(d, round, round->party.me)) return WEFT_OK;
     if (round->shape != WEFTI_SHAPE_ALL) return send_each(d, round, bytes);
     int64_t n_bytes = bytes_about(d, round, round->party.me);
     if (n_bytes > 0)
@@ -310,7 +320,7 @@ static weft_status add_parts(wefti_driver *d, const wefti_round *round,
     int64_t n_answer = bytes_about(d, round, parts->party.me);
     for (int i = 0; i < parts->party.n; i++) {
         const void *in = NULL;
-        WEFT_TRY(part_about(d, parts, lost, i, &in));
+        if (!is_silent(d, parts, i)) WEFT_TRY(part_about(d, parts, lost, i, &in));
         d->here[i] = in && rank_of(&parts->party, i) != d->setup.comm->rank;
         if (!in) continue;
         WEFT_TRY(d->setup.ops->add(d->setup.self, parts, i,
@@ -406,7 +416,7 @@ static weft_status add_member(wefti_driver *d, wefti_round *round, int member,
     int64_t n_bytes = bytes_about(d, round, about_me ? round->party.me : member);
     const void *message = NULL;
     *held = false;
-    if (n_bytes == 0) return WEFT_OK;
+    if (n_bytes == 0 || is_silent(d, round, member)) return WEFT_OK;
     if (!mine) {
         WEFT_TRY(receive_from(d, round, member, n_bytes, until_s, &message));
         if (!message) return WEFT_OK;

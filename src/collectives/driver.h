@@ -25,6 +25,9 @@
  *     EACH     what I say to member j alone              -       of one length both ways
  *     OWNER    what I say about member j, to j           j adds it all and answers all
  *
+ * So it is of a guest (wefti_comm.n_guests): in the first round it says nothing, and nobody waits
+ * for it. It hears all that is sent, and as an owner it adds and answers like all others.
+ *
  *     send     encode, to every other member or target; the next one first
  *     answer   OWNER only: add what they sent about me; finish; the answer to all
  *     receive  add what they sent, or their answers; finish */

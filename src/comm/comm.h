@@ -89,6 +89,10 @@ struct wefti_comm {
     weft_ctx *ctx; /* borrowed */
     int rank, size;
     double arrival_s; /* when the message last received was there (wefti_now_s) */
+    /* The last n_guests ranks have come while the others train, and have no state yet: up to
+     * step guest_until (train/guests.h) they say nothing of their own; 0: all take part. */
+    int n_guests;
+    int64_t guest_until;
 };
 
 /* Starts sending n_bytes to a peer. `data` is borrowed until wefti_comm_await. Not

@@ -80,6 +80,14 @@ int wefti_dial_listen(bool here, int port) {
     return -1;
 }
 
+int wefti_dial_listen_from(bool here, int port, int n) {
+    for (int i = 0; i < n && port + i <= UINT16_MAX; i++) {
+        int fd = wefti_dial_listen(here, port + i);
+        if (fd >= 0) return fd;
+    }
+    return wefti_dial_listen(here, 0);
+}
+
 int wefti_dial_port(int fd) {
     endpoint address = {.v4 = {0}};
     socklen_t size = sizeof address;

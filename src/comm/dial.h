@@ -21,6 +21,9 @@ bool wefti_dial_is_loopback(const struct sockaddr *address);
  * errno. */
 int wefti_dial_listen(bool here, int port);
 
+/* At the first free one of n ports, or at any if none of them is. */
+int wefti_dial_listen_from(bool here, int port, int n);
+
 /* The port of a socket that listens. */
 int wefti_dial_port(int listener);
 

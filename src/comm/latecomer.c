@@ -111,11 +111,17 @@ typedef struct entering {
     char host
         [WEFTI_CARD_BYTES]; /* who gives places, and its port; 0: whom the user named */
     int port;
+    int turn;                  /* which of place->ports is tried next */
+    bool moved;                /* nobody answered at the one before */
     wefti_connection *streams; /* [table.n_places] */
     wefti_late_table table;
 } entering;
 
 static weft_status refuse(const entering *e, const char *why) {
+    if (e->place->ports > 1)
+        return weft_ctx_fail(
+            e->ctx, WEFT_ERR_PEER, "no run at %s, ports %d to %d, can be joined: %s",
+            e->place->host, e->place->port, e->place->port + e->place->ports - 1, why);
     return weft_ctx_fail(e->ctx, WEFT_ERR_PEER, "the run at %s:%d can not be joined: %s",
                          e->place->host, e->place->port, why);
 }
@@ -131,7 +137,10 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
     wefti_shake shaken = wefti_dial_shake(e->tls, s, e->until_s);
     if (shaken == WEFTI_SHAKE_FAILED) {
         wefti_connection_close(s);
-        return refuse(e, "it has another key, or none, or another mesh.run");
+        if (e->place->ports <= 1)
+            return refuse(e, "it has another key, or none, or another mesh.run");
+        e->why = "what listens there has another key, or none, or another mesh.run";
+        return WEFT_OK;
     }
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
     wefti_late_card_write(&e->card, bytes);
@@ -195,7 +204,9 @@ static weft_status ask(entering *e, bool *again) {
     e->card.place = -1;
     *again = true;
     WEFT_TRY(show_card(e, named ? e->place->host : e->host,
-                       named ? e->place->port : e->port, &s, &code));
+                       named ? e->place->port + e->turn : e->port, &s, &code));
+    e->moved = named && code == 0 && e->place->ports > 1;
+    if (e->moved) e->turn = (e->turn + 1) % e->place->ports;
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
     bool fine = (code == WEFT_SEAT_WELCOME || code == WEFT_SEAT_ELSEWHERE) &&
                 wefti_connection_all(&s, head, sizeof head, false, until_s) &&
@@ -277,6 +288,7 @@ static weft_status enter(entering *e) {
         hang_up(e);
         if (wefti_now_s() >= e->until_s) return refuse(e, e->why ? e->why : "time is up");
         say_what_it_waits_for(e, begin_s);
+        if (e->moved && e->turn > 0) continue; /* the next port, at once */
         wefti_sleep_until_s(wefti_now_s() + again_s * (0.5 + share));
     }
 }
@@ -309,7 +321,8 @@ weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
                   .until_s = wefti_now_s() + place->patience_s};
     *listener = -1;
     WEFT_TRY(look_at_host(&e, &local));
-    *listener = wefti_dial_listen(local && !tls && !place->plain, 0);
+    *listener = wefti_dial_listen_from(local && !tls && !place->plain, place->port + 1,
+                                       WEFTI_TCP_PORTS - 1);
     if (*listener < 0) return refuse(&e, strerror(errno));
     e.card.port = wefti_dial_port(*listener);
     gethostname(e.card.host, sizeof e.card.host - 1);

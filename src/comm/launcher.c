@@ -142,12 +142,13 @@ weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double pa
                             const weft_mesh_security *security, weft_mesh **out) {
     *out = NULL;
     const wefti_tcp_place place = {.host = host,
-                                   .port = port,
+                                   .port = port ? port : master_port(),
                                    .patience_s = patience > 0 ? patience : GATHERING_S,
-                                   .plain = security && security->plain};
+                                   .plain = security && security->plain,
+                                   .ports = port ? 1 : WEFTI_TCP_PORTS};
     weft_transport *transport;
-    if (port < 1 || port > 65535)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "port %d, expected 1 to 65535", port);
+    if (port < 0 || port > 65535)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "port %d, expected 0 to 65535", port);
     WEFT_TRY(wefti_tcp_enter(ctx, &place, security, &transport));
     return weft_mesh_create(ctx, transport, out);
 }

@@ -10,7 +10,8 @@
  * Where several processes share a copy of the model (a unit: places that are neighbours), whoever
  * comes waits for the others of its unit, and all of them become members at once. The first gets
  * a place in a unit that is empty throughout, the others come from the same host and get the rest
- * of it. Each must be taken by those of its unit that wait, who are not members yet.
+ * of it. Units of several hosts may wait at a time, so one that stays incomplete holds up nobody
+ * else. Each caller must be taken by all who wait, too, who are not members yet.
  *
  * A place is free when nobody is connected there, the members have gone on without who was, and
  * all steps in which that one took part are finished everywhere: until then its number means it. */
@@ -33,16 +34,16 @@ static bool is_free(const weft_mesh *mesh, int r) {
     return r != mesh->rank && silent && e->departed[r] && !e->fresh[r] && over;
 }
 
+/* Connected, not a member yet, and can be called by those who come next. */
+static bool waits(const wefti_elastic *e, int r) { return e->fresh[r] && e->spoke[r]; }
+
 /* Lock held. Whether somebody is on the way in: has been given a place, or is connected, but can
- * not be called by another yet. *waits: is connected and can be called, or -1. */
-static bool is_busy(const wefti_elastic *e, double now_s, int *waits) {
-    *waits = -1;
+ * not be called by another yet; where a copy of the model is one process, until it is a member. */
+static bool is_busy(const wefti_elastic *e, double now_s) {
     for (int r = 0; r < e->size; r++) {
         bool kept = e->given_s[r] > 0 && now_s - e->given_s[r] < kept_s;
-        if (e->fresh[r] && e->spoke[r])
-            *waits = r;
-        else if (e->fresh[r] || (kept && e->departed[r]))
-            return true;
+        if (waits(e, r) && e->setup.shards > 1) continue;
+        if (e->fresh[r] || (kept && e->departed[r])) return true;
     }
     return e->frozen;
 }
@@ -55,47 +56,52 @@ static bool is_empty_unit(const weft_mesh *mesh, int r) {
     return true;
 }
 
-/* Lock held. The first free place of those that a caller from this host may have, or -1: in the
- * unit of who waits, if that one is there too, else of an empty one. */
-static int find_place(const weft_mesh *mesh, int waits, const char *host) {
+/* Lock held. A free place in a unit of which somebody of this host waits, or -1. */
+static int find_beside(const weft_mesh *mesh, const char *host) {
     const wefti_elastic *e = mesh->elastic;
-    int S = e->setup.shards, unit = waits < 0 ? -1 : waits / S;
-    if (unit < 0)
-        for (int u = 0; u < e->size / S && unit < 0; u++)
-            if (is_empty_unit(mesh, u * S)) unit = u;
-    if (unit < 0 || (waits >= 0 && strcmp(weft_mesh_host_of(mesh, waits), host) != 0))
-        return -1;
-    for (int r = unit * S; r < (unit + 1) * S; r++)
-        if (is_free(mesh, r)) return r;
+    int S = e->setup.shards;
+    for (int w = 0; w < e->size; w++) {
+        if (!waits(e, w) || strcmp(weft_mesh_host_of(mesh, w), host) != 0) continue;
+        for (int r = w / S * S; r < (w / S + 1) * S; r++)
+            if (is_free(mesh, r)) return r;
+    }
     return -1;
+}
+
+/* Lock held. The first free place of those that a caller from this host may have, or -1: beside
+ * who waits on its host, else in a unit that is empty. */
+static int find_place(const weft_mesh *mesh, const char *host) {
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards, beside = find_beside(mesh, host);
+    for (int u = 0; u < e->size / S && beside < 0; u++)
+        if (is_empty_unit(mesh, u * S)) beside = u * S;
+    return beside;
 }
 
 /* Lock held. Gives a place to who has asked for any. */
 static weft_transport_seat_code give(weft_mesh *mesh, const char *host, int *rank) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s();
-    int waits;
     *rank = e->n_order > 0 ? e->order[0] : mesh->rank;
     if (*rank != mesh->rank) return WEFT_SEAT_ELSEWHERE;
-    if (is_busy(e, now_s, &waits)) return WEFT_SEAT_LATER;
-    int place = find_place(mesh, waits, host);
-    bool empty = waits >= 0; /* a place may become free */
-    for (int r = 0; r < e->size; r++) empty = empty || mesh->peers[r].lost;
+    if (is_busy(e, now_s)) return WEFT_SEAT_LATER;
+    int place = find_place(mesh, host);
+    bool empty = false; /* a place may become free */
+    for (int r = 0; r < e->size; r++) empty = empty || waits(e, r) || mesh->peers[r].lost;
     if (place < 0) return empty ? WEFT_SEAT_LATER : WEFT_SEAT_FULL;
     e->given_s[place] = now_s;
     *rank = place;
     return WEFT_SEAT_WELCOME;
 }
 
-/* Whether a caller may be taken here at all: by a member, or by who waits for its own unit. */
+/* Whether a caller may be taken here at all: by a member; or by who waits for its own unit, if it
+ * has been given a place, too. */
 static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
     const wefti_elastic *e = mesh->elastic;
     if (mesh->said_bye) return false;
     if (found->place >= e->size || (found->place >= 0 && found->run != e->setup.run))
         return false;
-    if (e->view > 0) return true;
-    int S = e->setup.shards;
-    return found->place >= 0 && mesh->rank_of[found->place] / S == mesh->rank / S;
+    return e->view > 0 || (found->place >= 0 && e->setup.shards > 1);
 }
 
 /* Lock held. What the caller is told; *rank: of the place that is meant. */

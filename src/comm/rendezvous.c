@@ -364,7 +364,10 @@ static weft_status gather(gathering *g) {
     if (place->listener > 0)
         (void)fcntl(g->listener, F_SETFL, fcntl(g->listener, F_GETFL) | O_NONBLOCK);
     else
-        g->listener = wefti_dial_listen(here, place->rank == 0 ? place->port : 0);
+        g->listener = place->rank == 0   ? wefti_dial_listen(here, place->port)
+                      : place->spare > 0 ? wefti_dial_listen_from(here, place->port + 1,
+                                                                  WEFTI_TCP_PORTS - 1)
+                                         : wefti_dial_listen(here, 0);
     if (g->listener < 0) return complain_of_system(g, "could not listen");
     g->port = wefti_dial_port(g->listener);
     write_card(g, card_of(g, place->rank));

@@ -8,6 +8,11 @@
 
 /* Messages by TCP alone, for processes that are started by hand or by a launcher that
  * only sets numbers in the environment (docs/launching.md). */
+
+/* Processes of a run that others may join listen at the first free port from the run's on, so that
+ * a joiner has to know a host only. */
+enum { WEFTI_TCP_PORTS = 16 };
+
 typedef struct wefti_tcp_place {
     int rank, size;
     const char *host; /* of process 0: a name or an address */
@@ -17,6 +22,7 @@ typedef struct wefti_tcp_place {
     int listener;      /* of process 0: a socket that listens at the port already, and is
                           taken, also on failure; 0: none does */
     int spare;         /* places for processes that come later */
+    int ports;         /* of who joins: how many are tried, from `port` on; 0: that one */
 } wefti_tcp_place;
 
 /* Joins a run that trains already, by calling one of its processes at host and port; rank, size

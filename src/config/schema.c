@@ -378,6 +378,8 @@ const weft_config_key wefti_config_keys[] = {
      "a process that gives no sign of life for so long is given up; 0 = never"},
     {AT(mesh.on_loss), CHOICE, "", "go_on", ONE_OF(losses),
      "when a process is lost while the run trains"},
+    {AT(mesh.join_steps), INT, "steps", "-1", WITHIN(-1, 4096),
+     "in so many the state of who joins comes; 0: others wait; -1: by the link"},
     {AT(mesh.key), TEXT, "", "", ANY,
      "file of the run's key (weft key new); empty = WEFT_KEY_FILE, or none"},
     {AT(mesh.run), TEXT, "", "", ANY,

@@ -23,7 +23,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-enum { MAX_SKIPS = 1 << 22, MAX_PLACES = 1 << 20 };
+enum { MAX_SKIPS = 1 << 22, MAX_PLACES = 1 << 20, MAX_PARTS = 1 << 20 };
 
 static const int64_t max_file_bytes = (int64_t)1 << 30, max_step = (int64_t)1 << 38;
 
@@ -63,6 +63,9 @@ void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
     if (v->has_checksum)
         wefti_buffer_print(ctx, out, ",\"checksum\":\"%016llx\"",
                            (unsigned long long)v->checksum);
+    if (v->guests > 0)
+        wefti_buffer_print(ctx, out, ",\"guests\":%d,\"slices\":%lld,\"from\":%lld",
+                           v->guests, (long long)v->slices, (long long)v->from);
     wefti_buffer_text(ctx, out, ",\"members\":[");
     for (int i = 0; i < v->n_members; i++) {
         const wefti_view_member *m = &v->members[i];
@@ -150,6 +153,10 @@ static bool read_numbers(const json_t *object, wefti_view_line *v) {
                 whole(object, "micro", 1, v->rows_per_rank, &v->micro) &&
                 small(object, "shards", 1, WEFTI_VIEWS_MAX_MEMBERS, &v->shards) &&
                 small(object, "threads", 1, WEFTI_VIEWS_MAX_MEMBERS, &v->threads);
+    if (json_object_get(object, "guests"))
+        fine = fine && small(object, "guests", 1, WEFTI_VIEWS_MAX_MEMBERS, &v->guests) &&
+               whole(object, "slices", 1, MAX_PARTS, &v->slices) &&
+               whole(object, "from", 0, MAX_PARTS - 1, &v->from);
     const json_t *time = json_object_get(object, "time");
     const json_t *stall = json_object_get(object, "stall_s");
     v->time_s = json_is_number(time) ? json_number_value(time) : (double)NAN;

@@ -39,6 +39,9 @@ typedef struct wefti_view_line {
     int shards, threads;
     char kernels[32];
     bool has_checksum;
+    int guests; /* copies of the model, the last ones, that have no state yet */
+    int64_t slices,
+        from;          /* in which it comes to them, and from where on (train/guests.h) */
     uint64_t checksum; /* of the parameters of all who were there, before the first step */
     int n_members, n_lost, n_joined;
     wefti_view_member *members;        /* by rank */

@@ -339,6 +339,7 @@ const wefti_replicator_ops wefti_replicator_powersgd = {
     .name = "powersgd",
     .keys = power_keys,
     .method = "powersgd",
+    .own_answers = true,
     .is_baseline = true,
     .knobs = power_knobs,
     .label = power_label,

@@ -114,6 +114,7 @@ typedef struct wefti_replicator_ops {
     /* For lists of variants: the method that is this kind with its usual optimizer, and the
      * keys in which variants differ, with those values ("4/64 "). */
     const char *method;
+    bool own_answers; /* what it says in the second round is of its own gradient, too */
     bool is_baseline;         /* compared by what it learns; its speed is in no list */
     const char *const *knobs; /* NULL: none but values */
     void (*label)(const wefti_replicator_config *config, char *out, size_t size);

@@ -104,7 +104,7 @@ weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c, const char *
     clock_gettime(CLOCK_REALTIME, &now);
     mark[0] = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     mark[1] = (int64_t)getpid();
-    if (c->comm->rank != 0) WEFT_TRY(wefti_file_mkdirs(ctx, folder));
+    WEFT_TRY(wefti_file_mkdirs(ctx, folder));
     WEFT_TRY(wefti_comm_barrier(c->comm, c->n_messages++));
     if (c->comm->rank == 0) {
         snprintf(path, sizeof path, "%.4000s/.seen-%llx-%llx", folder,

@@ -115,6 +115,11 @@ static void optimize(wefti_rank *r, const wefti_optimizer_rule *rule,
                      r->state, moved);
 }
 
+/* A guest has no gradient: where each replica follows its own, it does not move by itself. */
+static bool stands_still(const wefti_rank *r) {
+    return !r->job->replicas_equal && wefti_rank_is_guest(r);
+}
+
 /* The optimizer on what the direction covers of a piece. */
 static void optimize_piece(wefti_rank *r, int bucket, int index, double *moved) {
     const wefti_piece *piece = &r->arrangement->buckets[bucket].pieces[index];
@@ -141,9 +146,10 @@ weft_status wefti_exchange_apply(wefti_rank *r, int bucket) {
     float *params = params_of(r, bucket);
     double moved = 0;
     WEFT_TRY(wefti_mixer_before(r->mixer, bucket, r->step, params));
-    for (int i = 0; i < r->arrangement->buckets[bucket].n_pieces; i++)
+    bool moves = !stands_still(r);
+    for (int i = 0; i < r->arrangement->buckets[bucket].n_pieces && moves; i++)
         optimize_piece(r, bucket, i, &moved);
-    WEFT_TRY(optimize_matrices(r, bucket, &moved));
+    if (moves) WEFT_TRY(optimize_matrices(r, bucket, &moved));
     r->moved[bucket] = moved;
     return wefti_mixer_after(r->mixer, bucket, r->step, params);
 }

@@ -107,8 +107,7 @@ static weft_status check_ids(const wefti_rank *r, const int32_t *ids) {
 static void count_targets(wefti_rank *r) {
     const wefti_job *job = r->job;
     int64_t rows = job->rows_per_rank * job->S;
-    int64_t first = job->first_row + (r->step - job->first_step) * job->rows_per_step +
-                    r->rank / job->S * rows;
+    int64_t first = wefti_rank_first_row(r, r->step) + r->rank / job->S * rows;
     if (job->dataset)
         r->counted = weft_dataset_train_targets(job->dataset, first, rows);
     else
@@ -132,8 +131,8 @@ static void make_rows(wefti_rank *r) {
 weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) {
     const wefti_job *job = r->job;
     r->micro = op->index;
-    r->row = job->first_row + (r->step - job->first_step) * job->rows_per_step +
-             r->rank * job->rows_per_rank + r->micro * job->B;
+    r->row = wefti_rank_first_row(r, r->step) + r->rank * job->rows_per_rank +
+             r->micro * job->B;
     if (r->micro == 0) count_targets(r);
     if (job->dataset)
         weft_dataset_train_rows(job->dataset, r->row, job->B, r->tokens, r->targets);

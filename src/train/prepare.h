@@ -39,6 +39,13 @@ typedef struct wefti_prepared {
     int64_t library_bytes;     /* that the BLAS library takes per thread, measured */
     double elapsed_s;          /* of the run before it was resumed */
     double exchange_s, wait_s; /* summed over steps by rank 0 */
+
+    /* of this rank when it left its last world (regroup.c) */
+    int64_t next_row, state_bytes; /* of the text; of parameters and state */
+    int64_t given;                 /* if it was a guest: what it has of the state */
+    double step_s;                 /* that a step takes, lately */
+    double join_s;                 /* of a guest: until it takes part, as predicted */
+    int64_t join_bytes;            /* and what it gets until then */
 } wefti_prepared;
 
 /* Opens the text, makes the job, checks the memory, opens the run folder. *out is NULL

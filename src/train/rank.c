@@ -212,6 +212,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_mixer_destroy(r->mixer);
     wefti_matrices_destroy(r->matrices);
     wefti_comms_destroy(&r->comms);
+    wefti_free(r->ctx, r->guests.gift);
     free_activations(r);
     for (int i = 0; i < WEFTI_PLACES; i++) {
         wefti_free(r->ctx, r->gathered.buffer[i]);
@@ -243,6 +244,15 @@ void wefti_rank_init_params(wefti_rank *r) {
                                   r->params + a->unit_offset[u] + block.shard_offset);
         }
     }
+}
+
+/* The first row of a step: before `until` guests take none. */
+int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step) {
+    const wefti_job *job = r->job;
+    const wefti_guests *g = &r->guests;
+    int64_t without = (step < g->until ? step : g->until) - job->first_step;
+    int64_t rows = job->first_row + (step - job->first_step) * job->rows_per_step;
+    return g->n == 0 ? rows : rows - without * g->n * job->S * job->rows_per_rank;
 }
 
 weft_status wefti_rank_prime(wefti_rank *r) {

@@ -68,6 +68,19 @@ void wefti_comms_destroy(wefti_comms *comms);
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) WEFT_CHECKED;
 
+/* Those who have come while the others train (train/guests.h). */
+typedef struct wefti_guests {
+    int n;                /* copies of the model, the world's last ones; 0: nobody */
+    int64_t first, until; /* in these steps they take no part */
+    int64_t slices, from; /* their state comes in so many slices, from this part on */
+    int64_t given;        /* of a guest: up to there all has come */
+    bool open;            /* they take no part yet */
+    bool broken;          /* of a guest: a giver was lost */
+    unsigned char *gift;  /* owned: what a giver has sent last, by `tag` */
+    int64_t tag;
+    bool sent; /* and it may not have left yet */
+} wefti_guests;
+
 /* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
  * replicate -> optimize on completed buckets. */
 typedef struct wefti_rank {
@@ -97,6 +110,7 @@ typedef struct wefti_rank {
     wefti_matrices *matrices; /* NULL: each element is moved by itself */
     wefti_worker *worker;
     wefti_timeline *timeline; /* owned; NULL: nobody reads it */
+    wefti_guests guests;
     int64_t last_ticket;
     int64_t *tickets; /* [buckets] of this step's exchange; 0: not submitted yet */
     double *moved,
@@ -131,6 +145,14 @@ void wefti_rank_destroy(wefti_rank *r);
 
 /* Initial values of this rank's shards, from the job's seed. */
 void wefti_rank_init_params(wefti_rank *r);
+
+/* Whether this rank has come, and takes no part yet. */
+static inline bool wefti_rank_is_guest(const wefti_rank *r) {
+    return r->guests.open && r->replica >= r->job->R - r->guests.n;
+}
+
+/* The first row of the text that a step takes, in the endless sequence of rows. */
+int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step);
 
 /* Lets the mixer send what the first step's gossip rounds need. Once, before it. */
 weft_status wefti_rank_prime(wefti_rank *r) WEFT_CHECKED;

@@ -22,6 +22,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/adapted.h"
+#include "train/guests.h"
 #include "train/handover.h"
 
 /* With gossip only the ranks' status is of use to anybody but their receiver. */
@@ -106,26 +107,40 @@ void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l) {
 
 /* --- what a new rank has to know --- */
 
-/* Of the run, and of the batch, from the world's first step on; and of the rank, for the log of
- * views: its parameters, and how many messages it did without. Travels as it lies, seven numbers
- * of 64 bits: all ranks are of one byte order (transport.h carries no others). */
+/* Of the run, and of the batch, from the world's first step on; of the rank, for the log of
+ * views: its parameters, and how many messages it did without; and how state is handed over to
+ * those who have none (guests.h). Travels as it lies, eleven numbers of 64 bits: all ranks are of
+ * one byte order (transport.h carries no others). */
 typedef struct charter {
     int64_t has; /* parameters and state: what follows is known */
     int64_t rows_per_rank, micro, first_row;
     uint64_t lease_run;
     uint64_t checksum;
     int64_t n_missed; /* -1: nobody knows */
+    int64_t slices, given; /* as in wefti_guests_plan; of who has none: what has come */
+    int64_t step_us, state_bytes; /* for a prediction */
 } charter;
 
-static charter charter_of(const wefti_prepared *p, const wefti_elastic_world *w) {
+/* In how many steps this rank would give its state. */
+static int64_t slices_of(const wefti_prepared *p) {
+    int64_t steps = p->job->config->mesh.join_steps;
+    if (p->bare || !wefti_guests_can(p->job)) return 0;
+    if (steps >= 0) return steps;
+    return wefti_guests_slices(p->state_bytes, p->bootstrap.mesh->byte_s, p->step_s);
+}
+
+static charter charter_of(const wefti_prepared *p) {
     const wefti_job *job = p->job;
     return (charter){.has = !p->bare,
                      .rows_per_rank = job->rows_per_rank,
                      .micro = job->B,
-                     .first_row = job->first_row +
-                                  (w->first_step - job->first_step) * job->rows_per_step,
+                     .first_row = p->next_row,
                      .lease_run = p->lease_run,
-                     .checksum = p->bare ? 0 : p->checksum};
+                     .checksum = p->bare ? 0 : p->checksum,
+                     .slices = slices_of(p),
+                     .given = p->bare ? p->given : WEFTI_GUESTS_ALL,
+                     .step_us = (int64_t)(p->step_s * 1e6),
+                     .state_bytes = p->state_bytes};
 }
 
 /* How many messages this rank did without. */
@@ -165,9 +180,24 @@ static bool have_all(const bool *has, int W, int S) {
     return n == S;
 }
 
+/* Who has no state: the last copies of the world, whole ones, and all others have it; else
+ * everything is handed over between two steps. */
+static wefti_guests_plan plan_of(const charter *all, int W, int S, int64_t slices) {
+    wefti_guests_plan plan = {.slices = slices, .from = WEFTI_GUESTS_ALL};
+    int n = 0;
+    for (int r = W - 1; r >= 0 && all[r].has != 1; r--, n++)
+        if (all[r].given < plan.from) plan.from = all[r].given;
+    for (int r = 0; r < W - n; r++)
+        if (all[r].has != 1) plan.slices = 0;
+    if (n % S != 0 || plan.from < 0 || plan.from >= WEFTI_GUESTS_ALL) plan.slices = 0;
+    plan.n = n / S;
+    return plan;
+}
+
 /* Everybody's; has[w->size]: who has state. *c becomes that of the first who has. */
 static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
-                                    const wefti_elastic_world *w, bool *has, charter *c) {
+                                    const wefti_elastic_world *w, bool *has, charter *c,
+                                    wefti_guests_plan *plan) {
     charter *all;
     int first = 0;
     wefti_bootstrap *b = &p->bootstrap;
@@ -183,8 +213,10 @@ static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
             "hand them over; resume the run from its checkpoint");
     if (status == WEFT_OK) *c = all[first < w->size ? first : 0];
     if (status == WEFT_OK) status = log_charters(ctx, p, all, w->size);
+    if (status == WEFT_OK) *plan = plan_of(all, w->size, p->job->S, c->slices);
     wefti_free(ctx, all);
     bool sane = c->rows_per_rank >= 1 && c->micro >= 1 && c->first_row >= 0 &&
+                c->slices >= 0 && c->slices <= WEFTI_GUESTS_ALL &&
                 c->rows_per_rank % c->micro == 0 &&
                 c->rows_per_rank < INT64_MAX / 4 / p->job->T / w->size;
     if (status != WEFT_OK || sane) return status;
@@ -272,8 +304,17 @@ static weft_status meet(weft_ctx *ctx, wefti_prepared *p, const wefti_elastic_wo
     return wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
 }
 
+/* What a guest is told of how long it will be one. */
+static void predict_join(wefti_prepared *p, const charter *c,
+                         const wefti_guests_plan *plan) {
+    int64_t left = WEFTI_GUESTS_ALL - plan->from;
+    p->join_s = (double)c->slices * (double)c->step_us * 1e-6;
+    p->join_bytes = (int64_t)((double)c->state_bytes * (double)left / WEFTI_GUESTS_ALL);
+}
+
 static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
-                              wefti_elastic_world *w, bool *has) {
+                              wefti_elastic_world *w, bool *has,
+                              wefti_guests_plan *plan) {
     weft_mesh *mesh = p->bootstrap.mesh;
     wefti_world *world;
     if (w->first_step != step)
@@ -281,12 +322,13 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
                              "the new world begins with step %lld, but this rank is at "
                              "step %lld",
                              (long long)w->first_step, (long long)step);
-    charter c = charter_of(p, w);
+    charter c = charter_of(p);
     WEFT_TRY(count_missed(ctx, mesh, &c.n_missed));
     WEFT_TRY(meet(ctx, p, w));
-    weft_status status = compare_charters(ctx, p, w, has, &c);
+    weft_status status = compare_charters(ctx, p, w, has, &c, plan);
     if (status != WEFT_OK && !wefti_elastic_interrupted(ctx, mesh)) return status;
     p->lease_run = c.lease_run;
+    predict_join(p, &c, plan);
     WEFT_TRY(make_job(ctx, p, w, &c));
     WEFT_TRY(wefti_rank_world(ctx, p->job, mesh, &world));
     if (!p->bare) WEFT_TRY(take_over(ctx, p, w));
@@ -307,9 +349,10 @@ weft_status wefti_rank_meet_anew(wefti_rank *r) {
 
 /* Where nobody was interrupted, this rank is complete now. */
 static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
-                             const bool *has) {
-    weft_status status = wefti_handover(r, has);
-    if (status == WEFT_OK) p->bare = false;
+                             const bool *has, const wefti_guests_plan *plan) {
+    bool in_slices = plan->n > 0 && plan->slices > 0;
+    weft_status status = in_slices ? wefti_guests_begin(r, plan) : wefti_handover(r, has);
+    if (status == WEFT_OK && !in_slices) p->bare = false;
     if (status == WEFT_OK) status = wefti_rank_meet_anew(r);
     if (status == WEFT_OK || !wefti_elastic_interrupted(ctx, p->bootstrap.mesh))
         return status;
@@ -317,21 +360,37 @@ static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
 }
 
 static weft_status make_rank(weft_ctx *ctx, wefti_prepared *p,
-                             const wefti_elastic_world *w, wefti_luggage *l, const bool *has,
+                             const wefti_elastic_world *w, wefti_luggage *l,
+                             const bool *has, const wefti_guests_plan *plan,
                              wefti_rank **state) {
     wefti_comms comms;
     weft_mesh *mesh = p->bootstrap.mesh;
     WEFT_TRY(wefti_comms_join(ctx, &mesh->world, mesh->rank, &comms));
     WEFT_TRY(wefti_rank_create(ctx, p->job, w->rank, &comms, state));
     if (l->params) wefti_luggage_exchange(l, *state);
-    WEFT_TRY(fill_rank(ctx, p, *state, has));
+    WEFT_TRY(fill_rank(ctx, p, *state, has, plan));
     return wefti_rank_prime(*state);
+}
+
+/* Who had no state when the world was made may have to lead it: those who gave it some were lost
+ * before they had given it to this rank, too, and somebody later in the order had his. */
+static weft_status lead(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
+                        const wefti_elastic_world *w) {
+    weft_status status = take_over(ctx, p, w);
+    if (status == WEFT_OK) return WEFT_OK;
+    return weft_ctx_fail(rank_ctx, status, "%s", weft_ctx_message(ctx));
 }
 
 weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
                           int64_t step, wefti_rank **state, wefti_elastic_world *change) {
     wefti_luggage l = {0};
     bool *has = NULL; /* [change->size] who has state */
+    wefti_guests_plan plan = {0};
+    if (*state) {
+        p->next_row = wefti_rank_first_row(*state, step);
+        p->state_bytes = wefti_guests_bytes(*state);
+        p->given = (*state)->guests.given;
+    }
     if (*state && !p->bare)
         p->checksum = XXH3_64bits((*state)->params,
                                   (size_t)(*state)->arrangement->n_elements *
@@ -343,11 +402,13 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
     if (status == WEFT_OK)
         status = wefti_alloc_n(ctx, change->size, sizeof *has, "ranks", &has);
     for (int r = 0; r < change->size && status == WEFT_OK; r++) has[r] = true;
-    if (status == WEFT_OK) status = make_world(ctx, p, step, change, has);
+    if (status == WEFT_OK) has[change->rank] = !p->bare; /* if the others' is not heard */
+    if (status == WEFT_OK) status = make_world(ctx, p, step, change, has, &plan);
     if (status != WEFT_OK)
         weft_ctx_fail(rank_ctx, status, "%s", weft_ctx_message(ctx));
     else
-        status = make_rank(rank_ctx, p, change, &l, has, state);
+        status = make_rank(rank_ctx, p, change, &l, has, &plan, state);
+    if (status == WEFT_OK && !p->bare) status = lead(ctx, rank_ctx, p, change);
     wefti_luggage_leave(rank_ctx, &l);
     wefti_free(ctx, has);
     return status;

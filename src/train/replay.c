@@ -30,6 +30,7 @@
 #include "job/learning_rate.h"
 #include "record/metrics.h"
 #include "record/views.h"
+#include "train/guests.h"
 #include "train/handover.h"
 #include "train/prepare.h"
 #include "train/rank_threads.h"
@@ -43,6 +44,7 @@ enum {
 typedef struct actor {
     float *array[ARRAYS]; /* [n] parameters and all state; owned; n 0: none yet */
     int n;
+    bool bare;         /* a guest that had not got all of its state when its view ended */
     uint64_t checksum; /* of the parameters */
 } actor;
 
@@ -106,6 +108,7 @@ static weft_status keep(replay *p, wefti_rank *r) {
         memcpy(a->array[i], arrays[i], array_bytes(r));
     }
     a->checksum = XXH3_64bits(r->params, array_bytes(r));
+    a->bare = wefti_rank_is_guest(r);
     return WEFT_OK;
 }
 
@@ -137,6 +140,8 @@ static weft_status fill(const replay *p, wefti_rank *r) {
         wefti_rank_init_params(r);
         return init[0] ? load_initial(r, init) : WEFT_OK;
     }
+    const wefti_guests_plan plan = {p->view->guests, p->view->slices, p->view->from};
+    if (plan.n > 0) return wefti_guests_begin(r, &plan);
     WEFT_TRY(wefti_handover(r, p->has));
     return wefti_rank_meet_anew(r);
 }
@@ -160,8 +165,10 @@ static weft_status compare_loss(replay *p, weft_ctx *ctx, int64_t step, double l
 
 static weft_status tell(replay *p, wefti_rank *r, int64_t step, const wefti_step_status *agreed) {
     const wefti_job *job = p->p->job;
-    int64_t tokens = job->rows_per_step * job->T;
-    double loss = agreed->loss_sum / ((double)tokens * agreed->counted / job->W);
+    int64_t tokens = (wefti_rank_first_row(r, step + 1) - wefti_rank_first_row(r, step)) *
+                     job->T;
+    double loss = agreed->loss_sum /
+                  ((double)(job->rows_per_rank * job->T) * agreed->counted);
     double elapsed_s = wefti_now_s() - p->start_s, done = (double)(step + 1);
     weft_step_record record = {.step = step + 1,
                                .steps = p->last,
@@ -232,14 +239,25 @@ static weft_status after_step(replay *p, wefti_rank *r, int64_t done, int64_t *c
     return compares ? compare_checkpoint(p, r) : WEFT_OK;
 }
 
+/* Guests before step `done`, as in run.c; a run that was stopped pauses where its checkpoint is. */
+static weft_status meet_guests(const replay *p, wefti_rank *r, int64_t done) {
+    bool ends;
+    if (wefti_guests_must_hurry(p->p->job->config, done) || done == p->p->saved.step)
+        WEFT_TRY(wefti_guests_hurry(r, done));
+    return wefti_guests_end(r, done, &ends);
+}
+
 static weft_status play_steps(replay *p, wefti_rank *r) {
     int64_t counted = r->job->first_step;
     for (int64_t step = r->job->first_step; step < p->end; step++) {
         wefti_tally tally;
+        WEFT_TRY(meet_guests(p, r, step));
+        WEFT_TRY(wefti_guests_step(r, NULL, step));
         WEFT_TRY(wefti_rank_step(r, step));
         WEFT_TRY(wefti_rank_settle(r, &tally));
         WEFT_TRY(read_status(p, r, step - r->job->status_lag, &counted));
         wefti_rank_end(r, 0);
+        if (step + 1 == p->end) WEFT_TRY(meet_guests(p, r, p->end));
         WEFT_TRY(after_step(p, r, step + 1, &counted));
     }
     return read_status(p, r, p->end - 1, &counted);
@@ -337,7 +355,10 @@ static weft_status cast(replay *p, const wefti_view_line *before) {
     wefti_free(p->ctx, p->has);
     p->has = NULL;
     WEFT_TRY(wefti_alloc_n(p->ctx, view->n_members, sizeof *p->has, "ranks", &p->has));
-    for (int r = 0; r < view->n_members; r++) p->has[r] = next[r].n > 0;
+    for (int r = 0; r < view->n_members; r++) {
+        bool guest = r >= view->n_members - view->guests * view->shards;
+        p->has[r] = next[r].n > 0 && !next[r].bare && !guest;
+    }
     return WEFT_OK;
 }
 
@@ -373,6 +394,12 @@ static weft_status make_job(replay *p) {
                              "kernels %s, this replay %d and %s",
                              (long long)v->step, v->shards, v->kernels, job->S,
                              job->kernels->name);
+    if (v->guests * v->shards >= v->n_members)
+        return weft_ctx_fail(
+            p->ctx, WEFT_ERR_FORMAT,
+            "views.jsonl: the view of step %lld has %d copies without state "
+            "among %d ranks, expected fewer",
+            (long long)v->step, v->guests, v->n_members);
     if (v->rows_per_rank > INT64_MAX / 4 / job->T / v->n_members)
         return weft_ctx_fail(p->ctx, WEFT_ERR_FORMAT,
                              "views.jsonl: %lld sequences per rank are too many",

@@ -18,6 +18,7 @@
 #include "comm/mesh.h"
 #include "job/learning_rate.h"
 #include "model/adapted.h"
+#include "train/guests.h"
 #include "train/prepare.h"
 #include "train/rank_threads.h"
 #include "train/regroup.h"
@@ -114,7 +115,10 @@ static bool leads(const rank_thread *t) { return t->slot->state->rank == 0; }
 static weft_step_record make_record(const rank_thread *t, const wefti_tally *tally,
                                     double step_s) {
     const wefti_job *job = t->run->prepared->job;
-    int64_t tokens = job->rows_per_step * job->T, step = t->slot->state->step + 1;
+    int64_t step = t->slot->state->step + 1;
+    int64_t tokens = (wefti_rank_first_row(t->slot->state, step) -
+                      wefti_rank_first_row(t->slot->state, step - 1)) *
+                     job->T;
     weft_step_record record = {
         .step = step,
         .steps = job->config->run.steps,
@@ -161,8 +165,9 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     weft_train_result *result = run->result;
     if (t->slot->first_here) result->steps = record.step;
     if (!leads(t)) return WEFT_OK;
+    const wefti_job *job = run->prepared->job;
     record.loss = agreed->loss_sum /
-                  ((double)record.tokens * agreed->counted / run->prepared->job->W);
+                  ((double)(job->rows_per_rank * job->T) * agreed->counted);
     record.consensus_distance = wefti_rank_consensus(t->slot->state, agreed);
     result->loss = record.loss;
     result->wire_bytes += record.wire_bytes_out;
@@ -273,6 +278,7 @@ static weft_status close_steps(rank_thread *t, int64_t done) {
 /* One step, up to the status that it reads. */
 static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
     wefti_tally tally;
+    WEFT_TRY(wefti_guests_step(t->slot->state, t->mesh, step));
     WEFT_TRY(wefti_rank_step(t->slot->state, step));
     WEFT_TRY(wefti_rank_settle(t->slot->state, &tally));
     t->pending[step % (WEFTI_MAX_LAG + 1)] = make_record(t, &tally,
@@ -286,6 +292,36 @@ static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
     return WEFT_OK;
 }
 
+static void tell_change(const rank_thread *t, const char *sentence) {
+    const weft_train_hooks *hooks = t->run->hooks;
+    if (hooks && hooks->on_change) hooks->on_change(hooks->user, sentence);
+}
+
+/* Guests take part from here on, if they have everything. */
+static weft_status admit(rank_thread *t, int64_t done) {
+    char sentence[160];
+    bool ends;
+    wefti_rank *r = t->slot->state;
+    bool guest = wefti_rank_is_guest(r);
+    weft_status status = wefti_guests_end(r, done, &ends);
+    if (status != WEFT_OK && !wefti_elastic_interrupted(t->slot->ctx, t->mesh))
+        return status;
+    if (!ends || !guest) return WEFT_OK;
+    t->run->prepared->bare = false;
+    snprintf(sentence, sizeof sentence, "takes part as rank %d from step %lld on",
+             r->rank, (long long)done + 1);
+    tell_change(t, sentence);
+    return WEFT_OK;
+}
+
+/* What comes after this many steps needs everybody: guests get the rest now. */
+static weft_status hurry(rank_thread *t, int64_t done) {
+    const weft_config *config = t->run->prepared->job->config;
+    if (!t->stop_agreed && !wefti_guests_must_hurry(config, done)) return WEFT_OK;
+    WEFT_TRY(wefti_guests_hurry(t->slot->state, done));
+    return admit(t, done);
+}
+
 /* All ranks come together after `done` steps, if it is time. *whole: nothing of it failed
  * because membership changed. */
 static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
@@ -293,11 +329,25 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     if (!is_pause(t, done)) return WEFT_OK;
     WEFT_TRY(close_steps(t, done - 1));
     t->stopping = t->stop_agreed && done < t->run->prepared->job->config->run.steps;
-    weft_status status = after_step(t, done, t->stopping);
+    weft_status status = hurry(t, done);
+    if (status == WEFT_OK) status = after_step(t, done, t->stopping);
     *whole = status == WEFT_OK;
     if (*whole || !wefti_elastic_interrupted(t->slot->ctx, t->mesh)) return status;
     weft_ctx_clear(t->run->ctx);
     return WEFT_OK;
+}
+
+/* What a process that joins has to wait for. */
+static void tell_guest(const rank_thread *t) {
+    const wefti_prepared *p = t->run->prepared;
+    const wefti_guests *g = &t->slot->state->guests;
+    char sentence[200];
+    int givers = p->job->replicas_equal ? p->job->R - g->n : 1;
+    snprintf(sentence, sizeof sentence,
+             "joins in about %.1f s: %.1f MB of state from %d process%s, in %lld steps",
+             p->join_s, (double)p->join_bytes * 1e-6, givers, givers > 1 ? "es" : "",
+             (long long)g->slices);
+    tell_change(t, sentence);
 }
 
 /* Goes on with those who are left, from the pause before `step` on, which is after `done`
@@ -319,8 +369,8 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
              world.n_lost > 0 ? "lost " : "", world.text, both ? "; " : "",
              world.n_joined > 0 ? "joined by " : "", world.joined, job->R,
              job->R > 1 ? "s go" : " goes", (long long)step + 1);
-    if (leads(t) && run->hooks && run->hooks->on_change)
-        run->hooks->on_change(run->hooks->user, sentence);
+    if (leads(t)) tell_change(t, sentence);
+    if (wefti_rank_is_guest(t->slot->state)) tell_guest(t);
     return pause(t, done, whole);
 }
 
@@ -349,11 +399,19 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
 /* The first step of a world has begun: no other one takes its place any more. */
 static weft_status log_view(rank_thread *t) {
     wefti_prepared *p = t->run->prepared;
-    const wefti_viewlog_entry entry = {p->lease_run, t->view, t->mesh, p->job};
+    const wefti_viewlog_entry entry = {p->lease_run, t->view, t->mesh, p->job,
+                                       &t->slot->state->guests};
     if (!t->entered) return WEFT_OK;
     t->entered = false;
     wefti_elastic_forget_missed(t->mesh);
     return wefti_viewlog_write(t->slot->ctx, p->views, &entry);
+}
+
+/* How long a step takes, for the log of views and for who may join. */
+static void note_time(rank_thread *t, double step_s) {
+    wefti_prepared *p = t->run->prepared;
+    wefti_viewlog_step(p->views, step_s);
+    p->step_s = p->step_s > 0 ? p->step_s + (step_s - p->step_s) / 8 : step_s;
 }
 
 /* The steps, from one pause to the next; a step begins when the one before has settled. */
@@ -362,6 +420,7 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     bool changed;
     double start_s = wefti_now_s();
     while (step < steps && !t->stopping) {
+        WEFT_TRY(admit(t, step));
         WEFT_TRY(wefti_elastic_begin(t->slot->ctx, t->mesh, step, &changed));
         if (changed) {
             WEFT_TRY(regroup(t, step, step, &whole));
@@ -369,8 +428,7 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
         }
         WEFT_TRY(log_view(t));
         WEFT_TRY(do_step(t, step++, start_s));
-        if (t->slot->first_here)
-            wefti_viewlog_step(t->run->prepared->views, wefti_now_s() - start_s);
+        if (t->slot->first_here) note_time(t, wefti_now_s() - start_s);
         start_s = wefti_now_s();
         if (!is_pause(t, step)) continue;
         WEFT_TRY(pause(t, step, &whole));
@@ -418,7 +476,7 @@ static weft_status refuse_entry(weft_ctx *ctx) {
 /* The view that a run begins with, or is resumed with. */
 static weft_status log_start(weft_ctx *ctx, wefti_prepared *p) {
     if (!p->lease_run && p->lease) p->lease_run = wefti_lease_run(p->lease);
-    const wefti_viewlog_entry entry = {p->lease_run, 1, p->bootstrap.mesh, p->job};
+    const wefti_viewlog_entry entry = {p->lease_run, 1, p->bootstrap.mesh, p->job, NULL};
     return wefti_viewlog_write(ctx, p->views, &entry);
 }
 

@@ -349,7 +349,7 @@ static bool pack_base(const weft_model *model, json_t *layout) {
  * the method were, so that a resumed run can say what it can not take over. */
 static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) {
     const wefti_job *job = r->job;
-    int64_t rows = job->first_row + (step - job->first_step) * job->rows_per_step;
+    int64_t rows = wefti_rank_first_row(r, step);
     json_t *layout = json_pack(
         "{s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "step", (json_int_t)step,
         "rows", (json_int_t)rows, "replicas", job->R, "shards", job->S, "optimizer",

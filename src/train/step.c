@@ -126,6 +126,12 @@ static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     return wefti_rank_send_status(r, r->step);
 }
 
+/* Whether a rank of the world took part in a step, or was a guest. */
+static bool takes_part(const wefti_rank *r, int rank, int64_t step) {
+    const wefti_guests *g = &r->guests;
+    return step >= g->until || rank / r->job->S < r->job->R - g->n;
+}
+
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) {
     *agreed = (wefti_step_status){0};
@@ -138,12 +144,14 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                               &got));
         const unsigned char *bytes = got.view;
         if (!bytes) continue;
-        agreed->counted++;
-        agreed->loss_sum += get_f64(bytes);
         agreed->stop += get_f64(bytes + 8);
         agreed->failed += get_f64(bytes + 16);
-        agreed->distance += get_f64(bytes + 24);
-        agreed->met += get_f64(bytes + 32);
+        if (takes_part(r, peer, step)) {
+            agreed->counted++;
+            agreed->loss_sum += get_f64(bytes);
+            agreed->distance += get_f64(bytes + 24);
+            agreed->met += get_f64(bytes + 32);
+        }
         if (!mine) wefti_comm_release(r->comms.control, peer, step);
     }
     return WEFT_OK;
@@ -230,10 +238,20 @@ static weft_status (*const act[WEFTI_OP_KINDS])(wefti_rank *r, const wefti_op *o
     [WEFTI_OP_SETTLE] = settle_op,
 };
 
+/* A guest hands over its buckets like all others, for it adds and answers for them, but it computes
+ * nothing. */
+static bool is_left_out(const wefti_rank *r, const wefti_op *op) {
+    bool computes = op->kind == WEFTI_OP_LOAD || op->kind == WEFTI_OP_GATHER ||
+                    op->kind == WEFTI_OP_FORWARD || op->kind == WEFTI_OP_BACKWARD ||
+                    op->kind == WEFTI_OP_REDUCE;
+    return computes && wefti_rank_is_guest(r);
+}
+
 /* Ops number `from` to `to` - 1. */
 static weft_status run_ops(wefti_rank *r, int from, int to) {
     for (int i = from; i < to; i++) {
         const wefti_op *op = &r->schedule->ops[i];
+        if (is_left_out(r, op)) continue;
         double begun_s = wefti_timeline_now(r->timeline);
         WEFT_TRY(act[op->kind](r, op));
         wefti_timeline_put(r->timeline, WEFTI_TIMELINE_COMPUTE, op->index,

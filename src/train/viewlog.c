@@ -340,6 +340,11 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
                             .has_checksum = log->has_checksum,
                             .checksum = log->checksum};
     snprintf(line.kernels, sizeof line.kernels, "%s", job->kernels->name);
+    if (e->guests && e->guests->n > 0) {
+        line.guests = e->guests->n;
+        line.slices = e->guests->slices;
+        line.from = e->guests->from;
+    }
     return line;
 }
 

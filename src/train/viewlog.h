@@ -6,6 +6,7 @@
 #include "job/job.h"
 #include "record/views.h"
 #include "train/bootstrap.h"
+#include "train/rank.h"
 
 /* The run's log of views (record/views.h) as it is made: every process keeps all lines since it
  * takes part, and the first rank of the world writes them. So a new first rank completes what the
@@ -34,6 +35,7 @@ typedef struct wefti_viewlog_entry {
     int64_t view;
     weft_mesh *mesh; /* or NULL: all ranks are here */
     const wefti_job *job;
+    const wefti_guests *guests; /* or NULL: there are none */
 } wefti_viewlog_entry;
 
 /* The job's world begins with the step that comes now: a line of it, after lines of what did not

@@ -91,6 +91,28 @@ waits() {
     stop "${pids[0]}" "${pids[@]}"
 }
 
+# The first process is killed; by the host alone, without a port, another one comes in: the others
+# listen at the ports behind the run's.
+by_host() {
+    local r before
+    what=by_host
+    rm -rf run out.* log.* && pids=()
+    free_port
+    for ((r = 2; r >= 0; r--)); do founder "$r" 3; done
+    await has_lines 5 || fail "$what: no step: $(cat log.*)"
+    kill -9 "${pids[0]}"
+    wait "${pids[0]}" 2>/dev/null
+    unset 'pids[0]'
+    await says "lost .*; 2 nodes go on" log.1 || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    MASTER_PORT=$port "$weft" train run.yaml --join 127.0.0.1 run.folder=run >out.new 2>log.new &
+    last=$!
+    pids[3]=$last
+    await says "joined by .*; 3 nodes go on" log.1 || fail "$what: nobody joined: $(tail -n 3 log.*)"
+    before=$(lines)
+    await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    stop "${pids[1]}" "${pids[@]}"
+}
+
 if [ -n "${only:-}" ]; then
     $only
     finish
@@ -104,4 +126,5 @@ grows 3 method=streaming-diloco mixer.outer_every=12 mixer.values=int4 mixer.fra
 churns
 refuses_others
 waits
+by_host
 finish

@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Who joins a run gets parameters and state slice by slice while the others train, and takes part
+# when it has all. Checksums of all parameters are compared in each step, and afterwards the run is
+# played again to the same bits. Nothing here waits for a time.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+# shellcheck source=tests/cli/comings.sh
+. "$source_dir/tests/cli/comings.sh"
+
+# The run in run/, played again.
+replays() {
+    "$weft" train --replay run --quiet >out 2>err || fail "$what: $(cat err)"
+    grep -q "^the same bits" out || fail "$what: the replay says $(cat out)"
+}
+
+# A run of $1 founders with key=value ...; one more comes in $2 steps.
+grows() {
+    local n=$1 steps=$2 r before
+    shift 2
+    what="$*"
+    rm -rf run out.* log.* && pids=()
+    free_port
+    for ((r = n - 1; r >= 0; r--)); do founder "$r" "$n" "mesh.join_steps=$steps" "$@"; done
+    await has_lines 3 || fail "$what: no step: $(cat log.*)"
+    joiner new "$port" "mesh.join_steps=$steps" "$@"
+    await says "takes part as rank $n" log.new || fail "$what: nobody joined: $(tail -n 3 log.*)"
+    says "joins in about .* MB of state from .* in $steps steps" log.new ||
+        fail "$what: the joiner says $(cat log.new)"
+    before=$(lines)
+    await has_lines $((before + 3)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    stop "${pids[0]}" "${pids[@]}"
+    replays
+}
+
+if [ -n "${todo:-}" ]; then # by hand: "grows 2 5 method=hsdp"
+    $todo
+    finish
+    exit
+fi
+grows 2 5 method=flexdemo
+grows 3 4 method=hsdp replicator.values=int8
+grows 2 5 method=dadam
+grows 2 7 method=diloco mixer.outer_every=5
+finish
