@@ -35,6 +35,39 @@ grows() {
     replays
 }
 
+# While one gets its state a second one comes, and one of those who give is killed; both get the rest
+# of what they lack from the others. Then a third one comes and is killed half-way.
+changes() {
+    local r before
+    what="changes $*"
+    rm -rf run out.* log.* && pids=()
+    free_port
+    for ((r = 2; r >= 0; r--)); do founder "$r" 3 mesh.join_steps=60 "$@"; done
+    await has_lines 3 || fail "$what: no step: $(cat log.*)"
+    joiner a "$port" mesh.join_steps=60 "$@"
+    await says "joins in about" log.a || fail "$what: nobody came: $(tail -n 3 log.*)"
+    joiner b "$port" mesh.join_steps=60 "$@"
+    await says "joins in about" log.b || fail "$what: no second one came: $(tail -n 3 log.*)"
+    before=$(lines)
+    await has_lines $((before + 3)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    kill -9 "${pids[1]}"
+    await says "takes part as rank" log.a || fail "$what: a is lost: $(tail -n 3 log.*)"
+    await says "takes part as rank" log.b || fail "$what: b is lost: $(tail -n 3 log.*)"
+    wait "${pids[1]}" 2>/dev/null
+    unset 'pids[1]'
+    joiner c "$port" mesh.join_steps=60 "$@"
+    await says "joins in about" log.c || fail "$what: no third one came: $(tail -n 3 log.*)"
+    kill -9 "$last"
+    wait "$last" 2>/dev/null
+    last=
+    unset "pids[$((${#pids[@]}))]" # what joined last, of numbers from 0 without 1
+    await says_twice "lost .*; 4 nodes go on" log.0 || fail "$what: c is not lost: $(tail -n 3 log.*)"
+    before=$(lines)
+    await has_lines $((before + 3)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    stop "${pids[0]}" "${pids[@]}"
+    replays
+}
+
 if [ -n "${todo:-}" ]; then # by hand: "grows 2 5 method=hsdp"
     $todo
     finish
@@ -44,4 +77,5 @@ grows 2 5 method=flexdemo
 grows 3 4 method=hsdp replicator.values=int8
 grows 2 5 method=dadam
 grows 2 7 method=diloco mixer.outer_every=5
+changes
 finish
