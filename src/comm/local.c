@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranks as threads. Every rank has a mailbox (lock, condition, list of posted messages);
+/* Ranks as threads. Every rank has a mailbox (lock, condition, posted messages by a hash of sender
+ * and tag: W ranks post W - 1 status messages each in a step, of some steps with gossip, and a list
+ * of all of them would be walked W times a step; nobody is woken for what nobody waits for);
  * a message is a pointer into the sender's memory and the time it has arrived, by the
  * arithmetic of comm/interface.h. The receiver's interface is booked when the head gets
  * there, by whoever waits for a message then. The receiver sleeps until the arrival. Inside
@@ -19,9 +21,11 @@
 
 typedef struct interface interface;
 
+enum { BUCKETS = 256 };
+
 typedef struct message {
-    struct message *next;      /* in the receiver's mailbox, or among spares */
-    struct message *next_sent; /* in the sender's list of unreleased messages */
+    struct message *next; /* in the receiver's mailbox, or among spares */
+    struct message *next_sent, *prev_sent; /* in the sender's list of unreleased messages */
     struct message *next_head; /* wire_lock: among those that come to an interface */
     int64_t tag;
     int64_t n_bytes;
@@ -39,8 +43,10 @@ typedef struct message {
 typedef struct mailbox {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    message *posted; /* newest first; few */
-    message *spare;  /* released nodes for the owner's next sends */
+    message *posted[BUCKETS];     /* each newest first */
+    unsigned char waits[BUCKETS]; /* threads that wait for a message of this bucket */
+    int awaits;                   /* threads that wait until theirs are released */
+    message *spare;               /* released nodes for the owner's next sends */
 } mailbox;
 
 struct interface {
@@ -128,6 +134,11 @@ static double expect(local_world *world, const message *m, double now_s, bool *k
     return arrival_s;
 }
 
+static int bucket_of(int sender, int64_t tag) {
+    uint64_t x = ((uint64_t)tag ^ (uint64_t)sender << 40) * 0x9E3779B97F4A7C15u;
+    return (int)(x >> 56);
+}
+
 static weft_status poisoned_error(local_comm *comm) {
     return wefti_world_poisoned_error(comm->head.ctx, &comm->world->head);
 }
@@ -161,14 +172,16 @@ static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const voi
     mailbox *mine = &world->boxes[from], *theirs = &world->boxes[to];
     pthread_mutex_lock(&mine->lock);
     post->next_sent = comm->sent;
+    if (comm->sent) comm->sent->prev_sent = post;
     comm->sent = post;
     world->traffic[from].bytes_out[link] += n_bytes;
     world->traffic[from].messages_out[link]++;
     pthread_mutex_unlock(&mine->lock);
+    int bucket = bucket_of(from, tag);
     pthread_mutex_lock(&theirs->lock);
-    post->next = theirs->posted;
-    theirs->posted = post;
-    pthread_cond_broadcast(&theirs->changed);
+    post->next = theirs->posted[bucket];
+    theirs->posted[bucket] = post;
+    if (theirs->waits[bucket]) pthread_cond_broadcast(&theirs->changed);
     pthread_mutex_unlock(&theirs->lock);
     return WEFT_OK;
 }
@@ -178,7 +191,7 @@ static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const voi
 static message *find_post(mailbox *box, int sender, int channel, int64_t tag,
                           bool taken) {
     message *oldest = NULL;
-    for (message *m = box->posted; m; m = m->next)
+    for (message *m = box->posted[bucket_of(sender, tag)]; m; m = m->next)
         if (m->tag == tag && m->sender == sender && m->channel == channel &&
             m->taken == taken)
             oldest = m;
@@ -209,7 +222,9 @@ static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
         if (known && next_s <= now_s) return post;
         if (now_s >= deadline_s) return NULL;
         if (next_s < until_s) until_s = next_s;
+        box->waits[bucket_of(sender, tag)]++;
         wait_changed(box, until_s);
+        box->waits[bucket_of(sender, tag)]--;
     }
     return NULL;
 }
@@ -249,9 +264,8 @@ static weft_status local_receive(wefti_comm *head, int peer, int64_t tag, int64_
 }
 
 static void unlink_sent(local_comm *origin, message *post) {
-    message **link = &origin->sent;
-    while (*link != post) link = &(*link)->next_sent;
-    *link = post->next_sent;
+    if (post->next_sent) post->next_sent->prev_sent = post->prev_sent;
+    *(post->prev_sent ? &post->prev_sent->next_sent : &origin->sent) = post->next_sent;
 }
 
 static void local_release(wefti_comm *head, int peer, int64_t tag) {
@@ -260,7 +274,7 @@ static void local_release(wefti_comm *head, int peer, int64_t tag) {
     pthread_mutex_lock(&box->lock);
     message *post = find_post(box, world_rank_of(comm, peer), comm->channel, tag, true);
     if (post) {
-        message **link = &box->posted;
+        message **link = &box->posted[bucket_of(post->sender, tag)];
         while (*link != post) link = &(*link)->next;
         *link = post->next;
     }
@@ -271,7 +285,7 @@ static void local_release(wefti_comm *head, int peer, int64_t tag) {
     unlink_sent(post->origin, post);
     post->next = origin->spare;
     origin->spare = post;
-    pthread_cond_broadcast(&origin->changed);
+    if (origin->awaits) pthread_cond_broadcast(&origin->changed);
     pthread_mutex_unlock(&origin->lock);
 }
 
@@ -298,8 +312,10 @@ static weft_status local_await(wefti_comm *head, int64_t tag) {
     local_comm *comm = (local_comm *)head;
     mailbox *box = &comm->world->boxes[comm->world_rank];
     pthread_mutex_lock(&box->lock);
+    box->awaits++;
     while (is_unreleased(comm, tag) && !atomic_load(&comm->world->head.poisoned))
         wait_changed(box, (double)INFINITY);
+    box->awaits--;
     bool done = !is_unreleased(comm, tag);
     pthread_mutex_unlock(&box->lock);
     return done ? WEFT_OK : poisoned_error(comm);
@@ -415,7 +431,7 @@ static void local_world_destroy(weft_ctx *ctx, wefti_world *head) {
     local_world *world = (local_world *)head;
     for (int r = 0; r < world->n_boxes; r++) {
         mailbox *box = &world->boxes[r];
-        free_messages(ctx, box->posted);
+        for (int b = 0; b < BUCKETS; b++) free_messages(ctx, box->posted[b]);
         free_messages(ctx, box->spare);
         pthread_mutex_destroy(&box->lock);
         pthread_cond_destroy(&box->changed);
