@@ -4,6 +4,8 @@
 
 #include <weft/plan.h>
 
+#include "simulate/forecast.h"
+
 /* A way to do a run on several nodes: assignments over the run's keys. */
 typedef struct wefti_recipe {
     const char *name;
@@ -30,8 +32,7 @@ typedef struct wefti_adviser {
     weft_advise_options options;
     weft_advice *advice;
     int64_t room, left_out_room;
-    int64_t work;   /* rank-steps to play for a prediction */
-    double compute; /* times that computing takes, for planes; 0: 1 */
+    int64_t work; /* rank-steps to play for a prediction */
     weft_machine
         *machines; /* [cluster.nodes] owned, the fastest first; NULL: all alike */
 } wefti_adviser;
@@ -60,6 +61,26 @@ bool wefti_advise_is_large(const wefti_adviser *a);
 weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate, double bandwidth_Bps,
                                  weft_prediction *out) WEFT_CHECKED;
+
+/* A candidate whose step is asked for at many points: its run is laid out once. The facts of
+ * the adviser's cluster may change between two questions, its nodes and threads may not. */
+typedef struct wefti_prepared {
+    const weft_candidate *candidate; /* borrowed */
+    weft_config *config;             /* owned, as all below */
+    wefti_planned_job planned;
+    weft_predict_options options;
+} wefti_prepared;
+
+weft_status wefti_advise_prepare(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *candidate,
+                                 wefti_prepared *out) WEFT_CHECKED;
+void wefti_advise_unprepare(weft_ctx *ctx, wefti_prepared *prepared);
+
+/* Its mean step, with a wire of that rate (0: the cluster's), in an order of phases
+ * (wefti_forecast_step). */
+weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
+                              const wefti_prepared *prepared, double bandwidth_Bps,
+                              int order, double *step_s) WEFT_CHECKED;
 
 /* Puts the machines in order, the fastest first; the other frees what the first made. */
 weft_status wefti_machines_sort(wefti_adviser *a) WEFT_CHECKED;

@@ -127,27 +127,16 @@ static weft_status share_by_speed(weft_ctx *ctx, int64_t rows, weft_cluster *c) 
     return WEFT_OK;
 }
 
-/* All of them compute slower by the same factor. */
-static void slow_down(double factor, weft_cluster *c) {
-    if (factor <= 0) return;
-    if (c->rank_flops <= 0) c->rank_flops = 1; /* units are measured: only ratios count */
-    for (int64_t i = 0; i < c->n_machines; i++) {
-        double own = c->machines[i].rank_flops;
-        c->machines[i].rank_flops = (own > 0 ? own : c->rank_flops) / factor;
-    }
-}
-
 weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
                                 int64_t rows, weft_cluster *cluster) {
     weft_machine *own;
-    if (!a->machines && a->compute <= 0) return WEFT_OK;
+    if (!a->machines) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(ctx, nodes, sizeof *own, "machines", &own));
-    if (a->machines) memcpy(own, a->machines, (size_t)nodes * sizeof *own);
+    memcpy(own, a->machines, (size_t)nodes * sizeof *own);
     for (int64_t i = 0; i < nodes; i++) own[i].node = i;
     cluster->machines = own;
     cluster->n_machines = nodes;
-    bool shared = a->machines && a->options.shares && rows > 0;
+    bool shared = a->options.shares && rows > 0;
     if (shared && a->cluster.rank_flops > 0) WEFT_TRY(share_by_speed(ctx, rows, cluster));
-    slow_down(a->compute, cluster);
     return WEFT_OK;
 }

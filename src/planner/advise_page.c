@@ -3,13 +3,14 @@
  * (planpage.h), drawn by page/plan.js.
  *
  *     program, advice, tokens, tokens_per_step, batch_per_rank, wire {bandwidth_Bps, latency_s}
- *     batch   [a, b]: computing takes a + b m times as long with m times the batch
- *     one     planes of one node alone
- *     methods list of {name, learning, choice, at: list of {nodes, bytes, planes}}
- *     planes  list of [compute, per_Bps, latencies, rest]            (advise_planes.h)
+ *     batches  list of m: times the batch that was planned with
+ *     one      planes of one node alone
+ *     methods  list of {name, learning, choice, at: list of {nodes, bytes, planes}}
+ *     planes   for each of the batches, for each order of phases, a list of
+ *              [per_Bps, latencies, rest] (advise_planes.h); none if the batch can not be shared
  *
  * For each method with a curve, on 2, 4, 8, ... and all nodes; what a number of nodes can not
- * do (a batch that can not be shared) is not there. */
+ * do is not there. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,22 +28,24 @@
 
 /* Above, candidates are no runs of their own (advise_predict.c). */
 enum { RUN_NODES = 200 };
-enum { PAGE_METHODS = 12, PAGE_NODES = 8, PAGE_WORK = 96 };
+enum { PAGE_METHODS = 12, PAGE_NODES = 8, PAGE_WORK = 96, PAGE_BATCHES = 9 };
+static const double batches[PAGE_BATCHES] = {1.0 / 16, 1.0 / 8, 0.25, 0.5, 1,
+                                             2,        4,       8,    16};
 
 /* A method on a number of nodes. */
 typedef struct cell {
-    weft_candidate candidate;
-    wefti_planes planes;
+    weft_candidate candidate; /* with the batch that was planned with */
+    wefti_planes planes[PAGE_BATCHES];
     bool there;
 } cell;
 
 typedef struct page {
     wefti_adviser a;
+    weft_config *runs[PAGE_BATCHES]; /* owned; NULL: there is no such batch */
     const weft_advice *advice;
     int64_t of[PAGE_METHODS], nodes[PAGE_NODES]; /* candidates; ascending */
     int n_methods, n_nodes;
-    cell one, *cells;      /* [n_methods, n_nodes] owned */
-    double fixed, growing; /* of computing over the batch */
+    cell one, *cells; /* [n_methods, n_nodes] owned */
 } page;
 
 /* ---- what is on it ---- */
@@ -67,9 +70,8 @@ static void pick_nodes(page *p) {
 }
 
 /* The candidate on another number of nodes: its settings but for what the number decides. */
-static void put_nodes(const page *p, const weft_candidate *from, int64_t nodes,
+static void put_nodes(const wefti_adviser *a, const weft_candidate *from, int64_t nodes,
                       weft_candidate *out) {
-    const wefti_adviser *a = &p->a;
     int64_t tokens = wefti_advise_tokens(a, nodes);
     int64_t rows = tokens / (nodes * from->ranks_per_node) / a->run->data.length;
     static const char *const decided[] = {
@@ -108,40 +110,53 @@ static weft_status is_rare(weft_ctx *ctx, const page *p, const weft_candidate *c
     return WEFT_OK;
 }
 
+/* The planes of a candidate with each of the batches; the configuration may refuse some. */
+static weft_status find_batches(weft_ctx *ctx, const page *p, const weft_candidate *from,
+                                int64_t nodes, wefti_planes *out) {
+    weft_candidate c;
+    wefti_adviser a = p->a;
+    for (int i = 0; i < PAGE_BATCHES; i++) {
+        a.run = p->runs[i];
+        if (!a.run) continue;
+        put_nodes(&a, from, nodes, &c);
+        weft_status status = wefti_planes_find(ctx, &a, &c, &out[i]);
+        if (status == WEFT_ERR_CONFIG) out[i].n = 0;
+        if (status != WEFT_OK && status != WEFT_ERR_CONFIG) return status;
+    }
+    return WEFT_OK;
+}
+
 /* A cell that the configuration refuses is not there. */
 static weft_status find_cell(weft_ctx *ctx, void *user, int64_t i) {
     page *p = user;
     cell *c = &p->cells[i];
     const weft_candidate *from = &p->advice->candidates[p->of[i / p->n_nodes]];
-    put_nodes(p, from, p->nodes[i % p->n_nodes], &c->candidate);
+    int64_t nodes = p->nodes[i % p->n_nodes];
+    put_nodes(&p->a, from, nodes, &c->candidate);
     bool rare;
     weft_status status = is_rare(ctx, p, &c->candidate, &rare);
     if (status == WEFT_OK && rare) return WEFT_OK;
     if (status == WEFT_OK)
         status = wefti_advise_predict(ctx, &p->a, &c->candidate, 0,
                                       &c->candidate.prediction);
-    if (status == WEFT_OK)
-        status = wefti_planes_find(ctx, &p->a, &c->candidate, &c->planes);
+    if (status == WEFT_OK) status = find_batches(ctx, p, from, nodes, c->planes);
     c->there = status == WEFT_OK;
     return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
 }
 
-/* Computing over the batch: one node with the batch and with twice as much. */
-static weft_status find_batch(weft_ctx *ctx, page *p) {
+/* The run with each of the batches that it can have. */
+static weft_status make_runs(page *p) {
+    weft_ctx *ctx = p->a.ctx;
     char text[64];
-    weft_config *twice;
-    wefti_adviser a = p->a;
-    weft_prediction two;
-    const wefti_plane *one = &p->one.planes.plane[0];
-    snprintf(text, sizeof text, "batch.tokens_per_step=%lld",
-             (long long)a.run->batch.tokens_per_step * 2);
-    WEFT_TRY(wefti_advise_config(ctx, a.run, text, false, &twice));
-    a.run = twice;
-    weft_status status = wefti_advise_predict(ctx, &a, &p->one.candidate, 0, &two);
-    weft_config_destroy(ctx, twice);
-    if (status != WEFT_OK) return status;
-    p->growing = one->compute > 0 ? (two.mean_step_s - one->rest) / one->compute - 1 : 1;
-    p->fixed = 1 - p->growing;
+    for (int i = 0; i < PAGE_BATCHES; i++) {
+        double tokens = (double)p->a.run->batch.tokens_per_step * batches[i];
+        bool whole = tokens >= 1 && tokens <= 9e15 && !(floor(tokens) < tokens);
+        if (!whole) continue;
+        snprintf(text, sizeof text, "batch.tokens_per_step=%.0f", tokens);
+        weft_status status = wefti_advise_config(ctx, p->a.run, text, false, &p->runs[i]);
+        if (status == WEFT_ERR_CONFIG) p->runs[i] = NULL;
+        if (status != WEFT_OK && status != WEFT_ERR_CONFIG) return status;
+    }
     return WEFT_OK;
 }
 
@@ -149,8 +164,8 @@ static weft_status find_all(page *p) {
     weft_ctx *ctx = p->a.ctx;
     const weft_advice *v = p->advice;
     p->one.candidate = v->candidates[v->baseline];
-    WEFT_TRY(wefti_planes_find(ctx, &p->a, &p->one.candidate, &p->one.planes));
-    WEFT_TRY(find_batch(ctx, p));
+    WEFT_TRY(make_runs(p));
+    WEFT_TRY(find_batches(ctx, p, &p->one.candidate, 1, p->one.planes));
     int64_t n = (int64_t)p->n_methods * p->n_nodes;
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *p->cells, "the page", &p->cells));
     return wefti_advise_each(&p->a, n, find_cell, p);
@@ -172,13 +187,24 @@ static json_t *row(const double *values, int n, bool *ok) {
     return list;
 }
 
+static json_t *order_of(const wefti_order_planes *order, bool *ok) {
+    json_t *list = json_array();
+    for (int i = 0; i < order->n; i++) {
+        const wefti_plane *p = &order->plane[i];
+        append(list, row((double[]){p->per_Bps, p->latencies, p->rest}, 3, ok), ok);
+    }
+    return list;
+}
+
 static json_t *planes_of(const wefti_planes *planes, bool *ok) {
     json_t *list = json_array();
-    for (int i = 0; i < planes->n; i++) {
-        const wefti_plane *p = &planes->plane[i];
-        append(list,
-               row((double[]){p->compute, p->per_Bps, p->latencies, p->rest}, 4, ok), ok);
-    }
+    for (int i = 0; i < planes->n; i++) append(list, order_of(&planes->order[i], ok), ok);
+    return list;
+}
+
+static json_t *cell_of(const cell *c, bool *ok) {
+    json_t *list = json_array();
+    for (int i = 0; i < PAGE_BATCHES; i++) append(list, planes_of(&c->planes[i], ok), ok);
     return list;
 }
 
@@ -203,7 +229,7 @@ static json_t *method_of(const page *p, int k, bool *ok) {
         json_t *one = json_object();
         put(one, "nodes", (double)p->nodes[i], ok);
         put(one, "bytes", at->candidate.prediction.wire_bytes, ok);
-        wefti_json_put(one, "planes", planes_of(&at->planes, ok), ok);
+        wefti_json_put(one, "planes", cell_of(at, ok), ok);
         append(list, one, ok);
     }
     wefti_json_put(object, "at", list, ok);
@@ -233,9 +259,9 @@ static json_t *whole(const page *p, bool *ok) {
     wefti_json_put(object, "batch_per_rank", json_boolean(p->a.options.batch_per_rank),
                    ok);
     wefti_json_put(object, "wire", wire, ok);
-    wefti_json_put(object, "batch", row((double[]){p->fixed, p->growing}, 2, ok), ok);
+    wefti_json_put(object, "batches", row(batches, PAGE_BATCHES, ok), ok);
     wefti_json_put(object, "nodes", row(nodes, p->n_nodes, ok), ok);
-    wefti_json_put(object, "one", planes_of(&p->one.planes, ok), ok);
+    wefti_json_put(object, "one", cell_of(&p->one, ok), ok);
     wefti_json_put(object, "methods", methods, ok);
     return object;
 }
@@ -291,6 +317,7 @@ weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
     if (status == WEFT_OK) status = find_all(p);
     if (status == WEFT_OK) status = write_page(ctx, p, path);
     wefti_machines_drop(&p->a);
+    for (int i = 0; i < PAGE_BATCHES; i++) weft_config_destroy(ctx, p->runs[i]);
     wefti_free(ctx, p->cells);
     wefti_free(ctx, p);
     return status;

@@ -1,33 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* A step of a candidate as the largest of some planes.
+/* A step of a candidate as the least, over orders of phases, of the largest of some planes.
  *
- *     T(C, 1/b, L) = max over k of  alpha_k C + beta_k / b + gamma_k L + delta_k
+ *     T(1/b, L) = min over orders of  max over k of  beta_k / b + gamma_k L + delta_k
  *
- * Played steps are made of sums and maxima of what computing, bytes and latencies take, so T
- * is convex in the factor C of computing, in the time of a byte 1/b and in the latency L, and
- * wherever it is smooth its tangent is one of the planes: alpha says how much computing lies
- * on the step's longest way, beta how many bytes, gamma how many latencies, and delta is what
- * no slider moves (coding, optimizing). The tangents are taken at a grid of rates and
- * latencies, by differences; the largest of them is exact there and a little too small
- * between; where they say it already, none is taken. Where a rank begins to wait too soon T is
- * not convex, and a tangent is too large beside it: by some per cent, at few points. One node
- * alone has one plane without a wire. */
+ * In a fixed order (simulate/arrayorder.c) played steps are made of sums and maxima of what
+ * computing, bytes and latencies take, so each inner T is convex in the time of a byte 1/b and
+ * in the latency L, and wherever it is smooth its tangent is one of the planes: beta says how
+ * many bytes lie on the step's longest way, gamma how many latencies, and delta is all that
+ * has nothing to do with the wire. A tangent is nowhere above T, so that planes err to one
+ * side: between the points at which they were taken they say a little too little.
+ *
+ * Points go over what the sliders can say: first the planned one, then by Halton's sequence
+ * (bases 2 and 3, so that any number of them is spread evenly over logarithms). At each of them
+ * T is played; where the planes so far say less by more than `near`, the tangents of the orders
+ * that do are taken, by differences. When many points in a row had nothing to teach, or after
+ * the last one, that is all. Another batch is another function, because the number of
+ * micro-batches changes with it. One node alone has one plane without a wire. */
 #include "planner/advise_planes.h"
 
 #include <math.h>
 
-enum { N_RATES = 11, FEW_RATES = 6, N_LATENCIES = 3, MANY_RANKS = 16 };
-static const double least_Bps = 125e3, decades = 5;
-static const double latencies_s[N_LATENCIES] = {1e-5, 3e-3, 1e-1};
+enum { POINTS = 96, FEW_POINTS = 32, AGREE = 20, FEW_AGREE = 10, MANY_RANKS = 16 };
 
-/* Differences are taken over this share of a fact; where the planes so far are as near as the
- * other, there is nothing to be learned. */
-static const double apart = 1e-3, near = 2e-3;
+/* Of the sliders. */
+static const double least_Bps = 125e3, rate_decades = 5;
+static const double least_s = 1e-6, latency_decades = 6;
+
+/* Differences are taken over this share of a fact. */
+static const double apart = 1e-3, near = 0.01;
+
+typedef struct point {
+    double rate_Bps, latency_s;
+} point;
 
 typedef struct sampler {
     weft_ctx *ctx;
     wefti_adviser a; /* a copy whose facts are changed */
-    const weft_candidate *candidate;
+    wefti_prepared prepared;
     wefti_planes *out;
 } sampler;
 
@@ -35,63 +44,105 @@ static weft_link_facts *link_of(sampler *s) {
     return s->a.cluster.sites > 1 ? &s->a.cluster.site : &s->a.cluster.wire;
 }
 
-static weft_status step_at(sampler *s, double compute, double rate_Bps, double latency_s,
-                           double *step_s) {
-    weft_prediction p;
-    s->a.compute = compute;
-    link_of(s)->latency_s = latency_s;
-    WEFT_TRY(wefti_advise_predict(s->ctx, &s->a, s->candidate, rate_Bps, &p));
-    *step_s = p.mean_step_s;
+static weft_status step_at(sampler *s, point x, int order, double *step_s) {
+    link_of(s)->latency_s = x.latency_s;
+    return wefti_advise_step(s->ctx, &s->a, &s->prepared, x.rate_Bps, order, step_s);
+}
+
+static double largest(const wefti_order_planes *o, point x) {
+    double step_s = 0;
+    for (int i = 0; i < o->n; i++) {
+        const wefti_plane *p = &o->plane[i];
+        step_s = fmax(step_s,
+                      p->per_Bps / x.rate_Bps + p->latencies * x.latency_s + p->rest);
+    }
+    return step_s;
+}
+
+/* The tangent of an order at a point; it goes through the point. A negative slope is rounding:
+ * no fact makes a step shorter when it gets worse. */
+static weft_status touch(sampler *s, int order, point x, double here_s) {
+    wefti_order_planes *o = &s->out->order[order - 1];
+    double slower_s = here_s, later_s = here_s, more = 1 + apart;
+    point slower = x, later = x;
+    slower.rate_Bps /= more;
+    later.latency_s *= more;
+    if (s->prepared.candidate->nodes > 1) {
+        WEFT_TRY(step_at(s, slower, order, &slower_s));
+        WEFT_TRY(step_at(s, later, order, &later_s));
+    }
+    wefti_plane p = {.per_Bps = fmax(0, slower_s - here_s) / apart * x.rate_Bps,
+                     .latencies = fmax(0, later_s - here_s) / (apart * x.latency_s)};
+    p.rest = here_s - p.per_Bps / x.rate_Bps - p.latencies * x.latency_s;
+    o->plane[o->n++] = p;
     return WEFT_OK;
 }
 
-/* The tangent at a point. A negative slope is rounding, or a rank that begins to wait too
- * soon: no fact makes a step shorter when it gets worse. The plane goes through the point. */
-static weft_status touch(sampler *s, double rate_Bps, double latency_s) {
-    double here_s, compute_s, slower_s, later_s, more = 1 + apart;
-    bool wire = s->candidate->nodes > 1;
-    WEFT_TRY(step_at(s, 1, rate_Bps, latency_s, &here_s));
-    double known_s = wefti_planes_step(s->out, 1, rate_Bps, latency_s);
-    if (fabs(known_s - here_s) <= near * here_s || s->out->n == WEFTI_MOST_PLANES)
-        return WEFT_OK;
-    WEFT_TRY(step_at(s, more, rate_Bps, latency_s, &compute_s));
-    slower_s = later_s = here_s;
-    if (wire) WEFT_TRY(step_at(s, 1, rate_Bps / more, latency_s, &slower_s));
-    if (wire) WEFT_TRY(step_at(s, 1, rate_Bps, latency_s * more, &later_s));
-    wefti_plane p = {.compute = fmax(0, compute_s - here_s) / apart,
-                     .per_Bps = fmax(0, slower_s - here_s) / apart * rate_Bps,
-                     .latencies = fmax(0, later_s - here_s) / (apart * latency_s)};
-    p.rest = here_s - p.compute - p.per_Bps / rate_Bps - p.latencies * latency_s;
-    s->out->plane[s->out->n++] = p;
+/* What an order's planes do not know of a step that takes less than all others. */
+static weft_status learn(sampler *s, int order, point x, double step_s) {
+    double here_s;
+    wefti_order_planes *o = &s->out->order[order - 1];
+    if (o->n == WEFTI_MOST_PLANES || largest(o, x) >= (1 - near) * step_s) return WEFT_OK;
+    WEFT_TRY(step_at(s, x, order, &here_s));
+    if (!isfinite(here_s)) return WEFT_OK;
+    if (s->out->n < order) s->out->n = order;
+    return touch(s, order, x, here_s);
+}
+
+/* *taught: the planes said too little here. */
+static weft_status visit(sampler *s, point x, bool *taught) {
+    double step_s;
+    WEFT_TRY(step_at(s, x, 0, &step_s));
+    double said_s = wefti_planes_step(s->out, x.rate_Bps, x.latency_s);
+    *taught = s->out->n == 0 || said_s < (1 - near) * step_s;
+    int last = s->out->n > 0 ? s->out->n : WEFTI_ARRAY_ORDERS;
+    for (int order = 1; *taught && order <= last; order++)
+        WEFT_TRY(learn(s, order, x, step_s));
+    return WEFT_OK;
+}
+
+/* The i-th of Halton's numbers to this base: its digits behind the point, the last first. */
+static double halton(int base, int i) {
+    double sum = 0, digit = 1.0 / base;
+    for (; i > 0; i /= base, digit /= base) sum += digit * (i % base);
+    return sum;
+}
+
+static point point_of(int i) {
+    return (point){least_Bps * pow(10, rate_decades * halton(2, i)),
+                   least_s * pow(10, latency_decades * halton(3, i))};
+}
+
+static weft_status sample(sampler *s) {
+    const weft_candidate *c = s->prepared.candidate;
+    bool many = c->nodes * c->ranks_per_node > MANY_RANKS, taught;
+    point here = {link_of(s)->bandwidth_Bps, link_of(s)->latency_s};
+    int last = many ? FEW_POINTS : POINTS, agree = many ? FEW_AGREE : AGREE;
+    if (here.rate_Bps <= 0) here.rate_Bps = 1e9;
+    if (here.latency_s <= 0) here.latency_s = least_s;
+    WEFT_TRY(visit(s, here, &taught));
+    for (int i = 1, agreed = 0; i < last && agreed < agree && c->nodes > 1; i++) {
+        WEFT_TRY(visit(s, point_of(i), &taught));
+        agreed = taught ? 0 : agreed + 1;
+    }
     return WEFT_OK;
 }
 
 weft_status wefti_planes_find(weft_ctx *ctx, const wefti_adviser *a,
                               const weft_candidate *c, wefti_planes *out) {
-    sampler s = {.ctx = ctx, .a = *a, .candidate = c, .out = out};
-    double rate_Bps = link_of(&s)->bandwidth_Bps, latency_s = link_of(&s)->latency_s;
-    int64_t ranks = c->nodes * c->ranks_per_node;
-    int n = ranks > MANY_RANKS ? FEW_RATES : N_RATES;
-    out->n = 0;
-    if (latency_s <= 0) latency_s = latencies_s[0];
-    if (c->nodes == 1) return touch(&s, rate_Bps > 0 ? rate_Bps : 1e9, latency_s);
-    WEFT_TRY(touch(&s, rate_Bps, latency_s));
-    for (int i = 0; i < n; i++) {
-        double at_Bps = least_Bps * pow(10, decades * i / (n - 1));
-        WEFT_TRY(touch(&s, at_Bps, latency_s));
-        for (int k = 0; k < N_LATENCIES && (ranks <= MANY_RANKS || i % 2 == 0); k++)
-            WEFT_TRY(touch(&s, at_Bps, latencies_s[k]));
-    }
-    return WEFT_OK;
+    sampler s = {.ctx = ctx, .a = *a, .out = out};
+    *out = (wefti_planes){.n = 0};
+    WEFT_TRY(wefti_advise_prepare(ctx, a, c, &s.prepared));
+    weft_status status = sample(&s);
+    wefti_advise_unprepare(ctx, &s.prepared);
+    return status;
 }
 
-double wefti_planes_step(const wefti_planes *planes, double compute, double bandwidth_Bps,
+double wefti_planes_step(const wefti_planes *planes, double bandwidth_Bps,
                          double latency_s) {
-    double step_s = 0;
-    for (int i = 0; i < planes->n; i++) {
-        const wefti_plane *p = &planes->plane[i];
-        step_s = fmax(step_s, p->compute * compute + p->per_Bps / bandwidth_Bps +
-                                  p->latencies * latency_s + p->rest);
-    }
-    return step_s;
+    double least_step_s = INFINITY;
+    point x = {bandwidth_Bps, latency_s};
+    for (int i = 0; i < planes->n; i++)
+        least_step_s = fmin(least_step_s, largest(&planes->order[i], x));
+    return planes->n > 0 ? least_step_s : 0;
 }

@@ -11,6 +11,7 @@
 #include "simulate/forecast.h"
 
 enum { FEW_RANKS = 200, FEW_NODES = 4 };
+static const double day_s = 86400;
 
 /* Another rate of the wire; its way out, measured pairs and single machines keep their ratio
  * to it. The machines are the candidate's own by now, so that they may be changed. */
@@ -22,8 +23,8 @@ static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwi
     link->bandwidth_Bps = bandwidth_Bps;
     link->up_Bps *= ratio;
     if (cluster->sites > 1) return WEFT_OK;
-    for (int64_t i = 0; i < cluster->n_machines && cluster->machines != a->cluster.machines;
-         i++) {
+    for (int64_t i = 0;
+         i < cluster->n_machines && cluster->machines != a->cluster.machines; i++) {
         cluster->machines[i].bandwidth_Bps *= ratio;
         cluster->machines[i].up_Bps *= ratio;
     }
@@ -158,22 +159,32 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
 
 /* ---- all ---- */
 
+/* The candidate's configuration, and how it is predicted; *out owned by the caller. */
+static weft_status configure(weft_ctx *ctx, const wefti_adviser *a,
+                             const weft_candidate *c, weft_predict_options *options,
+                             weft_config **out) {
+    *options = (weft_predict_options){.seed = 1};
+    if (is_spread(c)) {
+        options->nodes = c->nodes;
+        WEFT_TRY(few_nodes(ctx, a, c, out));
+    } else {
+        WEFT_TRY(wefti_advise_config(ctx, a->run, c->settings, false, out));
+    }
+    options->steps = steps_of(a, *out, c->nodes * c->ranks_per_node);
+    return WEFT_OK;
+}
+
 /* With the wire at that rate all day. */
 static weft_status predict_steadily(weft_ctx *ctx, const wefti_adviser *a,
                                     const weft_candidate *candidate, double bandwidth_Bps,
                                     weft_prediction *out) {
-    weft_predict_options options = {.seed = 1};
+    weft_predict_options options;
     weft_config *config;
     weft_cluster cluster;
     *out = (weft_prediction){0};
     if (candidate->framework[0])
         return predict_framework(ctx, a, candidate, bandwidth_Bps, out);
-    bool spread = is_spread(candidate);
-    if (spread) options.nodes = candidate->nodes;
-    WEFT_TRY(spread
-                 ? few_nodes(ctx, a, candidate, &config)
-                 : wefti_advise_config(ctx, a->run, candidate->settings, false, &config));
-    options.steps = steps_of(a, config, candidate->nodes * candidate->ranks_per_node);
+    WEFT_TRY(configure(ctx, a, candidate, &options, &config));
     weft_status status = take_facts(ctx, a, candidate, config, bandwidth_Bps, &cluster);
     if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
     wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
@@ -191,7 +202,6 @@ static double rate_of(const wefti_adviser *a, double bandwidth_Bps) {
 /* Steps of quiet and of busy hours: as many in a day as both parts of it have room for. */
 static void mix_hours(const wefti_adviser *a, const weft_prediction *busy,
                       weft_prediction *quiet) {
-    const double day_s = 86400;
     double share = a->options.busy_s / day_s, before_s = quiet->mean_step_s;
     double steps = share / busy->mean_step_s + (1 - share) / before_s;
     double mean_s = 1 / steps, more_s = fmax(0, mean_s - before_s);
@@ -217,6 +227,58 @@ weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
     double slow_Bps = a->options.busy_share * rate_of(a, bandwidth_Bps);
     WEFT_TRY(predict_steadily(ctx, a, candidate, slow_Bps, &busy));
     if (busy.mean_step_s > 0 && out->mean_step_s > 0) mix_hours(a, &busy, out);
+    return WEFT_OK;
+}
+
+/* ---- one candidate at many points ---- */
+
+weft_status wefti_advise_prepare(weft_ctx *ctx, const wefti_adviser *a,
+                                 const weft_candidate *c, wefti_prepared *out) {
+    *out = (wefti_prepared){.candidate = c};
+    if (c->framework[0]) return WEFT_OK;
+    WEFT_TRY(configure(ctx, a, c, &out->options, &out->config));
+    weft_status status = wefti_forecast_plan(ctx, out->config, &a->cluster,
+                                             out->options.nodes, &out->planned);
+    if (status != WEFT_OK) wefti_advise_unprepare(ctx, out);
+    return status;
+}
+
+void wefti_advise_unprepare(weft_ctx *ctx, wefti_prepared *p) {
+    wefti_forecast_drop(ctx, &p->planned);
+    weft_config_destroy(ctx, p->config);
+    *p = (wefti_prepared){NULL};
+}
+
+static weft_status step_steadily(weft_ctx *ctx, const wefti_adviser *a,
+                                 const wefti_prepared *p, double bandwidth_Bps, int order,
+                                 double *step_s) {
+    weft_cluster cluster;
+    weft_prediction whole;
+    *step_s = INFINITY;
+    if (p->candidate->framework[0] && order > 1) return WEFT_OK;
+    if (p->candidate->framework[0]) {
+        WEFT_TRY(predict_framework(ctx, a, p->candidate, bandwidth_Bps, &whole));
+        *step_s = whole.mean_step_s;
+        return WEFT_OK;
+    }
+    weft_status status = take_facts(ctx, a, p->candidate, p->config, bandwidth_Bps,
+                                    &cluster);
+    if (status == WEFT_OK)
+        status = wefti_forecast_step(ctx, p->planned.job, &cluster, &p->options, order,
+                                     step_s);
+    wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
+    return status;
+}
+
+weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
+                              const wefti_prepared *p, double bandwidth_Bps, int order,
+                              double *step_s) {
+    double busy_s, share = a->options.busy_s / day_s;
+    WEFT_TRY(step_steadily(ctx, a, p, bandwidth_Bps, order, step_s));
+    if (share <= 0 || p->candidate->nodes == 1 || !isfinite(*step_s)) return WEFT_OK;
+    double slow_Bps = a->options.busy_share * rate_of(a, bandwidth_Bps);
+    WEFT_TRY(step_steadily(ctx, a, p, slow_Bps, order, &busy_s));
+    *step_s = 1 / (share / busy_s + (1 - share) / *step_s);
     return WEFT_OK;
 }
 

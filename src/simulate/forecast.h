@@ -39,6 +39,14 @@ double wefti_forecast_bytes(const wefti_timed *timed);
 weft_status wefti_forecast_arrays(const wefti_timed *timed, const wefti_play *play,
                                   weft_prediction *out) WEFT_CHECKED;
 
+/* The mean step of a planned job on a cluster, as weft_predict has it: in that order of phases,
+ * from 1, or in the fastest (0). INFINITY: there is no such order. A job may be asked again and
+ * again, which is what takes weft_predict most of its time. */
+weft_status wefti_forecast_step(weft_ctx *ctx, wefti_job *job,
+                                const weft_cluster *cluster,
+                                const weft_predict_options *options, int order,
+                                double *step_s) WEFT_CHECKED;
+
 /* Sorts the n values. */
 weft_quantiles wefti_forecast_quantiles(double *values, int64_t n);
 

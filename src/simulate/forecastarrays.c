@@ -86,7 +86,8 @@ static weft_status play_steps(const wefti_timed *timed, wefti_partner_lists *par
     return status;
 }
 
-static void take(const wefti_timed *timed, const record *r, weft_prediction *out) {
+static void take(const wefti_timed *timed, const record *r, bool mean_only,
+                 weft_prediction *out) {
     const wefti_played *s = &r->sum;
     double each = 1 / (double)r->n;
     out->mean_step_s = each * s->step_s;
@@ -98,6 +99,7 @@ static void take(const wefti_timed *timed, const record *r, weft_prediction *out
     out->codec_s = fmax(0, out->wait_s - out->wire_s - out->late_s);
     out->vote_s = each * s->status_s;
     out->compute_s = out->mean_step_s - out->wait_s;
+    if (mean_only) return;
     out->step_s = wefti_forecast_quantiles(r->lengths, r->n * timed->job->R);
     out->wire_bytes = wefti_forecast_bytes(timed);
 }
@@ -107,12 +109,16 @@ static bool only_computes(const record *r) {
     return r->sum.wait_s + r->sum.status_s <= 0;
 }
 
+/* The orders that this job can be played in. */
+static int orders_of(const wefti_timed *timed, int out[WEFTI_ARRAY_ORDERS]) {
+    int n = wefti_array_orders(timed->shards[0].arrangement->n_buckets, out);
+    return timed->job->R == 1 ? 1 : n;
+}
+
 /* *best <- the steps in the order that takes the least; *other is room for one more. */
 static weft_status play_orders(const wefti_timed *timed, wefti_partner_lists *partners,
                                wefti_weather *weather, record *best, record *other) {
-    int orders[WEFTI_ARRAY_ORDERS];
-    int n = wefti_array_orders(timed->shards[0].arrangement->n_buckets, orders);
-    if (timed->job->R == 1) n = 1;
+    int orders[WEFTI_ARRAY_ORDERS], n = orders_of(timed, orders);
     WEFT_TRY(play_steps(timed, partners, weather, INFINITY, best));
     for (int i = 1; i < n && !only_computes(best); i++) {
         weather->ahead = orders[i];
@@ -133,12 +139,21 @@ weft_status wefti_forecast_arrays(const wefti_timed *timed, const wefti_play *pl
     wefti_partner_lists *partners;
     weft_ctx *ctx = timed->ctx;
     int64_t n = best.n * timed->job->R;
+    int orders[WEFTI_ARRAY_ORDERS];
+    if (play->order > orders_of(timed, orders)) {
+        out->mean_step_s = INFINITY;
+        return WEFT_OK;
+    }
+    if (play->order > 0) weather.ahead = orders[play->order - 1];
     WEFT_TRY(wefti_partner_lists_create(ctx, timed->job, &partners));
     weft_status status = wefti_alloc_n(ctx, n, sizeof(double), "steps", &best.lengths);
     if (status == WEFT_OK)
         status = wefti_alloc_n(ctx, n, sizeof(double), "steps", &other.lengths);
-    if (status == WEFT_OK) status = play_orders(timed, partners, &weather, &best, &other);
-    if (status == WEFT_OK) take(timed, &best, out);
+    if (status == WEFT_OK && play->order > 0)
+        status = play_steps(timed, partners, &weather, INFINITY, &best);
+    else if (status == WEFT_OK)
+        status = play_orders(timed, partners, &weather, &best, &other);
+    if (status == WEFT_OK) take(timed, &best, play->mean_only, out);
     wefti_free(ctx, best.lengths);
     wefti_free(ctx, other.lengths);
     wefti_partner_lists_destroy(ctx, partners);

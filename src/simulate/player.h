@@ -16,6 +16,8 @@ typedef struct wefti_play {
     int64_t steps, warmup; /* steps after warmup are kept */
     uint64_t seed;
     bool calm;            /* no jitter, whatever the cluster says */
+    int order;            /* of phases, from 1 (arrayorder.c); 0: the fastest */
+    bool mean_only;       /* nothing but the mean step is asked for */
     wefti_played *played; /* [steps][W] out; the caller's */
     int64_t max_messages; /* stops after the step in which this many have been sent */
     int64_t done;         /* steps kept, out; all of them without max_messages */

@@ -13,6 +13,7 @@
  * first one that counts (warm-up) let the exchange threads get into their rhythm. */
 #include <weft/predict.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,9 +185,11 @@ static weft_status play_events(const wefti_timed *timed, wefti_play *play,
     return status;
 }
 
-/* A run that is shorter than what would be played is played as it is. */
+/* A run that is shorter than what would be played is played as it is. `like` says in which
+ * order, and what is asked for. */
 static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster *cluster,
-                              const weft_predict_options *options, weft_prediction *out) {
+                              const weft_predict_options *options, wefti_play like,
+                              weft_prediction *out) {
     int64_t n = steps_of(job, cluster, options);
     bool whole = n == job->config->run.steps;
     int64_t warmup = whole ? 0 : WARMUP + job->status_lag;
@@ -194,14 +197,31 @@ static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster 
     wefti_play play = {.steps = n + warmup,
                        .warmup = warmup,
                        .seed = options ? options->seed : 0,
-                       .calm = is_calm(cluster, job->config)};
+                       .calm = is_calm(cluster, job->config),
+                       .order = like.order,
+                       .mean_only = like.mean_only};
     if (!options || options->steps == 0) play.max_messages = MOST_MESSAGES;
     wefti_timed *timed;
     WEFT_TRY(wefti_timed_create(ctx, cluster, job, false, &timed));
-    weft_status status = arrays_do(timed, options)
-                             ? wefti_forecast_arrays(timed, &play, out)
-                             : play_events(timed, &play, out);
+    weft_status status = WEFT_OK;
+    if (arrays_do(timed, options))
+        status = wefti_forecast_arrays(timed, &play, out);
+    else if (play.order > 1) /* the program's own is the only one */
+        out->mean_step_s = INFINITY;
+    else
+        status = play_events(timed, &play, out);
     wefti_timed_destroy(ctx, timed);
+    return status;
+}
+
+weft_status wefti_forecast_step(weft_ctx *ctx, wefti_job *job,
+                                const weft_cluster *cluster,
+                                const weft_predict_options *options, int order,
+                                double *step_s) {
+    weft_prediction p = {.hidden_share = 1};
+    wefti_play like = {.order = order, .mean_only = true};
+    weft_status status = play_steps(ctx, job, cluster, options, like, &p);
+    *step_s = p.mean_step_s;
     return status;
 }
 
@@ -246,7 +266,8 @@ static weft_status predict_job(weft_ctx *ctx, wefti_job *job, const weft_cluster
                                weft_prediction *out) {
     weft_status status = count_bytes(ctx, job, out);
     if (status == WEFT_OK) status = check_options(ctx, job, options);
-    if (status == WEFT_OK) status = play_steps(ctx, job, cluster, options, out);
+    if (status == WEFT_OK)
+        status = play_steps(ctx, job, cluster, options, (wefti_play){.order = 0}, out);
     if (status == WEFT_OK) conclude(job, out);
     out->goes_on = job->R > 1 && job->sites == 1 &&
                    strcmp(job->config->mesh.on_loss, "go_on") == 0;

@@ -13,11 +13,11 @@ async function computes() {
         const found = W.predict(method, point.nodes, point.rate, point.latency, point.batch);
         const where = `${point.name} on ${point.nodes} at ${point.rate / 1e6} Mbit/s, ${point.latency} s, x${point.batch}`;
         tried++;
-        near += Math.abs(found / point.step - 1) < 0.03;
-        claim(`step of ${where}: ${found} s`, Math.abs(found / point.step - 1) < 0.15, point.step);
+        near += Math.abs(found / point.step - 1) < 0.02;
+        claim(`step of ${where}: ${found} s`, Math.abs(found / point.step - 1) < 0.05, point.step);
     }
     claim('enough points', tried >= 30, tried);
-    claim('nine of ten points are within 3 %', near >= 0.9 * tried, [near, tried]);
+    claim('nine of ten points are within 2 %', near >= 0.9 * tried, [near, tried]);
     same('four charts', p.page.querySelectorAll('[data-chart] svg').length, 4);
     p.close();
 }

@@ -2,9 +2,10 @@
 /* The plan's page. It computes with the model that weft exported (advise_page.c):
  *
  *     step(method, nodes; rate, latency, batch) =
- *         max over its planes of  compute C + per_Bps / rate + latencies L + rest,
- *         C = batch[0] + batch[1] m                    m: the batch, of that planned with
+ *         min over orders of phases of
+ *         max over their planes of  per_Bps / rate + latencies L + rest
  *
+ * with planes for each of some batches (m: times the batch that was planned with),
  * and draws speed-up and node-hours over the wire's rate and over the number of nodes. What the
  * reader chose is in the address behind '#': rate (bit/s), latency (s), nodes, batch (m), theme,
  * hide. */
@@ -14,10 +15,18 @@ let plan = null;
 
 /* ---- the model ---- */
 
-const stepOf = (planes, batch, rate_bps, latency) => {
-    const compute = plan.batch[0] + plan.batch[1] * batch;
-    return planes.reduce((longest, [c, perBps, latencies, rest]) => Math.max(
-        longest, c * compute + perBps * 8 / rate_bps + latencies * latency + rest), 0);
+/* The nearest of the batches that there are planes for. */
+function batchPlace(batch) {
+    const off = plan.batches.map(m => Math.abs(Math.log(m / batch)));
+    return off.indexOf(Math.min(...off));
+}
+
+/* null: the batch can not be shared. */
+const stepOf = (batches, batch, rate_bps, latency) => {
+    const orders = batches[batchPlace(batch)];
+    const longest = order => order.reduce((most, [perBps, latencies, rest]) => Math.max(
+        most, perBps * 8 / rate_bps + latencies * latency + rest), 0);
+    return orders.length ? Math.min(...orders.map(longest)) : null;
 };
 
 const cellOf = (method, nodes) => method.at.find(a => a.nodes === nodes);
@@ -33,7 +42,7 @@ function predict(method, nodes, rate_bps, latency, batch) {
 function speedup(method, nodes, rate_bps, latency, batch) {
     const step = predict(method, nodes, rate_bps, latency, batch);
     const alone = stepOf(plan.one, batch, rate_bps, latency);
-    return step === null ? null : alone / step * (plan.batch_per_rank ? nodes : 1);
+    return step === null || alone === null ? null : alone / step * (plan.batch_per_rank ? nodes : 1);
 }
 
 /* Hours of all nodes to the goal: what the run costs, at a price per hour and node. */
@@ -60,7 +69,7 @@ function readChoice() {
     };
     chosen.rate = number('rate', 1e5, 1e13);
     chosen.latency = number('latency', 1e-9, 10);
-    chosen.batch = number('batch', 1 / 64, 64);
+    chosen.batch = plan.batches[batchPlace(number('batch', 1 / 64, 64))];
     chosen.nodes = plan.nodes.includes(Number(given.get('nodes'))) ? Number(given.get('nodes')) : p.nodes;
     chosen.theme = ['light', 'dark'].includes(given.get('theme')) ? given.get('theme') : 'auto';
     chosen.hide = new Set((given.get('hide') || '').split(',').filter(Boolean).map(Number));
@@ -129,7 +138,7 @@ function controls() {
         logSlider('latency', 'latency', 1e-6, 6, 10, x => tidy(short(x, 'time'))),
         slider('nodes', 'nodes', plan.nodes.length - 1, i => plan.nodes[i],
             x => plan.nodes.indexOf(x), x => String(x)),
-        slider('batch', 'batch', 8, i => 2 ** (i - 4), x => Math.round(Math.log2(x)) + 4, batchText)));
+        slider('batch', 'batch', plan.batches.length - 1, i => plan.batches[i], batchPlace, batchText)));
     return box.e;
 }
 
@@ -217,20 +226,20 @@ function table() {
     painters.push(() => {
         const c = chosen, at = [c.nodes, c.rate, c.latency, c.batch];
         const rows = plan.methods.map(m => ({m, cell: cellOf(m, c.nodes), step: predict(m, ...at)}))
-                         .filter(r => r.cell);
+                         .filter(r => r.cell && r.step !== null);
         rows.sort((a, b) => a.step - b.step);
         box.note(`${c.nodes} nodes, ${tidy(rateText(c.rate))}, ${tidy(short(c.latency, 'time'))}`);
         const row = (name, values, attributes) => make('tr', attributes, make('th', {scope: 'row'}, name),
             values.map((v, i) => make('td', {'data-label': names[i + 1]}, v)));
-        const hours = nodeHours(null, 1, ...at.slice(1));
+        const hours = nodeHours(null, 1, ...at.slice(1)), alone = predict(null, 1, ...at.slice(1));
         body.replaceChildren(
             ...rows.map(({m, cell, step}) => row(m.name + (m.choice ? ' (as planned: the choice)' : ''), [
                 short(step, 'time'), short(speedup(m, ...at), 'times'),
                 short(nodeHours(m, ...at) * 3600 / c.nodes, 'time'), hoursText(nodeHours(m, ...at)),
                 short(cell.bytes, 'bytes'), m.learning
             ], {'data-row': m.name})),
-            row('one node', [short(predict(null, 1, ...at.slice(1)), 'time'), '1 ×',
-                short(hours * 3600, 'time'), hoursText(hours), '–', 'same'], {'data-row': 'one node'}));
+            ...(alone === null ? [] : [row('one node', [short(alone, 'time'), '1 ×',
+                short(hours * 3600, 'time'), hoursText(hours), '–', 'same'], {'data-row': 'one node'})]));
     });
     box.e.append(make('div', {class: 'table'}, make('table', {class: 'stack'},
         make('thead', {}, make('tr', {}, names.map(n => make('th', {scope: 'col'}, n)))), body)));
