@@ -18,6 +18,8 @@ static const char *const names[] = {"nodes",
                                     "site-link",
                                     "node-link",
                                     "node-memory",
+                                    "node-flops-bf16",
+                                    "collective-cpu",
                                     "launch",
                                     "memory-bandwidth",
                                     "jitter",
@@ -105,6 +107,26 @@ int parse_time(const char *name, const char *text, double *out) {
     }
     return usage_error("%s is '%s', expected a time such as 30s, 5min, 4000h or 10d",
                        name, text);
+}
+
+int parse_busy(const char *name, const char *text, double *busy_s, double *busy_share) {
+    const char *comma = text ? strchr(text, ',') : NULL;
+    char hours[32], *end = NULL;
+    if (!text) return CODE_OK;
+    snprintf(hours, sizeof hours, "%.*s", comma ? (int)(comma - text) : 0, text);
+    double share = comma ? strtod(comma + 1, &end) : 0;
+    bool percent = end && *end == '%';
+    if (percent) share /= 100, end++;
+    if (!comma || comma == text || comma - text >= 32 || end == comma + 1 || *end ||
+        !(share > 0) || !(share <= 1))
+        return usage_error("%s is '%s', expected a time and a share from 0 to 100%% such "
+                           "as 8h,30%%",
+                           name, text);
+    *busy_share = share;
+    int code = parse_time(name, hours, busy_s);
+    if (code == CODE_OK && *busy_s > 86400)
+        code = usage_error("%s is '%s', expected at most 24h of a day", name, text);
+    return code;
 }
 
 /* ---- the flags ---- */

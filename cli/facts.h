@@ -20,6 +20,7 @@
     {"--site-link", "LINK", "wire between sites", NULL},                                 \
     {"--node-link", "LINK", "between the ranks of a node, such as 100GBps,5us", NULL},   \
     {"--node-flops", "FLOPS", "of a node while it trains, such as 80T, or here", NULL},  \
+    {"--node-flops-bf16", "FLOPS", "the same with model.precision=bf16", NULL},          \
     {"--accelerator", "NAME", "what a rank is: V100, A100, H100, RTX4090, ...", NULL},   \
     {"--launch", "TIME", "of a layer's pass besides its tokens, such as 30us", NULL},    \
     {"--node-memory", "SIZE", "of a node, such as 64GB", NULL},                          \
@@ -28,6 +29,8 @@
     {"--drift", "SHARE", "how much some ranks are slower than others, always", NULL},    \
     {"--stall", "SHARE,TIME", "how often a rank stops, and for how long", NULL},      \
     {"--overhead", "SHARE", "what the protocol adds on the wire, such as 3%", NULL},     \
+    {"--collective-cpu", "TIME",                                                         \
+     "processor's, for a byte that another framework sends: 0.002us", NULL},             \
     {"--up", "RATE", "out of a node, where --link is but the rate in: 20Mbit", NULL},    \
     {"--loss", "SHARE", "of the packets on the wire, such as 0.1%", NULL},               \
     {"--wire-jitter", "TIME", "mean delay beyond the latency, such as 5ms", NULL}
@@ -36,6 +39,10 @@
 /* The value of a flag such as "5min" in seconds; *out unchanged without text. Returns
  * CODE_OK, or CODE_USAGE after saying what is wrong. */
 int parse_time(const char *name, const char *text, double *out);
+
+/* "8h,30%": how long of a day, and the share of its rate that the wire carries then; returns as
+ * above. */
+int parse_busy(const char *name, const char *text, double *busy_s, double *busy_share);
 
 /* The cluster of a command line; what it does not say comes from the run (finished):
  * nodes, if it has one only `nodes` of them, and ranks per node. [out] *out owned by the

@@ -24,7 +24,7 @@ static const flag flags[] = {
      "also try ddp, ddp-after, zero1, zero2, fsdp, hsdp: "
      "\"ddp,fsdp\"",
      NULL},
-    {"--collective", "auto|ring|tree|hierarchical", "of these frameworks", NULL},
+    {"--collective", "auto|ring|tree|hierarchical|gloo", "of these frameworks", NULL},
     {"--precision", "f32|mixed|bf16|bf16-8bit", "of these frameworks", NULL},
     {"--batch", "total|per-rank", "all nodes share a batch, or each brings one", NULL},
     {"--tokens", "N", "the goal, such as 1G; otherwise run.steps x batch.tokens_per_step",
@@ -136,7 +136,8 @@ static int read_frameworks(const args *a, request *r) {
 
 static int read_choices(const args *a, request *r) {
     int collective = 0, precision = 0, batch = 0;
-    int code = read_word(a, "--collective", "auto|ring|tree|hierarchical", &collective);
+    int code = read_word(a, "--collective", "auto|ring|tree|hierarchical|gloo",
+                         &collective);
     if (code == CODE_OK)
         code = read_word(a, "--precision", "f32|mixed|bf16|bf16-8bit", &precision);
     if (code == CODE_OK) code = read_word(a, "--batch", "total|per-rank", &batch);
@@ -162,28 +163,6 @@ static int read_failures(const args *a, request *r) {
     return code;
 }
 
-/* "8h,30%": how long of a day, and the share of its rate that the wire carries then. */
-static int read_busy(const args *a, weft_advise_options *o) {
-    const char *text = args_value(a, "--busy"), *comma = text ? strchr(text, ',') : NULL;
-    char hours[32], *end = NULL;
-    if (!text) return CODE_OK;
-    snprintf(hours, sizeof hours, "%.*s", comma ? (int)(comma - text) : 0, text);
-    double share = comma ? strtod(comma + 1, &end) : 0;
-    bool percent = end && *end == '%';
-    if (percent) share /= 100, end++;
-    if (!comma || comma - text >= 32 || end == comma + 1 || *end || !(share > 0) ||
-        !(share <= 1))
-        return usage_error(
-            "--busy is '%s', expected a time and a share from 0 to 100%% such "
-            "as 8h,30%%",
-            text);
-    o->busy_share = share;
-    int code = parse_time("--busy", hours, &o->busy_s);
-    if (code == CODE_OK && o->busy_s > 86400)
-        code = usage_error("--busy is '%s', expected at most 24h of a day", text);
-    return code;
-}
-
 /* One line that counts, on a terminal only. */
 static void show_progress(void *user, int64_t done, int64_t all) {
     (void)user;
@@ -200,7 +179,9 @@ static int read_flags(const args *a, request *r) {
     int code = read_tokens(a, "--tokens", &r->options.tokens);
     if (code == CODE_OK)
         code = read_tokens(a, "--critical-batch", &r->options.critical_batch);
-    if (code == CODE_OK) code = read_busy(a, &r->options);
+    if (code == CODE_OK)
+        code = parse_busy("--busy", args_value(a, "--busy"), &r->options.busy_s,
+                          &r->options.busy_share);
     if (code == CODE_OK) code = read_choices(a, r);
     if (code == CODE_OK) code = read_failures(a, r);
     if (code == CODE_OK) code = args_int(a, "--top", 0, 1000000, &r->top);

@@ -33,6 +33,7 @@ static const flag flags[] = {
     {"--restart", "TIME", "from a failure until all go on: 5min", NULL},
     {"--roll-back", NULL, "failures send all nodes back, also where others could go on",
      NULL},
+    {"--busy", "TIME,SHARE", "of each day, and what the wire carries then: 8h,30%", NULL},
     {"--save-every", "N", "steps between checkpoints (default run.save_every)", NULL},
     {"--save", "TIME", "that all stand still for a checkpoint: 30s", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
@@ -78,6 +79,8 @@ static int read_flags(const args *a, weft_simulate_options *o) {
     if (code == CODE_OK)
         code = parse_time("--restart", args_value(a, "--restart"), &o->restart_s);
     if (code == CODE_OK) code = parse_time("--save", args_value(a, "--save"), &o->save_s);
+    if (code == CODE_OK)
+        code = parse_busy("--busy", args_value(a, "--busy"), &o->busy_s, &o->busy_share);
     o->roll_back = args_has(a, "--roll-back");
     o->nodes = nodes;
     o->steps = steps;

@@ -88,8 +88,12 @@ typedef struct weft_cluster {
     double memory_bytes; /* of memory per rank; 0 = not known: not checked */
     double rank_flops;   /* FLOP/s of one rank in the products of training; 0 = not known:
                             then units, or mesh.compute_time, have to say what computing takes */
-    double launch_s;   /* of a layer's forward pass, whatever the batch (backward: twice);
+    double launch_s; /* of a layer's forward pass, whatever the batch (backward: twice);
                             added to what follows from rank_flops */
+    double rank_flops_bf16; /* the same with model.precision bf16; 0 = rank_flops */
+    double
+        collective_cpu_s; /* processor time of a byte that a rank sends in a collective of
+                                another framework (gloo); 0 = none */
     double memory_Bps; /* copy rate of one rank, bytes read and written; 0 = what is not
                             measured of codecs and optimizers takes no time */
     weft_link_facts local, wire, site;

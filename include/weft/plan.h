@@ -28,7 +28,9 @@ typedef enum weft_collective {
     WEFT_COLLECTIVE_AUTO, /* ring or tree, whichever is faster */
     WEFT_COLLECTIVE_RING,
     WEFT_COLLECTIVE_TREE,
-    WEFT_COLLECTIVE_HIERARCHICAL
+    WEFT_COLLECTIVE_HIERARCHICAL,
+    WEFT_COLLECTIVE_GLOO /* PyTorch's on processors: rings; a reduce-scatter is an all-reduce,
+                            and sharded frameworks hide nothing behind computing */
 } weft_collective;
 
 typedef enum weft_precision {

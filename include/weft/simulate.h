@@ -28,6 +28,8 @@ typedef struct weft_simulate_options {
     bool roll_back;   /* to the checkpoint, also where the others could go on */
     int64_t save_every; /* steps; 0 = run.save_every, 0 there: no checkpoint */
     double save_s;      /* that all stand still for one */
+    double busy_s;     /* of each day, from its beginning, which is the run's; 0 = none */
+    double busy_share; /* of its rate that the wire carries then; above 0, at most 1 */
 } weft_simulate_options;
 
 /* Seconds of the run that would not have been spent without the cause; in all they are

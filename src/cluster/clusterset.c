@@ -110,7 +110,11 @@ static const setter setters[] = {
     NUMBER("loss", AT(wire.loss), SHARE, 0.9, "a share such as 0.1%, at most 90%"),
     NUMBER("wire-jitter", AT(wire.jitter_s), TIME, 3600, "a time such as 5ms"),
     NUMBER("node-flops", offsetof(wefti_cluster, node_flops), WORK, 1e21, work),
+    NUMBER("node-flops-bf16", offsetof(wefti_cluster, node_flops_bf16), WORK, 1e21, work),
     NUMBER("rank-flops", AT(rank_flops), WORK, 1e21, work),
+    NUMBER("rank-flops-bf16", AT(rank_flops_bf16), WORK, 1e21, work),
+    NUMBER("collective-cpu", AT(collective_cpu_s), TIME, 1e-3,
+           "the time of a byte such as 0.002us"),
     NUMBER("launch", AT(launch_s), TIME, 3600, "a time such as 30us"),
     NUMBER("node-memory", offsetof(wefti_cluster, node_memory), BYTES, 1e18, memory),
     NUMBER("rank-memory", AT(memory_bytes), BYTES, 1e18, memory),
@@ -133,8 +137,10 @@ const char *weft_cluster_setting(int i, const char **expected) {
 static void share_out(wefti_cluster *c, const char *name) {
     double ranks = (double)c->facts.ranks_per_node;
     if (wefti_is(name, "rank-flops")) c->node_flops = 0;
+    if (wefti_is(name, "rank-flops-bf16")) c->node_flops_bf16 = 0;
     if (wefti_is(name, "rank-memory")) c->node_memory = 0;
     if (c->node_flops > 0) c->facts.rank_flops = c->node_flops / ranks;
+    if (c->node_flops_bf16 > 0) c->facts.rank_flops_bf16 = c->node_flops_bf16 / ranks;
     if (c->node_memory > 0) c->facts.memory_bytes = c->node_memory / ranks;
 }
 

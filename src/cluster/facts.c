@@ -65,6 +65,10 @@ static const wefti_fact memory[] = {
     QUANTITY(weft_cluster, "memory", memory_bytes, BYTES, 1e18)};
 static const wefti_fact flops[] = {
     QUANTITY(weft_cluster, "rank_flops", rank_flops, WORK, 1e21)};
+static const wefti_fact flops_bf16[] = {
+    QUANTITY(weft_cluster, "rank_flops_bf16", rank_flops_bf16, WORK, 1e21)};
+static const wefti_fact collective_cpu[] = {
+    QUANTITY(weft_cluster, "collective_cpu", collective_cpu_s, TIME, 1e-3)};
 static const wefti_fact launch[] = {
     QUANTITY(weft_cluster, "launch", launch_s, TIME, 3600)};
 static const wefti_fact copy_rate[] = {
@@ -147,6 +151,9 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
           "one rank while all work: its share of the memory, its matrix products, and\n"
           "# copying (bytes read and written)"),
     VALUE("rank_flops", flops, NULL),
+    VALUE("rank_flops_bf16", flops_bf16, "with model.precision bf16"),
+    VALUE("collective_cpu", collective_cpu,
+          "processor time of a byte that another framework's collective sends"),
     VALUE("launch", launch,
           "of a layer's forward pass besides its tokens; backward: twice"),
     VALUE("memory_bandwidth", copy_rate, NULL),

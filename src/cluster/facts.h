@@ -42,7 +42,7 @@ typedef struct wefti_fact_section {
     weft_cluster_list list; /* of a list */
 } wefti_fact_section;
 
-enum { WEFTI_FACT_SECTIONS = 28, WEFTI_MOST_FACTS = 10 };
+enum { WEFTI_FACT_SECTIONS = 30, WEFTI_MOST_FACTS = 10 };
 extern const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS];
 
 /* Where a list lies, how many items it has, and how big one is. */
@@ -72,7 +72,7 @@ const char *wefti_cluster_fault(const weft_cluster *c, char *sentence, size_t si
  * does not matter whether the number of its ranks is set before or after. */
 typedef struct wefti_cluster {
     weft_cluster facts; /* first member */
-    double node_flops, node_memory;
+    double node_flops, node_flops_bf16, node_memory;
 } wefti_cluster;
 
 #endif

@@ -64,22 +64,22 @@ weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
 
 /* A candidate whose step is asked for at many points: its run is laid out once. The facts of
  * the adviser's cluster may change between two questions, its nodes and threads may not. */
-typedef struct wefti_prepared {
+typedef struct wefti_advised_run {
     const weft_candidate *candidate; /* borrowed */
     weft_config *config;             /* owned, as all below */
     wefti_planned_job planned;
     weft_predict_options options;
-} wefti_prepared;
+} wefti_advised_run;
 
 weft_status wefti_advise_prepare(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate,
-                                 wefti_prepared *out) WEFT_CHECKED;
-void wefti_advise_unprepare(weft_ctx *ctx, wefti_prepared *prepared);
+                                 wefti_advised_run *out) WEFT_CHECKED;
+void wefti_advise_unprepare(weft_ctx *ctx, wefti_advised_run *prepared);
 
 /* Its mean step, with a wire of that rate (0: the cluster's), in an order of phases
  * (wefti_forecast_step). */
 weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
-                              const wefti_prepared *prepared, double bandwidth_Bps,
+                              const wefti_advised_run *prepared, double bandwidth_Bps,
                               int order, double *step_s) WEFT_CHECKED;
 
 /* Puts the machines in order, the fastest first; the other frees what the first made. */

@@ -36,7 +36,7 @@ typedef struct point {
 typedef struct sampler {
     weft_ctx *ctx;
     wefti_adviser a; /* a copy whose facts are changed */
-    wefti_prepared prepared;
+    wefti_advised_run prepared;
     wefti_planes *out;
 } sampler;
 

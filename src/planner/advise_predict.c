@@ -126,6 +126,8 @@ static weft_status predict_micro(weft_ctx *ctx, const wefti_adviser *a,
     weft_status status = take_facts(ctx, a, c, config, bandwidth_Bps, &cluster);
     if (status == WEFT_OK)
         status = wefti_forecast_plan(ctx, config, &cluster, 0, &planned);
+    if (a->options.precision != WEFT_PRECISION_F32 && cluster.rank_flops_bf16 > 0)
+        cluster.rank_flops = cluster.rank_flops_bf16;
     wefti_framework_case one = {.framework = wefti_framework_find(c->framework),
                                 .cluster = &cluster,
                                 .job = planned.job,
@@ -233,8 +235,8 @@ weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
 /* ---- one candidate at many points ---- */
 
 weft_status wefti_advise_prepare(weft_ctx *ctx, const wefti_adviser *a,
-                                 const weft_candidate *c, wefti_prepared *out) {
-    *out = (wefti_prepared){.candidate = c};
+                                 const weft_candidate *c, wefti_advised_run *out) {
+    *out = (wefti_advised_run){.candidate = c};
     if (c->framework[0]) return WEFT_OK;
     WEFT_TRY(configure(ctx, a, c, &out->options, &out->config));
     weft_status status = wefti_forecast_plan(ctx, out->config, &a->cluster,
@@ -243,15 +245,15 @@ weft_status wefti_advise_prepare(weft_ctx *ctx, const wefti_adviser *a,
     return status;
 }
 
-void wefti_advise_unprepare(weft_ctx *ctx, wefti_prepared *p) {
+void wefti_advise_unprepare(weft_ctx *ctx, wefti_advised_run *p) {
     wefti_forecast_drop(ctx, &p->planned);
     weft_config_destroy(ctx, p->config);
-    *p = (wefti_prepared){NULL};
+    *p = (wefti_advised_run){.candidate = NULL};
 }
 
 static weft_status step_steadily(weft_ctx *ctx, const wefti_adviser *a,
-                                 const wefti_prepared *p, double bandwidth_Bps, int order,
-                                 double *step_s) {
+                                 const wefti_advised_run *p, double bandwidth_Bps,
+                                 int order, double *step_s) {
     weft_cluster cluster;
     weft_prediction whole;
     *step_s = INFINITY;
@@ -271,7 +273,7 @@ static weft_status step_steadily(weft_ctx *ctx, const wefti_adviser *a,
 }
 
 weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
-                              const wefti_prepared *p, double bandwidth_Bps, int order,
+                              const wefti_advised_run *p, double bandwidth_Bps, int order,
                               double *step_s) {
     double busy_s, share = a->options.busy_s / day_s;
     WEFT_TRY(step_steadily(ctx, a, p, bandwidth_Bps, order, step_s));

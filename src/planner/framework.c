@@ -20,6 +20,14 @@
  *     tree          2 n / min(b, b') + 2 (log2(N) L + (S-1) L')
  *     hierarchical  2 (S-1)/S (n/b' + S L') + 2 (N-1)/N (n/b + N L)
  *
+ * gloo, PyTorch's library for processors, as measured over real links (docs/prediction.md): an
+ * all-reduce is the ring; a reduce-scatter is an all-reduce of which a part is kept; a gather
+ * goes in halves of a message and idles for one, times 1 + 1/(2 (W-1)). A sharded framework
+ * waits for each of them at once (processors have no streams), so that nothing is hidden.
+ *
+ * Each byte that a rank sends takes a processor for c seconds besides, one thing after the
+ * other; what is hidden of that, computing loses.
+ *
  * All ranks wait for the slowest in every step: computing takes its time times
  * 1 + spread E[max of W normals]. Everything is a sum or a maximum of what grows with the
  * facts, so a better cluster is never slower. */
@@ -91,6 +99,8 @@ typedef struct group {
     double nodes, ranks;            /* of each node */
     double wire_s, local_s;         /* per byte */
     double wire_hop_s, local_hop_s; /* latency, and the processor's part */
+    double cpu_s;                   /* of a byte */
+    bool gloo;
 } group;
 
 /* In a ring and in a tree a rank sends and receives at a time, so the slower way decides,
@@ -128,7 +138,9 @@ static group group_of(const wefti_framework_case *c) {
                .wire_s = per_byte(f, wire, c->nodes, true),
                .local_s = per_byte(f, &f->local, c->ranks_per_node, false),
                .wire_hop_s = wire->latency_s + wire->jitter_s + 2 * wire->message_s,
-               .local_hop_s = f->local.latency_s + 2 * f->local.message_s};
+               .local_hop_s = f->local.latency_s + 2 * f->local.message_s,
+               .cpu_s = f->collective_cpu_s,
+               .gloo = c->collective == WEFT_COLLECTIVE_GLOO};
     if (g.local_s <= 0 && f->memory_Bps > 0) g.local_s = 1 / f->memory_Bps;
     return g;
 }
@@ -151,13 +163,14 @@ static double ring_half_s(const group *g, double n) {
     double hops_s = g->nodes > 1
                         ? g->nodes * g->wire_hop_s + (W - g->nodes) * g->local_hop_s
                         : W * g->local_hop_s;
-    return W > 1 ? share * (n * slowest + hops_s) : 0;
+    return W > 1 ? share * (n * (slowest + g->cpu_s) + hops_s) : 0;
 }
 
 static double hierarchical_half_s(group g, double n) {
     double N = g.nodes, S = g.ranks;
-    double in_s = S > 1 ? (S - 1) / S * (n * g.local_s + S * g.local_hop_s) : 0;
-    double out_s = N > 1 ? (N - 1) / N * (n * g.wire_s + N * g.wire_hop_s) : 0;
+    double local_s = g.local_s + g.cpu_s, wire_s = g.wire_s + g.cpu_s;
+    double in_s = S > 1 ? (S - 1) / S * (n * local_s + S * g.local_hop_s) : 0;
+    double out_s = N > 1 ? (N - 1) / N * (n * wire_s + N * g.wire_hop_s) : 0;
     return in_s + out_s;
 }
 
@@ -165,14 +178,14 @@ static double tree_s(const group *g, double n) {
     double slowest = fmax(g->nodes > 1 ? g->wire_s : 0, g->ranks > 1 ? g->local_s : 0);
     double hops_s = ceil(log2(g->nodes)) * g->wire_hop_s +
                     (g->ranks - 1) * g->local_hop_s;
-    return g->nodes * g->ranks > 1 ? 2 * (n * slowest + hops_s) : 0;
+    return g->nodes * g->ranks > 1 ? 2 * (n * (slowest + g->cpu_s) + hops_s) : 0;
 }
 
 /* Left to itself: a ring or a tree, as libraries do on common wires. Levels have to be asked
  * for: published clusters take the ring's time (docs/prediction.md). */
 static double all_reduce_s(const group *g, weft_collective kind, double n) {
     double ring_s = 2 * ring_half_s(g, n), levels_s = 2 * hierarchical_half_s(*g, n);
-    if (kind == WEFT_COLLECTIVE_RING) return ring_s;
+    if (kind == WEFT_COLLECTIVE_RING || g->gloo) return ring_s;
     if (kind == WEFT_COLLECTIVE_TREE) return tree_s(g, n);
     if (kind == WEFT_COLLECTIVE_HIERARCHICAL) return levels_s;
     return fmin(ring_s, tree_s(g, n));
@@ -181,7 +194,13 @@ static double all_reduce_s(const group *g, weft_collective kind, double n) {
 /* There are no trees of gathers. */
 static double gather_s(const group *g, weft_collective kind, double n) {
     double ring_s = ring_half_s(g, n), levels_s = hierarchical_half_s(*g, n);
+    double W = g->nodes * g->ranks;
+    if (g->gloo && W > 1) return ring_s * (1 + 1 / (2 * (W - 1)));
     return kind == WEFT_COLLECTIVE_HIERARCHICAL ? levels_s : ring_s;
+}
+
+static double scatter_s(const group *g, weft_collective kind, double n) {
+    return g->gloo ? all_reduce_s(g, kind, n) : gather_s(g, kind, n);
 }
 
 double wefti_framework_all_reduce(const wefti_framework_case *c, double n_bytes) {
@@ -236,6 +255,11 @@ static void exchange(walk *k, double ready, double seconds) {
     k->exchanged += seconds;
 }
 
+/* Computing goes on when the exchange is done. */
+static void wait_here(walk *k) {
+    if (k->all.gloo) k->t = fmax(k->t, fmax(k->e, k->wire_e));
+}
+
 static double unit_gather_s(const walk *k, int u) {
     const group *g = k->c->framework->in_node ? &k->in : &k->all;
     return gather_s(g, k->c->collective, elements(k, u) * k->w.sent_parameter);
@@ -244,11 +268,13 @@ static double unit_gather_s(const walk *k, int u) {
 static void reduce_unit(walk *k, int u, bool last) {
     double n = elements(k, u) * k->w.sent_gradient;
     const group *g = k->c->framework->in_node ? &k->in : &k->all;
-    exchange(k, k->t, gather_s(g, k->c->collective, n));
-    if (!k->c->framework->in_node || !last) return;
-    double seconds = all_reduce_s(&k->out, k->c->collective, n);
-    k->wire_e = fmax(k->wire_e, k->e) + seconds;
-    k->exchanged += seconds;
+    exchange(k, k->t, scatter_s(g, k->c->collective, n));
+    if (k->c->framework->in_node && last) {
+        double seconds = all_reduce_s(&k->out, k->c->collective, n);
+        k->wire_e = fmax(k->wire_e, k->e) + seconds;
+        k->exchanged += seconds;
+    }
+    wait_here(k);
 }
 
 /* Units in the order of `step` from `first`: the next one is gathered meanwhile. */
@@ -263,6 +289,7 @@ static void sharded_pass(walk *k, bool backward, bool last) {
         if (i + 1 < n) {
             exchange(k, k->t, unit_gather_s(k, next));
             gathered = k->e;
+            wait_here(k);
         }
         compute(k, backward ? cost.backward_s : cost.forward_s);
         if (backward) reduce_unit(k, u, last);
@@ -273,7 +300,7 @@ static void flush(walk *k) {
     bool half = k->c->framework->shards_gradients;
     if (k->pending <= 0) return;
     exchange(k, k->t,
-             half ? gather_s(&k->all, k->c->collective, k->pending)
+             half ? scatter_s(&k->all, k->c->collective, k->pending)
                   : all_reduce_s(&k->all, k->c->collective, k->pending));
     k->pending = 0;
 }
@@ -334,6 +361,13 @@ static double optimizer_s(const walk *k) {
     return wefti_costs_touch(f, n * job->optimizer->traffic(&job->optimizer_config));
 }
 
+/* What computing loses to an exchange beside it: whole gradients, twice through the ring. */
+static double hidden_work_s(const walk *k) {
+    double W = k->all.nodes * k->all.ranks, P = (double)k->c->job->model->n_elements;
+    bool beside = !k->c->framework->shards_parameters && !k->c->framework->after;
+    return beside ? 2 * (W - 1) / W * P * k->w.sent_gradient * k->all.cpu_s : 0;
+}
+
 static void count_memory(const walk *k, weft_prediction *out) {
     const wefti_framework *f = k->c->framework;
     const wefti_job *job = k->c->job;
@@ -357,11 +391,12 @@ static void count_wire(const walk *k, weft_prediction *out) {
     const wefti_framework *f = k->c->framework;
     double N = k->all.nodes, W = N * k->all.ranks,
            P = (double)k->c->job->model->n_elements;
-    double passes = (double)k->c->job->n_micro, bytes = 0;
+    double passes = (double)k->c->job->n_micro, bytes = 0, rounds = k->all.gloo ? 2 : 1;
     if (N > 1 && f->in_node)
         bytes = 2 * (N - 1) / N * P * k->w.sent_gradient;
     else if (N > 1 && f->shards_parameters)
-        bytes = (W - 1) / W * P * passes * (2 * k->w.sent_parameter + k->w.sent_gradient);
+        bytes = (W - 1) / W * P * passes *
+                (2 * k->w.sent_parameter + rounds * k->w.sent_gradient);
     else if (N > 1)
         bytes = 2 * (W - 1) / W * P * k->w.sent_gradient +
                 (f->shards_optimizer && !f->shards_gradients
@@ -405,6 +440,7 @@ void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out
             whole_pass(&k, last);
         }
     }
+    k.t += hidden_work_s(&k);
     out->mean_step_s = fmax(fmax(k.t, k.e), k.wire_e) + optimizer_s(&k) +
                        c->cluster->rest_s + stalls_s(c);
     k.computed += optimizer_s(&k) + c->cluster->rest_s;

@@ -35,7 +35,7 @@ static double copy_rate(int threads, const float *from, float *to) {
     return 2.0 * COPY_FLOATS * sizeof(float) / (wefti_now_s() - start_s);
 }
 
-/* rates [2][rounds]: products, copying. */
+/* rates [3][rounds]: products, copying, products of numbers rounded to bf16. */
 static weft_status measure_rates(wefti_prober *p, int64_t rounds, double *rates) {
     const wefti_job *job = p->setup->job;
     float *block;
@@ -45,8 +45,10 @@ static weft_status measure_rates(wefti_prober *p, int64_t rounds, double *rates)
     for (int64_t i = 0; i < rounds && status == WEFT_OK; i++) {
         status = wefti_prober_meet(p);
         if (status == WEFT_OK)
-            status = wefti_measure_gemm(p->ctx, job->pass_kernels, job->threads,
-                                        &rates[i]);
+            status = wefti_measure_gemm(p->ctx, job->kernels, job->threads, &rates[i]);
+        if (status == WEFT_OK)
+            status = wefti_measure_gemm(p->ctx, job->kernels->bf16, job->threads,
+                                        &rates[2 * rounds + i]);
         if (status == WEFT_OK) status = wefti_prober_meet(p);
         rates[rounds + i] = copy_rate(job->threads, block, block + COPY_FLOATS);
     }
@@ -82,18 +84,22 @@ static weft_status measure_waking(wefti_prober *p, double *median) {
 
 weft_status wefti_probe_rates(wefti_prober *p, double seconds) {
     int64_t rounds;
-    double *rates, flops = 0, Bps = 0, wake_s;
+    double *rates, flops = 0, bf16_flops = 0, Bps = 0, wake_s;
     WEFT_TRY(measure_waking(p, &wake_s));
     WEFT_TRY(wefti_prober_rounds(p, 0.15, seconds, 2, 20, &rounds));
-    WEFT_TRY(wefti_alloc_n(p->ctx, 2 * rounds, sizeof *rates, "rates", &rates));
+    WEFT_TRY(wefti_alloc_n(p->ctx, 3 * rounds, sizeof *rates, "rates", &rates));
     weft_status status = measure_rates(p, rounds, rates);
     if (status == WEFT_OK)
         status = gather_rate(p, "matrix products", "FLOP/s", rates, rounds, &flops);
     if (status == WEFT_OK)
         status = gather_rate(p, "copying", "B/s", rates + rounds, rounds, &Bps);
+    if (status == WEFT_OK)
+        status = gather_rate(p, "matrix products, bf16", "FLOP/s", rates + 2 * rounds,
+                             rounds, &bf16_flops);
     wefti_free(p->ctx, rates);
     if (status != WEFT_OK || !p->result) return status;
     p->result->cluster->rank_flops = flops;
+    p->result->cluster->rank_flops_bf16 = bf16_flops;
     p->result->cluster->memory_Bps = Bps;
     p->result->cluster->wake_s = wake_s;
     return WEFT_OK;

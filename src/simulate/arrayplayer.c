@@ -597,6 +597,10 @@ static void tell_apart(wefti_array_player *e) {
             e->outs[e->n_outs++] = e->outs[i];
 }
 
+void wefti_array_player_slow_wire(wefti_array_player *e, double times) {
+    e->wire_times = e->nodes > 1 ? times : 1;
+}
+
 static void draw_drift(wefti_array_player *e) {
     for (int i = 0; i < e->R; i++)
         e->drift[i] = e->weather.jitter ? wefti_jitter_drift(e->timed, e->weather.seed, i)
@@ -646,6 +650,8 @@ weft_status wefti_array_player_create(const wefti_timed *timed,
     weft_status status = allocate(e);
     if (status == WEFT_OK) {
         tell_apart(e);
+        wefti_array_player_slow_wire(e,
+                                     weather->slower_wire > 0 ? weather->slower_wire : 1);
         draw_drift(e);
         status = prime(e);
     }

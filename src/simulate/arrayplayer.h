@@ -18,6 +18,7 @@ typedef struct wefti_weather {
     uint64_t seed;
     const float *slower;       /* [nodes] factors of computing, or NULL */
     const float *slower_links; /* [nodes] factors of an interface's time, or NULL */
+    double slower_wire;        /* times that all interfaces take; 0: 1 */
     bool no_wire, no_work;     /* links cost nothing; coding and optimizing neither */
     int ahead;                 /* the order of phases: how many buckets begin ahead */
     bool primed;               /* what the first step waits for was sent before it */
@@ -37,6 +38,9 @@ void wefti_array_player_destroy(wefti_array_player *e);
 
 /* The next step. */
 void wefti_array_player_step(wefti_array_player *e);
+
+/* From now on all interfaces take so many times as long as the cluster says. */
+void wefti_array_player_slow_wire(wefti_array_player *e, double times);
 
 /* Of the last step: when each replica had settled [replicas], and the means over them of
  * what it consisted of and what computing alone took. */

@@ -47,6 +47,7 @@ struct wefti_array_player {
         *sent[2][WEFTI_ARRAY_ROUNDS]; /* as arrived: see mail */
     double wire;                      /* 0: links cost nothing */
     double work;                      /* 0: coding does not */
+    double wire_times;                /* that a message takes, of what the link says */
 };
 
 static inline double *row(double *rows, const wefti_array_player *e, int i) {
@@ -74,7 +75,8 @@ static inline const wefti_link_time *wire_of(const wefti_array_player *e) {
 static inline double busy_s(const wefti_array_player *e, double n_bytes) {
     const wefti_link_time *link = wire_of(e);
     if (link->bandwidth_Bps <= 0) return 0;
-    return e->wire * e->S * wefti_link_bytes(link, n_bytes) / link->bandwidth_Bps;
+    return e->wire * e->wire_times * e->S * wefti_link_bytes(link, n_bytes) /
+           link->bandwidth_Bps;
 }
 
 /* Which phase an exchange thread takes next, of its oldest job; -1: all have ended. */

@@ -63,6 +63,11 @@ static double loop_share(const weft_model *model, int u) {
     return (double)model->units[u].n_elements / (matrices > 0 ? matrices : all);
 }
 
+double wefti_costs_flops(const weft_cluster *cluster, const wefti_job *job) {
+    bool bf16 = job->pass_kernels != job->kernels && cluster->rank_flops_bf16 > 0;
+    return bf16 ? cluster->rank_flops_bf16 : cluster->rank_flops;
+}
+
 wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *job,
                                  int u) {
     double loop_s = job->loop_s > 0 ? job->loop_s * loop_share(job->model, u) : 0;
@@ -73,11 +78,12 @@ wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *j
         if (wefti_is(cluster->units[i].name, name))
             return (wefti_unit_cost){cluster->units[i].forward_s,
                                      cluster->units[i].backward_s};
-    if (!(cluster->rank_flops > 0)) return (wefti_unit_cost){0, 0};
+    double flops = wefti_costs_flops(cluster, job);
+    if (!(flops > 0)) return (wefti_unit_cost){0, 0};
     double tokens = (double)(job->B * job->T);
     double forward_s = cluster->launch_s +
                        job->model->ops->unit_flop(job->model, u, job->T) / 3 * tokens /
-                           cluster->rank_flops;
+                           flops;
     bool again = job->config->model.recompute && u < job->model->n_units - 1;
     return (wefti_unit_cost){forward_s, (again ? 3 : 2) * forward_s};
 }

@@ -22,6 +22,10 @@ typedef struct wefti_unit_cost {
 /* Whether the cluster's units are of this job's model and batch; else every unit gets
  * its share of the model's FLOP. */
 bool wefti_costs_measured(const weft_cluster *cluster, const wefti_job *job);
+
+/* FLOP per second of a rank in this job's model.precision; 0: not known. */
+double wefti_costs_flops(const weft_cluster *cluster, const wefti_job *job);
+
 wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *job,
                                  int unit);
 

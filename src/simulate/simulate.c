@@ -10,7 +10,11 @@
  * so each difference is one cause, and the differences add up to the whole. Failures then
  * strike the steps of the last run, as a Poisson process of all nodes together: a strike throws
  * the run back to its last checkpoint, and costs the restart and the steps that are repeated.
- * Nothing is simulated twice for it: the lengths of the steps are played once. */
+ * Nothing is simulated twice for it: the lengths of the steps are played once.
+ *
+ * A wire that is slower for some hours of each day is slower for the steps that begin in them,
+ * by the clock of the mean node without failures; what such a step takes more than another on
+ * calm machines is lost to the wire. */
 #include <weft/simulate.h>
 
 #include <math.h>
@@ -24,6 +28,7 @@
 
 enum { WARMUP = 4, CALM_STEPS = 64, WATCHED = 64, MOST_NODES = 65536, ENDLESS = 1 << 30 };
 enum { MOST_STEPS = 10000000, MOST_FAILURES = 1000000 };
+static const double day_s = 86400;
 enum { DRAW_NODE = 1, DRAW_LINK, DRAW_FAILURE };
 
 typedef struct simulation {
@@ -40,6 +45,7 @@ typedef struct simulation {
     double *watched; /* [steps][n_watched] of some */
     int n_watched;
     double mean_compute_s, ahead_s;
+    int64_t n_busy; /* steps in the busy hours */
 } simulation;
 
 /* --- what is asked for --- */
@@ -64,6 +70,13 @@ static weft_status check_options(weft_ctx *ctx, const weft_simulate_options *o) 
                              (int)MOST_STEPS);
     bool times = o->failure_s >= 0 && o->restart_s >= 0 && o->save_s >= 0 &&
                  isfinite(o->failure_s + o->restart_s + o->save_s);
+    bool busy = o->busy_s > 0;
+    if (busy && !(o->busy_s <= day_s && o->busy_share > 0 && o->busy_share <= 1))
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "busy for %g s of a day with %g of the wire's rate, expected "
+            "at most %g s and a share above 0, at most 1",
+            o->busy_s, o->busy_share, day_s);
     if (times && o->save_every >= 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                          "failures every %g s, restarts of %g s, checkpoints of %g s "
@@ -192,14 +205,24 @@ static void watch(simulation *s, const double *settled, double *before, int64_t 
     }
 }
 
+/* The wire's hours, for a step that begins at now_s. */
+static void set_hours(simulation *s, wefti_array_player *e, double now_s) {
+    const weft_simulate_options *o = s->options;
+    bool busy = o->busy_s > 0 && fmod(now_s, day_s) < o->busy_s;
+    wefti_array_player_slow_wire(e, busy ? 1 / o->busy_share : 1);
+    s->n_busy += busy;
+}
+
 static weft_status run_all(simulation *s, const wefti_weather *weather) {
     wefti_array_player *e;
-    double before[WATCHED], last_s = 0, sum_s = 0;
+    double before[WATCHED], last_s = 0, begun_s = 0, sum_s = 0;
     int64_t warmup = WARMUP + s->job->status_lag;
     WEFT_TRY(wefti_array_player_create(s->timed, s->partners, weather, &e));
     weft_status status = WEFT_OK;
     const double *settled = wefti_array_player_settled(e);
     for (int64_t t = -warmup; t < s->steps && status == WEFT_OK; t++) {
+        if (t == 0) begun_s = last_s;
+        if (t >= 0) set_hours(s, e, last_s - begun_s);
         status = take_step(s, e, t + warmup);
         double now_s = mean_of(settled, s->job->R);
         watch(s, settled, before, t);
@@ -298,13 +321,16 @@ static weft_status run_both(simulation *s, weft_simulation *out) {
     wefti_weather coding = {.alike = true, .no_wire = true};
     wefti_weather calm = {
         .alike = true, .seed = o->seed, .slower_links = s->slower_links};
-    double bare_s, coding_s, calm_s, n = (double)s->steps, sum_s = 0;
+    double bare_s, coding_s, calm_s, busy_s, n = (double)s->steps, sum_s = 0;
     WEFT_TRY(choose_order(s, &calm, &calm_s));
     bare.ahead = coding.ahead = calm.ahead;
     wefti_weather all = calm;
     all.alike = false;
     all.jitter = true;
     all.slower = s->slower;
+    wefti_weather busy = calm;
+    busy.slower_wire = o->busy_s > 0 ? 1 / o->busy_share : 1;
+    WEFT_TRY(run_calm(s, &busy, &busy_s));
     WEFT_TRY(run_calm(s, &bare, &bare_s));
     WEFT_TRY(run_calm(s, &coding, &coding_s));
     WEFT_TRY(run_all(s, &all));
@@ -320,7 +346,10 @@ static weft_status run_both(simulation *s, weft_simulation *out) {
     out->mean_step_s = sum_s / n;
     out->lost.codec_s = n * (coding_s - bare_s);
     out->lost.wire_s = n * (calm_s - coding_s);
-    double uneven_s = fmax(0, sum_s - n * calm_s);
+    double hours_s = (double)s->n_busy * fmax(0, busy_s - calm_s);
+    hours_s = fmin(hours_s, fmax(0, sum_s - n * calm_s));
+    out->lost.wire_s += hours_s;
+    double uneven_s = fmax(0, sum_s - n * calm_s - hours_s);
     out->lost.slow_s = fmin(uneven_s, fmax(0, n * (s->mean_compute_s - nominal_s)));
     out->lost.waiting_s = uneven_s - out->lost.slow_s;
     return WEFT_OK;

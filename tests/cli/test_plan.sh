@@ -159,7 +159,7 @@ for bad in 1Xbit 1Gbit, 1Gbit,3 1Gbit,-1ms -1Gbit nan 0Gbit "" 1e400bit 1GBit; d
 done
 refuses_like "--framework names 'horovod', expected .*" \
     "$weft" plan run.yaml "${facts[@]}" --framework horovod
-refuses "--collective is 'star', expected auto|ring|tree|hierarchical" \
+refuses "--collective is 'star', expected auto|ring|tree|hierarchical|gloo" \
     "$weft" plan run.yaml "${facts[@]}" --collective star
 refuses "--precision is 'fp4', expected f32|mixed|bf16|bf16-8bit" \
     "$weft" plan run.yaml "${facts[@]}" --precision fp4

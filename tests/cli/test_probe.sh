@@ -10,7 +10,7 @@ keys=(model.layers=1 model.width=32 model.heads=2 data.length=16 batch.tokens_pe
     mesh.threads=1)
 expect 0 "$weft" probe "${keys[@]}" --nodes 2 --link 1Gbit,1ms --seconds 1 -o cluster.yaml
 for line in "mesh  *2 nodes x 1 rank x 1 thread, local backend, " "model  *gpt2 layers 1 width 32 " \
-    "late after sleeping  *[0-9.]+ [mu]s " "matrix products  *[0-9.]+ [GMT]FLOP/s  *[0-9.]+ %" "block backward  *[0-9.]+ [mnu]s " \
+    "late after sleeping  *[0-9.]+ [mu]s " "matrix products  *[0-9.]+ [GMT]FLOP/s  *[0-9.]+ %" "matrix products, bf16  *[0-9.]+ [GMT]FLOP/s  *[0-9.]+ %" "block backward  *[0-9.]+ [mnu]s " \
     "its spread  *[0-9.e-]+ %  *[0-9.e-]+ points" "wire latency  *[0-9.]+ ms  *[0-9.]+ %" \
     "wire bandwidth  *[0-9.e+]+ [GM]bit/s " "all-reduce of 2, 1024 B  *[0-9.]+ ms " \
     "gossip, 2 nodes  *[0-9.]+ ns/parameter " "optimizer adamw  *[0-9.]+ ns/parameter " "time  "; do

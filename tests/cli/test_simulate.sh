@@ -36,6 +36,24 @@ cp out typed
 expect 0 "$weft" simulate method=hsdp $small --cluster c.yaml --steps 20 --json
 same out typed
 
+# -- busy hours: the first ones of each day; all of a short run, some of a long one
+busy() { # STEPS HOURS,SHARE: seconds of the run
+    expect 0 "$weft" simulate method=hsdp model.layers=2 model.width=64 model.heads=4 data.length=64 \
+        batch.tokens_per_step=256 mesh.nodes=2 --node-flops 1M --link 1Mbit,1ms --steps "$1" --json ${2:+--busy "$2"}
+    figure elapsed_s
+}
+quiet=$(busy 20) slow=$(busy 20 24h,50%)
+awk -v a="$quiet" -v b="$slow" 'BEGIN { exit !(b > 1.005 * a && b < 2 * a) }' || fail "busy: $slow s, quiet: $quiet s"
+[[ $(busy 20 8h,50%) == "$slow" ]] || fail "the first hours are not the busy ones"
+[[ $(busy 20 24h,100%) == "$quiet" ]] || fail "a share of 100 % changes something"
+days=$(busy 1600) all=$(busy 1600 24h,50%) some=$(busy 1600 6h,50%)
+awk -v a="$days" -v b="$all" -v x="$some" 'BEGIN { s = (x - a) / (b - a); exit !(a > 86400 && s > 0.2 && s < 0.45) }' ||
+    fail "a quarter of the day: $days s, $some s, $all s"
+awk -v w="$(figure wire_s)" 'BEGIN { exit !(w > 0) }' || fail "busy hours are not the wire's"
+for bad in 8h 25h,30% 8h,0% 8h,120% ,30%; do
+    refuses_like "--busy is '$bad', expected .*" "$weft" simulate method=hsdp $small $facts --busy "$bad"
+done
+
 # -- what cannot be is a sentence
 refuses_like ".*nothing is known of computing.*" "$weft" simulate method=hsdp $small
 refuses_like ".*link is 'fast'.*" "$weft" simulate method=hsdp $small --link fast

@@ -92,7 +92,8 @@ static void collectives_take_what_their_formulas_say(void **state) {
 
 static void one_rank_only_computes(void **state) {
     (void)state;
-    static const char *const names[] = {"ddp", "ddp-after", "zero1", "zero2", "fsdp", "hsdp"};
+    static const char *const names[] = {"ddp",   "ddp-after", "zero1",
+                                        "zero2", "fsdp",      "hsdp"};
     for (int i = 0; i < 6; i++) {
         wefti_framework_case c = of(names[i], 1, 1);
         is_near(step_of(&c), computing());
@@ -107,6 +108,55 @@ static void ddp_reduces_what_is_left_after_the_backward_pass(void **state) {
     is_near(step_of(&c), computing() + wefti_framework_all_reduce(&c, n));
     c = of("zero1", 2, 1);
     is_near(step_of(&c), computing() + 1.5 * wefti_framework_all_reduce(&c, n));
+}
+
+/* gloo: two gathers of each unit take three quarters of an all-reduce each (a half, and half
+ * of that again with two ranks), a reduce-scatter is one, and all of it is waited for. */
+static void sharded_over_gloo_hides_nothing(void **state) {
+    (void)state;
+    wefti_framework_case c = of("fsdp", 2, 1);
+    c.collective = WEFT_COLLECTIVE_GLOO;
+    double sum = computing();
+    for (int u = 0; u < job->model->n_units; u++)
+        sum += 2.5 * wefti_framework_all_reduce(
+                         &c, 4 * (double)job->model->units[u].n_elements);
+    is_near(step_of(&c), sum);
+    weft_prediction gloo, other;
+    wefti_framework_predict(&c, &gloo);
+    c.collective = WEFT_COLLECTIVE_RING;
+    wefti_framework_predict(&c, &other);
+    is_near(gloo.wire_bytes, 4.0 / 3 * other.wire_bytes);
+    assert_true(other.mean_step_s < gloo.mean_step_s);
+}
+
+/* Each byte that a rank sends takes the processor, and DDP's computing loses as much. */
+static void what_a_byte_takes_the_processor_is_in_the_step(void **state) {
+    (void)state;
+    wefti_framework_case c = of("ddp", 2, 1);
+    double n = 4 * (double)job->model->n_elements, cpu_s = 3e-9;
+    double before_s = wefti_framework_all_reduce(&c, n);
+    cluster->collective_cpu_s = cpu_s;
+    is_near(wefti_framework_all_reduce(&c, n), before_s + n * cpu_s);
+    is_near(step_of(&c), computing() + before_s + n * cpu_s);
+    cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e15};
+    assert_true(step_of(&c) >= computing() + n * cpu_s);
+    cluster->collective_cpu_s = 0;
+}
+
+/* It is taken where model.precision asks for it and somebody has measured it. */
+static void bf16_has_a_rate_of_its_own(void **state) {
+    (void)state;
+    double f32_s = computing();
+    cluster->rank_flops_bf16 = 2 * cluster->rank_flops;
+    is_near(computing(), f32_s);
+    wefti_forecast_drop(ctx, &planned);
+    assert_ok(ctx, weft_config_set(ctx, run, "model.precision=bf16"));
+    assert_ok(ctx, weft_config_finish(ctx, run));
+    assert_ok(ctx, wefti_forecast_plan(ctx, run, cluster, 0, &planned));
+    job = planned.job;
+    is_near(computing(), f32_s / 2);
+    cluster->rank_flops_bf16 = 0;
+    is_near(computing(), f32_s);
 }
 
 /* A model of more than a bucket: DDP hides what it has reduced before the last unit's
@@ -175,7 +225,8 @@ static double draw(int i, int what) {
 /* Sums and maxima of what grows with the facts. */
 static void a_better_cluster_is_never_slower(void **state) {
     (void)state;
-    static const char *const names[] = {"ddp", "ddp-after", "zero1", "zero2", "fsdp", "hsdp"};
+    static const char *const names[] = {"ddp",   "ddp-after", "zero1",
+                                        "zero2", "fsdp",      "hsdp"};
     for (int i = 0; i < 200; i++) {
         wefti_framework_case c = of(names[i % 6], 1 + (int64_t)(40 * draw(i, 1)),
                                     1 + (int64_t)(8 * draw(i, 2)));
@@ -316,6 +367,9 @@ int main(void) {
         TEST(one_rank_only_computes),
         TEST(ddp_reduces_what_is_left_after_the_backward_pass),
         TEST(reducing_afterwards_hides_nothing),
+        TEST(sharded_over_gloo_hides_nothing),
+        TEST(what_a_byte_takes_the_processor_is_in_the_step),
+        TEST(bf16_has_a_rate_of_its_own),
         TEST(gathers_hide_behind_computing),
         TEST(sharding_saves_memory_and_precision_halves_it),
         TEST(a_better_cluster_is_never_slower),
