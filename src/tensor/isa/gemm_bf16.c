@@ -4,36 +4,48 @@
  *
  *     C[M,N] = alpha round(op(A))[M,K] round(op(B))[K,N] + beta C
  *
- * A block of B and a block of A are rounded while they are packed into strips (strips.h) on
- * the thread's stack; a tile of C lives in registers for all terms of a block:
+ * A block of B and a few rows of A are rounded while they are packed on the thread's stack; a
+ * tile of C lives in registers for all terms of a block:
  *
  *     for terms by TERMS            sums of a number of C: always in this order, so that its
- *       for rows by ROWS            bits depend on K alone, never on the threads or on what
- *         pack A                    else the product holds
- *         for columns by COLUMNS
- *           pack B, then all tiles
+ *       for columns by COLUMNS      bits depend on K alone, never on the threads or on what
+ *         for rows by ROWS          else the product holds
+ *           pack A
+ *           pack B, the first time
+ *           all tiles
  *
- * Where the processor has AVX-512 BF16 a strip holds pairs of terms,
- * strip[pair * 16 + line] = term 2 pair | term 2 pair + 1, which one instruction multiplies
- * and adds to 16 sums; it takes denormal numbers for 0. Elsewhere a strip holds the rounded
- * numbers as f32: the same numbers, at f32's speed. */
+ * So B, whose packing is the dearer one, is packed once, and stays in the second-level cache
+ * while all rows of A pass it. B becomes strips of 16 columns (strips.h).
+ *
+ * Where the processor has AVX-512 BF16 numbers are kept as pairs of neighbouring terms, which
+ * one instruction multiplies and adds to 16 sums; it takes denormal numbers for 0:
+ *
+ *     strip of B    strip[pair * 16 + column]   term 2 pair | term 2 pair + 1
+ *     rows of A     row[pair]                   where A's rows are rows in memory: rounded only
+ *                   strip[pair * 16 + row]      where they are columns
+ *
+ * Elsewhere strips hold the rounded numbers as f32: the same numbers, at f32's speed. */
 #include "tensor/isa/parts.h"
 #include "tensor/isa/product.h"
 #include "tensor/isa/strips.h"
 
-/* Both blocks together fill three quarters of a cache of 1 MB. */
-enum { ROWS = 512, COLUMNS = 480, BLOCK_BYTES = 4 * 192 };
+/* The block of B fills three quarters of a cache of 1 MB. */
+enum { ROWS = 128, COLUMNS = 768, LINE_BYTES = 4 * 192 };
 
 /* One way to pack and to multiply. */
 typedef struct coding {
-    int64_t terms; /* of a block; a line of one takes BLOCK_BYTES */
-    /* lines x terms to strips; the lines are rows of x[lines, terms] or columns of x[terms,
-     * lines] */
-    void (*pack)(bool rows, const float *x, int64_t ld, int64_t lines, int64_t terms,
-                 void *strips);
-    /* The tiles of a block of p, packed to a and b. */
-    void (*multiply)(const product *p, const void *a, const void *b);
+    int64_t terms; /* of a block; a line of one takes LINE_BYTES */
+    /* p has at most COLUMNS columns and `terms` terms; room for ROWS lines of A, and for
+     * COLUMNS of B. */
+    void (*multiply)(const product *p, void *a, void *b);
 } coding;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ROWS rows of p from row m on, or as many as there are. */
+static product rows_of(const product *p, int64_t m) {
+    return part_of(p, (span){m, least(m + ROWS, p->M)}, (span){0, p->N});
+}
 
 static vfloat round_bf16(vfloat x) {
     const vint bits = (vint)x, size = bits & 0x7fffffff;
@@ -50,8 +62,8 @@ static void pack_as_f32(bool rows, const float *x, int64_t ld, int64_t lines,
     for (int64_t i = 0; i < n; i += LANES) store(to + i, round_bf16(load(to + i)));
 }
 
-static void multiply_as_f32(const product *p, const void *a_, const void *b_) {
-    const float *a = a_, *b = b_, *row[TILE_ROWS];
+static void tiles_as_f32(const product *p, const float *a, const float *b) {
+    const float *row[TILE_ROWS];
     for (int64_t n = 0; n < p->N; n += TILE_COLUMNS) {
         const float *b1 = b + n * p->K, *b2 = n + LANES < p->N ? b1 + LANES * p->K : b1;
         for (int64_t m = 0; m < p->M; m += TILE_ROWS) {
@@ -67,7 +79,16 @@ static void multiply_as_f32(const product *p, const void *a_, const void *b_) {
     }
 }
 
-static const coding as_f32 = {BLOCK_BYTES / 4, pack_as_f32, multiply_as_f32};
+static void multiply_as_f32(const product *p, void *a, void *b) {
+    pack_as_f32(p->tb, p->B, p->ldb, p->N, p->K, b);
+    for (int64_t m = 0; m < p->M; m += ROWS) {
+        product rows = rows_of(p, m);
+        pack_as_f32(!p->ta, rows.A, p->lda, rows.M, p->K, a);
+        tiles_as_f32(&rows, a, b);
+    }
+}
+
+static const coding as_f32 = {LINE_BYTES / 4, multiply_as_f32};
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -158,11 +179,37 @@ NATIVE static void pack_pairs(bool rows, const float *x, int64_t ld, int64_t lin
 }
 
 enum { PAIR_ROWS = 8, PAIR_STRIPS = 3 }; /* of a tile: 24 registers */
+enum { ROW_PAIRS = LINE_BYTES / 4 };     /* from one packed row to the next */
 
-/* One tile of 8 rows and `strips` strips of columns, at most rows x columns of it stored. */
-NATIVE_INLINE void pair_tile(int64_t pairs, const uint32_t *a, const uint32_t *b,
-                             int strips, int64_t rows, int64_t columns, const product *p,
-                             float *c) {
+/* Rows of the left factor that are rows in memory: each rounded, at its own place; rows that
+ * the last tile lacks are 0. */
+NATIVE static void pack_left_rows(const float *x, int64_t ld, int64_t lines,
+                                  int64_t terms, uint32_t *packed) {
+    int64_t whole = (lines + PAIR_ROWS - 1) / PAIR_ROWS * PAIR_ROWS;
+    for (int64_t l = 0; l < whole; l++, packed += ROW_PAIRS) {
+        const float *row = x + l * ld;
+        int64_t n = l < lines ? terms : 0;
+        for (int64_t t = 0; t < terms; t += 2 * LANES) {
+            __m512bh both = _mm512_cvtne2ps_pbh(
+                load_first(row + t + LANES, n - t - LANES), load_first(row + t, n - t));
+            memcpy(packed + t / 2, &both, sizeof both);
+        }
+    }
+}
+
+NATIVE static void pack_left_pairs(bool rows, const float *x, int64_t ld, int64_t lines,
+                                   int64_t terms, void *packed) {
+    if (rows)
+        pack_left_rows(x, ld, lines, terms, packed);
+    else
+        pack_column_pairs(x, ld, lines, terms, packed);
+}
+
+/* One tile of 8 rows and `strips` strips of columns, at most rows x columns of it stored.
+ * The pairs of a row lie `step` apart, the rows `row`. */
+NATIVE_INLINE void pair_tile(int64_t pairs, const uint32_t *a, int64_t step, int64_t row,
+                             const uint32_t *b, int strips, int64_t rows, int64_t columns,
+                             const product *p, float *c) {
     __m512 sum[PAIR_ROWS][PAIR_STRIPS];
     for (int i = 0; i < PAIR_ROWS; i++)
         for (int s = 0; s < strips; s++) {
@@ -176,7 +223,7 @@ NATIVE_INLINE void pair_tile(int64_t pairs, const uint32_t *a, const uint32_t *b
             memcpy(&right[s], b + (s * pairs + pair) * LANES, sizeof right[s]);
 #pragma GCC unroll 8
         for (int i = 0; i < PAIR_ROWS; i++) {
-            __m512i one = _mm512_set1_epi32((int)a[pair * LANES + i]);
+            __m512i one = _mm512_set1_epi32((int)a[pair * step + i * row]);
             memcpy(&left, &one, sizeof left);
 #pragma GCC unroll 3
             for (int s = 0; s < strips; s++)
@@ -196,26 +243,97 @@ NATIVE_INLINE void pair_tile(int64_t pairs, const uint32_t *a, const uint32_t *b
     }
 }
 
-NATIVE static void multiply_pairs(const product *p, const void *a_, const void *b_) {
-    const uint32_t *a = a_, *b = b_;
+/* Memory that will be packed next: rows of `width` floats, asked for a few at a time while
+ * tiles are multiplied, because the processor does not foresee where a row begins. */
+typedef struct ahead {
+    const float *x;
+    int64_t ld, width, rows, at_once; /* rows that are left; rows at a time */
+} ahead;
+
+/* What a factor's lines x terms are in memory, all of it within `times` calls of ask. */
+static ahead ahead_of(bool rows, const float *x, int64_t ld, span lines, int64_t terms,
+                      int64_t times) {
+    int64_t n = lines.end - lines.begin;
+    if (n <= 0) return (ahead){0};
+    ahead next = {x + (rows ? lines.begin * ld : lines.begin), ld, rows ? terms : n,
+                  rows ? n : terms, 0};
+    next.at_once = (next.rows + times - 1) / times;
+    return next;
+}
+
+static inline void ask(ahead *next) {
+    int64_t n = least(next->at_once, next->rows);
+    next->rows -= n;
+    for (; n > 0; n--, next->x += next->ld)
+        for (int64_t i = 0; i < next->width; i += LANES)
+            __builtin_prefetch(next->x + i, 0, 2);
+}
+
+/* Up to PAIR_STRIPS strips of columns beside a few rows of the left factor. */
+NATIVE_INLINE void multiply_panel(const product *p, bool by_rows, const uint32_t *a,
+                                  const uint32_t *b, int strips, ahead next[2]) {
     int64_t pairs = (p->K + 1) / 2;
-    for (int64_t n = 0; n < p->N; n += PAIR_STRIPS * LANES) {
-        const uint32_t *bn = b + n * pairs;
-        int64_t columns = p->N - n;
-        for (int64_t m = 0; m < p->M; m += PAIR_ROWS) {
-            const uint32_t *am = a + m / LANES * LANES * pairs + m % LANES;
-            float *c = p->C + m * p->ldc + n;
-            if (columns > 2 * LANES)
-                pair_tile(pairs, am, bn, 3, p->M - m, columns, p, c);
-            else if (columns > LANES)
-                pair_tile(pairs, am, bn, 2, p->M - m, columns, p, c);
-            else
-                pair_tile(pairs, am, bn, 1, p->M - m, columns, p, c);
+    float *c = p->C;
+    for (int64_t m = 0; m < p->M; m += PAIR_ROWS, c += PAIR_ROWS * p->ldc) {
+        ask(&next[0]);
+        ask(&next[1]);
+        if (by_rows)
+            pair_tile(pairs, a + m * ROW_PAIRS, 1, ROW_PAIRS, b, strips, p->M - m, p->N,
+                      p, c);
+        else
+            pair_tile(pairs, a + m / LANES * LANES * pairs + m % LANES, LANES, 1, b,
+                      strips, p->M - m, p->N, p, c);
+    }
+}
+
+/* The panel's number of strips as a constant. */
+NATIVE_INLINE void multiply_strips(const product *p, bool by_rows, const uint32_t *a,
+                                   const uint32_t *b, ahead next[2]) {
+    if (p->N > 2 * LANES)
+        multiply_panel(p, by_rows, a, b, 3, next);
+    else if (p->N > LANES)
+        multiply_panel(p, by_rows, a, b, 2, next);
+    else
+        multiply_panel(p, by_rows, a, b, 1, next);
+}
+
+NATIVE static void multiply_rows_panel(const product *p, const uint32_t *a,
+                                       const uint32_t *b, ahead next[2]) {
+    multiply_strips(p, true, a, b, next);
+}
+
+NATIVE static void multiply_columns_panel(const product *p, const uint32_t *a,
+                                          const uint32_t *b, ahead next[2]) {
+    multiply_strips(p, false, a, b, next);
+}
+
+/* The first rows of A meet each panel of B just after it was packed, and meanwhile the next
+ * panel is asked for; in all panels the next rows of A are. */
+static void multiply_pairs(const product *p, void *a, void *b) {
+    enum { PANEL = PAIR_STRIPS * LANES };
+    int64_t pairs = (p->K + 1) / 2, panels = (p->N + PANEL - 1) / PANEL;
+    for (int64_t m = 0; m < p->M; m += ROWS) {
+        product rows = rows_of(p, m);
+        int64_t tiles = (rows.M + PAIR_ROWS - 1) / PAIR_ROWS;
+        span after = {m + ROWS, least(m + 2 * ROWS, p->M)};
+        ahead next[2] = {ahead_of(!p->ta, p->A, p->lda, after, p->K, tiles * panels)};
+        pack_left_pairs(!p->ta, rows.A, p->lda, rows.M, p->K, a);
+        for (int64_t n = 0; n < p->N; n += PANEL) {
+            span columns = {n, least(n + PANEL, p->N)};
+            product part = part_of(&rows, (span){0, rows.M}, columns);
+            uint32_t *strips = (uint32_t *)b + n * pairs;
+            if (m == 0) {
+                span later = {columns.end, least(columns.end + PANEL, p->N)};
+                pack_pairs(p->tb, part.B, p->ldb, part.N, p->K, strips);
+                next[1] = ahead_of(p->tb, p->B, p->ldb, later, p->K, tiles);
+            }
+            (p->ta ? multiply_columns_panel : multiply_rows_panel)(&part, a, strips,
+                                                                   next);
         }
     }
 }
 
-static const coding as_pairs = {BLOCK_BYTES / 2, pack_pairs, multiply_pairs};
+static const coding as_pairs = {LINE_BYTES / 2, multiply_pairs};
 
 static const coding *best_coding(void) {
     return __builtin_cpu_supports("avx512bf16") ? &as_pairs : &as_f32;
@@ -225,24 +343,16 @@ static const coding *best_coding(void) {
 static const coding *best_coding(void) { return &as_f32; }
 #endif
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static void multiply_blocks(const product *whole) {
-    _Alignas(64) char a[ROWS * BLOCK_BYTES], b[COLUMNS * BLOCK_BYTES];
+    _Alignas(64) char a[ROWS * LINE_BYTES], b[COLUMNS * LINE_BYTES];
     const coding *how = best_coding();
     int64_t k = 0;
     do { /* once without terms too: C = beta C */
         product p = terms_of(whole, (span){k, least(k + how->terms, whole->K)});
-        for (int64_t m = 0; m < p.M; m += ROWS) {
-            span rows = {m, least(m + ROWS, p.M)};
-            product block = part_of(&p, rows, (span){0, p.N});
-            how->pack(!p.ta, block.A, p.lda, block.M, p.K, a);
-            for (int64_t n = 0; n < p.N; n += COLUMNS) {
-                span columns = {n, least(n + COLUMNS, p.N)};
-                product part = part_of(&block, (span){0, block.M}, columns);
-                how->pack(p.tb, part.B, p.ldb, part.N, p.K, b);
-                how->multiply(&part, a, b);
-            }
+        for (int64_t n = 0; n < p.N; n += COLUMNS) {
+            span columns = {n, least(n + COLUMNS, p.N)};
+            product block = part_of(&p, (span){0, p.M}, columns);
+            how->multiply(&block, a, b);
         }
     } while ((k += how->terms) < whole->K);
 }

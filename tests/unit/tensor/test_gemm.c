@@ -59,7 +59,8 @@ static void small_products_follow_the_reference(void **state) {
 /* Over 10^6 multiplications, so that threads divide rows, columns or both. */
 static void check_divided_products(const wefti_kernels *fast) {
     static const size sizes[] = {{401, 33, 130},  {37, 300, 131}, {129, 129, 129},
-                                 {1, 1100, 1000}, {9, 500, 390},  {130, 7, 390}};
+                                 {1, 1100, 1000}, {9, 500, 390},  {130, 7, 390},
+                                 {141, 790, 21}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int form = 0; form < 4; form++)
             check_product(fast, sizes[i], form & 1, form & 2, 1, 1, 2);
