@@ -4,7 +4,9 @@
  *   g = grad_scale (softmax(l) - onehot(target)) in place, dx = g w, dw += g^T x
  * With a cap l becomes cap tanh(l / cap), and g gets the slope 1 - (l / cap)^2; l is
  * found again in its exponential, and what that has lost in rounding to 0 has no gradient.
- * The blocks are as many and as equal as their budget of floats allows. */
+ * The blocks are as many and as equal as their budget of floats allows. Each block reads all
+ * of w twice and adds to all of dw, which takes longer beside products in bf16: their budget is
+ * four times as large (256 MiB). */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
@@ -12,9 +14,11 @@
 #include <math.h>
 #include <stddef.h>
 
+/* Floats of logits at a time. */
+enum { BUDGET = 1 << 24, BUDGET_BF16 = 1 << 26 };
+
 /* Rows of a block: a pure function of N and V. */
-static int64_t block_rows(int64_t N, int64_t V) {
-    const int64_t budget = 1 << 24; /* floats of logits */
+static int64_t block_rows(int64_t N, int64_t V, int64_t budget) {
     int64_t most = budget / V < 64 ? 64 : budget / V;
     int64_t blocks = (N + most - 1) / most;
     int64_t rows = blocks > 0 ? (N + blocks - 1) / blocks : 0;
@@ -24,7 +28,12 @@ static int64_t block_rows(int64_t N, int64_t V) {
 /* The logits of a block. */
 int64_t WEFT_ISA_NAME(wefti_head_scratch)(int64_t N, int64_t V, int threads) {
     (void)threads;
-    return block_rows(N, V) * V;
+    return block_rows(N, V, BUDGET) * V;
+}
+
+int64_t WEFT_ISA_NAME(wefti_head_scratch_bf16)(int64_t N, int64_t V, int threads) {
+    (void)threads;
+    return block_rows(N, V, BUDGET_BF16) * V;
 }
 
 static float row_max(int64_t n, const float *x) {
@@ -122,11 +131,11 @@ typedef void matrix_product(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
                             float alpha, const float *A, int64_t lda, const float *B,
                             int64_t ldb, float beta, float *C, int64_t ldc);
 
-static void head_loss(matrix_product *gemm, int64_t N, int64_t C, int64_t V,
-                      const float *x, const float *w, const int32_t *target, float cap,
-                      float grad_scale, double *loss_sum, float *dx, float *dw,
+static void head_loss(matrix_product *gemm, int64_t budget, int64_t N, int64_t C,
+                      int64_t V, const float *x, const float *w, const int32_t *target,
+                      float cap, float grad_scale, double *loss_sum, float *dx, float *dw,
                       float *scratch) {
-    int64_t block = block_rows(N, V);
+    int64_t block = block_rows(N, V, budget);
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;
         const float *xn = x + n * C;
@@ -142,14 +151,14 @@ void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float
                                     const float *w, const int32_t *target, float cap,
                                     float grad_scale, double *loss_sum, float *dx,
                                     float *dw, float *scratch) {
-    head_loss(WEFT_ISA_NAME(wefti_gemm), N, C, V, x, w, target, cap, grad_scale, loss_sum,
-              dx, dw, scratch);
+    head_loss(WEFT_ISA_NAME(wefti_gemm), BUDGET, N, C, V, x, w, target, cap, grad_scale,
+              loss_sum, dx, dw, scratch);
 }
 
 void WEFT_ISA_NAME(wefti_head_loss_bf16)(int64_t N, int64_t C, int64_t V, const float *x,
                                          const float *w, const int32_t *target, float cap,
                                          float grad_scale, double *loss_sum, float *dx,
                                          float *dw, float *scratch) {
-    head_loss(WEFT_ISA_NAME(wefti_gemm_bf16), N, C, V, x, w, target, cap, grad_scale,
-              loss_sum, dx, dw, scratch);
+    head_loss(WEFT_ISA_NAME(wefti_gemm_bf16), BUDGET_BF16, N, C, V, x, w, target, cap,
+              grad_scale, loss_sum, dx, dw, scratch);
 }

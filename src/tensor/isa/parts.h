@@ -90,6 +90,7 @@ void WEFT_ISA_NAME(wefti_embed_backward)(int64_t N, int64_t T, int64_t C,
                                          const int32_t *token, const float *dy,
                                          float *dtable, float *dpos);
 int64_t WEFT_ISA_NAME(wefti_head_scratch)(int64_t N, int64_t V, int threads);
+int64_t WEFT_ISA_NAME(wefti_head_scratch_bf16)(int64_t N, int64_t V, int threads);
 void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
                                     const float *w, const int32_t *target, float cap,
                                     float grad_scale, double *loss_sum, float *dx,

@@ -6,7 +6,7 @@
 #define NAME_TEXT2(isa) #isa
 #define NAME_TEXT(isa) NAME_TEXT2(isa)
 
-#define ENTRIES(gemm_, head_loss_)                                                       \
+#define ENTRIES(gemm_, head_scratch_, head_loss_)                                        \
     .name = NAME_TEXT(WEFT_ISA), .bf16 = &WEFT_ISA_NAME(wefti_kernels_bf16),             \
     .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
     .gemm = WEFT_ISA_NAME(gemm_), .head_loss = WEFT_ISA_NAME(head_loss_),                \
@@ -35,11 +35,12 @@
     .attention_backward = WEFT_ISA_NAME(wefti_attention_backward),                       \
     .embed_forward = WEFT_ISA_NAME(wefti_embed_forward),                                 \
     .embed_backward = WEFT_ISA_NAME(wefti_embed_backward),                               \
-    .head_scratch = WEFT_ISA_NAME(wefti_head_scratch),                                   \
+    .head_scratch = WEFT_ISA_NAME(head_scratch_),                                        \
     .cap_logits = WEFT_ISA_NAME(wefti_cap_logits),                                       \
     .dropout = WEFT_ISA_NAME(wefti_dropout), .adam = WEFT_ISA_NAME(wefti_adam),          \
     .accum_adam = WEFT_ISA_NAME(wefti_accum_adam), .sgd = WEFT_ISA_NAME(wefti_sgd)
 
-const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {ENTRIES(wefti_gemm, wefti_head_loss)};
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {
+    ENTRIES(wefti_gemm, wefti_head_scratch, wefti_head_loss)};
 const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {
-    ENTRIES(wefti_gemm_bf16, wefti_head_loss_bf16)};
+    ENTRIES(wefti_gemm_bf16, wefti_head_scratch_bf16, wefti_head_loss_bf16)};
