@@ -295,6 +295,11 @@ weft_status wefti_families_check(weft_ctx *ctx, const wefti_traits *t,
     if (c->ffn == 0) c->ffn = default_ffn(t, c->width);
     if (c->norm_eps == 0) c->norm_eps = t->norm_eps;
     if (c->rope_theta == 0) c->rope_theta = t->rope_theta;
+    /* A file that leaves these two out means its family's own, so the numbers are said. */
+    if (c->rope_local_theta == 0 && t->knows & WEFTI_KNOWS_LOCAL)
+        c->rope_local_theta = c->rope_theta;
+    if (c->query_scale == 0 && t->knows & WEFTI_KNOWS_QUERY_SCALE)
+        c->query_scale = (double)c->head_dim;
     if (c->init_std == 0) c->init_std = 0.02;
     return WEFT_OK;
 }
