@@ -236,6 +236,8 @@ static weft_status after_step(replay *p, wefti_rank *r, int64_t done, int64_t *c
     if (!saves && !compares && done != c->run.steps) return WEFT_OK;
     WEFT_TRY(read_status(p, r, done - 1, counted));
     WEFT_TRY(wefti_rank_control_early(r, done));
+    /* The run took in what was under way (replicator.delay) before it wrote its state down. */
+    WEFT_TRY(wefti_replicator_settle(r->replicator));
     return compares ? compare_checkpoint(p, r) : WEFT_OK;
 }
 

@@ -102,6 +102,12 @@ differs "says nothing of who took part"
 "$weft" train --replay run run.steps=3 >out 2>err && fail "replay takes keys"
 grep -q "expected no other word" err || fail "it says $(cat err)"
 
+# With a delay a checkpoint holds the direction that the next step applies.
+rm -rf run
+"$weft" train run.yaml run.folder=run mesh.nodes=2 method=async-demo --quiet >out 2>err || fail "async-demo: $(cat err)"
+"$weft" train --replay run --quiet >out 2>err || fail "async-demo: $(cat err)"
+grep -q "every number of checkpoint 40$" out || fail "async-demo: it says $(cat out)"
+
 losing 3 0 11 method=hsdp # who writes the run folder, and owns a range
 replays hsdp
 losing 3 1 9 method=dadam # replicas differ
