@@ -9,7 +9,8 @@
  *     batch      every rank has the same number of sequences, every pass the same of those
  *     drift      of one pair of copies exactly one kind takes care: replicator or mixer
  *     replicator a chunk holds what is sent of it
- *     mixer      delay and fragments fit between two outer steps
+ *     mixer      delay and fragments fit between two outer steps; a run of numbers holds what
+ *                is sent of it
  *
  * What a single value may be, the table of keys says (schema.c); what needs the kinds' own
  * tables is checked above this room (job/finish.c). A sentence names the line of the key that
@@ -265,6 +266,12 @@ static weft_status check_mixer(weft_ctx *ctx, const wefti_config *config) {
         return refuse(ctx, config, "mixer.delay", "mixer.outer_every",
                       "mixer.delay is %lld, expected less than mixer.outer_every (%lld)",
                       (long long)c->mixer.delay, (long long)c->mixer.outer_every);
+    if (c->mixer.compression_topk > c->mixer.compression_chunk)
+        return refuse(
+            ctx, config, "mixer.compression_topk", "mixer.compression_chunk",
+            "mixer.compression_topk is %lld, expected at most %lld, the length of "
+            "a run (mixer.compression_chunk)",
+            (long long)c->mixer.compression_topk, (long long)c->mixer.compression_chunk);
     if (c->mixer.fragments > c->mixer.outer_every)
         return refuse(
             ctx, config, "mixer.fragments", "mixer.outer_every",

@@ -177,7 +177,7 @@ static const weft_choice schedules[] = {
          NUMBER,                                                                         \
          "",                                                                             \
          "1",                                                                            \
-         WITHIN(0, 1),                                                                   \
+         WITHIN(1e-6, 1),                                                                \
          "share of what was sent that is taken out of the momentum"},                    \
         {AT(section.sign),                                                               \
          BOOL,                                                                           \

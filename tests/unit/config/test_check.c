@@ -126,6 +126,16 @@ static void odd_combinations_are_warned_of(void **state) {
         strstr(f->warning, "schedule.warmup (100) is longer than run.steps (20)"));
 }
 
+static void runs_of_a_sparse_outer_step_hold_what_is_sent(void **state) {
+    fixture *f = *state;
+    refused(
+        f,
+        "method: sparseloco\n"
+        "mixer: {compression_topk: 101, compression_chunk: 100}\n",
+        "run.yaml:2: mixer.compression_topk is 101, expected at most 100, the length of "
+        "a run (mixer.compression_chunk)");
+}
+
 static void nodes_that_would_drift_apart_are_refused(void **state) {
     fixture *f = *state;
     refused(f, "replicator: {kind: none}\nmesh: {nodes: 2}\n",
@@ -163,6 +173,7 @@ int main(void) {
         TEST(methods_refuse_a_mesh_they_cannot_use),
         TEST(line_is_that_of_the_key_in_the_file),
         TEST(topk_fits_in_a_chunk),
+        TEST(runs_of_a_sparse_outer_step_hold_what_is_sent),
         TEST(nodes_that_would_drift_apart_are_refused),
         TEST(shapes_of_the_model_fit_together),
         TEST(batch_gives_every_rank_the_same_number_of_sequences),
