@@ -2,6 +2,7 @@
 /* `weft eval`: loss, perplexity and bits per byte of a checkpoint on a text. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <weft/inference.h>
@@ -19,11 +20,23 @@ static const flag flags[] = {
      "tokens in one sequence (default: the run's data.length; with --data the model's "
      "context, at most 1024)",
      NULL},
+    {"--prompts", NULL, "FILE is a .jsonl of prompts, of which the answers count", NULL},
+    {"--template", "NAME", "with --prompts: a chat template by its name or path", NULL},
     {"--base", "FOLDER", "of an adapter: its base model, if not the one it names", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_eval;
+
+/* The template of prompts; a folder without one will do as long as no messages come. */
+static weft_status open_chat(weft_ctx *ctx, const weft_inference *inference,
+                             const char *name, weft_chat **out) {
+    weft_status status = weft_inference_chat(ctx, inference, "auto", out);
+    if (status != WEFT_ERR_CONFIG) return status;
+    weft_ctx_clear(ctx);
+    return strcmp(name, "auto") == 0 ? WEFT_OK
+                                     : weft_inference_chat(ctx, inference, name, out);
+}
 
 /* What a run was trained on says which text it did not see. */
 static weft_status open_run_data(weft_ctx *ctx, const char *run,
@@ -41,8 +54,11 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
                              run);
     WEFT_TRY(weft_config_create(ctx, &config));
     weft_ctx_set_sink(ctx, NULL, NULL); /* warnings were given when it was trained */
+    weft_chat *chat = NULL;
     weft_status status = weft_config_load(ctx, config, path);
     if (status == WEFT_OK) status = weft_config_finish(ctx, config);
+    bool prompts = status == WEFT_OK && strcmp(config->data.rows, "prompts") == 0;
+    if (prompts) status = open_chat(ctx, inference, config->data.chat_template, &chat);
     if (status == WEFT_OK) {
         if (*T == 0) *T = config->data.length;
         if (*max_tokens < 0) *max_tokens = config->run.eval_tokens;
@@ -53,7 +69,8 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
             .validation_paths = config->data.validation_path.items,
             .n_validation_paths = config->data.validation_path.n,
             .validation = config->data.validation,
-            .rows = weft_inference_rows(inference),
+            .rows = prompts ? WEFT_ROWS_PROMPTS : weft_inference_rows(inference),
+            .chat = chat,
             .T = *T,
             .source_length = config->data.source_length ? config->data.source_length : *T,
             .vocab = model->vocab,
@@ -66,6 +83,7 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
         };
         status = weft_dataset_open(ctx, &wanted, tokenizer, dataset);
     }
+    weft_chat_destroy(ctx, chat);
     weft_config_destroy(ctx, config);
     return status;
 }
@@ -92,7 +110,17 @@ static weft_status open_data(weft_ctx *ctx, const args *a,
                                   .image = model->image,
                                   .channels = model->channels,
                                   .threads = 2};
-    return weft_dataset_open(ctx, &wanted, tokenizer, dataset);
+    if (!args_has(a, "--prompts"))
+        return weft_dataset_open(ctx, &wanted, tokenizer, dataset);
+    weft_chat *chat = NULL;
+    const char *name = args_value(a, "--template");
+    wanted.rows = WEFT_ROWS_PROMPTS;
+    WEFT_TRY(name ? weft_inference_chat(ctx, inference, name, &chat)
+                  : open_chat(ctx, inference, "auto", &chat));
+    wanted.chat = chat;
+    weft_status status = weft_dataset_open(ctx, &wanted, tokenizer, dataset);
+    weft_chat_destroy(ctx, chat);
+    return status;
 }
 
 /* What a text's loss is per byte, and the share of right classes, where there is such. */
@@ -116,8 +144,8 @@ static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t T, int64_t max
     weft_dataset *dataset = NULL;
     int64_t n_tokens = 0;
     double loss = 0;
-    WEFT_TRY(weft_inference_open_on(ctx, a->operands[0], args_value(a, "--base"),
-                                    &inference));
+    WEFT_TRY(
+        weft_inference_open_on(ctx, a->operands[0], args_value(a, "--base"), &inference));
     weft_status status = open_data(ctx, a, inference, &dataset, &T, &max_tokens);
     if (status == WEFT_OK)
         status = weft_inference_evaluate(ctx, inference, dataset, T, max_tokens, &loss,

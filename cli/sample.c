@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft sample`: text that continues a prompt, byte by byte as it is made. */
+/* `weft sample`: text that continues a prompt, byte by byte as it is made; with --chat
+ * (sample_chat.c) the answers of a conversation. */
 #include <stdio.h>
 #include <string.h>
 
 #include <weft/inference.h>
 
 #include "common.h"
+#include "sample_chat.h"
 
 static const flag flags[] = {
     {"--prompt", "TEXT", "what the model continues (default: a new line)", NULL},
@@ -14,6 +16,16 @@ static const flag flags[] = {
      NULL},
     {"--top-k", "K", "choose among the K likeliest tokens; 0 = all (default 40)", NULL},
     {"--seed", "S", "another seed, another text (default 1)", NULL},
+    {"--chat", NULL,
+     "--prompt is a question, or each line of standard input is one; answers alone are "
+     "written",
+     NULL},
+    {"--system", "TEXT", "with --chat: what the model is told before it is asked", NULL},
+    {"--template", "NAME",
+     "with --chat: a chat template by its name (chatml, llama3, ...) or path (default: "
+     "the "
+     "model's own)",
+     NULL},
     {"--base", "FOLDER", "of an adapter: its base model, if not the one it names", NULL},
     {NULL, NULL, NULL, NULL}};
 
@@ -31,19 +43,29 @@ static bool write_bytes(void *user, const char *bytes, int64_t n_bytes) {
     return fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0;
 }
 
-static weft_status sample(weft_ctx *ctx, const args *a, const char *prompt,
-                          const weft_sample_options *options) {
-    weft_inference *inference;
-    WEFT_TRY(weft_inference_open_on(ctx, a->operands[0], args_value(a, "--base"),
-                                    &inference));
+static weft_status sample_text(weft_ctx *ctx, weft_inference *inference,
+                               const char *prompt, const weft_sample_options *options) {
     int64_t n_bytes = (int64_t)strlen(prompt);
     weft_status status = weft_inference_sample(ctx, inference, prompt, n_bytes, options,
                                                write_bytes, &prompt);
-    weft_inference_close(ctx, inference);
     if (status != WEFT_OK) return status;
     write_prompt(&prompt); /* the model had nothing to add */
     putchar('\n');
     return WEFT_OK;
+}
+
+static weft_status sample(weft_ctx *ctx, const args *a,
+                          const weft_sample_options *options) {
+    weft_inference *inference;
+    const char *prompt = args_value(a, "--prompt");
+    WEFT_TRY(
+        weft_inference_open_on(ctx, a->operands[0], args_value(a, "--base"), &inference));
+    weft_status status = args_has(a, "--chat")
+                             ? sample_chat(ctx, a, inference, options)
+                             : sample_text(ctx, inference, prompt ? prompt : "\n",
+                                           options);
+    weft_inference_close(ctx, inference);
+    return status;
 }
 
 static int run(int argc, char **argv) {
@@ -56,12 +78,19 @@ static int run(int argc, char **argv) {
     if (code == CODE_OK) code = args_int(&a, "--top-k", 0, 1000000, &top_k);
     if (code == CODE_OK) code = args_int(&a, "--seed", 0, 1ll << 62, &seed);
     if (code == CODE_OK) code = args_number(&a, "--temperature", 0, 100, &temperature);
+    bool alone = !args_has(&a, "--chat") &&
+                 (args_value(&a, "--system") || args_value(&a, "--template"));
+    if (code == CODE_OK && alone)
+        code = usage_error(
+            "--system and --template belong to --chat, which is not given");
     if (code != CODE_OK) return code;
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
-    const char *prompt = args_value(&a, "--prompt");
-    weft_sample_options options = {n_tokens, temperature, top_k, (uint64_t)seed};
-    weft_status status = sample(ctx, &a, prompt ? prompt : "\n", &options);
+    weft_sample_options options = {.n_tokens = n_tokens,
+                                   .temperature = temperature,
+                                   .top_k = top_k,
+                                   .seed = (uint64_t)seed};
+    weft_status status = sample(ctx, &a, &options);
     code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
     weft_ctx_destroy(ctx);
     return code;
@@ -70,7 +99,7 @@ static int run(int argc, char **argv) {
 const command command_sample = {
     .name = "sample",
     .summary = "write text with a trained model",
-    .usage = "RUN [--prompt TEXT] [--tokens N]",
+    .usage = "RUN [--chat] [--prompt TEXT] [--tokens N]",
     .help = "RUN is a run folder or any folder with model.safetensors, config.json and "
             "tokenizer.json. The same prompt, seed and model give the same text.",
     .flags = flags,

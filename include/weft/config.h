@@ -75,6 +75,8 @@ typedef struct weft_config {
         const char *split;     /* choice */
         const char *field;     /* of .jsonl: where the text stands */
         const char *column;    /* of .csv and .tsv: the same */
+        const char *rows;      /* choice */
+        const char *chat_template; /* "auto", a name or a path */
     } data;
     struct {
         const char *kind; /* choice */

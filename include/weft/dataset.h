@@ -2,6 +2,7 @@
 #ifndef WEFT_DATASET_H
 #define WEFT_DATASET_H
 
+#include <weft/chat.h>
 #include <weft/ctx.h>
 #include <weft/tokenizer.h>
 
@@ -32,9 +33,15 @@ extern "C" {
  */
 typedef struct weft_dataset weft_dataset;
 
-/* What a row is: a window of text; or an example of its own, a pair of texts or an image
- * with its class (docs/using.md says which files hold them). */
-typedef enum weft_rows { WEFT_ROWS_TEXT, WEFT_ROWS_PAIRS, WEFT_ROWS_IMAGES } weft_rows;
+/* What a row is: a window of text; or an example of its own, a pair of texts, an image
+ * with its class, or a prompt with the answer that counts alone in the loss (docs/using.md
+ * says which files hold them). */
+typedef enum weft_rows {
+    WEFT_ROWS_TEXT,
+    WEFT_ROWS_PAIRS,
+    WEFT_ROWS_IMAGES,
+    WEFT_ROWS_PROMPTS
+} weft_rows;
 
 typedef struct weft_dataset_config {
     const char *const *paths; /* files, folders, or "-" */
@@ -56,6 +63,7 @@ typedef struct weft_dataset_config {
     const char *room_folder; /* where the ids of a text go that are many (a file without a
                               * name); NULL: they stay in memory */
     int64_t room_bytes;      /* ids of a text that stay in memory; 0: 256 MiB of them */
+    const weft_chat *chat;   /* of prompts that are messages; NULL: there are none such */
 } weft_dataset_config;
 
 /* Opens the sources. Errors, one sentence: missing or unreadable file, empty text,
@@ -77,7 +85,7 @@ WEFT_API uint64_t weft_dataset_hash(const weft_dataset *dataset);
 WEFT_API int64_t weft_dataset_validation_rows(const weft_dataset *dataset);
 
 /* Targets of training rows [row, row + n_rows) that count: T of each, but of pairs those
- * up to the end of the target, of images one. */
+ * up to the end of the target, of prompts those of the answers, of images one. */
 WEFT_API int64_t weft_dataset_train_targets(const weft_dataset *dataset, int64_t row,
                                             int64_t n_rows);
 /* The same of validation rows. */

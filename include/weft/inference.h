@@ -2,6 +2,7 @@
 #ifndef WEFT_INFERENCE_H
 #define WEFT_INFERENCE_H
 
+#include <weft/chat.h>
 #include <weft/ctx.h>
 #include <weft/dataset.h>
 #include <weft/model.h>
@@ -34,6 +35,10 @@ WEFT_API int64_t weft_inference_step(const weft_inference *inference);
  * a model that is there already is refused. */
 WEFT_API weft_status weft_inference_save(weft_ctx *ctx, const weft_inference *inference,
                                          const char *folder) WEFT_CHECKED;
+/* The chat template of the folder that the model was read from, or another one by its name
+ * (weft/chat.h). [out] *out owned by the caller. */
+WEFT_API weft_status weft_inference_chat(weft_ctx *ctx, const weft_inference *inference,
+                                         const char *name, weft_chat **out) WEFT_CHECKED;
 /* What rows the model takes. */
 WEFT_API weft_rows weft_inference_rows(const weft_inference *inference);
 
@@ -42,6 +47,9 @@ typedef struct weft_sample_options {
     double temperature; /* 0 = always the likeliest token */
     int64_t top_k;      /* 0 = all tokens */
     uint64_t seed;
+    bool marks;       /* special tokens in the prompt count as such: a chat template wrote it */
+    const char *stop; /* text whose first token ends the sample, beside the tokenizer's end
+                       * (weft_chat_answer_end); NULL: none */
 } weft_sample_options;
 
 /* Receives the bytes of each sampled token; returns false to stop. */

@@ -13,6 +13,11 @@ weft_status wefti_json_read(weft_ctx *ctx, const char *what, const char *where,
                             const char *text, int64_t n, weft_status blame,
                             json_t **out) WEFT_CHECKED;
 
+/* The same of a file whose whole numbers may be larger than any that is computed with: all
+ * numbers are taken as fractions. */
+weft_status wefti_json_read_loosely(weft_ctx *ctx, const char *where, const char *text,
+                                    int64_t n, json_t **out) WEFT_CHECKED;
+
 /* Why did a call of the JSON library fail: WEFT_ERR_MEMORY if it has no memory, `blame`
  * otherwise. The library itself tells only sometimes. */
 weft_status wefti_json_blame(weft_status blame);

@@ -96,6 +96,11 @@ static weft_status check_data(weft_ctx *ctx, const wefti_config *config) {
             return refuse(ctx, config, "data.weights", "data.path",
                           "data.weights holds a 0, expected numbers above 0: leave the "
                           "path out instead");
+    if (!wefti_is(c->data.rows, "prompts")) return WEFT_OK;
+    if (wefti_is(c->data.tokenizer, "bpe"))
+        return refuse(ctx, config, "data.tokenizer", "data.rows",
+                      "data.tokenizer is bpe, which learns from texts, with data.rows "
+                      "prompts: name a tokenizer.json");
     return WEFT_OK;
 }
 

@@ -29,6 +29,20 @@ static const weft_choice splits[] = {
     {"gpt2", "words with their leading space, numbers, punctuation, as GPT-2"},
     {"llama3", "as Llama 3: numbers in groups of up to three digits"},
     {NULL, NULL}};
+static const weft_choice rows_of_text[] = {
+    {"windows", "data.length tokens of one long text, all of which count in the loss"},
+    {"prompts", "an example of a .jsonl, of which only the answers count in the loss"},
+    {NULL, NULL}};
+static const weft_choice chats[] = {
+    {"auto", "the one beside the tokenizer, or in the model's folder"},
+    {"chatml", "<|im_start|>role, text, <|im_end|>: SmolLM, Yi and many more"},
+    {"llama2", "[INST] text [/INST] with <<SYS>>: Llama 2 chat"},
+    {"llama3", "<|start_header_id|>role<|end_header_id|>, <|eot_id|>: Llama 3"},
+    {"mistral", "[INST] text [/INST], the beginning token once: Mistral"},
+    {"gemma", "<start_of_turn>user, text, <end_of_turn>: Gemma"},
+    {"phi3", "<|user|>, text, <|end|>: Phi-3"},
+    {"qwen", "chatml with a system message if none is given: Qwen 2 and 2.5"},
+    {NULL, NULL}};
 static const weft_choice models[] = {
     {"gpt2", "learned positions, LayerNorm, GELU"},
     {"llama", "rotary positions, RMSNorm, SwiGLU, grouped queries"},
@@ -263,6 +277,10 @@ const weft_config_key wefti_config_keys[] = {
      "the field of each line of a .jsonl file that holds the text"},
     {AT(data.column), TEXT, "", "text", ANY,
      "the column of a .csv or .tsv file that holds the text"},
+    {AT(data.rows), CHOICE, "", "windows", ONE_OF(rows_of_text),
+     "what a row of a model of texts is"},
+    {AT(data.chat_template), TEXT, "", "auto", ONE_OF(chats),
+     "of prompts that are messages: a name or the path of a Jinja template"},
 
     {AT(model.kind), CHOICE, "", "gpt2", ONE_OF(models), "the architecture"},
     {AT(model.layers), INT, "", "6", WITHIN(1, 4096), "number of blocks"},

@@ -33,6 +33,10 @@ static size_t unpacked_length(const char *path) {
     return ends_in(path, n, ".zst") ? n - 4 : n;
 }
 
+bool wefti_text_is_named(const char *path, const char *ending) {
+    return ends_in(path, unpacked_length(path), ending);
+}
+
 wefti_text_layout wefti_text_layout_of(const char *path) {
     size_t n = unpacked_length(path);
     if (ends_in(path, n, ".jsonl") || ends_in(path, n, ".ndjson"))

@@ -13,6 +13,9 @@ typedef enum wefti_text_layout {
 
 wefti_text_layout wefti_text_layout_of(const char *path);
 
+/* Whether a path ends so, packed or not: ".tsv" is the end of "a.tsv" and of "a.tsv.gz". */
+bool wefti_text_is_named(const char *path, const char *ending);
+
 /* Whether a folder's file of this name is text to read: one of the names above that has a
  * known ending. */
 bool wefti_text_layout_known(const char *name);

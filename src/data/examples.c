@@ -22,6 +22,10 @@ static weft_status read_all(weft_ctx *ctx, const weft_dataset_config *config,
         e->n_targets = 1;
         return WEFT_OK;
     }
+    if (config->rows == WEFT_ROWS_PROMPTS) {
+        e->n_tokens = e->n_targets = config->T;
+        return wefti_prompts_read(ctx, paths, n, tokenizer, config->chat, e);
+    }
     int64_t vocab = config->vocab > 0 ? config->vocab
                                       : weft_tokenizer_vocab(tokenizer) + 2;
     e->source_length = config->source_length;
@@ -57,6 +61,7 @@ void wefti_examples_close(weft_ctx *ctx, wefti_examples *e) {
     wefti_free(ctx, e->classes);
     wefti_free(ctx, e->ids);
     wefti_free(ctx, e->at);
+    wefti_free(ctx, e->counts);
     wefti_free(ctx, e->pixels);
     wefti_free(ctx, e->labels);
     wefti_free(ctx, e);
@@ -86,6 +91,18 @@ static void fill_target(const wefti_examples *e, int64_t k, int32_t *tokens,
     }
 }
 
+/* Behind the last id the row is padded; what pads is no target, and no id before it sees it. */
+static void fill_prompt(const wefti_examples *e, int64_t k, int32_t *tokens,
+                        int32_t *targets) {
+    int64_t n;
+    const int32_t *ids = text_of(e, k, &n);
+    const unsigned char *counts = e->counts + e->at[k];
+    for (int64_t i = 0; i < e->n_targets; i++) {
+        tokens[i] = ids[i < n ? i : n - 1];
+        targets[i] = i + 1 < n && counts[i + 1] ? ids[i + 1] : -1;
+    }
+}
+
 static void fill_image(const wefti_examples *e, int64_t k, int32_t *tokens) {
     const unsigned char *pixels = e->pixels + k * e->n_tokens;
     for (int64_t i = 0; i < e->n_tokens; i++) tokens[i] = pixels[i];
@@ -98,6 +115,10 @@ void wefti_examples_row(const wefti_examples *e, int64_t k, int32_t *tokens,
         targets[0] = e->labels[k];
         return;
     }
+    if (e->kind == WEFT_ROWS_PROMPTS) {
+        fill_prompt(e, k, tokens, targets);
+        return;
+    }
     fill_source(e, k, tokens);
     fill_target(e, k, tokens + e->source_length, targets);
 }
@@ -105,6 +126,12 @@ void wefti_examples_row(const wefti_examples *e, int64_t k, int32_t *tokens,
 int64_t wefti_examples_targets(const wefti_examples *e, int64_t k) {
     int64_t n;
     if (e->kind == WEFT_ROWS_IMAGES) return 1;
+    if (e->kind == WEFT_ROWS_PROMPTS) {
+        int64_t sum = 0;
+        text_of(e, k, &n);
+        for (int64_t i = 1; i < n; i++) sum += e->counts[e->at[k] + i];
+        return sum;
+    }
     text_of(e, 2 * k + 1, &n);
     return least(n + 1, e->n_targets);
 }
@@ -118,6 +145,7 @@ uint64_t wefti_examples_hash(const wefti_examples *e) {
             sum = XXH3_64bits_withSeed(e->classes[i], strlen(e->classes[i]) + 1, sum);
         return sum;
     }
+    if (e->counts) sum = XXH3_64bits_withSeed(e->counts, (size_t)e->n_ids, sum);
     sum = XXH3_64bits_withSeed(e->ids, (size_t)e->n_ids * sizeof *e->ids, sum);
     return XXH3_64bits_withSeed(e->at, (size_t)e->n_texts * sizeof *e->at, sum);
 }

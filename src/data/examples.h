@@ -5,10 +5,13 @@
 #include <weft/dataset.h>
 
 /* Rows that are examples of their own, not windows of one long text: pairs of a source and
- * a target, or images with a class. All are read when they are opened and stay in memory.
+ * a target, images with a class, or prompts with an answer. All are read when they are opened
+ * and stay in memory.
  *
  *     row of pairs     tokens   [source, end, -1 ...][start, target ...]
  *                      targets  [target, end, -1 ...]
+ *     row of a prompt  tokens   [prompt, answer, end ...]
+ *                      targets  the same one place on, -1 where they do not count
  *     row of an image  tokens   its pixels [channels, side, side], bytes
  *                      targets  its class
  */
@@ -24,6 +27,11 @@ typedef struct wefti_examples {
     int64_t *at; /* owned, [2 n + 1]: where each text begins in ids */
     int64_t n_texts, at_room;
     int64_t n_cut; /* texts that are longer than their part of a row */
+    /* prompts: text k is example k */
+    unsigned char *counts; /* owned, [n_ids] whether an id counts as a target */
+    int64_t counts_room, n_counted;
+    int64_t n_left_out;   /* examples of which nothing would count */
+    int64_t n_last_alone; /* conversations whose last answer counts alone */
     /* images */
     unsigned char *pixels; /* owned, [n, channels, side, side] */
     int32_t *labels;       /* owned, [n] */
@@ -51,10 +59,14 @@ int64_t wefti_examples_targets(const wefti_examples *examples, int64_t k);
 /* A number that two lists share only if all of their rows are the same. */
 uint64_t wefti_examples_hash(const wefti_examples *examples);
 
-/* pairs.c, images.c: read paths into examples that are empty. */
+/* pairs.c, prompts.c, images.c: read paths into examples that are empty. */
 weft_status wefti_pairs_read(weft_ctx *ctx, const char *const *paths, int n,
                              const weft_tokenizer *tokenizer,
                              wefti_examples *examples) WEFT_CHECKED;
+weft_status wefti_prompts_read(weft_ctx *ctx, const char *const *paths, int n,
+                               const weft_tokenizer *tokenizer,
+                               const weft_chat *chat,
+                               wefti_examples *examples) WEFT_CHECKED;
 weft_status wefti_images_read(weft_ctx *ctx, const char *const *paths, int n,
                               const wefti_examples *like,
                               wefti_examples *examples) WEFT_CHECKED;

@@ -45,7 +45,7 @@ static weft_status check(weft_ctx *ctx, const weft_dataset_config *config) {
     if (config->weights)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "data.weights mixes texts, expected none where rows are "
-                             "pairs or images");
+                             "pairs, prompts or images");
     if (config->rows == WEFT_ROWS_PAIRS && config->source_length < 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "data.source_length is %lld, expected at least 1",
@@ -107,9 +107,29 @@ uint64_t wefti_exampleset_hash(const weft_dataset *d) {
     return hash * 31 + wefti_examples_hash(d->validation_examples);
 }
 
+static void describe_prompts(const weft_dataset *d, char *out, size_t size) {
+    const wefti_examples *e = d->train_examples;
+    int n = snprintf(
+        out, size,
+        "%lld training and %lld validation prompts, %.1f tokens each of which "
+        "%.1f count, %lld cut to %lld",
+        (long long)d->train_windows, (long long)d->validation_windows,
+        (double)e->n_ids / (double)e->n, (double)e->n_counted / (double)e->n,
+        (long long)e->n_cut, (long long)e->n_targets);
+    if (e->n_left_out > 0 && n > 0 && (size_t)n < size)
+        n += snprintf(out + n, size - (size_t)n,
+                      ", %lld left out whose prompt alone is longer",
+                      (long long)e->n_left_out);
+    if (e->n_last_alone > 0 && n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, ", of %lld only the last answer counts",
+                 (long long)e->n_last_alone);
+}
+
 void wefti_exampleset_describe(const weft_dataset *d, char *out, size_t size) {
     const wefti_examples *e = d->train_examples;
-    if (e->kind == WEFT_ROWS_IMAGES)
+    if (e->kind == WEFT_ROWS_PROMPTS)
+        describe_prompts(d, out, size);
+    else if (e->kind == WEFT_ROWS_IMAGES)
         snprintf(out, size,
                  "%lld training and %lld validation images of %lld x %lld x %lld, %lld "
                  "classes",

@@ -20,6 +20,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "base/buffer.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/sniff.h"
@@ -33,10 +34,10 @@ struct wefti_input {
     const char *path; /* borrowed */
     int fd;
     packing packing;
-    bool raw_ended;            /* the file has no more bytes */
-    bool open_frame;           /* in a packed stream whose end has not come yet */
-    int64_t raw_at, raw_n;     /* unread part of raw */
-    int64_t head_at, head_n;   /* unread part of head */
+    bool raw_ended;          /* the file has no more bytes */
+    bool open_frame;         /* in a packed stream whose end has not come yet */
+    int64_t raw_at, raw_n;   /* unread part of raw */
+    int64_t head_at, head_n; /* unread part of head */
     z_stream gzip;
     bool gzip_begun;
     ZSTD_DStream *zstd; /* owned */
@@ -165,7 +166,8 @@ static weft_status read_packed(weft_ctx *ctx, wefti_input *in, char *out,
             continue;
         }
         if (in->raw_n == 0 && !in->open_frame) return WEFT_OK;
-        WEFT_TRY((in->packing == GZIP ? step_gzip : step_zstd)(ctx, in, out, capacity, n));
+        WEFT_TRY(
+            (in->packing == GZIP ? step_gzip : step_zstd)(ctx, in, out, capacity, n));
         if (*n == 0 && in->raw_ended && before == in->raw_n && in->open_frame)
             return fail_packed(ctx, in, "ends in the middle");
     }
@@ -188,8 +190,7 @@ static weft_status look(weft_ctx *ctx, wefti_input *in) {
     const char *found = wefti_sniff(in->head, in->head_n);
     if (!found) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is %s, expected text in UTF-8%s",
-                         in->path, found,
-                         in->packing == PLAIN ? "" : " when unpacked");
+                         in->path, found, in->packing == PLAIN ? "" : " when unpacked");
 }
 
 weft_status wefti_input_open(weft_ctx *ctx, const char *path, wefti_input **out) {
@@ -224,4 +225,31 @@ void wefti_input_close(weft_ctx *ctx, wefti_input *in) {
     if (in->gzip_begun) inflateEnd(&in->gzip);
     ZSTD_freeDStream(in->zstd);
     wefti_free(ctx, in);
+}
+
+weft_status wefti_input_read_all(weft_ctx *ctx, const char *path, char **bytes,
+                                 int64_t *n) {
+    enum { PIECE_BYTES = 1 << 18 };
+    wefti_input *in;
+    wefti_buffer all = {0};
+    int64_t got = 1;
+    *bytes = NULL;
+    *n = 0;
+    WEFT_TRY(wefti_input_open(ctx, path, &in));
+    weft_status status = WEFT_OK;
+    while (got > 0 && status == WEFT_OK) {
+        wefti_buffer_reserve(ctx, &all, PIECE_BYTES);
+        status = all.status;
+        if (status == WEFT_OK)
+            status = wefti_input_read(ctx, in, all.bytes + all.n, PIECE_BYTES, &got);
+        if (status == WEFT_OK) all.n += got;
+    }
+    wefti_input_close(ctx, in);
+    if (status != WEFT_OK) {
+        wefti_buffer_fini(ctx, &all);
+        return status;
+    }
+    *bytes = all.bytes;
+    *n = all.n;
+    return WEFT_OK;
 }

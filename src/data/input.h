@@ -17,6 +17,10 @@ weft_status wefti_input_open(weft_ctx *ctx, const char *path,
 weft_status wefti_input_read(weft_ctx *ctx, wefti_input *input, char *out,
                              int64_t capacity, int64_t *n) WEFT_CHECKED;
 
+/* All bytes of one. [out] *bytes owned by the caller (wefti_free), NULL on failure. */
+weft_status wefti_input_read_all(weft_ctx *ctx, const char *path, char **bytes,
+                                 int64_t *n) WEFT_CHECKED;
+
 void wefti_input_close(weft_ctx *ctx, wefti_input *input); /* NULL is accepted */
 
 #endif

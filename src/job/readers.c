@@ -44,6 +44,13 @@ static const char *const *codec_keys(const char *name) {
     return ops->scaled && ops->bits > 1 ? rounds : NULL;
 }
 
+/* Of rows of texts: where a text stands, or how messages become one. */
+static const char *const *row_keys(const char *rows) {
+    static const char *const windows[] = {"field", "column", NULL};
+    static const char *const prompts[] = {"chat_template", NULL};
+    return wefti_is(rows, "prompts") ? prompts : windows;
+}
+
 static const struct {
     const char *chooser;
     const char *const *(*keys)(const char *kind);
@@ -57,6 +64,7 @@ static const struct {
     {"mixer.values", codec_keys},
     {"optimizer.kind", optimizer_keys},
     {"data.tokenizer", wefti_tokenizer_keys},
+    {"data.rows", row_keys},
     {"schedule.kind", wefti_learning_rate_keys},
 };
 enum { N_CHOOSERS = sizeof choosers / sizeof choosers[0] };

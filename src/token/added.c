@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Added tokens in text. A special token in text is not one: who wrote "<|endoftext|>" into a
- * web page must not end a document by it. It is still searched for with the others, because
+ * web page must not end a document by it; unless the text is one of a chat template, which writes
+ * them on purpose. It is still searched for with the others, because
  * the search of Hugging Face's library goes on behind it. */
 #include "token/added.h"
 
@@ -125,7 +126,8 @@ static weft_status find(const wefti_added_set *set, wefti_pieces *p,
         const wefti_added *t = match(set, text + at, n - at);
         int64_t start = at, end = t ? at + t->n_text : at + 1;
         at = end;
-        if (!t || t->special || (t->single_word && !stands_alone(text, n, start, end)))
+        bool text_only = t && t->special && !p->marks;
+        if (!t || text_only || (t->single_word && !stands_alone(text, n, start, end)))
             continue;
         if (t->lstrip) start = strip_left(text, start);
         if (start < done) start = done;

@@ -35,6 +35,7 @@ typedef struct job {
     const weft_tokenizer *t;
     const char *text;
     int32_t end_id;
+    bool marks;
     part *parts;
     int64_t n_parts, parts_capacity;
     atomic_llong next; /* part to take */
@@ -167,7 +168,8 @@ static weft_status prepare(worker *w, int64_t n_bytes) {
     while (w->n_recents < RECENT_MAX && w->n_recents < n_bytes / 16) w->n_recents *= 2;
     if (w->job->t->pipeline)
         WEFT_TRY(wefti_pieces_init(w->job->ctx, &w->pieces));
-    else
+    w->pieces.marks = w->job->marks;
+    if (!w->job->t->pipeline)
         WEFT_TRY(wefti_scan_create(w->job->ctx, w->job->t->splitter, &w->scan));
     return wefti_alloc_n(w->job->ctx, w->n_recents, sizeof *w->recents, "recent pieces",
                          &w->recents);
@@ -283,7 +285,11 @@ weft_status wefti_encode_texts(weft_ctx *ctx, const weft_tokenizer *tokenizer,
                                int32_t **ids, int64_t *n_ids) {
     *ids = NULL;
     *n_ids = 0;
-    job j = {.ctx = ctx, .t = tokenizer, .text = texts->text, .end_id = texts->end_id};
+    job j = {.ctx = ctx,
+             .t = tokenizer,
+             .text = texts->text,
+             .end_id = texts->end_id,
+             .marks = texts->marks};
     weft_status status = cut(&j, texts, part_bytes);
     if (threads > WEFTI_ENCODE_MAX_THREADS) threads = WEFTI_ENCODE_MAX_THREADS;
     if (threads > j.n_parts) threads = (int)j.n_parts;

@@ -16,6 +16,7 @@ typedef struct wefti_texts {
     int32_t end_id; /* follows each end; -1: nothing does */
     bool continued; /* the first document began before the buffer, which begins at a safe cut */
     bool open;      /* the last one goes on behind it, which ends at a safe cut */
+    bool marks;     /* special tokens in the text are such: only where its writer may say so */
 } wefti_texts;
 
 /* Encodes in parts of about part_bytes, cut at safe places; the result depends neither on
@@ -29,6 +30,11 @@ weft_status wefti_encode_texts(weft_ctx *ctx, const weft_tokenizer *tokenizer,
 weft_status wefti_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer, const char *text,
                          int64_t n_bytes, int threads, int64_t part_bytes, int32_t **ids,
                          int64_t *n_ids) WEFT_CHECKED;
+
+/* A text in which special tokens count, such as a chat template writes: one part. */
+weft_status wefti_encode_marked(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+                                const char *text, int64_t n_bytes, int32_t **ids,
+                                int64_t *n_ids) WEFT_CHECKED;
 
 /* Up to where a text whose end has not come yet can be encoded: the last safe place before
  * n_bytes; 0: more must come first. The text begins at a document's beginning or at a safe

@@ -62,6 +62,7 @@ typedef struct wefti_pieces {
     wefti_buffer text, next;
     wefti_textpiece *segments, *others; /* [capacity], [others_capacity]; owned */
     int64_t n, capacity, n_others, others_capacity;
+    bool marks; /* special tokens in the text count as such */
 } wefti_pieces;
 
 weft_status wefti_pieces_init(weft_ctx *ctx, wefti_pieces *pieces) WEFT_CHECKED;

@@ -138,7 +138,9 @@ weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) {
         weft_dataset_train_rows(job->dataset, r->row, job->B, r->tokens, r->targets);
     else
         make_rows(r);
-    if (job->model->ops->input != WEFTI_INPUT_TEXT) return WEFT_OK; /* rows in memory */
+    bool windows = job->model->ops->input == WEFTI_INPUT_TEXT &&
+                   !(job->dataset && weft_dataset_rows(job->dataset) != WEFT_ROWS_TEXT);
+    if (!windows) return WEFT_OK; /* rows in memory */
     WEFT_TRY(check_ids(r, r->tokens));
     return check_ids(r, r->targets);
 }

@@ -21,6 +21,7 @@
 #include "base/rng.h"
 #include "job/adopt.h"
 #include "model/model.h"
+#include "token/encode.h"
 #include "train/adapterfile.h"
 #include "train/initial.h"
 #include "train/state.h"
@@ -142,6 +143,7 @@ static weft_status open_all(weft_ctx *ctx, const char *path, const char *base,
     inf->kernels = wefti_kernels_find(NULL);
     wefti_kernels_set_threads(wefti_machine_cores());
     WEFT_TRY(wefti_state_locate(ctx, path, folder, &inf->step));
+    WEFT_TRY(wefti_strdup(ctx, folder, &inf->folder));
     if (wefti_adapter_here(folder)) {
         WEFT_TRY(read_adapted(ctx, folder, base, inf));
         return allocate(ctx, inf);
@@ -182,6 +184,7 @@ void weft_inference_close(weft_ctx *ctx, weft_inference *inf) {
     wefti_free(ctx, inf->params);
     wefti_free(ctx, inf->logits);
     wefti_free(ctx, inf->order);
+    wefti_free(ctx, inf->folder);
     weft_model_destroy(ctx, inf->model);
     weft_tokenizer_destroy(ctx, inf->tokenizer);
     wefti_free(ctx, inf);
@@ -193,6 +196,11 @@ const weft_model_config *weft_inference_model(const weft_inference *inf) {
 
 const weft_tokenizer *weft_inference_tokenizer(const weft_inference *inf) {
     return inf->tokenizer;
+}
+
+weft_status weft_inference_chat(weft_ctx *ctx, const weft_inference *inf,
+                                const char *name, weft_chat **out) {
+    return weft_chat_open(ctx, name, inf->folder, out);
 }
 
 weft_rows weft_inference_rows(const weft_inference *inf) {
@@ -282,17 +290,33 @@ static int32_t choose(weft_inference *inf, const weft_sample_options *options,
     return inf->order[k - 1];
 }
 
+/* The first id of options->stop, or -1. */
+static weft_status find_stop(weft_ctx *ctx, const weft_inference *inf,
+                             const weft_sample_options *options, int32_t *stop) {
+    int32_t *ids;
+    int64_t n;
+    *stop = -1;
+    if (!options->stop || !options->stop[0]) return WEFT_OK;
+    WEFT_TRY(wefti_encode_marked(ctx, inf->tokenizer, options->stop,
+                                 (int64_t)strlen(options->stop), &ids, &n));
+    if (n > 0) *stop = ids[0];
+    wefti_free(ctx, ids);
+    return WEFT_OK;
+}
+
 /* Tokens one by one, each to the sink; a text longer than the context slides through it. */
 static weft_status sample_tokens(weft_ctx *ctx, weft_inference *inf, int32_t *tokens,
                                  int64_t n, const weft_sample_options *options,
                                  weft_sample_sink sink, void *user) {
+    int32_t stop;
+    WEFT_TRY(find_stop(ctx, inf, options, &stop));
     int64_t context = inf->model->config.context, most = n + options->n_tokens;
     WEFT_TRY(wefti_inference_reserve(ctx, inf, 1, most < context ? most : context));
     for (int64_t i = 0; i < options->n_tokens; i++, n++) {
         int64_t T = n < context ? n : context, n_bytes;
         next_logits(inf, T, tokens + n - T);
         tokens[n] = choose(inf, options, (uint64_t)i);
-        if (tokens[n] == weft_tokenizer_end(inf->tokenizer)) break;
+        if (tokens[n] == weft_tokenizer_end(inf->tokenizer) || tokens[n] == stop) break;
         const char *bytes = weft_tokenizer_bytes(inf->tokenizer, tokens[n], &n_bytes);
         if (bytes && !sink(user, bytes, n_bytes)) break;
     }
@@ -308,7 +332,10 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "the model is a %s, which does not continue texts",
                              inf->model->config.kind);
-    WEFT_TRY(weft_tokenizer_encode(ctx, inf->tokenizer, prompt, n_bytes, 1, &ids, &n));
+    if (options->marks)
+        WEFT_TRY(wefti_encode_marked(ctx, inf->tokenizer, prompt, n_bytes, &ids, &n));
+    else
+        WEFT_TRY(weft_tokenizer_encode(ctx, inf->tokenizer, prompt, n_bytes, 1, &ids, &n));
     if (n == 0) {
         wefti_free(ctx, ids);
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
@@ -349,7 +376,8 @@ static weft_status check_rows(weft_ctx *ctx, const weft_inference *inf,
                               const weft_dataset *dataset, int64_t T) {
     const weft_model_config *c = &inf->model->config;
     bool images = weft_dataset_rows(dataset) == WEFT_ROWS_IMAGES;
-    if (weft_dataset_rows(dataset) != weft_inference_rows(inf))
+    weft_rows rows = weft_dataset_rows(dataset), takes = weft_inference_rows(inf);
+    if (rows != (takes == WEFT_ROWS_TEXT && rows == WEFT_ROWS_PROMPTS ? rows : takes))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "the data's rows are not those that a %s takes", c->kind);
     if (images && (weft_dataset_image(dataset) != c->image ||

@@ -11,6 +11,7 @@ struct weft_inference {
     weft_model *model;
     weft_tokenizer *tokenizer;
     const wefti_kernels *kernels;
+    char *folder; /* of model and tokenizer; owned */
     int64_t step;
     float **params;                         /* [units] */
     float *x[2], *saved, *scratch, *logits; /* for B x T = capacity positions */

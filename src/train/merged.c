@@ -155,6 +155,20 @@ static weft_status path_of(weft_ctx *ctx, const char *folder, const char *name,
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
 }
 
+/* The chat template of the folder that the model is from goes with it, if there is one that
+ * weft can read. */
+static weft_status save_chat(weft_ctx *ctx, const weft_inference *inf, const char *folder) {
+    weft_chat *chat;
+    weft_status status = weft_chat_open(ctx, "auto", inf->folder, &chat);
+    if (status == WEFT_ERR_CONFIG || status == WEFT_ERR_FORMAT) {
+        weft_ctx_clear(ctx);
+        return WEFT_OK;
+    }
+    if (status == WEFT_OK) status = weft_chat_save(ctx, chat, folder);
+    weft_chat_destroy(ctx, chat);
+    return status;
+}
+
 weft_status weft_inference_save(weft_ctx *ctx, const weft_inference *inf,
                                 const char *folder) {
     char path[PATH_MAX], *json;
@@ -164,6 +178,7 @@ weft_status weft_inference_save(weft_ctx *ctx, const weft_inference *inf,
     WEFT_TRY(wefti_file_mkdirs(ctx, folder));
     WEFT_TRY(path_of(ctx, folder, "tokenizer.json", path));
     WEFT_TRY(weft_tokenizer_save(ctx, inf->tokenizer, path));
+    WEFT_TRY(save_chat(ctx, inf, folder));
     WEFT_TRY(path_of(ctx, folder, "config.json", path));
     WEFT_TRY(inf->model->ops->describe_json(ctx, inf->model, &json));
     weft_status status = wefti_file_write(ctx, path, json, (int64_t)strlen(json));

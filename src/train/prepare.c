@@ -28,6 +28,7 @@
 #include "token/named.h"
 #include "train/adapterfile.h"
 #include "train/initial.h"
+#include "train/rundata.h"
 
 enum { BENCH_VOCAB = 256, LEARNT_BYTES = 256 << 20 };
 
@@ -153,60 +154,6 @@ static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config,
     }
     if (wefti_tokenizer_is_trained(name)) return train_bpe(ctx, config, p);
     return weft_tokenizer_open(ctx, name, &p->tokenizer);
-}
-
-/* What images say of themselves: the model's keys that nobody chose. */
-static weft_status adopt_images(weft_ctx *ctx, weft_config *config,
-                                const weft_dataset *dataset) {
-    const struct {
-        const char *key;
-        int64_t *at, value;
-    } rows[] = {
-        {"model.image", &config->model.image, weft_dataset_image(dataset)},
-        {"model.channels", &config->model.channels, weft_dataset_channels(dataset)}};
-    char text[32];
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        snprintf(text, sizeof text, "%lld", (long long)rows[i].value);
-        if (*rows[i].at == 0)
-            WEFT_TRY(wefti_config_suggest(ctx, config, rows[i].key, text));
-        if (*rows[i].at != rows[i].value)
-            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                                 "%s is %lld, but the images have %s", rows[i].key,
-                                 (long long)*rows[i].at, text);
-    }
-    return WEFT_OK;
-}
-
-static weft_status open_dataset(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
-    wefti_input input = wefti_job_input(config);
-    int64_t source = config->data.source_length;
-    weft_dataset_config wanted = {
-        .paths = config->data.path.items,
-        .weights = config->data.weights.n ? config->data.weights.items : NULL,
-        .n_paths = config->data.path.n,
-        .validation_paths = config->data.validation_path.items,
-        .n_validation_paths = config->data.validation_path.n,
-        .validation = config->data.validation,
-        .rows = (weft_rows)input, /* the same order */
-        .T = config->data.length,
-        .source_length = source > 0 ? source : config->data.length,
-        .vocab = config->model.vocab,
-        .image = config->model.image,
-        .channels = config->model.channels,
-        .seed = (uint64_t)config->run.seed,
-        .threads = wefti_machine_cores(),
-        .field = config->data.field,
-        .column = config->data.column,
-        .room_folder = config->run.folder,
-    };
-    WEFT_TRY(weft_dataset_open(ctx, &wanted, p->tokenizer, &p->dataset));
-    p->bigram_loss = NAN;
-    if (input == WEFTI_INPUT_IMAGES) WEFT_TRY(adopt_images(ctx, config, p->dataset));
-    if (input != WEFTI_INPUT_TEXT) return WEFT_OK;
-    bool leads = wefti_bootstrap_leads(&p->bootstrap);
-    if (!leads || weft_dataset_validation_rows(p->dataset) == 0) return WEFT_OK;
-    return weft_dataset_bigram_loss(ctx, p->dataset, weft_tokenizer_vocab(p->tokenizer),
-                                    &p->bigram_loss);
 }
 
 weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int threads,
@@ -339,7 +286,7 @@ static void describe(wefti_prepared *p) {
         snprintf(text[0] + said, n - (size_t)said, ", %.4g M %s", trained,
                  wefti_model_has_adapters(job->model) ? "of adapters are trained"
                                                       : "of them are trained");
-    if (p->dataset && job->model->ops->input != WEFTI_INPUT_TEXT)
+    if (p->dataset && weft_dataset_rows(p->dataset) != WEFT_ROWS_TEXT)
         weft_dataset_describe(p->dataset, text[1], n);
     else if (p->dataset)
         snprintf(text[1], n,
@@ -525,7 +472,7 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(open_folder(ctx, config, resume, p));
     WEFT_TRY(adopt(ctx, config, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
-    WEFT_TRY(open_dataset(ctx, config, p));
+    WEFT_TRY(wefti_rundata_open(ctx, config, p));
     WEFT_TRY(compare(ctx, config, p));
     WEFT_TRY(make_plan(ctx, config, p));
     if (p->saved.step >= 0)
@@ -556,7 +503,7 @@ static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, bool resum
     WEFT_TRY(check_paths(ctx, config));
     WEFT_TRY(adopt(ctx, config, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
-    WEFT_TRY(open_dataset(ctx, config, p));
+    WEFT_TRY(wefti_rundata_open(ctx, config, p));
     return make_plan(ctx, config, p);
 }
 
@@ -569,7 +516,7 @@ static weft_status prepare_replay(weft_ctx *ctx, weft_config *config, bool resum
     WEFT_TRY(wefti_state_find(ctx, config->run.folder, false, &p->saved, p->saved_path));
     WEFT_TRY(adopt(ctx, config, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
-    WEFT_TRY(open_dataset(ctx, config, p));
+    WEFT_TRY(wefti_rundata_open(ctx, config, p));
     WEFT_TRY(make_plan(ctx, config, p));
     if (p->saved.step < 0) return WEFT_OK;
     return wefti_state_check(ctx, p->job, &p->saved, p->saved_path);
@@ -631,6 +578,7 @@ weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     weft_config_destroy(ctx, p->own_config);
     weft_dataset_close(ctx, p->dataset);
     weft_tokenizer_destroy(ctx, p->tokenizer);
+    weft_chat_destroy(ctx, p->chat);
     wefti_free(ctx, p->base.values);
     wefti_free(ctx, p);
     return status;

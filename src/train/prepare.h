@@ -17,6 +17,7 @@
 typedef struct wefti_prepared {
     wefti_bootstrap bootstrap;
     weft_tokenizer *tokenizer; /* owned, like the next three */
+    weft_chat *chat;           /* of prompts; or NULL; owned */
     weft_dataset *dataset;
     weft_config *config; /* borrowed: of the run as it began */
     wefti_job *job;

@@ -240,8 +240,9 @@ static weft_status save(rank_thread *t, int64_t step) {
         WEFT_TRY(wefti_lease_check(t->slot->ctx, p->lease, true));
         WEFT_TRY(wefti_journal_sync(p->journal));
     }
+    const wefti_wording wording = {p->tokenizer, p->chat};
     return wefti_state_save(t->slot->state, &p->bootstrap, p->job->config->run.folder,
-                            p->tokenizer, step);
+                            &wording, step);
 }
 
 /* What comes after step number `done`: evaluation and checkpoint when they are due. */

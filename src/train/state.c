@@ -251,7 +251,7 @@ static weft_status with_file(wefti_rank *r, const tensor_file *file, bool writab
 
 /* The leader makes all files before anybody writes rows. */
 static weft_status create_files(wefti_rank *r, const char *partial,
-                                const weft_tokenizer *tokenizer) {
+                                const wefti_wording *wording) {
     tensor_file file;
     char path[PATH_MAX], *json;
     WEFT_TRY(name_model_file(r, partial, &file));
@@ -263,7 +263,8 @@ static weft_status create_files(wefti_rank *r, const char *partial,
         WEFT_TRY(create_file(r, &file));
     }
     WEFT_TRY(join(r->ctx, path, partial, "tokenizer.json"));
-    WEFT_TRY(weft_tokenizer_save(r->ctx, tokenizer, path));
+    WEFT_TRY(weft_tokenizer_save(r->ctx, wording->tokenizer, path));
+    if (wording->chat) WEFT_TRY(weft_chat_save(r->ctx, wording->chat, partial));
     if (wefti_model_has_adapters(r->job->model)) /* a config.json means a whole model */
         return wefti_adapter_write(r->ctx, r->job->model, partial);
     WEFT_TRY(r->job->model->ops->describe_json(r->ctx, r->job->model, &json));
@@ -398,7 +399,7 @@ static weft_status barrier(wefti_rank *r) {
 }
 
 weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
-                             const char *folder, const weft_tokenizer *tokenizer,
+                             const char *folder, const wefti_wording *wording,
                              int64_t step) {
     char checkpoints[PATH_MAX], partial[PATH_MAX];
     WEFT_TRY(wefti_rank_control_early(r, step));
@@ -409,7 +410,7 @@ weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
     if (r->rank == 0) {
         WEFT_TRY(wefti_file_mkdirs(r->ctx, checkpoints));
         WEFT_TRY(wefti_checkpoint_begin(r->ctx, checkpoints, step, partial));
-        WEFT_TRY(create_files(r, partial, tokenizer));
+        WEFT_TRY(create_files(r, partial, wording));
     }
     WEFT_TRY(create_away(r, bootstrap, partial));
     WEFT_TRY(barrier(r));

@@ -37,10 +37,16 @@ typedef struct wefti_saved_layout {
     double known[WEFTI_MAX_KNOWN];
 } wefti_saved_layout;
 
+/* What a checkpoint holds beside the model; both borrowed. */
+typedef struct wefti_wording {
+    const weft_tokenizer *tokenizer;
+    const weft_chat *chat; /* NULL: none */
+} wefti_wording;
+
 /* Saves under <folder>/checkpoints after `step` steps; the files of processes that do not
  * see the leader's folder are sent to it. Collective. */
 weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
-                             const char *folder, const weft_tokenizer *tokenizer,
+                             const char *folder, const wefti_wording *wording,
                              int64_t step) WEFT_CHECKED;
 
 /* A whole parameter's rows, where the file's tensor has them. */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef CLI_SAMPLE_CHAT_H
+#define CLI_SAMPLE_CHAT_H
+
+#include <weft/inference.h>
+
+#include "common.h"
+
+/* Answers --prompt, or each line of standard input, as an assistant does. */
+weft_status sample_chat(weft_ctx *ctx, const args *a, weft_inference *inference,
+                        const weft_sample_options *options) WEFT_CHECKED;
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_CHAT_H
+#define WEFTI_CHAT_H
+
+#include <weft/chat.h>
+
+#include "token/template.h"
+
+/* Renders a list of messages, and of tools where there are such (NULL: none). With marks of
+ * the template's own, where it has them. */
+weft_status wefti_chat_render(weft_ctx *ctx, const weft_chat *chat, json_t *messages,
+                              json_t *tools, bool asks, wefti_rendered *out) WEFT_CHECKED;
+
+/* Whether the template marks itself what an assistant said. */
+bool wefti_chat_marks(const weft_chat *chat);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run is trained on, opened from its configuration:
+ *
+ *     texts      windows of data.length tokens, and a bigram model of them as a baseline
+ *     prompts    data.rows=prompts: examples of a .jsonl, written by a chat template
+ *     pairs, images   of the models that take them; images say their side and channels */
+#define _GNU_SOURCE
+#include "train/rundata.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/machine.h"
+#include "base/text.h"
+#include "config/layers.h"
+#include "token/named.h"
+
+/* What images say of themselves: the model's keys that nobody chose. */
+static weft_status adopt_images(weft_ctx *ctx, weft_config *config,
+                                const weft_dataset *dataset) {
+    const struct {
+        const char *key;
+        int64_t *at, value;
+    } rows[] = {
+        {"model.image", &config->model.image, weft_dataset_image(dataset)},
+        {"model.channels", &config->model.channels, weft_dataset_channels(dataset)}};
+    char text[32];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        snprintf(text, sizeof text, "%lld", (long long)rows[i].value);
+        if (*rows[i].at == 0)
+            WEFT_TRY(wefti_config_suggest(ctx, config, rows[i].key, text));
+        if (*rows[i].at != rows[i].value)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "%s is %lld, but the images have %s", rows[i].key,
+                                 (long long)*rows[i].at, text);
+    }
+    return WEFT_OK;
+}
+
+/* The template of the run's prompts: a run that is resumed goes on with the one that its
+ * checkpoint holds; else data.chat_template, by itself the one beside the tokenizer. Rows of
+ * texts need none, so that a folder without one is no failure before messages come. */
+static weft_status open_chat(weft_ctx *ctx, const weft_config *config,
+                             wefti_prepared *p) {
+    char path[PATH_MAX];
+    struct stat info;
+    const char *tokenizer = config->data.tokenizer, *name = config->data.chat_template;
+    const char *folder = wefti_tokenizer_is_file(tokenizer) ? tokenizer : NULL;
+    bool automatic = wefti_is(name, "auto");
+    if (!wefti_is(config->data.rows, "prompts")) return WEFT_OK;
+    if (p->saved.step >= 0 &&
+        snprintf(path, sizeof path, "%.4000s/chat_template.jinja", p->saved_path) > 0 &&
+        stat(path, &info) == 0)
+        return weft_chat_open(ctx, "auto", p->saved_path, &p->chat);
+    weft_status status = weft_chat_open(ctx, name, folder, &p->chat);
+    if (status != WEFT_ERR_CONFIG || !automatic) return status;
+    weft_ctx_clear(ctx);
+    return WEFT_OK;
+}
+
+static weft_status check_rows(weft_ctx *ctx, const weft_config *config,
+                              wefti_input input) {
+    if (input == WEFTI_INPUT_TEXT || wefti_is(config->data.rows, "windows"))
+        return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "data.rows is %s, but a %s is trained on rows of its own",
+                         config->data.rows, config->model.kind);
+}
+
+weft_status wefti_rundata_open(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
+    wefti_input input = wefti_job_input(config);
+    bool prompts = wefti_is(config->data.rows, "prompts");
+    int64_t source = config->data.source_length;
+    weft_dataset_config wanted = {
+        .paths = config->data.path.items,
+        .weights = config->data.weights.n ? config->data.weights.items : NULL,
+        .n_paths = config->data.path.n,
+        .validation_paths = config->data.validation_path.items,
+        .n_validation_paths = config->data.validation_path.n,
+        .validation = config->data.validation,
+        .rows = prompts ? WEFT_ROWS_PROMPTS : (weft_rows)input, /* the same order */
+        .T = config->data.length,
+        .source_length = source > 0 ? source : config->data.length,
+        .vocab = config->model.vocab,
+        .image = config->model.image,
+        .channels = config->model.channels,
+        .seed = (uint64_t)config->run.seed,
+        .threads = wefti_machine_cores(),
+        .field = config->data.field,
+        .column = config->data.column,
+        .room_folder = config->run.folder,
+    };
+    WEFT_TRY(check_rows(ctx, config, input));
+    WEFT_TRY(open_chat(ctx, config, p));
+    wanted.chat = p->chat;
+    WEFT_TRY(weft_dataset_open(ctx, &wanted, p->tokenizer, &p->dataset));
+    p->bigram_loss = NAN;
+    if (input == WEFTI_INPUT_IMAGES) WEFT_TRY(adopt_images(ctx, config, p->dataset));
+    if (input != WEFTI_INPUT_TEXT || prompts) return WEFT_OK;
+    bool leads = wefti_bootstrap_leads(&p->bootstrap);
+    if (!leads || weft_dataset_validation_rows(p->dataset) == 0) return WEFT_OK;
+    return weft_dataset_bigram_loss(ctx, p->dataset, weft_tokenizer_vocab(p->tokenizer),
+                                    &p->bigram_loss);
+}
