@@ -20,7 +20,7 @@ import tokenizers
 import torch
 import transformers as hf
 
-T, STEPS, LR, EPS, MOST = 96, 20, 1e-3, 1e-6, 1e-6
+T, STEPS, LR, EPS, MOST = 192, 20, 1e-3, 1e-6, 1e-6
 SPECIAL = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|end|>", "<|user|>", "<|assistant|>",
            "<start_of_turn>", "<end_of_turn>", "<|eot_id|>", "<|begin_of_text|>"]
 NAMED = ["chatml", "llama2", "llama3", "mistral", "gemma", "phi3", "qwen"]
@@ -133,7 +133,8 @@ def weft_losses(weft, base, run, data, rows, keys):
                     "optimizer.kind=adamw", f"optimizer.lr={LR}", "optimizer.beta1=0.9", "optimizer.beta2=0.95",
                     f"optimizer.eps={EPS}", "optimizer.weight_decay=0", "optimizer.clip=0",
                     "schedule.kind=constant", "schedule.warmup=0", "data.validation_path=" + data,
-                    "run.tensorboard=false"] + keys, check=True, stdout=subprocess.DEVNULL)
+                    "run.tensorboard=false"] + keys, check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     lines = [json.loads(line) for line in open(os.path.join(run, "metrics.jsonl"))]
     return ([line["loss"] for line in lines if "loss" in line and "lr" in line],
             [line["validation_loss"] for line in lines if "validation_loss" in line][-1])
