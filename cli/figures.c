@@ -37,7 +37,10 @@ const char *time_text(double seconds, char *out, size_t out_size) {
                 {0.9995, 1, " s"},     {0.9995e-3, 1e-3, " ms"}, {0, 1e-6, " us"}};
     int k = 0;
     while (seconds < rows[k].from) k++;
-    snprintf(out, out_size, "%.3g%s", seconds / rows[k].unit, rows[k].name);
+    double n = seconds / rows[k].unit;
+    snprintf(out, out_size, n < 99999.5 && n >= 999.5 ? "%.0f%s" : "%.3g%s", n,
+             rows[k].name);
+    if (n >= 99999.5) snprintf(out, out_size, "%.0e%s", n, rows[k].name);
     return out;
 }
 

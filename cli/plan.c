@@ -277,15 +277,36 @@ static void put_row(const weft_advice *a, int64_t i) {
     char step[COLUMN], sent[COLUMN], learning[32], error[16], speedup[16];
     const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
     snprintf(error, sizeof error, "%.0f%%", 100 * c->error);
-    snprintf(speedup, sizeof speedup, c->speedup < 0.1 ? "%.2fx" : "%.3gx", c->speedup);
+    snprintf(speedup, sizeof speedup,
+             c->speedup < 0.1     ? "%.2fx"
+             : c->speedup < 999.5 ? "%.3gx"
+                                  : "%.0fx",
+             c->speedup);
     learning_text(&c->learning, learning, sizeof learning);
     if (!c->learning.measured) snprintf(learning, sizeof learning, "unknown");
-    printf("%3lld%1s %-20s %5lld %8s %4s %6s %7s %8s %s%s\n", (long long)i + 1, mark,
+    printf("%3lld%1s %-20s %5lld %8s %4s %6s %7s %8s %s\n", (long long)i + 1, mark,
            c->name, (long long)c->nodes, time_text(p->mean_step_s, step, sizeof step),
            error, speedup, bounds[p->bound],
            c->nodes > 1 ? size_text(p->wire_bytes, sent, sizeof sent) : "-",
-           c->usable ? learning + (learning[0] == '+') : "unusable: ",
-           c->usable ? "" : c->problem);
+           c->usable ? learning + (learning[0] == '+') : "no room");
+}
+
+/* Why rows have no room, by that of them which needs least. */
+static void put_problem(const weft_advice *a) {
+    const weft_candidate *least = NULL;
+    char line[256];
+    for (int64_t i = 0; i < a->n_candidates; i++) {
+        const weft_candidate *c = &a->candidates[i];
+        if (!c->usable &&
+            (!least || c->prediction.memory_bytes < least->prediction.memory_bytes))
+            least = c;
+    }
+    if (!least) return;
+    snprintf(line, sizeof line, "no room: the least of these, %s on %lld node%s, %s",
+             least->name, (long long)least->nodes, least->nodes == 1 ? "" : "s",
+             least->problem);
+    printf("  ");
+    print_wrapped(stdout, 4, 80, line);
 }
 
 /* The choice first, whatever its place. */
@@ -302,6 +323,7 @@ static void put_table(const request *r, const weft_advice *a) {
         hidden += !shown;
     }
     if (hidden > 0) printf("      %lld more, see --top\n", hidden);
+    if (!wide) put_problem(a);
     printf("\n  * the choice   = one node alone   +- by what is known   learning: nats "
            "per\n  token behind full sync at equal steps on a small model\n\n");
 }

@@ -219,6 +219,29 @@ expect 0 "$weft" plan run.yaml "${facts[@]}" batch.micro=64
 grep -q "^Against one node alone" out || fail "batch.micro does not adapt to 2 nodes"
 expect 0 "$weft" plan run.yaml "${facts[@]}" --failures 100h --restart 5min --save 30s
 
+# -- 80 columns, whatever the numbers; why nothing has room
+for word in "--node-memory 1B" "--node-flops 1"; do
+    # shellcheck disable=SC2086
+    expect 0 "$weft" plan run.yaml "${facts[@]}" $word
+    (($(wc -L <out) <= 80)) || fail "$word: $(awk 'length > 80' out | head -1)"
+done
+expect 0 "$weft" plan run.yaml "${facts[@]}" --node-memory 1B
+grep -q "^  no room: the least of these, " out || fail "no word on memory: $(grep 'no room' out | tail -1)"
+tr -s "\n " " " <out | grep -q "of memory per rank, 1 B are there" || fail "how much memory there is"
+
+# -- gloo's reduce-scatter sends as much as an all-reduce
+for kind in ring gloo; do
+    expect 0 "$weft" plan run.yaml "${facts[@]}" --framework fsdp --collective $kind --collective-cpu 0.002us --json
+    cp out $kind.json
+done
+python3 - <<'PY' || fail "gloo"
+import json
+ring, gloo = (next(c["prediction"] for c in json.load(open(f))["candidates"]
+                   if c["framework"] == "fsdp" and c["nodes"] == 2) for f in ("ring.json", "gloo.json"))
+assert abs(gloo["wire_bytes"] / ring["wire_bytes"] - 4 / 3) < 1e-6
+assert gloo["mean_step_s"] > ring["mean_step_s"]
+PY
+
 # -- any model
 cat >config.json <<'JSON'
 {"model_type": "llama", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 3,
