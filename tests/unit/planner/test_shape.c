@@ -68,6 +68,43 @@ static const example examples[] = {
      "\"num_attention_heads\":4,\"num_key_value_heads\":1,\"intermediate_size\":6912,"
      "\"head_dim\":256}}",
      999.9e6, 1},
+    {"{\"model_type\":\"llama\",\"vocab_size\":32000,\"hidden_size\":2048,"
+     "\"num_hidden_layers\":22,\"num_attention_heads\":32,"
+     "\"num_key_value_heads\":4,\"intermediate_size\":5632,"
+     "\"tie_word_embeddings\":false}",
+     1.100e9, 1},
+    {"{\"model_type\":\"llama\",\"vocab_size\":32000,\"hidden_size\":4096,"
+     "\"num_hidden_layers\":32,\"num_attention_heads\":32,"
+     "\"intermediate_size\":11008}",
+     6.738e9, 1},
+    {"{\"model_type\":\"llama\",\"vocab_size\":128256,\"hidden_size\":2048,"
+     "\"num_hidden_layers\":16,\"num_attention_heads\":32,"
+     "\"num_key_value_heads\":8,\"intermediate_size\":8192,\"head_dim\":64,"
+     "\"tie_word_embeddings\":true}",
+     1.236e9, 1},
+    {"{\"model_type\":\"qwen3\",\"vocab_size\":151936,\"hidden_size\":1024,"
+     "\"num_hidden_layers\":28,\"num_attention_heads\":16,"
+     "\"num_key_value_heads\":8,\"intermediate_size\":3072,\"head_dim\":128,"
+     "\"tie_word_embeddings\":true}",
+     596.0e6, 1},
+    {"{\"model_type\":\"gpt2\",\"vocab_size\":50257,\"n_embd\":1024,"
+     "\"n_layer\":24,\"n_head\":16,\"n_positions\":1024}",
+     354.8e6, 1},
+    {"{\"model_type\":\"gpt2\",\"vocab_size\":50257,\"n_embd\":1600,"
+     "\"n_layer\":48,\"n_head\":25,\"n_positions\":1024}",
+     1557.6e6, 1},
+    {"{\"model_type\":\"opt\",\"vocab_size\":50272,\"hidden_size\":2048,"
+     "\"num_hidden_layers\":24,\"num_attention_heads\":32,\"ffn_dim\":8192,"
+     "\"max_position_embeddings\":2048}",
+     1315.8e6, 1},
+    {"{\"model_type\":\"bert\",\"vocab_size\":30522,\"hidden_size\":1024,"
+     "\"num_hidden_layers\":24,\"num_attention_heads\":16,"
+     "\"intermediate_size\":4096,\"max_position_embeddings\":512}",
+     335.1e6, 1},
+    {"{\"model_type\":\"vit\",\"hidden_size\":1024,\"num_hidden_layers\":24,"
+     "\"num_attention_heads\":16,\"intermediate_size\":4096,"
+     "\"image_size\":224,\"patch_size\":16}",
+     304.3e6, 1},
 };
 
 static bool near(double x, double y, double share) { return fabs(x / y - 1) < share; }
