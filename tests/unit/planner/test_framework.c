@@ -230,7 +230,8 @@ static void a_better_cluster_is_never_slower(void **state) {
     for (int i = 0; i < 200; i++) {
         wefti_framework_case c = of(names[i % 6], 1 + (int64_t)(40 * draw(i, 1)),
                                     1 + (int64_t)(8 * draw(i, 2)));
-        c.collective = (weft_collective)(4 * draw(i, 3));
+        c.collective = (weft_collective)(5 * draw(i, 3));
+        cluster->collective_cpu_s = draw(i, 9) < 0.5 ? 0 : 1e-8 * draw(i, 10);
         cluster->wire.bandwidth_Bps = pow(10, 6 + 4 * draw(i, 4));
         cluster->wire.latency_s = pow(10, -6 + 4 * draw(i, 5));
         cluster->rank_flops = pow(10, 9 + 5 * draw(i, 6));
@@ -242,9 +243,12 @@ static void a_better_cluster_is_never_slower(void **state) {
         cluster->wire.latency_s /= more;
         assert_true(step_of(&c) <= before * (1 + 1e-12));
         cluster->wire.latency_s *= more;
+        cluster->collective_cpu_s /= more;
+        assert_true(step_of(&c) <= before * (1 + 1e-12));
         cluster->rank_flops *= more;
         assert_true(step_of(&c) <= before * (1 + 1e-12));
     }
+    cluster->collective_cpu_s = 0;
 }
 
 /* ---- anchors ---- */
