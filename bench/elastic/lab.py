@@ -235,12 +235,18 @@ class Lab:
         self.selector.register(p.popen.stdout, selectors.EVENT_READ, p)
         return p
 
-    def found(self, n, words, settings=()):
-        """n processes that begin a run."""
-        env = {"WORLD_SIZE": str(n), "MASTER_ADDR": self.net.address(0), "MASTER_PORT": "29500"}
-        return [self.start(i, [self.weft, "train", "run.yaml", *words, f"mesh.nodes={n}",
-                               "mesh.ranks_per_node=1", *settings],
-                           {**env, "RANK": str(i)}, f"rank {i}") for i in range(n)]
+    def found(self, n, words, settings=(), per_node=1):
+        """Processes that begin a run, per_node on each of n machines; one alone listens."""
+        ranks = n * per_node
+        if ranks == 1:
+            return [self.start(0, [self.weft, "train", "run.yaml", "--listen", "29500", *words,
+                                   *settings], {}, "rank 0")]
+        env = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": self.net.address(0),
+               "MASTER_PORT": "29500"}
+        return [self.start(i // per_node,
+                           [self.weft, "train", "run.yaml", *words, f"mesh.nodes={n}",
+                            f"mesh.ranks_per_node={per_node}", *settings],
+                           {**env, "RANK": str(i)}, f"rank {i}") for i in range(ranks)]
 
     def join(self, i, to, words, settings=()):
         """A process on machine i that joins by a port at which process `to` listens."""

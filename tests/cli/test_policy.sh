@@ -64,7 +64,7 @@ cat log.0 out.0 | grep -q "lost rank 1 .*; 1 node goes on" || fail "$what: $(cat
 kill -9 "${pids[1]}"
 grep -q '"step":100,.*"loss"' run/metrics.jsonl || fail "$what: no line of the last step"
 
-# --- what does not fit into the sockets of a process that stands still is not waited for ---
+# --- what is on its way to a process that stands still is not waited for, in steps or at the end ---
 begin 3 "a stopped one, large messages" method=hsdp model.width=256 model.layers=4 run.steps=12 \
     run.compare_every=0 batch.tokens_per_step=96
 await has_lines 3
@@ -108,6 +108,25 @@ for batch in keep shrink; do
         fail "$what: $(cat run/views.jsonl), expected $rows rows"
     "$weft" train --replay run --quiet >out 2>err || fail "$what: $(cat out err)"
 done
+
+# --- who writes the run folder has no room for the checkpoint: it ends with a sentence, and the
+# next one writes it ---
+cat >first <<'B'
+#!/bin/bash
+[ "$RANK" != 0 ] || ulimit -f 64
+exec "$REAL" "$@"
+B
+chmod +x first
+export REAL=$weft
+weft=./first
+begin 3 "no room for the checkpoint" run.steps=40 run.save_every=20
+weft=$REAL
+ends 0 2
+ends 1 0
+ends 2 0
+grep -aqE "could not (write|reserve [0-9]+ bytes for) .*: File too large" log.0 || fail "$what: $(cat log.0)"
+cat log.1 out.1 | grep -q "lost rank 0 .*; 2 nodes go on" || fail "$what: $(cat log.1 out.1)"
+[ -f run/checkpoints/step-00000040/index.json ] || fail "$what: no last checkpoint"
 
 # --- what is refused ---
 "$weft" train run.yaml elastic.silence=0.5 >out 2>err && fail "elastic.silence=0.5 is taken"
