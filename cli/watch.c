@@ -39,11 +39,11 @@ bool watch_sleep(double seconds) {
 
 unsigned long long watch_stamp(const watched *w) {
     static const char *const names[] = {"metrics.jsonl", "plan.json", "timeline.json",
-                                        "config.yaml", "views.jsonl"};
+                                        "config.yaml", "views.jsonl", "nodes.jsonl"};
     unsigned long long stamp = 1469598103934665603ull;
     char path[4096];
     for (int i = 0; i < w->n; i++)
-        for (int k = 0; k < 5; k++) {
+        for (int k = 0; k < 6; k++) {
             struct stat info;
             snprintf(path, sizeof path, "%s/%s", w->folders[i], names[k]);
             if (stat(path, &info) != 0) memset(&info, 0, sizeof info);

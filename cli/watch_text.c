@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft watch --text`: a run in seven lines or eight.
+/* `weft watch --text`: a run in seven lines or eight, and one for each node.
  *
  *     runs/a  flexdemo                      step 1200/5000 24%   12m03s, 38m left
  *       loss 3.2140   validation 3.3010, best 3.2980
@@ -7,6 +7,7 @@
  *       12.3k tokens/s   step 236 ms: computing 150, waiting 60, the rest 26
  *       gradient norm 1.52   FLOP use 41%   memory 171 MB of a rank, 640 MB of the process
  *       wire 3.10 MB/step, 85% hidden, 3.7 GB so far
+ *       node 0, host: 1.9 of 2 cores, 640 MB, network out 12 MB/s, in 12 MB/s
  *       predicted 230 ms/step (205 to 260)                     with a prediction
  *       3 ranks since step 800: lost 1, 41 ms; 2 changes in all        with changes */
 #include "watch.h"
@@ -173,6 +174,37 @@ static void print_views(const json_t *views) {
     printf("; %d change%s in all\n", changes, changes > 1 ? "s" : "");
 }
 
+/* The newest number of a node's column. */
+static double newest(const json_t *node, const char *name) {
+    const json_t *column = json_object_get(node, name);
+    size_t n = json_array_size(column);
+    const json_t *value = n ? json_array_get(column, n - 1) : NULL;
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* "  node 0, host: 1.9 of 2 cores, 640 MB, network out 12 MB/s, in 12 MB/s" */
+static void print_nodes(const json_t *nodes) {
+    enum { MOST = 16 };
+    const json_t *node;
+    size_t i;
+    char a[32], b[32], c[32], host[80];
+    json_array_foreach(nodes, i, node) {
+        const char *name = json_string_value(json_object_get(node, "host"));
+        if (i == MOST) {
+            printf("  and %zu other nodes\n", json_array_size(nodes) - i);
+            return;
+        }
+        double out = newest(node, "net_out"), in = newest(node, "net_in");
+        printf("  node %.0f, %s: %.3g of %.0f cores, %s", number(node, "node"),
+               plain_text(name ? name : "", host, sizeof host), newest(node, "cpu_cores"),
+               number(node, "cores"), size_text(newest(node, "memory_bytes"), a, sizeof a));
+        if (isfinite(out) && isfinite(in))
+            printf(", network out %s/s, in %s/s", size_text(out, b, sizeof b),
+                   size_text(in, c, sizeof c));
+        printf("\n");
+    }
+}
+
 static void print_run(const json_t *run) {
     const json_t *summary = json_object_get(run, "summary");
     const json_t *steps = json_object_get(run, "steps");
@@ -180,6 +212,7 @@ static void print_run(const json_t *run) {
     print_loss(summary);
     print_curve(steps);
     print_speed(summary, json_object_get(run, "prediction"));
+    print_nodes(json_object_get(run, "nodes"));
     print_views(json_object_get(run, "views"));
 }
 

@@ -4,8 +4,12 @@
 #define _GNU_SOURCE
 #include "base/machine.h"
 
+#include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/groups.h"
@@ -33,4 +37,50 @@ int wefti_machine_cores(void) {
     if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (int)n : 1;
+}
+
+/* /proc/stat: "cpu  user nice system idle iowait irq softirq steal ...", in clock ticks; what
+ * guests took is in user already. */
+void wefti_machine_busy(const char *root, double *busy_s, double *all_s) {
+    enum { COUNTS = 8, IDLE = 3, IOWAIT = 4 };
+    char line[512];
+    unsigned long long t[COUNTS] = {0};
+    double ticks_per_s = (double)sysconf(_SC_CLK_TCK), all = 0;
+    *busy_s = *all_s = NAN;
+    if (!wefti_first_line(root, "/proc/stat", line, sizeof line) || ticks_per_s <= 0) return;
+    int n = sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2],
+                   &t[3], &t[4], &t[5], &t[6], &t[7]);
+    if (n <= IDLE) return;
+    for (int i = 0; i < n; i++) all += (double)t[i];
+    *all_s = all / ticks_per_s;
+    *busy_s = (all - (double)t[IDLE] - (double)t[IOWAIT]) / ticks_per_s;
+}
+
+/* Whether bytes of the interface are counted at another one, or never leave the machine. */
+static bool stays_here(const char *name) {
+    static const char *const kinds[] = {"veth", "docker", "br-", "virbr", "vnet", "tap"};
+    if (strcmp(name, "lo") == 0) return true;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strncmp(name, kinds[i], strlen(kinds[i])) == 0) return true;
+    return false;
+}
+
+/* /proc/net/dev: "  eth0: bytes packets errs drop fifo frame compressed multicast bytes ...". */
+void wefti_machine_network(const char *root, double *out_bytes, double *in_bytes) {
+    char path[PATH_MAX], line[512], name[32];
+    unsigned long long in, out;
+    double sum_in = 0, sum_out = 0;
+    *out_bytes = *in_bytes = NAN;
+    if (snprintf(path, sizeof path, "%s/proc/net/dev", root ? root : "") >= PATH_MAX) return;
+    FILE *file = fopen(path, "re");
+    if (!file) return;
+    while (fgets(line, sizeof line, file)) {
+        int n = sscanf(line, " %31[^: ]: %llu %*u %*u %*u %*u %*u %*u %*u %llu", name, &in, &out);
+        if (n != 3 || stays_here(name)) continue;
+        sum_in += (double)in;
+        sum_out += (double)out;
+    }
+    fclose(file);
+    *in_bytes = sum_in;
+    *out_bytes = sum_out;
 }

@@ -9,6 +9,7 @@
  *              prediction:  {name: number} or null,
  *              timelines:   [{kind, step,
  *                             spans: [[lane, what, index, begin_s, end_s]]}],
+ *              nodes:       [{node, host, ranks, cores, step: [numbers], cpu_cores: ...}],
  *              views:       [{step, ranks, stall_s, rows_skipped, rows_in_part, begins,
  *                             lost: [[place, host, why]], joined: the same}]}]}
  *
@@ -24,6 +25,7 @@
 #include "base/memory.h"
 
 enum { MAX_ROWS = 9600, MIN_ROWS = 240 }; /* of all runs together; of each */
+enum { MAX_POINTS = 240 };                /* of a node */
 
 typedef struct named {
     const char *name;
@@ -211,6 +213,8 @@ static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_materia
     if (m->planned.timeline.n) put_timeline(ctx, out, &m->planned.timeline, "predicted");
     wefti_buffer_text(ctx, out, "]");
     put_views(ctx, out, &m->views);
+    put_key(ctx, out, "nodes", false);
+    wefti_nodes_put(ctx, out, &m->nodes, MAX_POINTS);
     put_key(ctx, out, "steps", false);
     WEFT_TRY(put_rows(ctx, out, &m->run.steps, limit));
     put_key(ctx, out, "evaluations", false);

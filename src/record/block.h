@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "record/history.h"
+#include "record/nodes.h"
 #include "record/planned.h"
 #include "record/views.h"
 
@@ -14,6 +15,7 @@ typedef struct wefti_material {
     wefti_planned planned;           /* plan.json */
     wefti_planned_timeline timeline; /* timeline.json */
     wefti_views views;               /* views.jsonl */
+    wefti_nodes nodes;               /* nodes.jsonl */
     char *config;                    /* owned; config.yaml; NULL: there is none */
     bool is_planned;
 } wefti_material;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The report: what run folders say, written into one page.
  *
- *     metrics.jsonl  plan.json  timeline.json  views.jsonl  config.yaml     of each run
+ *     metrics.jsonl  nodes.jsonl  plan.json  timeline.json  views.jsonl  config.yaml   of each run
  *           \            |            |             |            /
  *            one JSON object (block.c) between the two parts of page/page.html
  *
@@ -53,6 +53,8 @@ static weft_status read_material(weft_ctx *ctx, const char *run_folder,
     WEFT_TRY(wefti_timeline_read(ctx, path, &m->timeline, &found));
     WEFT_TRY(join(ctx, run_folder, "views.jsonl", path));
     WEFT_TRY(wefti_views_read(ctx, path, &m->views));
+    WEFT_TRY(join(ctx, run_folder, "nodes.jsonl", path));
+    WEFT_TRY(wefti_nodes_read(ctx, path, &m->nodes));
     return read_config(ctx, run_folder, &m->config);
 }
 
@@ -61,6 +63,7 @@ static void drop_material(weft_ctx *ctx, wefti_material *m) {
     wefti_planned_fini(ctx, &m->planned);
     wefti_timeline_fini(ctx, &m->timeline);
     wefti_views_fini(ctx, &m->views);
+    wefti_nodes_fini(ctx, &m->nodes);
     wefti_free(ctx, m->config);
 }
 

@@ -17,7 +17,7 @@
 #include "record/prometheus.h"
 #include "record/tfevents.h"
 
-enum { FIRST_BYTES = 8192 };
+enum { FIRST_BYTES = 32768, MOST_NODES = 64 };
 
 struct wefti_exporter {
     weft_ctx *ctx; /* borrowed */
@@ -27,8 +27,30 @@ struct wefti_exporter {
     weft_step_record step; /* the last one; step = 0: none */
     weft_eval_record evaluation;
     double tokens, wire_out, wire_in; /* since this process began */
+    wefti_node nodes[MOST_NODES];     /* the first ones, as they were told last */
+    char numbers[MOST_NODES][12];     /* of those, as text */
+    int n_nodes;
     wefti_buffer text;                /* reserved: writing allocates nothing */
 };
+
+static void put_nodes(wefti_exporter *x) {
+    static const char *const names[WEFTI_NODE_FIGURES][2] = {
+        {"weft_node_cpu_cores", "cores that the ranks of the node kept busy"},
+        {"weft_node_busy_ratio", "of all cores of its machine, by whatever ran there"},
+        {"weft_node_memory_bytes", "resident memory of its ranks' processes"},
+        {"weft_node_rank_memory_bytes", "held by its largest rank"},
+        {"weft_node_network_out_bytes_per_second", "through its machine's interfaces"},
+        {"weft_node_network_in_bytes_per_second", "through its machine's interfaces"},
+        {"weft_node_wire_out_bytes_per_second", "payload of weft to other nodes"},
+        {"weft_node_wire_in_bytes_per_second", "payload of weft from other nodes"}};
+    wefti_gauge gauges[MOST_NODES];
+    for (int i = 0; i < WEFTI_NODE_FIGURES; i++) {
+        for (int k = 0; k < x->n_nodes; k++)
+            gauges[k] = (wefti_gauge){names[i][0], names[i][1], false,
+                                      *wefti_node_figure(&x->nodes[k], i), x->numbers[k]};
+        wefti_prometheus_put(x->ctx, &x->text, x->run, gauges, x->n_nodes);
+    }
+}
 
 static void put_all(wefti_exporter *x) {
     const weft_step_record *r = &x->step;
@@ -79,6 +101,7 @@ static void put_all(wefti_exporter *x) {
     x->text.status = WEFT_OK;
     wefti_prometheus_put(x->ctx, &x->text, x->run, gauges,
                          (int)(sizeof gauges / sizeof *gauges));
+    put_nodes(x);
 }
 
 static weft_status write_now(wefti_exporter *x) {
@@ -141,6 +164,15 @@ void wefti_exporter_step(wefti_exporter *x, const weft_step_record *record) {
     x->wire_out += (double)record->wire_bytes_out;
     x->wire_in += (double)record->wire_bytes_in;
     if (wefti_now_s() - x->written_s >= 1) write_or_warn(x);
+}
+
+void wefti_exporter_nodes(wefti_exporter *x, const wefti_node *nodes, int n) {
+    if (!x) return;
+    x->n_nodes = n < MOST_NODES ? n : MOST_NODES;
+    for (int i = 0; i < x->n_nodes; i++) {
+        x->nodes[i] = nodes[i];
+        snprintf(x->numbers[i], sizeof x->numbers[i], "%d", nodes[i].node);
+    }
 }
 
 void wefti_exporter_evaluation(wefti_exporter *x, const weft_eval_record *record) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a run writes down while it runs: metrics.jsonl and TensorBoard events, one entry per
- * step and per evaluation, and the newest numbers for Prometheus. A resumed run goes on behind
- * its checkpoint: later lines of the interrupted one are dropped, its elapsed seconds count. */
+ * step and per evaluation, nodes.jsonl, one per node whenever all ranks come together, and the
+ * newest numbers for Prometheus. A resumed run goes on behind its checkpoint: later lines of the
+ * interrupted one are dropped, its elapsed seconds count. */
 #define _GNU_SOURCE
 #include "train/journal.h"
 
@@ -19,7 +20,7 @@ enum { MAX_FIGURES = 24 };
 
 struct wefti_journal {
     weft_ctx *ctx; /* borrowed */
-    wefti_metrics *metrics;
+    wefti_metrics *metrics, *nodes; /* metrics.jsonl, nodes.jsonl */
     wefti_tfevents *events;   /* or NULL */
     wefti_exporter *exporter; /* or NULL */
 };
@@ -45,6 +46,9 @@ static weft_status open_all(wefti_journal *journal, const weft_config *config,
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/metrics.jsonl", folder) >= PATH_MAX)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", folder);
+    snprintf(path, sizeof path, "%s/nodes.jsonl", folder);
+    WEFT_TRY(wefti_metrics_open(ctx, path, first, &journal->nodes));
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     WEFT_TRY(wefti_metrics_open(ctx, path, first, &journal->metrics));
     WEFT_TRY(read_elapsed(ctx, path, elapsed_s));
     WEFT_TRY(wefti_exporter_create(ctx, config, &journal->exporter));
@@ -158,6 +162,30 @@ weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_rec
                                 wefti_unix_now_s(), &scalar, 1);
 }
 
+static weft_status write_node(wefti_journal *journal, int64_t step, double elapsed_s,
+                              const wefti_node *node) {
+    wefti_node copy = *node;
+    wefti_metric row[6 + WEFTI_NODE_FIGURES] = {
+        integer("step", step),
+        real("elapsed_s", elapsed_s),
+        integer("node", node->node),
+        {.name = "host", .kind = WEFTI_METRIC_TEXT, .text = copy.host},
+        integer("ranks", node->ranks),
+        integer("cores", node->cores),
+    };
+    for (int i = 0; i < WEFTI_NODE_FIGURES; i++)
+        row[6 + i] = real(wefti_node_names[i], *wefti_node_figure(&copy, i));
+    return wefti_metrics_write(journal->ctx, journal->nodes, row, 6 + WEFTI_NODE_FIGURES);
+}
+
+weft_status wefti_journal_nodes(wefti_journal *journal, int64_t step, double elapsed_s,
+                                const wefti_node *nodes, int n) {
+    wefti_exporter_nodes(journal->exporter, nodes, n);
+    for (int i = 0; i < n; i++)
+        WEFT_TRY(write_node(journal, step, elapsed_s, &nodes[i]));
+    return WEFT_OK;
+}
+
 weft_status wefti_journal_end(wefti_journal *journal, bool success) {
     if (!journal || !journal->events) return WEFT_OK;
     return wefti_tfevents_end(journal->ctx, journal->events, wefti_unix_now_s(), success);
@@ -171,7 +199,9 @@ weft_status wefti_journal_close(wefti_journal *journal) {
     if (!journal) return WEFT_OK;
     weft_ctx *ctx = journal->ctx;
     weft_status a = wefti_metrics_close(ctx, journal->metrics);
+    weft_status c = wefti_metrics_close(ctx, journal->nodes);
     weft_status b = wefti_tfevents_close(ctx, journal->events);
+    if (a == WEFT_OK) a = c;
     wefti_exporter_close(journal->exporter);
     wefti_free(ctx, journal);
     return a != WEFT_OK ? a : b;

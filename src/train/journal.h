@@ -4,8 +4,10 @@
 
 #include <weft/train.h>
 
-/* Where a run's numbers go: metrics.jsonl and, if wanted, TensorBoard events and a file for
- * Prometheus. */
+#include "record/nodes.h"
+
+/* Where a run's numbers go: metrics.jsonl, nodes.jsonl and, if wanted, TensorBoard events and a
+ * file for Prometheus. */
 typedef struct wefti_journal wefti_journal;
 
 /* `steps_done` > 0: the run goes on; lines of later steps are dropped, and *elapsed_s is
@@ -20,6 +22,9 @@ weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r
 weft_status wefti_journal_evaluation(wefti_journal *journal,
                                      const weft_eval_record *record,
                                      double bigram_loss) WEFT_CHECKED;
+/* What the nodes did until `step`. */
+weft_status wefti_journal_nodes(wefti_journal *journal, int64_t step, double elapsed_s,
+                                const wefti_node *nodes, int n) WEFT_CHECKED;
 /* The run has ended, as it should or not; close is to follow. */
 weft_status wefti_journal_end(wefti_journal *journal, bool success) WEFT_CHECKED;
 /* What was written so far is on the disk. */

@@ -15,10 +15,12 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/memory.h"
 #include "comm/mesh.h"
 #include "job/learning_rate.h"
 #include "model/adapted.h"
 #include "train/guests.h"
+#include "train/nodefacts.h"
 #include "train/prepare.h"
 #include "train/rank_threads.h"
 #include "train/regroup.h"
@@ -44,6 +46,7 @@ typedef struct rank_thread {
     int64_t gathered;  /* after so many steps a gossiping run has lost somebody, last: who
                           met it last and who did not may differ */
     weft_mesh *mesh;   /* or NULL */
+    wefti_node_meter meter;
     bool entered;      /* a world of which no step has begun yet */
     int64_t view;      /* its number */
 } rank_thread;
@@ -95,6 +98,7 @@ static weft_status build_rank(rank_thread *t) {
     give_hooks(t);
     WEFT_TRY(keep_timeline(t));
     WEFT_TRY(fill_rank(t));
+    wefti_node_meter_begin(&t->meter, t->slot->state);
     return wefti_rank_prime(t->slot->state);
 }
 
@@ -245,6 +249,20 @@ static weft_status save(rank_thread *t, int64_t step) {
                             &wording, step);
 }
 
+/* Steps between two lines of nodes.jsonl are those between two pauses. */
+static weft_status tell_nodes(rank_thread *t, int64_t done) {
+    training *run = t->run;
+    int ranks_here = t->mesh ? 1 : run->prepared->job->W, n;
+    wefti_node *nodes;
+    WEFT_TRY(wefti_nodefacts_gather(t->slot->state, &t->meter, ranks_here, &nodes, &n));
+    weft_status status = WEFT_OK;
+    if (leads(t) && run->prepared->journal)
+        status = wefti_journal_nodes(run->prepared->journal, done,
+                                     wefti_now_s() - run->start_s, nodes, n);
+    wefti_free(t->slot->ctx, nodes);
+    return status;
+}
+
 /* What comes after step number `done`: evaluation and checkpoint when they are due. */
 static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
@@ -254,6 +272,7 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     if (last || save_due || stopping)
         WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
     if (!prepared->on_text) return WEFT_OK;
+    WEFT_TRY(tell_nodes(t, done));
     WEFT_TRY(wefti_traces_write(t->slot->state, config->run.folder));
     bool compare_due = is_due(config->run.compare_every, done) ||
                        (config->run.compare_every > 0 && (last || stopping));
@@ -364,6 +383,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     give_hooks(t);
     t->entered = true;
     t->view = world.number;
+    wefti_node_meter_begin(&t->meter, t->slot->state);
     const wefti_job *job = run->prepared->job;
     bool both = world.n_lost > 0 && world.n_joined > 0;
     snprintf(sentence, sizeof sentence, "%s%s%s%s%s; %d node%s on with step %lld",

@@ -155,6 +155,7 @@ weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder, weft_verify_s
                              run_folder, strerror(errno));
     verify_config(&v);
     verify_lines(&v, "metrics.jsonl");
+    verify_lines(&v, "nodes.jsonl");
     verify_lines(&v, "views.jsonl");
     verify_plan(&v);
     WEFT_TRY(verify_checkpoints(&v));

@@ -67,6 +67,13 @@ async function oneRun() {
     same('one run: bytes out and in', p.count('[data-chart=wire] .curve'), 2);
     same('one run: four bars', p.page.querySelector('[data-chart=budget]').dataset.bars, '4');
     same('one run: points of the validation', p.count('[data-chart=loss] .curve.dots .mark'), 3);
+    same('one run: a row for each node',
+        [...p.page.querySelectorAll('[data-section=nodes] tbody tr')].map(r => r.textContent), [
+            '0, host021.500 of 450 %3 GB1 GB300 kB/s–5 kB/s6 kB/s',
+            '1, host122.500 of 450 %3 GB1 GB300 kB/s–5 kB/s6 kB/s'
+        ]);
+    same('one run: cores busy, a curve for each node', p.count('[data-chart=cpu] .curve'), 2);
+    same('one run: network, a curve for each node', p.count('[data-chart=network] .curve'), 2);
     claim('one run: its words',
         p.page.querySelector('header p').textContent.startsWith('300 steps in 66 s. The validation loss is 3.'),
         p.page.querySelector('header p').textContent);

@@ -65,6 +65,32 @@ assert 'train/loss' in all_.Runs()['without']['tensors'] or 'train/loss' in all_
 E2
 fi
 
+for figure in cpu_cores memory_bytes rank_memory_bytes wire_out_bytes_per_second; do
+    for node in 0 1; do
+        [[ $(grep -c "^weft_node_$figure{.*,node=\"$node\"} [0-9]" now.prom) == 1 ]] ||
+            fail "no $figure of node $node: $(grep weft_node now.prom)"
+    done
+done
+
+# ---- nodes ----
+
+expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.steps=20 run.eval_every=10 mesh.nodes=2 \
+    mesh.ranks_per_node=2 run.folder=nodes --quiet
+[[ $(grep -o '"step":[0-9]*,.*"node":[0-9]*' nodes/nodes.jsonl | sed 's/"elapsed_s.*"node"/"node"/') == '"step":10,"node":0
+"step":10,"node":1
+"step":20,"node":0
+"step":20,"node":1' ]] || fail "nodes.jsonl: $(cat nodes/nodes.jsonl)"
+(($(grep -c '"ranks":2,"cores":[1-9][0-9]*,"cpu_cores":[0-9].*"memory_bytes":[1-9].*"rank_bytes":[1-9].*"wire_out":[1-9]' nodes/nodes.jsonl) == 4)) ||
+    fail "figures of nodes: $(cat nodes/nodes.jsonl)"
+expect 0 "$weft" watch nodes --text --once
+(($(grep -c '^  node [01], .*: .* of [0-9]* cores, ' out) == 2)) || fail "watch: $(cat out)"
+expect 0 "$weft" verify nodes
+grep -q 'ok  *nodes.jsonl  *4 lines' out || fail "verify: $(cat out)"
+expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.steps=30 run.eval_every=10 mesh.nodes=2 \
+    mesh.ranks_per_node=2 run.folder=nodes --quiet --resume
+[[ $(grep -o '"step":[0-9]*' nodes/nodes.jsonl | sort | uniq -c | awk '{printf "%s ", $1}') == "2 2 2 " ]] ||
+    fail "nodes.jsonl of a resumed run: $(cat nodes/nodes.jsonl)"
+
 # ---- a trace of all ranks ----
 
 expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.steps=24 mesh.nodes=2 mesh.ranks_per_node=2 \

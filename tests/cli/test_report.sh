@@ -39,6 +39,11 @@ config() { printf 'method: %s\nmesh:\n  nodes: 2\n  link: "%s"\nrun:\n  seed: 1\
 mkdir -p one two three "empty" begun "evaluated" nan lone long
 metrics 300 2000000 >one/metrics.jsonl
 config flexdemo 100Mbit >one/config.yaml
+for step in 100 200 300; do
+    for node in 0 1; do
+        echo "{\"step\":$step,\"elapsed_s\":1,\"node\":$node,\"host\":\"host$node\",\"ranks\":2,\"cores\":4,\"cpu_cores\":$((node + 1)).5,\"busy_share\":0.5,\"memory_bytes\":3e9,\"rank_bytes\":1e9,\"net_out\":${step}000,\"net_in\":null,\"wire_out\":5000,\"wire_in\":6000}"
+    done
+done >one/nodes.jsonl
 echo "{\"step\":21,\"timeline\":[$(spans 1)]}" >one/timeline.json
 echo "{\"prediction\":{\"step_s\":{\"low\":0.18,\"median\":0.2,\"high\":0.25},\"mean_step_s\":0.21,
 \"compute_s\":0.15,\"exchange_s\":0.1,\"wait_s\":0.06,\"wait_wire_s\":0.05,\"hidden_share\":0.4,
@@ -56,6 +61,7 @@ metrics 100000 2000000 >long/metrics.jsonl
 hostile=$'<img src=x onerror=top.pwned=1>"\'&\x01<!--<script>'
 mkdir "$hostile"
 metrics 20 1000 >"$hostile/metrics.jsonl"
+echo '{"step":1,"node":0,"host":"<img src=x onerror=top.pwned=1>"}' >"$hostile/nodes.jsonl"
 printf 'a: "</script><script>top.pwned=1</script>"\nb<i>: \x02 <img src=x onerror=top.pwned=1>\n' >"$hostile/config.yaml"
 echo '{"timeline":[{"lane":"<svg onload=top.pwned=1>","index":1,"what":"</script><b>","begin_s":0,"end_s":1}]}' >"$hostile/timeline.json"
 

@@ -95,7 +95,7 @@ if [[ -n $browser ]]; then
         --user-data-dir="$PWD/profile" --remote-debugging-port=0 "$(cat address)" 2>browser.log &
     tab=$!
     python3 - <<'E2' || fail "the page in a browser: $(tail -3 browser.log)"
-import base64, json, os, re, socket, struct, time, urllib.request
+import base64, json, os, re, socket, struct, time, urllib.request, zlib
 for _ in range(300):
     found = re.search(r'ws://127.0.0.1:(\d+)/', open('browser.log').read())
     if found: break
@@ -107,15 +107,44 @@ path = '/' + target.split('/', 3)[3]
 s.sendall(f'GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{found[1]}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n'.encode())
 f = s.makefile('rb')
 while f.readline() != b'\r\n': pass
-def evaluate(text):
-    body = json.dumps({'id': 1, 'method': 'Runtime.evaluate', 'params': {'expression': text, 'returnByValue': True}}).encode()
+def call(method, **params):
+    body = json.dumps({'id': 1, 'method': method, 'params': params}).encode()
     s.sendall(b'\x81' + bytes([0xfe]) + struct.pack('>H', len(body)) + b'\0\0\0\0' + body)
     while True:
         head = f.read(2)
         n = head[1]
         n = struct.unpack('>H', f.read(2))[0] if n == 126 else struct.unpack('>Q', f.read(8))[0] if n == 127 else n
         answer = json.loads(f.read(n))
-        if answer.get('id') == 1: return answer['result']['result'].get('value')
+        if answer.get('id') == 1: return answer['result']
+def evaluate(text):
+    return call('Runtime.evaluate', expression=text, returnByValue=True)['result'].get('value')
+def colours(png):
+    """How many pixels of a picture have each colour, from the PNG's bytes."""
+    assert png[:8] == b'\x89PNG\r\n\x1a\n'
+    at, data = 8, b''
+    while at < len(png):
+        n, kind = struct.unpack('>I4s', png[at:at + 8])
+        if kind == b'IHDR': wide, high, depth, colour = struct.unpack('>IIBB', png[at + 8:at + 18])
+        if kind == b'IDAT': data += png[at + 8:at + 8 + n]
+        at += 12 + n
+    size = {2: 3, 6: 4}[colour]
+    assert depth == 8 and wide > 300 and high > 300, (depth, wide, high)
+    raw, line, found = zlib.decompress(data), bytearray(wide * size), {}
+    for y in range(high):
+        kind, row = raw[y * (wide * size + 1)], bytearray(raw[y * (wide * size + 1) + 1:(y + 1) * (wide * size + 1)])
+        for x in range(wide * size):
+            left, up = row[x - size] if x >= size else 0, line[x]
+            corner = line[x - size] if x >= size else 0
+            if kind == 4:
+                p = left + up - corner
+                a, b, c = abs(p - left), abs(p - up), abs(p - corner)
+            guess = (0, left, up, (left + up) // 2, left if kind == 4 and a <= b and a <= c else up if kind == 4 and b <= c else corner)[kind]
+            row[x] = (row[x] + guess) & 255
+        line = row
+        for x in range(0, wide * size, size):
+            key = bytes(row[x:x + 3])
+            found[key] = found.get(key, 0) + 1
+    return found
 seen = []
 for _ in range(200):
     now = evaluate("(d => [d.live, d.errors, !!document.body && document.body.innerText.includes('180 MB')].join(' '))(document.documentElement.dataset)")
@@ -126,6 +155,13 @@ for _ in range(200):
         os.remove('more')
     time.sleep(0.1)
 assert seen[-1] == 'yes 0 true' and 'yes 0 false' in seen, seen
+# a screenshot: paper, words and curves, not a blank page
+call('Emulation.setDeviceMetricsOverride', width=500, height=900, deviceScaleFactor=1, mobile=False)
+evaluate("location.hash = '#theme=light'")
+found = colours(base64.b64decode(call('Page.captureScreenshot')['data']))
+most = max(found.values()) / sum(found.values())
+vivid = sum(n for c, n in found.items() if max(c) - min(c) > 90)
+assert len(found) > 30 and most < 0.98 and vivid > 200, (len(found), most, vivid)
 E2
     kill $tab 2>/dev/null
     wait $tab 2>/dev/null

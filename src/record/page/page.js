@@ -9,7 +9,8 @@ function draw(data) {
         ...(several(data) ? [runButtons(data), runTable(data)] : [tilesOf(data.runs[0])]),
         make('div', {class: 'cards'}, lossChart(data), budgetCard(data),
             data.runs.some(run => run.prediction) ? besideCard(data) : null,
-            has(data, 'steps', 'step_s') ? stepChart(data) : null, membersCard(data), timelineCard(data), plainCharts(data),
+            has(data, 'steps', 'step_s') ? stepChart(data) : null, membersCard(data),
+            nodesCard(data), timelineCard(data), plainCharts(data), nodeCharts(data),
             configCard(data)),
         make('footer', {},
             `Drawn by ${data.program} from metrics.jsonl. Bytes are those of one node's network interface.`));

@@ -350,6 +350,64 @@ function membersCard(data) {
     return c.e;
 }
 
+/* ---- nodes ---- */
+
+const lastOf = list => (list || []).length ? list[list.length - 1] : null;
+const rate = v => drawable(v) ? `${short(v, 'bytes')}/s` : '–';
+
+/* What each machine did since the ranks had come together before, newest line of each. */
+function nodesCard(data) {
+    const multi = several(data), runs = data.runs.filter(run => (run.nodes || []).length);
+    if (!runs.length) return null;
+    const c = card('nodes', 'Nodes', 'between the last two times that all ranks came together', null, true);
+    const heads = [
+        'node', 'ranks', 'cores busy', 'whole machine', 'memory', 'largest rank', 'network out', 'network in',
+        'weft out', 'weft in'
+    ];
+    const cells = node => [
+        `${node.node}${node.host ? `, ${node.host}` : ''}`, short(node.ranks, 'count'),
+        `${short(lastOf(node.cpu_cores))} of ${short(node.cores, 'count')}`,
+        short(lastOf(node.busy_share), 'share'), short(lastOf(node.memory_bytes), 'bytes'),
+        short(lastOf(node.rank_bytes), 'bytes'), rate(lastOf(node.net_out)), rate(lastOf(node.net_in)),
+        rate(lastOf(node.wire_out)), rate(lastOf(node.wire_in))
+    ];
+    const rows = runs.flatMap(run => run.nodes.map(node => make('tr', {},
+        multi ? make('th', {scope: 'row'}, run.name) : null,
+        cells(node).map((text, i) => make('td', {'data-label': heads[i]}, text)))));
+    c.e.append(make('div', {class: 'table'},
+        make('table', {class: 'stack'},
+            make('thead', {},
+                make('tr', {}, multi ? make('th', {scope: 'col'}, 'run') : null,
+                    heads.map(head => make('th', {scope: 'col'}, head)))),
+            make('tbody', {}, rows))));
+    return c.e;
+}
+
+/* A figure of the nodes over the steps, the first few of each run. */
+function nodeChart(data, id, title, y, field) {
+    const curves = () => shown(data).flatMap(({run, i}) => (run.nodes || []).slice(0, 8).map(node => ({
+        name: several(data) ? run.name : `node ${node.node}`,
+        label: several(data) ? `${run.name}, node ${node.node}` : `node ${node.node}`,
+        x: node.step,
+        y: node[field],
+        shape: i,
+        colour: several(data) ? colourOf(i) : colourOf(node.node),
+        data: {'data-run': i}
+    })));
+    const drawn = data.runs.some(run => (run.nodes || []).some(n => n.step.length > 1 && n[field].some(drawable)));
+    return drawn ? chartCard(id, title, () => ({
+        height: 250,
+        x: {...axes.step},
+        y: {zero: true, ...y},
+        curves: curves()
+    })) : null;
+}
+
+const nodeCharts = data => [
+    nodeChart(data, 'cpu', 'Cores busy with a node\'s ranks', {title: 'cores', kind: 'plain'}, 'cpu_cores'),
+    nodeChart(data, 'network', 'Network of a node\'s machine, out', {title: 'per second', kind: 'bytes'}, 'net_out')
+].filter(Boolean);
+
 /* The time of each step, and where the predicted ones lie. */
 function stepChart(data) {
     const forecasts = () => shown(data).filter(({run}) => run.prediction);
