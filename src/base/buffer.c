@@ -2,6 +2,7 @@
 /* Text that grows in memory, numbers with the fewest digits that read back, JSON strings. The
  * first failure is kept, so that a page is written without a check per word. */
 #include "base/buffer.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -76,7 +77,8 @@ void wefti_buffer_real(weft_ctx *ctx, wefti_buffer *buffer, double value) {
     }
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
+        wefti_with_point(text);
+        if (wefti_strtod(text, NULL) == value) break;
     }
     put_number(ctx, buffer, text);
 }

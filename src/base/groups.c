@@ -132,7 +132,7 @@ static void cpu_limits_2(const char *root, const char *base, const char *start,
         const char *inner = !wefti_is(group, "/") ? group : "";
         snprintf(path, sizeof path, "%s%s/cpu.max", base, inner);
         if (!wefti_first_line(root, path, line, sizeof line)) continue;
-        double quota = strtod(line, &end), period = strtod(end, NULL);
+        double quota = wefti_strtod(line, &end), period = wefti_strtod(end, NULL);
         if (end != line && period > 0) narrow(limits, quota / period);
     } while (go_up(group));
 }

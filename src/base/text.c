@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Text to numbers and back: quantities with units ("100Mbit", "10ms", "64kB"), the nearest of
  * some words by edit distance, sizes and names as people read them. */
+#define _GNU_SOURCE
 #include "base/text.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,12 +53,31 @@ static const suffix *suffixes_of(wefti_quantity unit) {
     return count_suffixes;
 }
 
+double wefti_strtod(const char *text, char **end) {
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* a constant of the C library */
+    if (plain == (locale_t)0) return strtod(text, end);
+    double value = strtod_l(text, end, plain);
+    freelocale(plain);
+    return value;
+}
+
+char *wefti_with_point(char *text) {
+    const char *point = nl_langinfo(RADIXCHAR);
+    size_t n = strlen(point);
+    if (n == 0 || wefti_is(point, ".")) return text;
+    for (char *at = strstr(text, point); at; at = strstr(at + 1, point)) {
+        *at = '.';
+        memmove(at + 1, at + n, strlen(at + n) + 1);
+    }
+    return text;
+}
+
 bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out) {
     if (!text[0] || isspace((unsigned char)text[0]) || strpbrk(text, "xXnNiIpP") == text)
         return false;
     char *end;
     errno = 0;
-    double value = strtod(text, &end);
+    double value = wefti_strtod(text, &end);
     if (end == text || !isfinite(value) || errno == ERANGE) return false;
     if (memchr(text, 'x', (size_t)(end - text)) ||
         memchr(text, 'X', (size_t)(end - text)))

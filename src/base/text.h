@@ -25,6 +25,12 @@ typedef enum wefti_quantity {
  * number with a known unit. A time needs its unit unless it is 0. */
 bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out);
 
+/* strtod, and what printf wrote of numbers, with a point in every locale: a program that embeds
+ * weft may have set one whose numbers have a comma. The second works in place on a text whose
+ * only other words are names, and returns it. */
+double wefti_strtod(const char *text, char **end);
+char *wefti_with_point(char *text);
+
 /* Parses a whole decimal number, with optional k M G for powers of 1000. */
 bool wefti_parse_int(const char *text, int64_t *out);
 

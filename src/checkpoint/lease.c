@@ -68,25 +68,30 @@ static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path)
 
 static const char form[] =
     "weft-lease 1\nhost %s\npid %lld %lld %lld\nboot %s\nsince %s\n"
-    "run %llx\nview %lld\ntoken %llx\nevery %.3f\nbeat %lld\n";
+    "run %llx\nview %lld\ntoken %llx\nevery %s\nbeat %lld\n";
 
 /* Always of one length, so that a beat changes a few bytes of one write. */
 static void write_text(const owner *o, char *text) {
+    char every[32];
+    snprintf(every, sizeof every, "%.3f", o->beat_s);
+    wefti_with_point(every);
     int n = snprintf(text, TEXT_BYTES, form, o->host, o->pid, o->started, o->space,
-                     o->boot, o->since, o->run, o->view, o->token, o->beat_s, o->beat);
+                     o->boot, o->since, o->run, o->view, o->token, every, o->beat);
     memset(text + n, ' ', (size_t)(TEXT_BYTES - 1 - n));
     text[TEXT_BYTES - 1] = '\n';
 }
 
 static bool parse_text(const char *text, owner *out) {
+    char every[32] = "", *end;
     *out = (owner){.pid = -1};
     int n = sscanf(
         text,
         "weft-lease 1 host %63s pid %lld %lld %lld boot %39s since %31s run %llx "
-        "view %lld token %llx every %lf beat %lld",
+        "view %lld token %llx every %31s beat %lld",
         out->host, &out->pid, &out->started, &out->space, out->boot, out->since,
-        &out->run, &out->view, &out->token, &out->beat_s, &out->beat);
-    return n == 11 && out->beat_s >= 0 && out->beat_s <= 60;
+        &out->run, &out->view, &out->token, every, &out->beat);
+    out->beat_s = wefti_strtod(every, &end);
+    return n == 11 && end != every && *end == '\0' && out->beat_s >= 0 && out->beat_s <= 60;
 }
 
 /* [out] text: TEXT_BYTES + 1, with zeros behind what is there. */

@@ -108,7 +108,8 @@ bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value
 void wefti_number_text(double number, char *out, size_t out_size) {
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(out, out_size, "%.*g", digits, number);
-        if (strtod(out, NULL) == number) return;
+        wefti_with_point(out);
+        if (wefti_strtod(out, NULL) == number) return;
     }
 }
 

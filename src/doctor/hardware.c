@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/machine.h"
+#include "base/text.h"
 #include "doctor/examine.h"
 
 static int64_t memory_line(const char *root, const char *key) {
@@ -85,7 +86,7 @@ void wefti_examine_machine(const char *root, weft_rank_facts *facts) {
         wefti_set_text(facts->system, sizeof facts->system, system);
     }
     if (wefti_first_line(root, "/proc/loadavg", line, sizeof line))
-        facts->load = strtod(line, NULL);
+        facts->load = wefti_strtod(line, NULL);
     examine_processor(root, facts);
     examine_cores(facts);
     examine_memory(root, facts);

@@ -2,6 +2,7 @@
 /* config.json in the form that Hugging Face's classes read: numbers with the fewest digits
  * that give the same bits back. */
 #include "model/describe.h"
+#include "base/text.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -19,7 +20,8 @@ static int digits_of(double value) {
     char text[32];
     for (int digits = 15; digits < 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) return digits;
+        wefti_with_point(text);
+        if (wefti_strtod(text, NULL) == value) return digits;
     }
     return 17;
 }

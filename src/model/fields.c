@@ -2,6 +2,7 @@
 /* The table of a model configuration's fields: to compare two, and to write one down as
  * keys. */
 #include "model/fields.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,7 @@ const char *wefti_field_text(const wefti_field *field, const weft_model_config *
     case WEFTI_FIELD_NUMBER:
         memcpy(&number, place(field, config), sizeof number);
         snprintf(out, out_size, "%.17g", number);
+        wefti_with_point(out);
         break;
     case WEFTI_FIELD_FLAG:
         memcpy(&on, place(field, config), sizeof on);

@@ -9,6 +9,7 @@
  *              in i; the pairs that make fast and slow turns in L tokens; cosines and sines
  *              times 0.1 ln s + 1                            (Peng et al. 2023) */
 #include "model/rotary.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -70,14 +71,14 @@ weft_status wefti_rope_scaling_read(weft_ctx *ctx, const char *text,
                             ? number_named(out, word, (size_t)(equals - word), &truncate)
                             : NULL;
         if (!place) return fail_text(ctx, text);
-        *place = strtod(equals + 1, &end);
+        *place = wefti_strtod(equals + 1, &end);
         if (end == equals + 1 || *end) return fail_text(ctx, text);
     }
     out->truncate = truncate != 0;
     return fits(out) ? WEFT_OK : fail_text(ctx, text);
 }
 
-void wefti_rope_scaling_text(const wefti_rope_scaling *s, char *out, size_t out_size) {
+static void print_scaling(const wefti_rope_scaling *s, char *out, size_t out_size) {
     out[0] = '\0';
     if (s->rule == WEFTI_ROPE_LINEAR)
         snprintf(out, out_size, "linear factor=%.15g", s->factor);
@@ -92,6 +93,11 @@ void wefti_rope_scaling_text(const wefti_rope_scaling *s, char *out, size_t out_
     if (s->attention > 0)
         n += snprintf(out + n, out_size - (size_t)n, " attention=%.15g", s->attention);
     if (!s->truncate) snprintf(out + n, out_size - (size_t)n, " truncate=0");
+}
+
+void wefti_rope_scaling_text(const wefti_rope_scaling *s, char *out, size_t out_size) {
+    print_scaling(s, out, out_size);
+    wefti_with_point(out);
 }
 
 /* ---- frequencies ---- */

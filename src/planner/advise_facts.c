@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "planner/advise.h"
 
 /* Where the number of rows stands in a key (weft_cluster_model_key); NULL: nowhere. */
@@ -20,8 +21,8 @@ static bool compare_keys(const char *a, const char *b, double *rows_a, double *r
     const char *x = rows_in(a), *y = rows_in(b);
     char *end_x, *end_y;
     if (!x || !y || x - a != y - b || strncmp(a, b, (size_t)(x - a)) != 0) return false;
-    *rows_a = strtod(x, &end_x);
-    *rows_b = strtod(y, &end_y);
+    *rows_a = wefti_strtod(x, &end_x);
+    *rows_b = wefti_strtod(y, &end_y);
     return strcmp(end_x, end_y) == 0 && *rows_a > 0 && *rows_b > 0;
 }
 

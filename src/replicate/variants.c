@@ -112,8 +112,10 @@ static void print_knob(const wefti_replicator_config *config, const char *key, c
         snprintf(out, size, "%d", config->compression_dims);
     else if (strcmp(key, "exchange") == 0)
         snprintf(out, size, "%s", route_of(config));
-    else
+    else {
         snprintf(out, size, "%.17g", config->compression_rate);
+        wefti_with_point(out);
+    }
 }
 
 char *wefti_variant_keys(const wefti_replicator_config *config, char *out, size_t size) {

@@ -174,8 +174,11 @@ static void range_value(const wefti_axis *axis, double u, char *out) {
         return;
     }
     snprintf(out, WEFTI_SPACE_TEXT, "%.3g", x);
-    double rounded = strtod(out, NULL); /* rounding may leave the range */
-    if (rounded < low || rounded > high) snprintf(out, WEFTI_SPACE_TEXT, "%.9g", x);
+    wefti_with_point(out);
+    double rounded = wefti_strtod(out, NULL); /* rounding may leave the range */
+    if (rounded >= low && rounded <= high) return;
+    snprintf(out, WEFTI_SPACE_TEXT, "%.9g", x);
+    wefti_with_point(out);
 }
 
 void wefti_space_value(const wefti_space *space, int64_t i, int axis,
