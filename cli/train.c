@@ -71,10 +71,15 @@ static bool should_stop(void *user) {
     return atomic_load(&stop_requested) != 0;
 }
 
+enum { RECENT = 50 };
+
 typedef struct view {
     bool json, quiet;
     weft_ctx *ctx;
     weft_watch *watch; /* NULL without --plan */
+    int64_t train_tokens, step_tokens;
+    double losses[RECENT]; /* of the last steps, in a ring */
+    int64_t n_losses;
 } view;
 
 static void bytes_text(double n, char *out, size_t size) {
@@ -137,14 +142,17 @@ static void show_run(const view *v, const weft_run_summary *s) {
 }
 
 static void show_start(void *user, const weft_run_summary *s) {
-    const view *v = user;
+    view *v = user;
+    v->train_tokens = s->train_tokens;
     show_run(v, s);
     start_plan(v, s);
 }
 
 static void show_step(void *user, const weft_step_record *r) {
-    const view *v = user;
+    view *v = user;
     char sentence[400];
+    v->step_tokens = r->tokens;
+    v->losses[v->n_losses++ % RECENT] = r->loss;
     if (v->watch && weft_watch_step(v->watch, r, sentence, sizeof sentence) && !v->quiet)
         progress_note("weft: ", sentence);
     char loss[32];
@@ -199,8 +207,31 @@ static void show_against_plan(weft_watch *watch) {
            100 * (o.measured_s / o.planned_s - 1));
 }
 
+/* The two losses side by side, and whether their distance can be overfitting: not before some of
+ * the training text came a second time. */
+static void show_training_loss(const weft_config *config, const view *v,
+                               const weft_train_result *r) {
+    double sum = 0;
+    int64_t n = v->n_losses < RECENT ? v->n_losses : RECENT;
+    for (int64_t i = 0; i < n; i++) sum += v->losses[i];
+    if (n == 0 || v->train_tokens <= 0 || isnan(r->bytes_per_token)) return;
+    double read = (double)r->steps * (double)v->step_tokens / (double)v->train_tokens;
+    const char *which = config->data.validation_path.n > 0 ? "data.validation_path"
+                                                           : "the end of each file";
+    printf("training loss    %.4f, mean of the last %lld steps; ", sum / (double)n,
+           (long long)n);
+    if (read <= 1)
+        printf("%.3g of the training text was read, nothing twice: what validation (%s) has "
+               "more is other text, not overfitting\n",
+               read, which);
+    else
+        printf("the training text was read %.3g times, validation (%s) is other text\n", read,
+               which);
+}
+
 static void show_result(const weft_config *config, const weft_train_result *r,
-                        weft_watch *watch) {
+                        const view *v) {
+    weft_watch *watch = v->watch;
     char wire[32], peak[32], predicted[32];
     bytes_text((double)r->wire_bytes, wire, sizeof wire);
     bytes_text((double)r->memory_bytes, peak, sizeof peak);
@@ -215,6 +246,7 @@ static void show_result(const weft_config *config, const weft_train_result *r,
                "%.4f\n",
                r->validation_loss, r->validation_loss / log(2) / r->bytes_per_token,
                r->bigram_loss);
+    if (!r->stopped && !isnan(r->validation_loss)) show_training_loss(config, v, r);
     printf("time             %.1f s for %lld steps\n", r->elapsed_s, (long long)r->steps);
     if (r->wire_bytes > 0)
         printf("wire             %s out of each node in all, %.0f %% of exchange time "
@@ -253,9 +285,9 @@ static weft_status make_watch(weft_ctx *ctx, const args *a, const weft_mesh *mes
 }
 
 static void show_end(const args *a, const weft_config *config,
-                     const weft_train_result *result, weft_watch *watch) {
+                     const weft_train_result *result, const view *v) {
     bool json = args_has(a, "--json");
-    if (result->elapsed_s > 0 && !json) show_result(config, result, watch);
+    if (result->elapsed_s > 0 && !json) show_result(config, result, v);
     char folder[PATH_MAX];
     if (result->elapsed_s == 0 && !json)
         printf("nothing left to do: %lld of run.steps=%lld are done in %s\n",
@@ -298,7 +330,7 @@ static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
     bool nothing_to_do = result.elapsed_s == 0 && leads;
     if (status != WEFT_OK || !(result.leads || nothing_to_do)) return status;
     if (result.elapsed_s > 0) status = weft_report_write(ctx, config->run.folder, NULL);
-    if (status == WEFT_OK) show_end(a, config, &result, watch);
+    if (status == WEFT_OK) show_end(a, config, &result, &v);
     return status;
 }
 

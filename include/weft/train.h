@@ -72,6 +72,7 @@ typedef struct weft_run_summary {
     int64_t wire_bytes_per_step; /* predicted, one node's interface, out */
     double gemm_flops;           /* measured, all ranks together */
     int64_t first_step;          /* > 0 when resumed */
+    int64_t train_tokens;        /* of the training text; 0 of pairs, images and made tokens */
 } weft_run_summary;
 
 typedef struct weft_train_hooks {

@@ -2,6 +2,7 @@
 #ifndef WEFTI_LAYERS_H
 #define WEFTI_LAYERS_H
 
+#include "base/buffer.h"
 #include "config/schema.h"
 
 /* Who gave a value; a higher layer is never overwritten by a lower one. */
@@ -61,6 +62,14 @@ weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
 
 /* What weft_config_finish does but for the kinds, which are above this room (job/finish.c). */
 weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) WEFT_CHECKED;
+
+/* The first line of a configuration that weft writes: the folder that it is written from. */
+void wefti_config_put_folder(weft_ctx *ctx, wefti_buffer *out);
+
+/* What was read from the file `path` (as origins have it), whose text is data: its relative paths
+ * that lead nowhere from here are those seen from the folder of its first line. */
+weft_status wefti_config_see_from(weft_ctx *ctx, wefti_config *config, const char *path,
+                                  const char *data) WEFT_CHECKED;
 
 /* "run.yaml:7: " for a value of a file, else "". Writes into out and returns it. */
 const char *wefti_origin_prefix(const wefti_origin *origin, char *out, size_t out_size);

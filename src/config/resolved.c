@@ -213,6 +213,12 @@ weft_status weft_config_text(weft_ctx *ctx, weft_config *values, weft_config_not
 
 weft_status weft_config_write(weft_ctx *ctx, weft_config *values, const char *path) {
     const char *words;
+    wefti_buffer out = {0};
     WEFT_TRY(weft_config_text(ctx, values, WEFT_CONFIG_BARE, &words));
-    return wefti_file_write(ctx, path, words, (int64_t)strlen(words));
+    wefti_config_put_folder(ctx, &out);
+    wefti_buffer_text(ctx, &out, words);
+    weft_status status = out.status;
+    if (status == WEFT_OK) status = wefti_file_write(ctx, path, out.bytes, out.n);
+    wefti_buffer_fini(ctx, &out);
+    return status;
 }

@@ -219,8 +219,9 @@ weft_status weft_config_load(weft_ctx *ctx, weft_config *values, const char *pat
     int64_t n_bytes;
     WEFT_TRY(keep_path(ctx, config, path));
     WEFT_TRY(wefti_file_read(ctx, path, MAX_FILE_BYTES, &data, &n_bytes));
-    weft_status status = read_text(ctx, config, config->paths[config->n_paths - 1], data,
-                                   n_bytes);
+    const char *kept = config->paths[config->n_paths - 1];
+    weft_status status = read_text(ctx, config, kept, data, n_bytes);
+    if (status == WEFT_OK) status = wefti_config_see_from(ctx, config, kept, data);
     wefti_free(ctx, data);
     return status;
 }

@@ -319,6 +319,8 @@ static void describe(wefti_prepared *p) {
     p->summary.parameters = job->model->n_elements;
     p->summary.gemm_flops = p->gemm_flops;
     p->summary.first_step = job->first_step;
+    if (p->dataset && job->model->ops->input == WEFTI_INPUT_TEXT)
+        p->summary.train_tokens = weft_dataset_train_tokens(p->dataset);
 }
 
 /* Where each rank is a process: its share of the machine's cores, or those that it is

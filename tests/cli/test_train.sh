@@ -85,16 +85,18 @@ step8=checkpoints/step-00000008
             echo "$folder/$file"
         done
     done
-    printf '%s\n' config.yaml events metrics.jsonl report.html timeline.json views.jsonl
+    printf '%s\n' config.yaml events metrics.jsonl nodes.jsonl report.html timeline.json views.jsonl
 } >wanted
 same found wanted
 
 # config.yaml is the whole configuration
 "$weft" config "${tiny[@]}" "${mesh[@]}" method=flexdemo mesh.link=100Mbit,1ms data.path=text.txt \
     replicator.exchange=sharded run.folder=demo run.save_every=3 run.eval_every=4 run.keep=2 >config.yaml
-same demo/config.yaml config.yaml
+[[ $(head -1 demo/config.yaml) == "# relative paths are seen from $PWD" ]] || fail "head: $(head -1 demo/config.yaml)"
+sed 1d demo/config.yaml >demo.yaml
+same demo.yaml config.yaml
 expect 0 "$weft" config demo/config.yaml
-same out demo/config.yaml
+same out demo.yaml
 
 # metrics.jsonl: the report's parser reads every line, and the names are these
 expect 0 "$weft" report demo
@@ -357,4 +359,17 @@ grep -qx "nothing left to do: 8 of run.steps=8 are done in late" out || fail "fi
 trains begun data.path=text.txt model.init=late
 [[ $(losses begun | head -1) != $(losses late | head -1) ]] || fail "model.init changed nothing"
 
+# a run goes on from another folder: its relative paths are seen from where it was started
+expect 0 "$weft" train text.txt "${tiny[@]}" run.folder=moved --quiet
+grep -q '^training loss    [0-9.]*, mean of the last 8 steps; [0-9.e-]* of the training text was read, nothing twice: ' out ||
+    fail "what the two losses mean: $(cat out)"
+mkdir elsewhere
+cd elsewhere || exit 1
+expect 0 "$weft" train ../moved/config.yaml --resume run.steps=12 --quiet
+expect 0 "$weft" eval ../moved
+[[ $(tail -1 ../moved/metrics.jsonl) == *'"step":12,'* ]] || fail "it did not go on: $(tail -1 ../moved/metrics.jsonl)"
+refuses "could not open none.txt: No such file or directory" \
+    "$weft" train ../moved/config.yaml data.path=none.txt --resume run.steps=13 --quiet
+[[ $(ls) == err*out ]] || fail "left elsewhere: $(ls)"
+cd ..
 finish
