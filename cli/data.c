@@ -21,26 +21,33 @@ static const flag flags[] = {
      NULL},
     {"--split", "gpt2|llama3", "splitting rule of the new tokenizer (train-tokenizer)",
      NULL},
-    {"--field", "NAME", "the field of a .jsonl file's lines that is text (encode)", NULL},
-    {"--column", "NAME", "the column of a .csv file that is text (encode)", NULL},
+    {"--field", "NAME", "the field of a .jsonl file's lines that is text (not inspect)", NULL},
+    {"--column", "NAME", "the column of a .csv file that is text (not inspect)", NULL},
     {"--threads", "N", "threads that encode; otherwise one for each core (encode)", NULL},
     {"--tokens", "N", "print the first N tokens as well (inspect)", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_data;
 
+/* The texts that the command line names. */
+static weft_shard_texts texts_of(const args *a, int threads) {
+    return (weft_shard_texts){.paths = (const char *const *)(a->operands + 1),
+                              .n_paths = a->n_operands - 1,
+                              .field = args_value(a, "--field"),
+                              .column = args_value(a, "--column"),
+                              .threads = threads};
+}
+
 /* Trains on text and saves; says on stdout what there is now. */
 static weft_status train_tokenizer(weft_ctx *ctx, const args *a, int64_t vocab) {
     const char *out = args_value(a, "-o"), *split = args_value(a, "--split");
-    char *text, shown[PATH_MAX];
+    char shown[PATH_MAX];
     int64_t n_bytes;
     weft_tokenizer *tokenizer = NULL;
-    WEFT_TRY(read_files(ctx, a->operands + 1, a->n_operands - 1, &text, &n_bytes));
-    weft_status status = weft_tokenizer_train(ctx, text, n_bytes, vocab,
-                                              split ? split : "gpt2", &tokenizer);
-    free(text);
-    if (status != WEFT_OK) return status;
-    status = weft_tokenizer_save(ctx, tokenizer, out);
+    const weft_shard_texts texts = texts_of(a, 1);
+    WEFT_TRY(weft_tokenizer_train_texts(ctx, &texts, vocab, split ? split : "gpt2", &tokenizer,
+                                        &n_bytes));
+    weft_status status = weft_tokenizer_save(ctx, tokenizer, out);
     if (status == WEFT_OK)
         printf("%s: %" PRId64 " ids from %" PRId64 " bytes of text\n",
                plain_text(out, shown, sizeof shown),
@@ -55,11 +62,7 @@ static weft_status encode(weft_ctx *ctx, const args *a, int threads) {
     int64_t n_tokens = 0;
     char shown[PATH_MAX];
     WEFT_TRY(weft_tokenizer_open(ctx, name ? name : "bytes", &tokenizer));
-    weft_shard_texts texts = {.paths = (const char *const *)(a->operands + 1),
-                              .n_paths = a->n_operands - 1,
-                              .field = args_value(a, "--field"),
-                              .column = args_value(a, "--column"),
-                              .threads = threads};
+    const weft_shard_texts texts = texts_of(a, threads);
     weft_status status = weft_shard_encode_texts(ctx, tokenizer, &texts, out, &n_tokens);
     if (status == WEFT_OK)
         printf("%s: %" PRId64 " tokens\n", plain_text(out, shown, sizeof shown), n_tokens);
@@ -142,7 +145,8 @@ const command command_data = {
     .summary = "train a tokenizer, turn text into token shards, look into them",
     .usage = "train-tokenizer|encode|inspect FILE ... [flags]",
     .help =
-        "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on text.\n\n"
+        "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on at most 256 MiB of "
+        "text.\n\n"
         "encode TEXT ... -o OUT.bin writes the tokens of texts as a shard that training "
         "reads without encoding again; memory does not grow with the text. TEXT: .txt, .md, "
         ".jsonl, .csv, packed (.gz, .zst) or not, a folder of them, or - for standard "

@@ -90,6 +90,14 @@ WEFT_API weft_status weft_shard_encode_texts(weft_ctx *ctx,
                                              const char *out_path,
                                              int64_t *n_tokens) WEFT_CHECKED;
 
+/* Trains byte-level BPE (weft_tokenizer_train) on texts of any kind that training reads, at
+ * most their first 256 MiB; shards among them are passed over. [out] *n_bytes how many bytes
+ * of text it saw; may be NULL. The caller owns *out. */
+WEFT_API weft_status weft_tokenizer_train_texts(weft_ctx *ctx, const weft_shard_texts *texts,
+                                                int64_t vocab, const char *split,
+                                                weft_tokenizer **out,
+                                                int64_t *n_bytes) WEFT_CHECKED;
+
 #ifdef __cplusplus
 }
 #endif

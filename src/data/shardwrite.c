@@ -20,7 +20,8 @@
 #include "data/syserror.h"
 #include "data/textfile.h"
 
-enum { BUFFER_BYTES = 1 << 16 };
+/* Merges settle long before LEARNT_BYTES of text. */
+enum { BUFFER_BYTES = 1 << 16, LEARNT_BYTES = 256 << 20 };
 
 struct weft_shard_writer {
     XXH3_state_t checksum;
@@ -157,4 +158,20 @@ weft_status weft_shard_encode_text(weft_ctx *ctx, const weft_tokenizer *tokenize
                                    int64_t *n_tokens) {
     weft_shard_texts texts = {.paths = &in_path, .n_paths = 1, .threads = threads};
     return weft_shard_encode_texts(ctx, tokenizer, &texts, out_path, n_tokens);
+}
+
+weft_status weft_tokenizer_train_texts(weft_ctx *ctx, const weft_shard_texts *texts,
+                                       int64_t vocab, const char *split,
+                                       weft_tokenizer **out, int64_t *n_bytes) {
+    wefti_fields fields = {texts->field, texts->column};
+    wefti_buffer text = {0};
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < texts->n_paths && status == WEFT_OK; i++)
+        status = wefti_source_text(ctx, texts->paths[i], &fields, LEARNT_BYTES, &text);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_train(ctx, text.bytes ? text.bytes : "", text.n, vocab,
+                                      split, out);
+    if (n_bytes) *n_bytes = text.n;
+    wefti_buffer_fini(ctx, &text);
+    return status;
 }

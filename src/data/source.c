@@ -199,15 +199,20 @@ static weft_status gather(weft_ctx *ctx, void *user, const char *text, int64_t n
 
 static weft_status gather_file(weft_ctx *ctx, const char *path, const wefti_fields *fields,
                                gathering *g) {
-    struct stat info;
-    if (wefti_is(path, "-") || (stat(path, &info) == 0 && !S_ISREG(info.st_mode)))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                             "%s can be read only once, and data.tokenizer=bpe reads the "
-                             "text twice: write it to a file, or train the tokenizer "
-                             "before (weft data train-tokenizer)",
-                             path);
     if (wefti_source_is_shard(path) || g->text->n >= g->most) return WEFT_OK;
     return wefti_documents_read(ctx, path, fields, gather, g);
+}
+
+weft_status wefti_source_twice(weft_ctx *ctx, const char *path) {
+    struct stat info;
+    bool folder_or_file = stat(path, &info) != 0 || S_ISREG(info.st_mode) ||
+                          S_ISDIR(info.st_mode);
+    if (!wefti_is(path, "-") && folder_or_file) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                         "%s can be read only once, and data.tokenizer=bpe reads the "
+                         "text twice: write it to a file, or train the tokenizer "
+                         "before (weft data train-tokenizer)",
+                         path);
 }
 
 weft_status wefti_source_text(weft_ctx *ctx, const char *path, const wefti_fields *fields,

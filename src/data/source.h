@@ -51,10 +51,13 @@ weft_status wefti_source_files(weft_ctx *ctx, const char *path,
                                wefti_walk *files) WEFT_CHECKED;
 
 /* Appends the text of a path, document after document, until *text has `most` bytes; shards
- * have none. Standard input and pipes are refused: what is read here would be missing when
- * the same path is encoded. */
+ * have none. */
 weft_status wefti_source_text(weft_ctx *ctx, const char *path, const wefti_fields *fields,
                               int64_t most, wefti_buffer *text) WEFT_CHECKED;
+
+/* Refuses standard input and pipes: what is read to train a tokenizer would be missing when
+ * the same path is encoded. */
+weft_status wefti_source_twice(weft_ctx *ctx, const char *path) WEFT_CHECKED;
 
 /* Whether a file is a shard of token ids, not text. */
 bool wefti_source_is_shard(const char *path);

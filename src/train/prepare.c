@@ -30,7 +30,7 @@
 #include "train/initial.h"
 #include "train/rundata.h"
 
-enum { BENCH_VOCAB = 256, LEARNT_BYTES = 256 << 20 };
+enum { BENCH_VOCAB = 256 };
 
 static bool exists(const char *path) {
     struct stat info;
@@ -98,21 +98,17 @@ static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool re
     return WEFT_OK;
 }
 
-/* Learns merges from the texts of the run, at most LEARNT_BYTES of them: merges settle long
- * before that. */
+/* Learns merges from the texts of the run, which are read again as its data. */
 static weft_status train_bpe(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
-    wefti_fields fields = {config->data.field, config->data.column};
-    wefti_buffer text = {0};
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < config->data.path.n && status == WEFT_OK; i++)
-        status = wefti_source_text(ctx, config->data.path.items[i], &fields, LEARNT_BYTES,
-                                   &text);
-    if (status == WEFT_OK)
-        status = weft_tokenizer_train(ctx, text.bytes ? text.bytes : "", text.n, config->data.vocab,
-                                      config->data.split, &p->tokenizer);
-    wefti_buffer_fini(ctx, &text);
-    return status;
+    const weft_shard_texts texts = {.paths = (const char *const *)config->data.path.items,
+                                    .n_paths = config->data.path.n,
+                                    .field = config->data.field,
+                                    .column = config->data.column};
+    for (int i = 0; i < texts.n_paths; i++)
+        WEFT_TRY(wefti_source_twice(ctx, texts.paths[i]));
+    return weft_tokenizer_train_texts(ctx, &texts, config->data.vocab, config->data.split,
+                                      &p->tokenizer, NULL);
 }
 
 /* Before anything is read, so that the first thing missing is the first thing said. */

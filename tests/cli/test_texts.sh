@@ -47,6 +47,22 @@ refuses_like "- can be read only once.*" "$weft" train - $small data.tokenizer=b
 expect 0 "$weft" data encode my.txt -o text.bin
 expect 0 "$weft" data encode texts -o folder.bin
 expect 0 "$weft" data encode my.jsonl --field body -o lines.bin
+
+# A tokenizer learns from the text that is in a file, not from how the file packs it.
+learns() {
+    prints "learnt.json: 280 ids from $1 bytes of text" "$weft" data train-tokenizer "${@:2}" -o learnt.json --vocab 280
+}
+sed -n 101,200p my.txt >plain.txt
+gzip -k plain.txt
+learns "$(wc -c <plain.txt)" plain.txt
+mv learnt.json wanted.json
+learns "$(wc -c <plain.txt)" plain.txt.gz
+same learnt.json wanted.json
+"$weft" data train-tokenizer - -o learnt.json --vocab 280 <plain.txt >out 2>err || fail "$(cat err)"
+same learnt.json wanted.json
+learns "$(($(wc -c <my.txt) - 1))" my.jsonl --field body
+refuses "/dev/zero is not a regular file or a pipe" "$weft" data train-tokenizer /dev/zero -o x.json
+rm plain.txt plain.txt.gz learnt.json wanted.json
 # shellcheck disable=SC2002
 cat my.txt | "$weft" data encode - -o piped.bin >out || fail "encoding a pipe: $(cat out)"
 same text.bin folder.bin
