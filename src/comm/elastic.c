@@ -262,10 +262,25 @@ bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
     return true;
 }
 
+/* Each connection that has carried something is asked, for one may have been measured by a burst that
+ * lay in buffers. */
+static double slowest_rate(const weft_mesh *mesh) {
+    const weft_transport *t = mesh->transport;
+    double slowest = 0;
+    for (int r = 0; r < mesh->elastic->size && t->ops->rate; r++) {
+        if (r == mesh->rank || mesh->peers[r].lost || mesh->peers[r].here) continue;
+        double rate = t->ops->rate(t, mesh->peer_of[r]);
+        if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+    }
+    return slowest;
+}
+
 static void install(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     const wefti_view *view = wefti_member_view(e->member);
+    double rate_Bps = slowest_rate(mesh);
     pthread_mutex_lock(&mesh->lock);
+    e->rate_Bps = rate_Bps;
     e->view = view->number;
     e->first_step = view->first_step;
     copy_cut(mesh, view);

@@ -83,6 +83,10 @@ typedef struct wefti_elastic_world {
 weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
                                 wefti_elastic_world *out) WEFT_CHECKED;
 
+/* Bytes per second of the slowest connection to another machine when the world's view was installed;
+ * 0: not known. */
+double wefti_elastic_rate(weft_mesh *mesh);
+
 /* Where a rank of the current world runs. */
 const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank);
 
@@ -165,6 +169,7 @@ typedef struct wefti_elastic {
     int64_t n_steps;
     bool gathers; /* the rank's thread waits between steps, for all members */
     int64_t view, first_step; /* of the machine's view; copies for the ranks' threads */
+    double rate_Bps;          /* of the slowest connection to another machine; 0: not known */
     bool *departed;           /* [size] not in it */
     wefti_node_id *id;        /* [size] who has a place, or had it last; 0: nobody had */
     bool *fresh;              /* [size] connected, and a member of no view here yet */

@@ -199,6 +199,13 @@ weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
     return WEFT_OK;
 }
 
+double wefti_elastic_rate(weft_mesh *mesh) {
+    pthread_mutex_lock(&mesh->lock);
+    double rate_Bps = mesh->elastic ? mesh->elastic->rate_Bps : 0;
+    pthread_mutex_unlock(&mesh->lock);
+    return rate_Bps;
+}
+
 const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank) {
     const wefti_elastic *e = mesh->elastic;
     return weft_mesh_host_of(mesh, e ? e->ranks[rank] : rank);

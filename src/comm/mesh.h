@@ -131,7 +131,7 @@ struct weft_mesh {
     unsigned char *landing;            /* [size] that of the peers */
     wefti_found held;                  /* waits for an earlier one of the same rank */
     int64_t n_collected;               /* messages taken from the rank's threads */
-    _Atomic double byte_s;             /* that a byte to another machine takes */
+    double byte_s;                     /* that a byte to another machine takes */
     double moved_s, watched_s, beat_s; /* when something last moved; the other two when */
     bool reported;                     /* the failure was passed on */
     bool broken;                       /* the transport failed */

@@ -75,8 +75,7 @@ static bool is_slow(const weft_mesh *mesh) { return piece_s(mesh) > slow_s; }
 
 static void time_piece(weft_mesh *mesh, int n_bytes, double took_s) {
     if (n_bytes < PIECE_SLOW) return;
-    double byte_s = mesh->byte_s; /* nobody else writes it */
-    mesh->byte_s = byte_s + (took_s / n_bytes - byte_s) / 8;
+    mesh->byte_s += (took_s / n_bytes - mesh->byte_s) / 8;
 }
 
 /* Bytes of a piece to this rank. Where nothing is gained by shorter ones, those to other

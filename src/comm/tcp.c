@@ -269,6 +269,10 @@ static int look_at_call(connection *c) {
     return error == ECONNREFUSED ? 1 : error == 0 ? 0 : -1;
 }
 
+static double tcp_rate(const weft_transport *head, int peer) {
+    return wefti_tcp_rate(((const tcp_transport *)head)->peers[peer].stream.fd);
+}
+
 static int tcp_redial(weft_transport *head, int peer) {
     connection *c = &((tcp_transport *)head)->peers[peer];
     if (c->call >= 0) return look_at_call(c);
@@ -451,6 +455,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .wait = tcp_wait,
         .wake = tcp_wake,
         .redial = tcp_redial,
+        .rate = tcp_rate,
         .seat = wefti_tcp_seat,
         .say = tcp_say,
         .finish = tcp_finish,

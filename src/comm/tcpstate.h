@@ -74,4 +74,7 @@ bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found);
 /* Answers one (weft_transport_ops.seat). */
 bool wefti_tcp_seat(weft_transport *head, int caller, const weft_transport_seat *seat);
 
+/* Bytes per second that have lately arrived at the other end of a connection; 0: not known. */
+double wefti_tcp_rate(int fd);
+
 #endif

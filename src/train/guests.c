@@ -49,8 +49,8 @@ bool wefti_guests_can(const wefti_job *job) {
            !wefti_replicator_find(job->replicator_config.kind)->own_answers;
 }
 
-int64_t wefti_guests_slices(int64_t n_bytes, double byte_s, double step_s) {
-    double all_s = (double)n_bytes * byte_s;
+int64_t wefti_guests_slices(int64_t n_bytes, double rate_Bps, double step_s) {
+    double all_s = rate_Bps > 0 ? (double)n_bytes / rate_Bps : 0;
     if (!(all_s > at_once_s) || !(step_s > 0)) return 0;
     double slices = ceil(all_s / (share_of_step * step_s));
     if (slices < 2) return 0;

@@ -38,8 +38,8 @@ int64_t wefti_guests_bytes(const wefti_rank *r);
 bool wefti_guests_can(const wefti_job *job);
 
 /* In how many steps the state comes, so that no step takes more than a quarter longer for it; 0:
- * it comes so fast that all wait for it. byte_s: of the link; step_s: of a calm step. */
-int64_t wefti_guests_slices(int64_t n_bytes, double byte_s, double step_s);
+ * it comes so fast that all wait for it, or nobody knows how fast. step_s: of a calm step. */
+int64_t wefti_guests_slices(int64_t n_bytes, double rate_Bps, double step_s);
 
 /* The world begins with guests. Before the mixer is primed. */
 weft_status wefti_guests_begin(wefti_rank *r, const wefti_guests_plan *plan) WEFT_CHECKED;

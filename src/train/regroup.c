@@ -126,7 +126,8 @@ static int64_t slices_of(const wefti_prepared *p) {
     int64_t steps = p->job->config->mesh.join_steps;
     if (p->bare || !wefti_guests_can(p->job)) return 0;
     if (steps >= 0) return steps;
-    return wefti_guests_slices(p->state_bytes, p->bootstrap.mesh->byte_s, p->step_s);
+    double rate_Bps = wefti_elastic_rate(p->bootstrap.mesh);
+    return wefti_guests_slices(p->state_bytes, rate_Bps, p->step_s);
 }
 
 static charter charter_of(const wefti_prepared *p) {

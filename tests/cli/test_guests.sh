@@ -42,11 +42,11 @@ changes() {
     what="changes $*"
     rm -rf run out.* log.* && pids=()
     free_port
-    for ((r = 2; r >= 0; r--)); do founder "$r" 3 mesh.join_steps=60 "$@"; done
+    for ((r = 2; r >= 0; r--)); do founder "$r" 3 mesh.join_steps=30 "$@"; done
     await has_lines 3 || fail "$what: no step: $(cat log.*)"
-    joiner a "$port" mesh.join_steps=60 "$@"
+    joiner a "$port" mesh.join_steps=30 "$@"
     await says "joins in about" log.a || fail "$what: nobody came: $(tail -n 3 log.*)"
-    joiner b "$port" mesh.join_steps=60 "$@"
+    joiner b "$port" mesh.join_steps=30 "$@"
     await says "joins in about" log.b || fail "$what: no second one came: $(tail -n 3 log.*)"
     before=$(lines)
     await has_lines $((before + 3)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
@@ -55,7 +55,7 @@ changes() {
     await says "takes part as rank" log.b || fail "$what: b is lost: $(tail -n 3 log.*)"
     wait "${pids[1]}" 2>/dev/null
     unset 'pids[1]'
-    joiner c "$port" mesh.join_steps=60 "$@"
+    joiner c "$port" mesh.join_steps=30 "$@"
     await says "joins in about" log.c || fail "$what: no third one came: $(tail -n 3 log.*)"
     kill -9 "$last"
     wait "$last" 2>/dev/null

@@ -91,6 +91,8 @@ typedef struct weft_transport_ops {
     /* May be NULL. Of a process whose connection has ended: whether its host takes calls for it
      * (0), refuses them, so that it is dead (1), or has not answered yet (-1: ask again). */
     int (*redial)(weft_transport *t, int peer);
+    /* May be NULL. Bytes per second that have lately arrived at a process; 0: not known. */
+    double (*rate)(const weft_transport *t, int peer);
     /* May be NULL: nobody can take part later. Answers a caller; whether it is connected: to
      * seat->place, which had ended or never was. */
     bool (*seat)(weft_transport *t, int caller, const weft_transport_seat *seat);
