@@ -83,8 +83,8 @@ typedef struct wefti_elastic_world {
 weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
                                 wefti_elastic_world *out) WEFT_CHECKED;
 
-/* Bytes per second of the slowest connection to another machine when the world's view was installed;
- * 0: not known. */
+/* Bytes per second of the slowest connection to another machine when the world's view was
+ * installed; 0: not known. */
 double wefti_elastic_rate(weft_mesh *mesh);
 
 /* Where a rank of the current world runs. */

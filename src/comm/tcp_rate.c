@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* How fast a connection is, as the kernel has it: what the other end confirmed, by the time in which
- * it did. A file of its own, since the header of the kernel that knows the number and the C library's
- * netinet/tcp.h exclude each other. */
+/* How fast a connection is, as the kernel has it: what the other end confirmed, by the time in
+ * which it did. A file of its own, since the header of the kernel that knows the number and the C
+ * library's netinet/tcp.h exclude each other. */
 #include <stddef.h>
 
 #include <linux/tcp.h>
