@@ -262,8 +262,8 @@ bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
     return true;
 }
 
-/* Each connection that has carried something is asked, for one may have been measured by a burst that
- * lay in buffers. */
+/* Each connection that has carried something is asked, for one may have been measured by a burst
+ * that lay in buffers. */
 static double slowest_rate(const weft_mesh *mesh) {
     const weft_transport *t = mesh->transport;
     double slowest = 0;

@@ -50,7 +50,7 @@ int wefti_parser_add(wefti_parser *p, wefti_node_kind kind) {
                                   "a template");
     if (p->status != WEFT_OK) return 0;
     count_lines(p);
-    t->nodes[t->n] = (wefti_node){.kind = kind, .line = p->line};
+    t->nodes[t->n] = (wefti_template_node){.kind = kind, .line = p->line};
     return (int)t->n++;
 }
 
@@ -66,7 +66,7 @@ int wefti_parser_add_value(wefti_parser *p, wefti_node_kind kind, json_t *value)
     return node;
 }
 
-wefti_node *wefti_parser_at(wefti_parser *p, int node) { return &p->t->nodes[node]; }
+wefti_template_node *wefti_parser_at(wefti_parser *p, int node) { return &p->t->nodes[node]; }
 
 /* Joins a node to the end of a chain. */
 void wefti_parser_chain(wefti_parser *p, int *first, int *last, int node) {

@@ -52,17 +52,17 @@ typedef enum wefti_binary {
     WEFTI_JOIN
 } wefti_binary;
 
-typedef struct wefti_node {
+typedef struct wefti_template_node {
     wefti_node_kind kind;
     wefti_binary op;
     int line;
     int a, b, c, d, next;
     json_t *value; /* owned */
-} wefti_node;
+} wefti_template_node;
 
 struct wefti_template {
     char *where;       /* owned */
-    wefti_node *nodes; /* [n], owned */
+    wefti_template_node *nodes; /* [n], owned */
     int64_t n, room;
     int body; /* first statement */
     bool marks;

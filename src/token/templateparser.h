@@ -44,7 +44,7 @@ int wefti_parser_add(wefti_parser *p, wefti_node_kind kind);
 int wefti_parser_add_value(wefti_parser *p, wefti_node_kind kind, json_t *value);
 int wefti_parser_add_two(wefti_parser *p, wefti_node_kind kind, wefti_binary op, int a,
                          int b);
-wefti_node *wefti_parser_at(wefti_parser *p, int node);
+wefti_template_node *wefti_parser_at(wefti_parser *p, int node);
 
 /* Joins a node to the end of a chain. */
 void wefti_parser_chain(wefti_parser *p, int *first, int *last, int node);

@@ -13,7 +13,7 @@ enum { MAX_WORK = 2000000, TURN_WORK = 20, MAX_DEPTH = 1000 };
 static json_t *evaluate(wefti_machine *m, int node);
 static void run(wefti_machine *m, int node);
 
-static const wefti_node *node_at(const wefti_machine *m, int node) {
+static const wefti_template_node *node_at(const wefti_machine *m, int node) {
     return &m->t->nodes[node];
 }
 
@@ -72,7 +72,7 @@ static void close_scope(wefti_machine *m) { json_decref(m->scopes[--m->n_scopes]
 static void take_arguments(wefti_machine *m, int first, wefti_arguments *out) {
     *out = (wefti_arguments){.n = 0};
     for (int k = first; k && m->status == WEFT_OK; k = node_at(m, k)->next) {
-        const wefti_node *node = node_at(m, k);
+        const wefti_template_node *node = node_at(m, k);
         bool named = node->kind == WEFTI_NODE_NAMED;
         if (out->n == WEFTI_TEMPLATE_ARGUMENTS) {
             wefti_machine_fail(m, "too many arguments", "");
@@ -111,7 +111,7 @@ static json_t *shallow(wefti_machine *m, json_t *value) {
     return value;
 }
 
-static json_t *make_list(wefti_machine *m, const wefti_node *node) {
+static json_t *make_list(wefti_machine *m, const wefti_template_node *node) {
     json_t *out = wefti_machine_made(m, json_array());
     for (int k = node->a; k && m->status == WEFT_OK; k = node_at(m, k)->next) {
         json_t *item = evaluate(m, k);
@@ -121,7 +121,7 @@ static json_t *make_list(wefti_machine *m, const wefti_node *node) {
     return shallow(m, out);
 }
 
-static json_t *make_dict(wefti_machine *m, const wefti_node *node) {
+static json_t *make_dict(wefti_machine *m, const wefti_template_node *node) {
     json_t *out = wefti_machine_made(m, json_object());
     for (int k = node->a; k && m->status == WEFT_OK;) {
         int behind = node_at(m, k)->next;
@@ -134,8 +134,8 @@ static json_t *make_dict(wefti_machine *m, const wefti_node *node) {
     return shallow(m, out);
 }
 
-static json_t *call(wefti_machine *m, const wefti_node *node) {
-    const wefti_node *callee = node_at(m, node->a);
+static json_t *call(wefti_machine *m, const wefti_template_node *node) {
+    const wefti_template_node *callee = node_at(m, node->a);
     wefti_arguments given;
     json_t *out = NULL;
     if (callee->kind == WEFTI_NODE_NAME) {
@@ -157,7 +157,7 @@ static json_t *call(wefti_machine *m, const wefti_node *node) {
     return out;
 }
 
-static json_t *filter_or_test(wefti_machine *m, const wefti_node *node) {
+static json_t *filter_or_test(wefti_machine *m, const wefti_template_node *node) {
     wefti_arguments given;
     json_t *value = evaluate(m, node->a), *out = NULL;
     take_arguments(m, node->b, &given);
@@ -171,7 +171,7 @@ static json_t *filter_or_test(wefti_machine *m, const wefti_node *node) {
     return out;
 }
 
-static json_t *part(wefti_machine *m, const wefti_node *node) {
+static json_t *part(wefti_machine *m, const wefti_template_node *node) {
     json_t *of = evaluate(m, node->a), *out;
     if (node->kind == WEFTI_NODE_GET) {
         json_t *key = evaluate(m, node->b);
@@ -188,7 +188,7 @@ static json_t *part(wefti_machine *m, const wefti_node *node) {
 }
 
 /* and, or: the operand that decides, as in Python. */
-static json_t *either(wefti_machine *m, const wefti_node *node) {
+static json_t *either(wefti_machine *m, const wefti_template_node *node) {
     json_t *value = evaluate(m, node->a);
     bool stays = wefti_value_is_true(value) == (node->kind == WEFTI_NODE_OR);
     if (stays) return value;
@@ -203,7 +203,7 @@ static bool is_true(wefti_machine *m, int node) {
     return out;
 }
 
-static json_t *operate(wefti_machine *m, const wefti_node *node) {
+static json_t *operate(wefti_machine *m, const wefti_template_node *node) {
     json_t *a = evaluate(m, node->a);
     json_t *b = node->kind == WEFTI_NODE_BINARY ? evaluate(m, node->b) : NULL;
     json_t *out = node->kind == WEFTI_NODE_BINARY ? wefti_value_binary(m, node->op, a, b)
@@ -213,7 +213,7 @@ static json_t *operate(wefti_machine *m, const wefti_node *node) {
     return out;
 }
 
-static json_t *evaluate_kind(wefti_machine *m, const wefti_node *node) {
+static json_t *evaluate_kind(wefti_machine *m, const wefti_template_node *node) {
     switch (node->kind) {
     case WEFTI_NODE_LITERAL: return json_incref(node->value);
     case WEFTI_NODE_NAME: return look_up(m, json_string_value(node->value));
@@ -287,7 +287,7 @@ static void bind_loop(wefti_machine *m, json_t *items, size_t k) {
 }
 
 /* The items that pass the loop's condition. */
-static json_t *chosen(wefti_machine *m, const wefti_node *node) {
+static json_t *chosen(wefti_machine *m, const wefti_template_node *node) {
     json_t *over = evaluate(m, node->a), *all = wefti_value_items(m, over);
     json_decref(over);
     if (node->b == 0 || m->status != WEFT_OK) return all;
@@ -303,7 +303,7 @@ static json_t *chosen(wefti_machine *m, const wefti_node *node) {
     return out;
 }
 
-static void run_for(wefti_machine *m, const wefti_node *node) {
+static void run_for(wefti_machine *m, const wefti_template_node *node) {
     json_t *items = chosen(m, node);
     for (size_t i = 0; i < json_array_size(items) && m->status == WEFT_OK; i++) {
         if (!open_scope(m)) break;
@@ -333,7 +333,7 @@ static json_t *captured(wefti_machine *m, int body) {
     return out;
 }
 
-static void run_set(wefti_machine *m, const wefti_node *node) {
+static void run_set(wefti_machine *m, const wefti_template_node *node) {
     json_t *value = node->a ? evaluate(m, node->a) : captured(m, node->c);
     const char *name = json_string_value(json_array_get(node->value, 0));
     if (json_array_size(node->value) == 1) {
@@ -352,7 +352,7 @@ static void run_set(wefti_machine *m, const wefti_node *node) {
     json_decref(space);
 }
 
-static void run_generation(wefti_machine *m, const wefti_node *node) {
+static void run_generation(wefti_machine *m, const wefti_template_node *node) {
     wefti_rendered *out = m->out;
     int64_t from = out->text.n;
     run(m, node->c);
@@ -365,7 +365,7 @@ static void run_generation(wefti_machine *m, const wefti_node *node) {
     out->n_spans++;
 }
 
-static void run_one(wefti_machine *m, const wefti_node *node) {
+static void run_one(wefti_machine *m, const wefti_template_node *node) {
     json_t *value;
     switch (node->kind) {
     case WEFTI_NODE_TEXT: wefti_value_print(m, node->value, &m->out->text); return;
