@@ -55,6 +55,7 @@ typedef struct wefti_parcels {
 /* What the progress thread knows of another rank. */
 typedef struct wefti_peer {
     wefti_parcels quick, bulk; /* whole in one piece; the others, one after the other */
+    wefti_envelope last_long;  /* of the last long message that has left, or has begun to */
     int n_flying;              /* pieces that the transport has not finished */
     double moved_s;            /* when it last finished one, or began after a pause */
     wefti_arrival *open;       /* a LONG whose pieces are still coming */

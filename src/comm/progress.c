@@ -100,7 +100,7 @@ static void start_next_piece(weft_mesh *mesh, wefti_peer *peer) {
     int64_t n_bytes = left < piece ? left : piece;
     const char *data = (const char *)parcel->data + parcel->n_started;
     parcel->n_started += n_bytes;
-    if (n_bytes == left) wefti_parcels_pop(&peer->bulk);
+    if (n_bytes == left) peer->last_long = wefti_parcels_pop(&peer->bulk)->envelope;
     start_piece(mesh, parcel, LANE_PIECES, data, (int)n_bytes);
 }
 
@@ -109,24 +109,61 @@ static bool stands_still(const weft_mesh *mesh, const wefti_peer *peer, double n
     return peer->n_flying > 0 && now_s - peer->moved_s > limit_s;
 }
 
-/* To other machines: the oldest message to one that takes something in, as far as the
- * window allows. */
+static bool is_older(const wefti_parcel *a, const wefti_parcel *b) {
+    return !b || a->number < b->number;
+}
+
+/* The first long message to another machine that takes something in; NULL: there is none. */
+static const wefti_parcel *oldest_away(const weft_mesh *mesh, double now_s) {
+    const wefti_parcel *oldest = NULL;
+    for (int r = 0; r < mesh->n_slots; r++) {
+        const wefti_peer *peer = &mesh->peers[r];
+        if (peer->here || !peer->bulk.first || stands_still(mesh, peer, now_s)) continue;
+        if (is_older(peer->bulk.first, oldest)) oldest = peer->bulk.first;
+    }
+    return oldest;
+}
+
+/* Whether both are of one round of one exchange: who has one waits for all of them. */
+static bool is_alike(const wefti_envelope *a, const wefti_envelope *b) {
+    return a->kind == b->kind && a->tag == b->tag && a->channel == b->channel;
+}
+
+/* Whether a rank's message is of the oldest round, or the first one after it: its receiver has had
+ * its part of the round, and would let the wire stand still while others are slower. */
+static bool has_turn(const wefti_peer *peer, const wefti_parcel *oldest) {
+    return is_alike(&peer->bulk.first->envelope, &oldest->envelope) ||
+           is_alike(&peer->last_long, &oldest->envelope);
+}
+
+/* Of those whose turn it is, the one with the fewest pieces under way, if it may
+ * have more; among equals the one that was sent to first. */
+static wefti_peer *next_away(const weft_mesh *mesh, int window, double now_s) {
+    const wefti_parcel *oldest = oldest_away(mesh, now_s);
+    wefti_peer *next = NULL;
+    for (int r = 0; r < mesh->n_slots && oldest; r++) {
+        wefti_peer *peer = &mesh->peers[r];
+        const wefti_parcel *first = peer->bulk.first;
+        if (peer->here || !first || peer->n_flying >= window || !has_turn(peer, oldest) ||
+            stands_still(mesh, peer, now_s))
+            continue;
+        bool fewer = !next || peer->n_flying < next->n_flying;
+        bool older = next && peer->n_flying == next->n_flying &&
+                     is_older(first, next->bulk.first);
+        if (fewer || older) next = peer;
+    }
+    return next;
+}
+
+/* To other machines: the messages of the oldest round, those to all receivers side by side, as far
+ * as each one's window allows. */
 static bool start_away(weft_mesh *mesh, double now_s) {
     int window = is_slow(mesh) ? WINDOW_SLOW : WINDOW;
     bool moved = false;
     while (!mesh->broken) {
-        wefti_peer *oldest = NULL;
-        int n = 0;
-        for (int r = 0; r < mesh->n_slots; r++) {
-            wefti_peer *peer = &mesh->peers[r];
-            if (peer->here || stands_still(mesh, peer, now_s)) continue;
-            n += peer->n_flying;
-            if (peer->bulk.first &&
-                (!oldest || peer->bulk.first->number < oldest->bulk.first->number))
-                oldest = peer;
-        }
-        if (!oldest || n >= window) return moved;
-        start_next_piece(mesh, oldest);
+        wefti_peer *peer = next_away(mesh, window, now_s);
+        if (!peer) return moved;
+        start_next_piece(mesh, peer);
         moved = true;
     }
     return moved;

@@ -196,17 +196,23 @@ static void a_message_of_another_length_is_refused(void **state) {
 
 enum { LONG_AWAY = 20 * 60 * 1024 };
 
+static bool in_one_round; /* both messages have one tag */
+
+static int64_t tag_to(int rank) { return in_one_round ? 1 : rank; }
+
 static weft_status send_to_both(member *m) {
     static unsigned char data[LONG_AWAY];
     const void *view;
     if (m->comm->rank > 0) {
-        WEFT_TRY(
-            wefti_comm_receive_by(m->comm, 0, 1, LONG_AWAY, wefti_now_s() + 5, &view));
+        WEFT_TRY(wefti_comm_receive_by(m->comm, 0, tag_to(m->comm->rank), LONG_AWAY,
+                                       wefti_now_s() + 5, &view));
         if (m->comm->rank == 2) atomic_store(&m->hub->stuck, 0);
         return view ? WEFT_OK : weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "nothing came");
     }
-    for (int r = 1; r < 3; r++) WEFT_TRY(wefti_comm_send(m->comm, r, 1, data, LONG_AWAY));
-    return wefti_comm_await(m->comm, 1);
+    for (int r = 1; r < 3; r++)
+        WEFT_TRY(wefti_comm_send(m->comm, r, tag_to(r), data, LONG_AWAY));
+    WEFT_TRY(wefti_comm_await(m->comm, tag_to(1)));
+    return wefti_comm_await(m->comm, tag_to(2));
 }
 
 static void send_away(int stuck, hub *h) {
@@ -226,6 +232,20 @@ static void messages_to_other_machines_leave_in_order(void **state) {
     send_away(0, &h);
     assert_in_range(h.n_sent, 40, HUB_LOG); /* pieces; on a busy machine shorter ones */
     for (int i = 1; i < h.n_sent; i++) assert_true(h.sent_to[i] >= h.sent_to[i - 1]);
+}
+
+/* Each of the two has a fair part of the first half: who sends to many in one round waits for all
+ * of them, and whose receiver is slow should not let its own wire stand still. */
+static void messages_of_one_round_leave_side_by_side(void **state) {
+    hub h;
+    int n[3] = {0};
+    (void)state;
+    in_one_round = true;
+    send_away(0, &h);
+    in_one_round = false;
+    assert_in_range(h.n_sent, 40, HUB_LOG);
+    for (int i = 0; i < h.n_sent / 2; i++) n[h.sent_to[i]]++;
+    for (int r = 1; r < 3; r++) assert_in_range(n[r], h.n_sent / 8, h.n_sent / 2);
 }
 
 /* What goes to rank 1 is not done before rank 2 has all of its own. */
@@ -628,6 +648,7 @@ int main(void) {
         cmocka_unit_test(a_failure_reaches_everybody_with_its_sentence),
         cmocka_unit_test(a_failure_is_heard_before_the_farewell),
         cmocka_unit_test(messages_to_other_machines_leave_in_order),
+        cmocka_unit_test(messages_of_one_round_leave_side_by_side),
         cmocka_unit_test(a_rank_that_takes_in_nothing_holds_up_nobody_else),
         cmocka_unit_test(a_rank_that_says_nothing_is_given_up),
         cmocka_unit_test(another_version_is_refused),
