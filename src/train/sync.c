@@ -84,8 +84,18 @@ static weft_status make_rank(weft_sync *s) {
                          s->config->optimizer.clip);
 }
 
+/* Which rows a process takes is the caller's to say. */
+static weft_status check_batch(const weft_sync *s) {
+    if (strcmp(s->config->elastic.batch, "shrink") == 0) return WEFT_OK;
+    return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
+                         "elastic.batch is %s, but the program draws the rows; expected shrink, "
+                         "and a loop that takes more rows when processes are lost",
+                         s->config->elastic.batch);
+}
+
 static weft_status build(weft_sync *s) {
     WEFT_TRY(make_job(s));
+    WEFT_TRY(check_batch(s));
     WEFT_TRY(make_world(s));
     WEFT_TRY(make_rank(s));
     s->n_tensors = s->setup.n_tensors;

@@ -37,6 +37,10 @@ static const char *const odd_keys[] = {"optimizer.lr=1.5e-3", "model.dropout=0.2
 static void a_run_has_the_same_bits_in_every_locale(void **state) {
     (void)state;
     static outcome plain, comma;
+    weft_ctx *ctx;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, wefti_file_remove_tree(ctx, "plain")); /* of an earlier run of this test */
+    weft_ctx_destroy(ctx);
     train(&plain, "same", false, odd_keys);
     assert_trained(&plain);
     assert_int_equal(rename("same/config.yaml", "plain.yaml"), 0);
