@@ -261,6 +261,9 @@ int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code) {
     _exit(code);
 }
 
+/* Descriptions are small: what is longer is something else, or a device that never ends. */
+enum { LARGEST_FILE = 64 << 20 };
+
 /* Appends a file to *text; *n and *room are its bytes and what is allocated. */
 static weft_status append_file(weft_ctx *ctx, const char *path, char **text, size_t *n,
                                size_t *room) {
@@ -283,6 +286,10 @@ static weft_status append_file(weft_ctx *ctx, const char *path, char **text, siz
         }
         got = fread(*text + *n, 1, *room - *n - 1, file);
         *n += got;
+        if (*n > LARGEST_FILE)
+            status = weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                                   "%s has more than %d bytes, expected a description", path,
+                                   LARGEST_FILE);
     }
     if (status == WEFT_OK && ferror(file))
         status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not read %s: %s", path,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <weft/doctor.h>
 
@@ -64,6 +65,9 @@ static int add_list(visit *v, const char *list) {
 static int add_file(visit *v, const char *path) {
     char line[512];
     int code = CODE_OK, before = v->n_peers;
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
+        return usage_error("%s is no file, expected one with a machine in each line", path);
     FILE *file = fopen(path, "re");
     if (!file) return usage_error("could not open %s", path);
     while (code == CODE_OK && fgets(line, sizeof line, file)) {

@@ -62,6 +62,10 @@ same learnt.json wanted.json
 same learnt.json wanted.json
 learns "$(($(wc -c <my.txt) - 1))" my.jsonl --field body
 refuses "/dev/zero is not a regular file or a pipe" "$weft" data train-tokenizer /dev/zero -o x.json
+ln -sf /dev/zero endless
+refuses "endless has more than 67108864 bytes, expected a description" "$weft" plan --hf endless
+refuses "endless is no file, expected one with a machine in each line" \
+    "$weft" doctor --hostfile endless
 rm plain.txt plain.txt.gz learnt.json wanted.json
 # shellcheck disable=SC2002
 cat my.txt | "$weft" data encode - -o piped.bin >out || fail "encoding a pipe: $(cat out)"
