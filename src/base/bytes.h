@@ -93,4 +93,18 @@ static inline void wefti_get_floats(int64_t n, const unsigned char *p, float *x)
 }
 #endif
 
+/* A double as its 64 bits. */
+static inline void wefti_put_f64(unsigned char *p, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    wefti_put_u64(p, bits);
+}
+
+static inline double wefti_get_f64(const unsigned char *p) {
+    uint64_t bits = wefti_get_u64(p);
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 #endif

@@ -5,7 +5,7 @@
  *     patience = elastic.patience, or max(30 s, 5 s_max)    s_max: the longest of the last steps
  *
  * The time of a step is that of the slowest of all, since all wait for it; so a machine that is
- * always slow is never given up, and one that stands still is. It is told when the first steps
+ * always slow is never given up, and one that has stopped is. It is told when the first steps
  * have been done; before, whoever gets ready is waited for. A wrong guess costs a process that a
  * person has to start again, a long one half a minute: hence the 30 s. */
 #include "comm/elastic.h"

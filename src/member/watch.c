@@ -280,7 +280,7 @@ static progress progress_of(const wefti_member *m) {
 }
 
 /* The others wait for a member that computes, not for one that waits itself: it has begun a step,
- * has not sent it, and none is further behind. With gossip a neighbour of who stands still is
+ * has not sent it, and none is further behind. With gossip a neighbour of who has stopped is
  * behind as well, but not as far. */
 static void watch_patience(wefti_member *m, wefti_member_node *peer, progress p) {
     const wefti_member_steps *s = &peer->steps;

@@ -89,30 +89,17 @@ weft_status wefti_rank_submit(wefti_rank *r, int b) {
     return r->schedule->overlaps ? WEFT_OK : wait_op(r, &op);
 }
 
-static void put_f64(unsigned char *p, double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    wefti_put_u64(p, bits);
-}
-
-static double get_f64(const unsigned char *p) {
-    uint64_t bits = wefti_get_u64(p);
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 static unsigned char *sent_of(wefti_rank *r, int64_t step) {
     return r->sent_status[step % WEFTI_STATUS_SLOTS];
 }
 
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     unsigned char *bytes = sent_of(r, step);
-    put_f64(bytes, r->status.loss_sum);
-    put_f64(bytes + 8, r->status.stop);
-    put_f64(bytes + 16, r->status.failed);
-    put_f64(bytes + 24, r->status.distance);
-    put_f64(bytes + 32, r->status.met);
+    wefti_put_f64(bytes, r->status.loss_sum);
+    wefti_put_f64(bytes + 8, r->status.stop);
+    wefti_put_f64(bytes + 16, r->status.failed);
+    wefti_put_f64(bytes + 24, r->status.distance);
+    wefti_put_f64(bytes + 32, r->status.met);
     return wefti_comm_send_all(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
 }
 
@@ -144,13 +131,13 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                               &got));
         const unsigned char *bytes = got.view;
         if (!bytes) continue;
-        agreed->stop += get_f64(bytes + 8);
-        agreed->failed += get_f64(bytes + 16);
+        agreed->stop += wefti_get_f64(bytes + 8);
+        agreed->failed += wefti_get_f64(bytes + 16);
         if (takes_part(r, peer, step)) {
             agreed->counted++;
-            agreed->loss_sum += get_f64(bytes);
-            agreed->distance += get_f64(bytes + 24);
-            agreed->met += get_f64(bytes + 32);
+            agreed->loss_sum += wefti_get_f64(bytes);
+            agreed->distance += wefti_get_f64(bytes + 24);
+            agreed->met += wefti_get_f64(bytes + 32);
         }
         if (!mine) wefti_comm_release(r->comms.control, peer, step);
     }

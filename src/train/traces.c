@@ -41,24 +41,11 @@ typedef struct peer_clock {
     double ahead_s, error_s; /* of another rank's clock; as well as we know it */
 } peer_clock;
 
-static void put_f64(unsigned char *p, double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    wefti_put_u64(p, bits);
-}
-
-static double get_f64(const unsigned char *p) {
-    uint64_t bits = wefti_get_u64(p);
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* ---- one clock ---- */
 
 static void learn_clock(peer_clock *clock, double asked_s, double answered_s,
                         const unsigned char *answer) {
-    double t1 = get_f64(answer), t2 = get_f64(answer + 8);
+    double t1 = wefti_get_f64(answer), t2 = wefti_get_f64(answer + 8);
     double error_s = ((answered_s - asked_s) - (t2 - t1)) / 2;
     if (!(error_s >= 0 && error_s < clock->error_s)) return; /* or no number at all */
     clock->error_s = error_s;
@@ -90,9 +77,9 @@ static weft_status answer_once(wefti_rank *r) {
     unsigned char answer[16];
     const void *question;
     WEFT_TRY(wefti_comm_receive(comm, 0, tag, 8, &question));
-    put_f64(answer, comm->arrival_s);
+    wefti_put_f64(answer, comm->arrival_s);
     wefti_comm_release(comm, 0, tag);
-    put_f64(answer + 8, wefti_now_s());
+    wefti_put_f64(answer + 8, wefti_now_s());
     WEFT_TRY(wefti_comm_send(comm, 0, tag, answer, sizeof answer));
     return wefti_comm_await(comm, tag);
 }
@@ -115,8 +102,8 @@ static void pack_lines(const wefti_rank *r, int thread, unsigned char *out) {
         const wefti_timeline_line *line = &r->timeline->lines[thread][i];
         snprintf((char *)out, NAME_BYTES, "%s", line->what);
         wefti_put_u64(out + NAME_BYTES, (uint64_t)line->index);
-        put_f64(out + NAME_BYTES + 8, line->begin_s);
-        put_f64(out + NAME_BYTES + 16, line->end_s);
+        wefti_put_f64(out + NAME_BYTES + 8, line->begin_s);
+        wefti_put_f64(out + NAME_BYTES + 16, line->end_s);
     }
 }
 
@@ -125,7 +112,7 @@ static void pack_head(const wefti_rank *r, unsigned char *head) {
     memset(head, 0, HEAD_BYTES);
     for (int t = 0; t < WEFTI_TIMELINE_THREADS; t++)
         wefti_put_u64(head + 8 * t, (uint64_t)lines_of(r, t));
-    put_f64(head + 16, r->timeline->begun_s);
+    wefti_put_f64(head + 16, r->timeline->begun_s);
     if (gethostname(host, sizeof host - 1) == 0) memcpy(head + 24, host, sizeof host);
 }
 
@@ -183,8 +170,8 @@ static void put_theirs(weft_ctx *ctx, wefti_buffer *out, const unsigned char *by
             name[NAME_BYTES - 1] = '\0';
             wefti_timeline_line line = {.what = name,
                                         .index = (int)(int64_t)wefti_get_u64(bytes + NAME_BYTES),
-                                        .begin_s = get_f64(bytes + NAME_BYTES + 8),
-                                        .end_s = get_f64(bytes + NAME_BYTES + 16)};
+                                        .begin_s = wefti_get_f64(bytes + NAME_BYTES + 8),
+                                        .end_s = wefti_get_f64(bytes + NAME_BYTES + 16)};
             if (!(fabs(line.begin_s) < 1e9 && line.end_s < 1e9 && line.end_s >= line.begin_s))
                 continue;
             put_line(ctx, out, t, first, &line);
@@ -209,7 +196,7 @@ static weft_status take(wefti_rank *r, int peer, const int64_t tags[2],
     memcpy(head, view, HEAD_BYTES);
     wefti_comm_release(comm, peer, tags[0]);
     int64_t n[] = {(int64_t)wefti_get_u64(head), (int64_t)wefti_get_u64(head + 8)};
-    double shift_s = get_f64(head + 16) - clock->ahead_s - r->timeline->begun_s;
+    double shift_s = wefti_get_f64(head + 16) - clock->ahead_s - r->timeline->begun_s;
     int most = most_lines(r);
     if (n[0] < 0 || n[1] < 0 || n[0] > most || n[1] > most || !(fabs(shift_s) < 1e9))
         return weft_ctx_fail(r->ctx, WEFT_ERR_WIRE,
