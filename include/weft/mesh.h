@@ -94,8 +94,9 @@ WEFT_API weft_status weft_mesh_forget(weft_ctx *ctx, weft_mesh *mesh) WEFT_CHECK
  * host. */
 WEFT_API weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status);
 
-/* Whether this rank should say what went wrong: rank 0, and rank 1 if that one is not
- * heard any more. */
+/* Whether this rank should say what went wrong: rank 0, and rank 1 if that one is not heard any
+ * more; a rank that the others go on without; and over weft's own transport, whose processes a
+ * person starts on each machine, every rank on another machine than rank 0's. */
 WEFT_API bool weft_mesh_speaks(weft_mesh *mesh);
 
 typedef struct weft_mesh_facts {

@@ -243,8 +243,11 @@ weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) {
 bool weft_mesh_speaks(weft_mesh *mesh) {
     char text[1024];
     weft_status status;
-    if (mesh->rank == 0 || mesh->transport->entry) return true;
+    const weft_transport *t = mesh->transport;
+    if (mesh->rank == 0 || t->entry) return true;
+    if (t->streams && strcmp(t->host[t->rank], t->host[0]) != 0) return true;
     int failed = wefti_world_failure(&mesh->world, &status, text);
+    if (mesh->elastic && failed == mesh->rank) return true;
     return mesh->rank == 1 && failed == 0 && status == WEFT_ERR_PEER;
 }
 

@@ -63,6 +63,12 @@ weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
 /* What weft_config_finish does but for the kinds, which are above this room (job/finish.c). */
 weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) WEFT_CHECKED;
 
+/* The text of the keys that all processes of a run must have alike, "section.key: value" in each
+ * line; sized: with the numbers of nodes and ranks, which a joiner has from the others. Valid until
+ * the next text of this configuration. */
+weft_status wefti_config_shared(weft_ctx *ctx, weft_config *values, bool sized,
+                                const char **words) WEFT_CHECKED;
+
 /* The first line of a configuration that weft writes: the folder that it is written from. */
 void wefti_config_put_folder(weft_ctx *ctx, wefti_buffer *out);
 

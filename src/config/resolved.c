@@ -10,8 +10,10 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "config/layers.h"
+#include "config/schema.h"
 #include "config/value.h"
 
 typedef struct text {
@@ -193,22 +195,44 @@ static void put_all(text *t, const wefti_config *config, weft_config_notes notes
     }
 }
 
+/* The text is the configuration's from now on. */
+static weft_status keep(weft_ctx *ctx, wefti_config *config, wefti_buffer *out,
+                        const char **words) {
+    *words = NULL;
+    if (out->status != WEFT_OK) {
+        weft_status status = out->status;
+        wefti_buffer_fini(ctx, out);
+        return status;
+    }
+    wefti_free(ctx, config->text);
+    config->text = out->bytes;
+    *words = out->bytes;
+    return WEFT_OK;
+}
+
 weft_status weft_config_text(weft_ctx *ctx, weft_config *values, weft_config_notes notes,
                              const char **words) {
     wefti_config *config = wefti_config_of(values);
     wefti_buffer out = {0};
     text t = {ctx, &out};
-    *words = NULL;
     put_all(&t, config, notes);
-    if (out.status != WEFT_OK) {
-        weft_status status = out.status;
-        wefti_buffer_fini(ctx, &out);
-        return status;
+    return keep(ctx, config, &out, words);
+}
+
+weft_status wefti_config_shared(weft_ctx *ctx, weft_config *values, bool sized,
+                                const char **words) {
+    wefti_config *config = wefti_config_of(values);
+    wefti_buffer out = {0};
+    text t = {ctx, &out};
+    for (const weft_config_key *key = wefti_config_keys; key->name; key++) {
+        bool of_size = wefti_is(key->name, "mesh.nodes") ||
+                       wefti_is(key->name, "mesh.ranks_per_node");
+        if (wefti_config_key_is_own(key->name) || (of_size && !sized)) continue;
+        wefti_buffer_print(ctx, &out, "%s: ", key->name);
+        put_value(&t, key, values);
+        put(&t, "\n");
     }
-    wefti_free(ctx, config->text);
-    config->text = out.bytes;
-    *words = out.bytes;
-    return WEFT_OK;
+    return keep(ctx, config, &out, words);
 }
 
 weft_status weft_config_write(weft_ctx *ctx, weft_config *values, const char *path) {

@@ -545,6 +545,17 @@ const weft_config_key *wefti_config_key_find(const char *name) {
     return NULL;
 }
 
+bool wefti_config_key_is_own(const char *name) {
+    static const char *const own[] = {
+        "run.folder",     "run.prometheus", "data.path",     "data.validation_path",
+        "data.tokenizer", "model.init",     "adapter.init",  "mesh.threads",
+        "mesh.key",       "mesh.cert",      "mesh.cert_key", "mesh.ca",
+        "mesh.memory_limit"};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (wefti_is(own[i], name)) return true;
+    return false;
+}
+
 int wefti_config_key_index(const weft_config_key *key) {
     return (int)(key - wefti_config_keys);
 }

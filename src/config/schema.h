@@ -23,6 +23,10 @@ const char *wefti_config_key_guess(const char *name);
 /* The same for an unknown section. */
 const char *wefti_config_section_guess(const char *name);
 
+/* Whether a key is of one machine: the name of a file or folder there, or how it computes. Machines
+ * of a run may have different values of it, for what counts of a file is what is in it. */
+bool wefti_config_key_is_own(const char *name);
+
 /* The choice of that name, or NULL. */
 const weft_choice *wefti_choice_find(const weft_choice *choices, const char *name);
 

@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "config/layers.h"
 #include "doctor/examine.h"
 #include "doctor/hash.h"
 #include "job/job.h"
@@ -136,7 +137,7 @@ weft_status wefti_examine_run(weft_ctx *ctx, const weft_doctor_options *options,
     const weft_config *config = options->config;
     const char *text;
     wefti_job *job;
-    WEFT_TRY(weft_config_text(ctx, options->config, WEFT_CONFIG_BARE, &text));
+    WEFT_TRY(wefti_config_shared(ctx, options->config, true, &text));
     facts->config_hash = wefti_digest_text(text);
     facts->has_run = 1;
     facts->nodes = config->mesh.nodes;

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -27,6 +26,7 @@
 #include "job/adopt.h"
 #include "token/named.h"
 #include "train/adapterfile.h"
+#include "train/alike.h"
 #include "train/initial.h"
 #include "train/rundata.h"
 
@@ -372,55 +372,6 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s, &p->journal);
 }
 
-/* A hash of the configuration without the names of files that belong to a machine; and, where
- * nodes may come and go, without how many there are. */
-static weft_status hash_config(weft_ctx *ctx, const weft_config *config, bool any_size,
-                               uint64_t *out) {
-    static const char *const own[] = {
-        "mesh.key=", "mesh.cert=",   "mesh.cert_key=",
-        "mesh.ca=",  "mesh.nodes=1", "mesh.ranks_per_node=1"};
-    enum { NAMES = 4, ALL = sizeof own / sizeof own[0] };
-    weft_config *copy;
-    const char *text;
-    WEFT_TRY(weft_config_copy(ctx, config, &copy));
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < (any_size ? ALL : NAMES) && status == WEFT_OK; i++)
-        status = weft_config_set(ctx, copy, own[i]);
-    if (status == WEFT_OK) status = weft_config_text(ctx, copy, WEFT_CONFIG_BARE, &text);
-    if (status == WEFT_OK) *out = XXH3_64bits(text, strlen(text));
-    weft_config_destroy(ctx, copy);
-    return status;
-}
-
-/* What every rank reads for itself has to be the same everywhere. */
-static weft_status compare(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
-    uint64_t hash;
-    wefti_bootstrap *c = &p->bootstrap;
-    if (!c->comm) return WEFT_OK;
-    WEFT_TRY(hash_config(ctx, config, false, &hash));
-    WEFT_TRY(wefti_bootstrap_same(ctx, c, hash, "the configuration"));
-    if (!p->dataset) return WEFT_OK;
-    WEFT_TRY(wefti_bootstrap_same(ctx, c, weft_tokenizer_hash(p->tokenizer),
-                                  "the tokenizer (data.tokenizer, or what it was learnt "
-                                  "from)"));
-    WEFT_TRY(wefti_bootstrap_same(ctx, c, (uint64_t)weft_dataset_train_tokens(p->dataset),
-                                  "the number of training tokens (data.path)"));
-    WEFT_TRY(wefti_bootstrap_same(ctx, c, weft_dataset_hash(p->dataset),
-                                  "the tokens of the data (data.path, "
-                                  "data.validation_path)"));
-    int64_t rows = weft_dataset_validation_rows(p->dataset);
-    return wefti_bootstrap_same(ctx, c, (uint64_t)rows, "the text for validation");
-}
-
-weft_status wefti_prepared_hashes(weft_ctx *ctx, const wefti_prepared *p,
-                                  uint64_t *config, uint64_t *data) {
-    const uint64_t facts[] = {weft_tokenizer_hash(p->tokenizer),
-                              (uint64_t)weft_dataset_train_tokens(p->dataset),
-                              (uint64_t)weft_dataset_validation_rows(p->dataset)};
-    *data = XXH3_64bits(facts, sizeof facts);
-    return hash_config(ctx, p->config, true, config);
-}
-
 /* A run that begins from a model is of that model. Resumed, its own checkpoint says what
  * that was: the folder may be gone. */
 static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepared *p) {
@@ -471,7 +422,7 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(adopt(ctx, config, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(wefti_rundata_open(ctx, config, p));
-    WEFT_TRY(compare(ctx, config, p));
+    WEFT_TRY(wefti_alike_check(ctx, p));
     WEFT_TRY(make_plan(ctx, config, p));
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->job, &p->saved, p->saved_path));
@@ -487,7 +438,7 @@ static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume
     (void)resume;
     p->saved.step = -1;
     p->bigram_loss = NAN;
-    WEFT_TRY(compare(ctx, config, p));
+    WEFT_TRY(wefti_alike_check(ctx, p));
     return make_plan(ctx, config, p);
 }
 

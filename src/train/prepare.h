@@ -69,11 +69,6 @@ weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *co
 weft_status wefti_prepare_replay(weft_ctx *ctx, weft_config *config,
                                  wefti_prepared **out) WEFT_CHECKED;
 
-/* What processes of a run have to have alike, whoever of them began it: hashes of the configuration
- * without the numbers of nodes and ranks, and of tokenizer and text. */
-weft_status wefti_prepared_hashes(weft_ctx *ctx, const wefti_prepared *p,
-                                  uint64_t *config, uint64_t *data) WEFT_CHECKED;
-
 /* Writes config.yaml and opens the journal, as the run's first rank does. */
 weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 

@@ -247,6 +247,10 @@ double wefti_rank_distance_squares(const wefti_rank *r);
  * Collective; between steps. */
 weft_status wefti_rank_compare(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
+/* Before the first step: all replicas have the same parameters, or all ranks fail alike, naming the
+ * first that has others. Collective. */
+weft_status wefti_rank_compare_initial(wefti_rank *r) WEFT_CHECKED;
+
 /* --- evaluate.c --- */
 
 /* Fills in losses, tokens and distance of *out over the first `max_tokens` (0 = all)

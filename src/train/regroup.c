@@ -22,6 +22,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/adapted.h"
+#include "train/alike.h"
 #include "train/guests.h"
 #include "train/handover.h"
 
@@ -67,7 +68,7 @@ bool wefti_regroup_can(const wefti_prepared *p) {
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     wefti_bootstrap *b = &p->bootstrap;
     uint64_t config, data;
-    WEFT_TRY(wefti_prepared_hashes(ctx, p, &config, &data));
+    WEFT_TRY(wefti_alike_hashes(ctx, p, &config, &data));
     if (p->joins) p->lease_run = b->mesh->transport->entry->run;
     if (p->lease) p->lease_run = wefti_lease_run(p->lease); /* the leader's */
     WEFT_TRY(wefti_bootstrap_tell(b, &p->lease_run, sizeof p->lease_run));

@@ -9,6 +9,7 @@
 
 #include <xxhash.h>
 
+#include "base/memory.h"
 #include "collectives/collectives.h"
 #include "train/rank.h"
 
@@ -71,11 +72,8 @@ static weft_status compare_group(wefti_rank *r, wefti_comm *comm, int64_t step) 
         if (theirs != r->sums[u] && !guest)
             status = weft_ctx_fail(
                 r->ctx, WEFT_ERR_NUMERIC,
-                "after step %lld the parameters of unit %s differ between replica %d and "
-                "the first of its group (checksums %016llx and %016llx): they ought to "
-                "be "
-                "equal bit for bit; do all nodes run the same binary with the same "
-                "mesh.kernels?",
+                "after step %lld unit %s of replica %d is not bit for bit that of the first "
+                "replica (checksums %016llx, %016llx): are binary and mesh.kernels the same?",
                 (long long)step + 1, r->job->model->units[u].name, r->replica,
                 (unsigned long long)r->sums[u], (unsigned long long)theirs);
     }
@@ -92,4 +90,22 @@ weft_status wefti_rank_compare(wefti_rank *r, int64_t step) {
     if (r->job->sites > 1) WEFT_TRY(compare_group(r, r->comms.replica, step));
     if (!mixed_equal) return WEFT_OK;
     return compare_group(r, r->comms.sites, step);
+}
+
+/* A shard is compared with that of the first replica. All ranks see all sums, so all fail alike. */
+weft_status wefti_rank_compare_initial(wefti_rank *r) {
+    wefti_comm *all = r->comms.control;
+    int64_t n = r->arrangement->n_elements, tag = wefti_rank_control_tag(r);
+    uint64_t own = XXH3_64bits(r->params, (size_t)n * sizeof *r->params), *sums;
+    WEFT_TRY(wefti_alloc_n(r->ctx, all->size, sizeof own, "checksums", &sums));
+    weft_status status = wefti_comm_all_gather(all, tag, &own, sizeof own, sums);
+    for (int i = r->job->S; status == WEFT_OK && i < all->size; i++)
+        if (sums[i] != sums[i % r->job->S])
+            status = weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                                   "the parameters that rank %d begins with are not those "
+                                   "of rank %d; expected the same model on all machines "
+                                   "(model.init, adapter.init)",
+                                   i, i % r->job->S);
+    wefti_free(r->ctx, sums);
+    return status;
 }

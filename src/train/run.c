@@ -66,9 +66,11 @@ static weft_status fill_rank(rank_thread *t) {
     const char *init = prepared->job->config->model.init;
     if (wefti_model_has_adapters(prepared->job->model)) {
         init = prepared->job->config->adapter.init;
-        return init[0] ? wefti_state_load_model(t->slot->state, init) : WEFT_OK;
+        if (init[0]) WEFT_TRY(wefti_state_load_model(t->slot->state, init));
+    } else if (init[0]) {
+        WEFT_TRY(load_initial(t, init));
     }
-    return init[0] ? load_initial(t, init) : WEFT_OK;
+    return init[0] ? wefti_rank_compare_initial(t->slot->state) : WEFT_OK;
 }
 
 /* All ranks keep a timeline of the same step, when everything is warm. */

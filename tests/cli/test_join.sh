@@ -57,20 +57,24 @@ churns() {
     stop "${pids[0]}" "${left[@]}"
 }
 
-# Who has another model is sent away with a sentence, and the run does not mind.
+# Who has another model, or other text of the same length, is sent away with a sentence, and the run
+# does not mind.
 refuses_others() {
-    local r before
+    local r before key
     what=refuses
     rm -rf run out.* log.* && pids=()
     free_port
     for ((r = 1; r >= 0; r--)); do founder "$r" 2; done
     await has_lines 5 || fail "$what: no step: $(cat log.*)"
-    joiner other "$port" model.width=48
-    wait "$last" && fail "$what: another model has joined"
-    last=
-    says "it was refused, for its configuration or text is not the run's" log.other ||
-        fail "$what: it says $(cat log.other)"
-    unset "pids[$((${#pids[@]} - 1))]"
+    tr a-c b-d <text.txt >other.txt
+    for key in model.width=48 data.path=other.txt; do
+        joiner other "$port" $key
+        wait "$last" && fail "$what: another $key has joined"
+        last=
+        says "it was refused, for its configuration or text is not the run's" log.other ||
+            fail "$what: it says $(cat log.other)"
+        unset "pids[$((${#pids[@]} - 1))]"
+    done
     before=$(lines)
     await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
     stop "${pids[0]}" "${pids[@]}"

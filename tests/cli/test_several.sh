@@ -80,6 +80,36 @@ if command -v openssl >/dev/null; then
     unset WORLD_SIZE MASTER_ADDR MASTER_PORT
 fi
 
+# Names of files belong to a machine, what is in them does not; a key that differs is named.
+each() { # what rank 0 has of its own, what rank 1 has
+    free_port
+    RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout 60 "$weft" train run.yaml \
+        mesh.nodes=2 --quiet run.folder=at0 $1 >out.0 2>log.0 &
+    RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout 60 "$weft" train run.yaml \
+        mesh.nodes=2 --quiet run.folder=at1 $2 >out.1 2>log.1
+    codes="$? "
+    wait $!
+    codes+="$? "
+}
+cp text.txt same.txt
+tr a-c b-d <text.txt >other.txt
+each "" "data.path=same.txt mesh.threads=2"
+[ "$codes" = "0 0 " ] || fail "files of other names: $codes $(cat log.0 log.1)"
+rm -r at0
+each optimizer.lr=2e-3 optimizer.lr=1e-3
+grep -q "rank 1 .*: optimizer.lr is 0.001 here and 0.002 in the configuration of rank 0" log.0 ||
+    fail "another rate: $(cat log.0)"
+each "" data.path=other.txt
+grep -q "rank 1 .*: the text (data.path, data.validation_path) here is not that of rank 0" log.0 ||
+    fail "other text: $(cat log.0)"
+for seed in 1 2; do
+    timeout 60 "$weft" train run.yaml mesh.nodes=1 run.steps=1 run.seed=$seed run.folder=begin$seed --quiet >log 2>&1 ||
+        fail "begin$seed: $(cat log)"
+done
+each model.init=begin1 model.init=begin2
+grep -q "the parameters that rank 1 begins with are not those of rank 0" log.0 ||
+    fail "another model: $codes $(cat log.0)"
+
 # what is wrong is said by rank 0
 together 3 "$weft" train run.yaml run.folder=no data.path=nowhere.txt --quiet
 case $codes in *"0 "*) fail "no text: codes $codes" ;; esac

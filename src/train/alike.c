@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* The first process tells the text of its configuration, a key in each line, and hashes of what it
+ * has read; every other one compares them with its own:
+ *
+ *     rank 0     optimizer.lr: 0.001 \n ...  -->  rank r: the first line that differs is the error
+ *     rank 0     hash of tokenizer, tokens   -->  rank r: the first hash that differs
+ *
+ * So the person at machine r reads which key to change, and to what. */
+#include "train/alike.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "config/layers.h"
+
+enum { MAX_TEXT = 1 << 20, MAX_LINE = 120 };
+
+/* The line at `at` without what could harm a terminal; *n: its length in the text. */
+static void line_at(const char *at, char out[MAX_LINE], size_t *n) {
+    *n = strcspn(at, "\n");
+    snprintf(out, MAX_LINE, "%.*s", (int)(*n < MAX_LINE ? *n : MAX_LINE), at);
+    wefti_text_plain(out);
+}
+
+/* Both are texts of wefti_config_shared, of this program or of another version of it. */
+static weft_status fail_by_line(weft_ctx *ctx, const char *own, const char *theirs) {
+    char here[MAX_LINE], there[MAX_LINE];
+    size_t n, m;
+    for (;; own += n + 1, theirs += m + 1) {
+        line_at(own, here, &n);
+        line_at(theirs, there, &m);
+        if (n != m || memcmp(own, theirs, n) != 0 || !own[n] || !theirs[m]) break;
+    }
+    const char *colon = strstr(here, ": ");
+    size_t name = colon ? (size_t)(colon - here) : 0;
+    if (name == 0 || strncmp(here, there, name + 2) != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "the configuration here has '%s' where that of rank 0 has "
+                             "'%s'; all ranks must have the same, of the same version "
+                             "of weft",
+                             here, there);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%.*s is %s here and %s in the configuration of rank 0; all "
+                         "ranks must have the same",
+                         (int)name, here, colon + 2, there + name + 2);
+}
+
+static weft_status check_text(weft_ctx *ctx, wefti_bootstrap *c, const char *own) {
+    char *theirs;
+    int64_t n = (int64_t)strlen(own);
+    WEFT_TRY(wefti_bootstrap_tell(c, &n, sizeof n));
+    if (n < 0 || n > MAX_TEXT)
+        return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
+                             "the configuration of rank 0 has %lld bytes, expected at "
+                             "most %d",
+                             (long long)n, (int)MAX_TEXT);
+    WEFT_TRY(wefti_alloc(ctx, (size_t)n + 1, "configuration of rank 0", &theirs));
+    if (wefti_bootstrap_leads(c)) memcpy(theirs, own, (size_t)n);
+    weft_status status = wefti_bootstrap_tell(c, theirs, n);
+    theirs[n] = 0;
+    if (status == WEFT_OK && strcmp(own, theirs) != 0)
+        status = fail_by_line(ctx, own, theirs);
+    wefti_free(ctx, theirs);
+    return status;
+}
+
+static weft_status check_files(weft_ctx *ctx, wefti_prepared *p) {
+    wefti_bootstrap *c = &p->bootstrap;
+    const struct {
+        uint64_t value;
+        const char *what;
+    } facts[] = {
+        {weft_tokenizer_hash(p->tokenizer),
+         "the tokenizer (data.tokenizer, or what it was learnt from)"},
+        {(uint64_t)weft_dataset_train_tokens(p->dataset),
+         "the number of training tokens (data.path)"},
+        {weft_dataset_hash(p->dataset),
+         "the text (data.path, data.validation_path)"},
+        {(uint64_t)weft_dataset_validation_rows(p->dataset), "the text for validation"}};
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+        WEFT_TRY(wefti_bootstrap_same(ctx, c, facts[i].value, facts[i].what));
+    return WEFT_OK;
+}
+
+weft_status wefti_alike_check(weft_ctx *ctx, wefti_prepared *p) {
+    const char *own;
+    if (!p->bootstrap.comm) return WEFT_OK;
+    WEFT_TRY(wefti_config_shared(ctx, p->config, true, &own));
+    WEFT_TRY(check_text(ctx, &p->bootstrap, own));
+    return p->dataset ? check_files(ctx, p) : WEFT_OK;
+}
+
+weft_status wefti_alike_hashes(weft_ctx *ctx, const wefti_prepared *p, uint64_t *config,
+                               uint64_t *data) {
+    const char *text;
+    const uint64_t facts[] = {weft_tokenizer_hash(p->tokenizer),
+                              (uint64_t)weft_dataset_train_tokens(p->dataset),
+                              weft_dataset_hash(p->dataset),
+                              (uint64_t)weft_dataset_validation_rows(p->dataset)};
+    *data = XXH3_64bits(facts, sizeof facts);
+    WEFT_TRY(wefti_config_shared(ctx, p->config, false, &text));
+    *config = XXH3_64bits(text, strlen(text));
+    return WEFT_OK;
+}

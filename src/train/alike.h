@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ALIKE_H
+#define WEFTI_ALIKE_H
+
+#include "train/prepare.h"
+
+/* What processes of a run must have alike: the configuration, but for keys of one machine
+ * (wefti_config_key_is_own), and what is in their files, wherever these lie. */
+
+/* Compares with the first process; an error names the key and both values, or the kind of file.
+ * Collective; nothing where this process is alone. */
+weft_status wefti_alike_check(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
+
+/* For who comes later: hashes of the configuration without the numbers of nodes and ranks, and of
+ * tokenizer and text. */
+weft_status wefti_alike_hashes(weft_ctx *ctx, const wefti_prepared *p, uint64_t *config,
+                               uint64_t *data) WEFT_CHECKED;
+
+#endif
