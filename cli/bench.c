@@ -186,6 +186,22 @@ static int run_optimizers(weft_ctx *ctx, const args *a, long long steps,
     return status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
 }
 
+/* Which of the words read a flag; of the others it would be a silent mistake. */
+static int check_flags(const args *a, const char *word) {
+    static const struct {
+        const char *flag, *words;
+    } read_by[] = {{"--parameters", "optimizers or replicators"},
+                   {"--nodes", "replicators"},
+                   {"--only", "replicators"},
+                   {"--hidden", "replicators"},
+                   {"--svg", "kernels"}};
+    for (size_t i = 0; i < sizeof read_by / sizeof read_by[0]; i++)
+        if (args_has(a, read_by[i].flag) && !strstr(read_by[i].words, word))
+            return usage_error("%s belongs to bench %s, found bench %s", read_by[i].flag,
+                               read_by[i].words, word);
+    return CODE_OK;
+}
+
 /* In the order of the words. */
 static int (*const runs[])(weft_ctx *, const args *, long long, long long) = {
     run_train, bench_kernels, run_optimizers, bench_replicators};
@@ -204,6 +220,8 @@ static int run(int argc, char **argv) {
         return usage_error("unknown benchmark '%s', expected train, kernels, optimizers "
                            "or replicators",
                            a.operands[0]);
+    code = check_flags(&a, words[which]);
+    if (code != CODE_OK) return code;
     a.operands++;
     a.n_operands--;
     weft_ctx *ctx = program_context();

@@ -109,6 +109,22 @@ int parse_time(const char *name, const char *text, double *out) {
                        name, text);
 }
 
+int check_failures(const args *a, bool saves) {
+    const char *text = args_value(a, "--failures");
+    double failure_s = 0;
+    static const char *const flags[] = {"--restart", "--roll-back", "--save"};
+    for (int i = 0; !text && i < (saves ? 3 : 2); i++)
+        if (args_has(a, flags[i]))
+            return usage_error("%s says what a failure costs, but there is no --failures",
+                               flags[i]);
+    int code = parse_time("--failures", text, &failure_s);
+    if (code == CODE_OK && text && failure_s < 1)
+        code = usage_error("--failures is '%s', expected a mean time between failures of "
+                           "at least 1s such as 4000h",
+                           text);
+    return code;
+}
+
 int parse_busy(const char *name, const char *text, double *busy_s, double *busy_share) {
     const char *comma = text ? strchr(text, ',') : NULL;
     char hours[32], *end = NULL;

@@ -40,6 +40,10 @@
  * CODE_OK, or CODE_USAGE after saying what is wrong. */
 int parse_time(const char *name, const char *text, double *out);
 
+/* What --failures is, and that flags which hold for failures alone have it beside them:
+ * --restart, --roll-back, with `saves` --save too; returns as above. */
+int check_failures(const args *a, bool saves);
+
 /* "8h,30%": how long of a day, and the share of its rate that the wire carries then; returns as
  * above. */
 int parse_busy(const char *name, const char *text, double *busy_s, double *busy_share);

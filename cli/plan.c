@@ -155,12 +155,24 @@ static int read_failures(const args *a, request *r) {
         code = parse_time("--restart", args_value(a, "--restart"), &r->options.restart_s);
     if (code == CODE_OK)
         code = parse_time("--save", args_value(a, "--save"), &r->options.save_s);
-    if (code == CODE_OK && !args_has(a, "--failures") &&
-        (args_has(a, "--restart") || args_has(a, "--save") || args_has(a, "--roll-back")))
-        code = usage_error(
-            "--restart, --save and --roll-back say what a failure costs, but there is no "
-            "--failures");
-    return code;
+    return code == CODE_OK ? check_failures(a, true) : code;
+}
+
+/* A flag that nothing reads would be a silent mistake. */
+static int check_readers(const args *a, const request *r) {
+    static const char *const theirs[] = {"--collective", "--precision"};
+    bool others = r->frameworks[0] || args_has(a, "--measured");
+    for (int i = 0; i < 2 && !others; i++)
+        if (args_has(a, theirs[i]))
+            return usage_error("%s holds for other frameworks, but there is no --framework",
+                               theirs[i]);
+    if (!args_has(a, "--site-link") || args_has(a, "--cluster")) return CODE_OK;
+    for (int i = 0; i < a->n_operands; i++)
+        if (strncmp(a->operands[i], "mesh.sites=", 11) == 0 ||
+            !strchr(a->operands[i], '='))
+            return CODE_OK;
+    if (args_has(a, "--sites")) return CODE_OK;
+    return usage_error("--site-link is the wire between sites, but there is no --sites");
 }
 
 /* One line that counts, on a terminal only. */
@@ -188,7 +200,7 @@ static int read_flags(const args *a, request *r) {
     if (code == CODE_OK) code = args_int(a, "--pick", 1, 1000000, &r->pick);
     if (code == CODE_OK && r->pick > 0 && !args_has(a, "--write"))
         code = usage_error("--pick says what --write writes, but there is no --write");
-    return code;
+    return code == CODE_OK ? check_readers(a, r) : code;
 }
 
 /* ---- text ---- */

@@ -73,6 +73,10 @@ static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *r
     *found = true;
     WEFT_TRY(count_of(ctx, a, "--parameters", 0, &parameters));
     WEFT_TRY(count_of(ctx, a, "--layers", 12, &layers));
+    if (layers != floor(layers))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--layers is '%.60s', expected a whole number",
+                             args_value(a, "--layers"));
     if (file && parameters > 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--hf and --parameters both say the model, expected one");

@@ -24,7 +24,8 @@ static const flag flags[] = {
     {"--loss", "SHARE", "of the packets on the wire, such as 0.1%", NULL},
     {"--wire-jitter", "TIME", "mean delay beyond the latency, such as 5ms", NULL},
     SHAPE_FLAGS,
-    {"--nodes", "N", "how many (default mesh.nodes); tokens grow with them", NULL},
+    {"--nodes", "N", "how many (default mesh.nodes, or those of --cluster); tokens grow with them",
+     NULL},
     {"--steps", "N", "how many (default run.steps)", NULL},
     {"--seed", "S", "of everything that happens by chance (default 0)", NULL},
     {"--slow-nodes", "SHARE,FACTOR", "nodes that compute slower: 1%,2", NULL},
@@ -81,6 +82,7 @@ static int read_flags(const args *a, weft_simulate_options *o) {
     if (code == CODE_OK) code = parse_time("--save", args_value(a, "--save"), &o->save_s);
     if (code == CODE_OK)
         code = parse_busy("--busy", args_value(a, "--busy"), &o->busy_s, &o->busy_share);
+    if (code == CODE_OK) code = check_failures(a, false);
     o->roll_back = args_has(a, "--roll-back");
     o->nodes = nodes;
     o->steps = steps;
@@ -114,8 +116,9 @@ static void print_row(const char *name, double seconds, const weft_simulation *x
 static void print_text(const weft_simulation *x) {
     char a[32], b[32], c[32];
     const weft_lost_time *l = &x->lost;
-    printf("run        %lld steps on %lld nodes in %s, %.6g tokens/s\n",
-           (long long)x->steps, (long long)x->nodes, time_text(x->elapsed_s, a, sizeof a),
+    printf("run        %lld step%s on %lld node%s in %s, %.6g tokens/s\n",
+           (long long)x->steps, x->steps == 1 ? "" : "s", (long long)x->nodes,
+           x->nodes == 1 ? "" : "s", time_text(x->elapsed_s, a, sizeof a),
            x->tokens_per_s);
     printf("step       %s in the median, 5 to 95 %%: %s to %s; ",
            time_text(x->step_s.median, a, sizeof a),
@@ -191,8 +194,15 @@ static weft_status fit(weft_ctx *ctx, const args *a, const weft_config *config,
     return weft_cluster_set(ctx, cluster, "ranks-per-node", text);
 }
 
+/* Without --nodes and mesh.nodes those of cluster.yaml are played. */
+static int64_t nodes_of(const args *a, const weft_config *config,
+                        const weft_cluster *cluster, int64_t asked) {
+    bool said = asked > 0 || config->mesh.nodes > 1 || !args_has(a, "--cluster");
+    return said || cluster->nodes > MOST_NODES ? asked : cluster->nodes;
+}
+
 static weft_status simulate(weft_ctx *ctx, const args *a,
-                            const weft_simulate_options *options) {
+                            weft_simulate_options *options) {
     weft_config *config = NULL;
     weft_cluster *cluster = NULL;
     weft_simulation result;
@@ -200,8 +210,10 @@ static weft_status simulate(weft_ctx *ctx, const args *a,
     weft_status status = config_of_args(ctx, a, &config);
     if (status == WEFT_OK) status = shape_of_args(ctx, a, config, &model);
     if (status == WEFT_OK) status = read_cluster(ctx, a, &cluster);
-    if (status == WEFT_OK) cluster->rank_flops /= model.flop_share;
     if (status == WEFT_OK) status = fit(ctx, a, config, cluster);
+    if (status == WEFT_OK) cluster->rank_flops /= model.flop_share; /* after fit: it sets it */
+    if (status == WEFT_OK)
+        options->nodes = nodes_of(a, config, cluster, options->nodes);
     if (status == WEFT_OK) status = weft_simulate(ctx, config, cluster, options, &result);
     if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(&result);
     weft_cluster_destroy(ctx, cluster);

@@ -103,6 +103,11 @@ def test_processes_are_probed_together_and_plan_reads_it(tmp_path):
     rate = float(facts["wire"].split("bandwidth: ")[1].split("B/s")[0])
     assert math.isclose(rate, figures["wire bandwidth"], rel_tol=1e-6)
     assert hsdp.step_s >= 0.01 and hsdp.wire_bytes > 1e6
+    # what sending takes the processor: gloo's here, from 10 GB/s to 1 MB/s
+    assert 1e-10 < device.sending_s < 1e-6
+    assert math.isclose(float(facts["collective_cpu"].removesuffix("s")), device.sending_s,
+                        rel_tol=1e-6)
+    assert 1e-10 < figures["processor of a collective"] < 1e-6  # weft's own, over its sockets
 
 
 def test_the_command_says_what_is_wrong(tmp_path, capsys):

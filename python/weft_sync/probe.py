@@ -9,15 +9,19 @@ that ``weft plan`` and ``weft_sync.plan`` read.
 Links, all-reduces over sizes, codecs and the processor's optimizers are measured by libweft's
 probe over weft's own connections; computing with torch, where it is installed, on the device
 that will train: a transformer's step at two batch sizes, whose difference is the rate and
-whose rest is what a layer costs whatever the batch."""
+whose rest is what a layer costs whatever the batch. Of several processes that compute on
+processors, the processor's time of a byte in torch's all-reduce over gloo is measured as well,
+which DDP and FSDP take from computing."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes as c
 import os
 import sys
-from typing import Any, NamedTuple, Sequence
+import time
+from typing import Any, Iterator, NamedTuple, Sequence
 
 from ._library import (PTR, Config, Context, Error, Mesh, ProbeOptions, ProbeResult,
                        text_of)
@@ -47,6 +51,7 @@ class Device(NamedTuple):
     copy_Bps: float      #: bytes read and written by a copy
     spread: float        #: of a step: standard deviation of the logarithm
     seconds: dict[int, float]
+    sending_s: float = 0.0  #: of the processor, for a byte sent in an all-reduce of gloo
 
 
 class Shape(NamedTuple):
@@ -95,8 +100,6 @@ def measure_device(device: str, shape: Shape | None = None, rounds: int = 7) -> 
 
 def _copy_rate(where: Any) -> float:
     """Bytes read and written in a second by a copy inside the device."""
-    import time
-
     import torch
     from ._measure import _finish
     n = (16 if where.type == "cpu" else 256) << 20
@@ -131,26 +134,74 @@ def _joined(ctx: Context) -> Mesh:
     return Mesh(ctx, rank, size, os.environ.get("MASTER_ADDR", ""), store, "weft/probe")
 
 
-def _slowest(mesh: Mesh, device: Device) -> Device:
-    """What the slowest process has: all wait for it."""
-    if mesh.size == 1:
-        return device
+@contextlib.contextmanager
+def _gloo(mesh: Mesh) -> Iterator[Any]:
+    """A gloo group of all processes for a while, beside what the caller has."""
     import torch
     from . import _world
     dist = torch.distributed
-    alone = not dist.is_initialized()
-    if alone:
-        _, _, store = _world.seat()
-        dist.init_process_group("gloo", store=dist.PrefixStore("weft/probe", store),
-                                rank=mesh.rank, world_size=mesh.size)
-    least = torch.tensor([device.flops, device.copy_Bps, device.memory_bytes, -device.launch_s,
-                          -device.spread], dtype=torch.float64)
-    dist.all_reduce(least, op=dist.ReduceOp.MIN)
-    if alone:
-        dist.destroy_process_group()
+    if dist.is_initialized():
+        group = dist.new_group(backend="gloo")
+        yield group
+        dist.destroy_process_group(group)
+        return
+    _, _, store = _world.seat()
+    dist.init_process_group("gloo", store=dist.PrefixStore("weft/probe", store),
+                            rank=mesh.rank, world_size=mesh.size)
+    yield None
+    dist.destroy_process_group()
+
+
+def _reduced(value: float, most: bool, group: Any) -> float:
+    """The largest of all processes' values, or their mean."""
+    import torch
+    dist = torch.distributed
+    x = torch.tensor(value, dtype=torch.float64)
+    dist.all_reduce(x, op=dist.ReduceOp.MAX if most else dist.ReduceOp.SUM, group=group)
+    return x.item() / (1 if most else dist.get_world_size(group))
+
+
+def measure_collective(group: Any = None, seconds: float = 2.0) -> float:
+    """Processor seconds of a byte that a process sends in torch's all-reduce: what DDP and FSDP
+    take from computing beside them. Collective; the mean of the processes. ``group``: of torch,
+    which has been initialized; ``seconds``: that it may take, about."""
+    import torch
+    dist = torch.distributed
+
+    def rounds(x: Any, n: int) -> tuple[float, float]:
+        dist.barrier(group=group)
+        cpu, wall = time.process_time(), time.perf_counter()
+        for _ in range(n):
+            dist.all_reduce(x, group=group)
+        return time.process_time() - cpu, _reduced(time.perf_counter() - wall, True, group)
+
+    size = 1 << 20
+    rounds(torch.ones(size // 4), 1)  # connects
+    _, took = rounds(torch.ones(size // 4), 1)
+    if 16 * took < seconds / 8:  # as long as one of DDP's buckets, where the wire is fast enough
+        size *= 16
+        took *= 16
+    n = max(2, min(20, int(seconds / max(took, 1e-3))))
+    cpu, _ = rounds(torch.ones(size // 4), n)
+    members = dist.get_world_size(group)
+    return _reduced(cpu / (n * size * 2 * (members - 1) / members), False, group)
+
+
+def _slowest(mesh: Mesh, device: Device) -> Device:
+    """What the slowest process has: all wait for it. And what sending takes of processors that
+    also compute."""
+    if mesh.size == 1:
+        return device
+    import torch
+    dist = torch.distributed
+    with _gloo(mesh) as group:
+        least = torch.tensor([device.flops, device.copy_Bps, device.memory_bytes,
+                              -device.launch_s, -device.spread], dtype=torch.float64)
+        dist.all_reduce(least, op=dist.ReduceOp.MIN, group=group)
+        sending = measure_collective(group) if device.name == "cpu" else 0.0
     flops, copied, memory, launch, spread = least.tolist()
     return device._replace(flops=flops, copy_Bps=copied, memory_bytes=memory, launch_s=-launch,
-                           spread=-spread)
+                           spread=-spread, sending_s=sending)
 
 
 class Probe:
@@ -172,6 +223,7 @@ class Probe:
         self.set("launch", f"{device.launch_s * 1e6:.9g}us")
         self.set("memory-bandwidth", f"{device.copy_Bps / 1e9:.9g}GBps")
         self.set("jitter", f"{min(100 * device.spread, 200):.9g}%")
+        self.set("collective-cpu", f"{min(device.sending_s * 1e6, 999.0):.9g}us")
         if device.memory_bytes > 0:
             self.set("rank-memory", f"{device.memory_bytes / 1e9:.9g}GB")
 
@@ -218,6 +270,7 @@ def probe(*, seconds: float = 20.0, device: str | None = None, mesh: Mesh | None
 def _table(found: Probe) -> str:
     scales = {"s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
               "B/s": ((125e6, "Gbit/s"), (125e3, "Mbit/s"), (125.0, "kbit/s")),
+              "s/B": ((1e-9, "ns/B"),), "s/parameter": ((1e-9, "ns/parameter"),),
               "FLOP/s": ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"))}
     lines = []
     for f in found.figures:
@@ -231,6 +284,9 @@ def _table(found: Probe) -> str:
                          f"{seconds * 1e3:>10.4g} ms")
         lines.append(f"{d.name + ': training':<44} {d.flops / 1e12:>10.4g} TFLOP/s")
         lines.append(f"{d.name + ': copying':<44} {d.copy_Bps / 1e9:>10.4g} GB/s")
+        if d.sending_s > 0:
+            lines.append(f"{'gloo: processor, of a byte sent':<44} "
+                         f"{d.sending_s * 1e9:>10.4g} ns")
     return "\n".join(lines)
 
 

@@ -96,9 +96,31 @@ weft_status wefti_file_sync_parent(weft_ctx *ctx, const char *path) {
     return error == 0 || error == EINVAL ? WEFT_OK : fail_errno(ctx, "sync", parent);
 }
 
+/* A device or a pipe (/dev/null, /dev/full) is written to: a file renamed over it would take
+ * it from everybody. */
+static bool is_special(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+static weft_status write_special(weft_ctx *ctx, const char *path, const char *bytes,
+                                 int64_t n_bytes) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(ctx, "open", path);
+    weft_status status = WEFT_OK;
+    while (n_bytes > 0 && status == WEFT_OK) {
+        ssize_t put = write(fd, bytes, (size_t)n_bytes);
+        if (put < 0 && errno != EINTR) status = fail_errno(ctx, "write", path);
+        if (put > 0) bytes += put, n_bytes -= put;
+    }
+    if (close(fd) != 0 && status == WEFT_OK) status = fail_errno(ctx, "write", path);
+    return status;
+}
+
 weft_status wefti_file_write(weft_ctx *ctx, const char *path, const void *data,
                              int64_t n_bytes) {
     char aside[PATH_MAX];
+    if (is_special(path)) return write_special(ctx, path, data, n_bytes);
     if (snprintf(aside, sizeof aside, "%s.tmp%ld", path, (long)getpid()) >=
         (int)sizeof aside)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What this process may use of the machine: memory that is free for it (its control group's
- * limit counts), memory that it holds, cores that it may run on. */
+ * limit counts), memory that it holds, its processor time, cores that it may run on. */
 #define _GNU_SOURCE
 #include "base/machine.h"
 
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/groups.h"
@@ -30,6 +31,12 @@ int64_t wefti_process_resident_bytes(void) {
 
 int64_t wefti_process_peak_bytes(void) {
     return wefti_kilobyte_line(NULL, "/proc/self/status", "VmHWM");
+}
+
+double wefti_process_cpu_s(void) {
+    struct timespec t;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return NAN;
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 int wefti_machine_cores(void) {

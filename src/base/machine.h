@@ -9,6 +9,7 @@ int64_t wefti_machine_available_bytes(void); /* memory that can be used without 
                                                 limits of control groups included */
 int64_t wefti_process_resident_bytes(void);
 int64_t wefti_process_peak_bytes(void);
+double wefti_process_cpu_s(void); /* of all its threads since it was started; NAN: not known */
 int wefti_machine_cores(void); /* that this process may run on */
 
 /* Counters of the whole machine since it was started, NAN where the system does not say. root:

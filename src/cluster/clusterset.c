@@ -32,6 +32,8 @@ static bool set_number(const setter *s, wefti_cluster *c, const char *text) {
     double value;
     if (!wefti_parse_quantity(text, s->unit, &value) || value < s->low || value > s->high)
         return false;
+    bool rate = s->unit == WEFTI_UNIT_RATE || s->unit == WEFTI_UNIT_WORK;
+    if (rate && !(value > 0)) return false; /* 0 stands for "not known" inside */
     memcpy((char *)c + s->offset, &value, sizeof value);
     return true;
 }

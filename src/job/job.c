@@ -122,8 +122,10 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
             "batch.micro is %lld, expected a divisor of the %lld sequences that "
             "each rank has per step",
             (long long)B, (long long)rows);
-    if (B == 0)
-        for (B = rows; B > 1 && (rows % B != 0 || B * job->T > MICRO_TOKENS);) B--;
+    if (B == 0) {
+        int64_t most = MICRO_TOKENS / job->T < 1 ? 1 : MICRO_TOKENS / job->T;
+        for (B = rows < most ? rows : most; B > 1 && rows % B != 0;) B--;
+    }
     job->B = B;
     job->n_micro = rows / B;
     return WEFT_OK;

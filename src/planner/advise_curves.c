@@ -311,7 +311,7 @@ static weft_status find_now(weft_ctx *ctx, void *user, int64_t k) {
     weft_prediction p;
     if (k < c->n) return step_at(ctx, c, k, 0, &c->now_s[1 + k]);
     WEFT_TRY(wefti_advise_predict(ctx, c->a, &c->copies[0], 0, &p));
-    c->now_s[0] = c->one_s = p.mean_step_s;
+    c->now_s[0] = c->one_s = wefti_advise_cost(c->a, &c->copies[0], p.mean_step_s);
     return WEFT_OK;
 }
 

@@ -38,16 +38,17 @@ static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwi
     return WEFT_OK;
 }
 
-/* Steps to play: fewer with more ranks, but whole rounds of what comes together now and
- * then. */
+/* Steps to play: fewer with more ranks and of very deep models, but whole rounds of what
+ * comes together now and then. */
 static int64_t steps_of(const wefti_adviser *a, const weft_config *config,
                         int64_t ranks) {
-    enum { LEAST = 10, MOST = 200 };
-    int64_t n = a->work / ranks;
+    enum { LEAST = 10, MOST = 200, DEEP = 64 };
+    int64_t n = a->work / ranks, layers = config->model.layers;
     int64_t round = wefti_job_period(config);
     if (a->options.steps > 0) return a->options.steps;
-    if (n < LEAST) n = LEAST;
     if (n > MOST) n = MOST;
+    if (layers > DEEP) n = n * DEEP / layers;
+    if (n < LEAST) n = LEAST;
     n = (n + round - 1) / round * round;
     return n < config->run.steps ? n : config->run.steps;
 }
@@ -289,7 +290,7 @@ int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes) {
 }
 
 double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s) {
-    return step_s * (double)wefti_advise_tokens(a, 1) /
+    return step_s * wefti_advise_failures(a, c) * (double)wefti_advise_tokens(a, 1) /
            (double)wefti_advise_tokens(a, c->nodes) /
            wefti_advise_efficiency(a, c->nodes);
 }

@@ -45,11 +45,18 @@ static bool starts(const char *text, const char *word) {
     return strncmp(text, word, strlen(word)) == 0;
 }
 
+/* What a text has said so far: each thing once. */
+typedef struct said {
+    bool method, nodes;
+} said;
+
 /* One part before the colon, without blanks at its ends. */
-static bool parse_part(const char *part, weft_measurement *m) {
+static bool parse_part(const char *part, said *once, weft_measurement *m) {
     const char *rest;
     double value;
     if (!parse_amount(part, &rest, &value)) {
+        if (once->method) return false;
+        once->method = true;
         bool known = wefti_framework_find(part) != NULL;
         bool own = strcmp(part, "weft") == 0 || strcmp(part, "full sync") == 0 ||
                    wefti_recipe_find(part) != NULL;
@@ -58,10 +65,13 @@ static bool parse_part(const char *part, weft_measurement *m) {
         return known || own;
     }
     if (starts(rest, "token")) {
+        if (m->tokens > 0) return false;
         m->tokens = value;
         return value <= 1e15;
     }
-    if (!starts(rest, "node") || value > 1e6 || value != floor(value)) return false;
+    if (!starts(rest, "node") || value > 1e6 || value != floor(value) || once->nodes)
+        return false;
+    once->nodes = true;
     m->nodes = (int64_t)value;
     rest += strlen("node") + (rest[4] == 's');
     rest += strspn(rest, " ");
@@ -85,6 +95,7 @@ weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
                                    weft_measurement *out) {
     char part[64];
     const char *colon = strrchr(text, ':'), *at = text;
+    said once = {false, false};
     *out = (weft_measurement){.nodes = 1};
     snprintf(out->text, sizeof out->text, "%.127s", text);
     if (!colon || strlen(text) >= sizeof out->text)
@@ -96,9 +107,10 @@ weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
         if (used >= sizeof part) return refuse(ctx, text, "a word is too long");
         memcpy(part, at, used);
         part[used] = '\0';
-        if (!parse_part(part, out)) {
+        if (!parse_part(part, &once, out)) {
             char why[160];
-            snprintf(why, sizeof why, "'%.60s' is no number of nodes, tokens or method",
+            snprintf(why, sizeof why,
+                     "'%.60s' is no number of nodes, tokens or method, or another one",
                      part);
             return refuse(ctx, text, why);
         }
@@ -167,13 +179,18 @@ static double seconds_of(const solver *s, const weft_measurement *m) {
 static weft_status halve(weft_ctx *ctx, solver *s, const weft_measurement *m,
                          double *value, double low, double high) {
     enum { HALVINGS = 44 };
-    double wanted_s = seconds_of(s, m), step_s;
+    double wanted_s = seconds_of(s, m), step_s = 0;
     for (int i = 0; i < HALVINGS; i++) {
         *value = sqrt(low * high);
         WEFT_TRY(predict(ctx, s, m, &step_s));
         *(step_s > wanted_s ? &low : &high) = *value;
     }
-    return WEFT_OK;
+    if (fabs(step_s / wanted_s - 1) < 0.05) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "--measured '%s': no machine and wire take %.4g s for such a step "
+                         "(the nearest is %.4g s), expected the model and the tokens of "
+                         "the step that was measured",
+                         m->text, wanted_s, step_s);
 }
 
 /* Two batches on one node: what does not grow with the tokens is launched per layer. */

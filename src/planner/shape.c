@@ -250,12 +250,12 @@ weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
                              parameters, (long long)layers, (int)MOST_LAYERS);
     snprintf(out->family, sizeof out->family, "any");
     *m = (weft_model_config){
-        .kind = "gpt2", .layers = layers, .vocab = VOCAB, .tied = true};
-    double block = parameters / (double)layers, C = 2;
+        .kind = "llama", .layers = layers, .vocab = VOCAB, .tied = true};
+    double block = parameters / (double)layers, C = 2; /* llama: no positions to count */
     while (12 * (C + 2) * (C + 2) <= block && C < (double)(MOST / 4)) C += 2;
     m->width = (int64_t)C;
-    m->heads = 1;
-    fit_block(&r, out, (parameters - VOCAB * C) / (double)layers);
+    m->heads = m->kv_heads = 1;
+    fit_block(&r, out, (parameters - (VOCAB + 1) * C) / (double)layers);
     return r.status;
 }
 

@@ -2,16 +2,28 @@
 /* Collectives over the replicas of a site, one per node, from a common start: the
  * all-reduce of `full`, an all-gather, both ways between two, and a step's worth of
  * all-reduces that overlap as the buckets of a step do. Other ranks rest. What is kept is
- * the time of a rank, over all ranks and rounds. */
+ * the time of a rank, over all ranks and rounds.
+ *
+ * Over sockets those of a step also say what a byte takes the processor: with u the
+ * processor time of a process in a round and s the bytes that it sent in it,
+ *
+ *     collective_cpu = median over the processes and rounds of u / s
+ *
+ * if a round sends LEAST_SENT bytes or more: of less, what a message costs whatever its
+ * length would be taken for the bytes' part. Threads of one process only pass pointers, and
+ * MPI waits by spinning: neither says what sockets take, and nothing is written. */
 #include <math.h>
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "probe/prober.h"
 #include "collectives/all_reduce.h"
 
 enum { SIZES = 5, LEAST_BYTES = 1 << 10, MOST_BYTES = LEAST_BYTES << 12, ROUNDS = 6 };
+enum { LEAST_SENT = 256 << 10 };
+static const double MOST_CPU_S = 1e-3; /* of a byte, as cluster.yaml takes it */
 enum { MOST_GATHERED = 1 << 26, BUCKETS = 4, BUCKET_ROUNDS = 3 };
 
 typedef enum pattern { ALL_REDUCE, ALL_GATHER, PAIR, STEP, PATTERNS } pattern;
@@ -167,9 +179,47 @@ static weft_status choose_step(tester *t, double seconds) {
     return WEFT_OK;
 }
 
+/* Bytes that this rank has handed to sockets so far. */
+static double sent_bytes(const tester *t) {
+    wefti_traffic traffic;
+    double sum = 0;
+    wefti_comm_traffic(t->comm, &traffic);
+    for (int link = 0; link < WEFTI_LINK_CLASSES; link++)
+        sum += (double)traffic.bytes_out[link];
+    return sum;
+}
+
+/* each [n]: of this process, processor time over the bytes that it sent, round by round. */
+static weft_status note_processor(tester *t, const double *each, int64_t n) {
+    wefti_samples s = {0};
+    weft_status status = wefti_prober_gather(t->p, each, n, &s);
+    double median = status == WEFT_OK ? wefti_samples_quantile(&s, WEFTI_ALL, 0.5) : NAN;
+    bool known = median >= 0 && median <= MOST_CPU_S;
+    if (status == WEFT_OK && known)
+        status = wefti_prober_note_samples(t->p, "processor of a collective", "s/B", &s);
+    wefti_samples_fini(t->p->ctx, &s);
+    if (status == WEFT_OK && known && t->p->result)
+        t->p->result->cluster->collective_cpu_s = median;
+    return status;
+}
+
+/* One round of a step's all-reduces: how long until the last rank has all of it, and what a
+ * byte took this process' processor (NAN: too few were sent). */
+static weft_status step_round(tester *t, double *mine_s, double *last_s, double *cpu_s) {
+    double cpu_before_s = wefti_process_cpu_s();
+    double sent_before = t->comm ? sent_bytes(t) : 0;
+    WEFT_TRY(run_once(t, STEP, 0, mine_s));
+    *last_s = t->comm ? *mine_s : 0;
+    WEFT_TRY(wefti_prober_agree(t->p, last_s));
+    double sent = t->comm ? sent_bytes(t) - sent_before : 0;
+    *cpu_s = sent >= LEAST_SENT ? (wefti_process_cpu_s() - cpu_before_s) / sent
+                                : (double)NAN;
+    return WEFT_OK;
+}
+
 static weft_status measure_step(tester *t, double seconds) {
     enum { MOST = 50 };
-    double times[MOST], start_s = wefti_now_s();
+    double times[MOST], cpu_s[MOST], last_s, start_s = wefti_now_s();
     int64_t rounds;
     WEFT_TRY(choose_step(t, seconds));
     WEFT_TRY(run_once(t, STEP, 0, &times[0])); /* warm */
@@ -178,12 +228,11 @@ static weft_status measure_step(tester *t, double seconds) {
                                  &rounds));
     double sum_s = 0;
     for (int64_t i = 0; i < rounds; i++) {
-        WEFT_TRY(run_once(t, STEP, 0, &times[i]));
-        double last_s = t->comm ? times[i] : 0;
-        WEFT_TRY(wefti_prober_agree(t->p, &last_s));
+        WEFT_TRY(step_round(t, &times[i], &last_s, &cpu_s[i]));
         sum_s += last_s;
     }
     note_incast(t, sum_s / (double)rounds);
+    if (t->p->setup->sockets) WEFT_TRY(note_processor(t, cpu_s, rounds));
     return note(t, STEP, t->step_bytes, times, rounds);
 }
 

@@ -48,6 +48,8 @@ static weft_status make_plans(probe *p, weft_config *config) {
     p->setup.job = p->job;
     p->setup.owner = p->ctx;
     p->setup.machine_ranks = p->mesh ? weft_mesh_look(p->mesh).ranks_here : p->job->W;
+    p->setup.sockets = p->mesh && weft_mesh_look(p->mesh).size > 1 && p->mesh->transport &&
+                       p->mesh->transport->streams;
     return WEFT_OK;
 }
 

@@ -18,6 +18,7 @@ typedef struct wefti_probe_setup {
     const wefti_job *job; /* of the run as configured; borrowed, read-only */
     double seconds;       /* that all of it may take, about */
     int machine_ranks;    /* that share the memory of a rank's machine */
+    bool sockets;         /* ranks are processes that a network's sockets join */
     weft_ctx *owner;      /* of the result; borrowed, used by rank 0's thread alone */
 } wefti_probe_setup;
 

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,16 +21,10 @@
 
 enum { HOST_BYTES = 64, CORES = WEFTI_NODE_FIGURES, NUMBERS, BYTES = NUMBERS * 8 + HOST_BYTES };
 
-static double process_cpu_s(void) {
-    struct timespec t;
-    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return NAN;
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The counters as they stand. */
 static wefti_node_meter look(const wefti_rank *r) {
     wefti_traffic t;
-    wefti_node_meter m = {.begun = true, .at_s = wefti_now_s(), .cpu_s = process_cpu_s()};
+    wefti_node_meter m = {.begun = true, .at_s = wefti_now_s(), .cpu_s = wefti_process_cpu_s()};
     wefti_machine_busy(NULL, &m.busy_s, &m.all_s);
     wefti_machine_network(NULL, &m.net_out, &m.net_in);
     wefti_comm_traffic(r->comms.control, &t);

@@ -79,6 +79,9 @@ refuses "--parameters is 'x', expected a whole number from 1 to 1099511627776" \
 refuses "unknown key 'mesh.thread' (did you mean 'mesh.threads'?)" \
     "$weft" bench replicators mesh.thread=2
 
+refuses "--nodes belongs to bench replicators, found bench train" "$weft" bench train --nodes 2
+refuses "--parameters belongs to bench optimizers or replicators, found bench kernels" \
+    "$weft" bench kernels --parameters 5
 refuses_like "unknown benchmark 'fast', expected train, kernels, optimizers or replicators" "$weft" bench fast
 [[ -z $(ls | grep -vxE 'out|err|losses.*') ]] || fail "files: $(ls)"
 

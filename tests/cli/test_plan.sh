@@ -169,7 +169,7 @@ refuses_like "accelerator is 'abacus', expected one of .*" \
     "$weft" plan run.yaml --link 1Gbit --accelerator abacus
 refuses_like "--failures is '4000', expected a time .*" \
     "$weft" plan run.yaml "${facts[@]}" --failures 4000
-refuses_like "--restart, --save and --roll-back say what a failure costs, but there is no --failures" \
+refuses_like "--restart says what a failure costs, but there is no --failures" \
     "$weft" plan run.yaml "${facts[@]}" --restart 5min
 refuses_like "node-memory is '64Gbit', expected .*" \
     "$weft" plan run.yaml "${facts[@]}" --node-memory 64Gbit
@@ -299,12 +299,33 @@ for word in "--ranks-per-node 0" "--jitter x" "--jitter 500%" "--stall 1%" "--st
     "--critical-batch 0" "--accelerator Z80" "--parameters 0" \
     "--parameters 1e30" "--hf run.yaml" "--cluster /dev/null" "--nonsense" "nonsense=3" \
     "--site-link 1Gbit,1ms --sites 0" "--svg none/x.svg" "--write none/x.yaml" \
-    "--nodes 70000 batch.tokens_per_step=2240000"; do
+    "--nodes 70000 batch.tokens_per_step=2240000" "--collective ring" "--precision bf16" \
+    "--up 0Mbit" "--memory-bandwidth 0GBps" "--node-flops 0" "--parameters 63M --layers 1.5" \
+    "--failures 0s" "--failures 5ms" "--save 30s"; do
     # shellcheck disable=SC2086
     bad "${facts[@]}" $word
 done
-for text in "" "1 node" "1 node: -3 s" "0 nodes: 3 s" "1 node, fsdp9: 3 s"; do
+for text in "" "1 node" "1 node: -3 s" "0 nodes: 3 s" "1 node, fsdp9: 3 s" "1 node: 1e-30 s" \
+    "1 node: 1e30 s" "2 nodes, 2 nodes: 4 s" "2 nodes, ddp, fsdp: 4 s" "1 node, 3k tokens, 3k tokens: 4 s"; do
     bad "${facts[@]}" --measured "$text"
+done
+refuses "--site-link is the wire between sites, but there is no --sites" \
+    "$weft" plan "${facts[@]}" --site-link 1Gbit,1ms
+
+# -- what is no file is written to, not replaced: a pipe, a device
+mkfifo pipe
+timeout 60 cat pipe >drawn &
+expect 0 "$weft" plan run.yaml "${facts[@]}" --svg pipe
+wait $!
+[[ -p pipe ]] || fail "the pipe has become a file"
+grep -q "</svg>" drawn || fail "nothing came through the pipe"
+
+# -- parameters that are asked for are those that are told, whatever the length of a sequence
+for words in "124M 128" "124M 1024" "13G 64"; do
+    read -r asked length <<<"$words"
+    expect 0 "$weft" plan "${facts[@]}" --parameters "$asked" data.length="$length" \
+        batch.tokens_per_step=$((4 * length)) run.steps=20 --same
+    grep -q "^run      $asked parameters, " out || fail "$asked parameters: $(head -1 out)"
 done
 
 # -- machines that differ, and wires that are not what their label says
@@ -345,6 +366,10 @@ going, back = (json.load(open(f))["candidates"] for f in ("going.json", "out"))
 hours = lambda all: next(c["hours"] for c in all if c["name"] == "full sync" and c["nodes"] == 3)
 assert any(c["goes_on"] for c in going) and not all(c["goes_on"] for c in going)
 assert 0 < hours(going) < hours(back)
+for all in going, back:  # the time that failures cost is in the speed-up as in the hours
+    one = next(c["hours"] for c in all if c["nodes"] == 1)
+    assert all[0]["speedup"] > 0 and all[0]["hours"] > 0
+    assert not [c["name"] for c in all if abs(c["speedup"] * c["hours"] / one - 1) > 1e-6]
 PY
 
 finish

@@ -4,6 +4,8 @@
 weft=$1
 # shellcheck source=tests/cli/helpers.sh
 . "$2/tests/cli/helpers.sh"
+# shellcheck source=tests/cli/comings.sh
+. "$2/tests/cli/comings.sh"
 rm -rf ./*.yaml run
 
 keys=(model.layers=1 model.width=32 model.heads=2 data.length=16 batch.tokens_per_step=64
@@ -36,7 +38,30 @@ grep -qE '^\{"nodes": 1, .*"backend": "local", .*"figures": \[\{"name": "late af
     fail "json: $(cat out)"
 (($(wc -l <out) == 1)) || fail "json of $(wc -l <out) lines"
 
-# -- ranks as processes: one table, one file
+# Threads pass pointers: what sending takes the processor is not known from them.
+grep -qxF "collective_cpu: 0s" cluster.yaml || fail "threads: $(grep collective_cpu cluster.yaml)"
+grep -q "processor of a collective" out && fail "threads have sent bytes"
+
+# -- ranks as processes over sockets: what sending takes the processor, which plan reads
+free_port
+for r in 0 1; do
+    RANK=$r WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$weft" probe "${keys[@]}" \
+        model.width=256 mesh.nodes=2 mesh.ranks_per_node=1 --seconds 1 -o sockets.yaml >"out.$r" 2>"err.$r" &
+    pids[r]=$!
+done
+wait "${pids[0]}" || fail "over TCP: $(cat err.0)"
+wait "${pids[1]}" || fail "over TCP, the other: $(cat err.1)"
+pids=()
+grep -qE "^processor of a collective  *[0-9.]+ ns/B  *[0-9.]+ %" out.0 || fail "no processor: $(cat out.0)"
+grep -qE "^collective_cpu: [0-9.]+e-(07|08|09|10)s" sockets.yaml || fail "sockets: $(grep collective_cpu sockets.yaml)"
+expect 0 "$weft" plan "${keys[@]}" --cluster sockets.yaml --framework ddp --json
+told=$(python3 -c 'import json; print([c["prediction"]["mean_step_s"] for c in json.load(open("out"))["candidates"] if c["framework"] == "ddp"][-1])')
+sed -i 's/^collective_cpu: .*/collective_cpu: 1us/' sockets.yaml
+expect 0 "$weft" plan "${keys[@]}" --cluster sockets.yaml --framework ddp --json
+python3 -c 'import json, sys; assert [c["prediction"]["mean_step_s"] for c in json.load(open("out"))["candidates"] if c["framework"] == "ddp"][-1] > float(sys.argv[1])' \
+    "$told" || fail "the processor's time counts for nothing"
+
+# -- by MPI: one table, one file
 if mpirun --version 2>/dev/null | grep -q "Open MPI" && [[ -e $(dirname "$weft")/libweft_openmpi.so ]]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     # MPI itself leaves memory behind

@@ -54,7 +54,23 @@ for bad in 8h 25h,30% 8h,0% 8h,120% ,30%; do
     refuses_like "--busy is '$bad', expected .*" "$weft" simulate method=hsdp $small $facts --busy "$bad"
 done
 
+# -- nodes of a file, if nothing else says how many; the user's own FLOP, for one node in two steps
+printf 'nodes: 3\nrank_flops: 1TFLOP/s\nwire: {bandwidth: 1Gbit, latency: 0.1ms}\n' > three.yaml
+one=(model.layers=2 model.width=64 model.heads=4 data.length=64 batch.tokens_per_step=256)
+expect 0 "$weft" simulate method=hsdp "${one[@]}" --cluster three.yaml --steps 20
+grep -q "^run        20 steps on 3 nodes in " out || fail "nodes of a file: $(head -1 out)"
+expect 0 "$weft" simulate method=hsdp "${one[@]}" --cluster three.yaml --steps 1 --nodes 1
+grep -q "^run        1 step on 1 node in " out || fail "one of each: $(head -1 out)"
+computing() { # FLOP per token: seconds of computing
+    expect 0 "$weft" simulate method=hsdp "${one[@]}" $facts --steps 20 --json --flop-per-token "$1"
+    figure compute_s
+}
+awk -v a="$(computing 10M)" -v b="$(computing 40M)" 'BEGIN { exit !(b > 3.9 * a && b < 4.1 * a) }' ||
+    fail "four times the FLOP is not four times the computing"
+
 # -- what cannot be is a sentence
+refuses "--restart says what a failure costs, but there is no --failures" \
+    "$weft" simulate method=hsdp $small $facts --restart 5min
 refuses_like ".*nothing is known of computing.*" "$weft" simulate method=hsdp $small
 refuses_like ".*link is 'fast'.*" "$weft" simulate method=hsdp $small --link fast
 refuses_like ".*jitter is 'much'.*" "$weft" simulate method=hsdp $small $facts --jitter much
