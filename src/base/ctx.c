@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/text.h"
 
 enum { HEADER_BYTES = 64, LARGE_BYTES = 4 << 20, HUGE_PAGE_BYTES = 2 << 20 };
@@ -26,6 +27,8 @@ struct weft_ctx {
     atomic_llong allocations;
     atomic_llong bytes_held;
     atomic_llong fail_in; /* allocations until the staged failure; < 0: none */
+    bool (*stop)(void *); /* or NULL (stop.h) */
+    void *stop_user;
 };
 
 const char *weft_status_name(weft_status status) {
@@ -116,6 +119,13 @@ void weft_ctx_log(weft_ctx *ctx, weft_log_level level, const char *format, ...) 
     if (ctx->sink) ctx->sink(ctx->sink_user, level, line);
     pthread_mutex_unlock(&ctx->lock);
 }
+
+void wefti_stop_watch(weft_ctx *ctx, bool (*asked)(void *user), void *user) {
+    ctx->stop = asked;
+    ctx->stop_user = user;
+}
+
+bool wefti_stop_asked(const weft_ctx *ctx) { return ctx->stop && ctx->stop(ctx->stop_user); }
 
 int64_t weft_ctx_allocations(const weft_ctx *ctx) {
     return atomic_load(&ctx->allocations);

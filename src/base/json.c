@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Which failure a JSON library's null means: damage, or no memory. */
+/* Which failure a JSON library's null means: damage, or no memory.
+ *
+ * Without memory, the library may call a good text an invalid one, and by then there may be
+ * memory again. So a text that was not taken is read once more, and if it fails again, the
+ * library is given a text that is good for sure. */
 #include "base/json.h"
 
-/* Without memory, the library may call a good text an invalid one. So after a failure it
- * is given a text that is good for sure. */
+json_t *wefti_json_load(const char *text, int64_t n, size_t flags, json_error_t *error) {
+    json_t *value = json_loadb(text, (size_t)n, flags, error);
+    return value ? value : json_loadb(text, (size_t)n, flags, error);
+}
+
 weft_status wefti_json_blame(weft_status blame) {
     static const char good[] = "{\"a\":[\"b\",1,0.5,{}]}";
     json_t *probe = json_loadb(good, sizeof good - 1, 0, NULL);
@@ -23,7 +30,7 @@ static weft_status read_with(weft_ctx *ctx, const source *s, size_t flags, json_
     const char *what = s->what, *where = s->where;
     weft_status blame = s->blame;
     json_error_t error;
-    json_t *value = json_loadb(s->text, (size_t)s->n, flags, &error);
+    json_t *value = wefti_json_load(s->text, s->n, flags, &error);
     *out = json_is_object(value) ? value : NULL;
     if (*out) return WEFT_OK;
     if (value) {

@@ -16,6 +16,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 #define TAIL_BEGIN "\"index_xxh3_128\": \""
 #define TAIL_END "\"\n}\n"
@@ -39,8 +40,7 @@ static weft_status add_files(weft_ctx *ctx, json_t *array, const wefti_listing *
     for (int64_t i = 0; i < listing->n; i++) {
         const wefti_listed_file *file = &listing->files[i];
         json_t *name = json_string(file->name);
-        if (!name && wefti_json_blame(WEFT_ERR_FORMAT) == WEFT_ERR_MEMORY)
-            return no_memory(ctx);
+        if (!name && wefti_is_utf8(file->name)) return no_memory(ctx);
         if (!name)
             return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                                  "the name of the checkpoint file '%s' is not UTF-8 text",

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 enum { MAX_NAME = 512 };
 
@@ -57,8 +58,7 @@ static weft_status no_memory(weft_ctx *ctx, const char *where) {
 /* Why a text did not become part of the header. */
 static weft_status not_taken(weft_ctx *ctx, const char *where, const char *what,
                              const char *text) {
-    if (wefti_json_blame(WEFT_ERR_ARGUMENT) == WEFT_ERR_MEMORY)
-        return no_memory(ctx, where);
+    if (wefti_is_utf8(text)) return no_memory(ctx, where);
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s '%s' of %s is not UTF-8 text", what,
                          text, where);
 }

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "data/sniff.h"
 #include "data/syserror.h"
@@ -49,7 +51,7 @@ static weft_status open_file(weft_ctx *ctx, wefti_input *in) {
     struct stat info;
     bool standard = wefti_is(in->path, "-");
     in->fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                      : open(in->path, O_RDONLY | O_CLOEXEC);
+                      : open(in->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (in->fd < 0)
         return wefti_fail_errno(ctx, "open", standard ? "standard input" : in->path);
     if (fstat(in->fd, &info) != 0) return wefti_fail_errno(ctx, "stat", in->path);
@@ -57,6 +59,23 @@ static weft_status open_file(weft_ctx *ctx, wefti_input *in) {
         return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file or a pipe",
                          standard ? "standard input" : in->path);
+}
+
+/* Waits until there is something to read, for as long as that is wanted: a pipe may have no
+ * writer for ever. A file is always ready. */
+static weft_status await(weft_ctx *ctx, const wefti_input *in) {
+    enum { LOOK_MS = 100 };
+    struct pollfd fd = {.fd = in->fd, .events = POLLIN};
+    int ready = 0;
+    while (ready == 0 || (ready < 0 && errno == EINTR)) {
+        if (wefti_stop_asked(ctx))
+            return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                                 "stopped while %s was read, before the first step; nothing "
+                                 "is saved",
+                                 wefti_is(in->path, "-") ? "standard input" : in->path);
+        ready = poll(&fd, 1, LOOK_MS);
+    }
+    return WEFT_OK; /* what is wrong with it the read says */
 }
 
 /* Reads more of the file behind what is unread in raw, until at least `least` bytes are
@@ -67,8 +86,9 @@ static weft_status fill_raw(weft_ctx *ctx, wefti_input *in, int64_t least) {
         in->raw_at = 0;
     }
     while (!in->raw_ended && in->raw_n < least) {
+        WEFT_TRY(await(ctx, in));
         ssize_t got = read(in->fd, in->raw + in->raw_n, (size_t)(RAW_BYTES - in->raw_n));
-        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (got < 0) return wefti_fail_errno(ctx, "read", in->path);
         in->raw_ended = got == 0;
         in->raw_n += got;

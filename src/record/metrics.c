@@ -53,7 +53,7 @@ static weft_status next_line(weft_ctx *ctx, lines *in, line *out) {
     in->next += out->n_bytes + (end != NULL);
     in->number++;
     if (is_blank(begin, out->n_bytes)) return WEFT_OK;
-    out->object = json_loadb(begin, (size_t)out->n_bytes, JSON_REJECT_DUPLICATES, &error);
+    out->object = wefti_json_load(begin, out->n_bytes, JSON_REJECT_DUPLICATES, &error);
     if (json_is_object(out->object)) return WEFT_OK;
     /* for want of memory a good last line would pass for one that was cut off */
     bool memory = out->object || wefti_json_blame(WEFT_ERR_FORMAT) == WEFT_ERR_FORMAT;

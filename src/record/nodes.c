@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 
 enum { MOST_BYTES = 8 << 20, MOST_NODES = 4096 };
@@ -52,7 +53,9 @@ static bool read_node(const json_t *object, wefti_node *out) {
 
 static weft_status add_line(weft_ctx *ctx, const char *line, size_t n, wefti_nodes *out,
                             int64_t *n_damaged) {
-    json_t *object = json_loadb(line, n, 0, NULL);
+    json_t *object = wefti_json_load(line, (int64_t)n, 0, NULL);
+    if (!object && wefti_json_blame(WEFT_ERR_FORMAT) == WEFT_ERR_MEMORY)
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for reading nodes");
     wefti_node node;
     bool good = object && json_is_object(object) && read_node(object, &node);
     json_decref(object);

@@ -287,7 +287,7 @@ weft_status wefti_chat_render(weft_ctx *ctx, const weft_chat *chat, json_t *mess
 
 static weft_status read_messages(weft_ctx *ctx, const char *text, json_t **out) {
     json_error_t error;
-    *out = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    *out = wefti_json_load(text, (int64_t)strlen(text), JSON_REJECT_DUPLICATES, &error);
     if (json_is_array(*out)) return WEFT_OK;
     json_decref(*out);
     *out = NULL;

@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <weft/train.h>
 
@@ -527,6 +528,8 @@ static weft_status open_config(weft_ctx *ctx, const char *folder, const char *ke
 static weft_status open_files(replay *p, const char *folder, weft_config **config) {
     static const char *const names[] = {"step", "loss"};
     char path[PATH_MAX];
+    if (access(folder, F_OK) != 0)
+        return weft_ctx_fail(p->ctx, WEFT_ERR_FILE, "there is no folder %s", folder);
     snprintf(path, sizeof path, "%.4000s/views.jsonl", folder);
     WEFT_TRY(wefti_views_read(p->ctx, path, &p->views));
     if (p->views.n_views == 0)

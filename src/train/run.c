@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "comm/mesh.h"
 #include "job/learning_rate.h"
 #include "model/adapted.h"
@@ -525,8 +526,10 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     return status;
 }
 
-static void watch(weft_mesh *mesh, const weft_config *config,
+/* Whom a wait asks whether it is still wanted: of other ranks, or of a pipe with text. */
+static void watch(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
                   const weft_train_hooks *hooks) {
+    if (hooks) wefti_stop_watch(ctx, hooks->should_stop, hooks->user);
     if (mesh)
         wefti_mesh_watch(mesh, config->mesh.timeout, hooks ? hooks->should_stop : NULL,
                          hooks ? hooks->user : NULL);
@@ -543,10 +546,11 @@ weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool
                        const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
-    watch(mesh, config, hooks);
+    watch(ctx, mesh, config, hooks);
     bool joins = mesh && mesh->transport->entry;
     weft_status status = joins ? wefti_prepare_joiner(ctx, mesh, config, &run.prepared)
                                : wefti_prepare(ctx, mesh, config, resume, &run.prepared);
+    wefti_stop_watch(ctx, NULL, NULL); /* from here on the ranks ask */
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = train(ctx, &run);
     weft_status noted = wefti_journal_end(run.prepared->journal, status == WEFT_OK);
@@ -559,8 +563,9 @@ weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config
                              const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
-    watch(mesh, config, hooks);
+    watch(ctx, mesh, config, hooks);
     weft_status status = wefti_prepare_bench(ctx, mesh, config, &run.prepared);
+    wefti_stop_watch(ctx, NULL, NULL);
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = run_prepared(ctx, &run);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -625,6 +626,8 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
         wefti_free(ctx, layout);
         return WEFT_OK;
     }
+    if (access(path, F_OK) != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "there is no folder %s", path);
     WEFT_TRY(wefti_state_find(ctx, path, false, &saved, folder));
     if (saved.step < 0)
         return weft_ctx_fail(

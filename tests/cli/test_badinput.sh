@@ -90,9 +90,11 @@ refuses_run "text.txt: not a JSON object: line 1, column 3: '[' or '{' expected 
 for command in eval sample; do
     refuses "empty holds no complete checkpoint (checkpoints/step-*) and no model.safetensors or model.safetensors.index.json" \
         "$weft" $command empty
-    refuses "nowhere holds no complete checkpoint (checkpoints/step-*) and no model.safetensors or model.safetensors.index.json" \
-        "$weft" $command nowhere
+    refuses "there is no folder nowhere" "$weft" $command nowhere
 done
+refuses "there is no folder nowhere" "$weft" merge nowhere -o merged
+refuses "there is no folder nowhere" "$weft" train --replay nowhere
+refuses "there is no folder nowhere" "$weft" report nowhere --trace step.json
 refuses "could not open the run folder nowhere: No such file or directory" "$weft" report nowhere
 refuses "could not open empty/metrics.jsonl: No such file or directory" "$weft" report empty
 

@@ -262,6 +262,8 @@ same a.json out
 expect 0 "$weft" plan run.yaml "${facts[@]}" --parameters 200k --layers 3 --json
 python3 -c 'import json; assert abs(json.load(open("out"))["parameters"] / 2e5 - 1) < 0.02' ||
     fail "--parameters 200k"
+expect 0 "$weft" plan --parameters 124M --nodes 2 --link 1Gbit,1ms --node-flops 1T data.length=1024 --top 1
+grep -q "^run  *124M parameters" out || fail "the table of positions is counted on top: $(head -1 out)"
 refuses "could not open nothing: No such file or directory" \
     "$weft" plan run.yaml "${facts[@]}" model.init=nothing
 refuses "could not open gone.json: No such file or directory" \

@@ -33,6 +33,23 @@ train list my.txt data.path=my.txt
 # shellcheck disable=SC2002,SC2086
 cat my.txt | "$weft" train - $small run.folder=runs/piped --json >out 2>err || fail "a pipe: $(cat err)"
 grep -o '"loss": [0-9.]*' out >piped.steps
+
+# A pipe that nobody writes to is waited for, until somebody does or one signal ends the wait; the
+# folder is then free for the next run.
+rm -f pipe
+mkfifo pipe
+# shellcheck disable=SC2086
+"$weft" train pipe $small run.folder=runs/waits >out 2>err &
+waiting=$!
+until [[ -e runs/waits/lease ]]; do kill -0 $waiting || fail "did not wait: $(cat err)"; done
+kill -TERM $waiting
+wait $waiting && fail "ended well without a text"
+grep -qx "weft: stopped while pipe was read, before the first step; nothing is saved" err ||
+    fail "a signal while a pipe is waited for: $(cat err)"
+cat my.txt >pipe &
+train waits pipe
+same text.steps waits.steps
+wait
 train lines my.jsonl data.field=body
 train table my.csv data.column=body
 train folder texts
