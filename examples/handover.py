@@ -53,9 +53,13 @@ def whole_lines(path, begin):
 
 
 def numbers(row):
-    """What of a line is a measurement: all its numbers but the step. null is left out."""
-    return {key: float(value) for key, value in row.items()
-            if key != "step" and isinstance(value, (int, float)) and not isinstance(value, bool)}
+    """What of a line is a measurement: all its numbers but the step. null is left out. An evaluation
+    has the step of a line before it, whose time it must not replace."""
+    out = {key: float(value) for key, value in row.items()
+           if key != "step" and isinstance(value, (int, float)) and not isinstance(value, bool)}
+    if "validation_loss" in row:
+        out.pop("elapsed_s", None)
+    return out
 
 
 class Wandb:
