@@ -44,7 +44,7 @@ refuses_like "the adapters in .* were trained on a model with checksum [0-9a-f]*
     "$weft" eval run --base whole
 refuses "whole holds a whole model, expected an adapter of moved" "$weft" eval whole --base moved
 expect 0 "$weft" train run/config.yaml --resume --quiet run.steps=3 model.init=moved
-refuses_like ".*base holds no complete checkpoint .*" "$weft" train run/config.yaml --resume --quiet \
+refuses_like "there is no folder .*base" "$weft" train run/config.yaml --resume --quiet \
     run.steps=4 model.init=base
 
 # -- folders that others made
