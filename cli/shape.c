@@ -66,16 +66,6 @@ static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) 
     return WEFT_OK;
 }
 
-/* A number of parameters counts all of them, also the table of positions, which is as long as
- * the run's sequences and as wide as the model: so the model without it is that much smaller. */
-static weft_status of_size(weft_ctx *ctx, double parameters, double layers,
-                           const weft_config *run, weft_shape *out) {
-    WEFT_TRY(weft_shape_of_size(ctx, parameters, (int64_t)layers, out));
-    double table = (double)run->data.length * (double)out->model.width;
-    if (table > parameters / 2) return WEFT_OK;
-    return weft_shape_of_size(ctx, parameters - table, (int64_t)layers, out);
-}
-
 static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *run,
                               weft_shape *named, bool *found) {
     double parameters, layers;
@@ -96,7 +86,7 @@ static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *r
                              "model.layers=N");
     if (file) return load(ctx, file, named);
     if (parameters > 0)
-        return of_size(ctx, parameters, layers, run, named);
+        return weft_shape_of_size(ctx, parameters, (int64_t)layers, named);
     *found = run->model.init[0] != '\0';
     return *found ? load(ctx, run->model.init, named) : WEFT_OK;
 }

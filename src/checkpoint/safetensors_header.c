@@ -55,7 +55,7 @@ static weft_status no_memory(weft_ctx *ctx, const char *where) {
 
 /* ---- encode ---- */
 
-/* Why a text did not become part of the header. */
+/* Why a text did not become part of the header: it is not UTF-8, or there was no memory. */
 static weft_status not_taken(weft_ctx *ctx, const char *where, const char *what,
                              const char *text) {
     if (wefti_is_utf8(text)) return no_memory(ctx, where);
@@ -124,7 +124,8 @@ static weft_status add_metadata(weft_ctx *ctx, const char *where, json_t *root,
             return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                                  "two metadata keys of %s are '%s'", where, metadata[i]);
         if (json_object_set_new(object, metadata[i], json_string(metadata[i + 1])) != 0)
-            return not_taken(ctx, where, "the metadata", metadata[i]);
+            return not_taken(ctx, where, "the metadata",
+                             metadata[i + !wefti_is_utf8(metadata[i + 1])]);
     }
     return WEFT_OK;
 }
