@@ -2,6 +2,7 @@
 /* The end of configuring: the method's preset goes under what was set explicitly, then
  * keys are checked against each other:
  *
+ *     rate       that of the optimizer and the model's width, where nobody names one
  *     method     what it needs of the mesh
  *     data       weights and paths; the tokenizer's name
  *     model      heads divide the width, key and value heads the heads; the context holds a row
@@ -65,6 +66,18 @@ static weft_status apply_preset(weft_ctx *ctx, wefti_config *config) {
                                      &typed));
     }
     return WEFT_OK;
+}
+
+/* Without text the model may be a program's own (weft/sync.h), whose width is not known here. */
+static weft_status apply_rate(weft_ctx *ctx, wefti_config *config) {
+    char text[32];
+    wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
+    wefti_typed typed = {wefti_method_rate(&config->values, text, sizeof text), 1, false};
+    if (!typed.packed || config->values.data.path.n == 0 ||
+        origin_of(config, "optimizer.lr")->layer != WEFTI_LAYER_DEFAULT)
+        return WEFT_OK;
+    return wefti_config_assign(ctx, config, wefti_config_key_find("optimizer.lr"),
+                               &origin, &typed);
 }
 
 static weft_status check_method(weft_ctx *ctx, const wefti_config *config) {
@@ -164,9 +177,10 @@ static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
     long long rows = c->batch.rows_per_step;
     long long unit = ranks * c->data.length, tokens = c->batch.tokens_per_step;
     if (rows % ranks != 0)
-        return refuse(ctx, config, "batch.rows_per_step", "mesh.nodes",
-                      "batch.rows_per_step is %lld, expected a multiple of the %lld ranks",
-                      rows, ranks);
+        return refuse(
+            ctx, config, "batch.rows_per_step", "mesh.nodes",
+            "batch.rows_per_step is %lld, expected a multiple of the %lld ranks", rows,
+            ranks);
     if (rows > 0) tokens = rows * c->data.length;
     long long nearest = tokens < unit ? unit : tokens / unit * unit;
     if (tokens % unit != 0)
@@ -299,6 +313,7 @@ weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {
     wefti_config *config = wefti_config_of(values);
     WEFT_TRY(clear_preset(ctx, config));
     WEFT_TRY(apply_preset(ctx, config));
+    WEFT_TRY(apply_rate(ctx, config));
     (void)wefti_link_parse(values->mesh.link, &values->mesh.bandwidth_Bps,
                            &values->mesh.latency_s); /* checked when it was set */
     (void)wefti_link_parse(values->mesh.site_link, &values->mesh.site_bandwidth_Bps,

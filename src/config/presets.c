@@ -9,8 +9,19 @@
  *     diloco     none                 adamw       outer
  *
  * A method is nothing but the keys it sets; what the user sets explicitly goes over it, and no
- * code asks for a method's name. Papers: FlexDeMo arXiv 2502.06728, DeMo 2411.19870. */
+ * code asks for a method's name. Papers: FlexDeMo arXiv 2502.06728, DeMo 2411.19870.
+ *
+ * A row without a rate has one that falls with the model's width:
+ *
+ *     lr(width) = min(6e-4 * 768 / width, 4e-3)      adam, adamw, accum_adam, accum_adamw
+ *                 4 lr(width)                        muon
+ *
+ * From 768 on that is within a third of most rates published for GPT-3's sizes (arXiv
+ * 2005.14165, table 2.1); the bound and muon's factor are measured at widths 96 and 192
+ * (docs/methods-compared.md). Weights that were trained before (model.init) are to be kept
+ * near: there the bound is 6e-4. */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -64,7 +75,7 @@ static const struct {
                 DECOUPLED("async-demo", "demo", "1e-3"),
                 {"async-demo", "replicator.delay", "1"},
                 DECOUPLED("topk", "topk", "4e-3"),
-                DECOUPLED("public-demo", "public_demo", "1e-3"),
+                DECOUPLED("public-demo", "public_demo", "4e-3"),
                 {"public-demo", "replicator.compression_topk", "32"},
                 {"signsgd", "replicator.kind", "signsgd"},
                 {"signsgd", "optimizer.kind", "sgd"},
@@ -116,6 +127,21 @@ static const struct {
                 {"sparseloco", "mixer.outer_lr", "1"},
                 {"sparseloco", "mixer.feedback", "0.95"},
                 {NULL, NULL, NULL}};
+
+enum { RATE_WIDTH = 768 }; /* that the key's own default belongs to */
+static const double rate_there = 6e-4, rate_bound = 4e-3, muon_factor = 4;
+
+const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size) {
+    const char *kind = c->optimizer.kind;
+    double rate = rate_there * RATE_WIDTH / (double)c->model.width;
+    if (wefti_is(kind, "sgd"))
+        return NULL; /* the direction's scale decides, not the width */
+    double bound = c->model.init[0] ? rate_there : rate_bound;
+    if (rate > bound) rate = bound;
+    if (wefti_is(kind, "muon")) rate *= muon_factor;
+    snprintf(out, out_size, "%.2g", rate);
+    return out;
+}
 
 const wefti_method_need wefti_method_needs[] = {
     {"ddp", "mesh.ranks_per_node", 1, "hsdp shards the model inside a node"},

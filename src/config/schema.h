@@ -34,6 +34,10 @@ const weft_choice *wefti_choice_find(const weft_choice *choices, const char *nam
 extern const weft_choice wefti_methods[];
 /* Whether a method is nothing but the mean of all gradients. */
 bool wefti_method_is_plain(const char *method);
+
+/* The learning rate where neither a method's row nor the user names one, as it is typed; NULL:
+ * the key's default stays. */
+const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size);
 typedef struct wefti_method_need {
     const char *method, *key; /* an integer key */
     int64_t value;

@@ -16,11 +16,11 @@
 #include <math.h>
 #include <string.h>
 
-int wefti_halving_rungs(int n_trials, int eta, int64_t budget) {
+int wefti_halving_rungs(int n_trials, int eta, int64_t budget, int64_t shortest) {
     int rungs = 1;
     for (int64_t trials = n_trials; trials >= eta && rungs < WEFTI_RUNGS; trials /= eta) {
         budget /= eta;
-        if (budget < 1) break;
+        if (budget < 1 || budget < shortest) break;
         rungs++;
     }
     return rungs;

@@ -25,8 +25,9 @@ typedef struct wefti_halving {
     wefti_trial *trials; /* [n_trials] owned by the caller, zeroed */
 } wefti_halving;
 
-/* Rungs that so many trials suffice for: one of them reaches the last. */
-int wefti_halving_rungs(int n_trials, int eta, int64_t budget);
+/* Rungs that so many trials suffice for: one of them reaches the last; none of them is of fewer
+ * than `shortest` steps, unless it is the only one. */
+int wefti_halving_rungs(int n_trials, int eta, int64_t budget, int64_t shortest);
 
 /* Sets the steps of the rungs and the trials' beginning; trials, sizes and eta are there. */
 void wefti_halving_init(wefti_halving *h, int64_t budget);

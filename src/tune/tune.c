@@ -101,12 +101,34 @@ static weft_status try_trial(weft_tune *t, int trial, const weft_config *base) {
     return status;
 }
 
-static weft_status make_halving(weft_tune *t, const weft_tune_setup *s) {
+/* While rates rise the largest one is ahead, whatever becomes of it: trials are compared when
+ * they have had as many steps after the warm-up as in it. */
+static int64_t first_fair(const weft_config *base) { return 2 * base->schedule.warmup; }
+
+static void say_rungs(const weft_tune *t, const weft_config *base, int most) {
+    const wefti_halving *h = &t->halving;
+    if (h->n_rungs > 1 && h->steps[0] < first_fair(base))
+        weft_ctx_log(t->ctx, WEFT_LOG_WARN,
+                     "trials are first compared after %lld steps, less than twice "
+                     "schedule.warmup (%lld): large learning rates look better than they "
+                     "are",
+                     (long long)h->steps[0], (long long)base->schedule.warmup);
+    else if (h->n_rungs == 1 && most > 1)
+        weft_ctx_log(t->ctx, WEFT_LOG_WARN,
+                     "no trial stops early: 1/%d of %lld steps is less than twice "
+                     "schedule.warmup (%lld)",
+                     h->eta, (long long)h->steps[0], (long long)base->schedule.warmup);
+}
+
+static weft_status make_halving(weft_tune *t, const weft_tune_setup *s,
+                                const weft_config *base) {
     wefti_halving *h = &t->halving;
+    int most = wefti_halving_rungs(h->n_trials, s->eta, s->budget, 0);
     h->n_seeds = s->n_seeds;
     h->eta = s->eta;
     h->n_rungs = s->n_rungs ? s->n_rungs
-                            : wefti_halving_rungs(h->n_trials, s->eta, s->budget);
+                            : wefti_halving_rungs(h->n_trials, s->eta, s->budget,
+                                                  first_fair(base));
     WEFT_TRY(wefti_alloc_n(t->ctx, h->n_trials, sizeof *h->trials, "trials", &h->trials));
     wefti_halving_init(h, s->budget);
     for (int k = 1; k < h->n_rungs; k++)
@@ -115,6 +137,7 @@ static weft_status make_halving(weft_tune *t, const weft_tune_setup *s) {
                                  "%lld steps do not divide into %d rungs, each of %d "
                                  "times the steps of the one before",
                                  (long long)s->budget, h->n_rungs, s->eta);
+    say_rungs(t, base, most);
     return WEFT_OK;
 }
 
@@ -224,7 +247,7 @@ static weft_status build(weft_tune *t, const weft_tune_setup *s, weft_config *ba
     WEFT_TRY(read_space(t, s, base));
     WEFT_TRY(count_trials(t, s->n_trials));
     WEFT_TRY(list_values(t));
-    WEFT_TRY(make_halving(t, s));
+    WEFT_TRY(make_halving(t, s, base));
     for (int i = 0; i < t->halving.n_trials; i++) WEFT_TRY(try_trial(t, i, base));
     WEFT_TRY(describe(t, s, base));
     return open_journal(t, s->folder);

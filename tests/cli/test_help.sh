@@ -59,7 +59,7 @@ prints "  steps: 1000                     # length of the run in optimizer steps
 "$weft" config run.yaml >resolved.yaml
 "$weft" config resolved.yaml >again.yaml
 same resolved.yaml again.yaml
-prints "$(printf 'optimizer.lr\t6e-4\ta number from 0 to 1000\tlearning rate at its peak')" \
+prints "$(printf 'optimizer.lr\t6e-4\ta number from 0 to 1000\tpeak learning rate; unset: 6e-4 * 768 / width, at most 4e-3 (muon: times 4)')" \
     "$weft" config --keys
 
 refuses "could not open nowhere.yaml: No such file or directory" "$weft" config nowhere.yaml

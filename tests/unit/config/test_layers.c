@@ -86,6 +86,68 @@ static void another_method_takes_back_what_the_first_one_set(void **state) {
     assert_true(f->c->optimizer.clip == 1);
 }
 
+/* 6e-4 at width 768 as published, 4e-3 where it was measured, and nowhere else. */
+static void rate_that_nobody_names_falls_with_the_width(void **state) {
+    fixture *f = *state;
+    static const struct {
+        const char *method, *kind;
+        int width;
+        double lr;
+    } cases[] = {
+        {"hsdp", "adamw", 768, 6e-4},        {"hsdp", "adamw", 3072, 1.5e-4},
+        {"hsdp", "adamw", 384, 1.2e-3},      {"diloco", "adamw", 96, 4e-3},
+        {"muloco", "muon", 96, 1.6e-2},      {"muloco", "muon", 768, 2.4e-3},
+        {"none", "accum_adam", 192, 2.4e-3}, {"none", "sgd", 96, 6e-4},
+        {"flexdemo", "sgd", 96, 2e-3},
+    };
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=a.txt"));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        f->c->model.width = cases[i].width;
+        char text[64];
+        snprintf(text, sizeof text, "method=%s", cases[i].method);
+        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        snprintf(text, sizeof text, "optimizer.kind=%s", cases[i].kind);
+        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f, wefti_config_settle(f->ctx, f->c));
+        assert_ok(f, wefti_config_settle(f->ctx, f->c)); /* twice is once */
+        assert_true(f->c->optimizer.lr == cases[i].lr);
+    }
+}
+
+static void rate_that_is_named_stays(void **state) {
+    fixture *f = *state;
+    assert_ok(
+        f, load_text(
+               f, "data: {path: [a.txt]}\nmodel: {width: 96}\noptimizer: {lr: 6e-4}\n"));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_true(f->c->optimizer.lr == 6e-4);
+    assert_ok(f, weft_config_set(f->ctx, f->c, "optimizer.lr=7e-4"));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_true(f->c->optimizer.lr == 7e-4);
+}
+
+/* Weights that are there already are to be kept near. */
+static void rate_from_a_checkpoint_is_no_higher_than_at_full_width(void **state) {
+    fixture *f = *state;
+    f->c->model.width = 96;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=a.txt"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "model.init=folder"));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_true(f->c->optimizer.lr == 6e-4);
+    f->c->model.width = 3072;
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_true(f->c->optimizer.lr == 1.5e-4);
+}
+
+/* A program of its own brings a model whose width the keys do not say (weft/sync.h). */
+static void rate_without_a_text_is_the_default(void **state) {
+    fixture *f = *state;
+    f->c->model.width = 96;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "method=hsdp"));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_true(f->c->optimizer.lr == 6e-4);
+}
+
 static void failed_override_changes_nothing(void **state) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=1,2"));
@@ -95,7 +157,8 @@ static void failed_override_changes_nothing(void **state) {
     assert_true(f->c->data.weights.items[1] == 2);
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=[0.75, 0.25 ,1]"));
     assert_int_equal(f->c->data.weights.n, 3);
-    assert_true(f->c->data.weights.items[0] == 0.75 && f->c->data.weights.items[1] == 0.25);
+    assert_true(f->c->data.weights.items[0] == 0.75 &&
+                f->c->data.weights.items[1] == 0.25);
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=[a b, \"c, d\" ,e]"));
     assert_int_equal(f->c->data.path.n, 3);
     assert_string_equal(f->c->data.path.items[0], "a b");
@@ -103,7 +166,8 @@ static void failed_override_changes_nothing(void **state) {
     assert_string_equal(f->c->data.path.items[2], "e");
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=[ ]"));
     assert_int_equal(f->c->data.path.n, 0);
-    assert_int_equal(weft_config_set(f->ctx, f->c, "data.weights=[1,,2]"), WEFT_ERR_CONFIG);
+    assert_int_equal(weft_config_set(f->ctx, f->c, "data.weights=[1,,2]"),
+                     WEFT_ERR_CONFIG);
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=1,2"));
 }
 
@@ -203,6 +267,10 @@ int main(void) {
         TEST(later_override_wins),
         TEST(later_file_wins),
         TEST(another_method_takes_back_what_the_first_one_set),
+        TEST(rate_that_nobody_names_falls_with_the_width),
+        TEST(rate_that_is_named_stays),
+        TEST(rate_from_a_checkpoint_is_no_higher_than_at_full_width),
+        TEST(rate_without_a_text_is_the_default),
         TEST(failed_override_changes_nothing),
         TEST(values_carry_units),
         TEST(every_word_for_a_truth_value_is_understood),

@@ -16,7 +16,7 @@ static void begin(int n_trials, int n_seeds, int eta, int64_t budget) {
     h = (wefti_halving){.n_trials = n_trials,
                         .n_seeds = n_seeds,
                         .eta = eta,
-                        .n_rungs = wefti_halving_rungs(n_trials, eta, budget),
+                        .n_rungs = wefti_halving_rungs(n_trials, eta, budget, 0),
                         .trials = trials};
     wefti_halving_init(&h, budget);
 }
@@ -43,8 +43,11 @@ static void the_rungs_divide_the_budget(void **state) {
     assert_int_equal(h.n_rungs, 4);
     int64_t expected[] = {10, 30, 90, 270};
     for (int k = 0; k < 4; k++) assert_int_equal(h.steps[k], expected[k]);
-    assert_int_equal(wefti_halving_rungs(2, 3, 270), 1);
-    assert_int_equal(wefti_halving_rungs(27, 3, 5), 2);
+    assert_int_equal(wefti_halving_rungs(2, 3, 270, 0), 1);
+    assert_int_equal(wefti_halving_rungs(27, 3, 5, 0), 2);
+    assert_int_equal(wefti_halving_rungs(27, 3, 270, 30), 3);
+    assert_int_equal(wefti_halving_rungs(27, 3, 270, 31), 2);
+    assert_int_equal(wefti_halving_rungs(27, 3, 270, 1000), 1);
     begin(9, 1, 3, 100); /* rounded up */
     assert_int_equal(h.steps[0], 12);
     assert_int_equal(h.steps[1], 34);

@@ -16,6 +16,7 @@ static const char *const keys[] = {"optimizer.lr=1e-4..1e-2", "optimizer.beta1=0
 static int begin_room(void **state) {
     (void)state;
     return room_begin(&ctx) != 0 || weft_config_create(ctx, &base) != WEFT_OK ||
+           weft_config_set(ctx, base, "schedule.warmup=5") != WEFT_OK ||
            weft_config_finish(ctx, base) != WEFT_OK;
 }
 
@@ -233,6 +234,27 @@ static void every_allocation_may_fail(void **state) {
     weft_tune_destroy(tune);
 }
 
+/* In the warm-up the largest rate is ahead, so nobody is judged before as many steps again. */
+static void nobody_is_judged_in_the_warm_up(void **state) {
+    (void)state;
+    static const struct {
+        int warmup, first, n_rungs; /* asked for; 0: none */
+    } cases[] = {{0, 10, 0}, {5, 10, 0}, {6, 30, 0}, {16, 90, 0}, {16, 10, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[32];
+        snprintf(folder, sizeof folder, "warm-%zu", i);
+        weft_tune_setup setup = setup_of(folder);
+        weft_tune *tune;
+        weft_tune_job job;
+        setup.n_rungs = cases[i].n_rungs;
+        base->schedule.warmup = cases[i].warmup;
+        assert_ok(ctx, weft_tune_create(ctx, &setup, base, &tune));
+        assert_true(weft_tune_next(tune, &job));
+        assert_int_equal(job.steps, cases[i].first);
+        weft_tune_destroy(tune);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_stopped_search_ends_like_a_whole_one,
@@ -245,6 +267,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(another_search_is_refused, begin_room, end_room),
         cmocka_unit_test_setup_teardown(a_broken_line_is_refused, begin_room, end_room),
         cmocka_unit_test_setup_teardown(sizes_and_keys_are_checked_first, begin_room,
+                                        end_room),
+        cmocka_unit_test_setup_teardown(nobody_is_judged_in_the_warm_up, begin_room,
                                         end_room),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, begin_room, end_room),
     };
