@@ -50,8 +50,8 @@ const weft_choice wefti_methods[] = {
     {"accumadam", "dadam with AccumAdamW, whose moments change every few steps"},
     {"diloco", "AdamW on each node, an outer step along the mean change now and then"},
     {"streaming-diloco", "diloco in parts that take turns, hidden behind inner steps"},
-    {"muloco", "diloco with Muon on each node"},
-    {"sparseloco", "diloco that sends the largest changes alone, in 2 bits each"},
+    {"muloco", "diloco with Muon on each node: the one to try first on a slow wire"},
+    {"sparseloco", "diloco that sends the largest changes alone, in 2 bits each: the fewest bytes"},
     {NULL, NULL}};
 
 /* What the methods that send a part of the momentum have in common. Where each row moves
