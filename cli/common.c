@@ -170,31 +170,6 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
 
 static const char *text_or_null(const char *text) { return text[0] ? text : NULL; }
 
-/* The configuration is read for its keys' sake only: it is complete once the mesh says
- * where the ranks run. */
-/* HOST, HOST:PORT or [ADDRESS]:PORT. */
-static weft_status join_mesh(weft_ctx *ctx, const char *where,
-                             const weft_mesh_security *security, weft_mesh **out) {
-    char host[256];
-    const char *colon = strrchr(where, ':');
-    bool brackets = where[0] == '[' && strchr(where, ']');
-    if (colon && !brackets && strchr(where, ':') != colon) colon = NULL; /* an address */
-    if (colon && brackets && colon[-1] != ']') colon = NULL;
-    const char *begin = where + brackets;
-    const char *end = brackets ? strchr(where, ']')
-                      : colon  ? colon
-                               : where + strlen(where);
-    char *rest = NULL;
-    long port = colon ? strtol(colon + 1, &rest, 10) : 1;
-    if (end == begin || end - begin >= (long)sizeof host || port < 1 || port > 65535 ||
-        (rest && *rest))
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_ARGUMENT,
-            "--join %s: expected HOST or HOST:PORT, a port from 1 to 65535", where);
-    snprintf(host, sizeof host, "%.*s", (int)(end - begin), begin);
-    return weft_mesh_enter(ctx, host, colon ? (int)port : 0, 0, security, out);
-}
-
 /* PORT: a run that this process begins alone. */
 static weft_status begin_mesh(weft_ctx *ctx, const char *text,
                               const weft_mesh_security *security, weft_mesh **out) {
@@ -206,6 +181,8 @@ static weft_status begin_mesh(weft_ctx *ctx, const char *text,
     return weft_mesh_begin(ctx, (int)port, security, out);
 }
 
+/* The configuration is read for its keys' sake only: it is complete once the mesh says
+ * where the ranks run. */
 weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
     weft_config *config;
     *out = NULL;
@@ -225,7 +202,7 @@ weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
             "--listen begins a run and --join comes into one: expected one "
             "of them");
     else if (status == WEFT_OK && where)
-        status = join_mesh(ctx, where, &security, out);
+        status = weft_mesh_enter(ctx, where, 0, 0, &security, out);
     else if (status == WEFT_OK && port)
         status = begin_mesh(ctx, port, &security, out);
     else if (status == WEFT_OK)

@@ -14,6 +14,7 @@
 #include <weft/report.h>
 #include <weft/train.h>
 
+#include "comeback.h"
 #include "common.h"
 #include "facts.h"
 #include "figures.h"
@@ -22,7 +23,13 @@
 static const flag flags[] = {
     {"--resume", NULL, "continue run.folder from its newest complete checkpoint", NULL},
     {"--join", "HOST[:PORT]",
-     "come into a run that trains over TCP, by any of its processes on that host", NULL},
+     "come into a run that trains over TCP, by any of its processes on that host; several "
+     "hosts with commas between them",
+     NULL},
+    {"--returns", "N",
+     "come in again so often if the others went on without this process, because it stood "
+     "still or the network was cut (10; 0: end)",
+     NULL},
     {"--listen", "PORT",
      "begin alone; others come in by --join HOST:PORT (from other machines with "
      "mesh.key)",
@@ -381,14 +388,17 @@ static int run(int argc, char **argv) {
         return usage_error("--replay RUN takes the configuration of the run's folder: "
                            "expected no other word but --json or --quiet");
     if (played) return replay(&a, played);
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
     weft_config *config = NULL;
     weft_mesh *mesh = NULL;
+    comeback again;
+    if (comeback_init(&again, &a) != CODE_OK) return CODE_USAGE;
+    weft_ctx *ctx = program_context();
+    if (!ctx) return CODE_USAGE;
     weft_status status = mesh_of_args(ctx, &a, &mesh);
     if (mesh && weft_mesh_look(mesh).rank > 0) weft_ctx_set_sink(ctx, NULL, NULL);
     if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
     if (status == WEFT_OK) status = train(ctx, &a, mesh, config);
+    if (status != WEFT_OK && mesh) comeback_try(&again, ctx, mesh, should_stop);
     code = leave_mesh(ctx, mesh, status, CODE_OK);
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
@@ -412,6 +422,9 @@ const command command_train = {
         "part by more than 20 %.\n\n"
         "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues with "
         "the same bits as if nothing had happened. A second Ctrl-C ends at once.\n\n"
+        "A process that the others went on without although it lives, because it stood still (a "
+        "laptop's lid) or the network was cut, comes in again by itself as with --join: --returns "
+        "times, after 1 s, 2 s, ... 60 s.\n\n"
         "--replay plays a run again in one process, in which processes may have come and gone: "
         "views.jsonl of its folder says who and when. Losses, checksums and the newest "
         "checkpoint are compared, and the first number that differs is named.",

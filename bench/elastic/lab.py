@@ -151,7 +151,8 @@ class Process:
 
 
 class Lab:
-    """A run in a folder: its processes, and the times of its steps."""
+    """A run in a folder: its processes, in the order in which they came, and the times of its
+    steps."""
 
     def __init__(self, net, weft, folder):
         self.net, self.weft, self.folder = net, weft, folder
@@ -228,6 +229,10 @@ class Lab:
         return max(pairs, default=(float("inf"), 0))
 
     # ---- what is done ----
+
+    def came_last(self, processes):
+        """They have come in again: the same processes, with another place in the order."""
+        self.processes = [p for p in self.processes if p not in processes] + processes
 
     def start(self, i, words, env, label):
         p = Process(self, i, words, env, label)

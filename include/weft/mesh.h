@@ -66,9 +66,11 @@ WEFT_API weft_status weft_mesh_begin(weft_ctx *ctx, int port,
                                      weft_mesh **out) WEFT_CHECKED;
 
 /* Comes into a run that trains by TCP already, by calling one of its processes; port 0: whichever
- * listens at one of the 16 ports from MASTER_PORT (29500) on. `patience` in seconds, 0: two
- * minutes. The run goes on meanwhile; weft_train then waits until this process is
- * a member, and gets parameters and state from the others. Not collective. */
+ * listens at one of the 16 ports from MASTER_PORT (29500) on. `host` may name several with commas
+ * between them, with or without a port of their own ("a:29500,[fd00::2]:29501,c"): the first that
+ * answers is enough. `patience` in seconds, 0: two minutes. The run goes on meanwhile; weft_train
+ * then waits until this process is a member, and gets parameters and state from the others. Not
+ * collective. */
 WEFT_API weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port,
                                      double patience, const weft_mesh_security *security,
                                      weft_mesh **out) WEFT_CHECKED;
@@ -76,6 +78,13 @@ WEFT_API weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port,
 /* The same over a transport, which is taken over, also on failure. Collective. */
 WEFT_API weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport,
                                       weft_mesh **out) WEFT_CHECKED;
+
+/* The way back into a run that has gone on without this process, which lives: it stood still (a
+ * laptop's lid), could not be heard (a cut network), or waited too long for too few others.
+ * [out] `out`: where the others listen, as weft_mesh_enter takes it. False: it was not left behind,
+ * or knows nobody. After weft_train has failed; then the process leaves this mesh, best by
+ * beginning anew, and comes in again as somebody new. */
+WEFT_API bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size);
 
 /* Leaves: waits until the others leave too. After a failure it does not wait for the rank
  * that failed, and ten seconds at most; false: not all have left, and the process should

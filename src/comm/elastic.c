@@ -183,13 +183,13 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
     static const char *const why[] = {
         [WEFTI_OUT_NONE] = "it is out",
         [WEFTI_OUT_LEFT] = "it has left",
-        [WEFTI_OUT_EVICTED] =
-            "the others could not hear it, or waited for it in vain, and went on without it",
+        [WEFTI_OUT_EVICTED] = WEFTI_LEFT_BEHIND,
         [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
         [WEFTI_OUT_REFUSED] =
             "it was refused, for its configuration or text is not the run's",
         [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
+    wefti_elastic_note_way_back(mesh, out);
     wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s",
                      mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out]);
 }
@@ -481,6 +481,9 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, const char *text) {
     pthread_mutex_lock(&mesh->lock);
     snprintf(e->reason[sender], sizeof e->reason[sender], "%s", text);
     pthread_mutex_unlock(&mesh->lock);
+    bool shares = sender / e->setup.shards == mesh->rank / e->setup.shards;
+    if (shares && strstr(text, WEFTI_LEFT_BEHIND))
+        wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
     check_copy(mesh, sender);
 }
 

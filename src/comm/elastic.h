@@ -111,6 +111,7 @@ void wefti_elastic_forget_missed(weft_mesh *mesh);
 /* Channels that no communicator has. Those of communicators carry the view's number above
  * WEFTI_VIEW_SHIFT. */
 enum {
+    WEFTI_WAY_BACK_BYTES = 1024,
     WEFTI_VIEW_SHIFT = 5,
     WEFTI_MAX_VIEWS = 1 << 10,
     WEFTI_CHANNEL_PART = 0x8000,  /* + the lost rank: a part that it was to get */
@@ -184,6 +185,8 @@ typedef struct wefti_elastic {
     int64_t stable;
     wefti_sent_part *parts, *spare_parts;
     char (*reason)[200]; /* [size] what a rank said of its failure */
+    char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they went on without this
+                                            process; "": they did not */
     bool *ended;         /* [size] its connection has ended */
     wefti_missed *missed; /* [n_missed] of messages that this rank did without */
     int n_missed, max_missed;
@@ -214,6 +217,15 @@ bool wefti_elastic_is_whole(const wefti_elastic *e, int rank);
 
 /* Somebody is connected at a place that was empty, by this name. */
 void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation);
+
+/* --- elastic_return.c: the progress thread --- */
+
+/* What a process says of itself that was gone on without. */
+#define WEFTI_LEFT_BEHIND                                                              \
+    "the others could not hear it, or waited for it in vain, and went on without it"
+
+/* The machine is out: whether this process may come in again, and where. */
+void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out);
 
 /* A message is whole. True: it is not for the ranks' threads, or not now. */
 bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival);

@@ -108,28 +108,46 @@ typedef struct entering {
     double until_s;
     const char *why; /* the last refusal that may pass */
     bool told;       /* that it waits, and what for */
-    char host
-        [WEFTI_CARD_BYTES]; /* who gives places, and its port; 0: whom the user named */
+    char host[256];  /* who gives places, and its port; 0: whom the user named */
     int port;
-    int turn;                  /* which of place->ports is tried next */
+    int turn;                  /* which of place->doors is tried next */
     bool moved;                /* nobody answered at the one before */
     wefti_connection *streams; /* [table.n_places] */
     wefti_late_table table;
 } entering;
 
+/* "a:29500", "a, ports 29500 to 29515", "a:29500, b:29501". */
+static const char *doors_text(const entering *e, char *out, size_t size) {
+    size_t at = 0;
+    const wefti_tcp_door *d = e->place->doors;
+    for (int i = 0, n; i < e->place->n_doors && at < size; i += n) {
+        n = 1;
+        while (i + n < e->place->n_doors && strcmp(d[i].host, d[i + n].host) == 0 &&
+               d[i + n].port == d[i].port + n)
+            n++;
+        const char *comma = i > 0 ? ", " : "";
+        int put = n > 1 ? snprintf(out + at, size - at, "%s%s, ports %d to %d", comma,
+                                   d[i].host, d[i].port, d[i].port + n - 1)
+                        : snprintf(out + at, size - at, "%s%s:%d", comma, d[i].host,
+                                   d[i].port);
+        at += put > 0 ? (size_t)put : 0;
+    }
+    return out;
+}
+
 static weft_status refuse(const entering *e, const char *why) {
-    if (e->place->ports > 1)
-        return weft_ctx_fail(
-            e->ctx, WEFT_ERR_PEER, "no run at %s, ports %d to %d, can be joined: %s",
-            e->place->host, e->place->port, e->place->port + e->place->ports - 1, why);
-    return weft_ctx_fail(e->ctx, WEFT_ERR_PEER, "the run at %s:%d can not be joined: %s",
-                         e->place->host, e->place->port, why);
+    char doors[400];
+    const char *form = e->place->n_doors > 1 ? "no run at %s can be joined: %s"
+                                             : "the run at %s can not be joined: %s";
+    return weft_ctx_fail(e->ctx, WEFT_ERR_PEER, form, doors_text(e, doors, sizeof doors),
+                         why);
 }
 
 /* A connection on which a card was shown, and the code that came back; 0: none did. */
 static weft_status show_card(entering *e, const char *host, int port, wefti_connection *s,
                              unsigned char *code) {
     unsigned char bytes[WEFTI_CARD_BYTES];
+    bool others = e->place->n_doors > 1;
     *code = 0;
     *s = wefti_connection_of(wefti_dial(host, port, e->until_s));
     if (s->fd < 0) e->why = strerror(errno);
@@ -137,8 +155,7 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
     wefti_shake shaken = wefti_dial_shake(e->tls, s, e->until_s);
     if (shaken == WEFTI_SHAKE_FAILED) {
         wefti_connection_close(s);
-        if (e->place->ports <= 1)
-            return refuse(e, "it has another key, or none, or another mesh.run");
+        if (!others) return refuse(e, "it has another key, or none, or another mesh.run");
         e->why = "what listens there has another key, or none, or another mesh.run";
         return WEFT_OK;
     }
@@ -183,7 +200,7 @@ static const char *address_of(const entering *e, int i, int *port) {
     const unsigned char *card = e->table.cards + (size_t)i * WEFTI_CARD_BYTES;
     const char *address = (const char *)card + ADDRESS_AT;
     *port = wefti_card_port(card);
-    return address[0] ? address : e->port ? e->host : e->place->host;
+    return address[0] ? address : e->port ? e->host : e->place->doors[e->turn].host;
 }
 
 /* Next time the one is asked who gives places. */
@@ -203,10 +220,11 @@ static weft_status ask(entering *e, bool *again) {
     bool named = e->port == 0;
     e->card.place = -1;
     *again = true;
-    WEFT_TRY(show_card(e, named ? e->place->host : e->host,
-                       named ? e->place->port + e->turn : e->port, &s, &code));
-    e->moved = named && code == 0 && e->place->ports > 1;
-    if (e->moved) e->turn = (e->turn + 1) % e->place->ports;
+    const wefti_tcp_door *door = &e->place->doors[e->turn];
+    WEFT_TRY(show_card(e, named ? door->host : e->host, named ? door->port : e->port, &s,
+                       &code));
+    e->moved = named && code == 0 && e->place->n_doors > 1;
+    if (e->moved) e->turn = (e->turn + 1) % e->place->n_doors;
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
     bool fine = (code == WEFT_SEAT_WELCOME || code == WEFT_SEAT_ELSEWHERE) &&
                 wefti_connection_all(&s, head, sizeof head, false, until_s) &&
@@ -271,9 +289,10 @@ static weft_status draw(entering *e, double *share) {
 static void say_what_it_waits_for(entering *e, double begin_s) {
     if (e->told || wefti_now_s() - begin_s < say_after_s) return;
     e->told = true;
+    char doors[400];
     weft_ctx_log(e->ctx, WEFT_LOG_INFO,
-                 "the run at %s:%d does not take this process yet (%s); trying for %.0f s",
-                 e->place->host, e->place->port, e->why ? e->why : "no answer",
+                 "the run at %s does not take this process yet (%s); trying for %.0f s",
+                 doors_text(e, doors, sizeof doors), e->why ? e->why : "no answer",
                  e->until_s - begin_s);
 }
 
@@ -288,22 +307,30 @@ static weft_status enter(entering *e) {
         hang_up(e);
         if (wefti_now_s() >= e->until_s) return refuse(e, e->why ? e->why : "time is up");
         say_what_it_waits_for(e, begin_s);
-        if (e->moved && e->turn > 0) continue; /* the next port, at once */
+        if (e->moved && e->turn > 0) continue; /* the next door, at once */
         wefti_sleep_until_s(wefti_now_s() + again_s * (0.5 + share));
     }
 }
 
-/* Bytes that cross a network are encrypted, unless somebody says that they need not be. */
-static weft_status look_at_host(const entering *e, bool *local) {
+static weft_status look_at_host(const entering *e, int i, bool *local) {
     int error;
     const char *why;
-    struct addrinfo *list = wefti_dial_resolve(e->place->host, e->place->port, &error,
-                                               &why);
+    const wefti_tcp_door *door = &e->place->doors[i];
+    struct addrinfo *list = wefti_dial_resolve(door->host, door->port, &error, &why);
     if (!list) return refuse(e, why);
-    *local = true;
     for (struct addrinfo *a = list; a; a = a->ai_next)
         *local = *local && wefti_dial_is_loopback(a->ai_addr);
     freeaddrinfo(list);
+    return WEFT_OK;
+}
+
+/* Bytes that cross a network are encrypted, unless somebody says that they need not be. */
+static weft_status look_at_hosts(const entering *e, bool *local) {
+    const wefti_tcp_door *d = e->place->doors;
+    *local = true;
+    for (int i = 0; i < e->place->n_doors; i++)
+        if (i == 0 || strcmp(d[i].host, d[i - 1].host) != 0)
+            WEFT_TRY(look_at_host(e, i, local));
     if (e->tls || *local || e->place->plain) return WEFT_OK;
     return refuse(e,
                   "it is reached over a network, but there is no key; expected mesh.key "
@@ -320,9 +347,9 @@ weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
                   .tls = tls,
                   .until_s = wefti_now_s() + place->patience_s};
     *listener = -1;
-    WEFT_TRY(look_at_host(&e, &local));
-    *listener = wefti_dial_listen_from(local && !tls && !place->plain, place->port + 1,
-                                       WEFTI_TCP_PORTS - 1);
+    WEFT_TRY(look_at_hosts(&e, &local));
+    *listener = wefti_dial_listen_from(local && !tls && !place->plain,
+                                       place->doors[0].port + 1, WEFTI_TCP_PORTS - 1);
     if (*listener < 0) return refuse(&e, strerror(errno));
     e.card.port = wefti_dial_port(*listener);
     gethostname(e.card.host, sizeof e.card.host - 1);

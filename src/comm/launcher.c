@@ -10,6 +10,7 @@
 
 #include <weft/mesh.h>
 
+#include "base/memory.h"
 #include "comm/tcp.h"
 
 typedef struct launcher {
@@ -141,15 +142,18 @@ static weft_status open_tcp(weft_ctx *ctx, const weft_mesh_security *security,
 weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double patience,
                             const weft_mesh_security *security, weft_mesh **out) {
     *out = NULL;
-    const wefti_tcp_place place = {.host = host,
-                                   .port = port ? port : master_port(),
-                                   .patience_s = patience > 0 ? patience : GATHERING_S,
-                                   .plain = security && security->plain,
-                                   .ports = port ? 1 : WEFTI_TCP_PORTS};
+    wefti_tcp_place place = {.patience_s = patience > 0 ? patience : GATHERING_S,
+                             .plain = security && security->plain};
     weft_transport *transport;
+    wefti_tcp_door *doors;
     if (port < 0 || port > 65535)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "port %d, expected 0 to 65535", port);
-    WEFT_TRY(wefti_tcp_enter(ctx, &place, security, &transport));
+    WEFT_TRY(wefti_tcp_doors(ctx, host, port ? port : master_port(),
+                             port ? 1 : WEFTI_TCP_PORTS, &doors, &place.n_doors));
+    place.doors = doors;
+    weft_status status = wefti_tcp_enter(ctx, &place, security, &transport);
+    wefti_free(ctx, doors);
+    WEFT_TRY(status);
     return weft_mesh_create(ctx, transport, out);
 }
 

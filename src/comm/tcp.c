@@ -456,6 +456,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .wake = tcp_wake,
         .redial = tcp_redial,
         .rate = tcp_rate,
+        .where = wefti_tcp_where,
         .seat = wefti_tcp_seat,
         .say = tcp_say,
         .finish = tcp_finish,

@@ -13,6 +13,12 @@
  * a joiner has to know a host only. */
 enum { WEFTI_TCP_PORTS = 16 };
 
+/* Where a process of a run that trains may be called. */
+typedef struct wefti_tcp_door {
+    char host[256]; /* a name or an address */
+    int port;
+} wefti_tcp_door;
+
 typedef struct wefti_tcp_place {
     int rank, size;
     const char *host; /* of process 0: a name or an address */
@@ -22,11 +28,20 @@ typedef struct wefti_tcp_place {
     int listener;      /* of process 0: a socket that listens at the port already, and is
                           taken, also on failure; 0: none does */
     int spare;         /* places for processes that come later */
-    int ports;         /* of who joins: how many are tried, from `port` on; 0: that one */
+    const wefti_tcp_door *doors; /* [n_doors] of who joins, in place of host and port: tried one
+                                    after another, until one of them takes it in */
+    int n_doors;
 } wefti_tcp_place;
 
-/* Joins a run that trains already, by calling one of its processes at host and port; rank, size
- * and listener are not looked at. Fails if nobody answers in patience_s, or it is refused. */
+/* The doors that a text means: "host", "host:port", "[address]:port", with commas between them. A
+ * host without a port has `n_ports` doors, from `port` on. [out] *doors owned by the caller
+ * (wefti_free). */
+weft_status wefti_tcp_doors(weft_ctx *ctx, const char *text, int port, int n_ports,
+                            wefti_tcp_door **doors, int *n) WEFT_CHECKED;
+
+/* Joins a run that trains already, by calling one of its processes at one of the doors; host, port,
+ * rank, size and listener are not looked at. Fails if nobody answers in patience_s, or it is
+ * refused. */
 weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,
                             const weft_mesh_security *security,
                             weft_transport **out) WEFT_CHECKED;

@@ -3,7 +3,10 @@
  * sleeper, and where the peer would be called again. The same for those that gathered and for who
  * comes later. */
 #define _GNU_SOURCE
+#include <netdb.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -42,4 +45,22 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     c->unsent = unsent;
     note_address(c, t->cards + (size_t)p * WEFTI_CARD_BYTES);
+}
+
+bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) {
+    const connection *c = &((const tcp_transport *)head)->peers[peer];
+    bool v6 = c->address.ss_family == AF_INET6;
+    socklen_t bytes = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    char host[WEFTI_CALLER_ADDRESS_BYTES], port[8];
+    if (c->address.ss_family != AF_INET && !v6) return false;
+    if (getnameinfo((const struct sockaddr *)&c->address, bytes, host, sizeof host, port,
+                    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return false;
+    static const char mapped[] = "::ffff:"; /* an address of version 4 at a socket for both */
+    size_t skip = strncmp(host, mapped, sizeof mapped - 1) == 0 && strchr(host, '.')
+                      ? sizeof mapped - 1
+                      : 0;
+    int n = snprintf(out, (size_t)size, v6 && skip == 0 ? "[%s]:%s" : "%s:%s", host + skip,
+                     port);
+    return n > 0 && n < size;
 }

@@ -63,6 +63,9 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream);
 /* Tells epoll of a socket (op: EPOLL_CTL_ADD, or _MOD of one that it knows). */
 bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c);
 
+/* Where a peer listens (weft_transport_ops.where). */
+bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size);
+
 /* --- seats.c --- */
 
 /* A caller's card is here. */

@@ -48,7 +48,7 @@ for r in 0 1; do ends $r 0; done
 none_lost
 
 # --- too few give up after elastic.pause, and go on where they may ---
-begin 2 "elastic.pause=1" elastic.pause=1 run.steps=100
+begin 2 "elastic.pause=1" elastic.pause=1 run.steps=100 --returns 0
 await has_lines 5
 kill -STOP "${pids[1]}"
 ends 0 1

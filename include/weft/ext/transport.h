@@ -93,6 +93,8 @@ typedef struct weft_transport_ops {
     int (*redial)(weft_transport *t, int peer);
     /* May be NULL. Bytes per second that have lately arrived at a process; 0: not known. */
     double (*rate)(const weft_transport *t, int peer);
+    /* May be NULL. Where a process listens, as "address:port"; false: that is not known. */
+    bool (*where)(const weft_transport *t, int peer, char *out, int size);
     /* May be NULL: nobody can take part later. Answers a caller; whether it is connected: to
      * seat->place, which had ended or never was. */
     bool (*seat)(weft_transport *t, int caller, const weft_transport_seat *seat);

@@ -111,8 +111,68 @@ static void each_rank_stands_in_a_table_once(void **state) {
     assert_null(table.cards);
 }
 
+static int setup(void **state) {
+    weft_ctx *ctx = NULL;
+    int failed = ctx_begin(&ctx);
+    *state = ctx;
+    return failed;
+}
+static int teardown(void **state) { return ctx_end(*state); }
+
+/* What --join takes, and what a process that was left behind tells itself. */
+static void check_doors(weft_ctx *ctx, const char *text, const char *expected) {
+    wefti_tcp_door *doors;
+    char got[2048] = "";
+    size_t at = 0;
+    int n;
+    assert_int_equal(wefti_tcp_doors(ctx, text, 29500, 2, &doors, &n), WEFT_OK);
+    for (int i = 0; i < n; i++)
+        at += (size_t)snprintf(got + at, sizeof got - at, "%s|%d ", doors[i].host,
+                               doors[i].port);
+    assert_string_equal(got, expected);
+    wefti_free(ctx, doors);
+}
+
+static void doors_are_hosts_with_or_without_ports(void **state) {
+    weft_ctx *ctx = *state;
+    check_doors(ctx, "a", "a|29500 a|29501 ");
+    check_doors(ctx, "a:7", "a|7 ");
+    check_doors(ctx, "10.0.0.1:7,b,c:65535", "10.0.0.1|7 b|29500 b|29501 c|65535 ");
+    check_doors(ctx, "fd00::2", "fd00::2|29500 fd00::2|29501 ");
+    check_doors(ctx, "[fd00::2]:8,[::1]", "fd00::2|8 ::1|29500 ::1|29501 ");
+}
+
+static void what_is_no_door_is_refused(void **state) {
+    static const char *const texts[] = {
+        "",     ":7",     "a:",      "a:0", "a:65536", "a:99999999999999999999",
+        "a:7x", "a:-7",   "a,",      ",a",  "a,,b",    "[::1",
+        "[]:7", "[::1]7", "[::1]x:7"};
+    weft_ctx *ctx = *state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        wefti_tcp_door *doors;
+        int n;
+        if (wefti_tcp_doors(ctx, texts[i], 29500, 2, &doors, &n) != WEFT_ERR_ARGUMENT)
+            fail_msg("\"%s\" was taken", texts[i]);
+        assert_null(doors);
+        weft_ctx_clear(ctx);
+    }
+    char name[300];
+    memset(name, 'a', sizeof name);
+    name[256] = 0; /* longer than a name may be */
+    wefti_tcp_door *doors;
+    int n;
+    assert_int_equal(wefti_tcp_doors(ctx, name, 29500, 1, &doors, &n), WEFT_ERR_ARGUMENT);
+    name[255] = 0;
+    assert_int_equal(wefti_tcp_doors(ctx, name, 29500, 1, &doors, &n), WEFT_OK);
+    assert_int_equal(n, 1);
+    wefti_free(ctx, doors);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(doors_are_hosts_with_or_without_ports, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_door_is_refused, setup, teardown),
         cmocka_unit_test(a_card_comes_back),
         cmocka_unit_test(a_card_with_other_numbers_is_none),
         cmocka_unit_test(a_group_is_of_at_most_as_many_places_as_there_are),

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Coming in again after the others have gone on without this process.
+ *
+ *     n-th time within ten minutes of the one before:  waits 2^(n-1) s, 60 s at most
+ *
+ * A process whose link comes and goes costs the others a second each time that it is lost, so it
+ * comes back more and more seldom, and not more than --returns times. Who has trained for ten
+ * minutes begins to count anew. The count goes from start to start in the environment. */
+#define _GNU_SOURCE
+#include "comeback.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "progress.h"
+
+enum { MOST_RETURNS = 1000, DOORS_BYTES = 1024, LONGEST_WAIT_S = 60 };
+static const char count_variable[] = "WEFT_RETURNS";
+static const double trained_s = 600;
+
+static double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t); /* a lid that is shut is time, too */
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int comeback_init(comeback *c, const args *given) {
+    const char *text = getenv(count_variable);
+    long n = text ? strtol(text, NULL, 10) : 0;
+    *c = (comeback){.given = given, .most = 10, .begin_s = now_s()};
+    c->n = n > 0 && n <= MOST_RETURNS ? (int)n : 0;
+    return args_int(given, "--returns", 0, MOST_RETURNS, &c->most);
+}
+
+/* What said how this process began does not hold any more. */
+static bool is_of_the_beginning(const char *name) {
+    static const char *const names[] = {"--join", "--listen", "--resume"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+/* The command line of one that joins; NULL: no memory, or it reads what can be read only once. */
+static char **command_line(const args *a, const char *doors) {
+    size_t most = 6 + 2 * (size_t)a->n_given + (size_t)a->n_operands;
+    union {
+        const char *in;
+        char *out;
+    } word;
+    char **argv = calloc(most, sizeof *argv);
+    int n = 0;
+    if (!argv) return NULL;
+    const char *begin[] = {"weft", a->command->name, "--join", doors};
+    for (size_t i = 0; i < sizeof begin / sizeof begin[0]; i++)
+        word.in = begin[i], argv[n++] = word.out;
+    for (int i = 0; i < a->n_given; i++) {
+        const flag *f = &a->command->flags[a->given[i].flag];
+        if (is_of_the_beginning(f->name)) continue;
+        word.in = f->name, argv[n++] = word.out;
+        if (f->placeholder) word.in = a->given[i].value, argv[n++] = word.out;
+    }
+    word.in = "--", argv[n++] = word.out;
+    for (int i = 0; i < a->n_operands; i++) {
+        if (strcmp(a->operands[i], "-") == 0) { /* the text came from stdin */
+            free(argv);
+            return NULL;
+        }
+        argv[n++] = a->operands[i];
+    }
+    return argv;
+}
+
+/* Until the time is over, or somebody wants the process to end. */
+static bool wait_for(int seconds, bool (*should_stop)(void *user)) {
+    double until_s = now_s() + seconds;
+    const struct timespec pause = {.tv_nsec = 50000000};
+    while (now_s() < until_s && !should_stop(NULL)) nanosleep(&pause, NULL);
+    return !should_stop(NULL);
+}
+
+/* Starts the program anew; returns if that fails. */
+static void begin_anew(const comeback *c, int n, const char *doors) {
+    char count[16];
+    char **argv = command_line(c->given, doors);
+    if (!argv) return;
+    snprintf(count, sizeof count, "%d", n);
+    if (setenv(count_variable, count, 1) == 0) {
+        fflush(NULL);
+        execv("/proc/self/exe", argv);
+    }
+    fprintf(stderr, "weft: warning: could not begin anew to join the run: %s\n",
+            strerror(errno));
+    free(argv);
+}
+
+void comeback_try(const comeback *c, const weft_ctx *ctx, weft_mesh *mesh,
+                  bool (*should_stop)(void *user)) {
+    char doors[DOORS_BYTES], sentence[1200];
+    int n = now_s() - c->begin_s > trained_s ? 1 : c->n + 1;
+    int wait = n > 6 ? LONGEST_WAIT_S : 1 << (n - 1);
+    if (should_stop(NULL) || c->most == 0) return;
+    if (!weft_mesh_way_back(mesh, doors, sizeof doors)) return;
+    if (n > c->most) {
+        snprintf(
+            sentence, sizeof sentence,
+            "it has come in again %lld times shortly one after another, which --returns "
+            "allows, and ends",
+            c->most);
+        progress_note("weft: ", sentence);
+        return;
+    }
+    snprintf(sentence, sizeof sentence,
+             "%.900s; this process joins the run again in %d s (time %d of %lld)",
+             weft_ctx_message(ctx), wait, n, c->most);
+    progress_note("weft: ", sentence);
+    if (wait_for(wait, should_stop)) begin_anew(c, n, doors);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* The way back of a process that lives, and that the others have gone on without.
+ *
+ *     stood still, or behind a cut link --> heard again: EVICTED     the others train; it is out
+ *     too few others for elastic.pause  --> NO_QUORUM                they may train, or may not
+ *
+ * Its state is of a step that is past, and its name is spent. So it comes in as whoever comes
+ * late: with a new name, and with parameters and state of the others. All that is kept of the old
+ * mesh is where those listened whom it knew; any of them, or of their successors at the same
+ * address, takes it in or says who does (latecomer.h).
+ *
+ * Ranks that share a copy of the model are left behind together, but hear of it one after another:
+ * the first to hear fails, and takes the others along before they have heard. They go back if the
+ * one that failed was left behind. */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/elastic.h"
+
+/* Appends where a rank listens; false: it does not fit any more. */
+static bool add_door(const weft_mesh *mesh, int rank, char *out, size_t size) {
+    const weft_transport *t = mesh->transport;
+    char door[128];
+    size_t n = strlen(out);
+    if (!t->ops->where || !t->ops->where(t, mesh->peer_of[rank], door, sizeof door))
+        return true;
+    if (n + strlen(door) + 2 > size) return false;
+    snprintf(out + n, size - n, "%s%s", n ? "," : "", door);
+    return true;
+}
+
+void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
+    wefti_elastic *e = mesh->elastic;
+    char text[WEFTI_WAY_BACK_BYTES] = "";
+    bool lives = out == WEFTI_OUT_EVICTED || out == WEFTI_OUT_NO_QUORUM ||
+                 out == WEFTI_OUT_NO_ANSWER;
+    int S = e->setup.shards;
+    if (!lives) return; /* it has left since, in whatever way */
+    for (int r = 0; r < e->size; r++)
+        if (r / S != mesh->rank / S && !add_door(mesh, r, text, sizeof text)) break;
+    pthread_mutex_lock(&mesh->lock);
+    memcpy(e->way_back, text, sizeof text);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (size > 0) out[0] = 0;
+    if (!e) return false;
+    pthread_mutex_lock(&mesh->lock);
+    bool known = e->way_back[0] && strlen(e->way_back) < size;
+    if (known) snprintf(out, size, "%s", e->way_back);
+    pthread_mutex_unlock(&mesh->lock);
+    return known;
+}

@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A process that the others went on without comes in again by itself: it stood still. What is waited
+# for is a line of a log; how long a process stands still is up to the others, who say that they
+# have lost it.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+# shellcheck source=tests/cli/comings.sh
+. "$source_dir/tests/cli/comings.sh"
+
+# Starts $1 founders in $what; then key=value ... Returns when they train.
+begin() {
+    local n=$1 r
+    what=$2
+    shift 2
+    free_port
+    rm -rf run out.* log.* && pids=()
+    for ((r = n - 1; r >= 0; r--)); do founder "$r" "$n" "$@"; done
+    await has_lines 5 || fail "$what: no step: $(cat log.*)"
+}
+
+# Processes "$@" stand still until rank $by says that they are lost.
+stand_still() {
+    local p
+    for p in "$@"; do kill -STOP "${pids[p]}"; done
+    await says "lost rank" "log.$by" || fail "$what: nobody is lost: $(tail -n 3 log.*)"
+    for p in "$@"; do kill -CONT "${pids[p]}"; done
+}
+
+# --- any process; then the one that leads and writes; each under its own number of process ---
+begin 3 "comes back"
+by=0 stand_still 2
+await says "joined by .*; 3 nodes go on" log.0 || fail "$what: it is not back: $(tail -n 3 log.*)"
+says "this process joins the run again in 1 s (time 1 of 10)" log.2 || fail "$what: it says $(cat log.2)"
+by=1 stand_still 0
+await says "joined by .*; 3 nodes go on" log.1 || fail "$what: rank 0 is not back: $(tail -n 3 log.*)"
+before=$(lines)
+await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+stop "${pids[1]}" "${pids[@]}"
+"$weft" train --replay run --quiet >out 2>err || fail "$what: $(cat out err)"
+
+# --- both ranks of a copy of the model ---
+per_node=2 begin 4 "a copy comes back"
+by=0 stand_still 2 3
+await says "joined by .*; 2 nodes go on" log.0 || fail "$what: it is not back: $(tail -n 3 log.*)"
+stop "${pids[0]}" "${pids[@]}"
+
+# --- a person who does not want that ---
+begin 3 "--returns 0" --returns 0
+by=0 stand_still 2
+wait "${pids[2]}" && fail "$what: it ended with 0"
+says "joins the run again" log.2 && fail "$what: it comes back: $(cat log.2)"
+unset 'pids[2]'
+stop "${pids[0]}" "${pids[@]}"
+finish
