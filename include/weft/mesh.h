@@ -44,7 +44,8 @@ typedef struct weft_mesh_seat {
     int rank, size;
     const char *host; /* of rank 0: a name or an address that all others reach */
     int port;
-    int listener;    /* rank 0: from weft_mesh_listen; taken, also on failure. Else 0 */
+    int listener;    /* from weft_mesh_listen; taken, also on failure. Of others than rank 0
+                        may be 0: then they listen at a port that the system chooses */
     double patience; /* seconds that others are waited for; 0: two minutes */
     const weft_mesh_security *security; /* or NULL */
 } weft_mesh_seat;
@@ -54,7 +55,13 @@ typedef struct weft_mesh_seat {
 WEFT_API weft_status weft_mesh_listen(weft_ctx *ctx, int *listener,
                                       int *port) WEFT_CHECKED;
 
-/* Joins by TCP. [out] *out is NULL if the process is alone. Collective. */
+/* The same at a port that the caller chooses, so that others know where to call
+ * (weft_mesh_enter). Fails where somebody listens there already. Not collective. */
+WEFT_API weft_status weft_mesh_listen_at(weft_ctx *ctx, int port,
+                                         int *listener) WEFT_CHECKED;
+
+/* Joins by TCP; processes that come later have 16 places besides those of the lost. [out] *out is
+ * NULL if the process is alone. Collective. */
 WEFT_API weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat,
                                     weft_mesh **out) WEFT_CHECKED;
 

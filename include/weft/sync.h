@@ -70,10 +70,17 @@ typedef struct weft_sync_setup {
      * all copies; there may be none (rows = 0). Gradients are of the mean over the copy's
      * examples. */
     bool sharded;
-    /* Goes on with those who are left when processes are lost, where docs/membership.md says that
-     * a run can: over TCP, one process a node, mesh.on_loss=go_on, without skips and shards
-     * (weft_sync_goes_on). Its mesh serves no other sync. */
+    /* Goes on with those who are left when processes are lost, and takes in who comes
+     * (weft_mesh_enter), where docs/membership.md says that a run can: over TCP, one copy of the
+     * model a node, mesh.on_loss=go_on, without skips (weft_sync_goes_on). Processes that share a
+     * copy are lost together. Its mesh serves no other sync. */
     bool elastic;
+    /* What the program keeps beside the tensors, an optimizer of its own or a schedule: bytes that
+     * a process which comes gets from one that is there. pack is called in weft_sync_open, or what
+     * opens a step, and its bytes are borrowed until the next call; unpack in weft_sync_begin.
+     * NULL, false: that can not be done, and the call fails. Both NULL: there is nothing. */
+    const void *(*pack)(void *user, size_t *n_bytes);
+    bool (*unpack)(void *user, const void *bytes, size_t n_bytes);
     /* Where parameters and gradients lie; both are [all tensors' elements] floats. NULL:
      * memory of weft's. take returns NULL if there is none. */
     void *(*take)(void *user, size_t n_bytes);
@@ -101,6 +108,9 @@ WEFT_API void weft_sync_destroy(weft_sync *sync);
 WEFT_API float *weft_sync_parameters(weft_sync *sync, int i);
 WEFT_API float *weft_sync_gradients(weft_sync *sync, int i);
 
+/* Steps that are done, those before this process came among them. */
+WEFT_API int64_t weft_sync_steps(const weft_sync *sync);
+
 /* Number types of a caller's own tensors. */
 typedef enum weft_type { WEFT_F32, WEFT_BF16, WEFT_F16 } weft_type;
 
@@ -113,7 +123,9 @@ WEFT_API weft_status weft_sync_take(weft_sync *sync, int i, void *to,
                                     weft_type type) WEFT_CHECKED;
 
 /* Rank 0's parameters become everybody's (of shards: the first copy's). Ranks whose
- * tensors have other names or sizes are an error. Collective. */
+ * tensors have other names or sizes are an error. Collective. With a mesh of weft_mesh_enter: waits
+ * until the others take this process in, before one of their steps, and gets parameters, state and
+ * the number of steps done (weft_sync_steps) from them. */
 WEFT_API weft_status weft_sync_begin(weft_sync *sync) WEFT_CHECKED;
 
 /* The learning rate from now on, in place of the schedule's. Before the first
@@ -138,8 +150,8 @@ WEFT_API bool weft_sync_goes_on(const weft_sync *sync);
  * are; -1 and 0 after a failure that left nothing to go on with. */
 WEFT_API int weft_sync_rank(const weft_sync *sync, int *size);
 
-/* Who was lost since it was last asked, in one sentence; NULL: nobody. Lives until the next
- * call. */
+/* Who was lost, and who has come, since it was last asked, in one sentence; NULL: nobody. Lives
+ * until the next call. */
 WEFT_API const char *weft_sync_change(weft_sync *sync);
 
 /* Tensor i's gradient is complete for this step: its exchange may begin while others are

@@ -186,7 +186,7 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
         [WEFTI_OUT_EVICTED] = WEFTI_LEFT_BEHIND,
         [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
         [WEFTI_OUT_REFUSED] =
-            "it was refused, for its configuration or text is not the run's",
+            "it was refused, for its configuration, or its text or tensors, are not the run's",
         [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
     wefti_elastic_note_way_back(mesh, out);

@@ -174,6 +174,13 @@ weft_status weft_mesh_listen(weft_ctx *ctx, int *listener, int *port) {
     return wefti_tcp_listen(ctx, listener, port);
 }
 
+weft_status weft_mesh_listen_at(weft_ctx *ctx, int port, int *listener) {
+    *listener = -1;
+    if (port < 1 || port > 65535)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "port %d, expected 1 to 65535", port);
+    return wefti_tcp_listen_at(ctx, port, listener);
+}
+
 weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh **out) {
     *out = NULL;
     wefti_tcp_place place = {.rank = seat->rank,
@@ -183,7 +190,8 @@ weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh 
                              .patience_s = seat->patience > 0 ? seat->patience
                                                               : GATHERING_S,
                              .plain = seat->security && seat->security->plain,
-                             .listener = seat->rank == 0 ? seat->listener : 0};
+                             .listener = seat->listener};
+    if (place.size > 1 && place.size + SPARE <= MOST_PLACES) place.spare = SPARE;
     weft_transport *transport;
     WEFT_TRY(wefti_tcp_open(ctx, &place, seat->security, &transport));
     if (seat->size > 1) return weft_mesh_create(ctx, transport, out);

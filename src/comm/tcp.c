@@ -553,6 +553,13 @@ weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
     return status;
 }
 
+weft_status wefti_tcp_listen_at(weft_ctx *ctx, int port, int *listener) {
+    *listener = wefti_dial_listen(false, port);
+    if (*listener >= 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_PEER, "could not listen at port %d: %s", port,
+                         strerror(errno));
+}
+
 weft_status wefti_tcp_listen(weft_ctx *ctx, int *listener, int *port) {
     *listener = wefti_dial_listen(false, 0);
     *port = *listener >= 0 ? wefti_dial_port(*listener) : 0;

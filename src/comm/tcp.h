@@ -25,8 +25,8 @@ typedef struct wefti_tcp_place {
     int port;
     double patience_s; /* how long the others are waited for */
     bool plain;        /* not encrypted although it crosses a network: somebody said so */
-    int listener;      /* of process 0: a socket that listens at the port already, and is
-                          taken, also on failure; 0: none does */
+    int listener;      /* a socket that listens already, of process 0 at the port, and is taken,
+                          also on failure; 0: none does */
     int spare;         /* places for processes that come later */
     const wefti_tcp_door *doors; /* [n_doors] of who joins, in place of host and port: tried one
                                     after another, until one of them takes it in */
@@ -49,6 +49,9 @@ weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,
 /* A socket that listens at a port which the system chooses. [out] *listener owned by the
  * caller. */
 weft_status wefti_tcp_listen(weft_ctx *ctx, int *listener, int *port) WEFT_CHECKED;
+
+/* The same at this port. */
+weft_status wefti_tcp_listen_at(weft_ctx *ctx, int port, int *listener) WEFT_CHECKED;
 
 /* `security` may be NULL: no key. Collective. [out] *out is owned by the caller. */
 weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,

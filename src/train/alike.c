@@ -93,15 +93,20 @@ weft_status wefti_alike_check(weft_ctx *ctx, wefti_prepared *p) {
     return p->dataset ? check_files(ctx, p) : WEFT_OK;
 }
 
+weft_status wefti_alike_config(weft_ctx *ctx, weft_config *config, bool sized,
+                               uint64_t *out) {
+    const char *text;
+    WEFT_TRY(wefti_config_shared(ctx, config, sized, &text));
+    *out = XXH3_64bits(text, strlen(text));
+    return WEFT_OK;
+}
+
 weft_status wefti_alike_hashes(weft_ctx *ctx, const wefti_prepared *p, uint64_t *config,
                                uint64_t *data) {
-    const char *text;
     const uint64_t facts[] = {weft_tokenizer_hash(p->tokenizer),
                               (uint64_t)weft_dataset_train_tokens(p->dataset),
                               weft_dataset_hash(p->dataset),
                               (uint64_t)weft_dataset_validation_rows(p->dataset)};
     *data = XXH3_64bits(facts, sizeof facts);
-    WEFT_TRY(wefti_config_shared(ctx, p->config, false, &text));
-    *config = XXH3_64bits(text, strlen(text));
-    return WEFT_OK;
+    return wefti_alike_config(ctx, p->config, false, config);
 }

@@ -11,6 +11,10 @@
  * Collective; nothing where this process is alone. */
 weft_status wefti_alike_check(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 
+/* A hash of the configuration, but for those keys; sized: with the numbers of nodes and ranks. */
+weft_status wefti_alike_config(weft_ctx *ctx, weft_config *config, bool sized,
+                               uint64_t *out) WEFT_CHECKED;
+
 /* For who comes later: hashes of the configuration without the numbers of nodes and ranks, and of
  * tokenizer and text. */
 weft_status wefti_alike_hashes(weft_ctx *ctx, const wefti_prepared *p, uint64_t *config,

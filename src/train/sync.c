@@ -45,7 +45,8 @@ static weft_status make_world(weft_sync *s) {
                              job->W);
     if (s->mesh && s->mesh->elastic) return wefti_sync_refuse_mesh(s);
     if (s->mesh) wefti_mesh_watch(s->mesh, s->config->mesh.timeout, NULL, NULL);
-    return wefti_rank_world(s->ctx, job, s->mesh, &s->world);
+    s->joins = s->bare = s->mesh && s->mesh->transport->entry;
+    return wefti_rank_world(s->ctx, job, s->joins ? NULL : s->mesh, &s->world);
 }
 
 /* The caller's block in place of one that was just made. */
@@ -72,7 +73,7 @@ static weft_status borrow_both(weft_sync *s) {
 
 static weft_status make_rank(weft_sync *s) {
     wefti_comms comms;
-    int rank = s->world->first_here;
+    int rank = s->joins ? s->mesh->rank % s->job->S : s->world->first_here;
     s->job->outside = s->setup.outside;
     WEFT_TRY(wefti_comms_join(s->ctx, s->world, rank, &comms));
     WEFT_TRY(wefti_rank_create(s->ctx, s->job, rank, &comms, &s->rank));
@@ -163,6 +164,8 @@ float *weft_sync_parameters(weft_sync *s, int i) {
     return s->rank ? at(s, s->rank->params, i) : NULL;
 }
 
+int64_t weft_sync_steps(const weft_sync *s) { return s->step; }
+
 float *weft_sync_gradients(weft_sync *s, int i) {
     return s->rank ? at(s, s->rank->grads, i) : NULL;
 }
@@ -229,8 +232,12 @@ weft_status weft_sync_begin(weft_sync *s) {
     if (s->begun)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "the first step has begun already");
-    WEFT_TRY(compare_tensors(s));
-    WEFT_TRY(spread(s));
+    if (s->joins) {
+        WEFT_TRY(wefti_sync_join(s));
+    } else {
+        WEFT_TRY(compare_tensors(s));
+        WEFT_TRY(spread(s));
+    }
     memset(s->rank->grads, 0, flat_bytes(s));
     s->begun = true;
     return WEFT_OK;

@@ -12,7 +12,7 @@ struct weft_sync {
     weft_ctx *ctx; /* borrowed, like the next two */
     weft_mesh *mesh;
     const weft_config *config;
-    weft_config *own_config; /* owned; NULL until others are lost: then the job's */
+    weft_config *own_config; /* owned; NULL until others are lost or come: then the job's */
     weft_sync_setup setup; /* pointers in it are not used after create */
     wefti_job *job;        /* owned, like the next two */
     wefti_world *world;    /* with a mesh: the mesh's */
@@ -35,8 +35,11 @@ struct weft_sync {
     bool borrowed;       /* parameters and gradients are the caller's blocks */
     bool elastic;        /* goes on when others are lost (sync_regroup.c) */
     bool started;        /* the mesh does, for this exchange */
+    bool joins;          /* this process comes into a run that trains (sync_join.c), */
+    bool bare;           /* and has no parameters and no state yet */
+    bool averaging;      /* it is in weft_sync_average */
     int64_t n_averages;  /* ended since the last step */
-    char change[1200], told[1200]; /* who was lost, until the caller asks; as it was told */
+    char change[1200], told[1200]; /* who was lost, or came, until the caller asks; as told */
     int64_t step;        /* under way */
     int64_t counted;     /* steps whose status was read */
     int64_t process;     /* that created it: its forks have no part */
@@ -81,8 +84,29 @@ weft_status wefti_sync_start_membership(weft_sync *s) WEFT_CHECKED;
 /* Into the world that the step to come belongs to. */
 weft_status wefti_sync_follow(weft_sync *s) WEFT_CHECKED;
 
+/* The next world, which has begun: its job, its rank, and what all do there first. */
+weft_status wefti_sync_regroup(weft_sync *s) WEFT_CHECKED;
+
 /* The average of weft_sync_average, among those who are left. */
 weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
+
+/* --- sync_join.c --- */
+
+/* The beginning of who comes into a run: a member of it, with parameters and state. */
+weft_status wefti_sync_join(weft_sync *s) WEFT_CHECKED;
+
+/* --- sync_meet.c --- */
+
+/* What all have to have alike: the configuration, and the tensors. */
+weft_status wefti_sync_hashes(weft_sync *s, uint64_t *config, uint64_t *data) WEFT_CHECKED;
+
+/* What all of a new world do first; one that is lost meanwhile makes the next world do it again. */
+weft_status wefti_sync_meet(weft_sync *s) WEFT_CHECKED;
+
+/* One try at an average of all. *have: this process has it. */
+weft_status wefti_sync_average_once(weft_sync *s, bool *have) WEFT_CHECKED;
+
+/* --- sync_tensors.c and sync_offered.c --- */
 
 /* Whether the direction agreed on in this step covers anything. */
 bool wefti_sync_moves(const weft_sync *s);

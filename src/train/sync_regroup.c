@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A caller's loop that goes on when processes are lost (weft_sync_setup.elastic). What a run does
- * in regroup.c happens here for a job of tensors alone, when the next step opens:
+/* A caller's loop that goes on when processes are lost, or come (weft_sync_setup.elastic). What a
+ * run does in regroup.c happens here for a job of tensors alone, when the next step opens:
  *
- *     open(step) -> changed -> old rank: arrays out -> new job, of those who are left
- *                           -> new rank: arrays in  -> who was interrupted in an average
- *                                                      repeats it with all -> open(step)
+ *     open(step) -> changed -> old rank: arrays out -> new job, of those who are there
+ *                           -> new rank: arrays in  -> all meet (sync_meet.c) -> open(step)
  *
  * Parameters and gradients stay where they lie, for the caller has their addresses; the gradients
  * may hold the next step's already. While a rank is rebuilt it uses gradients of its own.
@@ -12,13 +11,11 @@
  * Averages between steps are of all: one that lost a member half-way is done again in the new
  * world. Of two ranks one may have ended it and the other not, so all say how many they have ended
  * since the last step, and who has ended more than the least takes part again and forgets the
- * result. */
+ * result. With shards a node is S processes, which are lost, and come, together. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-
-#include <xxhash.h>
 
 #include "base/memory.h"
 #include "comm/elastic.h"
@@ -29,7 +26,8 @@
 
 static wefti_elastic_setup setup_of(const weft_sync *s) {
     const wefti_job *job = s->job;
-    return (wefti_elastic_setup){.shards = 1,
+    return (wefti_elastic_setup){.shards = job->S,
+                                 .joins = s->joins,
                                  .units = job->topology ? 0 : job->model->n_units,
                                  .first_step = s->step,
                                  .lag = job->status_lag,
@@ -41,10 +39,9 @@ static wefti_elastic_setup setup_of(const weft_sync *s) {
 bool wefti_sync_can_go_on(const weft_sync *s) {
     const wefti_job *job = s->job;
     if (!s->setup.elastic || !s->mesh || !s->mesh->transport->ops->redial) return false;
-    if (s->setup.skips || s->setup.sharded || strcmp(job->config->mesh.on_loss, "go_on") != 0)
-        return false;
+    if (s->setup.skips || strcmp(job->config->mesh.on_loss, "go_on") != 0) return false;
     wefti_elastic_setup setup = setup_of(s);
-    return job->R > 1 && job->S == 1 && job->sites == 1 &&
+    return job->sites == 1 && (job->S == 1 || job->copies == 1) &&
            wefti_elastic_fits(s->mesh, &setup);
 }
 
@@ -72,10 +69,14 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
     if (!s->elastic || s->started) return WEFT_OK;
     if (s->mesh->elastic) return wefti_sync_refuse_mesh(s);
     wefti_elastic_setup setup = setup_of(s);
-    WEFT_TRY(share_run(s, &setup.run));
-    setup.config_hash = setup.data_hash = setup.run; /* compared with joiners', who are none */
+    WEFT_TRY(wefti_sync_hashes(s, &setup.config_hash, &setup.data_hash));
+    if (s->joins)
+        setup.run = s->mesh->transport->entry->run;
+    else
+        WEFT_TRY(share_run(s, &setup.run));
     WEFT_TRY(wefti_elastic_start(s->ctx, s->mesh, &setup));
     s->started = true;
+    if (s->joins) return WEFT_OK;
     return wefti_comm_barrier(s->rank->comms.control, wefti_rank_control_tag(s->rank));
 }
 
@@ -83,18 +84,21 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
 
 /* What the caller's loop says of the new world. */
 static void say(weft_sync *s, const wefti_elastic_world *world) {
-    snprintf(s->change, sizeof s->change, "lost %s; %d process%s on with step %lld",
-             world->text, world->size, world->size > 1 ? "es go" : " goes",
-             (long long)world->first_step + 1);
+    bool both = world->n_lost > 0 && world->n_joined > 0;
+    if (s->joins && s->bare) return; /* for itself nothing has changed */
+    snprintf(s->change, sizeof s->change, "%s%s%s%s%s; %d process%s on with step %lld",
+             world->n_lost > 0 ? "lost " : "", world->text, both ? "; " : "",
+             world->n_joined > 0 ? "joined by " : "", world->joined, world->size,
+             world->size > 1 ? "es go" : " goes", (long long)world->first_step + 1);
 }
 
-/* The same tensors, moved by the same rules, among fewer. */
+/* The same tensors, moved by the same rules, among those who are there now. */
 static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
     weft_config *config;
     wefti_job *old = s->job, *job = NULL;
     WEFT_TRY(weft_config_copy(s->ctx, old->config, &config));
-    config->mesh.nodes = world->size;
-    config->mesh.ranks_per_node = 1;
+    config->mesh.nodes = world->size / old->S;
+    config->mesh.ranks_per_node = old->S;
     weft_status status = wefti_sync_make_job(s, config, &job);
     if (status != WEFT_OK) {
         weft_config_destroy(s->ctx, config);
@@ -126,39 +130,27 @@ static weft_status count_anew(weft_sync *s) {
     return wefti_sync_prepare_offers(s);
 }
 
+/* Of who has no state only the block of parameters goes along, where they are to lie. */
+static void take_luggage(weft_sync *s, wefti_luggage *luggage) {
+    float *own = s->rank->params;
+    if (!s->bare) {
+        wefti_luggage_exchange(luggage, s->rank);
+        return;
+    }
+    s->rank->params = luggage->params;
+    luggage->params = own;
+}
+
 static weft_status make_rank(weft_sync *s, int number, wefti_luggage *luggage) {
     wefti_comms comms;
     wefti_world *world;
     WEFT_TRY(wefti_rank_world(s->ctx, s->job, s->mesh, &world));
+    if (s->world != world) wefti_world_destroy(s->ctx, s->world); /* it was alone */
+    s->world = world;
     WEFT_TRY(wefti_comms_join(s->ctx, world, s->mesh->rank, &comms));
     WEFT_TRY(wefti_rank_create(s->ctx, s->job, number, &comms, &s->rank));
-    wefti_luggage_exchange(luggage, s->rank);
+    take_luggage(s, luggage);
     return count_anew(s);
-}
-
-/* Averages that others have not ended. */
-static weft_status repeat_averages(weft_sync *s) {
-    wefti_comm *all = s->rank->comms.control;
-    int64_t *ended, least = s->n_averages;
-    WEFT_TRY(wefti_alloc_n(s->ctx, all->size, sizeof *ended, "averages", &ended));
-    weft_status status = wefti_comm_all_gather(all, wefti_rank_control_tag(s->rank),
-                                               &s->n_averages, sizeof *ended, ended);
-    for (int r = 0; r < all->size && status == WEFT_OK; r++)
-        if (ended[r] < least) least = ended[r];
-    wefti_free(s->ctx, ended);
-    for (int64_t i = least; i < s->n_averages && status == WEFT_OK; i++) {
-        status = wefti_rank_average(s->rank);
-        wefti_rank_restore(s->rank);
-    }
-    return status;
-}
-
-/* What needs all of the new world; one that is lost meanwhile makes the next world do it again. */
-static weft_status meet(weft_sync *s) {
-    weft_status status = repeat_averages(s);
-    if (status == WEFT_OK) status = wefti_rank_meet_anew(s->rank);
-    if (status == WEFT_OK) return wefti_rank_prime(s->rank);
-    return wefti_elastic_interrupted(s->ctx, s->mesh) ? WEFT_OK : status;
 }
 
 static weft_status enter(weft_sync *s, wefti_luggage *luggage) {
@@ -172,20 +164,19 @@ static weft_status enter(weft_sync *s, wefti_luggage *luggage) {
     say(s, &world);
     WEFT_TRY(make_job(s, &world));
     WEFT_TRY(make_rank(s, world.rank, luggage));
-    s->primed = true;
-    return meet(s);
+    return wefti_sync_meet(s);
 }
 
 /* The blocks whose addresses the caller has. After a failure they are the rank's again, or, if
  * there is none, of the luggage, and end with it. */
-static weft_status regroup(weft_sync *s) {
+weft_status wefti_sync_regroup(weft_sync *s) {
     weft_sync_report unused;
     WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &unused));
     wefti_elastic_finish(s->mesh, s->step - 1, s->step - 1);
     wefti_luggage luggage = {0};
     float *grads = s->rank->grads;
     s->rank->grads = NULL;
-    wefti_luggage_exchange(&luggage, s->rank);
+    take_luggage(s, &luggage);
     wefti_rank_destroy(s->rank);
     s->rank = NULL;
     weft_status status = enter(s, &luggage);
@@ -208,27 +199,17 @@ weft_status wefti_sync_follow(weft_sync *s) {
     wefti_elastic_gather(s->mesh, true);
     while (changed && status == WEFT_OK) {
         status = wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed);
-        if (changed && status == WEFT_OK) status = regroup(s);
+        if (changed && status == WEFT_OK) status = wefti_sync_regroup(s);
     }
     wefti_elastic_gather(s->mesh, false);
     return status;
-}
-
-/* The average, until all have it: so nobody has begun the next step while one who was interrupted
- * has to have it again. *have: this process has it. */
-static weft_status average_once(weft_sync *s, bool *have) {
-    wefti_rank *r = s->rank;
-    weft_status status = wefti_rank_average(r);
-    *have = status == WEFT_OK;
-    if (!*have || !s->elastic) return status;
-    return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
 }
 
 /* An interrupted one is done again in the next world. If that does not begin here, somebody is in
  * the step to come already, who has had everybody's word that all have the average. */
 static weft_status average_anyhow(weft_sync *s) {
     bool have, changed;
-    weft_status status = average_once(s, &have);
+    weft_status status = wefti_sync_average_once(s, &have);
     while (status != WEFT_OK && s->elastic &&
            wefti_elastic_interrupted(s->ctx, s->mesh)) {
         WEFT_TRY(wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed));
@@ -239,15 +220,17 @@ static weft_status average_anyhow(weft_sync *s) {
                                  "an average of all ended early, and the world has not "
                                  "changed before step %lld",
                                  (long long)s->step + 1);
-        WEFT_TRY(regroup(s));
-        status = average_once(s, &have);
+        WEFT_TRY(wefti_sync_regroup(s));
+        status = wefti_sync_average_once(s, &have);
     }
     return status;
 }
 
 weft_status wefti_sync_average_all(weft_sync *s) {
     wefti_elastic_gather(s->mesh, true);
+    s->averaging = true;
     weft_status status = average_anyhow(s);
+    s->averaging = false;
     wefti_elastic_gather(s->mesh, false);
     if (status == WEFT_OK) s->n_averages++;
     return status;

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* A program's own loop (weft/sync.h) whose processes are killed: the others go on, with the same
  * bits as each other, at the addresses that they were given, and with an average that is
- * theirs. Processes are forks that join by TCP; no thread is made before them. */
+ * theirs; and a new process takes a killed one's place, with the parameters, the state and what
+ * the program keeps beside. Processes are forks that join by TCP; no thread is made before them. */
 #include <weft/sync.h>
 
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
 
-enum { TENSORS = 2, ELEMENTS = 12 * 10 + 7, MOST = 4, STEPS = 30 };
+enum { TENSORS = 2, ELEMENTS = 12 * 10 + 7, MOST = 4, STEPS = 30, TOGETHER = 6 };
 
 static const weft_sync_tensor tensors[TENSORS] = {{"matrix", 12, 10, true},
                                                   {"vector", 7, 1, false}};
@@ -24,6 +26,9 @@ typedef struct plan {
     int size;
     int ends[MOST]; /* step in which each is killed; STEPS: it is not */
     bool leaves;    /* it ends its part and says farewell instead */
+    bool returns;   /* another comes for the killed one; TOGETHER steps later all end */
+    bool refused;   /* with other tensors, so that it is sent away */
+    int returns_to; /* the number of the process that it calls */
     bool outside, averages;
 } plan;
 
@@ -31,6 +36,8 @@ typedef struct plan {
 typedef struct report {
     float params[ELEMENTS], average[ELEMENTS];
     int first_processes, processes, rank, size;
+    int64_t first_step, steps; /* done when it began, and in the end */
+    int64_t beside;            /* what the program keeps beside: a number of its own */
     bool moved; /* tensors no longer lie where they lay */
     char change[200];
 } report;
@@ -38,6 +45,7 @@ typedef struct report {
 typedef struct member {
     const plan *plan;
     int number;
+    bool comes; /* it is not of those who began */
     weft_ctx *ctx;
     weft_config *config;
     weft_mesh *mesh;
@@ -77,15 +85,26 @@ static weft_status finish(member *m, weft_sync_report *told) {
     return weft_sync_mix(m->s, told);
 }
 
+/* Whether the run is over: where somebody returns, TOGETHER steps after it has. */
+static bool is_over(const member *m, int64_t t, int64_t end, int64_t together) {
+    return m->plan->returns ? together >= TOGETHER : t >= end;
+}
+
 /* A killed one dies when its gradients are on their way. */
 static weft_status steps(member *m, int64_t end) {
     weft_sync_report told = {.processes = 0};
-    for (int64_t t = 0; t < end; t++) {
+    int64_t first = weft_sync_steps(m->s), together = 0;
+    bool lost = m->comes;
+    for (int64_t t = first; !is_over(m, t, end, together); t++) {
         compute(m, t);
         WEFT_TRY(weft_sync_ready(m->s, 1));
-        if (m->plan->ends[m->number] == t) kill(getpid(), SIGKILL);
+        bool dies = m->plan->ends[m->number] < STEPS && !m->comes;
+        if (dies && m->plan->ends[m->number] == t) kill(getpid(), SIGKILL);
         WEFT_TRY(finish(m, &told));
-        if (t == 0) m->found.first_processes = told.processes;
+        m->found.beside += t + 1;
+        lost = lost || told.processes < m->plan->size;
+        together += lost && told.processes == m->plan->size;
+        if (t == first) m->found.first_processes = told.processes;
         const char *change = weft_sync_change(m->s);
         if (change) snprintf(m->found.change, sizeof m->found.change, "%.190s", change);
         if (!m->plan->averages) continue;
@@ -94,13 +113,30 @@ static weft_status steps(member *m, int64_t end) {
         WEFT_TRY(weft_sync_restore(m->s));
     }
     m->found.processes = told.processes;
+    m->found.steps = weft_sync_steps(m->s);
     return WEFT_OK;
+}
+
+static const void *pack(void *user, size_t *n_bytes) {
+    const member *m = user;
+    *n_bytes = sizeof m->found.beside;
+    return &m->found.beside;
+}
+
+static bool unpack(void *user, const void *bytes, size_t n_bytes) {
+    member *m = user;
+    if (n_bytes != sizeof m->found.beside) return false;
+    memcpy(&m->found.beside, bytes, n_bytes);
+    return true;
 }
 
 static weft_status make(member *m) {
     weft_sync_setup setup = {.mesh = m->mesh,
                              .tensors = tensors,
-                             .n_tensors = TENSORS,
+                             .n_tensors = m->comes && m->plan->refused ? 1 : TENSORS,
+                             .pack = pack,
+                             .unpack = unpack,
+                             .user = m,
                              .endless = true,
                              .elastic = true,
                              .writes = true,
@@ -109,16 +145,18 @@ static weft_status make(member *m) {
     WEFT_TRY(weft_config_create(m->ctx, &m->config));
     for (int i = 0; m->plan->keys[i]; i++)
         WEFT_TRY(weft_config_set(m->ctx, m->config, m->plan->keys[i]));
-    snprintf(nodes, sizeof nodes, "mesh.nodes=%d", m->plan->size);
+    snprintf(nodes, sizeof nodes, "mesh.nodes=%d", m->comes ? 1 : m->plan->size);
     WEFT_TRY(weft_config_set(m->ctx, m->config, nodes));
     WEFT_TRY(weft_config_finish(m->ctx, m->config));
     setup.config = m->config;
     WEFT_TRY(weft_sync_create_from(m->ctx, &setup, &m->s));
     m->at = weft_sync_parameters(m->s, 0);
-    for (int i = 0; i < TENSORS; i++)
+    for (int i = 0; i < setup.n_tensors; i++)
         for (int64_t k = 0; k < elements(i); k++)
-            weft_sync_parameters(m->s, i)[k] = cosf((float)(7 * k + i));
-    return weft_sync_begin(m->s);
+            weft_sync_parameters(m->s, i)[k] = m->comes ? NAN : cosf((float)(7 * k + i));
+    WEFT_TRY(weft_sync_begin(m->s));
+    m->found.first_step = weft_sync_steps(m->s);
+    return WEFT_OK;
 }
 
 static weft_status train(member *m) {
@@ -133,17 +171,30 @@ static weft_status train(member *m) {
     return WEFT_OK;
 }
 
-/* The whole life of a process. */
-static void live(const plan *p, int number, int port, int listener, int tell) {
-    member m = {.plan = p, .number = number};
-    const weft_mesh_seat seat = {.rank = number,
-                                 .size = p->size,
+/* Where the processes listen. */
+typedef struct places {
+    int port[MOST], listener[MOST];
+} places;
+
+static weft_status meet(member *m, const places *at) {
+    const weft_mesh_seat seat = {.rank = m->number,
+                                 .size = m->plan->size,
                                  .host = "127.0.0.1",
-                                 .port = port,
-                                 .listener = number == 0 ? listener : 0};
-    if (number > 0) close(listener);
+                                 .port = at->port[0],
+                                 .listener = at->listener[m->number]};
+    for (int r = 0; r < m->plan->size && !m->comes; r++)
+        if (r != m->number) close(at->listener[r]);
+    if (m->comes)
+        return weft_mesh_enter(m->ctx, "127.0.0.1", at->port[m->plan->returns_to], 60,
+                               NULL, &m->mesh);
+    return weft_mesh_join(m->ctx, &seat, &m->mesh);
+}
+
+/* The whole life of a process. */
+static void live(const plan *p, int number, bool comes, const places *at, int tell) {
+    member m = {.plan = p, .number = number, .comes = comes};
     weft_status status = weft_ctx_create(&m.ctx);
-    if (status == WEFT_OK) status = weft_mesh_join(m.ctx, &seat, &m.mesh);
+    if (status == WEFT_OK) status = meet(&m, at);
     if (status == WEFT_OK) status = train(&m);
     if (status != WEFT_OK) {
         print_message("process %d: %s\n", number, weft_ctx_message(m.ctx));
@@ -158,29 +209,60 @@ static void live(const plan *p, int number, int port, int listener, int tell) {
     _exit(told ? 0 : 1);
 }
 
+typedef struct child {
+    pid_t process;
+    int pipe;
+} child;
+
+static child start(const plan *p, int number, bool comes, const places *at) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0) prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that has failed */
+    if (process == 0) live(p, number, comes, at, ends[1]);
+    close(ends[1]);
+    return (child){process, ends[0]};
+}
+
+static void finish_child(child c, bool dies, int wanted, report *found) {
+    int code;
+    ssize_t n = read(c.pipe, found, sizeof *found);
+    assert_int_equal(waitpid(c.process, &code, 0), c.process);
+    close(c.pipe);
+    assert_true(dies ? WIFSIGNALED(code) && WTERMSIG(code) == SIGKILL
+                     : WIFEXITED(code) && WEXITSTATUS(code) == wanted);
+    assert_int_equal(n, dies || wanted ? 0 : (ssize_t)sizeof *found);
+}
+
+/* One after another: who returns has nobody to speak with before the killed one is dead. Nobody
+ * else keeps a killed one's listener open: its machine has to refuse calls, or the others could
+ * not tell it from one that is cut off. */
 static void run(const plan *p, report found[MOST]) {
     weft_ctx *ctx;
-    int listener, port, pipes[MOST][2], code;
-    pid_t process[MOST];
+    places at;
+    child all[MOST];
     memset(found, 0, MOST * sizeof *found);
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
-    for (int r = 0; r < p->size; r++) {
-        assert_int_equal(pipe(pipes[r]), 0);
-        process[r] = fork();
-        assert_true(process[r] >= 0);
-        if (process[r] == 0) live(p, r, port, listener, pipes[r][1]);
-        close(pipes[r][1]);
+    for (int r = 0; r < p->size; r++)
+        assert_ok(ctx, weft_mesh_listen(ctx, &at.listener[r], &at.port[r]));
+    for (int r = 0; r < p->size; r++) all[r] = start(p, r, false, &at);
+    for (int r = 0; r < p->size; r++) close(at.listener[r]);
+    for (int r = 0; r < p->size && p->returns; r++) {
+        if (p->ends[r] >= STEPS) continue;
+        finish_child(all[r], true, 0, &found[r]);
+        if (p->refused) {
+            plan stranger = *p;
+            child refused = start(&stranger, r, true, &at);
+            finish_child(refused, false, 1, &found[r]);
+        }
+        plan friendly = *p;
+        friendly.refused = false;
+        all[r] = start(&friendly, r, true, &at);
     }
-    close(listener);
     for (int r = 0; r < p->size; r++) {
-        bool dies = p->ends[r] < STEPS && !p->leaves;
-        ssize_t n = read(pipes[r][0], &found[r], sizeof found[r]);
-        assert_int_equal(waitpid(process[r], &code, 0), process[r]);
-        close(pipes[r][0]);
-        assert_true(dies ? WIFSIGNALED(code) && WTERMSIG(code) == SIGKILL
-                         : WIFEXITED(code) && WEXITSTATUS(code) == 0);
-        assert_int_equal(n, dies ? 0 : (ssize_t)sizeof found[r]);
+        bool dies = p->ends[r] < STEPS && !p->leaves && !p->returns;
+        finish_child(all[r], dies, 0, &found[r]);
     }
     weft_ctx_destroy(ctx);
 }
@@ -246,8 +328,68 @@ static void test_one_ends_early(void **state) {
     assert_memory_equal(found[1].params, found[2].params, sizeof found[1].params);
 }
 
+/* Who takes a killed one's place begins with the others' parameters, state and number of steps,
+ * and ends like them. */
+static void check_return(const plan *p) {
+    report found[MOST];
+    int gone = 0;
+    run(p, found);
+    while (p->ends[gone] >= STEPS) gone++;
+    const report *came = &found[gone], *stayed = &found[(gone + 1) % p->size];
+    bool mixes = p->keys == ring || p->keys == diloco;
+    assert_int_equal(came->steps, stayed->steps);
+    assert_true(came->first_step > p->ends[gone]);
+    assert_int_equal(came->steps - came->first_step, TOGETHER);
+    assert_int_equal(came->first_processes, p->size);
+    assert_int_equal(stayed->processes, p->size);
+    assert_int_equal(came->beside, stayed->steps * (stayed->steps + 1) / 2);
+    assert_false(came->moved);
+    assert_non_null(strstr(stayed->change, "joined by rank"));
+    if (!mixes) assert_memory_equal(came->params, stayed->params, sizeof came->params);
+    assert_memory_equal(came->average, stayed->average, sizeof came->average);
+}
+
+static void test_one_returns(void **state) {
+    (void)state;
+    const char *const *const keys[] = {ddp, demo, clipped, ring, diloco};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const plan p = {.keys = keys[i],
+                        .size = 3,
+                        .ends = {STEPS, 4, STEPS, STEPS},
+                        .averages = keys[i] == ring || keys[i] == diloco,
+                        .returns = true};
+        check_return(&p);
+    }
+}
+
+/* The first one, at whose address the others met: it comes by another's. */
+static void test_the_first_returns(void **state) {
+    (void)state;
+    const plan p = {.keys = demo,
+                    .size = 2,
+                    .ends = {5, STEPS, STEPS, STEPS},
+                    .outside = true,
+                    .returns = true,
+                    .returns_to = 1};
+    check_return(&p);
+}
+
+/* Who has other tensors is sent away, and the run goes on; then one comes that fits. */
+static void test_a_stranger_is_sent_away(void **state) {
+    (void)state;
+    const plan p = {.keys = ddp,
+                    .size = 2,
+                    .ends = {STEPS, 3, STEPS, STEPS},
+                    .returns = true,
+                    .refused = true};
+    check_return(&p);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_is_killed),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_returns),
+                                       cmocka_unit_test(test_the_first_returns),
+                                       cmocka_unit_test(test_a_stranger_is_sent_away),
+                                       cmocka_unit_test(test_one_is_killed),
                                        cmocka_unit_test(test_one_after_another),
                                        cmocka_unit_test(test_one_ends_early)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* A process that comes into a caller's loop while it trains (weft_mesh_enter). It has made its
+ * tensors for itself alone, a world of one; in weft_sync_begin it becomes a member, and all make
+ * the world of the step that it takes part in first:
+ *
+ *     comes:   create (alone) -> begin: member, of step F -> new world -> takes all -> step F
+ *     others:  step F - 1 -> open(F): changed             -> new world -> give      -> step F
+ *
+ * What is given and taken there: sync_meet.c. */
+#include "comm/elastic.h"
+#include "train/sync.h"
+
+static weft_status refuse_entry(weft_sync *s) {
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_CONFIG,
+        "this exchange can not come into a run that trains: expected setup.elastic, "
+        "mesh.on_loss=go_on, one copy of the model per node, no skips and no "
+        "mixer.deadline");
+}
+
+weft_status wefti_sync_join(weft_sync *s) {
+    bool changed = true;
+    if (!s->elastic) return refuse_entry(s);
+    WEFT_TRY(wefti_sync_start_membership(s));
+    WEFT_TRY(wefti_elastic_await_entry(s->ctx, s->mesh, &s->step));
+    s->counted = s->step;
+    wefti_elastic_gather(s->mesh, true);
+    weft_status status = wefti_sync_regroup(s);
+    while (s->bare && changed && status == WEFT_OK) {
+        status = wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed);
+        if (changed && status == WEFT_OK) status = wefti_sync_regroup(s);
+    }
+    wefti_elastic_gather(s->mesh, false);
+    if (status != WEFT_OK || !s->bare) return status;
+    return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
+                         "step %lld begins, and this process has no parameters yet",
+                         (long long)s->step + 1);
+}
