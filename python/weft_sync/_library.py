@@ -45,7 +45,8 @@ class Setup(c.Structure):
     _fields_ = [("mesh", PTR), ("config", PTR), ("tensors", c.POINTER(Tensor)),
                 ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
                 ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL),
-                ("elastic", BOOL), ("take", PTR), ("give", PTR), ("user", PTR)]
+                ("elastic", BOOL), ("pack", PTR), ("unpack", PTR), ("take", PTR),
+                ("give", PTR), ("user", PTR)]
 
 
 class Part(c.Structure):
@@ -133,7 +134,10 @@ FUNCTIONS = {
     "weft_config_key_at": (P(Key), [INT]),
     "weft_mesh_open": (INT, [PTR, P(Security), P(PTR)]),
     "weft_mesh_listen": (INT, [PTR, P(INT), P(INT)]),
+    "weft_mesh_listen_at": (INT, [PTR, INT, P(INT)]),
     "weft_mesh_join": (INT, [PTR, P(Seat), P(PTR)]),
+    "weft_mesh_begin": (INT, [PTR, INT, P(Security), P(PTR)]),
+    "weft_mesh_enter": (INT, [PTR, TEXT, INT, F64, P(Security), P(PTR)]),
     "weft_mesh_close": (BOOL, [PTR]),
     "weft_mesh_forget": (INT, [PTR, PTR]),
     "weft_mesh_fail": (INT, [PTR, PTR, INT]),
@@ -145,6 +149,7 @@ FUNCTIONS = {
     "weft_sync_parameters": (PTR, [PTR, INT]),
     "weft_sync_gradients": (PTR, [PTR, INT]),
     "weft_sync_begin": (INT, [PTR]),
+    "weft_sync_steps": (I64, [PTR]),
     "weft_sync_set_rate": (INT, [PTR, F64]),
     "weft_sync_set_tensor": (INT, [PTR, INT, F64, F64]),
     "weft_sync_open": (INT, [PTR]),
@@ -393,33 +398,72 @@ class Mesh:
     machines the bytes are encrypted with the key in the file WEFT_KEY_FILE (weft key new),
     or WEFT_ENCRYPT=off says that everybody on the network is trusted.
 
+    In place of a store, `address` is (host, port) where rank 0 listens. `port` is where this
+    process listens, 0: the system chooses. `join` is (host, port) of a process of a run that
+    trains: this one comes into it, and rank, size and store do not count.
+
     A fork of the process (a worker of a DataLoader, say) has no part in the mesh: it lets go of
     the sockets when it begins, so that the others hear when this process ends."""
 
     def __init__(self, ctx: Context, rank: int = 0, size: int = 1, host: str = "127.0.0.1",
-                 store: Any = None, key: str = "weft/address", patience: float = 120.0):
+                 store: Any = None, key: str = "weft/address", patience: float = 120.0, *,
+                 port: int = 0, address: tuple[str, int] | None = None,
+                 join: tuple[str, int] | None = None):
         self.ctx = ctx
         self.pointer = PTR()
         self.rank, self.size, self.process = rank, size, os.getpid()
         self.taken = False  # serves an exchange that goes on when processes are lost
-        if size == 1:
+        self.joins = join is not None
+        if size == 1 and not port and join is None:
             return
-        security = _security()
-        seat = Seat(rank=rank, size=size, patience=patience, security=c.pointer(security))
-        if rank == 0:
-            listener, port = INT(), INT()
-            ctx.call("weft_mesh_listen", ctx.pointer, c.byref(listener), c.byref(port))
-            seat.listener, seat.port = listener, port
-            store.set(key, f"{host} {port.value}")
+        self._security = _security()
+        try:
+            if join is not None:
+                host, self.size = join[0], 1
+                ctx.wait(None, "weft_mesh_enter", ctx.pointer, text_of(host), join[1], patience,
+                         c.byref(self._security), c.byref(self.pointer))
+            elif size == 1:
+                ctx.wait(None, "weft_mesh_begin", ctx.pointer, port, c.byref(self._security),
+                         c.byref(self.pointer))
+            else:
+                if address is not None:
+                    host = address[0]
+                seat = self._seat(host, store, key, port, address)
+                seat.patience = patience
+                host = os.fsdecode(seat.host)
+                ctx.wait(None, "weft_mesh_join", ctx.pointer, c.byref(seat),
+                         c.byref(self.pointer))
+        except Error as error:
+            raise _keyless(error, host) from None
+        self._begin()
+
+    def _seat(self, host: str, store: Any, key: str, port: int,
+              address: tuple[str, int] | None) -> Seat:
+        """Where rank 0 listens, and where this process does."""
+        seat = Seat(rank=self.rank, size=self.size, security=c.pointer(self._security))
+        listener, chosen = INT(), INT(port)
+        if address is not None and self.rank == 0:
+            chosen = INT(address[1])
+        if chosen.value:
+            self.ctx.call("weft_mesh_listen_at", self.ctx.pointer, chosen, c.byref(listener))
+        elif self.rank == 0:
+            self.ctx.call("weft_mesh_listen", self.ctx.pointer, c.byref(listener),
+                          c.byref(chosen))
+        seat.listener = listener
+        if address is not None:
+            seat.port = address[1]
+        elif self.rank == 0:
+            seat.port = chosen.value
+            store.set(key, f"{host} {chosen.value}")
         else:
             told = store.get(key)
             host, number = (told.decode() if isinstance(told, bytes) else told).split()
             seat.port = int(number)
         seat.host = text_of(host)
-        try:
-            ctx.wait(None, "weft_mesh_join", ctx.pointer, c.byref(seat), c.byref(self.pointer))
-        except Error as error:
-            raise _keyless(error, host) from None
+        return seat
+
+    def _begin(self) -> None:
+        ctx = self.ctx
         atexit.register(self.close)
         _joined.add(self)
         self._before = sys.excepthook

@@ -6,13 +6,15 @@ from __future__ import annotations
 import ctypes as c
 import logging
 import math
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
-from ._library import (BOOL, INT, PTR, TEXT, Config, Context, Mesh, OfferShape, Part, Setup,
-                       Tensor, text_of)
+from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, Mesh, OfferShape, Part,
+                       Setup, Tensor, text_of)
 from ._library import Report as _Report
 
 log = logging.getLogger("weft_sync")
+PACK = c.CFUNCTYPE(PTR, PTR, c.POINTER(SIZE))
+UNPACK = c.CFUNCTYPE(BOOL, PTR, PTR, SIZE)
 
 
 class Report(NamedTuple):
@@ -46,7 +48,8 @@ class Sync:
                  tensors: Sequence[tuple[str, int, int, bool]], *,
                  outside: bool = False, skips: bool = False, writes: bool = False,
                  compressed: bool = False, sharded: bool = False, elastic: bool = False,
-                 take: Any = None):
+                 take: Any = None, pack: Callable[[], bytes] | None = None,
+                 unpack: Callable[[bytes], None] | None = None):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self.pointer, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -57,11 +60,39 @@ class Sync:
                       writes=writes, compressed=compressed, sharded=sharded,
                       elastic=elastic,
                       take=c.cast(take, PTR) if take is not None else None)
-        self._keep = take
+        self._keep: list[Any] = [take]
+        self._packed = b""
+        self._trouble: BaseException | None = None
+        if pack is not None and unpack is not None:
+            self._carry(setup, pack, unpack)
         ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self.pointer))
         #: lost processes are gone on without; the mesh then serves nothing else
         self.goes_on = bool(self.lib.weft_sync_goes_on(self.pointer))
         mesh.taken = mesh.taken or self.goes_on
+
+    def _carry(self, setup: Setup, pack: Callable[[], bytes],
+               unpack: Callable[[bytes], None]) -> None:
+        """What the program keeps beside, for a process that comes: libweft calls these. An
+        exception in one of them is what the call that libweft was in raises."""
+
+        def give(_user: int, n_bytes: Any) -> int | None:
+            try:
+                self._packed = pack()
+            except BaseException as error:
+                self._trouble = error
+                return None
+            n_bytes[0] = len(self._packed)
+            return c.cast(c.c_char_p(self._packed), PTR).value
+
+        def get(_user: int, data: int, n_bytes: int) -> bool:
+            try:
+                unpack(c.string_at(data, n_bytes))
+            except BaseException as error:
+                self._trouble = error
+            return self._trouble is None
+
+        self._keep += [PACK(give), UNPACK(get)]
+        setup.pack, setup.unpack = (c.cast(f, PTR) for f in self._keep[1:])
 
     def parameters(self, i: int) -> int:
         """Address of tensor i's floats."""
@@ -76,10 +107,18 @@ class Sync:
 
     def _wait(self, name: str, *arguments: Any) -> None:
         self.mesh.check_process()
-        self.ctx.wait(self.mesh, "weft_sync_" + name, self.pointer, *arguments)
+        try:
+            self.ctx.wait(self.mesh, "weft_sync_" + name, self.pointer, *arguments)
+        except Error as error:
+            trouble, self._trouble = self._trouble, None
+            raise error from trouble
 
     def begin(self) -> None:
         self._wait("begin")
+
+    def steps(self) -> int:
+        """Steps that are done, those before this process came among them."""
+        return int(self.lib.weft_sync_steps(self.pointer))
 
     def open(self) -> None:
         """The next step begins. Where lost processes are gone on without it may wait for those

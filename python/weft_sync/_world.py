@@ -22,6 +22,66 @@ _default: Mesh | None = None
 meshes = itertools.count()
 
 
+def _number(name: str, fallback: int | None = None) -> int:
+    text = os.environ.get(name)
+    if text is None and fallback is not None:
+        return fallback
+    if text is None or not text.isdigit():
+        raise Error("config", f"{name} is {'not set' if text is None else repr(text)}, expected "
+                    "a number from 0 on")
+    return int(text)
+
+
+def _address(name: str) -> tuple[str, int]:
+    host, _, port = os.environ[name].rpartition(":")
+    if not host or not port.isdigit():
+        raise Error("config", f"{name} is '{os.environ[name]}', expected HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def apart() -> bool:
+    """Whether each machine has a torch.distributed, or a torchrun, of its own, and weft alone
+    knows of the others (WEFT_NODES, WEFT_NODE, WEFT_MASTER)."""
+    return "WEFT_NODES" in os.environ
+
+
+def _here() -> tuple[int, int]:
+    """Rank and size in the torch.distributed of this machine."""
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return _number("RANK", 0), _number("WORLD_SIZE", 1)
+
+
+def founded(number: int, leaders: int = 0) -> Mesh:
+    """The mesh of those who begin the run, the one of this number; with `leaders` processes per
+    node only the first of each."""
+    first = number == 0
+    port = _number("WEFT_PORT", 0) if first else 0
+    if port and not leaders:
+        port += _number("LOCAL_RANK", 0)
+    if "WEFT_JOIN" in os.environ:
+        if not first:
+            raise Error("config", "WEFT_JOIN is set, and this process has a mesh already; one "
+                        "that comes into a run has one exchange")
+        return Mesh(Context(), join=_address("WEFT_JOIN"))
+    if apart():
+        rank, size = _here()
+        nodes, node = _number("WEFT_NODES"), _number("WEFT_NODE")
+        if node >= nodes:
+            raise Error("config", f"WEFT_NODE is {node}, expected 0 to {nodes - 1}: WEFT_NODES is "
+                        f"{nodes}")
+        host, at = _address("WEFT_MASTER")
+        share = 1 if leaders else size
+        return Mesh(Context(), node * share + (0 if leaders else rank), nodes * share,
+                    address=(host, at + number), port=port)
+    rank, size, store = seat()
+    if leaders:
+        rank, size = rank // leaders, size // leaders
+    host = os.environ.get("MASTER_ADDR") or socket.gethostname()
+    return Mesh(Context(), rank, size, host, store, f"weft/{number}", port=port)
+
+
 def seat() -> tuple[int, int, Any]:
     """Rank, size and a store, from torch.distributed or the environment."""
     dist = torch.distributed
@@ -42,9 +102,7 @@ def mesh() -> Mesh:
     """The mesh of all processes, joined at the first call. Collective."""
     global _default
     if _default is None or (_default.size > 1 and not _default.pointer):
-        rank, size, store = seat()
-        host = os.environ.get("MASTER_ADDR") or socket.gethostname()
-        _default = Mesh(Context(), rank, size, host, store, f"weft/{next(meshes)}")
+        _default = founded(next(meshes))
     return _default
 
 
@@ -54,9 +112,7 @@ def mesh_of_its_own() -> Mesh:
     found = mesh()
     if not found.taken:
         return found
-    rank, size, store = seat()
-    host = os.environ.get("MASTER_ADDR") or socket.gethostname()
-    return Mesh(Context(), rank, size, host, store, f"weft/{next(meshes)}")
+    return founded(next(meshes))
 
 
 def _per_node(given: int | None) -> int:
@@ -145,7 +201,7 @@ def configure(ctx: Context, mesh: Mesh, shards: int, method: str | None,
         config.load(path)
     config.set("mesh.shards", shards)
     config.set("schedule.warmup", 0)
-    if path is None and "TORCHELASTIC_RUN_ID" in os.environ:
+    if path is None and "TORCHELASTIC_RUN_ID" in os.environ and not apart():
         config.set("mesh.on_loss", "end")  # torchrun ends, or restarts, all when one has ended
     if method is not None:
         config.set("method", method)
@@ -162,7 +218,9 @@ def seats(given: dict[str, Any], mesh: Mesh, shards: int, between: str,
     """Who is a node, where the caller has not said so by keys."""
     if between not in ("nodes", "ranks"):
         raise Error("argument", f"between is '{between}', expected 'nodes' or 'ranks'")
-    if shards > 1:
+    if mesh.joins:
+        given.setdefault("mesh.nodes", 1)  # how many there are it is told by the others
+    elif shards > 1:
         given.setdefault("mesh.nodes", mesh.size // shards)
         given.setdefault("mesh.ranks_per_node", shards)
     elif between == "ranks" or method == "ddp":

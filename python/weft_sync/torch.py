@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import mmap
 import os
-import socket
 import ctypes as c
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
@@ -38,7 +38,7 @@ from ._plan import plan
 from ._ranked import PerRank
 from ._sync import Report, Sync
 from ._world import (configure, device_mesh, groups_of, local, mesh, meshes,
-                     node_group, seat, seats, shards_of, table_of)
+                     node_group, seats, shards_of, table_of)
 
 __all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "PerRank", "Report",
            "StepTime", "device_mesh", "measure_step", "mesh", "node_group", "plan"]
@@ -52,7 +52,7 @@ class _Node:
         dist = torch.distributed
         ranks, world = dist.get_process_group_ranks(group), dist.get_world_size()
         n = len(ranks)
-        if n == world:
+        if n == world and not _world.apart():
             raise Error("argument", "DDP already averages between all ranks: leave the wrapper "
                         "out, or confine it to the node with process_group=weft.node_group()")
         if ranks != list(range(ranks[0], ranks[0] + n)) or ranks[0] % n or world % n:
@@ -60,12 +60,8 @@ class _Node:
                         f"neighbours, {n} from a multiple of {n} on")
         self.group, self.leader = group, ranks[0]
         self.leads = dist.get_rank() == self.leader
-        rank, size = self.leader // n, world // n
-        key = f"weft/{next(meshes)}"
-        _, _, store = seat()
-        host = os.environ.get("MASTER_ADDR") or socket.gethostname()
-        self.mesh = Mesh(Context(), rank, size, host, store, key) if self.leads else \
-            Mesh(Context(), 0, 1)
+        number = next(meshes)
+        self.mesh = _world.founded(number, leaders=n) if self.leads else Mesh(Context(), 0, 1)
 
     def tell(self, tensors: Sequence[torch.Tensor], report: Report | None) -> Report | None:
         """The leader's tensors and report to all of the node."""
@@ -246,6 +242,8 @@ class Optimizer(torch.optim.Optimizer):
         self.overlap = overlap and not skips
         self.report: Report | None = None
         self._closed, self._paused, self._opened = True, False, False
+        self._carried: list[Any] = []
+        self._brought: dict[str, Any] | None = None
         self._handles: list[Any] = []
         self._sync: Any = None  # a Sync, or what stands in for it behind a leader
         self._ctx = Context()
@@ -283,8 +281,8 @@ class Optimizer(torch.optim.Optimizer):
         self._storage = _Storage()
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
-                          writes=True, sharded=self._shards > 1, elastic=self._node is None,
-                          take=self._storage.take)
+                          writes=True, sharded=self._shards > 1, elastic=True,
+                          take=self._storage.take, pack=self._pack, unpack=self._unpack)
         self._closed = False
         atexit.register(self.close)
         for place in self._places:
@@ -297,6 +295,70 @@ class Optimizer(torch.optim.Optimizer):
         for place in self._places:
             self._handles.append(place.p.register_post_accumulate_grad_hook(
                 lambda _p, place=place: self._arrived(place)))
+
+    # --- what a process that comes gets beside parameters and weft's own state ---
+
+    def carry(self, *objects: Any) -> None:
+        """What moves with the steps beside the optimizer, a learning-rate schedule above all:
+        anything with state_dict and load_state_dict. A process that comes into the run
+        (WEFT_JOIN) calls this with the same objects, and gets their state from the others. The
+        state of a torch optimizer inside goes along by itself."""
+        for thing in objects:
+            self._carried.append(thing)
+            if self._brought is None:
+                continue
+            if len(self._carried) > len(self._brought["carried"]):
+                raise Error("argument", f"this process carries {len(self._carried)} objects, the "
+                            f"others {len(self._brought['carried'])}")
+            thing.load_state_dict(self._brought["carried"][len(self._carried) - 1])
+        if self._brought is not None:
+            self._take_groups(self._brought["groups"])
+
+    def _pack(self) -> bytes:
+        packed = {"groups": [{k: v for k, v in g.items() if k != "params"}
+                             for g in self.param_groups],
+                  "carried": [thing.state_dict() for thing in self._carried],
+                  "inner": None if self.inner is None else self.inner.state_dict()}
+        to = io.BytesIO()
+        torch.save(packed, to)
+        return to.getvalue()
+
+    def _unpack(self, data: bytes) -> None:
+        self._brought = torch.load(io.BytesIO(data), weights_only=True)
+        if self.inner is not None:
+            self.inner.load_state_dict(self._brought["inner"])
+            self.param_groups = self.inner.param_groups
+        self._take_groups(self._brought["groups"])
+
+    def _take_groups(self, groups: list[dict[str, Any]]) -> None:
+        for group, theirs in zip(self.param_groups, groups, strict=True):
+            group.update(theirs)
+
+    def _check_carried(self) -> None:
+        """Of a process that has come, before its first step: rates are the same on all."""
+        if self._brought is None:
+            return
+        n, theirs = len(self._carried), len(self._brought["carried"])
+        moved = n == 0 and any("initial_lr" in g for g in self.param_groups)
+        if n != theirs or moved:
+            raise Error("argument", f"this process carries {n} objects, the others {theirs}: "
+                        "call optimizer.carry(schedule) in all of them, after the schedule is "
+                        "made, so that who comes has the others' learning rate")
+        self._brought = None
+
+    @property
+    def steps(self) -> int:
+        """Steps that are done: where a loop begins in a process that comes into a run."""
+        if isinstance(self._sync, _Follower):
+            return self.report.step if self.report else 0
+        return int(self._sync.steps())
+
+    def seat(self) -> tuple[int, int]:
+        """This process's number among those that train now, and how many they are."""
+        if isinstance(self._sync, _Follower):
+            return -1, 0
+        rank, size = self._sync.seat()
+        return int(rank), int(size)
 
     def _follow(self) -> None:
         """The leader has weft's arrays; this rank has copies of its parameters."""
@@ -347,6 +409,7 @@ class Optimizer(torch.optim.Optimizer):
         if self._opened:
             return
         self._opened = True
+        self._check_carried()
         if self._sync.goes_on and not self._skips:
             self._sync.open()
         if self.inner is None:
@@ -475,8 +538,9 @@ class Optimizer(torch.optim.Optimizer):
     @property
     def goes_on(self) -> bool:
         """Whether the others go on when processes are lost: with one process per machine, or
-        ``between="ranks"``, on plain parameters, without ``skips``, and not under torchrun, which
-        ends them itself. ``mesh_on_loss="end"`` refuses to."""
+        ``between="ranks"``, or copies that FSDP2 or DDP spreads over a machine, without ``skips``,
+        and not under a torchrun of all machines, which ends them itself. ``mesh_on_loss="end"``
+        refuses to."""
         return bool(self._sync.goes_on)
 
     @contextlib.contextmanager
@@ -606,6 +670,13 @@ class Mix:
     @property
     def report(self) -> Report | None:
         return self.weft.report
+
+    @property
+    def steps(self) -> int:
+        return self.weft.steps
+
+    def carry(self, *objects: Any) -> None:
+        self.weft.carry(*objects)
 
     @property
     def mesh(self) -> Mesh:

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""Processes that come into a run that trains, in the place of one that was killed; and nodes of
+several processes, of which one is killed: its machine leaves, the others go on."""
+
+import os
+import signal
+
+import pytest
+import torch
+from models import flat, loss_of, net
+from ranks import Rank, answers, fork, free_port
+from test_lost import Said, rank_of
+
+import weft_sync.torch as weft
+
+TOGETHER, AT = 5, 4
+
+
+def trained(method, inside, keys, comes, wanted, dies):
+    """Rank 1 is killed in step AT; all end TOGETHER steps after another has come for it."""
+    model, said = net(rank_of() + 10 * comes), Said()
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3) if inside else None
+    opt = weft.Optimizer(model, inner, method=method, between="ranks",
+                         lr=None if inside else 1e-3, **keys)
+    schedule = torch.optim.lr_scheduler.StepLR(inner or opt, 3, 0.9)
+    opt.carry(schedule)
+    where = [p.data_ptr() for p in model.parameters()]
+    first, lost, together = opt.steps, comes, 0
+    while together < TOGETHER:
+        t = opt.steps
+        loss = loss_of(model, rank_of(), t)
+        loss.backward()
+        if rank_of() == 1 and t == AT and dies and not comes:
+            os.kill(os.getpid(), signal.SIGKILL)
+        report = opt.step(loss)
+        opt.zero_grad()
+        schedule.step()
+        lost = lost or report.processes < wanted
+        together += lost and report.processes == wanted
+    with opt.averaged():
+        mean = flat(model)
+    assert where == [p.data_ptr() for p in model.parameters()]
+    state = [] if inner is None else [s["exp_avg"].clone() for s in inner.state.values()]
+    return first, opt.steps, mean, flat(model), schedule.get_last_lr(), state, said.sentences
+
+
+def returning(*what, size=3, function=trained):
+    """What the processes say, the last of them the one that has come."""
+    port, door = free_port(), free_port()
+    env = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    all = [Rank(function, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(door)} if r == 0 else {})},
+                (*what, False, size, True), {}) for r in range(size)]
+    fine, _ = all[1].finish(120)
+    assert not fine
+    late = Rank(function, 1, {"RANK": "1", "WEFT_JOIN": f"127.0.0.1:{door}"},
+                (*what, True, size, False), {})
+    found = answers([all[0], *all[2:], late])
+    assert all_fine(found), found
+    return [told for _, told in found]
+
+
+def all_fine(found):
+    return [fine for fine, _ in found] == [True] * len(found)
+
+
+METHODS = [("ddp", False, {}), ("flexdemo", False, {}), ("ddp", True, {}), ("flexdemo", True, {}),
+           ("dadam", False, {}), ("diloco", True, {"mixer_outer_every": 3})]
+
+
+@pytest.mark.parametrize("method,inside,keys", METHODS)
+def test_a_killed_process_comes_back_into_the_running_loop(method, inside, keys):
+    (_, end, mean, own, rate, state, said), *_, came = returning(method, inside, keys)
+    assert came[0] > AT and came[1] == end == came[0] + TOGETHER
+    assert torch.equal(mean, came[2]) and rate == came[4]
+    if method in ("ddp", "flexdemo"):  # equal directions: equal parameters, and moments of torch's
+        assert torch.equal(own, came[3])
+        assert all(torch.equal(a, b) for a, b in zip(state, came[5], strict=True))
+    assert said[0].startswith("lost rank 1") and "joined by rank" in said[-1]
+
+
+def forgetful(comes, wanted, dies):
+    """The others carry a schedule, and who comes does not say so."""
+    model = net(0)
+    opt = weft.Optimizer(model, method="ddp", between="ranks", lr=1e-3)
+    schedule = torch.optim.lr_scheduler.StepLR(opt, 3, 0.9)
+    if not comes:
+        opt.carry(schedule)
+    lost = False
+    while True:
+        loss = loss_of(model, rank_of(), opt.steps)
+        if comes:
+            with pytest.raises(weft.Error, match="call optimizer.carry"):
+                loss.backward()
+            return "told"
+        loss.backward()
+        if rank_of() == 1 and opt.steps == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        n = opt.step(loss).processes
+        schedule.step()
+        if lost and n == wanted:
+            lost = None
+        if lost is None and n < wanted:
+            return n  # it has come, and ended
+        lost = lost if lost is None else lost or n < wanted
+
+
+def test_who_comes_without_the_schedule_is_told_and_the_others_go_on():
+    assert returning(function=forgetful, size=2) == [1, "told"]
+
+
+def test_no_second_exchange_in_a_process_that_comes(monkeypatch):
+    monkeypatch.setenv("WEFT_JOIN", "nowhere")
+    with pytest.raises(weft.Error, match="WEFT_JOIN is 'nowhere', expected HOST:PORT"):
+        weft._world.founded(0)
+    with pytest.raises(weft.Error, match="has one exchange"):
+        weft._world.founded(1)
+
+
+# --- two machines of two processes, each with a torch.distributed of its own ---
+
+
+def spread(kind, steps):
+    """Process 1 of machine 1 is killed in step AT. The seat, processes of each step, parameters."""
+    from models import start_gloo
+    from test_fsdp import sharded
+    local, node = start_gloo(), int(os.environ["WEFT_NODE"])
+    model = net(node)
+    if kind == "fsdp":
+        mesh = weft.device_mesh("cpu", 2)
+        called = sharded(model, mesh["shard"])
+    else:
+        called = torch.nn.parallel.DistributedDataParallel(model, process_group=weft.node_group(2))
+    opt = weft.Optimizer(called, method="flexdemo", lr=1e-3)
+    counts = []
+    for t in range(steps):
+        loss = loss_of(called, 2 * node + local, t)
+        if (node, local, t) == (1, 1, AT):
+            os.kill(os.getpid(), signal.SIGKILL)
+        loss.backward()
+        counts.append(opt.step(loss).processes)
+    params = [p.full_tensor() if kind == "fsdp" else p for p in model.parameters()]
+    return counts, torch.cat([p.detach().reshape(-1) for p in params])
+
+
+@pytest.mark.parametrize("kind,each", [("fsdp", 2), ("ddp", 1)])
+def test_a_machine_of_two_processes_leaves_and_the_other_goes_on(kind, each):
+    master, ports = free_port(), [free_port(), free_port()]
+    started = [Rank(spread, r, {"RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2",
+                                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[node]),
+                                "WEFT_NODES": "2", "WEFT_NODE": str(node),
+                                "WEFT_MASTER": f"127.0.0.1:{master}"}, (kind, 12), {})
+               for node in range(2) for r in range(2)]
+    found = answers(started)
+    assert [fine for fine, _ in found] == [True, True, False, False], found
+    (counts, a), (_, b) = found[0][1], found[1][1]
+    assert counts[0] == 2 * each and counts[-1] == each and torch.equal(a, b)
+
+
+def test_wrong_numbers_of_machines_are_told(monkeypatch):
+    monkeypatch.setenv("WEFT_NODES", "2")
+    with pytest.raises(weft.Error, match="WEFT_NODE is not set"):
+        weft._world.founded(0)
+    monkeypatch.setenv("WEFT_NODE", "2")
+    with pytest.raises(weft.Error, match="WEFT_NODE is 2, expected 0 to 1"):
+        weft._world.founded(0)
