@@ -470,6 +470,7 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     pthread_mutex_lock(&mesh->lock);
     e->fresh[rank] = false;
     e->ended[rank] = true;
+    e->given_s[rank] = 0; /* who was told of the place had come; nobody else was told */
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
     check_copy(mesh, rank);
