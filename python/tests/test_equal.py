@@ -76,3 +76,38 @@ def test_without_overlap_the_bits_are_the_same():
     a = run(train_weft, 2, 5, 2)
     b = run(train_weft, 2, 5, 2, overlap=False)
     assert torch.equal(a[0][1], b[0][1]) and torch.equal(a[0][1], a[1][1])
+
+
+class Branches(torch.nn.Module):
+    """A loss reaches one branch of two, and never the third."""
+
+    def __init__(self, rank):
+        super().__init__()
+        torch.manual_seed(rank)
+        self.stem = torch.nn.Linear(6, 6)
+        self.branches = torch.nn.ModuleList([torch.nn.Linear(6, 6) for _ in range(3)])
+
+    def forward(self, x, which):
+        return self.branches[which](torch.tanh(self.stem(x))).square().mean()
+
+
+def branching(kind, steps):
+    rank = start_gloo()
+    model = Branches(rank)
+    called = model
+    if kind == "ddp":
+        called = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    opt = inner if kind == "ddp" else weft.Optimizer(model, inner, method="ddp")
+    x = torch.linspace(-1, 1, 18).view(3, 6) + rank
+    for t in range(steps):
+        called(x, (rank + t // 3) % 2).backward()  # each rank another
+        opt.step()
+        opt.zero_grad()
+    return flat(model)
+
+
+def test_branches_that_a_rank_does_not_reach_are_those_of_ddp():
+    wanted, found = run(branching, 2, "ddp", 12), run(branching, 2, "weft", 12)
+    assert torch.equal(found[0], found[1])
+    assert (wanted[0] - found[0]).abs().max() < 1e-6

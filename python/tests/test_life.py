@@ -9,7 +9,7 @@ import threading
 import pytest
 import torch
 from models import flat, loss_of, net
-from ranks import answers, fork, run, start
+from ranks import Rank, answers, fork, free_port, run, start
 
 import weft_sync.torch as weft
 from weft_sync import _library
@@ -254,3 +254,37 @@ def test_others_hear_of_a_rank_that_is_gone(how):
     found = answers(start(killed, 3, how, fork.Barrier(3)))
     assert [fine for fine, _ in found] == [True, False, True], found
     assert found[0][1] == found[2][1] == "heard"
+
+
+# --- under Slurm, whose environment is faked ---
+
+def under_srun():
+    model = net(int(os.environ["SLURM_PROCID"]))
+    opt = weft.Optimizer(model, method="ddp", lr=1e-3)
+    opt.step(loss_of(model, opt.mesh.rank, 0).detach())
+    return opt.mesh.rank, opt.mesh.size, os.environ["LOCAL_RANK"], flat(model)
+
+
+def test_srun_starts_processes_without_torchrun():
+    env = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NODELIST": "localhost",
+           "SLURM_STEP_TASKS_PER_NODE": "2", "MASTER_PORT": str(free_port())}
+    found = answers([Rank(under_srun, r, {**env, "SLURM_PROCID": str(r), "SLURM_LOCALID": str(r)},
+                          (), {}) for r in range(2)])
+    assert [fine for fine, _ in found] == [True, True], found
+    (rank, size, local, a), (other, _, second, b) = found[0][1], found[1][1]
+    assert (rank, other, size, local, second) == (0, 1, 2, "0", "1") and torch.equal(a, b)
+
+
+@pytest.mark.parametrize("nodes,first", [("localhost", "localhost"), ("node[03-05,9],gpu1", "node03"),
+                                         ("gpu[2,4]-ib,node1", "gpu2-ib"), ("r[1-2]n[7-9]", "r1n7"),
+                                         ("", "")])
+def test_the_first_of_slurms_nodes(nodes, first):
+    assert weft._world._first_node(nodes) == first
+
+
+def test_a_batch_script_of_slurm_is_no_task(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "SLURM_STEP_NUM_TASKS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("SLURM_NTASKS", "8")
+    assert weft._world.seat() == (0, 1, None)

@@ -156,6 +156,39 @@ def test_a_distributed_checkpoint_has_every_ranks_state(inside, tmp_path):
     assert not torch.equal(wanted[0][2], wanted[1][2])  # momenta differ by rank
 
 
+def saved_by_two(path):
+    import torch.distributed.checkpoint as dcp
+    rank = start_gloo()
+    model = net(rank)
+    opt = weft.Optimizer(model, method="flexdemo", lr=1e-3, between="ranks")
+    opt.step(loss_of(model, rank, 0).detach())
+    dcp.save({"model": model.state_dict(), "opt": weft.PerRank(opt)}, checkpoint_id=path)
+    return flat(model)
+
+
+def loaded_by_others(path):
+    """The model; and what is said of the optimizer's state."""
+    import torch.distributed.checkpoint as dcp
+    rank = start_gloo()
+    model = net(rank + 7)
+    parameters = model.state_dict()
+    dcp.load({"model": parameters}, checkpoint_id=path)
+    model.load_state_dict(parameters)
+    opt = weft.Optimizer(model, method="flexdemo", lr=1e-3, between="ranks")
+    with pytest.raises(dcp.api.CheckpointException, match=rf"rank \d of {opt.mesh.size}"):
+        dcp.load({"opt": weft.PerRank(opt)}, checkpoint_id=path)
+    before = flat(model)
+    opt.step(loss_of(model, rank, 1).detach())
+    return before, opt.report.step
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_another_number_of_processes_loads_the_model(size, tmp_path):
+    saved = run(saved_by_two, 2, str(tmp_path))[0]
+    for loaded, step in run(loaded_by_others, size, str(tmp_path)):
+        assert torch.equal(loaded, saved) and step == 1
+
+
 # --- hidden behind backward ---
 
 

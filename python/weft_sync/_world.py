@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import socket
 from typing import Any, Iterable, Sequence
 
@@ -82,12 +83,34 @@ def founded(number: int, leaders: int = 0) -> Mesh:
     return Mesh(Context(), rank, size, host, store, f"weft/{number}", port=port)
 
 
+def _first_node(nodes: str) -> str:
+    """Of Slurm's "node[03-05,9],gpu1" the name that comes first."""
+    return re.sub(r"\[(\d+)[^\]]*\]", r"\1", nodes).split(",")[0]
+
+
+def read_slurm() -> None:
+    """What torchrun would say, from what srun says: where RANK and WORLD_SIZE are absent, in a
+    task of a step. A batch script itself is no such task, though it has a SLURM_PROCID."""
+    env = os.environ
+    if "RANK" in env or "WORLD_SIZE" in env or "SLURM_STEP_NUM_TASKS" not in env:
+        return
+    rank, size = _number("SLURM_PROCID"), _number("SLURM_STEP_NUM_TASKS")
+    tasks = re.fullmatch(r"(\d+)(\(x\d+\))?", env.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    env.update(RANK=str(rank), WORLD_SIZE=str(size))
+    env.setdefault("LOCAL_RANK", env.get("SLURM_LOCALID", "0"))
+    if tasks:
+        env.setdefault("LOCAL_WORLD_SIZE", tasks[1])
+    env.setdefault("MASTER_ADDR", _first_node(env.get("SLURM_STEP_NODELIST", "")) or "127.0.0.1")
+    env.setdefault("MASTER_PORT", str(20000 + _number("SLURM_JOB_ID", 0) % 10000))
+
+
 def seat() -> tuple[int, int, Any]:
     """Rank, size and a store, from torch.distributed or the environment."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size(), \
             dist.distributed_c10d._get_default_store()
+    read_slurm()
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return 0, 1, None
@@ -233,7 +256,7 @@ def table_of(shapes: Iterable[torch.Size],
     rows = []
     for i, (shape, name) in enumerate(zip(shapes, names)):
         n = shape[0] if len(shape) > 1 else shape.numel()
-        if len(name) > 90:
-            name = f"{i}:{name[-80:]}"
+        if len(name.encode()) > 90:
+            name = f"{i}:{name.encode()[-80:].decode('utf-8', 'ignore')}"
         rows.append((name, n, shape.numel() // n if n else 1, True))
     return rows

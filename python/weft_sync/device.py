@@ -23,8 +23,9 @@ from . import _world
 from ._compress import Rows, Runs, Squares, Whole
 from ._copies import copies_for
 from ._library import Config, Context, Error, Mesh
+from ._places import Storage
 from ._sync import Report, Sync
-from .torch import _Storage, called
+from .torch import called
 
 __all__ = ["DeviceOptimizer"]
 
@@ -99,10 +100,10 @@ class _Tensor:
     def send(self, turn: int) -> None:
         raise NotImplementedError
 
-    def hand_over(self, sync: Sync, storage: _Storage) -> None:
+    def hand_over(self, sync: Sync, storage: Storage) -> None:
         raise NotImplementedError
 
-    def direction(self, sync: Sync, storage: _Storage) -> torch.Tensor:
+    def direction(self, sync: Sync, storage: Storage) -> torch.Tensor:
         raise NotImplementedError
 
     def arrived(self) -> bool:
@@ -156,12 +157,12 @@ class _Chosen(_Tensor):
     def _lose(self, places: Any, values: torch.Tensor) -> None:
         self.momentum.sub_(self.code.expand(places, values, self.shape), alpha=self.kind.alpha)
 
-    def hand_over(self, sync: Sync, _storage: _Storage) -> None:
+    def hand_over(self, sync: Sync, _storage: Storage) -> None:
         self.host = (None if self.places is None else self.places.host(), self.values.host())
         places, values = self.host
         sync.offer(self.index, None if places is None else places.data_ptr(), values.data_ptr())
 
-    def direction(self, sync: Sync, storage: _Storage) -> torch.Tensor:
+    def direction(self, sync: Sync, storage: Storage) -> torch.Tensor:
         """And the momentum loses what the others decode."""
         if not self.kind.exact:
             self._lose(self.on_device, self.copies.up(self.host[1]))
@@ -189,14 +190,14 @@ class _Agreed(_Tensor):
         self.matrix[self.rows] = values * (1 - self.kind.alpha)
         self.values = self.copies.down(values)
 
-    def hand_over(self, sync: Sync, storage: _Storage) -> None:
+    def hand_over(self, sync: Sync, storage: Storage) -> None:
         to = storage.tensor(sync.gradients(self.index), self.sync_shape())
         to = to.view(self.code.most, -1)
         to.zero_()
         to[:len(self.rows)] = self.values.host()
         sync.ready(self.index)
 
-    def direction(self, sync: Sync, storage: _Storage) -> torch.Tensor:
+    def direction(self, sync: Sync, storage: Storage) -> torch.Tensor:
         found = storage.tensor(sync.gradients(self.index), self.sync_shape())
         if self.kind.sign:
             found = found.to(torch.int8)
@@ -252,7 +253,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
         """Rank 0's parameters become everybody's, by a model of weft's own for them."""
         packed = self.kind.kind in ROWS
         self._spread(names, sharded)
-        self._storage = _Storage()
+        self._storage = Storage()
         shapes = [t.sync_shape() for t in self._tensors]
         self._sync = Sync(self._ctx, self.mesh, self._config, _world.table_of(shapes, names),
                           outside=True, writes=True, compressed=not packed, sharded=sharded,
@@ -269,7 +270,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _spread(self, names: list[str], sharded: bool) -> None:
-        storage, shapes = _Storage(), [t.shape for t in self._tensors]
+        storage, shapes = Storage(), [t.shape for t in self._tensors]
         config = _world.configure(self._ctx, self.mesh, self._config.number("mesh.shards"),
                                   "hsdp", None, {**self._seats, "optimizer.clip": 0})
         sync = Sync(self._ctx, self.mesh, config, _world.table_of(shapes, names), outside=True,

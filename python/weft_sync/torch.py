@@ -20,7 +20,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import io
-import mmap
 import os
 import ctypes as c
 from typing import Any, Callable, Iterable, Iterator, Sequence
@@ -31,9 +30,10 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
-from . import _world
+from . import _places, _world
 from ._library import Context, Error, Mesh, PeerError
 from ._measure import StepTime, measure_step
+from ._places import Place, Storage, floats
 from ._plan import plan
 from ._ranked import PerRank
 from ._sync import Report, Sync
@@ -92,41 +92,6 @@ class _Follower:
         return lambda *_arguments: None
 
 
-class _Storage:
-    """Blocks that libweft fills and tensors view: they live as long as either needs them."""
-
-    TAKE = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_size_t)
-
-    def __init__(self) -> None:
-        self.blocks: list[tuple[int, mmap.mmap]] = []
-        self.take = self.TAKE(self._take)
-
-    def _take(self, _user: int, n_bytes: int) -> int | None:
-        try:
-            block = mmap.mmap(-1, max(n_bytes, 1),
-                              flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except OSError:
-            return None
-        address = c.addressof(c.c_char.from_buffer(block))
-        self.blocks.append((address, block))
-        return address
-
-    def tensor(self, address: int, shape: torch.Size) -> torch.Tensor:
-        n = shape.numel()
-        for base, block in self.blocks:
-            if base <= address < base + max(len(block), 1) and n > 0:
-                return torch.frombuffer(block, dtype=torch.float32, count=n,
-                                        offset=address - base).view(shape)
-        return torch.empty(shape, dtype=torch.float32)
-
-
-def _floats(address: int, n: int) -> torch.Tensor:
-    """A copy of n floats of libweft's own."""
-    if n == 0:
-        return torch.empty(0)
-    return torch.frombuffer((c.c_float * n).from_address(address), dtype=torch.float32).clone()
-
-
 def called(loss: Any) -> tuple[Any, float | None]:
     """Of a closure what it returned, as torch.optim wants it back (None: there was none), and
     the loss as a number."""
@@ -136,71 +101,6 @@ def called(loss: Any) -> tuple[Any, float | None]:
             closure = loss = loss()
     value = loss.detach() if isinstance(loss, torch.Tensor) else loss
     return closure, None if value is None else float(value)
-
-
-class _Place:
-    """One parameter: where its float32 master and gradient lie in weft's arrays."""
-
-    def __init__(self, index: int, p: torch.nn.Parameter):
-        self.index, self.p = index, p
-        self.shape = local(p).shape
-        self.in_place = (p.dtype == torch.float32 and p.device.type == "cpu"
-                         and not isinstance(p, _world.DTensor))
-        self.alias_grad = self.in_place
-        self.master: torch.Tensor  # both by attach
-        self.grad: torch.Tensor
-        self.fresh = True    # nothing of this step is in the gradient yet
-        self.version: int | None = None  # of the gradient when it was handed over
-        self.backwards = 0   # in this step
-
-    def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
-        self.master, self.grad = master, grad
-        with torch.no_grad():
-            self.master.copy_(local(self.p))
-            if self.in_place:
-                self.p.data = self.master
-
-    def show_grad(self) -> None:
-        if self.alias_grad:
-            self.p.grad = self.grad
-
-    def collect(self) -> None:
-        """Takes over what autograd left in p.grad, unless it went into weft's array already:
-        it goes into a view of that from its second pass on. A copy now is cheaper than
-        zeros beforehand, and adding to them."""
-        grad = self.p.grad
-        if grad is None or grad is self.grad:
-            return
-        grad = local(grad)
-        if self.fresh:
-            self.grad.copy_(grad)
-        else:
-            self.grad.add_(grad.to(device="cpu", dtype=torch.float32))
-        self.p.grad, self.fresh = None, False
-        self.show_grad()
-
-    def complete(self) -> None:
-        """At the end of a step: what no loss has reached is zero."""
-        if self.fresh:
-            self.grad.zero_()
-            self.fresh = False
-
-    def forget(self) -> None:
-        self.version, self.backwards, self.fresh = None, 0, True
-        self.p.grad = None
-
-    def as_parameter(self, values: torch.Tensor) -> torch.Tensor:
-        """Values as a tensor of the parameter's own kind."""
-        values = values.to(device=self.p.device, dtype=self.p.dtype)
-        if not isinstance(self.p, _world.DTensor):
-            return values
-        return _world.DTensor.from_local(values, self.p.device_mesh, self.p.placements,
-                                  shape=self.p.shape, stride=self.p.stride())
-
-    def publish(self) -> None:
-        """The master's new value to a parameter that is not the master itself."""
-        if not self.in_place:
-            local(self.p).copy_(self.master)
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -241,7 +141,7 @@ class Optimizer(torch.optim.Optimizer):
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
         self.overlap = overlap and not skips
         self.report: Report | None = None
-        self._closed, self._paused, self._opened = True, False, False
+        self._closed, self._paused, self._opened, self._looked = True, False, False, False
         self._carried: list[Any] = []
         self._brought: dict[str, Any] | None = None
         self._handles: list[Any] = []
@@ -251,6 +151,7 @@ class Optimizer(torch.optim.Optimizer):
                  "optimizer.weight_decay": weight_decay,
                  "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]}
         groups, names = groups_of(model)
+        self._module = model if isinstance(model, torch.nn.Module) else None
         self._shards = shards_of([p for g in groups for p in g["params"]])
         seats(given, self.mesh, self._shards, between, method)
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
@@ -273,12 +174,13 @@ class Optimizer(torch.optim.Optimizer):
 
     def _create(self, names: dict[torch.Tensor, str]) -> None:
         params = [p for g in self.param_groups for p in g["params"]]
-        self._places = [_Place(i, p) for i, p in enumerate(params)]
-        tensors = table_of([place.shape for place in self._places],
-                           [names.get(p, f"parameter {i}") for i, p in enumerate(params)])
+        known = [names.get(p, f"parameter {i}") for i, p in enumerate(params)]
+        _places.check(params, known)
+        self._places = [Place(i, name, p) for i, (name, p) in enumerate(zip(known, params))]
+        tensors = table_of([place.shape for place in self._places], known)
         if self._node is not None and not self._node.leads:
             return self._follow()
-        self._storage = _Storage()
+        self._storage = Storage()
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, sharded=self._shards > 1, elastic=True,
@@ -297,6 +199,16 @@ class Optimizer(torch.optim.Optimizer):
                 lambda _p, place=place: self._arrived(place)))
 
     # --- what a process that comes gets beside parameters and weft's own state ---
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if self._sync is not None:
+            raise Error("argument", "parameters are added after the optimizer was created: "
+                        "create another optimizer with all of them")
+        super().add_param_group(param_group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise Error("argument", "an optimizer that exchanges with other processes can not be "
+                    "copied or pickled; optimizer.state_dict() is what to save")
 
     def carry(self, *objects: Any) -> None:
         """What moves with the steps beside the optimizer, a learning-rate schedule above all:
@@ -385,8 +297,9 @@ class Optimizer(torch.optim.Optimizer):
 
     # --- a step ---
 
-    def _arrived(self, place: _Place) -> None:
+    def _arrived(self, place: Place) -> None:
         """The hook: autograd has added to this parameter's gradient."""
+        self._look()
         if place.in_place or not self._skips:  # a scaler looks at 16-bit gradients first
             with torch.no_grad():
                 place.collect()
@@ -404,6 +317,20 @@ class Optimizer(torch.optim.Optimizer):
             place.version = place.grad._version
             self._sync.ready(place.index)
 
+    @torch.no_grad()
+    def _look(self) -> None:
+        """Once in a step: that model and optimizer are those that were given."""
+        if self._looked:
+            return
+        self._looked = True
+        n = sum(len(group["params"]) for group in self.param_groups)
+        if n != len(self._places):
+            raise Error("argument", f"the optimizer has {n} parameters, {len(self._places)} when "
+                        "it was created: what is added later would not be exchanged; create the "
+                        "optimizer anew")
+        for place in self._places:
+            place.look()
+
     def _open(self) -> None:
         """Rates as they are now, for the step under way."""
         if self._opened:
@@ -414,12 +341,13 @@ class Optimizer(torch.optim.Optimizer):
             self._sync.open()
         if self.inner is None:
             base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
-            i = 0
+            places = iter(self._places)
             for group in self.param_groups:
                 scale = float(group["lr"]) / base if base > 0 else 1.0
-                for _ in group["params"]:
-                    self._sync.set_tensor(i, scale, float(group["weight_decay"]))
-                    i += 1
+                for _, place in zip(group["params"], places):
+                    frozen = not place.p.requires_grad  # since the optimizer was created
+                    self._sync.set_tensor(place.index, 0.0 if frozen else scale,
+                                          float(group["weight_decay"]))
         else:
             base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
         self._sync.set_rate(base)
@@ -437,6 +365,7 @@ class Optimizer(torch.optim.Optimizer):
         own, as a number or a tensor; the report has the mean of all ranks'. A closure is
         called first, as in torch.optim, and its loss is returned instead of the report."""
         closure, value = called(loss)
+        self._look()
         self._check_unchanged()
         self._open()
         self._collect_all()
@@ -452,11 +381,21 @@ class Optimizer(torch.optim.Optimizer):
             self._publish()
         for place in self._places:
             place.forget()
-        self._opened = False
+        self._opened = self._looked = False
+
+    def _check_reached(self) -> None:
+        """A step without any gradient may be one; or the model has other parameters now."""
+        if self._module is None or any(p.backwards or p.p.grad is not None for p in self._places):
+            return
+        ours, theirs = {id(place.p) for place in self._places}, self._module.parameters()
+        if not any(id(p) in ours for p in theirs):
+            raise Error("argument", "the model has other parameters than when the optimizer was "
+                        "created (load_state_dict(assign=True)?); create the optimizer last")
 
     def _collect_all(self) -> None:
         """What hooks have not: gradients that were written by hand, and scaled ones."""
         scale = self._scale()
+        self._check_reached()
         for place in self._places:
             if place.version is None:
                 place.collect()
@@ -501,15 +440,11 @@ class Optimizer(torch.optim.Optimizer):
 
     def _lend_masters(self) -> None:
         for place in self._places:
-            place.show_grad()
-            if not place.in_place:
-                place.p.grad = place.as_parameter(place.grad)
+            place.lend()
 
     def _return_masters(self) -> None:
         for place in self._places:
-            if not place.in_place:
-                place.master.copy_(local(place.p))
-                place.p.grad = None
+            place.take_back()
 
     def _publish(self) -> None:
         with torch.no_grad():
@@ -573,7 +508,7 @@ class Optimizer(torch.optim.Optimizer):
         for place in self._places:
             n = place.shape.numel()
             state[place.index] = {
-                name: _floats(self._sync.state(k, place.index), n).view(place.shape)
+                name: floats(self._sync.state(k, place.index), n).view(place.shape)
                 for k, name in enumerate(names)}
         groups, i = [], 0
         for group in self.param_groups:
@@ -656,6 +591,7 @@ class Mix:
 
     def _before(self, *_: Any) -> None:
         with torch.no_grad():
+            self.weft._look()
             self.weft._open()
             self.weft._collect_all()
             self.weft._sync.agree(None)

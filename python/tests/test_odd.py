@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""Models and loops that are not as most are: each trains as torch alone would, or the optimizer
+says in one sentence why not."""
+
+import copy
+import os
+import pickle
+
+import pytest
+import torch
+from models import loss_of, net
+from ranks import run
+
+import weft_sync.torch as weft
+
+Parameter = torch.nn.Parameter
+
+
+@pytest.fixture(autouse=True)
+def mesh_of_each(monkeypatch):
+    """A mesh of this process would be no use to its forks."""
+    monkeypatch.setattr(weft._world, "_default", None)
+
+
+def optimizer(model, inner=None, **named):
+    return weft.Optimizer(model, inner, method="ddp", lr=None if inner else 0.1, **named)
+
+
+def step(opt, loss):
+    loss.backward()
+    report = opt.step(loss)
+    opt.zero_grad()
+    return report
+
+
+# --- it works ---
+
+def beside_torch(make, loss_of, steps=3, lr=1e-3):
+    """Largest difference between torch's SGD alone and inside weft."""
+    torch.manual_seed(5)
+    alone = make()
+    inside = copy.deepcopy(alone)
+    sgd = torch.optim.SGD(alone.parameters(), lr=lr)
+    opt = optimizer(inside, torch.optim.SGD(inside.parameters(), lr=lr))
+    for t in range(steps):
+        sgd.zero_grad()
+        loss_of(alone, t).backward()
+        sgd.step()
+        step(opt, loss_of(inside, t))
+    return max((a - b).abs().max().item()
+               for a, b in zip(alone.parameters(), inside.parameters(), strict=True))
+
+
+def test_sparse_gradients_of_an_embedding():
+    def loss(model, t):
+        return model(torch.tensor([t, 2 * t, 3])).square().sum()
+    assert beside_torch(lambda: torch.nn.Embedding(10, 4, sparse=True), loss) < 1e-6
+
+
+def test_memory_formats_and_strides():
+    torch.manual_seed(3)
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    conv = beside_torch(lambda: torch.nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last),
+                        lambda model, t: model(x).square().sum())
+    assert conv < 1e-6
+
+    class Turned(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = Parameter(torch.randn(3, 5).t())
+            self.scalar = Parameter(torch.tensor(2.0))
+
+    assert beside_torch(Turned, lambda model, t: (model.w * model.scalar).square().sum()) < 1e-6
+
+
+def test_a_parameter_that_is_frozen_later_stays_as_it_is():
+    for inner in (False, True):
+        model = torch.nn.Linear(3, 3)
+        opt = optimizer(model, torch.optim.AdamW(model.parameters(), lr=0.1) if inner else None)
+        step(opt, model(torch.ones(2, 3)).sum())
+        model.bias.requires_grad_(False)
+        bias, weight = model.bias.clone(), model.weight.clone()
+        step(opt, model(torch.ones(2, 3)).sum())
+        assert torch.equal(model.bias, bias) and not torch.equal(model.weight, weight)
+        model.bias.requires_grad_(True)
+        step(opt, model(torch.ones(2, 3)).sum())
+        assert not torch.equal(model.bias, bias)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_what_is_written_into_parameters_between_steps_counts(dtype):
+    """Weights that are loaded after the optimizer is made, and an average that is tried on."""
+    model = torch.nn.Linear(4, 4).to(dtype)
+    opt = weft.Optimizer(model, method="ddp", lr=1e-4, weight_decay=0.0)
+    x = torch.ones(2, 4, dtype=dtype)
+    step(opt, model(x).sum())
+    masters = [place.master.clone() for place in opt._places]
+    kept = copy.deepcopy(model.state_dict())
+    model.load_state_dict({name: torch.zeros_like(v) for name, v in kept.items()})
+    model.load_state_dict(kept)
+    step(opt, model(x).sum())  # lost no digit of the masters, which move by the rate alone
+    for place, before in zip(opt._places, masters, strict=True):
+        assert (place.master - before).abs().max() < 1.1e-4
+    model.load_state_dict({name: torch.full_like(v, 0.5) for name, v in kept.items()})
+    step(opt, model(x).sum())
+    assert all((p - 0.5).abs().max() < 2e-3 for p in model.parameters())
+
+
+def test_copies_of_the_model_are_apart():
+    model = torch.nn.Linear(3, 3)
+    opt = optimizer(model)
+    model(torch.ones(2, 3)).sum().backward()
+    other, file = copy.deepcopy(model), pickle.dumps(model)
+    opt.step(1.0)
+    assert not torch.equal(other.weight, model.weight)
+    other(torch.ones(2, 3)).sum().backward()
+    assert model.weight.grad is None
+    assert torch.equal(pickle.loads(file).weight, other.weight)
+
+
+def test_two_optimizers_in_one_loop():
+    first, second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    one, two = optimizer(first), weft.Optimizer(second, method="flexdemo", lr=0.1)
+    for _ in range(3):
+        loss = second(first(torch.ones(2, 3))).square().sum()
+        loss.backward()
+        assert one.step(loss).step == two.step(loss).step
+        one.zero_grad(), two.zero_grad()
+
+
+def long_names():
+    model = torch.nn.Module()
+    model.add_module("ü" * 60, torch.nn.Linear(2, 2))
+    model.add_module("ü" * 61, torch.nn.Linear(2, 2))
+    return model
+
+
+def test_long_names_in_any_script():
+    optimizer(long_names())
+
+
+def spoilt(method):
+    """In step 2 the gradient of rank 1 is not a number."""
+    model, rank = net(0), int(os.environ["RANK"])
+    opt = weft.Optimizer(model, method=method, lr=1e-3, between="ranks")
+    for t in range(4):
+        loss = loss_of(model, rank, t)
+        (loss * (float("nan") if (rank, t) == (1, 2) else 1)).backward()
+        opt.step(loss.detach())
+        opt.zero_grad()
+        if t == 2:
+            return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+@pytest.mark.parametrize("method", ["ddp", "flexdemo", "random"])
+def test_a_gradient_that_is_no_number_spoils_all_ranks_alike(method):
+    a, b = run(spoilt, 2, method)
+    assert torch.equal(torch.isnan(a), torch.isnan(b)) and torch.isnan(a).any()
+    assert torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+
+
+# --- it is refused ---
+
+def expanded():
+    return [Parameter(torch.ones(1, 4).expand(3, 4))]
+
+
+def overlapping():
+    flat = torch.randn(6)
+    return [Parameter(flat[:4]), Parameter(flat[2:])]
+
+
+def twice():
+    p = Parameter(torch.ones(2))
+    return [{"params": [p]}, {"params": [Parameter(p.data)]}]
+
+
+def without_tracking():
+    with torch.inference_mode():
+        return torch.nn.Linear(2, 2)
+
+
+REFUSED = [(lambda: [Parameter(torch.ones(2, dtype=torch.complex64))], "expected real numbers"),
+           (lambda: [Parameter(torch.ones(2, device="meta"))], "meta device"),
+           (lambda: [Parameter(torch.ones(0, 3))], "without elements"),
+           (expanded, "expanded"), (overlapping, "share memory"), (twice, "share memory"),
+           (without_tracking, "inference"),
+           (lambda: torch.nn.Linear(2, 2).requires_grad_(False), "no tensors")]
+
+
+@pytest.mark.parametrize("make,words", REFUSED)
+def test_what_can_not_be_exchanged_is_refused(make, words):
+    with pytest.raises(weft.Error, match=words):
+        optimizer(make())
+
+
+def test_parameters_that_are_replaced_or_added_later_are_told():
+    model = torch.nn.Linear(3, 3)
+    opt = optimizer(model)
+    model.double()
+    with pytest.raises(weft.Error, match="'weight' was moved, converted or replaced"):
+        model(torch.ones(2, 3).double()).sum().backward()
+    model = torch.nn.Linear(3, 3)
+    opt = optimizer(model)
+    model.load_state_dict(copy.deepcopy(model.state_dict()), assign=True)
+    model(torch.ones(2, 3)).sum().backward()
+    with pytest.raises(weft.Error, match="other parameters than when"):
+        opt.step(1.0)
+    model = torch.nn.Linear(3, 3)
+    opt = optimizer(model)
+    optimizer(model)
+    with pytest.raises(weft.Error, match="a second optimizer"):
+        opt.step(1.0)
+    with pytest.raises(weft.Error, match="added after"):
+        opt.add_param_group({"params": [Parameter(torch.ones(2))]})
+    inner = torch.optim.SGD(torch.nn.Linear(3, 3).parameters(), lr=0.1)
+    opt = optimizer([p for g in inner.param_groups for p in g["params"]], inner)
+    inner.add_param_group({"params": [Parameter(torch.ones(2))]})
+    with pytest.raises(weft.Error, match="3 parameters, 2 when it was created"):
+        opt.step(1.0)
+
+
+def test_an_optimizer_is_not_copied():
+    opt = optimizer(torch.nn.Linear(3, 3))
+    for copier in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(weft.Error, match="can not be copied or pickled"):
+            copier(opt)

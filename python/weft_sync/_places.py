@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""Where a model's parameters and gradients lie in weft's arrays, and what can not lie there.
+
+Float32 on the CPU lies there itself: the parameter's memory becomes weft's. All else has a float32
+master there, and is copied from it after each step; what the program writes into such a parameter
+between two steps goes into the master before the next."""
+
+from __future__ import annotations
+
+import ctypes as c
+import mmap
+from typing import Sequence
+
+import torch
+
+from . import _world
+from ._library import Error
+from ._world import local
+
+
+class Storage:
+    """Blocks that libweft fills and tensors view: they live as long as either needs them."""
+
+    TAKE = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_size_t)
+
+    def __init__(self) -> None:
+        self.blocks: list[tuple[int, mmap.mmap]] = []
+        self.take = self.TAKE(self._take)
+
+    def _take(self, _user: int, n_bytes: int) -> int | None:
+        try:
+            block = mmap.mmap(-1, max(n_bytes, 1),
+                              flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError:
+            return None
+        address = c.addressof(c.c_char.from_buffer(block))
+        self.blocks.append((address, block))
+        return address
+
+    def tensor(self, address: int, shape: torch.Size) -> torch.Tensor:
+        n = shape.numel()
+        for base, block in self.blocks:
+            if base <= address < base + max(len(block), 1) and n > 0:
+                return torch.frombuffer(block, dtype=torch.float32, count=n,
+                                        offset=address - base).view(shape)
+        return torch.empty(shape, dtype=torch.float32)
+
+
+def floats(address: int, n: int) -> torch.Tensor:
+    """A copy of n floats of libweft's own."""
+    if n == 0:
+        return torch.empty(0)
+    return torch.frombuffer((c.c_float * n).from_address(address), dtype=torch.float32).clone()
+
+
+# --- what can not be trained so ---
+
+def _fault(p: torch.Tensor) -> str | None:
+    """Why this parameter can not be exchanged; None: it can."""
+    if not p.dtype.is_floating_point:
+        return f"is of {p.dtype}, expected real numbers: make it two, or freeze it"
+    if p.device.type == "meta":
+        return "is on the meta device, where it has no values: materialize the model before"
+    if p.numel() == 0:
+        return f"is of shape {tuple(p.shape)}, without elements: freeze it, or leave it out"
+    if p.is_inference():
+        return "is an inference tensor: make the model outside torch.inference_mode()"
+    if any(n > 1 and stride == 0 for n, stride in zip(p.shape, local(p).stride())):
+        return "is an expanded tensor, whose elements share memory: clone it"
+    return None
+
+
+def check(params: Sequence[torch.Tensor], names: Sequence[str]) -> None:
+    """That each parameter has numbers, and memory, of its own."""
+    spans = []
+    for p, name in zip(params, names, strict=True):
+        fault = _fault(p)
+        if fault is not None:
+            raise Error("argument", f"'{name}' {fault}")
+        with torch.no_grad():
+            own = local(p)
+        extent = 1 + sum((n - 1) * s for n, s in zip(own.shape, own.stride()))
+        if own.numel() and own.is_contiguous():
+            at = own.data_ptr()
+            spans.append((str(own.device), at, at + extent * own.element_size(), name))
+    spans.sort()
+    for (device, _, end, name), (other, start, _, second) in zip(spans, spans[1:]):
+        if device == other and start < end:
+            raise Error("argument", f"'{name}' and '{second}' share memory: expected one "
+                        "parameter that is used twice, or two with memory of their own")
+
+
+class Place:
+    """One parameter: where its float32 master and gradient lie in weft's arrays."""
+
+    def __init__(self, index: int, name: str, p: torch.nn.Parameter):
+        self.index, self.name, self.p = index, name, p
+        self.shape, self.dtype = local(p).shape, p.dtype
+        self.in_place = (p.dtype == torch.float32 and p.device.type == "cpu"
+                         and not isinstance(p, _world.DTensor))
+        self.alias_grad = self.in_place
+        self.master: torch.Tensor  # both by attach
+        self.grad: torch.Tensor
+        self.fresh = True    # nothing of this step is in the gradient yet
+        self.version: int | None = None  # of the gradient when it was handed over
+        self.backwards = 0   # in this step
+        self.seen = 0        # version of the parameter when it was the master's
+
+    def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
+        self.master, self.grad = master, grad
+        with torch.no_grad():
+            self.master.copy_(local(self.p))
+            if self.in_place:
+                self.p.data = self.master
+            self.seen = local(self.p)._version
+
+    def look(self) -> None:
+        """Before a step: that the model computes with this parameter still, and what the program
+        has written into it."""
+        own = local(self.p)
+        moved = own.data_ptr() != self.master.data_ptr() if self.in_place \
+            else own.shape != self.shape or own.dtype != self.dtype
+        if moved:
+            raise Error("argument", f"'{self.name}' was moved, converted or replaced after the "
+                        "optimizer was created (model.to, load_state_dict(assign=True), a second "
+                        "optimizer?); create the optimizer last")
+        if self.in_place or own._version == self.seen:
+            return
+        self.seen = own._version
+        now = own.to(device="cpu", dtype=torch.float32)
+        written = now != self.master.to(self.dtype).to(torch.float32)
+        self.master.copy_(torch.where(written, now, self.master))
+
+    def show_grad(self) -> None:
+        if self.alias_grad:
+            self.p.grad = self.grad
+
+    def collect(self) -> None:
+        """Takes over what autograd left in p.grad, unless it went into weft's array already:
+        it goes into a view of that from its second pass on. A copy now is cheaper than
+        zeros beforehand, and adding to them."""
+        grad = self.p.grad
+        if grad is None or grad is self.grad:
+            return
+        grad = local(grad)
+        if grad.layout != torch.strided:  # of an embedding with sparse=True
+            grad = grad.to_dense()
+        if self.fresh:
+            self.grad.copy_(grad)
+        else:
+            self.grad.add_(grad.to(device="cpu", dtype=torch.float32))
+        self.p.grad, self.fresh = None, False
+        self.show_grad()
+
+    def complete(self) -> None:
+        """At the end of a step: what no loss has reached is zero."""
+        if self.fresh:
+            self.grad.zero_()
+            self.fresh = False
+
+    def forget(self) -> None:
+        self.version, self.backwards, self.fresh = None, 0, True
+        self.p.grad = None
+
+    def as_parameter(self, values: torch.Tensor) -> torch.Tensor:
+        """Values as a tensor of the parameter's own kind."""
+        values = values.to(device=self.p.device, dtype=self.p.dtype)
+        if not isinstance(self.p, _world.DTensor):
+            return values
+        return _world.DTensor.from_local(values, self.p.device_mesh, self.p.placements,
+                                         shape=self.p.shape, stride=self.p.stride())
+
+    def lend(self) -> None:
+        """The direction in p.grad, for an optimizer of torch's; a frozen one has none."""
+        self.show_grad()
+        if not self.in_place:
+            self.p.grad = self.as_parameter(self.grad)
+        if not self.p.requires_grad:
+            self.p.grad = None
+
+    def take_back(self) -> None:
+        """What an optimizer of torch's has made of the parameter."""
+        if self.in_place:
+            return
+        own = local(self.p)
+        self.master.copy_(own)
+        self.seen, self.p.grad = own._version, None
+
+    def publish(self) -> None:
+        """The master's new value to a parameter that is not the master itself."""
+        if not self.in_place:
+            own = local(self.p)
+            own.copy_(self.master)
+            self.seen = own._version
