@@ -28,6 +28,7 @@ typedef struct plan {
     bool leaves;    /* it ends its part and says farewell instead */
     bool returns;   /* another comes for the killed one; TOGETHER steps later all end */
     bool refused;   /* with other tensors, so that it is sent away */
+    bool falls;     /* it is killed while it takes what the others have */
     int returns_to; /* the number of the process that it calls */
     bool outside, averages;
 } plan;
@@ -103,9 +104,10 @@ static weft_status steps(member *m, int64_t end) {
         WEFT_TRY(finish(m, &told));
         m->found.beside += t + 1;
         lost = lost || told.processes < m->plan->size;
-        together += lost && told.processes == m->plan->size;
-        if (t == first) m->found.first_processes = told.processes;
         const char *change = weft_sync_change(m->s);
+        if (change) together = 0; /* one may have fallen as another came */
+        together = lost && told.processes == m->plan->size ? together + 1 : 0;
+        if (t == first) m->found.first_processes = told.processes;
         if (change) snprintf(m->found.change, sizeof m->found.change, "%.190s", change);
         if (!m->plan->averages) continue;
         WEFT_TRY(weft_sync_average(m->s));
@@ -125,6 +127,7 @@ static const void *pack(void *user, size_t *n_bytes) {
 
 static bool unpack(void *user, const void *bytes, size_t n_bytes) {
     member *m = user;
+    if (m->plan->falls) kill(getpid(), SIGKILL);
     if (n_bytes != sizeof m->found.beside) return false;
     memcpy(&m->found.beside, bytes, n_bytes);
     return true;
@@ -251,13 +254,10 @@ static void run(const plan *p, report found[MOST]) {
     for (int r = 0; r < p->size && p->returns; r++) {
         if (p->ends[r] >= STEPS) continue;
         finish_child(all[r], true, 0, &found[r]);
-        if (p->refused) {
-            plan stranger = *p;
-            child refused = start(&stranger, r, true, &at);
-            finish_child(refused, false, 1, &found[r]);
-        }
+        if (p->refused || p->falls)
+            finish_child(start(p, r, true, &at), p->falls, 1, &found[r]);
         plan friendly = *p;
-        friendly.refused = false;
+        friendly.refused = friendly.falls = false;
         all[r] = start(&friendly, r, true, &at);
     }
     for (int r = 0; r < p->size; r++) {
@@ -385,10 +385,26 @@ static void test_a_stranger_is_sent_away(void **state) {
     check_return(&p);
 }
 
+/* Who comes and is killed half-way is a loss like others, and the next one comes. */
+static void test_one_falls_as_it_comes(void **state) {
+    (void)state;
+    const char *const *const keys[] = {ddp, diloco};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const plan p = {.keys = keys[i],
+                        .size = 3,
+                        .ends = {STEPS, 4, STEPS, STEPS},
+                        .averages = keys[i] == diloco,
+                        .returns = true,
+                        .falls = true};
+        check_return(&p);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_returns),
                                        cmocka_unit_test(test_the_first_returns),
                                        cmocka_unit_test(test_a_stranger_is_sent_away),
+                                       cmocka_unit_test(test_one_falls_as_it_comes),
                                        cmocka_unit_test(test_one_is_killed),
                                        cmocka_unit_test(test_one_after_another),
                                        cmocka_unit_test(test_one_ends_early)};
