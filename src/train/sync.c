@@ -85,8 +85,14 @@ static weft_status make_rank(weft_sync *s) {
                          s->config->optimizer.clip);
 }
 
-/* Which rows a process takes is the caller's to say. */
-static weft_status check_batch(const weft_sync *s) {
+/* Which rows a process takes is the caller's to say; and who comes gets everything between two
+ * steps, since the caller's tensors are its own from then on. */
+static weft_status check_elastic(const weft_sync *s) {
+    if (s->config->mesh.join_steps > 0)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
+                             "mesh.join_steps is %lld, but in a program's own loop state is "
+                             "handed over between two steps; expected 0 or -1",
+                             (long long)s->config->mesh.join_steps);
     if (strcmp(s->config->elastic.batch, "shrink") == 0) return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
                          "elastic.batch is %s, but the program draws the rows; expected shrink, "
@@ -96,7 +102,7 @@ static weft_status check_batch(const weft_sync *s) {
 
 static weft_status build(weft_sync *s) {
     WEFT_TRY(make_job(s));
-    WEFT_TRY(check_batch(s));
+    WEFT_TRY(check_elastic(s));
     WEFT_TRY(make_world(s));
     WEFT_TRY(make_rank(s));
     s->n_tensors = s->setup.n_tensors;

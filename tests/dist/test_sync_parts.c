@@ -351,28 +351,33 @@ static void test_forks(void **state) {
 }
 
 /* A key that this loop could not obey is refused. */
-static void test_batch_to_keep(void **state) {
-    (void)state;
+static void check_refused(const char *key, const char *words) {
     weft_ctx *ctx;
     weft_config *config;
     weft_sync *s = NULL;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, weft_config_create(ctx, &config));
     assert_ok(ctx, weft_config_set(ctx, config, "method=flexdemo"));
-    assert_ok(ctx, weft_config_set(ctx, config, "elastic.batch=keep"));
+    assert_ok(ctx, weft_config_set(ctx, config, key));
     assert_ok(ctx, weft_config_finish(ctx, config));
     const weft_sync_tensor one = {"a", 4, 4, true};
     const weft_sync_setup setup = {
         .config = config, .tensors = &one, .n_tensors = 1, .endless = true};
     assert_int_equal(weft_sync_create_from(ctx, &setup, &s), WEFT_ERR_CONFIG);
-    assert_non_null(strstr(weft_ctx_message(ctx), "elastic.batch is keep"));
+    assert_non_null(strstr(weft_ctx_message(ctx), words));
     weft_config_destroy(ctx, config);
     assert_int_equal(ctx_end(ctx), 0);
 }
 
+static void test_keys_that_it_can_not_obey(void **state) {
+    (void)state;
+    check_refused("elastic.batch=keep", "elastic.batch is keep");
+    check_refused("mesh.join_steps=8", "mesh.join_steps is 8");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch_to_keep),
+        cmocka_unit_test(test_keys_that_it_can_not_obey),
         cmocka_unit_test(test_same_bits), cmocka_unit_test(test_not_yet),
         cmocka_unit_test(test_order), cmocka_unit_test(test_forks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
