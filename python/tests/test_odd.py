@@ -225,3 +225,8 @@ def test_an_optimizer_is_not_copied():
     for copier in (copy.deepcopy, pickle.dumps):
         with pytest.raises(weft.Error, match="can not be copied or pickled"):
             copier(opt)
+
+
+def test_what_has_no_state_is_not_carried():
+    with pytest.raises(weft.Error, match="int has no state to carry"):
+        optimizer(torch.nn.Linear(3, 3)).carry(7)

@@ -216,6 +216,9 @@ class Optimizer(torch.optim.Optimizer):
         (WEFT_JOIN) calls this with the same objects, and gets their state from the others. The
         state of a torch optimizer inside goes along by itself."""
         for thing in objects:
+            if not (hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")):
+                raise Error("argument", f"{type(thing).__name__} has no state to carry: expected "
+                            "state_dict and load_state_dict, as a schedule of torch's has")
             self._carried.append(thing)
             if self._brought is None:
                 continue
