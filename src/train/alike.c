@@ -93,12 +93,15 @@ weft_status wefti_alike_check(weft_ctx *ctx, wefti_prepared *p) {
     return p->dataset ? check_files(ctx, p) : WEFT_OK;
 }
 
-weft_status wefti_alike_config(weft_ctx *ctx, weft_config *config, bool sized,
+weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool sized,
                                uint64_t *out) {
     const char *text;
-    WEFT_TRY(wefti_config_shared(ctx, config, sized, &text));
-    *out = XXH3_64bits(text, strlen(text));
-    return WEFT_OK;
+    weft_config *copy;
+    WEFT_TRY(weft_config_copy(ctx, config, &copy));
+    weft_status status = wefti_config_shared(ctx, copy, sized, &text);
+    if (status == WEFT_OK) *out = XXH3_64bits(text, strlen(text));
+    weft_config_destroy(ctx, copy);
+    return status;
 }
 
 weft_status wefti_alike_hashes(weft_ctx *ctx, const wefti_prepared *p, uint64_t *config,

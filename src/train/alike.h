@@ -12,7 +12,7 @@
 weft_status wefti_alike_check(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 
 /* A hash of the configuration, but for those keys; sized: with the numbers of nodes and ranks. */
-weft_status wefti_alike_config(weft_ctx *ctx, weft_config *config, bool sized,
+weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool sized,
                                uint64_t *out) WEFT_CHECKED;
 
 /* For who comes later: hashes of the configuration without the numbers of nodes and ranks, and of
