@@ -71,7 +71,7 @@ refuses_others() {
         joiner other "$port" $key
         wait "$last" && fail "$what: another $key has joined"
         last=
-        says "it was refused, for its configuration or text is not the run's" log.other ||
+        says "it was refused, for its configuration, or its text or tensors, are not the run's" log.other ||
             fail "$what: it says $(cat log.other)"
         unset "pids[$((${#pids[@]} - 1))]"
     done
