@@ -83,7 +83,7 @@ static const weft_choice kernels[] = {
 #define WEFTI_KIND(name, summary) {#name, summary},
 static const weft_choice precisions[] = {
     {"f32", "all numbers in 32 bits"},
-    {"bf16", "factors of the matrix products rounded to bfloat16, all else in 32 bits"},
+    {"bf16", "factors of products, attention's too, rounded to bfloat16, all else in 32 bits"},
     {NULL, NULL}};
 static const weft_choice replicators[] = {
 #include "replicate/replicators.def"

@@ -69,9 +69,9 @@ typedef struct wefti_kernels wefti_kernels;
 
 struct wefti_kernels {
     const char *name;
-    /* The same table but for gemm and head_loss, whose products take numbers rounded to
-     * bfloat16 (to nearest even) and are summed in f32. Everything else, so the master
-     * weights, moments, norms and attention, stays in f32. A bf16 table names itself. */
+    /* The same table but for gemm, head_loss and attention, whose products take numbers
+     * rounded to bfloat16 (to nearest even) and are summed in f32. Everything else, so the
+     * master weights, moments, norms and softmax, stays in f32. A bf16 table names itself. */
     const wefti_kernels *bf16;
     /* This processor multiplies bf16 by instructions of its own; else the products above
      * take f32's time. */

@@ -76,7 +76,7 @@ static double sum_squares(int64_t n, const float *x) {
 
 static const wefti_kernels wefti_kernels_reference_bf16;
 
-#define ENTRIES(gemm_, head_loss_)                                                       \
+#define ENTRIES(gemm_, head_loss_, attention_forward_, attention_backward_)              \
     .name = "reference", .bf16 = &wefti_kernels_reference_bf16,                          \
     .multiplies_bf16 = multiplies_bf16, .gemm = gemm_, .head_loss = head_loss_,          \
     .bias_add = bias_add, .bias_grad = bias_grad, .accumulate = accumulate, .add = add,  \
@@ -96,8 +96,7 @@ static const wefti_kernels wefti_kernels_reference_bf16;
     .geglu_forward = wefti_reference_geglu_forward,                                      \
     .geglu_backward = wefti_reference_geglu_backward, .rope = wefti_reference_rope,      \
     .attention_scratch = wefti_reference_attention_scratch,                              \
-    .attention_forward = wefti_reference_attention_forward,                              \
-    .attention_backward = wefti_reference_attention_backward,                            \
+    .attention_forward = attention_forward_, .attention_backward = attention_backward_,  \
     .embed_forward = wefti_reference_embed_forward,                                      \
     .embed_backward = wefti_reference_embed_backward,                                    \
     .head_scratch = wefti_reference_head_scratch,                                        \
@@ -105,6 +104,9 @@ static const wefti_kernels wefti_kernels_reference_bf16;
     .adam = wefti_reference_adam, .accum_adam = wefti_reference_accum_adam,              \
     .sgd = wefti_reference_sgd
 
-const wefti_kernels wefti_kernels_reference = {ENTRIES(gemm, wefti_reference_head_loss)};
-static const wefti_kernels wefti_kernels_reference_bf16 = {
-    ENTRIES(gemm_bf16, wefti_reference_head_loss_bf16)};
+const wefti_kernels wefti_kernels_reference = {
+    ENTRIES(gemm, wefti_reference_head_loss, wefti_reference_attention_forward,
+            wefti_reference_attention_backward)};
+static const wefti_kernels wefti_kernels_reference_bf16 = {ENTRIES(
+    gemm_bf16, wefti_reference_head_loss_bf16, wefti_reference_attention_forward_bf16,
+    wefti_reference_attention_backward_bf16)};

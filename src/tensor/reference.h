@@ -56,6 +56,16 @@ void wefti_reference_attention_backward(const wefti_attention_shape *s, const fl
                                         const float *k, const float *v, const float *o,
                                         const float *lse, const float *d_o, float *dq,
                                         float *dk, float *dv, float *scratch);
+void wefti_reference_attention_forward_bf16(const wefti_attention_shape *s,
+                                            const float *q, const float *k,
+                                            const float *v, float *o, float *lse,
+                                            float *scratch);
+void wefti_reference_attention_backward_bf16(const wefti_attention_shape *s,
+                                             const float *q, const float *k,
+                                             const float *v, const float *o,
+                                             const float *lse, const float *d_o,
+                                             float *dq, float *dk, float *dv,
+                                             float *scratch);
 
 /* reference_head.c */
 void wefti_reference_embed_forward(int64_t N, int64_t T, int64_t C, const int32_t *token,

@@ -10,8 +10,7 @@ static const float twice_slope = 1.5957691216057308f; /* 2 sqrt(2/pi) */
 static const float cubic = 0.044715f;
 
 static inline vfloat clamp(vfloat x, float limit) {
-    x = pick(x > limit, splat(limit), x);
-    return pick(x < -limit, splat(-limit), x);
+    return larger(splat(-limit), smaller(splat(limit), x));
 }
 
 /* Beyond +-87 it is 1 or below 2e-38. */

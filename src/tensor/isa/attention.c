@@ -13,75 +13,27 @@
  * strips meets all of them. A bias depends on query - key alone: the lanes of a key's row
  * are consecutive queries, so they find it side by side; its gradient is kept per task and
  * added up in the order of sequences.
- * A task of the forward is a head of a sequence; of the backward a key/value head, whose
- * dk and dv one thread sums over query heads in ascending and queries in descending
- * order: results do not depend on who takes which task. Scratch grows with T, not T^2. */
-#include "tensor/isa/parts.h"
-#include "tensor/isa/strips.h"
-#include "tensor/isa/team.h"
-
-#include <math.h>
-#include <stddef.h>
-#include <string.h>
-
-enum { PAIR = 2 * LANES };
-
-/* One head of one sequence; row t of q at q + t * ld_q, and so on. */
-typedef struct head {
-    const wefti_attention_shape *s;
-    const float *q, *k, *v, *o, *d_o, *lse;
-    float *dq, *dk, *dv;
-    int64_t n_keys;    /* that are there */
-    const float *bias; /* [query - key]; NULL without one */
-    float *dbias;      /* likewise, of this task */
-} head;
-
-static int64_t keys_of(const wefti_attention_shape *s, int64_t b) {
-    return s->all && s->n_keys ? s->n_keys[b] : wefti_attention_rows(s);
-}
-
-/* The keys that the queries before `end` see. */
-static int64_t seen_keys(const head *h, int64_t end) {
-    return h->s->all ? h->n_keys : end;
-}
-
-/* Row h of a table of biases, from which query - key counts; NULL without one. */
-static const float *bias_row(const wefti_attention_shape *s, const float *table,
-                             int64_t h) {
-    if (!table) return NULL;
-    return table + h * wefti_attention_bias_row(s) + wefti_attention_rows(s) - 1;
-}
+ * Scratch grows with T, not T^2.
+ * With factors rounded to bf16 the same, of rounded copies (attention_bf16.c has it by
+ * instructions of the processor). */
+#include "tensor/isa/attention.h"
+#include "tensor/isa/bf16.h"
 
 /* A thread's scratch: strips of the sequence, of a pair, and the scores of a pair. */
 typedef struct strips {
     float *columns; /* of v forward, of k backward: lines are D, terms are keys */
     float *q_queries, *d_o_queries;
     float *q_columns, *d_o_columns;
-    float *p, *ds; /* two strips, lines are queries, terms are keys */
-    int64_t size;  /* of one strip of p or ds */
+    float *p, *ds;          /* two strips, lines are queries, terms are keys */
+    int64_t size;           /* of one strip of p or ds */
+    float *k_rows, *v_rows; /* rounded copies, rows of D */
 } strips;
 
-static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
-
-static int64_t whole_strips(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
-
-/* Takes n floats, rounded up to 64 bytes, of what *at counts; NULL when only counting. */
-static float *take(float *scratch, int64_t *at, int64_t n) {
-    float *here = scratch == NULL ? NULL : scratch + *at;
-    *at += (n + 15) / 16 * 16;
-    return here;
-}
-
-/* Divides the scratch of thread `rank`; `n_floats` is what one thread needs. */
-static strips divide_scratch(const wefti_attention_shape *s, int rank, float *scratch,
+/* Divides a thread's scratch; `n_floats` is what it needs. */
+static strips divide_scratch(const wefti_attention_shape *s, bool rounds, float *scratch,
                              int64_t *n_floats) {
     int64_t Tk = wefti_attention_rows(s), D = whole_strips(s->D), at = 0;
     strips w = {.size = whole_strips(Tk) * LANES};
-    if (scratch != NULL) {
-        int64_t each;
-        divide_scratch(s, 0, NULL, &each);
-        scratch += rank * each;
-    }
     w.columns = take(scratch, &at, Tk * D);
     w.q_queries = take(scratch, &at, PAIR * s->D);
     w.d_o_queries = take(scratch, &at, PAIR * s->D);
@@ -89,15 +41,51 @@ static strips divide_scratch(const wefti_attention_shape *s, int rank, float *sc
     w.d_o_columns = take(scratch, &at, PAIR * D);
     w.p = take(scratch, &at, 2 * w.size);
     w.ds = take(scratch, &at, 2 * w.size);
+    w.k_rows = take(scratch, &at, rounds ? whole_strips(Tk * s->D) : 0);
+    w.v_rows = take(scratch, &at, rounds ? whole_strips(Tk * s->D) : 0);
     *n_floats = at;
     return w;
 }
 
-int64_t WEFT_ISA_NAME(wefti_attention_scratch)(const wefti_attention_shape *s,
-                                               int threads) {
-    int64_t each;
-    divide_scratch(s, 0, NULL, &each);
-    return threads * each + (s->biased ? s->B * s->H * wefti_attention_bias_row(s) : 0);
+static int64_t room(const wefti_attention_shape *s, bool rounds) {
+    int64_t n_floats;
+    divide_scratch(s, rounds, NULL, &n_floats);
+    return n_floats;
+}
+
+static strips strips_of(const head *h, float *scratch) {
+    int64_t n_floats;
+    return divide_scratch(h->s, h->way->rounds, scratch, &n_floats);
+}
+
+/* n floats, a multiple of LANES. */
+static void round_all(int64_t n, float *x) {
+    for (int64_t i = 0; i < n; i += LANES) store(x + i, round_bf16(load(x + i)));
+}
+
+/* Strips, rounded where the way says so. */
+static void pack(const head *h, bool rows, const float *x, int64_t ld, int64_t lines,
+                 int64_t terms, float *to) {
+    pack_strips(rows, x, ld, lines, terms, to);
+    if (h->way->rounds) round_all(whole_strips(lines) * terms, to);
+}
+
+/* The head's keys and values side by side and rounded; the room holds a whole vector. */
+static void copy_keys(const head *h, const float *x, float *rows) {
+    int64_t D = h->s->D;
+    for (int64_t key = 0; key < h->n_keys; key++)
+        memcpy(rows + key * D, x + key * h->s->ld_kv, (size_t)D * sizeof *rows);
+    round_all(h->n_keys * D, rows);
+}
+
+/* The head as its products see it. */
+static head seen(const head *h, const strips *w) {
+    head other = *h;
+    if (!h->way->rounds) return other;
+    other.k = w->k_rows;
+    other.v = w->v_rows;
+    other.ld_k = h->s->D;
+    return other;
 }
 
 /* Asks for the rows that the next tile reads: too far apart to be foreseen. */
@@ -109,7 +97,7 @@ static inline void prefetch_rows(const float *x, int64_t ld, int64_t D) {
 /* out strips = alpha * x[keys, D] times queries (one or two strips) */
 static void score_products(const head *h, const strips *w, const float *x, int64_t keys,
                            const float *queries, int n_strips, float alpha, float *out) {
-    int64_t D = h->s->D, ld = h->s->ld_kv;
+    int64_t D = h->s->D, ld = h->ld_k;
     const float *second = n_strips == 2 ? queries + D * LANES : queries, *a[TILE_ROWS];
     for (int64_t key = 0; key < keys; key += TILE_ROWS) {
         int64_t next = key + TILE_ROWS;
@@ -162,33 +150,6 @@ static void scattered_sums(const head *h, const strips *w, const float *pair,
     }
 }
 
-/* Scores of one key, -infinity where the lane's query, first + lane, comes before it. */
-static inline vfloat causal(vfloat score, int64_t key, int64_t first) {
-    const vint lane = {LANES_COUNT};
-    return pick(lane < (int32_t)(key - first), splat(-INFINITY), score);
-}
-
-/* Caps scores of the queries first + lane, adds their biases, and hides the keys that
- * their windows have passed. */
-static void narrow_strip(const head *h, int64_t first, int64_t keys, float *strip) {
-    const wefti_attention_shape *s = h->s;
-    const vint lane = {LANES_COUNT};
-    for (int64_t key = 0; key < keys; key++) {
-        vfloat score = load(strip + key * LANES);
-        if (s->cap > 0) score = tanh_lanes(score / s->cap) * s->cap;
-        if (h->bias) score += load(h->bias + first - key);
-        int64_t last = key + s->window - 1 - first; /* the lane that sees it last */
-        if (s->window > 0 && last < LANES - 1)
-            score = pick(lane > (int32_t)(last < -1 ? -1 : last), splat(-INFINITY),
-                         score);
-        store(strip + key * LANES, score);
-    }
-}
-
-static inline bool is_narrow(const wefti_attention_shape *s) {
-    return s->window > 0 || s->cap > 0 || s->bias;
-}
-
 /* Scores of the queries first + lane become exp(score - maximum); the sum of each. */
 static vfloat softmax_strip(const head *h, int64_t first, int64_t keys, float *strip,
                             vfloat *maximum) {
@@ -209,68 +170,30 @@ static vfloat softmax_strip(const head *h, int64_t first, int64_t keys, float *s
     return sum;
 }
 
-static void forward_head(const head *h, const strips *w, float *o, float *lse) {
-    const wefti_attention_shape *s = h->s;
-    pack_strips(false, h->v, s->ld_kv, s->D, h->n_keys, w->columns);
+static void forward_head(const head *given, float *scratch, float *o, float *lse) {
+    const wefti_attention_shape *s = given->s;
+    strips w = strips_of(given, scratch);
+    head h = seen(given, &w);
+    if (h.way->rounds) copy_keys(given, given->k, w.k_rows);
+    pack(&h, false, given->v, s->ld_kv, s->D, h.n_keys, w.columns);
     for (int64_t pair = 0; pair < s->T; pair += PAIR) {
         int64_t queries = at_most(s->T - pair, PAIR);
-        pack_strips(true, h->q + pair * s->ld_q, s->ld_q, queries, s->D, w->q_queries);
-        score_products(h, w, h->k, seen_keys(h, pair + queries), w->q_queries,
-                       queries > LANES ? 2 : 1, s->scale, w->p);
+        pack(&h, true, h.q + pair * s->ld_q, s->ld_q, queries, s->D, w.q_queries);
+        score_products(&h, &w, h.k, seen_keys(&h, pair + queries), w.q_queries,
+                       queries > LANES ? 2 : 1, s->scale, w.p);
         for (int64_t first = pair; first < pair + queries; first += LANES) {
-            float *strip = first == pair ? w->p : w->p + w->size, inverse[LANES];
+            float *strip = first == pair ? w.p : w.p + w.size, inverse[LANES];
             int64_t rows = at_most(s->T - first, LANES);
-            int64_t keys = seen_keys(h, first + rows);
-            if (is_narrow(s)) narrow_strip(h, first, keys, strip);
-            vfloat top, sum = softmax_strip(h, first, keys, strip, &top);
+            int64_t keys = seen_keys(&h, first + rows);
+            if (is_narrow(s)) narrow_strip(&h, first, keys, strip);
+            vfloat top, sum = softmax_strip(&h, first, keys, strip, &top);
+            if (h.way->rounds) round_all(keys * LANES, strip);
             store(inverse, 1.0f / sum);
-            weighted_sums(strip, keys, w->columns, h->n_keys, s->D, inverse, rows,
+            weighted_sums(strip, keys, w.columns, h.n_keys, s->D, inverse, rows,
                           o + first * s->ld_o, s->ld_o);
             store_part(lse + first, top + log_lanes(sum), rows);
         }
     }
-}
-
-void WEFT_ISA_NAME(wefti_attention_forward)(const wefti_attention_shape *s,
-                                            const float *q, const float *k,
-                                            const float *v, float *o, float *lse,
-                                            float *scratch) {
-    int64_t Tk = wefti_attention_rows(s);
-#pragma omp parallel for num_threads(team_size(s->B * s->H * s->T * Tk))                 \
-    schedule(dynamic)
-    for (int64_t task = 0; task < s->B * s->H; task++) {
-        int64_t b = task / s->H, n = task % s->H, n_floats;
-        int64_t at_kv = b * Tk * s->ld_kv + n / (s->H / s->K) * s->D;
-        head h = {.s = s, .q = q + b * s->T * s->ld_q + n * s->D};
-        h.n_keys = keys_of(s, b);
-        h.bias = bias_row(s, s->bias, n);
-        h.k = k + at_kv;
-        h.v = v + at_kv;
-        strips w = divide_scratch(s, team_rank(), scratch, &n_floats);
-        forward_head(&h, &w, o + b * s->T * s->ld_o + n * s->D, lse + task * s->T);
-    }
-}
-
-/* do.o of the queries first + lane. */
-static vfloat query_deltas(const head *h, int64_t first, int64_t rows) {
-    float delta[LANES] = {0};
-    for (int64_t i = 0; i < rows; i++) {
-        const float *o = h->o + (first + i) * h->s->ld_o;
-        const float *d_o = h->d_o + (first + i) * h->s->ld_o;
-        vfloat sum = {0};
-        int64_t d = 0, left;
-        for (; d + LANES <= h->s->D; d += LANES) sum += load(o + d) * load(d_o + d);
-        if ((left = h->s->D - d) > 0)
-            sum += load_part(o + d, left) * load_part(d_o + d, left);
-        delta[i] = lane_sum(sum);
-    }
-    return load(delta);
-}
-
-/* The slope of a capped score; 0 where it is hidden. */
-static inline vfloat cap_slope(vfloat score, float cap) {
-    vfloat share = larger(score, splat(-cap)) / cap;
-    return 1.0f - share * share;
 }
 
 /* p: scores -> probabilities, ds: dp -> ds, of the queries first + lane. */
@@ -299,80 +222,48 @@ static void backward_strip(const head *h, int64_t first, int64_t keys, float *p,
     for (int64_t i = seen * LANES; i < keys * LANES; i++) p[i] = ds[i] = 0;
 }
 
-/* A pair of strips of queries; `fresh` if it is the first to reach dk and dv. */
-static void backward_pair(const head *h, const strips *w, int64_t pair, bool fresh) {
+static void take_keys(const head *h, float *scratch) {
+    strips w = strips_of(h, scratch);
+    pack(h, false, h->k, h->s->ld_kv, h->s->D, h->n_keys, w.columns);
+    if (!h->way->rounds) return;
+    copy_keys(h, h->k, w.k_rows);
+    copy_keys(h, h->v, w.v_rows);
+}
+
+static void pack_queries(const head *h, const strips *w, int64_t pair, int64_t queries) {
     const wefti_attention_shape *s = h->s;
-    int64_t queries = at_most(s->T - pair, PAIR), keys = seen_keys(h, pair + queries);
     const float *q = h->q + pair * s->ld_q, *d_o = h->d_o + pair * s->ld_o;
+    pack(h, true, q, s->ld_q, queries, s->D, w->q_queries);
+    pack(h, true, d_o, s->ld_o, queries, s->D, w->d_o_queries);
+    pack(h, false, q, s->ld_q, s->D, queries, w->q_columns);
+    pack(h, false, d_o, s->ld_o, s->D, queries, w->d_o_columns);
+}
+
+static void backward_pair(const head *given, float *scratch, int64_t pair, bool fresh) {
+    const wefti_attention_shape *s = given->s;
+    strips w = strips_of(given, scratch);
+    head h = seen(given, &w);
+    int64_t queries = at_most(s->T - pair, PAIR), keys = seen_keys(&h, pair + queries);
     int n_strips = queries > LANES ? 2 : 1;
-    pack_strips(true, q, s->ld_q, queries, s->D, w->q_queries);
-    pack_strips(true, d_o, s->ld_o, queries, s->D, w->d_o_queries);
-    pack_strips(false, q, s->ld_q, s->D, queries, w->q_columns);
-    pack_strips(false, d_o, s->ld_o, s->D, queries, w->d_o_columns);
-    score_products(h, w, h->k, keys, w->q_queries, n_strips, s->scale, w->p);
-    score_products(h, w, h->v, keys, w->d_o_queries, n_strips, 1, w->ds);
+    pack_queries(&h, &w, pair, queries);
+    score_products(&h, &w, h.k, keys, w.q_queries, n_strips, s->scale, w.p);
+    score_products(&h, &w, h.v, keys, w.d_o_queries, n_strips, 1, w.ds);
     for (int i = 0; i < n_strips; i++) {
         int64_t first = pair + i * LANES, rows = at_most(s->T - first, LANES);
-        backward_strip(h, first, keys, w->p + i * w->size, w->ds + i * w->size);
-        weighted_sums(w->ds + i * w->size, seen_keys(h, first + rows), w->columns,
-                      h->n_keys, s->D, NULL, rows, h->dq + first * s->ld_q, s->ld_q);
+        float *p = w.p + i * w.size, *ds = w.ds + i * w.size;
+        backward_strip(&h, first, keys, p, ds);
+        if (h.way->rounds) round_all(keys * LANES, p);
+        if (h.way->rounds) round_all(keys * LANES, ds);
+        weighted_sums(ds, seen_keys(&h, first + rows), w.columns, h.n_keys, s->D, NULL,
+                      rows, h.dq + first * s->ld_q, s->ld_q);
     }
     float beta = fresh ? 0 : 1;
-    scattered_sums(h, w, w->ds, keys, w->q_columns, queries, beta, h->dk);
-    scattered_sums(h, w, w->p, keys, w->d_o_columns, queries, beta, h->dv);
+    scattered_sums(&h, &w, w.ds, keys, w.q_columns, queries, beta, h.dk);
+    scattered_sums(&h, &w, w.p, keys, w.d_o_columns, queries, beta, h.dv);
 }
 
-/* Gradients of keys that are not there. */
-static void clear_keys(const head *h) {
-    size_t n_bytes = (size_t)h->s->D * sizeof(float);
-    for (int64_t key = h->n_keys; key < wefti_attention_rows(h->s); key++) {
-        memset(h->dk + key * h->s->ld_kv, 0, n_bytes);
-        memset(h->dv + key * h->s->ld_kv, 0, n_bytes);
-    }
-}
+static const attention_way exact = {false, room, forward_head, take_keys, backward_pair};
+const attention_way WEFT_ISA_NAME(wefti_attention_rounded) = {true, room, forward_head,
+                                                              take_keys, backward_pair};
 
-/* dbias += the tasks' own, in the order of the sequences. */
-static void add_biases(const wefti_attention_shape *s, const float *own) {
-    int64_t n = s->H * wefti_attention_bias_row(s);
-    for (int64_t b = 0; b < s->B; b++)
-        for (int64_t i = 0; i < n; i++) s->dbias[i] += own[b * n + i];
-}
-
-void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s,
-                                             const float *q, const float *k,
-                                             const float *v, const float *o,
-                                             const float *lse, const float *d_o,
-                                             float *dq, float *dk, float *dv,
-                                             float *scratch) {
-    int64_t group = s->H / s->K, Tk = wefti_attention_rows(s);
-    int64_t row = wefti_attention_bias_row(s), n_own = s->dbias ? s->B * s->H * row : 0;
-    float *own = scratch;
-    if (n_own > 0) memset(own, 0, (size_t)n_own * sizeof *own);
-#pragma omp parallel for num_threads(team_size(s->B * s->H * s->T * Tk))                 \
-    schedule(dynamic)
-    for (int64_t task = 0; task < s->B * s->K; task++) {
-        int64_t b = task / s->K, kv = task % s->K, n_floats;
-        int64_t at_kv = b * Tk * s->ld_kv + kv * s->D;
-        head h = {
-            .s = s, .k = k + at_kv, .v = v + at_kv, .dk = dk + at_kv, .dv = dv + at_kv};
-        strips w = divide_scratch(s, team_rank(), scratch + n_own, &n_floats);
-        h.n_keys = keys_of(s, b);
-        pack_strips(false, h.k, s->ld_kv, s->D, h.n_keys, w.columns);
-        clear_keys(&h);
-        for (int64_t n = kv * group; n < (kv + 1) * group; n++) {
-            int64_t at_q = b * s->T * s->ld_q + n * s->D,
-                    at_o = b * s->T * s->ld_o + n * s->D;
-            h.q = q + at_q;
-            h.dq = dq + at_q;
-            h.o = o + at_o;
-            h.d_o = d_o + at_o;
-            h.lse = lse + (b * s->H + n) * s->T;
-            h.bias = bias_row(s, s->bias, n);
-            if (n_own > 0) h.dbias = own + (b * s->H + n) * row + Tk - 1;
-            int64_t last = (s->T - 1) / PAIR * PAIR;
-            for (int64_t pair = last; pair >= 0; pair -= PAIR)
-                backward_pair(&h, &w, pair, n == kv * group && pair == last);
-        }
-    }
-    if (n_own > 0) add_biases(s, own);
-}
+ATTENTION_KERNELS(, &exact)

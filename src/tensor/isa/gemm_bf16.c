@@ -4,6 +4,8 @@
  *
  *     C[M,N] = alpha round(op(A))[M,K] round(op(B))[K,N] + beta C
  *
+ * Several threads take patches of C, each the next one when it is free.
+ *
  * A block of B and a few rows of A are rounded while they are packed on the thread's stack; a
  * tile of C lives in registers for all terms of a block:
  *
@@ -25,9 +27,9 @@
  *                   strip[pair * 16 + row]      where they are columns
  *
  * Elsewhere strips hold the rounded numbers as f32: the same numbers, at f32's speed. */
+#include "tensor/isa/bf16.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/product.h"
-#include "tensor/isa/strips.h"
 
 /* The block of B fills three quarters of a cache of 1 MB. */
 enum { ROWS = 128, COLUMNS = 768, LINE_BYTES = 4 * 192 };
@@ -42,16 +44,11 @@ typedef struct coding {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
 /* ROWS rows of p from row m on, or as many as there are. */
 static product rows_of(const product *p, int64_t m) {
     return part_of(p, (span){m, least(m + ROWS, p->M)}, (span){0, p->N});
-}
-
-static vfloat round_bf16(vfloat x) {
-    const vint bits = (vint)x, size = bits & 0x7fffffff;
-    vint nearest = bits + 0x7fff + ((bits >> 16) & 1), nan = bits | 0x400000;
-    vint is_nan = size > 0x7f800000;
-    return (vfloat)(((nearest & ~is_nan) | (nan & is_nan)) & (int32_t)0xffff0000);
 }
 
 static void pack_as_f32(bool rows, const float *x, int64_t ld, int64_t lines,
@@ -91,116 +88,15 @@ static void multiply_as_f32(const product *p, void *a, void *b) {
 static const coding as_f32 = {LINE_BYTES / 4, multiply_as_f32};
 
 #if defined(__AVX512F__)
-#include <immintrin.h>
-#define NATIVE __attribute__((target("avx512bf16")))
-#define NATIVE_INLINE NATIVE static inline __attribute__((always_inline))
-
-/* The first n of 16 floats, the others 0. */
-NATIVE_INLINE __m512 load_first(const float *x, int64_t n) {
-    if (n >= LANES) return _mm512_loadu_ps(x);
-    return _mm512_maskz_loadu_ps((__mmask16)(n <= 0 ? 0 : (1 << n) - 1), x);
-}
-
-/* A strip of lines that are rows, 16 pairs at a time, by transposing them. */
-NATIVE static void pack_row_pairs(const float *x, int64_t ld, int64_t lines,
-                                  int64_t terms, uint32_t *strip) {
-    for (int64_t t = 0; t < terms; t += 2 * LANES, strip += LANES * LANES) {
-        int64_t pairs = (terms - t + 1) / 2;
-        vfloat rows[LANES];
-        for (int i = 0; i < LANES; i++) {
-            const float *at = x + i * ld + t;
-            if (LANES + i < lines) { /* too far apart for the processor to foresee */
-                __builtin_prefetch(at + LANES * ld);
-                __builtin_prefetch(at + LANES * ld + LANES);
-            }
-            __m512 low = load_first(at, i < lines ? terms - t : 0);
-            __m512 high = _mm512_setzero_ps();
-            if (i < lines && terms - t > LANES)
-                high = load_first(at + LANES, terms - t - LANES);
-            __m512bh both = _mm512_cvtne2ps_pbh(high, low);
-            memcpy(&rows[i], &both, sizeof rows[i]);
-        }
-        transpose(rows);
-        for (int i = 0; i < LANES && i < pairs; i++)
-            memcpy(strip + i * LANES, &rows[i], sizeof rows[i]);
-    }
-}
-
-enum {
-    AT_ONCE = 8
-}; /* strips that are written side by side: one for each way of a cache */
-
-/* 0 16 1 17 ...: two rows of 16 numbers beside each other become 16 pairs. */
-NATIVE_INLINE __m512i pair_order(void) {
-    const __m512i low = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2,
-                                         1, 0);
-    return _mm512_or_si512(
-        low, _mm512_slli_epi32(_mm512_add_epi32(low, _mm512_set1_epi32(16)), 16));
-}
-
-/* The strips of at most AT_ONCE * 16 columns. */
-NATIVE static void pack_few_columns(const float *x, int64_t ld, int64_t lines,
-                                    int64_t terms, uint32_t *strips) {
-    const __m512i order = pair_order();
-    int64_t pairs = (terms + 1) / 2;
-    for (int64_t pair = 0; pair < pairs; pair++) {
-        const float *first = x + 2 * pair * ld;
-        bool whole = 2 * pair + 1 < terms;
-        for (int64_t l = 0; l < lines; l += LANES) {
-            __m512 high = whole ? load_first(first + ld + l, lines - l)
-                                : _mm512_setzero_ps();
-            __m512bh both = _mm512_cvtne2ps_pbh(high, load_first(first + l, lines - l));
-            __m512i bits;
-            memcpy(&bits, &both, sizeof bits);
-            _mm512_storeu_si512(strips + l * pairs + pair * LANES,
-                                _mm512_permutexvar_epi16(order, bits));
-        }
-    }
-}
-
-/* The strips of `lines` columns. */
-NATIVE static void pack_column_pairs(const float *x, int64_t ld, int64_t lines,
-                                     int64_t terms, uint32_t *strips) {
-    const int64_t pairs = (terms + 1) / 2, most = AT_ONCE * LANES;
-    for (int64_t l = 0; l < lines; l += most)
-        pack_few_columns(x + l, ld, lines - l < most ? lines - l : most, terms,
-                         strips + l * pairs);
-}
-
-NATIVE static void pack_pairs(bool rows, const float *x, int64_t ld, int64_t lines,
-                              int64_t terms, void *strips) {
-    if (!rows) {
-        pack_column_pairs(x, ld, lines, terms, strips);
-        return;
-    }
-    int64_t pairs = (terms + 1) / 2;
-    for (int64_t l = 0; l < lines; l += LANES)
-        pack_row_pairs(x + l * ld, ld, lines - l, terms, (uint32_t *)strips + l * pairs);
-}
-
 enum { PAIR_ROWS = 8, PAIR_STRIPS = 3 }; /* of a tile: 24 registers */
 enum { ROW_PAIRS = LINE_BYTES / 4 };     /* from one packed row to the next */
-
-/* Rows of the left factor that are rows in memory: each rounded, at its own place; rows that
- * the last tile lacks are 0. */
-NATIVE static void pack_left_rows(const float *x, int64_t ld, int64_t lines,
-                                  int64_t terms, uint32_t *packed) {
-    int64_t whole = (lines + PAIR_ROWS - 1) / PAIR_ROWS * PAIR_ROWS;
-    for (int64_t l = 0; l < whole; l++, packed += ROW_PAIRS) {
-        const float *row = x + l * ld;
-        int64_t n = l < lines ? terms : 0;
-        for (int64_t t = 0; t < terms; t += 2 * LANES) {
-            __m512bh both = _mm512_cvtne2ps_pbh(
-                load_first(row + t + LANES, n - t - LANES), load_first(row + t, n - t));
-            memcpy(packed + t / 2, &both, sizeof both);
-        }
-    }
-}
 
 NATIVE static void pack_left_pairs(bool rows, const float *x, int64_t ld, int64_t lines,
                                    int64_t terms, void *packed) {
     if (rows)
-        pack_left_rows(x, ld, lines, terms, packed);
+        pack_pair_rows(x, ld, lines, terms,
+                       (lines + PAIR_ROWS - 1) / PAIR_ROWS * PAIR_ROWS, ROW_PAIRS,
+                       packed);
     else
         pack_column_pairs(x, ld, lines, terms, packed);
 }
@@ -357,12 +253,57 @@ static void multiply_blocks(const product *whole) {
     } while ((k += how->terms) < whole->K);
 }
 
+/* What a thread takes at a time: so many rows and columns of C, multiples of 16. */
+typedef struct patch {
+    int64_t rows, columns;
+} patch;
+
+/* Multiplications until all patches are done: those of a thread's share, packing the rows and
+ * columns of each patch (PACKING multiplications per element), and a quarter of a patch while
+ * which the others wait for the last one. */
+static double patches_cost(const product *p, patch size, int t) {
+    enum { PACKING = 32 };
+    double rows = (double)least(size.rows, p->M),
+           columns = (double)least(size.columns, p->N);
+    double one = rows * columns + PACKING * (rows + columns);
+    double n = (double)(parts(p->M, size.rows) * parts(p->N, size.columns));
+    return one * (n > t ? n : t) / t + one / 4;
+}
+
+static patch cheapest_patch(const product *p, int t) {
+    patch best = {512, COLUMNS};
+    for (int64_t rows = 128; rows <= 1024; rows *= 2)
+        for (int64_t columns = COLUMNS / 4; columns <= COLUMNS; columns *= 2) {
+            patch size = {rows, columns};
+            if (patches_cost(p, size, t) < patches_cost(p, best, t)) best = size;
+        }
+    return best;
+}
+
+/* Whoever is free takes the next patch: a thread that another program displaces holds up the
+ * others for one patch, not for its share. The bits are the same whoever computes them. */
+static void multiply_patches(const product *p, int t) {
+    patch size = cheapest_patch(p, t);
+    int64_t down = parts(p->M, size.rows), across = parts(p->N, size.columns);
+#pragma omp parallel for num_threads(t) schedule(dynamic)
+    for (int64_t i = 0; i < down * across; i++) {
+        int64_t m = i % down * size.rows, n = i / down * size.columns;
+        product part = part_of(p, (span){m, least(m + size.rows, p->M)},
+                               (span){n, least(n + size.columns, p->N)});
+        multiply_blocks(&part);
+    }
+}
+
 void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
                                     float alpha, const float *A, int64_t lda,
                                     const float *B, int64_t ldb, float beta, float *C,
                                     int64_t ldc) {
     product p = {ta, tb, M, N, K, alpha, beta, A, B, C, lda, ldb, ldc};
-    multiply_divided(&p, multiply_blocks);
+    int t = (double)M * (double)N * (double)K < 1e6 ? 1 : team_max();
+    if (t == 1)
+        multiply_blocks(&p);
+    else
+        multiply_patches(&p, t);
 }
 
 bool WEFT_ISA_NAME(wefti_multiplies_bf16)(void) { return best_coding() != &as_f32; }

@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #if defined(__AVX512F__)
 enum { LANES = 16 };
@@ -67,7 +70,26 @@ static inline vfloat pick(vint mask, vfloat a, vfloat b) {
     return (vfloat)((mask & (vint)a) | (~mask & (vint)b));
 }
 
+/* a > b ? a : b, and a < b ? a : b: b where one of them is not a number. What x86 calls max
+ * and min does just this; of a comparison and pick the compilers make three times as much. */
+#if defined(__AVX512F__)
+static inline vfloat larger(vfloat a, vfloat b) {
+    return (vfloat)_mm512_max_ps((__m512)a, (__m512)b);
+}
+static inline vfloat smaller(vfloat a, vfloat b) {
+    return (vfloat)_mm512_min_ps((__m512)a, (__m512)b);
+}
+#elif defined(__AVX2__)
+static inline vfloat larger(vfloat a, vfloat b) {
+    return (vfloat)_mm256_max_ps((__m256)a, (__m256)b);
+}
+static inline vfloat smaller(vfloat a, vfloat b) {
+    return (vfloat)_mm256_min_ps((__m256)a, (__m256)b);
+}
+#else
 static inline vfloat larger(vfloat a, vfloat b) { return pick(a > b, a, b); }
+static inline vfloat smaller(vfloat a, vfloat b) { return pick(a < b, a, b); }
+#endif
 
 static inline float lane_max(vfloat v) {
     float a[LANES];
@@ -117,7 +139,7 @@ static inline vfloat exp_lanes(vfloat x) {
 /* exp(x) of x <= 0; 0 below -87, where the denormal numbers are near. */
 static inline vfloat exp_falling(vfloat x) {
     const vint gone = x < -87.0f;
-    return (vfloat)(~gone & (vint)exp_lanes(pick(gone, splat(-87.0f), x)));
+    return (vfloat)(~gone & (vint)exp_lanes(larger(splat(-87.0f), x)));
 }
 
 /* tanh(x) = (1 - e) / (1 + e), e = exp(-2 |x|); near 0, where that cancels, the odd

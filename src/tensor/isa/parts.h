@@ -82,6 +82,20 @@ void WEFT_ISA_NAME(wefti_attention_backward)(const wefti_attention_shape *s,
                                              float *dq, float *dk, float *dv,
                                              float *scratch);
 
+/* attention_bf16.c */
+int64_t WEFT_ISA_NAME(wefti_attention_scratch_bf16)(const wefti_attention_shape *s,
+                                                    int threads);
+void WEFT_ISA_NAME(wefti_attention_forward_bf16)(const wefti_attention_shape *s,
+                                                 const float *q, const float *k,
+                                                 const float *v, float *o, float *lse,
+                                                 float *scratch);
+void WEFT_ISA_NAME(wefti_attention_backward_bf16)(const wefti_attention_shape *s,
+                                                  const float *q, const float *k,
+                                                  const float *v, const float *o,
+                                                  const float *lse, const float *d_o,
+                                                  float *dq, float *dk, float *dv,
+                                                  float *scratch);
+
 /* embed.c, head.c */
 void WEFT_ISA_NAME(wefti_embed_forward)(int64_t N, int64_t T, int64_t C,
                                         const int32_t *token, const float *table,

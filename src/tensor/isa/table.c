@@ -6,10 +6,11 @@
 #define NAME_TEXT2(isa) #isa
 #define NAME_TEXT(isa) NAME_TEXT2(isa)
 
-#define ENTRIES(gemm_, head_scratch_, head_loss_)                                        \
+#define ENTRIES(suffix)                                                                  \
     .name = NAME_TEXT(WEFT_ISA), .bf16 = &WEFT_ISA_NAME(wefti_kernels_bf16),             \
     .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
-    .gemm = WEFT_ISA_NAME(gemm_), .head_loss = WEFT_ISA_NAME(head_loss_),                \
+    .gemm = WEFT_ISA_NAME(wefti_gemm##suffix),                                           \
+    .head_loss = WEFT_ISA_NAME(wefti_head_loss##suffix),                                 \
     .bias_add = WEFT_ISA_NAME(wefti_bias_add),                                           \
     .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),                                         \
     .accumulate = WEFT_ISA_NAME(wefti_accumulate), .add = WEFT_ISA_NAME(wefti_add),      \
@@ -30,17 +31,15 @@
     .geglu_forward = WEFT_ISA_NAME(wefti_geglu_forward),                                 \
     .geglu_backward = WEFT_ISA_NAME(wefti_geglu_backward),                               \
     .rope = WEFT_ISA_NAME(wefti_rope),                                                   \
-    .attention_scratch = WEFT_ISA_NAME(wefti_attention_scratch),                         \
-    .attention_forward = WEFT_ISA_NAME(wefti_attention_forward),                         \
-    .attention_backward = WEFT_ISA_NAME(wefti_attention_backward),                       \
+    .attention_scratch = WEFT_ISA_NAME(wefti_attention_scratch##suffix),                 \
+    .attention_forward = WEFT_ISA_NAME(wefti_attention_forward##suffix),                 \
+    .attention_backward = WEFT_ISA_NAME(wefti_attention_backward##suffix),               \
     .embed_forward = WEFT_ISA_NAME(wefti_embed_forward),                                 \
     .embed_backward = WEFT_ISA_NAME(wefti_embed_backward),                               \
-    .head_scratch = WEFT_ISA_NAME(head_scratch_),                                        \
+    .head_scratch = WEFT_ISA_NAME(wefti_head_scratch##suffix),                           \
     .cap_logits = WEFT_ISA_NAME(wefti_cap_logits),                                       \
     .dropout = WEFT_ISA_NAME(wefti_dropout), .adam = WEFT_ISA_NAME(wefti_adam),          \
     .accum_adam = WEFT_ISA_NAME(wefti_accum_adam), .sgd = WEFT_ISA_NAME(wefti_sgd)
 
-const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {
-    ENTRIES(wefti_gemm, wefti_head_scratch, wefti_head_loss)};
-const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {
-    ENTRIES(wefti_gemm_bf16, wefti_head_scratch_bf16, wefti_head_loss_bf16)};
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {ENTRIES()};
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {ENTRIES(_bf16)};

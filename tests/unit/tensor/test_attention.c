@@ -66,6 +66,44 @@ static void check_shape(const wefti_kernels *fast, wefti_attention_shape s,
     free_results(&want), free_results(&got), free_results(&again), free_buffers(&b);
 }
 
+/* Between bf16 tables a score whose last bit is another one may take p or ds to the
+ * neighbouring bfloat16, 2^-8 of it away; o is an average over p, dv a sum of p times at
+ * most 1, dq and dk are sums of ds, which are p times sums of D. In all they are nearer to the
+ * reference's rounded products than half of what rounding does. */
+static double apart(int64_t n, const float *a, const float *b) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double difference = (double)a[i] - (double)b[i];
+        sum += difference * difference;
+    }
+    return sqrt(sum);
+}
+
+static void assert_rounds_alike(int64_t n, const float *got, const float *want,
+                                const float *exact, const char *what) {
+    double rounds = apart(n, want, exact), off = apart(n, got, want);
+    if (!(off <= rounds / 2))
+        fail_msg("%s: %.3g apart, rounding itself makes %.3g", what, off, rounds);
+}
+
+static void check_rounded(const wefti_kernels *fast, wefti_attention_shape s) {
+    buffers b = make_buffers(s, 1);
+    results want = run(ref->bf16, &b), got = run(fast->bf16, &b), exact = run(ref, &b);
+    double p = 0x1p-8 * (1 + log((double)s.T) * (double)(s.H / s.K));
+    assert_close(b.n_o, got.o, want.o, 0x1p-8, "o");
+    assert_close(b.n_lse, got.lse, want.lse, 8 * rounding * (double)(s.D + 8), "lse");
+    assert_close(b.n_q, got.dq, want.dq, p * sqrt((double)s.D), "dq");
+    assert_close(b.n_kv, got.dk, want.dk, p * sqrt((double)s.D), "dk");
+    assert_close(b.n_kv, got.dv, want.dv, p, "dv");
+    if (s.T > 60) {
+        assert_rounds_alike(b.n_o, got.o, want.o, exact.o, "o");
+        assert_rounds_alike(b.n_q, got.dq, want.dq, exact.dq, "dq");
+        assert_rounds_alike(b.n_kv, got.dk, want.dk, exact.dk, "dk");
+        assert_rounds_alike(b.n_kv, got.dv, want.dv, exact.dv, "dv");
+    }
+    free_results(&want), free_results(&got), free_results(&exact), free_buffers(&b);
+}
+
 static wefti_attention_shape shape(int64_t B, int64_t T, int64_t H, int64_t K, int64_t D,
                                    int64_t gap) {
     return (wefti_attention_shape){.B = B,
@@ -87,6 +125,51 @@ static void check_small_shapes(const wefti_kernels *fast) {
     check_shape(fast, shape(2, 65, 4, 4, 17, 2), 1);
     check_shape(fast, shape(1, 33, 2, 1, 80, 0), 1);
     check_shape(fast, shape(1, 130, 4, 2, 24, 5), 2);
+}
+
+static void check_rounded_shapes(const wefti_kernels *fast) {
+    check_rounded(fast, shape(1, 1, 1, 1, 1, 0));
+    check_rounded(fast, shape(2, 3, 2, 1, 5, 1));
+    check_rounded(fast, shape(2, 17, 3, 3, 16, 0));
+    check_rounded(fast, shape(1, 64, 6, 2, 8, 3));
+    check_rounded(fast, shape(2, 65, 4, 4, 17, 2));
+    check_rounded(fast, shape(1, 33, 2, 1, 80, 0));
+    check_rounded(fast, shape(1, 131, 4, 2, 33, 5));
+    wefti_attention_shape s = shape(2, 67, 4, 2, 9, 1);
+    s.window = 21;
+    check_rounded(fast, s);
+    s.cap = 0.7f;
+    check_rounded(fast, s);
+}
+
+static void rounded_factors_follow_the_reference(void **state) {
+    (void)state;
+    each_table(check_rounded_shapes);
+}
+
+/* A task's numbers hang on its head alone. */
+static void rounded_factors_have_the_same_bits_with_any_threads(void **state) {
+    (void)state;
+    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
+        buffers b = make_buffers(shape(3, 70, 4, 2, 40, 0), 1), last = b;
+        wefti_kernels_set_threads(1);
+        results one = run(bf16, &b);
+        wefti_kernels_set_threads(3);
+        results many = run(bf16, &b);
+        assert_memory_equal(one.o, many.o, (size_t)b.n_o * sizeof(float));
+        assert_memory_equal(one.dq, many.dq, (size_t)b.n_q * sizeof(float));
+        assert_memory_equal(one.dk, many.dk, (size_t)b.n_kv * sizeof(float));
+        assert_memory_equal(one.dv, many.dv, (size_t)b.n_kv * sizeof(float));
+        last.s.B = 1; /* the last sequence alone */
+        last.q += 2 * b.s.T * b.s.ld_q, last.k += 2 * b.s.T * b.s.ld_kv;
+        last.v += 2 * b.s.T * b.s.ld_kv, last.d_o += 2 * b.s.T * b.s.ld_o;
+        results alone = run(bf16, &last);
+        assert_memory_equal(alone.dk, one.dk + 2 * b.s.T * b.s.ld_kv,
+                            (size_t)(b.s.T * b.s.ld_kv) * sizeof(float));
+        free_results(&one), free_results(&many), free_results(&alone), free_buffers(&b);
+    }
+    wefti_kernels_set_threads(1);
 }
 
 static void small_shapes_follow_the_reference(void **state) {
@@ -123,9 +206,31 @@ static void check_large_scores(const wefti_kernels *fast) {
     free_results(&r), free_buffers(&b);
 }
 
+/* The same of rounded factors, where keys are multiples of 4 that bf16 can say. */
+static void check_large_rounded_scores(const wefti_kernels *fast) {
+    enum { T = 300, D = 4 };
+    buffers b = make_buffers(shape(1, T, 1, 1, D, 0), 1);
+    for (int64_t i = 0; i < b.n_q; i++) {
+        b.q[i] = 64;
+        b.k[i] = (float)(i / D < 256 ? i / D : 256 + (i / D - 256) / 4 * 4);
+        b.v[i] = (float)(i / D % 100); /* the queries after 256 average four of them */
+    }
+    results r = run(fast->bf16, &b);
+    for (int64_t i = 0; i < 256 * D; i++) assert_true(r.o[i] == b.v[i]);
+    for (int64_t i = 256 * D; i < b.n_o; i++) assert_true(r.o[i] >= 0 && r.o[i] < 100);
+    for (int64_t t = 0; t < 256; t++) assert_true(r.lse[t] == 128.0f * (float)t);
+    for (int64_t i = 0; i < b.n_o; i++)
+        assert_true(isfinite(r.dq[i]) && isfinite(r.dk[i]) && isfinite(r.dv[i]));
+    b.q[7 * D] = NAN; /* what is not a number stays that */
+    results lost = run(fast->bf16, &b);
+    assert_true(isnan(lost.o[7 * D]) && isnan(lost.dv[0]));
+    free_results(&r), free_results(&lost), free_buffers(&b);
+}
+
 static void large_scores_do_not_overflow(void **state) {
     (void)state;
     each_table(check_large_scores);
+    each_table(check_large_rounded_scores);
 }
 
 static void check_equal_scores(const wefti_kernels *fast) {
@@ -185,9 +290,14 @@ static void check_wide_window(const wefti_kernels *fast) {
     free_results(&want), free_results(&got), free_results(&other), free_buffers(&b);
 }
 
+static void check_wide_rounded_window(const wefti_kernels *fast) {
+    check_wide_window(fast->bf16);
+}
+
 static void a_window_of_the_whole_sequence_changes_nothing(void **state) {
     (void)state;
     each_table(check_wide_window);
+    each_table(check_wide_rounded_window);
 }
 
 /* Attention that is not causal: of one's own keys and of another sequence's, some of them
@@ -197,7 +307,8 @@ typedef struct open_case {
     bool all, biased, missing;
 } open_case;
 
-static void check_open(const wefti_kernels *fast, const open_case *c) {
+static void check_open_of(const wefti_kernels *fast, const wefti_kernels *law,
+                          const open_case *c, double slack) {
     const int32_t n_keys[] = {(int32_t)(c->Tk - c->Tk / 3), (int32_t)c->Tk, 1};
     wefti_attention_shape s = shape(c->B, c->T, c->H, c->K, c->D, 1);
     s.all = c->all;
@@ -212,10 +323,10 @@ static void check_open(const wefti_kernels *fast, const open_case *c) {
     buffers b = make_buffers(s, 1);
     b.s.bias = c->biased ? bias : NULL;
     b.s.dbias = c->biased ? want : NULL;
-    results wanted = run(ref, &b);
+    results wanted = run(law, &b);
     b.s.dbias = c->biased ? got : NULL;
     results found = run(fast, &b);
-    double tolerance = 64 * rounding * (double)c->D;
+    double tolerance = slack * (double)c->D;
     double sum_tolerance = tolerance * (1 + log((double)(c->T * c->B)));
     assert_close(b.n_o, found.o, wanted.o, tolerance, "o");
     assert_close(b.n_lse, found.lse, wanted.lse, tolerance, "lse");
@@ -227,12 +338,21 @@ static void check_open(const wefti_kernels *fast, const open_case *c) {
     free_results(&wanted), free_results(&found), free_buffers(&b);
 }
 
+static void check_open(const wefti_kernels *fast, const open_case *c) {
+    check_open_of(fast, ref, c, 64 * rounding);
+    check_open_of(fast->bf16, ref->bf16, c, 0x1p-8);
+}
+
 static void check_open_shapes(const wefti_kernels *fast) {
     static const open_case cases[] = {
-        {1, 1, 1, 1, 1, 1, true, false, false},   {2, 3, 5, 2, 1, 5, true, true, false},
-        {3, 17, 17, 3, 3, 16, true, true, true},  {3, 33, 9, 4, 2, 8, true, false, true},
-        {2, 5, 70, 2, 2, 17, true, true, true},   {2, 70, 5, 2, 1, 3, true, true, true},
-        {1, 65, 65, 2, 1, 8, false, true, false}, {2, 40, 40, 1, 1, 24, false, true, false},
+        {1, 1, 1, 1, 1, 1, true, false, false},
+        {2, 3, 5, 2, 1, 5, true, true, false},
+        {3, 17, 17, 3, 3, 16, true, true, true},
+        {3, 33, 9, 4, 2, 8, true, false, true},
+        {2, 5, 70, 2, 2, 17, true, true, true},
+        {2, 70, 5, 2, 1, 3, true, true, true},
+        {1, 65, 65, 2, 1, 8, false, true, false},
+        {2, 40, 40, 1, 1, 24, false, true, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_open(fast, &cases[i]);
@@ -261,16 +381,24 @@ static void check_missing(const wefti_kernels *fast) {
     free_results(&want), free_results(&got), free_buffers(&b);
 }
 
+static void check_missing_rounded(const wefti_kernels *fast) {
+    check_missing(fast->bf16);
+}
+
 static void missing_keys_weigh_nothing(void **state) {
     (void)state;
     each_table(check_missing);
+    each_table(check_missing_rounded);
     check_missing(ref);
+    check_missing(ref->bf16);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_shapes_follow_the_reference),
         cmocka_unit_test(a_long_sequence_follows_the_reference),
+        cmocka_unit_test(rounded_factors_follow_the_reference),
+        cmocka_unit_test(rounded_factors_have_the_same_bits_with_any_threads),
         cmocka_unit_test(windows_and_caps_follow_the_reference),
         cmocka_unit_test(a_window_of_the_whole_sequence_changes_nothing),
         cmocka_unit_test(open_and_biased_attention_follows_the_reference),

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEFTI_ISA_ATTENTION_H
+#define WEFTI_ISA_ATTENTION_H
+
+/* What the ways to attend have in common: a head of a sequence as a value, the scores that
+ * masks, windows, caps and biases change, and how heads are divided among threads.
+ *
+ * A task of the forward is a head of a sequence; of the backward a key/value head, whose dk
+ * and dv one thread sums over query heads in ascending and queries in descending order:
+ * results do not depend on who takes which task. */
+#include "tensor/isa/parts.h"
+#include "tensor/isa/strips.h"
+#include "tensor/isa/team.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { PAIR = 2 * LANES }; /* queries at a time */
+
+typedef struct attention_way attention_way;
+
+/* One head of one sequence; row t of q at q + t * ld_q, and so on. */
+typedef struct head {
+    const attention_way *way;
+    const wefti_attention_shape *s;
+    const float *q, *k, *v, *o, *d_o, *lse;
+    float *dq, *dk, *dv;
+    int64_t ld_k;      /* between rows of k, and of v */
+    int64_t n_keys;    /* that are there */
+    const float *bias; /* [query - key]; NULL without one */
+    float *dbias;      /* likewise, of this task */
+} head;
+
+/* How a thread works on a head; its scratch is its own. */
+struct attention_way {
+    bool rounds; /* factors of products become bf16 first */
+    /* Floats of scratch of a thread, a multiple of 16. */
+    int64_t (*room)(const wefti_attention_shape *s, bool rounds);
+    void (*forward)(const head *h, float *scratch, float *o, float *lse);
+    /* Once for a key/value head, before its pairs of query strips; `fresh` is the first of
+     * them to reach dk and dv. */
+    void (*take_keys)(const head *h, float *scratch);
+    void (*backward)(const head *h, float *scratch, int64_t pair, bool fresh);
+};
+
+static inline int64_t keys_of(const wefti_attention_shape *s, int64_t b) {
+    return s->all && s->n_keys ? s->n_keys[b] : wefti_attention_rows(s);
+}
+
+/* The keys that the queries before `end` see. */
+static inline int64_t seen_keys(const head *h, int64_t end) {
+    return h->s->all ? h->n_keys : end;
+}
+
+/* Row h of a table of biases, from which query - key counts; NULL without one. */
+static inline const float *bias_row(const wefti_attention_shape *s, const float *table,
+                                    int64_t h) {
+    if (!table) return NULL;
+    return table + h * wefti_attention_bias_row(s) + wefti_attention_rows(s) - 1;
+}
+
+static inline int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
+
+static inline int64_t whole_strips(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+
+/* Takes n floats, rounded up to 64 bytes, of what *at counts; NULL when only counting. */
+static inline float *take(float *scratch, int64_t *at, int64_t n) {
+    float *here = scratch == NULL ? NULL : scratch + *at;
+    *at += (n + 15) / 16 * 16;
+    return here;
+}
+
+/* Scores of one key, -infinity where the lane's query, first + lane, comes before it. */
+static inline vfloat causal(vfloat score, int64_t key, int64_t first) {
+    const vint lane = {LANES_COUNT};
+    return pick(lane < (int32_t)(key - first), splat(-INFINITY), score);
+}
+
+/* Caps scores of the queries first + lane, adds their biases, and hides the keys that
+ * their windows have passed. */
+static inline void narrow_strip(const head *h, int64_t first, int64_t keys,
+                                float *strip) {
+    const wefti_attention_shape *s = h->s;
+    const vint lane = {LANES_COUNT};
+    for (int64_t key = 0; key < keys; key++) {
+        vfloat score = load(strip + key * LANES);
+        if (s->cap > 0) score = tanh_lanes(score / s->cap) * s->cap;
+        if (h->bias) score += load(h->bias + first - key);
+        int64_t last = key + s->window - 1 - first; /* the lane that sees it last */
+        if (s->window > 0 && last < LANES - 1)
+            score = pick(lane > (int32_t)(last < -1 ? -1 : last), splat(-INFINITY),
+                         score);
+        store(strip + key * LANES, score);
+    }
+}
+
+static inline bool is_narrow(const wefti_attention_shape *s) {
+    return s->window > 0 || s->cap > 0 || s->bias;
+}
+
+/* do.o of the queries first + lane. */
+static inline vfloat query_deltas(const head *h, int64_t first, int64_t rows) {
+    float delta[LANES] = {0};
+    for (int64_t i = 0; i < rows; i++) {
+        const float *o = h->o + (first + i) * h->s->ld_o;
+        const float *d_o = h->d_o + (first + i) * h->s->ld_o;
+        vfloat sum = {0};
+        int64_t d = 0, left;
+        for (; d + LANES <= h->s->D; d += LANES) sum += load(o + d) * load(d_o + d);
+        if ((left = h->s->D - d) > 0)
+            sum += load_part(o + d, left) * load_part(d_o + d, left);
+        delta[i] = lane_sum(sum);
+    }
+    return load(delta);
+}
+
+/* The slope of a capped score; 0 where it is hidden. */
+static inline vfloat cap_slope(vfloat score, float cap) {
+    vfloat share = larger(score, splat(-cap)) / cap;
+    return 1.0f - share * share;
+}
+
+/* Gradients of keys that are not there. */
+static inline void clear_keys(const head *h) {
+    size_t n_bytes = (size_t)h->s->D * sizeof(float);
+    for (int64_t key = h->n_keys; key < wefti_attention_rows(h->s); key++) {
+        memset(h->dk + key * h->s->ld_kv, 0, n_bytes);
+        memset(h->dv + key * h->s->ld_kv, 0, n_bytes);
+    }
+}
+
+/* dbias += the tasks' own, in the order of the sequences. */
+static inline void add_biases(const wefti_attention_shape *s, const float *own) {
+    int64_t n = s->H * wefti_attention_bias_row(s);
+    for (int64_t b = 0; b < s->B; b++)
+        for (int64_t i = 0; i < n; i++) s->dbias[i] += own[b * n + i];
+}
+
+static inline int64_t attention_floats(const attention_way *way,
+                                       const wefti_attention_shape *s, int threads) {
+    return threads * way->room(s, way->rounds) +
+           (s->biased ? s->B * s->H * wefti_attention_bias_row(s) : 0);
+}
+
+static inline int attention_team(const wefti_attention_shape *s) {
+    return team_size(s->B * s->H * s->T * wefti_attention_rows(s));
+}
+
+/* Task `task` of the forward. */
+static inline void forward_task(const attention_way *way, const wefti_attention_shape *s,
+                                int64_t task, const float *q, const float *k,
+                                const float *v, float *o, float *lse, float *scratch) {
+    int64_t b = task / s->H, n = task % s->H;
+    int64_t at_kv = b * wefti_attention_rows(s) * s->ld_kv + n / (s->H / s->K) * s->D;
+    head h = {.way = way, .s = s, .q = q + b * s->T * s->ld_q + n * s->D};
+    h.n_keys = keys_of(s, b);
+    h.bias = bias_row(s, s->bias, n);
+    h.k = k + at_kv;
+    h.v = v + at_kv;
+    h.ld_k = s->ld_kv;
+    way->forward(&h, scratch + team_rank() * way->room(s, way->rounds),
+                 o + b * s->T * s->ld_o + n * s->D, lse + task * s->T);
+}
+
+static inline void attend_forward(const attention_way *way,
+                                  const wefti_attention_shape *s, const float *q,
+                                  const float *k, const float *v, float *o, float *lse,
+                                  float *scratch) {
+#pragma omp parallel for num_threads(attention_team(s)) schedule(dynamic)
+    for (int64_t task = 0; task < s->B * s->H; task++)
+        forward_task(way, s, task, q, k, v, o, lse, scratch);
+}
+
+/* What a task of the backward reads and writes: all of it, as the kernel was given it. */
+typedef struct backward_work {
+    const attention_way *way;
+    const wefti_attention_shape *s;
+    const float *q, *k, *v, *o, *lse, *d_o;
+    float *dq, *dk, *dv, *own; /* own: the tasks' gradients of the bias, or NULL */
+} backward_work;
+
+static inline void backward_task(const backward_work *w, int64_t task, float *scratch) {
+    const wefti_attention_shape *s = w->s;
+    int64_t b = task / s->K, kv = task % s->K, group = s->H / s->K;
+    int64_t Tk = wefti_attention_rows(s), at_kv = b * Tk * s->ld_kv + kv * s->D;
+    int64_t row = wefti_attention_bias_row(s), last = (s->T - 1) / PAIR * PAIR;
+    head h = {.way = w->way, .s = s, .k = w->k + at_kv, .v = w->v + at_kv};
+    h.dk = w->dk + at_kv;
+    h.dv = w->dv + at_kv;
+    h.ld_k = s->ld_kv;
+    h.n_keys = keys_of(s, b);
+    w->way->take_keys(&h, scratch);
+    clear_keys(&h);
+    for (int64_t n = kv * group; n < (kv + 1) * group; n++) {
+        int64_t at_q = b * s->T * s->ld_q + n * s->D;
+        int64_t at_o = b * s->T * s->ld_o + n * s->D;
+        h.q = w->q + at_q;
+        h.dq = w->dq + at_q;
+        h.o = w->o + at_o;
+        h.d_o = w->d_o + at_o;
+        h.lse = w->lse + (b * s->H + n) * s->T;
+        h.bias = bias_row(s, s->bias, n);
+        if (w->own) h.dbias = w->own + (b * s->H + n) * row + Tk - 1;
+        for (int64_t pair = last; pair >= 0; pair -= PAIR)
+            w->way->backward(&h, scratch, pair, n == kv * group && pair == last);
+    }
+}
+
+/* The tasks' gradients of the bias lie at the beginning of the scratch. */
+static inline void attend_backward(backward_work *w, float *scratch) {
+    const wefti_attention_shape *s = w->s;
+    int64_t n_own = s->dbias ? s->B * s->H * wefti_attention_bias_row(s) : 0;
+    int64_t each = w->way->room(s, w->way->rounds);
+    w->own = n_own > 0 ? scratch : NULL;
+    if (n_own > 0) memset(scratch, 0, (size_t)n_own * sizeof *scratch);
+#pragma omp parallel for num_threads(attention_team(s)) schedule(dynamic)
+    for (int64_t task = 0; task < s->B * s->K; task++)
+        backward_task(w, task, scratch + n_own + team_rank() * each);
+    if (n_own > 0) add_biases(s, scratch);
+}
+
+/* attention.c: products of numbers rounded to bf16 and kept as f32 */
+extern const attention_way WEFT_ISA_NAME(wefti_attention_rounded);
+
+/* The three kernels of a way. */
+#define ATTENTION_KERNELS(suffix, way)                                                   \
+    int64_t WEFT_ISA_NAME(wefti_attention_scratch##suffix)(                              \
+        const wefti_attention_shape *s, int threads) {                                   \
+        return attention_floats(way, s, threads);                                        \
+    }                                                                                    \
+    void WEFT_ISA_NAME(wefti_attention_forward##suffix)(                                 \
+        const wefti_attention_shape *s, const float *q, const float *k, const float *v,  \
+        float *o, float *lse, float *scratch) {                                          \
+        attend_forward(way, s, q, k, v, o, lse, scratch);                                \
+    }                                                                                    \
+    void WEFT_ISA_NAME(wefti_attention_backward##suffix)(                                \
+        const wefti_attention_shape *s, const float *q, const float *k, const float *v,  \
+        const float *o, const float *lse, const float *d_o, float *dq, float *dk,        \
+        float *dv, float *scratch) {                                                     \
+        backward_work w = {way, s, q, k, v, o, lse, d_o, dq, dk, dv, NULL};              \
+        attend_backward(&w, scratch);                                                    \
+    }
+
+#endif
