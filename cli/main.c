@@ -9,6 +9,7 @@
 
 #include "common.h"
 #include "help.h"
+#include "waiting.h"
 
 static int unknown_command(const char *name) {
     const char *names[32];
@@ -50,6 +51,7 @@ static int dispatch(int argc, char **argv) {
         return usage_error("unknown flag %s, see weft --help", word);
     if (!c) return unknown_command(word);
     if (asks_for_help(argc - 1, argv + 1)) return help(word);
+    if (c->configures) threads_sleep(argv);
     return c->run(argc - 1, argv + 1);
 }
 

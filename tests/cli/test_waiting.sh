@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Threads that wait for each other sleep instead of spinning, unless the user says otherwise. The
+# OpenMP library says what it was told each time that it is loaded (OMP_DISPLAY_ENV).
+# Usage: test_waiting.sh PROGRAM SOURCE_DIR
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+empty_here
+unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
+
+ldd "$weft" >libraries 2>/dev/null || true
+if ! grep -q 'lib[gi]*omp' libraries; then
+    echo "skipped: built without OpenMP"
+    exit 77
+fi
+
+# loads N [NAME=VALUE ...]: the library is loaded so often; what it said last is in `told`.
+loads() {
+    local want=$1 n
+    shift
+    expect 0 env "$@" OMP_DISPLAY_ENV=verbose "$program" config model.layers=3
+    grep -q '^ *layers: 3$' out || fail "$*: the arguments did not arrive"
+    n=$(grep -c 'DISPLAY ENVIRONMENT BEGIN' err)
+    ((n == want)) || fail "$*: started $n times, expected $want"
+    tac err | sed '/ENVIRONMENT BEGIN/q' >told
+}
+
+program=$weft
+loads 2
+grep -qi "OMP_WAIT_POLICY *= *'PASSIVE'" told || fail "threads spin: $(grep WAIT_POLICY told)"
+if grep -q GOMP_SPINCOUNT told; then
+    grep -q "GOMP_SPINCOUNT *= *'10000'" told || fail "$(grep SPINCOUNT told)"
+fi
+loads 1 OMP_WAIT_POLICY=active
+grep -qi "OMP_WAIT_POLICY *= *'ACTIVE'" told || fail "the user's setting was changed"
+loads 1 GOMP_SPINCOUNT=77
+loads 1 KMP_BLOCKTIME=5
+
+# One that does not find itself goes on: a link of another name.
+ln -s "$(readlink -f "$weft")" other
+program=./other
+loads 1
+
+finish
