@@ -126,7 +126,8 @@ static weft_status check_tokenizer(weft_ctx *ctx, const wefti_config *config) {
         return WEFT_OK;
     return refuse(
         ctx, config, "data.tokenizer", "data.tokenizer",
-        "data.tokenizer is '%s', expected bytes, bpe or the path of a tokenizer.json",
+        "data.tokenizer is '%s', expected bytes, bpe, ids or the path of a "
+        "tokenizer.json",
         wefti_shown(tokenizer, shown, sizeof shown));
 }
 

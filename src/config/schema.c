@@ -24,6 +24,7 @@
 static const weft_choice tokenizers[] = {
     {"bytes", "each byte is a token: 256 ids, nothing to train"},
     {"bpe", "byte-level BPE with data.vocab ids, trained on data.path before the run"},
+    {"ids", "none: data.path are shards of ids below data.vocab, which stand for no text"},
     {NULL, NULL}};
 static const weft_choice splits[] = {
     {"gpt2", "words with their leading space, numbers, punctuation, as GPT-2"},

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "token/ids.h"
 #include "token/vocab.h"
 #include "data/exampleset.h"
 #include "data/windows.h"
@@ -153,7 +154,8 @@ static weft_status measure_bytes(weft_ctx *ctx, weft_dataset *d,
         if (sampled && n > SAMPLE_TOKENS) n = SAMPLE_TOKENS;
         WEFT_TRY(wefti_part_visit(ctx, &parts[k], n, count_bytes, &b));
     }
-    d->bytes_per_token = (double)b.n_bytes / (double)b.n_tokens;
+    bool no_text = wefti_tokenizer_is_ids(tokenizer);
+    d->bytes_per_token = no_text ? NAN : (double)b.n_bytes / (double)b.n_tokens;
     return WEFT_OK;
 }
 
@@ -344,10 +346,11 @@ const char *weft_dataset_describe(const weft_dataset *d, char *out, size_t size)
         snprintf(line, sizeof line, " and %d more", d->n_train - SOURCES_SHOWN);
         append(out, size, &n, line);
     }
-    snprintf(line, sizeof line,
-             ": %lld training and %lld validation tokens, %.2f bytes each",
+    snprintf(line, sizeof line, ": %lld training and %lld validation tokens",
              (long long)weft_dataset_train_tokens(d),
-             (long long)(d->validation_windows * d->T), d->bytes_per_token);
+             (long long)(d->validation_windows * d->T));
     append(out, size, &n, line);
+    snprintf(line, sizeof line, ", %.2f bytes each", d->bytes_per_token);
+    if (!isnan(d->bytes_per_token)) append(out, size, &n, line); /* ids have none */
     return size > 0 ? wefti_text_plain(out) : out; /* names of files are anything */
 }

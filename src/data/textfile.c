@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "token/encode.h"
+#include "token/ids.h"
 
 enum { CHUNK_BYTES_PER_THREAD = 4 << 20 };
 
@@ -120,6 +121,11 @@ weft_status wefti_encode_file(weft_ctx *ctx, const wefti_encoding *how, const ch
     encoder e = {.ctx = ctx, .how = how, .sink = sink, .user = user};
     e.threads = how->threads < 1 ? 1 : how->threads;
     if (e.threads > WEFTI_ENCODE_MAX_THREADS) e.threads = WEFTI_ENCODE_MAX_THREADS;
+    if (wefti_tokenizer_is_ids(how->tokenizer))
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s is text, expected token ids in a shard (.bin): the tokenizer "
+                             "is ids",
+                             path);
     weft_status status = encode_all(&e, path);
     wefti_free(ctx, e.buffer);
     wefti_free(ctx, e.ends);

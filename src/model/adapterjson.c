@@ -54,6 +54,7 @@ static weft_status take_facts(weft_ctx *ctx, const json_t *root, const char *pat
     const json_t *r = json_object_get(root, "r");
     double alpha = json_number_value(json_object_get(root, "lora_alpha"));
     *out = (wefti_adapter_facts){.rank = json_integer_value(r)};
+    out->dropout = json_number_value(json_object_get(root, "lora_dropout"));
     if (!type || strcmp(type, "LORA") != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s: peft_type is '%.40s', expected 'LORA'", path,

@@ -9,6 +9,7 @@ enum { WEFTI_BASE_NAME = 4096 };
 typedef struct wefti_adapter_facts {
     int64_t rank;
     double scale;               /* of the product B A */
+    double dropout;             /* of its inputs, while PEFT trains; reading ignores it */
     char base[WEFTI_BASE_NAME]; /* base_model_name_or_path; "": not said */
 } wefti_adapter_facts;
 

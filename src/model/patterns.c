@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Texts that name parameters:
  *
- *     @matrices                       those of products inside blocks
+ *     @matrices, all-linear           those of products inside blocks; the second is PEFT's name
  *     *.layers.[01].*                 fnmatch over the parameter's name
  *     q_proj, self_attn.q_proj        the last parts of a module's name (targets only) */
 #include "model/patterns.h"
@@ -29,7 +29,7 @@ void wefti_param_module(const wefti_param *param, char out[WEFTI_MODULE_NAME]) {
 bool wefti_param_is_target(const char *pattern, const wefti_param *param) {
     char module[WEFTI_MODULE_NAME];
     if (!param->hidden) return false;
-    if (same(pattern, "@matrices")) return true;
+    if (same(pattern, "@matrices") || same(pattern, "all-linear")) return true;
     wefti_param_module(param, module);
     size_t n = strlen(module), m = strlen(pattern);
     bool last = n > m && module[n - m - 1] == '.' && same(module + n - m, pattern);

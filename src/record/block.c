@@ -133,9 +133,13 @@ static void put_prediction(weft_ctx *ctx, wefti_buffer *out, const wefti_planned
 
 /* ---- timelines ---- */
 
+enum { RANKS_SHOWN = 8 }; /* of a larger run the first: a page is to be read */
+
+/* Times are on the first rank's clock: when a rank began after it is seen. */
 static void put_timeline(weft_ctx *ctx, wefti_buffer *out, const wefti_planned_timeline *t,
                          const char *kind) {
-    wefti_buffer_print(ctx, out, "{\"kind\":\"%s\",\"step\":", kind);
+    wefti_buffer_print(ctx, out, "{\"kind\":\"%s\",\"rank\":%d,\"node\":%d,\"step\":", kind,
+                       t->rank, t->node);
     wefti_buffer_short(ctx, out, t->step);
     wefti_buffer_text(ctx, out, ",\"spans\":[");
     for (int64_t i = 0; i < t->n; i++) {
@@ -145,12 +149,24 @@ static void put_timeline(weft_ctx *ctx, wefti_buffer *out, const wefti_planned_t
         wefti_buffer_text(ctx, out, ",");
         wefti_buffer_json(ctx, out, s->what);
         wefti_buffer_print(ctx, out, ",%d,", s->index);
-        wefti_buffer_short(ctx, out, s->begin_s);
+        wefti_buffer_short(ctx, out, s->begin_s + t->begun_s);
         wefti_buffer_text(ctx, out, ",");
-        wefti_buffer_short(ctx, out, s->end_s);
+        wefti_buffer_short(ctx, out, s->end_s + t->begun_s);
         wefti_buffer_text(ctx, out, "]");
     }
     wefti_buffer_text(ctx, out, "]}");
+}
+
+static void put_timelines(weft_ctx *ctx, wefti_buffer *out, const wefti_material *m) {
+    bool any = false;
+    for (int r = 0; r < m->timelines.n && r < RANKS_SHOWN; r++) {
+        if (m->timelines.ranks[r].n == 0) continue;
+        if (any) wefti_buffer_text(ctx, out, ",");
+        put_timeline(ctx, out, &m->timelines.ranks[r], "measured");
+        any = true;
+    }
+    if (any && m->planned.timeline.n) wefti_buffer_text(ctx, out, ",");
+    if (m->planned.timeline.n) put_timeline(ctx, out, &m->planned.timeline, "predicted");
 }
 
 /* ---- who took part ---- */
@@ -208,9 +224,7 @@ static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_materia
         wefti_buffer_text(ctx, out, "null");
     put_key(ctx, out, "timelines", false);
     wefti_buffer_text(ctx, out, "[");
-    if (m->timeline.n) put_timeline(ctx, out, &m->timeline, "measured");
-    if (m->timeline.n && m->planned.timeline.n) wefti_buffer_text(ctx, out, ",");
-    if (m->planned.timeline.n) put_timeline(ctx, out, &m->planned.timeline, "predicted");
+    put_timelines(ctx, out, m);
     wefti_buffer_text(ctx, out, "]");
     put_views(ctx, out, &m->views);
     put_key(ctx, out, "nodes", false);

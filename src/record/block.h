@@ -13,7 +13,7 @@ typedef struct wefti_material {
     const char *name;                /* borrowed */
     wefti_run run;                   /* metrics.jsonl */
     wefti_planned planned;           /* plan.json */
-    wefti_planned_timeline timeline; /* timeline.json */
+    wefti_timelines timelines;       /* timeline.json */
     wefti_views views;               /* views.jsonl */
     wefti_nodes nodes;               /* nodes.jsonl */
     char *config;                    /* owned; config.yaml; NULL: there is none */

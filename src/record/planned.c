@@ -87,17 +87,6 @@ static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *
     return WEFT_OK;
 }
 
-weft_status wefti_timeline_read(weft_ctx *ctx, const char *path,
-                                wefti_planned_timeline *out, bool *found) {
-    json_t *object;
-    *out = (wefti_planned_timeline){0};
-    WEFT_TRY(read_object(ctx, path, &object, found));
-    if (!*found) return WEFT_OK;
-    weft_status status = read_timeline(ctx, path, object, out);
-    json_decref(object);
-    return status;
-}
-
 /* The first rank's stands at the top, the others' in a list. */
 static weft_status read_ranks(weft_ctx *ctx, const char *path, const json_t *object,
                               wefti_timelines *out) {

@@ -44,9 +44,7 @@ weft_status wefti_planned_read(weft_ctx *ctx, const char *path, wefti_planned *o
                                bool *found) WEFT_CHECKED;
 void wefti_planned_fini(weft_ctx *ctx, wefti_planned *forecast);
 
-/* The same for the first rank's timeline alone, and for those of all ranks. */
-weft_status wefti_timeline_read(weft_ctx *ctx, const char *path, wefti_planned_timeline *out,
-                                bool *found) WEFT_CHECKED;
+/* The same for the timelines of all ranks. */
 weft_status wefti_timelines_read(weft_ctx *ctx, const char *path, wefti_timelines *out,
                                  bool *found) WEFT_CHECKED;
 void wefti_timelines_fini(weft_ctx *ctx, wefti_timelines *timelines);

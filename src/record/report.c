@@ -50,7 +50,7 @@ static weft_status read_material(weft_ctx *ctx, const char *run_folder,
     WEFT_TRY(join(ctx, run_folder, "plan.json", path));
     WEFT_TRY(wefti_planned_read(ctx, path, &m->planned, &m->is_planned));
     WEFT_TRY(join(ctx, run_folder, "timeline.json", path));
-    WEFT_TRY(wefti_timeline_read(ctx, path, &m->timeline, &found));
+    WEFT_TRY(wefti_timelines_read(ctx, path, &m->timelines, &found));
     WEFT_TRY(join(ctx, run_folder, "views.jsonl", path));
     WEFT_TRY(wefti_views_read(ctx, path, &m->views));
     WEFT_TRY(join(ctx, run_folder, "nodes.jsonl", path));
@@ -61,7 +61,7 @@ static weft_status read_material(weft_ctx *ctx, const char *run_folder,
 static void drop_material(weft_ctx *ctx, wefti_material *m) {
     wefti_run_fini(ctx, &m->run);
     wefti_planned_fini(ctx, &m->planned);
-    wefti_timeline_fini(ctx, &m->timeline);
+    wefti_timelines_fini(ctx, &m->timelines);
     wefti_views_fini(ctx, &m->views);
     wefti_nodes_fini(ctx, &m->nodes);
     wefti_free(ctx, m->config);

@@ -55,4 +55,8 @@ weft_status wefti_loader_rule(const wefti_loader *l, wefti_rule *rule) WEFT_CHEC
  * that are not plain. */
 weft_status wefti_loader_model(const wefti_loader *l) WEFT_CHECKED;
 
+/* weft_tokenizer_load of a text [n] of wefti_alloc, which is taken; errors say `where`. */
+weft_status wefti_tokenizer_read(weft_ctx *ctx, const char *where, char *text, int64_t n,
+                                 weft_tokenizer **out) WEFT_CHECKED;
+
 #endif

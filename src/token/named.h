@@ -8,6 +8,9 @@
 bool wefti_tokenizer_is_trained(const char *name);
 bool wefti_tokenizer_is_file(const char *name);
 
+/* Whether the run's data are ids without a text. */
+bool wefti_tokenizer_names_ids(const char *name);
+
 /* Ids as far as the name says; `vocab`: those of one that is trained or read. */
 int64_t wefti_tokenizer_ids(const char *name, int64_t vocab);
 

@@ -230,13 +230,8 @@ static weft_status finish(const wefti_loader *l) {
 }
 
 static weft_status parse(wefti_loader *l) {
-    char *text;
-    int64_t n;
-    WEFT_TRY(wefti_file_read(l->ctx, l->path, LARGEST_FILE, &text, &n));
-    weft_status status = wefti_json_read(l->ctx, "", l->path, text, n, WEFT_ERR_FORMAT,
-                                         &l->root);
-    l->source = text;
-    l->n_source = n;
+    weft_status status = wefti_json_read(l->ctx, "", l->path, l->source, l->n_source,
+                                         WEFT_ERR_FORMAT, &l->root);
     l->model = json_object_get(l->root, "model");
     return status;
 }
@@ -269,12 +264,21 @@ static weft_status load(wefti_loader *l) {
     return finish(l);
 }
 
-weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path, weft_tokenizer **out) {
-    wefti_loader l = {.ctx = ctx, .path = path};
+weft_status wefti_tokenizer_read(weft_ctx *ctx, const char *where, char *text, int64_t n,
+                                 weft_tokenizer **out) {
+    wefti_loader l = {.ctx = ctx, .path = where, .source = text, .n_source = n};
     weft_status status = load(&l);
     json_decref(l.root);
     wefti_free(ctx, l.source);
     *out = status == WEFT_OK ? l.t : NULL;
     if (status != WEFT_OK) weft_tokenizer_destroy(ctx, l.t);
     return status;
+}
+
+weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path, weft_tokenizer **out) {
+    char *text;
+    int64_t n;
+    *out = NULL;
+    WEFT_TRY(wefti_file_read(ctx, path, LARGEST_FILE, &text, &n));
+    return wefti_tokenizer_read(ctx, path, text, n, out);
 }

@@ -101,6 +101,10 @@ weft_status wefti_adapter_adopt(weft_ctx *ctx, weft_config *config, const char *
     char *modules, rank[32], alpha[40];
     int n;
     WEFT_TRY(wefti_adapter_open(ctx, folder, &facts, &modules, &n));
+    if (facts.dropout > 0)
+        weft_ctx_log(ctx, WEFT_LOG_WARN,
+                     "%s was trained with lora_dropout %g; weft trains adapters without dropout",
+                     folder, facts.dropout);
     snprintf(rank, sizeof rank, "%lld", (long long)facts.rank);
     wefti_number_text(facts.scale * (double)facts.rank, alpha, sizeof alpha);
     weft_status status = wefti_config_suggest(ctx, config, "adapter.rank", rank);

@@ -22,6 +22,7 @@
 #include "job/adopt.h"
 #include "model/model.h"
 #include "token/encode.h"
+#include "token/ids.h"
 #include "train/adapterfile.h"
 #include "train/initial.h"
 #include "train/state.h"
@@ -332,6 +333,7 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "the model is a %s, which does not continue texts",
                              inf->model->config.kind);
+    WEFT_TRY(wefti_ids_check(ctx, inf->tokenizer, prompt, n_bytes));
     if (options->marks)
         WEFT_TRY(wefti_encode_marked(ctx, inf->tokenizer, prompt, n_bytes, &ids, &n));
     else

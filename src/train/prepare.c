@@ -24,6 +24,7 @@
 #include "config/layers.h"
 #include "data/source.h"
 #include "job/adopt.h"
+#include "token/ids.h"
 #include "token/named.h"
 #include "train/adapterfile.h"
 #include "train/alike.h"
@@ -118,6 +119,13 @@ static weft_status check_paths(weft_ctx *ctx, const weft_config *config) {
                          "data.path names no text; give data.path=my.txt");
 }
 
+static weft_status open_named(weft_ctx *ctx, const weft_config *config,
+                              weft_tokenizer **out) {
+    const char *name = config->data.tokenizer;
+    if (!wefti_tokenizer_names_ids(name)) return weft_tokenizer_open(ctx, name, out);
+    return wefti_tokenizer_create_ids(ctx, config->data.vocab, out);
+}
+
 /* A resumed run goes on with the tokenizer it was begun with; a wish for another is
  * refused. */
 static weft_status resume_tokenizer(weft_ctx *ctx, const weft_config *config,
@@ -128,7 +136,7 @@ static weft_status resume_tokenizer(weft_ctx *ctx, const weft_config *config,
     bool gone = strchr(name, '/') && !exists(name); /* with the model it lay beside, say */
     WEFT_TRY(weft_tokenizer_load(ctx, path, &p->tokenizer));
     if (!wished || gone || wefti_tokenizer_is_trained(name)) return WEFT_OK;
-    WEFT_TRY(weft_tokenizer_open(ctx, name, &wanted));
+    WEFT_TRY(open_named(ctx, config, &wanted));
     bool same = weft_tokenizer_hash(wanted) == weft_tokenizer_hash(p->tokenizer);
     weft_tokenizer_destroy(ctx, wanted);
     if (same) return WEFT_OK;
@@ -149,7 +157,7 @@ static weft_status open_tokenizer(weft_ctx *ctx, const weft_config *config,
             return resume_tokenizer(ctx, config, path, p);
     }
     if (wefti_tokenizer_is_trained(name)) return train_bpe(ctx, config, p);
-    return weft_tokenizer_open(ctx, name, &p->tokenizer);
+    return open_named(ctx, config, &p->tokenizer);
 }
 
 weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int threads,

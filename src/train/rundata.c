@@ -61,6 +61,13 @@ static weft_status open_chat(weft_ctx *ctx, const weft_config *config,
 
 static weft_status check_rows(weft_ctx *ctx, const weft_config *config,
                               wefti_input input) {
+    bool pairs = input == WEFTI_INPUT_PAIRS;
+    bool texts = pairs || wefti_is(config->data.rows, "prompts");
+    if (wefti_tokenizer_names_ids(config->data.tokenizer) && texts)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "data.tokenizer is ids, which are read from shards, but %s are "
+                             "texts: name a tokenizer",
+                             pairs ? "pairs" : "prompts");
     if (input == WEFTI_INPUT_TEXT || wefti_is(config->data.rows, "windows"))
         return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

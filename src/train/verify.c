@@ -82,7 +82,7 @@ static void verify_lines(verifier *v, const char *name) {
 static void verify_plan(verifier *v) {
     char path[PATH_MAX];
     wefti_planned planned = {0};
-    wefti_planned_timeline timeline = {0};
+    wefti_timelines timelines = {0};
     bool found;
     if (present(v, "plan.json", path)) {
         weft_status status = wefti_planned_read(v->ctx, path, &planned, &found);
@@ -90,9 +90,9 @@ static void verify_plan(verifier *v) {
         wefti_planned_fini(v->ctx, &planned);
     }
     if (present(v, "timeline.json", path)) {
-        weft_status status = wefti_timeline_read(v->ctx, path, &timeline, &found);
+        weft_status status = wefti_timelines_read(v->ctx, path, &timelines, &found);
         tell_status(v, "timeline.json", status, "a step's timeline");
-        wefti_timeline_fini(v->ctx, &timeline);
+        wefti_timelines_fini(v->ctx, &timelines);
     }
 }
 

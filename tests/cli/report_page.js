@@ -144,6 +144,14 @@ async function timeline() {
             'computing, measured', 'computing, predicted', 'exchange thread, measured',
             'exchange thread, predicted'
         ]);
+    const several = await open('ranks.html', 1200), lanes = several.page.querySelector('[data-chart=timeline]');
+    same('timeline: a lane of each rank that wrote', [...lanes.querySelectorAll('.name')].map(e => e.textContent),
+        ['computing, rank 0', 'computing, rank 1', 'exchange thread, rank 0', 'exchange thread, rank 1']);
+    const data = JSON.parse(several.page.querySelector('script[type="application/json"]').textContent),
+          [first, second] = data.runs[0].timelines;
+    claim('timeline: ranks have one clock',
+        Math.abs(second.spans[0][3] - first.spans[0][3] - 0.02) < 1e-6, [first.spans[0], second.spans[0]]);
+    several.close();
     await p.go('#zoom=0.01-0.02');
     claim('timeline: the address zooms', spans() < all / 5 && spans() > 10, spans());
     await p.go('');

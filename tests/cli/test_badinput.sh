@@ -83,7 +83,7 @@ refuses_run "could not open nowhere.txt: No such file or directory" \
 refuses_run "could not open nowhere.json: No such file or directory" data.tokenizer=nowhere.json
 refuses_run "$none" data.path=empty
 refuses_run "data.path names no text; give data.path=my.txt" data.path=
-refuses_run "data.tokenizer is 'bpee', expected bytes, bpe or the path of a tokenizer.json" \
+refuses_run "data.tokenizer is 'bpee', expected bytes, bpe, ids or the path of a tokenizer.json" \
     data.tokenizer=bpee
 refuses_run "text.txt: not a JSON object: line 1, column 3: '[' or '{' expected near 'the'" \
     data.tokenizer=text.txt

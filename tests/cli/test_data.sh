@@ -46,6 +46,45 @@ refuses "text.txt is neither a token shard (.bin) nor a tokenizer.json" \
     "$weft" data inspect text.txt
 expect 2 "$weft" data encode nowhere.txt -o x.bin
 expect 2 "$weft" data inspect tiny.bin --tokenizer tokenizer.json
+# Ids without a tokenizer: a run on them is the run on the text that they stand for, to the bit;
+# texts of such a model are numbers, and what is no id is refused.
+ids_run() { # ids_run NAME KEY..: the losses of a run on a shard in NAME.losses
+    local name=$1
+    shift
+    expect 0 "$weft" train model.layers=1 model.width=16 model.heads=2 data.length=16 \
+        batch.tokens_per_step=64 run.steps=4 schedule.warmup=1 run.eval_tokens=256 \
+        run.tensorboard=false mesh.threads=1 run.save_every=2 run.folder="ids/$name" --json "$@"
+    grep -oE '"(validation_)?loss": [0-9.]*' out >"$name.losses"
+    [[ -s $name.losses ]] || fail "no losses of $name"
+}
+rm -rf ids
+tail -c +65 one.bin >raw.bin # without weft's header: uint16, as nanoGPT has them
+ids_run known data.path=one.bin data.tokenizer=tokenizer.json
+ids_run shard data.path=one.bin data.tokenizer=ids data.vocab=280
+ids_run raw data.path=raw.bin data.tokenizer=ids data.vocab=280
+same known.losses shard.losses
+same known.losses raw.losses
+rm -r ids/raw/checkpoints/step-00000004
+expect 0 "$weft" train ids/raw/config.yaml --resume --json
+tail -2 known.losses >wanted
+grep -oE '"(validation_)?loss": [0-9.]*' out | tail -2 >last
+same last wanted
+expect 0 "$weft" sample ids/raw --prompt "5 279 0" --tokens 4
+grep -qxE '5 279 0( [0-9]+){4}' out || fail "sampled ids: $(cat out)"
+expect 0 "$weft" eval ids/raw
+grep -q "nats per token, perplexity .*[0-9] tokens" out || fail "eval of ids: $(cat out)"
+grep -q byte out && fail "bytes of ids: $(cat out)"
+refuses "the text has 'cat' at byte 2, expected ids from 0 to 279 with a blank between two: the \
+model was trained with data.tokenizer=ids" "$weft" sample ids/raw --prompt "5 cat"
+refuses "the text has '280' at byte 0, expected ids from 0 to 279 with a blank between two: the \
+model was trained with data.tokenizer=ids" "$weft" sample ids/raw --prompt "280"
+refuses "text.txt is text, expected token ids in a shard (.bin): the tokenizer is ids" \
+    "$weft" train text.txt data.tokenizer=ids data.vocab=280 run.folder=ids/text
+refuses_like "token [0-9]+ of raw.bin has the id 27[0-9], expected 0 to 269: .*" \
+    "$weft" train raw.bin data.tokenizer=ids data.vocab=270 run.folder=ids/small
+refuses "the tokenizer 'ids' is of runs on shards: it knows no text" \
+    "$weft" data encode text.txt -o x.bin --tokenizer ids
+
 printf 'x' | dd of=one.bin bs=1 seek=200 conv=notrunc 2>/dev/null
 expect 2 "$weft" data inspect one.bin
 [[ ! -e x.bin && ! -e x.json ]] || fail "a refused command left a file"

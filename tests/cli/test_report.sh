@@ -65,7 +65,13 @@ echo '{"step":1,"node":0,"host":"<img src=x onerror=top.pwned=1>"}' >"$hostile/n
 printf 'a: "</script><script>top.pwned=1</script>"\nb<i>: \x02 <img src=x onerror=top.pwned=1>\n' >"$hostile/config.yaml"
 echo '{"timeline":[{"lane":"<svg onload=top.pwned=1>","index":1,"what":"</script><b>","begin_s":0,"end_s":1}]}' >"$hostile/timeline.json"
 
-for run in one two three empty begun evaluated nan lone long; do expect 0 "$weft" report "$run" -o "$run.html"; done
+mkdir ranks # three of them; the second began 20 ms late, and the third wrote nothing
+metrics 30 2000000 >ranks/metrics.jsonl
+config flexdemo 100Mbit >ranks/config.yaml
+echo "{\"step\":21,\"rank\":0,\"begun_s\":0,\"timeline\":[$(spans 1)],\"others\":[
+    {\"rank\":1,\"node\":1,\"begun_s\":0.02,\"timeline\":[$(spans 1)]},
+    {\"rank\":2,\"node\":1,\"begun_s\":0,\"timeline\":[]}]}" >ranks/timeline.json
+for run in one two three ranks empty begun evaluated nan lone long; do expect 0 "$weft" report "$run" -o "$run.html"; done
 expect 0 "$weft" report "$hostile" -o hostile.html
 expect 0 "$weft" report one two three -o all.html
 expect 0 "$weft" report "$hostile" one empty -o hostiles.html

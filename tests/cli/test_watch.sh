@@ -169,6 +169,52 @@ else
     echo "no chromium: the page was not tried in a browser"
 fi
 
+# several runs beside each other, from another machine as ssh -L shows them: the browser asks a port
+# that is not the server's, and what forwards it only copies bytes
+mkdir second
+lines 1 40 >second/metrics.jsonl
+printf 'method: hsdp\nrun:\n  steps: 400\n' >second/config.yaml
+"$weft" watch run second --port 0 --every 5 >both 2>errors.both &
+pair=$!
+cat >forward.py <<'E2'
+import socket, sys, threading
+def copy(a, b):
+    try:
+        while data := a.recv(65536): b.sendall(data)
+        b.shutdown(socket.SHUT_WR)
+    except OSError: pass
+door = socket.create_server(('127.0.0.1', 0))
+print(door.getsockname()[1], flush=True)
+while True:
+    a = door.accept()[0]
+    b = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+    for one, other in (a, b), (b, a): threading.Thread(target=copy, args=(one, other), daemon=True).start()
+E2
+until [[ -s both ]]; do kill -0 $pair || { fail "two runs: $(cat errors.both)"; break; }; done
+python3 forward.py "$(grep -o '[0-9]*/$' both | tr -d /)" >door &
+forward=$!
+trap 'kill $server $pair $forward 2>/dev/null' EXIT
+until [[ -s door ]]; do kill -0 $forward || { fail "no forwarding"; break; }; done
+python3 - <<'E2' || fail "two runs through a forwarded port"
+import json, urllib.request
+text = urllib.request.urlopen(f"http://localhost:{int(open('door').read())}/data.json", timeout=20).read()
+runs = json.loads(text)['runs']
+assert [r['name'] for r in runs] == ['run', 'second'], [r['name'] for r in runs]
+assert runs[1]['summary']['steps'] == 40
+E2
+if [[ -n $browser ]]; then
+    browse --window-size=1200,900 "http://localhost:$(<door)/" >dom
+    grep -q '<html[^>]* data-errors="0"' dom || fail "two runs, forwarded: $(grep -o '<html[^>]*>' dom) $(tail -2 browser.log)"
+    grep -q '<html[^>]* data-live="yes"' dom || fail "not live through the forwarded port: $(grep -o '<html[^>]*>' dom)"
+    curves=$(python3 -c 'import re, sys
+loss = re.search(r"data-chart=\"loss\".*?</svg>", sys.stdin.read(), re.S)
+print(len(re.findall(r"class=\"curve", loss[0])) if loss else 0)' <dom)
+    ((curves >= 2)) || fail "$curves curves of loss, expected one of each run"
+fi
+kill $pair $forward
+wait $pair $forward 2>/dev/null
+trap 'kill $server 2>/dev/null' EXIT
+
 # the run's folder goes: the reader is told, the server lives; a signal ends it
 mv run gone
 python3 -c 'exec(open("ask.py").read())

@@ -568,9 +568,20 @@ function besideCard(data) {
 
 /* ---- timeline ---- */
 
+/* Of one rank "measured", of several "rank 3"; a step begins with the earliest of them. */
+function labelled(timelines) {
+    const measured = timelines.filter(t => t.kind === 'measured'),
+          begin = Math.min(0, ...measured.flatMap(t => t.spans.map(s => s[3])));
+    return timelines.map(t => ({
+        ...t,
+        label: t.kind === 'measured' && measured.length > 1 ? `rank ${t.rank}` : t.kind,
+        spans: t.kind === 'measured' ? t.spans.map(s => [s[0], s[1], s[2], s[3] - begin, s[4] - begin]) : t.spans
+    }));
+}
+
 function timelineCard(data) {
     const sets =
-        data.runs.map((run, i) => ({i, name: run.name, list: run.timelines.map(t => ({...t, label: t.kind}))}))
+        data.runs.map((run, i) => ({i, name: run.name, list: labelled(run.timelines)}))
             .filter(s => endOf(s.list) > 0);
     if (!sets.length) return null;
     const colours = colourNames(sets.flatMap(s => s.list)),
@@ -602,11 +613,12 @@ function timelineCard(data) {
     steer(place, current, steerTo);
     painters.push(() => {
         const {list} = set(), used = new Set(list.flatMap(t => t.spans.map(s => s[1]))),
-              step = list.map(t => t.step).find(drawable);
+              step = list.map(t => t.step).find(drawable),
+              ranks = list.filter(t => t.kind === 'measured').length;
         select.value = set().i;
         c.note(`${
             step ? `step ${step}, `
-                 : ''}unit by unit, bucket by bucket; the first rank. Click, then wheel to zoom, drag to move`);
+                 : ''}unit by unit, bucket by bucket${ranks > 1 ? `; the first ${ranks} ranks` : ''}. Click, then wheel to zoom, drag to move`);
         legend.replaceChildren(...[...colours].filter(([name]) => used.has(name)).map(([name,
             colour]) => make('span', {class: 'key'}, make('i', {colour}), name)));
         drawTimeline(place, list, colours, current().view);
