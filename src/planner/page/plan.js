@@ -207,6 +207,37 @@ function head() {
         make('div', {class: 'themes'}, themes));
 }
 
+/* The answer in five figures: the plan's choice as planned, and the fastest method where the sliders
+ * stand elsewhere (or one node is the choice), with what is known of its learning: choosing asks for
+ * more speed of what learns otherwise, which the page leaves to weft plan. */
+function tiles() {
+    const box = make('section', {class: 'tiles', 'aria-label': 'The answer'});
+    const tile = (label, value, note) => make('div', {class: 'card tile'}, make('span', {}, label),
+        make('b', {}, value), make('small', {}, note));
+    painters.push(() => {
+        const c = chosen, at = [c.nodes, c.rate, c.latency, c.batch];
+        const there = plan.methods.filter(m => predict(m, ...at) !== null);
+        const p = planned(), asPlanned = Object.keys(p).every(name => c[name] === p[name]);
+        const picked = asPlanned && plan.methods.find(m => m.choice);
+        const fastest = there.reduce((a, b) => a && predict(a, ...at) <= predict(b, ...at) ? a : b, null);
+        const shown = picked || fastest;
+        if (!shown) return box.replaceChildren();
+        const bytes = cellOf(shown, c.nodes).bytes, alone = nodeHours(null, 1, ...at.slice(1));
+        const from = rates().find(r => times(shown, c.nodes, r, c.latency, c.batch) > 1);
+        box.replaceChildren(
+            picked || !asPlanned ? tile(picked ? 'take' : 'fastest here', shown.name,
+                `on ${c.nodes} nodes, learning ${shown.learning}`) :
+                tile('take', 'one node', `fastest on ${c.nodes}: ${shown.name}`),
+            tile('faster than one node', short(speedup(shown, ...at), 'times'), `step of ${
+                short(predict(shown, ...at), 'time')}`),
+            tile('time to the goal', short(nodeHours(shown, ...at) * 3600 / c.nodes, 'time'),
+                alone === null ? 'one node: not with this batch' : `one node: ${short(alone * 3600, 'time')}`),
+            tile('out of each node', short(bytes, 'bytes'), 'in a step'),
+            tile('pays from', from ? tidy(rateText(from)) : 'no wire', 'faster than one node there'));
+    });
+    return box;
+}
+
 function legend() {
     const buttons = plan.methods.map((m, k) => make('button', {
         type: 'button', class: 'key', 'data-run': k,
@@ -237,7 +268,7 @@ function table() {
                 short(step, 'time'), short(speedup(m, ...at), 'times'),
                 short(nodeHours(m, ...at) * 3600 / c.nodes, 'time'), hoursText(nodeHours(m, ...at)),
                 short(cell.bytes, 'bytes'), m.learning
-            ], {'data-row': m.name})),
+            ], {'data-row': m.name, class: m.choice ? 'chosen' : ''})),
             ...(alone === null ? [] : [row('one node', [short(alone, 'time'), '1 ×',
                 short(hours * 3600, 'time'), hoursText(hours), '–', 'same'], {'data-row': 'one node'})]));
     });
@@ -249,7 +280,7 @@ function table() {
 /* ---- the page ---- */
 
 function build() {
-    document.getElementById('page').replaceChildren(head(), legend(),
+    document.getElementById('page').replaceChildren(head(), tiles(), legend(),
         make('div', {class: 'cards'}, controls(), charts(), table()),
         make('footer', {}, `Drawn by ${plan.program}: ${short(plan.parameters, 'count')} parameters, goal ${
             short(plan.tokens, 'count')} tokens. Learning: nats per token behind full synchronization at ` +
