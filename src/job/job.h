@@ -128,6 +128,11 @@ typedef struct wefti_arrangement {
 int64_t wefti_job_wire_bytes(const wefti_job *job, const wefti_arrangement *a,
                              int replica, int64_t first, int64_t n);
 
+/* The same of all copies of the model in the first node, but for the first one with
+ * `others`. Each arrangement is that of a shard: of all of a node's bytes it has one in S. */
+int64_t wefti_job_node_bytes(const wefti_job *job, const wefti_arrangement *a,
+                             bool others, int64_t first, int64_t n);
+
 weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
                                      wefti_arrangement **out) WEFT_CHECKED;
 void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);

@@ -93,3 +93,11 @@ int64_t wefti_job_wire_bytes(const wefti_job *job, const wefti_arrangement *a,
         n_bytes += mixer_bytes(job, a, replica, t);
     return n_bytes;
 }
+
+int64_t wefti_job_node_bytes(const wefti_job *job, const wefti_arrangement *a,
+                             bool others, int64_t first, int64_t n) {
+    int64_t n_bytes = 0;
+    for (int replica = others ? 1 : 0; replica < job->copies; replica++)
+        n_bytes += wefti_job_wire_bytes(job, a, replica, first, n);
+    return n_bytes;
+}

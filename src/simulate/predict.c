@@ -66,7 +66,7 @@ static weft_status count_bytes(weft_ctx *ctx, const wefti_job *job,
     for (int s = 0; s < job->S; s++) {
         wefti_arrangement *a;
         WEFT_TRY(wefti_arrangement_create(ctx, job, s, &a));
-        all += wefti_job_wire_bytes(job, a, 0, 0, steps);
+        all += wefti_job_node_bytes(job, a, false, 0, steps);
         wefti_footprint f = wefti_job_footprint(job, a);
         if (f.total > out->memory_bytes) out->memory_bytes = f.total;
         wefti_arrangement_destroy(ctx, a);

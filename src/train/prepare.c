@@ -183,10 +183,25 @@ weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int 
 
 enum { MEASURED_STEPS = 1024 }; /* over which a prediction is averaged */
 
-/* Predicted payload bytes per step that the first replica's ranks send to other nodes,
+/* Where a node has several copies of the model, what its other copies send is added to what
+ * the first one counts in each step; their arrangements are kept for that. */
+static weft_status keep_arrangement(weft_ctx *ctx, wefti_prepared *p, int s,
+                                    wefti_arrangement *a) {
+    if (p->job->copies > 1 && !p->shards)
+        WEFT_TRY(wefti_alloc_n(ctx, p->job->S, sizeof *p->shards, "shards", &p->shards));
+    p->n_shards = p->job->S;
+    if (p->shards)
+        p->shards[s] = a;
+    else
+        wefti_arrangement_destroy(ctx, a);
+    return WEFT_OK;
+}
+
+/* Predicted payload bytes per step that the first node's ranks send to other nodes,
  * the mean over the steps to come. */
-static weft_status predict_wire(weft_ctx *ctx, const wefti_job *job, int64_t *n_bytes,
+static weft_status predict_wire(weft_ctx *ctx, wefti_prepared *p, int64_t *n_bytes,
                                 wefti_footprint *footprint) {
+    const wefti_job *job = p->job;
     int64_t steps = job->config->run.steps - job->first_step;
     if (steps > MEASURED_STEPS) steps = MEASURED_STEPS;
     *n_bytes = 0;
@@ -194,10 +209,10 @@ static weft_status predict_wire(weft_ctx *ctx, const wefti_job *job, int64_t *n_
     for (int s = 0; s < job->S; s++) {
         wefti_arrangement *a;
         WEFT_TRY(wefti_arrangement_create(ctx, job, s, &a));
-        *n_bytes += wefti_job_wire_bytes(job, a, 0, job->first_step, steps);
+        *n_bytes += wefti_job_node_bytes(job, a, false, job->first_step, steps);
         wefti_footprint own = wefti_job_footprint(job, a);
         if (own.total > footprint->total) *footprint = own;
-        wefti_arrangement_destroy(ctx, a);
+        WEFT_TRY(keep_arrangement(ctx, p, s, a));
     }
     if (steps > 0) *n_bytes /= steps;
     return WEFT_OK;
@@ -360,7 +375,7 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
     WEFT_TRY(wefti_bootstrap_sum(&p->bootstrap, &p->gemm_flops));
     p->library_bytes = (wefti_process_resident_bytes() - before) / threads;
     wefti_footprint footprint;
-    WEFT_TRY(predict_wire(ctx, p->job, &p->summary.wire_bytes_per_step, &footprint));
+    WEFT_TRY(predict_wire(ctx, p, &p->summary.wire_bytes_per_step, &footprint));
     WEFT_TRY(check_memory(ctx, p, &footprint));
     WEFT_TRY(wefti_frozen_load(ctx, p->job, p->saved.step >= 0 ? p->saved_path : NULL,
                                p->on_text, &p->base));
@@ -531,6 +546,9 @@ weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     if (status == WEFT_OK) status = closed;
     wefti_lease_give_back(p->lease);
     wefti_bootstrap_leave(ctx, &p->bootstrap);
+    for (int s = 0; p->shards && s < p->n_shards; s++)
+        wefti_arrangement_destroy(ctx, p->shards[s]);
+    wefti_free(ctx, p->shards);
     wefti_job_destroy(ctx, p->job);
     weft_config_destroy(ctx, p->own_config);
     weft_dataset_close(ctx, p->dataset);

@@ -37,6 +37,8 @@ typedef struct wefti_prepared {
     weft_run_summary summary;
     char texts[7][512]; /* the summary's */
     double gemm_flops, bigram_loss;
+    wefti_arrangement **shards; /* [n_shards] owned; NULL: a node has one copy */
+    int n_shards;
     int64_t library_bytes;     /* that the BLAS library takes per thread, measured */
     double elapsed_s;          /* of the run before it was resumed */
     double exchange_s, wait_s; /* summed over steps by rank 0 */

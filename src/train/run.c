@@ -115,6 +115,16 @@ static double hidden_share(double exchange_s, double wait_s) {
     return share > 0 ? share : 0;
 }
 
+/* What the other copies in the first node send in a step, as their kinds say: they are equal,
+ * and no message tells the first one what they counted. */
+static int64_t bytes_of_other_copies(const rank_thread *t, int64_t step) {
+    const wefti_prepared *p = t->run->prepared;
+    int64_t n_bytes = 0;
+    for (int s = 0; p->shards && s < p->n_shards; s++)
+        n_bytes += wefti_job_node_bytes(p->job, p->shards[s], true, step, 1);
+    return n_bytes;
+}
+
 /* Whether this is the first rank of those that take part. */
 static bool leads(const rank_thread *t) { return t->slot->state->rank == 0; }
 
@@ -123,6 +133,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
                                     double step_s) {
     const wefti_job *job = t->run->prepared->job;
     int64_t step = t->slot->state->step + 1;
+    int64_t others = leads(t) ? bytes_of_other_copies(t, step - 1) : 0;
     int64_t tokens = (wefti_rank_first_row(t->slot->state, step) -
                       wefti_rank_first_row(t->slot->state, step - 1)) *
                      job->T;
@@ -138,8 +149,8 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .tokens_per_s = (double)tokens / step_s,
         .memory_bytes = wefti_process_peak_bytes(),
         .memory_rank_bytes = weft_ctx_bytes_held(t->slot->ctx),
-        .wire_bytes_out = (int64_t)tally->wire_out,
-        .wire_bytes_in = (int64_t)tally->wire_in,
+        .wire_bytes_out = (int64_t)tally->wire_out + others,
+        .wire_bytes_in = (int64_t)tally->wire_in + others, /* as many: they are equal */
         .local_bytes_out = (int64_t)tally->local_out,
         .local_bytes_in = (int64_t)tally->local_in,
         .mean_of_all = -1,

@@ -63,6 +63,29 @@ static void a_node_of_whole_copies_sends_once(void **state) {
     }
 }
 
+/* Whole copies that know nothing of each other put as many times that on a node's interface as
+ * there are of them, and a run tells the bytes of them all. */
+static void a_node_of_flat_copies_tells_what_all_of_them_send(void **state) {
+    (void)state;
+    static const char *const meshes[][2] = {{"mesh.nodes=2", "mesh.ranks_per_node=2"},
+                                            {"mesh.nodes=2", "mesh.ranks_per_node=4"},
+                                            {"mesh.nodes=3", "mesh.ranks_per_node=2"}};
+    for (int i = 0; i < 3; i++) {
+        int64_t N = i == 2 ? 3 : 2, S = i == 1 ? 4 : 2, sum = 0;
+        train(&one, "flat", false,
+              KEYS("method=hsdp", meshes[i][0], meshes[i][1], "mesh.shards=1"));
+        assert_trained(&one);
+        double P = (double)one.parameters, copies = (double)S;
+        double sent = 8 * P * copies * (double)(N - 1) / (double)N;
+        int64_t status = S * (N * S - S) * WEFTI_STATUS_BYTES;
+        for (int t = 0; t < one.n_steps; t++) sum += one.wire[t];
+        assert_int_equal(sum / one.n_steps, one.wire_predicted);
+        if (!(fabs((double)(one.wire[3] - status) / sent - 1) < 0.02))
+            fail_msg("%lld x %lld: %lld bytes, expected %.0f", (long long)N, (long long)S,
+                     (long long)one.wire[3], sent);
+    }
+}
+
 /* A mean of means of equal groups is the mean; only the order of additions differs. */
 static void full_in_sites_and_between_them_is_full(void **state) {
     (void)state;
@@ -186,6 +209,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_in_a_node_are_nodes_without_a_wire),
         cmocka_unit_test(a_node_of_whole_copies_sends_once),
+        cmocka_unit_test(a_node_of_flat_copies_tells_what_all_of_them_send),
         cmocka_unit_test(full_in_sites_and_between_them_is_full),
         cmocka_unit_test(each_level_has_its_replicator),
         cmocka_unit_test(levels_resume_to_the_same_bits),
