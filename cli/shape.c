@@ -58,10 +58,15 @@ static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) 
                                 .heads = run->model.heads,
                                 .kv_heads = run->model.kv_heads,
                                 .ffn = run->model.ffn,
+                                .head_dim = run->model.head_dim,
+                                .decoder_layers = run->model.decoder_layers,
                                 .tied = run->model.tied};
     weft_model *model;
+    int64_t target = run->data.length, source = run->data.source_length;
+    if (run->model.decoder_layers > 0) wanted.source = source > 0 ? source : target;
+    wanted.context += wanted.source;
     WEFT_TRY(weft_model_create(ctx, &wanted, &model));
-    *out = weft_model_flop_per_token(model, run->data.length);
+    *out = weft_model_flop_per_token(model, target + wanted.source);
     weft_model_destroy(ctx, model);
     return WEFT_OK;
 }

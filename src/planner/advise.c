@@ -105,7 +105,7 @@ static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards
     c->shards = shards;
     c->sites = sites_of(a, nodes);
     int64_t tokens = wefti_advise_tokens(a, nodes), ranks = nodes * c->ranks_per_node;
-    int64_t micro = wefti_advise_micro(a, tokens / ranks / a->run->data.length);
+    int64_t micro = wefti_advise_micro(a, tokens / ranks / wefti_advise_length(a));
     size_t used = (size_t)snprintf(
         c->settings, sizeof c->settings,
         "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=0 mesh.sites=%lld "
@@ -235,7 +235,7 @@ static int64_t next_count(const wefti_adviser *a, int64_t nodes) {
 /* The most nodes that can share the batch: all variants are tried there. */
 static int64_t most_nodes(const wefti_adviser *a) {
     int64_t all = a->cluster.nodes, site = site_nodes(a);
-    int64_t unit = a->cluster.ranks_per_node * a->run->data.length;
+    int64_t unit = a->cluster.ranks_per_node * wefti_advise_length(a);
     for (int64_t n = all; n > 1; n--)
         if ((n == all || n <= site) && wefti_advise_tokens(a, n) % (n * unit) == 0)
             return n;
@@ -417,12 +417,16 @@ static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
 weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
                         const weft_cluster *cluster, const weft_advise_options *options,
                         weft_advice **out) {
-    wefti_adviser a = {.ctx = ctx, .run = run};
+    wefti_adviser a = {.ctx = ctx};
+    weft_config *own;
     *out = NULL;
     if (options) a.options = *options;
-    WEFT_TRY(wefti_alloc(ctx, sizeof *a.advice, "the advice", &a.advice));
-    weft_status status = advise(&a, cluster);
+    WEFT_TRY(wefti_advise_run(ctx, run, &own));
+    a.run = own;
+    weft_status status = wefti_alloc(ctx, sizeof *a.advice, "the advice", &a.advice);
+    if (status == WEFT_OK) status = advise(&a, cluster);
     wefti_machines_drop(&a);
+    weft_config_destroy(ctx, own);
     if (status != WEFT_OK) {
         weft_advice_destroy(ctx, a.advice);
         return status;
@@ -449,5 +453,10 @@ weft_status weft_advice_config(weft_ctx *ctx, const weft_config *run,
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "there is no candidate %lld, expected 0 to %lld",
                              (long long)i, (long long)advice->n_candidates - 1);
-    return wefti_advise_config(ctx, run, advice->candidates[i].settings, true, out);
+    weft_config *own;
+    WEFT_TRY(wefti_advise_run(ctx, run, &own));
+    weft_status status = wefti_advise_config(ctx, own, advice->candidates[i].settings,
+                                             true, out);
+    weft_config_destroy(ctx, own);
+    return status;
 }

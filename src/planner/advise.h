@@ -45,6 +45,14 @@ weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
                                 const char *settings, bool emulated,
                                 weft_config **out) WEFT_CHECKED;
 
+/* The run with its batch in tokens, where it says it in rows (batch.rows_per_step); [out] *out
+ * owned by the caller (weft_config_destroy). */
+weft_status wefti_advise_run(weft_ctx *ctx, const weft_config *run,
+                             weft_config **out) WEFT_CHECKED;
+
+/* Positions of a row: of both parts, where the model has an encoder and a decoder. */
+int64_t wefti_advise_length(const wefti_adviser *a);
+
 /* Tokens of a step on so many nodes, and the run's batch.micro for so many sequences of a
  * rank: the greatest divisor of these that is not larger. */
 int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes);

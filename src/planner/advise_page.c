@@ -73,7 +73,7 @@ static void pick_nodes(page *p) {
 static void put_nodes(const wefti_adviser *a, const weft_candidate *from, int64_t nodes,
                       weft_candidate *out) {
     int64_t tokens = wefti_advise_tokens(a, nodes);
-    int64_t rows = tokens / (nodes * from->ranks_per_node) / a->run->data.length;
+    int64_t rows = tokens / (nodes * from->ranks_per_node) / wefti_advise_length(a);
     static const char *const decided[] = {
         "mesh.nodes=", "batch.micro=", "batch.tokens_per_step="};
     *out = *from;
@@ -304,20 +304,25 @@ weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
                              "several nodes",
                              path);
     page *p;
+    weft_config *own;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the page", &p));
+    weft_status status = wefti_advise_run(ctx, run, &own);
+    if (status != WEFT_OK) wefti_free(ctx, p);
+    if (status != WEFT_OK) return status;
     p->advice = advice;
     p->a = (wefti_adviser){
-        .ctx = ctx, .run = run, .cluster = *cluster, .work = PAGE_WORK};
+        .ctx = ctx, .run = own, .cluster = *cluster, .work = PAGE_WORK};
     if (options) p->a.options = *options;
     p->a.options.on_progress = NULL;
     *(cluster->sites > 1 ? &p->a.cluster.site : &p->a.cluster.wire) = advice->wire;
     pick_methods(p);
     pick_nodes(p);
-    weft_status status = wefti_machines_sort(&p->a);
+    status = wefti_machines_sort(&p->a);
     if (status == WEFT_OK) status = find_all(p);
     if (status == WEFT_OK) status = write_page(ctx, p, path);
     wefti_machines_drop(&p->a);
     for (int i = 0; i < PAGE_BATCHES; i++) weft_config_destroy(ctx, p->runs[i]);
+    weft_config_destroy(ctx, own);
     wefti_free(ctx, p->cells);
     wefti_free(ctx, p);
     return status;

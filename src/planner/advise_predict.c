@@ -59,7 +59,7 @@ static weft_status take_facts(weft_ctx *ctx, const wefti_adviser *a,
                               const weft_candidate *c, const weft_config *config,
                               double bandwidth_Bps, weft_cluster *cluster) {
     int64_t ranks = c->nodes * c->ranks_per_node;
-    int64_t rows = wefti_advise_tokens(a, c->nodes) / a->run->data.length / ranks;
+    int64_t rows = wefti_advise_tokens(a, c->nodes) / wefti_advise_length(a) / ranks;
     WEFT_TRY(wefti_advise_facts(ctx, config, &a->cluster, cluster));
     WEFT_TRY(wefti_machines_take(ctx, a, c->nodes, rows, cluster));
     return set_rate(ctx, a, bandwidth_Bps, cluster);
@@ -85,14 +85,14 @@ static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
     snprintf(settings, sizeof settings, "%s mesh.nodes=%d batch.tokens_per_step=%lld",
              c->settings + strcspn(c->settings, " "), (int)FEW_NODES,
              (long long)(tokens / c->nodes * FEW_NODES));
-    int64_t unit = c->nodes * c->ranks_per_node * a->run->data.length;
+    int64_t unit = c->nodes * c->ranks_per_node * wefti_advise_length(a);
     if (tokens % unit != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "batch.tokens_per_step is %lld, expected a multiple of %lld "
-                             "(%lld ranks times data.length %lld)",
+                             "(%lld ranks times %lld positions of a row)",
                              (long long)tokens, (long long)unit,
                              (long long)(c->nodes * c->ranks_per_node),
-                             (long long)a->run->data.length);
+                             (long long)wefti_advise_length(a));
     return wefti_advise_config(ctx, a->run, settings, false, out);
 }
 
@@ -102,12 +102,12 @@ static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
 static weft_status one_rank(weft_ctx *ctx, const wefti_adviser *a,
                             const weft_candidate *c, int64_t micro, weft_config **out) {
     char settings[200];
-    int64_t tokens = wefti_advise_tokens(a, c->nodes), T = a->run->data.length;
+    int64_t tokens = wefti_advise_tokens(a, c->nodes), T = wefti_advise_length(a);
     int64_t ranks = c->nodes * c->ranks_per_node;
     if (tokens % (ranks * T) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "batch.tokens_per_step is %lld, expected a multiple of %lld "
-                             "(%lld ranks times data.length %lld)",
+                             "(%lld ranks times %lld positions of a row)",
                              (long long)tokens, (long long)(ranks * T), (long long)ranks,
                              (long long)T);
     snprintf(settings, sizeof settings,
@@ -149,7 +149,7 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
                                      const weft_candidate *c, double bandwidth_Bps,
                                      weft_prediction *out) {
     int64_t rows = wefti_advise_tokens(a, c->nodes) / (c->nodes * c->ranks_per_node) /
-                   a->run->data.length;
+                   wefti_advise_length(a);
     int64_t micro = a->run->batch.micro ? wefti_advise_micro(a, rows) : rows;
     double room = wefti_machines_memory(a, c->nodes);
     for (;;) {
@@ -283,6 +283,23 @@ weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
     WEFT_TRY(step_steadily(ctx, a, p, slow_Bps, order, &busy_s));
     *step_s = 1 / (share / busy_s + (1 - share) / *step_s);
     return WEFT_OK;
+}
+
+weft_status wefti_advise_run(weft_ctx *ctx, const weft_config *run, weft_config **out) {
+    char tokens[64];
+    WEFT_TRY(weft_config_copy(ctx, run, out));
+    if (run->batch.rows_per_step <= 0) return WEFT_OK;
+    snprintf(tokens, sizeof tokens, "batch.tokens_per_step=%lld",
+             (long long)(run->batch.rows_per_step * wefti_job_positions(run)));
+    weft_status status = weft_config_set(ctx, *out, "batch.rows_per_step=0");
+    if (status == WEFT_OK) status = weft_config_set(ctx, *out, tokens);
+    if (status == WEFT_OK) status = weft_config_finish(ctx, *out);
+    if (status != WEFT_OK) weft_config_destroy(ctx, *out);
+    return status;
+}
+
+int64_t wefti_advise_length(const wefti_adviser *a) {
+    return wefti_job_positions(a->run);
 }
 
 int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes) {

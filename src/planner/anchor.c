@@ -125,7 +125,7 @@ weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
 
 typedef struct solver {
     wefti_adviser a; /* its cluster is what is sought */
-    const weft_measurement *all;
+    weft_measurement *all;
     int n;
 } solver;
 
@@ -158,7 +158,7 @@ static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
              (long long)wefti_advise_tokens(&a, c.nodes),
              (long long)wefti_advise_micro(&a, wefti_advise_tokens(&a, c.nodes) /
                                                    (c.nodes * c.ranks_per_node) /
-                                                   run->data.length),
+                                                   wefti_advise_length(&a)),
              recipe && m->nodes > 1 ? recipe->settings : "method=hsdp");
     weft_status status = wefti_advise_predict(ctx, &a, &c, 0, &p);
     weft_config_destroy(ctx, run);
@@ -300,15 +300,12 @@ static void say(const solver *s, double given_Bps, int n_one, int n_wire,
                  "link's own rate and at others on it (weft doctor, weft probe)");
 }
 
-weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
-                                const weft_advise_options *options,
-                                weft_measurement *measured, int n, weft_cluster *cluster,
-                                weft_inference_of_facts *out) {
-    solver s = {.all = measured, .n = n};
-    int n_one, n_wire;
-    *out = (weft_inference_of_facts){.text = ""};
-    s.a = (wefti_adviser){.ctx = ctx, .run = run, .cluster = *cluster};
-    if (options) s.a.options = *options;
+/* s.a has the run, the options and the facts that were given. */
+static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
+                          weft_inference_of_facts *out) {
+    solver s = *solved;
+    weft_measurement *measured = s.all;
+    int n_one, n_wire, n = s.n;
     s.a.options.steps = 16;
     s.a.options.busy_s = 0;  /* what was measured is taken for a quiet hour */
     s.a.cluster.n_units = 0; /* what was measured of units holds for another computer */
@@ -336,4 +333,19 @@ weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
     if (n_wire > 0)
         *(cluster->sites > 1 ? &cluster->site : &cluster->wire) = *wire_of(&s);
     return WEFT_OK;
+}
+
+weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
+                                const weft_advise_options *options,
+                                weft_measurement *measured, int n, weft_cluster *cluster,
+                                weft_inference_of_facts *out) {
+    solver s = {.all = measured, .n = n};
+    weft_config *own;
+    *out = (weft_inference_of_facts){.text = ""};
+    WEFT_TRY(wefti_advise_run(ctx, run, &own));
+    s.a = (wefti_adviser){.ctx = ctx, .run = own, .cluster = *cluster};
+    if (options) s.a.options = *options;
+    weft_status status = anchor(ctx, &s, cluster, out);
+    weft_config_destroy(ctx, own);
+    return status;
 }

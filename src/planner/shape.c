@@ -5,7 +5,8 @@
  *
  *     gated   llama    C (2 H D + 2 K D) + 3 C F E        E: experts, 1 if there are none
  *     plain   gpt2     4 C^2 + 2 C F + biases
- *     t5      gpt2     mean of encoder's 4 C I + m C F and decoder's 8 C I + m C F
+ *     t5      t5       4 C I + 3 C F' each block of the encoder, 8 C I + 3 C F' of the decoder;
+ *                      F' = F of a gated feed-forward, 2/3 F of a plain one
  *
  * So bytes, memory and FLOP of the products are right, and what differs (heads of another
  * width, relative positions, layers that are not alike) is inside a per cent. */
@@ -157,7 +158,7 @@ static void read_vit(reader *r, weft_shape *s) {
 
 static void read_t5(reader *r, weft_shape *s) {
     weft_model_config *m = &s->model;
-    m->kind = "gpt2";
+    m->kind = "t5";
     m->vocab = read_count(r, "vocab_size", NULL, -1);
     m->width = read_count(r, "d_model", NULL, -1);
     int64_t H = read_count(r, "num_heads", NULL, -1), D = read_count(r, "d_kv", NULL, -1);
@@ -167,19 +168,18 @@ static void read_t5(reader *r, weft_shape *s) {
     const char *way = json_string_value(json_object_get(r->root, "feed_forward_proj"));
     int matrices = way && strncmp(way, "gated", 5) == 0 ? 3 : 2;
     m->tied = read_flag(r, "tie_word_embeddings", true);
-    m->layers = encoder + decoder;
-    m->context = 1;
+    m->layers = encoder;
+    m->decoder_layers = decoder;
+    m->heads = H;
+    m->head_dim = D;
+    m->ffn = matrices == 3 ? F : (2 * F + 1) / 3;
     double C = (double)m->width, attention = 4 * C * (double)(H * D);
-    double all = (double)(encoder + 2 * decoder) * attention +
-                 (double)m->layers * matrices * C * (double)F;
-    fit_heads(m, H, H);
-    m->kv_heads = 0;
-    fit_block(r, s, all / (double)m->layers);
-    s->parameters = (double)m->vocab * C * (m->tied ? 1 : 2) + all;
-    snprintf(s->note, sizeof s->note,
-             "encoder and decoder are read as %lld blocks in a row, each of their mean "
-             "size, over the same tokens",
-             (long long)m->layers);
+    s->parameters = (double)m->vocab * C * (m->tied ? 1 : 2) +
+                    (double)(encoder + 2 * decoder) * attention +
+                    (double)(encoder + decoder) * matrices * C * (double)F;
+    if (matrices == 2)
+        snprintf(s->note, sizeof s->note,
+                 "a plain feed-forward is read as a gated one of as many parameters");
 }
 
 typedef struct family {
@@ -262,18 +262,19 @@ weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
 weft_status weft_shape_apply(weft_ctx *ctx, const weft_shape *shape,
                              weft_config *config) {
     const weft_model_config *m = &shape->model;
-    bool plain = strcmp(m->kind, "gpt2") == 0;
+    bool plain = strcmp(m->kind, "gpt2") == 0, pairs = m->decoder_layers > 0;
     int64_t T = shape->tokens > 0 ? shape->tokens : config->data.length;
     int64_t context = plain && m->context > T ? m->context : T;
-    char keys[384], word[64];
+    char keys[512], word[64];
     const char *at = keys;
     snprintf(keys, sizeof keys,
              "model.kind=%s model.layers=%lld model.width=%lld model.heads=%lld "
              "model.kv_heads=%lld model.ffn=%lld model.vocab=%lld model.context=%lld "
-             "model.tied=%s data.length=%lld",
+             "model.tied=%s model.head_dim=%lld model.decoder_layers=%lld data.length=%lld",
              m->kind, (long long)m->layers, (long long)m->width, (long long)m->heads,
              (long long)m->kv_heads, (long long)m->ffn, (long long)m->vocab,
-             (long long)context, m->tied ? "true" : "false", (long long)T);
+             (long long)(pairs ? 0 : context), m->tied ? "true" : "false",
+             (long long)m->head_dim, (long long)m->decoder_layers, (long long)T);
     for (int n = 0; sscanf(at, " %63s%n", word, &n) == 1; at += n)
         WEFT_TRY(weft_config_set(ctx, config, word));
     WEFT_TRY(weft_config_set(ctx, config, "model.init="));

@@ -25,12 +25,16 @@
 
 char *wefti_costs_key(const wefti_job *job, char *out, size_t size) {
     const weft_model_config *m = &job->model->config;
+    char source[64] = "";
+    if (m->source > 0)
+        snprintf(source, sizeof source, " of which %lld source, %lld decoder layers",
+                 (long long)m->source, (long long)m->decoder_layers);
     snprintf(out, size,
              "%s layers %lld width %lld heads %lld kv %lld ffn %lld vocab %lld tied %d "
-             "qk %d length %lld rows %lld recompute %d threads %d%s",
+             "qk %d length %lld%s rows %lld recompute %d threads %d%s",
              m->kind, (long long)m->layers, (long long)m->width, (long long)m->heads,
              (long long)m->kv_heads, (long long)m->ffn, (long long)m->vocab, m->tied,
-             m->qk_norm, (long long)job->T, (long long)job->B,
+             m->qk_norm, (long long)job->T, source, (long long)job->B,
              job->config->model.recompute, job->threads,
              job->pass_kernels == job->kernels ? "" : " bf16");
     return out;

@@ -330,6 +330,29 @@ for words in "124M 128" "124M 1024" "13G 64"; do
     grep -q "^run      $asked parameters, " out || fail "$asked parameters: $(head -1 out)"
 done
 
+# -- an encoder and a decoder of their own lengths, a batch in rows: bytes are those that training sends
+t5=(model.kind=t5 model.layers=2 model.decoder_layers=1 model.width=32 model.heads=2 model.vocab=300
+    data.length=12 data.source_length=20 batch.rows_per_step=8 method=hsdp mesh.threads=1)
+expect 0 "$weft" bench train "${t5[@]}" mesh.nodes=2 --steps 2 --warmup 1 --json
+sent=$(python3 -c 'import json; print(json.load(open("out"))["wire_bytes"])')
+expect 0 "$weft" plan "${t5[@]}" --nodes 2 --link 100Mbit,1ms --node-flops 20G --framework ddp,fsdp --json
+python3 - "$sent" <<'PY' || fail "a plan of an encoder and a decoder"
+import json, sys
+plan = json.load(open("out"))
+assert plan["tokens_per_step"] == 8 * (12 + 20)
+full = next(c for c in plan["candidates"] if c["name"] == "full sync" and c["nodes"] == 2)
+assert full["prediction"]["wire_bytes"] == int(sys.argv[1]), (full["prediction"]["wire_bytes"], sys.argv[1])
+assert {"ddp", "fsdp"} <= {c["framework"] for c in plan["candidates"]}
+PY
+computing() { # SOURCE TARGET: seconds that one node computes in a step
+    expect 0 "$weft" plan "${t5[@]}" data.source_length="$1" data.length="$2" model.decoder_layers=2 \
+        --nodes 2 --link 1Gbit,1ms --node-flops 20G --same --json
+    python3 -c 'import json; print([c for c in json.load(open("out"))["candidates"] if c["nodes"] == 1][0]["prediction"]["compute_s"])'
+}
+# a target's position passes through the cross-attention and the head, a source's does not
+python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert 1.2 * a < b < 4 * a, (a, b)' \
+    "$(computing 96 32)" "$(computing 32 96)" || fail "lengths of the two parts count alike"
+
 # -- machines that differ, and wires that are not what their label says
 cat >machines.yaml <<'YAML'
 nodes: 3
