@@ -49,6 +49,10 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
                                 const wefti_elastic_setup *setup) WEFT_CHECKED;
 void wefti_elastic_destroy(weft_mesh *mesh);
 
+/* This rank has found that another process has taken over what was its own (the run folder): the
+ * others go on without it, which it has not heard yet. */
+void wefti_elastic_note_replaced(weft_mesh *mesh);
+
 /* This rank begins `step`, unless (*changed) it belongs to a new world. Waits while that is
  * being decided. Without wefti_elastic_start nothing ever changes. */
 weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
@@ -185,6 +189,8 @@ typedef struct wefti_elastic {
     int64_t stable;
     wefti_sent_part *parts, *spare_parts;
     char (*reason)[200]; /* [size] what a rank said of its failure */
+    bool replaced; /* another process does what only one may do: the others go on without this */
+    bool is_out;   /* the machine has come to its end */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they went on without this
                                             process; "": they did not */
     bool *ended;         /* [size] its connection has ended */

@@ -9,6 +9,9 @@
  * mesh is where those listened whom it knew; any of them, or of their successors at the same
  * address, takes it in or says who does (latecomer.h).
  *
+ * Who leads may find before it hears anything that another process has taken the run folder over:
+ * it fails by itself, and goes back as well.
+ *
  * Ranks that share a copy of the model are left behind together, but hear of it one after another:
  * the first to hear fails, and takes the others along before they have heard. They go back if the
  * one that failed was left behind. */
@@ -32,24 +35,15 @@ static bool add_door(const weft_mesh *mesh, int rank, char *out, size_t size) {
 void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
     wefti_elastic *e = mesh->elastic;
     char text[WEFTI_WAY_BACK_BYTES] = "";
-    bool lives = out == WEFTI_OUT_EVICTED || out == WEFTI_OUT_NO_QUORUM ||
-                 out == WEFTI_OUT_NO_ANSWER;
     int S = e->setup.shards;
-    if (!lives) return; /* it has left since, in whatever way */
     for (int r = 0; r < e->size; r++)
         if (r / S != mesh->rank / S && !add_door(mesh, r, text, sizeof text)) break;
     pthread_mutex_lock(&mesh->lock);
-    memcpy(e->way_back, text, sizeof text);
+    bool lives = out == WEFTI_OUT_EVICTED || out == WEFTI_OUT_NO_QUORUM ||
+                 (out == WEFTI_OUT_LEFT && e->replaced);
+    if (lives)
+        memcpy(e->way_back, text, sizeof text); /* that it has left since is no matter */
+    e->is_out = true;
+    pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
-}
-
-bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size) {
-    wefti_elastic *e = mesh ? mesh->elastic : NULL;
-    if (size > 0) out[0] = 0;
-    if (!e) return false;
-    pthread_mutex_lock(&mesh->lock);
-    bool known = e->way_back[0] && strlen(e->way_back) < size;
-    if (known) snprintf(out, size, "%s", e->way_back);
-    pthread_mutex_unlock(&mesh->lock);
-    return known;
 }

@@ -21,6 +21,9 @@
 /* So long a joiner waits for the next one of those that share its copy of the model. */
 static const double unit_patience_s = 60;
 
+/* So long after a failure the machine has said what has become of this process. */
+static const double verdict_s = 2;
+
 weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
                                 bool *changed) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
@@ -197,6 +200,29 @@ weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
     out->size = e->n_ranks;
     wefti_free(ctx, was_here);
     return WEFT_OK;
+}
+
+/* --- the way back (elastic_return.c) --- */
+
+void wefti_elastic_note_replaced(weft_mesh *mesh) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e) return;
+    pthread_mutex_lock(&mesh->lock);
+    e->replaced = true;
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (size > 0) out[0] = 0;
+    if (!e) return false;
+    pthread_mutex_lock(&mesh->lock);
+    double until_s = wefti_now_s() + verdict_s;
+    while (!e->is_out && wefti_now_s() < until_s) wefti_mesh_wait(mesh, until_s);
+    bool known = e->way_back[0] && strlen(e->way_back) < size;
+    if (known) snprintf(out, size, "%s", e->way_back);
+    pthread_mutex_unlock(&mesh->lock);
+    return known;
 }
 
 double wefti_elastic_rate(weft_mesh *mesh) {

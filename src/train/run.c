@@ -177,6 +177,14 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
     return record;
 }
 
+/* Whether this process may still write the run folder. If not, the others have gone on without it;
+ * where they can do that it may come in again. */
+static weft_status check_lease(const rank_thread *t, bool look) {
+    weft_status status = wefti_lease_check(t->slot->ctx, t->run->prepared->lease, look);
+    if (status != WEFT_OK) wefti_elastic_note_replaced(t->mesh);
+    return status;
+}
+
 static weft_status tell_step(rank_thread *t, weft_step_record record,
                              const wefti_step_status *agreed) {
     training *run = t->run;
@@ -195,7 +203,7 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     if (!run->prepared->journal) return WEFT_OK;
     int64_t every = run->prepared->job->config->run.log_every;
     bool logged = record.step % every == 0 || record.step == record.steps;
-    if (logged) WEFT_TRY(wefti_lease_check(t->slot->ctx, run->prepared->lease, false));
+    if (logged) WEFT_TRY(check_lease(t, false));
     return wefti_journal_step(run->prepared->journal, &record, logged);
 }
 
@@ -255,7 +263,7 @@ static bool is_pause(const rank_thread *t, int64_t done) {
 static weft_status save(rank_thread *t, int64_t step) {
     wefti_prepared *p = t->run->prepared;
     if (leads(t)) {
-        WEFT_TRY(wefti_lease_check(t->slot->ctx, p->lease, true));
+        WEFT_TRY(check_lease(t, true));
         WEFT_TRY(wefti_journal_sync(p->journal));
     }
     const wefti_wording wording = {p->tokenizer, p->chat};
