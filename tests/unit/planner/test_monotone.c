@@ -160,9 +160,8 @@ static const trouble troubles[] = {
     FACT("a faster wire", wire.bandwidth_Bps, true),
     FACT("less latency", wire.latency_s, false),
     FACT("faster nodes", rank_flops, true),
-    FACT("less jitter", jitter.spread, false),
-    FACT("less drift", jitter.drift, false),
-    FACT("a faster way out", wire.up_Bps, true),
+    FACT("shorter stalls", jitter.stall_s, false), /* not spread and drift: with less of */
+    FACT("a faster way out", wire.up_Bps, true),   /* them the fast nodes are slower */
     FACT("fewer losses", wire.loss, false),
 };
 enum { TROUBLES = sizeof troubles / sizeof troubles[0] };
