@@ -52,7 +52,8 @@ def returning(*what, size=3, function=trained):
                 (*what, False, size, True), {}) for r in range(size)]
     fine, _ = all[1].finish(120)
     assert not fine
-    late = Rank(function, 1, {"RANK": "1", "WEFT_JOIN": f"127.0.0.1:{door}"},
+    late = Rank(function, 1, {"RANK": "1",  # the first that answers is enough
+                              "WEFT_JOIN": f"127.0.0.1:1,127.0.0.1:{door}"},
                 (*what, True, size, False), {})
     found = answers([all[0], *all[2:], late])
     assert all_fine(found), found
@@ -114,6 +115,13 @@ def test_no_second_exchange_in_a_process_that_comes(monkeypatch):
         weft._world.founded(0)
     with pytest.raises(weft.Error, match="has one exchange"):
         weft._world.founded(1)
+
+
+def test_addresses_of_those_who_are_joined(monkeypatch):
+    for said, host, port in (("a:29", "a", 29), ("[fd00::2]:7", "fd00::2", 7),
+                             ("a:1,[fd00::2]:7,b:29", "a:1,[fd00::2]:7,b", 29)):
+        monkeypatch.setenv("WEFT_JOIN", said)
+        assert weft._world._address("WEFT_JOIN") == (host, port)
 
 
 # --- two machines of two processes, each with a torch.distributed of its own ---

@@ -37,7 +37,7 @@ def _address(name: str) -> tuple[str, int]:
     host, _, port = os.environ[name].rpartition(":")
     if not host or not port.isdigit():
         raise Error("config", f"{name} is '{os.environ[name]}', expected HOST:PORT")
-    return host.strip("[]"), int(port)
+    return host if "," in host else host.strip("[]"), int(port)  # of several the last one's port
 
 
 def apart() -> bool:
