@@ -21,9 +21,10 @@ static void train_on(outcome *o, int mesh, const char *folder, const char *const
 /* Both runs add the same f32 numbers in another order. Each step's gradient differs by a
  * few roundings (2^-24 relative, times the square root of the thousand terms); AdamW
  * turns that into parameter differences that grow from step to step. Fifty steps of this
- * model stay below 2e-4 of the loss; a wrong factor in any reduction moves it by more
- * than 1e-2. */
-enum { LONG = UNDER_SANITIZER ? 8 : 50 };
+ * model stay below 2e-4 of the loss, the first ten below 5e-6; a wrong factor in any reduction moves
+ * it by more than 1e-2. */
+enum { LONG = UNDER_SANITIZER ? 8 : 50, EARLY = 8 };
+static const double early = 2e-5;
 #define STEPS (UNDER_SANITIZER ? "run.steps=8" : "run.steps=50")
 
 static void check_agreement(const char *const *keys, double tolerance) {
@@ -35,7 +36,8 @@ static void check_agreement(const char *const *keys, double tolerance) {
         train_on(&other, mesh, "other", keys);
         assert_trained(&other);
         for (int i = 0; i < LONG; i++)
-            if (fabs(other.loss[i] - lone.loss[i]) > tolerance * lone.loss[i])
+            if (fabs(other.loss[i] - lone.loss[i]) >
+                (i < EARLY ? early : tolerance) * lone.loss[i])
                 fail_msg("mesh %s x %s, step %d: %.7f, on one rank %.7f", meshes[mesh][0],
                          meshes[mesh][1], i + 1, other.loss[i], lone.loss[i]);
         assert_true(fabs(other.result.validation_loss - lone.result.validation_loss) <
@@ -62,9 +64,12 @@ static void llama_and_olmo2_too(void **state) {
     check_agreement(KEYS("method=hsdp", STEPS, "model.kind=olmo2"), 2e-4);
 }
 
+/* Products of numbers rounded to bf16 agree as closely, until a parameter that differs by 1e-7 rounds
+ * to the other side, 2^-8 away: then losses part for some steps (by 1.2e-3, about step 25) and come
+ * together again. */
 static void bf16_too(void **state) {
     (void)state;
-    check_agreement(KEYS("method=hsdp", STEPS, "model.precision=bf16"), 5e-4);
+    check_agreement(KEYS("method=hsdp", STEPS, "model.precision=bf16"), 4e-3);
 }
 
 static void check_bits(const char *const *keys, int mesh) {
