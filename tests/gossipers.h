@@ -8,8 +8,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "mix/mixer.h"
-#include "ranks.h"
+#include "mixer_bytes.h"
 
 /* Buckets of which one is cut raggedly, and one that has fewer elements than members. */
 enum {
@@ -47,27 +46,6 @@ static trial trials[MAX_R];
 static inline void draw(const trial *t, int rank, int64_t step, float *u) {
     fill_normal(1000 * (uint64_t)(step + 1) + (uint64_t)rank, N, u);
     for (int i = 0; i < N; i++) u[i] *= step < t->moves ? 0.1f : 0;
-}
-
-static inline int64_t sent(const rank_env *env) {
-    wefti_traffic traffic;
-    wefti_comm_traffic(env->control, &traffic);
-    return traffic.bytes_out[WEFTI_LINK_WIRE];
-}
-
-static inline int64_t predict(const wefti_mixer *m, weft_neighbours *room, int64_t step) {
-    int64_t n_bytes = 0;
-    wefti_mixer_question q = {.n_buckets = N_BUCKETS,
-                              .R = m->comm->size,
-                              .from = m->comm->rank,
-                              .step = step,
-                              .room = room};
-    for (q.number = 0; q.number < N_BUCKETS; q.number++) {
-        q.bucket = &buckets[q.number];
-        for (q.to = 0; q.to < q.R; q.to++)
-            if (q.to != q.from) n_bytes += wefti_mixer_wire_bytes(&m->config, &q);
-    }
-    return n_bytes;
 }
 
 /* All of a step up to `after`. */

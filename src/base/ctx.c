@@ -151,6 +151,10 @@ size_t wefti_alloc_cost(size_t n_bytes) {
     return (n_bytes + HEADER_BYTES + align - 1) / align * align;
 }
 
+int64_t wefti_alloc_n_cost(int64_t n, size_t item) {
+    return (int64_t)wefti_alloc_cost((size_t)n * item);
+}
+
 weft_status wefti_alloc(weft_ctx *ctx, size_t n_bytes, const char *what, void *out) {
     char *block = NULL;
     *(void **)out = NULL;

@@ -13,7 +13,10 @@ weft_status wefti_alloc(weft_ctx *ctx, size_t n_bytes, const char *what,
 /* Memory that a block of n_bytes really takes: with its header, rounded to whole pages. */
 size_t wefti_alloc_cost(size_t n_bytes);
 
-/* The same for n items of `item` bytes; refuses negative n and products over SIZE_MAX. */
+/* The same for the n items of wefti_alloc_n. */
+int64_t wefti_alloc_n_cost(int64_t n, size_t item);
+
+/* Allocates n items of `item` bytes; refuses negative n and products over SIZE_MAX. */
 weft_status wefti_alloc_n(weft_ctx *ctx, int64_t n, size_t item, const char *what,
                           void *out) WEFT_CHECKED;
 

@@ -298,10 +298,6 @@ static void message_room(const wefti_coding *coding, int64_t n, int R, int64_t o
     if (has_head(coding, 1)) room[1] = own_answer;
 }
 
-static int64_t cost(int64_t n_bytes) {
-    return (int64_t)wefti_alloc_cost((size_t)n_bytes);
-}
-
 /* Elements of the longest range of any rank, at most. */
 static int64_t most_of(const wefti_coding *coding, int64_t n, int R) {
     int64_t unit = is_coded(coding) ? WEFTI_BLOCK_VALUES : 1;
@@ -315,7 +311,8 @@ int64_t wefti_all_reduce_work_bytes(const wefti_coding *coding, int64_t n, int R
     wefti_range largest = {0, most_of(coding, n, R)};
     int64_t room[WEFTI_DRIVER_ROUNDS];
     message_room(coding, n, R, answer_bytes(coding, &section, largest), room);
-    return cost(largest.n * (int64_t)sizeof(float)) + wefti_driver_bucket_bytes(room, 1);
+    return wefti_alloc_n_cost(largest.n, sizeof(float)) +
+           wefti_driver_bucket_bytes(room, 1);
 }
 
 static weft_status fill(wefti_all_reduce *a) {

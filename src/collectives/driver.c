@@ -18,7 +18,7 @@
 #include "base/memory.h"
 #include "comm/local.h"
 
-enum { STREAM_STAGE = WEFTI_DRIVER_ROUNDS, MIXER_STAGE = 8 };
+enum { STREAM_STAGE = WEFTI_DRIVER_ROUNDS };
 
 typedef struct slot {
     unsigned char *bytes; /* owned; NULL: messages lie in the method's memory */
@@ -208,7 +208,7 @@ static int rank_of(const wefti_party *party, int member) {
  * may be of its parameters after the step before, so they begin a step later. */
 static bool is_silent(const wefti_driver *d, const wefti_round *round, int member) {
     const wefti_comm *comm = d->setup.comm;
-    int64_t until = comm->guest_until + (d->setup.stage >= MIXER_STAGE);
+    int64_t until = comm->guest_until + (d->setup.stage >= WEFTI_MIXER_STAGE);
     return round->number == 0 && round->step < until &&
            rank_of(&round->party, member) >= comm->size - comm->n_guests;
 }
@@ -420,9 +420,8 @@ static weft_status add_member(wefti_driver *d, wefti_round *round, int member,
     if (!mine) {
         WEFT_TRY(receive_from(d, round, member, n_bytes, until_s, &message));
         if (!message) return WEFT_OK;
-    } else if (about_me &&
-               wefti_local_skips(d->setup.comm, d->setup.comm->rank,
-                                 tag_of(d, round->step, round->bucket, 0))) {
+    } else if (about_me && wefti_local_skips(d->setup.comm, d->setup.comm->rank,
+                                             tag_of(d, round->step, round->bucket, 0))) {
         return WEFT_OK; /* this rank was lost then, and the others added without it */
     } else if (round->kinds[round->number]) {
         message = slot_of(d, round)->bytes + offset_of(d, round, member);

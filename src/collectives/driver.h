@@ -38,7 +38,11 @@ typedef enum wefti_shape {
     WEFTI_SHAPE_OWNER
 } wefti_shape;
 
-enum { WEFTI_DRIVER_ROUNDS = 2, WEFTI_DRIVER_BUFFERS = 4 };
+enum {
+    WEFTI_DRIVER_ROUNDS = 2,
+    WEFTI_DRIVER_BUFFERS = 4,
+    WEFTI_MIXER_STAGE = 8 /* of the tags of a mixer's first round */
+};
 
 /* Who takes part. Ranks ascend; NULL: member i is rank i, and all others are targets. */
 typedef struct wefti_party {

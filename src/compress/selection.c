@@ -70,14 +70,14 @@ static uint32_t threshold_select(int64_t n, uint32_t *keys, int64_t k) {
     }
 }
 
-uint32_t wefti_topk_threshold(int64_t n, uint32_t *keys, int64_t k) {
+static uint32_t threshold_of(int64_t n, uint32_t *keys, int64_t k) {
     return k <= SMALL_K ? threshold_small(n, keys, k) : threshold_select(n, keys, k);
 }
 
 void wefti_topk(int64_t n, const float *x, int64_t k, int32_t *index, float *value,
                 uint32_t *scratch) {
     for (int64_t i = 0; i < n; i++) scratch[i] = magnitude_bits(x[i]);
-    uint32_t threshold = wefti_topk_threshold(n, scratch, k);
+    uint32_t threshold = threshold_of(n, scratch, k);
     int64_t above = 0;
     for (int64_t i = 0; i < n; i++) above += magnitude_bits(x[i]) > threshold;
     int64_t equal_left = k - above, taken = 0;

@@ -10,7 +10,4 @@
 void wefti_topk(int64_t n, const float *x, int64_t k, int32_t *index, float *value,
                 uint32_t *scratch);
 
-/* The k-th largest of keys[n], which are reordered. 1 <= k <= n. */
-uint32_t wefti_topk_threshold(int64_t n, uint32_t *keys, int64_t k);
-
 #endif

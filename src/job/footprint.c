@@ -102,8 +102,8 @@ static int64_t replicator_bytes(const wefti_replicator_config *config,
 static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a) {
     const wefti_mixer_config *config = &job->mixer_config;
     const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
-    int64_t n_bytes = ops->work_bytes(config, a->buckets, a->n_buckets,
-                                      job->mixed_replicas);
+    int64_t n_bytes = wefti_mixer_work_bytes(config, a->buckets, a->n_buckets,
+                                             job->mixed_replicas);
     for (const char *const *name = ops->states(config); *name; name++)
         n_bytes += cost(a->n_elements);
     return n_bytes;

@@ -21,7 +21,7 @@
 #include "mix/gossip_rounds.h"
 #include "mix/mixers.h"
 
-enum { BUFFERS = 2, STAGE = 8, TOLD = 0, HEARD = 1 };
+enum { BUFFERS = 2, TOLD = 0, HEARD = 1 };
 
 typedef struct choco {
     wefti_gossip gossip;
@@ -30,8 +30,7 @@ typedef struct choco {
     float *weights; /* [n_partners] of the gossip round at hand; 0: does not take part, or
                              is lost */
     double others;  /* their sum */
-    wefti_section *cuts;  /* [n_buckets] */
-    wefti_driver *driver; /* owned */
+    wefti_section *cuts; /* [n_buckets] */
 } choco;
 
 /* state array 2 k: told to partner k; 2 k + 1: heard of it */
@@ -74,21 +73,11 @@ static void choco_messages(const wefti_mixer_config *config,
         if (i != list->self) visit(user, list->sources[i], n_bytes);
 }
 
-static void message_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
-                         int64_t room[WEFTI_DRIVER_ROUNDS]) {
+static void choco_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
+                       int R, int64_t room[WEFTI_DRIVER_ROUNDS]) {
+    (void)R;
     room[0] = config->partners * message_bytes(config, bucket);
     room[1] = 0;
-}
-
-static int64_t choco_work_bytes(const wefti_mixer_config *config,
-                                const wefti_bucket *buckets, int n_buckets, int R) {
-    int64_t room[WEFTI_DRIVER_ROUNDS],
-        n_bytes = wefti_driver_bytes(n_buckets, BUFFERS, false, R);
-    for (int b = 0; b < n_buckets; b++) {
-        message_room(config, &buckets[b], room);
-        n_bytes += wefti_driver_bucket_bytes(room, BUFFERS);
-    }
-    return n_bytes;
 }
 
 static int slot_of(const choco *self, int partner) {
@@ -178,7 +167,7 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
     int k = slot_of(self, round->party.members[member]);
     self->weights[k] = from->weights_f32[member];
     self->others += from->weights[member];
-    const unsigned char *told = wefti_driver_sent(self->driver, round, member);
+    const unsigned char *told = wefti_driver_sent(m->driver, round, member);
     WEFT_TRY(add_section(m, cut, in, wefti_mixer_state(m, 2 * k + HEARD, round->bucket)));
     return add_section(m, cut, told, wefti_mixer_state(m, 2 * k + TOLD, round->bucket));
 }
@@ -197,6 +186,12 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
 
 static const wefti_driver_ops driver_ops = {
     .bytes = bytes, .encode = encode, .add = add, .finish = finish};
+
+static wefti_driver_setup choco_driver(const wefti_mixer_config *config) {
+    (void)config;
+    return (wefti_driver_setup){
+        .ops = &driver_ops, .n_buffers = BUFFERS, .here_only = true};
+}
 
 /* --- the phases --- */
 
@@ -217,7 +212,7 @@ static weft_status choco_send(wefti_mixer *m, int bucket, int64_t step,
     const choco *self = m->self;
     wefti_round round = round_of(m, bucket, step);
     round.from = params;
-    return wefti_driver_send(self->driver, &round);
+    return wefti_driver_send(m->driver, &round);
 }
 
 static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
@@ -226,7 +221,7 @@ static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *pa
     round.x = params;
     self->others = 0;
     memset(self->weights, 0, (size_t)self->n_partners * sizeof *self->weights);
-    return wefti_driver_receive(self->driver, &round);
+    return wefti_driver_receive(m->driver, &round);
 }
 
 /* Whom this rank meets in a period; all others if there is none. */
@@ -279,26 +274,6 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
     return WEFT_OK;
 }
 
-static weft_status make_driver(wefti_mixer *m, choco *self) {
-    wefti_driver_setup setup = {.ctx = m->ctx,
-                                .comm = m->comm,
-                                .ops = &driver_ops,
-                                .self = m,
-                                .times = &m->times,
-                                .stage = STAGE,
-                                .n_buckets = m->n_buckets,
-                                .n_buffers = BUFFERS,
-                                .here_only = true};
-    int64_t room[WEFTI_DRIVER_ROUNDS];
-    WEFT_TRY(wefti_driver_create(&setup, &self->driver));
-    for (int b = 0; b < m->n_buckets; b++) {
-        self->cuts[b] = wefti_section_dense(m->buckets[b].n_elements, m->config.values);
-        message_room(&m->config, &m->buckets[b], room);
-        WEFT_TRY(wefti_driver_open(self->driver, b, room));
-    }
-    return WEFT_OK;
-}
-
 static weft_status choco_create(wefti_mixer *m) {
     choco *self;
     WEFT_TRY(check_knobs(m->ctx, &m->config));
@@ -312,7 +287,9 @@ static weft_status choco_create(wefti_mixer *m) {
         wefti_alloc_n(m->ctx, m->n_buckets, sizeof *self->cuts, "sections", &self->cuts));
     WEFT_TRY(wefti_alloc_n(m->ctx, m->config.partners, sizeof(float), "weights",
                            &self->weights));
-    return make_driver(m, self);
+    for (int b = 0; b < m->n_buckets; b++)
+        self->cuts[b] = wefti_section_dense(m->buckets[b].n_elements, m->config.values);
+    return WEFT_OK;
 }
 
 /* All replicas begin with the same parameters, and know it. */
@@ -333,7 +310,6 @@ static void choco_destroy(wefti_mixer *m) {
     choco *self = m->self;
     if (!self) return;
     wefti_gossip_fini(m, &self->gossip);
-    wefti_driver_destroy(self->driver);
     void *blocks[] = {self->partners, self->weights, self->cuts, self};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(m->ctx, blocks[i]);
@@ -362,7 +338,8 @@ const wefti_mixer_ops wefti_mixer_choco = {
     .acts = choco_acts,
     .messages = choco_messages,
     .message_bytes = message_bytes,
-    .work_bytes = choco_work_bytes,
+    .driver = choco_driver,
+    .room = choco_room,
     .create = choco_create,
     .prime = choco_prime,
     .before = wefti_gossip_before,

@@ -35,12 +35,11 @@
 #include "mix/pushsum.h"
 
 /* Messages of a bucket that may be under way; with a deadline they may be so for longer. */
-enum { BUFFERS = 2, PATIENT_BUFFERS = WEFTI_DRIVER_BUFFERS, STAGE = 8, STRIP = 1024 };
+enum { BUFFERS = 2, PATIENT_BUFFERS = WEFTI_DRIVER_BUFFERS, STRIP = 1024 };
 
 typedef struct gossip {
     wefti_gossip gossip;
     wefti_pushsum pushsum; /* where the topology needs it */
-    wefti_driver *driver;  /* owned */
     int64_t *answered;     /* [n_buckets] last gossip round that was answered, or -1 */
     const float **sources; /* [members] parameters of one bucket, NULL: not there */
     double *row;     /* [members] weights of a gossip round that is not as planned */
@@ -49,12 +48,6 @@ typedef struct gossip {
 } gossip;
 
 /* --- before it is created --- */
-
-static const char *const *gossip_states(const wefti_mixer_config *config) {
-    static const char *const none[] = {NULL};
-    (void)config;
-    return none;
-}
 
 static int64_t whole_bytes(const wefti_bucket *bucket) {
     return WEFTI_FRAME_BYTES + bucket->n_elements * (int64_t)sizeof(float);
@@ -112,29 +105,14 @@ static void gossip_messages(const wefti_mixer_config *config,
     }
 }
 
-static int buffers_of(const wefti_mixer_config *config) {
-    return config->deadline_s > 0 ? PATIENT_BUFFERS : BUFFERS;
-}
-
 /* Of the largest gossip round: each range has a head. */
-static void message_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
-                         int R, int64_t room[WEFTI_DRIVER_ROUNDS]) {
+static void gossip_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
+                        int R, int64_t room[WEFTI_DRIVER_ROUNDS]) {
     bool means = config->average_every > 0 || config->consensus_bound > 0;
     bool groups = weft_topology_describe(config->topology).max_sources >= 3;
     int heads = means || groups ? R : 1;
     room[0] = whole_bytes(bucket) + (heads - 1) * (int64_t)WEFTI_FRAME_BYTES;
     room[1] = 0; /* answers lie inside */
-}
-
-static int64_t gossip_work_bytes(const wefti_mixer_config *config,
-                                 const wefti_bucket *buckets, int n_buckets, int R) {
-    int n_buffers = buffers_of(config);
-    int64_t room[WEFTI_DRIVER_ROUNDS], n_bytes = 0;
-    for (int b = 0; b < n_buckets; b++) {
-        message_room(config, &buckets[b], R, room);
-        n_bytes += wefti_driver_bucket_bytes(room, n_buffers);
-    }
-    return n_bytes + wefti_driver_bytes(n_buckets, n_buffers, config->deadline_s > 0, R);
 }
 
 /* After a mean of all the neighbours hold the same bits, if nothing follows it and nobody
@@ -159,30 +137,6 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
 static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
                                const float *params);
 static weft_status gossip_mix(wefti_mixer *m, int bucket, int64_t step, float *params);
-static const wefti_driver_ops driver_ops;
-
-static weft_status make_driver(wefti_mixer *m, gossip *self) {
-    wefti_driver_setup setup = {.ctx = m->ctx,
-                                .comm = m->comm,
-                                .ops = &driver_ops,
-                                .self = m,
-                                .times = &m->times,
-                                .stage = STAGE,
-                                .n_buckets = m->n_buckets,
-                                .n_buffers = buffers_of(&m->config),
-                                .answers_inside = true,
-                                .here_only = true,
-                                .deadline_s = m->config.deadline_s,
-                                .steps = m->config.steps};
-    int64_t room[WEFTI_DRIVER_ROUNDS];
-    WEFT_TRY(wefti_driver_create(&setup, &self->driver));
-    for (int b = 0; b < m->n_buckets; b++) {
-        message_room(&m->config, &m->buckets[b], m->comm->size, room);
-        WEFT_TRY(wefti_driver_open(self->driver, b, room));
-    }
-    return WEFT_OK;
-}
-
 static weft_status gossip_create(wefti_mixer *m) {
     gossip *self;
     int R = m->comm->size, n = m->n_buckets;
@@ -193,7 +147,6 @@ static weft_status gossip_create(wefti_mixer *m) {
     self->gossip.mix = gossip_mix;
     WEFT_TRY(wefti_gossip_init(m, &self->gossip));
     WEFT_TRY(wefti_pushsum_init(m, &self->pushsum));
-    WEFT_TRY(make_driver(m, self));
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(float *), "sources", &self->sources));
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(double), "weights", &self->row));
     WEFT_TRY(wefti_alloc_n(m->ctx, R, sizeof(float), "weights", &self->rounded));
@@ -207,7 +160,6 @@ static void gossip_destroy(wefti_mixer *m) {
     if (!self) return;
     wefti_gossip_fini(m, &self->gossip);
     wefti_pushsum_fini(m, &self->pushsum);
-    wefti_driver_destroy(self->driver);
     void *blocks[] = {self->sources, self->row, self->rounded, self->answered, self};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(m->ctx, blocks[i]);
@@ -382,6 +334,15 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
 static const wefti_driver_ops driver_ops = {
     .bytes = bytes, .encode = encode, .add = add, .finish = finish};
 
+static wefti_driver_setup gossip_driver(const wefti_mixer_config *config) {
+    bool patient = config->deadline_s > 0;
+    return (wefti_driver_setup){.ops = &driver_ops,
+                                .n_buffers = patient ? PATIENT_BUFFERS : BUFFERS,
+                                .answers_inside = true,
+                                .here_only = true,
+                                .deadline_s = config->deadline_s};
+}
+
 /* --- the phases --- */
 
 /* The gossip round's neighbours are those of `step`. */
@@ -407,7 +368,7 @@ static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
     wefti_round round = round_of(m, bucket, step, NULL);
     if (self->gossip.neighbours->n_targets == 0) return WEFT_OK;
     round.from = params;
-    return wefti_driver_send(self->driver, &round);
+    return wefti_driver_send(m->driver, &round);
 }
 
 /* Nothing has come yet. Of who is lost nothing will: its weight goes to the others, and of
@@ -423,7 +384,7 @@ static weft_status answer_group(wefti_mixer *m, wefti_round *round) {
         return WEFT_OK;
     self->answered[round->bucket] = round->step;
     forget_sources(self);
-    return wefti_driver_answer(self->driver, round);
+    return wefti_driver_answer(m->driver, round);
 }
 
 /* Before the gradients of a step are there: answers what was sent in the step before. */
@@ -441,7 +402,7 @@ static weft_status gossip_mix(wefti_mixer *m, int bucket, int64_t step, float *p
     WEFT_TRY(answer_group(m, &round));
     forget_sources(self);
     self->distance = 0;
-    return wefti_driver_receive(self->driver, &round);
+    return wefti_driver_receive(m->driver, &round);
 }
 
 static wefti_touched gossip_touched(int R) {
@@ -460,12 +421,13 @@ const wefti_mixer_ops wefti_mixer_gossip = {
     .meets = true,
     .measured = gossip_measured,
     .touched = gossip_touched,
-    .states = gossip_states,
+    .states = wefti_mixer_no_states,
     .acts = gossip_acts,
     .two_rounds = in_two_rounds,
     .messages = gossip_messages,
     .message_bytes = gossip_message_bytes,
-    .work_bytes = gossip_work_bytes,
+    .driver = gossip_driver,
+    .room = gossip_room,
     .create = gossip_create,
     .prime = wefti_gossip_prime,
     .answer = gossip_answer,

@@ -40,7 +40,7 @@ void wefti_gossip_foresee(const wefti_mixer_config *config, int member, int64_t 
     look_up(config, wefti_mixer_average_is_due(config, step), member, step, room);
 }
 
-int64_t wefti_gossip_sent_in(const wefti_mixer_config *config, int64_t step) {
+static int64_t sent_in(const wefti_mixer_config *config, int64_t step) {
     int64_t round = config->combine_last ? step : step + 1;
     return round < config->steps ? round : -1;
 }
@@ -52,8 +52,7 @@ int wefti_gossip_acts(const wefti_mixer_config *config, const wefti_mixer_questi
     bool last = config->combine_last, two = false;
     wefti_mixer_phase answers = last ? WEFTI_MIXER_FINISH : WEFTI_MIXER_ANSWER;
     wefti_mixer_phase mixes = last ? WEFTI_MIXER_FINISH : WEFTI_MIXER_BEFORE;
-    wefti_mixer_act send = {WEFTI_MIXER_AFTER, true,
-                            wefti_gossip_sent_in(config, q->step), 0};
+    wefti_mixer_act send = {WEFTI_MIXER_AFTER, true, sent_in(config, q->step), 0};
     int n = 0;
     if (last && q->step >= 0) acts[n++] = send;
     if (q->step >= 0) {
@@ -121,7 +120,7 @@ weft_status wefti_gossip_before(wefti_mixer *m, int bucket, int64_t step, float 
 }
 
 weft_status wefti_gossip_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    return send(m, bucket, wefti_gossip_sent_in(&m->config, step), params);
+    return send(m, bucket, sent_in(&m->config, step), params);
 }
 
 weft_status wefti_gossip_finish(wefti_mixer *m, int bucket, int64_t step, float *params) {

@@ -33,10 +33,6 @@ void wefti_gossip_foresee(const wefti_mixer_config *config, int member, int64_t 
  * that not everybody sends to the same one first. */
 int wefti_gossip_first(const int *others, int n, int member);
 
-/* The step of the gossip round for which messages are sent in `step`; -1: there is none, the
- * run ends before. */
-int64_t wefti_gossip_sent_in(const wefti_mixer_config *config, int64_t step);
-
 /* What a rank does in a step (mixer.h) if gossip rounds have one round of messages, or, where
  * two_rounds says so, two. */
 int wefti_gossip_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The front of all mixers: creation, state arrays, dispatch. */
+/* The front of all mixers: creation, state arrays, the driver, dispatch.
+ *
+ *     a mixer has         m->driver                          its memory
+ *     driver, room        made here, with room for all       counted here, plus work_bytes
+ *     a collective        NULL; its own in `create`          work_bytes
+ *     neither             NULL; nothing is exchanged         none */
 #include "mix/mixer.h"
 
 #include <math.h>
@@ -19,27 +24,6 @@ int64_t wefti_mixer_period(const wefti_mixer_config *config) {
     return ops->period ? ops->period(config) : 1;
 }
 
-typedef struct total {
-    int peer;
-    int64_t n_bytes;
-} total;
-
-static void add_message(void *user, int peer, int64_t n_bytes) {
-    total *t = user;
-    if (peer == t->peer) t->n_bytes += n_bytes;
-}
-
-int64_t wefti_mixer_wire_bytes(const wefti_mixer_config *config,
-                               const wefti_mixer_question *q) {
-    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
-    wefti_mixer_act acts[WEFTI_MIXER_ACTS];
-    total sent = {q->to, 0};
-    int n = ops->acts(config, q, acts);
-    for (int i = 0; i < n; i++)
-        if (acts[i].sends) ops->messages(config, q, &acts[i], add_message, &sent);
-    return sent.n_bytes;
-}
-
 static weft_status make_known(wefti_mixer *m) {
     const wefti_mixer_config *c = &m->config;
     if (!c->topology) return WEFT_OK;
@@ -52,6 +36,40 @@ static weft_status make_known(wefti_mixer *m) {
     if (facts.push_sum) m->weights = m->known + n_control;
     for (int i = n_control; i < m->n_known; i++) m->known[i] = 1;
     return WEFT_OK;
+}
+
+/* The driver with room for every bucket's messages. */
+static weft_status open_driver(wefti_mixer *m) {
+    wefti_driver_setup setup = m->ops->driver(&m->config);
+    int64_t room[WEFTI_DRIVER_ROUNDS];
+    setup.ctx = m->ctx;
+    setup.comm = m->comm;
+    setup.self = m;
+    setup.times = &m->times;
+    setup.stage = WEFTI_MIXER_STAGE;
+    setup.n_buckets = m->n_buckets;
+    setup.steps = m->config.steps;
+    WEFT_TRY(wefti_driver_create(&setup, &m->driver));
+    for (int b = 0; b < m->n_buckets; b++) {
+        m->ops->room(&m->config, &m->buckets[b], m->comm->size, room);
+        WEFT_TRY(wefti_driver_open(m->driver, b, room));
+    }
+    return WEFT_OK;
+}
+
+int64_t wefti_mixer_work_bytes(const wefti_mixer_config *config,
+                               const wefti_bucket *buckets, int n_buckets, int R) {
+    const wefti_mixer_ops *ops = wefti_mixer_find(config->kind);
+    int64_t room[WEFTI_DRIVER_ROUNDS], n_bytes = 0;
+    if (ops->work_bytes) n_bytes = ops->work_bytes(config, buckets, n_buckets, R);
+    if (!ops->driver) return n_bytes;
+    wefti_driver_setup setup = ops->driver(config);
+    for (int b = 0; b < n_buckets; b++) {
+        ops->room(config, &buckets[b], R, room);
+        n_bytes += wefti_driver_bucket_bytes(room, setup.n_buffers);
+    }
+    bool patient = setup.deadline_s > 0;
+    return n_bytes + wefti_driver_bytes(n_buckets, setup.n_buffers, patient, R);
 }
 
 static weft_status fill(wefti_mixer *m) {
@@ -67,7 +85,8 @@ static weft_status fill(wefti_mixer *m) {
          name++, m->n_states++)
         WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(float), "mixer state",
                                &m->state[m->n_states]));
-    return m->ops->create(m);
+    if (m->ops->create) WEFT_TRY(m->ops->create(m)); /* and check the knobs */
+    return m->ops->driver ? open_driver(m) : WEFT_OK;
 }
 
 weft_status wefti_mixer_create(weft_ctx *ctx, const wefti_mixer_config *config,
@@ -98,7 +117,8 @@ weft_status wefti_mixer_create(weft_ctx *ctx, const wefti_mixer_config *config,
 
 void wefti_mixer_destroy(wefti_mixer *m) {
     if (!m) return;
-    m->ops->destroy(m);
+    if (m->ops->destroy) m->ops->destroy(m);
+    wefti_driver_destroy(m->driver);
     for (int i = 0; i < m->n_states; i++) wefti_free(m->ctx, m->state[i]);
     wefti_free(m->ctx, m->known);
     wefti_free(m->ctx, m->bucket_at);
@@ -107,7 +127,7 @@ void wefti_mixer_destroy(wefti_mixer *m) {
 
 weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
                               const float *params) {
-    return m->ops->prime(m, bucket, step, params);
+    return m->ops->prime ? m->ops->prime(m, bucket, step, params) : WEFT_OK;
 }
 
 weft_status wefti_mixer_answer(wefti_mixer *m, int bucket, int64_t step) {
@@ -115,15 +135,15 @@ weft_status wefti_mixer_answer(wefti_mixer *m, int bucket, int64_t step) {
 }
 
 weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    return m->ops->before(m, bucket, step, params);
+    return m->ops->before ? m->ops->before(m, bucket, step, params) : WEFT_OK;
 }
 
 weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    return m->ops->after(m, bucket, step, params);
+    return m->ops->after ? m->ops->after(m, bucket, step, params) : WEFT_OK;
 }
 
 weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    return m->ops->finish(m, bucket, step, params);
+    return m->ops->finish ? m->ops->finish(m, bucket, step, params) : WEFT_OK;
 }
 
 void wefti_mixer_average_all(wefti_mixer *m, int64_t step, bool all) {
@@ -144,6 +164,18 @@ double wefti_mixer_gamma(const wefti_mixer_config *c, int64_t step) {
 bool wefti_mixer_averages_all(const wefti_mixer *m, int64_t step) {
     bool decided = m->control && m->control[step % WEFTI_CONTROL_STEPS] > 0;
     return decided || wefti_mixer_average_is_due(&m->config, step);
+}
+
+const char *const *wefti_mixer_no_states(const wefti_mixer_config *config) {
+    static const char *const none[] = {NULL};
+    (void)config;
+    return none;
+}
+
+int64_t wefti_mixer_uncoded_bytes(const wefti_mixer_config *config,
+                                  const wefti_bucket *bucket) {
+    (void)config;
+    return bucket->n_elements * (int64_t)sizeof(float);
 }
 
 float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket) {

@@ -22,7 +22,10 @@
  * All buckets have passed `after` of a step before any passes `finish`, so messages that
  * after() sends travel together. answer() is called as early in a step as can be, before
  * its gradients are there: it answers what others sent in the step before. Without it
- * before() does so. Tags: wefti_comm_tag, stages 8 to 15. */
+ * before() does so. Tags: wefti_comm_tag, stages WEFTI_MIXER_STAGE to 15.
+ *
+ * A mixer that exchanges over the driver (collectives/driver.h) says `driver` and `room`, and the
+ * front makes m->driver; one that stands on a collective makes that in `create`. */
 
 enum {
     WEFTI_MAX_PARTNERS =
@@ -67,7 +70,7 @@ typedef struct wefti_mixer_config {
 typedef struct wefti_mixer_question {
     const wefti_bucket *bucket;
     int number, n_buckets; /* the bucket's, of all */
-    int R, from, to;       /* `to`: of wefti_mixer_wire_bytes */
+    int R, from;
     int64_t step;
     weft_neighbours *room; /* to look into config.topology; NULL if there is none */
 } wefti_mixer_question;
@@ -118,19 +121,27 @@ typedef struct wefti_mixer_ops {
     /* Whether the gossip round with these neighbours is a mean in two rounds; NULL: never. */
     bool (*two_rounds)(const wefti_mixer_config *config, const weft_neighbours *list);
     /* The messages of an act of rank `from`, in the order in which it sends or awaits
-     * them. */
+     * them. NULL: there are no acts. */
     void (*messages)(const wefti_mixer_config *config,
                      const wefti_mixer_question *question, const wefti_mixer_act *act,
                      wefti_mixer_visit visit, void *user);
-    /* Payload of a typical message of this bucket: small ones are merged. */
+    /* Payload of a typical message of this bucket: small ones are merged. NULL: none. */
     int64_t (*message_bytes)(const wefti_mixer_config *config,
                              const wefti_bucket *bucket);
-    /* Bytes of working memory of a rank, without states. */
+    /* Over the driver: its ops, buffers, flags and deadline; the front fills in the rest.
+     * NULL: over a collective, or nothing is exchanged. */
+    wefti_driver_setup (*driver)(const wefti_mixer_config *config);
+    /* Bytes that a bucket's messages of the two rounds take in the driver, heads included. */
+    void (*room)(const wefti_mixer_config *config, const wefti_bucket *bucket, int R,
+                 int64_t room[WEFTI_DRIVER_ROUNDS]);
+    /* Bytes of working memory of a rank, without states and the driver's messages; NULL:
+     * none. */
     int64_t (*work_bytes)(const wefti_mixer_config *config, const wefti_bucket *buckets,
                           int n_buckets, int R);
-    weft_status (*create)(wefti_mixer *m); /* fills m->self */
+    weft_status (*create)(wefti_mixer *m); /* fills m->self; NULL: it has none */
+    /* The phases; NULL: nothing. */
     weft_status (*prime)(wefti_mixer *m, int bucket, int64_t step, const float *params);
-    weft_status (*answer)(wefti_mixer *m, int bucket, int64_t step); /* NULL: nothing */
+    weft_status (*answer)(wefti_mixer *m, int bucket, int64_t step);
     weft_status (*before)(wefti_mixer *m, int bucket, int64_t step, float *params);
     weft_status (*after)(wefti_mixer *m, int bucket, int64_t step, float *params);
     weft_status (*finish)(wefti_mixer *m, int bucket, int64_t step, float *params);
@@ -141,7 +152,7 @@ typedef struct wefti_mixer_ops {
     double (*distance)(const wefti_mixer *m);
     /* Whether all replicas hold the same bits after this step. */
     bool (*agrees)(const wefti_mixer_config *config, int64_t step);
-    void (*destroy)(wefti_mixer *m);
+    void (*destroy)(wefti_mixer *m); /* NULL: nothing to do */
 } wefti_mixer_ops;
 
 enum { WEFTI_MIXER_STATES = 2 * WEFTI_MAX_PARTNERS };
@@ -165,16 +176,17 @@ struct wefti_mixer {
     double
         *weights; /* in known: [members] push-sum weights before the next gossip round, or
                           NULL where they are not needed */
-    void *self;   /* the implementation's */
+    wefti_driver *driver;       /* owned; NULL: ops->driver is */
+    void *self;                 /* the implementation's */
     wefti_exchange_times times; /* in all so far */
 };
 
 /* Steps after which a mixer's exchanges begin anew; those of a topology have their own. */
 int64_t wefti_mixer_period(const wefti_mixer_config *config);
 
-/* Payload bytes that rank `from` sends to rank `to` for this bucket in this step. */
-int64_t wefti_mixer_wire_bytes(const wefti_mixer_config *config,
-                               const wefti_mixer_question *question);
+/* Bytes of working memory of a rank: messages and scratch, without states. */
+int64_t wefti_mixer_work_bytes(const wefti_mixer_config *config,
+                               const wefti_bucket *buckets, int n_buckets, int R);
 
 /* Creates a mixer; an unknown kind or a bad knob is WEFT_ERR_CONFIG. The state arrays are
  * zero. Not collective. */
@@ -212,6 +224,12 @@ double wefti_mixer_gamma(const wefti_mixer_config *config, int64_t step);
  * configuration alone says so, or by control. */
 bool wefti_mixer_average_is_due(const wefti_mixer_config *config, int64_t step);
 bool wefti_mixer_averages_all(const wefti_mixer *m, int64_t step);
+
+/* For implementations: what several tables have in common. No states; messages of uncoded
+ * numbers, so that how they are coded does not change which buckets there are. */
+const char *const *wefti_mixer_no_states(const wefti_mixer_config *config);
+int64_t wefti_mixer_uncoded_bytes(const wefti_mixer_config *config,
+                                  const wefti_bucket *bucket);
 
 /* State array i of a bucket. */
 float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket);

@@ -27,7 +27,7 @@
 #include "mix/outerschedule.h"
 #include "collectives/all_reduce.h"
 
-enum { START, VELOCITY, STAGE = 8, OWN_DRAWS = 0x6f757465 };
+enum { START, VELOCITY, OWN_DRAWS = 0x6f757465 };
 
 typedef struct outer {
     int error, pending; /* numbers of these state arrays; -1: there is none */
@@ -103,18 +103,6 @@ static void outer_messages(const wefti_mixer_config *config,
     }
 }
 
-/* Of uncoded numbers, so that how they are coded does not change which buckets there are.
- */
-static int64_t outer_message_bytes(const wefti_mixer_config *config,
-                                   const wefti_bucket *bucket) {
-    (void)config;
-    return bucket->n_elements * (int64_t)sizeof(float);
-}
-
-static int64_t cost(int64_t n, size_t item) {
-    return (int64_t)wefti_alloc_cost((size_t)n * item);
-}
-
 static int64_t outer_work_bytes(const wefti_mixer_config *config,
                                 const wefti_bucket *buckets, int n_buckets, int R) {
     wefti_coding coding = coding_of(config);
@@ -123,7 +111,7 @@ static int64_t outer_work_bytes(const wefti_mixer_config *config,
         n += buckets[b].n_elements;
         n_bytes += wefti_all_reduce_work_bytes(&coding, buckets[b].n_elements, R);
     }
-    return n_bytes + (has_own_x(config) ? cost(n, sizeof(float)) : 0);
+    return n_bytes + (has_own_x(config) ? wefti_alloc_n_cost(n, sizeof(float)) : 0);
 }
 
 static bool outer_agrees(const wefti_mixer_config *config, int64_t step) {
@@ -155,7 +143,7 @@ static weft_status make_reduce(wefti_mixer *m, wefti_all_reduce **out) {
                                     .kernels = m->kernels,
                                     .comm = m->comm,
                                     .coding = coding_of(&m->config),
-                                    .stage = STAGE,
+                                    .stage = WEFTI_MIXER_STAGE,
                                     .n_vectors = m->n_buckets};
     WEFT_TRY(wefti_all_reduce_create(&setup, out));
     for (int b = 0; b < m->n_buckets; b++)
@@ -307,11 +295,6 @@ static weft_status outer_prime(wefti_mixer *m, int bucket, int64_t step,
     return WEFT_OK;
 }
 
-static weft_status outer_before(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    (void)m, (void)bucket, (void)step, (void)params;
-    return WEFT_OK;
-}
-
 static weft_status outer_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
     const outer *self = m->self;
     if (start_of(m, bucket, step) == step) return ask(m, bucket, step, params);
@@ -358,11 +341,10 @@ const wefti_mixer_ops wefti_mixer_outer = {
     .states = outer_states,
     .acts = outer_acts,
     .messages = outer_messages,
-    .message_bytes = outer_message_bytes,
+    .message_bytes = wefti_mixer_uncoded_bytes,
     .work_bytes = outer_work_bytes,
     .create = outer_create,
     .prime = outer_prime,
-    .before = outer_before,
     .after = outer_after,
     .finish = outer_finish,
     .agrees = outer_agrees,

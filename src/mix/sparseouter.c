@@ -21,13 +21,12 @@
 #include "mix/outerschedule.h"
 #include "wire/bins.h"
 
-enum { START, ERROR, STAGE = 8 };
+enum { START, ERROR };
 
 typedef struct sparse_outer {
     wefti_section cut;      /* of one run; sections of buckets differ in length alone */
     wefti_binomials *table; /* owned, like what follows; NULL unless places need it */
-    wefti_driver *driver;
-    int32_t *places; /* [numbers of the largest message], like values */
+    int32_t *places;        /* [numbers of the largest message], like values */
     float *values;
     float *run;     /* [c] */
     uint32_t *keys; /* [c] */
@@ -88,17 +87,6 @@ static void sparse_messages(const wefti_mixer_config *config,
     }
 }
 
-/* Of uncoded numbers: as outer. */
-static int64_t sparse_message_bytes(const wefti_mixer_config *config,
-                                    const wefti_bucket *bucket) {
-    (void)config;
-    return bucket->n_elements * (int64_t)sizeof(float);
-}
-
-static int64_t cost(int64_t n, size_t item) {
-    return (int64_t)wefti_alloc_cost((size_t)n * item);
-}
-
 static int64_t table_bytes(const wefti_section *s) {
     return s->indices == WEFTI_INDICES_ENUMERATIVE
                ? wefti_binomials_bytes(s->elements, s->k)
@@ -116,16 +104,12 @@ static int64_t sparse_work_bytes(const wefti_mixer_config *config,
                                  const wefti_bucket *buckets, int n_buckets, int R) {
     int64_t n = largest_bucket(buckets, n_buckets);
     wefti_section run = section_of_run(config, NULL), s = section_of(&run, n);
-    int64_t n_bytes = cost(1, sizeof(sparse_outer)) + 2 * cost(s.n_values, 4) +
-                      2 * cost(config->chunk, 4) + cost(n, sizeof(float)) +
-                      wefti_driver_bytes(n_buckets, 1, false, R);
-    if (table_bytes(&s) > 0) n_bytes += cost(table_bytes(&s), 1);
-    for (int b = 0; b < n_buckets; b++) {
-        s = section_of(&run, buckets[b].n_elements);
-        int64_t room[WEFTI_DRIVER_ROUNDS] = {message_of(&s), 0};
-        n_bytes += wefti_driver_bucket_bytes(room, 1);
-    }
-    return n_bytes;
+    int64_t n_bytes = wefti_alloc_n_cost(1, sizeof(sparse_outer)) +
+                      2 * wefti_alloc_n_cost(s.n_values, 4) +
+                      2 * wefti_alloc_n_cost(config->chunk, 4) +
+                      wefti_alloc_n_cost(n, sizeof(float));
+    (void)R;
+    return n_bytes + (table_bytes(&s) > 0 ? wefti_alloc_n_cost(table_bytes(&s), 1) : 0);
 }
 
 static bool sparse_agrees(const wefti_mixer_config *config, int64_t step) {
@@ -220,6 +204,20 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
 static const wefti_driver_ops driver_ops = {
     .bytes = bytes, .encode = encode, .add = add, .finish = finish};
 
+static wefti_driver_setup sparse_driver(const wefti_mixer_config *config) {
+    (void)config;
+    return (wefti_driver_setup){.ops = &driver_ops, .n_buffers = 1};
+}
+
+static void sparse_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
+                        int R, int64_t room[WEFTI_DRIVER_ROUNDS]) {
+    wefti_section run = section_of_run(config, NULL);
+    wefti_section s = section_of(&run, bucket->n_elements);
+    (void)R;
+    room[0] = message_of(&s);
+    room[1] = 0;
+}
+
 /* --- creation --- */
 
 static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
@@ -235,24 +233,6 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
                              "mixer.compression_topk %lld, expected 2 or more, and 1 to "
                              "as many",
                              (long long)c->chunk, (long long)c->topk);
-    return WEFT_OK;
-}
-
-static weft_status make_driver(wefti_mixer *m, sparse_outer *self) {
-    wefti_driver_setup setup = {.ctx = m->ctx,
-                                .comm = m->comm,
-                                .ops = &driver_ops,
-                                .self = m,
-                                .times = &m->times,
-                                .stage = STAGE,
-                                .n_buckets = m->n_buckets,
-                                .n_buffers = 1};
-    WEFT_TRY(wefti_driver_create(&setup, &self->driver));
-    for (int b = 0; b < m->n_buckets; b++) {
-        wefti_section s = section_of(&self->cut, m->buckets[b].n_elements);
-        int64_t room[WEFTI_DRIVER_ROUNDS] = {message_of(&s), 0};
-        WEFT_TRY(wefti_driver_open(self->driver, b, room));
-    }
     return WEFT_OK;
 }
 
@@ -273,14 +253,12 @@ static weft_status sparse_create(wefti_mixer *m) {
     WEFT_TRY(wefti_alloc_n(ctx, s.n_values, sizeof(float), "numbers", &self->values));
     WEFT_TRY(wefti_alloc_n(ctx, c, sizeof(float), "a run", &self->run));
     WEFT_TRY(wefti_alloc_n(ctx, c, sizeof(uint32_t), "a run", &self->keys));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(float), "the mean change", &self->mean));
-    return make_driver(m, self);
+    return wefti_alloc_n(ctx, n, sizeof(float), "the mean change", &self->mean);
 }
 
 static void sparse_destroy(wefti_mixer *m) {
     sparse_outer *self = m->self;
     if (!self) return;
-    wefti_driver_destroy(self->driver);
     wefti_binomials_destroy(m->ctx, self->table);
     void *blocks[] = {self->places, self->values, self->run,
                       self->keys,   self->mean,   self};
@@ -310,17 +288,11 @@ static weft_status sparse_prime(wefti_mixer *m, int bucket, int64_t step,
     return WEFT_OK;
 }
 
-static weft_status sparse_before(wefti_mixer *m, int bucket, int64_t step,
-                                 float *params) {
-    (void)m, (void)bucket, (void)step, (void)params;
-    return WEFT_OK;
-}
-
 static weft_status sparse_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
     const sparse_outer *self = m->self;
     wefti_round round = round_of(m, bucket, step);
     round.from = params;
-    return is_due(m, bucket, step) ? wefti_driver_send(self->driver, &round) : WEFT_OK;
+    return is_due(m, bucket, step) ? wefti_driver_send(m->driver, &round) : WEFT_OK;
 }
 
 static weft_status sparse_finish(wefti_mixer *m, int bucket, int64_t step,
@@ -328,7 +300,7 @@ static weft_status sparse_finish(wefti_mixer *m, int bucket, int64_t step,
     const sparse_outer *self = m->self;
     wefti_round round = round_of(m, bucket, step);
     round.x = params;
-    return is_due(m, bucket, step) ? wefti_driver_receive(self->driver, &round) : WEFT_OK;
+    return is_due(m, bucket, step) ? wefti_driver_receive(m->driver, &round) : WEFT_OK;
 }
 
 static int64_t sparse_period(const wefti_mixer_config *config) {
@@ -352,11 +324,12 @@ const wefti_mixer_ops wefti_mixer_sparse_outer = {
     .states = sparse_states,
     .acts = sparse_acts,
     .messages = sparse_messages,
-    .message_bytes = sparse_message_bytes,
+    .message_bytes = wefti_mixer_uncoded_bytes,
+    .driver = sparse_driver,
+    .room = sparse_room,
     .work_bytes = sparse_work_bytes,
     .create = sparse_create,
     .prime = sparse_prime,
-    .before = sparse_before,
     .after = sparse_after,
     .finish = sparse_finish,
     .agrees = sparse_agrees,

@@ -10,7 +10,7 @@ void wefti_put_little(weft_ctx *ctx, wefti_buffer *out, uint64_t value, int n_by
     wefti_buffer_put(ctx, out, bytes, n_bytes);
 }
 
-void wefti_put_varint(weft_ctx *ctx, wefti_buffer *out, uint64_t value) {
+static void put_varint(weft_ctx *ctx, wefti_buffer *out, uint64_t value) {
     unsigned char bytes[10];
     int n = 0;
     for (; value >= 128; value >>= 7) bytes[n++] = (unsigned char)(value | 128);
@@ -19,13 +19,13 @@ void wefti_put_varint(weft_ctx *ctx, wefti_buffer *out, uint64_t value) {
 }
 
 void wefti_put_field(weft_ctx *ctx, wefti_buffer *out, int field, wefti_wire_type type) {
-    wefti_put_varint(ctx, out, (uint64_t)field << 3 | (uint64_t)type);
+    put_varint(ctx, out, (uint64_t)field << 3 | (uint64_t)type);
 }
 
 void wefti_put_bytes(weft_ctx *ctx, wefti_buffer *out, int field, const void *bytes,
                      int64_t n_bytes) {
     wefti_put_field(ctx, out, field, WEFTI_BYTES);
-    wefti_put_varint(ctx, out, (uint64_t)n_bytes);
+    put_varint(ctx, out, (uint64_t)n_bytes);
     if (n_bytes > 0) wefti_buffer_put(ctx, out, bytes, n_bytes);
 }
 
@@ -42,5 +42,5 @@ void wefti_put_double(weft_ctx *ctx, wefti_buffer *out, int field, double value)
 
 void wefti_put_int(weft_ctx *ctx, wefti_buffer *out, int field, uint64_t value) {
     wefti_put_field(ctx, out, field, WEFTI_VARINT);
-    wefti_put_varint(ctx, out, value);
+    put_varint(ctx, out, value);
 }

@@ -18,9 +18,6 @@ typedef enum wefti_wire_type {
 /* A whole number of n_bytes bytes, the least significant one first. */
 void wefti_put_little(weft_ctx *ctx, wefti_buffer *out, uint64_t value, int n_bytes);
 
-/* Seven bits in each byte, the lowest first; the eighth says that more follow. */
-void wefti_put_varint(weft_ctx *ctx, wefti_buffer *out, uint64_t value);
-
 /* field << 3 | type. */
 void wefti_put_field(weft_ctx *ctx, wefti_buffer *out, int field, wefti_wire_type type);
 

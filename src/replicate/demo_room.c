@@ -15,10 +15,6 @@ typedef struct sizes {
 
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static int64_t cost(int64_t n, size_t item) {
-    return (int64_t)wefti_alloc_cost((size_t)n * item);
-}
-
 static void enlarge(const wefti_demo_rules *rules, const wefti_demo_part *part,
                     sizes *n) {
     const wefti_section *s = &part->section;
@@ -73,7 +69,8 @@ static int64_t table_bytes(const wefti_demo_rules *rules, const wefti_bucket *bu
     tables_wanted(rules, buckets, n_buckets, wanted);
     for (int kind = 0; kind < WEFTI_DEMO_KINDS; kind++) {
         const wefti_section *s = &rules->sections[kind];
-        if (wanted[kind]) n_bytes += cost(wefti_binomials_bytes(s->elements, s->k), 1);
+        if (wanted[kind])
+            n_bytes += wefti_alloc_n_cost(wefti_binomials_bytes(s->elements, s->k), 1);
     }
     return n_bytes;
 }
@@ -83,13 +80,14 @@ int64_t wefti_demo_room_bytes(const wefti_replicator_config *config,
     wefti_demo_rules rules = wefti_demo_rules_make(config, R, NULL);
     sizes n = sizes_of(&rules, buckets, n_buckets);
     int threads = threads_of(config);
-    int64_t n_bytes = cost(1, sizeof(wefti_demo)) + cost(R, sizeof(void *)) +
-                      cost(n_buckets, sizeof(wefti_demo_bucket)) +
-                      cost(n.n_parts, sizeof(wefti_demo_part)) +
-                      cost(n_buckets * (R + 1), sizeof(wefti_demo_place)) +
-                      cost(threads, sizeof(wefti_demo_scratch)) +
-                      cost(2 * threads * R, sizeof(void *)) +
-                      cost(threads * n.thread, sizeof(float));
+    int64_t n_bytes = wefti_alloc_n_cost(1, sizeof(wefti_demo)) +
+                      wefti_alloc_n_cost(R, sizeof(void *)) +
+                      wefti_alloc_n_cost(n_buckets, sizeof(wefti_demo_bucket)) +
+                      wefti_alloc_n_cost(n.n_parts, sizeof(wefti_demo_part)) +
+                      wefti_alloc_n_cost(n_buckets * (R + 1), sizeof(wefti_demo_place)) +
+                      wefti_alloc_n_cost(threads, sizeof(wefti_demo_scratch)) +
+                      wefti_alloc_n_cost(2 * threads * R, sizeof(void *)) +
+                      wefti_alloc_n_cost(threads * n.thread, sizeof(float));
     n_bytes += wefti_spectrum_cost(config->compression_dims, config->compression_chunk,
                                    threads);
     n_bytes += table_bytes(&rules, buckets, n_buckets);

@@ -77,17 +77,15 @@ static int64_t longest(const wefti_replicator_config *config, const wefti_bucket
     return most;
 }
 
-static int64_t cost(int64_t n, size_t item) {
-    return (int64_t)wefti_alloc_cost((size_t)n * item);
-}
-
 static int64_t power_work_bytes(const wefti_replicator_config *config,
                                 const wefti_bucket *buckets, int n_buckets, int R) {
     int64_t all, most = longest(config, buckets, n_buckets, &all);
     (void)R;
-    return cost(1, sizeof(powersgd)) + cost(n_buckets, sizeof(float *)) +
-           cost(n_buckets, sizeof(int64_t)) + cost(most, sizeof(float)) +
-           cost(all, sizeof(float));
+    return wefti_alloc_n_cost(1, sizeof(powersgd)) +
+           wefti_alloc_n_cost(n_buckets, sizeof(float *)) +
+           wefti_alloc_n_cost(n_buckets, sizeof(int64_t)) +
+           wefti_alloc_n_cost(most, sizeof(float)) +
+           wefti_alloc_n_cost(all, sizeof(float));
 }
 
 static weft_status power_create(wefti_replicator *r) {

@@ -94,18 +94,16 @@ static sizes sizes_of(const wefti_replicator_config *config, const wefti_bucket 
     return n;
 }
 
-static int64_t cost(int64_t n, size_t item) {
-    return (int64_t)wefti_alloc_cost((size_t)n * item);
-}
-
 static int64_t public_work_bytes(const wefti_replicator_config *config,
                                  const wefti_bucket *buckets, int n_buckets, int R) {
     sizes n = sizes_of(config, buckets, n_buckets);
-    int64_t n_bytes = cost(1, sizeof(public_demo)) + 4 * cost(n.elements, 4) +
-                      2 * cost(n.values, 4) + 3 * cost(R, sizeof(void *)) +
-                      cost(2 * R * n.values, 4);
+    int64_t n_bytes = wefti_alloc_n_cost(1, sizeof(public_demo)) +
+                      4 * wefti_alloc_n_cost(n.elements, 4) +
+                      2 * wefti_alloc_n_cost(n.values, 4) +
+                      3 * wefti_alloc_n_cost(R, sizeof(void *)) +
+                      wefti_alloc_n_cost(2 * R * n.values, 4);
     for (int64_t c = 1; c <= MAX_CHUNK; c++)
-        if (n.lengths[c]) n_bytes += cost(2 * c * c, sizeof(float));
+        if (n.lengths[c]) n_bytes += wefti_alloc_n_cost(2 * c * c, sizeof(float));
     return n_bytes;
 }
 

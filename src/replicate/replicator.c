@@ -154,8 +154,7 @@ int64_t wefti_replicator_work_bytes(const wefti_replicator_config *config,
         message_room(config, &buckets[b], R, room);
         n_bytes += wefti_driver_bucket_bytes(room, n_buffers(config));
     }
-    n_bytes += (int64_t)wefti_alloc_cost((size_t)lengths_of(n_buckets, R) *
-                                         sizeof(int64_t));
+    n_bytes += wefti_alloc_n_cost(lengths_of(n_buckets, R), sizeof(int64_t));
     return n_bytes + wefti_driver_bytes(n_buckets, n_buffers(config), false, R);
 }
 

@@ -112,20 +112,17 @@ static sizes count_sizes(const wefti_replicator_config *config,
 
 static int64_t scratch_words(const sizes *s) { return (s->most_rows + 63) / 64; }
 
-static int64_t cost(int64_t n, size_t item) {
-    return (int64_t)wefti_alloc_cost((size_t)n * item);
-}
-
 int64_t wefti_select_work_bytes(const wefti_replicator_config *config,
                                 const wefti_bucket *buckets, int n_buckets, int R) {
     wefti_coding coding = coding_of(config);
     sizes s = count_sizes(config, buckets, n_buckets);
-    int64_t n_bytes = cost(s.n_pieces, sizeof(chosen)) +
-                      cost(s.n_runs, sizeof(wefti_cover_range)) +
-                      cost(scratch_words(&s), sizeof(uint64_t));
+    int64_t n_bytes = wefti_alloc_n_cost(s.n_pieces, sizeof(chosen)) +
+                      wefti_alloc_n_cost(s.n_runs, sizeof(wefti_cover_range)) +
+                      wefti_alloc_n_cost(scratch_words(&s), sizeof(uint64_t));
     for (int b = 0; b < n_buckets; b++) {
         int64_t n = vector_length(config, &buckets[b]);
-        n_bytes += cost(n, sizeof(float)) + wefti_all_reduce_work_bytes(&coding, n, R);
+        n_bytes += wefti_alloc_n_cost(n, sizeof(float)) +
+                   wefti_all_reduce_work_bytes(&coding, n, R);
     }
     return n_bytes;
 }

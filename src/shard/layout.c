@@ -9,15 +9,7 @@
 
 static int64_t first_row(int64_t rows, int S, int s) { return rows * s / S; }
 
-wefti_layout wefti_layout_make(int n_tensors, const wefti_tensor *tensors, int S, int s) {
-    wefti_layout layout = {.n_tensors = n_tensors, .tensors = tensors, .S = S, .s = s};
-    for (int t = 0; t < n_tensors; t++)
-        layout.n_full += tensors[t].rows * tensors[t].cols;
-    layout.n_shard = wefti_layout_shard_floats(&layout, s);
-    return layout;
-}
-
-int64_t wefti_layout_shard_floats(const wefti_layout *layout, int r) {
+static int64_t shard_floats(const wefti_layout *layout, int r) {
     int64_t n = 0;
     for (int t = 0; t < layout->n_tensors; t++) {
         const wefti_tensor *tensor = &layout->tensors[t];
@@ -27,13 +19,12 @@ int64_t wefti_layout_shard_floats(const wefti_layout *layout, int r) {
     return n;
 }
 
-int64_t wefti_layout_largest_shard(const wefti_layout *layout) {
-    int64_t largest = 0;
-    for (int r = 0; r < layout->S; r++) {
-        int64_t n = wefti_layout_shard_floats(layout, r);
-        if (n > largest) largest = n;
-    }
-    return largest;
+wefti_layout wefti_layout_make(int n_tensors, const wefti_tensor *tensors, int S, int s) {
+    wefti_layout layout = {.n_tensors = n_tensors, .tensors = tensors, .S = S, .s = s};
+    for (int t = 0; t < n_tensors; t++)
+        layout.n_full += tensors[t].rows * tensors[t].cols;
+    layout.n_shard = shard_floats(&layout, s);
+    return layout;
 }
 
 wefti_block wefti_layout_block(const wefti_layout *layout, int r, int t) {
@@ -70,9 +61,7 @@ void wefti_layout_unpack(const wefti_layout *layout, int r, const float *shard,
     }
 }
 
-static int64_t shard_floats(const void *layout, int r) {
-    return wefti_layout_shard_floats(layout, r);
-}
+static int64_t shard_floats(const void *layout, int r) { return shard_floats(layout, r); }
 
 static void unpack(const void *layout, int r, const float *shard, float *full) {
     wefti_layout_unpack(layout, r, shard, full);

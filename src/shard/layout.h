@@ -35,10 +35,6 @@ typedef struct wefti_layout {
 
 wefti_layout wefti_layout_make(int n_tensors, const wefti_tensor *tensors, int S, int s);
 
-/* Floats of rank r's shard, and the largest shard of any rank. */
-int64_t wefti_layout_shard_floats(const wefti_layout *layout, int r);
-int64_t wefti_layout_largest_shard(const wefti_layout *layout);
-
 /* Rank r's block of tensor t. */
 wefti_block wefti_layout_block(const wefti_layout *layout, int r, int t);
 

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "mix/mixer.h"
-#include "ranks.h"
+#include "mixer_bytes.h"
 
 enum { N_BUCKETS = 4, N = 700 + 130 + 3 + 64, STEPS = 13, MAX_R = 4 };
 
@@ -85,27 +84,6 @@ static void draw(const trial *t, int rank, int64_t step, float *u) {
     for (int i = 0; i < N; i++) u[i] *= 0.1f;
 }
 
-static int64_t sent(const rank_env *env) {
-    wefti_traffic traffic;
-    wefti_comm_traffic(env->control, &traffic);
-    return traffic.bytes_out[WEFTI_LINK_WIRE];
-}
-
-static int64_t predict(const wefti_mixer *m, weft_neighbours *room, int64_t step) {
-    int64_t n_bytes = 0;
-    wefti_mixer_question q = {.n_buckets = N_BUCKETS,
-                              .R = m->comm->size,
-                              .from = m->comm->rank,
-                              .step = step,
-                              .room = room};
-    for (q.number = 0; q.number < N_BUCKETS; q.number++) {
-        q.bucket = &buckets[q.number];
-        for (q.to = 0; q.to < q.R; q.to++)
-            if (q.to != q.from) n_bytes += wefti_mixer_wire_bytes(&m->config, &q);
-    }
-    return n_bytes;
-}
-
 static weft_status one_step(const trial *t, wefti_mixer *m, int64_t step, float *x) {
     float u[N];
     draw(t, m->comm->rank, step, u);
@@ -154,7 +132,7 @@ static weft_status with_topology(rank_env *env, wefti_mixer_config *config,
                                 buckets, N_BUCKETS, &m));
     t->n_states = m->n_states;
     t->held = weft_ctx_bytes_held(env->ctx) - before;
-    t->predicted = m->ops->work_bytes(config, buckets, N_BUCKETS, R) +
+    t->predicted = wefti_mixer_work_bytes(config, buckets, N_BUCKETS, R) +
                    m->n_states * (int64_t)wefti_alloc_cost(sizeof t->x);
     weft_status status = walk(env, m, room);
     wefti_mixer_destroy(m);
