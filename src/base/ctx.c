@@ -224,3 +224,7 @@ void wefti_free(weft_ctx *ctx, void *block) {
     atomic_fetch_sub(&ctx->bytes_held, (long long)n_bytes);
     free(start);
 }
+
+void wefti_free_each(weft_ctx *ctx, size_t n, void *const *blocks) {
+    for (size_t i = 0; i < n; i++) wefti_free(ctx, blocks[i]);
+}

@@ -36,4 +36,21 @@ weft_status wefti_strdup(weft_ctx *ctx, const char *text, char **out) WEFT_CHECK
 /* Frees a block of wefti_alloc; NULL is accepted. */
 void wefti_free(weft_ctx *ctx, void *block);
 
+/* Frees n blocks; WEFTI_FREE(ctx, a, b, ...) frees those that are named. */
+void wefti_free_each(weft_ctx *ctx, size_t n, void *const *blocks);
+#define WEFTI_FREE(ctx, ...)                                                             \
+    wefti_free_each(ctx, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *),               \
+                    (void *[]){__VA_ARGS__})
+
+/* Runs `expr`; on failure does `undo` and returns its status from the enclosing function. So
+ * a function that makes something takes it apart again in one line. */
+#define WEFTI_TRY_OR(expr, undo)                                                         \
+    do {                                                                                 \
+        weft_status wefti_try_status_ = (expr);                                          \
+        if (wefti_try_status_ != WEFT_OK) {                                              \
+            undo;                                                                        \
+            return wefti_try_status_;                                                    \
+        }                                                                                \
+    } while (0)
+
 #endif

@@ -116,11 +116,7 @@ static int compare_names(const void *left, const void *right) {
 weft_status wefti_listing_scan(weft_ctx *ctx, const char *folder, wefti_listing *out) {
     walk w = {ctx, folder, out};
     *out = (wefti_listing){0};
-    weft_status status = scan_folder(&w, "", 0);
-    if (status != WEFT_OK) {
-        wefti_listing_fini(ctx, out);
-        return status;
-    }
+    WEFTI_TRY_OR(scan_folder(&w, "", 0), wefti_listing_fini(ctx, out));
     if (out->n) qsort(out->files, (size_t)out->n, sizeof *out->files, compare_names);
     return WEFT_OK;
 }

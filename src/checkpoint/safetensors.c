@@ -44,8 +44,7 @@ static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path,
 static void destroy(weft_ctx *ctx, wefti_safetensors *file) {
     if (file->fd >= 0) close(file->fd);
     wefti_safetensors_header_fini(ctx, &file->header);
-    wefti_free(ctx, file->path);
-    wefti_free(ctx, file);
+    WEFTI_FREE(ctx, file->path, file);
 }
 
 static weft_status create_shell(weft_ctx *ctx, const char *path, bool writable,

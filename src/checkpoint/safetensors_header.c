@@ -401,8 +401,7 @@ weft_status wefti_safetensors_header_decode(weft_ctx *ctx, const char *where,
 
 void wefti_safetensors_header_fini(weft_ctx *ctx, wefti_safetensors_header *header) {
     for (int i = 0; i < header->n; i++) wefti_free(ctx, header->tensors[i].name);
-    wefti_free(ctx, header->tensors);
-    wefti_free(ctx, header->by_name);
+    WEFTI_FREE(ctx, header->tensors, header->by_name);
     json_decref(header->metadata);
     *header = (wefti_safetensors_header){0};
 }

@@ -25,7 +25,7 @@ static const char adapter_name[] = "adapter_model.safetensors";
 
 struct wefti_weights {
     char path[PATH_MAX]; /* of the one file, or of the index */
-    const char *one; /* name of the one file */
+    const char *one;     /* name of the one file */
     int n;
     char (*names)[NAME_MAX + 1]; /* [MAX_FILES], owned; of several files */
     wefti_safetensors **files;   /* [n], owned */
@@ -180,10 +180,7 @@ weft_status wefti_weights_close(weft_ctx *ctx, wefti_weights *w) {
         weft_status closed = wefti_safetensors_close(ctx, w->files[i]);
         if (status == WEFT_OK) status = closed;
     }
-    wefti_free(ctx, w->files);
-    wefti_free(ctx, w->first);
-    wefti_free(ctx, w->names);
-    wefti_free(ctx, w);
+    WEFTI_FREE(ctx, w->files, w->first, w->names, w);
     return status;
 }
 

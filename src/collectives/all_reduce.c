@@ -340,11 +340,7 @@ weft_status wefti_all_reduce_create(const wefti_all_reduce_setup *setup,
     wefti_all_reduce *a;
     WEFT_TRY(wefti_alloc(setup->ctx, sizeof *a, "an all-reduce", &a));
     a->setup = *setup;
-    weft_status status = fill(a);
-    if (status != WEFT_OK) {
-        wefti_all_reduce_destroy(a);
-        return status;
-    }
+    WEFTI_TRY_OR(fill(a), wefti_all_reduce_destroy(a));
     *out = a;
     return WEFT_OK;
 }
@@ -354,9 +350,7 @@ void wefti_all_reduce_destroy(wefti_all_reduce *a) {
     for (int i = 0; a->vectors && i < a->setup.n_vectors; i++)
         wefti_free(a->setup.ctx, a->vectors[i].sum);
     wefti_driver_destroy(a->driver);
-    wefti_free(a->setup.ctx, a->spare);
-    wefti_free(a->setup.ctx, a->vectors);
-    wefti_free(a->setup.ctx, a);
+    WEFTI_FREE(a->setup.ctx, a->spare, a->vectors, a);
 }
 
 weft_status wefti_all_reduce_open(wefti_all_reduce *a, int vector_number, int64_t n) {

@@ -80,11 +80,7 @@ weft_status wefti_driver_create(const wefti_driver_setup *setup, wefti_driver **
     wefti_driver *d;
     WEFT_TRY(wefti_alloc(setup->ctx, sizeof *d, "an exchange", &d));
     d->setup = *setup;
-    weft_status status = make(d);
-    if (status != WEFT_OK) {
-        wefti_driver_destroy(d);
-        return status;
-    }
+    WEFTI_TRY_OR(make(d), wefti_driver_destroy(d));
     *out = d;
     return WEFT_OK;
 }
@@ -95,9 +91,7 @@ void wefti_driver_destroy(wefti_driver *d) {
     int64_t n = (int64_t)s->n_buckets * WEFTI_DRIVER_ROUNDS * s->n_buffers;
     for (int64_t i = 0; d->slots && i < n; i++) wefti_free(s->ctx, d->slots[i].bytes);
     wefti_streams_fini(&d->streams);
-    wefti_free(s->ctx, d->slots);
-    wefti_free(s->ctx, d->here);
-    wefti_free(s->ctx, d);
+    WEFTI_FREE(s->ctx, d->slots, d->here, d);
 }
 
 static slot *slots_of(const wefti_driver *d, int bucket, int number) {

@@ -25,7 +25,8 @@ enum { BUCKETS = 256 };
 
 typedef struct message {
     struct message *next; /* in the receiver's mailbox, or among spares */
-    struct message *next_sent, *prev_sent; /* in the sender's list of unreleased messages */
+    struct message *next_sent,
+        *prev_sent;            /* in the sender's list of unreleased messages */
     struct message *next_head; /* wire_lock: among those that come to an interface */
     int64_t tag;
     int64_t n_bytes;
@@ -438,11 +439,8 @@ static void local_world_destroy(weft_ctx *ctx, wefti_world *head) {
     }
     pthread_mutex_destroy(&world->wire_lock);
     pthread_mutex_destroy(&head->failure_lock);
-    wefti_free(ctx, world->boxes);
-    wefti_free(ctx, world->interfaces);
-    wefti_free(ctx, world->uplinks);
-    wefti_free(ctx, world->traffic);
-    wefti_free(ctx, world);
+    WEFTI_FREE(ctx, world->boxes, world->interfaces, world->uplinks, world->traffic,
+               world);
 }
 
 static weft_status local_join(weft_ctx *ctx, wefti_world *head, int rank,

@@ -156,12 +156,8 @@ static void free_mesh(weft_mesh *mesh) {
     pthread_cond_destroy(&mesh->changed);
     pthread_cond_destroy(&mesh->wake);
     pthread_mutex_destroy(&mesh->world.failure_lock);
-    wefti_free(ctx, mesh->peer_of);
-    wefti_free(ctx, mesh->rank_of);
-    wefti_free(ctx, mesh->peers);
-    wefti_free(ctx, mesh->landing);
-    wefti_free(ctx, mesh->flights);
-    wefti_free(ctx, mesh);
+    WEFTI_FREE(ctx, mesh->peer_of, mesh->rank_of, mesh->peers, mesh->landing,
+               mesh->flights, mesh);
     weft_ctx_destroy(ctx);
 }
 

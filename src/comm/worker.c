@@ -82,12 +82,9 @@ weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config
     *out = NULL;
     wefti_worker *worker;
     WEFT_TRY(wefti_alloc(ctx, sizeof *worker, "the exchange thread", &worker));
-    weft_status status = wefti_alloc_n(ctx, config->capacity, sizeof(int64_t),
-                                       "the exchange queue", &worker->items);
-    if (status != WEFT_OK) {
-        wefti_free(ctx, worker);
-        return status;
-    }
+    WEFTI_TRY_OR(wefti_alloc_n(ctx, config->capacity, sizeof(int64_t),
+                               "the exchange queue", &worker->items),
+                 wefti_free(ctx, worker));
     worker->ctx = ctx;
     worker->config = *config;
     pthread_mutex_init(&worker->lock, NULL);
@@ -160,6 +157,5 @@ void wefti_worker_destroy(weft_ctx *ctx, wefti_worker *worker) {
     pthread_join(worker->thread, NULL);
     pthread_mutex_destroy(&worker->lock);
     pthread_cond_destroy(&worker->changed);
-    wefti_free(ctx, worker->items);
-    wefti_free(ctx, worker);
+    WEFTI_FREE(ctx, worker->items, worker);
 }

@@ -113,11 +113,7 @@ weft_status wefti_spectrum_create(weft_ctx *ctx, const wefti_kernels *kernels, i
                           .c = c,
                           .ld = padded(c),
                           .is_fast = (c & (c - 1)) == 0};
-    weft_status status = allocate(ctx, p, dims, threads);
-    if (status != WEFT_OK) {
-        wefti_spectrum_destroy(ctx, p);
-        return status;
-    }
+    WEFTI_TRY_OR(allocate(ctx, p, dims, threads), wefti_spectrum_destroy(ctx, p));
     wefti_dct_basis(c, p->basis);
     if (p->ops != &wefti_spectrum_ops_reference) spread_rows(c, p->ld, p->basis);
     if (p->is_fast) fill_turns(c, 1, p->turns);
@@ -128,12 +124,7 @@ weft_status wefti_spectrum_create(weft_ctx *ctx, const wefti_kernels *kernels, i
 
 void wefti_spectrum_destroy(weft_ctx *ctx, wefti_spectrum *p) {
     if (!p) return;
-    wefti_free(ctx, p->basis);
-    wefti_free(ctx, p->turns);
-    wefti_free(ctx, p->turns_scaled);
-    wefti_free(ctx, p->memory);
-    wefti_free(ctx, p->scratch);
-    wefti_free(ctx, p);
+    WEFTI_FREE(ctx, p->basis, p->turns, p->turns_scaled, p->memory, p->scratch, p);
 }
 
 /* In 1-D 64 KiB of the momentum, and of its gradient. In 2-D the chunks of a few rows of

@@ -266,9 +266,7 @@ void weft_config_destroy(weft_ctx *ctx, weft_config *values) {
     for (const weft_config_key *key = wefti_config_keys; key->name; key++)
         free_value(ctx, config, key);
     for (int i = 0; i < config->n_paths; i++) wefti_free(ctx, config->paths[i]);
-    wefti_free(ctx, config->paths);
-    wefti_free(ctx, config->text);
-    wefti_free(ctx, config);
+    WEFTI_FREE(ctx, config->paths, config->text, config);
 }
 
 /* -- overrides -- */

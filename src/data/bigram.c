@@ -108,8 +108,6 @@ weft_status weft_dataset_bigram_loss(weft_ctx *ctx, const weft_dataset *dataset,
     weft_status status = run(ctx, &b, dataset);
     if (status == WEFT_OK) *nats = b.sum / (double)b.n;
     wefti_u64map_fini(ctx, &b.pairs);
-    wefti_free(ctx, b.counts);
-    wefti_free(ctx, b.followed);
-    wefti_free(ctx, b.seen);
+    WEFTI_FREE(ctx, b.counts, b.followed, b.seen);
     return status;
 }

@@ -233,8 +233,7 @@ static weft_status count(weft_ctx *ctx, wefti_bleu *bleu, const line *a, const l
         bleu->words += n;
         bleu->reference_words += m;
     }
-    wefti_free(ctx, grams);
-    wefti_free(ctx, words);
+    WEFTI_FREE(ctx, grams, words);
     return status;
 }
 
@@ -244,8 +243,7 @@ weft_status wefti_bleu_add(weft_ctx *ctx, wefti_bleu *bleu, const char *translat
     weft_status status = rewrite(ctx, translation, &a);
     if (status == WEFT_OK) status = rewrite(ctx, reference, &b);
     if (status == WEFT_OK) status = count(ctx, bleu, &a, &b);
-    wefti_free(ctx, a.bytes);
-    wefti_free(ctx, b.bytes);
+    WEFTI_FREE(ctx, a.bytes, b.bytes);
     return status;
 }
 

@@ -192,9 +192,7 @@ void weft_dataset_close(weft_ctx *ctx, weft_dataset *d) {
     if (!d) return;
     for (int s = 0; s < d->n_sources; s++) wefti_source_close(ctx, &d->sources[s]);
     wefti_exampleset_close(ctx, d);
-    wefti_free(ctx, d->sources);
-    wefti_free(ctx, d->train);
-    wefti_free(ctx, d->validation);
+    WEFTI_FREE(ctx, d->sources, d->train, d->validation);
     wefti_mixing_fini(ctx, &d->mixing);
     wefti_free(ctx, d);
 }

@@ -58,13 +58,7 @@ void wefti_examples_close(weft_ctx *ctx, wefti_examples *e) {
     if (!e) return;
     for (int64_t i = 0; e->classes && i < e->n_classes; i++)
         wefti_free(ctx, e->classes[i]);
-    wefti_free(ctx, e->classes);
-    wefti_free(ctx, e->ids);
-    wefti_free(ctx, e->at);
-    wefti_free(ctx, e->counts);
-    wefti_free(ctx, e->pixels);
-    wefti_free(ctx, e->labels);
-    wefti_free(ctx, e);
+    WEFTI_FREE(ctx, e->classes, e->ids, e->at, e->counts, e->pixels, e->labels, e);
 }
 
 /* Text t of the pairs, and its length. */

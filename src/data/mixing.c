@@ -81,8 +81,6 @@ weft_status wefti_mixing_init(weft_ctx *ctx, wefti_mixing *m, const double *weig
 }
 
 void wefti_mixing_fini(weft_ctx *ctx, wefti_mixing *m) {
-    wefti_free(ctx, m->source);
-    wefti_free(ctx, m->earlier);
-    wefti_free(ctx, m->slots);
+    WEFTI_FREE(ctx, m->source, m->earlier, m->slots);
     *m = (wefti_mixing){0};
 }

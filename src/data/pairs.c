@@ -140,8 +140,7 @@ static weft_status read_two(weft_ctx *ctx, reader *r, const char *const paths[2]
     if (status == WEFT_OK) status = wefti_input_read_all(ctx, paths[1], &b, &m);
     if (status == WEFT_OK)
         status = add_both(ctx, r, paths, (wefti_excerpt){a, n}, (wefti_excerpt){b, m});
-    wefti_free(ctx, a);
-    wefti_free(ctx, b);
+    WEFTI_FREE(ctx, a, b);
     return status;
 }
 

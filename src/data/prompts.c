@@ -46,8 +46,7 @@ typedef struct example {
 } example;
 
 static void example_fini(weft_ctx *ctx, example *x) {
-    wefti_free(ctx, x->ids);
-    wefti_free(ctx, x->counts);
+    WEFTI_FREE(ctx, x->ids, x->counts);
 }
 
 /* ---- one example ---- */
@@ -167,8 +166,8 @@ static weft_status render(weft_ctx *ctx, const reader *r, json_t *messages, json
     char said[400];
     snprintf(said, sizeof said, "%s", weft_ctx_message(ctx));
     weft_ctx_clear(ctx);
-    return weft_ctx_fail(ctx, status, "line %lld of %s: %s", (long long)r->line,
-                         r->path, said);
+    return weft_ctx_fail(ctx, status, "line %lld of %s: %s", (long long)r->line, r->path,
+                         said);
 }
 
 /* The text of the first n messages, into r->part: whether the whole text begins with it. */

@@ -127,7 +127,6 @@ weft_status wefti_encode_file(weft_ctx *ctx, const wefti_encoding *how, const ch
                              "is ids",
                              path);
     weft_status status = encode_all(&e, path);
-    wefti_free(ctx, e.buffer);
-    wefti_free(ctx, e.ends);
+    WEFTI_FREE(ctx, e.buffer, e.ends);
     return status;
 }

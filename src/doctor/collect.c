@@ -85,8 +85,7 @@ weft_status wefti_gather_facts(wefti_comm *comm, int64_t tag, const weft_rank_fa
         status = wefti_comm_all_gather(comm, tag, own, (int64_t)n, bytes);
     }
     if (status == WEFT_OK) status = decode_all(comm->ctx, bytes, n, comm->size, all);
-    wefti_free(comm->ctx, bytes);
-    wefti_free(comm->ctx, own);
+    WEFTI_FREE(comm->ctx, bytes, own);
     return status;
 }
 

@@ -117,11 +117,7 @@ weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
     wefti_arrangement *a;
     WEFT_TRY(wefti_alloc(ctx, sizeof *a, "the arrangement", &a));
     a->n_units = job->model->n_units;
-    weft_status status = allocate(ctx, job, a);
-    if (status != WEFT_OK) {
-        wefti_arrangement_destroy(ctx, a);
-        return status;
-    }
+    WEFTI_TRY_OR(allocate(ctx, job, a), wefti_arrangement_destroy(ctx, a));
     arrange(job, s, a);
     *out = a;
     return WEFT_OK;
@@ -129,10 +125,7 @@ weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
 
 void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *a) {
     if (!a) return;
-    void *blocks[] = {a->layouts,          a->unit_offset, a->bucket_of, a->bucket_offset,
-                      a->bucket_last_unit, a->buckets,     a->pieces,    a->matrices,
-                      a->matrix_rules,     a->lists};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(ctx, blocks[i]);
-    wefti_free(ctx, a);
+    WEFTI_FREE(ctx, a->layouts, a->unit_offset, a->bucket_of, a->bucket_offset,
+               a->bucket_last_unit, a->buckets, a->pieces, a->matrices, a->matrix_rules,
+               a->lists, a);
 }

@@ -460,10 +460,7 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
     weft_topology_destroy(ctx, job->topology);
     weft_topology_destroy(ctx, job->everybody);
     weft_model_destroy(ctx, job->model);
-    wefti_free(ctx, job->rules);
-    wefti_free(ctx, job->tensors);
-    wefti_free(ctx, job->unit_tensors);
-    wefti_free(ctx, job);
+    WEFTI_FREE(ctx, job->rules, job->tensors, job->unit_tensors, job);
 }
 
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {

@@ -129,11 +129,7 @@ weft_status wefti_member_create(weft_ctx *ctx, const wefti_member_config *config
     m->ctx = ctx;
     m->config = *config;
     m->config.founders = NULL;
-    weft_status status = create_tables(m);
-    if (status != WEFT_OK) {
-        wefti_member_destroy(m);
-        return status;
-    }
+    WEFTI_TRY_OR(create_tables(m), wefti_member_destroy(m));
     for (int k = 0; k < WEFTI_CHECKSUMS; k++) m->checksum_steps[k] = -1;
     m->now_us = config->now_us;
     m->steps = (wefti_member_steps){-1, -1, -1};

@@ -423,8 +423,7 @@ weft_status wefti_message_room_init(weft_ctx *ctx, const wefti_member_limits *li
 
 void wefti_message_room_fini(weft_ctx *ctx, wefti_message_room *room) {
     wefti_view_fini(ctx, &room->value);
-    wefti_free(ctx, room->numbers);
-    wefti_free(ctx, room->entries);
+    WEFTI_FREE(ctx, room->numbers, room->entries);
     *room = (wefti_message_room){0};
 }
 

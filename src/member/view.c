@@ -56,10 +56,7 @@ weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
 }
 
 void wefti_view_fini(weft_ctx *ctx, wefti_view *view) {
-    wefti_free(ctx, view->nodes);
-    wefti_free(ctx, view->departed);
-    wefti_free(ctx, view->holders);
-    wefti_free(ctx, view->owed);
+    WEFTI_FREE(ctx, view->nodes, view->departed, view->holders, view->owed);
     for (int k = 0; view->rosters && k < view->max_rosters; k++) {
         wefti_free(ctx, view->rosters[k].nodes);
         wefti_free(ctx, view->rosters[k].owed);

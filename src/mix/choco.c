@@ -209,7 +209,6 @@ static wefti_round round_of(const wefti_mixer *m, int bucket, int64_t step) {
 
 static weft_status choco_send(wefti_mixer *m, int bucket, int64_t step,
                               const float *params) {
-    const choco *self = m->self;
     wefti_round round = round_of(m, bucket, step);
     round.from = params;
     return wefti_driver_send(m->driver, &round);
@@ -310,9 +309,7 @@ static void choco_destroy(wefti_mixer *m) {
     choco *self = m->self;
     if (!self) return;
     wefti_gossip_fini(m, &self->gossip);
-    void *blocks[] = {self->partners, self->weights, self->cuts, self};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(m->ctx, blocks[i]);
+    WEFTI_FREE(m->ctx, self->partners, self->weights, self->cuts, self);
 }
 
 static wefti_touched choco_touched(int R) {

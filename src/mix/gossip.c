@@ -160,9 +160,7 @@ static void gossip_destroy(wefti_mixer *m) {
     if (!self) return;
     wefti_gossip_fini(m, &self->gossip);
     wefti_pushsum_fini(m, &self->pushsum);
-    void *blocks[] = {self->sources, self->row, self->rounded, self->answered, self};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(m->ctx, blocks[i]);
+    WEFTI_FREE(m->ctx, self->sources, self->row, self->rounded, self->answered, self);
 }
 
 /* --- the arithmetic of a gossip round --- */

@@ -106,11 +106,7 @@ weft_status wefti_mixer_create(weft_ctx *ctx, const wefti_mixer_config *config,
                        .config = *config,
                        .n_buckets = n_buckets,
                        .buckets = buckets};
-    weft_status status = fill(m);
-    if (status != WEFT_OK) {
-        wefti_mixer_destroy(m);
-        return status;
-    }
+    WEFTI_TRY_OR(fill(m), wefti_mixer_destroy(m));
     *out = m;
     return WEFT_OK;
 }
@@ -120,9 +116,7 @@ void wefti_mixer_destroy(wefti_mixer *m) {
     if (m->ops->destroy) m->ops->destroy(m);
     wefti_driver_destroy(m->driver);
     for (int i = 0; i < m->n_states; i++) wefti_free(m->ctx, m->state[i]);
-    wefti_free(m->ctx, m->known);
-    wefti_free(m->ctx, m->bucket_at);
-    wefti_free(m->ctx, m);
+    WEFTI_FREE(m->ctx, m->known, m->bucket_at, m);
 }
 
 weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,

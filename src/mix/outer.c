@@ -175,10 +175,7 @@ static void outer_destroy(wefti_mixer *m) {
     outer *self = m->self;
     if (!self) return;
     wefti_all_reduce_destroy(self->reduce);
-    wefti_free(m->ctx, self->x);
-    wefti_free(m->ctx, self->under_way);
-    wefti_free(m->ctx, self->sent_s);
-    wefti_free(m->ctx, self);
+    WEFTI_FREE(m->ctx, self->x, self->under_way, self->sent_s, self);
 }
 
 /* --- one bucket --- */

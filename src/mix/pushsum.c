@@ -27,8 +27,7 @@ weft_status wefti_pushsum_init(wefti_mixer *m, wefti_pushsum *self) {
 
 void wefti_pushsum_fini(wefti_mixer *m, wefti_pushsum *self) {
     weft_neighbours_destroy(m->ctx, self->room);
-    wefti_free(m->ctx, self->row);
-    wefti_free(m->ctx, self->next);
+    WEFTI_FREE(m->ctx, self->row, self->next);
 }
 
 /* P_ij w_j of source k of the member in the room. */

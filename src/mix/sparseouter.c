@@ -260,10 +260,8 @@ static void sparse_destroy(wefti_mixer *m) {
     sparse_outer *self = m->self;
     if (!self) return;
     wefti_binomials_destroy(m->ctx, self->table);
-    void *blocks[] = {self->places, self->values, self->run,
-                      self->keys,   self->mean,   self};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(m->ctx, blocks[i]);
+    WEFTI_FREE(m->ctx, self->places, self->values, self->run, self->keys, self->mean,
+               self);
 }
 
 /* --- the phases --- */
@@ -289,7 +287,6 @@ static weft_status sparse_prime(wefti_mixer *m, int bucket, int64_t step,
 }
 
 static weft_status sparse_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
-    const sparse_outer *self = m->self;
     wefti_round round = round_of(m, bucket, step);
     round.from = params;
     return is_due(m, bucket, step) ? wefti_driver_send(m->driver, &round) : WEFT_OK;
@@ -297,7 +294,6 @@ static weft_status sparse_after(wefti_mixer *m, int bucket, int64_t step, float 
 
 static weft_status sparse_finish(wefti_mixer *m, int bucket, int64_t step,
                                  float *params) {
-    const sparse_outer *self = m->self;
     wefti_round round = round_of(m, bucket, step);
     round.x = params;
     return is_due(m, bucket, step) ? wefti_driver_receive(m->driver, &round) : WEFT_OK;

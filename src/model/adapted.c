@@ -30,12 +30,12 @@ typedef struct source {
 } source;
 
 struct wefti_adapted {
-    weft_model *whole;   /* owned */
-    wefti_model_ops ops; /* the whole model's, but for passes and sizes */
+    weft_model *whole;      /* owned */
+    wefti_model_ops ops;    /* the whole model's, but for passes and sizes */
     const wefti_base *base; /* borrowed */
-    int64_t *unit_at;    /* [units] where they begin in values */
-    trained *trained;    /* [units] how much of a unit */
-    source *sources;     /* [params of the whole model] */
+    int64_t *unit_at;       /* [units] where they begin in values */
+    trained *trained;       /* [units] how much of a unit */
+    source *sources;        /* [params of the whole model] */
     int64_t rank;
     double scale;
     int lowest; /* unit with something to train */
@@ -145,12 +145,11 @@ static weft_status add_unit(weft_ctx *ctx, weft_model *model, int u,
         WEFT_TRY(add_source(ctx, model, unit, u, &whole->params[i], what));
         own += ad->sources[&whole->params[i] - ad->whole->params].own >= 0;
     }
-    ad->trained[u] = unit->n_params == 0 ? NOTHING
+    ad->trained[u] = unit->n_params == 0      ? NOTHING
                      : own == whole->n_params ? ALL
                                               : A_PART;
     if (unit->n_params > 0 && ad->lowest < 0) ad->lowest = u;
-    if (u > 0)
-        ad->unit_at[u] = ad->unit_at[u - 1] + ad->whole->units[u - 1].n_elements;
+    if (u > 0) ad->unit_at[u] = ad->unit_at[u - 1] + ad->whole->units[u - 1].n_elements;
     model->n_elements += unit->n_elements;
     return WEFT_OK;
 }
@@ -233,7 +232,8 @@ void wefti_model_merge_unit(const weft_model *model, int u, const float *own,
                             const wefti_kernels *kernels, float *room) {
     const wefti_adapted *ad = model->adapted;
     const wefti_unit *whole = &ad->whole->units[u], *unit = &model->units[u];
-    memcpy(room, ad->base->values + ad->unit_at[u], (size_t)whole->n_elements * sizeof *room);
+    memcpy(room, ad->base->values + ad->unit_at[u],
+           (size_t)whole->n_elements * sizeof *room);
     for (int i = 0; i < whole->n_params; i++) {
         const wefti_param *param = &whole->params[i];
         const source *from = source_of(ad, param);
@@ -299,10 +299,10 @@ static int64_t gradient_floats(const weft_model *model, int u) {
 }
 
 typedef struct rooms {
-    float *unit, *lent;             /* parameters as they compute */
-    float *grads, *lent_grads;      /* [grads_floats], [lent_floats] */
+    float *unit, *lent;        /* parameters as they compute */
+    float *grads, *lent_grads; /* [grads_floats], [lent_floats] */
     int64_t lent_floats;
-    float *scratch;                 /* the whole model's */
+    float *scratch; /* the whole model's */
 } rooms;
 
 static int64_t lay_rooms(const weft_model *model, float *base, rooms *r) {
@@ -416,19 +416,13 @@ static weft_status describe_json(weft_ctx *ctx, const weft_model *model, char **
 static void fini(weft_ctx *ctx, weft_model *model) {
     wefti_adapted *ad = model->adapted;
     weft_model_destroy(ctx, ad->whole);
-    wefti_free(ctx, ad->unit_at);
-    wefti_free(ctx, ad->trained);
-    wefti_free(ctx, ad->sources);
-    wefti_free(ctx, ad);
+    WEFTI_FREE(ctx, ad->unit_at, ad->trained, ad->sources, ad);
 }
 
 static weft_status allocate(weft_ctx *ctx, weft_model *model, weft_model *whole) {
     wefti_adapted *ad;
-    weft_status status = wefti_alloc(ctx, sizeof *ad, "an adapted model", &ad);
-    if (status != WEFT_OK) {
-        weft_model_destroy(ctx, whole);
-        return status;
-    }
+    WEFTI_TRY_OR(wefti_alloc(ctx, sizeof *ad, "an adapted model", &ad),
+                 weft_model_destroy(ctx, whole));
     model->adapted = ad;
     model->fini = fini;
     ad->whole = whole;
@@ -438,8 +432,8 @@ static weft_status allocate(weft_ctx *ctx, weft_model *model, weft_model *whole)
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *ad->trained, "units", &ad->trained));
     WEFT_TRY(wefti_alloc_n(ctx, whole->n_params, sizeof *ad->sources,
                            "the parameter table", &ad->sources));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *model->units, "the model's units",
-                           &model->units));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, n, sizeof *model->units, "the model's units", &model->units));
     return wefti_alloc_n(ctx, 2 * (int64_t)whole->n_params + 1, sizeof *model->params,
                          "the parameter table", &model->params);
 }

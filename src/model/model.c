@@ -160,11 +160,7 @@ weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,
     model->ops = ops;
     model->config = *config;
     model->config.kind = ops->name;
-    weft_status status = build(ctx, model);
-    if (status != WEFT_OK) {
-        weft_model_destroy(ctx, model);
-        return status;
-    }
+    WEFTI_TRY_OR(build(ctx, model), weft_model_destroy(ctx, model));
     *out = model;
     return WEFT_OK;
 }
@@ -172,10 +168,7 @@ weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,
 void weft_model_destroy(weft_ctx *ctx, weft_model *model) {
     if (!model) return;
     if (model->fini) model->fini(ctx, model);
-    wefti_free(ctx, model->tables);
-    wefti_free(ctx, model->params);
-    wefti_free(ctx, model->units);
-    wefti_free(ctx, model);
+    WEFTI_FREE(ctx, model->tables, model->params, model->units, model);
 }
 
 int64_t weft_model_parameters(const weft_model *model) { return model->n_elements; }

@@ -158,22 +158,15 @@ weft_status wefti_matrices_create(weft_ctx *ctx, const wefti_kernels *kernels,
                           .S = comm ? comm->size : 1,
                           .s = comm ? comm->rank : 0,
                           .answered_tag = -1};
-    weft_status status = allocate(w);
-    if (status != WEFT_OK) {
-        wefti_matrices_destroy(w);
-        return status;
-    }
+    WEFTI_TRY_OR(allocate(w), wefti_matrices_destroy(w));
     *out = w;
     return WEFT_OK;
 }
 
 void wefti_matrices_destroy(wefti_matrices *w) {
     if (!w) return;
-    void *blocks[] = {w->entries, w->turned,  w->u,     w->whole,
-                      w->answer,  w->scratch, w->sizes, w->rows};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(w->ctx, blocks[i]);
-    wefti_free(w->ctx, w);
+    WEFTI_FREE(w->ctx, w->entries, w->turned, w->u, w->whole, w->answer, w->scratch,
+               w->sizes, w->rows, w);
 }
 
 /* Turns [rows, cols] of `parts` matrices beside each other. */

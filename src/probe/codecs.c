@@ -201,8 +201,7 @@ static weft_status measure_replicators(wefti_prober *p, double seconds) {
     weft_status status = wefti_alloc_n(p->ctx, (int64_t)HALVES * c->n * FIGURES,
                                        sizeof *figures, "codecs", &figures);
     if (status == WEFT_OK) status = measure(c, seconds, figures);
-    wefti_free(p->ctx, figures);
-    wefti_free(p->ctx, c);
+    WEFTI_FREE(p->ctx, figures, c);
     return status;
 }
 

@@ -257,7 +257,6 @@ weft_status wefti_probe_steps(wefti_prober *p, double seconds) {
     weft_status status = take_steps(p, seconds, &rows, &n);
     p->rank->clock = NULL;
     if (status == WEFT_OK) status = note_steps(p, rows, n);
-    wefti_free(p->ctx, rows);
-    wefti_free(p->ctx, times);
+    WEFTI_FREE(p->ctx, rows, times);
     return status;
 }

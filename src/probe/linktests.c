@@ -300,8 +300,7 @@ static weft_status gather_pairs(const prober *b, const pair_times *mine,
                                        rounds * (int64_t)sizeof *mine, all);
     pair_table table = {all, W, rounds, long_bytes, spare};
     if (status == WEFT_OK && p->result) status = list_pairs(b, &table);
-    wefti_free(p->ctx, all);
-    wefti_free(p->ctx, spare);
+    WEFTI_FREE(p->ctx, all, spare);
     return status;
 }
 

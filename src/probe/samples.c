@@ -27,8 +27,7 @@ weft_status wefti_samples_init(weft_ctx *ctx, int ranks, int64_t n, wefti_sample
 }
 
 void wefti_samples_fini(weft_ctx *ctx, wefti_samples *s) {
-    wefti_free(ctx, s->of);
-    wefti_free(ctx, s->spare);
+    WEFTI_FREE(ctx, s->of, s->spare);
     *s = (wefti_samples){0};
 }
 

@@ -135,8 +135,7 @@ weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) {
 }
 
 void wefti_run_fini(weft_ctx *ctx, wefti_run *run) {
-    wefti_free(ctx, run->steps.column[0]);
-    wefti_free(ctx, run->evaluations.column[0]);
+    WEFTI_FREE(ctx, run->steps.column[0], run->evaluations.column[0]);
     *run = (wefti_run){0};
 }
 

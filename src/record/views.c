@@ -178,8 +178,9 @@ static bool list_of(const json_t *object, const char *name, size_t least, size_t
 static weft_status read_members(weft_ctx *ctx, const json_t *object, wefti_view_line *v,
                                 bool *fine) {
     const json_t *list;
-    *fine = *fine && list_of(object, "members", 1, WEFTI_VIEWS_MAX_MEMBERS,
-                             &v->n_members, &list) &&
+    *fine = *fine &&
+            list_of(object, "members", 1, WEFTI_VIEWS_MAX_MEMBERS, &v->n_members,
+                    &list) &&
             v->n_members % v->shards == 0;
     if (!*fine) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(ctx, v->n_members, sizeof *v->members, "views", &v->members));
@@ -210,9 +211,7 @@ static weft_status read_changes(weft_ctx *ctx, const json_t *object, const char 
 }
 
 static void free_view(weft_ctx *ctx, wefti_view_line *v) {
-    wefti_free(ctx, v->members);
-    wefti_free(ctx, v->lost);
-    wefti_free(ctx, v->joined);
+    WEFTI_FREE(ctx, v->members, v->lost, v->joined);
 }
 
 /* Adds a line of who takes part, if it holds together. */
@@ -282,8 +281,8 @@ static weft_status read_line(weft_ctx *ctx, const char *text, size_t n, wefti_vi
     return status;
 }
 
-static weft_status read_lines(weft_ctx *ctx, const char *path, const char *text, int64_t n,
-                              wefti_views *out) {
+static weft_status read_lines(weft_ctx *ctx, const char *path, const char *text,
+                              int64_t n, wefti_views *out) {
     int64_t number = 0, damaged = 0, first = 0;
     for (const char *at = text, *end = text + n; at < end;) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -315,8 +314,7 @@ weft_status wefti_views_read(weft_ctx *ctx, const char *path, wefti_views *out) 
 void wefti_views_fini(weft_ctx *ctx, wefti_views *views) {
     for (int64_t i = 0; i < views->n_views; i++) free_view(ctx, &views->views[i]);
     for (int64_t i = 0; i < views->n_skips; i++) wefti_free(ctx, views->skips[i].list);
-    wefti_free(ctx, views->views);
-    wefti_free(ctx, views->skips);
+    WEFTI_FREE(ctx, views->views, views->skips);
     *views = (wefti_views){0};
 }
 

@@ -190,9 +190,6 @@ void wefti_demo_room_destroy(wefti_replicator *r) {
     for (int kind = 0; kind < WEFTI_DEMO_KINDS; kind++)
         wefti_binomials_destroy(r->ctx, self->tables[kind]);
     wefti_spectrum_destroy(r->ctx, self->spectrum);
-    void *blocks[] = {self->buckets, self->parts, self->edges, self->views,
-                      self->scratch, self->lists, self->room};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(r->ctx, blocks[i]);
-    wefti_free(r->ctx, self);
+    WEFTI_FREE(r->ctx, self->buckets, self->parts, self->edges, self->views,
+               self->scratch, self->lists, self->room, self);
 }

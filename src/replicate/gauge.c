@@ -375,9 +375,7 @@ static weft_status create(bench *b) {
 
 static void clear(bench *b) {
     destroy_nodes(b);
-    void *blocks[] = {b->buckets, b->pieces, b->figures, b->copies};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(b->ctx, blocks[i]);
+    WEFTI_FREE(b->ctx, b->buckets, b->pieces, b->figures, b->copies);
 }
 
 static weft_status run(bench *b, weft_replicator_speeds *out) {
@@ -423,11 +421,7 @@ weft_status wefti_gauge_create(weft_ctx *ctx, const wefti_gauge_config *config,
                        .n_rounds = config->n_rounds,
                        .n_warmup = config->n_warmup,
                        .n_measured = 1};
-    weft_status status = create(g);
-    if (status != WEFT_OK) {
-        wefti_gauge_destroy(g);
-        return status;
-    }
+    WEFTI_TRY_OR(create(g), wefti_gauge_destroy(g));
     *out = g;
     return WEFT_OK;
 }

@@ -115,9 +115,7 @@ static weft_status power_create(wefti_replicator *r) {
 static void power_destroy(wefti_replicator *r) {
     powersgd *self = r->self;
     if (!self) return;
-    void *blocks[] = {self->p, self->encoded, self->sum, self->room, self};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(r->ctx, blocks[i]);
+    WEFTI_FREE(r->ctx, self->p, self->encoded, self->sum, self->room, self);
 }
 
 /* The states begin with M; Q of a piece lies at the beginning of its part of the second

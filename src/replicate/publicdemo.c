@@ -156,12 +156,9 @@ static void public_destroy(wefti_replicator *r) {
     public_demo *self = r->self;
     if (!self) return;
     for (int c = 1; c <= MAX_CHUNK; c++) wefti_free(r->ctx, self->bases[c]);
-    void *blocks[] = {
-        self->x,      self->y,     self->product, self->keys,         self->indices,
-        self->values, self->views, self->lists,   self->coefficients, self->room};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(r->ctx, blocks[i]);
-    wefti_free(r->ctx, self);
+    WEFTI_FREE(r->ctx, self->x, self->y, self->product, self->keys, self->indices,
+               self->values, self->views, self->lists, self->coefficients, self->room,
+               self);
 }
 
 /* --- a chunk --- */

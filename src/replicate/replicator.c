@@ -204,11 +204,7 @@ weft_status wefti_replicator_create(weft_ctx *ctx, const wefti_replicator_config
                             .config = *config,
                             .n_buckets = n_buckets,
                             .buckets = buckets};
-    weft_status status = allocate_state(r);
-    if (status != WEFT_OK) {
-        wefti_replicator_destroy(r);
-        return status;
-    }
+    WEFTI_TRY_OR(allocate_state(r), wefti_replicator_destroy(r));
     *out = r;
     return WEFT_OK;
 }
@@ -217,12 +213,9 @@ void wefti_replicator_destroy(wefti_replicator *r) {
     if (!r) return;
     if (r->ops->destroy) r->ops->destroy(r);
     wefti_driver_destroy(r->driver);
-    wefti_free(r->ctx, r->n_rounds);
-    wefti_free(r->ctx, r->under_way);
-    wefti_free(r->ctx, r->lengths);
+    WEFTI_FREE(r->ctx, r->n_rounds, r->under_way, r->lengths);
     for (int i = 0; i < r->n_states; i++) wefti_free(r->ctx, r->state[i]);
-    wefti_free(r->ctx, r->bucket_at);
-    wefti_free(r->ctx, r);
+    WEFTI_FREE(r->ctx, r->bucket_at, r);
 }
 
 /* In the first round a rank sends about `to`, in the second its own answer. */

@@ -190,10 +190,7 @@ void wefti_select_destroy(wefti_replicator *r) {
     for (int b = 0; self->parts && b < r->n_buckets; b++)
         wefti_free(r->ctx, self->parts[b].vector);
     wefti_all_reduce_destroy(self->allreduce);
-    void *blocks[] = {self->parts, self->chosen, self->runs, self->scratch};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(r->ctx, blocks[i]);
-    wefti_free(r->ctx, self);
+    WEFTI_FREE(r->ctx, self->parts, self->chosen, self->runs, self->scratch, self);
 }
 
 static wefti_selection selection_of(const wefti_replicator_config *config,

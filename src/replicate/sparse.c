@@ -72,9 +72,7 @@ void wefti_sparse_destroy(wefti_replicator *r) {
     wefti_sparse *self = r->self;
     if (!self) return;
     wefti_binomials_destroy(r->ctx, self->table);
-    wefti_free(r->ctx, self->index);
-    wefti_free(r->ctx, self->value);
-    wefti_free(r->ctx, self);
+    WEFTI_FREE(r->ctx, self->index, self->value, self);
 }
 
 /* A block of a piece, whose numbers are x[n]. */

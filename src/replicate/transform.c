@@ -103,10 +103,7 @@ weft_status wefti_transform_create(weft_ctx *ctx, const wefti_transform_config *
 void wefti_transform_destroy(wefti_transform *t) {
     if (!t) return;
     wefti_spectrum_destroy(t->ctx, t->spectrum);
-    void *blocks[] = {t->batches, t->first_of, t->indices, t->values, t->m};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(t->ctx, blocks[i]);
-    wefti_free(t->ctx, t);
+    WEFTI_FREE(t->ctx, t->batches, t->first_of, t->indices, t->values, t->m, t);
 }
 
 int64_t wefti_transform_values(const wefti_transform *t) { return t->n_values; }

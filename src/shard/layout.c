@@ -9,7 +9,9 @@
 
 static int64_t first_row(int64_t rows, int S, int s) { return rows * s / S; }
 
-static int64_t shard_floats(const wefti_layout *layout, int r) {
+/* Of rank r; as a split asks (collectives/collectives.h). */
+static int64_t shard_floats(const void *of, int r) {
+    const wefti_layout *layout = of;
     int64_t n = 0;
     for (int t = 0; t < layout->n_tensors; t++) {
         const wefti_tensor *tensor = &layout->tensors[t];
@@ -60,8 +62,6 @@ void wefti_layout_unpack(const wefti_layout *layout, int r, const float *shard,
         memcpy(full + b.full_offset, shard + b.shard_offset, n_bytes);
     }
 }
-
-static int64_t shard_floats(const void *layout, int r) { return shard_floats(layout, r); }
 
 static void unpack(const void *layout, int r, const float *shard, float *full) {
     wefti_layout_unpack(layout, r, shard, full);

@@ -596,10 +596,8 @@ static void free_player(wefti_player *player) {
     }
     for (int i = 0; i < WEFTI_THREADS * player->W && player->threads; i++)
         wefti_free(ctx, player->threads[i].peers);
-    void *blocks[] = {player->ranks,  player->threads,     player->nodes,  player->sites,
-                      player->joined, player->pair_free_s, player->flights};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(ctx, blocks[i]);
+    WEFTI_FREE(ctx, player->ranks, player->threads, player->nodes, player->sites,
+               player->joined, player->pair_free_s, player->flights);
     wefti_event_queue_fini(&player->posts);
     wefti_agenda_fini(&player->agenda);
 }

@@ -154,8 +154,7 @@ weft_status wefti_forecast_arrays(const wefti_timed *timed, const wefti_play *pl
     else if (status == WEFT_OK)
         status = play_orders(timed, partners, &weather, &best, &other);
     if (status == WEFT_OK) take(timed, &best, play->mean_only, out);
-    wefti_free(ctx, best.lengths);
-    wefti_free(ctx, other.lengths);
+    WEFTI_FREE(ctx, best.lengths, other.lengths);
     wefti_partner_lists_destroy(ctx, partners);
     return status;
 }

@@ -57,8 +57,7 @@ void wefti_partner_lists_destroy(weft_ctx *ctx, wefti_partner_lists *m) {
         wefti_free(ctx, m->plans[i].n_wire);
         wefti_free(ctx, m->plans[i].heard);
     }
-    wefti_free(ctx, m->plans);
-    wefti_free(ctx, m->known);
+    WEFTI_FREE(ctx, m->plans, m->known);
     weft_neighbours_destroy(ctx, m->room);
     wefti_free(ctx, m);
 }

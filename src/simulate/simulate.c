@@ -384,8 +384,6 @@ weft_status weft_simulate(weft_ctx *ctx, const weft_config *config,
     wefti_timed_destroy(ctx, s.timed);
     wefti_partner_lists_destroy(ctx, s.partners);
     wefti_forecast_drop(ctx, &s.planned);
-    void *blocks[] = {s.slower, s.slower_links, s.lengths, s.watched};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(ctx, blocks[i]);
+    WEFTI_FREE(ctx, s.slower, s.slower_links, s.lengths, s.watched);
     return status;
 }

@@ -280,11 +280,7 @@ weft_status wefti_timed_create(weft_ctx *ctx, const weft_cluster *cluster,
     timed->ctx = ctx;
     timed->cluster = cluster;
     timed->job = job;
-    weft_status status = fill(timed, in_detail);
-    if (status != WEFT_OK) {
-        wefti_timed_destroy(ctx, timed);
-        return status;
-    }
+    WEFTI_TRY_OR(fill(timed, in_detail), wefti_timed_destroy(ctx, timed));
     *out = timed;
     return WEFT_OK;
 }
@@ -296,8 +292,7 @@ static void free_shard(weft_ctx *ctx, wefti_timed_shard *shard) {
             wefti_free(ctx, shard->buckets[b].near.bytes[round]);
             wefti_free(ctx, shard->buckets[b].far.bytes[round]);
         }
-    wefti_free(ctx, shard->buckets);
-    wefti_free(ctx, shard->ops);
+    WEFTI_FREE(ctx, shard->buckets, shard->ops);
     wefti_schedule_destroy(ctx, shard->schedule);
     wefti_arrangement_destroy(ctx, shard->arrangement);
 }
@@ -306,8 +301,6 @@ void wefti_timed_destroy(weft_ctx *ctx, wefti_timed *timed) {
     if (!timed) return;
     for (int s = 0; timed->shards && s < timed->job->S; s++)
         free_shard(ctx, &timed->shards[s]);
-    wefti_free(ctx, timed->shards);
-    wefti_free(ctx, timed->pair_bandwidth_Bps);
-    wefti_free(ctx, timed->pair_latency_s);
-    wefti_free(ctx, timed);
+    WEFTI_FREE(ctx, timed->shards, timed->pair_bandwidth_Bps, timed->pair_latency_s,
+               timed);
 }

@@ -238,17 +238,12 @@ weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
     s->n_buckets = arrangement->n_buckets;
     resolve_clip(job, s);
     list_phases(job, s);
-    weft_status status = list_ops(&w);
-    if (status != WEFT_OK) {
-        wefti_schedule_destroy(ctx, s);
-        return status;
-    }
+    WEFTI_TRY_OR(list_ops(&w), wefti_schedule_destroy(ctx, s));
     *out = s;
     return WEFT_OK;
 }
 
 void wefti_schedule_destroy(weft_ctx *ctx, wefti_schedule *s) {
     if (!s) return;
-    wefti_free(ctx, s->ops);
-    wefti_free(ctx, s);
+    WEFTI_FREE(ctx, s->ops, s);
 }

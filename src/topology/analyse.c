@@ -45,14 +45,8 @@ static weft_status analyst_init(weft_ctx *ctx, analyst *a) {
 
 static void analyst_fini(weft_ctx *ctx, analyst *a) {
     weft_neighbours_destroy(ctx, a->near);
-    wefti_free(ctx, a->product);
-    wefti_free(ctx, a->next);
-    wefti_free(ctx, a->mean);
-    wefti_free(ctx, a->work);
-    wefti_free(ctx, a->columns);
-    wefti_free(ctx, a->sent);
-    wefti_free(ctx, a->received);
-    wefti_free(ctx, a->missing);
+    WEFTI_FREE(ctx, a->product, a->next, a->mean, a->work, a->columns, a->sent,
+               a->received, a->missing);
 }
 
 /* ---- matrices ---- */

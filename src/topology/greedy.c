@@ -38,11 +38,7 @@ typedef struct greedy {
 } greedy;
 
 static void greedy_fini(weft_ctx *ctx, greedy *g) {
-    wefti_free(ctx, g->edges);
-    wefti_free(ctx, g->x);
-    wefti_free(ctx, g->now);
-    wefti_free(ctx, g->best);
-    wefti_free(ctx, g->part);
+    WEFTI_FREE(ctx, g->edges, g->x, g->now, g->best, g->part);
 }
 
 /* ---- which nodes the links connect ---- */

@@ -144,8 +144,6 @@ weft_status wefti_relabelled_rounds(weft_ctx *ctx, int N, const double *cost_s,
         find(&r);
         status = write_rounds(ctx, &r, out);
     }
-    wefti_free(ctx, r.places);
-    wefti_free(ctx, r.node);
-    wefti_free(ctx, r.best);
+    WEFTI_FREE(ctx, r.places, r.node, r.best);
     return status;
 }

@@ -121,11 +121,7 @@ weft_status weft_topology_create(weft_ctx *ctx, const weft_topology_config *conf
     WEFT_TRY(check(ctx, config));
     WEFT_TRY(wefti_alloc(ctx, sizeof *t, "the topology", &t));
     t->ops = ops;
-    weft_status status = fill(ctx, t, config);
-    if (status != WEFT_OK) {
-        weft_topology_destroy(ctx, t);
-        return status;
-    }
+    WEFTI_TRY_OR(fill(ctx, t, config), weft_topology_destroy(ctx, t));
     *out = t;
     return WEFT_OK;
 }
@@ -133,8 +129,7 @@ weft_status weft_topology_create(weft_ctx *ctx, const weft_topology_config *conf
 void weft_topology_destroy(weft_ctx *ctx, weft_topology *t) {
     if (!t) return;
     if (t->ops->destroy) t->ops->destroy(ctx, t);
-    wefti_free(ctx, t->cost_s);
-    wefti_free(ctx, t);
+    WEFTI_FREE(ctx, t->cost_s, t);
 }
 
 weft_topology_facts weft_topology_describe(const weft_topology *t) { return t->facts; }

@@ -156,8 +156,7 @@ weft_status wefti_adapter_put_on(weft_ctx *ctx, const char *folder, weft_model *
                                                      .n_targets = n},
                                    model);
     }
-    wefti_free(ctx, targets);
-    wefti_free(ctx, modules);
+    WEFTI_FREE(ctx, targets, modules);
     return status;
 }
 

@@ -168,11 +168,7 @@ weft_status weft_inference_open_on(weft_ctx *ctx, const char *path, const char *
     *out = NULL;
     weft_inference *inf;
     WEFT_TRY(wefti_alloc(ctx, sizeof *inf, "a model", &inf));
-    weft_status status = open_all(ctx, path, base, inf);
-    if (status != WEFT_OK) {
-        weft_inference_close(ctx, inf);
-        return status;
-    }
+    WEFTI_TRY_OR(open_all(ctx, path, base, inf), weft_inference_close(ctx, inf));
     *out = inf;
     return WEFT_OK;
 }
@@ -182,10 +178,7 @@ void weft_inference_close(weft_ctx *ctx, weft_inference *inf) {
     for (int u = 0; inf->params && inf->model && u < inf->model->n_units; u++)
         wefti_free(ctx, inf->params[u]);
     free_activations(ctx, inf);
-    wefti_free(ctx, inf->params);
-    wefti_free(ctx, inf->logits);
-    wefti_free(ctx, inf->order);
-    wefti_free(ctx, inf->folder);
+    WEFTI_FREE(ctx, inf->params, inf->logits, inf->order, inf->folder);
     weft_model_destroy(ctx, inf->model);
     weft_tokenizer_destroy(ctx, inf->tokenizer);
     wefti_free(ctx, inf);
@@ -337,7 +330,8 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
     if (options->marks)
         WEFT_TRY(wefti_encode_marked(ctx, inf->tokenizer, prompt, n_bytes, &ids, &n));
     else
-        WEFT_TRY(weft_tokenizer_encode(ctx, inf->tokenizer, prompt, n_bytes, 1, &ids, &n));
+        WEFT_TRY(
+            weft_tokenizer_encode(ctx, inf->tokenizer, prompt, n_bytes, 1, &ids, &n));
     if (n == 0) {
         wefti_free(ctx, ids);
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,

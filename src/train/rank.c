@@ -196,9 +196,7 @@ static void free_activations(wefti_rank *r) {
     for (int u = 0; r->outputs && u < n; u++) wefti_free(r->ctx, r->outputs[u]);
     for (int u = 0; r->saved && u < n; u++)
         if (u == 0 || r->saved[u] != r->saved[0]) wefti_free(r->ctx, r->saved[u]);
-    void *blocks[] = {r->outputs, r->saved, r->dy, r->scratch, r->tokens, r->targets};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(r->ctx, blocks[i]);
+    WEFTI_FREE(r->ctx, r->outputs, r->saved, r->dy, r->scratch, r->tokens, r->targets);
 }
 
 /* The exchange thread first, then what it used; memory that others may still read is freed when
@@ -222,10 +220,8 @@ void wefti_rank_destroy(wefti_rank *r) {
         wefti_free(r->ctx, r->kept[u].buffer);
     wefti_free(r->ctx, r->kept);
     for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
-    void *blocks[] = {r->params, r->grads,   r->moved,  r->squares,
-                      r->sums,   r->staging, r->tickets};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(r->ctx, blocks[i]);
+    WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
+               r->tickets);
     wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_timeline_destroy(r->ctx, r->timeline);

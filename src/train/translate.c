@@ -34,9 +34,7 @@ static int32_t start_id(const decoding *d) {
 static int32_t end_id(const decoding *d) { return start_id(d) + 1; }
 
 static void destroy(weft_ctx *ctx, decoding *d) {
-    void *blocks[] = {d->sources, d->ids, d->tokens, d->lengths, d->encoded, d->logits};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(ctx, blocks[i]);
+    WEFTI_FREE(ctx, d->sources, d->ids, d->tokens, d->lengths, d->encoded, d->logits);
 }
 
 static weft_status allocate(weft_ctx *ctx, decoding *d) {

@@ -63,10 +63,7 @@ weft_status wefti_viewlog_close(weft_ctx *ctx, wefti_viewlog *log) {
     if (!log) return WEFT_OK;
     weft_status status = log->is_open ? wefti_append_fini(ctx, &log->file) : WEFT_OK;
     wefti_buffer_fini(ctx, &log->text);
-    wefti_free(ctx, log->lines);
-    wefti_free(ctx, log->last.members);
-    wefti_free(ctx, log->missed);
-    wefti_free(ctx, log);
+    WEFTI_FREE(ctx, log->lines, log->last.members, log->missed, log);
     return status;
 }
 
@@ -171,12 +168,9 @@ static weft_status gather_lists(weft_ctx *ctx, wefti_viewlog *log, wefti_bootstr
     int64_t n = longest * b->comm->size;
     wefti_missed *all;
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *all, "messages that do not count", &all));
-    weft_status status = wefti_comm_all_gather(b->comm, b->n_messages++, mine,
-                                               (int64_t)n_bytes, all);
-    if (status != WEFT_OK) {
-        wefti_free(ctx, all);
-        return status;
-    }
+    WEFTI_TRY_OR(
+        wefti_comm_all_gather(b->comm, b->n_messages++, mine, (int64_t)n_bytes, all),
+        wefti_free(ctx, all));
     wefti_free(ctx, log->missed);
     log->missed = all;
     log->n_missed = tidy(all, n);
@@ -245,8 +239,10 @@ static void count_rows(const wefti_viewlog *log, const wefti_missed *list, int64
     for (int i = 0; i < log->last.n_members; i++) {
         int missed = buckets_missed(list, n, log->last.members[i].place);
         int64_t rows = log->last.rows_per_rank;
-        if (missed >= log->n_buckets) line->rows_skipped += rows;
-        else if (missed > 0) line->rows_in_part += rows;
+        if (missed >= log->n_buckets)
+            line->rows_skipped += rows;
+        else if (missed > 0)
+            line->rows_in_part += rows;
     }
 }
 
@@ -292,7 +288,8 @@ static bool is_member(const wefti_view_line *line, const wefti_view_member *who)
 
 /* Members of `from` that `without` has not; with a mesh (not NULL) why they left. */
 static weft_status differ(weft_ctx *ctx, weft_mesh *mesh, const wefti_view_line *from,
-                          const wefti_view_line *without, wefti_view_change **out, int *n) {
+                          const wefti_view_line *without, wefti_view_change **out,
+                          int *n) {
     *n = 0;
     WEFT_TRY(wefti_alloc_n(ctx, from->n_members, sizeof **out, "the log of views", out));
     for (int i = 0; i < from->n_members; i++) {
@@ -375,8 +372,7 @@ weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log,
     wefti_view_line line = line_of(log, entry);
     WEFT_TRY(put_all_skips(ctx, log, entry->job->first_step));
     weft_status status = put_view(ctx, log, entry, &line);
-    wefti_free(ctx, line.lost);
-    wefti_free(ctx, line.joined);
+    WEFTI_FREE(ctx, line.lost, line.joined);
     line.lost = line.joined = NULL;
     if (status != WEFT_OK) {
         wefti_free(ctx, line.members);

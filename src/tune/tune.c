@@ -259,11 +259,7 @@ weft_status weft_tune_create(weft_ctx *ctx, const weft_tune_setup *setup,
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *t, "the search", &t));
     t->ctx = ctx;
-    weft_status status = build(t, setup, base);
-    if (status != WEFT_OK) {
-        weft_tune_destroy(t);
-        return status;
-    }
+    WEFTI_TRY_OR(build(t, setup, base), weft_tune_destroy(t));
     *out = t;
     return WEFT_OK;
 }
@@ -273,9 +269,7 @@ void weft_tune_destroy(weft_tune *t) {
     weft_status closed = t->is_open ? wefti_append_fini(t->ctx, &t->journal) : WEFT_OK;
     (void)closed; /* every report has synced */
     wefti_buffer_fini(t->ctx, &t->head);
-    wefti_free(t->ctx, t->values);
-    wefti_free(t->ctx, t->halving.trials);
-    wefti_free(t->ctx, t);
+    WEFTI_FREE(t->ctx, t->values, t->halving.trials, t);
 }
 
 /* --- the search --- */

@@ -6,43 +6,13 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-empty_here
-write_sentences >text.txt
-cat >run.yaml <<'Y'
-data: {path: [text.txt], length: 32}
-model: {kind: gpt2, layers: 2, width: 32, heads: 2}
-batch: {tokens_per_step: 768}
-run: {steps: 40, eval_every: 20, save_every: 20, compare_every: 1, log_every: 1, tensorboard: false}
-mesh: {threads: 1, compute_time: 0.01}
-schedule: {warmup: 2}
-method: flexdemo
-Y
-lines() { grep -c '"loss"' "$1/metrics.jsonl" 2>/dev/null; }
+steps=40
+# shellcheck source=tests/cli/losing.sh
+. "$source_dir/tests/cli/losing.sh"
 
 # Of $1 ranks those named in $2 are killed after $3 lines; then key=value ...
-losing() {
-    local n=$1 victims=$2 after=$3 r v pids=()
-    shift 3
-    free_port
-    rm -rf run
-    for ((r = n - 1; r >= 0; r--)); do
-        RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port exec "$weft" train run.yaml \
-            run.folder=run mesh.nodes="$n" mesh.ranks_per_node=1 "$@" --quiet >out.$r 2>log.$r &
-        pids[r]=$!
-    done
-    for ((i = 0; i < 3000; i++)); do
-        [ "$(lines run || true)" -ge "$after" ] 2>/dev/null && break
-        sleep 0.01
-    done
-    for v in $victims; do kill -9 "${pids[v]}"; done
-    for ((r = 0; r < n; r++)); do
-        wait "${pids[r]}" 2>/dev/null
-        local code=$?
-        case " $victims " in
-            *" $r "*) ;;
-            *) [ $code = 0 ] || fail "$*: rank $r ended with $code: $(cat log.*)" ;;
-        esac
-    done
+lost() {
+    losing "$1" 1 "${@:2}"
     [ "$(grep -c '"members"' run/views.jsonl)" = 2 ] || fail "$*: views.jsonl is $(cat run/views.jsonl)"
 }
 
@@ -73,7 +43,7 @@ for s in lines:
 P
 }
 
-losing 3 1 7
+lost 3 1 7
 counts flexdemo
 replays flexdemo
 "$weft" train --replay run --json >out 2>err || fail "json: $(cat err)"
@@ -108,10 +78,10 @@ rm -rf run
 "$weft" train --replay run --quiet >out 2>err || fail "async-demo: $(cat err)"
 grep -q "every number of checkpoint 40$" out || fail "async-demo: it says $(cat out)"
 
-losing 3 0 11 method=hsdp # who writes the run folder, and owns a range
+lost 3 0 11 method=hsdp # who writes the run folder, and owns a range
 replays hsdp
-losing 3 1 9 method=dadam # replicas differ
+lost 3 1 9 method=dadam # replicas differ
 replays dadam
-losing 3 2 13 method=diloco mixer.outer_every=5
+lost 3 2 13 method=diloco mixer.outer_every=5
 replays diloco
 finish
