@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common.h"
+#include "say.h"
 
 static int flag_index(const command *c, const char *name, size_t n) {
     for (int i = 0; c->flags && c->flags[i].name && i < MAX_FLAGS; i++)

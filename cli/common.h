@@ -2,23 +2,12 @@
 #ifndef CLI_COMMON_H
 #define CLI_COMMON_H
 
-#include <stdio.h>
-
 #include <weft/config.h>
 #include <weft/ctx.h>
 #include <weft/mesh.h>
 
 #include "args.h"
-
-/* A text from a file's name or contents, fit for a terminal: control characters, those of
- * eight bits too, become '?'. Writes into out, cut to out_size, and returns it. */
-const char *plain_text(const char *text, char *out, size_t out_size);
-
-/* Says "weft: sentence" on stderr, without control characters, and returns CODE_USAGE. */
-int usage_error(const char *format, ...) WEFT_PRINTF(1, 2);
-
-/* The likeliest of n words for a misspelt one, or NULL. */
-const char *nearest_word(const char *word, const char *const *words, int n);
+#include "say.h"
 
 /* A context whose log goes to stderr; NULL after saying why there is none. */
 weft_ctx *program_context(void);
@@ -54,9 +43,5 @@ const weft_config_key *key_of(const char *name);
 
 /* The i-th word that the first operand of a command can be, NULL past the last. */
 const char *command_word(const command *c, int i);
-
-/* Prints text wrapped at `width` columns: the cursor is at column `indent`, following
- * lines start there. Ends with a newline. */
-void print_wrapped(FILE *out, int indent, int width, const char *text);
 
 #endif
