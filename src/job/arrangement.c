@@ -76,8 +76,7 @@ static int64_t message_bytes(const wefti_job *job, const wefti_bucket *bucket) {
     if (job->site_replicas == 1 && job->sites > 1) r = &job->site_replicator_config;
     int64_t sent = wefti_replicator_wire_bytes(r, bucket, 2, 0, 1);
     const wefti_mixer_config *m = &job->mixer_config;
-    const wefti_mixer_ops *mixer = wefti_mixer_find(m->kind);
-    int64_t mixed = mixer->message_bytes ? mixer->message_bytes(m, bucket) : 0;
+    int64_t mixed = wefti_mixer_find(m->kind)->message_bytes(m, bucket);
     return sent > mixed ? sent : mixed;
 }
 

@@ -125,7 +125,7 @@ typedef struct wefti_mixer_ops {
     void (*messages)(const wefti_mixer_config *config,
                      const wefti_mixer_question *question, const wefti_mixer_act *act,
                      wefti_mixer_visit visit, void *user);
-    /* Payload of a typical message of this bucket: small ones are merged. NULL: none. */
+    /* Payload of a typical message of this bucket: small ones are merged. */
     int64_t (*message_bytes)(const wefti_mixer_config *config,
                              const wefti_bucket *bucket);
     /* Over the driver: its ops, buffers, flags and deadline; the front fills in the rest.

@@ -8,6 +8,11 @@ static int no_acts(const wefti_mixer_config *config, const wefti_mixer_question 
     return 0;
 }
 
+static int64_t no_bytes(const wefti_mixer_config *config, const wefti_bucket *bucket) {
+    (void)config, (void)bucket;
+    return 0;
+}
+
 static bool none_agrees(const wefti_mixer_config *config, int64_t step) {
     (void)config, (void)step;
     return true;
@@ -20,5 +25,6 @@ const wefti_mixer_ops wefti_mixer_none = {
     .keys = no_keys,
     .states = wefti_mixer_no_states,
     .acts = no_acts,
+    .message_bytes = no_bytes,
     .agrees = none_agrees,
 };

@@ -48,11 +48,7 @@ static wefti_section section_of_run(const wefti_mixer_config *config,
 
 /* Of a bucket of n numbers: as many runs as that takes. */
 static wefti_section section_of(const wefti_section *run, int64_t n) {
-    wefti_section s = *run;
-    s.n_chunks = (n + s.elements - 1) / s.elements;
-    s.n_values = s.n_chunks * s.k;
-    s.n_blocks = (s.n_chunks + s.block_chunks - 1) / s.block_chunks;
-    return s;
+    return wefti_section_of_chunks(run, (n + run->elements - 1) / run->elements);
 }
 
 static int64_t payload_bytes(const wefti_section *s) {
@@ -87,12 +83,6 @@ static void sparse_messages(const wefti_mixer_config *config,
     }
 }
 
-static int64_t table_bytes(const wefti_section *s) {
-    return s->indices == WEFTI_INDICES_ENUMERATIVE
-               ? wefti_binomials_bytes(s->elements, s->k)
-               : 0;
-}
-
 static int64_t largest_bucket(const wefti_bucket *buckets, int n_buckets) {
     int64_t n = 1;
     for (int b = 0; b < n_buckets; b++)
@@ -109,7 +99,9 @@ static int64_t sparse_work_bytes(const wefti_mixer_config *config,
                       2 * wefti_alloc_n_cost(config->chunk, 4) +
                       wefti_alloc_n_cost(n, sizeof(float));
     (void)R;
-    return n_bytes + (table_bytes(&s) > 0 ? wefti_alloc_n_cost(table_bytes(&s), 1) : 0);
+    return n_bytes + (wefti_section_table_bytes(&s) > 0
+                          ? wefti_alloc_n_cost(wefti_section_table_bytes(&s), 1)
+                          : 0);
 }
 
 static bool sparse_agrees(const wefti_mixer_config *config, int64_t step) {
@@ -244,7 +236,7 @@ static weft_status sparse_create(wefti_mixer *m) {
     WEFT_TRY(wefti_alloc(ctx, sizeof *self, "the sparse outer mixer", &self));
     m->self = self;
     self->cut = section_of_run(&m->config, NULL);
-    if (table_bytes(&self->cut) > 0)
+    if (wefti_section_table_bytes(&self->cut) > 0)
         WEFT_TRY(
             wefti_binomials_create(ctx, m->config.chunk, m->config.topk, &self->table));
     self->cut.binomials = self->table;
