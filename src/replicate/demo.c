@@ -133,12 +133,6 @@ static wefti_touched demo_touched(const wefti_replicator_config *config, int R) 
     return (wefti_touched){.begin = 32, .combine_peer = 4, .end = 20};
 }
 
-static double demo_floor(const wefti_replicator_config *config, double n, double values,
-                         int R) {
-    (void)config, (void)values, (void)R;
-    return 16 * n;
-}
-
 static wefti_offer_shape demo_offers(const wefti_replicator_config *config,
                                      const wefti_piece *piece) {
     int64_t n = piece->rows * piece->cols;
@@ -177,7 +171,7 @@ const wefti_replicator_ops wefti_replicator_demo = {
     .label = demo_label,
     .told = demo_told,
     .touched = demo_touched,
-    .floor_bytes = demo_floor,
+    .floor_bytes = wefti_replicator_momentum_floor,
     .states = wefti_replicator_momentum_state,
     .rounds = demo_rounds,
     .round_bytes = demo_round_bytes,

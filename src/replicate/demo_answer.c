@@ -13,6 +13,7 @@
  * uncoded: with them a rank would send more than by gather, whatever R. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "replicate/demo.h"
 #include "compress/signs.h"
 #include "wire/bits.h"
@@ -27,21 +28,6 @@ static void pack_twos(int64_t n, const unsigned char *twos, unsigned char *out) 
 static bool unpack_twos(int64_t n, const unsigned char *in, unsigned char *twos) {
     for (int64_t i = 0; i < n; i++) twos[i] = in[i / 4] >> 2 * (i % 4) & 3;
     return n % 4 == 0 || in[n / 4] >> 2 * (n % 4) == 0;
-}
-
-static void put_floats(int64_t n, const float *x, unsigned char *out) {
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        wefti_put_u32(out + 4 * i, bits);
-    }
-}
-
-static void get_floats(int64_t n, const unsigned char *in, float *x) {
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits = wefti_get_u32(in + 4 * i);
-        memcpy(&x[i], &bits, sizeof bits);
-    }
 }
 
 /* A block of a batch, and where its answer is. */
@@ -73,7 +59,7 @@ static void answer_dense(const wefti_demo_pass *pass, const wefti_demo_scratch *
     if (pass->r->config.sign)
         wefti_signs_encode(block->n, mean, out);
     else
-        put_floats(block->n, mean, out);
+        wefti_put_floats(block->n, mean, out);
 }
 
 static void answer_floats(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
@@ -83,7 +69,7 @@ static void answer_floats(const wefti_demo_pass *pass, const wefti_demo_scratch 
     unsigned char *out = pass->answer + block->at;
     for (int64_t i = 0; i < block->n; i++, out += 4 * s->elements) {
         wefti_chunks_load(s, block->first + i, 1, d, scratch->chunk);
-        put_floats(s->elements, scratch->chunk, out);
+        wefti_put_floats(s->elements, scratch->chunk, out);
     }
 }
 
@@ -146,7 +132,7 @@ static weft_status follow_dense(const wefti_demo_pass *pass,
     const unsigned char *in = pass->answered + block->at;
     (void)scratch;
     if (pass->r->config.sign) return wefti_signs_decode(pass->r->ctx, block->n, in, d);
-    get_floats(block->n, in, d);
+    wefti_get_floats(block->n, in, d);
     return WEFT_OK;
 }
 
@@ -189,7 +175,7 @@ static weft_status follow_sparse(const wefti_demo_pass *pass,
     const unsigned char *in = pass->answered + block->at;
     if (pass->r->config.sign) return unpack_signs(pass, scratch, block);
     for (int64_t i = 0; i < block->n; i++, in += 4 * s->elements) {
-        get_floats(s->elements, in, scratch->chunk);
+        wefti_get_floats(s->elements, in, scratch->chunk);
         wefti_chunks_store(s, block->first + i, 1, scratch->chunk, d);
     }
     return WEFT_OK;

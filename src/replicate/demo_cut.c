@@ -52,15 +52,6 @@ wefti_demo_rules wefti_demo_rules_make(const wefti_replicator_config *config, in
     return rules;
 }
 
-/* Blocks do not depend on how many there are. */
-static wefti_section section_of(const wefti_section *one_chunk, int64_t n_chunks) {
-    wefti_section s = *one_chunk;
-    s.n_chunks = n_chunks;
-    s.n_values = n_chunks * s.k;
-    s.n_blocks = (n_chunks + s.block_chunks - 1) / s.block_chunks;
-    return s;
-}
-
 static int64_t batch_blocks(const wefti_demo_rules *rules, const wefti_demo_part *part) {
     const wefti_section *s = &part->section;
     int64_t values = s->dense ? DENSE_BATCH : wefti_spectrum_batch(&part->chunks) * s->k;
@@ -78,7 +69,7 @@ wefti_demo_part wefti_demo_part_make(const wefti_demo_rules *rules,
                                            rules->config->values);
     } else {
         part.chunks = chunks_of(rules->config, piece->rows, piece->cols);
-        part.section = section_of(&rules->sections[kind], part.chunks.n);
+        part.section = wefti_section_of_chunks(&rules->sections[kind], part.chunks.n);
     }
     part.batch_blocks = batch_blocks(rules, &part);
     if (before) {

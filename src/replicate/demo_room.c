@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of demo: what creating takes is counted by the same sizes that it uses. */
+/* The memory of demo: what creating takes is counted by the same sizes that it uses.
+ *
+ *     of all       parts of all pieces | edges of the ranges, R + 1 for each bucket | tables
+ *     a thread     values and places of a batch, R times | a chunk | states and bits of signs
+ *
+ * A batch is what a thread works on at once: as many chunks as stay in cache (demo_cut.c). With
+ * R ranks it holds R decoded messages beside each other. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -68,9 +74,8 @@ static int64_t table_bytes(const wefti_demo_rules *rules, const wefti_bucket *bu
     int64_t n_bytes = 0;
     tables_wanted(rules, buckets, n_buckets, wanted);
     for (int kind = 0; kind < WEFTI_DEMO_KINDS; kind++) {
-        const wefti_section *s = &rules->sections[kind];
-        if (wanted[kind])
-            n_bytes += wefti_alloc_n_cost(wefti_binomials_bytes(s->elements, s->k), 1);
+        int64_t n_table = wefti_section_table_bytes(&rules->sections[kind]);
+        if (wanted[kind]) n_bytes += wefti_alloc_n_cost(n_table, 1);
     }
     return n_bytes;
 }

@@ -22,15 +22,9 @@ static wefti_coding coding_of(const wefti_replicator_config *config) {
 }
 
 static const char *const *full_states(const wefti_replicator_config *config) {
-    static const char *const none[] = {NULL}, *const error[] = {"error", NULL};
+    static const char *const error[] = {"error", NULL};
     wefti_coding coding = coding_of(config);
-    return wefti_coding_loses(&coding) ? error : none;
-}
-
-static int full_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
-                       int R) {
-    (void)config, (void)bucket, (void)R;
-    return 2;
+    return wefti_coding_loses(&coding) ? error : wefti_replicator_no_states(config);
 }
 
 static int64_t full_round_bytes(const wefti_replicator_config *config,
@@ -128,7 +122,7 @@ const wefti_replicator_ops wefti_replicator_full = {
     .averages_all = true,
     .keeps_norm = true,
     .states = full_states,
-    .rounds = full_rounds,
+    .rounds = wefti_replicator_two_rounds,
     .round_bytes = full_round_bytes,
     .one_by_one = true,
     .work_bytes = full_work_bytes,

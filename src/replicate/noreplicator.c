@@ -3,12 +3,6 @@
  * together. Nothing is sent. */
 #include "replicate/replicators.h"
 
-static const char *const *no_states(const wefti_replicator_config *config) {
-    static const char *const none[] = {NULL};
-    (void)config;
-    return none;
-}
-
 static int no_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
                      int R) {
     (void)config, (void)bucket, (void)R;
@@ -28,7 +22,7 @@ const wefti_replicator_ops wefti_replicator_none = {
     .keys = no_keys,
     .method = "none",
     .keeps_norm = true,
-    .states = no_states,
+    .states = wefti_replicator_no_states,
     .rounds = no_rounds,
     .round_bytes = no_bytes,
 };

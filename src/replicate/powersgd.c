@@ -48,12 +48,6 @@ static int64_t numbers(const wefti_replicator_config *config, const wefti_bucket
     return n;
 }
 
-static int power_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
-                        int R) {
-    (void)config, (void)bucket, (void)R;
-    return 2;
-}
-
 static int64_t power_round_bytes(const wefti_replicator_config *config,
                                  const wefti_bucket *bucket, int R, int round,
                                  int owner) {
@@ -343,7 +337,7 @@ const wefti_replicator_ops wefti_replicator_powersgd = {
     .touched = power_touched,
     .floor_bytes = power_floor,
     .states = power_states,
-    .rounds = power_rounds,
+    .rounds = wefti_replicator_two_rounds,
     .round_bytes = power_round_bytes,
     .one_by_one = true,
     .work_bytes = power_work_bytes,

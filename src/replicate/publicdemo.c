@@ -18,6 +18,7 @@
 #include "compress/dct.h"
 #include "compress/selection.h"
 #include "replicate/replicators.h"
+#include "replicate/sparse.h"
 
 enum { MAX_CHUNK = 1024 };
 
@@ -299,11 +300,6 @@ static weft_status public_finish(wefti_replicator *r, const wefti_round *round,
 
 /* --- predictions --- */
 
-static void public_label(const wefti_replicator_config *config, char *out, size_t size) {
-    snprintf(out, size, "%lld/%lld ", (long long)config->compression_topk,
-             (long long)config->compression_chunk);
-}
-
 static wefti_told public_told(const wefti_replicator_config *config,
                               const wefti_bucket *bucket) {
     wefti_told t = {0, 0, 0};
@@ -322,12 +318,6 @@ static wefti_touched public_touched(const wefti_replicator_config *config, int R
     return (wefti_touched){.begin = 6 * c, .combine_peer = 4, .end = 3 * c};
 }
 
-static double public_floor(const wefti_replicator_config *config, double n, double values,
-                           int R) {
-    (void)config, (void)values, (void)R;
-    return 16 * n;
-}
-
 static const char *const public_keys[] = {"compression_topk",
                                           "compression_chunk",
                                           "compression_decay",
@@ -336,18 +326,17 @@ static const char *const public_keys[] = {"compression_topk",
                                           "rounding",
                                           "every",
                                           NULL};
-static const char *const public_knobs[] = {"compression_topk", "compression_chunk", NULL};
 
 const wefti_replicator_ops wefti_replicator_public_demo = {
     .name = "public_demo",
     .keys = public_keys,
     .method = "public-demo",
     .is_baseline = true,
-    .knobs = public_knobs,
-    .label = public_label,
+    .knobs = wefti_sparse_knobs,
+    .label = wefti_sparse_label,
     .told = public_told,
     .touched = public_touched,
-    .floor_bytes = public_floor,
+    .floor_bytes = wefti_replicator_momentum_floor,
     .states = wefti_replicator_momentum_state,
     .rounds = wefti_replicator_one_round,
     .round_bytes = public_round_bytes,

@@ -242,6 +242,12 @@ double wefti_log2_choose(int64_t n, int64_t k) {
     return bits;
 }
 
+const char *const *wefti_replicator_no_states(const wefti_replicator_config *config) {
+    static const char *const none[] = {NULL};
+    (void)config;
+    return none;
+}
+
 const char *const *
 wefti_replicator_momentum_state(const wefti_replicator_config *config) {
     static const char *const names[][3] = {{"momentum", NULL},
@@ -253,6 +259,18 @@ int wefti_replicator_one_round(const wefti_replicator_config *config,
                                const wefti_bucket *bucket, int R) {
     (void)config, (void)bucket, (void)R;
     return 1;
+}
+
+int wefti_replicator_two_rounds(const wefti_replicator_config *config,
+                                const wefti_bucket *bucket, int R) {
+    (void)config, (void)bucket, (void)R;
+    return 2;
+}
+
+double wefti_replicator_momentum_floor(const wefti_replicator_config *config, double n,
+                                       double values, int R) {
+    (void)config, (void)values, (void)R;
+    return 4 * sizeof(float) * n;
 }
 
 weft_status wefti_replicator_check_alpha(weft_ctx *ctx,

@@ -115,7 +115,7 @@ typedef struct wefti_replicator_ops {
      * keys in which variants differ, with those values ("4/64 "). */
     const char *method;
     bool own_answers; /* what it says in the second round is of its own gradient, too */
-    bool is_baseline;         /* compared by what it learns; its speed is in no list */
+    bool is_baseline; /* compared by what it learns; its speed is in no list */
     const char *const *knobs; /* NULL: none but values */
     void (*label)(const wefti_replicator_config *config, char *out, size_t size);
     wefti_told (*told)(const wefti_replicator_config *config, const wefti_bucket *bucket);
@@ -261,12 +261,19 @@ void wefti_replicator_accumulate(const wefti_replicator *r, int bucket, const fl
 wefti_rounding wefti_replicator_rounding(const wefti_replicator *r,
                                          const wefti_round *round, int number);
 
-/* For implementations: what several tables have in common. The one state "momentum", with a
- * delay also "direction"; one round of messages; alpha within 0 to 1, and with it chunks and
- * codecs (room: the elements of which k are sent). */
+/* For implementations: what several tables have in common. No states, or the one state
+ * "momentum", with a delay also "direction"; one round of messages, or two; the memory of a
+ * momentum that is read and written, a gradient that is read and a direction that is written;
+ * alpha within 0 to 1, and with it chunks and codecs (room: the elements of which k are
+ * sent). */
+const char *const *wefti_replicator_no_states(const wefti_replicator_config *config);
 const char *const *wefti_replicator_momentum_state(const wefti_replicator_config *config);
 int wefti_replicator_one_round(const wefti_replicator_config *config,
                                const wefti_bucket *bucket, int R);
+int wefti_replicator_two_rounds(const wefti_replicator_config *config,
+                                const wefti_bucket *bucket, int R);
+double wefti_replicator_momentum_floor(const wefti_replicator_config *config, double n,
+                                       double values, int R);
 weft_status
 wefti_replicator_check_alpha(weft_ctx *ctx,
                              const wefti_replicator_config *config) WEFT_CHECKED;

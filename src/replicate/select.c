@@ -76,12 +76,6 @@ static int64_t vector_length(const wefti_replicator_config *config,
     return n;
 }
 
-int wefti_select_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
-                        int R) {
-    (void)config, (void)bucket, (void)R;
-    return 2;
-}
-
 int64_t wefti_select_round_bytes(const wefti_replicator_config *config,
                                  const wefti_bucket *bucket, int R, int round,
                                  int owner) {

@@ -39,8 +39,6 @@ int64_t wefti_runs_most(const wefti_chooser *chooser, double rate, int64_t rows)
 int64_t wefti_whole_within(double x, int64_t low, int64_t high);
 
 /* The functions of all three (replicator.h); which rows is up to ops->chooser. */
-int wefti_select_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
-                        int R);
 int64_t wefti_select_round_bytes(const wefti_replicator_config *config,
                                  const wefti_bucket *bucket, int R, int round, int owner);
 int64_t wefti_select_work_bytes(const wefti_replicator_config *config,
@@ -67,7 +65,7 @@ double wefti_select_floor(const wefti_replicator_config *config, double n, doubl
     .keys = wefti_select_keys, .knobs = wefti_select_knobs, .label = wefti_select_label, \
     .told = wefti_select_told, .touched = wefti_select_touched,                          \
     .floor_bytes = wefti_select_floor, .states = wefti_replicator_momentum_state,        \
-    .rounds = wefti_select_rounds, .round_bytes = wefti_select_round_bytes,              \
+    .rounds = wefti_replicator_two_rounds, .round_bytes = wefti_select_round_bytes,      \
     .one_by_one = true, .work_bytes = wefti_select_work_bytes,                           \
     .create = wefti_select_create, .begin = wefti_select_begin,                          \
     .combine = wefti_select_combine, .end = wefti_select_end,                            \

@@ -30,12 +30,6 @@ static range range_of(int64_t n, int R, int owner) {
 
 static int64_t packed_bytes(int64_t n) { return (n + FIVE - 1) / FIVE; }
 
-static int signs_rounds(const wefti_replicator_config *config, const wefti_bucket *bucket,
-                        int R) {
-    (void)config, (void)bucket, (void)R;
-    return 2;
-}
-
 static int64_t signs_round_bytes(const wefti_replicator_config *config,
                                  const wefti_bucket *bucket, int R, int round,
                                  int owner) {
@@ -132,12 +126,6 @@ static wefti_touched signs_touched(const wefti_replicator_config *config, int R)
         .begin = 60, .combine = 16.0 / R, .combine_peer = 16.0 / R, .end = 24};
 }
 
-static double signs_floor(const wefti_replicator_config *config, double n, double values,
-                          int R) {
-    (void)config, (void)values, (void)R;
-    return 16 * n;
-}
-
 static const char *const signs_keys[] = {"compression_decay", "momentum_style", "every",
                                          NULL};
 
@@ -148,9 +136,9 @@ const wefti_replicator_ops wefti_replicator_signsgd = {
     .is_baseline = true,
     .told = signs_told,
     .touched = signs_touched,
-    .floor_bytes = signs_floor,
+    .floor_bytes = wefti_replicator_momentum_floor,
     .states = wefti_replicator_momentum_state,
-    .rounds = signs_rounds,
+    .rounds = wefti_replicator_two_rounds,
     .round_bytes = signs_round_bytes,
     .one_by_one = true,
     .create = signs_create,

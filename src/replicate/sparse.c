@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Payload of a bucket: a sparse section (wire/section.h) for each piece, in order. A
- * section is coded block by block, a few chunks at a time. */
+ * section is coded block by block, a few chunks at a time:
+ *
+ *     piece    | chunk 0 | chunk 1 | ... | the last one, filled up with zeros |
+ *     block    block_chunks of them: k places and k values of each
+ *
+ *     encode   choose -> code -> m -= alpha (what is decoded)
+ *     add      decode -> d[place] += value
+ *
+ * Values are taken out of m as decoded, so that what coding loses stays in it. Of a caller who
+ * compresses by itself (r->offers) places and values are taken, and what is decoded is given
+ * back; m is the caller's then. */
 #include "replicate/sparse.h"
 
 #include <stdio.h>
@@ -31,18 +41,10 @@ int64_t wefti_sparse_bytes(const wefti_replicator_config *config,
     wefti_section s = section_of(config, 0, NULL);
     for (int i = 0; i < bucket->n_pieces; i++) {
         int64_t n = elements_of(&bucket->pieces[i]);
-        s.n_chunks = (n + s.elements - 1) / s.elements;
-        s.n_values = s.n_chunks * s.k;
-        s.n_blocks = (s.n_chunks + s.block_chunks - 1) / s.block_chunks;
+        s = wefti_section_of_chunks(&s, (n + s.elements - 1) / s.elements);
         n_bytes += wefti_section_bytes(&s, 0, s.n_blocks);
     }
     return n_bytes;
-}
-
-static int64_t table_bytes(const wefti_section *s) {
-    return s->indices == WEFTI_INDICES_ENUMERATIVE
-               ? wefti_binomials_bytes(s->elements, s->k)
-               : 0;
 }
 
 int64_t wefti_sparse_work_bytes(const wefti_replicator_config *config,
@@ -52,7 +54,7 @@ int64_t wefti_sparse_work_bytes(const wefti_replicator_config *config,
     (void)buckets, (void)n_buckets, (void)R;
     return (int64_t)(2 * wefti_alloc_cost(lists) +
                      wefti_alloc_cost(sizeof(wefti_sparse)) +
-                     wefti_alloc_cost((size_t)table_bytes(&s)));
+                     wefti_alloc_cost((size_t)wefti_section_table_bytes(&s)));
 }
 
 weft_status wefti_sparse_create(wefti_replicator *r) {
@@ -61,7 +63,7 @@ weft_status wefti_sparse_create(wefti_replicator *r) {
     WEFT_TRY(wefti_alloc(r->ctx, sizeof *self, "a replicator", &self));
     r->self = self;
     wefti_section s = section_of(&r->config, 0, NULL);
-    if (table_bytes(&s) > 0)
+    if (wefti_section_table_bytes(&s) > 0)
         WEFT_TRY(wefti_binomials_create(r->ctx, s.elements, s.k, &self->table));
     WEFT_TRY(wefti_alloc_n(r->ctx, s.block_values, sizeof(int32_t), "places of numbers",
                            &self->index));

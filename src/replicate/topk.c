@@ -59,12 +59,6 @@ static wefti_touched topk_touched(const wefti_replicator_config *config, int R) 
     return (wefti_touched){.begin = 48, .combine_peer = 8, .end = 16};
 }
 
-static double topk_floor(const wefti_replicator_config *config, double n, double values,
-                         int R) {
-    (void)config, (void)values, (void)R;
-    return 16 * n;
-}
-
 const wefti_replicator_ops wefti_replicator_topk = {
     .name = "topk",
     .keys = wefti_sparse_keys,
@@ -73,7 +67,7 @@ const wefti_replicator_ops wefti_replicator_topk = {
     .label = wefti_sparse_label,
     .told = wefti_sparse_told,
     .touched = topk_touched,
-    .floor_bytes = topk_floor,
+    .floor_bytes = wefti_replicator_momentum_floor,
     .states = wefti_replicator_momentum_state,
     .rounds = wefti_replicator_one_round,
     .round_bytes = topk_round_bytes,

@@ -61,10 +61,8 @@ static void set_index_bits(wefti_section *s) {
 wefti_section wefti_section_sparse(int64_t n_chunks, int64_t k, int64_t elements,
                                    wefti_value_codec values, wefti_index_codec indices,
                                    const wefti_binomials *binomials) {
-    wefti_section s = {.n_chunks = n_chunks,
-                       .k = k,
+    wefti_section s = {.k = k,
                        .elements = elements,
-                       .n_values = n_chunks * k,
                        .values = values,
                        .indices = wefti_index_codec_choose(indices, elements, k),
                        .binomials = binomials};
@@ -75,8 +73,20 @@ wefti_section wefti_section_sparse(int64_t n_chunks, int64_t k, int64_t elements
     s.block_values = s.block_chunks * k;
     s.block_index_bits = s.block_chunks / s.group * s.group_bits[s.group];
     s.block_bytes = bytes_of_block(&s, s.block_chunks, s.block_values);
+    return wefti_section_of_chunks(&s, n_chunks);
+}
+
+wefti_section wefti_section_of_chunks(const wefti_section *section, int64_t n_chunks) {
+    wefti_section s = *section;
+    s.n_chunks = n_chunks;
+    s.n_values = n_chunks * s.k;
     s.n_blocks = (n_chunks + s.block_chunks - 1) / s.block_chunks;
     return s;
+}
+
+int64_t wefti_section_table_bytes(const wefti_section *s) {
+    bool needed = s->indices == WEFTI_INDICES_ENUMERATIVE;
+    return needed ? wefti_binomials_bytes(s->elements, s->k) : 0;
 }
 
 wefti_section wefti_section_dense(int64_t n_values, wefti_value_codec values) {

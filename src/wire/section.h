@@ -86,6 +86,12 @@ wefti_section wefti_section_sparse(int64_t n_chunks, int64_t k, int64_t elements
                                    const wefti_binomials *binomials);
 wefti_section wefti_section_dense(int64_t n_values, wefti_value_codec values);
 
+/* The same section of another number of chunks: blocks do not depend on how many there are. */
+wefti_section wefti_section_of_chunks(const wefti_section *section, int64_t n_chunks);
+
+/* Bytes of the table of binomials that its indices need (wefti_binomials_bytes); 0: none. */
+int64_t wefti_section_table_bytes(const wefti_section *section);
+
 /* Bytes of blocks [first, first + n). Offsets of a block: wefti_section_bytes(s, 0, b).
  */
 int64_t wefti_section_bytes(const wefti_section *s, int64_t first, int64_t n);
