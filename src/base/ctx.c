@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The context of a rank, and the only malloc of the library.
- * Each block carries a 64-byte header with its size, so that bytes held can be counted.
- */
+/* The context of a rank: its sentence and its log, and the only malloc of the library.
+ *
+ *     block    | header, 64 bytes: n_bytes | n_bytes, zeroed | up to a whole cache line or page |
+ *
+ * Each block carries its size, so that bytes held can be counted and what a block takes can be
+ * said beforehand (wefti_alloc_cost). Large blocks begin on a huge page. The first failure's
+ * sentence stays until it is cleared. Tests let the k-th allocation fail. */
 #define _GNU_SOURCE
 #include <weft/ctx.h>
 

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Counters tell everything: submitted >= done[0] >= done[1] >= ... */
+/* A queue of jobs that pass phases in order, and the one thread that runs them. Counters say
+ * everything:
+ *
+ *     submitted >= done[0] >= done[1] >= ... >= done[n - 1]      jobs that have passed a phase
+ *
+ *     ring     items[job % capacity]; a job's place is free once it has passed the last phase
+ *     ticket   the number of jobs submitted so far; its job has ended when done[n - 1] >= ticket
+ *     failure  the first one stays; later phases are counted and not run, so nobody waits for ever
+ *
+ * One lock guards all of it, and no phase runs under it. */
 #include "comm/worker.h"
 
 #include <math.h>

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The front of spectrum.h: tables, scratch, and which implementation runs. */
+/* The front of spectrum.h: tables, scratch, and which implementation runs.
+ *
+ *     reference   the definition by a matrix product: kernels that are none of ours
+ *     base, ...   isa/, once per instruction set, as the kernels of the run
+ *
+ * Of a chunk of c elements in each of `dims` directions there are, alike for all threads, the
+ * matrix of the DCT, its rows ld apart, and, where c is a power of two, the turns of the fast
+ * transform: cos and sin of pi (2 i + 1) / (4 n) at [n + 2 i], n = 2, 4, .. c / 2. */
 #include "compress/spectrum_parts.h"
 
 #include <math.h>

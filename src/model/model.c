@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The front of the models: finds the kind, checks what every kind needs, builds the
- * tables. */
+ * tables.
+ *
+ *     configuration --> sizes that are whole, within limits, and fit together
+ *                   --> what was left to the kind: flags, sizes of 0
+ *                   --> units with their tensors: embedding, blocks, head
+ *
+ * The kind's own functions do forward and backward, unit by unit (model.h). */
 #include "model/model.h"
 
 #include <math.h>

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The moving mean of a loss at step i is the mean over i-h..i+h with h = min(half, i),
+/* A run's metrics as two tables, column by column:
+ *
+ *     metrics.jsonl --> a line of numbers --> steps         loss, bytes, times of a step
+ *                                             evaluations   losses on held-out text
+ *
+ * What a line does not say is NaN, and NaN counts in no sum. wire_total is the sum of the wire
+ * bytes so far.
+ * The moving mean of a loss at step i is the mean over i-h..i+h with h = min(half, i),
  * cut at the last step: it follows a falling curve without lag. */
 #include "record/history.h"
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A table with linear probing, at most half full; what is taken closes its gap. A binary
- * heap. */
+/* Messages under way, and what happens next.
+ *
+ *     messages   a table by key with linear probing, at most half full; what is taken closes its
+ *                gap, so that a search may end at the first free slot
+ *     agenda     a binary heap, events[(i - 1) / 2] not behind events[i]: the earliest one first,
+ *                of equal times the one with the lower order, so that a play can be repeated */
 #include "simulate/eventqueue.h"
 
 #include "base/memory.h"

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The front: checks the configuration, turns links into costs, and hands over to the
- * kind. */
+ * kind.
+ *
+ *     member = node * ranks + rank                nodes * ranks members in all
+ *     cost   = latency + copy_bytes / bandwidth   of two nodes: the dearer direction
+ *
+ * A kind fills in the facts (period, largest numbers of neighbours) when it is created; who meets
+ * whom is then a function of (member, step) alone (neighbours.c). */
 #include "topology/topology.h"
 
 #include <math.h>
