@@ -3,7 +3,7 @@
 # machine, as root or with sudo, and install what they need and no more. Without the right to
 # install, they say what is missing. TRAIN="key=value ..." changes the quick start's run, CTEST
 # adds options to ctest.
-.PHONY: all deps build train test test-torch wheel deb asan tsan check docs format install clean
+.PHONY: all deps build train test test-torch venvs wheel deb asan tsan check docs format install clean
 
 all: build
 
@@ -56,6 +56,8 @@ wheel: deps build/venv-wheel/bin/python
 	@cp build/dist/*.tar.gz dist
 	@PATH="$(CURDIR)/build/venv-wheel/bin:$$PATH" build/venv-wheel/bin/auditwheel repair \
 	    --exclude libgomp.so.1 --wheel-dir dist build/dist/*.whl
+
+venvs: $(TORCH_PYTHON) build/venv-wheel/bin/python
 
 # dist/*.deb from what is committed, judged by lintian; the project has no mail address yet.
 deb:
