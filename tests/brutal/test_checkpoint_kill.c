@@ -113,7 +113,6 @@ static int64_t check_newest(weft_ctx *ctx) {
 }
 
 static void a_kill_at_any_moment_leaves_a_complete_newest_checkpoint(void **state) {
-    (void)state;
     weft_ctx *ctx;
     int interrupted = 0;
     int64_t newest = 1;

@@ -188,7 +188,6 @@ static int flip_every_byte(const wefti_replicator_config *config, int stage, boo
 }
 
 static void a_flipped_bit_in_any_byte_is_found(void **state) {
-    (void)state;
     for (int form = 0; form < FORMS; form++) {
         wefti_replicator_config config = knobs(form);
         for (int stage = 0; stage < stages_of(&config); stage++) {
@@ -201,7 +200,6 @@ static void a_flipped_bit_in_any_byte_is_found(void **state) {
 /* Under a right checksum a flipped bit may be another value, or nonsense, and never more
  * than that. */
 static void a_liar_who_knows_the_checksum_does_no_harm(void **state) {
-    (void)state;
     for (int form = 0; form < FORMS; form++) {
         wefti_replicator_config config = knobs(form);
         for (int stage = 0; stage < stages_of(&config); stage++) {
@@ -220,7 +218,6 @@ static void a_liar_who_knows_the_checksum_does_no_harm(void **state) {
 }
 
 static void a_message_of_another_length_is_refused(void **state) {
-    (void)state;
     for (int form = 0; form < FORMS; form++) {
         wefti_replicator_config config = knobs(form);
         for (int stage = 0; stage < stages_of(&config); stage++) {
@@ -251,7 +248,6 @@ static void say_more(unsigned char *message, int at, int n_bytes) {
 }
 
 static void answers_with_bad_states_or_stray_bits_are_refused(void **state) {
-    (void)state;
     wefti_replicator_config config = knobs(3);
     static const struct {
         lie told;

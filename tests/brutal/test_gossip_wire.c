@@ -172,7 +172,6 @@ static int length_of(int form) {
 static int next_byte(int at) { return at < HEAD + 8 ? at + 1 : at + 29; }
 
 static void the_truth_is_heard(void **state) {
-    (void)state;
     for (int form = 0; form < N_SPEECHES; form++) {
         assert_true(length_of(form) > HEAD + 8);
         assert_int_equal(hear(form, 10 * MOST_BYTES, true, 0), WEFT_OK);
@@ -180,7 +179,6 @@ static void the_truth_is_heard(void **state) {
 }
 
 static void a_changed_byte_is_found_out(void **state) {
-    (void)state;
     for (int form = 0; form < N_SPEECHES; form++)
         for (int at = 0, most = length_of(form); at < most; at = next_byte(at))
             if (hear(form, at, false, 0) != WEFT_ERR_WIRE)
@@ -188,7 +186,6 @@ static void a_changed_byte_is_found_out(void **state) {
 }
 
 static void a_message_cut_short_is_refused(void **state) {
-    (void)state;
     for (int form = 0; form < N_SPEECHES; form++)
         for (int cut = 1; cut <= HEAD; cut += 13)
             assert_int_equal(hear(form, -1, false, cut), WEFT_ERR_WIRE);
@@ -197,7 +194,6 @@ static void a_message_cut_short_is_refused(void **state) {
 /* No field of a head may be another one. In a stream another step is a message for
  * another gossip round, as long as it is one to come: then it is late. */
 static void a_head_with_a_right_checksum_is_refused_all_the_same(void **state) {
-    (void)state;
     for (int form = 0; form < N_SPEECHES; form++)
         for (int at = 0; at < 32; at++) {
             bool step = form == STREAM && at == 8;
@@ -209,7 +205,6 @@ static void a_head_with_a_right_checksum_is_refused_all_the_same(void **state) {
 
 /* Other numbers are numbers; what no sender writes is refused. Nothing else happens. */
 static void a_payload_with_a_right_checksum_is_harmless(void **state) {
-    (void)state;
     int heard = 0;
     for (int form = 0; form < N_SPEECHES; form++)
         for (int at = HEAD, most = length_of(form); at < most; at += 7) {

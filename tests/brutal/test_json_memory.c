@@ -43,13 +43,11 @@ static void count_and_free(void *block) {
 }
 
 static int setup(void **state) {
-    (void)state;
     json_set_alloc_funcs(count_and_allocate, count_and_free);
     return weft_ctx_create(&ctx) != WEFT_OK;
 }
 
 static int teardown(void **state) {
-    (void)state;
     weft_ctx_destroy(ctx);
     return blocks != 0;
 }
@@ -85,7 +83,6 @@ static weft_status create_and_open(void) {
 }
 
 static void a_tensor_file(void **state) {
-    (void)state;
     every_failure_is_clean(create_and_open);
 }
 
@@ -103,7 +100,6 @@ static weft_status commit_and_verify(void) {
 }
 
 static void a_checkpoint(void **state) {
-    (void)state;
     every_failure_is_clean(commit_and_verify);
 }
 
@@ -121,7 +117,6 @@ static weft_status read_metrics(void) {
 }
 
 static void metrics(void **state) {
-    (void)state;
     static const char text[] = "{\"step\":0,\"loss\":1.5}\n{\"step\":1,\"loss\":[\"x\"]}";
     assert_int_equal(wefti_file_write(ctx, "metrics.jsonl", text, sizeof text - 1),
                      WEFT_OK);
@@ -140,7 +135,6 @@ static weft_status save_and_load_tokenizer(void) {
 }
 
 static void a_tokenizer(void **state) {
-    (void)state;
     every_failure_is_clean(save_and_load_tokenizer);
 }
 
@@ -168,7 +162,6 @@ static weft_status describe_and_read_model(void) {
 }
 
 static void a_model(void **state) {
-    (void)state;
     every_failure_is_clean(describe_and_read_model);
 }
 

@@ -192,7 +192,6 @@ static void check_what_is_left(int k) {
 }
 
 static void a_kill_at_any_call_loses_nothing_but_time(void **state) {
-    (void)state;
     int all, counted, killed = 0;
     assert_int_equal(train_apart("calm", false), 0);
     int result = run_traced(0, &all);

@@ -30,7 +30,6 @@ static void compare_routes(wefti_replicator_config config) {
 }
 
 static void the_owners_route_gives_the_bits_of_gather(void **state) {
-    (void)state;
     for (int values = 0; values < WEFTI_VALUE_CODECS; values++) {
         for (int form = 0; form < 4; form++) {
             int dims = 1 + form / 2;
@@ -49,7 +48,6 @@ static void the_owners_route_gives_the_bits_of_gather(void **state) {
 }
 
 static void every_kernel_table_keeps_that_law(void **state) {
-    (void)state;
     static const char *const names[] = {"reference", "base", "avx2", "avx512"};
     for (int i = 0; i < 4; i++) {
         const wefti_kernels *kernels = wefti_kernels_find(names[i]);
@@ -85,7 +83,6 @@ static void add_up(wefti_replicator_config config) {
 }
 
 static void what_is_sent_and_what_is_kept_are_all_there_is(void **state) {
-    (void)state;
     for (int values = 0; values < WEFTI_VALUE_CODECS; values++) {
         for (int form = 0; form < 8; form++) {
             wefti_replicator_config config = knobs("demo", 1 + form % 2, 4, false);
@@ -102,7 +99,6 @@ static void what_is_sent_and_what_is_kept_are_all_there_is(void **state) {
 /* -- k = c -- */
 
 static void demo_that_sends_everything_is_full_with_momentum(void **state) {
-    (void)state;
     static double momentum[N];
     wefti_replicator_config full = knobs("full", 1, 1, false);
     run_knobs(others, 3, &full);
@@ -143,7 +139,6 @@ static void leave_parts_still(int rank, int step, float *g) {
 }
 
 static void signs_are_minus_one_or_one_and_zero_where_nothing_moves(void **state) {
-    (void)state;
     for (int form = 0; form < 4; form++) {
         wefti_replicator_config config = knobs("demo", 1, 4, true);
         config.route = form % 2 ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_GATHER;
@@ -200,7 +195,6 @@ static weft_status run_drift(rank_env *env) {
 
 /* Chunks, small tensors that are sent whole and of which a part stays, and agreed rows. */
 static void rows_without_gradient_come_to_rest(void **state) {
-    (void)state;
     static const char *const kinds[] = {"demo", "demo", "demo", "striding"};
     for (int form = 0; form < 8; form++) {
         drift both[2];
@@ -228,7 +222,6 @@ static void ones_on_the_first_rank(int rank, int step, float *g) {
 
 /* The mean over those that sent: a rank without gradient does not halve it. */
 static void a_rank_without_gradient_is_no_sender(void **state) {
-    (void)state;
     for (int form = 0; form < 4; form++) {
         wefti_replicator_config config = knobs("demo", 1 + form % 2, form % 2 ? 256 : 64,
                                                false);
@@ -246,7 +239,6 @@ static void spoil(int rank, int step, float *g) {
 }
 
 static void what_is_not_finite_stays_in_its_chunk(void **state) {
-    (void)state;
     for (int form = 0; form < 4; form++) {
         wefti_replicator_config config = knobs("demo", 1, 4, form % 2);
         config.route = form / 2 ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_GATHER;
@@ -297,7 +289,6 @@ static weft_status roll(rank_env *env) {
 }
 
 static void chance_differs_by_rank_piece_and_step(void **state) {
-    (void)state;
     static dice both[2];
     void *users[] = {&both[0], &both[1]};
     memset(both, 0, sizeof both);
@@ -361,7 +352,6 @@ static weft_status run_long(rank_env *env) {
 /* The momentum decays to 0.9 in a step and takes in 0.1 g, |g| < 6 here: alone it stays
  * below 6, and taking a part of it out does not make it grow. */
 static void a_thousand_steps_leave_four_nodes_equal(void **state) {
-    (void)state;
     uint64_t seen[2] = {0};
     for (int form = 0; form < 4; form++) {
         long_run runs[4];

@@ -68,7 +68,6 @@ static void assert_same_names(const char *key, name_at registry) {
 }
 
 static void every_choice_is_a_registered_kind_and_the_other_way_round(void **state) {
-    (void)state;
     static const struct {
         const char *key;
         name_at registry;
@@ -87,7 +86,6 @@ static void every_choice_is_a_registered_kind_and_the_other_way_round(void **sta
 
 /* The constant of a codec's line is what its name finds. */
 static void a_codec_is_found_by_the_name_of_its_line(void **state) {
-    (void)state;
     const weft_choice *values = choices_of("replicator.values");
     for (int i = 0; values[i].name; i++)
         assert_int_equal(wefti_value_codec_find(values[i].name), i);

@@ -189,7 +189,6 @@ static void run(trial *all, const variant *v, int R) {
 }
 
 static void every_kind_is_tried(void **state) {
-    (void)state;
     for (int i = 0; wefti_mixer_registry[i]; i++) {
         int tried = 0;
         for (int v = 0; v < N_VARIANTS; v++)
@@ -199,7 +198,6 @@ static void every_kind_is_tried(void **state) {
 }
 
 static void bytes_counted_are_bytes_predicted_in_every_step(void **state) {
-    (void)state;
     for (int v = 0; v < N_VARIANTS; v++) {
         for (int R = 1; R <= MAX_R; R++) {
             int64_t all = 0, read = 0;
@@ -221,7 +219,6 @@ static void bytes_counted_are_bytes_predicted_in_every_step(void **state) {
 }
 
 static void replicas_are_equal_where_the_mixer_says_so(void **state) {
-    (void)state;
     int promises = 0;
     for (int v = 0; v < N_VARIANTS; v++) {
         const wefti_mixer_ops *ops = wefti_mixer_find(variants[v].config.kind);
@@ -243,7 +240,6 @@ static void replicas_are_equal_where_the_mixer_says_so(void **state) {
 /* With two replicas a mean of equal numbers is exact, and so is coding it once more, but
  * for int8: its scale is rounded by more than a half of 1/127. */
 static void equal_replicas_are_one_replica(void **state) {
-    (void)state;
     for (int v = 0; v < N_VARIANTS; v++) {
         const wefti_mixer_config *c = &variants[v].config;
         if (c->stochastic || c->values == WEFTI_VALUES_INT8) continue;
@@ -261,7 +257,6 @@ static void equal_replicas_are_one_replica(void **state) {
 
 /* Parameters and states say everything, also of what is under way. */
 static void a_run_stopped_after_any_step_goes_on_to_the_same_bits(void **state) {
-    (void)state;
     for (int v = 0; v < N_VARIANTS; v++) {
         run(whole, &variants[v], 3);
         for (int64_t stop = 1; stop < STEPS; stop++) {
@@ -282,7 +277,6 @@ static void a_run_stopped_after_any_step_goes_on_to_the_same_bits(void **state) 
  * in step 10. Continued to 13 steps, it leaves it out, and does not go back to where the
  * last exchange left it: but for the inner steps nothing moves up to step 10. */
 static void outer_goes_on_from_a_run_that_was_to_end_earlier(void **state) {
-    (void)state;
     static const variant v = OUTER(.outer_every = 6, .fragments = 1, .delay = 5);
     float u[N];
     prepare(trials, &v, 3);
@@ -300,7 +294,6 @@ static void outer_goes_on_from_a_run_that_was_to_end_earlier(void **state) {
 
 /* As with mesh.overlap=false. */
 static void buckets_one_by_one_give_the_same_bits(void **state) {
-    (void)state;
     for (int v = 0; v < N_VARIANTS; v++) {
         run(whole, &variants[v], 4);
         prepare(trials, &variants[v], 4);
@@ -313,7 +306,6 @@ static void buckets_one_by_one_give_the_same_bits(void **state) {
 
 /* Beside what is counted there are headers of blocks and a few numbers per bucket. */
 static void memory_is_what_was_said(void **state) {
-    (void)state;
     for (int v = 0; v < N_VARIANTS; v++) {
         run(trials, &variants[v], 3);
         for (int r = 0; r < 3; r++) {
@@ -327,7 +319,6 @@ static void memory_is_what_was_said(void **state) {
 }
 
 static void bad_knobs_are_refused_in_a_sentence(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_mixer *m;
     wefti_comm lonely = {.size = 1};
@@ -358,7 +349,6 @@ static void bad_knobs_are_refused_in_a_sentence(void **state) {
 
 /* Neither reads a byte of what the other sends: the lengths tell. */
 static void outer_refuses_a_peer_with_other_values(void **state) {
-    (void)state;
     static const variant one = OUTER(.outer_every = 2, .fragments = 1,
                                      .values = WEFTI_VALUES_INT8);
     static const variant two = OUTER(.outer_every = 2, .fragments = 1,
@@ -380,7 +370,6 @@ static void keep_line(void *user, weft_log_level level, const char *line) {
 }
 
 static void outer_warns_of_fewer_buckets_than_fragments(void **state) {
-    (void)state;
     char line[200];
     weft_ctx *ctx;
     wefti_mixer *m;
@@ -417,7 +406,6 @@ static weft_status create_and_destroy(void *user) {
 }
 
 static void every_failed_allocation_is_a_clean_error(void **state) {
-    (void)state;
     weft_ctx *ctx;
     weft_topology *pair;
     weft_topology_config wanted = {.kind = "complete", .nodes = 2, .ranks = 1};

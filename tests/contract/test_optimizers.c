@@ -47,7 +47,6 @@ static void assert_same(const bench *a, const bench *b) {
 }
 
 static void a_row_of_the_table_is_whole(void **state) {
-    (void)state;
     const wefti_optimizer_ops *ops;
     for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
         assert_ptr_equal(wefti_optimizer_find(ops->name), ops);
@@ -62,7 +61,6 @@ static void a_row_of_the_table_is_whole(void **state) {
 }
 
 static void a_span_changes_nothing_outside_itself(void **state) {
-    (void)state;
     const wefti_optimizer_ops *ops;
     static bench before, b;
     const wefti_span middle = {50, 100, true};
@@ -82,7 +80,6 @@ static void a_span_changes_nothing_outside_itself(void **state) {
 }
 
 static void two_spans_are_one(void **state) {
-    (void)state;
     const wefti_optimizer_ops *ops;
     static bench one, two;
     const wefti_span first = {0, 77, true}, second = {77, N - 77, true};
@@ -102,7 +99,6 @@ static void two_spans_are_one(void **state) {
 }
 
 static void moved_is_the_squared_norm_of_the_change(void **state) {
-    (void)state;
     const wefti_optimizer_ops *ops;
     static bench before, after;
     for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
@@ -120,7 +116,6 @@ static void moved_is_the_squared_norm_of_the_change(void **state) {
 /* An optimizer keeps no time of its own: what it does depends on the count it is given.
  */
 static void a_step_depends_on_its_count_and_state_alone(void **state) {
-    (void)state;
     const wefti_optimizer_ops *ops;
     static bench once, broken, other;
     for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
@@ -135,7 +130,6 @@ static void a_step_depends_on_its_count_and_state_alone(void **state) {
 
 /* Roundings of moments and steps, none of which is larger than some of lr = 0.01. */
 static void every_table_agrees_with_the_reference(void **state) {
-    (void)state;
     const wefti_optimizer_ops *ops;
     static bench want, got, again;
     for (const char *const *name = wefti_kernels_names(); *name; name++) {
@@ -159,7 +153,6 @@ static void every_table_agrees_with_the_reference(void **state) {
 }
 
 static void without_decay_is_as_with_a_decay_of_zero(void **state) {
-    (void)state;
     const wefti_optimizer_ops *ops;
     static bench with, without, zero;
     wefti_optimizer_config free = knobs;
@@ -183,7 +176,6 @@ static bool is_coupled(const wefti_optimizer_ops *ops) {
 }
 
 static void decay_shrinks_parameters_or_joins_the_gradient(void **state) {
-    (void)state;
     const wefti_optimizer_ops *ops;
     static bench with, without;
     float start[N], *states[STATES];
@@ -208,7 +200,6 @@ static void decay_shrinks_parameters_or_joins_the_gradient(void **state) {
 
 /* The moments' corrections are exact: all but sgd follow a constant gradient at lr. */
 static void a_constant_gradient_moves_by_lr_in_every_step(void **state) {
-    (void)state;
     const wefti_optimizer_ops *ops;
     static const int64_t periods[] = {1, 3, 8};
     for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
@@ -252,13 +243,11 @@ static void check_adam(const char *name, bool coupled) {
 }
 
 static void adam_and_adamw_are_their_formulas(void **state) {
-    (void)state;
     check_adam("adamw", false);
     check_adam("adam", true);
 }
 
 static void sgd_is_its_formula(void **state) {
-    (void)state;
     static bench b;
     steps(wefti_optimizer_find("sgd"), &b, 1);
     float p0[N], d[N];

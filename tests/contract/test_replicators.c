@@ -41,7 +41,6 @@ static void get_the_same_bits(const wefti_replicator_config *config) {
 }
 
 static void all_replicas_get_the_same_bits(void **state) {
-    (void)state;
     for_each_case(get_the_same_bits);
 }
 
@@ -55,7 +54,6 @@ static void count_bytes(const wefti_replicator_config *config) {
 }
 
 static void bytes_counted_are_bytes_predicted(void **state) {
-    (void)state;
     for_each_case(count_bytes);
 }
 
@@ -65,7 +63,6 @@ static void count_allocations(const wefti_replicator_config *config) {
 }
 
 static void nothing_is_allocated_after_creation(void **state) {
-    (void)state;
     for_each_case(count_allocations);
 }
 
@@ -96,7 +93,6 @@ static void compare_late(const wefti_replicator_config *config, int R) {
 /* Directions of the step before, bit for bit, whether or not what is under way is taken in
  * between steps, as before a checkpoint. */
 static void a_delayed_direction_is_that_of_the_step_before(void **state) {
-    (void)state;
     static trial like;
     for (int form = 0; form < 24; form++) {
         wefti_replicator_config config = knobs(delayed_kinds[form % 2], 1 + form / 2 % 2,
@@ -130,7 +126,6 @@ static weft_status create_delayed(rank_env *env) {
 
 /* Two rounds, rows that are chosen anew, a collective: none of them can wait. */
 static void what_cannot_be_delayed_is_refused(void **state) {
-    (void)state;
     static const char *const kinds[] = {"full",    "random",  "striding",
                                         "slicing", "signsgd", "demo"};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -212,7 +207,6 @@ static void watch_buffers(const wefti_replicator_config *config) {
 }
 
 static void buffers_are_awaited_before_they_are_sent_again(void **state) {
-    (void)state;
     for_each_case(watch_buffers);
 }
 
@@ -253,7 +247,6 @@ static void equal_one_rank(const wefti_replicator_config *config) {
 }
 
 static void identical_ranks_are_one_rank(void **state) {
-    (void)state;
     for_each_case(equal_one_rank);
 }
 
@@ -268,12 +261,10 @@ static void work_with_threads(const wefti_replicator_config *config) {
 }
 
 static void threads_change_no_bit(void **state) {
-    (void)state;
     for_each_case(work_with_threads);
 }
 
 static void a_step_that_is_not_due_covers_nothing_and_sends_nothing(void **state) {
-    (void)state;
     for (int i = 0; wefti_replicator_registry[i]; i++) {
         const char *kind = wefti_replicator_registry[i]->name;
         if (strcmp(kind, "none") == 0 || strcmp(kind, "full") == 0) continue;
@@ -294,7 +285,6 @@ static void a_step_that_is_not_due_covers_nothing_and_sends_nothing(void **state
 }
 
 static void full_is_the_mean_of_gradients(void **state) {
-    (void)state;
     wefti_replicator_config config = knobs("full", 1, 4, false);
     run_knobs(trials, 4, &config);
     for (int i = 0; i < N; i++) {
@@ -305,7 +295,6 @@ static void full_is_the_mean_of_gradients(void **state) {
 }
 
 static void bad_knobs_are_refused_in_a_sentence(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_replicator *r;
     wefti_comm lonely = {.size = 1};
@@ -346,7 +335,6 @@ static weft_status create_and_destroy(void *user) {
 }
 
 static void every_failed_allocation_is_a_clean_error(void **state) {
-    (void)state;
     creation c;
     assert_int_equal(weft_ctx_create(&c.ctx), WEFT_OK);
     for (int i = 0; wefti_replicator_registry[i]; i++) {

@@ -36,7 +36,6 @@ static void check_replicator(const wefti_replicator_config *config, int R) {
 }
 
 static void replicators_tell_their_rounds(void **state) {
-    (void)state;
     wefti_replicator_config config;
     for (int i = 0; wefti_variant_at(i, &config); i++)
         for (int R = 1; R <= MOST; R++) check_replicator(&config, R);
@@ -159,7 +158,6 @@ static void check_gossip(const char *kind, const char *topology, int nodes, int 
 }
 
 static void gossip_tells_its_messages(void **state) {
-    (void)state;
     static const char *const topologies[] = {
         "complete",           "ring",  "exponential", "aer",
         "static_exponential", "torus", "matching",    "push"};
@@ -174,7 +172,6 @@ static void gossip_tells_its_messages(void **state) {
 }
 
 static void outer_tells_its_messages(void **state) {
-    (void)state;
     for (int R = 1; R <= MOST; R += 2)
         for (int64_t delay = 0; delay < 4; delay++)
             for (int64_t fragments = 1; fragments <= 2; fragments++) {

@@ -211,7 +211,6 @@ static int check_method(const char *method, int64_t preset) {
 }
 
 static void what_ran_is_what_the_schedule_says_and_what_was_played(void **state) {
-    (void)state;
     int n = 0;
     const weft_config_key *key;
     for (int i = 0; (key = weft_config_key_at(i)); i++)
@@ -225,7 +224,6 @@ static void what_ran_is_what_the_schedule_says_and_what_was_played(void **state)
  * long as the bound (the rate is 1): of the agreed gradient, and of a replica's own
  * where all of its momentum is sent in the first step. */
 static void clipping_is_to_the_bound(void **state) {
-    (void)state;
     static const char *const replicators[][4] = {
         {"replicator.kind=full", "mesh.nodes=2", "run.seed=1", "run.seed=1"},
         {"replicator.kind=demo", "replicator.sign=false",

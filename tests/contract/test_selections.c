@@ -212,7 +212,6 @@ static void claim_same_bits_and_bytes(wefti_replicator_config config) {
 }
 
 static void all_replicas_get_the_same_bits_for_the_bytes_predicted(void **state) {
-    (void)state;
     for_each_kind(claim_same_bits_and_bytes);
 }
 
@@ -247,14 +246,12 @@ static void claim_nothing_is_lost(wefti_replicator_config config) {
 }
 
 static void what_is_kept_and_what_is_sent_is_all_there_was(void **state) {
-    (void)state;
     for_each_kind(claim_nothing_is_lost);
 }
 
 /* Values that f32 carries leave the momentum of the rows that were sent at (1 - alpha)
  * of what it was, with signs as well. */
 static void what_is_sent_leaves_the_momentum(void **state) {
-    (void)state;
     for (int kind = 0; kind < 3; kind++)
         for (int sign = 0; sign < 2; sign++)
             for (int alpha = 1; alpha <= 2; alpha++) {
@@ -294,12 +291,10 @@ static void claim_identical(wefti_replicator_config config) {
 }
 
 static void equal_ranks_are_one_rank(void **state) {
-    (void)state;
     for_each_kind(claim_identical);
 }
 
 static void a_direction_is_zero_where_it_does_not_cover(void **state) {
-    (void)state;
     for (int kind = 0; kind < 3; kind++) {
         wefti_replicator_config c = knobs(kinds[kind], 0.15, WEFTI_VALUES_F32);
         run(trials, 2, c);
@@ -316,7 +311,6 @@ static void a_direction_is_zero_where_it_does_not_cover(void **state) {
 }
 
 static void at_rate_one_all_kinds_are_full_with_momentum(void **state) {
-    (void)state;
     for (int alpha = 1; alpha <= 5; alpha += 4) {
         for (int kind = 0; kind < 3; kind++) {
             wefti_replicator_config c = knobs(kinds[kind], 1, WEFTI_VALUES_F32);
@@ -344,7 +338,6 @@ static void at_rate_one_all_kinds_are_full_with_momentum(void **state) {
 }
 
 static void a_step_that_is_not_due_moves_nothing_and_takes_no_turn(void **state) {
-    (void)state;
     for (int kind = 0; kind < 3; kind++) {
         wefti_replicator_config c = knobs(kinds[kind], 0.15, WEFTI_VALUES_F32);
         run(lone, 1, c);
@@ -378,12 +371,10 @@ static void claim_resumes(wefti_replicator_config config) {
 }
 
 static void nothing_but_the_states_goes_on_from_step_to_step(void **state) {
-    (void)state;
     for_each_kind(claim_resumes);
 }
 
 static void rounding_by_chance_is_another_rounding(void **state) {
-    (void)state;
     for (int kind = -1; kind < 3; kind++) {
         const char *name = kind < 0 ? "full" : kinds[kind];
         wefti_replicator_config c = knobs(name, 0.15, WEFTI_VALUES_INT4);
@@ -430,7 +421,6 @@ static void run_adamw(const char *kind) {
 }
 
 static void moments_and_parameters_move_where_the_direction_covers_alone(void **state) {
-    (void)state;
     for (int kind = 0; kind < 3; kind++) {
         run_adamw(kinds[kind]);
         const trial *t = &trials[0];
@@ -448,7 +438,6 @@ static void moments_and_parameters_move_where_the_direction_covers_alone(void **
 /* Two periods of striding: each element has had its own AdamW, bias correction included.
  */
 static void each_element_has_an_adamw_of_its_own(void **state) {
-    (void)state;
     for (int kind = 1; kind < 3; kind++) {
         run_adamw(kinds[kind]);
         const trial *t = &trials[0];
@@ -470,7 +459,6 @@ static void each_element_has_an_adamw_of_its_own(void **state) {
 /* --- errors --- */
 
 static void ranks_that_disagree_are_refused_and_nobody_hangs(void **state) {
-    (void)state;
     for (int kind = 0; kind < 3; kind++)
         for (int knob = 0; knob < 3; knob++) {
             void *users[MAX_R];
@@ -487,7 +475,6 @@ static void ranks_that_disagree_are_refused_and_nobody_hangs(void **state) {
 }
 
 static void bad_knobs_are_refused_in_a_sentence(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_replicator *r;
     wefti_comm lonely = {.size = 1};
@@ -515,7 +502,6 @@ static void bad_knobs_are_refused_in_a_sentence(void **state) {
 
 static void
 memory_is_as_predicted_and_a_failed_allocation_is_a_clean_error(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_replicator *r;
     wefti_comm pair = {.size = 2};

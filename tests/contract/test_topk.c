@@ -30,7 +30,6 @@ static bool is_chosen(const double *m, int i, int k) {
 
 /* f32 values: the definition, with alpha. */
 static void it_is_its_definition(void **state) {
-    (void)state;
     static double m[R][N];
     for (int k = 1; k <= 8; k += 3) {
         wefti_replicator_config config = knobs("topk", 1, k, false);
@@ -62,7 +61,6 @@ static void it_is_its_definition(void **state) {
 /* Without decay, over all steps: sum of what went in = R times all directions + what is
  * kept, whatever coding loses. */
 static void what_is_sent_and_what_is_kept_are_all_there_is(void **state) {
-    (void)state;
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++) {
         wefti_replicator_config config = knobs("topk", 1, 4, false);
         config.values = (wefti_value_codec)codec;
@@ -82,7 +80,6 @@ static void what_is_sent_and_what_is_kept_are_all_there_is(void **state) {
 }
 
 static void all_of_a_chunk_is_the_mean_of_momenta(void **state) {
-    (void)state;
     wefti_replicator_config config = knobs("topk", 1, C, false);
     run_knobs(trials, R, &config);
     for (int i = 0; i < N; i++) {
@@ -94,7 +91,6 @@ static void all_of_a_chunk_is_the_mean_of_momenta(void **state) {
 }
 
 static void signs_are_minus_one_or_one_and_zero_where_nobody_sent(void **state) {
-    (void)state;
     wefti_replicator_config config = knobs("topk", 1, 4, true);
     int moved = 0;
     run_knobs(trials, R, &config);
@@ -107,7 +103,6 @@ static void signs_are_minus_one_or_one_and_zero_where_nobody_sent(void **state) 
 }
 
 static void more_numbers_than_a_chunk_has_are_refused(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_replicator *r;
     wefti_comm lonely = {.size = 1};

@@ -27,7 +27,6 @@ static void stochastic(topology_fixture *f) {
 }
 
 static void every_matrix_is_doubly_stochastic_or_needs_push_sum(void **state) {
-    (void)state;
     for_every_topology(MOST, stochastic);
 }
 
@@ -53,7 +52,6 @@ static void stochastic_in_f32(topology_fixture *f) {
 }
 
 static void weights_in_f32_add_up_to_exactly_one(void **state) {
-    (void)state;
     for_every_topology(MOST, stochastic_in_f32);
 }
 
@@ -90,7 +88,6 @@ static void consistent(topology_fixture *f) {
 }
 
 static void who_hears_is_who_is_told(void **state) {
-    (void)state;
     for_every_topology(MOST, consistent);
 }
 
@@ -122,7 +119,6 @@ static void closed_groups(topology_fixture *f) {
 }
 
 static void groups_are_closed(void **state) {
-    (void)state;
     for_every_topology(MOST, closed_groups);
 }
 
@@ -142,7 +138,6 @@ static void repeats(topology_fixture *f) {
 }
 
 static void a_step_is_a_function_of_its_number(void **state) {
-    (void)state;
     for_every_topology(MOST, repeats);
 }
 
@@ -172,7 +167,6 @@ static void keeps_mean(topology_fixture *f) {
 }
 
 static void the_mean_is_kept(void **state) {
-    (void)state;
     for_every_topology(MOST, keeps_mean);
 }
 
@@ -194,7 +188,6 @@ static void exact(topology_fixture *f) {
 }
 
 static void who_promises_the_exact_mean_in_a_period_has_it(void **state) {
-    (void)state;
     for_every_topology(MOST, exact);
 }
 
@@ -218,7 +211,6 @@ static void all_agree(topology_fixture *f) {
 }
 
 static void all_members_agree_when_the_report_says(void **state) {
-    (void)state;
     for_every_topology(20, all_agree);
 }
 
@@ -284,7 +276,6 @@ static void gaps(topology_fixture *f) {
 }
 
 static void the_gap_is_that_of_the_matrices(void **state) {
-    (void)state;
     for_every_topology(14, gaps);
 }
 
@@ -296,7 +287,6 @@ static void quiet(topology_fixture *f) {
 }
 
 static void a_query_allocates_nothing(void **state) {
-    (void)state;
     for_every_topology(9, quiet);
 }
 
@@ -314,7 +304,6 @@ static weft_status use_everything(weft_ctx *ctx, const char *kind) {
 }
 
 static void every_failing_allocation_is_a_clean_error(void **state) {
-    (void)state;
     const char *kind, *summary;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);

@@ -34,7 +34,6 @@ static void assert_same(const wefti_replicator_config *found,
 }
 
 static void the_keys_of_a_variant_make_the_variant(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_replicator_config wanted;
     char keys[320];

@@ -14,7 +14,6 @@ static outcome base, one, other;
 #define ADAPTED "model.init=base", "adapter.rank=2", "optimizer.lr=0.01"
 
 static int make_base(void **state) {
-    (void)state;
     train(&base, "base", false,
           KEYS("method=fsdp", "model.kind=llama", "model.tied=true", "run.seed=4",
                "optimizer.lr=0.01"));
@@ -63,7 +62,6 @@ static void assert_near(double a, double b, double most) {
 
 /* r (inputs + outputs) for q k v o (32 each) and gate up (32, 128) down: 2 layers, rank 2. */
 static void adapters_learn_and_are_few(void **state) {
-    (void)state;
     train(&one, "one", false, KEYS("method=fsdp", ADAPTED));
     assert_trained(&one);
     int64_t ffn = one.parameters / 2 / 2 - 4 * 64; /* (32 + F) * 3 */
@@ -76,7 +74,6 @@ static void adapters_learn_and_are_few(void **state) {
 }
 
 static void adapters_learn_the_same_on_every_mesh(void **state) {
-    (void)state;
     train(&one, "one", false, KEYS("method=fsdp", ADAPTED, "mesh.overlap=true"));
     static const char *const meshes[][2] = {{"mesh.nodes=2", "mesh.ranks_per_node=1"},
                                             {"mesh.nodes=1", "mesh.ranks_per_node=4"}};
@@ -101,7 +98,6 @@ static void every_method_moves_adapters(void **state) {
                                           "dadam",      "diloco",
                                           "sparseloco", "muloco"};
     char method[64];
-    (void)state;
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         snprintf(method, sizeof method, "method=%s", methods[i]);
         train(&one, "one", false,
@@ -129,7 +125,6 @@ static void check_resume(const char *const *keys, const char *file) {
 }
 
 static void a_stopped_run_resumes_to_the_same_bits(void **state) {
-    (void)state;
     check_resume(KEYS("method=flexdemo", ADAPTED, "mesh.nodes=2", "mesh.ranks_per_node=2"),
                  "adapter_model.safetensors");
     check_resume(KEYS("method=hsdp", "model.init=base", "model.frozen=@tables",
@@ -140,7 +135,6 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state) {
 }
 
 static void another_base_is_refused(void **state) {
-    (void)state;
     train(&other, "second", false,
           KEYS("method=fsdp", "model.kind=llama", "model.tied=true", "run.seed=9"));
     one.stop_after = 5;
@@ -153,7 +147,6 @@ static void another_base_is_refused(void **state) {
 
 /* Every tensor of a frozen name has the base's bytes, every other one has moved. */
 static void what_is_frozen_stays(void **state) {
-    (void)state;
     train(&one, "one", false,
           KEYS("method=hsdp", "model.init=base", "model.frozen=[\"@tables\", \"*.0.*\"]",
                "mesh.nodes=2", "mesh.ranks_per_node=2"));
@@ -177,7 +170,6 @@ static void assert_refused(const char *const *keys, const char *words) {
 }
 
 static void keys_that_contradict_are_refused(void **state) {
-    (void)state;
     assert_refused(KEYS("adapter.rank=2"), "names no model");
     assert_refused(KEYS("adapter.alpha=4"), "adapter.rank is 0");
     assert_refused(KEYS(ADAPTED, "model.frozen=@tables"), "model.frozen is set");
@@ -185,7 +177,6 @@ static void keys_that_contradict_are_refused(void **state) {
 }
 
 static void an_adapter_is_gone_on_from(void **state) {
-    (void)state;
     train(&one, "one", false, KEYS("method=fsdp", ADAPTED, "adapter.alpha=6"));
     assert_trained(&one);
     train(&other, "other", false,

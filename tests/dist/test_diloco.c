@@ -24,7 +24,6 @@ static void assert_close(const outcome *a, const outcome *b, double tolerance) {
 /* s - (s - (theta - lr g_i)), averaged, is theta - lr mean g: only the rounding differs.
  * A change is a difference of numbers up to 1 and keeps 2^-24 of them, 1e-5 of a step. */
 static void one_inner_step_and_a_plain_outer_one_are_data_parallel(void **state) {
-    (void)state;
     static const char *const sizes[] = {"mesh.nodes=2", "mesh.nodes=4"};
     for (int i = 0; i < 2; i++) {
         train(&one, "outer", false,
@@ -47,7 +46,6 @@ static void one_inner_step_and_a_plain_outer_one_are_data_parallel(void **state)
 /* Plain SGD keeps no state of its own, so that whole replica files can be compared:
  * parameters, start and velocity. */
 static void replicas_are_equal_after_an_outer_step_and_only_then(void **state) {
-    (void)state;
     static const char *const every[] = {"mixer.outer_every=4", "mixer.outer_every=5"};
     for (int i = 0; i < 2; i++) {
         train(&one, "outer", false,
@@ -74,7 +72,6 @@ static int64_t sum_of_wire(const outcome *o) {
 /* Two nodes: an exchange of n numbers sends n, half of them asked and half answered; the
  * status is there in every step. */
 static void bytes_are_those_predicted_and_few(void **state) {
-    (void)state;
     train(&one, "outer", false, KEYS(DILOCO, "mesh.nodes=2", "run.steps=24"));
     assert_trained(&one);
     assert_int_equal(sum_of_wire(&one) / 24, one.wire_predicted);
@@ -94,7 +91,6 @@ static void bytes_are_those_predicted_and_few(void **state) {
 /* A rank that is through with its first step waits for nobody: others may still be about
  * to begin, and allocate. Behind the status of that step all are there. */
 static void nothing_is_allocated_after_the_first_step(void **state) {
-    (void)state;
     train(&one, "outer", false, KEYS(DILOCO, "mesh.nodes=2", "mesh.ranks_per_node=2"));
     train(&two, "streaming", false,
           KEYS(STREAMING, "mesh.nodes=4", "mesh.min_message=0"));
@@ -107,7 +103,6 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
 }
 
 static void overlap_changes_no_bit(void **state) {
-    (void)state;
     static const char *const clips[] = {"optimizer.clip=0", "optimizer.clip=1"};
     for (int i = 0; i < 2; i++) {
         for (int streaming = 0; streaming < 2; streaming++) {
@@ -133,7 +128,6 @@ static void overlap_changes_no_bit(void **state) {
 
 /* With exchanges of three fragments under way; contract/mixers stops after each step. */
 static void a_run_stopped_on_its_way_goes_on_to_the_same_bits(void **state) {
-    (void)state;
     const char *const *keys = KEYS(STREAMING, "mesh.nodes=2", "mesh.min_message=0",
                                    "mixer.rounding=stochastic");
     train(&one, "whole", false, keys);
@@ -157,7 +151,6 @@ static void a_run_stopped_on_its_way_goes_on_to_the_same_bits(void **state) {
 }
 
 static void a_finished_run_goes_on_when_it_gets_more_steps(void **state) {
-    (void)state;
     train(&one, "longer", false,
           KEYS(STREAMING, "mesh.nodes=2", "mesh.min_message=0", "run.steps=12"));
     train(&two, "longer", true,
@@ -170,7 +163,6 @@ static void a_finished_run_goes_on_when_it_gets_more_steps(void **state) {
 
 /* Each replica goes on from the mean of those that were saved. */
 static void another_number_of_nodes_goes_on(void **state) {
-    (void)state;
     static const char *const methods[][4] = {{DILOCO, "mesh.min_message=0"},
                                              {"method=streaming-diloco",
                                               "mixer.outer_every=6", "optimizer.lr=3e-3",
@@ -193,7 +185,6 @@ static void another_number_of_nodes_goes_on(void **state) {
 
 /* The same numbers with the shards' gradients added in another order. */
 static void shards_change_no_more_than_the_rounding(void **state) {
-    (void)state;
     train(&one, "shards", false,
           KEYS(DILOCO, "mesh.nodes=2", "mesh.ranks_per_node=2", "run.steps=24"));
     train(&two, "whole", false, KEYS(DILOCO, "mesh.nodes=2", "run.steps=24"));
@@ -205,7 +196,6 @@ static void shards_change_no_more_than_the_rounding(void **state) {
 /* Two sites of two nodes: whole files of demo's momentum differ, so the checksums of all
  * parameters, taken in every step that they ought to be equal in, have to do. */
 static void sites_take_outer_steps_too(void **state) {
-    (void)state;
     train(&one, "sites", false,
           KEYS("replicator.kind=demo", "optimizer.kind=sgd", "optimizer.lr=1e-2",
                "optimizer.clip=0", "mixer.kind=outer", "mixer.outer_every=3",
@@ -219,7 +209,6 @@ static void sites_take_outer_steps_too(void **state) {
 /* If the outer start were not that of the loaded model, the first outer step would go
  * back to a fresh one. */
 static void it_starts_from_the_model_it_is_given(void **state) {
-    (void)state;
     train(&one, "given", false, KEYS("method=hsdp", "optimizer.lr=3e-3", "run.steps=40"));
     train(&two, "outer", false,
           KEYS("method=diloco", "mixer.outer_every=1", "optimizer.lr=1e-4",
@@ -232,7 +221,6 @@ static void it_starts_from_the_model_it_is_given(void **state) {
 /* After so few steps the outer momentum is still settling: within a quarter of the loss
  * of full synchronization, which is a third of the first step's. */
 static void both_presets_learn(void **state) {
-    (void)state;
     if (UNDER_SANITIZER) skip(); /* nothing new to find in more steps */
     static const char *const methods[][2] = {
         {"method=diloco", "mixer.delay=0"}, {"method=streaming-diloco", "mixer.delay=3"}};
@@ -272,7 +260,6 @@ static int memory_of_child(const char *const *keys) {
         "mesh.nodes=2", "mixer.outer_every=3", "mixer.fragments=1", "mixer.delay=2"
 
 static void memory_is_within_a_tenth_of_the_prediction(void **state) {
-    (void)state;
     if (UNDER_SANITIZER) skip(); /* its own memory is many times the program's */
     int found = memory_of_child(KEYS("method=streaming-diloco", BIG));
     if (found < 90 || found > 110) fail_msg("%d %% of the prediction", found);

@@ -23,7 +23,6 @@ static void assert_close(const outcome *a, const outcome *b, double tolerance) {
 
 /* x - eta g_i, averaged over all, is x - eta mean g: only the rounding differs. */
 static void sgd_mixed_with_all_at_once_is_data_parallel(void **state) {
-    (void)state;
     static const char *const sizes[] = {"mesh.nodes=2", "mesh.nodes=4"};
     for (int i = 0; i < 2; i++) {
         train(&one, "mixed", false,
@@ -43,7 +42,6 @@ static void sgd_mixed_with_all_at_once_is_data_parallel(void **state) {
 /* All topologies learn what full synchronization learns, nearly: within 3 % of its loss
  * after these few steps (it moved by 30 %). */
 static void every_topology_learns(void **state) {
-    (void)state;
     static const char *const kinds[] = {"mixer.topology=aer",
                                         "mixer.topology=ring",
                                         "mixer.topology=complete",
@@ -62,7 +60,6 @@ static void every_topology_learns(void **state) {
 }
 
 static void overlap_changes_no_bit(void **state) {
-    (void)state;
     static const char *const more[][3] = {
         {"optimizer.clip=0", "mixer.order=awc", "mixer.topology=aer"},
         {"optimizer.clip=1", "mixer.order=awc", "mixer.topology=aer"},
@@ -84,7 +81,6 @@ static void overlap_changes_no_bit(void **state) {
 }
 
 static void a_stopped_run_goes_on_to_the_same_bits(void **state) {
-    (void)state;
     static const char *const more[][2] = {
         {"optimizer.kind=adamw", "mixer.order=awc"},
         {"optimizer.kind=accum_adamw", "mixer.order=awc"},
@@ -110,7 +106,6 @@ static void a_stopped_run_goes_on_to_the_same_bits(void **state) {
 }
 
 static void a_request_to_stop_is_heard_by_all(void **state) {
-    (void)state;
     one.stop_after = 2;
     train(&one, "stopped", false, KEYS(DADAM, "run.steps=40"));
     assert_trained(&one);
@@ -123,7 +118,6 @@ static void a_request_to_stop_is_heard_by_all(void **state) {
 }
 
 static void shards_of_a_replica_mix_with_their_like(void **state) {
-    (void)state;
     train(&one, "sharded", false,
           KEYS("method=dadam", "mesh.nodes=2", "mesh.ranks_per_node=2",
                "optimizer.lr=3e-3"));
@@ -135,7 +129,6 @@ static void shards_of_a_replica_mix_with_their_like(void **state) {
 }
 
 static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
-    (void)state;
     static const char *const more[][2] = {
         {"mixer.average_every=5", "mixer.topology=aer"},
         {"mixer.topology=complete", "mixer.order=atc"},
@@ -155,7 +148,6 @@ static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
 /* Sites: full inside, gossip between them; the replicas of a site stay equal. Three sites
  * that all meet take their mean in two rounds. */
 static void sites_gossip_while_their_nodes_agree(void **state) {
-    (void)state;
     static const char *const more[][4] = {
         {"mesh.nodes=4", "mesh.sites=2", "mixer.topology=ring", "mixer.order=awc"},
         {"mesh.nodes=6", "mesh.sites=3", "mixer.topology=complete", "mixer.order=awc"},
@@ -180,7 +172,6 @@ static void sites_gossip_while_their_nodes_agree(void **state) {
 /* The rule: the gossip round of step u is a mean of all if the distance that the status of step
  * u - 10 tells exceeds the bound; record i is of step i, its status tells of step i - 1. */
 static void control_follows_the_status_of_ten_steps_before(void **state) {
-    (void)state;
     int means = 0;
     train(&one, "control", false, KEYS(CONTROL));
     assert_trained(&one);
@@ -194,7 +185,6 @@ static void control_follows_the_status_of_ten_steps_before(void **state) {
 
 /* Evaluations, comparisons and checkpoints read the status earlier. */
 static void control_does_not_depend_on_when_the_status_is_read(void **state) {
-    (void)state;
     train(&one, "seldom", false, KEYS(CONTROL));
     train(&two, "often", false,
           KEYS(CONTROL, "run.eval_every=3", "run.save_every=4", "run.compare_every=7"));
@@ -205,7 +195,6 @@ static void control_does_not_depend_on_when_the_status_is_read(void **state) {
 }
 
 static void a_controlled_run_goes_on_to_the_same_bits(void **state) {
-    (void)state;
     static const char *const kinds[] = {"mixer.order=awc", "mixer.topology=push",
                                         "mixer.order=atc"};
     static const char *const later[] = {"part/checkpoints/step-00000030",
@@ -230,7 +219,6 @@ static void a_controlled_run_goes_on_to_the_same_bits(void **state) {
 
 /* A bound that is always exceeded, and one that never is. */
 static void control_pulls_replicas_together(void **state) {
-    (void)state;
     train(&one, "loose", false, KEYS(CONTROL, "mixer.consensus_bound=1000"));
     train(&two, "tight", false, KEYS(CONTROL, "mixer.consensus_bound=1e-9"));
     assert_trained(&one);
@@ -252,7 +240,6 @@ static bool contains(const char *path, const char *words) {
 }
 
 static void what_a_mixer_does_without_is_not_told(void **state) {
-    (void)state;
     train(&one, "plain", false, KEYS(DADAM));
     train(&two, "both", false,
           KEYS(DADAM, "mixer.consensus_bound=1", "mixer.deadline=3600"));
@@ -270,7 +257,6 @@ static void what_a_mixer_does_without_is_not_told(void **state) {
 /* --- deadline --- */
 
 static void a_deadline_that_nobody_misses_changes_no_bit(void **state) {
-    (void)state;
     static const char *const orders[] = {"mixer.order=awc", "mixer.order=atc"};
     for (int i = 0; i < 2; i++) {
         train(&one, "patient", false, KEYS(DADAM, orders[i], "mixer.deadline=3600"));
@@ -288,7 +274,6 @@ static void a_deadline_that_nobody_misses_changes_no_bit(void **state) {
  * also on a busy machine: there is always somebody late, and the run comes to its end,
  * here and resumed. */
 static void a_run_goes_on_without_those_who_are_late(void **state) {
-    (void)state;
     static const char *const more[][2] = {
         {"mixer.order=awc", "mixer.topology=exponential"},
         {"mixer.order=atc", "mixer.topology=complete"},

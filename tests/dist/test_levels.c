@@ -16,7 +16,6 @@ static void assert_same_losses(const outcome *a, const outcome *b, double tolera
 
 /* The same ranks, with and without a wire between the copies. */
 static void copies_in_a_node_are_nodes_without_a_wire(void **state) {
-    (void)state;
     static const char *const methods[] = {"method=hsdp", "method=flexdemo"};
     for (int i = 0; i < 2; i++) {
         train(&one, "near", false,
@@ -39,7 +38,6 @@ static void copies_in_a_node_are_nodes_without_a_wire(void **state) {
  * gossip 4 P for a neighbour, however many ranks there are; whole copies that know nothing of
  * each other put several times that. Numbers are those of shards that come and go. */
 static void a_node_of_whole_copies_sends_once(void **state) {
-    (void)state;
     static const char *const nodes[] = {"mesh.nodes=2", "mesh.nodes=4"};
     for (int i = 0; i < 4; i++) {
         const char *method = i % 2 ? "method=dadam" : "method=hsdp", *mesh = nodes[i / 2];
@@ -66,7 +64,6 @@ static void a_node_of_whole_copies_sends_once(void **state) {
 /* Whole copies that know nothing of each other put as many times that on a node's interface as
  * there are of them, and a run tells the bytes of them all. */
 static void a_node_of_flat_copies_tells_what_all_of_them_send(void **state) {
-    (void)state;
     static const char *const meshes[][2] = {{"mesh.nodes=2", "mesh.ranks_per_node=2"},
                                             {"mesh.nodes=2", "mesh.ranks_per_node=4"},
                                             {"mesh.nodes=3", "mesh.ranks_per_node=2"}};
@@ -88,7 +85,6 @@ static void a_node_of_flat_copies_tells_what_all_of_them_send(void **state) {
 
 /* A mean of means of equal groups is the mean; only the order of additions differs. */
 static void full_in_sites_and_between_them_is_full(void **state) {
-    (void)state;
     train(&one, "levels", false,
           KEYS("method=hsdp", "mesh.nodes=4", "mesh.sites=2", "site_replicator.kind=full",
                "run.compare_every=1"));
@@ -99,7 +95,6 @@ static void full_in_sites_and_between_them_is_full(void **state) {
 }
 
 static void each_level_has_its_replicator(void **state) {
-    (void)state;
     static const char *const pairs[][4] = {
         {"replicator.kind=full", "site_replicator.kind=demo", "optimizer.kind=sgd",
          "optimizer.lr=1e-3"},
@@ -120,7 +115,6 @@ static void each_level_has_its_replicator(void **state) {
 }
 
 static void levels_resume_to_the_same_bits(void **state) {
-    (void)state;
     static const char *const keys[] = {"replicator.kind=demo",
                                        "replicator.sign=false",
                                        "site_replicator.kind=demo",
@@ -193,7 +187,6 @@ static void spoil(spoiler *spoilers, int replica, int unit, weft_status *statuse
 }
 
 static void equal_replicas_pass_and_one_that_differs_is_named(void **state) {
-    (void)state;
     spoiler spoilers[3];
     weft_status statuses[3];
     spoil(spoilers, -1, 0, statuses);

@@ -35,7 +35,6 @@ static const char *const odd_keys[] = {"optimizer.lr=1.5e-3", "model.dropout=0.2
                                        NULL};
 
 static void a_run_has_the_same_bits_in_every_locale(void **state) {
-    (void)state;
     static outcome plain, comma;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
@@ -58,7 +57,6 @@ static void a_run_has_the_same_bits_in_every_locale(void **state) {
 
 /* Every line of the run's files is JSON, with numbers that are numbers. */
 static void what_it_writes_is_read_elsewhere(void **state) {
-    (void)state;
     static const char *const files[] = {"both/metrics.jsonl", "both/nodes.jsonl",
                                         "both/views.jsonl", "both/timeline.json"};
     static outcome run;

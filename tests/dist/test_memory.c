@@ -30,7 +30,6 @@ static int per_cent_in_child(const char *const *keys) {
         "batch.tokens_per_step=4096", "run.steps=3", "run.eval_tokens=512"
 
 static void peak_memory_is_within_a_tenth_of_the_prediction(void **state) {
-    (void)state;
     if (UNDER_SANITIZER) skip(); /* its own memory is many times the program's */
     static const char *const meshes[][3] = {
         {"mesh.nodes=1", "mesh.ranks_per_node=1", "mesh.keep_whole=false"},
@@ -53,7 +52,6 @@ static void peak_memory_is_within_a_tenth_of_the_prediction(void **state) {
 }
 
 static void recomputing_takes_less_memory(void **state) {
-    (void)state;
     train(&run, "memory", false, KEYS(BIG, "run.steps=1"));
     assert_trained(&run);
     int64_t kept = run.memory_rank;
@@ -65,7 +63,6 @@ static void recomputing_takes_less_memory(void **state) {
 }
 
 static void a_run_that_does_not_fit_is_refused_with_the_numbers(void **state) {
-    (void)state;
     train(&run, "memory", false,
           KEYS("model.width=1024", "model.layers=48", "model.heads=16",
                "mesh.memory_limit=1GB"));

@@ -46,19 +46,16 @@ static void check_agreement(const char *const *keys, double tolerance) {
 }
 
 static void full_synchronization_is_one_rank_on_every_mesh(void **state) {
-    (void)state;
     check_agreement(KEYS("method=hsdp", STEPS), 2e-4);
 }
 
 static void so_it_is_without_clipping_and_with_dropout_and_small_batches(void **state) {
-    (void)state;
     check_agreement(KEYS("method=hsdp", STEPS, "optimizer.clip=0", "model.dropout=0.1",
                          "batch.micro=1", "model.recompute=true"),
                     2e-4);
 }
 
 static void llama_and_olmo2_too(void **state) {
-    (void)state;
     check_agreement(KEYS("method=hsdp", STEPS, "model.kind=llama", "model.kv_heads=2"),
                     2e-4);
     check_agreement(KEYS("method=hsdp", STEPS, "model.kind=olmo2"), 2e-4);
@@ -68,7 +65,6 @@ static void llama_and_olmo2_too(void **state) {
  * to the other side, 2^-8 away: then losses part for some steps (by 1.2e-3, about step 25) and come
  * together again. */
 static void bf16_too(void **state) {
-    (void)state;
     check_agreement(KEYS("method=hsdp", STEPS, "model.precision=bf16"), 4e-3);
 }
 
@@ -83,7 +79,6 @@ static void check_bits(const char *const *keys, int mesh) {
 }
 
 static void a_run_twice_gives_the_same_bits(void **state) {
-    (void)state;
     static const int some[] = {0, 3, 7};
     for (int i = 0; i < 3; i++) {
         check_bits(KEYS("method=hsdp", "batch.tokens_per_step=768", "data.length=48"),
@@ -104,7 +99,6 @@ static void check_overlap(const char *const *with, const char *const *without, i
 }
 
 static void overlap_does_not_change_a_bit(void **state) {
-    (void)state;
     for (int mesh = 2; mesh < 4; mesh++) {
         check_overlap(KEYS("method=hsdp", "optimizer.clip=0"),
                       KEYS("method=hsdp", "optimizer.clip=0", "mesh.overlap=false"),
@@ -120,7 +114,6 @@ static void overlap_does_not_change_a_bit(void **state) {
 }
 
 static void nothing_is_allocated_after_the_first_step(void **state) {
-    (void)state;
     for (int mesh = 0; mesh < 8; mesh++) {
         for (int method = 0; method < 2; method++) {
             train_on(&other, mesh, "other",
@@ -135,7 +128,6 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
 }
 
 static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
-    (void)state;
     for (int mesh = 0; mesh < 8; mesh++) {
         for (int method = 0; method < 2; method++) {
             const char *name = method ? "method=flexdemo" : "method=hsdp";
@@ -151,7 +143,6 @@ static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
 
 /* Better than counting pairs of letters, after 120 steps of 512 letters. */
 static void flexdemo_learns_in_one_and_in_two_dimensions(void **state) {
-    (void)state;
     if (UNDER_SANITIZER) skip(); /* nothing new to find in 240 more steps */
     static const char *const knobs[][3] = {
         {"replicator.compression_dims=1", "replicator.compression_topk=4",

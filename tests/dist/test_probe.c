@@ -100,7 +100,6 @@ static void check_codecs(const weft_cluster *c) {
 
 /* 100 Mbit, 5 ms: a message of 256 kB takes 26 ms. */
 static void the_emulated_wire_is_what_was_asked_for(void **state) {
-    (void)state;
     const char *const keys[] = {"mesh.nodes=3", "mesh.link=100Mbit,5ms", NULL};
     weft_probe_result r;
     probe(keys, &r);
@@ -129,7 +128,6 @@ static void the_emulated_wire_is_what_was_asked_for(void **state) {
 }
 
 static void each_class_of_links_is_measured_by_itself(void **state) {
-    (void)state;
     const char *const keys[] = {"mesh.nodes=4",
                                 "mesh.ranks_per_node=2",
                                 "batch.tokens_per_step=256",
@@ -152,7 +150,6 @@ static void each_class_of_links_is_measured_by_itself(void **state) {
 }
 
 static void one_rank_has_no_links(void **state) {
-    (void)state;
     const char *const keys[] = {"mesh.nodes=1", NULL};
     weft_probe_result r;
     probe(keys, &r);
@@ -162,7 +159,6 @@ static void one_rank_has_no_links(void **state) {
 }
 
 static void what_is_written_reads_back(void **state) {
-    (void)state;
     const char *const keys[] = {"mesh.nodes=2",           "mesh.link=1Gbit,1ms",
                                 "method=flexdemo",        "replicator.compression_topk=5",
                                 "replicator.values=int4", NULL};
@@ -181,7 +177,6 @@ static void what_is_written_reads_back(void **state) {
 }
 
 static void a_lack_of_memory_is_a_sentence(void **state) {
-    (void)state;
     const char *const keys[] = {"mesh.nodes=2", NULL};
     weft_probe_options options = {.seconds = 1};
     for (int64_t k = 0; k < 12; k++) {
@@ -199,7 +194,6 @@ static void a_lack_of_memory_is_a_sentence(void **state) {
 }
 
 static void a_bad_time_is_refused(void **state) {
-    (void)state;
     const char *const keys[] = {NULL};
     weft_probe_options options = {.seconds = 1e9};
     weft_probe_result r;

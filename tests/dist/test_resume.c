@@ -74,7 +74,6 @@ static void check_resume(const char *const *keys, bool has_momentum, bool has_mo
 }
 
 static void a_stopped_run_resumes_to_the_same_bits(void **state) {
-    (void)state;
     check_resume(KEYS("method=hsdp", "mesh.nodes=2", "mesh.ranks_per_node=2"), false,
                  true);
     check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2"), true,
@@ -94,7 +93,6 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state) {
 
 /* What is under way at a checkpoint is in it. */
 static void a_delayed_run_resumes_to_the_same_bits(void **state) {
-    (void)state;
     stop_after = 2;
     check_resume(KEYS("method=async-demo", "mesh.nodes=2", "mesh.ranks_per_node=2",
                       "run.save_every=2"),
@@ -107,7 +105,6 @@ static void a_delayed_run_resumes_to_the_same_bits(void **state) {
 
 /* Same numbers in another order of summation, as in test_meshes.c. */
 static void full_resumes_on_another_mesh_to_within_rounding(void **state) {
-    (void)state;
     train(&whole, "whole", false, KEYS("method=hsdp"));
     assert_trained(&whole);
     static const char *const meshes[][2] = {{"mesh.nodes=2", "mesh.ranks_per_node=2"},
@@ -128,7 +125,6 @@ static void full_resumes_on_another_mesh_to_within_rounding(void **state) {
 /* Each node starts with the mean momentum of the nodes that were saved, so the next step
  * is the same kind of step; the loss goes on falling. */
 static void demo_resumes_on_another_number_of_nodes(void **state) {
-    (void)state;
     part.stop_after = 6;
     train(&part, "part", false,
           KEYS("method=flexdemo", "mesh.nodes=4", "optimizer.lr=1e-2"));
@@ -142,7 +138,6 @@ static void demo_resumes_on_another_number_of_nodes(void **state) {
 }
 
 static void a_folder_with_a_run_is_not_overwritten(void **state) {
-    (void)state;
     train(&whole, "whole", false, KEYS("run.steps=2"));
     assert_trained(&whole);
     weft_ctx *ctx;
@@ -161,7 +156,6 @@ static void a_folder_with_a_run_is_not_overwritten(void **state) {
 }
 
 static void another_method_does_not_resume(void **state) {
-    (void)state;
     train(&part, "part", false, KEYS("method=flexdemo", "mesh.nodes=2", "run.steps=3"));
     assert_trained(&part);
     train(&rest, "part", true, KEYS("method=hsdp", "mesh.nodes=2"));
@@ -171,7 +165,6 @@ static void another_method_does_not_resume(void **state) {
 }
 
 static void another_model_or_seed_does_not_resume(void **state) {
-    (void)state;
     train(&part, "part", false, KEYS("run.steps=3"));
     assert_trained(&part);
     train(&rest, "part", true, KEYS("model.layers=1"));
@@ -192,7 +185,6 @@ static void flip(const char *path, long from_end) {
 }
 
 static void a_flipped_byte_in_the_only_checkpoint_is_refused(void **state) {
-    (void)state;
     train(&part, "part", false, KEYS("run.steps=3"));
     assert_trained(&part);
     flip("part/checkpoints/step-00000003/optimizer.safetensors", 100);
@@ -204,7 +196,6 @@ static void a_flipped_byte_in_the_only_checkpoint_is_refused(void **state) {
 /* The newest two are damaged, and so is a line of the metrics: the run goes on from the
  * third, to the bits of one that was never stopped. */
 static void a_run_goes_on_from_the_newest_whole_checkpoint(void **state) {
-    (void)state;
     const char *const *keys = KEYS("method=flexdemo", "mesh.nodes=2", "run.save_every=2",
                                    "run.keep=8", "data.path=text.txt");
     train(&whole, "whole", false, keys);
@@ -231,7 +222,6 @@ static void a_run_goes_on_from_the_newest_whole_checkpoint(void **state) {
 }
 
 static void lines_are_on_the_disk_before_their_checkpoint(void **state) {
-    (void)state;
     atomic_store(&published, 0);
     atomic_store(&early, 0);
     train(&whole, "whole", false, KEYS("mesh.nodes=2", "run.save_every=3"));
@@ -242,7 +232,6 @@ static void lines_are_on_the_disk_before_their_checkpoint(void **state) {
 
 /* While another process holds its lease a folder is left alone. */
 static void two_runs_in_one_folder_are_refused(void **state) {
-    (void)state;
     int ends[2];
     char byte;
     wefti_lease *lease;
@@ -282,7 +271,6 @@ static void take_lease_away(void *user, const weft_step_record *r) {
 }
 
 static void a_run_that_lost_its_folder_writes_no_checkpoint(void **state) {
-    (void)state;
     weft_ctx *ctx;
     weft_config *config;
     weft_train_result result;
@@ -308,7 +296,6 @@ static void a_run_that_lost_its_folder_writes_no_checkpoint(void **state) {
 /* Whatever the instant of a kill -9, the run resumes from a complete checkpoint and ends
  * with the bits of a run that was never killed. */
 static void a_killed_run_resumes_to_the_same_bits(void **state) {
-    (void)state;
     const char *const *keys = KEYS("method=flexdemo", "mesh.nodes=2", "run.save_every=2");
     train(&whole, "whole", false, keys);
     assert_trained(&whole);

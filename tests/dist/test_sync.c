@@ -233,7 +233,6 @@ static const char *const *const methods[] = {demo, ring, choco, diloco, ddp, dra
 
 /* A run that is stopped, saved and resumed ends with the bits of one that is not. */
 static void test_resume(void **state) {
-    (void)state;
     loop a[RANKS], b[RANKS];
     for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
         loop l = {.keys = methods[m], .steps = 8, .skip_at = -1, .rates = {0.05, 0.02}};
@@ -247,7 +246,6 @@ static void test_resume(void **state) {
 
 /* Early hand-over, caller's memory, and averages between steps change no bit. */
 static void test_same_bits(void **state) {
-    (void)state;
     loop a[RANKS], b[RANKS];
     for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
         loop l = {.keys = methods[m], .steps = 5, .skip_at = -1, .rates = {0.05, 0.02}};
@@ -265,7 +263,6 @@ static void test_same_bits(void **state) {
 
 /* The caller's descent is that of weft's. */
 static void test_outside(void **state) {
-    (void)state;
     static const char *const *const both[] = {demo, plain};
     loop a[RANKS], b[RANKS];
     for (int m = 0; m < 2; m++) {
@@ -291,7 +288,6 @@ static void test_outside(void **state) {
 
 /* With an endless run, steps after run.steps are no error; without one they are. */
 static void test_endless(void **state) {
-    (void)state;
     loop a[RANKS];
     loop l = {.keys = diloco, .steps = 21, .skip_at = -1, .rates = {0.1, 0.1}};
     run_loop(2, &l, a);
@@ -306,7 +302,6 @@ static void test_endless(void **state) {
 
 /* 1 x n and n x 1 are the same vector. */
 static void test_vectors(void **state) {
-    (void)state;
     static const weft_sync_tensor upright[TENSORS] = {
         {"matrix", 12, 10, true}, {"vector", 7, 1, false}, {"last", 5, 3, true}};
     static const char *const squares[] = {"method=flexdemo",
@@ -358,7 +353,6 @@ static void end_alone(alone *a) {
 
 /* Rates and decays of a tensor, exactly. */
 static void test_rates(void **state) {
-    (void)state;
     weft_sync_report report;
     alone a = begin_alone("method=ddp", &(weft_sync_setup){0});
     for (int i = 0; i < TENSORS; i++) weft_sync_parameters(a.s, i)[0] = 2;
@@ -389,7 +383,6 @@ static void expect(alone *a, weft_status status, const char *words) {
 
 /* Calls at the wrong time are errors that say so. */
 static void test_order(void **state) {
-    (void)state;
     weft_sync_report report;
     bool moves;
     alone a = begin_alone("method=dadam", &(weft_sync_setup){0});
@@ -426,7 +419,6 @@ static void test_order(void **state) {
 
 /* What is no state is refused in one sentence, wherever it ends or differs. */
 static void test_broken_state(void **state) {
-    (void)state;
     loop file = {0};
     alone a = begin_alone("method=flexdemo", &(weft_sync_setup){0});
     assert_ok(a.ctx, weft_sync_begin(a.s));
@@ -487,7 +479,6 @@ static void check_type(alone *a, weft_type type) {
 }
 
 static void test_types(void **state) {
-    (void)state;
     alone a = begin_alone("method=ddp", &(weft_sync_setup){0});
     assert_ok(a.ctx, weft_sync_begin(a.s));
     check_type(&a, WEFT_BF16);
@@ -589,7 +580,6 @@ static void run_shards(place *places, int odd_one) {
 }
 
 static void test_shards(void **state) {
-    (void)state;
     place p[4];
     run_shards(p, -1);
     for (int r = 0; r < 4; r++) {
@@ -629,7 +619,6 @@ static void *join_main(void *argument) {
 
 /* Twice in one process, at ports that the system chose. */
 static void test_join(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (int again = 0; again < 2; again++) {

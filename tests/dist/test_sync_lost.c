@@ -280,7 +280,6 @@ static const char *const diloco[] = {"method=diloco", "mixer.outer_every=3",
 
 /* One of three is killed: the two others end alike. */
 static void test_one_is_killed(void **state) {
-    (void)state;
     const plan plans[] = {
         {.keys = ddp},       {.keys = ddp, .outside = true}, {.keys = demo},
         {.keys = clipped},   {.keys = diloco},               {.keys = ring, .averages = true},
@@ -308,7 +307,6 @@ static void test_one_is_killed(void **state) {
 
 /* Three of four, one after another: the last is alone. */
 static void test_one_after_another(void **state) {
-    (void)state;
     const plan p = {.keys = demo, .size = 4, .ends = {3, STEPS, 9, 15}};
     report found[MOST];
     run(&p, found);
@@ -318,7 +316,6 @@ static void test_one_after_another(void **state) {
 
 /* Who has fewer steps has done its last one as the others have, and is gone on without. */
 static void test_one_ends_early(void **state) {
-    (void)state;
     const plan p = {
         .keys = ddp, .size = 3, .ends = {5, STEPS, STEPS}, .leaves = true};
     report found[MOST];
@@ -350,7 +347,6 @@ static void check_return(const plan *p) {
 }
 
 static void test_one_returns(void **state) {
-    (void)state;
     const char *const *const keys[] = {ddp, demo, clipped, ring, diloco};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const plan p = {.keys = keys[i],
@@ -364,7 +360,6 @@ static void test_one_returns(void **state) {
 
 /* The first one, at whose address the others met: it comes by another's. */
 static void test_the_first_returns(void **state) {
-    (void)state;
     const plan p = {.keys = demo,
                     .size = 2,
                     .ends = {5, STEPS, STEPS, STEPS},
@@ -376,7 +371,6 @@ static void test_the_first_returns(void **state) {
 
 /* Who has other tensors is sent away, and the run goes on; then one comes that fits. */
 static void test_a_stranger_is_sent_away(void **state) {
-    (void)state;
     const plan p = {.keys = ddp,
                     .size = 2,
                     .ends = {STEPS, 3, STEPS, STEPS},
@@ -387,7 +381,6 @@ static void test_a_stranger_is_sent_away(void **state) {
 
 /* Who comes and is killed half-way is a loss like others, and the next one comes. */
 static void test_one_falls_as_it_comes(void **state) {
-    (void)state;
     const char *const *const keys[] = {ddp, diloco};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const plan p = {.keys = keys[i],

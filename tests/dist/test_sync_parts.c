@@ -182,7 +182,6 @@ static const struct {
 
 /* The same bits with and without, and every tensor is named once in every step. */
 static void test_same_bits(void **state) {
-    (void)state;
     member whole[RANKS], parts[RANKS];
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         member wanted = {
@@ -233,7 +232,6 @@ static void *early(void *argument) {
 }
 
 static void test_not_yet(void **state) {
-    (void)state;
     sem_t looked;
     member m[2];
     sem_init(&looked, 0, 0);
@@ -245,7 +243,6 @@ static void test_not_yet(void **state) {
 
 /* Calls at the wrong time are errors that say so, and change nothing. */
 static void test_order(void **state) {
-    (void)state;
     member m = {.keys = ddp};
     weft_sync_part part;
     weft_sync_report report;
@@ -324,7 +321,6 @@ static int other_process(int port, const int alive[2], const int done[2]) {
 
 /* A fork leaves the parent's mesh alone, and does not keep its connection open. */
 static void test_forks(void **state) {
-    (void)state;
     member m = {.keys = two_nodes};
     weft_sync_report report;
     int listener, port, alive[2], done[2], code;
@@ -370,7 +366,6 @@ static void check_refused(const char *key, const char *words) {
 }
 
 static void test_keys_that_it_can_not_obey(void **state) {
-    (void)state;
     check_refused("elastic.batch=keep", "elastic.batch is keep");
     check_refused("mesh.join_steps=8", "mesh.join_steps is 8");
 }

@@ -46,7 +46,6 @@ static void changed_bytes_are_decoded_or_refused(void **state) {
     struct dirent *entry;
     int n_files = 0;
     DIR *folder = opendir(WEFT_SOURCE_DIR "/tests/fuzz/" CORPUS);
-    (void)state;
     assert_non_null(folder);
     while ((entry = readdir(folder))) {
         if (entry->d_name[0] == '.') continue;

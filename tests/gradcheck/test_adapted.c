@@ -75,7 +75,6 @@ static void assert_gradients(const weft_model_config *config, const wefti_adapti
     ((wefti_adapting){.frozen = LIST(__VA_ARGS__), .n_frozen = COUNT(__VA_ARGS__)})
 
 static void adapters_of_matrices_with_rows_of_outputs(void **state) {
-    (void)state;
     weft_model_config llama = small("llama"), tied = small("llama");
     tied.tied = 1;
     assert_gradients(&llama, &ADAPTERS("@matrices"), 2, 6);
@@ -83,27 +82,23 @@ static void adapters_of_matrices_with_rows_of_outputs(void **state) {
 }
 
 static void adapters_of_matrices_with_columns_of_outputs(void **state) {
-    (void)state;
     weft_model_config gpt2 = small("gpt2");
     assert_gradients(&gpt2, &ADAPTERS("@matrices"), 2, 6);
 }
 
 static void adapters_of_fused_tensors(void **state) {
-    (void)state;
     weft_model_config phi3 = small("phi3"), neox = small("gpt_neox");
     assert_gradients(&phi3, &ADAPTERS("qkv_proj", "gate_up_proj"), 2, 6);
     assert_gradients(&neox, &ADAPTERS("query_key_value"), 2, 6);
 }
 
 static void adapters_of_other_rows(void **state) {
-    (void)state;
     assert_gradients(&t5, &ADAPTERS("q", "v", "wo"), 2, 10);
     assert_gradients(&vit, &ADAPTERS("query", "value"), 2,
                      wefti_model_positions(&vit, 0));
 }
 
 static void frozen_tables_tied_and_not(void **state) {
-    (void)state;
     weft_model_config llama = small("llama"), gpt2 = small("gpt2"), t = t5;
     assert_gradients(&llama, &FROZEN("@tables"), 2, 6);
     assert_gradients(&gpt2, &FROZEN("@tables"), 2, 6);
@@ -113,7 +108,6 @@ static void frozen_tables_tied_and_not(void **state) {
 }
 
 static void frozen_layers_and_what_is_below_them(void **state) {
-    (void)state;
     weft_model_config llama = small("llama"), gpt2 = small("gpt2"), neox = small("gpt_neox");
     assert_gradients(&llama, &FROZEN("*.layers.1.*"), 2, 6);
     assert_gradients(&llama, &FROZEN("*embed_tokens*", "*.layers.0.*", "lm_head*"), 2, 6);
@@ -135,7 +129,6 @@ static void assert_refused(const wefti_adapting *what, const char *words) {
 }
 
 static void patterns_that_mean_nothing_or_everything_are_refused(void **state) {
-    (void)state;
     assert_refused(&ADAPTERS("c_attn", "q_proj"), "'q_proj', which no matrix");
     assert_refused(&ADAPTERS("wte"), "'wte'");
     assert_refused(&FROZEN("*.wte.*", "*.wtf.*"), "'*.wtf.*', which no tensor");

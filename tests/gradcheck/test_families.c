@@ -24,7 +24,6 @@ static void assert_gradients(const weft_model_config *config) {
 }
 
 static void llama_with_biases_and_wide_heads(void **state) {
-    (void)state;
     weft_model_config config = small("llama");
     config.head_dim = 6;
     config.attention_bias = config.mlp_bias = true;
@@ -32,21 +31,18 @@ static void llama_with_biases_and_wide_heads(void **state) {
 }
 
 static void mistral_with_a_window(void **state) {
-    (void)state;
     weft_model_config config = small("mistral");
     config.window = 3;
     assert_gradients(&config);
 }
 
 static void qwen2_and_qwen3(void **state) {
-    (void)state;
     weft_model_config two = small("qwen2"), three = small("qwen3");
     assert_gradients(&two);
     assert_gradients(&three);
 }
 
 static void olmo3_with_layers_of_two_sorts(void **state) {
-    (void)state;
     weft_model_config config = small("olmo3");
     config.window = 3;
     config.window_period = 2;
@@ -55,7 +51,6 @@ static void olmo3_with_layers_of_two_sorts(void **state) {
 }
 
 static void gemma2_with_caps_and_dropout(void **state) {
-    (void)state;
     weft_model_config config = small("gemma2");
     config.window = 4;
     config.window_period = 2;
@@ -68,7 +63,6 @@ static void gemma2_with_caps_and_dropout(void **state) {
 }
 
 static void gemma3(void **state) {
-    (void)state;
     weft_model_config config = small("gemma3");
     config.head_dim = 6;
     config.window = 4;
@@ -76,14 +70,12 @@ static void gemma3(void **state) {
 }
 
 static void phi3_with_a_part_of_a_head(void **state) {
-    (void)state;
     weft_model_config config = small("phi3");
     config.rope_share = 0.5;
     assert_gradients(&config);
 }
 
 static void branches_side_by_side_with_dropout(void **state) {
-    (void)state;
     weft_model_config config = small("gpt_neox");
     config.kv_heads = 4;
     config.attention_bias = true;
@@ -106,7 +98,6 @@ static void bias_away_from_zero(net *n) {
 }
 
 static void opt(void **state) {
-    (void)state;
     weft_model_config config = small("opt");
     net n;
     config.rope_theta = 0;

@@ -12,7 +12,6 @@ static const weft_model_config small = {.kind = "gpt2",
                                         .init_std = 0.3};
 
 static void gpt2_units_have_right_gradients(void **state) {
-    (void)state;
     net n;
     net_open(&n, &small, 3, 5);
     net_assert_units(&n);
@@ -20,7 +19,6 @@ static void gpt2_units_have_right_gradients(void **state) {
 }
 
 static void gpt2_loss_has_right_gradients_through_a_tied_head(void **state) {
-    (void)state;
     net n;
     net_open(&n, &small, 3, 5);
     net_assert_model(&n);
@@ -28,7 +26,6 @@ static void gpt2_loss_has_right_gradients_through_a_tied_head(void **state) {
 }
 
 static void gpt2_loss_has_right_gradients_through_an_untied_head(void **state) {
-    (void)state;
     net n;
     weft_model_config config = small;
     config.tied = false;
@@ -39,7 +36,6 @@ static void gpt2_loss_has_right_gradients_through_an_untied_head(void **state) {
 }
 
 static void gpt2_gradients_pass_the_dropout_masks(void **state) {
-    (void)state;
     net n;
     weft_model_config config = small;
     config.dropout = 0.3;
@@ -50,7 +46,6 @@ static void gpt2_gradients_pass_the_dropout_masks(void **state) {
 }
 
 static void gpt2_has_right_gradients_at_one_position(void **state) {
-    (void)state;
     net n;
     net_open(&n, &small, 3, 1);
     n.vanishing = true; /* a softmax over one key has no gradient */
@@ -59,7 +54,6 @@ static void gpt2_has_right_gradients_at_one_position(void **state) {
 }
 
 static void gpt2_has_right_gradients_for_one_sequence_at_full_context(void **state) {
-    (void)state;
     net n;
     net_open(&n, &small, 1, 7);
     net_assert_units(&n);

@@ -83,7 +83,6 @@ static double measure(const net *n, int u, double *projection) {
 }
 
 static void loss_and_gradients_are_those_of_hugging_face(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const golden *want = &table[i];
         bool gpt2 = strcmp(want->kind, "gpt2") == 0;

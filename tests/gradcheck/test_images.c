@@ -13,12 +13,10 @@ static void assert_gradients(const weft_model_config *config, int64_t B) {
 }
 
 static void images_of_two_channels_have_right_gradients(void **state) {
-    (void)state;
     assert_gradients(&vit, 3);
 }
 
 static void one_patch_has_right_gradients(void **state) {
-    (void)state;
     weft_model_config config = vit;
     config.patch = 6;
     config.channels = 1;
@@ -26,7 +24,6 @@ static void one_patch_has_right_gradients(void **state) {
 }
 
 static void gradients_pass_the_dropout_masks(void **state) {
-    (void)state;
     weft_model_config config = vit;
     config.dropout = 0.3;
     assert_gradients(&config, 2);
@@ -34,7 +31,6 @@ static void gradients_pass_the_dropout_masks(void **state) {
 
 /* The head's count of right classes is that of its own logits. */
 static void hits_are_the_largest_logits(void **state) {
-    (void)state;
     net n;
     double hits = 0, expected = 0;
     float out[16 * 5];

@@ -31,12 +31,10 @@ static void assert_gradients(const weft_model_config *config, int64_t B, int64_t
 }
 
 static void llama_with_grouped_queries_has_right_gradients(void **state) {
-    (void)state;
     assert_gradients(&llama, 3, 5);
 }
 
 static void llama_with_one_key_head_and_tied_head_has_right_gradients(void **state) {
-    (void)state;
     weft_model_config config = llama;
     config.kv_heads = 1;
     config.tied = true;
@@ -44,7 +42,6 @@ static void llama_with_one_key_head_and_tied_head_has_right_gradients(void **sta
 }
 
 static void llama_with_normed_queries_has_right_gradients(void **state) {
-    (void)state;
     weft_model_config config = llama;
     config.kv_heads = 4;
     config.qk_norm = true;
@@ -52,29 +49,24 @@ static void llama_with_normed_queries_has_right_gradients(void **state) {
 }
 
 static void llama_gradients_pass_the_dropout_masks(void **state) {
-    (void)state;
     weft_model_config config = llama;
     config.dropout = 0.3;
     assert_gradients(&config, 3, 5);
 }
 
 static void llama_has_right_gradients_at_one_position(void **state) {
-    (void)state;
     assert_gradients(&llama, 3, 1);
 }
 
 static void llama_has_right_gradients_for_one_sequence_at_full_context(void **state) {
-    (void)state;
     assert_gradients(&llama, 1, 7);
 }
 
 static void olmo2_with_grouped_queries_has_right_gradients(void **state) {
-    (void)state;
     assert_gradients(&olmo2, 3, 5);
 }
 
 static void olmo2_gradients_pass_the_dropout_masks(void **state) {
-    (void)state;
     weft_model_config config = olmo2;
     config.dropout = 0.3;
     config.tied = true;
@@ -82,7 +74,6 @@ static void olmo2_gradients_pass_the_dropout_masks(void **state) {
 }
 
 static void olmo2_has_right_gradients_at_one_position(void **state) {
-    (void)state;
     assert_gradients(&olmo2, 1, 1);
 }
 

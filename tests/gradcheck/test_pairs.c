@@ -17,17 +17,14 @@ static void assert_gradients(const weft_model_config *config, int64_t B, int64_t
 }
 
 static void both_stacks_have_right_gradients(void **state) {
-    (void)state;
     assert_gradients(&t5, 3, 4, 0);
 }
 
 static void sources_that_end_early_have_right_gradients(void **state) {
-    (void)state;
     assert_gradients(&t5, 2, 4, 3);
 }
 
 static void a_tied_head_has_right_gradients(void **state) {
-    (void)state;
     weft_model_config config = t5;
     config.tied = true;
     config.decoder_layers = 1;
@@ -35,7 +32,6 @@ static void a_tied_head_has_right_gradients(void **state) {
 }
 
 static void gradients_pass_the_dropout_masks(void **state) {
-    (void)state;
     weft_model_config config = t5;
     config.dropout = 0.3;
     config.layers = 1;
@@ -43,14 +39,12 @@ static void gradients_pass_the_dropout_masks(void **state) {
 }
 
 static void a_target_longer_than_its_source_has_right_gradients(void **state) {
-    (void)state;
     weft_model_config config = t5;
     config.source = 3;
     assert_gradients(&config, 2, 9, 1);
 }
 
 static void one_position_has_right_gradients(void **state) {
-    (void)state;
     weft_model_config config = t5;
     config.layers = config.decoder_layers = 1;
     assert_gradients(&config, 1, 1, 5);
@@ -58,7 +52,6 @@ static void one_position_has_right_gradients(void **state) {
 
 /* What pads the source changes no bit of the loss: the row as if it were not there. */
 static void padding_changes_nothing_but_its_own_rows(void **state) {
-    (void)state;
     double losses[2];
     for (int i = 0; i < 2; i++) {
         net n;
@@ -73,7 +66,6 @@ static void padding_changes_nothing_but_its_own_rows(void **state) {
 
 /* The same masks for a row wherever it is computed: alone, or second of a batch. */
 static void rows_are_computed_alike_in_any_batch(void **state) {
-    (void)state;
     weft_model_config config = t5;
     config.dropout = 0.3;
     net both, one;

@@ -117,7 +117,6 @@ static void assert_recomputes(const wefti_kernels *kernels,
 }
 
 static void recomputed_activations_give_the_same_bits(void **state) {
-    (void)state;
     const char *const *names = wefti_kernels_names();
     for (int k = 0; names[k]; k++)
         for (int i = 0; i < N_CONFIGS; i++)
@@ -125,7 +124,6 @@ static void recomputed_activations_give_the_same_bits(void **state) {
 }
 
 static void backward_leaves_saved_activations_as_they_were(void **state) {
-    (void)state;
     for (int i = 0; i < N_CONFIGS; i++) {
         net n;
         net_open(&n, &configs[i], B, T);
@@ -140,7 +138,6 @@ static void backward_leaves_saved_activations_as_they_were(void **state) {
 }
 
 static void gradients_are_added(void **state) {
-    (void)state;
     for (int i = 0; i < N_CONFIGS; i++) {
         net once, twice;
         net_open(&once, &configs[i], B, T);
@@ -156,7 +153,6 @@ static void gradients_are_added(void **state) {
 }
 
 static void grad_scale_scales_gradients_and_not_the_loss(void **state) {
-    (void)state;
     for (int i = 0; i < N_CONFIGS; i++) {
         net half, one;
         net_open(&half, &configs[i], B, T);
@@ -173,7 +169,6 @@ static void grad_scale_scales_gradients_and_not_the_loss(void **state) {
 }
 
 static void every_table_agrees_with_the_reference(void **state) {
-    (void)state;
     const char *const *names = wefti_kernels_names();
     for (int k = 0; names[k]; k++) {
         for (int i = 0; i < N_CONFIGS; i++) {
@@ -196,7 +191,6 @@ static void every_table_agrees_with_the_reference(void **state) {
  * amplify that; yet a gradient is nearer to that of the reference's rounded products than
  * half of what rounding itself does to it. */
 static void bf16_of_every_table_agrees_with_the_reference(void **state) {
-    (void)state;
     const char *const *names = wefti_kernels_names();
     for (int k = 0; names[k]; k++) {
         for (int i = 0; i < N_CONFIGS; i++) {
@@ -222,7 +216,6 @@ static void bf16_of_every_table_agrees_with_the_reference(void **state) {
 /* Also: the mask of a sequence is the same in whatever batch it is, so the mesh does not
  * matter; and the batch's gradient is the sum of its parts'. */
 static void a_sequence_does_not_depend_on_the_batch_around_it(void **state) {
-    (void)state;
     const char *const *names = wefti_kernels_names();
     for (int i = 0; names[i / N_CONFIGS]; i++) {
         net all, part;
@@ -249,7 +242,6 @@ static void a_sequence_does_not_depend_on_the_batch_around_it(void **state) {
 }
 
 static void masks_change_with_seed_step_and_row(void **state) {
-    (void)state;
     for (int i = 0; i < N_CONFIGS; i++) {
         if (configs[i].dropout == 0) continue;
         net n;
@@ -275,7 +267,6 @@ static void masks_change_with_seed_step_and_row(void **state) {
 }
 
 static void dropout_is_off_outside_training(void **state) {
-    (void)state;
     for (int i = 0; i < N_CONFIGS; i++) {
         net plain, dropping;
         weft_model_config config = configs[i];
@@ -303,7 +294,6 @@ static double row_loss(const float *logits, int64_t V, int32_t target) {
 }
 
 static void logits_of_one_position_are_those_of_the_loss(void **state) {
-    (void)state;
     for (int i = 0; i < N_CONFIGS; i++) {
         net n;
         net_open(&n, &configs[i], B, T);
@@ -325,7 +315,6 @@ static void logits_of_one_position_are_those_of_the_loss(void **state) {
 
 /* A later token changes no earlier position. */
 static void a_position_sees_only_what_is_before_it(void **state) {
-    (void)state;
     for (int i = 0; i < N_CONFIGS; i++) {
         net n;
         net_open(&n, &configs[i], 1, T);

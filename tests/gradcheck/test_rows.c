@@ -106,7 +106,6 @@ static void check(const golden *want) {
 }
 
 static void loss_and_gradients_are_those_of_hugging_face(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) check(&table[i]);
 }
 

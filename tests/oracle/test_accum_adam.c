@@ -113,19 +113,16 @@ static void check_all_tables(const char *name, bool coupled) {
 }
 
 static void accum_adamw_is_the_method_with_decoupled_decay(void **state) {
-    (void)state;
     check_all_tables("accum_adamw", false);
 }
 
 static void accum_adam_is_the_method_with_coupled_decay(void **state) {
-    (void)state;
     check_all_tables("accum_adam", true);
 }
 
 /* The closed form for K = 1: a = g, so M = beta1 m and V = beta2 v, where m and v are
  * Adam's moments, and k = s. All is Adam but for roundings (of double, here). */
 static void the_method_with_k_1_is_adam_to_rounding(void **state) {
-    (void)state;
     float g[N], p[N];
     fill_normal(5, N, p);
     for (int coupled = 0; coupled < 2; coupled++) {
@@ -152,7 +149,6 @@ static void the_method_with_k_1_is_adam_to_rounding(void **state) {
 
 /* In f32 they differ, by the roundings of moments that are stored a factor apart. */
 static void accum_with_k_1_and_adam_stay_within_rounding(void **state) {
-    (void)state;
     static const char *const pairs[][2] = {{"accum_adam", "adam"},
                                            {"accum_adamw", "adamw"}};
     static run accum, plain;
@@ -171,7 +167,6 @@ static void accum_with_k_1_and_adam_stay_within_rounding(void **state) {
 
 /* And with K > 1 it is something else: what is checked above is not checked by adam. */
 static void accum_with_k_4_is_not_adam(void **state) {
-    (void)state;
     static run accum, plain;
     double apart = 0;
     begin(&accum), begin(&plain);

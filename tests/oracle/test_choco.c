@@ -45,7 +45,6 @@ static double mean_of(int R, int64_t t, int e) {
 }
 
 static void the_mean_is_kept_by_every_codec_on_every_schedule(void **state) {
-    (void)state;
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++) {
             int R = schedules[s].R;
@@ -63,7 +62,6 @@ static void the_mean_is_kept_by_every_codec_on_every_schedule(void **state) {
 
 /* Uncoded differences tell everything. */
 static void uncoded_it_is_gossip(void **state) {
-    (void)state;
     static float coded[MAX_R][STEPS + 1][N];
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int last = 0; last < 2; last++) {
@@ -94,7 +92,6 @@ static double left_after(int R, int64_t t) {
 /* Geometrically: the second half goes at least half as far as the first one, up to what
  * f32 resolves. */
 static void pure_mixing_ends_in_the_mean(void **state) {
-    (void)state;
     static const struct {
         wefti_value_codec values;
         double gamma, left;
@@ -119,7 +116,6 @@ static void pure_mixing_ends_in_the_mean(void **state) {
 /* State arrays 2 k and 2 k + 1 are told to and heard of partner k; here everybody but
  * oneself is a partner. */
 static void what_one_has_told_is_what_the_other_has_heard(void **state) {
-    (void)state;
     static const int everybody[] = {0, 6};
     for (int s = 0; s < 2; s++)
         for (int c = 0; c < N_CODECS; c++) {
@@ -140,7 +136,6 @@ static void what_one_has_told_is_what_the_other_has_heard(void **state) {
 }
 
 static void bytes_counted_are_bytes_predicted(void **state) {
-    (void)state;
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++) {
             set_apart(s, knobs(codecs[c], 0.3, c % 2 == 0), STEPS);
@@ -150,7 +145,6 @@ static void bytes_counted_are_bytes_predicted(void **state) {
 }
 
 static void a_run_goes_on_from_its_states_to_the_same_bits(void **state) {
-    (void)state;
     static float whole[MAX_R][N];
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++) {
@@ -171,7 +165,6 @@ static void a_run_goes_on_from_its_states_to_the_same_bits(void **state) {
 
 /* int8 sends a quarter, and heads and scales. */
 static void coded_differences_are_small(void **state) {
-    (void)state;
     int64_t bytes[N_CODECS];
     for (int c = 0; c < N_CODECS; c++) {
         set_apart(0, knobs(codecs[c], 0.3, false), STEPS);

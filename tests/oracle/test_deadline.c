@@ -14,7 +14,6 @@ static wefti_mixer_config knobs(bool combine_last, double deadline_s) {
 
 /* Groups then take their means in one round: that changes no bit either. */
 static void a_deadline_that_nobody_misses_changes_no_bit(void **state) {
-    (void)state;
     static float whole[MAX_R][STEPS + 1][N];
     static const char *const kinds[] = {"aer", "complete", "exponential"};
     for (int k = 0; k < 3; k++)
@@ -90,7 +89,6 @@ static double mean_of_first(int n, int64_t t, int e) {
 }
 
 static void who_is_late_is_left_out_and_the_weights_of_the_others_are_one(void **state) {
-    (void)state;
     for (int R = 3; R <= 5; R++) {
         run_with(R, "complete", meet_late);
         for (int e = 0; e < N; e++)
@@ -108,7 +106,6 @@ static void who_is_late_is_left_out_and_the_weights_of_the_others_are_one(void *
 
 /* What came late was received in a later step. */
 static void every_buffer_comes_back_to_its_sender(void **state) {
-    (void)state;
     int64_t out = 0, in = 0;
     run_with(4, "complete", meet_late);
     for (int r = 0; r < 4; r++) {
@@ -120,7 +117,6 @@ static void every_buffer_comes_back_to_its_sender(void **state) {
 
 /* With the only partner late nothing is mixed and nothing is known. */
 static void who_is_alone_stays_where_it_is(void **state) {
-    (void)state;
     run_with(2, "complete", meet_late);
     float u[N];
     draw(&trials[0], 0, 0, u);
@@ -157,7 +153,6 @@ static weft_status meet_behind(rank_env *env) {
 /* All that it could have told is late, and of what it is told there are as many messages
  * as there are buffers. */
 static void nobody_waits_for_who_does_not_come(void **state) {
-    (void)state;
     static const char *const kinds[] = {"complete", "torus"};
     for (int k = 0; k < 2; k++) {
         run_with(2, kinds[k], meet_behind);
@@ -171,7 +166,6 @@ static void nobody_waits_for_who_does_not_come(void **state) {
 }
 
 static void what_cannot_be_is_refused_in_a_sentence(void **state) {
-    (void)state;
     static const struct {
         const char *kind, *topology, *words;
         double bound, deadline_s;

@@ -398,7 +398,6 @@ static wefti_replicator_config knobs(int dims, int64_t c, int64_t k, bool sign) 
 }
 
 static void vectors_follow_the_definition_at_every_k(void **state) {
-    (void)state;
     for (int64_t k = 1; k <= 8; k++) {
         for (int form = 0; form < 4; form++) {
             wefti_replicator_config config = knobs(1, 8, k, form % 2);
@@ -408,7 +407,6 @@ static void vectors_follow_the_definition_at_every_k(void **state) {
 }
 
 static void matrices_follow_the_definition_at_every_k(void **state) {
-    (void)state;
     static const int64_t ks[] = {1, 2, 5, 8, 17, 32, 63, 64};
     for (int i = 0; i < 8; i++) {
         for (int form = 0; form < 4; form++) {
@@ -419,7 +417,6 @@ static void matrices_follow_the_definition_at_every_k(void **state) {
 }
 
 static void chunks_of_64_and_of_odd_lengths_follow_the_definition(void **state) {
-    (void)state;
     static const int64_t cases[][3] = {{1, 64, 4}, {1, 64, 64}, {2, 64, 32},
                                        {1, 10, 3}, {2, 6, 7},   {1, 16, 15}};
     for (int i = 0; i < 6; i++) {
@@ -431,7 +428,6 @@ static void chunks_of_64_and_of_odd_lengths_follow_the_definition(void **state) 
 }
 
 static void means_parts_and_codes_follow_the_definition(void **state) {
-    (void)state;
     for (int form = 0; form < 8; form++) {
         wefti_replicator_config config = knobs(1 + form % 2, 8, 5, form == 6);
         config.ema = form / 2 % 2;
@@ -444,7 +440,6 @@ static void means_parts_and_codes_follow_the_definition(void **state) {
 
 /* What a step applies is what the step before it sent. */
 static void a_delayed_direction_follows_the_definition_a_step_later(void **state) {
-    (void)state;
     for (int form = 0; form < 4; form++) {
         wefti_replicator_config config = knobs(1 + form / 2, 8, 5, form % 2);
         config.delay = 1;

@@ -125,7 +125,6 @@ static void follow(int R, int L, const char *kind, wefti_mixer_config c) {
 }
 
 static void mixing_is_that_of_the_formula_on_every_topology(void **state) {
-    (void)state;
     static const int sizes[] = {2, 4, 8};
     const char *kind, *summary;
     for (int i = 0; (kind = weft_topology_kind(i, &summary)); i++) {
@@ -138,7 +137,6 @@ static void mixing_is_that_of_the_formula_on_every_topology(void **state) {
 
 /* DSGD-AC: the pull weakens with the learning rate in the last part of a run. */
 static void gamma_falls_with_a_power_of_the_rate(void **state) {
-    (void)state;
     static const double steps = STEPS;
     static const char *const kinds[] = {"ring", "complete", "push", "aer"};
     for (int i = 0; i < 4; i++) {
@@ -155,7 +153,6 @@ static void gamma_falls_with_a_power_of_the_rate(void **state) {
 
 /* Groups of four: two nodes with two copies each. */
 static void copies_of_a_node_are_members_too(void **state) {
-    (void)state;
     for (int last = 0; last < 2; last++) {
         follow(8, 2, "aer", knobs(last, 1, 0));
         follow(6, 2, "aer", knobs(last, 0.7, 0));
@@ -164,7 +161,6 @@ static void copies_of_a_node_are_members_too(void **state) {
 }
 
 static void strength_and_means_of_all_too(void **state) {
-    (void)state;
     for (int last = 0; last < 2; last++) {
         follow(4, 1, "ring", knobs(last, 0.3, 0));
         follow(4, 1, "aer", knobs(last, 1, 7));
@@ -174,7 +170,6 @@ static void strength_and_means_of_all_too(void **state) {
 }
 
 static void push_sum_too_with_strength_and_means_of_all(void **state) {
-    (void)state;
     for (int last = 0; last < 2; last++) {
         follow(5, 1, "push", knobs(last, 1, 0));
         follow(5, 1, "push", knobs(last, 0.4, 0));
@@ -186,7 +181,6 @@ static void push_sum_too_with_strength_and_means_of_all(void **state) {
 /* Push-sum without updates: sum_i w_i x_i stays, and every x_i becomes the mean of what
  * all began with. Rows of f32 weights are rounded to 2^-24, for each of a few sources. */
 static void push_sum_keeps_the_weighted_mean_and_ends_in_the_mean(void **state) {
-    (void)state;
     static const int sizes[] = {3, 5, 8};
     for (int s = 0; s < 3; s++) {
         int R = sizes[s];
@@ -215,7 +209,6 @@ static void push_sum_keeps_the_weighted_mean_and_ends_in_the_mean(void **state) 
 
 /* Decided by control; what is decided must not depend on when its answer() is called. */
 static void decided_means_of_all_take_the_place_of_gossip_rounds(void **state) {
-    (void)state;
     static const struct {
         const char *kind;
         int R;
@@ -233,7 +226,6 @@ static void decided_means_of_all_take_the_place_of_gossip_rounds(void **state) {
 
 /* The mean of a group in f32: added in the order of the members, times one over k. */
 static void a_mean_of_all_has_the_same_bits_everywhere(void **state) {
-    (void)state;
     static const int sizes[] = {2, 3, 5, 8};
     for (int s = 0; s < 4; s++)
         for (int answers = 0; answers < 2; answers++) {
@@ -254,7 +246,6 @@ static void a_mean_of_all_has_the_same_bits_everywhere(void **state) {
 
 /* Also where weights are not those of a plain mean, as with push-sum. */
 static void who_promises_equal_replicas_has_them(void **state) {
-    (void)state;
     static const char *const kinds[] = {"push", "ring", "complete"};
     for (int k = 0; k < 3; k++) {
         wefti_mixer_config c = knobs(true, 1, 4);
@@ -272,7 +263,6 @@ static void who_promises_equal_replicas_has_them(void **state) {
 }
 
 static void bytes_counted_are_bytes_predicted(void **state) {
-    (void)state;
     static const struct {
         const char *kind;
         int R, L;
@@ -296,7 +286,6 @@ static void bytes_counted_are_bytes_predicted(void **state) {
 
 /* Two rounds: 2 (k - 1)/k copies and a head each, not k - 1 copies. */
 static void a_mean_of_many_costs_less_than_two_copies(void **state) {
-    (void)state;
     for (int R = 3; R <= MAX_R; R++) {
         int64_t all = 0, heads = 2 * N_BUCKETS * 40 * (R - 1) * R;
         set_out(R, 1, "complete", knobs(true, 1, 0), false);
@@ -309,7 +298,6 @@ static void a_mean_of_many_costs_less_than_two_copies(void **state) {
 /* Begun anew at any step from parameters and what all know, it goes on to the same
  * bits. */
 static void parameters_and_what_all_know_are_all_the_state_there_is(void **state) {
-    (void)state;
     static float whole[MAX_R][N];
     static const struct {
         const char *kind;
@@ -339,7 +327,6 @@ static void parameters_and_what_all_know_are_all_the_state_there_is(void **state
  * deviations are independent, as they are at the start; then within 3 sigma of what R N
  * squares of normal numbers give, sqrt(2 / (R N / 2)). */
 static void the_distance_is_estimated(void **state) {
-    (void)state;
     static const char *const kinds[] = {"complete", "matching", "push"};
     for (int kind = 0; kind < 3; kind++) {
         set_out(8, 1, kinds[kind], knobs(false, 1, 0), false);
@@ -357,7 +344,6 @@ static void the_distance_is_estimated(void **state) {
 }
 
 static void who_meets_nobody_has_no_estimate(void **state) {
-    (void)state;
     set_out(3, 1, "ring", knobs(false, 1, 0), false);
     go(3, 0, STEPS);
     for (int t = 0; t < STEPS; t++) {

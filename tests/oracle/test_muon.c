@@ -238,7 +238,6 @@ static const wefti_optimizer_config plain = {
     .weight_decay = 0.1, .momentum = 0.95, .nesterov = true, .rows = 1, .whole_every = 1};
 
 static void it_is_the_formula_on_any_number_of_ranks(void **state) {
-    (void)state;
     static run it;
     for (int form = 0; form < 12; form++) {
         it = (run){.config = plain, .S = 1 + form % 3, .cols_are_outputs = form % 2};
@@ -251,7 +250,6 @@ static void it_is_the_formula_on_any_number_of_ranks(void **state) {
 }
 
 static void the_cheap_forms_are_their_formulas(void **state) {
-    (void)state;
     static run it;
     for (int form = 0; form < 6; form++) {
         it = (run){.config = plain, .S = 1 + form % 3};
@@ -267,7 +265,6 @@ static void the_cheap_forms_are_their_formulas(void **state) {
 
 /* Products of the same shapes in the same order: to the bit. */
 static void ranks_that_share_matrices_are_one_rank(void **state) {
-    (void)state;
     static run one, many;
     one = (run){.config = plain, .S = 1};
     run_library(&one);
@@ -324,14 +321,12 @@ static void check_torch(wefti_adjust adjust, int64_t rows, int64_t cols,
 }
 
 static void it_is_torchs(void **state) {
-    (void)state;
     check_torch(WEFTI_ADJUST_ORIGINAL, 5, 8, torch_original);
     check_torch(WEFTI_ADJUST_MATCH_RMS, 8, 3, torch_match_rms);
 }
 
 /* Singular values end near 1 for wide, tall and square matrices, and zeros stay. */
 static void rows_become_orthonormal(void **state) {
-    (void)state;
     static const int64_t sizes[][2] = {{8, 40}, {40, 8}, {3, 3}, {1, 9}};
     for (int i = 0; i < 8; i++) {
         int64_t rows = sizes[i / 2][0], cols = sizes[i / 2][1];

@@ -154,7 +154,6 @@ static void follow(wefti_mixer_config c) {
 }
 
 static void it_is_the_formula_for_all_knobs(void **state) {
-    (void)state;
     static const int64_t every[] = {1, 5, 10};
     for (int h = 0; h < 3; h++)
         for (int64_t P = 1; P <= 4 && P <= every[h]; P++)
@@ -168,7 +167,6 @@ static void it_is_the_formula_for_all_knobs(void **state) {
  * change c in each of two exchanges. s1 = s0 - eta (1 + mu) c, and then v = (1 + mu) c.
  */
 static void the_outer_step_is_nesterovs(void **state) {
-    (void)state;
     wefti_mixer_config c = knobs(10, 1, 0, 0);
     run(trials, c, false);
     static double change[2][N];
@@ -203,7 +201,6 @@ static double mean_state(int64_t step, int which, int i) {
  * codec, with delay, merge and momentum. d = v_new - mu v_old; a few roundings of numbers
  * below 16, the largest of which v holds. */
 static void sent_and_kept_is_all(void **state) {
-    (void)state;
     for (int k = 0; k < 4; k++) {
         for (int stochastic = 0; stochastic < 2; stochastic++) {
             wefti_mixer_config c = knobs(5, 2, 2, 0.5);
@@ -264,7 +261,6 @@ static double largest_draw(void) {
 }
 
 static void coded_changes_stay_near_uncoded_ones_forever(void **state) {
-    (void)state;
     const struct {
         wefti_value_codec values;
         double limit;

@@ -374,7 +374,6 @@ static weft_status run_replica(rank_env *env) {
 }
 
 static void it_is_what_the_published_code_gives(void **state) {
-    (void)state;
     static replica replicas[2];
     void *users[] = {&replicas[0], &replicas[1]};
     run_ranks(2, 1, (wefti_wire_model){0, 0}, run_replica, users, NULL);
@@ -470,7 +469,6 @@ static void silence_rank_1(int rank, int step, float *g) {
 }
 
 static void it_is_its_definition(void **state) {
-    (void)state;
     static trial trials[MAX_R];
     static double m[MAX_R][N], d[N];
     static const struct {

@@ -148,17 +148,14 @@ static void follow_all(const char *kind) {
 }
 
 static void random_is_the_method_for_a_hundred_steps(void **state) {
-    (void)state;
     follow_all("random");
 }
 
 static void striding_is_the_method_for_a_hundred_steps(void **state) {
-    (void)state;
     follow_all("striding");
 }
 
 static void slicing_is_the_method_for_a_hundred_steps(void **state) {
-    (void)state;
     follow_all("slicing");
 }
 

@@ -170,7 +170,6 @@ static wefti_mixer_config knobs(int64_t H, int64_t P) {
 }
 
 static void it_is_the_formula(void **state) {
-    (void)state;
     wefti_mixer_config c = knobs(5, 1);
     follow(c);
     c = knobs(6, 3);
@@ -186,7 +185,6 @@ static void it_is_the_formula(void **state) {
 
 /* b = 1, eta = 1: s_0 - s_t + the mean of what is kept = the mean of all changes. */
 static void what_is_sent_and_what_is_kept_is_all_there_is(void **state) {
-    (void)state;
     wefti_mixer_config c = knobs(1, 1);
     c.outer_lr = 1;
     run(c);
@@ -213,7 +211,6 @@ static void ignore(void *user, int peer, int64_t n_bytes) {
 
 /* SparseLoCo's shape: 64 of 4096, of a bucket of a few million numbers. */
 static void a_number_costs_at_most_9_7_bits(void **state) {
-    (void)state;
     wefti_mixer_config c = knobs(1, 1);
     c.topk = 64;
     c.chunk = 4096;
@@ -229,7 +226,6 @@ static void a_number_costs_at_most_9_7_bits(void **state) {
 }
 
 static void bad_knobs_are_refused_in_a_sentence(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_mixer *m;
     wefti_comm lonely = {.size = 1};

@@ -306,12 +306,10 @@ static float values[MAX_N], values_back[MAX_N];
 static unsigned char bytes[5 * MAX_N + 8192];
 
 static int setup(void **state) {
-    (void)state;
     return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -336,7 +334,6 @@ static void draw_content(const wefti_section *s, uint64_t seed) {
 }
 
 static void sparse_sections_mean_the_same_to_both_decoders(void **state) {
-    (void)state;
     static const int shapes[][3] = {{1, 1, 40},    {10, 3, 60},  {64, 1, 150},
                                     {64, 4, 100},  {64, 8, 50},  {64, 32, 10},
                                     {64, 50, 10},  {7, 7, 20},   {256, 4, 40},
@@ -367,7 +364,6 @@ static void sparse_sections_mean_the_same_to_both_decoders(void **state) {
 }
 
 static void dense_sections_mean_the_same_to_both_decoders(void **state) {
-    (void)state;
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
         for (int n = 1; n < 600; n += 61) {
             wefti_section s = wefti_section_dense(n, (wefti_value_codec)codec);

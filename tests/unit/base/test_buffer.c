@@ -10,7 +10,6 @@
 #include "base/buffer.h"
 
 static void pieces_are_put_one_after_the_other(void **state) {
-    (void)state;
     wefti_buffer b = {0};
     char expected[20001];
     for (int i = 0; i < 2000; i++) {
@@ -28,7 +27,6 @@ static void pieces_are_put_one_after_the_other(void **state) {
 }
 
 static void the_first_failure_stays_and_stops_the_rest(void **state) {
-    (void)state;
     wefti_buffer b = {0};
     wefti_buffer_text(ctx, &b, "kept");
     weft_ctx_fail_allocation(ctx, 0);
@@ -44,7 +42,6 @@ static void the_first_failure_stays_and_stops_the_rest(void **state) {
 }
 
 static void what_is_reserved_is_put_without_allocating(void **state) {
-    (void)state;
     wefti_buffer b = {0};
     wefti_buffer_reserve(ctx, &b, 1000);
     int64_t before = weft_ctx_allocations(ctx);
@@ -61,7 +58,6 @@ static void assert_real(double value, const char *expected) {
 }
 
 static void reals_are_short_and_read_back_the_same(void **state) {
-    (void)state;
     assert_real(0, "0");
     assert_real(0.1, "0.1");
     assert_real(-2.5, "-2.5");
@@ -83,7 +79,6 @@ static void reals_are_short_and_read_back_the_same(void **state) {
 }
 
 static void short_numbers_have_seven_digits(void **state) {
-    (void)state;
     static const struct {
         double value;
         const char *text;
@@ -100,7 +95,6 @@ static void short_numbers_have_seven_digits(void **state) {
 }
 
 static void numbers_have_a_point_in_every_locale(void **state) {
-    (void)state;
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8",
                                         "C.UTF-8"};
     for (int i = 0; i < 4; i++)
@@ -120,7 +114,6 @@ static void assert_json(const char *text, const char *expected) {
 }
 
 static void json_text_is_escaped(void **state) {
-    (void)state;
     assert_json("", "\"\"");
     assert_json("a\"b\\c", "\"a\\\"b\\\\c\"");
     assert_json("</script><!--", "\"\\u003c/script>\\u003c!--\"");
@@ -130,7 +123,6 @@ static void json_text_is_escaped(void **state) {
 }
 
 static void bytes_that_are_not_utf8_are_replaced(void **state) {
-    (void)state;
     static const char *const bad[] = {"\x80",
                                       "\xc3",
                                       "\xc0\x80",

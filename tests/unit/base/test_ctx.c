@@ -11,17 +11,14 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
 static void every_status_has_its_own_name(void **state) {
-    (void)state;
     for (int a = WEFT_OK; a <= WEFT_ERR_INTERNAL; a++) {
         assert_string_not_equal(weft_status_name((weft_status)a), "unknown");
         for (int b = WEFT_OK; b < a; b++)
@@ -33,7 +30,6 @@ static void every_status_has_its_own_name(void **state) {
 }
 
 static void the_first_message_stays_until_cleared(void **state) {
-    (void)state;
     assert_string_equal(weft_ctx_message(ctx), "");
     assert_int_equal(weft_ctx_fail(ctx, WEFT_ERR_WIRE, "rank %d stopped", 3),
                      WEFT_ERR_WIRE);
@@ -46,7 +42,6 @@ static void the_first_message_stays_until_cleared(void **state) {
 }
 
 static void a_long_message_is_cut(void **state) {
-    (void)state;
     char text[5000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -73,7 +68,6 @@ static void listen(void *user, weft_log_level level, const char *line) {
 }
 
 static void log_lines_reach_the_sink(void **state) {
-    (void)state;
     heard h = {0};
     weft_ctx_log(ctx, WEFT_LOG_INFO, "to nobody");
     weft_ctx_set_sink(ctx, listen, &h);
@@ -87,7 +81,6 @@ static void log_lines_reach_the_sink(void **state) {
 }
 
 static void a_sink_may_fail_and_log_itself(void **state) {
-    (void)state;
     heard h = {.ctx = ctx};
     weft_ctx_set_sink(ctx, listen, &h);
     weft_ctx_log(ctx, WEFT_LOG_INFO, "once");
@@ -97,7 +90,6 @@ static void a_sink_may_fail_and_log_itself(void **state) {
 }
 
 static void blocks_are_zeroed_aligned_and_counted(void **state) {
-    (void)state;
     static const size_t sizes[] = {
         0, 1, 63, 64, 4096, (4 << 20) - 1, 4 << 20, (9 << 20) + 5};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -118,7 +110,6 @@ static void blocks_are_zeroed_aligned_and_counted(void **state) {
 }
 
 static void impossible_sizes_are_a_clean_failure(void **state) {
-    (void)state;
     static const struct {
         int64_t n;
         size_t item;
@@ -138,7 +129,6 @@ static void impossible_sizes_are_a_clean_failure(void **state) {
 }
 
 static void exactly_the_staged_allocation_fails(void **state) {
-    (void)state;
     for (int64_t k = 0; k < 5; k++) {
         void *blocks[6];
         weft_ctx_fail_allocation(ctx, k);
@@ -156,7 +146,6 @@ static void exactly_the_staged_allocation_fails(void **state) {
 }
 
 static void growing_keeps_the_old_items_and_zeroes_the_new(void **state) {
-    (void)state;
     int *items = NULL;
     assert_int_equal(wefti_grow(ctx, &items, 0, 3, sizeof *items, "items"), WEFT_OK);
     for (int i = 0; i < 3; i++) items[i] = i + 1;
@@ -169,7 +158,6 @@ static void growing_keeps_the_old_items_and_zeroes_the_new(void **state) {
 }
 
 static void a_failed_growth_leaves_the_block(void **state) {
-    (void)state;
     int *items = NULL;
     assert_int_equal(wefti_grow(ctx, &items, 0, 2, sizeof *items, "items"), WEFT_OK);
     items[1] = 5;
@@ -186,7 +174,6 @@ static void a_failed_growth_leaves_the_block(void **state) {
 }
 
 static void strings_are_copied(void **state) {
-    (void)state;
     char *copy, text[] = "abc";
     assert_int_equal(wefti_strdup(ctx, text, &copy), WEFT_OK);
     text[0] = 'x';
@@ -209,7 +196,6 @@ static void *allocate_and_fail(void *user) {
 }
 
 static void threads_share_a_context(void **state) {
-    (void)state;
     enum { N = 4 };
     pthread_t threads[N];
     for (int i = 0; i < N; i++)
@@ -225,7 +211,6 @@ static void threads_share_a_context(void **state) {
 }
 
 static void destroying_nothing_is_fine(void **state) {
-    (void)state;
     weft_ctx_destroy(NULL);
 }
 

@@ -14,12 +14,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return room_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -37,7 +35,6 @@ static int count_entries(const char *folder) {
 }
 
 static void a_written_file_is_read_back(void **state) {
-    (void)state;
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "first", 5));
     assert_contents(ctx, "room/a", "first");
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "", 0));
@@ -46,7 +43,6 @@ static void a_written_file_is_read_back(void **state) {
 }
 
 static void reading_respects_the_limit(void **state) {
-    (void)state;
     char *data = (char *)ctx;
     int64_t n = 7;
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "12345", 5));
@@ -59,7 +55,6 @@ static void reading_respects_the_limit(void **state) {
 }
 
 static void only_regular_files_are_read_and_nothing_blocks(void **state) {
-    (void)state;
     char *data;
     int64_t n;
     assert_int_equal(mkfifo("room/fifo", 0600), 0);
@@ -74,7 +69,6 @@ static void only_regular_files_are_read_and_nothing_blocks(void **state) {
 }
 
 static void a_failed_write_leaves_the_old_file_and_nothing_else(void **state) {
-    (void)state;
     struct rlimit before, small;
     char big[4096] = {0};
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "old", 3));
@@ -91,7 +85,6 @@ static void a_failed_write_leaves_the_old_file_and_nothing_else(void **state) {
 }
 
 static void a_write_onto_a_folder_or_into_none_is_an_error(void **state) {
-    (void)state;
     assert_ok(ctx, wefti_file_mkdirs(ctx, "room/folder"));
     assert_file_error(wefti_file_write(ctx, "room/folder", "x", 1), "room/folder");
     assert_file_error(wefti_file_write(ctx, "room/absent/a", "x", 1), "room/absent/a");
@@ -99,7 +92,6 @@ static void a_write_onto_a_folder_or_into_none_is_an_error(void **state) {
 }
 
 static void pwrite_puts_bytes_at_their_offset(void **state) {
-    (void)state;
     int fd = open("room/p", O_RDWR | O_CREAT, 0600);
     assert_true(fd >= 0);
     assert_ok(ctx, wefti_file_pwrite(ctx, fd, "room/p", "world", 5, 6));
@@ -114,7 +106,6 @@ static void pwrite_puts_bytes_at_their_offset(void **state) {
 }
 
 static void mkdirs_makes_parents_and_accepts_what_is_there(void **state) {
-    (void)state;
     struct stat info;
     assert_ok(ctx, wefti_file_mkdirs(ctx, "room/a//b/c/"));
     assert_int_equal(stat("room/a/b/c", &info), 0);
@@ -126,7 +117,6 @@ static void mkdirs_makes_parents_and_accepts_what_is_there(void **state) {
 }
 
 static void mkdirs_names_what_is_in_the_way(void **state) {
-    (void)state;
     char path[PATH_MAX + 10];
     assert_ok(ctx, wefti_file_write(ctx, "room/file", "x", 1));
     assert_file_error(wefti_file_mkdirs(ctx, "room/file"), "room/file is there already");
@@ -138,7 +128,6 @@ static void mkdirs_names_what_is_in_the_way(void **state) {
 }
 
 static void remove_tree_removes_all_below_and_follows_no_link(void **state) {
-    (void)state;
     assert_ok(ctx, wefti_file_mkdirs(ctx, "room/keep"));
     assert_ok(ctx, wefti_file_write(ctx, "room/keep/a", "x", 1));
     assert_ok(ctx, wefti_file_mkdirs(ctx, "room/tree/deep/er"));
@@ -154,7 +143,6 @@ static void remove_tree_removes_all_below_and_follows_no_link(void **state) {
 }
 
 static void the_parent_of_any_path_is_synced(void **state) {
-    (void)state;
     assert_ok(ctx, wefti_file_sync_parent(ctx, "room"));
     assert_ok(ctx, wefti_file_sync_parent(ctx, "room/a"));
     assert_ok(ctx, wefti_file_sync_parent(ctx, "/room"));
@@ -163,7 +151,6 @@ static void the_parent_of_any_path_is_synced(void **state) {
 }
 
 static void a_failed_allocation_is_reported_and_closes_the_file(void **state) {
-    (void)state;
     char *data;
     int64_t n;
     assert_ok(ctx, wefti_file_write(ctx, "room/a", "12345", 5));

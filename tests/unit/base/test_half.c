@@ -16,7 +16,6 @@ static const type types[] = {{wefti_bf16, wefti_f32_of_bf16, 0x7f80},
 enum { N_TYPES = sizeof types / sizeof types[0] };
 
 static void every_number_of_16_bits_survives(void **state) {
-    (void)state;
     for (int t = 0; t < N_TYPES; t++)
         for (uint32_t half = 0; half < 0x10000; half++) {
             float x = types[t].widen(half);
@@ -29,7 +28,6 @@ static void every_number_of_16_bits_survives(void **state) {
 
 /* A middle is exact in f32, as both types have fewer bits; its neighbours go their own way. */
 static void the_nearest_is_taken_and_of_two_the_even_one(void **state) {
-    (void)state;
     for (int t = 0; t < N_TYPES; t++)
         for (uint32_t half = 0; half + 1 < types[t].infinity; half++) {
             float low = types[t].widen(half), high = types[t].widen(half + 1);
@@ -44,7 +42,6 @@ static void the_nearest_is_taken_and_of_two_the_even_one(void **state) {
 
 /* The number behind the largest would be the infinite one: from the middle to it on. */
 static void too_large_is_infinite(void **state) {
-    (void)state;
     assert_int_equal(wefti_f16(65519.996f), 0x7bff);
     assert_int_equal(wefti_f16(65520.0f), 0x7c00);
     assert_int_equal(wefti_f16(-3e38f), 0xfc00);
@@ -53,7 +50,6 @@ static void too_large_is_infinite(void **state) {
 }
 
 static void numbers_that_are_known(void **state) {
-    (void)state;
     assert_int_equal(wefti_f16(1.0f), 0x3c00);
     assert_int_equal(wefti_f16(-2.0f), 0xc000);
     assert_int_equal(wefti_f16(0x1p-24f), 0x0001);

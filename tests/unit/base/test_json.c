@@ -22,7 +22,6 @@ static void release(void *block) {
 
 /* The JSON library's blocks are counted. */
 static int setup(void **state) {
-    (void)state;
     has_memory = true;
     blocks = 0;
     json_set_alloc_funcs(allocate, release);
@@ -30,7 +29,6 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx) != 0 || blocks != 0;
 }
 
@@ -41,7 +39,6 @@ static weft_status read(const char *text, json_t **out) {
 }
 
 static void an_object_is_read(void **state) {
-    (void)state;
     json_t *object;
     assert_ok(ctx, read(" {\"a\": 5}\n", &object));
     assert_int_equal(json_integer_value(json_object_get(object, "a")), 5);
@@ -51,7 +48,6 @@ static void an_object_is_read(void **state) {
 }
 
 static void other_texts_are_refused_with_the_place(void **state) {
-    (void)state;
     static const char *const cases[][2] = {
         {"{\n\"a\" 1}", "the head of a file: not a JSON object: line 2, column "},
         {"", "the head of a file: not a JSON object: line 1, column 0: "},
@@ -69,7 +65,6 @@ static void other_texts_are_refused_with_the_place(void **state) {
 }
 
 static void without_memory_no_text_is_to_blame(void **state) {
-    (void)state;
     static const char *const texts[] = {"{}", "[", ""};
     json_t *object;
     assert_int_equal(wefti_json_blame(WEFT_ERR_FORMAT), WEFT_ERR_FORMAT);

@@ -11,13 +11,11 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     if (room_begin(&ctx) != 0) return -1;
     return mkdir("room/proc", 0777) == 0 && mkdir("room/proc/net", 0777) == 0 ? 0 : -1;
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -26,7 +24,6 @@ static void put(const char *path, const char *text) {
 }
 
 static void busy_is_all_but_idle_and_waiting(void **state) {
-    (void)state;
     double busy, all, ticks = (double)sysconf(_SC_CLK_TCK);
     put("room/proc/stat", "cpu  10 20 30 400 50 6 7 8 9 1\ncpu0 1 2 3 4\n");
     wefti_machine_busy("room", &busy, &all);
@@ -42,7 +39,6 @@ static void busy_is_all_but_idle_and_waiting(void **state) {
 }
 
 static void bytes_that_leave_the_machine_count_once(void **state) {
-    (void)state;
     double out, in;
     put("room/proc/net/dev",
         "Inter-|   Receive                            |  Transmit\n"
@@ -60,7 +56,6 @@ static void bytes_that_leave_the_machine_count_once(void **state) {
 }
 
 static void this_machine_tells_something(void **state) {
-    (void)state;
     double busy, all;
     wefti_machine_busy(NULL, &busy, &all);
     assert_true(isnan(all) || (busy >= 0 && busy <= all));

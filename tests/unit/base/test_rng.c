@@ -3,7 +3,6 @@
 #include "check.h"
 
 static void permute_hits_every_index_once(void **state) {
-    (void)state;
     static const int64_t sizes[] = {1, 2, 3, 7, 64, 1000, 4097};
     char seen[4097];
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
@@ -18,7 +17,6 @@ static void permute_hits_every_index_once(void **state) {
 }
 
 static void permute_depends_on_seed_and_step(void **state) {
-    (void)state;
     int same = 0;
     for (int64_t i = 0; i < 1000; i++) {
         int64_t a = wefti_rng_permute(1, WEFTI_STREAM_TEST, 0, 1000, i);
@@ -29,7 +27,6 @@ static void permute_depends_on_seed_and_step(void **state) {
 }
 
 static void normal_has_mean_zero_and_variance_one(void **state) {
-    (void)state;
     double sum = 0, squares = 0;
     enum { N = 100000 };
     for (uint64_t i = 0; i < N; i++) {
@@ -43,7 +40,6 @@ static void normal_has_mean_zero_and_variance_one(void **state) {
 }
 
 static void philox_matches_the_published_zero_vector(void **state) {
-    (void)state;
     uint64_t out[2];
     wefti_rng_pair(0, 0, 0, 0,
                    out); /* Random123 known answer: 6627e8d5 e169c58d bc57ac4c 9b00dbd8 */
@@ -52,7 +48,6 @@ static void philox_matches_the_published_zero_vector(void **state) {
 }
 
 static void pairs_in_a_row_are_those_one_by_one(void **state) {
-    (void)state;
     static const uint64_t firsts[] = {0, 5, 0xfffffff9ull, 0x123456789abcull};
     for (int f = 0; f < 4; f++)
         for (int64_t n = 0; n < 40; n += 1 + n / 10) {

@@ -6,7 +6,6 @@
 #include "check.h"
 
 static void the_middle_is_the_mean_of_two_where_there_are_two(void **state) {
-    (void)state;
     double odd[] = {3, 1, 2}, even[] = {4, 1, 2, 10}, one[] = {7};
     assert_true(wefti_median(odd, 3) == 2 && odd[0] == 1 && odd[2] == 3);
     assert_true(wefti_median(even, 4) == 3);
@@ -15,7 +14,6 @@ static void the_middle_is_the_mean_of_two_where_there_are_two(void **state) {
 }
 
 static void quantiles_lie_in_proportion(void **state) {
-    (void)state;
     double x[] = {30, 10, 20, 50, 40};
     assert_true(wefti_quantile(x, 5, 0) == 10 && wefti_quantile(x, 5, 1) == 50);
     assert_true(wefti_quantile(x, 5, 0.5) == 30);
@@ -25,7 +23,6 @@ static void quantiles_lie_in_proportion(void **state) {
 
 /* What is there stays, what is new is zero, and growing n times costs few copies. */
 static void room_grows_by_doubling(void **state) {
-    (void)state;
     weft_ctx *ctx;
     int *x = NULL;
     int64_t room = 0, grown = 0;

@@ -47,7 +47,6 @@ static const reading good[] = {
 };
 
 static void quantities_are_read_in_their_units(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         double value = NAN;
         if (!wefti_parse_quantity(good[i].text, good[i].unit, &value))
@@ -82,7 +81,6 @@ static const reading bad[] = {
 };
 
 static void everything_else_is_refused(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         double value = 0;
         if (wefti_parse_quantity(bad[i].text, bad[i].unit, &value))
@@ -91,7 +89,6 @@ static void everything_else_is_refused(void **state) {
 }
 
 static void whole_numbers_are_read_exactly(void **state) {
-    (void)state;
     static const struct {
         const char *text;
         int64_t value;
@@ -113,7 +110,6 @@ static void whole_numbers_are_read_exactly(void **state) {
 }
 
 static void what_is_no_whole_number_is_refused(void **state) {
-    (void)state;
     static const char *const rows[] = {"",
                                        " 1",
                                        "+1",
@@ -142,7 +138,6 @@ static void what_is_no_whole_number_is_refused(void **state) {
 }
 
 static void edit_distance_counts_each_kind_of_slip(void **state) {
-    (void)state;
     assert_int_equal(wefti_edit_distance("", ""), 0);
     assert_int_equal(wefti_edit_distance("", "abc"), 3);
     assert_int_equal(wefti_edit_distance("momentum", "momentum"), 0);
@@ -155,7 +150,6 @@ static void edit_distance_counts_each_kind_of_slip(void **state) {
 }
 
 static void long_words_are_compared_up_to_64_letters(void **state) {
-    (void)state;
     char a[2000], b[2000];
     memset(a, 'a', sizeof a - 1);
     memset(b, 'b', sizeof b - 1);
@@ -165,7 +159,6 @@ static void long_words_are_compared_up_to_64_letters(void **state) {
 }
 
 static void nearest_finds_typos_only(void **state) {
-    (void)state;
     static const char *const names[] = {"lr", "layers", "momentum", "compression_topk",
                                         "b"};
     enum { N = sizeof names / sizeof names[0] };
@@ -179,14 +172,12 @@ static void nearest_finds_typos_only(void **state) {
 }
 
 static void nearest_prefers_the_lower_distance_then_the_first(void **state) {
-    (void)state;
     static const char *const names[] = {"stepped", "stop", "step", "stem"};
     assert_string_equal(wefti_nearest("step", names, 4), "step");
     assert_string_equal(wefti_nearest("stap", names, 4), "stop");
 }
 
 static void bytes_are_written_with_two_or_three_digits(void **state) {
-    (void)state;
     static const struct {
         double n_bytes;
         const char *text;

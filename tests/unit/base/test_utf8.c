@@ -4,7 +4,6 @@
 #include "base/utf8.h"
 
 static void every_code_point_comes_back(void **state) {
-    (void)state;
     for (uint32_t code = 0; code <= 0x10FFFF; code++) {
         if (code >= 0xD800 && code <= 0xDFFF) continue;
         char bytes[4];
@@ -17,7 +16,6 @@ static void every_code_point_comes_back(void **state) {
 }
 
 static void malformed_bytes_are_refused(void **state) {
-    (void)state;
     static const char *const bad[] = {"\x80",
                                       "\xbf",
                                       "\xc0\x80",
@@ -43,7 +41,6 @@ static void malformed_bytes_are_refused(void **state) {
 }
 
 static void the_valid_prefix_ends_at_the_first_bad_byte(void **state) {
-    (void)state;
     char text[64];
     memset(text, 'a', sizeof text);
     memcpy(text + 7, "\xc3\xa9", 2); /* across the edge of eight bytes */
@@ -59,7 +56,6 @@ static void the_valid_prefix_ends_at_the_first_bad_byte(void **state) {
 }
 
 static void white_space_is_the_unicode_property(void **state) {
-    (void)state;
     int n = 0;
     for (uint32_t code = 0; code <= 0x10FFFF; code++) n += wefti_utf8_is_space(code);
     assert_int_equal(n, 25); /* PropList.txt: White_Space has 25 code points */

@@ -13,12 +13,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -76,7 +74,6 @@ static int64_t latest_step(const char *checkpoints) {
 /* ---- the good way ---- */
 
 static void a_committed_checkpoint_verifies_and_returns_its_layout(void **state) {
-    (void)state;
     const char *c = fresh("good/nested");
     char path[PATH_MAX], *json;
     int64_t step;
@@ -94,7 +91,6 @@ static void a_committed_checkpoint_verifies_and_returns_its_layout(void **state)
 }
 
 static void an_empty_checkpoint_is_one(void **state) {
-    (void)state;
     const char *c = fresh("empty");
     char path[PATH_MAX];
     assert_ok(ctx, wefti_checkpoint_begin(ctx, c, 0, path));
@@ -104,7 +100,6 @@ static void an_empty_checkpoint_is_one(void **state) {
 }
 
 static void begin_empties_an_older_partial_folder(void **state) {
-    (void)state;
     const char *c = fresh("again");
     char path[PATH_MAX];
     begin_sample(c, 5, path);
@@ -114,7 +109,6 @@ static void begin_empties_an_older_partial_folder(void **state) {
 }
 
 static void a_newer_checkpoint_of_the_same_step_replaces_it(void **state) {
-    (void)state;
     const char *c = fresh("same");
     char path[PATH_MAX], *json;
     make_sample(c, 7, 3);
@@ -129,7 +123,6 @@ static void a_newer_checkpoint_of_the_same_step_replaces_it(void **state) {
 }
 
 static void only_the_last_k_are_kept(void **state) {
-    (void)state;
     const char *c = fresh("keep");
     for (int64_t step = 10; step <= 50; step += 10) make_sample(c, step, 2);
     assert_false(exists("keep/step-00000030"));
@@ -145,7 +138,6 @@ static void only_the_last_k_are_kept(void **state) {
 }
 
 static void the_checkpoint_just_made_is_never_removed(void **state) {
-    (void)state;
     const char *c = fresh("back");
     make_sample(c, 100, 0);
     make_sample(c, 150, 0);
@@ -156,7 +148,6 @@ static void the_checkpoint_just_made_is_never_removed(void **state) {
 }
 
 static void leftovers_of_crashes_are_ignored_then_removed(void **state) {
-    (void)state;
     const char *c = fresh("left");
     char path[PATH_MAX];
     make_sample(c, 1, 0);
@@ -171,7 +162,6 @@ static void leftovers_of_crashes_are_ignored_then_removed(void **state) {
 }
 
 static void a_crash_between_the_two_renames_loses_nothing(void **state) {
-    (void)state;
     const char *c = fresh("swap");
     char path[PATH_MAX];
     int64_t step;
@@ -188,7 +178,6 @@ static void a_crash_between_the_two_renames_loses_nothing(void **state) {
 }
 
 static void only_names_of_checkpoints_count(void **state) {
-    (void)state;
     static const char *const others[] = {"step-1",
                                          "step-000000009",
                                          "step-00000009x",
@@ -224,7 +213,6 @@ static const char *const damaged_names[] = {"model.safetensors", "optimizer/rank
                                             "config.json", "index.json"};
 
 static void every_flipped_byte_of_every_file_is_found_and_named(void **state) {
-    (void)state;
     static const int masks[] = {0x01, 0x20, 0x80, 0xff};
     make_sample(fresh("flip"), 3, 0);
     for (int f = 0; f < 4; f++) {
@@ -247,7 +235,6 @@ static void every_flipped_byte_of_every_file_is_found_and_named(void **state) {
 }
 
 static void every_cut_and_every_longer_file_is_found_and_named(void **state) {
-    (void)state;
     make_sample(fresh("cut"), 3, 0);
     for (int f = 0; f < 4; f++) {
         char path[PATH_MAX], *data;
@@ -269,7 +256,6 @@ static void every_cut_and_every_longer_file_is_found_and_named(void **state) {
 }
 
 static void missing_and_extra_files_are_named(void **state) {
-    (void)state;
     make_sample(fresh("count"), 3, 0);
     const char *c = "count/step-00000003";
     for (int f = 0; f < 3; f++) {
@@ -295,7 +281,6 @@ static void missing_and_extra_files_are_named(void **state) {
 }
 
 static void a_checkpoint_under_another_steps_name_is_refused(void **state) {
-    (void)state;
     make_sample(fresh("moved"), 3, 0);
     assert_int_equal(rename("moved/step-00000003", "moved/step-00000004"), 0);
     assert_fails(ctx, verify("moved/step-00000004"), WEFT_ERR_FORMAT, "holds step 3");
@@ -331,7 +316,6 @@ static void hear(void *user, weft_log_level level, const char *line) {
 
 /* Every file of the newest checkpoint, cut to every length and removed. */
 static void whatever_is_cut_the_newest_whole_one_is_found(void **state) {
-    (void)state;
     const char *c = fresh("whole");
     assert_int_equal(find_whole(c, true), -1);
     make_sample(c, 3, 0);
@@ -358,7 +342,6 @@ static void whatever_is_cut_the_newest_whole_one_is_found(void **state) {
 }
 
 static void a_damaged_one_is_set_aside_by_the_writer_and_removed_later(void **state) {
-    (void)state;
     const char *c = fresh("aside");
     for (int64_t step = 1; step <= 4; step++) make_sample(c, step, 0);
     put_below("aside/step-00000004", "config.json", "[]");
@@ -381,7 +364,6 @@ static void a_damaged_one_is_set_aside_by_the_writer_and_removed_later(void **st
 }
 
 static void an_older_one_under_replacement_is_found_too(void **state) {
-    (void)state;
     const char *c = fresh("older");
     make_sample(c, 4, 0);
     assert_int_equal(rename("older/step-00000004", "older/step-00000004.old"), 0);
@@ -393,7 +375,6 @@ static void an_older_one_under_replacement_is_found_too(void **state) {
 }
 
 static void what_is_no_damage_is_not_passed_over(void **state) {
-    (void)state;
     const char *c = fresh("none");
     char path[PATH_MAX], *json;
     int64_t step;
@@ -416,7 +397,6 @@ static void what_is_no_damage_is_not_passed_over(void **state) {
 /* ---- refusals ---- */
 
 static void impossible_commits_are_refused_and_publish_nothing(void **state) {
-    (void)state;
     const char *c = fresh("refuse");
     char path[PATH_MAX];
     assert_fails(ctx, wefti_checkpoint_begin(ctx, c, -1, path), WEFT_ERR_ARGUMENT,
@@ -442,7 +422,6 @@ static void impossible_commits_are_refused_and_publish_nothing(void **state) {
 }
 
 static void a_file_in_the_place_of_the_folder_is_an_error(void **state) {
-    (void)state;
     char path[PATH_MAX];
     int64_t step;
     fresh("occupied");
@@ -454,7 +433,6 @@ static void a_file_in_the_place_of_the_folder_is_an_error(void **state) {
 }
 
 static void paths_too_long_are_an_error(void **state) {
-    (void)state;
     char path[PATH_MAX], name[PATH_MAX];
     int64_t step;
     memset(name, 'a', sizeof name - 1);
@@ -467,7 +445,6 @@ static void paths_too_long_are_an_error(void **state) {
 }
 
 static void a_full_disk_publishes_nothing_half_written(void **state) {
-    (void)state;
     const char *c = fresh("full");
     char path[PATH_MAX];
     struct rlimit before, small;
@@ -510,7 +487,6 @@ static void make_unremovable(const char *folder) {
 }
 
 static void an_old_checkpoint_that_can_not_be_removed_is_a_warning(void **state) {
-    (void)state;
     assert_int_equal(system("rm -rf stuck"), 0);
     int warnings = 0;
     make_sample("stuck", 1, 0);
@@ -546,7 +522,6 @@ static weft_status commit_find_verify(void *user) {
 }
 
 static void every_allocation_failure_is_clean(void **state) {
-    (void)state;
     char path[PATH_MAX];
     make_sample(fresh("memory"), 1, 0);
     assert_true(fail_each_allocation(ctx, begin_second, commit_find_verify, path) > 15);

@@ -5,17 +5,14 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
 static void index_has_the_bytes_of_the_format(void **state) {
-    (void)state;
     wefti_listed_file file = {.n_bytes = 3};
     wefti_listing listing = {&file, 1, 1};
     char name[] = "a", *text;
@@ -83,7 +80,6 @@ static const bad_index bad_indexes[] = {
 };
 
 static void wrong_contents_under_a_right_hash_are_refused(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof bad_indexes / sizeof bad_indexes[0]; i++) {
         char text[1024], hash[WEFTI_HASH_TEXT], *layout;
         wefti_listing listing;

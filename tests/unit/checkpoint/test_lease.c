@@ -37,7 +37,6 @@ static void hear(void *user, weft_log_level level, const char *line) {
 }
 
 static int setup(void **state) {
-    (void)state;
     int status = room_begin(&ctx);
     heard[0] = '\0';
     no_locks = false;
@@ -46,7 +45,6 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -115,7 +113,6 @@ static void leave_lease_of_dead(void) {
 }
 
 static void a_second_owner_is_refused_by_name(void **state) {
-    (void)state;
     char words[64];
     wefti_lease *l = take(&quick);
     snprintf(words, sizeof words, "process %d on ", (int)getpid());
@@ -133,7 +130,6 @@ static void a_second_owner_is_refused_by_name(void **state) {
 }
 
 static void a_killed_owner_is_replaced_at_once(void **state) {
-    (void)state;
     const wefti_lease_claim slow = {.folder = "room", .beat_s = 30};
     for (int trial = 0; trial < 5; trial++) {
         end_owner(start_owner(&slow), SIGKILL);
@@ -151,7 +147,6 @@ static void a_killed_owner_is_replaced_at_once(void **state) {
 
 /* The lock is free as it is where locks do not reach over machines. */
 static void an_owner_elsewhere_is_replaced_when_it_is_silent(void **state) {
-    (void)state;
     leave_lease_of_dead();
     change("boot", "another-machine");
     change("host", "beta");
@@ -163,7 +158,6 @@ static void an_owner_elsewhere_is_replaced_when_it_is_silent(void **state) {
 }
 
 static void an_owner_elsewhere_that_shows_life_is_refused(void **state) {
-    (void)state;
     leave_lease_of_dead();
     change("boot", "another-machine");
     change("host", "beta");
@@ -185,7 +179,6 @@ static void an_owner_elsewhere_that_shows_life_is_refused(void **state) {
 }
 
 static void without_locks_processes_are_looked_for(void **state) {
-    (void)state;
     no_locks = true;
     pid_t other = start_owner(&quick);
     assert_refused(&quick, "writes here");
@@ -202,7 +195,6 @@ static void without_locks_processes_are_looked_for(void **state) {
 }
 
 static void a_later_view_of_the_same_run_replaces_a_living_owner(void **state) {
-    (void)state;
     wefti_lease_claim first = {.folder = "room", .beat_s = 0.05, .run = 77, .view = 3};
     wefti_lease_claim later = first, other = first;
     later.view = 4;
@@ -227,7 +219,6 @@ static void a_later_view_of_the_same_run_replaces_a_living_owner(void **state) {
 }
 
 static void a_removed_lease_is_lost(void **state) {
-    (void)state;
     wefti_lease *l = take(&quick);
     assert_int_equal(unlink("room/lease"), 0);
     assert_fails(ctx, wefti_lease_check(ctx, l, true), WEFT_ERR_FILE, "was removed");
@@ -239,7 +230,6 @@ static void a_removed_lease_is_lost(void **state) {
 
 /* Cut or changed anywhere, a lease whose owner is gone ends nobody's start. */
 static void a_damaged_lease_is_taken_over(void **state) {
-    (void)state;
     char *text;
     int64_t n;
     leave_lease_of_dead();
@@ -258,7 +248,6 @@ static void a_damaged_lease_is_taken_over(void **state) {
 
 /* Starters at the same instant: one gets it, whatever was there before. */
 static void one_of_many_starters_wins(void **state) {
-    (void)state;
     enum { STARTERS = 12 };
     for (int round = 0; round < 8; round++) {
         int ends[2], winners = 0, status;
@@ -293,7 +282,6 @@ static void one_of_many_starters_wins(void **state) {
 }
 
 static void folders_that_can_not_be_written_are_an_error(void **state) {
-    (void)state;
     wefti_lease *l;
     assert_fails(ctx,
                  wefti_lease_take(ctx, &(wefti_lease_claim){.folder = "room/absent"}, &l),

@@ -12,12 +12,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -56,7 +54,6 @@ static void fill(float *data, int64_t n, float first) {
 }
 
 static void rows_of_several_writers_come_back(void **state) {
-    (void)state;
     float wte[15], bias[7], head[8], got[15];
     wefti_safetensors *a, *b;
     fill(wte, 15, 1), fill(bias, 7, 100), fill(head, 8, -50);
@@ -80,7 +77,6 @@ static void rows_of_several_writers_come_back(void **state) {
 }
 
 static void large_tensors_keep_every_bit(void **state) {
-    (void)state;
     enum {
         ROWS = 301,
         COLS = 173
@@ -100,7 +96,6 @@ static void large_tensors_keep_every_bit(void **state) {
 }
 
 static void file_has_the_bytes_of_the_format(void **state) {
-    (void)state;
     static const char header[] =
         "{\"__metadata__\":{\"format\":\"pt\"},"
         "\"a\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
@@ -128,7 +123,6 @@ static void file_has_the_bytes_of_the_format(void **state) {
 }
 
 static void names_shapes_and_metadata_are_found(void **state) {
-    (void)state;
     static const char *const metadata[] = {"format", "weft", "step", "12", NULL};
     wefti_safetensors *file;
     assert_ok(ctx,
@@ -153,7 +147,6 @@ static void names_shapes_and_metadata_are_found(void **state) {
 }
 
 static void tensors_without_rows_keep_their_place(void **state) {
-    (void)state;
     static const wefti_tensor_spec specs[] = {{"z", 2, 0, 3, {0}},
                                               {"a", 2, 0, 3, {0}},
                                               {"m", 1, 2, 1, {0}},
@@ -172,7 +165,6 @@ static void tensors_without_rows_keep_their_place(void **state) {
 }
 
 static void unwritten_rows_are_zero_in_a_replaced_file(void **state) {
-    (void)state;
     wefti_safetensors *file;
     char junk[4096];
     float got[15];
@@ -197,7 +189,6 @@ static double value_of_f16(int bits) {
 }
 
 static void every_f16_is_read_as_its_value(void **state) {
-    (void)state;
     static unsigned char data[2 * 65536];
     static float got[65536];
     wefti_safetensors *file;
@@ -224,7 +215,6 @@ static void every_f16_is_read_as_its_value(void **state) {
 }
 
 static void bf16_is_the_upper_half_of_f32(void **state) {
-    (void)state;
     static const unsigned char data[] = {0x80, 0x3f, 0x49, 0xc0, 0x80, 0x7f, 1, 0};
     float got[4];
     wefti_safetensors *file;
@@ -239,7 +229,6 @@ static void bf16_is_the_upper_half_of_f32(void **state) {
 }
 
 static void other_dtypes_and_dimensions_are_refused_by_name(void **state) {
-    (void)state;
     float got[8];
     wefti_safetensors *file;
     write_file(
@@ -272,7 +261,6 @@ static void other_dtypes_and_dimensions_are_refused_by_name(void **state) {
 /* Three and four dimensions: written as they are said, read as rows and columns; a first
  * dimension of 1 before two others is no row. */
 static void more_dimensions_keep_their_shape_and_their_rows(void **state) {
-    (void)state;
     static const wefti_tensor_spec specs[] = {{"pos", 3, 3, 2, {1, 3, 2}},
                                               {"patch", 4, 2, 8, {2, 2, 2, 2}}};
     static const float pos[] = {1, 2, 3, 4, 5, 6};
@@ -299,7 +287,6 @@ static void more_dimensions_keep_their_shape_and_their_rows(void **state) {
 /* ---- arguments ---- */
 
 static void rows_outside_are_refused(void **state) {
-    (void)state;
     wefti_safetensors *file;
     float data[64] = {0};
     assert_ok(ctx, wefti_safetensors_create(ctx, "r.safetensors", three, 3, NULL, &file));
@@ -337,7 +324,6 @@ static void create_refuses(const wefti_tensor_spec *specs, int n,
 }
 
 static void impossible_tables_are_refused_before_a_file_exists(void **state) {
-    (void)state;
     static const wefti_tensor_spec twins[] = {
         {"x", 1, 2, 1, {0}}, {"y", 1, 2, 1, {0}}, {"x", 2, 1, 1, {0}}};
     static const wefti_tensor_spec bad[] = {
@@ -430,7 +416,6 @@ static const bad_header bad_headers[] = {
 };
 
 static void faulty_headers_are_refused_with_the_fault(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof bad_headers / sizeof bad_headers[0]; i++) {
         const bad_header *bad = &bad_headers[i];
         write_file("bad.safetensors", bad->json, NULL, (size_t)bad->n_data);
@@ -439,7 +424,6 @@ static void faulty_headers_are_refused_with_the_fault(void **state) {
 }
 
 static void header_lengths_beyond_the_file_are_refused(void **state) {
-    (void)state;
     static const uint64_t lengths[] = {
         3, 4, 1 << 20, INT64_MAX, 1ull << 63, UINT64_MAX - 7, UINT64_MAX};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -459,7 +443,6 @@ static void header_lengths_beyond_the_file_are_refused(void **state) {
 }
 
 static void deep_nesting_is_refused(void **state) {
-    (void)state;
     enum { DEEP = 1 << 20 };
     char *json = malloc(DEEP + 16);
     assert_non_null(json);
@@ -473,7 +456,6 @@ static void deep_nesting_is_refused(void **state) {
 }
 
 static void a_file_cut_anywhere_is_refused(void **state) {
-    (void)state;
     wefti_safetensors *file;
     char *data;
     int64_t n;
@@ -491,7 +473,6 @@ static void a_file_cut_anywhere_is_refused(void **state) {
 
 /* Opens a file with random damage; what opens must be readable to its last byte. */
 static void damaged_headers_never_lead_outside(void **state) {
-    (void)state;
     static const char header[] = "{\"a\":" T("F32", "[2,3]", "[0,24]") ",\"b\":" T(
         "F16", "[4]", "[24,32]") ",\"__metadata__\":{\"k\":\"v\"}}";
     enum { N = sizeof header - 1 };
@@ -527,7 +508,6 @@ static void damaged_headers_never_lead_outside(void **state) {
 }
 
 static void a_file_that_shrinks_while_open_is_an_error(void **state) {
-    (void)state;
     wefti_safetensors *file;
     float got[15];
     assert_ok(ctx, wefti_safetensors_create(ctx, "s.safetensors", three, 3, NULL, &file));
@@ -538,7 +518,6 @@ static void a_file_that_shrinks_while_open_is_an_error(void **state) {
 }
 
 static void things_that_are_no_files_are_refused_without_waiting(void **state) {
-    (void)state;
     remove("fifo.safetensors");
     assert_int_equal(mkfifo("fifo.safetensors", 0600), 0);
     assert_fails(ctx, try_open("fifo.safetensors"), WEFT_ERR_FILE, "not a regular file");
@@ -550,7 +529,6 @@ static void things_that_are_no_files_are_refused_without_waiting(void **state) {
 /* ---- the machine's limits ---- */
 
 static void a_full_disk_is_found_at_creation_and_leaves_no_file(void **state) {
-    (void)state;
     struct rlimit before, small;
     wefti_safetensors *file;
     wefti_tensor_spec spec = {"t", 2, 1000, 1000, {0}};
@@ -579,7 +557,6 @@ static weft_status write_and_read(void *user) {
 }
 
 static void every_allocation_failure_is_clean(void **state) {
-    (void)state;
     assert_true(fail_each_allocation(ctx, NULL, write_and_read, NULL) > 10);
 }
 

@@ -19,12 +19,10 @@ static weft_ctx *ctx;
 static const char path[] = "cluster.yaml";
 
 static int set_up(void **state) {
-    (void)state;
     return weft_ctx_create(&ctx) == WEFT_OK ? 0 : -1;
 }
 
 static int tear_down(void **state) {
-    (void)state;
     weft_ctx_destroy(ctx);
     return 0;
 }
@@ -98,7 +96,6 @@ static void assert_same(weft_cluster *a, weft_cluster *b) {
 }
 
 static void what_is_written_reads_back(void **state) {
-    (void)state;
     weft_cluster *c = make_full(), *again;
     assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
     assert_int_equal(weft_cluster_load(ctx, path, &again), WEFT_OK);
@@ -108,7 +105,6 @@ static void what_is_written_reads_back(void **state) {
 }
 
 static void an_empty_cluster_reads_back(void **state) {
-    (void)state;
     weft_cluster *c, *again;
     assert_int_equal(weft_cluster_create(ctx, &c), WEFT_OK);
     assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
@@ -120,7 +116,6 @@ static void an_empty_cluster_reads_back(void **state) {
 }
 
 static void its_links_are_a_list_of_links(void **state) {
-    (void)state;
     weft_cluster *c = make_full();
     weft_links links;
     assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
@@ -143,7 +138,6 @@ static void write_text(const char *text) {
 }
 
 static void bad_files_are_refused_with_their_line(void **state) {
-    (void)state;
     static const struct {
         const char *text, *sentence;
     } cases[] = {
@@ -196,7 +190,6 @@ static void bad_files_are_refused_with_their_line(void **state) {
 
 /* Every prefix of a good file is good or refused: no crash, no endless loop. */
 static void no_part_of_a_file_does_harm(void **state) {
-    (void)state;
     static char text[65536];
     weft_cluster *c = make_full();
     assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
@@ -221,7 +214,6 @@ static void no_part_of_a_file_does_harm(void **state) {
 }
 
 static void what_cannot_be_read_is_not_written(void **state) {
-    (void)state;
     weft_cluster *c;
     assert_int_equal(weft_cluster_create(ctx, &c), WEFT_OK);
     c->wire.latency_s = (double)NAN;
@@ -240,7 +232,6 @@ static void what_cannot_be_read_is_not_written(void **state) {
 
 /* Each allocation fails once, while writing and while reading. */
 static void without_memory_it_is_an_error(void **state) {
-    (void)state;
     weft_cluster *c = make_full(), *again = NULL;
     int64_t held = weft_ctx_bytes_held(ctx);
     weft_status status = WEFT_ERR_MEMORY;
@@ -260,7 +251,6 @@ static void without_memory_it_is_an_error(void **state) {
 }
 
 static void facts_are_set_by_hand(void **state) {
-    (void)state;
     static const char *const typed[][2] = {
         {"nodes", "8"},           {"node-flops", "80T"},
         {"ranks-per-node", "4"},  {"link", "25Gbit,20us"},
@@ -291,7 +281,6 @@ static void facts_are_set_by_hand(void **state) {
 /* What is said of a machine has to be of one that is there, once, and of something that is
  * known of the others. */
 static void bad_machines_are_refused(void **state) {
-    (void)state;
     static const char *const files[][2] = {
         {"nodes: 2\nmachines:\n  - {node: 2}\n", "machine of node 2, expected"},
         {"nodes: 2\nmachines:\n  - {node: 1}\n  - {node: 1}\n", "for the second time"},
@@ -316,7 +305,6 @@ static void bad_machines_are_refused(void **state) {
 }
 
 static void bad_facts_are_refused(void **state) {
-    (void)state;
     static const char *const typed[][3] = {
         {"nodes", "0", "nodes is '0'"},         {"nodes", "x", "nodes is 'x'"},
         {"node", "8", "did you mean 'nodes'"},  {"link", "25Gbit,20", "link is"},
@@ -338,7 +326,6 @@ static void bad_facts_are_refused(void **state) {
 
 /* Without reading the header's fields, as a caller in another language asks. */
 static void it_says_how_many_nodes(void **state) {
-    (void)state;
     weft_cluster *c, *again;
     assert_int_equal(weft_cluster_create(ctx, &c), WEFT_OK);
     assert_int_equal(weft_cluster_nodes(c), 1);

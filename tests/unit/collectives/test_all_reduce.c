@@ -131,7 +131,6 @@ static void claim_same_bits_and_bytes(const trial *like) {
 }
 
 static void all_ranks_get_the_same_bits_for_the_bytes_predicted(void **state) {
-    (void)state;
     for_each_coding(claim_same_bits_and_bytes);
 }
 
@@ -158,7 +157,6 @@ static void claim_nothing_is_lost(const trial *like) {
 }
 
 static void what_is_kept_and_what_is_told_is_all_there_was(void **state) {
-    (void)state;
     for_each_coding(claim_nothing_is_lost);
 }
 
@@ -186,13 +184,11 @@ static void claim_identical(const trial *like) {
 }
 
 static void equal_ranks_are_one_rank(void **state) {
-    (void)state;
     for_each_coding(claim_identical);
 }
 
 /* The rank-order sum in f32, times 1/R: the bits themselves. */
 static void raw_is_the_sum_in_rank_order_times_one_over_R(void **state) {
-    (void)state;
     for (int R = 1; R <= MAX_R; R++) {
         trial like = {.n = {449, 3}, .coding = {.threads = 1}};
         run(trials, R, &like);
@@ -213,7 +209,6 @@ static void raw_is_the_sum_in_rank_order_times_one_over_R(void **state) {
 }
 
 static void signs_are_those_of_the_mean(void **state) {
-    (void)state;
     trial like = {.n = {449, 70}, .coding = {.sign = true, .threads = 1}};
     trial plain = like;
     plain.coding.sign = false;
@@ -228,7 +223,6 @@ static void signs_are_those_of_the_mean(void **state) {
 }
 
 static void what_is_not_finite_stays_so_and_stays_in_its_block(void **state) {
-    (void)state;
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
         for (int sign = 0; sign < 2; sign++) {
             trial like = {.n = {449, 300},
@@ -250,7 +244,6 @@ static void what_is_not_finite_stays_so_and_stays_in_its_block(void **state) {
  * one rank's rounding, up to a step s, divided by root 4; of one rank 1/6 s^2 on average.
  */
 static void chance_is_right_on_average_and_no_rank_has_that_of_another(void **state) {
-    (void)state;
     trial like = {.same = true,
                   .n = {640, 640},
                   .feedback = true,
@@ -279,7 +272,6 @@ static void chance_is_right_on_average_and_no_rank_has_that_of_another(void **st
 }
 
 static void threads_change_no_bit(void **state) {
-    (void)state;
     for (int codec = 1; codec < WEFTI_VALUE_CODECS; codec++) {
         trial like = {.n = {700, 300},
                       .feedback = true,
@@ -324,7 +316,6 @@ static weft_status feed_back(rank_env *env) {
 }
 
 static void what_is_kept_stays_bounded(void **state) {
-    (void)state;
     /* about twice the largest seen, of 4 ranks with normal gradients */
     static const float bound[] = {0, 0.07f, 0.1f, 2, 30};
     void *users[MAX_R];
@@ -456,7 +447,6 @@ static void assert_refused(forgery f) {
 }
 
 static void a_flipped_byte_is_refused_in_either_round(void **state) {
-    (void)state;
     for (int round = 0; round < 2; round++)
         for (int sign = 0; sign < 2; sign++) {
             forgery f = {
@@ -470,7 +460,6 @@ static void a_flipped_byte_is_refused_in_either_round(void **state) {
 }
 
 static void a_message_of_another_kind_step_or_length_is_refused(void **state) {
-    (void)state;
     for (int round = 0; round < 2; round++)
         for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
             for (int sign = 0; sign < 2; sign++) {
@@ -494,7 +483,6 @@ static void a_message_of_another_kind_step_or_length_is_refused(void **state) {
 /* A peer that can compute checksums, and sends what no encoder writes: a scale below 0.
  */
 static void a_sealed_message_that_no_encoder_writes_is_refused(void **state) {
-    (void)state;
     for (int round = 0; round < 2; round++) {
         forgery f = {.coding = {.values = WEFTI_VALUES_INT8, .threads = 1},
                      .round = round,
@@ -505,7 +493,6 @@ static void a_sealed_message_that_no_encoder_writes_is_refused(void **state) {
 }
 
 static void every_failed_allocation_is_a_clean_error(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_comm pair = {.size = 2};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);

@@ -132,7 +132,6 @@ static void
 all_send_one_message_to_the_next_rank_first_and_add_in_rank_order(void **state) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_ALL, 5);
-    (void)state;
     begin(&m, 2, false, 0);
     assert_ok(ctx, wefti_driver_send(m.driver, &round));
     assert_log(&m.fake, "E1 S2 S0");
@@ -152,7 +151,6 @@ static void what_is_held_together_is_released_after_finish(void **state) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_ALL, 5);
     round.together = true;
-    (void)state;
     begin(&m, 1, false, 0);
     assert_ok(ctx, wefti_driver_send(m.driver, &round));
     deliver(&m, 0, 0, 5, 7);
@@ -165,7 +163,6 @@ static void what_is_held_together_is_released_after_finish(void **state) {
 static void each_member_gets_what_is_said_about_it_alone(void **state) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_EACH, 5);
-    (void)state;
     begin(&m, 2, false, 0);
     assert_ok(ctx, wefti_driver_send(m.driver, &round));
     assert_log(&m.fake, "E2 S2 E0 S0 E1"); /* itself last: the others wait */
@@ -206,7 +203,6 @@ static void an_owner_adds_what_all_say_about_it_and_answers_all(void **state) {
 static void nothing_is_sent_or_counted_where_nothing_is_said(void **state) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_EACH, 5);
-    (void)state;
     begin(&m, 1, false, 0);
     m.silent = 2;
     assert_ok(ctx, wefti_driver_send(m.driver, &round));
@@ -221,7 +217,6 @@ static void raw_numbers_are_sent_from_where_they_lie(void **state) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_EACH, 5);
     round.kinds[0] = round.kinds[1] = WEFTI_FRAME_NONE;
-    (void)state;
     begin(&m, 1, false, 0);
     for (int i = 0; i < R; i++) m.raw[i] = 40 + i;
     assert_ok(ctx, wefti_driver_send(m.driver, &round));
@@ -242,7 +237,6 @@ static void members_of_a_party_have_ranks_of_their_own(void **state) {
     wefti_round round = round_of(WEFTI_SHAPE_ALL, 5);
     round.party = (wefti_party){
         .n = 2, .me = 0, .members = members, .n_targets = 2, .targets = targets};
-    (void)state;
     begin(&m, 1, false, 0);
     assert_ok(ctx, wefti_driver_send(m.driver, &round));
     assert_log(&m.fake, "E0 S2 S0");
@@ -256,7 +250,6 @@ static void members_of_a_party_have_ranks_of_their_own(void **state) {
 
 static void a_buffer_is_written_again_when_all_have_read_it(void **state) {
     method m;
-    (void)state;
     begin(&m, 2, false, 0);
     for (int64_t step = 0; step < 4; step++) {
         wefti_round round = round_of(WEFTI_SHAPE_ALL, step);
@@ -285,7 +278,6 @@ static void an_answer_inside_is_waited_for_as_well(void **state) {
     method m;
     wefti_round round = round_of(WEFTI_SHAPE_OWNER, 0), again = round;
     again.step = 1;
-    (void)state;
     begin(&m, 1, true, 0);
     assert_ok(ctx, wefti_driver_send(m.driver, &round));
     deliver(&m, 0, 0, 0, 1);
@@ -312,7 +304,6 @@ static void a_late_message_does_not_count_and_is_dropped_when_it_comes(void **st
     method m;
     wefti_round first = round_of(WEFTI_SHAPE_ALL, 3),
                 second = round_of(WEFTI_SHAPE_ALL, 4);
-    (void)state;
     begin(&m, 2, false, 1e-9);
     assert_ok(ctx, wefti_driver_send(m.driver, &first));
     deliver_late(&m, 0, 0, 3, 7);
@@ -335,7 +326,6 @@ static void a_late_message_does_not_count_and_is_dropped_when_it_comes(void **st
  * leaves a message out when there is none. */
 static void buffers_that_are_still_read_are_left_alone(void **state) {
     method m;
-    (void)state;
     begin(&m, 2, false, 1e-9);
     m.fake.holds_all = true;
     for (int64_t step = 0; step < 2; step++) {
@@ -361,7 +351,6 @@ static void buffers_that_are_still_read_are_left_alone(void **state) {
 /* --- what peers may send --- */
 
 static void a_message_of_another_step_kind_or_sender_is_refused(void **state) {
-    (void)state;
     for (int fault = 0; fault < 4; fault++) {
         method m;
         unsigned char message[MESSAGE];
@@ -382,7 +371,6 @@ static void a_message_of_another_step_kind_or_sender_is_refused(void **state) {
 static void times_of_exchanges_that_overlap_are_counted_once(void **state) {
     wefti_exchange_times t = {.exchange_s = 0};
     wefti_comm comm = {.arrival_s = 10};
-    (void)state;
     wefti_exchange_note(&t, &comm, 4, 9); /* 4 to 10, waited for from 9 on */
     assert_true(t.exchange_s == 6 && t.waited_s == 1 && t.covered_s == 10);
     comm.arrival_s = 12;
@@ -394,12 +382,10 @@ static void times_of_exchanges_that_overlap_are_counted_once(void **state) {
 }
 
 static int ctx_start(void **state) {
-    (void)state;
     return weft_ctx_create(&ctx) == WEFT_OK ? 0 : -1;
 }
 
 static int ctx_stop(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 

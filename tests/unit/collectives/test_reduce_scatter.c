@@ -44,7 +44,6 @@ static weft_status there_and_back(rank_env *env) {
 
 static void every_rank_gets_the_sum_in_rank_order(void **state) {
     void *users[MAX_R];
-    (void)state;
     for (int R = 1; R <= MAX_R; R++) {
         float sum[N], x[N];
         for (int i = 0; i < N; i++) sum[i] = 0.5f;
@@ -63,7 +62,6 @@ static void blocks_lie_one_after_another(void **state) {
     trial t = {.R = 4};
     wefti_split split = split_of(&t);
     static const int64_t begins[] = {0, 20, 20, 40, N};
-    (void)state;
     for (int r = 0; r <= 4; r++) assert_int_equal(wefti_split_at(&split, r), begins[r]);
 }
 
@@ -75,7 +73,6 @@ static void the_next_rank_is_first(void **state) {
     trial t = {.R = 4};
     wefti_split split = split_of(&t);
     static const float zero[N];
-    (void)state;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     fake_begin(&fake, ctx, 2, 4);
     for (int r = 0; r < 4; r++) fake_deliver(&fake, r, TAG, zero, 20 * sizeof(float));

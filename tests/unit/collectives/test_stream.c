@@ -13,7 +13,6 @@ static fake_comm fake;
 static wefti_streams streams;
 
 static int begin(void **state) {
-    (void)state;
     if (weft_ctx_create(&ctx) != WEFT_OK) return -1;
     fake_begin(&fake, ctx, ME, R);
     wefti_streams_setup setup = {ctx, &fake.comm, STAGE, BUCKETS, STEPS};
@@ -22,7 +21,6 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    (void)state;
     wefti_streams_fini(&streams);
     return ctx_end(ctx);
 }
@@ -60,7 +58,6 @@ static void messages_are_numbered_for_each_partner_and_bucket(void **state) {
     unsigned char message[MESSAGE] = {0};
     static const int to[] = {1, 2, 1, 1}, bucket[] = {0, 0, 1, 0};
     static const int64_t number[] = {0, 0, 0, 1};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         assert_ok(ctx, wefti_stream_send(&streams, to[i], bucket[i], message, MESSAGE));
         assert_int_equal(fake.sent[i].peer, to[i]);
@@ -69,7 +66,6 @@ static void messages_are_numbered_for_each_partner_and_bucket(void **state) {
 }
 
 static void the_message_of_the_step_counts(void **state) {
-    (void)state;
     deliver(0, 4);
     deliver(1, 5);
     assert_int_equal(receive(4), 4);
@@ -80,7 +76,6 @@ static void the_message_of_the_step_counts(void **state) {
 
 /* A sender may leave steps out, so the next number need not be the next step. */
 static void older_messages_are_dropped_and_given_back(void **state) {
-    (void)state;
     deliver(0, 1);
     deliver(1, 3);
     deliver(2, 7);
@@ -90,7 +85,6 @@ static void older_messages_are_dropped_and_given_back(void **state) {
 
 /* What is newer than the step asked for stays here until its step comes. */
 static void a_newer_message_waits_for_its_step(void **state) {
-    (void)state;
     deliver(0, 6);
     assert_int_equal(receive(4), -1);
     assert_log(&fake, "R2");
@@ -101,7 +95,6 @@ static void a_newer_message_waits_for_its_step(void **state) {
 }
 
 static void what_was_missed_is_dropped_when_it_comes(void **state) {
-    (void)state;
     assert_int_equal(receive(4), -1);
     assert_log(&fake, "-2");
     assert_ok(ctx, wefti_streams_catch_up(&streams, BUCKET, 5));
@@ -117,7 +110,6 @@ static void what_was_missed_is_dropped_when_it_comes(void **state) {
 }
 
 static void a_bucket_that_missed_nothing_is_not_asked_about(void **state) {
-    (void)state;
     assert_int_equal(receive(4), -1);
     fake.log[0] = '\0';
     assert_ok(ctx, wefti_streams_catch_up(&streams, 1 - BUCKET, 5));
@@ -137,7 +129,6 @@ static void refused(int64_t step) {
 }
 
 static void a_step_that_does_not_ascend_or_is_none_of_the_runs_is_refused(void **state) {
-    (void)state;
     deliver(0, 10);
     assert_int_equal(receive(10), 10);
     refused(10);
@@ -152,7 +143,6 @@ static void a_message_of_another_kind_is_refused(void **state) {
     const void *view;
     wefti_frame wanted = frame_of(4), sent = wanted;
     sent.kind = WEFTI_FRAME_CHOCO;
-    (void)state;
     wefti_frame_encode(&sent, message);
     fake_deliver(&fake, FROM, wefti_comm_tag(0, BUCKET, STAGE), message, MESSAGE);
     assert_int_equal(wefti_stream_receive(&streams, &wanted, 0, &view), WEFT_ERR_WIRE);

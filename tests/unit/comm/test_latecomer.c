@@ -18,7 +18,6 @@ static wefti_late_card some_card(void) {
 static void a_card_comes_back(void **state) {
     unsigned char bytes[WEFTI_CARD_BYTES];
     wefti_late_card card = some_card(), back;
-    (void)state;
     wefti_late_card_write(&card, bytes);
     assert_true(wefti_late_card_read(bytes, &back));
     assert_int_equal(back.place, 3);
@@ -43,7 +42,6 @@ static void refuse_card(int at, uint32_t word) {
 }
 
 static void a_card_with_other_numbers_is_none(void **state) {
-    (void)state;
     refuse_card(0, 0x54666577);  /* "wefT": of those who gather */
     refuse_card(4, 1);           /* another version */
     refuse_card(8, 1024);        /* a place that no run has */
@@ -69,7 +67,6 @@ static bool read_head(uint32_t n, uint32_t place, wefti_late_table *table) {
 
 static void a_group_is_of_at_most_as_many_places_as_there_are(void **state) {
     wefti_late_table table;
-    (void)state;
     assert_true(read_head_of(8, 0, 8, &table));
     assert_int_equal(table.group, 8);
     assert_false(read_head_of(8, 0, 9, &table));
@@ -79,7 +76,6 @@ static void a_group_is_of_at_most_as_many_places_as_there_are(void **state) {
 
 static void a_table_is_of_at_most_so_many_places(void **state) {
     wefti_late_table table;
-    (void)state;
     assert_true(read_head(1024, 1023, &table));
     assert_int_equal(table.n_places, 1024);
     assert_false(read_head(1025, 0, &table));
@@ -92,7 +88,6 @@ static void each_rank_stands_in_a_table_once(void **state) {
     unsigned char row[WEFTI_LATE_ROW_BYTES];
     bool seen[2] = {false, false};
     wefti_late_table table;
-    (void)state;
     assert_true(read_head(2, 0, &table));
     table.rank_of = calloc(2, sizeof *table.rank_of);
     table.names = calloc(2, sizeof *table.names);

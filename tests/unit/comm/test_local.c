@@ -23,7 +23,6 @@ static weft_status gather_and_sum(rank_env *env) {
 }
 
 static void collectives_agree_on_every_mesh(void **state) {
-    (void)state;
     static const int meshes[][2] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
                                     {3, 1}, {1, 4}, {7, 1}, {4, 2}};
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++)
@@ -42,7 +41,6 @@ static weft_status check_groups(rank_env *env) {
 }
 
 static void groups_are_rows_and_columns_of_the_mesh(void **state) {
-    (void)state;
     run_ranks(3, 2, no_wire, check_groups, NULL, NULL);
 }
 
@@ -60,7 +58,6 @@ static weft_status count_bytes(rank_env *env) {
 }
 
 static void bytes_are_counted_by_link_class(void **state) {
-    (void)state;
     run_ranks(3, 2, no_wire, count_bytes, NULL, NULL);
 }
 
@@ -84,7 +81,6 @@ static weft_status send_twice(rank_env *env) {
 
 static void the_oldest_message_of_a_tag_comes_first(void **state) {
     weft_status statuses[6];
-    (void)state;
     run_ranks(3, 2, no_wire, send_twice, NULL, statuses);
     for (int r = 0; r < 6; r++) assert_int_equal(statuses[r], WEFT_OK);
 }
@@ -96,7 +92,6 @@ static weft_status fail_on_rank_two(rank_env *env) {
 }
 
 static void a_failed_rank_wakes_all_others(void **state) {
-    (void)state;
     weft_status statuses[4];
     run_ranks(2, 2, no_wire, fail_on_rank_two, NULL, statuses);
     for (int r = 0; r < 4; r++)
@@ -116,7 +111,6 @@ static weft_status send_wrong_length(rank_env *env) {
 }
 
 static void a_message_of_another_length_is_refused(void **state) {
-    (void)state;
     run_ranks(2, 1, no_wire, send_wrong_length, NULL, NULL);
 }
 
@@ -141,7 +135,6 @@ static weft_status time_the_wire(rank_env *env) {
 }
 
 static void the_wire_never_delivers_early(void **state) {
-    (void)state;
     double span[4][2]; /* start and end of each rank */
     void *users[] = {span[0], span[1], span[2], span[3]};
     run_ranks(2, 2, (wefti_wire_model){1e6, 0.02}, time_the_wire, users, NULL);
@@ -198,7 +191,6 @@ static weft_status pass_on_the_wire(rank_env *env) {
 }
 
 static void on_the_wire_whoever_comes_first_goes_first(void **state) {
-    (void)state;
     double arrived[3]; /* and when rank 0 began */
     void *users[] = {arrived, arrived, arrived};
     run_ranks(3, 1, (wefti_wire_model){1e6, 0}, pass_on_the_wire, users, NULL);
@@ -224,7 +216,6 @@ static weft_status meet_at_an_interface(rank_env *env) {
 }
 
 static void a_receivers_interface_takes_one_message_after_the_other(void **state) {
-    (void)state;
     double arrived[2];
     void *users[] = {arrived, arrived, arrived};
     run_ranks(3, 1, (wefti_wire_model){1e6, 0.001}, meet_at_an_interface, users, NULL);
@@ -232,7 +223,6 @@ static void a_receivers_interface_takes_one_message_after_the_other(void **state
 }
 
 static void a_deadline_ends_a_wait_and_leaves_the_message(void **state) {
-    (void)state;
     run_ranks(2, 2, (wefti_wire_model){0, 1000}, ask_in_time, NULL, NULL);
 }
 
@@ -254,7 +244,6 @@ static weft_status take_the_second_time(rank_env *env) {
 }
 
 static void what_was_not_there_is_received_later(void **state) {
-    (void)state;
     run_ranks(2, 1, no_wire, take_the_second_time, NULL, NULL);
 }
 
@@ -265,7 +254,6 @@ static weft_status fail_while_others_wait_in_time(rank_env *env) {
 }
 
 static void a_failed_rank_wakes_those_with_a_deadline_too(void **state) {
-    (void)state;
     weft_status statuses[4];
     run_ranks(2, 2, no_wire, fail_while_others_wait_in_time, NULL, statuses);
     for (int r = 0; r < 4; r++)
@@ -318,13 +306,11 @@ static void check_order(wefti_order order) {
 }
 
 static void jobs_begin_and_end_in_order(void **state) {
-    (void)state;
     check_order(WEFTI_ORDER_BY_PHASE);
     check_order(WEFTI_ORDER_BY_JOB);
 }
 
 static void a_failed_job_is_reported_and_later_ones_are_skipped(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_worker *worker;
     job_log log = {.fail_at = 2};

@@ -115,7 +115,6 @@ static weft_status exchange_all(member *m) {
 static void messages_of_every_length_arrive_whole_and_are_counted(void **state) {
     member members[4];
     hub h;
-    (void)state;
     run(4, exchange_all, members, &h);
     for (int r = 0; r < 4; r++) {
         if (members[r].status != WEFT_OK) fail_msg("rank %d: %s", r, members[r].text);
@@ -149,7 +148,6 @@ static weft_status send_twice(member *m) {
 static void the_oldest_message_of_a_tag_comes_first(void **state) {
     member members[3];
     hub h;
-    (void)state;
     run(3, send_twice, members, &h);
     for (int r = 0; r < 3; r++)
         if (members[r].status != WEFT_OK) fail_msg("rank %d: %s", r, members[r].text);
@@ -170,7 +168,6 @@ static weft_status gather_and_add(member *m) {
 static void small_collectives_work_on_it(void **state) {
     member members[4];
     hub h;
-    (void)state;
     run(4, gather_and_add, members, &h);
     for (int r = 0; r < 4; r++) assert_int_equal(members[r].status, WEFT_OK);
 }
@@ -185,7 +182,6 @@ static weft_status expect_other_length(member *m) {
 static void a_message_of_another_length_is_refused(void **state) {
     member members[2];
     hub h;
-    (void)state;
     run(2, expect_other_length, members, &h);
     assert_int_equal(members[1].status, WEFT_ERR_WIRE);
     assert_non_null(
@@ -228,7 +224,6 @@ static void send_away(int stuck, hub *h) {
 
 static void messages_to_other_machines_leave_in_order(void **state) {
     hub h;
-    (void)state;
     send_away(0, &h);
     assert_in_range(h.n_sent, 40, HUB_LOG); /* pieces; on a busy machine shorter ones */
     for (int i = 1; i < h.n_sent; i++) assert_true(h.sent_to[i] >= h.sent_to[i - 1]);
@@ -239,7 +234,6 @@ static void messages_to_other_machines_leave_in_order(void **state) {
 static void messages_of_one_round_leave_side_by_side(void **state) {
     hub h;
     int n[3] = {0};
-    (void)state;
     in_one_round = true;
     send_away(0, &h);
     in_one_round = false;
@@ -251,7 +245,6 @@ static void messages_of_one_round_leave_side_by_side(void **state) {
 /* What goes to rank 1 is not done before rank 2 has all of its own. */
 static void a_rank_that_takes_in_nothing_holds_up_nobody_else(void **state) {
     hub h;
-    (void)state;
     send_away(1, &h);
     assert_true(h.sent_to[h.n_sent - 1] == 1);
 }
@@ -266,7 +259,6 @@ static weft_status wait_until_past(member *m) {
 static void nobody_waits_beyond_a_deadline(void **state) {
     member members[2];
     hub h;
-    (void)state;
     run(2, wait_until_past, members, &h);
     for (int r = 0; r < 2; r++) assert_int_equal(members[r].status, WEFT_OK);
 }
@@ -282,7 +274,6 @@ static weft_status fail_on_two(member *m) {
 static void a_failure_reaches_everybody_with_its_sentence(void **state) {
     member members[4];
     hub h;
-    (void)state;
     run(4, fail_on_two, members, &h);
     for (int r = 0; r < 4; r++) {
         assert_int_equal(members[r].status, WEFT_ERR_FILE);
@@ -307,7 +298,6 @@ static weft_status fail_and_leave(member *m) {
 static void a_failure_is_heard_before_the_farewell(void **state) {
     member members[3];
     hub h;
-    (void)state;
     run(3, fail_and_leave, members, &h);
     for (int r = 0; r < 3; r++)
         assert_string_equal(members[r].text,
@@ -351,13 +341,11 @@ static void by_hand(const char *greeting, const void *bytes, int n_bytes, int la
 }
 
 static void a_rank_that_says_nothing_is_given_up(void **state) {
-    (void)state;
     by_hand(wefti_mesh_greeting(), NULL, 0, 0, 0,
             "rank 0 (host here) has given no sign of life for 1.");
 }
 
 static void another_version_is_refused(void **state) {
-    (void)state;
     by_hand("weft 99, envelope 1", NULL, 0, 0, 0,
             "runs \"weft 99, envelope 1\", this is");
 }
@@ -370,7 +358,6 @@ static void bytes_that_are_no_message_end_it(void **state) {
     wefti_envelope cut = {WEFTI_ENVELOPE_SHORT, 0, 1, 100};
     const char *greeting = wefti_mesh_greeting();
     const char *words = "rank 0 (host here) sent bytes that are no message of weft";
-    (void)state;
     by_hand(greeting, garbage, sizeof garbage, 0, 1, words);
     by_hand(greeting, garbage, 3, 0, 1, words);
     by_hand(greeting, garbage, sizeof garbage, 1, 1, words); /* a piece of nothing */
@@ -397,7 +384,6 @@ static void a_long_message_that_is_only_announced_takes_no_memory(void **state) 
     wefti_envelope huge = {WEFTI_ENVELOPE_LONG, 0, 1, (int64_t)1 << 36};
     member members[2];
     hub h;
-    (void)state;
     wefti_envelope_encode(&huge, head);
     hub_begin(&h, 2, NULL);
     start(&h, 1, wait_and_weigh, members);
@@ -413,7 +399,6 @@ static void half_a_message_holds_up_nobody(void **state) {
     wefti_envelope bye = {WEFTI_ENVELOPE_BYE, 0, 0, 0};
     member members[3];
     hub h;
-    (void)state;
     wefti_envelope_encode(&bye, head);
     hub_begin(&h, 3, NULL);
     start(&h, 1, wait_for_zero, members);
@@ -430,7 +415,6 @@ static void who_waits_for_a_rank_that_has_left_is_told(void **state) {
     wefti_envelope bye = {WEFTI_ENVELOPE_BYE, 0, 0, 0};
     member members[2];
     hub h;
-    (void)state;
     wefti_envelope_encode(&bye, head);
     hub_begin(&h, 2, NULL);
     start(&h, 1, wait_for_zero, members);
@@ -451,7 +435,6 @@ static weft_status leave_at_once(member *m) {
 static void a_farewell_is_not_waited_for_without_end(void **state) {
     member members[5];
     hub h;
-    (void)state;
     hub_begin(&h, 5, NULL);
     start(&h, 1, leave_at_once, members);
     for (int r = 1; r < 5; r++) greet(&h, r, wefti_mesh_greeting());
@@ -461,7 +444,6 @@ static void a_farewell_is_not_waited_for_without_end(void **state) {
 }
 
 static void texts_of_others_are_shown_without_control_characters(void **state) {
-    (void)state;
     by_hand("weft \033[2J\302\233 9\n", NULL, 0, 0, 0, "runs \"weft ?[2J?? 9?\", this");
 }
 
@@ -486,7 +468,6 @@ static void a_rank_on_a_slow_wire_is_missed_later(void **state) {
                    last = {WEFTI_ENVELOPE_SHORT, 0, 1, 8};
     member members[2];
     hub h;
-    (void)state;
     hub_begin(&h, 2, NULL);
     atomic_store(&end_is_wanted, 0);
     start(&h, 1, wait_slowly, members);
@@ -524,7 +505,6 @@ static weft_status fail_while_sending(member *m) {
 static void after_a_failure_memory_is_the_senders_again(void **state) {
     member members[3];
     hub h;
-    (void)state;
     hub_begin(&h, 3, NULL);
     atomic_store(&h.stuck, 1);
     start(&h, 0, fail_while_sending, members);
@@ -548,7 +528,6 @@ static weft_status settle_before_the_end(member *m) {
 static void settling_waits_for_what_is_under_way(void **state) {
     member members[2];
     hub h;
-    (void)state;
     run(2, settle_before_the_end, members, &h);
     assert_int_equal(atomic_load(&h.changed), 0);
     assert_true(members[0].clean);
@@ -566,7 +545,6 @@ static weft_status break_at_zero(member *m) {
 static void rank_0_says_that_its_transport_has_failed(void **state) {
     member members[2];
     hub h;
-    (void)state;
     run(2, break_at_zero, members, &h);
     assert_true(members[0].speaks);
     assert_non_null(strstr(members[0].text, "hub 1 on host here: the hub broke"));
@@ -582,7 +560,6 @@ static void more_processes_than_fit_are_refused(void **state) {
     weft_transport many = {.ops = &ops, .size = WEFTI_MAX_RANKS + 1};
     weft_ctx *ctx;
     weft_mesh *mesh;
-    (void)state;
     assert_int_equal(ctx_begin(&ctx), 0);
     assert_int_equal(weft_mesh_create(ctx, &many, &mesh), WEFT_ERR_CONFIG);
     assert_null(mesh);
@@ -610,7 +587,6 @@ static void ranks_are_numbered_host_by_host(void **state) {
     static const char *const hosts[] = {"alpha", "beta", "alpha", "beta"};
     member members[4];
     hub h;
-    (void)state;
     hub_begin(&h, 4, hosts);
     start(&h, 0, look, members);
     join(&h, 0, members);
@@ -622,7 +598,6 @@ static void ranks_are_numbered_host_by_host(void **state) {
 static void envelopes_come_back_and_damage_is_seen(void **state) {
     unsigned char bytes[WEFTI_ENVELOPE_BYTES + 5] = {0};
     wefti_envelope out, in = {WEFTI_ENVELOPE_SHORT, 23, -4, 5};
-    (void)state;
     wefti_envelope_encode(&in, bytes);
     assert_true(wefti_envelope_decode(bytes, sizeof bytes, &out));
     assert_int_equal(out.kind, in.kind);

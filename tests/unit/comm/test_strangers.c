@@ -140,7 +140,6 @@ static void ten_thousand_strangers_hold_up_nobody(void **state) {
     int port = free_port();
     member members[2] = {member_at(0, 2, port), member_at(1, 2, port)};
     int64_t after_some = 0;
-    (void)state;
     gather_crowd(&c, port);
     for (int r = 0; r < 2; r++) members[r].security = &right_run;
     members[0].place.patience_s = 300;
@@ -215,7 +214,6 @@ static void strangers_at_a_run_that_trains_hold_up_nobody(void **state) {
     int port = free_port(), before;
     member members[2] = {member_at(0, 2, port), member_at(1, 2, port)};
     int64_t after_some = 0;
-    (void)state;
     gather_crowd(&c, port);
     for (int r = 0; r < 2; r++) {
         members[r].security = &right_run;
@@ -246,7 +244,6 @@ static void strangers_at_a_run_that_trains_hold_up_nobody(void **state) {
 static void a_log_gets_so_many_lines_a_minute_whoever_calls(void **state) {
     member one = {0};
     wefti_callers callers = {.rank = 0, .listener = -1};
-    (void)state;
     assert_int_equal(ctx_begin(&one.ctx), 0);
     weft_ctx_set_sink(one.ctx, count_line, &one);
     callers.ctx = one.ctx;

@@ -88,7 +88,6 @@ static weft_status exchange_all(member *m) {
 
 static void messages_arrive_whole(void **state) {
     member members[RANKS];
-    (void)state;
     run(NULL, exchange_all, members);
     for (int r = 0; r < RANKS; r++) expect(&members[r], WEFT_OK, "");
 }
@@ -99,7 +98,6 @@ static const weft_mesh_security key_a = {.key = "a.key"}, key_b = {.key = "b.key
 
 static void encrypted_messages_arrive_whole(void **state) {
     member members[RANKS];
-    (void)state;
     write_key("a.key", 'a', 0600);
     run(&key_a, exchange_all, members);
     for (int r = 0; r < RANKS; r++) expect(&members[r], WEFT_OK, "");
@@ -108,7 +106,6 @@ static void encrypted_messages_arrive_whole(void **state) {
 static void keys_are_files_of_the_owner_alone(void **state) {
     unsigned char key[WEFTI_KEY_BYTES];
     weft_ctx *ctx;
-    (void)state;
     assert_int_equal(ctx_begin(&ctx), 0);
     write_key("a.key", 'A', 0600);
     assert_int_equal(wefti_key_read(ctx, "a.key", key), WEFT_OK);
@@ -147,7 +144,6 @@ static void refuse(const weft_mesh_security *theirs, const weft_mesh_security *m
 }
 
 static void another_key_is_refused(void **state) {
-    (void)state;
     write_key("a.key", 'a', 0600);
     write_key("b.key", 'b', 0600);
     refuse(&key_a, &key_b, "it has another key, or none");
@@ -160,7 +156,6 @@ static void another_run_is_refused(void **state) {
     static const weft_mesh_security one_run = {.key = "a.key", .run = "one"},
                                     other_run = {.key = "a.key", .run = "other"};
     member members[RANKS];
-    (void)state;
     write_key("a.key", 'a', 0600);
     refuse(&one_run, &other_run, "all ranks need the same mesh.key and mesh.run");
     refuse(&one_run, &key_a, "all ranks need the same mesh.key and mesh.run");
@@ -226,7 +221,6 @@ static void pump(ends *e, int64_t n) {
 static void keys_are_replaced_while_bytes_are_under_way(void **state) {
     enum { BYTES = 4000000 };
     static const int limits[] = {3, 1 << 23};
-    (void)state;
     write_key("a.key", 'a', 0600);
     for (int k = 0; k < 2; k++) {
         wefti_tls_context *context = context_of(&key_a);
@@ -246,7 +240,6 @@ static void keys_are_replaced_while_bytes_are_under_way(void **state) {
 
 static void a_network_without_a_key_is_refused(void **state) {
     member one = member_at(1, 2, free_port());
-    (void)state;
     one.place.host = "192.0.2.1"; /* for documentation: nobody has it */
     start(&one);
     join(&one);
@@ -259,7 +252,6 @@ static void a_network_without_a_key_is_refused(void **state) {
 
 static void an_unknown_machine_is_said_at_once(void **state) {
     member one = member_at(1, 2, free_port());
-    (void)state;
     one.place.host = "no such name";
     start(&one);
     join(&one);
@@ -270,7 +262,6 @@ static void the_same_rank_twice_is_refused(void **state) {
     int port = free_port();
     member zero = member_at(0, 3, port), one = member_at(1, 3, port), twin = one,
            other = member_at(1, 2, port);
-    (void)state;
     zero.place.patience_s = 2;
     start(&zero);
     start(&one);
@@ -310,7 +301,6 @@ static void with_strangers(const weft_mesh_security *security) {
 }
 
 static void strangers_hold_up_nobody(void **state) {
-    (void)state;
     with_strangers(NULL);
     write_key("a.key", 'a', 0600);
     with_strangers(&key_a);
@@ -322,7 +312,6 @@ static void a_signal_does_not_end_the_gathering(void **state) {
     int port = free_port();
     member members[2] = {member_at(0, 2, port), member_at(1, 2, port)};
     struct sigaction action = {.sa_handler = nothing}, before;
-    (void)state;
     sigaction(SIGUSR1, &action, &before);
     start(&members[0]);
     for (int i = 0; i < 20; i++) {
@@ -338,7 +327,6 @@ static void a_signal_does_not_end_the_gathering(void **state) {
 static void too_few_files_are_said(void **state) {
     struct rlimit limit, low;
     member zero = member_at(0, 1000, free_port());
-    (void)state;
     getrlimit(RLIMIT_NOFILE, &limit);
     low = (struct rlimit){400, limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
@@ -398,7 +386,6 @@ static void an_end_is_noticed_wherever_it_comes(void **state) {
     unsigned char bytes[8 + WEFTI_ENVELOPE_BYTES + 8 + 50] = {0};
     wefti_envelope envelope = {WEFTI_ENVELOPE_LONG, 0, 1, 100};
     const char *words = "rank 1 (host else?where) has closed its connection";
-    (void)state;
     wefti_put_u32(bytes + 4, WEFTI_ENVELOPE_BYTES);
     wefti_envelope_encode(&envelope, bytes + 8);
     wefti_put_u32(bytes + 8 + WEFTI_ENVELOPE_BYTES, 1);
@@ -411,7 +398,6 @@ static void an_end_is_noticed_wherever_it_comes(void **state) {
 
 static void frames_that_are_none_are_refused(void **state) {
     unsigned char bytes[8] = {0};
-    (void)state;
     wefti_put_u32(bytes + 4, WEFT_TRANSPORT_BYTES + 1);
     hang_up_after(bytes, sizeof bytes, "no message of weft came from host else?where");
     wefti_put_u32(bytes, 2);

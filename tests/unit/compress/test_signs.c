@@ -6,7 +6,6 @@
 #include "compress/signs.h"
 
 static void signs_lie_as_documented(void **state) {
-    (void)state;
     const float x[] = {0.0f, 2.5f, -1e-18f, INFINITY, -0.0f, NAN, 1.1e-19f};
     const float want[] = {0, 1, -1, NAN, 0, NAN, 1};
     unsigned char bytes[2];
@@ -28,7 +27,6 @@ static void signs_lie_as_documented(void **state) {
 
 /* 2^-63 is the least that has a sign. */
 static void what_is_still_has_no_sign(void **state) {
-    (void)state;
     const float x[] = {0x1p-63f, -0x1p-63f, 0x0.ffffffp-63f, -0x0.ffffffp-63f, 1e-45f};
     const float want[] = {1, -1, 0, 0, 0};
     unsigned char bytes[2];
@@ -41,7 +39,6 @@ static void what_is_still_has_no_sign(void **state) {
 }
 
 static void every_length_returns_with_no_byte_more(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (int64_t n = 0; n < 40; n++) {
@@ -61,7 +58,6 @@ static void every_length_returns_with_no_byte_more(void **state) {
 }
 
 static void bits_left_over_must_be_zero(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (int64_t n = 1; n < 8; n++) {

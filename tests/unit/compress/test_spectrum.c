@@ -55,7 +55,6 @@ static void check_selection(kase *k) {
 static void selection_of(const char *kernels) { each_shape(kernels, check_selection); }
 
 static void the_largest_coefficients_are_selected(void **state) {
-    (void)state;
     each_set(selection_of);
 }
 
@@ -75,7 +74,6 @@ static void check_error(const char *kernels) {
 }
 
 static void powers_of_two_err_by_a_few_roundings_of_the_norm(void **state) {
-    (void)state;
     each_set(check_error);
 }
 
@@ -103,7 +101,6 @@ static void check_momentum(kase *k) {
 static void momentum_of(const char *kernels) { each_shape(kernels, check_momentum); }
 
 static void the_momentum_takes_the_gradient_once(void **state) {
-    (void)state;
     each_set(momentum_of);
 }
 
@@ -137,7 +134,6 @@ static void subtraction_of(const char *kernels) {
 }
 
 static void sent_and_kept_is_all(void **state) {
-    (void)state;
     each_set(subtraction_of);
 }
 
@@ -229,7 +225,6 @@ static void combination_of(const char *kernels) {
 }
 
 static void combination_is_the_mean_over_those_that_sent(void **state) {
-    (void)state;
     each_set(combination_of);
 }
 
@@ -274,7 +269,6 @@ static void check_bits(kase *k) {
 static void bits_of(const char *kernels) { each_shape(kernels, check_bits); }
 
 static void signs_survive_their_way_through_bits(void **state) {
-    (void)state;
     each_set(bits_of);
 }
 
@@ -311,7 +305,6 @@ static void cuts_of(const char *kernels) {
 }
 
 static void bits_do_not_depend_on_how_batches_are_cut(void **state) {
-    (void)state;
     each_set(cuts_of);
 }
 

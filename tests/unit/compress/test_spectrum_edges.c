@@ -73,7 +73,6 @@ static void check_ties(kase *k) {
 static void ties_of(const char *kernels) { each_shape(kernels, check_ties); }
 
 static void selection_is_exact_with_ties_to_the_lower_index(void **state) {
-    (void)state;
     each_set(ties_of);
 }
 
@@ -92,7 +91,6 @@ static void check_zero(kase *k) {
 static void zeros_of(const char *kernels) { each_shape(kernels, check_zero); }
 
 static void zeros_select_the_first_indices(void **state) {
-    (void)state;
     each_set(zeros_of);
 }
 
@@ -139,7 +137,6 @@ static void lost_of(const char *kernels) {
 }
 
 static void what_is_not_finite_stays_in_its_chunk(void **state) {
-    (void)state;
     each_set(lost_of);
 }
 
@@ -183,7 +180,6 @@ static void zero_signs_of(const char *kernels) {
 }
 
 static void the_sign_of_zero_beside_others_is_one(void **state) {
-    (void)state;
     each_set(zero_signs_of);
 }
 
@@ -220,7 +216,6 @@ static void check_senders(kase *k) {
 static void senders_of(const char *kernels) { each_shape(kernels, check_senders); }
 
 static void who_has_a_zero_has_not_sent_it(void **state) {
-    (void)state;
     each_set(senders_of);
 }
 
@@ -254,7 +249,6 @@ static void check_still(kase *k) {
 static void still_of(const char *kernels) { each_shape(kernels, check_still); }
 
 static void what_is_below_the_threshold_moves_nothing(void **state) {
-    (void)state;
     each_set(still_of);
 }
 
@@ -291,7 +285,6 @@ static void denormals_of(const char *kernels) {
 }
 
 static void denormals_are_sent_and_kept(void **state) {
-    (void)state;
     each_set(denormals_of);
 }
 
@@ -340,7 +333,6 @@ static void offsets_of(const char *kernels) {
 }
 
 static void any_alignment_gives_the_same_bits(void **state) {
-    (void)state;
     each_set(offsets_of);
 }
 
@@ -388,12 +380,10 @@ static void threads_of(const char *kernels) {
 }
 
 static void threads_do_not_disturb_each_other(void **state) {
-    (void)state;
     each_set(threads_of);
 }
 
 static void the_reference_is_matrix_products_and_topk(void **state) {
-    (void)state;
     kase k = kase_open("reference", (shape){2, 16, 9, 16, 16}, 4);
     float basis[256], x[256], scratch[256], value[9];
     int32_t index[9];
@@ -408,7 +398,6 @@ static void the_reference_is_matrix_products_and_topk(void **state) {
 }
 
 static void batches_are_whole_rows_of_chunks(void **state) {
-    (void)state;
     for (int64_t c = 2; c <= 1024; c += c / 3 + 1) {
         for (int64_t cols = 1; cols < 100000; cols = cols * 3 + 1) {
             wefti_chunks one = wefti_chunks_make(1, c, 1, 1, cols),
@@ -424,7 +413,6 @@ static void batches_are_whole_rows_of_chunks(void **state) {
 }
 
 static void creation_costs_what_it_says_or_fails_whole(void **state) {
-    (void)state;
     for (int dims = 1; dims <= 2; dims++) {
         weft_ctx *ctx;
         wefti_spectrum *spectrum;

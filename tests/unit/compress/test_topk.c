@@ -32,7 +32,6 @@ static void check(int64_t n, const float *x, int64_t k) {
 }
 
 static void topk_is_the_definition_on_random_vectors(void **state) {
-    (void)state;
     static const int64_t sizes[] = {1, 2, 3, 16, 64, 65, 300, 512};
     float x[600];
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -44,7 +43,6 @@ static void topk_is_the_definition_on_random_vectors(void **state) {
 }
 
 static void ties_go_to_the_lower_index(void **state) {
-    (void)state;
     float x[600];
     for (int64_t k = 1; k <= 300; k += 7) {
         for (int64_t i = 0; i < 300; i++)
@@ -59,7 +57,6 @@ static void ties_go_to_the_lower_index(void **state) {
 }
 
 static void what_is_not_a_number_comes_before_everything(void **state) {
-    (void)state;
     float x[40], value[20];
     int32_t index[20];
     uint32_t scratch[40];

@@ -17,7 +17,6 @@ static bool knows_section(const char *key) {
 }
 
 static void every_key_is_whole_and_unique(void **state) {
-    (void)state;
     const weft_config_key *key, *other;
     int n = 0;
     for (; (key = weft_config_key_at(n)); n++) {
@@ -38,7 +37,6 @@ static void every_key_is_whole_and_unique(void **state) {
 }
 
 static void every_default_is_a_value_of_its_key(void **state) {
-    (void)state;
     const weft_config_key *key;
     wefti_value value;
     for (int i = 0; (key = weft_config_key_at(i)); i++)
@@ -47,7 +45,6 @@ static void every_default_is_a_value_of_its_key(void **state) {
 }
 
 static void every_preset_sets_values_of_known_keys(void **state) {
-    (void)state;
     const char *name, *text;
     wefti_value value;
     int n = 0;
@@ -64,7 +61,6 @@ static void every_preset_sets_values_of_known_keys(void **state) {
 }
 
 static void every_need_is_of_a_known_method_and_an_integer_key(void **state) {
-    (void)state;
     for (const wefti_method_need *need = wefti_method_needs; need->method; need++) {
         assert_non_null(wefti_choice_find(wefti_methods, need->method));
         const weft_config_key *key = wefti_config_key_find(need->key);
@@ -74,7 +70,6 @@ static void every_need_is_of_a_known_method_and_an_integer_key(void **state) {
 }
 
 static void numbers_are_written_shortest_and_exact(void **state) {
-    (void)state;
     static const double numbers[] = {0,    6e-4,  0.1,     1e-8,  1.0 / 3,
                                      0.95, 64000, 1048576, 5e-324};
     static const char *const texts[] = {
@@ -88,7 +83,6 @@ static void numbers_are_written_shortest_and_exact(void **state) {
 }
 
 static void malformed_utf8_is_recognised(void **state) {
-    (void)state;
     static const char *const bad[] = {
         "\x80",         "\xc0\x80",         "\xe0\x80\x80",
         "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80",
@@ -100,7 +94,6 @@ static void malformed_utf8_is_recognised(void **state) {
 }
 
 static void shown_text_is_short_and_whole_letters(void **state) {
-    (void)state;
     char out[12];
     assert_string_equal(wefti_shown("a\tb\x1b", out, sizeof out), "a?b?");
     assert_string_equal(wefti_shown("12345678", out, sizeof out), "12345678");

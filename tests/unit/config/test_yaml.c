@@ -266,7 +266,6 @@ static void load_any(const char *bytes, size_t n) {
 }
 
 static void random_bytes_never_crash(void **state) {
-    (void)state;
     char bytes[256];
     for (uint64_t round = 0; round < 1500; round++) {
         size_t n = wefti_rng_u64(1, WEFTI_STREAM_TEST, round, 0) % sizeof bytes;
@@ -277,7 +276,6 @@ static void random_bytes_never_crash(void **state) {
 }
 
 static void mutated_yaml_never_crashes(void **state) {
-    (void)state;
     static const char sound[] = "method: hsdp # note\nrun:\n  folder: \"a b\"\n  steps: "
                                 "5k\ndata:\n  path: [a, 'b']\n"
                                 "  weights:\n  - 1\n  - 2.5\nmesh: {nodes: 2, link: "

@@ -9,12 +9,10 @@
 static weft_ctx *ctx;
 
 static int begin(void **state) {
-    (void)state;
     return weft_ctx_create(&ctx) == WEFT_OK ? 0 : -1;
 }
 
 static int end(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -48,7 +46,6 @@ static void events_come_in_the_order_of_the_text_with_their_lines(void **state) 
     static const char text[] = "# nothing\na:\n- 1\n- 2\n";
     yaml_event_type_t types[16];
     int lines[16];
-    (void)state;
     assert_ok(ctx, walk(text, sizeof text - 1, false, types, lines));
     assert_memory_equal(types, wanted, sizeof wanted);
     assert_int_equal(lines[3], 2);
@@ -67,7 +64,6 @@ static void what_no_file_of_ours_needs_is_refused_with_its_line(void **state) {
     static const char *const anchors[] = {"a: 1\nb: &x 2\n", "a: 1\nb: *x\n",
                                           "a: 1\nb: &x [1]\n", "a: 1\nb: &x {c: 1}\n"};
     static const char *const tags[] = {"a: !!int 2\n", "a: !x [1]\n", "a: !x {b: 1}\n"};
-    (void)state;
     for (size_t i = 0; i < sizeof anchors / sizeof anchors[0]; i++)
         refused(anchors[i], WEFT_ERR_CONFIG,
                 "some.yaml:2: anchors and aliases (& and *) are not supported, write the "
@@ -88,7 +84,6 @@ static void what_no_file_of_ours_needs_is_refused_with_its_line(void **state) {
 /* Sections that are stepped over belong to another reader, and may hold anything. */
 static void a_lenient_reader_takes_anchors_and_tags_but_no_zero_byte(void **state) {
     static const char text[] = "a: &x 1\nb: *x\nc: !!int 2\nd: &y [1]\ne: &z {f: !k 1}\n";
-    (void)state;
     assert_ok(ctx, walk(text, sizeof text - 1, true, NULL, NULL));
     assert_int_equal(walk("a: \"\\0\"\n", 8, true, NULL, NULL), WEFT_ERR_CONFIG);
     weft_ctx_clear(ctx);
@@ -98,7 +93,6 @@ static void a_value_is_skipped_whole_however_deep(void **state) {
     enum { DEEP = 900 };
     static char text[4 * DEEP + 64] = "a: ";
     size_t n = strlen(text);
-    (void)state;
     for (int i = 0; i < DEEP; i++) text[n++] = '[';
     for (int i = 0; i < DEEP; i++) text[n++] = ']';
     memcpy(text + n, "\nb: {c: [1, {d: 2}], e: 3}\nf: 4\n", 32);
@@ -121,7 +115,6 @@ static void a_value_is_skipped_whole_however_deep(void **state) {
 static void nothing_behind_a_key_is_blank_and_a_quoted_nothing_is_not(void **state) {
     static const char text[] = "- \n- ''\n- x\n";
     wefti_yaml y = reader(false);
-    (void)state;
     assert_ok(ctx, wefti_yaml_begin(&y, text, sizeof text - 1));
     for (int i = 0; i < 3; i++) assert_ok(ctx, wefti_yaml_next(&y));
     for (int i = 0; i < 3; i++) {

@@ -70,7 +70,6 @@ static const corpus corpora[] = {
 };
 
 static void scores_are_those_of_the_package(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (size_t i = 0; i < sizeof corpora / sizeof corpora[0]; i++) {
@@ -89,7 +88,6 @@ static void scores_are_those_of_the_package(void **state) {
 }
 
 static void nothing_scores_nothing(void **state) {
-    (void)state;
     weft_ctx *ctx;
     wefti_bleu bleu = {0};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
@@ -100,7 +98,6 @@ static void nothing_scores_nothing(void **state) {
 }
 
 static void a_failed_allocation_is_a_clean_error(void **state) {
-    (void)state;
     weft_ctx *ctx;
     weft_status status = WEFT_ERR_MEMORY;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);

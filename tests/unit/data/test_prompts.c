@@ -56,7 +56,6 @@ static const char conversation[] =
     "\"content\": \"ok\"}]}\n";
 
 static void what_completes_a_prompt_counts(void **state) {
-    (void)state;
     static const char line[] = "{\"prompt\": \"2+2=\", \"completion\": \" 4\"}\n";
     weft_ctx *ctx;
     assert_ok(NULL, weft_ctx_create(&ctx));
@@ -70,7 +69,6 @@ static void what_completes_a_prompt_counts(void **state) {
 }
 
 static void what_an_assistant_says_counts(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_ok(NULL, weft_ctx_create(&ctx));
     write_file(ctx, "c.jsonl", conversation, (int64_t)strlen(conversation));
@@ -85,7 +83,6 @@ static void what_an_assistant_says_counts(void **state) {
 
 /* The template says itself what counts. */
 static void what_a_template_marks_counts(void **state) {
-    (void)state;
     static const char text[] =
         "{% for m in messages %}{{ m.role[0] }}:{% if m.role == 'assistant' %}"
         "{% generation %}{{ m.content }};{% endgeneration %}{% else %}{{ m.content }},"
@@ -100,7 +97,6 @@ static void what_a_template_marks_counts(void **state) {
 
 /* A template that leaves out what was thought once the conversation goes on. */
 static void the_last_answer_counts_where_earlier_ones_change(void **state) {
-    (void)state;
     static const char text[] = "{% for m in messages %}{{ m.role[0] }}:"
                                "{% if m.role == 'assistant' and loop.last %}(hm){% endif %}"
                                "{{ m.content }};{% endfor %}"
@@ -122,7 +118,6 @@ static void the_last_answer_counts_where_earlier_ones_change(void **state) {
 
 /* Messages that are split in two: what is asked does not count, whoever says it. */
 static void a_prompt_may_hold_answers(void **state) {
-    (void)state;
     static const char line[] =
         "{\"prompt\": [{\"role\": \"assistant\", \"content\": \"yo\"}, {\"role\": \"user\", "
         "\"content\": \"so\"}], \"completion\": [{\"role\": \"assistant\", \"content\": "
@@ -138,7 +133,6 @@ static void a_prompt_may_hold_answers(void **state) {
 
 /* A row is cut at its end; where nothing that counts would be left there is none. */
 static void long_prompts_are_left_out(void **state) {
-    (void)state;
     static const char lines[] = "{\"prompt\": \"0123456789\", \"completion\": \"a\"}\n"
                                 "{\"prompt\": \"0123456\", \"completion\": \"abc\"}\n"
                                 "{\"prompt\": \"\", \"completion\": \"abc\"}\n";
@@ -174,7 +168,6 @@ static void refuses(weft_ctx *ctx, const char *path, const char *lines, const ch
 }
 
 static void other_files_are_refused(void **state) {
-    (void)state;
     weft_ctx *ctx;
     weft_dataset *d;
     assert_ok(NULL, weft_ctx_create(&ctx));
@@ -193,7 +186,6 @@ static void other_files_are_refused(void **state) {
 }
 
 static void every_allocation_may_fail(void **state) {
-    (void)state;
     weft_ctx *ctx;
     weft_dataset *d = NULL;
     weft_status status = WEFT_ERR_MEMORY;

@@ -36,14 +36,12 @@ static weft_status gather(rank_env *env) {
 }
 
 static void clocks_are_known_within_their_error(void **state) {
-    (void)state;
     run_ranks(RANKS, 1, (wefti_wire_model){.bandwidth_Bps = 0}, gather, NULL, NULL);
     run_ranks(RANKS, 1, (wefti_wire_model){.bandwidth_Bps = 1e7, .latency_s = 0.002},
               gather, NULL, NULL);
 }
 
 static void facts_survive_the_way(void **state) {
-    (void)state;
     enum { ROOM = 8192 };
     unsigned char bytes[ROOM];
     weft_rank_facts mine = healthy(1, 2, 1), back;
@@ -71,7 +69,6 @@ static void facts_survive_the_way(void **state) {
 
 /* Every byte of the struct belongs to a field, or to a gap that no field is in. */
 static void table_has_every_field(void **state) {
-    (void)state;
     size_t listed = 0;
     for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) {
         listed += f->size;
@@ -86,7 +83,6 @@ static void table_has_every_field(void **state) {
 }
 
 static void json_has_every_field(void **state) {
-    (void)state;
     weft_rank_facts mine = healthy(0, 1, 1);
     char *text, key[64];
     weft_ctx *ctx;

@@ -21,7 +21,6 @@ static weft_rank_facts examine(weft_ctx *ctx, const char *const *environment) {
 }
 
 static void group_of_version_1_is_read(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     put(ctx, "/proc/self/cgroup",
@@ -42,7 +41,6 @@ static void group_of_version_1_is_read(void **state) {
 }
 
 static void group_of_version_2_is_read(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     put(ctx, "/proc/self/cgroup", "0::/a/b/c\n");
@@ -60,7 +58,6 @@ static void group_of_version_2_is_read(void **state) {
 }
 
 static void no_group_is_no_limit(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     weft_rank_facts f = examine(ctx, NULL);
@@ -73,7 +70,6 @@ static void no_group_is_no_limit(void **state) {
 }
 
 static void machine_is_read(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     put(ctx, "/proc/meminfo",
@@ -93,7 +89,6 @@ static void machine_is_read(void **state) {
 }
 
 static void broken_files_say_nothing(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     put(ctx, "/proc/self/cgroup",
@@ -109,7 +104,6 @@ static void broken_files_say_nothing(void **state) {
 }
 
 static void launchers_are_asked(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(room_begin(&ctx), 0);
     const char *openmpi[] = {"OMPI_COMM_WORLD_RANK=3",
@@ -140,7 +134,6 @@ static void launchers_are_asked(void **state) {
 }
 
 static void core_type_below_the_processor_is_a_trap(void **state) {
-    (void)state;
     char sentence[384];
     const char *lowest[] = {"OPENBLAS_CORETYPE=Prescott", NULL};
     const char *made_up[] = {"OPENBLAS_CORETYPE=Pentagon", NULL};

@@ -50,7 +50,6 @@ static void expect(const cluster *c, weft_severity severity, const char *topic,
 }
 
 static void healthy_ranks_have_nothing_wrong(void **state) {
-    (void)state;
     static const int shapes[][2] = {{1, 1}, {1, 4}, {2, 1}, {4, 2}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         cluster c = hosts(shapes[i][0], shapes[i][1]);
@@ -68,7 +67,6 @@ static void healthy_ranks_have_nothing_wrong(void **state) {
 }
 
 static void binaries_must_be_equal(void **state) {
-    (void)state;
     cluster c = hosts(2, 1);
     c.ranks[1].program_hash++;
     expect(&c, WEFT_FINDING_ERROR, "version", 1, "the program of rank 1 (n1) is another");
@@ -88,7 +86,6 @@ static void binaries_must_be_equal(void **state) {
 }
 
 static void configurations_and_texts_must_be_equal(void **state) {
-    (void)state;
     cluster c = hosts(2, 2);
     c.ranks[3].config_hash++;
     expect(&c, WEFT_FINDING_ERROR, "config", 3, "rank 3 (n1) has another configuration");
@@ -108,7 +105,6 @@ static void configurations_and_texts_must_be_equal(void **state) {
 }
 
 static void clocks_are_compared(void **state) {
-    (void)state;
     cluster c = hosts(2, 1);
     c.ranks[1].clock_offset_s = 42;
     c.ranks[1].clock_offset_error_s = 0.001;
@@ -127,7 +123,6 @@ static void clocks_are_compared(void **state) {
 }
 
 static void threads_must_fit_on_cores(void **state) {
-    (void)state;
     cluster c = hosts(1, 4);
     for (int r = 0; r < 4; r++) c.ranks[r].threads = 3;
     expect(&c, WEFT_FINDING_WARNING, "cores", 0, "4 ranks with 12 threads in all on 8");
@@ -145,7 +140,6 @@ static void threads_must_fit_on_cores(void **state) {
 }
 
 static void ranks_may_not_share_their_core(void **state) {
-    (void)state;
     cluster c = hosts(1, 2); /* as mpirun does that thinks it owns the machine */
     for (int r = 0; r < 2; r++) {
         c.ranks[r].cpus[0] = 1;
@@ -170,7 +164,6 @@ static void ranks_may_not_share_their_core(void **state) {
 }
 
 static void unequal_machines_are_named(void **state) {
-    (void)state;
     cluster c = hosts(3, 1);
     c.ranks[2].cores = 4;
     c.ranks[2].cores_allowed = 4;
@@ -188,7 +181,6 @@ static void unequal_machines_are_named(void **state) {
 }
 
 static void networks_are_compared(void **state) {
-    (void)state;
     cluster c = hosts(2, 1);
     SET(c.ranks[1].address, c.ranks[0].address);
     expect(&c, WEFT_FINDING_ERROR, "interface", 1, "n0 and n1 have the same address");
@@ -220,7 +212,6 @@ static void networks_are_compared(void **state) {
 }
 
 static void environments_are_judged(void **state) {
-    (void)state;
     cluster c = hosts(2, 1);
     SET(c.ranks[1].openblas_coretype, "haswell");
     expect(&c, WEFT_FINDING_WARNING, "environment", 1, "makes OpenBLAS use AVX2 though");
@@ -248,7 +239,6 @@ static void environments_are_judged(void **state) {
 }
 
 static void memory_and_disk_must_do(void **state) {
-    (void)state;
     cluster c = hosts(1, 4);
     for (int r = 0; r < 4; r++) c.ranks[r].memory_needed_bytes = 16000000000;
     expect(&c, WEFT_FINDING_ERROR, "memory", 0, "the run needs 64 GB, but 60 GB is free");
@@ -288,7 +278,6 @@ static weft_peer_facts peer(weft_peer_answer answer) {
 }
 
 static void peers_are_judged(void **state) {
-    (void)state;
     cluster c = hosts(1, 1);
     weft_ctx *ctx;
     weft_peer_facts p;
@@ -320,7 +309,6 @@ static void peers_are_judged(void **state) {
 }
 
 static void failing_allocations_leave_nothing(void **state) {
-    (void)state;
     cluster c = hosts(2, 2);
     c.ranks[1].config_hash++;
     weft_ctx *ctx;

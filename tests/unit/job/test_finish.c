@@ -15,12 +15,10 @@ static void keep_warning(void *user, weft_log_level level, const char *line) {
 }
 
 static int setup(void **state) {
-    (void)state;
     return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1;
 }
 
 static int teardown(void **state) {
-    (void)state;
     weft_ctx_destroy(ctx);
     return 0;
 }
@@ -60,7 +58,6 @@ static void taken(const char *yaml, const char *words) {
 }
 
 static void keys_of_other_kinds_are_refused(void **state) {
-    (void)state;
     refused(NULL, "method=hsdp replicator.compression_topk=8",
             "replicator.compression_topk is set, but replicator.kind full does not read "
             "it, expected one of demo");
@@ -100,7 +97,6 @@ static void keys_of_other_kinds_are_refused(void **state) {
 }
 
 static void keys_that_are_read_are_taken(void **state) {
-    (void)state;
     taken(NULL, "method=flexdemo replicator.compression_topk=8 replicator.values=int4 "
                 "replicator.rounding=stochastic mesh.nodes=2");
     taken(NULL, "method=dadam mixer.topology=measured mixer.links=links.yaml");
@@ -110,7 +106,6 @@ static void keys_that_are_read_are_taken(void **state) {
 }
 
 static void an_optimizer_of_a_group_reads_its_keys(void **state) {
-    (void)state;
     const char *other = "optimizer.beta1 is set, but optimizer.kind sgd does not read "
                         "it, expected one of adamw";
     taken("optimizer: {kind: sgd, beta1: 0.8, groups: ['@vectors optimizer=adamw']}\n",
@@ -125,7 +120,6 @@ static void an_optimizer_of_a_group_reads_its_keys(void **state) {
 }
 
 static void a_file_may_hold_defaults_and_a_wrong_line_is_named(void **state) {
-    (void)state;
     taken("replicator:\n  compression_topk: 4\nmixer:\n  outer_lr: 0.7\n  order: awc\n",
           "");
     refused("replicator:\n  kind: full\n  compression_topk: 5\n", "",
@@ -148,7 +142,6 @@ static void a_file_may_hold_defaults_and_a_wrong_line_is_named(void **state) {
 /* What a run writes down can be read again, also where another kind was chosen than the
  * preset's. */
 static void the_text_of_a_configuration_is_taken(void **state) {
-    (void)state;
     static const char *const words[] = {
         "method=none", "method=streaming-diloco mixer.kind=gossip",
         "method=accumadam optimizer.kind=sgd mixer.kind=outer",
@@ -169,7 +162,6 @@ static void the_text_of_a_configuration_is_taken(void **state) {
 
 /* A preset that set a key which its kinds do not read would lose it without a word. */
 static void presets_set_only_what_is_read(void **state) {
-    (void)state;
     for (const weft_choice *m = wefti_methods; m->name; m++) {
         char words[64];
         const char *key, *value;
@@ -187,7 +179,6 @@ static void presets_set_only_what_is_read(void **state) {
 }
 
 static void a_section_is_reset_before_another_kind_is_chosen(void **state) {
-    (void)state;
     weft_config *config = make(NULL, "method=dadam mixer.gamma=0.5 optimizer.beta1=0.8");
     assert_ok(ctx, weft_config_finish(ctx, config));
     assert_ok(ctx, weft_config_reset(ctx, config, "mixer."));
@@ -198,7 +189,6 @@ static void a_section_is_reset_before_another_kind_is_chosen(void **state) {
 }
 
 static void exchanges_behind_the_end_are_warned_of(void **state) {
-    (void)state;
     weft_ctx_set_sink(ctx, keep_warning, NULL);
     weft_config *config = make(NULL, "method=diloco run.steps=20 schedule.warmup=1");
     assert_ok(ctx, weft_config_finish(ctx, config));

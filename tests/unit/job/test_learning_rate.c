@@ -9,13 +9,11 @@ static weft_ctx *ctx;
 static weft_config *config;
 
 static int setup(void **state) {
-    (void)state;
     if (weft_ctx_create(&ctx) != WEFT_OK) return 1;
     return weft_config_create(ctx, &config) == WEFT_OK ? 0 : 1;
 }
 
 static int teardown(void **state) {
-    (void)state;
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
     return 0;
@@ -36,7 +34,6 @@ static void use(const char *kind, const char *final) {
 static void close_to(double a, double b) { assert_true(fabs(a - b) < 1e-12); }
 
 static void warmup_is_linear_and_ends_at_the_peak(void **state) {
-    (void)state;
     static const char *const kinds[] = {"cosine", "linear", "inverse_sqrt", "constant"};
     for (int i = 0; i < 4; i++) {
         use(kinds[i], "0.1");
@@ -46,7 +43,6 @@ static void warmup_is_linear_and_ends_at_the_peak(void **state) {
 }
 
 static void each_kind_follows_its_formula(void **state) {
-    (void)state;
     use("cosine", "0.1");
     close_to(wefti_learning_rate(config, 10), 2);
     close_to(wefti_learning_rate(config, 60), 2 * (0.1 + 0.9 * 0.5));
@@ -61,7 +57,6 @@ static void each_kind_follows_its_formula(void **state) {
 }
 
 static void a_run_of_warmup_alone_does_not_divide_by_zero(void **state) {
-    (void)state;
     use("cosine", "0.1");
     assert_ok(ctx, weft_config_set(ctx, config, "run.steps=11"));
     assert_ok(ctx, weft_config_finish(ctx, config));

@@ -39,7 +39,6 @@ static int number_of(const char *name) {
 }
 
 static void the_matrices_of_blocks_are_wholes(void **state) {
-    (void)state;
     assert_ok(ctx, make("gpt2", NULL));
     assert_int_equal(job->n_whole, 4);
     assert_false(wefti_job_moves_whole(job, number_of("transformer.wte.weight")));
@@ -61,7 +60,6 @@ static void the_matrices_of_blocks_are_wholes(void **state) {
 }
 
 static void the_first_group_that_has_a_tensor_counts(void **state) {
-    (void)state;
     const char *const keys[] = {
         "optimizer.groups=*.mlp.c_fc.weight lr=0.5 optimizer=accum_adamw, "
         "@matrices decay=0.25,@vectors lr=2 decay=0.125,@tables lr=0.1",
@@ -85,7 +83,6 @@ static void the_first_group_that_has_a_tensor_counts(void **state) {
 }
 
 static void groups_that_make_no_sense_are_refused(void **state) {
-    (void)state;
     static const char *const bad[][2] = {
         {"optimizer.groups=@matrices lr=fast", "'lr=fast'"},
         {"optimizer.groups=@matrices lr=", "'lr='"},
@@ -106,7 +103,6 @@ static void groups_that_make_no_sense_are_refused(void **state) {
 }
 
 static void creation_fails_whole(void **state) {
-    (void)state;
     const char *const keys[] = {"optimizer.groups=@vectors lr=2", NULL};
     assert_ok(ctx, make("gpt2", keys));
     wefti_job_destroy(ctx, job);

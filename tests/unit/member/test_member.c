@@ -472,7 +472,6 @@ static void bytes_that_are_no_message_are_counted_and_dropped(void **state) {
 }
 
 static void rows_of_a_first_step_take_the_owed_ones_in_turn(void **state) {
-    (void)state;
     wefti_view_node nodes[3] = {{.witness = true}, {.first_step = 0}, {.first_step = 0}};
     wefti_row_block owed[3] = {{7, 0, 3}, {7, 1, 3}, {6, 2, 3}}, out[4];
     wefti_roster r = {

@@ -36,7 +36,6 @@ static void ended(quorum_case *c, int i, int64_t promised_view, uint64_t counter
 }
 
 static void more_than_half_decide(void **state) {
-    (void)state;
     quorum_case c;
     make(&c, 5, 0x7);
     assert_true(decides(&c));
@@ -49,7 +48,6 @@ static void more_than_half_decide(void **state) {
 }
 
 static void a_tie_goes_to_the_lowest(void **state) {
-    (void)state;
     quorum_case c;
     make(&c, 4, 0x9);
     assert_true(decides(&c));
@@ -59,7 +57,6 @@ static void a_tie_goes_to_the_lowest(void **state) {
 
 static void
 of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent(void **state) {
-    (void)state;
     for (unsigned who = 1; who <= 2; who++) {
         quorum_case c;
         make(&c, 2, who);
@@ -72,7 +69,6 @@ of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent(void **state) {
 
 /* {1 2 3} may have decided before 1 and 2 died. */
 static void that_hosts_refuse_does_not_make_a_majority(void **state) {
-    (void)state;
     quorum_case c;
     make(&c, 5, 0x18);
     c.standings[0].evidence = c.standings[1].evidence = WEFTI_EVIDENCE_RESET;
@@ -82,7 +78,6 @@ static void that_hosts_refuse_does_not_make_a_majority(void **state) {
 }
 
 static void records_of_the_dead_count_if_they_exclude_a_vote(void **state) {
-    (void)state;
     quorum_case c;
     make(&c, 5, 0x18);
     ended(&c, 0, 4, 90, 4);
@@ -95,7 +90,6 @@ static void records_of_the_dead_count_if_they_exclude_a_vote(void **state) {
 }
 
 static void witnesses_vote_but_do_not_train(void **state) {
-    (void)state;
     quorum_case c;
     make(&c, 3, 0x5);
     c.nodes[0].witness = true;
@@ -106,7 +100,6 @@ static void witnesses_vote_but_do_not_train(void **state) {
 }
 
 static void who_prefers_it_goes_on_in_both_halves(void **state) {
-    (void)state;
     quorum_case c;
     make(&c, 4, 0x8);
     c.policy.split = true;
@@ -115,7 +108,6 @@ static void who_prefers_it_goes_on_in_both_halves(void **state) {
 
 /* All pairs of deciding sets of six nodes share one, whatever is dead and known. */
 static void deciding_sets_share_a_voter(void **state) {
-    (void)state;
     for (int n = 1; n <= MOST; n++)
         for (unsigned dead_a = 0; dead_a < 1u << n; dead_a++)
             for (unsigned dead_b = 0; dead_b < 1u << n; dead_b++)

@@ -86,7 +86,6 @@ static const weft_model_config llama = {.kind = "llama",
                                         .ffn = 101};
 
 static void gpt2_starts_as_the_paper_says(void **state) {
-    (void)state;
     fixture f;
     open_model(&f, &gpt2);
     assert_normal(&f, "transformer.wte.weight", 0.02);
@@ -103,7 +102,6 @@ static void gpt2_starts_as_the_paper_says(void **state) {
 }
 
 static void llama_scales_the_branches_ends_and_olmo2_does_not(void **state) {
-    (void)state;
     fixture f;
     weft_model_config config = llama;
     config.init_std = 0.3;
@@ -126,7 +124,6 @@ static void llama_scales_the_branches_ends_and_olmo2_does_not(void **state) {
 
 /* down_proj has rows of 101, so that shards begin inside a Box-Muller pair. */
 static void any_sharding_gives_the_same_values(void **state) {
-    (void)state;
     fixture f;
     open_model(&f, &llama);
     enum { UNIT = 1, DOWN = 8 };
@@ -149,7 +146,6 @@ static void any_sharding_gives_the_same_values(void **state) {
 }
 
 static void no_rows_write_nothing(void **state) {
-    (void)state;
     fixture f;
     open_model(&f, &llama);
     f.values[0] = 77;
@@ -159,7 +155,6 @@ static void no_rows_write_nothing(void **state) {
 }
 
 static void values_do_not_depend_on_the_thread_count(void **state) {
-    (void)state;
     fixture f;
     open_model(&f, &gpt2);
     int before = wefti_kernels_threads();
@@ -175,7 +170,6 @@ static void values_do_not_depend_on_the_thread_count(void **state) {
 }
 
 static void seeds_and_parameters_have_numbers_of_their_own(void **state) {
-    (void)state;
     fixture f;
     open_model(&f, &llama);
     float first[3];

@@ -240,7 +240,6 @@ static void flop_count_is_six_per_matrix_element_and_attention(void **state) {
 }
 
 static void kinds_are_listed_in_order_and_end(void **state) {
-    (void)state;
     static const char *const expected[] = {
         "gpt2",   "llama",  "mistral", "qwen2",    "qwen3", "olmo2", "olmo3",
         "gemma2", "gemma3", "phi3",    "gpt_neox", "opt",   "t5",    "vit"};

@@ -83,7 +83,6 @@ static void assert_linear(bool in_out, bool biased) {
 }
 
 static void linear_multiplies_by_either_layout(void **state) {
-    (void)state;
     assert_linear(true, true);
     assert_linear(true, false);
     assert_linear(false, true);
@@ -91,7 +90,6 @@ static void linear_multiplies_by_either_layout(void **state) {
 }
 
 static void linear_gradient_may_take_the_place_of_x(void **state) {
-    (void)state;
     float x[N * IN], w[IN * OUT], dy[N * OUT], dx[N * IN], dw[2][IN * OUT] = {{0}};
     wefti_linear l = {.N = N, .in = IN, .out = OUT, .w = w, .dw = dw[0]};
     fill(0, N * IN, x);
@@ -120,7 +118,6 @@ static void mask(int unit, wefti_drop_site site, uint64_t step, float *x) {
 }
 
 static void every_place_of_every_step_has_a_mask_of_its_own(void **state) {
-    (void)state;
     enum { PLACES = 3 * WEFTI_DROP_SITES * 2 };
     float masks[PLACES][FLOATS];
     int n = 0;
@@ -134,7 +131,6 @@ static void every_place_of_every_step_has_a_mask_of_its_own(void **state) {
 }
 
 static void a_gradient_meets_the_mask_of_its_forward(void **state) {
-    (void)state;
     float y[FLOATS], dy[FLOATS], copy[FLOATS];
     weft_model model = {.n_units = 3, .config = {.width = C, .dropout = 0.5}};
     wefti_pass pass = {.kernels = &wefti_kernels_reference,
@@ -159,7 +155,6 @@ static void a_gradient_meets_the_mask_of_its_forward(void **state) {
 }
 
 static void without_dropout_a_gradient_is_not_copied(void **state) {
-    (void)state;
     float dy[FLOATS] = {0}, copy[FLOATS];
     weft_model model = {.n_units = 3, .config = {.width = C}};
     wefti_pass pass = {

@@ -55,7 +55,6 @@ static void assert_unit(const weft_model *model, int u, const char *name,
     assert_unit(model, u, name, want, (int)(sizeof want / sizeof want[0]))
 
 static void gpt2_has_the_names_and_shapes_of_hugging_face(void **state) {
-    (void)state;
     static const weft_model_config config = {.kind = "gpt2",
                                              .vocab = 50,
                                              .context = 9,
@@ -108,7 +107,6 @@ static const weft_model_config llama = {.kind = "llama",
                                         .ffn = 20};
 
 static void llama_has_the_names_and_shapes_of_hugging_face(void **state) {
-    (void)state;
     static const expected embed[] = {{"model.embed_tokens.weight", 50, 16}};
     static const expected block[] = {
         {"model.layers.11.input_layernorm.weight", 16, 0},
@@ -141,7 +139,6 @@ static void llama_has_the_names_and_shapes_of_hugging_face(void **state) {
 }
 
 static void olmo2_norms_behind_the_branches(void **state) {
-    (void)state;
     static const expected block[] = {
         {"model.layers.0.post_attention_layernorm.weight", 16, 0},
         {"model.layers.0.self_attn.q_proj.weight", 16, 16},
@@ -163,7 +160,6 @@ static void olmo2_norms_behind_the_branches(void **state) {
 }
 
 static void units_share_one_parameter_table_in_order(void **state) {
-    (void)state;
     fixture f;
     open_model(&f, &llama);
     int64_t n_elements = 0;
@@ -180,7 +176,6 @@ static void units_share_one_parameter_table_in_order(void **state) {
 }
 
 static void only_blocks_save_activations(void **state) {
-    (void)state;
     fixture f;
     open_model(&f, &llama);
     const wefti_model_ops *ops = f.model->ops;
@@ -193,7 +188,6 @@ static void only_blocks_save_activations(void **state) {
 }
 
 static void a_room_counts_what_it_gives(void **state) {
-    (void)state;
     float buffer[80];
     wefti_room counted = {NULL, 0}, given = {buffer, 0};
     static const int64_t sizes[] = {1, 16, 17, 0, 15};

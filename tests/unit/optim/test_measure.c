@@ -10,12 +10,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -27,7 +25,6 @@ static const weft_bench_optimizers_options small = {.kernels = "base",
                                                     .warmup = 1};
 
 static void every_optimizer_is_measured(void **state) {
-    (void)state;
     weft_optimizer_speeds s;
     wefti_kernels_set_threads(1);
     assert_ok(ctx, weft_bench_optimizers(ctx, &small, &s));
@@ -46,7 +43,6 @@ static void every_optimizer_is_measured(void **state) {
 }
 
 static void bytes_are_those_of_the_period(void **state) {
-    (void)state;
     weft_optimizer_speeds s;
     weft_bench_optimizers_options o = small;
     o.n = 100;
@@ -75,7 +71,6 @@ static void refused(weft_bench_optimizers_options o, const char *words) {
 }
 
 static void senseless_options_are_refused(void **state) {
-    (void)state;
     weft_bench_optimizers_options o = small;
     refused((o.kernels = "fast", o), "kernels 'fast' are unknown");
     o = small, refused((o.threads = -1, o), "threads -1");
@@ -90,7 +85,6 @@ static weft_status measure(void *speeds) {
 }
 
 static void every_failed_allocation_is_clean(void **state) {
-    (void)state;
     weft_optimizer_speeds s;
     assert_true(fail_each_allocation(ctx, NULL, measure, &s) > 2);
 }

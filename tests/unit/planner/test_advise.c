@@ -11,12 +11,10 @@
 static weft_ctx *ctx;
 
 static int begin(void **state) {
-    (void)state;
     return room_begin(&ctx);
 }
 
 static int end(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -99,7 +97,6 @@ static scene usual(void) {
 }
 
 static int drop_usual(void **state) {
-    (void)state;
     if (!usual_ctx) return 0;
     ctx = usual_ctx;
     drop(&usual_scene);
@@ -116,7 +113,6 @@ static const weft_candidate *named(const weft_advice *a, const char *name) {
 /* ---- candidates ---- */
 
 static void one_node_is_what_all_are_measured_by(void **state) {
-    (void)state;
     scene s = usual();
     const weft_advice *a = s.advice;
     const weft_candidate *one = &a->candidates[a->baseline];
@@ -134,7 +130,6 @@ static void one_node_is_what_all_are_measured_by(void **state) {
 }
 
 static void the_goal_scales_hours_and_bytes(void **state) {
-    (void)state;
     weft_advise_options ten = {.tokens = 10 * 400 * 2048.0};
     scene s = usual(), t = ask("2", "1", "100Mbit,1ms", &ten);
     const weft_candidate *a = named(s.advice, "full sync");
@@ -147,7 +142,6 @@ static void the_goal_scales_hours_and_bytes(void **state) {
 }
 
 static void ranks_are_in_order_and_unusable_ones_last(void **state) {
-    (void)state;
     scene s = ask("4", "2", "100Mbit,1ms", NULL);
     const weft_candidate *c = s.advice->candidates;
     for (int64_t i = 1; i < s.advice->n_candidates; i++) {
@@ -162,7 +156,6 @@ static void ranks_are_in_order_and_unusable_ones_last(void **state) {
 /* What is advised can be trained: each candidate's configuration is complete, has its
  * mesh, the run's batch, and the same text after a file. */
 static void every_candidate_is_a_run(void **state) {
-    (void)state;
     scene s = ask("4", "2", "100Mbit,1ms", NULL);
     for (int64_t i = 0; i < s.advice->n_candidates; i++) {
         const weft_candidate *c = &s.advice->candidates[i];
@@ -190,7 +183,6 @@ static void every_candidate_is_a_run(void **state) {
 /* Keys of the method are for the run as it is: what is known of a method is known of its
  * own keys. The optimizer's are for all of its method. */
 static void own_keys_stay_with_the_run_as_it_is(void **state) {
-    (void)state;
     static const char *const keys[] = {"method=flexdemo", "replicator.compression_topk=7",
                                        "optimizer.lr=5e-3", NULL};
     scene s = {make_run(keys), make_cluster("2", "1", "10Mbit,1ms"), NULL};
@@ -217,7 +209,6 @@ static void own_keys_stay_with_the_run_as_it_is(void **state) {
 
 /* A run that is one of the methods as it comes is listed once. */
 static void a_plain_run_is_listed_once(void **state) {
-    (void)state;
     static const char *const keys[] = {"method=flexdemo", NULL};
     scene s = {make_run(keys), make_cluster("2", "1", "10Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
@@ -231,7 +222,6 @@ static void a_plain_run_is_listed_once(void **state) {
 }
 
 static void what_cannot_be_is_left_out_with_its_reason(void **state) {
-    (void)state;
     static const char *const keys[] = {"batch.tokens_per_step=64", "run.steps=80", NULL};
     scene s = {make_run(keys), make_cluster("4", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
@@ -252,7 +242,6 @@ static void what_cannot_be_is_left_out_with_its_reason(void **state) {
 }
 
 static void a_batch_that_nobody_can_share_stays_on_one_node(void **state) {
-    (void)state;
     static const char *const keys[] = {"batch.tokens_per_step=96", NULL};
     scene s = {make_run(keys), make_cluster("2", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
@@ -265,7 +254,6 @@ static void a_batch_that_nobody_can_share_stays_on_one_node(void **state) {
 }
 
 static void same_only_tries_nothing_that_learns_otherwise(void **state) {
-    (void)state;
     weft_advise_options options = {.same_only = true};
     scene s = ask("4", "1", "100Mbit,1ms", &options);
     assert_true(s.advice->n_candidates >= 3);
@@ -275,7 +263,6 @@ static void same_only_tries_nothing_that_learns_otherwise(void **state) {
 }
 
 static void too_little_memory_is_said_and_never_chosen(void **state) {
-    (void)state;
     scene s = {make_run(NULL), make_cluster("2", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "node-memory", "100kB"));
     assert_ok(ctx, advise(&s, NULL));
@@ -300,7 +287,6 @@ static weft_candidate learner(const char *changes, bool measured, double high,
 }
 
 static void the_choice_weighs_speed_against_learning(void **state) {
-    (void)state;
     const weft_candidate c[] = {
         learner("", true, 0, 1), learner("", true, 0, 4), learner("signs", true, 0.2, 4),
         learner("signs", true, 0.1, 4), learner("?", false, 0, 4)};
@@ -322,7 +308,6 @@ static void the_choice_weighs_speed_against_learning(void **state) {
 
 /* What was seen on a small model says less about a large one. */
 static void a_larger_model_asks_for_more_speed(void **state) {
-    (void)state;
     weft_candidate c[] = {learner("", true, 0, 4), learner("signs", true, 0.16, 4),
                           learner("signs", true, 0.12, 4)};
     const double step_s[] = {1, 0.7, 0.71};
@@ -336,7 +321,6 @@ static void a_larger_model_asks_for_more_speed(void **state) {
 }
 
 static void sites_have_as_many_nodes_each(void **state) {
-    (void)state;
     weft_config *run = make_run(NULL);
     weft_cluster *cluster = make_cluster("2", "1", "100Mbit,1ms");
     weft_advice *advice;
@@ -350,7 +334,6 @@ static void sites_have_as_many_nodes_each(void **state) {
 
 /* Where nothing waits for the wire, fewer bytes are no reason to learn worse. */
 static void bytes_that_cost_nothing_choose_nothing(void **state) {
-    (void)state;
     scene s = ask("2", "1", "100Gbit,1us", NULL);
     const weft_candidate *rival = &s.advice->candidates[s.advice->rival];
     for (int64_t i = 0; i < s.advice->n_candidates; i++) {
@@ -366,7 +349,6 @@ static void bytes_that_cost_nothing_choose_nothing(void **state) {
 
 /* More than a run can have: played in arrays. */
 static void thousands_of_nodes_are_predicted(void **state) {
-    (void)state;
     static const char *const batch[] = {"batch.tokens_per_step=64000", NULL};
     weft_config *run = make_run(batch);
     weft_cluster *cluster = make_cluster("2000", "1", "1Gbit,0.1ms");
@@ -383,7 +365,6 @@ static void thousands_of_nodes_are_predicted(void **state) {
 }
 
 static void a_slow_wire_makes_full_sync_slower_than_one_node(void **state) {
-    (void)state;
     scene slow = ask("2", "1", "1Mbit,5ms", NULL),
           fast = ask("2", "1", "100Gbit,1us", NULL);
     assert_true(named(slow.advice, "full sync")->speedup < 0.2);
@@ -399,7 +380,6 @@ static void a_slow_wire_makes_full_sync_slower_than_one_node(void **state) {
 
 /* Without jitter a faster wire makes nothing slower (but for rounding). */
 static void curves_rise_with_the_rate(void **state) {
-    (void)state;
     scene s = usual();
     const weft_advice *a = s.advice;
     assert_true(a->n_curves >= 8);
@@ -412,7 +392,6 @@ static void curves_rise_with_the_rate(void **state) {
 }
 
 static void break_even_parts_slower_from_faster(void **state) {
-    (void)state;
     scene s = usual();
     const weft_advice *a = s.advice;
     int n_between = 0;
@@ -431,7 +410,6 @@ static void break_even_parts_slower_from_faster(void **state) {
 }
 
 static void ranges_cover_all_rates_and_agree_with_the_choice(void **state) {
-    (void)state;
     scene s = usual();
     const weft_advice *a = s.advice;
     assert_true(a->n_ranges >= 2);
@@ -456,7 +434,6 @@ static void ranges_cover_all_rates_and_agree_with_the_choice(void **state) {
  * candidates are predicted from them, so that two nodes on a fast wire are twice as fast,
  * whatever the FLOP per second say. */
 static void measured_units_hold_for_every_micro_batch(void **state) {
-    (void)state;
     static const char *const names[] = {"embedding", "block", "head"};
     scene s = {make_run(NULL), make_cluster("2", "1", "100Gbit,1us"), NULL};
     weft_config *half;
@@ -485,7 +462,6 @@ static void measured_units_hold_for_every_micro_batch(void **state) {
 /* ---- sites ---- */
 
 static void sites_are_joined_by_something(void **state) {
-    (void)state;
     scene s = {make_run(NULL), make_cluster("4", "1", "10Gbit,10us"), NULL};
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "sites", "2"));
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "site-link", "1Mbit,20ms"));
@@ -509,7 +485,6 @@ static void sites_are_joined_by_something(void **state) {
 /* ---- out ---- */
 
 static void the_json_says_it_all(void **state) {
-    (void)state;
     scene s = usual();
     char *text;
     assert_ok(ctx, weft_advice_json(ctx, s.advice, &text));
@@ -534,7 +509,6 @@ static void the_json_says_it_all(void **state) {
 }
 
 static void the_drawing_has_a_curve_for_each_method(void **state) {
-    (void)state;
     scene s = usual(), one = ask("1", "1", NULL, NULL);
     char *text;
     int64_t n;
@@ -556,7 +530,6 @@ static void the_drawing_has_a_curve_for_each_method(void **state) {
 /* ---- errors ---- */
 
 static void missing_facts_are_named(void **state) {
-    (void)state;
     weft_config *run = make_run(NULL);
     weft_cluster *c = make_cluster("2", "1", NULL);
     weft_advice *advice;
@@ -575,7 +548,6 @@ static void missing_facts_are_named(void **state) {
 }
 
 static void there_is_no_candidate_past_the_last(void **state) {
-    (void)state;
     scene s = ask("1", "1", NULL, NULL);
     weft_config *config;
     assert_int_equal(s.advice->n_candidates, 1);
@@ -588,7 +560,6 @@ static void there_is_no_candidate_past_the_last(void **state) {
 }
 
 static void every_failing_allocation_is_a_clean_error(void **state) {
-    (void)state;
     weft_config *run = make_run(NULL);
     weft_cluster *c = make_cluster("2", "1", "100Mbit,1ms");
     weft_advise_options options = {.same_only = true, .steps = 8};

@@ -10,12 +10,10 @@
 static weft_ctx *ctx;
 
 static int begin(void **state) {
-    (void)state;
     return room_begin(&ctx);
 }
 
 static int end(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -67,7 +65,6 @@ static int take(weft_watch *watch, int n, double more_compute, double more_wait,
 }
 
 static void a_run_as_predicted_says_nothing(void **state) {
-    (void)state;
     char sentence[400] = "";
     weft_watch *watch = make_watch();
     assert_true(isnan(weft_watch_look(watch).measured_s));
@@ -90,7 +87,6 @@ static void expect_cause(double more_compute, double more_wait, const char *word
 }
 
 static void the_cause_is_what_parts_most(void **state) {
-    (void)state;
     expect_cause(3, 1, "computing is slower");
     expect_cause(1, 3, "waiting is longer, for the wire");
     expect_cause(0.2, 0.9, "computing is faster");
@@ -99,7 +95,6 @@ static void the_cause_is_what_parts_most(void **state) {
 
 /* The first two steps touch memory for the first time. */
 static void the_first_steps_do_not_count(void **state) {
-    (void)state;
     char sentence[400] = "";
     weft_watch *watch = make_watch();
     assert_int_equal(take(watch, 2, 100, 100, sentence), 0);
@@ -111,7 +106,6 @@ static void the_first_steps_do_not_count(void **state) {
 }
 
 static void steps_that_are_held_up_are_stragglers(void **state) {
-    (void)state;
     char sentence[400] = "";
     int said = 0;
     weft_watch *watch = make_watch();
@@ -123,7 +117,6 @@ static void steps_that_are_held_up_are_stragglers(void **state) {
 
 /* More steps than the run was to have are no harm. */
 static void there_is_no_end_of_steps(void **state) {
-    (void)state;
     char sentence[400];
     weft_watch *watch = make_watch();
     assert_int_equal(take(watch, 500, 1, 1, sentence), 0);
@@ -132,7 +125,6 @@ static void there_is_no_end_of_steps(void **state) {
 }
 
 static void what_is_written_the_report_reads(void **state) {
-    (void)state;
     wefti_planned f;
     bool found;
     weft_watch *watch = make_watch();
@@ -152,7 +144,6 @@ static void what_is_written_the_report_reads(void **state) {
 }
 
 static void a_folder_that_is_not_there_is_an_error(void **state) {
-    (void)state;
     weft_watch *watch = make_watch();
     assert_int_equal(weft_watch_write(ctx, watch, "room/none"), WEFT_ERR_FILE);
     assert_non_null(strstr(weft_ctx_message(ctx), "room/none/plan.json"));

@@ -22,7 +22,6 @@ static int begin(void **state) {
         "schedule.warmup=10", "mesh.threads=1", "batch.tokens_per_step=256",
         "batch.micro=8",      "model.vocab=512"};
     if (room_begin(&ctx) != 0) return -1;
-    (void)state;
     assert_ok(ctx, weft_config_create(ctx, &run));
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
@@ -37,7 +36,6 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    (void)state;
     wefti_forecast_drop(ctx, &planned);
     weft_cluster_destroy(ctx, cluster);
     weft_config_destroy(ctx, run);
@@ -73,7 +71,6 @@ static void is_near(double x, double y) {
 }
 
 static void collectives_take_what_their_formulas_say(void **state) {
-    (void)state;
     double n = 1e7, b = 1e8, L = 1e-3, in = 1e10, l = 1e-6;
     wefti_framework_case c = of("ddp", 4, 2);
     is_near(wefti_framework_all_reduce(&c, n),
@@ -91,7 +88,6 @@ static void collectives_take_what_their_formulas_say(void **state) {
 }
 
 static void one_rank_only_computes(void **state) {
-    (void)state;
     static const char *const names[] = {"ddp",   "ddp-after", "zero1",
                                         "zero2", "fsdp",      "hsdp"};
     for (int i = 0; i < 6; i++) {
@@ -102,7 +98,6 @@ static void one_rank_only_computes(void **state) {
 
 /* The model is less than a bucket, so its all-reduce comes when everything is computed. */
 static void ddp_reduces_what_is_left_after_the_backward_pass(void **state) {
-    (void)state;
     wefti_framework_case c = of("ddp", 2, 1);
     double n = 4 * (double)job->model->n_elements;
     is_near(step_of(&c), computing() + wefti_framework_all_reduce(&c, n));
@@ -113,7 +108,6 @@ static void ddp_reduces_what_is_left_after_the_backward_pass(void **state) {
 /* gloo: two gathers of each unit take three quarters of an all-reduce each (a half, and half
  * of that again with two ranks), a reduce-scatter is one, and all of it is waited for. */
 static void sharded_over_gloo_hides_nothing(void **state) {
-    (void)state;
     wefti_framework_case c = of("fsdp", 2, 1);
     c.collective = WEFT_COLLECTIVE_GLOO;
     double sum = computing();
@@ -131,7 +125,6 @@ static void sharded_over_gloo_hides_nothing(void **state) {
 
 /* Each byte that a rank sends takes the processor, and DDP's computing loses as much. */
 static void what_a_byte_takes_the_processor_is_in_the_step(void **state) {
-    (void)state;
     wefti_framework_case c = of("ddp", 2, 1);
     double n = 4 * (double)job->model->n_elements, cpu_s = 3e-9;
     double before_s = wefti_framework_all_reduce(&c, n);
@@ -145,7 +138,6 @@ static void what_a_byte_takes_the_processor_is_in_the_step(void **state) {
 
 /* It is taken where model.precision asks for it and somebody has measured it. */
 static void bf16_has_a_rate_of_its_own(void **state) {
-    (void)state;
     double f32_s = computing();
     cluster->rank_flops_bf16 = 2 * cluster->rank_flops;
     is_near(computing(), f32_s);
@@ -162,7 +154,6 @@ static void bf16_has_a_rate_of_its_own(void **state) {
 /* A model of more than a bucket: DDP hides what it has reduced before the last unit's
  * backward, and what is reduced as one hides nothing. */
 static void reducing_afterwards_hides_nothing(void **state) {
-    (void)state;
     wefti_forecast_drop(ctx, &planned);
     assert_ok(ctx, weft_config_set(ctx, run, "model.width=640"));
     assert_ok(ctx, weft_config_finish(ctx, run));
@@ -182,7 +173,6 @@ static void reducing_afterwards_hides_nothing(void **state) {
 }
 
 static void gathers_hide_behind_computing(void **state) {
-    (void)state;
     cluster->wire.latency_s = 0;
     wefti_framework_case c = of("fsdp", 2, 1);
     double n = 4 * (double)job->model->n_elements, moved = 1.5 * n / 1e8;
@@ -199,7 +189,6 @@ static void gathers_hide_behind_computing(void **state) {
 }
 
 static void sharding_saves_memory_and_precision_halves_it(void **state) {
-    (void)state;
     static const char *const names[] = {"ddp", "zero1", "zero2"};
     double P = (double)job->model->n_elements, bytes[3];
     weft_prediction p;
@@ -224,7 +213,6 @@ static double draw(int i, int what) {
 
 /* Sums and maxima of what grows with the facts. */
 static void a_better_cluster_is_never_slower(void **state) {
-    (void)state;
     static const char *const names[] = {"ddp",   "ddp-after", "zero1",
                                         "zero2", "fsdp",      "hsdp"};
     for (int i = 0; i < 200; i++) {
@@ -260,7 +248,6 @@ static weft_measurement parsed(const char *text) {
 }
 
 static void measurements_are_read_as_people_write_them(void **state) {
-    (void)state;
     weft_measurement m = parsed("2 nodes x 4, ddp, 64k tokens: 4.1 s");
     assert_true(m.nodes == 2 && m.ranks_per_node == 4 && m.tokens == 64e3);
     assert_true(m.seconds == 4.1);
@@ -274,7 +261,6 @@ static void measurements_are_read_as_people_write_them(void **state) {
 
 /* Facts that were taken away come back from the steps that were predicted with them. */
 static void anchors_bring_back_the_facts(void **state) {
-    (void)state;
     weft_inference_of_facts found;
     cluster->nodes = 2;
     cluster->rank_flops = 3e10;
@@ -313,7 +299,6 @@ static void refuses(const char *text, const char *sentence) {
 }
 
 static void what_is_no_measurement_is_refused(void **state) {
-    (void)state;
     weft_inference_of_facts found;
     refuses("", "there is no colon before a time");
     refuses("2 nodes 4.1 s", "there is no colon");
@@ -340,7 +325,6 @@ static void what_is_no_measurement_is_refused(void **state) {
 }
 
 static void accelerators_are_known_by_name(void **state) {
-    (void)state;
     for (int i = 0; weft_accelerator_at(i); i++) {
         const weft_accelerator *a = weft_accelerator_at(i);
         assert_ok(ctx, weft_cluster_accelerate(ctx, cluster, a->name));
@@ -357,7 +341,6 @@ static void accelerators_are_known_by_name(void **state) {
 
 /* What is launched does not grow with the batch. */
 static void launching_is_there_in_every_pass(void **state) {
-    (void)state;
     double before = computing();
     cluster->launch_s = 1e-3;
     is_near(computing() - before, 3e-3 * job->model->n_units);

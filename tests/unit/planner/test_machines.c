@@ -20,7 +20,6 @@ static int begin(void **state) {
         "schedule.warmup=10", "mesh.threads=1", "batch.tokens_per_step=2304",
         "mesh.min_message=0"};
     if (room_begin(&ctx) != 0) return -1;
-    (void)state;
     assert_ok(ctx, weft_config_create(ctx, &run));
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
@@ -34,7 +33,6 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    (void)state;
     weft_cluster_destroy(ctx, cluster);
     weft_config_destroy(ctx, run);
     return ctx_end(ctx);
@@ -69,7 +67,6 @@ static void have(int64_t n, const weft_machine *machines) {
 /* ---- machines ---- */
 
 static void the_slowest_machine_decides_and_the_fastest_are_taken(void **state) {
-    (void)state;
     double alike_s[] = {0, step_of(1), step_of(2), step_of(3)}, ddp_s[4];
     for (int n = 2; n <= 3; n++) ddp_s[n] = predict(n, "ddp").mean_step_s;
     have(2, (weft_machine[]){{.node = 0, .rank_flops = 2.5e9},
@@ -82,7 +79,6 @@ static void the_slowest_machine_decides_and_the_fastest_are_taken(void **state) 
 }
 
 static void a_machine_that_is_as_all_changes_no_bit(void **state) {
-    (void)state;
     cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e7, .latency_s = 1e-3};
     double before_s = step_of(3);
     have(1, (weft_machine[]){{.node = 1}});
@@ -94,7 +90,6 @@ static void a_machine_that_is_as_all_changes_no_bit(void **state) {
 
 /* 24 sequences on rates 2, 1 and 1/4: whole ones, so that none takes longer than it must. */
 static void sequences_go_by_speed(void **state) {
-    (void)state;
     double each_s = step_of(1) / 72; /* of one sequence at the rate of all */
     have(2, (weft_machine[]){{.node = 0, .rank_flops = 2.5e9},
                              {.node = 2, .rank_flops = 2e10}});
@@ -107,7 +102,6 @@ static void sequences_go_by_speed(void **state) {
 }
 
 static void the_least_memory_counts(void **state) {
-    (void)state;
     cluster->memory_bytes = 1e9;
     have(2, (weft_machine[]){{.node = 0, .rank_flops = 1e9, .memory_bytes = 5e8},
                              {.node = 2, .memory_bytes = 4e9}});
@@ -123,7 +117,6 @@ static void the_least_memory_counts(void **state) {
 
 /* Among two that send each other as much, the slower of the two ways is what counts. */
 static void the_way_out_is_apart_from_the_way_in(void **state) {
-    (void)state;
     cluster->nodes = 2;
     cluster->rank_flops = 1e14;
     cluster->wire.bandwidth_Bps = 1e7;
@@ -143,7 +136,6 @@ static void the_way_out_is_apart_from_the_way_in(void **state) {
 }
 
 static void losses_and_delays_follow_their_formulas(void **state) {
-    (void)state;
     weft_link_facts f = {.bandwidth_Bps = 1e9, .latency_s = 0.01, .overhead = 0.1};
     wefti_link_time plain = wefti_link_of(&f, 4, 1);
     assert_true(plain.bandwidth_Bps == 1e9 && plain.latency_s == 0.01 && plain.up == 1);
@@ -159,7 +151,6 @@ static void losses_and_delays_follow_their_formulas(void **state) {
 
 /* Wire-bound steps take as much longer as the wire carries less. */
 static void busy_hours_count_by_the_steps_of_a_day(void **state) {
-    (void)state;
     cluster->rank_flops = 1e14;
     cluster->wire.bandwidth_Bps = 1e7;
     double quiet_s = step_of(3);
@@ -180,7 +171,6 @@ static void busy_hours_count_by_the_steps_of_a_day(void **state) {
 /* ---- learning and failures ---- */
 
 static void large_batches_teach_less_by_the_token(void **state) {
-    (void)state;
     assert_true(wefti_advise_efficiency(&a, 8) == 1);
     a.options.critical_batch = 2304;
     assert_true(wefti_advise_efficiency(&a, 8) == 1); /* one batch for all */
@@ -191,7 +181,6 @@ static void large_batches_teach_less_by_the_token(void **state) {
 }
 
 static void equal_replicas_go_on_and_others_go_back(void **state) {
-    (void)state;
     weft_candidate c = {.nodes = 4, .prediction = {.mean_step_s = 1, .goes_on = true}};
     a.options.failure_s = 1e6;
     a.options.restart_s = 800;

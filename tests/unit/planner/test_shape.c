@@ -9,12 +9,10 @@
 static weft_ctx *ctx;
 
 static int begin(void **state) {
-    (void)state;
     return room_begin(&ctx);
 }
 
 static int end(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -110,7 +108,6 @@ static const example examples[] = {
 static bool near(double x, double y, double share) { return fabs(x / y - 1) < share; }
 
 static void parameters_are_those_that_makers_count(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         const example *e = &examples[i];
         weft_shape s;
@@ -132,7 +129,6 @@ static void parameters_are_those_that_makers_count(void **state) {
 }
 
 static void a_size_alone_is_a_model_of_that_size(void **state) {
-    (void)state;
     for (int i = 0; i < 40; i++) {
         double wanted = 1e5 * pow(10, i / 8.0);
         weft_shape s;
@@ -148,7 +144,6 @@ static void a_size_alone_is_a_model_of_that_size(void **state) {
 }
 
 static void a_run_takes_the_shape(void **state) {
-    (void)state;
     weft_config *run;
     weft_shape s;
     assert_ok(ctx, weft_config_create(ctx, &run));
@@ -176,7 +171,6 @@ static void refuses(const char *json, const char *sentence) {
 }
 
 static void files_that_are_no_models_are_refused(void **state) {
-    (void)state;
     refuses("", "config.json");
     refuses("[1]", "config.json");
     refuses("{\"model_type\":\"mamba\"}", "model_type is 'mamba', expected one of llama");

@@ -98,7 +98,6 @@ static void probe(bool slow) {
 }
 
 static void a_slow_pair_is_listed_both_ways(void **state) {
-    (void)state;
     probe(true);
     assert_int_equal(found.n_pairs, 2);
     for (int i = 0; i < 2; i++) {
@@ -111,7 +110,6 @@ static void a_slow_pair_is_listed_both_ways(void **state) {
 }
 
 static void equal_pairs_are_not_listed(void **state) {
-    (void)state;
     probe(false);
     assert_int_equal(found.n_pairs, 0);
 }

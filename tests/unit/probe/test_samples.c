@@ -12,7 +12,6 @@ static double normal(uint64_t rank, int64_t i) {
 }
 
 static void quantiles_lie_between_the_values(void **state) {
-    (void)state;
     double values[] = {4, 1, 3, 2};
     assert_true(wefti_quantile(values, 4, 0.5) == 2.5);
     assert_true(wefti_quantile(values, 4, 0) == 1);
@@ -22,7 +21,6 @@ static void quantiles_lie_between_the_values(void **state) {
 }
 
 static void halves_are_of_the_time_and_absent_ranks_do_not_count(void **state) {
-    (void)state;
     wefti_samples s;
     assert_ok(ctx, wefti_samples_init(ctx, 2, 4, &s));
     const double of[] = {1, 1, 5, 5, NAN, NAN, NAN, NAN};
@@ -36,7 +34,6 @@ static void halves_are_of_the_time_and_absent_ranks_do_not_count(void **state) {
 }
 
 static void one_sample_is_in_both_halves(void **state) {
-    (void)state;
     wefti_samples s;
     assert_ok(ctx, wefti_samples_init(ctx, 1, 1, &s));
     s.of[0] = 3;
@@ -46,7 +43,6 @@ static void one_sample_is_in_both_halves(void **state) {
 }
 
 static void a_line_is_found_exactly(void **state) {
-    (void)state;
     double bytes[] = {0, 1e3, 1e5, 1e7}, seconds[4];
     for (int i = 0; i < 4; i++) seconds[i] = 2e-3 + bytes[i] / 1.25e7;
     wefti_link_fit fit = wefti_fit_link(4, bytes, seconds);
@@ -57,7 +53,6 @@ static void a_line_is_found_exactly(void **state) {
 
 /* An error of a hundredth in the long message must not drown the latency. */
 static void the_error_is_relative(void **state) {
-    (void)state;
     double bytes[] = {0, 1e3, 1e5, 1e7}, seconds[4];
     for (int i = 0; i < 4; i++) seconds[i] = 2e-3 + bytes[i] / 1.25e7;
     seconds[3] *= 1.01;
@@ -70,7 +65,6 @@ static void the_error_is_relative(void **state) {
 /* 1.2 MB/s behind a bucket that lets 4000 bytes through at once. */
 static void what_passes_at_once_does_not_make_a_link_faster(void **state) {
     double bytes[8], seconds[8];
-    (void)state;
     for (int i = 0; i < 8; i++) {
         bytes[i] = i == 0 ? 0 : 16 * pow(4, i - 1);
         seconds[i] = 5e-5 + fmax(0, bytes[i] - 4000) / 1.2e6;
@@ -81,7 +75,6 @@ static void what_passes_at_once_does_not_make_a_link_faster(void **state) {
 }
 
 static void without_a_slope_the_rate_is_not_known(void **state) {
-    (void)state;
     const double bytes[] = {0, 1e3, 1e6}, flat[] = {1e-5, 1.1e-5, 1e-5},
                  falling[] = {2e-5, 1.5e-5, 1e-5};
     assert_true(wefti_fit_link(3, bytes, flat).bandwidth_Bps == 0);
@@ -107,7 +100,6 @@ static wefti_variation draw(double spread, double drift, int64_t n) {
 /* 8 x 500 draws: the quantiles' error is some per cent; 8 ranks tell a drift to a
  * factor. */
 static void spread_and_drift_are_told_apart(void **state) {
-    (void)state;
     wefti_variation v = draw(0.1, 0, 500);
     assert_true(fabs(v.spread / 0.1 - 1) < 0.1);
     assert_true(v.drift < 0.01);
@@ -121,7 +113,6 @@ static void spread_and_drift_are_told_apart(void **state) {
 }
 
 static void stalls_are_what_no_spread_explains(void **state) {
-    (void)state;
     enum { N = 400 };
     wefti_samples s;
     assert_ok(ctx, wefti_samples_init(ctx, 2, N, &s));

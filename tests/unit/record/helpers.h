@@ -11,12 +11,10 @@ static weft_ctx *ctx;
 
 /* Every test begins in an empty folder "room" and ends without a byte held. */
 static int setup(void **state) {
-    (void)state;
     return room_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 

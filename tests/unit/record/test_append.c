@@ -7,7 +7,6 @@
 #include "record/append.h"
 
 static void pieces_are_appended(void **state) {
-    (void)state;
     wefti_append file;
     bool exists;
     put_text("room/a", "old ");
@@ -20,7 +19,6 @@ static void pieces_are_appended(void **state) {
 }
 
 static void a_fresh_file_must_not_be_there(void **state) {
-    (void)state;
     wefti_append file;
     bool exists;
     assert_ok(ctx, wefti_append_init(ctx, "room/a", true, &exists, &file));
@@ -36,7 +34,6 @@ static void a_fresh_file_must_not_be_there(void **state) {
 }
 
 static void a_piece_that_does_not_fit_is_taken_back(void **state) {
-    (void)state;
     struct rlimit before, small;
     wefti_append file;
     bool exists;
@@ -55,7 +52,6 @@ static void a_piece_that_does_not_fit_is_taken_back(void **state) {
 }
 
 static void a_folder_is_refused(void **state) {
-    (void)state;
     wefti_append file;
     bool exists;
     assert_fails(ctx, wefti_append_init(ctx, "room", false, &exists, &file),

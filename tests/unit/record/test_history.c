@@ -8,7 +8,6 @@
 static const char path[] = "room/metrics.jsonl";
 
 static void steps_and_evaluations_are_told_apart(void **state) {
-    (void)state;
     wefti_run run;
     put_text(path,
              "{\"step\":0,\"elapsed_s\":0,\"validation_loss\":5}\n"
@@ -38,7 +37,6 @@ static void steps_and_evaluations_are_told_apart(void **state) {
 
 /* Losses 1000, 999, ... : a mean without lag is the loss itself. */
 static void the_moving_mean_has_no_lag(void **state) {
-    (void)state;
     enum { N = 1000 };
     char *text;
     size_t at = 0;
@@ -78,7 +76,6 @@ static bool is_among(const int64_t *picked, int64_t n, int64_t row) {
 }
 
 static void few_rows_keep_ends_and_spikes(void **state) {
-    (void)state;
     wefti_run run;
     int64_t *picked, n;
     make_rows(5000, 1234, 4321, &run);
@@ -98,7 +95,6 @@ static void few_rows_keep_ends_and_spikes(void **state) {
 }
 
 static void shares_and_speeds_are_means_over_time(void **state) {
-    (void)state;
     wefti_run run;
     put_text(path, "{\"step\":1,\"loss\":1,\"tokens_per_s\":300,\"step_s\":1,"
                    "\"exchange_s\":1,\"wait_s\":0}\n"

@@ -29,7 +29,6 @@ static void write_steps(int64_t first, int64_t end) {
 }
 
 static void a_line_is_an_object_of_the_given_values(void **state) {
-    (void)state;
     wefti_metrics *m;
     const wefti_metric row[] = {
         {.name = "step", .kind = WEFTI_METRIC_INT, .integer = INT64_MIN},
@@ -50,7 +49,6 @@ static void a_line_is_an_object_of_the_given_values(void **state) {
 }
 
 static void a_line_is_there_as_soon_as_it_is_written(void **state) {
-    (void)state;
     wefti_metrics *m;
     assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
     assert_ok(ctx, write_step(m, 1, 0.5));
@@ -59,7 +57,6 @@ static void a_line_is_there_as_soon_as_it_is_written(void **state) {
 }
 
 static void two_metrics_of_one_name_are_refused(void **state) {
-    (void)state;
     wefti_metrics *m;
     const wefti_metric row[] = {{.name = "a"}, {.name = "b"}, {.name = "a"}};
     assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
@@ -69,7 +66,6 @@ static void two_metrics_of_one_name_are_refused(void **state) {
 }
 
 static void writing_allocates_nothing(void **state) {
-    (void)state;
     wefti_metrics *m;
     assert_ok(ctx, wefti_metrics_open(ctx, path, 0, &m));
     int64_t before = weft_ctx_allocations(ctx);
@@ -93,7 +89,6 @@ static void assert_steps(const char *expected) {
 }
 
 static void a_resumed_run_has_each_step_once(void **state) {
-    (void)state;
     write_steps(0, 6);
     assert_steps("0 1 2 3 4 5");
     write_steps(4, 8);
@@ -107,7 +102,6 @@ static void a_resumed_run_has_each_step_once(void **state) {
 }
 
 static void nothing_to_drop_leaves_the_file_alone(void **state) {
-    (void)state;
     struct stat before, after;
     write_steps(0, 3);
     assert_int_equal(stat(path, &before), 0);
@@ -120,7 +114,6 @@ static void nothing_to_drop_leaves_the_file_alone(void **state) {
 }
 
 static void lines_without_a_step_are_kept(void **state) {
-    (void)state;
     put_text(path, "{\"note\":\"a\"}\n{\"step\":5.0}\n{\"step\":\"9\"}\n{\"step\":4}\n");
     write_steps(5, 6);
     assert_contents(ctx, path,
@@ -129,7 +122,6 @@ static void lines_without_a_step_are_kept(void **state) {
 }
 
 static void a_line_cut_anywhere_is_dropped_and_the_rest_kept(void **state) {
-    (void)state;
     static const char text[] = "{\"step\":1,\"loss\":0.5}\n{\"step\":2,\"loss\":0.25}\n";
     static const size_t first = 22;
     for (size_t cut = 0; cut < sizeof text; cut++) {
@@ -144,7 +136,6 @@ static void a_line_cut_anywhere_is_dropped_and_the_rest_kept(void **state) {
 }
 
 static void empty_lines_are_left_out(void **state) {
-    (void)state;
     put_text(path, "\n{\"step\":1}\r\n  \n{\"step\":2}");
     assert_steps("1 2");
     write_steps(3, 4);
@@ -160,7 +151,6 @@ static void hear(void *user, weft_log_level level, const char *line) {
 }
 
 static void damaged_lines_are_left_out_with_their_number(void **state) {
-    (void)state;
     static const char *const bad[] = {"x",
                                       "[]",
                                       "7",
@@ -202,7 +192,6 @@ static void damaged_lines_are_left_out_with_their_number(void **state) {
 /* A run of 40 steps with a byte changed, a stretch zeroed or the file cut at each offset:
  * it goes on behind step 20, and the lines that are whole are there. */
 static void no_damage_stops_a_resumed_run(void **state) {
-    (void)state;
     static const char *const names[] = {"step"};
     char whole[4096] = "", text[4096];
     for (int step = 1; step <= 40; step++)
@@ -230,7 +219,6 @@ static void no_damage_stops_a_resumed_run(void **state) {
 }
 
 static void numbers_are_read_by_name(void **state) {
-    (void)state;
     static const char *const names[] = {"loss", "step", "absent"};
     double *rows;
     int64_t n;
@@ -248,7 +236,6 @@ static void numbers_are_read_by_name(void **state) {
 }
 
 static void a_file_without_lines_has_no_rows(void **state) {
-    (void)state;
     static const char *const names[] = {"loss"};
     double *rows;
     int64_t n;
@@ -262,7 +249,6 @@ static void a_file_without_lines_has_no_rows(void **state) {
 }
 
 static void places_that_can_not_be_written_are_an_error(void **state) {
-    (void)state;
     wefti_metrics *m;
     assert_fails(ctx, wefti_metrics_open(ctx, "room/absent/m", 0, &m), WEFT_ERR_FILE,
                  "room/absent/m");
@@ -275,7 +261,6 @@ static void places_that_can_not_be_written_are_an_error(void **state) {
 }
 
 static void a_full_disk_leaves_whole_lines(void **state) {
-    (void)state;
     struct rlimit before, small;
     wefti_metrics *m;
     char note[300];
@@ -320,7 +305,6 @@ static weft_status resume_and_read(void *user) {
 }
 
 static void every_allocation_failure_is_clean(void **state) {
-    (void)state;
     assert_true(fail_each_allocation(ctx, write_hundred, resume_and_read, NULL) >= 5);
 }
 

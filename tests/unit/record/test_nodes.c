@@ -38,7 +38,6 @@ static double at(const json_t *list, size_t node, const char *column, size_t i) 
 }
 
 static void lines_are_read_in_their_order(void **state) {
-    (void)state;
     put("{\"step\":5,\"elapsed_s\":1.5,\"node\":0,\"host\":\"a\",\"ranks\":2,\"cores\":4,"
         "\"cpu_cores\":1.5,\"busy_share\":0.5,\"memory_bytes\":1e9,\"rank_bytes\":4e8,"
         "\"net_out\":10,\"net_in\":20,\"wire_out\":5,\"wire_in\":6}\n"
@@ -58,7 +57,6 @@ static void lines_are_read_in_their_order(void **state) {
 }
 
 static void damage_and_a_line_under_way_are_left_out(void **state) {
-    (void)state;
     put("{\"step\":1,\"node\":0,\"cpu_cores\":1e400}\nnonsense\n[1]\n"
         "{\"step\":-1,\"node\":0}\n{\"step\":1,\"node\":1e9}\n{\"node\":0}\n"
         "{\"step\":2,\"node\":0,\"cpu_cores\":-3,\"ranks\":1e300,\"host\":7}\n"
@@ -76,7 +74,6 @@ static void damage_and_a_line_under_way_are_left_out(void **state) {
 }
 
 static void of_a_large_file_the_end_counts(void **state) {
-    (void)state;
     char line[128];
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -93,7 +90,6 @@ static void of_a_large_file_the_end_counts(void **state) {
 }
 
 static void columns_are_thinned_and_keep_the_newest(void **state) {
-    (void)state;
     wefti_buffer text = {0};
     for (int i = 1; i <= 1000; i++)
         for (int node = 0; node < 2; node++)
@@ -112,7 +108,6 @@ static void columns_are_thinned_and_keep_the_newest(void **state) {
 }
 
 static void nodes_that_left_are_not_shown(void **state) {
-    (void)state;
     put("{\"step\":1,\"node\":0,\"host\":\"<\\\"\"}\n{\"step\":1,\"node\":1}\n"
         "{\"step\":2,\"node\":0,\"host\":\"<\\\"\"}\n");
     json_t *list = put_and_parse(10);
@@ -136,7 +131,6 @@ static weft_status read_once(void *user) {
 }
 
 static void every_allocation_failure_is_clean(void **state) {
-    (void)state;
     put("{\"step\":1,\"node\":0}\n");
     assert_true(fail_each_allocation(ctx, NULL, read_once, NULL) >= 2);
 }

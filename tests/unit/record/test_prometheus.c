@@ -17,7 +17,6 @@ static char *text_of(const char *run, const wefti_gauge *gauges, int n, wefti_bu
 }
 
 static void lines_are_those_of_the_format(void **state) {
-    (void)state;
     static const wefti_gauge gauges[] = {
         {"weft_loss", "nats per token", false, 3.25, NULL},
         {"weft_bytes_total", "bytes", true, 12, NULL},
@@ -40,7 +39,6 @@ static void lines_are_those_of_the_format(void **state) {
 }
 
 static void what_nobody_knows_has_no_line(void **state) {
-    (void)state;
     const wefti_gauge gauges[] = {{"a", "x", false, (double)NAN, NULL},
                                   {"b", "x", false, (double)INFINITY, NULL},
                                   {"c", "x", false, -(double)INFINITY, NULL}};
@@ -52,7 +50,6 @@ static void what_nobody_knows_has_no_line(void **state) {
 }
 
 static void names_are_escaped(void **state) {
-    (void)state;
     const wefti_gauge gauge = {"a", "x", false, 1, "n\"\\"};
     wefti_buffer out = {0};
     assert_non_null(strstr(text_of("a\"b\\c\nd", &gauge, 1, &out),
@@ -71,7 +68,6 @@ static int files_in(const char *folder) {
 
 /* Who has the old file open reads the old one to its end. */
 static void a_reader_sees_one_whole_file(void **state) {
-    (void)state;
     wefti_buffer old = {0}, new = {0};
     char read_back[16] = "";
     wefti_buffer_text(ctx, &old, "old 1\n");

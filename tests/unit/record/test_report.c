@@ -114,7 +114,6 @@ static void check_tables(const json_t *run) {
 }
 
 static void the_page_has_the_numbers_of_its_run(void **state) {
-    (void)state;
     static const char config[] = "method: flexdemo # a <b> & \"c\"\n";
     static const struct {
         const char *name;
@@ -161,7 +160,6 @@ static void the_page_has_the_numbers_of_its_run(void **state) {
 }
 
 static void a_run_alone_is_written_where_it_is_told(void **state) {
-    (void)state;
     make_run("room/alone", 20, 0);
     assert_ok(ctx, weft_report_write(ctx, "room/alone", "room/page.html"));
     json_t *data = data_of("room/page.html");
@@ -173,7 +171,6 @@ static void a_run_alone_is_written_where_it_is_told(void **state) {
 
 /* The frame of the page asks nothing from elsewhere. */
 static void the_page_needs_no_network(void **state) {
-    (void)state;
     static const char *const foreign[] = {
         "src=", "href=", "@import", "XMLHttp", "eval(", "innerHTML", "document.write"};
     make_run("room/a", 3, 0);
@@ -191,7 +188,6 @@ static void the_page_needs_no_network(void **state) {
 }
 
 static void a_run_that_has_just_begun_has_a_page(void **state) {
-    (void)state;
     static const char *const begun[] = {
         "", "{\"step\":0,\"validation_loss\":5.0}\n", "{\"step\":1,\"loss\":4.5}\n",
         "{\"step\":1,\"loss\":nul", "{\"step\":1,\"loss\":null,\"tokens\":5}\n"};
@@ -203,7 +199,6 @@ static void a_run_that_has_just_begun_has_a_page(void **state) {
 }
 
 static void no_text_leaves_its_block(void **state) {
-    (void)state;
     static const char name[] = "<!--<script>alert(1)<\\script>&\"'\x01\xff";
     static const char wild[] =
         "a: \"</script><img src=x onerror=alert(1)>\"\n# \xe2\x80\xa8 \x02\n";
@@ -225,7 +220,6 @@ static void no_text_leaves_its_block(void **state) {
 }
 
 static void a_loss_that_is_not_finite_is_null_and_counted(void **state) {
-    (void)state;
     put_text("room/metrics.jsonl", "{\"step\":1,\"loss\":4.5,\"tokens\":5}\n"
                                    "{\"step\":2,\"loss\":null,\"tokens\":5}\n"
                                    "{\"step\":3,\"loss\":4.25,\"tokens\":5}\n");
@@ -239,7 +233,6 @@ static void a_loss_that_is_not_finite_is_null_and_counted(void **state) {
 }
 
 static void wild_numbers_do_not_break_the_page(void **state) {
-    (void)state;
     static const char *const names[] = {"step",
                                         "loss",
                                         "lr",
@@ -283,7 +276,6 @@ static void wild_numbers_do_not_break_the_page(void **state) {
 }
 
 static void runs_of_one_name_are_called_by_their_paths(void **state) {
-    (void)state;
     static const char *const folders[] = {"room/full", "room/demo", "room/other/demo"};
     make_run(folders[0], 150, 4e8);
     make_run(folders[1], 150, 1e6);
@@ -301,7 +293,6 @@ static void runs_of_one_name_are_called_by_their_paths(void **state) {
 
 /* A run of n steps with one loss far above the others; the greatest loss in the block. */
 static void a_long_run_is_thinned_but_keeps_its_spikes(void **state) {
-    (void)state;
     enum { N = 100000, SPIKE = 70123 };
     wefti_buffer text = {0};
     for (int i = 1; i <= N; i++)
@@ -333,7 +324,6 @@ static void a_long_run_is_thinned_but_keeps_its_spikes(void **state) {
 }
 
 static void what_is_missing_is_named(void **state) {
-    (void)state;
     static const char *const folders[] = {"room/absent"};
     assert_fails(ctx, weft_report_write(ctx, "room/absent", NULL), WEFT_ERR_FILE,
                  "room/absent");
@@ -363,7 +353,6 @@ static weft_status report_and_compare(void *user) {
 }
 
 static void every_allocation_failure_is_clean(void **state) {
-    (void)state;
     make_run(folders[0], 100, 1e6);
     make_run(folders[1], 10, 1e6);
     put_text("room/a/config.yaml", "a: b\n");
@@ -390,7 +379,6 @@ static void assert_span(const json_t *run, size_t timeline, size_t i, const char
 }
 
 static void a_planned_run_has_both(void **state) {
-    (void)state;
     make_run("room/planned", 200, 2e6);
     put_text("room/planned/plan.json", plan_text);
     put_text(
@@ -416,7 +404,6 @@ static void a_planned_run_has_both(void **state) {
 }
 
 static void a_broken_plan_is_an_error(void **state) {
-    (void)state;
     static const struct {
         const char *text, *words;
     } cases[] = {{"{", "room/broken/plan.json: not a JSON object"},

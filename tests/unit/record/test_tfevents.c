@@ -139,12 +139,10 @@ static int read_events(const char *path, event *out, int capacity) {
 /* ---- claims ---- */
 
 static void the_decoders_crc_is_the_published_one(void **state) {
-    (void)state;
     assert_int_equal(slow_crc32c((const unsigned char *)"123456789", 9), 0xe3069283u);
 }
 
 static void a_file_begins_with_its_version(void **state) {
-    (void)state;
     static event events[4];
     wefti_tfevents *e;
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 1700000000.25, &e));
@@ -158,7 +156,6 @@ static void a_file_begins_with_its_version(void **state) {
 }
 
 static void scalars_come_back(void **state) {
-    (void)state;
     static event events[8];
     static const wefti_scalar row[] = {{"train/loss", 3.25},
                                        {"train/lr", 6e-4},
@@ -189,7 +186,6 @@ static void scalars_come_back(void **state) {
 }
 
 static void an_event_may_be_longer_than_what_is_reserved(void **state) {
-    (void)state;
     static event events[2];
     static wefti_scalar row[300];
     static char tags[300][32];
@@ -207,7 +203,6 @@ static void an_event_may_be_longer_than_what_is_reserved(void **state) {
 }
 
 static void a_resumed_run_purges_later_steps(void **state) {
-    (void)state;
     static event events[4];
     wefti_tfevents *e;
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 500, 3, &e));
@@ -218,7 +213,6 @@ static void a_resumed_run_purges_later_steps(void **state) {
 }
 
 static void two_starts_in_one_second_get_two_files(void **state) {
-    (void)state;
     wefti_tfevents *a, *b;
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 5, &a));
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 5, &b));
@@ -228,7 +222,6 @@ static void two_starts_in_one_second_get_two_files(void **state) {
 }
 
 static void writing_allocates_nothing(void **state) {
-    (void)state;
     static const wefti_scalar row[] = {{"train/loss", 3.25}, {"train/lr", 6e-4}};
     wefti_tfevents *e;
     assert_ok(ctx, wefti_tfevents_create(ctx, "room", 0, 1, &e));
@@ -240,7 +233,6 @@ static void writing_allocates_nothing(void **state) {
 }
 
 static void impossible_places_and_times_are_refused(void **state) {
-    (void)state;
     wefti_tfevents *e;
     assert_fails(ctx, wefti_tfevents_create(ctx, "room/absent", 0, 1, &e), WEFT_ERR_FILE,
                  "absent");
@@ -256,7 +248,6 @@ static void impossible_places_and_times_are_refused(void **state) {
 }
 
 static void a_full_disk_leaves_whole_records(void **state) {
-    (void)state;
     static event events[4];
     static const wefti_scalar row[] = {
         {"a/tag/that/does/not/fit/any/more/into/the/file", 1}};
@@ -312,7 +303,6 @@ static field content_of(const field *value, const char *tag, const char *plugin)
 }
 
 static void settings_are_the_hyperparameters(void **state) {
-    (void)state;
     static const wefti_setting settings[] = {
         {.name = "optimizer.lr", .number = 0.25},
         {.name = "method", .text = "flexdemo"},
@@ -350,7 +340,6 @@ static void settings_are_the_hyperparameters(void **state) {
 }
 
 static void a_text_is_a_tensor_of_one_string(void **state) {
-    (void)state;
     char *text;
     int64_t n_bytes;
     wefti_tfevents *e;
@@ -399,7 +388,6 @@ static void empty_room(void *user) {
 }
 
 static void every_allocation_failure_is_clean(void **state) {
-    (void)state;
     assert_true(fail_each_allocation(ctx, NULL, create_and_write, NULL) >= 5);
     assert_true(fail_each_allocation(ctx, empty_room, create_and_set, NULL) >= 12);
 }

@@ -46,7 +46,6 @@ static const json_t *event(const json_t *trace, const char *kind, int k) {
 }
 
 static void ranks_are_on_one_clock(void **state) {
-    (void)state;
     put("room/timeline.json",
         "{\"step\":21,\"rank\":0,\"node\":0,\"host\":\"a\",\"timeline\":[" STRETCH(
             "compute", "forward", "0.5", "0.75") "],"
@@ -68,7 +67,6 @@ static void ranks_are_on_one_clock(void **state) {
 }
 
 static void what_was_predicted_stands_behind(void **state) {
-    (void)state;
     put("room/timeline.json",
         "{\"timeline\":[" STRETCH("compute", "forward", "0", "1") "]}");
     put("room/plan.json", "{\"prediction\":{},\"timeline\":[" STRETCH(
@@ -82,7 +80,6 @@ static void what_was_predicted_stands_behind(void **state) {
 }
 
 static void names_from_elsewhere_are_text(void **state) {
-    (void)state;
     put("room/timeline.json",
         "{\"host\":\"h\\\"\\u0001\\n\",\"timeline\":[" STRETCH("\\\"},{", "</script>\\u001b",
                                                              "0", "1") "]}");
@@ -99,7 +96,6 @@ static void refuse(const char *text, const char *words) {
 }
 
 static void damage_is_refused(void **state) {
-    (void)state;
     refuse("{\"timeline\":[{}]}", "item 0 of the timeline is not a stretch of time");
     refuse("{\"timeline\":[],\"others\":[{\"timeline\":[1]}]}",
            "item 0 of the timeline is not a stretch of time");
@@ -117,7 +113,6 @@ static weft_status make_trace(void *user) {
 }
 
 static void every_allocation_failure_is_clean(void **state) {
-    (void)state;
     put("room/timeline.json",
         "{\"timeline\":[" STRETCH("compute", "forward", "0", "1") "],\"others\":[{\"rank\":1,"
         "\"timeline\":[" STRETCH("compute", "forward", "0", "1") "]}]}");

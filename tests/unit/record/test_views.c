@@ -30,7 +30,6 @@ static const char good[] =
     "[2,\"0000000000000007\",\"c\"]],\"lost\":[[1,\"b\",\"why\"]],\"joined\":[]}\n";
 
 static void a_line_is_read_back_as_it_was_written(void **state) {
-    (void)state;
     wefti_view_member members[] = {{0, 1, "a"}, {5, UINT64_MAX, "host \"b\""}};
     wefti_view_change lost[] = {{3, "c", "its connection ended"}};
     wefti_view_skip skipped[] = {{16, 0, 3, 7, 1}, {0, 5, 3, 0, 0}};
@@ -69,7 +68,6 @@ static void a_line_is_read_back_as_it_was_written(void **state) {
 
 /* Each word of the good line in turn becomes something that it must not be. */
 static void lines_that_do_not_hold_together_are_left_out(void **state) {
-    (void)state;
     static const char *const changes[][2] = {
         {"\"00000000000000ab\"", "\"ab\""},
         {"\"00000000000000ab\"", "\"00000000000000AX\""},
@@ -105,7 +103,6 @@ static void lines_that_do_not_hold_together_are_left_out(void **state) {
 }
 
 static void skipped_messages_have_bounds(void **state) {
-    (void)state;
     static const char *const lists[] = {"[[32,0,1,0,0]]", "[[16,0,1,0,16]]",
                                         "[[16,0,1,0]]", "[[16,0,-1,0,0]]", "[7]", "{}"};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
@@ -121,7 +118,6 @@ static void skipped_messages_have_bounds(void **state) {
 }
 
 static void no_file_and_a_torn_last_line_are_fine(void **state) {
-    (void)state;
     char text[4096];
     wefti_views views;
     remove(path);

@@ -105,7 +105,6 @@ static void assert_direction(const spy ranks[2]) {
 }
 
 static void gather_sends_the_message_of_the_page(void **state) {
-    (void)state;
     static spy ranks[2];
     static const unsigned char indices[] = {0x62, 0x0d};
     static const float values[] = {-2.9958093f, -2.1213202f, -1.2585704f, -1.1152213f};
@@ -127,7 +126,6 @@ static void gather_sends_the_message_of_the_page(void **state) {
 }
 
 static void owners_send_the_answers_of_the_page(void **state) {
-    (void)state;
     static spy ranks[2];
     static const unsigned char first[] = {0x05, 0x81, 0x6d}, second[] = {0xa9, 0x01};
     run_example(WEFTI_ROUTE_OWNER, ranks);

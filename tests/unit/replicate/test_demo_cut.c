@@ -128,7 +128,6 @@ static void add_blocks(const wefti_demo_rules *rules, const wefti_bucket *bucket
 }
 
 static void a_place_is_the_sum_of_the_blocks_before_it(void **state) {
-    (void)state;
     for_each_cut(add_blocks);
 }
 
@@ -158,12 +157,10 @@ static void compare_ranges(const wefti_demo_rules *rules, const wefti_bucket *bu
 }
 
 static void ranges_follow_each_other_and_are_equal_to_half_a_block(void **state) {
-    (void)state;
     for_each_cut(compare_ranges);
 }
 
 static void pieces_of_fewer_elements_than_dense_below_are_sent_whole(void **state) {
-    (void)state;
     static const wefti_piece few = {1023, 1, 0, false, 0}, many = {1, 1024, 0, true, 0};
     static const wefti_piece vector = {1024, 1, 0, false, 0};
     wefti_replicator_config config = knobs(2, 4, WEFTI_VALUES_F32);
@@ -197,7 +194,6 @@ static double mean_bytes(const wefti_replicator_config *config, int R) {
 /* A rank's own share follows from where blocks end, so the busiest one sends some more.
  */
 static void the_owners_traffic_is_constant_in_the_number_of_ranks(void **state) {
-    (void)state;
     for (int form = 0; form < 2; form++) {
         wefti_replicator_config config = knobs(
             1, 4, form ? WEFTI_VALUES_INT8 : WEFTI_VALUES_F32);
@@ -215,7 +211,6 @@ static void the_owners_traffic_is_constant_in_the_number_of_ranks(void **state) 
 }
 
 static void gathers_traffic_is_linear_in_the_number_of_ranks(void **state) {
-    (void)state;
     wefti_replicator_config config = knobs(1, 4, WEFTI_VALUES_INT8);
     config.route = WEFTI_ROUTE_GATHER;
     int64_t message = bytes_from(&config, 2, 0);
@@ -224,7 +219,6 @@ static void gathers_traffic_is_linear_in_the_number_of_ranks(void **state) {
 }
 
 static void auto_takes_the_route_that_sends_less(void **state) {
-    (void)state;
     int chosen[2] = {0};
     for (int form = 0; form < 8; form++) {
         wefti_replicator_config config = knobs(1 + form % 2, form % 2 ? 32 : 4,
@@ -262,7 +256,6 @@ static double seconds(wefti_replicator_config config, wefti_route route, int R,
 }
 
 static void auto_takes_the_faster_route_of_a_known_wire(void **state) {
-    (void)state;
     static const double wires[][2] = {
         {1e6, 0.01}, {12.5e6, 0.01}, {12.5e6, 1e-4}, {125e6, 1e-3}, {1.25e9, 0.02}};
     const wefti_bucket *block = &gpt2()->buckets[1];
@@ -283,7 +276,6 @@ static void auto_takes_the_faster_route_of_a_known_wire(void **state) {
 }
 
 static void int8_coefficients_take_at_most_13_and_a_half_bits(void **state) {
-    (void)state;
     wefti_replicator_config config = knobs(1, 4, WEFTI_VALUES_INT8);
     const model *m = gpt2();
     wefti_demo_rules rules = wefti_demo_rules_make(&config, 2, NULL);
@@ -325,7 +317,6 @@ static void check_room(weft_ctx *ctx, wefti_replicator_config *config, int R) {
 }
 
 static void working_memory_is_counted_exactly(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(ctx_begin(&ctx), 0);
     for (int form = 0; form < 16; form++) {
@@ -341,7 +332,6 @@ static void working_memory_is_counted_exactly(void **state) {
 
 /* The coefficients of all ranks that are worked on at a time fit in a cache. */
 static void working_memory_hardly_grows_with_the_number_of_ranks(void **state) {
-    (void)state;
     wefti_replicator_config config = knobs(1, 4, WEFTI_VALUES_INT8);
     const model *m = gpt2();
     config.route = WEFTI_ROUTE_GATHER;

@@ -13,12 +13,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -83,7 +81,6 @@ static void compare_with_demo(const wefti_transform_config *config, wefti_comm *
 }
 
 static void a_transform_is_demo_without_coding(void **state) {
-    (void)state;
     wefti_world_shape shape = {
         .replicas = 1, .shards = 1, .replicas_per_node = 1, .sites = 1};
     wefti_world *world;
@@ -101,7 +98,6 @@ static void a_transform_is_demo_without_coding(void **state) {
 }
 
 static void every_replicator_of_the_list_is_measured(void **state) {
-    (void)state;
     weft_replicator_speeds s;
     wefti_replicator_config config;
     char text[320];
@@ -129,7 +125,6 @@ static void every_replicator_of_the_list_is_measured(void **state) {
 
 /* The first 98304 are one tensor of 256 x 384: 96 blocks of 105 bytes and a head. */
 static void bits_are_those_of_the_message(void **state) {
-    (void)state;
     weft_replicator_speeds s;
     weft_bench_replicators_options o = small;
     o.n = 98304;
@@ -144,7 +139,6 @@ static void bits_are_those_of_the_message(void **state) {
 }
 
 static void threads_are_as_wanted_and_then_as_before(void **state) {
-    (void)state;
     weft_replicator_speeds s;
     weft_bench_replicators_options o = small;
     wefti_kernels_set_threads(2);
@@ -159,7 +153,6 @@ static void threads_are_as_wanted_and_then_as_before(void **state) {
 
 /* In full every parameter costs the same, so these were as many as wanted. */
 static void any_number_of_parameters_is_laid_out(void **state) {
-    (void)state;
     static const int64_t numbers[] = {1, 383, 384 * 3 + 5, 196608 + 768 + 384 * 1152 + 7};
     weft_replicator_speeds s;
     weft_bench_replicators_options o = small;
@@ -175,7 +168,6 @@ static void any_number_of_parameters_is_laid_out(void **state) {
 }
 
 static void a_lone_node_sends_nothing_and_works(void **state) {
-    (void)state;
     weft_replicator_speeds s;
     weft_bench_replicators_options o = small;
     o.nodes = 1;
@@ -194,7 +186,6 @@ static void refused(weft_bench_replicators_options o, const char *words) {
 }
 
 static void senseless_options_are_refused(void **state) {
-    (void)state;
     weft_bench_replicators_options o = small;
     refused((o.kernels = "fast", o), "kernels 'fast' are unknown");
     o = small, refused((o.threads = -1, o), "threads -1");
@@ -216,7 +207,6 @@ static weft_status measure(void *speeds) {
 }
 
 static void every_failed_allocation_is_clean(void **state) {
-    (void)state;
     weft_replicator_speeds s;
     assert_true(fail_each_allocation(ctx, NULL, measure, &s) > 20);
 }

@@ -11,7 +11,6 @@ static const wefti_piece pieces[] = {
 static const wefti_bucket two_buckets[] = {{2, pieces, 443520}, {1, pieces + 2, 2310}};
 
 static void every_replicator_that_sends_and_every_codec_is_in_the_list(void **state) {
-    (void)state;
     int kinds[16] = {0}, codecs[WEFTI_VALUE_CODECS] = {0};
     wefti_replicator_config config;
     for (int i = 0; wefti_variant_at(i, &config); i++) {
@@ -29,7 +28,6 @@ static void every_replicator_that_sends_and_every_codec_is_in_the_list(void **st
 }
 
 static void no_two_have_a_name_in_common(void **state) {
-    (void)state;
     wefti_replicator_config config;
     char one[64], other[64];
     assert_false(wefti_variant_at(-1, &config));
@@ -68,7 +66,6 @@ static void assert_near(double found, double expected) {
  * bytes of scale, 64 of values and 16 x log2 C(64, 4) = 308.4 bits of places: 39 bytes.
  */
 static void a_message_of_demo_by_hand(void **state) {
-    (void)state;
     const wefti_piece piece = {64, 96, 0, true, 0};
     const wefti_bucket bucket = {1, &piece, 6144};
     wefti_variant_work w = work_of("demo 4/64 int8 all_gather", &bucket, 2);
@@ -90,7 +87,6 @@ static void a_message_of_demo_by_hand(void **state) {
 /* Small tensors go whole: 3 blocks of 66 bytes, 2 of them to the one and 1 to the other
  * of two, who answer in 2 bits per element, 48 bytes. */
 static void a_small_tensor_by_hand(void **state) {
-    (void)state;
     const wefti_piece piece = {192, 1, 0, false, 0};
     const wefti_bucket bucket = {1, &piece, 192};
     wefti_variant_work w = work_of("demo 4/64 int8 sharded", &bucket, 2);
@@ -101,7 +97,6 @@ static void a_small_tensor_by_hand(void **state) {
 /* 384 rows at 1/16 are 24; a rank sends half of their values and the signs of its half,
  * of which the bound counts log2 3 bits and the wire 2. */
 static void messages_of_an_all_reduce_by_hand(void **state) {
-    (void)state;
     const wefti_piece piece = {384, 128, 0, true, 0};
     const wefti_bucket bucket = {1, &piece, 49152};
     wefti_variant_work w = work_of("full f32", &bucket, 2);
@@ -118,7 +113,6 @@ static void messages_of_an_all_reduce_by_hand(void **state) {
 }
 
 static void no_message_is_below_its_bound_or_far_above(void **state) {
-    (void)state;
     wefti_replicator_config config;
     for (int i = 0; wefti_variant_at(i, &config); i++) {
         for (int R = 1; R <= 5; R++) {
@@ -133,7 +127,6 @@ static void no_message_is_below_its_bound_or_far_above(void **state) {
 }
 
 static void what_sends_nothing_has_nothing_to_do(void **state) {
-    (void)state;
     wefti_replicator_config none = {.kind = "none", .every = 1};
     wefti_variant_load load = {two_buckets, 2, 3};
     wefti_variant_work w = wefti_variant_work_of(&none, &load);

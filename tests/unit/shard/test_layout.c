@@ -9,7 +9,6 @@ static const wefti_tensor tensors[] = {
 enum { N_TENSORS = 4, FULL = 62 };
 
 static void shards_are_disjoint_row_blocks_that_cover_everything(void **state) {
-    (void)state;
     for (int S = 1; S <= 9; S++) {
         float full[FULL], back[FULL], shard[FULL];
         int64_t n = 0;
@@ -54,7 +53,6 @@ static weft_status gather_and_reduce(rank_env *env) {
 }
 
 static void gather_and_reduce_are_inverse_to_splitting(void **state) {
-    (void)state;
     for (int S = 1; S <= 8; S++)
         run_ranks(2, S, (wefti_wire_model){0, 0}, gather_and_reduce, NULL, NULL);
 }

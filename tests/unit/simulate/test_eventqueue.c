@@ -19,7 +19,6 @@ static void what_is_posted_is_found_until_it_is_taken(void **state) {
     weft_ctx *ctx;
     wefti_event_queue board;
     int64_t n = 0;
-    (void)state;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_int_equal(wefti_event_queue_init(ctx, &board), WEFT_OK);
     for (uint64_t i = 0; i < STEPS; i++) {
@@ -47,7 +46,6 @@ static void what_is_posted_is_found_until_it_is_taken(void **state) {
 static void events_come_in_their_order(void **state) {
     enum { N = 5000 };
     weft_ctx *ctx;
-    (void)state;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     wefti_agenda agenda = {.ctx = ctx};
     wefti_event event, last = {-1, 0, 0, 0};

@@ -27,7 +27,6 @@ static weft_prediction predict_loop(int nodes, const char *keys, const char *lin
 
 /* Alone it takes what it takes. */
 static void test_alone(void **state) {
-    (void)state;
     weft_prediction p = predict_loop(1, "method=hsdp", "1Gbit,0.2ms");
     assert_true(fabs(p.mean_step_s - 0.3) < 1e-9);
     assert_int_equal(p.parameters, ELEMENTS);
@@ -37,7 +36,6 @@ static void test_alone(void **state) {
 /* On a fast wire nearly nothing is added; on a slow one bytes over rate are waited for,
  * less what hides behind backward. */
 static void test_wire(void **state) {
-    (void)state;
     weft_prediction fast = predict_loop(2, "method=hsdp optimizer.clip=0", "100Gbit,1us");
     assert_true(fast.mean_step_s > 0.3 && fast.mean_step_s < 0.302);
     double bytes = (double)fast.wire_bytes_step; /* half of 8 P, heads and status */
@@ -51,7 +49,6 @@ static void test_wire(void **state) {
 }
 
 static void test_refused(void **state) {
-    (void)state;
     const char *typed[] = {"link", "1Gbit,0.2ms", NULL};
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 1, 1, "method=hsdp");

@@ -91,7 +91,6 @@ static void check_kind(int nodes, int ranks, const char *keys) {
 }
 
 static void every_kind_is_predicted(void **state) {
-    (void)state;
     for (int i = 0; i < KINDS; i++) {
         check_kind(1, 1, kinds[i]);
         check_kind(2, 1, kinds[i]);
@@ -103,7 +102,6 @@ static void every_kind_is_predicted(void **state) {
 }
 
 static void sites_are_predicted(void **state) {
-    (void)state;
     static const char *const typed[] = {
         "link", "1Gbit,0.2ms", "site-link", "100Mbit,5ms", "rank-flops", "20G", NULL};
     weft_prediction near = of(4, 1, "method=hsdp", typed);
@@ -124,7 +122,6 @@ static double bytes_of_model(void) {
 /* One bucket, nothing but computing and the wire: two rounds, each a latency and R-1
  * messages of a range. */
 static void an_all_reduce_takes_two_latencies_and_its_bytes(void **state) {
-    (void)state;
     static const char *const typed[] = {"link", "100Mbit,3ms", "rank-flops", "20G", NULL};
     const char *keys = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
     double compute_s = of(1, 1, keys, typed).mean_step_s, n_bytes = bytes_of_model();
@@ -141,7 +138,6 @@ static void an_all_reduce_takes_two_latencies_and_its_bytes(void **state) {
 /* It makes messages among more than two nodes longer, and nothing else: not between two,
  * not latency. */
 static void a_crowd_stretches_messages_among_many(void **state) {
-    (void)state;
     static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
     const char *sync = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
     const char *gossip = "method=dadam mixer.topology=exponential mesh.min_message=1GB";
@@ -159,7 +155,6 @@ static void a_crowd_stretches_messages_among_many(void **state) {
 
 /* Everybody's message of everything comes through one interface, one after another. */
 static void a_gather_takes_one_latency_and_everybodys_bytes(void **state) {
-    (void)state;
     static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
     const char *keys = "method=flexdemo replicator.exchange=all_gather optimizer.clip=0 "
                        "mesh.min_message=1GB";
@@ -174,7 +169,6 @@ static void a_gather_takes_one_latency_and_everybodys_bytes(void **state) {
 /* Copies to all others, each receiver's one after another: nobody waits for an interface
  * that another sender has, because each begins with whom comes after it. */
 static void senders_to_many_do_not_meet(void **state) {
-    (void)state;
     static const char *const typed[] = {"link", "10Mbit,3ms", "rank-flops", "20G", NULL};
     const char *keys = "method=dadam mixer.kind=choco mixer.topology=complete "
                        "mesh.min_message=1GB";
@@ -187,7 +181,6 @@ static void senders_to_many_do_not_meet(void **state) {
 
 /* A ring of two: a copy each way in each step, under way for a whole step. */
 static void gossip_hides_what_fits_in_a_step(void **state) {
-    (void)state;
     static const char *const slow[] = {"link", "10Mbit,3ms", "rank-flops", "1G", NULL};
     static const char *const fast[] = {"link", "1Gbit,3ms", "rank-flops", "1G", NULL};
     const char *keys = "method=dadam mixer.topology=exponential mesh.min_message=1GB";
@@ -205,7 +198,6 @@ static void gossip_hides_what_fits_in_a_step(void **state) {
 /* One bucket, sent when its gradient is there and needed when the next one is: a step takes
  * the longer of computing and the wire, where flexdemo takes the sum. */
 static void a_delayed_exchange_hides_what_fits_in_a_step(void **state) {
-    (void)state;
     static const char *const slow[] = {"link", "1Mbit,3ms", "rank-flops", "1G", NULL};
     static const char *const fast[] = {"link", "100Mbit,3ms", "rank-flops", "1G", NULL};
     const char *keys = "method=async-demo optimizer.clip=0 mesh.min_message=1GB";
@@ -229,7 +221,6 @@ static void a_delayed_exchange_hides_what_fits_in_a_step(void **state) {
 
 /* The ranges of a node's ranks share its interface: no faster, no slower. */
 static void ranks_of_a_node_share_its_interface(void **state) {
-    (void)state;
     static const char *const typed[] = {"link", "10Mbit,0.1ms", "rank-flops", "20G",
                                         NULL};
     const char *keys = "method=hsdp optimizer.clip=0 mesh.min_message=1GB";
@@ -239,7 +230,6 @@ static void ranks_of_a_node_share_its_interface(void **state) {
 }
 
 static void an_emulated_wire_goes_over_the_clusters(void **state) {
-    (void)state;
     static const char *const typed[] = {"link", "1Mbit,1s", "rank-flops", "20G", NULL};
     static const char *const same[] = {"link", "100Mbit,1ms", "rank-flops", "20G", NULL};
     weft_prediction emulated = of(2, 1, "method=hsdp mesh.link=100Mbit,1ms", typed);
@@ -248,7 +238,6 @@ static void an_emulated_wire_goes_over_the_clusters(void **state) {
 }
 
 static void pace_and_stall_are_those_of_the_emulation(void **state) {
-    (void)state;
     weft_prediction p = of(1, 1, "replicator.kind=none mesh.compute_time=0.25", facts);
     assert_near(p.mean_step_s, 0.25, 0.02);
     p = of(2, 1, "method=hsdp mesh.compute_time=0.25 mesh.straggler_time=0.5", facts);
@@ -256,7 +245,6 @@ static void pace_and_stall_are_those_of_the_emulation(void **state) {
 }
 
 static void a_link_that_was_measured_differs(void **state) {
-    (void)state;
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 3, 1, "method=hsdp optimizer.clip=0");
     weft_cluster *cluster = make_cluster(ctx, facts);
@@ -277,7 +265,6 @@ static void a_link_that_was_measured_differs(void **state) {
  * at once; but what 0 sends to 1 travels longer, by just the time that a message takes. Then
  * it gets there with what 2 sends to 1, and one of the two comes that much later. */
 static void messages_that_meet_at_an_interface_queue(void **state) {
-    (void)state;
     static const char *const typed[] = {"link", "1Mbit,20ms", "rank-flops", "20G", NULL};
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(
@@ -302,7 +289,6 @@ static void messages_that_meet_at_an_interface_queue(void **state) {
 /* One rank, one bucket, a slow memory: a step is its computing, coding, norm and optimizer,
  * whichever thread does them. */
 static void the_norm_of_the_agreed_gradient_takes_its_time(void **state) {
-    (void)state;
     static const char *const slow[] = {"rank-flops", "20G", "memory-bandwidth", "100MB/s",
                                        NULL};
     static const char *const clips[] = {"optimizer.clip=0", "optimizer.clip=1"};
@@ -338,7 +324,6 @@ static void the_norm_of_the_agreed_gradient_takes_its_time(void **state) {
 }
 
 static void measured_units_count_if_the_model_is_the_same(void **state) {
-    (void)state;
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 1, 1, "replicator.kind=none mesh.threads=1");
     weft_cluster *cluster = make_cluster(ctx, facts);
@@ -356,7 +341,6 @@ static void measured_units_count_if_the_model_is_the_same(void **state) {
 }
 
 static void jitter_is_a_function_of_the_seed(void **state) {
-    (void)state;
     static const char *const typed[] = {"link",  "1Gbit,0.2ms", "rank-flops",
                                         "1G",    "jitter",      "10%",
                                         "stall", "1%,50ms",     NULL};
@@ -381,7 +365,6 @@ static void jitter_is_a_function_of_the_seed(void **state) {
 /* The slowest of four is what all wait for: sigma times the mean of the largest of four
  * standard normals, 1.029. */
 static void all_wait_for_the_slowest(void **state) {
-    (void)state;
     static const char *const calm[] = {"link", "100Gbit", "rank-flops", "1G", NULL};
     static const char *const typed[] = {"link",   "100Gbit", "rank-flops", "1G",
                                         "jitter", "4%",      NULL};
@@ -391,7 +374,6 @@ static void all_wait_for_the_slowest(void **state) {
 }
 
 static void a_timeline_is_a_step(void **state) {
-    (void)state;
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 2, 1, "method=flexdemo");
     weft_cluster *cluster = make_cluster(ctx, facts);
@@ -420,7 +402,6 @@ static void a_timeline_is_a_step(void **state) {
 }
 
 static void what_is_asked_for_is_checked(void **state) {
-    (void)state;
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 2, 1, "method=hsdp");
     weft_cluster *cluster = make_cluster(ctx, facts);
@@ -439,7 +420,6 @@ static void what_is_asked_for_is_checked(void **state) {
 
 /* Each allocation fails once: an error, nothing left behind. */
 static void without_memory_it_is_an_error(void **state) {
-    (void)state;
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 3, 2, "method=dadam mixer.topology=complete");
     weft_cluster *cluster = make_cluster(ctx, facts);

@@ -74,7 +74,6 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* Sums in place of single messages: 3 % of a step. */
 static void arrays_agree_with_events(void **state) {
-    (void)state;
     for (int i = 0; i < KINDS; i++) {
         check_agreement(kinds[i], 2, calm, 0.03);
         check_agreement(kinds[i], 6, calm, 0.03);
@@ -84,12 +83,10 @@ static void arrays_agree_with_events(void **state) {
 
 /* With messages that overtake each other at times: 3 %. */
 static void they_do_with_jitter(void **state) {
-    (void)state;
     for (int i = 0; i < KINDS; i++) check_agreement(kinds[i], 4, rough, 0.03);
 }
 
 static void they_do_where_exchanges_compute_long(void **state) {
-    (void)state;
     for (int i = 0; i < KINDS; i++) check_agreement(kinds[i], 4, slow_memory, 0.03);
 }
 
@@ -121,7 +118,6 @@ static weft_simulation run(const char *keys, int nodes,
 }
 
 static void it_goes_beyond_what_a_run_can_have(void **state) {
-    (void)state;
     weft_simulate_options options = {.steps = 20};
     weft_simulation x = run("method=dadam", 3000, &options);
     assert_int_equal(x.nodes, 3000);
@@ -132,7 +128,6 @@ static void it_goes_beyond_what_a_run_can_have(void **state) {
 }
 
 static void slow_nodes_hold_up_those_who_wait(void **state) {
-    (void)state;
     weft_simulate_options options = {.steps = 60};
     double plain = run("method=hsdp", 64, &options).mean_step_s;
     options.slow_nodes = 0.05;
@@ -148,7 +143,6 @@ static void slow_nodes_hold_up_those_who_wait(void **state) {
 /* Checkpoints every n steps of d s, failures every m s: half an interval is repeated on
  * average, for as many failures as there is time. */
 static void failures_cost_restarts_and_half_an_interval(void **state) {
-    (void)state;
     weft_simulate_options options = {.steps = 20000};
     double d = run("method=hsdp", 8, &options).mean_step_s;
     options.save_every = 50;
@@ -168,7 +162,6 @@ static void failures_cost_restarts_and_half_an_interval(void **state) {
  * the work until it is back; nothing is repeated, whether replicas are equal or differ. Where
  * a run ends with a node all go back. */
 static void the_others_go_on_without_a_node(void **state) {
-    (void)state;
     weft_simulate_options options = {.steps = 2000, .save_every = 50};
     double d = run("method=hsdp", 8, &options).mean_step_s, each_s = 3 + d;
     options.restart_s = 8 * d;
@@ -183,7 +176,6 @@ static void the_others_go_on_without_a_node(void **state) {
 
 /* A slow machine holds up all, and is told as slowness, not as computing. */
 static void single_machines_are_played(void **state) {
-    (void)state;
     weft_simulate_options options = {.steps = 40};
     double alike_s = run("method=hsdp", 4, &options).mean_step_s;
     weft_simulation x = run_with("method=hsdp", 4, &options,
@@ -194,7 +186,6 @@ static void single_machines_are_played(void **state) {
 }
 
 static void what_cannot_be_is_refused(void **state) {
-    (void)state;
     static const struct {
         const char *keys;
         weft_simulate_options options;
@@ -236,7 +227,6 @@ static void what_cannot_be_is_refused(void **state) {
 }
 
 static void without_memory_it_is_an_error(void **state) {
-    (void)state;
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 4, 1, "method=dadam");
     weft_cluster *cluster = make_cluster(ctx, rough);

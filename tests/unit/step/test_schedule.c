@@ -50,7 +50,6 @@ static const char *told(const wefti_schedule *s) {
 }
 
 static void a_step_is_listed_in_order(void **state) {
-    (void)state;
     bench b;
     set_up(&b, "method=hsdp mesh.nodes=1 mesh.ranks_per_node=2 optimizer.clip=0");
     assert_string_equal(
@@ -90,7 +89,6 @@ static const wefti_phase *phase_of(const wefti_schedule *s, wefti_phase_kind kin
 
 /* The table at the top of schedule.c. */
 static void who_clips_when(void **state) {
-    (void)state;
     static const struct {
         const char *keys;
         wefti_clip clip;
@@ -125,7 +123,6 @@ static void who_clips_when(void **state) {
 
 /* Before a micro-batch's first backward a third of it is done. */
 static void a_third_of_a_micro_batch_is_its_forward_pass(void **state) {
-    (void)state;
     bench b;
     set_up(&b, "method=fsdp mesh.nodes=1 batch.micro=2");
     const weft_model *model = b.job->model;
@@ -145,7 +142,6 @@ static void a_third_of_a_micro_batch_is_its_forward_pass(void **state) {
 
 /* Two buckets have begun, the first may combine or has combined. */
 static void with_sites_the_oldest_bucket_goes_first(void **state) {
-    (void)state;
     bench b;
     const int64_t both_begun[] = {2, 0, 0, 0, 0, 0, 0},
                   first_combined[] = {2, 1, 0, 0, 0, 0, 0},

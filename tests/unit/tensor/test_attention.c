@@ -143,13 +143,11 @@ static void check_rounded_shapes(const wefti_kernels *fast) {
 }
 
 static void rounded_factors_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_rounded_shapes);
 }
 
 /* A task's numbers hang on its head alone. */
 static void rounded_factors_have_the_same_bits_with_any_threads(void **state) {
-    (void)state;
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
         buffers b = make_buffers(shape(3, 70, 4, 2, 40, 0), 1), last = b;
@@ -173,12 +171,10 @@ static void rounded_factors_have_the_same_bits_with_any_threads(void **state) {
 }
 
 static void small_shapes_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_small_shapes);
 }
 
 static void a_long_sequence_follows_the_reference(void **state) {
-    (void)state;
     wefti_kernels_set_threads(2);
     check_shape(wefti_kernels_find(NULL), shape(1, 601, 2, 1, 7, 1), 2);
     wefti_kernels_set_threads(1);
@@ -228,7 +224,6 @@ static void check_large_rounded_scores(const wefti_kernels *fast) {
 }
 
 static void large_scores_do_not_overflow(void **state) {
-    (void)state;
     each_table(check_large_scores);
     each_table(check_large_rounded_scores);
 }
@@ -250,7 +245,6 @@ static void check_equal_scores(const wefti_kernels *fast) {
 }
 
 static void equal_scores_give_the_mean_of_the_past(void **state) {
-    (void)state;
     each_table(check_equal_scores);
 }
 
@@ -270,7 +264,6 @@ static void check_narrow_shapes(const wefti_kernels *fast) {
 }
 
 static void windows_and_caps_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_narrow_shapes);
 }
 
@@ -295,7 +288,6 @@ static void check_wide_rounded_window(const wefti_kernels *fast) {
 }
 
 static void a_window_of_the_whole_sequence_changes_nothing(void **state) {
-    (void)state;
     each_table(check_wide_window);
     each_table(check_wide_rounded_window);
 }
@@ -359,7 +351,6 @@ static void check_open_shapes(const wefti_kernels *fast) {
 }
 
 static void open_and_biased_attention_follows_the_reference(void **state) {
-    (void)state;
     each_table(check_open_shapes);
 }
 
@@ -386,7 +377,6 @@ static void check_missing_rounded(const wefti_kernels *fast) {
 }
 
 static void missing_keys_weigh_nothing(void **state) {
-    (void)state;
     each_table(check_missing);
     each_table(check_missing_rounded);
     check_missing(ref);

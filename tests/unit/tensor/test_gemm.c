@@ -52,7 +52,6 @@ static void check_small_products(const wefti_kernels *fast) {
 }
 
 static void small_products_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_small_products);
 }
 
@@ -67,19 +66,16 @@ static void check_divided_products(const wefti_kernels *fast) {
 }
 
 static void products_divided_among_threads_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_divided_products);
 }
 
 static void many_threads_cut_a_grid_of_tiles(void **state) {
-    (void)state;
     wefti_kernels_set_threads(12);
     check_product(wefti_kernels_find(NULL), (size){130, 120, 90}, false, true, 1, 0, 1);
     wefti_kernels_set_threads(1);
 }
 
 static void beta_zero_ignores_what_was_there(void **state) {
-    (void)state;
     float a[] = {2}, b[] = {3}, c[] = {NAN};
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         c[0] = NAN;
@@ -97,7 +93,6 @@ static float rounded(const wefti_kernels *kernels, bool left, float x) {
 }
 
 static void factors_become_the_nearest_bfloat16(void **state) {
-    (void)state;
     static const float cases[][2] = {{0x1.01p0f, 0x1p0f},
                                      {0x1.03p0f, 0x1.04p0f}, /* halfway: to even */
                                      {0x1.010002p0f, 0x1.02p0f},
@@ -125,7 +120,6 @@ static void factors_become_the_nearest_bfloat16(void **state) {
 
 /* The sum of an element is the same whoever computes it and beside whatever. */
 static void sums_of_rounded_numbers_depend_on_their_terms_alone(void **state) {
-    (void)state;
     enum { M = 150, N = 530, K = 411 };
     float *A = new_noise(M * K, 1, 1), *B = new_noise(N * K, 2, 1);
     float *whole = new_floats(M * N), *row = new_floats(N);
@@ -163,7 +157,6 @@ static void *rank_main(void *work_) {
 }
 
 static void ranks_that_are_threads_do_not_disturb_each_other(void **state) {
-    (void)state;
     enum { RANKS = 4, SQUARE = RANK_N * RANK_N };
     float *A = new_noise(SQUARE, 1, 1), *B = new_noise(SQUARE, 2, 1);
     rank_work together[RANKS], alone[RANKS];
@@ -187,7 +180,6 @@ static void ranks_that_are_threads_do_not_disturb_each_other(void **state) {
 
 /* A stride beyond 2^31: the address space is reserved, only a few pages are touched. */
 static void strides_beyond_an_int_are_cut_into_rows(void **state) {
-    (void)state;
     const int64_t far = (int64_t)1 << 31;
     const size_t n_bytes = (size_t)(2 * far + 4) * sizeof(float);
     float *x = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,

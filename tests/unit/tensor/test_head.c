@@ -80,7 +80,6 @@ static void check_caps(const wefti_kernels *fast) {
 }
 
 static void capped_logits_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_caps);
 }
 
@@ -93,13 +92,11 @@ static void check_cases(const wefti_kernels *fast) {
 }
 
 static void head_follows_the_reference(void **state) {
-    (void)state;
     each_table(check_cases);
 }
 
 /* A vocabulary so large that the rows take several blocks. */
 static void blocks_of_rows_follow_the_reference(void **state) {
-    (void)state;
     wefti_kernels_set_threads(2);
     const wefti_kernels *fast = wefti_kernels_find(NULL);
     assert_true(fast->head_scratch(150, 250000, 2) < 150 * 250000);
@@ -125,7 +122,6 @@ static void check_extreme_logits(const wefti_kernels *fast) {
 }
 
 static void extreme_logits_do_not_overflow(void **state) {
-    (void)state;
     each_table(check_extreme_logits);
 }
 
@@ -141,7 +137,6 @@ static void check_skipped(const wefti_kernels *fast) {
 }
 
 static void skipped_targets_have_no_loss_and_no_gradient(void **state) {
-    (void)state;
     each_table(check_skipped);
 }
 
@@ -178,7 +173,6 @@ static void check_embeddings(const wefti_kernels *fast) {
 }
 
 static void embedding_is_the_reference_bit_for_bit(void **state) {
-    (void)state;
     each_table(check_embeddings);
 }
 

@@ -46,13 +46,11 @@ static void check_sums(const wefti_kernels *fast) {
 }
 
 static void sums_and_biases_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_sums);
 }
 
 /* Dividing a sum among the threads must not change it. */
 static void sums_do_not_depend_on_the_thread_count(void **state) {
-    (void)state;
     enum { N = 100003 };
     const wefti_kernels *fast = wefti_kernels_find(NULL);
     float *x = new_noise(N, 1, 1), *db[2] = {new_floats(101), new_floats(101)};
@@ -131,7 +129,6 @@ static void check_norms(const wefti_kernels *fast) {
 }
 
 static void norms_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_norms);
 }
 
@@ -191,7 +188,6 @@ static void check_activations(const wefti_kernels *fast) {
 }
 
 static void activations_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_activations);
 }
 
@@ -214,7 +210,6 @@ static void check_activation_extremes(const wefti_kernels *fast) {
 }
 
 static void activations_of_extremes_are_their_limits(void **state) {
-    (void)state;
     each_table(check_activation_extremes);
 }
 
@@ -239,7 +234,6 @@ static void check_ropes(const wefti_kernels *fast) {
 }
 
 static void rotations_follow_the_reference(void **state) {
-    (void)state;
     each_table(check_ropes);
 }
 
@@ -259,7 +253,6 @@ static void check_dropout(const wefti_kernels *fast) {
 }
 
 static void dropout_is_the_reference_bit_for_bit(void **state) {
-    (void)state;
     each_table(check_dropout);
 }
 

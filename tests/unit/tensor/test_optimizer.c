@@ -14,7 +14,6 @@ enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
 /* -- the reference, in numbers that are exact in f32 -- */
 
 static void adam_by_hand_with_decoupled_decay(void **state) {
-    (void)state;
     wefti_adam_step s = {.lr = 0.5f,
                          .beta1 = 0.75f,
                          .beta2 = 0.5f,
@@ -30,7 +29,6 @@ static void adam_by_hand_with_decoupled_decay(void **state) {
 }
 
 static void adam_by_hand_with_coupled_decay(void **state) {
-    (void)state;
     wefti_adam_step s = {.lr = 0.5f,
                          .beta1 = 0.75f,
                          .beta2 = 0.5f,
@@ -54,7 +52,6 @@ static const wefti_adam_step plain = {.lr = 0.5f,
                                       .grad_scale = 2};
 
 static void a_period_of_two_by_hand(void **state) {
-    (void)state;
     wefti_accum_step s = {.adam = plain, .share = 0.5f, .opens = true};
     float g = 4, p = 8, m = 0, v = 0, a = NAN; /* what a held does not count */
     double moved = ref->accum_adam(1, &s, &g, &p, &m, &v, &a);
@@ -68,7 +65,6 @@ static void a_period_of_two_by_hand(void **state) {
 }
 
 static void a_step_inside_a_period_by_hand(void **state) {
-    (void)state;
     wefti_accum_step s = {.adam = plain, .share = 0.25f};
     float g = 2, p = 8, m = 2, v = 12, a = 3; /* g' = 4, m' = 4, v' = 16 */
     double moved = ref->accum_adam(1, &s, &g, &p, &m, &v, &a);
@@ -76,7 +72,6 @@ static void a_step_inside_a_period_by_hand(void **state) {
 }
 
 static void a_period_of_one_by_hand(void **state) {
-    (void)state;
     wefti_accum_step s = {.adam = plain, .share = 1, .opens = true, .closes = true};
     s.adam.decoupled_decay = 0.25f;
     float g = 2, p = 8, m = 2, v = 12, a = NAN; /* m' = 4, v' = 16 */
@@ -86,7 +81,6 @@ static void a_period_of_one_by_hand(void **state) {
 }
 
 static void sgd_by_hand(void **state) {
-    (void)state;
     float d[] = {4, -2}, p[] = {2, 8};
     double moved = ref->sgd(2, 0.25f, 0.5f, 1.0f, d, p);
     assert_true(p[0] == 1.0f && p[1] == 6.25f);
@@ -102,7 +96,6 @@ static float *noise[ARRAYS]; /* [LARGEST] */
 /* Gradient, parameters, moments and accumulated gradient of a step somewhere in a run. */
 static int make_noise(void **state) {
     static const double spread[ARRAYS] = {1, 1, 0.1, 0.1, 0.5};
-    (void)state;
     for (int i = 0; i < ARRAYS; i++)
         noise[i] = new_noise(LARGEST, 1 + (uint64_t)i, spread[i]);
     for (int64_t i = 0; i < LARGEST; i++) noise[V][i] = fabsf(noise[V][i]) + 1e-3f;
@@ -110,7 +103,6 @@ static int make_noise(void **state) {
 }
 
 static int free_noise(void **state) {
-    (void)state;
     for (int i = 0; i < ARRAYS; i++) free(noise[i]);
     return 0;
 }
@@ -165,7 +157,6 @@ static void check_steps(const wefti_kernels *fast) {
 }
 
 static void every_step_follows_the_reference(void **state) {
-    (void)state;
     each_table(check_steps);
 }
 
@@ -195,13 +186,11 @@ static void check_hands_off(const wefti_kernels *fast) {
 }
 
 static void a_step_leaves_alone_what_is_not_its_own(void **state) {
-    (void)state;
     each_table(check_hands_off);
     check_hands_off(ref);
 }
 
 static void nothing_depends_on_the_thread_count(void **state) {
-    (void)state;
     enum { N = LARGEST };
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         for (int kind = 0; kind < KINDS; kind++) {

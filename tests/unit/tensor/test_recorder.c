@@ -16,7 +16,6 @@ static const wefti_record *found(const wefti_recorder *r, const char *kernel,
 }
 
 static void every_entry_is_recorded(void **state) {
-    (void)state;
     static wefti_recorder r;
     wefti_recorder_begin(&r, &wefti_kernels_reference);
     const void *entries[sizeof(wefti_kernels) / sizeof(void *)];
@@ -27,7 +26,6 @@ static void every_entry_is_recorded(void **state) {
 }
 
 static void products_of_each_shape_are_counted_by_themselves(void **state) {
-    (void)state;
     static wefti_recorder r;
     enum { M = 5, N = 7, K = 3 };
     float *a = new_noise(M * K, 1, 1), *b = new_noise(K * N, 2, 1);
@@ -51,7 +49,6 @@ static void products_of_each_shape_are_counted_by_themselves(void **state) {
 }
 
 static void sums_come_back_and_calls_add_up(void **state) {
-    (void)state;
     static wefti_recorder r;
     float x[3] = {1, 2, 3}, y[3] = {1, 1, 1};
     wefti_recorder_begin(&r, &wefti_kernels_reference);
@@ -69,7 +66,6 @@ static void sums_come_back_and_calls_add_up(void **state) {
 
 /* Shapes beyond its room are not counted, and nothing is overwritten. */
 static void a_full_recorder_goes_on_working(void **state) {
-    (void)state;
     static wefti_recorder r;
     float *x = new_noise(WEFTI_RECORDS + 8, 3, 1), one = 2, y;
     wefti_recorder_begin(&r, &wefti_kernels_reference);
@@ -83,7 +79,6 @@ static void a_full_recorder_goes_on_working(void **state) {
 }
 
 static void every_table_has_a_peak(void **state) {
-    (void)state;
     for (const char *const *name = wefti_kernels_names(); *name; name++) {
         const wefti_kernels *table = wefti_kernels_find(*name);
         double plain = wefti_peak_flops(table, 1e-3);

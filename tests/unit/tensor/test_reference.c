@@ -69,7 +69,6 @@ static double layernorm_loss(void *problem_) {
 }
 
 static void layernorm_backward_is_the_slope_of_forward(void **state) {
-    (void)state;
     problem p = make_problem(3, 5, 5);
     float *dx = new_floats(15), *dgain = new_floats(5), *dbias = new_floats(5);
     layernorm_loss(&p);
@@ -91,7 +90,6 @@ static double rmsnorm_loss(void *problem_) {
 }
 
 static void rmsnorm_backward_is_the_slope_of_forward(void **state) {
-    (void)state;
     problem p = make_problem(3, 5, 8);
     float *dx = new_noise(24, 9, 1), *dgain = new_floats(5), outside = dx[5];
     rmsnorm_loss(&p);
@@ -117,7 +115,6 @@ static double swiglu_loss(void *problem_) {
 }
 
 static void activation_backwards_are_the_slopes_of_forward(void **state) {
-    (void)state;
     problem p = make_problem(6, 6, 6);
     float *dx = new_floats(36);
     ref->gelu_backward(36, p.x, p.dy, dx);
@@ -139,7 +136,6 @@ static double attention_loss(void *problem_) {
 }
 
 static void attention_backward_is_the_slope_of_forward(void **state) {
-    (void)state;
     wefti_attention_shape s = {.B = 2,
                                .T = 5,
                                .H = 4,
@@ -166,7 +162,6 @@ static void attention_backward_is_the_slope_of_forward(void **state) {
 }
 
 static void attention_of_the_first_position_is_its_value(void **state) {
-    (void)state;
     wefti_attention_shape s = {.B = 1,
                                .T = 1,
                                .H = 1,
@@ -197,7 +192,6 @@ static double head_loss(void *problem_) {
 }
 
 static void head_gradients_are_the_slope_of_the_loss(void **state) {
-    (void)state;
     head_problem p = {.N = 4, .C = 3, .V = 6, .target = {5, -1, 0, 2}};
     p.x = new_noise(12, 1, 1), p.w = new_noise(18, 2, 1);
     p.scratch = new_floats(ref->head_scratch(4, 6, 1));
@@ -211,7 +205,6 @@ static void head_gradients_are_the_slope_of_the_loss(void **state) {
 }
 
 static void head_loss_of_equal_logits_is_log_of_the_vocabulary(void **state) {
-    (void)state;
     float x[] = {0, 1e4f}, w[] = {1, 1, 1, 1, 1, 1}, scratch[3];
     int32_t target[] = {1};
     double loss = 0;
@@ -221,7 +214,6 @@ static void head_loss_of_equal_logits_is_log_of_the_vocabulary(void **state) {
 }
 
 static void rope_inverse_undoes_rope(void **state) {
-    (void)state;
     enum { B = 2, T = 3, HEADS = 2, D = 4, LD = 9 };
     float cos_sin[T * D], *x = new_noise(B * T * LD, 1, 1),
                           *old = new_copy(B * T * LD, x);
@@ -241,7 +233,6 @@ static void rope_inverse_undoes_rope(void **state) {
 }
 
 static void dropout_keeps_its_share_and_depends_on_index_only(void **state) {
-    (void)state;
     enum { N = 20000 };
     float *x = new_floats(N), *part = new_floats(N);
     int64_t kept = 0;
@@ -258,7 +249,6 @@ static void dropout_keeps_its_share_and_depends_on_index_only(void **state) {
 }
 
 static void gemm_follows_its_definition(void **state) {
-    (void)state;
     float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, 2, 1, 0, 3}, c[4], nan = (float)NAN;
     for (int i = 0; i < 4; i++) c[i] = nan;                   /* beta = 0 ignores it */
     ref->gemm(false, false, 2, 2, 3, 2, a, 3, b, 2, 0, c, 2); /* a 2x3, b 3x2 */

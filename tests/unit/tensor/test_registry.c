@@ -4,7 +4,6 @@
 #include "tensor/isa.h"
 
 static void names_are_found_and_end_with_the_reference(void **state) {
-    (void)state;
     const char *const *names = wefti_kernels_names();
     const char *last = NULL;
     for (int i = 0; names[i] != NULL; i++) {
@@ -19,7 +18,6 @@ static void names_are_found_and_end_with_the_reference(void **state) {
 }
 
 static void unknown_or_unrunnable_names_are_not_found(void **state) {
-    (void)state;
     assert_null(wefti_kernels_find("avx1024"));
     assert_null(wefti_kernels_find(""));
     bool runs_avx512 = wefti_kernels_find("avx512") != NULL;
@@ -27,7 +25,6 @@ static void unknown_or_unrunnable_names_are_not_found(void **state) {
 }
 
 static void every_entry_of_every_table_is_filled(void **state) {
-    (void)state;
     typedef void (*entry)(void);
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *table = wefti_kernels_find(*name);
@@ -47,7 +44,6 @@ static void every_entry_of_every_table_is_filled(void **state) {
 }
 
 static void threads_are_as_many_as_set(void **state) {
-    (void)state;
 #ifdef _OPENMP
     wefti_kernels_set_threads(3);
     assert_int_equal(wefti_kernels_threads(), 3);

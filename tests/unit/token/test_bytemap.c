@@ -4,7 +4,6 @@
 #include "token/bytemap.h"
 
 static void bytes_and_characters_are_one_to_one(void **state) {
-    (void)state;
     bool used[WEFTI_BYTEMAP_CODES] = {false};
     for (int byte = 0; byte < 256; byte++) {
         uint32_t code = wefti_bytemap_code((unsigned char)byte);
@@ -19,7 +18,6 @@ static void bytes_and_characters_are_one_to_one(void **state) {
 }
 
 static void the_alphabet_is_that_of_gpt2(void **state) {
-    (void)state;
     /* bytes that do not print take U+0100 and up in their own order */
     uint32_t next = 0x100;
     for (int byte = 0; byte < 256; byte++) {
@@ -32,7 +30,6 @@ static void the_alphabet_is_that_of_gpt2(void **state) {
 }
 
 static void strings_come_back_and_foreign_ones_are_refused(void **state) {
-    (void)state;
     char all[256], text[512], back[512];
     for (int byte = 0; byte < 256; byte++) all[byte] = (char)byte;
     int64_t n = wefti_bytemap_encode(all, 256, text);

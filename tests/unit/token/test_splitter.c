@@ -172,7 +172,6 @@ static void long_runs_of_one_kind_are_split(void **state) {
 }
 
 static void rules_are_found_by_name_and_by_expression(void **state) {
-    (void)state;
     wefti_rule rule = WEFTI_RULE_NONE;
     assert_true(wefti_rule_by_name("llama3", &rule) && rule == WEFTI_RULE_LLAMA3);
     assert_true(wefti_rule_by_regex(wefti_rule_regex(WEFTI_RULE_GPT2), &rule));

@@ -45,7 +45,6 @@ static void check_row(weft_ctx *ctx, const json_t *row) {
 }
 
 static void texts_are_those_of_transformers(void **state) {
-    (void)state;
     static char line[1 << 16];
     weft_ctx *ctx;
     int rows = 0;
@@ -62,7 +61,6 @@ static void texts_are_those_of_transformers(void **state) {
 
 /* What stands between {% generation %} and its end is told by its bytes. */
 static void answers_are_marked(void **state) {
-    (void)state;
     static const char text[] = "ab{% generation %}c{{ 'de' }}{% endgeneration %}f"
                                "{% generation %}{% endgeneration %}";
     weft_ctx *ctx;
@@ -91,7 +89,6 @@ static void refuses(weft_ctx *ctx, const char *text, const char *part) {
 }
 
 static void what_is_not_known_is_named(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_ok(NULL, weft_ctx_create(&ctx));
     refuses(ctx, "\n\n{% macro x() %}{% endmacro %}", "line 3: expected for, if");
@@ -106,7 +103,6 @@ static void what_is_not_known_is_named(void **state) {
 
 /* Templates that go on for ever, or deeper and deeper. */
 static void every_template_ends(void **state) {
-    (void)state;
     static char deep[1 << 15];
     weft_ctx *ctx;
     assert_ok(NULL, weft_ctx_create(&ctx));
@@ -134,7 +130,6 @@ static void every_template_ends(void **state) {
 
 /* Every allocation of weft's own that fails is a clean error. */
 static void every_allocation_may_fail(void **state) {
-    (void)state;
     static const char text[] = "{% set ns = namespace(n=0) %}{% for m in messages %}"
                                "{% generation %}{{ m.content | trim ~ ns.n }}"
                                "{% endgeneration %}{% endfor %}";

@@ -30,7 +30,6 @@ static void assert_step(topology_fixture *f, int64_t step, const char *groups) {
 /* The example of arXiv 2410.11998: the first pair of a round takes its inner mean first,
  * the second pair its outer one. */
 static void four_nodes_of_two_follow_the_published_schedule(void **state) {
-    (void)state;
     static const char *const steps[] = {"[01][23][4567]", "[0123][45][67]",
                                         "[01][45][2367]", "[0145][23][67]"};
     topology_fixture f;
@@ -43,7 +42,6 @@ static void four_nodes_of_two_follow_the_published_schedule(void **state) {
 /* Pairs (j, j XOR 2^i), written here as the paper does: over free j in order, j with
  * j + 2^i; the counter runs on through all rounds. */
 static void powers_of_two_follow_the_counter(void **state) {
-    (void)state;
     for (int N = 2, rounds = 1; N <= 32; N *= 2, rounds++) {
         topology_fixture f;
         open_topology(&f, "aer", N, 1);
@@ -78,7 +76,6 @@ static int pairs_that_cross(topology_fixture *f, int64_t step) {
 }
 
 static void half_of_the_pairs_cross_in_each_step(void **state) {
-    (void)state;
     for (int N = 4; N <= 32; N *= 2) {
         topology_fixture f;
         open_topology(&f, "aer", N, 1);
@@ -98,7 +95,6 @@ static void half_of_the_pairs_cross_in_each_step(void **state) {
 
 /* k + 2 floor(log2 m) + 1 rounds for 2^k m nodes, m odd. */
 static void periods_are_as_documented(void **state) {
-    (void)state;
     static const int periods[][2] = {{1, 1},   {2, 2},   {3, 6},   {4, 4},   {5, 10},
                                      {6, 8},   {7, 10},  {8, 6},   {9, 14},  {10, 12},
                                      {12, 10}, {15, 14}, {24, 12}, {32, 10}, {33, 22}};
@@ -111,7 +107,6 @@ static void periods_are_as_documented(void **state) {
 }
 
 static void three_nodes_meet_in_pairs_of_unequal_weight(void **state) {
-    (void)state;
     topology_fixture f;
     matrix round[3], product;
     open_topology(&f, "aer", 3, 1);
@@ -129,7 +124,6 @@ static void three_nodes_meet_in_pairs_of_unequal_weight(void **state) {
 }
 
 static void large_odd_numbers_are_exact_too(void **state) {
-    (void)state;
     static const int sizes[] = {63, 65, 77, 127, 200, 509};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         topology_fixture f;

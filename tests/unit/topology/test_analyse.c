@@ -18,7 +18,6 @@ static const double B = 1e6; /* copy_bytes of the fixture */
 
 /* METHODS: all-reduce 2 (R-1)/R B per node and step. */
 static void complete_costs_what_an_all_reduce_does(void **state) {
-    (void)state;
     for (int N = 2; N <= 9; N++) {
         weft_topology_analysis x = analyse("complete", N, 1);
         assert_near(x.out_max, 2 * B * (N - 1) / N);
@@ -28,7 +27,6 @@ static void complete_costs_what_an_all_reduce_does(void **state) {
 
 /* 2 (2L-1)/(2L) B on every second step. */
 static void aer_crosses_on_every_second_step(void **state) {
-    (void)state;
     for (int L = 1; L <= 4; L++) {
         weft_topology_analysis x = analyse("aer", 8, L);
         double crossing = 2 * B * (2 * L - 1) / (2 * L);
@@ -41,7 +39,6 @@ static void aer_crosses_on_every_second_step(void **state) {
 
 /* L B per crossing step; log2 L of the log2 (N L) steps stay inside the nodes. */
 static void exponential_sends_a_copy_per_member(void **state) {
-    (void)state;
     for (int L = 1; L <= 4; L *= 2) {
         weft_topology_analysis x = analyse("exponential", 4, L);
         double crossing_share = 2 / log2(4.0 * L);
@@ -54,14 +51,12 @@ static void exponential_sends_a_copy_per_member(void **state) {
 }
 
 static void an_idle_node_lowers_the_mean_only(void **state) {
-    (void)state;
     weft_topology_analysis x = analyse("ring", 5, 1);
     assert_near(x.out_max, B);
     assert_near(x.out_mean, B * 4 / 5);
 }
 
 static void one_node_costs_nothing_and_agrees(void **state) {
-    (void)state;
     const char *kind, *summary;
     for (int i = 0; (kind = weft_topology_kind(i, &summary)); i++) {
         weft_topology_analysis x = analyse(kind, 1, 1);
@@ -75,7 +70,6 @@ static void one_node_costs_nothing_and_agrees(void **state) {
 /* The pairs of even and of odd steps are two projections whose spaces meet, beside the
  * mean, at an angle of 2 pi / n. */
 static void the_gap_of_a_ring_is_known(void **state) {
-    (void)state;
     for (int n = 6; n <= 32; n += 2) {
         double turn = 2 * acos(-1) / n;
         assert_near(analyse("ring", n, 1).gap_period, 1 - cos(turn));
@@ -84,7 +78,6 @@ static void the_gap_of_a_ring_is_known(void **state) {
 
 /* The eigenvalues of a circulant of 1, 1, ... are sums of roots of unity. */
 static void the_gap_of_static_exponential_is_known(void **state) {
-    (void)state;
     for (int n = 4; n <= 33; n++) {
         double most = 0;
         int d = 0;
@@ -102,7 +95,6 @@ static void the_gap_of_static_exponential_is_known(void **state) {
 }
 
 static void slow_schedules_are_estimated(void **state) {
-    (void)state;
     int n = UNDER_SANITIZER ? 128 : 256;
     weft_topology_analysis x = analyse("torus", n, 1);
     assert_true(!x.estimated); /* 16 x 16 or 8 x 16 is fast enough to be followed */
@@ -115,7 +107,6 @@ static void slow_schedules_are_estimated(void **state) {
 }
 
 static void too_many_members_are_refused(void **state) {
-    (void)state;
     topology_fixture f;
     weft_topology_analysis x;
     open_topology(&f, "ring", 171, 3);
@@ -126,7 +117,6 @@ static void too_many_members_are_refused(void **state) {
 }
 
 static void links_that_are_used_and_not_listed_are_counted(void **state) {
-    (void)state;
     static const weft_link links[] = {{0, 1, 2, 1e6}, {1, 2, 0.5, 1e6}};
     weft_topology_config config = {.kind = "complete", .nodes = 4, .ranks = 2};
     config.links = links;
@@ -162,7 +152,6 @@ static void wrong_columns(const weft_topology *t, int member, int64_t step,
 }
 
 static void a_matrix_that_is_not_stochastic_is_found_out(void **state) {
-    (void)state;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (int k = 0; k < 2; k++) {
@@ -179,7 +168,6 @@ static void a_matrix_that_is_not_stochastic_is_found_out(void **state) {
 }
 
 static void singular_values_of_known_matrices(void **state) {
-    (void)state;
     static const double one[] = {1}, swap[] = {0, 1, 1, 0}, half[] = {.5, .5, .5, .5},
                         third[] = {.75, .25, 0, .25, .75, 0, 0, 0, 1};
     double work[18];

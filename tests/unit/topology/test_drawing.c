@@ -28,7 +28,6 @@ static void done(topology_fixture *f, char *text) {
 }
 
 static void a_period_is_drawn_with_every_member(void **state) {
-    (void)state;
     topology_fixture f;
     char *text = draw(&f, "aer", 4, 2);
     assert_int_equal(count(text, ">step "), 4);
@@ -40,7 +39,6 @@ static void a_period_is_drawn_with_every_member(void **state) {
 }
 
 static void at_most_twelve_steps_are_drawn(void **state) {
-    (void)state;
     topology_fixture f;
     char *text = draw(&f, "matching", 9, 1);
     assert_int_equal(count(text, ">step "), 12);
@@ -50,7 +48,6 @@ static void at_most_twelve_steps_are_drawn(void **state) {
 }
 
 static void one_way_links_are_arrows(void **state) {
-    (void)state;
     topology_fixture f;
     char *text = draw(&f, "exponential", 5, 1);
     assert_int_equal(count(text, "marker-end"), 3 * 5);
@@ -62,7 +59,6 @@ static void one_way_links_are_arrows(void **state) {
 }
 
 static void it_needs_nothing_from_outside(void **state) {
-    (void)state;
     topology_fixture f;
     char *text = draw(&f, "static_exponential", 70, 1);
     assert_int_equal(count(text, "http"), 1); /* the name of the namespace */
@@ -72,7 +68,6 @@ static void it_needs_nothing_from_outside(void **state) {
 }
 
 static void what_cannot_be_drawn_leaves_no_file(void **state) {
-    (void)state;
     topology_fixture f;
     open_topology(&f, "ring", 513, 1);
     assert_int_equal(weft_topology_draw(f.ctx, f.t, "big.svg"), WEFT_ERR_ARGUMENT);

@@ -13,7 +13,6 @@ static void assert_fair(const int *counts, int n, int draws) {
 }
 
 static void all_matchings_of_four_are_equally_likely(void **state) {
-    (void)state;
     topology_fixture f;
     int counts[3] = {0};
     open_topology(&f, "matching", 4, 1);
@@ -23,7 +22,6 @@ static void all_matchings_of_four_are_equally_likely(void **state) {
 }
 
 static void everybody_is_left_over_equally_often(void **state) {
-    (void)state;
     topology_fixture f;
     int counts[7] = {0}, left_over = 0;
     open_topology(&f, "matching", 7, 1);
@@ -39,7 +37,6 @@ static void everybody_is_left_over_equally_often(void **state) {
 }
 
 static void another_seed_is_another_schedule(void **state) {
-    (void)state;
     topology_fixture f;
     weft_topology *other;
     weft_topology_config config = {
@@ -60,7 +57,6 @@ static void another_seed_is_another_schedule(void **state) {
 /* The mean of W is I/2 + (1 1^T - I)/(2 (n-1)) for even n: all its other eigenvalues are
  * (n-2)/(2 (n-1)). */
 static void the_gap_is_that_of_a_fair_draw(void **state) {
-    (void)state;
     topology_fixture f;
     weft_topology_analysis x;
     open_topology(&f, "matching", 8, 1);

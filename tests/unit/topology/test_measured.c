@@ -4,12 +4,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return weft_ctx_create(&ctx) != WEFT_OK;
 }
 
 static int teardown(void **state) {
-    (void)state;
     int64_t held = weft_ctx_bytes_held(ctx);
     weft_ctx_destroy(ctx);
     return held != 0;
@@ -37,7 +35,6 @@ static void assert_steps(weft_topology *t, const char *const *steps) {
 }
 
 static void equal_links_give_the_exponential_pairs(void **state) {
-    (void)state;
     int64_t n;
     weft_link *links = links_between(8, 0, &n);
     assert_steps(create("measured", 8, links, n),
@@ -67,7 +64,6 @@ static bool spans_sites(weft_topology *t, int size, int64_t step, weft_neighbour
 }
 
 static void the_dearer_the_link_between_sites_the_rarer_it_is_used(void **state) {
-    (void)state;
     static const double ratios[] = {1, 4, 16, 100, 1e4};
     double before = 1.1;
     for (size_t r = 0; r < sizeof ratios / sizeof ratios[0]; r++) {
@@ -100,7 +96,6 @@ static double seconds_to_agree(const char *kind, int N, const weft_link *links,
 }
 
 static void it_agrees_sooner_than_schedules_that_know_no_costs(void **state) {
-    (void)state;
     static const char *const others[] = {"ring", "exponential", "static_exponential",
                                          "torus", "matching"};
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -114,7 +109,6 @@ static void it_agrees_sooner_than_schedules_that_know_no_costs(void **state) {
 }
 
 static void the_order_of_the_links_does_not_matter(void **state) {
-    (void)state;
     int64_t n;
     weft_link *links = links_between(9, 2, &n);
     weft_topology *a = create("measured", 9, links, n);
@@ -141,7 +135,6 @@ static void the_order_of_the_links_does_not_matter(void **state) {
 }
 
 static void the_dearer_direction_of_a_link_counts(void **state) {
-    (void)state;
     /* 0-1 and 1-2 are cheap there and dear back, so 0-2 is used first */
     static const weft_link links[] = {{0, 1, 1e-3, 1e9}, {1, 0, 9, 1e9}, {1, 2, 9, 1e9},
                                       {2, 1, 1e-3, 1e9}, {0, 2, 1, 1e9}, {2, 0, 1, 1e9}};
@@ -154,7 +147,6 @@ static void the_dearer_direction_of_a_link_counts(void **state) {
 }
 
 static void any_number_of_nodes_reaches_the_exact_mean_over_fair_links(void **state) {
-    (void)state;
     for (int N = 1; N <= 17; N++) {
         int64_t n;
         weft_link *links = links_between(N, 1, &n);
@@ -170,7 +162,6 @@ static void any_number_of_nodes_reaches_the_exact_mean_over_fair_links(void **st
 
 /* Rates over four orders of magnitude: the exact mean would need slow links. */
 static void dear_links_are_left_out_where_cheap_ones_lead_everywhere(void **state) {
-    (void)state;
     int greedy = 0;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         int64_t n;
@@ -195,7 +186,6 @@ static void dear_links_are_left_out_where_cheap_ones_lead_everywhere(void **stat
 }
 
 static void a_chain_uses_its_only_links(void **state) {
-    (void)state;
     static const weft_link links[] = {{0, 1, 1, 1e9}, {1, 2, 1e-3, 1e9}, {3, 2, 1, 1e9}};
     weft_topology *t = create("measured", 4, links, 3);
     weft_topology_analysis x;
@@ -216,7 +206,6 @@ static void refuse(int N, const weft_link *links, int64_t n, const char *sentenc
 }
 
 static void links_that_do_not_suffice_are_refused(void **state) {
-    (void)state;
     static const weft_link links[] = {{0, 1, 1, 1e9}, {2, 3, 1, 1e9}};
     refuse(4, NULL, 0,
            "a measured topology needs the links between its 4 nodes, found none");
@@ -229,7 +218,6 @@ static void links_that_do_not_suffice_are_refused(void **state) {
 
 /* Costs over 16 orders of magnitude, free links, and the largest number of nodes. */
 static void extreme_links_end_in_a_schedule(void **state) {
-    (void)state;
     int64_t n;
     weft_link *links = links_between(12, 1, &n);
     for (int64_t i = 0; i < n; i++)

@@ -14,7 +14,6 @@ static void assert_text(const char *kind, int N, int L, int64_t step,
 }
 
 static void groups_are_in_brackets(void **state) {
-    (void)state;
     assert_text("complete", 5, 1, 0, "[01234]");
     assert_text("ring", 5, 1, 1, "[0][12][34]");
     assert_text("aer", 4, 2, 2, "[01][2367][45]");
@@ -23,19 +22,16 @@ static void groups_are_in_brackets(void **state) {
 }
 
 static void more_than_ten_members_are_set_apart(void **state) {
-    (void)state;
     assert_text("ring", 10, 1, 0, "[01][23][45][67][89]");
     assert_text("ring", 11, 1, 0, "[0 1][2 3][4 5][6 7][8 9][10]");
 }
 
 static void unequal_weights_stand_behind_an_at(void **state) {
-    (void)state;
     assert_text("aer", 3, 1, 2, "[02]@0.667[1]");
     assert_text("aer", 3, 2, 2, "[0145]@0.667[23]");
 }
 
 static void links_have_a_direction_if_they_go_one_way(void **state) {
-    (void)state;
     assert_text("torus", 4, 1, 0, "0-1 0-2 1-3 2-3");
     assert_text("exponential", 3, 1, 1, "0>2 1>0 2>1");
     assert_text("static_exponential", 4, 1, 0, "0>1 0>2 1>2 1>3 2>0 2>3 3>0 3>1");
@@ -54,7 +50,6 @@ static void mixed_neighbours(const weft_topology *t, int member, int64_t step,
 }
 
 static void one_way_links_and_groups_can_be_mixed(void **state) {
-    (void)state;
     static const wefti_topology_ops ops = {.name = "mixed",
                                            .neighbours = mixed_neighbours};
     weft_topology t = {.ops = &ops, .facts = {.nodes = 4, .ranks = 1, .members = 4}};

@@ -3,7 +3,6 @@
 
 /* Draws of one of n - 1 others, all equally likely: within 5 sigma of the mean. */
 static void everybody_sends_to_one_other_all_equally_likely(void **state) {
-    (void)state;
     enum { n = 5, DRAWS = 4000 };
     topology_fixture f;
     int counts[n][n] = {{0}};
@@ -25,7 +24,6 @@ static void everybody_sends_to_one_other_all_equally_likely(void **state) {
 }
 
 static void members_hear_none_one_or_several(void **state) {
-    (void)state;
     topology_fixture f;
     int heard[4] = {0};
     open_topology(&f, "push", 6, 1);
@@ -42,7 +40,6 @@ static void members_hear_none_one_or_several(void **state) {
 }
 
 static void two_members_take_their_mean(void **state) {
-    (void)state;
     topology_fixture f;
     open_topology(&f, "push", 2, 1);
     assert_false(f.facts.push_sum);
@@ -53,7 +50,6 @@ static void two_members_take_their_mean(void **state) {
 }
 
 static void another_seed_is_another_schedule(void **state) {
-    (void)state;
     weft_topology_config config = {.kind = "push", .nodes = 8, .ranks = 1};
     weft_ctx *ctx;
     weft_topology *t[2];
@@ -79,7 +75,6 @@ static void another_seed_is_another_schedule(void **state) {
 }
 
 static void its_links_are_written_one_way(void **state) {
-    (void)state;
     topology_fixture f;
     char *text;
     open_topology(&f, "push", 3, 1);

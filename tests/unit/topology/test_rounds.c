@@ -6,12 +6,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return weft_ctx_create(&ctx) != WEFT_OK;
 }
 
 static int teardown(void **state) {
-    (void)state;
     int64_t held = weft_ctx_bytes_held(ctx);
     weft_ctx_destroy(ctx);
     return held != 0;
@@ -40,7 +38,6 @@ static bool spans(const wefti_rounds *r, int64_t round, int site) {
 }
 
 static void a_tenth_is_left_after_greedy_rounds(void **state) {
-    (void)state;
     for (int N = 2; N <= MOST; N++) {
         double *c = costs(N, 1);
         wefti_rounds r;
@@ -67,7 +64,6 @@ static void a_tenth_is_left_after_greedy_rounds(void **state) {
 
 /* A node too many in each site: it waits rather than talk to the other site. */
 static void nodes_wait_until_a_dear_link_is_worth_it(void **state) {
-    (void)state;
     double *c = costs(6, 1);
     for (int u = 0; u < 3; u++)
         for (int v = 3; v < 6; v++) set(c, 6, u, v, 50);
@@ -81,7 +77,6 @@ static void nodes_wait_until_a_dear_link_is_worth_it(void **state) {
 }
 
 static void of_equal_gains_the_cheaper_link_is_taken(void **state) {
-    (void)state;
     double *c = costs(4, 2);
     set(c, 4, 2, 3, 1);
     set(c, 4, 0, 1, 1.9);
@@ -94,7 +89,6 @@ static void of_equal_gains_the_cheaper_link_is_taken(void **state) {
 }
 
 static void links_of_equal_worth_per_second_leave_the_dearer_ones_out(void **state) {
-    (void)state;
     double *c = costs(4, 2);
     set(c, 4, 2, 3, 1);
     wefti_rounds r;
@@ -108,7 +102,6 @@ static void links_of_equal_worth_per_second_leave_the_dearer_ones_out(void **sta
 /* Within two large sites all agree when less than 1 % of the distance is left: the sites
  * must meet nevertheless. */
 static void large_sites_are_connected_too(void **state) {
-    (void)state;
     int N = 128, spanning = 0;
     double *c = costs(N, 1);
     for (int u = 0; u < N / 2; u++)
@@ -122,7 +115,6 @@ static void large_sites_are_connected_too(void **state) {
 }
 
 static void places_are_found_that_avoid_missing_links(void **state) {
-    (void)state;
     /* the cube's twelve links, its corners renamed */
     static const int renamed[] = {3, 6, 0, 5, 7, 2, 4, 1};
     double *c = costs(8, (double)INFINITY);
@@ -137,7 +129,6 @@ static void places_are_found_that_avoid_missing_links(void **state) {
 }
 
 static void a_chain_has_no_places_for_four(void **state) {
-    (void)state;
     double *c = costs(4, (double)INFINITY);
     for (int node = 0; node < 3; node++) set(c, 4, node, node + 1, 1);
     wefti_rounds r;
@@ -148,7 +139,6 @@ static void a_chain_has_no_places_for_four(void **state) {
 }
 
 static void the_partner_of_a_partner_is_oneself(void **state) {
-    (void)state;
     for (int N = 1; N <= 300; N++) {
         wefti_fold f = wefti_fold_make(N);
         for (int round = 0; round < f.rounds; round++)

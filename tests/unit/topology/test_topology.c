@@ -4,12 +4,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return weft_ctx_create(&ctx) != WEFT_OK;
 }
 
 static int teardown(void **state) {
-    (void)state;
     int64_t held = weft_ctx_bytes_held(ctx);
     weft_ctx_destroy(ctx);
     return held != 0;
@@ -28,7 +26,6 @@ static weft_topology_config config_of(const char *kind, int64_t nodes, int64_t r
 }
 
 static void nonsense_is_refused_in_a_sentence(void **state) {
-    (void)state;
     refuse(config_of("rnig", 4, 1), "unknown topology 'rnig' (did you mean 'ring'?)");
     refuse(config_of("zzzzzz", 4, 1),
            "unknown topology 'zzzzzz', see weft list topologies");
@@ -55,7 +52,6 @@ static void refuse_link(weft_link link, const char *sentence) {
 }
 
 static void broken_links_are_refused_for_every_kind(void **state) {
-    (void)state;
     refuse_link((weft_link){0, 3, 0, 1},
                 "a link goes from node 0 to node 3, expected nodes from 0 to 2");
     refuse_link((weft_link){3, 0, 0, 1},
@@ -75,7 +71,6 @@ static void broken_links_are_refused_for_every_kind(void **state) {
 }
 
 static void the_largest_topology_answers(void **state) {
-    (void)state;
     const char *kind, *summary;
     for (int i = 0; (kind = weft_topology_kind(i, &summary)); i++) {
         if (strcmp(kind, "measured") == 0) continue; /* has a limit of its own */
@@ -96,7 +91,6 @@ static void the_largest_topology_answers(void **state) {
 }
 
 static void complete_is_the_global_mean(void **state) {
-    (void)state;
     for (int n = 1; n <= MOST; n++) {
         topology_fixture f;
         matrix w;
@@ -109,7 +103,6 @@ static void complete_is_the_global_mean(void **state) {
 }
 
 static void a_ring_uses_each_of_its_links_equally(void **state) {
-    (void)state;
     for (int n = 3; n <= MOST; n++) {
         topology_fixture f;
         open_topology(&f, "ring", n, 1);
@@ -126,7 +119,6 @@ static void a_ring_uses_each_of_its_links_equally(void **state) {
 }
 
 static void a_torus_has_no_double_neighbours(void **state) {
-    (void)state;
     static const struct {
         int n, sources;
     } sizes[] = {{1, 1}, {2, 2}, {3, 3}, {4, 3}, {5, 3}, {6, 4}, {8, 4}, {9, 5}, {31, 3}};
@@ -142,7 +134,6 @@ static void a_torus_has_no_double_neighbours(void **state) {
 }
 
 static void exponential_hears_the_members_at_distance_2_to_the_step(void **state) {
-    (void)state;
     topology_fixture f;
     open_topology(&f, "exponential", 11, 1);
     assert_int_equal(f.facts.period, 4);

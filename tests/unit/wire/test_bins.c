@@ -21,7 +21,6 @@ static void fill(int64_t n) {
 }
 
 static void what_is_decoded_is_what_the_sender_was_told(void **state) {
-    (void)state;
     for (int64_t n = 1; n <= N; n += n < 20 ? 1 : 253) {
         fill(n);
         assert_in_range(wefti_bins_bytes(n), 1, ROOM);
@@ -32,7 +31,6 @@ static void what_is_decoded_is_what_the_sender_was_told(void **state) {
 
 /* In double, with the edges that the header names: the mean, and 1.5 deviations around. */
 static void a_number_becomes_the_mean_of_its_bin(void **state) {
-    (void)state;
     fill(N);
     for (int first = 0; first < N; first += WEFTI_BINS_RUN) {
         int n = N - first < WEFTI_BINS_RUN ? N - first : WEFTI_BINS_RUN, bins[N];
@@ -57,7 +55,6 @@ static void a_number_becomes_the_mean_of_its_bin(void **state) {
 }
 
 static void four_equal_numbers_are_themselves_and_zeros_are_zeros(void **state) {
-    (void)state;
     float same[4] = {1.5f, 1.5f, 1.5f, 1.5f}, none[4] = {0};
     wefti_bins_encode(4, same, bytes);
     for (int i = 0; i < 4; i++) assert_true(same[i] == 1.5f);
@@ -66,7 +63,6 @@ static void four_equal_numbers_are_themselves_and_zeros_are_zeros(void **state) 
 }
 
 static void what_is_not_finite_makes_its_run_nan_alone(void **state) {
-    (void)state;
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int b = 0; b < 3; b++) {
         fill_normal(5, N, x);
@@ -83,7 +79,6 @@ static void what_is_not_finite_makes_its_run_nan_alone(void **state) {
 }
 
 static void bytes_that_encode_does_not_write_are_refused(void **state) {
-    (void)state;
     fill(5);
     bytes[9] |= 4; /* behind the fifth number */
     assert_int_equal(wefti_bins_decode(ctx, 5, bytes, got), WEFT_ERR_WIRE);

@@ -30,7 +30,6 @@ static unsigned char *written(int64_t *n_bytes) {
 }
 
 static void numbers_of_every_width_are_read_back(void **state) {
-    (void)state;
     int64_t n_bytes;
     unsigned char *bytes = written(&n_bytes);
     wefti_bit_reader r = {bytes, n_bytes, 0};
@@ -40,7 +39,6 @@ static void numbers_of_every_width_are_read_back(void **state) {
 }
 
 static void bit_j_of_a_stream_is_bit_j_mod_8_of_byte_j_over_8(void **state) {
-    (void)state;
     int64_t n_bytes, at = 0;
     unsigned char *bytes = written(&n_bytes);
     for (int i = 0; i < NUMBERS; i++)
@@ -51,7 +49,6 @@ static void bit_j_of_a_stream_is_bit_j_mod_8_of_byte_j_over_8(void **state) {
 }
 
 static void bits_beyond_the_end_read_as_zero(void **state) {
-    (void)state;
     unsigned char *bytes = malloc(3);
     memset(bytes, 0xff, 3);
     wefti_bit_reader r = {bytes, 3, 20};
@@ -61,7 +58,6 @@ static void bits_beyond_the_end_read_as_zero(void **state) {
 }
 
 static void low_bits_come_back_at_every_width_and_count(void **state) {
-    (void)state;
     int32_t numbers[13], back[13];
     unsigned char bytes[13 * 3];
     for (int width = 0; width <= 24; width++)

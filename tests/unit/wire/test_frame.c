@@ -5,18 +5,15 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1;
 }
 
 static int teardown(void **state) {
-    (void)state;
     weft_ctx_destroy(ctx);
     return 0;
 }
 
 static void any_flipped_bit_of_a_message_is_found(void **state) {
-    (void)state;
     unsigned char message[WEFTI_FRAME_BYTES + 57];
     wefti_frame frame = {WEFTI_FRAME_DEMO, 123456789012, 3, 7, 57};
     for (int i = 0; i < 57; i++) message[WEFTI_FRAME_BYTES + i] = (unsigned char)(i * 37);
@@ -35,7 +32,6 @@ static void any_flipped_bit_of_a_message_is_found(void **state) {
 }
 
 static void a_message_of_another_step_or_rank_is_refused(void **state) {
-    (void)state;
     unsigned char message[WEFTI_FRAME_BYTES];
     wefti_frame frame = {WEFTI_FRAME_DEMO, 5, 3, 7, 0};
     wefti_frame_encode(&frame, message);

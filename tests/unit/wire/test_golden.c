@@ -9,12 +9,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -77,7 +75,6 @@ static void assert_is_golden(const golden *g) {
 }
 
 static void good_files_are_read_and_written_again(void **state) {
-    (void)state;
     static const golden files[] = {
         {"4-of-64-f32", 37, 64, 4, WEFTI_VALUES_F32, WEFTI_INDICES_ENUMERATIVE},
         {"4-of-64-bf16", 37, 64, 4, WEFTI_VALUES_BF16, WEFTI_INDICES_ENUMERATIVE},
@@ -100,7 +97,6 @@ static void good_files_are_read_and_written_again(void **state) {
 }
 
 static void broken_files_are_refused(void **state) {
-    (void)state;
     static const struct {
         golden file;
         const char *words;

@@ -15,7 +15,6 @@ static uint64_t rounded_up(uint64_t x) {
 }
 
 static void rounding_down_keeps_the_leading_20_bits(void **state) {
-    (void)state;
     assert_int_equal(wefti_rounded_down(0), 0);
     for (uint64_t i = 0; i < 10000; i++) {
         uint64_t x = random_number(i, 64), unit = 1;
@@ -25,7 +24,6 @@ static void rounding_down_keeps_the_leading_20_bits(void **state) {
 }
 
 static void a_number_reaches_a_rounded_one_if_it_does_so_rounded_down(void **state) {
-    (void)state;
     for (uint64_t i = 0; i < 10000; i++) {
         uint64_t bound = rounded_up(random_number(3 * i, 40));
         wefti_rounded b = wefti_rounded_down(bound);
@@ -38,7 +36,6 @@ static void a_number_reaches_a_rounded_one_if_it_does_so_rounded_down(void **sta
 }
 
 static void sums_are_rounded_up_to_20_bits(void **state) {
-    (void)state;
     for (uint64_t i = 0; i < 40000; i++) {
         uint64_t x = rounded_up(random_number(2 * i, 60));
         uint64_t y = rounded_up(random_number(2 * i + 1, 1 + (int)(i % 60)));
@@ -49,7 +46,6 @@ static void sums_are_rounded_up_to_20_bits(void **state) {
 }
 
 static void a_small_addend_raises_a_long_number_by_one_unit(void **state) {
-    (void)state;
     wefti_rounded longest = wefti_rounded_make(4000, 0xfffff),
                   one = wefti_rounded_down(1);
     assert_int_equal(wefti_rounded_add(longest, one), wefti_rounded_make(4001, 0x80000));
@@ -69,7 +65,6 @@ static void a_small_addend_raises_a_long_number_by_one_unit(void **state) {
 }
 
 static void bits_are_those_of_the_numbers_below(void **state) {
-    (void)state;
     static const struct {
         uint64_t total;
         int bits;

@@ -9,12 +9,10 @@
 static weft_ctx *ctx;
 
 static int setup(void **state) {
-    (void)state;
     return ctx_begin(&ctx);
 }
 
 static int teardown(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -99,7 +97,6 @@ static void assert_comes_back(data *d) {
 }
 
 static void every_codec_and_shape_comes_back_in_the_bytes_predicted(void **state) {
-    (void)state;
     for (int shape = 0; shape < N_SHAPES; shape++)
         for (int values = 0; values < WEFTI_VALUE_CODECS; values++)
             for (int indices = WEFTI_INDICES_FIXED; indices < WEFTI_INDEX_CODECS;
@@ -112,7 +109,6 @@ static void every_codec_and_shape_comes_back_in_the_bytes_predicted(void **state
 }
 
 static void dense_sections_come_back(void **state) {
-    (void)state;
     static const int64_t sizes[] = {0, 1, 63, 64, 65, 1000};
     for (int values = 0; values < WEFTI_VALUE_CODECS; values++)
         for (int i = 0; i < 6; i++) {
@@ -125,7 +121,6 @@ static void dense_sections_come_back(void **state) {
 }
 
 static void lengths_do_not_need_the_table(void **state) {
-    (void)state;
     for (int shape = 0; shape < N_SHAPES; shape++) {
         data d = sparse(shape, 100, WEFTI_VALUES_INT8, WEFTI_INDICES_ENUMERATIVE);
         wefti_section s = wefti_section_sparse(
@@ -138,7 +133,6 @@ static void lengths_do_not_need_the_table(void **state) {
 }
 
 static void blocks_are_sums_of_their_parts(void **state) {
-    (void)state;
     data d = sparse(4, 37, WEFTI_VALUES_INT8, WEFTI_INDICES_ENUMERATIVE);
     assert_int_equal(d.s.block_chunks, 16);
     assert_int_equal(d.s.block_bytes, 2 + 39 + 64);
@@ -157,7 +151,6 @@ static double log2_choose(int64_t n, int64_t k) {
 }
 
 static void enumerative_indices_are_within_3_per_cent_of_the_entropy(void **state) {
-    (void)state;
     static const int64_t elements[] = {64, 100, 128, 256, 1000, 1024, 4096, 16384};
     for (int e = 0; e < 8; e++)
         for (int64_t k = 1; k <= elements[e] / (elements[e] <= 256 ? 2 : 16);
@@ -173,7 +166,6 @@ static void enumerative_indices_are_within_3_per_cent_of_the_entropy(void **stat
 }
 
 static void four_of_64_with_int8_take_at_most_13_and_a_half_bits(void **state) {
-    (void)state;
     for (int64_t n = 1000; n < 1020; n++) {
         wefti_section s = wefti_section_sparse(n, 4, 64, WEFTI_VALUES_INT8,
                                                WEFTI_INDICES_AUTO, NULL);
@@ -184,7 +176,6 @@ static void four_of_64_with_int8_take_at_most_13_and_a_half_bits(void **state) {
 }
 
 static void auto_is_the_shortest_and_the_simplest_of_equals(void **state) {
-    (void)state;
     static const struct {
         int64_t elements, k;
         wefti_index_codec codec;
@@ -214,7 +205,6 @@ static void assert_well_formed(const data *d, int64_t b) {
 }
 
 static void any_changed_byte_is_refused_or_gives_something_in_range(void **state) {
-    (void)state;
     static const unsigned char changes[] = {0x01, 0x80, 0xff, 0x10};
     int64_t refused = 0;
     for (int shape = 0; shape < N_SHAPES; shape++)
@@ -242,7 +232,6 @@ static void any_changed_byte_is_refused_or_gives_something_in_range(void **state
 }
 
 static void arbitrary_bytes_never_leave_the_range(void **state) {
-    (void)state;
     for (int shape = 0; shape < N_SHAPES; shape++)
         for (int indices = WEFTI_INDICES_FIXED; indices < WEFTI_INDEX_CODECS; indices++) {
             data d = sparse(shape, 40, WEFTI_VALUES_F32, indices);
@@ -259,7 +248,6 @@ static void arbitrary_bytes_never_leave_the_range(void **state) {
 }
 
 static void a_refusal_says_where_and_what(void **state) {
-    (void)state;
     data d = sparse(4, 37, WEFTI_VALUES_INT8, WEFTI_INDICES_FIXED);
     unsigned char *block = encode(&d, 1);
     memset(block + 2 + 3 * 5, 0, 3); /* chunk 5 of the block: four times index 0 */
@@ -275,7 +263,6 @@ static void a_refusal_says_where_and_what(void **state) {
 }
 
 static void spare_bits_are_zero_or_refused(void **state) {
-    (void)state;
     data d = sparse(4, 1, WEFTI_VALUES_SIGN, WEFTI_INDICES_ENUMERATIVE);
     unsigned char *block = encode(&d, 0); /* 2, 20 bits in 3, 4 bits in 1 */
     block[4] |= 0x10;
@@ -288,7 +275,6 @@ static void spare_bits_are_zero_or_refused(void **state) {
 }
 
 static void names_are_those_of_configurations(void **state) {
-    (void)state;
     static const char *const values[] = {"f32", "bf16", "int8", "int4", "sign"};
     static const char *const indices[] = {"auto", "fixed", "bitmap", "enumerative"};
     for (int i = 0; i < 5; i++) assert_int_equal(wefti_value_codec_find(values[i]), i);

@@ -49,7 +49,6 @@ static float largest_of(int64_t n, const float *values) {
 }
 
 static void encoding_leaves_what_decoding_returns(void **state) {
-    (void)state;
     float values[MAX_N], back[MAX_N];
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
         for (uint64_t seed = 0; seed < 200; seed++) {
@@ -64,7 +63,6 @@ static void encoding_leaves_what_decoding_returns(void **state) {
 }
 
 static void all_instruction_sets_write_and_read_the_same_bits(void **state) {
-    (void)state;
     float values[MAX_N], back[MAX_N];
     for (int isa = WEFTI_ISA_AVX2; isa <= (int)wefti_isa_detect(); isa++)
         for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
@@ -88,7 +86,6 @@ static void all_instruction_sets_write_and_read_the_same_bits(void **state) {
 /* With s >= max / limit and s at most 2^-7 above that, and x / s off by a rounding of
  * 2^-23 at most (two roundings of 2^-24): nearest is within s (1/2 + limit 2^-23). */
 static void integers_are_within_half_a_step_of_a_tight_scale(void **state) {
-    (void)state;
     float values[MAX_N];
     for (int codec = WEFTI_VALUES_INT8; codec <= WEFTI_VALUES_INT4; codec++)
         for (uint64_t seed = 0; seed < 300; seed++) {
@@ -115,7 +112,6 @@ static uint64_t random_of(const wefti_rounding *rounding, uint64_t v) {
 /* The rule of docs/wire-format.md with the generator one number at a time; in double,
  * where the quotient is exact enough unless it is within 2^-16 of the border. */
 static void stochastic_rounding_is_the_documented_function(void **state) {
-    (void)state;
     float values[64];
     int decided = 0;
     wefti_rounding rounding = {true, 11, 22, 33};
@@ -141,7 +137,6 @@ static void stochastic_rounding_is_the_documented_function(void **state) {
 /* With s = 1 and u = (r + 1/2) / 65536, x = 3 + (i + 1/2) / 65536 becomes 4 if i + r
  * reaches 65535, and not before. */
 static void stochastic_rounding_is_exact_at_its_border(void **state) {
-    (void)state;
     wefti_rounding rounding = {true, 11, 22, 33};
     for (int up = 0; up < 2; up++) {
         float values[64] = {[63] = 127};
@@ -158,7 +153,6 @@ static void stochastic_rounding_is_exact_at_its_border(void **state) {
 /* x = 127 s exactly, but the product with 1 / s may come out a little high; with the
  * largest of all random numbers it would be 128 steps. */
 static void no_rounding_leaves_the_range(void **state) {
-    (void)state;
     wefti_rounding rounding = {true, 1, 2, 3};
     uint64_t v = 0;
     while (random_of(&rounding, v) != 65535) v++;
@@ -174,7 +168,6 @@ static void no_rounding_leaves_the_range(void **state) {
 /* A mean of N roundings has a standard deviation of at most s / (2 sqrt(N)); the law is
  * to hold within five of them and the 2^-16 s of the generator's 16 bits. */
 static void stochastic_rounding_has_the_right_mean(void **state) {
-    (void)state;
     enum { N = UNDER_SANITIZER ? 2000 : 20000 };
     static const float x[] = {100, 0.1f, -0.25f, 33.3f, -99.99f, 1e-3f, -71.5f, 0};
     double sums[8] = {0}, s = 0;
@@ -189,7 +182,6 @@ static void stochastic_rounding_has_the_right_mean(void **state) {
 }
 
 static void each_of_seed_step_place_and_number_changes_the_rounding(void **state) {
-    (void)state;
     float values[64];
     for (int i = 0; i < 64; i++) values[i] = 100 + (float)i / 64;
     static const wefti_rounding roundings[] = {
@@ -206,7 +198,6 @@ static void each_of_seed_step_place_and_number_changes_the_rounding(void **state
 }
 
 static void values_keep_their_rounding_wherever_a_block_begins(void **state) {
-    (void)state;
     float values[128];
     for (int i = 0; i < 128; i++) values[i] = 100 + (float)(i % 64) / 64;
     wefti_rounding rounding = {true, 1, 2, 3};
@@ -222,7 +213,6 @@ static void values_keep_their_rounding_wherever_a_block_begins(void **state) {
 }
 
 static void bf16_is_the_nearest_with_ties_to_even(void **state) {
-    (void)state;
     static const float x[] = {1,
                               1 + 0x1p-8f,
                               1 + 0x3p-8f,
@@ -239,7 +229,6 @@ static void bf16_is_the_nearest_with_ties_to_even(void **state) {
 
 /* Cut off after 16 bits it would be infinite. */
 static void a_nan_whose_upper_half_is_that_of_infinity_stays_one(void **state) {
-    (void)state;
     uint32_t bits = 0x7f800001;
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -248,7 +237,6 @@ static void a_nan_whose_upper_half_is_that_of_infinity_stays_one(void **state) {
 }
 
 static void sign_sends_the_mean_magnitude(void **state) {
-    (void)state;
     static const float x[] = {1, -2, 3, -4, 5, -6, 7, -8.5f, 0};
     coded c = encode(WEFTI_ISA_BASE, WEFTI_VALUES_SIGN, 9, x, NULL);
     for (int i = 0; i < 9; i++) /* 36.5 / 9 = 4.0556, the nearest bf16 is 4.0625 */
@@ -258,7 +246,6 @@ static void sign_sends_the_mean_magnitude(void **state) {
 }
 
 static void what_is_not_finite_is_seen_by_the_receiver(void **state) {
-    (void)state;
     static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY, 0x1p100f, -0x1p127f};
     float values[70], back[70];
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
@@ -278,7 +265,6 @@ static void what_is_not_finite_is_seen_by_the_receiver(void **state) {
 }
 
 static void zeros_and_what_is_too_small_become_zeros(void **state) {
-    (void)state;
     for (int codec = WEFTI_VALUES_INT8; codec < WEFTI_VALUE_CODECS; codec++)
         for (int b = 0; b < 3; b++) {
             float values[10] = {0, -0.0f}, back[10], zeros[10] = {0};
@@ -292,7 +278,6 @@ static void zeros_and_what_is_too_small_become_zeros(void **state) {
 }
 
 static void the_ends_of_the_range_come_back(void **state) {
-    (void)state;
     static const float ends[] = {0x1.fffffep99f, 0x1p-93f};
     for (int codec = WEFTI_VALUES_INT8; codec < WEFTI_VALUE_CODECS; codec++)
         for (int b = 0; b < 2; b++) {
@@ -314,7 +299,6 @@ static void assert_refused(wefti_value_codec codec, const coded *c, const char *
 }
 
 static void what_encoding_does_not_write_is_refused(void **state) {
-    (void)state;
     float values[64];
     fill_normal(1, 64, values);
     for (int codec = WEFTI_VALUES_INT8; codec < WEFTI_VALUE_CODECS; codec++) {
