@@ -27,7 +27,7 @@ static int per_cent_in_child(const char *const *keys) {
 
 #define BIG                                                                              \
     "model.layers=4", "model.width=256", "model.heads=4", "data.length=128",             \
-        "batch.tokens_per_step=4096", "run.steps=3", "run.eval_tokens=512"
+        "batch.tokens_per_step=4096", "run.steps=2", "run.eval_tokens=512"
 
 static void peak_memory_is_within_a_tenth_of_the_prediction(void **state) {
     if (UNDER_SANITIZER) skip(); /* its own memory is many times the program's */
