@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_ARGS_H
-#define CLI_ARGS_H
+#pragma once
 
 #include "command.h"
 
@@ -42,5 +41,3 @@ int args_number(const args *a, const char *name, double min, double max, double 
 /* Refuses more operands than `max`, naming the first one too many, and fewer than `min`.
  */
 int args_expect(const args *a, int min, int max);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_BENCH_KERNELS_H
-#define CLI_BENCH_KERNELS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -8,5 +7,3 @@
 
 /* weft bench kernels: measures and prints; returns the exit code. */
 int bench_kernels(weft_ctx *ctx, const args *a, long long steps, long long warmup);
-
-#endif

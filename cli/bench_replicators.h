@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_BENCH_REPLICATORS_H
-#define CLI_BENCH_REPLICATORS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -8,5 +7,3 @@
 
 /* weft bench replicators: measures and prints; returns the exit code. */
 int bench_replicators(weft_ctx *ctx, const args *a, long long steps, long long warmup);
-
-#endif

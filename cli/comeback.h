@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_COMEBACK_H
-#define CLI_COMEBACK_H
+#pragma once
 
 #include <weft/mesh.h>
 
@@ -26,5 +25,3 @@ int comeback_init(comeback *c, const args *given);
  * often, or `should_stop`. */
 void comeback_try(const comeback *c, const weft_ctx *ctx, weft_mesh *mesh,
                   bool (*should_stop)(void *user));
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_COMMAND_H
-#define CLI_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ extern const command *const commands[];
 
 /* The command of that name, or NULL. */
 const command *command_find(const char *name);
-
-#endif

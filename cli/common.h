@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_COMMON_H
-#define CLI_COMMON_H
+#pragma once
 
 #include <weft/config.h>
 #include <weft/ctx.h>
@@ -43,5 +42,3 @@ const weft_config_key *key_of(const char *name);
 
 /* The i-th word that the first operand of a command can be, NULL past the last. */
 const char *command_word(const command *c, int i);
-
-#endif

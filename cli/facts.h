@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_FACTS_H
-#define CLI_FACTS_H
+#pragma once
 
 #include <weft/cluster.h>
 #include <weft/config.h>
@@ -58,5 +57,3 @@ weft_status cluster_of_args(weft_ctx *ctx, const args *a, const weft_config *run
  * links those of the run. [out] as above. */
 weft_status cluster_here(weft_ctx *ctx, const weft_config *run,
                          weft_cluster **out) WEFT_CHECKED;
-
-#endif

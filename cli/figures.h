@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_FIGURES_H
-#define CLI_FIGURES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,5 +12,3 @@ const char *rate_text(double bandwidth_Bps, char *out, size_t out_size); /* "1 G
 
 /* A number of JSON, which knows no infinity: null for what is not finite. */
 const char *real_text(double x, char *out, size_t out_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_HELP_H
-#define CLI_HELP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -16,5 +15,3 @@ void help_command(FILE *out, const command *c);
 /* The words at the end of the overview and of the man page. */
 extern const char *const help_exit_codes;
 extern const char *const help_config_layers;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_INSPECT_H
-#define CLI_INSPECT_H
+#pragma once
 
 #include <weft/ctx.h>
 #include <weft/tokenizer.h>
@@ -12,5 +11,3 @@ weft_status inspect_shard(weft_ctx *ctx, const char *path,
 
 /* Prints what a tokenizer.json is. */
 weft_status inspect_tokenizer(weft_ctx *ctx, const char *path) WEFT_CHECKED;
-
-#endif

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_MARKDOWN_H
-#define CLI_MARKDOWN_H
+#pragma once
 
 #include <stdio.h>
 
 /* Prints docs/configuration.md from the table of keys. */
 void print_markdown(FILE *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_PROGRESS_H
-#define CLI_PROGRESS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ void progress_end(void);
 
 /* Prints a line of its own on stderr, above the bar; from any thread. */
 void progress_note(const char *prefix, const char *line);
-
-#endif

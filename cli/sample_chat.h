@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_SAMPLE_CHAT_H
-#define CLI_SAMPLE_CHAT_H
+#pragma once
 
 #include <weft/inference.h>
 
@@ -9,5 +8,3 @@
 /* Answers --prompt, or each line of standard input, as an assistant does. */
 weft_status sample_chat(weft_ctx *ctx, const args *a, weft_inference *inference,
                         const weft_sample_options *options) WEFT_CHECKED;
-
-#endif

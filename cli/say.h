@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_SAY_H
-#define CLI_SAY_H
+#pragma once
 
 #include <stdio.h>
 
@@ -19,5 +18,3 @@ const char *nearest_word(const char *word, const char *const *words, int n);
 /* Prints text wrapped at `width` columns: the cursor is at column `indent`, following
  * lines start there. Ends with a newline. */
 void print_wrapped(FILE *out, int indent, int width, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_SHAPE_H
-#define CLI_SHAPE_H
+#pragma once
 
 #include <weft/config.h>
 
@@ -27,5 +26,3 @@ weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run,
 
 /* "63M", "1.3G", "400e6": a positive number; false if it is not one. */
 bool parse_count(const char *text, double *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_WATCH_H
-#define CLI_WATCH_H
+#pragma once
 
 #include "common.h"
 
@@ -26,5 +25,3 @@ int watch_text(const watched *w, bool once);
 
 /* Sleeps; false: a signal asks for the end. */
 bool watch_sleep(double seconds);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What every test file includes: cmocka and a few helpers. */
-#ifndef TESTS_CHECK_H
-#define TESTS_CHECK_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,5 +114,3 @@ static inline void assert_contents(weft_ctx *ctx, const char *path, const char *
     assert_string_equal(data, text); /* and a NUL after it */
     wefti_free(ctx, data);
 }
-
-#endif

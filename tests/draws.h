@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random sets and values for tests of the wire. */
-#ifndef TESTS_DRAWS_H
-#define TESTS_DRAWS_H
+#pragma once
 
 #include "check.h"
 
@@ -30,5 +29,3 @@ static inline void draw_bytes(uint64_t seed, int64_t n, unsigned char *bytes) {
     for (int64_t i = 0; i < n; i++)
         bytes[i] = (unsigned char)wefti_rng_u64(seed, WEFTI_STREAM_TEST, 2, (uint64_t)i);
 }
-
-#endif

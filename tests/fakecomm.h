@@ -6,8 +6,7 @@
  *            released; a test adds its own words
  *
  * So the order of a collective's calls is a text that a test compares. */
-#ifndef TESTS_FAKECOMM_H
-#define TESTS_FAKECOMM_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -141,5 +140,3 @@ static inline unsigned char *fake_deliver(fake_comm *f, int peer, int64_t tag,
     memcpy(m->bytes, bytes, (size_t)n_bytes);
     return m->bytes;
 }
-
-#endif

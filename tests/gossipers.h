@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A gossiping mixer on R ranks with drawn updates in the place of an optimizer, without a
  * model. */
-#ifndef TESTS_GOSSIPERS_H
-#define TESTS_GOSSIPERS_H
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -192,5 +191,3 @@ static inline void bytes_are_as_predicted(int R) {
                          (long long)trials[r].bytes_out[t],
                          (long long)trials[r].bytes_predicted[t]);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* A transport inside one process: what a mesh of processes does, seen by sanitizers.
  * Members are threads; a message is copied when it is sent, and a request is done at the
  * second look, so that there is always something under way. */
-#ifndef TESTS_HUB_H
-#define TESTS_HUB_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -212,5 +211,3 @@ static inline weft_transport *hub_member(hub *h, int number) {
                                .host = h->hosts};
     return &t->head;
 }
-
-#endif

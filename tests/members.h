@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFT_TESTS_MEMBERS_H
-#define WEFT_TESTS_MEMBERS_H
+#pragma once
 
 /* Processes of a run as threads, connected by weft's own transport over loopback. */
 #include <arpa/inet.h>
@@ -131,5 +130,3 @@ static inline int dial(int port) {
     fail_msg("nobody listens at port %d", port);
     return -1;
 }
-
-#endif

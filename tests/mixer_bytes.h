@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a mixer says that it will send, added up from its acts and their messages, beside what
  * the backend counted. */
-#ifndef TESTS_MIXER_BYTES_H
-#define TESTS_MIXER_BYTES_H
+#pragma once
 
 #include "mix/mixer.h"
 #include "ranks.h"
@@ -51,5 +50,3 @@ static inline int64_t sent(const rank_env *env) {
     wefti_comm_traffic(env->control, &traffic);
     return traffic.bytes_out[WEFTI_LINK_WIRE];
 }
-
-#endif

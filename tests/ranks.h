@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a function on every rank of a small mesh, each rank a thread with its own context.
  */
-#ifndef TESTS_RANKS_H
-#define TESTS_RANKS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -79,5 +78,3 @@ static inline void run_ranks(int nodes, int ranks_per_node, wefti_wire_model wir
     assert_int_equal(weft_ctx_bytes_held(ctx), 0);
     weft_ctx_destroy(ctx);
 }
-
-#endif

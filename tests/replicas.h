@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A replicator on R ranks with random gradients, without a model. */
-#ifndef TESTS_REPLICAS_H
-#define TESTS_REPLICAS_H
+#pragma once
 
 #include "ranks.h"
 #include "replicate/replicator.h"
@@ -129,5 +128,3 @@ static inline wefti_replicator_config knobs(const char *kind, int dims, int64_t 
                                      .seed = 3,
                                      .threads = 1};
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Topologies of any kind and size for tests, and their matrices in plain loops. */
-#ifndef TESTS_TOPOLOGIES_H
-#define TESTS_TOPOLOGIES_H
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -143,5 +142,3 @@ static inline void for_every_topology(int most, void (*law)(topology_fixture *f)
             fail_msg("%s, %d nodes x %d: not %s", (f)->facts.kind,                       \
                      (int)(f)->facts.nodes, (int)(f)->facts.ranks, #truth);              \
     } while (0)
-
-#endif

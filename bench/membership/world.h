@@ -2,8 +2,7 @@
 /* The simulated world: nodes that run the real state machine, a network, faults, and what
  * is known of all of them at once. One thread; a run is a function of (seed, options,
  * faults). */
-#ifndef BENCH_MEMBERSHIP_WORLD_H
-#define BENCH_MEMBERSHIP_WORLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -222,5 +221,3 @@ void check_node(world *w, int slot);
 void check_end(world *w);
 bool has_progressed(world *w);
 bool may_be_stuck(world *w);
-
-#endif

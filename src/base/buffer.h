@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_BUFFER_H
-#define WEFTI_BUFFER_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -35,5 +34,3 @@ void wefti_buffer_short(weft_ctx *ctx, wefti_buffer *buffer, double value);
 /* "text" with JSON's escapes; bytes that are not UTF-8 become U+FFFD. '<' is escaped too:
  * no text can end or open a <script> that the JSON stands in. */
 void wefti_buffer_json(weft_ctx *ctx, wefti_buffer *buffer, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_BYTES_H
-#define WEFTI_BYTES_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -106,5 +105,3 @@ static inline double wefti_get_f64(const unsigned char *p) {
     memcpy(&x, &bits, sizeof x);
     return x;
 }
-
-#endif

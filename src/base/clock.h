@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_CLOCK_H
-#define WEFTI_CLOCK_H
+#pragma once
 
 /* Seconds of the monotonic clock. */
 double wefti_now_s(void);
 
 /* Sleeps until the monotonic clock reads `when_s`; returns at once if it is past. */
 void wefti_sleep_until_s(double when_s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FILE_H
-#define WEFTI_FILE_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -26,5 +25,3 @@ weft_status wefti_file_mkdirs(weft_ctx *ctx, const char *path) WEFT_CHECKED;
 
 /* Removes a directory tree; one that is not there is fine. */
 weft_status wefti_file_remove_tree(weft_ctx *ctx, const char *path) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_GROUPS_H
-#define WEFTI_GROUPS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ typedef struct wefti_group_limits {
 
 /* root: see system_file.h. */
 wefti_group_limits wefti_groups_look(const char *root);
-
-#endif

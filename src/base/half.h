@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_HALF_H
-#define WEFTI_HALF_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ static inline float wefti_f32_of_f16(uint32_t half) {
     float small = (float)fraction * 0x1p-24f;
     return sign ? -small : small;
 }
-
-#endif

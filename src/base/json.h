@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_JSON_H
-#define WEFTI_JSON_H
+#pragma once
 
 #include <jansson.h>
 
@@ -24,5 +23,3 @@ json_t *wefti_json_load(const char *text, int64_t n, size_t flags, json_error_t 
 /* Why did a call of the JSON library fail: WEFT_ERR_MEMORY if it has no memory, `blame`
  * otherwise. The library itself tells only sometimes. */
 weft_status wefti_json_blame(weft_status blame);
-
-#endif

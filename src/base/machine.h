@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MACHINE_H
-#define WEFTI_MACHINE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ int wefti_machine_cores(void); /* that this process may run on */
  * containers and virtual machines, whose bytes pass another one as well. */
 void wefti_machine_busy(const char *root, double *busy_s, double *all_s);
 void wefti_machine_network(const char *root, double *out_bytes, double *in_bytes);
-
-#endif

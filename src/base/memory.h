@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MEMORY_H
-#define WEFTI_MEMORY_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -52,5 +51,3 @@ void wefti_free_each(weft_ctx *ctx, size_t n, void *const *blocks);
             return wefti_try_status_;                                                    \
         }                                                                                \
     } while (0)
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_RNG_H
-#define WEFTI_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -50,5 +49,3 @@ double wefti_rng_normal(uint64_t seed, uint32_t stream, uint64_t step, uint64_t 
  * cycle walking): O(1), no table. 0 <= i < n. */
 int64_t wefti_rng_permute(uint64_t seed, uint32_t stream, uint64_t step, int64_t n,
                           int64_t i);
-
-#endif

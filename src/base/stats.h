@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_STATS_H
-#define WEFTI_STATS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ double wefti_quantile(double *values, int64_t n, double q);
 
 /* The middle one, or the mean of the middle two. */
 double wefti_median(double *values, int64_t n);
-
-#endif

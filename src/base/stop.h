@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_STOP_H
-#define WEFTI_STOP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ void wefti_stop_watch(weft_ctx *ctx, bool (*asked)(void *user), void *user);
 
 /* Whether the caller wants an end; false if nobody watches. */
 bool wefti_stop_asked(const weft_ctx *ctx);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SYSTEM_FILE_H
-#define WEFTI_SYSTEM_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ int64_t wefti_lone_number(const char *root, const char *path);
 
 /* Bytes behind `key` in a file below root of "key: number kB" lines, or -1. */
 int64_t wefti_kilobyte_line(const char *root, const char *path, const char *key);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TEXT_H
-#define WEFTI_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size);
 
 /* Whether a NULL-terminated list holds a name; an empty list may be NULL. */
 bool wefti_named(const char *const *list, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_UTF8_H
-#define WEFTI_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ bool wefti_is_utf8(const char *text);
 
 /* The Unicode property White_Space. */
 bool wefti_utf8_is_space(uint32_t code);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FOLDER_H
-#define WEFTI_FOLDER_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -45,5 +44,3 @@ weft_status wefti_checkpoint_find_whole(weft_ctx *ctx, const char *checkpoints,
  * (wefti_free): the values as given and in that order, not always in that spelling. */
 weft_status wefti_checkpoint_verify(weft_ctx *ctx, const char *path,
                                     char **layout_json) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_INDEX_H
-#define WEFTI_INDEX_H
+#pragma once
 
 #include "checkpoint/listing.h"
 
@@ -17,5 +16,3 @@ weft_status wefti_index_encode(weft_ctx *ctx, int64_t step, const char *layout_j
 weft_status wefti_index_decode(weft_ctx *ctx, const char *where, const char *text,
                                int64_t n_text, int64_t *step, char **layout_json,
                                wefti_listing *listing) WEFT_CHECKED;
-
-#endif

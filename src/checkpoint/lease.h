@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LEASE_H
-#define WEFTI_LEASE_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -36,5 +35,3 @@ uint64_t wefti_lease_run(const wefti_lease *lease);
 
 /* Removes the file if it is still this lease's, and frees it; NULL is accepted. */
 void wefti_lease_give_back(wefti_lease *lease);
-
-#endif

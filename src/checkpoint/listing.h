@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LISTING_H
-#define WEFTI_LISTING_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -40,5 +39,3 @@ void wefti_listing_fini(weft_ctx *ctx, wefti_listing *listing);
 
 /* The same hash of bytes in memory. */
 void wefti_hash_text(const void *data, size_t n_bytes, char out[WEFTI_HASH_TEXT]);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SAFETENSORS_H
-#define WEFTI_SAFETENSORS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -56,5 +55,3 @@ weft_status wefti_safetensors_read_rows(weft_ctx *ctx, const wefti_safetensors *
 /* Syncs (if writable) and closes; the status says whether everything reached the disk.
  * The file object is gone afterwards in any case; NULL is accepted. */
 weft_status wefti_safetensors_close(weft_ctx *ctx, wefti_safetensors *file) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SAFETENSORS_HEADER_H
-#define WEFTI_SAFETENSORS_HEADER_H
+#pragma once
 
 #include <jansson.h>
 
@@ -53,5 +52,3 @@ weft_status wefti_safetensors_header_decode(weft_ctx *ctx, const char *where,
                                             wefti_safetensors_header *out) WEFT_CHECKED;
 
 void wefti_safetensors_header_fini(weft_ctx *ctx, wefti_safetensors_header *header);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_WEIGHTS_H
-#define WEFTI_WEIGHTS_H
+#pragma once
 
 #include "checkpoint/safetensors.h"
 
@@ -31,5 +30,3 @@ const char *wefti_weights_path(const wefti_weights *weights);
 weft_status wefti_weights_read_rows(weft_ctx *ctx, const wefti_weights *weights,
                                     int index, int64_t row_begin, int64_t n_rows,
                                     float *data) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FACTS_H
-#define WEFTI_FACTS_H
+#pragma once
 
 #include <weft/cluster.h>
 
@@ -74,5 +73,3 @@ typedef struct wefti_cluster {
     weft_cluster facts; /* first member */
     double node_flops, node_flops_bf16, node_memory;
 } wefti_cluster;
-
-#endif

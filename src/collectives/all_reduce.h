@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ALL_REDUCE_H
-#define WEFTI_ALL_REDUCE_H
+#pragma once
 
 #include "comm/comm.h"
 #include "tensor/kernels.h"
@@ -77,5 +76,3 @@ weft_status wefti_all_reduce_combine(wefti_all_reduce *a, int vector, int64_t st
 /* x becomes the mean, or its sign. */
 weft_status wefti_all_reduce_end(wefti_all_reduce *a, int vector, int64_t step,
                                  float *x) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_COLLECTIVES_H
-#define WEFTI_COLLECTIVES_H
+#pragma once
 
 #include "comm/comm.h"
 #include "tensor/kernels.h"
@@ -31,5 +30,3 @@ weft_status wefti_reduce_scatter(wefti_comm *comm, int64_t tag,
  * already). Sends R-1 blocks. */
 weft_status wefti_all_gather(wefti_comm *comm, int64_t tag, const wefti_split *split,
                              const float *mine, float *all) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_DRIVER_H
-#define WEFTI_DRIVER_H
+#pragma once
 
 #include "collectives/stream.h"
 #include "comm/comm.h"
@@ -140,5 +139,3 @@ const unsigned char *wefti_driver_sent(const wefti_driver *d, const wefti_round 
 
 /* The whole group, for exchanges among all ranks of a communicator. */
 wefti_party wefti_party_all(const wefti_comm *comm);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_STREAM_H
-#define WEFTI_STREAM_H
+#pragma once
 
 #include "comm/comm.h"
 #include "wire/frame.h"
@@ -51,5 +50,3 @@ void wefti_stream_release(wefti_streams *streams, int source, int bucket);
 /* Drops what has come of the bucket, from anybody, for exchanges before `step`. */
 weft_status wefti_streams_catch_up(wefti_streams *streams, int bucket,
                                    int64_t step) WEFT_CHECKED;
-
-#endif

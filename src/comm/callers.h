@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_CALLERS_H
-#define WEFTI_CALLERS_H
+#pragma once
 
 #include "comm/connection.h"
 #include "comm/rendezvous.h"
@@ -78,5 +77,3 @@ void wefti_callers_answer(wefti_callers *all, wefti_caller *caller, const void *
 
 /* Tells of a caller, once a minute for an address. */
 void wefti_callers_complain(wefti_callers *all, const char *address, const char *what);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_COMM_H
-#define WEFTI_COMM_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -180,5 +179,3 @@ weft_status wefti_comm_sum(wefti_comm *comm, int64_t tag, int n,
                            double *values) WEFT_CHECKED;
 
 void wefti_comm_destroy(wefti_comm *comm);
-
-#endif

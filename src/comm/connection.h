@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_CONNECTION_H
-#define WEFTI_CONNECTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ bool wefti_connection_all(wefti_connection *s, void *data, size_t n, bool out,
 
 /* Waits for these events (POLLIN, POLLOUT), interrupted or not; false: until_s is past. */
 bool wefti_connection_wait(wefti_connection *s, short events, double until_s);
-
-#endif

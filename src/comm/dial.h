@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_DIAL_H
-#define WEFTI_DIAL_H
+#pragma once
 
 #include <netdb.h>
 
@@ -35,5 +34,3 @@ int wefti_dial(const char *host, int port, double until_s);
  * another key; AGAIN: it has hung up, or says nothing. */
 wefti_shake wefti_dial_shake(const wefti_tls_context *tls, wefti_connection *s,
                              double until_s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ELASTIC_H
-#define WEFTI_ELASTIC_H
+#pragma once
 
 #include "comm/mesh.h"
 #include "comm/missed.h"
@@ -276,5 +275,3 @@ void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed);
 
 /* The answer to which these parts belong (tag, channel, receiver) stands, or is given up. */
 void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stands);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ENVELOPE_H
-#define WEFTI_ENVELOPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ void wefti_envelope_encode(const wefti_envelope *envelope, unsigned char *out);
 /* False: these n_arrived bytes are no envelope of ours, or not what it says they are. */
 bool wefti_envelope_decode(const unsigned char *bytes, int64_t n_arrived,
                            wefti_envelope *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FAREWELL_H
-#define WEFTI_FAREWELL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ static inline bool wefti_farewell_ends_wait(bool farewell, bool goes_on, double 
     if (*until_s == 0) *until_s = now_s + wefti_farewell_patience_s;
     return now_s >= *until_s;
 }
-
-#endif

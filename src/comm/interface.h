@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_INTERFACE_H
-#define WEFTI_INTERFACE_H
+#pragma once
 
 /* The two interfaces of a wire, emulated (comm/local.c) or played (simulate). A message
  * that takes an interface for busy_s leaves when the sender's is free, and its head gets to
@@ -29,5 +28,3 @@ static inline double wefti_interface_arrive(wefti_interface *to, double head_s,
     to->in_free_s = begin_s + busy_s;
     return to->in_free_s;
 }
-
-#endif

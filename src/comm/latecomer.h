@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LATECOMER_H
-#define WEFTI_LATECOMER_H
+#pragma once
 
 #include "comm/connection.h"
 #include "comm/rendezvous.h"
@@ -65,5 +64,3 @@ weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
                              const wefti_tls_context *tls, wefti_connection **streams,
                              wefti_late_table *table, wefti_late_card *card,
                              int *listener) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LOCAL_H
-#define WEFTI_LOCAL_H
+#pragma once
 
 #include "comm/missed.h"
 #include "comm/world.h"
@@ -21,5 +20,3 @@ void wefti_local_skip(wefti_world *world, const wefti_missed *list, int n);
 /* Whether a message of `peer` to this rank, or this rank's own part of what it adds up, is
  * such a one. False where the ranks are no threads. */
 bool wefti_local_skips(const wefti_comm *comm, int peer, int64_t tag);
-
-#endif

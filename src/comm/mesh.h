@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MESH_H
-#define WEFTI_MESH_H
+#pragma once
 
 #include <weft/mesh.h>
 
@@ -265,5 +264,3 @@ void wefti_liveness_lose(weft_mesh *mesh, int rank);
 /* --- remote.c --- */
 
 extern const wefti_world_ops wefti_remote_ops;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MISSED_H
-#define WEFTI_MISSED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ typedef struct wefti_missed {
     int32_t receiver, sender; /* mesh ranks; in a replay ranks of the world */
     int32_t settled; /* 0: the answer that it belongs to may yet be made otherwise */
 } wefti_missed;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_RENDEZVOUS_H
-#define WEFTI_RENDEZVOUS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -32,5 +31,3 @@ int wefti_card_port(const unsigned char *card);
 /* The rank in a card that a process of this size may have, or -1: it is not one of ours.
  * Its texts are made fit to be used. */
 int wefti_card_read(unsigned char *card, int size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TCP_H
-#define WEFTI_TCP_H
+#pragma once
 
 #include <weft/ctx.h>
 #include <weft/ext/transport.h>
@@ -57,5 +56,3 @@ weft_status wefti_tcp_listen_at(weft_ctx *ctx, int port, int *listener) WEFT_CHE
 weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
                            const weft_mesh_security *security,
                            weft_transport **out) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TCPSTATE_H
-#define WEFTI_TCPSTATE_H
+#pragma once
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -79,5 +78,3 @@ bool wefti_tcp_seat(weft_transport *head, int caller, const weft_transport_seat 
 
 /* Bytes per second that have lately arrived at the other end of a connection; 0: not known. */
 double wefti_tcp_rate(int fd);
-
-#endif

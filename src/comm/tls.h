@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TLS_H
-#define WEFTI_TLS_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/uio.h>
@@ -59,5 +58,3 @@ size_t wefti_tls_write(wefti_tls *tls, struct wefti_connection *s,
 
 /* Tells the other side, if the socket takes it, that this is an orderly end. */
 void wefti_tls_say_end(wefti_tls *tls, struct wefti_connection *s);
-
-#endif

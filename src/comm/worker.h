@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_WORKER_H
-#define WEFTI_WORKER_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -64,5 +63,3 @@ double wefti_worker_busy_s(wefti_worker *worker);
 /* Waits for the running phase, skips what is queued, joins the thread; NULL is accepted.
  */
 void wefti_worker_destroy(weft_ctx *ctx, wefti_worker *worker);
-
-#endif

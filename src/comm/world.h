@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_WORLD_H
-#define WEFTI_WORLD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -97,5 +96,3 @@ wefti_members wefti_world_members(const wefti_world_shape *shape, int rank,
 int wefti_world_node_of(const wefti_world_shape *shape, int rank);
 int wefti_world_site_of(const wefti_world_shape *shape, int rank);
 wefti_link_class wefti_world_link(const wefti_world_shape *shape, int a, int b);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_CHUNKS_H
-#define WEFTI_CHUNKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ void wefti_chunks_store(const wefti_chunks *s, int64_t first, int64_t n, const f
 
 /* Bytes of one chunk's bits: its elements / 8, rounded up. */
 int64_t wefti_chunks_bits_bytes(const wefti_chunks *s);
-
-#endif

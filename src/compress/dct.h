@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_DCT_H
-#define WEFTI_DCT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ void wefti_dct_vectors(const wefti_kernels *kernels, int64_t c, const float *bas
 void wefti_dct_blocks(const wefti_kernels *kernels, int64_t c, const float *basis,
                       int64_t n, bool inverse, const float *x, float *out,
                       float *scratch);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TOPK_H
-#define WEFTI_TOPK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@
  * uint32. */
 void wefti_topk(int64_t n, const float *x, int64_t k, int32_t *index, float *value,
                 uint32_t *scratch);
-
-#endif

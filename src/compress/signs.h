@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SIGNS_H
-#define WEFTI_SIGNS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -23,5 +22,3 @@ weft_status wefti_signs_decode(weft_ctx *ctx, int64_t n, const unsigned char *in
 
 /* What is decoded of the encoded x. */
 void wefti_signs_of(int64_t n, const float *x, float *signs);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SPECTRUM_H
-#define WEFTI_SPECTRUM_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -99,5 +98,3 @@ void wefti_spectrum_combine_signs(wefti_spectrum *spectrum, int thread,
 void wefti_chunks_store_bits(const wefti_spectrum *spectrum, const wefti_chunks *s,
                              int64_t first, int64_t n, const unsigned char *states,
                              const unsigned char *bits, float *d);
-
-#endif

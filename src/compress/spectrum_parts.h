@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SPECTRUM_PARTS_H
-#define WEFTI_SPECTRUM_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -91,5 +90,3 @@ typedef struct wefti_spectrum_ops {
     void (*store_bits)(const wefti_chunks *s, int64_t first, int64_t n,
                        const unsigned char *states, const unsigned char *bits, float *d);
 } wefti_spectrum_ops;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LAYERS_H
-#define WEFTI_LAYERS_H
+#pragma once
 
 #include "base/buffer.h"
 #include "config/schema.h"
@@ -83,5 +82,3 @@ const char *wefti_origin_prefix(const wefti_origin *origin, char *out, size_t ou
 /* A failure about an unknown key or section, with a guess at what was meant. */
 weft_status wefti_config_fail_unknown(weft_ctx *ctx, const char *prefix, const char *what,
                                       const char *name, const char *guess);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SCHEMA_H
-#define WEFTI_SCHEMA_H
+#pragma once
 
 #include <weft/config.h>
 
@@ -44,5 +43,3 @@ typedef struct wefti_method_need {
     const char *instead; /* what to do otherwise */
 } wefti_method_need;
 extern const wefti_method_need wefti_method_needs[];
-
-#endif

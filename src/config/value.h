@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_VALUE_H
-#define WEFTI_VALUE_H
+#pragma once
 
 #include <weft/config.h>
 
@@ -26,5 +25,3 @@ void wefti_number_text(double number, char *out, size_t out_size);
 /* A copy fit for an error sentence: control characters become '?', long texts are cut.
  * Returns out. */
 const char *wefti_shown(const char *text, char *out, size_t out_size);
-
-#endif

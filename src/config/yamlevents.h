@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_YAMLEVENTS_H
-#define WEFTI_YAMLEVENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ weft_status wefti_yaml_fail(const wefti_yaml *y, int line, const char *format, .
 
 /* The same about the line at hand. */
 weft_status wefti_yaml_refuse(const wefti_yaml *y, const char *sentence) WEFT_CHECKED;
-
-#endif

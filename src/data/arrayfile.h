@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ARRAYFILE_H
-#define WEFTI_ARRAYFILE_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -27,5 +26,3 @@ void wefti_array_free(weft_ctx *ctx, wefti_array *array);
 
 /* Number i; i < n. */
 double wefti_array_at(const wefti_array *array, int64_t i);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_BLEU_H
-#define WEFTI_BLEU_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -19,5 +18,3 @@ weft_status wefti_bleu_add(weft_ctx *ctx, wefti_bleu *bleu, const char *translat
 
 /* 0 to 100. */
 double wefti_bleu_score(const wefti_bleu *bleu);
-
-#endif

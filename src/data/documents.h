@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_DOCUMENTS_H
-#define WEFTI_DOCUMENTS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -35,5 +34,3 @@ typedef weft_status (*wefti_document_sink)(weft_ctx *ctx, void *user, const char
 weft_status wefti_documents_read(weft_ctx *ctx, const char *path,
                                  const wefti_fields *fields, wefti_document_sink sink,
                                  void *user) WEFT_CHECKED;
-
-#endif

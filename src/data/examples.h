@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_EXAMPLES_H
-#define WEFTI_EXAMPLES_H
+#pragma once
 
 #include <weft/dataset.h>
 
@@ -70,5 +69,3 @@ weft_status wefti_prompts_read(weft_ctx *ctx, const char *const *paths, int n,
 weft_status wefti_images_read(weft_ctx *ctx, const char *const *paths, int n,
                               const wefti_examples *like,
                               wefti_examples *examples) WEFT_CHECKED;
-
-#endif

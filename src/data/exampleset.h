@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_EXAMPLESET_H
-#define WEFTI_EXAMPLESET_H
+#pragma once
 
 #include "data/windows.h"
 
@@ -23,5 +22,3 @@ uint64_t wefti_exampleset_hash(const weft_dataset *d);
 
 /* Writes a line for a person. */
 void wefti_exampleset_describe(const weft_dataset *d, char *out, size_t size);
-
-#endif

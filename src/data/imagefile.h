@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_IMAGEFILE_H
-#define WEFTI_IMAGEFILE_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -23,5 +22,3 @@ void wefti_image_free(weft_ctx *ctx, wefti_image *image);
  * down each new pixel is a mean of what it covers, weighted by a triangle. */
 weft_status wefti_image_scale(weft_ctx *ctx, const wefti_image *image, int64_t side,
                               unsigned char *out) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_INPUT_H
-#define WEFTI_INPUT_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -22,5 +21,3 @@ weft_status wefti_input_read_all(weft_ctx *ctx, const char *path, char **bytes,
                                  int64_t *n) WEFT_CHECKED;
 
 void wefti_input_close(weft_ctx *ctx, wefti_input *input); /* NULL is accepted */
-
-#endif

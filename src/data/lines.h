@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LINES_H
-#define WEFTI_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ static inline bool wefti_next_line(wefti_excerpt *rest, wefti_excerpt *line) {
     if (line->n > 0 && line->bytes[line->n - 1] == '\r') line->n--;
     return true;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MIXING_H
-#define WEFTI_MIXING_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -30,5 +29,3 @@ static inline int wefti_mixing_draw(const wefti_mixing *mixing, int64_t row,
     *earlier = row / WEFTI_MIXING_CYCLE * mixing->slots[source] + mixing->earlier[slot];
     return source;
 }
-
-#endif

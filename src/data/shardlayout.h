@@ -3,8 +3,7 @@
  *   0 magic[8]  8 version u32  12 width u32  16 tokens u64  24 vocab u64
  *   32 tokenizer hash u64  40 XXH3-64 of the tokens u64  48 reserved u64 = 0
  *   56 XXH3-64 of bytes 0..55 u64                              all little endian */
-#ifndef WEFTI_SHARDLAYOUT_H
-#define WEFTI_SHARDLAYOUT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ uint64_t wefti_shard_header_decode(const unsigned char bytes[WEFTI_SHARD_HEADER_
 /* XXH3-64 of a shard's ids as they stand in its file, whatever its format. */
 struct weft_shard;
 uint64_t wefti_shard_checksum(const struct weft_shard *shard);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SNIFF_H
-#define WEFTI_SNIFF_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@ const char *wefti_sniff(const char *head, int64_t n);
 
 /* The same for a file that is expected to be binary: only what has a known mark. */
 const char *wefti_sniff_mark(const char *head, int64_t n);
-
-#endif

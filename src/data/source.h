@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SOURCE_H
-#define WEFTI_SOURCE_H
+#pragma once
 
 #include <weft/shard_file.h>
 #include <weft/tokenizer.h>
@@ -68,5 +67,3 @@ void wefti_source_read(const wefti_source *source, int64_t start, int64_t n,
 
 /* "text", a shard format, or "3 files": writes into out and returns it. */
 const char *wefti_source_kind(const wefti_source *source, char *out, size_t out_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SYSERROR_H
-#define WEFTI_SYSERROR_H
+#pragma once
 
 #include <errno.h>
 #include <string.h>
@@ -13,5 +12,3 @@ static inline weft_status wefti_fail_errno(weft_ctx *ctx, const char *verb,
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
                          strerror(errno));
 }
-
-#endif

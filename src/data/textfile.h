@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TEXTFILE_H
-#define WEFTI_TEXTFILE_H
+#pragma once
 
 #include <weft/tokenizer.h>
 
@@ -25,5 +24,3 @@ typedef weft_status (*wefti_id_sink)(weft_ctx *ctx, void *user, const int32_t *i
  * safe place, if that is longer. A file without text is refused. */
 weft_status wefti_encode_file(weft_ctx *ctx, const wefti_encoding *how, const char *path,
                               wefti_id_sink sink, void *user) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TOKENFILE_H
-#define WEFTI_TOKENFILE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -36,5 +35,3 @@ int64_t wefti_tokens_bytes(const wefti_token_place *place, off_t at, void *out,
 /* Changes ids to and from their bytes. */
 void wefti_tokens_decode(const unsigned char *from, int width, int64_t n, int32_t *ids);
 void wefti_tokens_encode(const int32_t *ids, int width, int64_t n, unsigned char *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_WALK_H
-#define WEFTI_WALK_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -17,5 +16,3 @@ typedef struct wefti_walk {
 weft_status wefti_walk_folder(weft_ctx *ctx, const char *path, bool (*wanted)(const char *),
                               wefti_walk *walk) WEFT_CHECKED;
 void wefti_walk_fini(weft_ctx *ctx, wefti_walk *walk);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_WINDOWS_H
-#define WEFTI_WINDOWS_H
+#pragma once
 
 #include <weft/dataset.h>
 
@@ -47,5 +46,3 @@ weft_status wefti_part_visit(weft_ctx *ctx, const wefti_window_range *part,
 static inline int64_t wefti_part_used(const wefti_window_range *part, int64_t T) {
     return part->n_windows * T + 1;
 }
-
-#endif

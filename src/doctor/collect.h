@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_GATHER_H
-#define WEFTI_GATHER_H
+#pragma once
 
 #include <weft/doctor.h>
 
@@ -19,5 +18,3 @@ weft_status wefti_gather_clock(wefti_comm *comm, int64_t tag, wefti_wall_clock c
 /* all[comm->size]: each rank's facts in rank order, on every rank. Collective. */
 weft_status wefti_gather_facts(wefti_comm *comm, int64_t tag, const weft_rank_facts *mine,
                                weft_rank_facts *all) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_EXAMINE_H
-#define WEFTI_EXAMINE_H
+#pragma once
 
 #include <weft/doctor.h>
 
@@ -17,5 +16,3 @@ weft_status wefti_examine_run(weft_ctx *ctx, const weft_doctor_options *options,
 
 /* weft_rank_facts.instructions of this processor. */
 int64_t wefti_instructions(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FACT_FIELDS_H
-#define WEFTI_FACT_FIELDS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ typedef struct wefti_fact_field {
 
 /* All fields of weft_rank_facts, ended by a NULL name. */
 extern const wefti_fact_field wefti_rank_fields[];
-
-#endif

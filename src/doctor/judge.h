@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_JUDGE_H
-#define WEFTI_JUDGE_H
+#pragma once
 
 #include <weft/doctor.h>
 
@@ -37,5 +36,3 @@ void wefti_judge_cores(wefti_judge *j);
 void wefti_judge_machine(wefti_judge *j);
 void wefti_judge_network(wefti_judge *j);
 void wefti_judge_run(wefti_judge *j);
-
-#endif

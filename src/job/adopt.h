@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ADOPT_H
-#define WEFTI_ADOPT_H
+#pragma once
 
 #include <weft/config.h>
 #include <weft/model.h>
@@ -18,5 +17,3 @@ weft_status wefti_adopt_model(weft_ctx *ctx, weft_config *config,
 /* The folder's tokenizer.json, if it has one, unless data.tokenizer is given. */
 weft_status wefti_adopt_tokenizer(weft_ctx *ctx, weft_config *config,
                                   const char *folder) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_JOB_H
-#define WEFTI_JOB_H
+#pragma once
 
 #include <weft/config.h>
 #include <weft/dataset.h>
@@ -162,5 +161,3 @@ typedef struct wefti_footprint {
 } wefti_footprint;
 
 wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangement *a);
-
-#endif

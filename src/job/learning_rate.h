@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LEARNING_RATE_H
-#define WEFTI_LEARNING_RATE_H
+#pragma once
 
 #include <weft/config.h>
 
@@ -16,5 +15,3 @@ double wefti_learning_rate(const weft_config *config, int64_t step);
 
 /* The keys of its section that a kind of schedule alone reads; NULL: no such kind. */
 const char *const *wefti_learning_rate_keys(const char *kind);
-
-#endif

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_READERS_H
-#define WEFTI_READERS_H
+#pragma once
 
 /* The keys that a choice of `chooser` ("mixer.kind") reads and not every other choice does:
  * their last parts, NULL-terminated; NULL: none. */
 const char *const *wefti_kind_keys(const char *chooser, const char *kind);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MEMBER_H
-#define WEFTI_MEMBER_H
+#pragma once
 
 #include "member/message.h"
 
@@ -228,5 +227,3 @@ typedef struct wefti_member_facts {
     int64_t faults;
 } wefti_member_facts;
 wefti_member_facts wefti_member_get_facts(const wefti_member *member);
-
-#endif

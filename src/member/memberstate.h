@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MEMBER_STATE_H
-#define WEFTI_MEMBER_STATE_H
+#pragma once
 
 #include "member/member.h"
 #include "member/quorum.h"
@@ -174,5 +173,3 @@ void wefti_join_message(wefti_member *m, wefti_member_node *peer,
                         const wefti_message *message);
 void wefti_join_steps(wefti_member *m);
 void wefti_join_pump(wefti_member *m);
-
-#endif

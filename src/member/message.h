@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MEMBER_MESSAGE_H
-#define WEFTI_MEMBER_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -169,5 +168,3 @@ size_t wefti_message_encode(const wefti_member_limits *limits,
 const char *wefti_message_decode(const wefti_member_limits *limits,
                                  wefti_message_room *room, const unsigned char *bytes,
                                  size_t n, wefti_message *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MEMBER_QUORUM_H
-#define WEFTI_MEMBER_QUORUM_H
+#pragma once
 
 #include "member/member.h"
 
@@ -20,5 +19,3 @@ typedef struct wefti_quorum_question {
 } wefti_quorum_question;
 
 bool wefti_quorum_is(const wefti_quorum_question *q);
-
-#endif

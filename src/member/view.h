@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MEMBER_VIEW_H
-#define WEFTI_MEMBER_VIEW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -117,5 +116,3 @@ int wefti_view_share(const wefti_view *view, int number);
 
 /* The chain that follows from the contents and `parent`. */
 uint64_t wefti_view_hash(const wefti_member_limits *limits, const wefti_view *view);
-
-#endif

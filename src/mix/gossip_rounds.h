@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_GOSSIP_ROUNDS_H
-#define WEFTI_GOSSIP_ROUNDS_H
+#pragma once
 
 #include "mix/mixer.h"
 
@@ -58,5 +57,3 @@ weft_status wefti_gossip_after(wefti_mixer *m, int bucket, int64_t step,
 weft_status wefti_gossip_finish(wefti_mixer *m, int bucket, int64_t step,
                                 float *params) WEFT_CHECKED;
 double wefti_gossip_distance(const wefti_mixer *m);
-
-#endif

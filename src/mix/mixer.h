@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MIXER_H
-#define WEFTI_MIXER_H
+#pragma once
 
 #include <weft/ctx.h>
 #include <weft/topology.h>
@@ -236,5 +235,3 @@ float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket);
 
 const wefti_mixer_ops *wefti_mixer_find(const char *kind);
 extern const wefti_mixer_ops *const wefti_mixer_registry[]; /* NULL-terminated */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MIXERS_H
-#define WEFTI_MIXERS_H
+#pragma once
 
 #include "mix/mixer.h"
 
@@ -8,5 +7,3 @@
 #define WEFTI_KIND(name, summary) extern const wefti_mixer_ops wefti_mixer_##name;
 #include "mix/mixers.def"
 #undef WEFTI_KIND
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_OUTERSCHEDULE_H
-#define WEFTI_OUTERSCHEDULE_H
+#pragma once
 
 #include "mix/mixer.h"
 
@@ -32,5 +31,3 @@ int64_t wefti_outer_fragments(const wefti_mixer_config *config, int n_buckets);
 /* The knobs that all outer mixers have. */
 weft_status wefti_outer_check(weft_ctx *ctx,
                               const wefti_mixer_config *config) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PUSHSUM_H
-#define WEFTI_PUSHSUM_H
+#pragma once
 
 #include "mix/gossip_rounds.h"
 
@@ -19,5 +18,3 @@ void wefti_pushsum_fini(wefti_mixer *m, wefti_pushsum *self);
  * config.gamma in it. The first call for a step moves m->weights on; steps are asked for
  * one after the other. */
 const double *wefti_pushsum_row(wefti_mixer *m, wefti_pushsum *self, int64_t step);
-
-#endif

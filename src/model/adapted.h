@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ADAPTED_H
-#define WEFTI_ADAPTED_H
+#pragma once
 
 #include "model/model.h"
 
@@ -65,5 +64,3 @@ void wefti_model_merge_unit(const weft_model *model, int u, const float *own,
 
 /* Destroys all but the whole model. */
 weft_model *wefti_model_release(weft_ctx *ctx, weft_model *model);
-
-#endif

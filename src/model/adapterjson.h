@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ADAPTERJSON_H
-#define WEFTI_ADAPTERJSON_H
+#pragma once
 
 #include "model/model.h"
 
@@ -22,5 +21,3 @@ weft_status wefti_adapter_read(weft_ctx *ctx, const char *text, int64_t n_bytes,
 weft_status wefti_adapter_describe(weft_ctx *ctx, const weft_model *model,
                                    const wefti_adapter_facts *facts,
                                    char **json) WEFT_CHECKED;
-
-#endif

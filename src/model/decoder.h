@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_DECODER_H
-#define WEFTI_DECODER_H
+#pragma once
 
 #include "model/families.h"
 
@@ -76,5 +75,3 @@ void wefti_decoder_attention_backward(const wefti_decoder_view *f, const float *
 void wefti_decoder_ffn(const wefti_decoder_view *f, const float *x, float *y);
 void wefti_decoder_ffn_backward(const wefti_decoder_view *f, const float *x,
                                 const float *dy, float *dx);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_DESCRIBE_H
-#define WEFTI_DESCRIBE_H
+#pragma once
 
 #include "model/model.h"
 
@@ -16,5 +15,3 @@ weft_status wefti_describe_vit(weft_ctx *ctx, const weft_model *model,
                                char **json) WEFT_CHECKED;
 weft_status wefti_describe_decoder(weft_ctx *ctx, const weft_model *model,
                                    char **json) WEFT_CHECKED;
-
-#endif

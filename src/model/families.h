@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FAMILIES_H
-#define WEFTI_FAMILIES_H
+#pragma once
 
 #include "model/units.h"
 
@@ -112,5 +111,3 @@ unsigned wefti_traits_wanted(const weft_model_config *config);
 /* WEFT_ERR_CONFIG: "model.KEY is VALUE, expected EXPECTED". */
 weft_status wefti_model_refuse(weft_ctx *ctx, const char *key, double value,
                                const char *expected) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FIELDS_H
-#define WEFTI_FIELDS_H
+#pragma once
 
 #include <weft/model.h>
 
@@ -34,5 +33,3 @@ const char *wefti_field_text(const wefti_field *field, const weft_model_config *
 /* The first field, not free, in which two complete configurations differ; NULL: none. */
 const wefti_field *wefti_model_differs(const weft_model_config *a,
                                        const weft_model_config *b);
-
-#endif

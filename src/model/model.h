@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MODEL_H
-#define WEFTI_MODEL_H
+#pragma once
 
 #include <weft/model.h>
 
@@ -188,5 +187,3 @@ extern const wefti_model_ops wefti_model_gpt2, wefti_model_llama, wefti_model_mi
 
 /* The kind of that name, or NULL. */
 const wefti_model_ops *wefti_model_find(const char *kind);
-
-#endif

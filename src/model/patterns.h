@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PATTERNS_H
-#define WEFTI_PATTERNS_H
+#pragma once
 
 #include "model/model.h"
 
@@ -15,5 +14,3 @@ void wefti_param_module(const wefti_param *param, char out[WEFTI_MODULE_NAME]);
 /* Whether a matrix of a block is meant as PEFT's target_modules mean it: by the module's
  * name, by the last parts of it, by a pattern, or as one of @matrices. */
 bool wefti_param_is_target(const char *pattern, const wefti_param *param);
-
-#endif

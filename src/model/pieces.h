@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PIECES_H
-#define WEFTI_PIECES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -65,5 +64,3 @@ void wefti_head_loss(const weft_model *model, const wefti_pass *pass, const floa
 /* logits[B*T,V] = xn w^T */
 void wefti_head_logits(const weft_model *model, const wefti_pass *pass, const float *xn,
                        float *logits);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ROTARY_H
-#define WEFTI_ROTARY_H
+#pragma once
 
 #include "model/model.h"
 
@@ -33,5 +32,3 @@ int64_t wefti_rotary_columns(const weft_model_config *config);
 /* Fills model->tables: [context][R] for all layers; with rope_local_theta a second table
  * behind it, for the layers with a window. */
 weft_status wefti_rotary_build(weft_ctx *ctx, weft_model *model) WEFT_CHECKED;
-
-#endif

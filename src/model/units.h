@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_UNITS_H
-#define WEFTI_UNITS_H
+#pragma once
 
 #include "model/model.h"
 
@@ -59,5 +58,3 @@ typedef struct wefti_room {
 
 /* The next n floats (64-byte steps from base), or NULL when the room only counts. */
 float *wefti_room_take(wefti_room *room, int64_t n);
-
-#endif

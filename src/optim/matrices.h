@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MATRICES_H
-#define WEFTI_MATRICES_H
+#pragma once
 
 #include "comm/comm.h"
 #include "optim/optimizer.h"
@@ -52,5 +51,3 @@ typedef struct wefti_matrices_step {
 weft_status wefti_matrices_apply(wefti_matrices *self, int bucket,
                                  const wefti_matrices_step *step,
                                  double *moved) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MOMENTS_H
-#define WEFTI_MOMENTS_H
+#pragma once
 
 #include "optim/optimizer.h"
 
@@ -26,5 +25,3 @@ extern const char *const wefti_moments_keys[], *const wefti_moments_accum_keys[]
 double wefti_moments_traffic(const wefti_optimizer_config *config);
 /* The same, and beside the moments what is described at the head of accumadam.c. */
 double wefti_moments_accum_traffic(const wefti_optimizer_config *config);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_OPTIMIZER_H
-#define WEFTI_OPTIMIZER_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -105,5 +104,3 @@ int64_t wefti_optimizer_period(int64_t accumulate, int64_t replicas);
 
 const wefti_optimizer_ops *wefti_optimizer_find(const char *kind);
 extern const wefti_optimizer_ops *const wefti_optimizer_registry[]; /* NULL-terminated */
-
-#endif

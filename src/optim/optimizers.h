@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_OPTIMIZERS_H
-#define WEFTI_OPTIMIZERS_H
+#pragma once
 
 #include "optim/optimizer.h"
 
@@ -8,5 +7,3 @@
 #define WEFTI_KIND(name, summary) extern const wefti_optimizer_ops wefti_optimizer_##name;
 #include "optim/optimizers.def"
 #undef WEFTI_KIND
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ORTHOGONAL_H
-#define WEFTI_ORTHOGONAL_H
+#pragma once
 
 #include "tensor/kernels.h"
 
@@ -21,5 +20,3 @@ int64_t wefti_orthogonal_scratch(int64_t rows, int64_t cols);
 
 /* FLOP of one call. */
 double wefti_orthogonal_flop(int64_t rows, int64_t cols);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ADVISE_H
-#define WEFTI_ADVISE_H
+#pragma once
 
 #include <weft/plan.h>
 
@@ -155,5 +154,3 @@ const char *wefti_rate_text(double bandwidth_Bps, char *out, size_t out_size);
 
 /* "1.23 s", "45 ms". */
 const char *wefti_seconds_text(double seconds, char *out, size_t out_size);
-
-#endif

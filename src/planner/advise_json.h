@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ADVISE_JSON_H
-#define WEFTI_ADVISE_JSON_H
+#pragma once
 
 #include <jansson.h>
 
@@ -26,5 +25,3 @@ const char *wefti_bound_name(weft_bound bound);
 /* Takes the value. [out] *text owned by the caller (wefti_free). */
 weft_status wefti_json_dumped(weft_ctx *ctx, json_t *value, bool ok, size_t flags,
                               char **text) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ADVISE_PLANES_H
-#define WEFTI_ADVISE_PLANES_H
+#pragma once
 
 #include "planner/advise.h"
 #include "simulate/arrayplayer.h"
@@ -33,5 +32,3 @@ weft_status wefti_planes_find(weft_ctx *ctx, const wefti_adviser *a,
 /* The step that they say. */
 double wefti_planes_step(const wefti_planes *planes, double bandwidth_Bps,
                          double latency_s);
-
-#endif

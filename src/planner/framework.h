@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FRAMEWORK_H
-#define WEFTI_FRAMEWORK_H
+#pragma once
 
 #include <weft/plan.h>
 
@@ -35,5 +34,3 @@ void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out
 
 /* Seconds of an all-reduce of so many bytes among all ranks of the case. */
 double wefti_framework_all_reduce(const wefti_framework_case *c, double n_bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PROBER_H
-#define WEFTI_PROBER_H
+#pragma once
 
 #include <weft/probe.h>
 
@@ -87,5 +86,3 @@ weft_status wefti_probe_optimizers(wefti_prober *p, double seconds) WEFT_CHECKED
 weft_status wefti_probe_codecs(wefti_prober *p, double seconds) WEFT_CHECKED;
 weft_status wefti_probe_links(wefti_prober *p, double seconds) WEFT_CHECKED;
 weft_status wefti_probe_collectives(wefti_prober *p, double seconds) WEFT_CHECKED;
-
-#endif

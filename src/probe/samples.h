@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SAMPLES_H
-#define WEFTI_SAMPLES_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -45,5 +44,3 @@ typedef struct wefti_variation {
 } wefti_variation;
 
 wefti_variation wefti_variation_of(wefti_samples *s, wefti_sample_half part);
-
-#endif

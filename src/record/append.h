@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_APPEND_H
-#define WEFTI_APPEND_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -25,5 +24,3 @@ weft_status wefti_append_sync(weft_ctx *ctx, wefti_append *file) WEFT_CHECKED;
 
 /* Syncs and closes; the status says whether everything reached the disk. */
 weft_status wefti_append_fini(weft_ctx *ctx, wefti_append *file) WEFT_CHECKED;
-
-#endif

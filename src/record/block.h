@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_BLOCK_H
-#define WEFTI_BLOCK_H
+#pragma once
 
 #include "base/buffer.h"
 #include "record/history.h"
@@ -28,5 +27,3 @@ void wefti_block_begin(weft_ctx *ctx, wefti_buffer *out, double refresh_s);
 weft_status wefti_block_add(weft_ctx *ctx, wefti_buffer *out, const wefti_material *run,
                             int index, int n) WEFT_CHECKED;
 void wefti_block_end(weft_ctx *ctx, wefti_buffer *out);
-
-#endif

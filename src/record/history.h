@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_HISTORY_H
-#define WEFTI_HISTORY_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -78,5 +77,3 @@ const char *wefti_column_name(wefti_column column);
  * owned by the caller (wefti_free). */
 weft_status wefti_rows_pick(weft_ctx *ctx, const wefti_rows *rows, int64_t limit,
                             int64_t **picked, int64_t *n_picked) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_METRICS_H
-#define WEFTI_METRICS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -60,5 +59,3 @@ weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *cons
  * the end is fine. [out] *n_lines: whole ones. */
 weft_status wefti_metrics_check(weft_ctx *ctx, const char *path,
                                 int64_t *n_lines) WEFT_CHECKED;
-
-#endif

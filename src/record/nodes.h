@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_NODES_H
-#define WEFTI_NODES_H
+#pragma once
 
 #include "base/buffer.h"
 
@@ -47,5 +46,3 @@ void wefti_nodes_fini(weft_ctx *ctx, wefti_nodes *nodes);
 /* [{"node","host","ranks","cores","step":[..],"cpu_cores":[..],...}] of each node, for the page:
  * columns of at most `most` rows, evenly picked, the newest among them. */
 void wefti_nodes_put(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes, int64_t most);
-
-#endif

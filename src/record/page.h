@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PAGE_H
-#define WEFTI_PAGE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,5 +8,3 @@
  * (cmake/embed_page.cmake). */
 extern const char wefti_page_head[], wefti_page_tail[];
 extern const size_t wefti_page_head_bytes, wefti_page_tail_bytes;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PLANNED_H
-#define WEFTI_PLANNED_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -49,5 +48,3 @@ weft_status wefti_timelines_read(weft_ctx *ctx, const char *path, wefti_timeline
                                  bool *found) WEFT_CHECKED;
 void wefti_timelines_fini(weft_ctx *ctx, wefti_timelines *timelines);
 void wefti_timeline_fini(weft_ctx *ctx, wefti_planned_timeline *timeline);
-
-#endif

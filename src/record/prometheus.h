@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PROMETHEUS_H
-#define WEFTI_PROMETHEUS_H
+#pragma once
 
 #include "base/buffer.h"
 
@@ -23,5 +22,3 @@ void wefti_prometheus_put(weft_ctx *ctx, wefti_buffer *out, const char *run,
  * Nothing is synced, since numbers of before a crash are of no use to anybody. */
 weft_status wefti_prometheus_write(weft_ctx *ctx, const char *path,
                                    const wefti_buffer *text) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PROTOBUF_H
-#define WEFTI_PROTOBUF_H
+#pragma once
 
 #include "base/buffer.h"
 
@@ -27,5 +26,3 @@ void wefti_put_bytes(weft_ctx *ctx, wefti_buffer *out, int field, const void *by
 void wefti_put_string(weft_ctx *ctx, wefti_buffer *out, int field, const char *text);
 void wefti_put_double(weft_ctx *ctx, wefti_buffer *out, int field, double value);
 void wefti_put_int(weft_ctx *ctx, wefti_buffer *out, int field, uint64_t value);
-
-#endif

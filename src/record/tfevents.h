@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TFEVENTS_H
-#define WEFTI_TFEVENTS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -51,5 +50,3 @@ weft_status wefti_tfevents_close(weft_ctx *ctx, wefti_tfevents *events) WEFT_CHE
 
 /* Seconds since 1970 now. */
 double wefti_unix_now_s(void);
-
-#endif

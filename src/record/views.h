@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_VIEWS_H
-#define WEFTI_VIEWS_H
+#pragma once
 
 #include "base/buffer.h"
 
@@ -90,5 +89,3 @@ void wefti_views_fini(weft_ctx *ctx, wefti_views *views);
 /* Whether the file's text has a line of this view (skips: of a step's skipped messages). */
 bool wefti_views_has(const wefti_views *views, uint64_t run, int64_t view, int64_t step,
                      bool skips);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_DEMO_H
-#define WEFTI_DEMO_H
+#pragma once
 
 #include "compress/spectrum.h"
 #include "replicate/demo_cut.h"
@@ -101,5 +100,3 @@ weft_status wefti_demo_decode(const wefti_demo_pass *pass,
 
 /* scratch->values[0] <- the mean over R ranks of a dense batch. */
 void wefti_demo_mean(int R, int64_t n, const wefti_demo_scratch *scratch);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_DEMO_CUT_H
-#define WEFTI_DEMO_CUT_H
+#pragma once
 
 #include "compress/chunks.h"
 #include "replicate/replicator.h"
@@ -75,5 +74,3 @@ wefti_demo_place wefti_demo_edge(const wefti_demo_rules *rules,
  * faster on a wire of known rate and latency, or sends fewer bytes, all ranks together;
  * the same on every rank. */
 bool wefti_demo_by_owner(const wefti_demo_rules *rules, const wefti_bucket *bucket);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_GAUGE_H
-#define WEFTI_GAUGE_H
+#pragma once
 
 #include "replicate/replicator.h"
 
@@ -30,5 +29,3 @@ void wefti_gauge_destroy(wefti_gauge *g);
 /* Measures one replicator; config->threads is the gauge's. */
 weft_status wefti_gauge_measure(wefti_gauge *g, const wefti_replicator_config *config,
                                 wefti_gauge_seconds *out) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_REPLICATOR_H
-#define WEFTI_REPLICATOR_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -289,5 +288,3 @@ float *wefti_replicator_state(const wefti_replicator *r, int i, int bucket);
 const wefti_replicator_ops *wefti_replicator_find(const char *kind);
 extern const wefti_replicator_ops
     *const wefti_replicator_registry[]; /* NULL-terminated */
-
-#endif

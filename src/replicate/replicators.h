@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_REPLICATORS_H
-#define WEFTI_REPLICATORS_H
+#pragma once
 
 #include "replicate/replicator.h"
 
@@ -8,5 +7,3 @@
 #define WEFTI_KIND(name, summary) extern const wefti_replicator_ops wefti_replicator_##name;
 #include "replicate/replicators.def"
 #undef WEFTI_KIND
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SELECT_H
-#define WEFTI_SELECT_H
+#pragma once
 
 #include "replicate/replicator.h"
 
@@ -70,5 +69,3 @@ double wefti_select_floor(const wefti_replicator_config *config, double n, doubl
     .create = wefti_select_create, .begin = wefti_select_begin,                          \
     .combine = wefti_select_combine, .end = wefti_select_end,                            \
     .cover = wefti_select_cover, .destroy = wefti_select_destroy
-
-#endif

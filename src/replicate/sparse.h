@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SPARSE_H
-#define WEFTI_SPARSE_H
+#pragma once
 
 #include "replicate/replicator.h"
 
@@ -40,5 +39,3 @@ extern const char *const wefti_sparse_keys[], *const wefti_sparse_knobs[];
 void wefti_sparse_label(const wefti_replicator_config *config, char *out, size_t size);
 wefti_told wefti_sparse_told(const wefti_replicator_config *config,
                              const wefti_bucket *bucket);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TRANSFORM_H
-#define WEFTI_TRANSFORM_H
+#pragma once
 
 #include "replicate/replicator.h"
 
@@ -36,5 +35,3 @@ int64_t wefti_transform_values(const wefti_transform *t);
  * direction. */
 void wefti_transform_begin(wefti_transform *t, int bucket, const float *x);
 void wefti_transform_end(wefti_transform *t, int bucket, float *x);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_VARIANTS_H
-#define WEFTI_VARIANTS_H
+#pragma once
 
 #include "replicate/replicator.h"
 
@@ -37,5 +36,3 @@ typedef struct wefti_variant_work {
  * k), an answered sign 1 bit, or log2 3 where it may be 0. */
 wefti_variant_work wefti_variant_work_of(const wefti_replicator_config *config,
                                          const wefti_variant_load *load);
-
-#endif

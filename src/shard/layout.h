@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LAYOUT_H
-#define WEFTI_LAYOUT_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -55,5 +54,3 @@ weft_status wefti_shard_reduce(const wefti_layout *layout, wefti_comm *comm, int
                                const wefti_kernels *kernels, const float *full,
                                bool accumulate, float *staging,
                                float *shard) WEFT_CHECKED;
-
-#endif

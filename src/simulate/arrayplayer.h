@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ARRAYPLAYER_H
-#define WEFTI_ARRAYPLAYER_H
+#pragma once
 
 #include "simulate/partners.h"
 #include "simulate/played.h"
@@ -47,5 +46,3 @@ void wefti_array_player_slow_wire(wefti_array_player *e, double times);
 const double *wefti_array_player_settled(const wefti_array_player *e);
 wefti_played wefti_array_player_played(const wefti_array_player *e);
 double wefti_array_player_compute_s(const wefti_array_player *e);
-
-#endif

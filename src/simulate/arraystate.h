@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ARRAYSTATE_H
-#define WEFTI_ARRAYSTATE_H
+#pragma once
 
 #include "comm/interface.h"
 #include "simulate/arrayplayer.h"
@@ -84,5 +83,3 @@ int wefti_array_next_phase(const wefti_array_player *e);
 
 /* Every replica to every other one, at `x`. */
 void wefti_array_send_to_all(wefti_array_player *e, double *x, double n_bytes, mail out);
-
-#endif

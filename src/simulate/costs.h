@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_COSTS_H
-#define WEFTI_COSTS_H
+#pragma once
 
 #include <weft/cluster.h>
 
@@ -46,5 +45,3 @@ double wefti_costs_touch(const weft_cluster *cluster, double n_bytes);
 
 /* "gpt2 6x384 ...": what a measurement of units holds for. Returns out. */
 char *wefti_costs_key(const wefti_job *job, char *out, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_EVENTPLAYER_H
-#define WEFTI_EVENTPLAYER_H
+#pragma once
 
 #include "simulate/player.h"
 
@@ -11,5 +10,3 @@
 
 weft_status wefti_event_player_run(const wefti_timed *timed,
                                    wefti_play *play) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_EVENT_QUEUE_H
-#define WEFTI_EVENT_QUEUE_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -46,5 +45,3 @@ typedef struct wefti_agenda {
 void wefti_agenda_fini(wefti_agenda *agenda);
 weft_status wefti_agenda_add(wefti_agenda *agenda, wefti_event event) WEFT_CHECKED;
 bool wefti_agenda_next(wefti_agenda *agenda, wefti_event *out); /* false: empty */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FORECAST_H
-#define WEFTI_FORECAST_H
+#pragma once
 
 #include <weft/predict.h>
 
@@ -49,5 +48,3 @@ weft_status wefti_forecast_step(weft_ctx *ctx, wefti_job *job,
 
 /* Sorts the n values. */
 weft_quantiles wefti_forecast_quantiles(double *values, int64_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_JITTER_H
-#define WEFTI_JITTER_H
+#pragma once
 
 #include "simulate/timed.h"
 
@@ -22,5 +21,3 @@ double wefti_jitter_begin(uint64_t seed, int rank);
 
 /* The rank that mesh.straggler_time strikes in the step. */
 int wefti_jitter_straggler(const wefti_job *job, int64_t step);
-
-#endif

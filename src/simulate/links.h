@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LINKS_H
-#define WEFTI_LINKS_H
+#pragma once
 
 #include <weft/cluster.h>
 
@@ -25,5 +24,3 @@ typedef struct wefti_machine_times {
 
 wefti_machine_times wefti_machine_of(const weft_cluster *c, const wefti_link_time *wire,
                                      const weft_machine *machine);
-
-#endif

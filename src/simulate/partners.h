@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PARTNERS_H
-#define WEFTI_PARTNERS_H
+#pragma once
 
 #include "job/job.h"
 
@@ -40,5 +39,3 @@ void wefti_partner_lists_destroy(weft_ctx *ctx, wefti_partner_lists *lists);
 weft_status wefti_partner_lists_look_up(wefti_partner_lists *lists, const wefti_job *job,
                                         int64_t step,
                                         const wefti_partner_list **out) WEFT_CHECKED;
-
-#endif

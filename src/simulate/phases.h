@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PHASES_H
-#define WEFTI_PHASES_H
+#pragma once
 
 #include "simulate/player.h"
 
@@ -9,5 +8,3 @@
 void wefti_play_fill(wefti_player *player, wefti_thread *thread);
 void wefti_play_apply(wefti_player *player, wefti_thread *thread, int bucket);
 void wefti_play_finish(wefti_player *player, wefti_thread *thread, int bucket);
-
-#endif

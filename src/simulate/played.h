@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PLAYED_H
-#define WEFTI_PLAYED_H
+#pragma once
 
 /* One step of one rank. */
 typedef struct wefti_played {
@@ -8,5 +7,3 @@ typedef struct wefti_played {
     double codec_s, wire_s, late_s; /* of wait_s */
     double status_s;                /* waiting for the ranks' status, beside it */
 } wefti_played;
-
-#endif

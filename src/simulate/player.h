@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PLAYER_H
-#define WEFTI_PLAYER_H
+#pragma once
 
 #include <weft/predict.h>
 
@@ -160,5 +159,3 @@ typedef struct wefti_player {
 /* With more ranks than these a status is not messages one by one: only when the last one of
  * a step is sent is kept. */
 enum { WEFTI_FEW_RANKS = 32 };
-
-#endif

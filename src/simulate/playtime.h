@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PLAYTIME_H
-#define WEFTI_PLAYTIME_H
+#pragma once
 
 #include "simulate/player.h"
 
@@ -19,5 +18,3 @@ void wefti_play_show(wefti_player *player, int lane, int index, const char *what
 /* What a thread's time went to. */
 void wefti_play_note(wefti_player *player, wefti_thread *thread, wefti_class class,
                      double begin_s, double end_s);
-
-#endif

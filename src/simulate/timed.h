@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TIMED_H
-#define WEFTI_TIMED_H
+#pragma once
 
 #include "simulate/costs.h"
 #include "simulate/links.h"
@@ -127,5 +126,3 @@ weft_status wefti_timed_create(weft_ctx *ctx, const weft_cluster *cluster,
                                const wefti_job *job, bool in_detail,
                                wefti_timed **out) WEFT_CHECKED;
 void wefti_timed_destroy(weft_ctx *ctx, wefti_timed *timed);
-
-#endif

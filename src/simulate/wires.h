@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_WIRES_H
-#define WEFTI_WIRES_H
+#pragma once
 
 #include "simulate/player.h"
 
@@ -30,5 +29,3 @@ bool wefti_wires_have_room(wefti_player *player, wefti_thread *thread,
 
 /* What the thread waited for may be there. */
 weft_status wefti_wires_wake(wefti_player *player, wefti_thread *thread) WEFT_CHECKED;
-
-#endif

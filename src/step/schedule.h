@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SCHEDULE_H
-#define WEFTI_SCHEDULE_H
+#pragma once
 
 #include "comm/worker.h"
 #include "comm/world.h"
@@ -95,5 +94,3 @@ static inline int wefti_schedule_bucket(const wefti_schedule *s, int64_t item) {
 /* Names in timelines. A phase's name for an item; NULL: it does nothing there. */
 const char *wefti_op_name(wefti_op_kind kind);
 const char *wefti_schedule_phase_name(const wefti_schedule *s, int phase, int64_t item);
-
-#endif

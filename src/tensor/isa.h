@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ISA_H
-#define WEFTI_ISA_H
+#pragma once
 
 /* Files in an isa/ folder are compiled once per instruction set (CMakeLists.txt:
  * weft_isa_sources) with WEFT_ISA = base, avx2 or avx512. Their public names carry it:
@@ -15,5 +14,3 @@ typedef enum wefti_isa { WEFTI_ISA_BASE, WEFTI_ISA_AVX2, WEFTI_ISA_AVX512 } weft
 
 /* The best instruction set that this processor and operating system run. */
 wefti_isa wefti_isa_detect(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_KERNELS_H
-#define WEFTI_KERNELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -213,5 +212,3 @@ const char *const *wefti_kernels_names(void);
 /* Sets the number of OpenMP threads that kernels called from this thread use. */
 void wefti_kernels_set_threads(int threads);
 int wefti_kernels_threads(void);
-
-#endif

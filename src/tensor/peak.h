@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PEAK_H
-#define WEFTI_PEAK_H
+#pragma once
 
 #include "tensor/kernels.h"
 
@@ -9,5 +8,3 @@
  * use; FLOP per second. No product can be faster. Instructions of `tables` that take
  * bfloat16 are measured where the table is a bf16 one and the processor has them. */
 double wefti_peak_flops(const wefti_kernels *table, double seconds);
-
-#endif

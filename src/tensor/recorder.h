@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_RECORDER_H
-#define WEFTI_RECORDER_H
+#pragma once
 
 #include "tensor/kernels.h"
 
@@ -36,5 +35,3 @@ typedef struct wefti_recorder {
  * before wefti_recorder_end; a thread has one recorder at a time. */
 void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under);
 void wefti_recorder_end(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_REFERENCE_H
-#define WEFTI_REFERENCE_H
+#pragma once
 
 /* The pieces of wefti_kernels_reference that lie in other files than its table. Their
  * meaning, shapes and what is stored or added: tensor/kernels.h. */
@@ -90,5 +89,3 @@ double wefti_reference_accum_adam(int64_t n, const wefti_accum_step *s, const fl
                                   float *p, float *m, float *v, float *a);
 double wefti_reference_sgd(int64_t n, float lr, float grad_scale, float decay,
                            const float *d, float *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ADDED_H
-#define WEFTI_ADDED_H
+#pragma once
 
 #include "token/steps.h"
 
@@ -30,5 +29,3 @@ void wefti_added_fini(weft_ctx *ctx, wefti_added_set *set);
 /* Cuts the pieces of text where tokens of the set stand: of those that begin at a place the
  * longest, from left to right. */
 weft_status wefti_added_find(const wefti_added_set *set, wefti_pieces *pieces) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_BYTEMAP_H
-#define WEFTI_BYTEMAP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ int64_t wefti_bytemap_decode(const char *text, int64_t n, char *out);
 /* The printable string of n bytes, not terminated; out has room for 2n. Returns its
  * length. */
 int64_t wefti_bytemap_encode(const char *bytes, int64_t n, char *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_CHAT_H
-#define WEFTI_CHAT_H
+#pragma once
 
 #include <weft/chat.h>
 
@@ -13,5 +12,3 @@ weft_status wefti_chat_render(weft_ctx *ctx, const weft_chat *chat, json_t *mess
 
 /* Whether the template marks itself what an assistant said. */
 bool wefti_chat_marks(const weft_chat *chat);
-
-#endif

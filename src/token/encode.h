@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ENCODE_H
-#define WEFTI_ENCODE_H
+#pragma once
 
 #include <weft/tokenizer.h>
 
@@ -41,5 +40,3 @@ weft_status wefti_encode_marked(weft_ctx *ctx, const weft_tokenizer *tokenizer,
  * place. */
 int64_t wefti_encode_ready(const weft_tokenizer *tokenizer, const char *text,
                            int64_t n_bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_IDS_H
-#define WEFTI_IDS_H
+#pragma once
 
 #include <weft/tokenizer.h>
 
@@ -15,5 +14,3 @@ bool wefti_tokenizer_is_ids(const weft_tokenizer *tokenizer);
 /* Refuses a text that is not a list of ids, of which encoding would leave out what is none. */
 weft_status wefti_ids_check(weft_ctx *ctx, const weft_tokenizer *tokenizer, const char *text,
                             int64_t n_bytes) WEFT_CHECKED;
-
-#endif

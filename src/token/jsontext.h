@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_JSONTEXT_H
-#define WEFTI_JSONTEXT_H
+#pragma once
 
 #include <jansson.h>
 #include <weft/ctx.h>
@@ -9,5 +8,3 @@
  * by the caller (wefti_free), with a NUL after its *n_bytes bytes. */
 weft_status wefti_json_text(weft_ctx *ctx, const json_t *value, size_t flags, char **text,
                             int64_t *n_bytes) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LOADER_H
-#define WEFTI_LOADER_H
+#pragma once
 
 #include <jansson.h>
 
@@ -58,5 +57,3 @@ weft_status wefti_loader_model(const wefti_loader *l) WEFT_CHECKED;
 /* weft_tokenizer_load of a text [n] of wefti_alloc, which is taken; errors say `where`. */
 weft_status wefti_tokenizer_read(weft_ctx *ctx, const char *where, char *text, int64_t n,
                                  weft_tokenizer **out) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MERGE_H
-#define WEFTI_MERGE_H
+#pragma once
 
 #include "token/vocab.h"
 
@@ -31,5 +30,3 @@ int64_t wefti_merge_short(const weft_tokenizer *t, const char *piece, int64_t n_
 weft_status wefti_merge_long(weft_ctx *ctx, const weft_tokenizer *t,
                              wefti_merge_room *room, const char *piece, int64_t n_bytes,
                              int32_t *ids, int64_t *n_ids) WEFT_CHECKED;
-
-#endif

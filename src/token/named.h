@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_NAMED_H
-#define WEFTI_NAMED_H
+#pragma once
 
 #include <weft/tokenizer.h>
 
@@ -16,5 +15,3 @@ int64_t wefti_tokenizer_ids(const char *name, int64_t vocab);
 
 /* The keys of its section that it alone reads; NULL: a file. */
 const char *const *wefti_tokenizer_keys(const char *name);
-
-#endif

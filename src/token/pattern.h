@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PATTERN_H
-#define WEFTI_PATTERN_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -24,5 +23,3 @@ void wefti_matcher_destroy(wefti_matcher *matcher);
 weft_status wefti_pattern_find(const wefti_pattern *pattern, wefti_matcher *matcher,
                                const char *text, int64_t n, int64_t from, int64_t *start,
                                int64_t *end) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PIPELINE_H
-#define WEFTI_PIPELINE_H
+#pragma once
 
 #include "token/added.h"
 
@@ -48,5 +47,3 @@ int64_t wefti_pipeline_cut_after(const wefti_pipeline *pipeline, const char *tex
                                  int64_t from);
 int64_t wefti_pipeline_cut_before(const wefti_pipeline *pipeline, const char *text, int64_t n,
                                   int64_t from);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SPLITTER_H
-#define WEFTI_SPLITTER_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -55,5 +54,3 @@ weft_status wefti_scan_next(wefti_scan *scan, const char **piece,
  * is only reported where it does not depend on what may follow after n_bytes. */
 int64_t wefti_safe_cut_after(const char *text, int64_t n_bytes, int64_t from);
 int64_t wefti_safe_cut_before(const char *text, int64_t n_bytes, int64_t from);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_STEPS_H
-#define WEFTI_STEPS_H
+#pragma once
 
 #include "base/buffer.h"
 #include "token/pattern.h"
@@ -77,5 +76,3 @@ void wefti_pieces_turn(wefti_pieces *pieces, bool text_too);
 
 /* Runs a step over all pieces of text; tokens and bytes stay as they are. */
 weft_status wefti_step_run(const wefti_step *step, wefti_pieces *pieces) WEFT_CHECKED;
-
-#endif

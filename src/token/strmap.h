@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_STRMAP_H
-#define WEFTI_STRMAP_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -30,5 +29,3 @@ weft_status wefti_strmap_put(weft_ctx *ctx, wefti_strmap *map, const char *base,
                              wefti_str_entry **entry) WEFT_CHECKED;
 
 void wefti_strmap_fini(weft_ctx *ctx, wefti_strmap *map);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SYMBOLS_H
-#define WEFTI_SYMBOLS_H
+#pragma once
 
 #include "token/vocab.h"
 
@@ -8,5 +7,3 @@
  * characters, or the bytes of characters that have no token. At most n of them, into ids;
  * returns how many. */
 int64_t wefti_symbols(const weft_tokenizer *t, const char *piece, int64_t n, int32_t *ids);
-
-#endif

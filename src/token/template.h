@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TEMPLATE_H
-#define WEFTI_TEMPLATE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -33,5 +32,3 @@ bool wefti_template_marks(const wefti_template *t);
 /* Renders with the object `names` as its variables, into *out, which is emptied first. */
 weft_status wefti_template_render(weft_ctx *ctx, const wefti_template *t,
                                   const json_t *names, wefti_rendered *out) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TEMPLATENODE_H
-#define WEFTI_TEMPLATENODE_H
+#pragma once
 
 #include "token/template.h"
 
@@ -67,5 +66,3 @@ struct wefti_template {
     int body; /* first statement */
     bool marks;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TEMPLATEPARSER_H
-#define WEFTI_TEMPLATEPARSER_H
+#pragma once
 
 #include "token/templatenode.h"
 
@@ -62,5 +61,3 @@ int64_t wefti_parser_end_length(const wefti_parser *p, int64_t from);
 
 int wefti_parse_expression(wefti_parser *p);
 int wefti_parse_or(wefti_parser *p); /* an expression without if and else */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TEMPLATEVALUE_H
-#define WEFTI_TEMPLATEVALUE_H
+#pragma once
 
 #include "token/templatenode.h"
 
@@ -63,5 +62,3 @@ json_t *wefti_value_function(wefti_machine *m, const char *name,
                              const wefti_arguments *given);
 bool wefti_value_test(wefti_machine *m, const char *name, const json_t *value,
                       const wefti_arguments *given);
-
-#endif

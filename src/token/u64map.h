@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_U64MAP_H
-#define WEFTI_U64MAP_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -42,5 +41,3 @@ static inline int64_t wefti_u64map_find(const wefti_u64map *map, uint64_t key) {
     }
     return -1;
 }
-
-#endif

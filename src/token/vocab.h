@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_VOCAB_H
-#define WEFTI_VOCAB_H
+#pragma once
 
 #include <weft/tokenizer.h>
 
@@ -99,5 +98,3 @@ static inline uint64_t wefti_pair_key(int32_t left, int32_t right) {
 static inline bool wefti_vocab_has(const weft_tokenizer *t, int64_t id) {
     return id >= 0 && id < t->vocab && (t->tokens[id].flags & WEFTI_TOKEN_EXISTS);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FOLD_H
-#define WEFTI_FOLD_H
+#pragma once
 
 /* Rounds of disjoint pairs after which N nodes, whatever N is, have their exact mean. */
 
@@ -19,5 +18,3 @@ wefti_fold wefti_fold_make(int N);
 
 /* Whom `node` meets in round 0..rounds-1; the partner's answer is the same. */
 wefti_fold_pair wefti_fold_meet(const wefti_fold *fold, int node, int round);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_KINDS_H
-#define WEFTI_KINDS_H
+#pragma once
 
 #include "topology/topology.h"
 
@@ -8,5 +7,3 @@
 #define WEFTI_KIND(name, summary) extern const wefti_topology_ops wefti_topology_##name;
 #include "topology/topologies.def"
 #undef WEFTI_KIND
-
-#endif

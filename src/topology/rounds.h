@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ROUNDS_H
-#define WEFTI_ROUNDS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -30,5 +29,3 @@ weft_status wefti_greedy_rounds(weft_ctx *ctx, int N, const double *cost_s,
  * out->seconds is INFINITY if they need a link that does not exist. */
 weft_status wefti_relabelled_rounds(weft_ctx *ctx, int N, const double *cost_s,
                                     wefti_rounds *out) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SHEET_H
-#define WEFTI_SHEET_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -20,5 +19,3 @@ void wefti_sheet_print(wefti_sheet *sheet, const char *format, ...) WEFT_PRINTF(
  * its length, may be NULL. */
 weft_status wefti_sheet_write(weft_ctx *ctx, wefti_sheet_writer writer, void *user,
                               char **text, int64_t *n_bytes) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TOPOLOGY_H
-#define WEFTI_TOPOLOGY_H
+#pragma once
 
 #include <weft/topology.h>
 
@@ -68,5 +67,3 @@ void wefti_hear_all(weft_neighbours *out, int member, int first, int n);
 /* Smallest k with 2^k >= n, and largest with 2^k <= n. n >= 1. */
 int wefti_log2_up(int64_t n);
 int wefti_log2_down(int64_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ADAPTERFILE_H
-#define WEFTI_ADAPTERFILE_H
+#pragma once
 
 #include <weft/config.h>
 
@@ -33,5 +32,3 @@ weft_status wefti_adapter_put_on(weft_ctx *ctx, const char *folder,
 /* That a checkpoint's base is this one, where its index.json says which it was. */
 weft_status wefti_adapter_check_base(weft_ctx *ctx, const char *folder,
                                      const wefti_base *base) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ALIKE_H
-#define WEFTI_ALIKE_H
+#pragma once
 
 #include "train/prepare.h"
 
@@ -19,5 +18,3 @@ weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool si
  * tokenizer and text. */
 weft_status wefti_alike_hashes(weft_ctx *ctx, const wefti_prepared *p, uint64_t *config,
                                uint64_t *data) WEFT_CHECKED;
-
-#endif

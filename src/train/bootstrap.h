@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_BOOTSTRAP_H
-#define WEFTI_BOOTSTRAP_H
+#pragma once
 
 #include "comm/mesh.h"
 
@@ -54,5 +53,3 @@ weft_status wefti_bootstrap_copy_folder(weft_ctx *ctx, wefti_bootstrap *c,
  */
 weft_status wefti_bootstrap_send_file(weft_ctx *ctx, wefti_bootstrap *c, int from, int to,
                                       const char *path) WEFT_CHECKED;
-
-#endif

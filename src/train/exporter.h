@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_EXPORTER_H
-#define WEFTI_EXPORTER_H
+#pragma once
 
 #include <weft/train.h>
 
@@ -22,5 +21,3 @@ void wefti_exporter_evaluation(wefti_exporter *exporter, const weft_eval_record 
 
 /* Writes what came last, as a run that has ended, and frees. */
 void wefti_exporter_close(wefti_exporter *exporter);
-
-#endif

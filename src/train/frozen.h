@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FROZEN_H
-#define WEFTI_FROZEN_H
+#pragma once
 
 #include "job/job.h"
 #include "model/adapted.h"
@@ -17,5 +16,3 @@ weft_status wefti_frozen_load(weft_ctx *ctx, wefti_job *job, const char *folder,
 /* Reads the whole model's values from a model folder into base->values, which has room. */
 weft_status wefti_frozen_read(weft_ctx *ctx, const weft_model *whole, const char *folder,
                               wefti_base *base) WEFT_CHECKED;
-
-#endif

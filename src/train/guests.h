@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_GUESTS_H
-#define WEFTI_GUESTS_H
+#pragma once
 
 #include "train/rank.h"
 
@@ -59,5 +58,3 @@ weft_status wefti_guests_end(wefti_rank *r, int64_t done, bool *ends) WEFT_CHECK
 
 /* Whether what follows `done` steps by the configuration needs everybody. */
 bool wefti_guests_must_hurry(const weft_config *config, int64_t done);
-
-#endif

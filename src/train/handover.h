@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_HANDOVER_H
-#define WEFTI_HANDOVER_H
+#pragma once
 
 #include "train/rank.h"
 
@@ -16,5 +15,3 @@
  *
  * Collective over the world. */
 weft_status wefti_handover(wefti_rank *r, const bool *has) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_INFERENCE_H
-#define WEFTI_INFERENCE_H
+#pragma once
 
 #include <weft/inference.h>
 
@@ -41,5 +40,3 @@ void wefti_inference_set_source(weft_ctx *ctx, weft_inference *inf, int64_t sour
 
 /* Unit u over rows whose x is in inf->x[(u + 1) % 2]; its y will be in inf->x[u % 2]. */
 wefti_pass wefti_inference_pass(weft_inference *inf, int u, int64_t B, int64_t T);
-
-#endif

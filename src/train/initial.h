@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_INITIAL_H
-#define WEFTI_INITIAL_H
+#pragma once
 
 #include "checkpoint/weights.h"
 #include "model/model.h"
@@ -15,5 +14,3 @@ weft_status wefti_initial_open(weft_ctx *ctx, const char *folder, const weft_mod
 weft_status wefti_initial_read(weft_ctx *ctx, const wefti_weights *weights,
                                const wefti_param *param, int64_t row_begin,
                                int64_t n_rows, float *out) WEFT_CHECKED;
-
-#endif

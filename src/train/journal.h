@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_JOURNAL_H
-#define WEFTI_JOURNAL_H
+#pragma once
 
 #include <weft/train.h>
 
@@ -30,5 +29,3 @@ weft_status wefti_journal_end(wefti_journal *journal, bool success) WEFT_CHECKED
 /* What was written so far is on the disk. */
 weft_status wefti_journal_sync(wefti_journal *journal) WEFT_CHECKED;
 weft_status wefti_journal_close(wefti_journal *journal) WEFT_CHECKED;
-
-#endif

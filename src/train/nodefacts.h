@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_NODEFACTS_H
-#define WEFTI_NODEFACTS_H
+#pragma once
 
 #include "record/nodes.h"
 #include "train/rank.h"
@@ -21,5 +20,3 @@ void wefti_node_meter_begin(wefti_node_meter *meter, wefti_rank *r);
  * Collective over all ranks, between steps. */
 weft_status wefti_nodefacts_gather(wefti_rank *r, wefti_node_meter *meter, int ranks_here,
                                    wefti_node **nodes, int *n) WEFT_CHECKED;
-
-#endif

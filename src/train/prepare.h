@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PREPARE_H
-#define WEFTI_PREPARE_H
+#pragma once
 
 #include <limits.h>
 
@@ -81,5 +80,3 @@ weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *prepared) WEFT
  * tries, a tenth of a second in all. */
 weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int threads,
                                double *flops) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_RANK_H
-#define WEFTI_RANK_H
+#pragma once
 
 #include <weft/train.h>
 
@@ -257,5 +256,3 @@ weft_status wefti_rank_compare_initial(wefti_rank *r) WEFT_CHECKED;
  * validation tokens. Collective. */
 weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,
                                 weft_eval_record *out) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_RANK_THREADS_H
-#define WEFTI_RANK_THREADS_H
+#pragma once
 
 #include "train/rank.h"
 
@@ -21,5 +20,3 @@ typedef struct wefti_slot {
 weft_status wefti_rank_threads_run(weft_ctx *ctx, wefti_world *world, int threads,
                                    weft_status (*body)(wefti_slot *slot),
                                    void *user) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_REGROUP_H
-#define WEFTI_REGROUP_H
+#pragma once
 
 #include "comm/elastic.h"
 #include "train/prepare.h"
@@ -57,5 +56,3 @@ void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l);
 /* What each pair of partners knows of each other (choco): the mean of all. Interrupted, the world
  * that comes next begins with it again. */
 weft_status wefti_rank_meet_anew(wefti_rank *r) WEFT_CHECKED;
-
-#endif

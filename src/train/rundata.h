@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_RUNDATA_H
-#define WEFTI_RUNDATA_H
+#pragma once
 
 #include "train/prepare.h"
 
@@ -8,5 +7,3 @@
  * after the tokenizer; measures the bigram baseline where there is one. */
 weft_status wefti_rundata_open(weft_ctx *ctx, weft_config *config,
                                wefti_prepared *p) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SETTINGS_H
-#define WEFTI_SETTINGS_H
+#pragma once
 
 #include <weft/config.h>
 
@@ -11,5 +10,3 @@
  * whole configuration as a text, "config". */
 weft_status wefti_settings_write(weft_ctx *ctx, const weft_config *config,
                                  wefti_tfevents *events) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_STATE_H
-#define WEFTI_STATE_H
+#pragma once
 
 #include <weft/tokenizer.h>
 
@@ -80,5 +79,3 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
 /* Reads the parameters alone, from any folder with a model.safetensors. Not collective.
  */
 weft_status wefti_state_load_model(wefti_rank *r, const char *path) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SYNC_H
-#define WEFTI_SYNC_H
+#pragma once
 
 #include <weft/sync.h>
 
@@ -120,5 +119,3 @@ weft_status wefti_sync_check_offered(weft_sync *s, int i) WEFT_CHECKED;
 
 /* An error unless the sync rests between two steps. */
 weft_status wefti_sync_check_rest(weft_sync *s, const char *what) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TIMELINE_H
-#define WEFTI_TIMELINE_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -37,5 +36,3 @@ void wefti_timeline_close(wefti_timeline *timeline);
 double wefti_timeline_now(const wefti_timeline *timeline);
 void wefti_timeline_put(wefti_timeline *timeline, int thread, int index, const char *what,
                         double begin_s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TRACES_H
-#define WEFTI_TRACES_H
+#pragma once
 
 #include "train/rank.h"
 
@@ -8,5 +7,3 @@
  * first rank, and those of all others on its clock. Once; nothing before there is one.
  * Collective over all ranks, between steps; the first one writes. */
 weft_status wefti_traces_write(wefti_rank *r, const char *folder) WEFT_CHECKED;
-
-#endif

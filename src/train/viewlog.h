@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_VIEWLOG_H
-#define WEFTI_VIEWLOG_H
+#pragma once
 
 #include "comm/elastic.h"
 #include "job/job.h"
@@ -42,5 +41,3 @@ typedef struct wefti_viewlog_entry {
  * count in the one before. On the disk when it returns, if this process writes the folder. */
 weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log,
                                 const wefti_viewlog_entry *entry) WEFT_CHECKED;
-
-#endif

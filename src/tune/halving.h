@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_HALVING_H
-#define WEFTI_HALVING_H
+#pragma once
 
 #include <weft/tune.h>
 
@@ -47,5 +46,3 @@ bool wefti_halving_takes(const wefti_halving *h, const weft_tune_job *job);
 
 /* Puts a trial where a journal's line says that it was. */
 void wefti_halving_restore(wefti_halving *h, const weft_tune_job *job);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SPACE_H
-#define WEFTI_SPACE_H
+#pragma once
 
 #include <weft/config.h>
 
@@ -31,5 +30,3 @@ int64_t wefti_space_grid(const wefti_space *space);
 /* The value of an axis at the i-th point, as it is typed. */
 void wefti_space_value(const wefti_space *space, int64_t i, int axis,
                        char out[WEFTI_SPACE_TEXT]);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_BINOMIALS_H
-#define WEFTI_BINOMIALS_H
+#pragma once
 
 #include "wire/rounded.h"
 #include "wire/section.h"
@@ -93,5 +92,3 @@ struct wefti_binomials {
     const wefti_pair *pairs;    /* four */
     const wefti_pair_step *steps;
 };
-
-#endif

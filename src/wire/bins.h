@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_BINS_H
-#define WEFTI_BINS_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -24,5 +23,3 @@ void wefti_bins_encode(int64_t n, float *x, unsigned char *out);
 /* What encode can not have written is WEFT_ERR_WIRE. */
 weft_status wefti_bins_decode(weft_ctx *ctx, int64_t n, const unsigned char *in,
                               float *x) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_BITS_H
-#define WEFTI_BITS_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -103,5 +102,3 @@ static inline void wefti_bits_read_low(wefti_bit_reader *r, int64_t n, int width
     for (; i < n; i++) numbers[i] = (int32_t)wefti_bits_read(&in, width);
     *r = in;
 }
-
-#endif

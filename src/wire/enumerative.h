@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ENUMERATIVE_H
-#define WEFTI_ENUMERATIVE_H
+#pragma once
 
 #include "wire/binomials.h"
 
@@ -34,5 +33,3 @@ void wefti_wide_encode(const wefti_binomials *t, const int32_t *set,
  * memory. Returns one that is no set's number, n if all are. */
 int wefti_wide_decode(const wefti_binomials *t, int n,
                       const unsigned char *const *numbers, int32_t *const *sets);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_FRAME_H
-#define WEFTI_FRAME_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -55,5 +54,3 @@ void wefti_frame_encode(const wefti_frame *frame, unsigned char *message);
  * and the checksum. WEFT_ERR_WIRE names the first field that differs. */
 weft_status wefti_frame_check(weft_ctx *ctx, const wefti_frame *expected,
                               const unsigned char *message, int64_t n_bytes) WEFT_CHECKED;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_INDICES_H
-#define WEFTI_INDICES_H
+#pragma once
 
 #include "wire/bits.h"
 #include "wire/section.h"
@@ -18,5 +17,3 @@ typedef struct wefti_index_ops {
 } wefti_index_ops;
 
 const wefti_index_ops *wefti_index_ops_of(wefti_index_codec codec);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ROUNDED_H
-#define WEFTI_ROUNDED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -62,5 +61,3 @@ static inline wefti_rounded wefti_rounded_add(wefti_rounded a, wefti_rounded b) 
     int drop = 24 + (int)(sum >> 44);
     return wefti_rounded_make(length + drop - 24, (sum + (1ull << drop) - 1) >> drop);
 }
-
-#endif

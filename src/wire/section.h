@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_SECTION_H
-#define WEFTI_SECTION_H
+#pragma once
 
 #include <weft/ctx.h>
 
@@ -127,5 +126,3 @@ weft_status wefti_section_decode_indices(weft_ctx *ctx, const wefti_section *s, 
  * -1: unknown. */
 int wefti_value_codec_find(const char *name);
 int wefti_index_codec_find(const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_VALUES_H
-#define WEFTI_VALUES_H
+#pragma once
 
 #include "tensor/isa.h"
 #include "wire/section.h"
@@ -29,5 +28,3 @@ const wefti_value_ops *wefti_value_ops_of(wefti_value_codec codec);
 
 /* For one that it need not be the best of; NULL if the processor has not got it. */
 const wefti_value_ops *wefti_value_ops_for(wefti_isa isa, wefti_value_codec codec);
-
-#endif

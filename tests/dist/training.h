@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Small training runs inside a test: text made here, a run per folder, losses by step. */
-#ifndef TESTS_TRAINING_H
-#define TESTS_TRAINING_H
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -151,5 +150,3 @@ static inline void assert_same_file(const char *a, const char *b) {
     free(x);
     free(y);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * and compared with <gradient, d>, for d = random signs (any wrong component shows) and
  * for d = the gradient's own signs (a wrong size shows). L is a sum in double of terms
  * that kernels computed in float. */
-#ifndef WEFT_TESTS_NET_H
-#define WEFT_TESTS_NET_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -442,5 +441,3 @@ static inline void net_assert_model(net *n) {
             net_assert_param(n, net_model_loss, 0, u, i, grads);
     wefti_free(n->ctx, grads);
 }
-
-#endif

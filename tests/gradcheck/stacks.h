@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GRADCHECK_STACKS_H
-#define GRADCHECK_STACKS_H
+#pragma once
 
 #include <weft/model.h>
 
@@ -33,5 +32,3 @@ static const weft_model_config vit = {.kind = "vit",
                                       .channels = 2,
                                       .norm_eps = 1e-6,
                                       .init_std = 0.3};
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LEAVES_H
-#define WEFTI_LEAVES_H
+#pragma once
 
 /* The transforms of up to 16 terms that cosine.c is made of, in registers, in place:
  * two_n is C2(n), four_n C4(n), back_n the transpose of C2(n). */
@@ -161,5 +160,3 @@ FLAT void back_16(turns t, vfloat *x) {
     four_8(t, d);
     merge_sums(16, s, d, x);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_MORE_H
-#define WEFTI_MORE_H
+#pragma once
 
 /* What the portable vectors lack: larger and smaller integers, a bit per lane, stores
  * past the caches, and a transposition in fewer and cheaper shuffles than strips.h has.
@@ -184,6 +183,4 @@ FLAT void transpose_square(vfloat rows[LANES]) {
 }
 #else
 FLAT void transpose_square(vfloat rows[LANES]) { transpose(rows); }
-#endif
-
 #endif

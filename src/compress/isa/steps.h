@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_STEPS_H
-#define WEFTI_STEPS_H
+#pragma once
 
 /* The steps of the hot loop, one instruction set's. LANES chunks or lines of a chunk lie
  * side by side: term t of all of them at x + t * ld. */
@@ -87,5 +86,3 @@ void WEFT_ISA_NAME(wefti_invert_few)(const spectrum_run *run, const spectrum_lis
 void WEFT_ISA_NAME(wefti_spectrum_invert)(const spectrum_run *run,
                                           const spectrum_lists *lists,
                                           const spectrum_sink *sink);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ISA_ATTENTION_H
-#define WEFTI_ISA_ATTENTION_H
+#pragma once
 
 /* What the ways to attend have in common: a head of a sequence as a value, the scores that
  * masks, windows, caps and biases change, and how heads are divided among threads.
@@ -241,5 +240,3 @@ extern const attention_way WEFT_ISA_NAME(wefti_attention_rounded);
         backward_work w = {way, s, q, k, v, o, lse, d_o, dq, dk, dv, NULL};              \
         attend_backward(&w, scratch);                                                    \
     }
-
-#endif

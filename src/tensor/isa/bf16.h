@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_ISA_BF16_H
-#define WEFTI_ISA_BF16_H
+#pragma once
 
 /* Numbers rounded to bfloat16 (8 bits of significand, to nearest even), as factors of products.
  *
@@ -124,6 +123,4 @@ NATIVE static inline void pack_pair_rows(const float *x, int64_t ld, int64_t lin
         }
     }
 }
-#endif
-
 #endif

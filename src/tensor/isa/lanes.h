@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_LANES_H
-#define WEFTI_LANES_H
+#pragma once
 
 /* Vectors of the instruction set that the including file is compiled for, as the
  * compilers' portable vector extension: LANES floats that add and multiply like one.
@@ -167,5 +166,3 @@ static inline vfloat log_lanes(vfloat x) {
     vfloat n = __builtin_convertvector(k, vfloat);
     return (series * square * s + s) * 2.0f + n * 0x1.62e43p-1f;
 }
-
-#endif

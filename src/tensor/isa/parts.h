@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PARTS_H
-#define WEFTI_PARTS_H
+#pragma once
 
 /* The pieces of a fast table, one file per family; table.c collects them. Their meaning,
  * shapes and what is stored or added: tensor/kernels.h. */
@@ -127,5 +126,3 @@ double WEFT_ISA_NAME(wefti_sgd)(int64_t n, float lr, float grad_scale, float dec
 /* table.c */
 extern const wefti_kernels WEFT_ISA_NAME(wefti_kernels),
     WEFT_ISA_NAME(wefti_kernels_bf16);
-
-#endif

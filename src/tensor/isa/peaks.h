@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PEAKS_H
-#define WEFTI_PEAKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,6 +10,4 @@ double wefti_peak_base(int64_t rounds, bool bf16);
 #if defined(__x86_64__)
 double wefti_peak_avx2(int64_t rounds, bool bf16);
 double wefti_peak_avx512(int64_t rounds, bool bf16);
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_PRODUCT_H
-#define WEFTI_PRODUCT_H
+#pragma once
 
 /* A matrix product as one value, and how it is divided among the threads of the rank:
  * C is cut into a grid of as many parts as there are threads. The grid is a pure function
@@ -76,5 +75,3 @@ static inline void multiply_divided(const product *p, void (*multiply)(const pro
         if (part.M > 0 && part.N > 0) multiply(&part);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_STRIPS_H
-#define WEFTI_STRIPS_H
+#pragma once
 
 /* Matrix products from strips. A strip holds LANES lines of a matrix side by side, term
  * after term: strip[term * LANES + line]. The lines are rows of the left factor or
@@ -132,5 +131,3 @@ STRIPS_INLINE tile tile_scale_rows(tile acc, const float *scale) {
     }
     return acc;
 }
-
-#endif

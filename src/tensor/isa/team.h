@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFTI_TEAM_H
-#define WEFTI_TEAM_H
+#pragma once
 
 /* How a kernel divides its work among the threads of the rank: into as many contiguous
  * slices as threads are worth using, a pure function of the size and thread count. */
@@ -44,5 +43,3 @@ static inline span team_slice(int64_t n, int64_t unit, int i, int t) {
     int64_t begin = units * i / t * unit, end = units * (i + 1) / t * unit;
     return (span){begin < n ? begin : n, end < n ? end : n};
 }
-
-#endif

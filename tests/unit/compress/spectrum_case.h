@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One tensor cut into chunks, a spectrum for it, and a second opinion in double. */
-#ifndef TESTS_SPECTRUM_CASE_H
-#define TESTS_SPECTRUM_CASE_H
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -141,5 +140,3 @@ static inline double fast_transform_error(const kase *k) {
 static inline void each_set(void (*check)(const char *kernels)) {
     for (const char *const *name = wefti_kernels_names(); *name; name++) check(*name);
 }
-
-#endif

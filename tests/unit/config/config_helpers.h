@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CONFIG_HELPERS_H
-#define CONFIG_HELPERS_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,5 +72,3 @@ static inline weft_status load_text(fixture *f, const char *yaml) {
         assert_string_equal(weft_ctx_message((f)->ctx), sentence);                       \
         weft_ctx_clear((f)->ctx);                                                        \
     } while (0)
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the tests of data/ share: text to order, files, contexts that must end empty. */
-#ifndef WEFT_DATATEST_H
-#define WEFT_DATATEST_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -147,5 +146,3 @@ static inline void assert_decodes(weft_ctx *ctx, const weft_tokenizer *t,
     }
     assert_int_equal(at, n);
 }
-
-#endif

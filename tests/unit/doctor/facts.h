@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Facts of ranks that have nothing wrong, to be spoilt one by one. */
-#ifndef TESTS_FACTS_H
-#define TESTS_FACTS_H
+#pragma once
 
 #include "check.h"
 
@@ -80,5 +79,3 @@ static inline void print_all(const weft_findings *all) {
         print_error("%s %s: %s\n", weft_severity_name(all->items[i].severity),
                     all->items[i].topic, all->items[i].text);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One message of each kind, with all its tables filled: for the test and the fuzzer's
  * corpus. */
-#ifndef TESTS_MEMBER_SAMPLES_H
-#define TESTS_MEMBER_SAMPLES_H
+#pragma once
 
 #include <string.h>
 
@@ -92,5 +91,3 @@ static inline void make_sample(wefti_message_kind kind, sample *s) {
                                  .n_payload = 5,
                                  .payload = s->payload};
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef TEST_RECORD_HELPERS_H
-#define TEST_RECORD_HELPERS_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -28,5 +27,3 @@ static inline int count_of(const char *text, const char *part) {
     }
     return n;
 }
-
-#endif

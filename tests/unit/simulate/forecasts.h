@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Configurations and clusters for tests of the runtime model. */
-#ifndef TESTS_FORECAST_H
-#define TESTS_FORECAST_H
+#pragma once
 
 #include <math.h>
 #include <setjmp.h>
@@ -63,5 +62,3 @@ static inline void assert_near(double x, double expected, double share) {
     if (!(fabs(x - expected) <= share * fabs(expected)))
         fail_msg("%.9g, expected %.9g within %g %%", x, expected, 100 * share);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEFT_TEST_TENSOR_HELPERS_H
-#define WEFT_TEST_TENSOR_HELPERS_H
+#pragma once
 
 #include <math.h>
 #include <setjmp.h>
@@ -63,5 +62,3 @@ static inline void each_table(void (*check)(const wefti_kernels *fast)) {
 
 /* 2^-24: the relative error of one rounding. */
 static const double rounding = 0x1p-24;
-
-#endif
