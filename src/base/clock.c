@@ -1,19 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* The monotonic clock in seconds, and sleeping until a time of it. */
+/* The monotonic clock in seconds; sleeping and waiting until a time of it. The clock on the wall
+ * may be set, so only what people read takes it. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 
 #include <errno.h>
+#include <math.h>
 #include <time.h>
 
-double wefti_now_s(void) {
+static double read_clock(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void wefti_sleep_until_s(double when_s) {
+static struct timespec timespec_of(double when_s) {
     struct timespec t = {.tv_sec = (time_t)when_s};
     t.tv_nsec = (long)((when_s - (double)t.tv_sec) * 1e9);
+    return t;
+}
+
+double wefti_now_s(void) { return read_clock(CLOCK_MONOTONIC); }
+
+double wefti_unix_now_s(void) { return read_clock(CLOCK_REALTIME); }
+
+void wefti_sleep_until_s(double when_s) {
+    struct timespec t = timespec_of(when_s);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;
+}
+
+int wefti_cond_init(pthread_cond_t *condition) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    int failure = pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return failure;
+}
+
+int wefti_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock, double when_s) {
+    if (isinf(when_s)) return pthread_cond_wait(condition, lock);
+    struct timespec t = timespec_of(when_s);
+    return pthread_cond_timedwait(condition, lock, &t);
 }

@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <pthread.h>
+
 /* Seconds of the monotonic clock. */
 double wefti_now_s(void);
 
 /* Sleeps until the monotonic clock reads `when_s`; returns at once if it is past. */
 void wefti_sleep_until_s(double when_s);
+
+/* Seconds since 1970, of the clock on the wall. */
+double wefti_unix_now_s(void);
+
+/* A condition whose timed waits follow the monotonic clock; 0, or what pthread_cond_init says. */
+int wefti_cond_init(pthread_cond_t *condition);
+
+/* Waits for the condition, at most until the monotonic clock reads `when_s` (INFINITY: without
+ * limit); 0, or ETIMEDOUT. */
+int wefti_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock, double when_s);

@@ -91,7 +91,8 @@ static bool parse_text(const char *text, owner *out) {
         out->host, &out->pid, &out->started, &out->space, out->boot, out->since,
         &out->run, &out->view, &out->token, every, &out->beat);
     out->beat_s = wefti_strtod(every, &end);
-    return n == 11 && end != every && *end == '\0' && out->beat_s >= 0 && out->beat_s <= 60;
+    return n == 11 && end != every && *end == '\0' && out->beat_s >= 0 &&
+           out->beat_s <= 60;
 }
 
 /* [out] text: TEXT_BYTES + 1, with zeros behind what is there. */
@@ -345,12 +346,8 @@ static void *beat_on(void *user) {
     char text[TEXT_BYTES];
     pthread_mutex_lock(&l->lock);
     while (!l->ended) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        int64_t ns = until.tv_nsec + (int64_t)(l->mine.beat_s * 1e9);
-        until.tv_sec += (time_t)(ns / 1000000000);
-        until.tv_nsec = (long)(ns % 1000000000);
-        if (pthread_cond_timedwait(&l->wake, &l->lock, &until) != ETIMEDOUT) continue;
+        double until_s = wefti_now_s() + l->mine.beat_s;
+        if (wefti_cond_wait(&l->wake, &l->lock, until_s) != ETIMEDOUT) continue;
         if (!is_mine(l)) {
             atomic_store(&l->lost, true);
             break;
@@ -379,17 +376,13 @@ static weft_status start_beating(weft_ctx *ctx, wefti_lease *l) {
 weft_status wefti_lease_take(weft_ctx *ctx, const wefti_lease_claim *claim,
                              wefti_lease **out) {
     wefti_lease *l;
-    pthread_condattr_t monotonic;
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *l, "a lease", &l));
     l->ctx = ctx;
     l->fd = -1;
     atomic_init(&l->lost, false);
     pthread_mutex_init(&l->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    wefti_cond_init(&l->wake);
     weft_status status = wefti_path_join(ctx, claim->folder, "lease", l->path);
     if (status == WEFT_OK) status = describe_self(ctx, claim, &l->mine);
     if (status == WEFT_OK) status = acquire(ctx, l);

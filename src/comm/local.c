@@ -199,16 +199,9 @@ static message *find_post(mailbox *box, int sender, int channel, int64_t tag,
     return oldest;
 }
 
-/* Waits on the mailbox's condition until `when_s` (INFINITY: without limit). Lock held.
- */
-static void wait_changed(mailbox *box, double when_s) {
-    if (isinf(when_s)) {
-        pthread_cond_wait(&box->changed, &box->lock);
-        return;
-    }
-    struct timespec t = {.tv_sec = (time_t)when_s};
-    t.tv_nsec = (long)((when_s - (double)t.tv_sec) * 1e9);
-    pthread_cond_timedwait(&box->changed, &box->lock, &t);
+/* Lock held. */
+static void wait_changed(mailbox *box, double until_s) {
+    wefti_cond_wait(&box->changed, &box->lock, until_s);
 }
 
 /* Waits for a message that has arrived, at most until `deadline_s`; NULL: it has not, or
@@ -391,18 +384,11 @@ bool wefti_local_skips(const wefti_comm *comm, int peer, int64_t tag) {
 }
 
 static weft_status init_boxes(weft_ctx *ctx, local_world *world) {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     for (; world->n_boxes < world->head.size; world->n_boxes++) {
         mailbox *box = &world->boxes[world->n_boxes];
-        if (pthread_mutex_init(&box->lock, NULL) ||
-            pthread_cond_init(&box->changed, &monotonic)) {
-            pthread_condattr_destroy(&monotonic);
+        if (pthread_mutex_init(&box->lock, NULL) || wefti_cond_init(&box->changed))
             return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not create a mailbox");
-        }
     }
-    pthread_condattr_destroy(&monotonic);
     return WEFT_OK;
 }
 

@@ -31,13 +31,8 @@ static weft_status allocate(weft_mesh *mesh) {
 }
 
 static weft_status init_locks(weft_mesh *mesh) {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     bool fine = pthread_mutex_init(&mesh->lock, NULL) == 0 &&
-                pthread_cond_init(&mesh->changed, &monotonic) == 0 &&
-                pthread_cond_init(&mesh->wake, &monotonic) == 0;
-    pthread_condattr_destroy(&monotonic);
+                wefti_cond_init(&mesh->changed) == 0 && wefti_cond_init(&mesh->wake) == 0;
     if (fine) return WEFT_OK;
     return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY, "could not create a lock");
 }

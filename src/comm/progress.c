@@ -317,9 +317,7 @@ static double nap_s(double quiet_s) {
 static void nap(weft_mesh *mesh) {
     double now_s = wefti_now_s();
     double until_s = now_s + (mesh->broken ? 1e-2 : nap_s(now_s - mesh->moved_s));
-    struct timespec t = {.tv_sec = (time_t)until_s};
-    t.tv_nsec = (long)((until_s - (double)t.tv_sec) * 1e9);
-    pthread_cond_timedwait(&mesh->wake, &mesh->lock, &t);
+    wefti_cond_wait(&mesh->wake, &mesh->lock, until_s);
 }
 
 /* Lock held. Whether somebody has asked for something since it was collected. */

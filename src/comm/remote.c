@@ -67,13 +67,7 @@ static bool is_sending_long(const weft_mesh *mesh) {
 }
 
 void wefti_mesh_wait(weft_mesh *mesh, double until_s) {
-    if (isinf(until_s)) {
-        pthread_cond_wait(&mesh->changed, &mesh->lock);
-        return;
-    }
-    struct timespec t = {.tv_sec = (time_t)until_s};
-    t.tv_nsec = (long)((until_s - (double)t.tv_sec) * 1e9);
-    pthread_cond_timedwait(&mesh->changed, &mesh->lock, &t);
+    wefti_cond_wait(&mesh->changed, &mesh->lock, until_s);
 }
 
 void wefti_mesh_settle(weft_mesh *mesh) {

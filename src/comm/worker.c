@@ -11,7 +11,6 @@
  * One lock guards all of it, and no phase runs under it. */
 #include "comm/worker.h"
 
-#include <math.h>
 #include <pthread.h>
 
 #include "base/clock.h"
@@ -77,15 +76,6 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-/* Timed waits must not move with the clock on the wall. */
-static void init_monotonic(pthread_cond_t *changed) {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config,
                                 wefti_worker **out) {
     *out = NULL;
@@ -97,7 +87,7 @@ weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config
     worker->ctx = ctx;
     worker->config = *config;
     pthread_mutex_init(&worker->lock, NULL);
-    init_monotonic(&worker->changed);
+    wefti_cond_init(&worker->changed);
     if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
         wefti_free(ctx, worker->items);
         wefti_free(ctx, worker);
@@ -130,19 +120,12 @@ weft_status wefti_worker_wait(wefti_worker *worker, int64_t ticket, double *wait
     return status;
 }
 
-/* Lock held: until a job has passed a phase, or the time has come. */
-static void wait_until(wefti_worker *worker, double until_s) {
-    struct timespec t = {.tv_sec = (time_t)until_s};
-    t.tv_nsec = (long)((until_s - floor(until_s)) * 1e9);
-    pthread_cond_timedwait(&worker->changed, &worker->lock, &t);
-}
-
 weft_status wefti_worker_wait_for(wefti_worker *worker, int64_t ticket, double timeout_s,
                                   bool *has_ended, double *waited_s) {
     pthread_mutex_lock(&worker->lock);
     double start = wefti_now_s();
     while (ended(worker) < ticket && wefti_now_s() - start < timeout_s)
-        wait_until(worker, start + timeout_s);
+        wefti_cond_wait(&worker->changed, &worker->lock, start + timeout_s);
     *has_ended = ended(worker) >= ticket;
     *waited_s += wefti_now_s() - start;
     weft_status status = worker->status;

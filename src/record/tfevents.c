@@ -74,7 +74,8 @@ static weft_status write_record(weft_ctx *ctx, wefti_tfevents *e) {
     WEFT_TRY(record->status);
     wefti_put_little(ctx, record, masked_crc(e->crc_table, record->bytes, 8), 4);
     wefti_buffer_put(ctx, record, e->event.bytes, e->event.n);
-    wefti_put_little(ctx, record, masked_crc(e->crc_table, e->event.bytes, e->event.n), 4);
+    wefti_put_little(ctx, record, masked_crc(e->crc_table, e->event.bytes, e->event.n),
+                     4);
     WEFT_TRY(record->status);
     return wefti_append_write(ctx, &e->file, record->bytes, record->n);
 }
@@ -217,12 +218,6 @@ weft_status wefti_tfevents_text(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
 }
 
 /* ---- the file ---- */
-
-double wefti_unix_now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 const char *wefti_tfevents_path(const wefti_tfevents *events) {
     return events->file.path;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "record/metrics.h"
 #include "record/tfevents.h"

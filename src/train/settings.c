@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "base/text.h"

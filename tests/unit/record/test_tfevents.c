@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The files are read back by a decoder of its own: CRC bit by bit, protobuf field by
  * field. */
+#include "base/clock.h"
 #include "unit/record/helpers.h"
 
 #include <float.h>
