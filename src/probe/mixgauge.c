@@ -248,7 +248,7 @@ static weft_status note(wefti_prober *p, const variant *v, const double *figures
         .combine_peer_s = (s[0].combine_peer_s + s[1].combine_peer_s) / 2,
         .end_s = (s[0].end_s + s[1].end_s) / 2};
     name_of(v, both.name, sizeof both.name);
-    snprintf(figure.name, sizeof figure.name, "%s, %d nodes", both.name, (int)SMALL);
+    snprintf(figure.name, sizeof figure.name, "%.52s, %d nodes", both.name, (int)SMALL);
     figure.first = s[0].begin_s + s[0].combine_s + s[0].combine_peer_s + s[0].end_s;
     figure.second = s[1].begin_s + s[1].combine_s + s[1].combine_peer_s + s[1].end_s;
     figure.value = (figure.first + figure.second) / 2;
