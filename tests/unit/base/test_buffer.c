@@ -16,7 +16,7 @@ static void pieces_are_put_one_after_the_other(void **state) {
         wefti_buffer_text(ctx, &b, "a");
         wefti_buffer_print(ctx, &b, "%04d", i);
         wefti_buffer_put(ctx, &b, "\0bcde", 5);
-        snprintf(expected + 10 * i, 6, "a%04d", i);
+        snprintf(expected + 10 * i, 6, "a%04u", (unsigned)i % 10000);
         memcpy(expected + 10 * i + 5, "\0bcde", 5);
     }
     assert_int_equal(b.status, WEFT_OK);
