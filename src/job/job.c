@@ -53,7 +53,7 @@ static void derive_row(const weft_config *config, int64_t vocab, weft_model_conf
         out->context = wefti_model_positions(out, config->data.length);
 }
 
-static int64_t positions_of(const weft_config *config) {
+int64_t wefti_job_positions(const weft_config *config) {
     weft_model_config model = wefti_job_model_config(config, 1);
     return wefti_model_positions(&model, config->data.length);
 }
@@ -444,7 +444,8 @@ static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
 weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
                              const weft_dataset *dataset, int64_t vocab,
                              wefti_job **out) {
-    wefti_job begun = {.config = config, .dataset = dataset, .T = positions_of(config)};
+    wefti_job begun = {
+        .config = config, .dataset = dataset, .T = wefti_job_positions(config)};
     return create(ctx, &begun, vocab, out);
 }
 

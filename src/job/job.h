@@ -83,6 +83,9 @@ int64_t wefti_job_period(const weft_config *config);
 /* What rows a run's kind of model takes. */
 wefti_input wefti_job_input(const weft_config *config);
 
+/* Positions of x that a row has: data.length, and what other kinds of row add. */
+int64_t wefti_job_positions(const weft_config *config);
+
 weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab);
 
 /* The vocabulary that a run will have, as far as its text need not be read for it. */
