@@ -97,7 +97,9 @@ weft_model_config wefti_job_model_config(const weft_config *config, int64_t voca
 }
 
 int64_t wefti_job_vocab(const weft_config *config) {
-    if (config->model.vocab) return config->model.vocab;
+    /* rows of the embedding: a model of pairs has those of its special ids among them */
+    int64_t special = wefti_job_input(config) == WEFTI_INPUT_PAIRS ? PAIR_IDS : 0;
+    if (config->model.vocab > special) return config->model.vocab - special;
     return wefti_tokenizer_ids(config->data.tokenizer, config->data.vocab);
 }
 

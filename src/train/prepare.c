@@ -356,7 +356,8 @@ static void choose_threads(wefti_prepared *p) {
 static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
     int64_t vocab = p->tokenizer ? weft_tokenizer_vocab(p->tokenizer)
-                                 : config->model.vocab;
+                 : config->model.vocab ? wefti_job_vocab(config)
+                                       : 0;
     if (p->dataset && wefti_job_input(config) == WEFTI_INPUT_IMAGES)
         vocab = weft_dataset_classes(p->dataset);
     WEFT_TRY(
