@@ -230,10 +230,12 @@ weft_status weft_shape_from_json(weft_ctx *ctx, const char *json, int64_t n_byte
     reader r = {ctx, where, root, WEFT_OK};
     read_root(&r, out);
     json_decref(root);
-    if (r.status == WEFT_OK && out->model.layers > MOST_LAYERS)
+    int64_t layers = out->model.layers, decoder = out->model.decoder_layers;
+    if (decoder > layers) layers = decoder;
+    if (r.status == WEFT_OK && layers > MOST_LAYERS)
         r.status = weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                                  "%s: %lld layers, expected at most %d", where,
-                                 (long long)out->model.layers, (int)MOST_LAYERS);
+                                 (long long)layers, (int)MOST_LAYERS);
     return r.status;
 }
 

@@ -66,9 +66,9 @@ static void a_node_of_whole_copies_sends_once(void **state) {
 static void a_node_of_flat_copies_tells_what_all_of_them_send(void **state) {
     static const char *const meshes[][2] = {{"mesh.nodes=2", "mesh.ranks_per_node=2"},
                                             {"mesh.nodes=2", "mesh.ranks_per_node=4"},
-                                            {"mesh.nodes=3", "mesh.ranks_per_node=2"}};
+                                            {"mesh.nodes=4", "mesh.ranks_per_node=2"}};
     for (int i = 0; i < 3; i++) {
-        int64_t N = i == 2 ? 3 : 2, S = i == 1 ? 4 : 2, sum = 0;
+        int64_t N = i == 2 ? 4 : 2, S = i == 1 ? 4 : 2, sum = 0;
         train(&one, "flat", false,
               KEYS("method=hsdp", meshes[i][0], meshes[i][1], "mesh.shards=1"));
         assert_trained(&one);
