@@ -43,6 +43,12 @@ static weft_status find_key(weft_ctx *ctx, const wefti_space *space, const char 
                              "%s takes texts, expected a key of numbers or choices to "
                              "search over",
                              name);
+    if (strncmp(name, "run.", strlen("run.")) == 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "%s is to be searched over, expected a key of another section: "
+            "the search itself sets the steps, seeds and folders of runs",
+            name);
     for (int a = 0; a < space->n_axes; a++)
         if (space->axes[a].key == key)
             return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s is searched over twice", name);

@@ -103,6 +103,7 @@ static void what_is_no_key_to_search_over_is_refused(void **state) {
         {"=1..2", "expected section.key=LOW..HIGH", WEFT_ERR_CONFIG},
         {"optimizer.rate=1..2", "unknown key 'optimizer.rate'", WEFT_ERR_CONFIG},
         {"run.folder=a,b", "takes texts", WEFT_ERR_CONFIG},
+        {"run.steps=5,6", "the search itself sets the steps", WEFT_ERR_CONFIG},
         {"optimizer.lr=1e-2..1e-4", "a number and a larger one", WEFT_ERR_CONFIG},
         {"optimizer.lr=1..", "expected LOW..HIGH", WEFT_ERR_CONFIG},
         {"optimizer.lr=..1", "expected LOW..HIGH", WEFT_ERR_CONFIG},
