@@ -474,6 +474,7 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
     check_copy(mesh, rank);
+    pthread_cond_broadcast(&mesh->changed); /* a joiner may be left alone */
     if (!known) redial(mesh, rank, e->closed_s[rank]);
 }
 

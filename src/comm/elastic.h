@@ -69,6 +69,9 @@ bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh);
  * farewell meanwhile is gone on without. */
 void wefti_elastic_gather(weft_mesh *mesh, bool gathers);
 
+/* The last step is done, or all have agreed to stop: who calls from now on is sent away. */
+void wefti_elastic_close(weft_mesh *mesh);
+
 /* Waits until this process, which joins a run, is a member; *step: the first that it takes
  * part in. */
 weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh,
@@ -189,6 +192,7 @@ typedef struct wefti_elastic {
     wefti_sent_part *parts, *spare_parts;
     char (*reason)[200]; /* [size] what a rank said of its failure */
     bool replaced; /* another process does what only one may do: the others go on without this */
+    bool over;     /* the run is about to end: nobody is taken in any more */
     bool is_out;   /* the machine has come to its end */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they went on without this
                                             process; "": they did not */

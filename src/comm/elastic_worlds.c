@@ -65,6 +65,23 @@ static int count_unit(const weft_mesh *mesh) {
     return n;
 }
 
+/* Lock held. Somebody whom this joiner is connected to is there yet. */
+static bool hears_anybody(const weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    for (int r = 0; r < e->size; r++)
+        if (e->fresh[r] && r / e->setup.shards != mesh->rank / e->setup.shards)
+            return true;
+    return false;
+}
+
+static weft_status refuse_nobody(weft_ctx *ctx, const weft_mesh *mesh) {
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_PEER,
+        "rank %d (host %s) was not taken in: the run has ended, or all whom it "
+        "was connected to are lost",
+        mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
+}
+
 /* Waits for the view that has this rank in it; of a copy of the model that is spread over several
  * ranks all enter together, so the others have to come, too. */
 weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *step) {
@@ -72,7 +89,7 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
     double until_s = wefti_now_s() + unit_patience_s;
     int n = 0;
     pthread_mutex_lock(&mesh->lock);
-    while (e->view == 0 && !atomic_load(&mesh->world.poisoned)) {
+    while (e->view == 0 && hears_anybody(mesh) && !atomic_load(&mesh->world.poisoned)) {
         int before = n;
         n = count_unit(mesh);
         if (n > before) until_s = wefti_now_s() + unit_patience_s;
@@ -80,12 +97,13 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
         if (!all && wefti_now_s() >= until_s) break;
         wefti_mesh_wait(mesh, all ? (double)INFINITY : until_s);
     }
-    bool entered = e->view > 0;
+    bool entered = e->view > 0, alone = !entered && !hears_anybody(mesh);
     *step = e->first_step;
     pthread_mutex_unlock(&mesh->lock);
     if (atomic_load(&mesh->world.poisoned))
         return wefti_world_poisoned_error(ctx, &mesh->world);
     if (entered) return WEFT_OK;
+    if (alone) return refuse_nobody(ctx, mesh);
     return weft_ctx_fail(
         ctx, WEFT_ERR_PEER,
         "%d process%s of host %s came into the run, expected %d, which share "
@@ -203,6 +221,14 @@ weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
 }
 
 /* --- the way back (elastic_return.c) --- */
+
+void wefti_elastic_close(weft_mesh *mesh) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e) return;
+    pthread_mutex_lock(&mesh->lock);
+    e->over = true;
+    pthread_mutex_unlock(&mesh->lock);
+}
 
 void wefti_elastic_note_replaced(weft_mesh *mesh) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;

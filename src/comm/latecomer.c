@@ -173,6 +173,8 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
 static weft_status judge(entering *e, unsigned char code) {
     if (code == WEFT_SEAT_NEVER)
         return refuse(e, "it takes nobody, for it ends when a process is lost");
+    if (code == WEFT_SEAT_OVER)
+        return refuse(e, "it has done its last step and is about to end");
     if (code == WEFT_SEAT_FULL) e->why = "no place is free";
     if (code == WEFT_SEAT_LATER) e->why = "it is not ready for it";
     return WEFT_OK;

@@ -98,7 +98,6 @@ static weft_transport_seat_code give(weft_mesh *mesh, const char *host, int *ran
  * has been given a place, too. */
 static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
     const wefti_elastic *e = mesh->elastic;
-    if (mesh->said_bye) return false;
     if (found->place >= e->size || (found->place >= 0 && found->run != e->setup.run))
         return false;
     return e->view > 0 || (found->place >= 0 && e->setup.shards > 1);
@@ -108,6 +107,7 @@ static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
 static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_found *found,
                                        int *rank) {
     *rank = mesh->rank;
+    if (mesh->elastic->over || mesh->said_bye) return WEFT_SEAT_OVER;
     if (!may_take(mesh, found)) return WEFT_SEAT_LATER;
     if (found->place < 0) return give(mesh, found->host, rank);
     *rank = mesh->rank_of[found->place];

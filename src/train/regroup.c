@@ -56,13 +56,27 @@ static wefti_elastic_setup setup_of(const wefti_prepared *p) {
                                  .policy = wefti_regroup_policy(job->config, false)};
 }
 
-bool wefti_regroup_can(const wefti_prepared *p) {
-    const wefti_job *job = p->job;
+/* Whether anybody wants it, and the transport tells of each process by itself. */
+static bool is_wanted(const wefti_prepared *p) {
     const weft_mesh *mesh = p->bootstrap.mesh;
-    if (!mesh || !mesh->transport->ops->redial || !p->on_text) return false;
+    return mesh && mesh->transport->ops->redial && p->on_text &&
+           strcmp(p->job->config->mesh.on_loss, "go_on") == 0;
+}
+
+/* Sites of different sizes have no place in the arrangement (world.h), so a site that has lost a
+ * node would end all the same. */
+const char *wefti_regroup_obstacle(const wefti_prepared *p) {
+    if (!is_wanted(p)) return NULL;
     wefti_elastic_setup setup = setup_of(p);
-    return job->sites == 1 && strcmp(job->config->mesh.on_loss, "go_on") == 0 &&
-           wefti_elastic_fits(mesh, &setup);
+    if (p->job->sites > 1)
+        return "mesh.sites is more than 1, and all sites have to have as many nodes";
+    if (!wefti_elastic_fits(p->bootstrap.mesh, &setup))
+        return "membership has no room for so many processes with this method";
+    return NULL;
+}
+
+bool wefti_regroup_can(const wefti_prepared *p) {
+    return is_wanted(p) && !wefti_regroup_obstacle(p);
 }
 
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
@@ -117,7 +131,7 @@ typedef struct charter {
     int64_t rows_per_rank, micro, first_row;
     uint64_t lease_run;
     uint64_t checksum;
-    int64_t n_missed; /* -1: nobody knows */
+    int64_t n_missed;      /* -1: nobody knows */
     int64_t slices, given; /* as in wefti_guests_plan; of who has none: what has come */
     int64_t step_us, state_bytes; /* for a prediction */
 } charter;
@@ -237,14 +251,14 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     weft_config *config;
     wefti_job *job;
     WEFT_TRY(weft_config_copy(ctx, old->config, &config));
-    config->mesh.nodes = b->ranks / old->S; /* several copies of a node may be lost one by one */
+    config->mesh.nodes = b->ranks /
+                         old->S; /* several copies of a node may be lost one by one */
     config->mesh.ranks_per_node = old->S;
     config->mesh.shards = 0;
     config->batch.tokens_per_step = b->rows_per_rank * old->T * b->ranks;
     config->batch.rows_per_step = 0;
     config->batch.micro = b->micro;
-    weft_status status = wefti_job_create(ctx, config, p->dataset,
-                                          old->vocab, &job);
+    weft_status status = wefti_job_create(ctx, config, p->dataset, old->vocab, &job);
     if (status != WEFT_OK) {
         weft_config_destroy(ctx, config);
         return status;
@@ -394,9 +408,8 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
         p->given = (*state)->guests.given;
     }
     if (*state && !p->bare)
-        p->checksum = XXH3_64bits((*state)->params,
-                                  (size_t)(*state)->arrangement->n_elements *
-                                      sizeof(float));
+        p->checksum = XXH3_64bits(
+            (*state)->params, (size_t)(*state)->arrangement->n_elements * sizeof(float));
     if (*state) wefti_luggage_exchange(&l, *state);
     wefti_rank_destroy(*state);
     *state = NULL;

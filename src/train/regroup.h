@@ -13,6 +13,10 @@
  * joiners included). */
 bool wefti_regroup_can(const wefti_prepared *p);
 
+/* Why the loss of a process ends this run, though the configuration lets it go on and its transport
+ * could; NULL: it goes on, or nobody expects that of it. */
+const char *wefti_regroup_obstacle(const wefti_prepared *p);
+
 /* What the configuration says of membership. own_loop: between the steps is a caller's loop. */
 wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_loop);
 

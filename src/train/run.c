@@ -48,8 +48,8 @@ typedef struct rank_thread {
                           met it last and who did not may differ */
     weft_mesh *mesh;   /* or NULL */
     wefti_node_meter meter;
-    bool entered;      /* a world of which no step has begun yet */
-    int64_t view;      /* its number */
+    bool entered; /* a world of which no step has begun yet */
+    int64_t view; /* its number */
 } rank_thread;
 
 static weft_status load_initial(rank_thread *t, const char *path) {
@@ -371,6 +371,8 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     if (!is_pause(t, done)) return WEFT_OK;
     WEFT_TRY(close_steps(t, done - 1));
     t->stopping = t->stop_agreed && done < t->run->prepared->job->config->run.steps;
+    if (t->stopping || done >= t->run->prepared->job->config->run.steps)
+        wefti_elastic_close(t->mesh);
     weft_status status = hurry(t, done);
     if (status == WEFT_OK) status = after_step(t, done, t->stopping);
     *whole = status == WEFT_OK;
@@ -510,10 +512,9 @@ static weft_status find_world(weft_ctx *ctx, training *run) {
 }
 
 static weft_status refuse_entry(weft_ctx *ctx) {
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_CONFIG,
-        "this run can not be joined: expected weft's own transport, "
-        "mesh.on_loss=go_on and one site");
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "this run can not be joined: expected weft's own transport, "
+                         "mesh.on_loss=go_on and one site");
 }
 
 /* The view that a run begins with, or is resumed with. */
@@ -523,10 +524,22 @@ static weft_status log_start(weft_ctx *ctx, wefti_prepared *p) {
     return wefti_viewlog_write(ctx, p->views, &entry);
 }
 
+/* Before the first step, by the first rank: nobody should learn it from the first loss. */
+static void tell_obstacle(weft_ctx *ctx, const wefti_prepared *p) {
+    const char *why = wefti_regroup_obstacle(p);
+    if (why)
+        weft_ctx_log(ctx, WEFT_LOG_INFO,
+                     "if a process is lost this run ends, whatever mesh.on_loss says: "
+                     "%s; resume it "
+                     "from its checkpoint then",
+                     why);
+}
+
 static weft_status run_prepared(weft_ctx *ctx, training *run) {
     bool joins = run->prepared->joins;
     bool leads = wefti_bootstrap_leads(&run->prepared->bootstrap) && !joins;
     bool elastic = wefti_regroup_can(run->prepared);
+    if (leads) tell_obstacle(ctx, run->prepared);
     if (joins && !elastic) return refuse_entry(ctx);
     WEFT_TRY(find_world(ctx, run));
     if (elastic) WEFT_TRY(wefti_regroup_start(ctx, run->prepared));

@@ -117,6 +117,25 @@ by_host() {
     stop "${pids[1]}" "${pids[@]}"
 }
 
+# Where a loss ends the run although mesh.on_loss is go_on, that is said before it begins; with
+# on_loss=end nobody expects anything else.
+says_what_it_can_not() {
+    local r loss said
+    for loss in go_on end; do
+        what="two sites, mesh.on_loss=$loss"
+        rm -rf run out.* log.* && pids=()
+        free_port
+        for ((r = 1; r >= 0; r--)); do
+            founder "$r" 2 run.steps=3 method=hsdp mesh.sites=2 site_replicator.kind=full \
+                mesh.on_loss=$loss
+        done
+        for r in 0 1; do wait "${pids[r]}" || fail "$what: rank $r ended with $?: $(cat log.*)"; done
+        said=no
+        says "if a process is lost this run ends, .*: mesh.sites is more than 1" log.0 && said=yes
+        [ $loss/$said = go_on/yes ] || [ $loss/$said = end/no ] || fail "$what: it says $(cat log.0)"
+    done
+}
+
 if [ -n "${only:-}" ]; then
     $only
     finish
@@ -131,4 +150,5 @@ churns
 refuses_others
 waits
 by_host
+says_what_it_can_not
 finish

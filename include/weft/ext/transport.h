@@ -44,7 +44,8 @@ typedef enum weft_transport_seat_code {
     WEFT_SEAT_LATER,    /* not now: the run has not begun, or changes just then */
     WEFT_SEAT_FULL,     /* no place is free */
     WEFT_SEAT_NEVER,    /* this run takes nobody */
-    WEFT_SEAT_ELSEWHERE /* another process gives places: seat->place is where it is */
+    WEFT_SEAT_ELSEWHERE, /* another process gives places: seat->place is where it is */
+    WEFT_SEAT_OVER       /* it takes nobody any more, for it is about to end */
 } weft_transport_seat_code;
 
 typedef struct weft_transport_seat {

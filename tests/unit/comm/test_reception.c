@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run that trains answers to who wants to come in: a place while it trains, and one sentence
+ * from its last step on, in which nobody could take part any more. */
+#include <stdatomic.h>
+
+#include "comm/elastic.h"
+#include "members.h"
+
+static atomic_int ready, closed, closing, over;
+
+static void sleep_a_little(void) { wefti_sleep_until_s(wefti_now_s() + 1e-3); }
+
+/* A member between two steps; it is told when the last one is done, and when to leave. */
+static weft_status train(member *m) {
+    const wefti_elastic_setup setup = {
+        .shards = 1, .units = 1, .run = 7, .policy = {.silence_s = 60, .pause_s = 60}};
+    bool told = false;
+    WEFT_TRY(wefti_elastic_start(m->ctx, m->mesh, &setup));
+    WEFT_TRY(wefti_comm_barrier(m->comm, 1));
+    atomic_fetch_add(&ready, 1);
+    for (; !atomic_load(&over); sleep_a_little()) {
+        if (told || !atomic_load(&closing)) continue;
+        wefti_elastic_close(m->mesh);
+        atomic_fetch_add(&closed, 1);
+        told = true;
+    }
+    return WEFT_OK;
+}
+
+/* Calls at a door that nobody is behind, and then at the run's. */
+static weft_status call(weft_ctx *ctx, int port, weft_transport **out) {
+    char text[64];
+    wefti_tcp_door *doors;
+    wefti_tcp_place place = {.patience_s = 60};
+    snprintf(text, sizeof text, "127.0.0.1:%d,127.0.0.1:%d", free_port(), port);
+    WEFT_TRY(wefti_tcp_doors(ctx, text, 1, 1, &doors, &place.n_doors));
+    place.doors = doors;
+    weft_status status = wefti_tcp_enter(ctx, &place, NULL, out);
+    wefti_free(ctx, doors);
+    return status;
+}
+
+static void who_comes_after_the_last_step_is_told_so(void **state) {
+    weft_ctx *ctx;
+    weft_transport *transport = NULL;
+    int port = free_port();
+    member members[2] = {member_at(0, 2, port), member_at(1, 2, port)};
+    (void)state;
+    assert_int_equal(ctx_begin(&ctx), 0);
+    for (int r = 0; r < 2; r++) {
+        members[r].body = train;
+        members[r].place.spare = 2;
+        start(&members[r]);
+    }
+    while (atomic_load(&ready) < 2) sleep_a_little();
+    weft_status early = call(ctx, port, &transport);
+    if (transport) transport->ops->finish(transport, true);
+    atomic_store(&closing, 1);
+    while (atomic_load(&closed) < 2) sleep_a_little();
+    double begin_s = wefti_now_s();
+    weft_status late = call(ctx, port, &transport);
+    double took_s = wefti_now_s() - begin_s;
+    atomic_store(&over, 1);
+    for (int r = 0; r < 2; r++) join(&members[r]);
+    for (int r = 0; r < 2; r++) expect(&members[r], WEFT_OK, "");
+    assert_int_equal(early, WEFT_OK);
+    assert_int_equal(late, WEFT_ERR_PEER);
+    assert_non_null(strstr(weft_ctx_message(ctx), "it has done its last step"));
+    assert_null(transport);
+    if (took_s > 30) fail_msg("told after %.0f s", took_s); /* of 60 that it would wait */
+    weft_ctx_clear(ctx);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_comes_after_the_last_step_is_told_so)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
