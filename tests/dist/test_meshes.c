@@ -21,8 +21,8 @@ static void train_on(outcome *o, int mesh, const char *folder, const char *const
 /* Both runs add the same f32 numbers in another order. Each step's gradient differs by a
  * few roundings (2^-24 relative, times the square root of the thousand terms); AdamW
  * turns that into parameter differences that grow from step to step. Fifty steps of this
- * model stay below 2e-4 of the loss, the first ten below 5e-6; a wrong factor in any reduction moves
- * it by more than 1e-2. */
+ * model stay below 2e-4 of the loss, the first ten below 5e-6; a wrong factor in any
+ * reduction moves it by more than 1e-2. */
 enum { LONG = UNDER_SANITIZER ? 8 : 50, EARLY = 8 };
 static const double early = 2e-5;
 #define STEPS (UNDER_SANITIZER ? "run.steps=8" : "run.steps=50")
