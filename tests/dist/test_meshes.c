@@ -61,9 +61,9 @@ static void llama_and_olmo2_too(void **state) {
     check_agreement(KEYS("method=hsdp", STEPS, "model.kind=olmo2"), 2e-4);
 }
 
-/* Products of numbers rounded to bf16 agree as closely, until a parameter that differs by 1e-7 rounds
- * to the other side, 2^-8 away: then losses part for some steps (by 1.2e-3, about step 25) and come
- * together again. */
+/* Products of numbers rounded to bf16 agree as closely, until a parameter that differs by
+ * 1e-7 rounds to the other side, 2^-8 away: then losses part for some steps (by 1.2e-3,
+ * about step 25) and come together again. */
 static void bf16_too(void **state) {
     check_agreement(KEYS("method=hsdp", STEPS, "model.precision=bf16"), 4e-3);
 }
