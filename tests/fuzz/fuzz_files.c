@@ -3,6 +3,12 @@
  * It is refused with a sentence or read; all memory is given back; ids lie in the vocabulary.
  *
  *     fuzz_files -max_total_time=60 CORPUS tests/fuzz/corpus_files
+ *
+ *     a adapter_config.json    c configuration       h header of safetensors   i index.json
+ *     j any JSON               k cluster, links      l lines (.jsonl)          m metrics.jsonl
+ *     n nodes.jsonl            p plan.json           q chat template           r timeline.json
+ *     s token shard            t tokenizer.json      v table (.csv)            w views.jsonl
+ *     y array (npy, idx)       g picture (PNG, JPEG) else text, packed
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -22,8 +28,15 @@
 #include "base/memory.h"
 #include "checkpoint/index.h"
 #include "checkpoint/safetensors_header.h"
+#include "data/arrayfile.h"
 #include "data/documents.h"
+#include "data/imagefile.h"
+#include "model/adapterjson.h"
 #include "record/history.h"
+#include "record/nodes.h"
+#include "record/planned.h"
+#include "record/views.h"
+#include "token/template.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -134,6 +147,71 @@ static void read_documents(weft_ctx *ctx, const char *target, const char *ending
     unlink(path);
 }
 
+static void read_nodes(weft_ctx *ctx, const char *path) {
+    wefti_nodes nodes;
+    if (wefti_nodes_read(ctx, path, &nodes) == WEFT_OK) wefti_nodes_fini(ctx, &nodes);
+}
+
+static void read_views(weft_ctx *ctx, const char *path) {
+    wefti_views views = {0};
+    (void)!wefti_views_read(ctx, path, &views);
+    wefti_views_fini(ctx, &views);
+}
+
+static void read_plan(weft_ctx *ctx, const char *path) {
+    wefti_planned plan = {0};
+    bool found;
+    if (wefti_planned_read(ctx, path, &plan, &found) == WEFT_OK)
+        wefti_planned_fini(ctx, &plan);
+}
+
+static void read_timelines(weft_ctx *ctx, const char *path) {
+    wefti_timelines all;
+    bool found;
+    if (wefti_timelines_read(ctx, path, &all, &found) == WEFT_OK)
+        wefti_timelines_fini(ctx, &all);
+}
+
+static void read_adapter(weft_ctx *ctx, const char *text, int64_t n) {
+    wefti_adapter_facts facts;
+    if (wefti_adapter_read(ctx, text, n, "input", &facts) == WEFT_OK)
+        require(facts.rank > 0 && facts.scale > 0);
+}
+
+/* A template on a conversation: what it loops over and calls is the template's choice. */
+static void read_template(weft_ctx *ctx, const char *text, int64_t n) {
+    static const char names[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a <b>\"},"
+                                "{\"role\":\"assistant\",\"content\":\" c\"}],"
+                                "\"bos_token\":\"<s>\",\"add_generation_prompt\":true}";
+    wefti_template *t;
+    wefti_rendered out = {0};
+    if (wefti_template_parse(ctx, text, n, "input", &t) != WEFT_OK) return;
+    json_t *variables = json_loads(names, 0, NULL);
+    require(variables != NULL);
+    if (wefti_template_render(ctx, t, variables, &out) == WEFT_OK)
+        for (int64_t k = 0; k < out.n_spans; k++)
+            require(out.spans[2 * k] >= 0 && out.spans[2 * k] <= out.spans[2 * k + 1] &&
+                    out.spans[2 * k + 1] <= out.text.n);
+    wefti_rendered_fini(ctx, &out);
+    json_decref(variables);
+    wefti_template_destroy(ctx, t);
+}
+
+static void read_array(weft_ctx *ctx, const char *path) {
+    wefti_array array = {0};
+    if (wefti_array_read(ctx, path, &array) == WEFT_OK) wefti_array_free(ctx, &array);
+}
+
+static void read_picture(weft_ctx *ctx, const char *path) {
+    wefti_image image = {0};
+    unsigned char *scaled;
+    if (wefti_image_read(ctx, path, 3, &image) != WEFT_OK) return;
+    require(wefti_alloc_n(ctx, 3 * 8 * 8, 1, "pixels", &scaled) == WEFT_OK);
+    (void)!wefti_image_scale(ctx, &image, 8, scaled);
+    wefti_free(ctx, scaled);
+    wefti_image_free(ctx, &image);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     weft_ctx *ctx;
     char path[64];
@@ -143,6 +221,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t n = (int64_t)size - 1;
     int fd = hold(data + 1, size - 1, path, sizeof path);
     switch (data[0]) {
+    case 'a': read_adapter(ctx, text, n); break;
+    case 'g': read_picture(ctx, path); break;
+    case 'n': read_nodes(ctx, path); break;
+    case 'p': read_plan(ctx, path); break;
+    case 'q': read_template(ctx, text, n); break;
+    case 'r': read_timelines(ctx, path); break;
+    case 'w': read_views(ctx, path); break;
+    case 'y': read_array(ctx, path); break;
     case 'h': read_header(ctx, text, n); break;
     case 'i': read_index(ctx, text, n); break;
     case 'j': read_json(ctx, text, n); break;
