@@ -21,9 +21,10 @@ begin() {
     await has_lines 5 || fail "$what: no step: $(cat log.*)"
 }
 
-# Processes "$@" stand still until rank $by says that they are lost.
+# Processes $2 ... stand still until rank $1 says that they are lost.
 stand_still() {
-    local p
+    local p by=$1
+    shift
     for p in "$@"; do kill -STOP "${pids[p]}"; done
     await says "lost rank" "log.$by" || fail "$what: nobody is lost: $(tail -n 3 log.*)"
     for p in "$@"; do kill -CONT "${pids[p]}"; done
@@ -31,10 +32,10 @@ stand_still() {
 
 # --- any process; then the one that leads and writes; each under its own number of process ---
 begin 3 "comes back"
-by=0 stand_still 2
+stand_still 0 2
 await says "joined by .*; 3 nodes go on" log.0 || fail "$what: it is not back: $(tail -n 3 log.*)"
 says "this process joins the run again in 1 s (time 1 of 10)" log.2 || fail "$what: it says $(cat log.2)"
-by=1 stand_still 0
+stand_still 1 0
 await says "joined by .*; 3 nodes go on" log.1 || fail "$what: rank 0 is not back: $(tail -n 3 log.*)"
 before=$(lines)
 await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
@@ -43,13 +44,13 @@ stop "${pids[1]}" "${pids[@]}"
 
 # --- both ranks of a copy of the model ---
 per_node=2 begin 4 "a copy comes back"
-by=0 stand_still 2 3
+stand_still 0 2 3
 await says "joined by .*; 2 nodes go on" log.0 || fail "$what: it is not back: $(tail -n 3 log.*)"
 stop "${pids[0]}" "${pids[@]}"
 
 # --- a person who does not want that ---
 begin 3 "--returns 0" --returns 0
-by=0 stand_still 2
+stand_still 0 2
 wait "${pids[2]}" && fail "$what: it ended with 0"
 says "joins the run again" log.2 && fail "$what: it comes back: $(cat log.2)"
 unset 'pids[2]'
