@@ -153,7 +153,7 @@ static weft_status read_object(weft_ctx *ctx, const char *folder, const char *na
                                char **text, json_t **out) {
     char path[PATH_MAX];
     int64_t n;
-    bool there;
+    bool there = false;
     *out = NULL;
     *text = NULL;
     WEFT_TRY(path_in(ctx, folder, name, path, &there));

@@ -12,7 +12,7 @@ empty_here
 some_text >text.txt
 expect 0 "$weft" train text.txt model.layers=1 model.width=16 model.heads=2 data.length=16 \
     batch.tokens_per_step=64 run.steps=6 schedule.warmup=1 run.eval_every=3 run.eval_tokens=64 \
-    run.tensorboard=false mesh.threads=1 run.folder=run --quiet
+    optimizer.lr=6e-4 run.tensorboard=false mesh.threads=1 run.folder=run --quiet
 
 mkdir -p stubs/mlflow
 cat >stubs/wandb.py <<'PY'
