@@ -9,7 +9,8 @@
  *
  * The libraries read their environment when they are loaded, before main, and have no call for
  * it: so the program starts itself again, once, with the environment that it wants. What the user
- * has set stays. Where the program can not be found again it goes on as it is. */
+ * has set stays. Where the program can not be found again it goes on as it is. A weft without OpenMP
+ * does the same, for its BLAS library may have it. */
 #include "waiting.h"
 
 #include <stdbool.h>
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef _OPENMP
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -42,6 +42,3 @@ void threads_sleep(char **argv) {
     setenv("GOMP_SPINCOUNT", "10000", 1);
     execv(path, argv);
 }
-#else
-void threads_sleep(char **argv) { (void)argv; }
-#endif
