@@ -8,9 +8,9 @@
  * millisecond, longer than threads of a free machine are apart, and then sleeps.
  *
  * The libraries read their environment when they are loaded, before main, and have no call for
- * it: so the program starts itself again, once, with the environment that it wants. What the user
- * has set stays. Where the program can not be found again it goes on as it is. A weft without OpenMP
- * does the same, for its BLAS library may have it. */
+ * it: so the program starts itself again, once, with the environment that it wants. What the
+ * user has set stays. Where the program can not be found again it goes on as it is. A weft without
+ * OpenMP does the same, for its BLAS library may have it. */
 #include "waiting.h"
 
 #include <stdbool.h>
