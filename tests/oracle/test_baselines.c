@@ -15,7 +15,6 @@ static void silence(int rank, int step, float *g) {
 }
 
 static void signsgd_is_the_majority(void **state) {
-    (void)state;
     static double m[MAX_R][N];
     static trial like;
     like = (trial){.config = knobs("signsgd", 1, 4, true),
@@ -38,6 +37,25 @@ static void signsgd_is_the_majority(void **state) {
             }
         }
         assert_true(R % 2 ? ties < STEPS * VECTOR : ties > STEPS * N / 4);
+    }
+}
+
+/* One rank's overflow is everybody's: nobody applies a direction that another one does not have. */
+static void spoil(int rank, int step, float *g) {
+    if (rank == 1 && step >= 2) g[VECTOR / 2] = NAN;
+}
+
+static void a_sign_that_is_not_finite_reaches_all(void **state) {
+    static trial like;
+    like = (trial){.config = knobs("signsgd", 1, 4, true),
+                   .kernels = wefti_kernels_find(NULL),
+                   .edit = spoil};
+    for (int R = 2; R <= MAX_R; R++) {
+        run_alike(trials, R, &like);
+        for (int r = 0; r < R; r++)
+            for (int step = 0; step < STEPS; step++)
+                assert_int_equal(isnan(trials[r].direction[step][VECTOR / 2]) != 0,
+                                 step >= 2);
     }
 }
 
@@ -97,7 +115,6 @@ static void exchange_whole(int R, int first, int n) {
 /* Numbers of size 1 to 10, sums of 70 of them in f32, five steps: 1e-3 is some hundred
  * roundings; another Q is off by 1. */
 static void powersgd_is_its_definition(void **state) {
-    (void)state;
     for (int R = 1; R <= 3; R++) {
         wefti_replicator_config config = knobs("powersgd", 1, K, false);
         run_knobs(trials, R, &config);
@@ -124,7 +141,6 @@ static void powersgd_is_its_definition(void **state) {
 
 /* beta = 1: sum of M + R times all directions is all that went in. */
 static void powersgd_loses_nothing(void **state) {
-    (void)state;
     wefti_replicator_config config = knobs("powersgd", 1, K, false);
     config.compression_decay = 1;
     run_knobs(trials, 3, &config);
@@ -146,7 +162,6 @@ static void silent_at_first(int rank, int step, float *g) {
 }
 
 static void powersgd_begins_when_there_is_a_gradient(void **state) {
-    (void)state;
     static trial like;
     int moved[STEPS] = {0};
     like = (trial){.config = knobs("powersgd", 1, K, false),
@@ -176,7 +191,6 @@ static void nearly_one_column(int rank, int step, float *g) {
  * here, and so is P P^T M: that times 17, the largest number of M, is 0.1. What four columns
  * leave of M is at most its normal numbers, here 5e-5 times 4. */
 static void powersgd_tells_columns_apart_that_are_nearly_one(void **state) {
-    (void)state;
     static trial like;
     like = (trial){.config = knobs("powersgd", 1, K, false),
                    .kernels = wefti_kernels_find(NULL),
@@ -189,6 +203,7 @@ static void powersgd_tells_columns_apart_that_are_nearly_one(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signsgd_is_the_majority),
+        cmocka_unit_test(a_sign_that_is_not_finite_reaches_all),
         cmocka_unit_test(powersgd_is_its_definition),
         cmocka_unit_test(powersgd_loses_nothing),
         cmocka_unit_test(powersgd_tells_columns_apart_that_are_nearly_one),

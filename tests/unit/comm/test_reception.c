@@ -45,7 +45,6 @@ static void who_comes_after_the_last_step_is_told_so(void **state) {
     weft_transport *transport = NULL;
     int port = free_port();
     member members[2] = {member_at(0, 2, port), member_at(1, 2, port)};
-    (void)state;
     assert_int_equal(ctx_begin(&ctx), 0);
     for (int r = 0; r < 2; r++) {
         members[r].body = train;

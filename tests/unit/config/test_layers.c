@@ -233,7 +233,6 @@ static weft_status whole_life(weft_ctx *ctx) {
 }
 
 static void every_failing_allocation_is_a_clean_error(void **state) {
-    (void)state;
     weft_ctx *ctx;
     const char *yaml =
         "method: flexdemo\ndata:\n  path: [x, y, z]\n  weights: [1, 2, 3]\n";

@@ -43,12 +43,10 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 static weft_ctx *ctx;
 
 static int begin(void **state) {
-    (void)state;
     return room_begin(&ctx);
 }
 
 static int end(void **state) {
-    (void)state;
     return ctx_end(ctx);
 }
 
@@ -148,7 +146,6 @@ static void try_cluster(int i) {
 }
 
 static void a_better_cluster_is_not_slower(void **state) {
-    (void)state;
     for (int i = 0; i < CLUSTERS; i++) try_cluster(i);
     assert_int_equal(n_tried, (int64_t)CLUSTERS * KINDS * CHANGES);
 }

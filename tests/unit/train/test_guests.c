@@ -11,7 +11,6 @@ static const double rate_Bps = 12.5e6, step_s = 0.5; /* 100 Mbit/s */
 
 /* n bytes take n / rate, of which a slice may take a quarter of a step. */
 static void a_slice_takes_a_quarter_of_a_step(void **state) {
-    (void)state;
     for (int64_t n = 4000000; n < 5000000000; n += n / 3) {
         int64_t slices = wefti_guests_slices(n, rate_Bps, step_s);
         double slice_s = (double)n / rate_Bps / (double)slices;
@@ -26,7 +25,6 @@ static void a_slice_takes_a_quarter_of_a_step(void **state) {
 
 /* A tenth of a second of waiting is cheaper than many steps with a guest. */
 static void what_is_little_comes_at_once(void **state) {
-    (void)state;
     int64_t tenth = (int64_t)(0.1 * rate_Bps);
     assert_int_equal(wefti_guests_slices(0, rate_Bps, step_s), 0);
     assert_int_equal(wefti_guests_slices(tenth, rate_Bps, 1e-3), 0);
@@ -36,7 +34,6 @@ static void what_is_little_comes_at_once(void **state) {
 
 /* Nobody knows how fast the links are, or how long a step takes: all wait. */
 static void what_is_not_known_is_not_guessed(void **state) {
-    (void)state;
     assert_int_equal(wefti_guests_slices(1 << 30, 0, step_s), 0);
     assert_int_equal(wefti_guests_slices(1 << 30, rate_Bps, 0), 0);
     assert_int_equal(wefti_guests_slices(1 << 30, (double)NAN, step_s), 0);
@@ -47,7 +44,6 @@ static void what_is_not_known_is_not_guessed(void **state) {
 static void an_evaluation_a_checkpoint_and_the_end_need_everybody(void **state) {
     weft_ctx *ctx;
     weft_config *config;
-    (void)state;
     assert_int_equal(ctx_begin(&ctx), 0);
     assert_ok(ctx, weft_config_create(ctx, &config));
     config->run.steps = 25;

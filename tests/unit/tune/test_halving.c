@@ -38,7 +38,6 @@ static int64_t go_through(int best, int visits[MOST]) {
 }
 
 static void the_rungs_divide_the_budget(void **state) {
-    (void)state;
     begin(27, 1, 3, 270);
     assert_int_equal(h.n_rungs, 4);
     int64_t expected[] = {10, 30, 90, 270};
@@ -55,7 +54,6 @@ static void the_rungs_divide_the_budget(void **state) {
 }
 
 static void the_best_trial_reaches_the_budget_wherever_it_is(void **state) {
-    (void)state;
     int visits[MOST];
     for (int best = 0; best < 27; best++) {
         begin(27, 1, 3, 270);
@@ -69,7 +67,6 @@ static void the_best_trial_reaches_the_budget_wherever_it_is(void **state) {
 }
 
 static void a_third_goes_on_at_most_but_for_the_first(void **state) {
-    (void)state;
     int visits[MOST], reached[4] = {0};
     begin(27, 1, 3, 270);
     go_through(0, visits); /* the best come first: nobody is promoted in vain */
@@ -80,7 +77,6 @@ static void a_third_goes_on_at_most_but_for_the_first(void **state) {
 }
 
 static void the_last_rung_has_every_seed(void **state) {
-    (void)state;
     int visits[MOST];
     begin(9, 3, 3, 90);
     go_through(4, visits);
@@ -89,7 +85,6 @@ static void the_last_rung_has_every_seed(void **state) {
 }
 
 static void a_mean_and_its_spread_are_those_of_the_seeds(void **state) {
-    (void)state;
     weft_tune_job job;
     double losses[] = {1, 2, 4.5};
     begin(1, 3, 3, 90);
@@ -105,7 +100,6 @@ static void a_mean_and_its_spread_are_those_of_the_seeds(void **state) {
 }
 
 static void a_failed_trial_goes_nowhere(void **state) {
-    (void)state;
     weft_tune_job job;
     int visits[MOST] = {0};
     begin(9, 2, 3, 90);
@@ -120,7 +114,6 @@ static void a_failed_trial_goes_nowhere(void **state) {
 
 /* The best of rung 0 fails at the budget: another one takes its place. */
 static void a_search_ends_with_a_whole_run(void **state) {
-    (void)state;
     weft_tune_job job;
     begin(3, 2, 3, 90);
     while (wefti_halving_next(&h, &job)) {
@@ -135,7 +128,6 @@ static void a_search_ends_with_a_whole_run(void **state) {
 
 /* Jobs run side by side: each is given once, and what is not reported is not counted. */
 static void jobs_side_by_side_are_given_once(void **state) {
-    (void)state;
     weft_tune_job open[MOST], job;
     bool given[MOST][WEFTI_RUNGS][WEFTI_SEEDS] = {0};
     begin(27, 3, 3, 270);
@@ -156,7 +148,6 @@ static void jobs_side_by_side_are_given_once(void **state) {
 
 /* A search that is told what another one reported goes on as that would have. */
 static void a_replayed_search_goes_on_alike(void **state) {
-    (void)state;
     weft_tune_job jobs[200], job;
     int n = 0;
     begin(27, 3, 3, 270);
@@ -180,7 +171,6 @@ static void a_replayed_search_goes_on_alike(void **state) {
 }
 
 static void what_cannot_have_been_given_is_not_taken(void **state) {
-    (void)state;
     weft_tune_job bad[] = {{-1, 0, 0, 10}, {27, 0, 0, 10}, {0, -1, 0, 10}, {0, 4, 0, 10},
                            {0, 1, 0, 30},  {0, 0, 1, 10},  {0, 0, -1, 10}};
     begin(27, 3, 3, 270);

@@ -12,13 +12,11 @@ static weft_config *scratch;
 static wefti_space space;
 
 static int begin_room(void **state) {
-    (void)state;
     space.n_axes = 0;
     return ctx_begin(&ctx) != 0 || weft_config_create(ctx, &scratch) != WEFT_OK;
 }
 
 static int end_room(void **state) {
-    (void)state;
     weft_config_destroy(ctx, scratch);
     return ctx_end(ctx);
 }
@@ -31,7 +29,6 @@ static double value_at(int64_t i, int axis) {
 
 /* Of n points of one range, each of n / 2 equal parts of the logarithm has one at least. */
 static void a_range_is_covered_evenly_in_the_logarithm(void **state) {
-    (void)state;
     assert_ok(ctx, wefti_space_add(ctx, &space, "optimizer.lr=1e-4..1e-2", scratch));
     assert_true(fabs(value_at(0, 0) - 1e-3) < 1e-12); /* the middle first */
     for (int n = 4; n <= 64; n *= 2) {
@@ -47,7 +44,6 @@ static void a_range_is_covered_evenly_in_the_logarithm(void **state) {
 }
 
 static void a_range_from_zero_is_covered_evenly_itself(void **state) {
-    (void)state;
     double sum = 0;
     assert_ok(ctx, wefti_space_add(ctx, &space, "optimizer.weight_decay=0..2", scratch));
     for (int i = 0; i < 100; i++) sum += value_at(i, 0);
@@ -55,7 +51,6 @@ static void a_range_from_zero_is_covered_evenly_itself(void **state) {
 }
 
 static void whole_numbers_are_whole_and_inside(void **state) {
-    (void)state;
     assert_ok(ctx, wefti_space_add(ctx, &space, "mixer.outer_every=10..300", scratch));
     for (int i = 0; i < 200; i++) {
         double x = value_at(i, 0);
@@ -64,7 +59,6 @@ static void whole_numbers_are_whole_and_inside(void **state) {
 }
 
 static void lists_alone_are_a_grid(void **state) {
-    (void)state;
     char text[WEFTI_SPACE_TEXT];
     int seen[2][3] = {{0}};
     assert_ok(ctx, wefti_space_add(ctx, &space, "replicator.sign=true,false", scratch));
@@ -83,7 +77,6 @@ static void lists_alone_are_a_grid(void **state) {
 }
 
 static void two_ranges_are_independent(void **state) {
-    (void)state;
     int hits[4][4] = {{0}};
     assert_ok(ctx, wefti_space_add(ctx, &space, "optimizer.lr=1e-4..1", scratch));
     assert_ok(ctx, wefti_space_add(ctx, &space, "optimizer.beta1=0..0.96", scratch));
@@ -94,7 +87,6 @@ static void two_ranges_are_independent(void **state) {
 }
 
 static void what_is_no_key_to_search_over_is_refused(void **state) {
-    (void)state;
     static const struct {
         const char *text, *words;
         weft_status status;

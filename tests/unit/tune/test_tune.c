@@ -14,14 +14,12 @@ static weft_config *base;
 static const char *const keys[] = {"optimizer.lr=1e-4..1e-2", "optimizer.beta1=0.8,0.9"};
 
 static int begin_room(void **state) {
-    (void)state;
     return room_begin(&ctx) != 0 || weft_config_create(ctx, &base) != WEFT_OK ||
            weft_config_set(ctx, base, "schedule.warmup=5") != WEFT_OK ||
            weft_config_finish(ctx, base) != WEFT_OK;
 }
 
 static int end_room(void **state) {
-    (void)state;
     weft_config_destroy(ctx, base);
     return ctx_end(ctx);
 }
@@ -67,7 +65,6 @@ static void read_into(const char *path, char *out, size_t size) {
 }
 
 static void a_stopped_search_ends_like_a_whole_one(void **state) {
-    (void)state;
     char whole[8192], parts[8192], folder[32], path[64];
     weft_tune *tune = open_search("room/whole");
     int n = go_on(tune, 1000);
@@ -93,7 +90,6 @@ static void a_stopped_search_ends_like_a_whole_one(void **state) {
 
 /* Wherever the program died while it wrote, what is whole counts. */
 static void a_torn_journal_goes_on_from_its_whole_lines(void **state) {
-    (void)state;
     char whole[8192], parts[8192];
     weft_tune *tune = open_search("room/torn");
     go_on(tune, 1000);
@@ -110,7 +106,6 @@ static void a_torn_journal_goes_on_from_its_whole_lines(void **state) {
 }
 
 static void the_best_keys_are_a_layer(void **state) {
-    (void)state;
     char text[512];
     weft_config *config;
     weft_tune *tune = open_search("room/best");
@@ -138,7 +133,6 @@ static void the_best_keys_are_a_layer(void **state) {
 }
 
 static void places_are_by_rung_then_loss(void **state) {
-    (void)state;
     weft_tune *tune = open_search("room/places");
     go_on(tune, 1000);
     for (int i = 1; i < weft_tune_trials(tune); i++) {
@@ -150,7 +144,6 @@ static void places_are_by_rung_then_loss(void **state) {
 }
 
 static void another_search_is_refused(void **state) {
-    (void)state;
     weft_tune *tune = open_search("room/other");
     weft_tune_destroy(tune);
     weft_tune_setup setup = setup_of("room/other");
@@ -165,7 +158,6 @@ static void another_search_is_refused(void **state) {
 }
 
 static void a_broken_line_is_refused(void **state) {
-    (void)state;
     static const char *const lines[] = {"x\n",
                                         "0\t0\t0\t10\t1\n",
                                         "0\t0\t0\t10\t1\t1\t1\n",
@@ -190,7 +182,6 @@ static void a_broken_line_is_refused(void **state) {
 }
 
 static void sizes_and_keys_are_checked_first(void **state) {
-    (void)state;
     static const char *const unread[] = {"mixer.gamma=0.5,1"};
     weft_tune *tune;
     weft_tune_setup setup = setup_of("room/sizes"), bad = setup;
@@ -218,7 +209,6 @@ static void sizes_and_keys_are_checked_first(void **state) {
 }
 
 static void every_allocation_may_fail(void **state) {
-    (void)state;
     weft_tune_setup setup = setup_of("room/memory");
     weft_tune *tune = NULL;
     int failed = 0;
@@ -236,7 +226,6 @@ static void every_allocation_may_fail(void **state) {
 
 /* In the warm-up the largest rate is ahead, so nobody is judged before as many steps again. */
 static void nobody_is_judged_in_the_warm_up(void **state) {
-    (void)state;
     static const struct {
         int warmup, first, n_rungs; /* asked for; 0: none */
     } cases[] = {{0, 10, 0}, {5, 10, 0}, {6, 30, 0}, {16, 90, 0}, {16, 10, 3}};
