@@ -552,10 +552,8 @@ bool wefti_config_key_is_own(const char *name) {
         "run.folder",     "run.prometheus", "data.path",     "data.validation_path",
         "data.tokenizer", "model.init",     "adapter.init",  "mesh.threads",
         "mesh.key",       "mesh.cert",      "mesh.cert_key", "mesh.ca",
-        "mesh.memory_limit"};
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (wefti_is(own[i], name)) return true;
-    return false;
+        "mesh.memory_limit", NULL};
+    return wefti_named(own, name);
 }
 
 int wefti_config_key_index(const weft_config_key *key) {

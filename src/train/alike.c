@@ -67,21 +67,25 @@ static weft_status check_text(weft_ctx *ctx, wefti_bootstrap *c, const char *own
     return status;
 }
 
+/* What is in the files, for a founder's comparison and a joiner's hash alike. */
+enum { FACTS = 4 };
+
+static void facts_of(const wefti_prepared *p, uint64_t facts[FACTS]) {
+    facts[0] = weft_tokenizer_hash(p->tokenizer);
+    facts[1] = (uint64_t)weft_dataset_train_tokens(p->dataset);
+    facts[2] = weft_dataset_hash(p->dataset);
+    facts[3] = (uint64_t)weft_dataset_validation_rows(p->dataset);
+}
+
 static weft_status check_files(weft_ctx *ctx, wefti_prepared *p) {
-    wefti_bootstrap *c = &p->bootstrap;
-    const struct {
-        uint64_t value;
-        const char *what;
-    } facts[] = {
-        {weft_tokenizer_hash(p->tokenizer),
-         "the tokenizer (data.tokenizer, or what it was learnt from)"},
-        {(uint64_t)weft_dataset_train_tokens(p->dataset),
-         "the number of training tokens (data.path)"},
-        {weft_dataset_hash(p->dataset),
-         "the text (data.path, data.validation_path)"},
-        {(uint64_t)weft_dataset_validation_rows(p->dataset), "the text for validation"}};
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
-        WEFT_TRY(wefti_bootstrap_same(ctx, c, facts[i].value, facts[i].what));
+    static const char *const what[FACTS] = {
+        "the tokenizer (data.tokenizer, or what it was learnt from)",
+        "the number of training tokens (data.path)",
+        "the text (data.path, data.validation_path)", "the text for validation"};
+    uint64_t facts[FACTS];
+    facts_of(p, facts);
+    for (int i = 0; i < FACTS; i++)
+        WEFT_TRY(wefti_bootstrap_same(ctx, &p->bootstrap, facts[i], what[i]));
     return WEFT_OK;
 }
 
@@ -106,10 +110,8 @@ weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool si
 
 weft_status wefti_alike_hashes(weft_ctx *ctx, const wefti_prepared *p, uint64_t *config,
                                uint64_t *data) {
-    const uint64_t facts[] = {weft_tokenizer_hash(p->tokenizer),
-                              (uint64_t)weft_dataset_train_tokens(p->dataset),
-                              weft_dataset_hash(p->dataset),
-                              (uint64_t)weft_dataset_validation_rows(p->dataset)};
+    uint64_t facts[FACTS];
+    facts_of(p, facts);
     *data = XXH3_64bits(facts, sizeof facts);
     return wefti_alike_config(ctx, p->config, false, config);
 }
