@@ -153,14 +153,7 @@ static void scattered_sums(const head *h, const strips *w, const float *pair,
 /* Scores of the queries first + lane become exp(score - maximum); the sum of each. */
 static vfloat softmax_strip(const head *h, int64_t first, int64_t keys, float *strip,
                             vfloat *maximum) {
-    vfloat top = load(strip), sum = {0};
-    int64_t past = seen_keys(h, at_most(first + 1, keys)); /* keys that all lanes see */
-    for (int64_t key = 1; key < past; key++) top = larger(load(strip + key * LANES), top);
-    for (int64_t key = past; key < keys; key++) {
-        vfloat score = causal(load(strip + key * LANES), key, first);
-        store(strip + key * LANES, score);
-        top = larger(score, top);
-    }
+    vfloat top = largest(h, first, keys, strip), sum = {0};
     for (int64_t key = 0; key < keys; key++) {
         vfloat e = exp_falling(load(strip + key * LANES) - top);
         store(strip + key * LANES, e);

@@ -76,6 +76,20 @@ static inline vfloat causal(vfloat score, int64_t key, int64_t first) {
     return pick(lane < (int32_t)(key - first), splat(-INFINITY), score);
 }
 
+/* The largest score of each of the queries first + lane; hides the keys after them. */
+static inline vfloat largest(const head *h, int64_t first, int64_t keys,
+                             float *strip) {
+    vfloat top = load(strip);
+    int64_t past = seen_keys(h, at_most(first + 1, keys)); /* keys that all lanes see */
+    for (int64_t key = 1; key < past; key++) top = larger(load(strip + key * LANES), top);
+    for (int64_t key = past; key < keys; key++) {
+        vfloat score = causal(load(strip + key * LANES), key, first);
+        store(strip + key * LANES, score);
+        top = larger(score, top);
+    }
+    return top;
+}
+
 /* Caps scores of the queries first + lane, adds their biases, and hides the keys that
  * their windows have passed. */
 static inline void narrow_strip(const head *h, int64_t first, int64_t keys,

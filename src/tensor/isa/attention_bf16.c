@@ -183,19 +183,6 @@ NATIVE_INLINE void store_row(uint32_t *to, vfloat v) {
     memcpy(to, &row, sizeof row);
 }
 
-/* The largest score of each of the queries first + lane; hides the keys after them. */
-static vfloat largest(const head *h, int64_t first, int64_t keys, float *strip) {
-    vfloat top = load(strip);
-    int64_t past = seen_keys(h, at_most(first + 1, keys)); /* keys that all lanes see */
-    for (int64_t key = 1; key < past; key++) top = larger(load(strip + key * LANES), top);
-    for (int64_t key = past; key < keys; key++) {
-        vfloat score = causal(load(strip + key * LANES), key, first);
-        store(strip + key * LANES, score);
-        top = larger(score, top);
-    }
-    return top;
-}
-
 /* to = exp(score - top) in pairs of keys; their sums. */
 NATIVE static vfloat exponentials(const float *strip, int64_t keys, vfloat top,
                                   uint32_t *to) {
