@@ -52,6 +52,16 @@ founder() {
     last=
 }
 
+# A new run of $1 founders, in $what $2; then key=value ...
+begin() {
+    local n=$1 r
+    what=$2
+    shift 2
+    free_port
+    rm -rf run out.* log.* && pids=()
+    for ((r = n - 1; r >= 0; r--)); do founder "$r" "$n" "$@"; done
+}
+
 # A process that joins as $1, by the port $2; then key=value ...
 joiner() {
     local name=$1 at=$2

@@ -11,17 +11,6 @@ source_dir=$2
 # shellcheck source=tests/cli/comings.sh
 . "$source_dir/tests/cli/comings.sh"
 
-# Starts $1 founders with key=value ..., in $what; returns when they train.
-begin() {
-    local n=$1 r
-    what=$2
-    shift 2
-    free_port
-    rm -rf run
-    pids=()
-    for ((r = n - 1; r >= 0; r--)); do founder "$r" "$n" "$@"; done
-}
-
 # The process $1 is to end with $2.
 ends() {
     local code=0

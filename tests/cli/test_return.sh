@@ -10,14 +10,9 @@ source_dir=$2
 # shellcheck source=tests/cli/comings.sh
 . "$source_dir/tests/cli/comings.sh"
 
-# Starts $1 founders in $what; then key=value ... Returns when they train.
-begin() {
-    local n=$1 r
-    what=$2
-    shift 2
-    free_port
-    rm -rf run out.* log.* && pids=()
-    for ((r = n - 1; r >= 0; r--)); do founder "$r" "$n" "$@"; done
+# Starts founders as begin does; returns when they train.
+begin_training() {
+    begin "$@"
     await has_lines 5 || fail "$what: no step: $(cat log.*)"
 }
 
@@ -31,7 +26,7 @@ stand_still() {
 }
 
 # --- any process; then the one that leads and writes; each under its own number of process ---
-begin 3 "comes back"
+begin_training 3 "comes back"
 stand_still 0 2
 await says "joined by .*; 3 nodes go on" log.0 || fail "$what: it is not back: $(tail -n 3 log.*)"
 says "this process joins the run again in 1 s (time 1 of 10)" log.2 || fail "$what: it says $(cat log.2)"
@@ -43,13 +38,13 @@ stop "${pids[1]}" "${pids[@]}"
 "$weft" train --replay run --quiet >out 2>err || fail "$what: $(cat out err)"
 
 # --- both ranks of a copy of the model ---
-per_node=2 begin 4 "a copy comes back"
+per_node=2 begin_training 4 "a copy comes back"
 stand_still 0 2 3
 await says "joined by .*; 2 nodes go on" log.0 || fail "$what: it is not back: $(tail -n 3 log.*)"
 stop "${pids[0]}" "${pids[@]}"
 
 # --- a person who does not want that ---
-begin 3 "--returns 0" --returns 0
+begin_training 3 "--returns 0" --returns 0
 stand_still 0 2
 wait "${pids[2]}" && fail "$what: it ended with 0"
 says "joins the run again" log.2 && fail "$what: it comes back: $(cat log.2)"
