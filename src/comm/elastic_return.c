@@ -4,8 +4,9 @@
  *     stood still, or behind a cut link --> heard again: EVICTED     the others train; it is out
  *     too few others for elastic.pause  --> NO_QUORUM                they may train, or may not
  *
- * Its state is of a step that is past, and its name is spent. So it comes in as whoever comes
- * late: with a new name, and with parameters and state of the others. All that is kept of the old
+ * Its parameters and state are those of an earlier step, and its incarnation number is not accepted
+ * again. So it joins as any other process: with a new incarnation, and with parameters and state
+ * from the others. All that is kept of the old
  * mesh is where those listened whom it knew; any of them, or of their successors at the same
  * address, takes it in or says who does (latecomer.h).
  *
