@@ -239,7 +239,7 @@ static const char *learning_text(const weft_learning *l, char *out, size_t size)
     if (!l->changes[0])
         snprintf(out, size, "same");
     else if (l->measured)
-        snprintf(out, size, "+%.2f..%.2f", l->low, l->high);
+        snprintf(out, size, "%+.2f..%.2f", l->low, l->high);
     else
         snprintf(out, size, "not measured");
     return out;
@@ -279,7 +279,7 @@ static void put_wide_row(const weft_advice *a, int64_t i) {
 
 /* 80 columns. */
 static void put_names(void) {
-    printf("%4s %-20s %5s %8s %4s %6s %7s %8s %s\n", "", "method", "nodes", "step", "+-",
+    printf("%4s %-18s %5s %8s %4s %6s %7s %8s %s\n", "", "method", "nodes", "step", "+-",
            "faster", "bound", "sent", "learning");
 }
 
@@ -296,7 +296,7 @@ static void put_row(const weft_advice *a, int64_t i) {
              c->speedup);
     learning_text(&c->learning, learning, sizeof learning);
     if (!c->learning.measured) snprintf(learning, sizeof learning, "unknown");
-    printf("%3lld%1s %-20s %5lld %8s %4s %6s %7s %8s %s\n", (long long)i + 1, mark,
+    printf("%3lld%1s %-18s %5lld %8s %4s %6s %7s %8s %s\n", (long long)i + 1, mark,
            c->name, (long long)c->nodes, time_text(p->mean_step_s, step, sizeof step),
            error, speedup, bounds[p->bound],
            c->nodes > 1 ? size_text(p->wire_bytes, sent, sizeof sent) : "-",
@@ -340,15 +340,48 @@ static void put_table(const request *r, const weft_advice *a) {
            "per\n  token behind full sync at equal steps on a small model\n\n");
 }
 
-/* Three others, each the best of its method. */
-static void put_alternatives(const weft_advice *a) {
-    enum { ALTERNATIVES = 3 };
-    char rate[32], learning[32];
+enum { ALTERNATIVES = 3 };
+
+/* Whether a is the one to name before b: in the first round what learns best and gains a tenth at
+ * least, in the second what is fastest of what has a known learning, then what is fastest. */
+static bool goes_before(int round, const weft_candidate *a, const weft_candidate *b) {
+    const weft_learning *x = &a->learning, *y = &b->learning;
+    if (round == 0 && x->high != y->high) return x->high < y->high;
+    return a->cost_s < b->cost_s;
+}
+
+static int by_place(const void *left, const void *right) {
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Three others, each the best of its method, in the order of the table; returns how many. */
+static int pick_alternatives(const weft_advice *a, int64_t of[ALTERNATIVES]) {
     int n = 0;
-    for (int64_t i = 0; i < a->n_candidates && n < ALTERNATIVES; i++) {
-        const weft_candidate *c = &a->candidates[i];
-        if (c->curve < 0 || i == a->choice) continue;
-        if (n++ == 0)
+    for (int round = 0; round < 2 * ALTERNATIVES && n < ALTERNATIVES; round++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < a->n_candidates; i++) {
+            const weft_candidate *c = &a->candidates[i];
+            bool fits = c->curve >= 0 && i != a->choice &&
+                        (round > 1 || c->learning.measured) &&
+                        (round > 0 || c->speedup >= 1.1);
+            for (int k = 0; k < n; k++) fits = fits && of[k] != i;
+            if (fits && (best < 0 || goes_before(round, c, &a->candidates[best])))
+                best = i;
+        }
+        if (best >= 0) of[n++] = best;
+    }
+    qsort(of, (size_t)n, sizeof *of, by_place);
+    return n;
+}
+
+static void put_alternatives(const weft_advice *a) {
+    char rate[32], learning[32];
+    int64_t of[ALTERNATIVES];
+    int n = pick_alternatives(a, of);
+    for (int k = 0; k < n; k++) {
+        const weft_candidate *c = &a->candidates[of[k]];
+        if (k == 0)
             printf("instead of it%11s %5s %7s %25s %s\n", "", "nodes", "speedup",
                    "faster than one node from", "learning");
         bool always = c->break_even_Bps <= 0, never = c->break_even_Bps > 1e300;

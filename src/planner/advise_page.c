@@ -50,14 +50,26 @@ typedef struct page {
 
 /* ---- what is on it ---- */
 
-/* The candidates with curves, in their order; the choice, if it is a later one, as the last. */
+/* The lower, the sooner a candidate with a curve gets one of the page's places. */
+static int urgency(const weft_advice *v, int64_t i) {
+    if (i == v->choice || i == v->full) return 0;
+    return v->candidates[i].learning.measured ? 1 : 2;
+}
+
+static int by_index(const void *left, const void *right) {
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* The candidates with curves, in their order: the choice and full synchronization, then those
+ * whose learning is known, as far as there is room. */
 static void pick_methods(page *p) {
     const weft_advice *v = p->advice;
-    for (int64_t i = 0; i < v->n_candidates && p->n_methods < PAGE_METHODS; i++)
-        if (v->candidates[i].curve >= 0) p->of[p->n_methods++] = i;
-    bool curved = v->choice >= 0 && v->candidates[v->choice].curve >= 0;
-    if (curved && v->choice > p->of[p->n_methods - 1])
-        p->of[p->n_methods - 1] = v->choice;
+    for (int wanted = 0; wanted <= 2; wanted++)
+        for (int64_t i = 0; i < v->n_candidates && p->n_methods < PAGE_METHODS; i++)
+            if (v->candidates[i].curve >= 0 && urgency(v, i) == wanted)
+                p->of[p->n_methods++] = i;
+    qsort(p->of, (size_t)p->n_methods, sizeof *p->of, by_index);
 }
 
 static void pick_nodes(page *p) {
@@ -211,7 +223,7 @@ static json_t *cell_of(const cell *c, bool *ok) {
 static const char *learning_of(const weft_learning *l, char *out, size_t size) {
     if (!l->changes[0]) return "same";
     if (!l->measured) return "not measured";
-    snprintf(out, size, "+%.2f to %.2f", l->low, l->high);
+    snprintf(out, size, "%+.2f to %.2f", l->low, l->high);
     return out;
 }
 

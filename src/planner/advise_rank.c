@@ -9,7 +9,8 @@
  *
  * P: the run's parameters. P0: those of the model whose learning was measured. A difference
  * that was seen on a small model says less about a larger one, so it counts in coarser
- * classes there, and more speed is asked for. */
+ * classes there, and more speed is asked for. What was ahead of one machine counts as level
+ * with it: a lead of a few hundred steps is not promised. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ double wefti_learning_worth(int64_t parameters) {
 int wefti_learning_class(const weft_learning *learning, int64_t parameters) {
     double width = class_width * (1 + wefti_learning_decades(parameters));
     if (!learning->measured) return 1000;
-    return (int)ceil(learning->high / width - 1e-9);
+    return (int)fmax(0, ceil(learning->high / width - 1e-9));
 }
 
 /* Steps that differ by less than half a per cent share a place: then what learns better

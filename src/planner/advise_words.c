@@ -219,6 +219,17 @@ static void put_choice(wefti_sheet *s, const weft_advice *a) {
     if (!silent) wefti_sheet_print(s, "\n\n");
 }
 
+/* "0.07 to 0.20 nats per token behind full sync", or ahead of it. */
+static void put_distance(wefti_sheet *s, const weft_learning *l) {
+    bool ahead = l->high < 0, both = !ahead && l->low < 0;
+    double first = ahead ? -l->high : both ? -l->low : l->low;
+    double second = ahead ? -l->low : l->high;
+    wefti_sheet_print(s, " At equal steps it was %.2f", first);
+    if (second > first || both) wefti_sheet_print(s, both ? " ahead of to %.2f" : " to %.2f", second);
+    wefti_sheet_print(s, " nats per token %s full sync on a small model (%s).",
+                      ahead ? "ahead of" : "behind", l->source);
+}
+
 static void put_learning(wefti_sheet *s, const weft_advice *a) {
     const weft_candidate *c = at(a, a->choice);
     if (!c || c->nodes == 1) return;
@@ -228,11 +239,7 @@ static void put_learning(wefti_sheet *s, const weft_advice *a) {
         return;
     }
     wefti_sheet_print(s, "\n\nSpeed is not quality: here %s.", c->learning.changes);
-    if (c->learning.measured)
-        wefti_sheet_print(s,
-                          " At equal steps it was %.2f to %.2f nats per token behind "
-                          "full sync on a small model (%s).",
-                          c->learning.low, c->learning.high, c->learning.source);
+    if (c->learning.measured) put_distance(s, &c->learning);
     if (c->learning.measured && wefti_learning_decades(a->parameters) > 0)
         wefti_sheet_print(s,
                           " That model has 0.26 M parameters, this one %.3g times as "

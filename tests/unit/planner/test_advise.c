@@ -320,6 +320,19 @@ static void a_larger_model_asks_for_more_speed(void **state) {
     assert_true(fabs(wefti_learning_worth(13000000000) - 1.62) < 0.01);
 }
 
+/* What was ahead on a small model counts as level: it wins ties, and buys no time. */
+static void a_lead_is_not_promised(void **state) {
+    const weft_candidate c[] = {learner("", true, 0, 4), learner("signs", true, 0.1, 4),
+                                learner("muon", true, -0.1, 4),
+                                learner("muon", true, -0.6, 4)};
+    const double near[] = {1, 0.5, 0.52, 0.53}, far[] = {1, 0.5, 0.6, 0.6},
+                 slow[] = {1, 9, 0.9, 0.9};
+    assert_int_equal(wefti_advise_choose(c, near, 4), 2);
+    assert_int_equal(wefti_advise_choose(c, far, 4), 1);
+    assert_int_equal(wefti_advise_choose(c, slow, 4), 0);
+    assert_int_equal(wefti_learning_class(&c[3].learning, 0), 0);
+}
+
 static void sites_have_as_many_nodes_each(void **state) {
     weft_config *run = make_run(NULL);
     weft_cluster *cluster = make_cluster("2", "1", "100Mbit,1ms");
@@ -597,6 +610,7 @@ int main(void) {
         TEST(same_only_tries_nothing_that_learns_otherwise),
         TEST(too_little_memory_is_said_and_never_chosen),
         cmocka_unit_test(the_choice_weighs_speed_against_learning),
+        cmocka_unit_test(a_lead_is_not_promised),
         cmocka_unit_test(a_larger_model_asks_for_more_speed),
         TEST(thousands_of_nodes_are_predicted),
         TEST(sites_have_as_many_nodes_each),
