@@ -76,14 +76,12 @@ double wefti_gossip_variance_share(int n, const double *weights, int R) {
 
 void wefti_gossip_round(int n, const double *weights, float *rounded) {
     const double one = 16777216; /* 2^24 */
-    double sum = 0, left = one;
+    double left = one;
     int largest = 0;
-    for (int j = 0; j < n; j++) {
-        sum += weights[j];
+    for (int j = 0; j < n; j++)
         if (weights[j] > weights[largest]) largest = j;
-    }
     for (int j = 0; j < n; j++) {
-        double units = nearbyint(weights[j] / sum * one);
+        double units = nearbyint(weights[j] * one);
         rounded[j] = (float)(units / one);
         if (j != largest) left -= units;
     }

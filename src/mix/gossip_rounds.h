@@ -43,8 +43,8 @@ int wefti_gossip_acts(const wefti_mixer_config *config, const wefti_mixer_questi
  * gossip round is on average, if deviations are independent: (1 - sum of w^2) R / (R - 1). */
 double wefti_gossip_variance_share(int n, const double *weights, int R);
 
-/* rounded[n] <- the weights, which have any positive sum, as multiples of 2^-24 that add
- * up to exactly one; what rounding leaves goes to the largest, of equals the first. */
+/* rounded[n] <- the weights, which add up to one but for rounding, as multiples of 2^-24 that
+ * do so exactly; what rounding leaves goes to the largest, of equals the first. */
 void wefti_gossip_round(int n, const double *weights, float *rounded);
 
 /* The ops that need no more than send and mix. */

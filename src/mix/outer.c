@@ -240,14 +240,13 @@ static void mark_idle(const wefti_mixer *m, int bucket) {
     for (int64_t i = 0; i < n && pending; i++) pending[i] = NAN;
 }
 
-/* Whether all of "pending" is there. On another mesh buckets may be others, some of whose
- * units were under way and some not. */
+/* Whether all of "pending", which there is with a delay, is under way. On another mesh buckets
+ * may be others, some of whose units were under way and some not. */
 static bool is_pending(const wefti_mixer *m, int bucket) {
     const outer *self = m->self;
     const float *pending = part_of(m, self->pending, bucket);
-    bool all = pending != NULL;
-    for (int64_t i = 0; i < m->buckets[bucket].n_elements && pending; i++)
-        all &= !isnan(pending[i]);
+    bool all = true;
+    for (int64_t i = 0; i < m->buckets[bucket].n_elements; i++) all &= !isnan(pending[i]);
     return all;
 }
 
@@ -283,6 +282,7 @@ static weft_status outer_prime(wefti_mixer *m, int bucket, int64_t step,
                                const float *params) {
     int64_t n = m->buckets[bucket].n_elements;
     int64_t start = start_of(m, bucket, step - 1);
+    /* step > start, so without a delay nothing is */
     bool under_way = start >= 0 && step <= start + m->config.delay;
     if (under_way && is_pending(m, bucket))
         return repeat(m, bucket, start,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What holds for every mixer in the registry (src/mix/mixer.h). Inner steps are drawn, so
  * that nothing but the mixer pulls the replicas together. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -292,6 +293,38 @@ static void outer_goes_on_from_a_run_that_was_to_end_earlier(void **state) {
         }
 }
 
+/* On another mesh a bucket may hold units of which some were under way and some not: then none
+ * of it is sent again, the exchange is left out, and no number becomes NaN. The other buckets'
+ * exchange, due in step 5 and applied in step 10, is done. */
+static void outer_leaves_out_a_bucket_that_is_partly_under_way(void **state) {
+    static const variant v = OUTER(.outer_every = 6, .fragments = 1, .delay = 5);
+    enum { PENDING = 2, BUCKET = 1 };
+    for (int hole = 0; hole < 3; hole++) {
+        static const int64_t where[] = {0, 64, 129}; /* of BUCKET's 130 */
+        float u[N];
+        prepare(trials, &v, 3);
+        go(trials, 3, 0, 7);
+        for (int r = 0; r < 3; r++)
+            trials[r].state[PENDING][bucket_at[BUCKET] + where[hole]] = NAN;
+        go(trials, 3, 7, STEPS);
+        for (int r = 0; r < 3; r++) {
+            bool moved = false;
+            for (int64_t t = 7; t < STEPS; t++) {
+                draw(&trials[r], r, t, u);
+                for (int64_t i = 0; i < N; i++) {
+                    bool left = i >= bucket_at[BUCKET] && i < bucket_at[BUCKET + 1];
+                    bool inner = trials[r].after[t][i] ==
+                                 trials[r].after[t - 1][i] - u[i];
+                    assert_true(isfinite(trials[r].after[t][i]));
+                    assert_true(inner || (!left && t == 10));
+                    moved |= !inner;
+                }
+            }
+            assert_true(moved);
+        }
+    }
+}
+
 /* As with mesh.overlap=false. */
 static void buckets_one_by_one_give_the_same_bits(void **state) {
     for (int v = 0; v < N_VARIANTS; v++) {
@@ -430,6 +463,7 @@ int main(void) {
         cmocka_unit_test(equal_replicas_are_one_replica),
         cmocka_unit_test(a_run_stopped_after_any_step_goes_on_to_the_same_bits),
         cmocka_unit_test(outer_goes_on_from_a_run_that_was_to_end_earlier),
+        cmocka_unit_test(outer_leaves_out_a_bucket_that_is_partly_under_way),
         cmocka_unit_test(buckets_one_by_one_give_the_same_bits),
         cmocka_unit_test(memory_is_what_was_said),
         cmocka_unit_test(bad_knobs_are_refused_in_a_sentence),

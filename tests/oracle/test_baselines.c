@@ -59,6 +59,34 @@ static void a_sign_that_is_not_finite_reaches_all(void **state) {
     }
 }
 
+/* What a rank alone is told of the small vector's last signs, SMALL = 9 * 5 + 3. */
+static weft_status take_last_byte(rank_env *env) {
+    trial *t = env->user;
+    wefti_replicator *r;
+    unsigned char in[(SMALL + 4) / 5] = {0};
+    wefti_round round = {.bucket = 1, .x = t->direction[0]};
+    in[sizeof in - 1] = (unsigned char)t->config.seed;
+    WEFT_TRY(wefti_replicator_create(env->ctx, &t->config, t->kernels, env->replica,
+                                     test_buckets, N_BUCKETS, &r));
+    weft_status status = r->ops->add(r, &round, 0, in);
+    wefti_replicator_destroy(r);
+    return status;
+}
+
+/* Three signs are a byte below 27; 243 is what is not finite. No other byte is ever written,
+ * so any other is a fault of the wire: it may not move a parameter. */
+static void signsgd_refuses_a_byte_that_stands_for_more_signs(void **state) {
+    for (int byte = 0; byte < 256; byte++) {
+        void *users[] = {&trials[0]};
+        weft_status status;
+        trials[0] = (trial){.config = knobs("signsgd", 1, 4, true),
+                            .kernels = wefti_kernels_find(NULL)};
+        trials[0].config.seed = (uint64_t)byte;
+        run_ranks(1, 1, (wefti_wire_model){0, 0}, take_last_byte, users, &status);
+        assert_int_equal(status, byte < 27 || byte == 243 ? WEFT_OK : WEFT_ERR_WIRE);
+    }
+}
+
 /* --- powersgd --- */
 
 enum { K = 4 };
@@ -200,6 +228,74 @@ static void powersgd_tells_columns_apart_that_are_nearly_one(void **state) {
         assert_true(fabs((double)trials[0].kept[0][i]) < 1e-3);
 }
 
+/* A piece travels as two factors only if they are shorter: 4 (8 + 8) numbers are not shorter
+ * than 8 x 8, and a second round would be one more. Of 8 x 9 they are, by 4. */
+static void powersgd_sends_whole_what_factors_do_not_make_shorter(void **state) {
+    static const struct {
+        wefti_piece piece;
+        int numbers[2];
+    } cases[] = {{{8, 8, 0, true, 0}, {64, 0}},
+                 {{8, 9, 0, true, 0}, {32, 36}},
+                 {{9, 8, 0, true, 0}, {36, 32}},
+                 {{4, 400, 0, true, 0}, {1600, 0}},
+                 {{64, 1, 0, false, 0}, {64, 0}}};
+    wefti_replicator_config config = knobs("powersgd", 1, K, false);
+    const wefti_replicator_ops *ops = wefti_replicator_find("powersgd");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_bucket bucket = {1, &cases[i].piece,
+                               cases[i].piece.rows * cases[i].piece.cols};
+        for (int round = 0; round < 2; round++)
+            assert_int_equal(ops->round_bytes(&config, &bucket, 2, round, 0),
+                             WEFTI_FRAME_BYTES + 4 * cases[i].numbers[round]);
+    }
+}
+
+/* Numbers of a rank of one: every column of M Q is a multiple of one, up to rounding. */
+static void one_column(int rank, int step, float *g) {
+    (void)rank, (void)step;
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLS; j++)
+            g[VECTOR + i * COLS + j] = (float)((1 + i % 7) * (1 + j % 5));
+}
+
+static float kept_basis[K * COLS];
+
+static weft_status keep_basis(rank_env *env) {
+    trial *t = env->user;
+    wefti_replicator *r;
+    WEFT_TRY(wefti_replicator_create(env->ctx, &t->config, t->kernels, env->replica,
+                                     test_buckets, N_BUCKETS, &r));
+    fill_gradient(t, 0, 0, t->gradient[0]);
+    weft_status status = replicate_step(r, 0, t->gradient[0]);
+    memcpy(kept_basis, r->state[1] + VECTOR, sizeof kept_basis);
+    wefti_replicator_destroy(r);
+    return status;
+}
+
+/* Columns of the basis after one step that are not zero. */
+static int columns_kept(void (*edit)(int rank, int step, float *g)) {
+    int n = 0;
+    static trial t;
+    void *users[] = {&t};
+    t = (trial){.config = knobs("powersgd", 1, K, false),
+                .kernels = wefti_kernels_find(NULL),
+                .edit = edit};
+    run_ranks(1, 1, (wefti_wire_model){0, 0}, keep_basis, users, NULL);
+    for (int k = 0; k < K; k++) {
+        bool any = false;
+        for (int j = 0; j < COLS; j++) any |= kept_basis[k * COLS + j] != 0;
+        n += any;
+    }
+    return n;
+}
+
+/* What rounding leaves of a column is none, and one is drawn in its place; what is a
+ * ten-thousandth of the column before it is one. */
+static void powersgd_keeps_as_many_columns_as_the_matrix_has(void **state) {
+    assert_int_equal(columns_kept(one_column), 1);
+    assert_int_equal(columns_kept(nearly_one_column), K);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signsgd_is_the_majority),
@@ -208,6 +304,9 @@ int main(void) {
         cmocka_unit_test(powersgd_loses_nothing),
         cmocka_unit_test(powersgd_tells_columns_apart_that_are_nearly_one),
         cmocka_unit_test(powersgd_begins_when_there_is_a_gradient),
+        cmocka_unit_test(powersgd_sends_whole_what_factors_do_not_make_shorter),
+        cmocka_unit_test(powersgd_keeps_as_many_columns_as_the_matrix_has),
+        cmocka_unit_test(signsgd_refuses_a_byte_that_stands_for_more_signs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,6 +163,84 @@ static void a_run_goes_on_from_its_states_to_the_same_bits(void **state) {
         }
 }
 
+/* In a mean of all, the pairs tell the distance exactly; else on average, if deviations are
+ * independent, as updates are: then within 3 sigma of what R N squares of normal numbers give.
+ * Gossip round 1 mixes what the updates of step 0 drove apart. */
+static void the_distance_is_that_of_the_replicas(void **state) {
+    for (int s = 0; s < N_SCHEDULES; s++) {
+        int R = schedules[s].R, met = 0;
+        bool exact = strcmp(schedules[s].kind, "complete") == 0;
+        set_apart(s, knobs(WEFTI_VALUES_F32, 1, false), STEPS);
+        go(R, 0, 2);
+        double estimate = 0, expected = true_distance(R, 1);
+        for (int r = 0; r < R; r++) {
+            if (isnan(trials[r].distance[1])) continue;
+            estimate += trials[r].distance[1];
+            met++;
+        }
+        double off = exact ? 1e-5 : 3 * sqrt(4.0 / (met * N));
+        assert_true(met > 0 && fabs(estimate / met - expected) < off * expected);
+    }
+}
+
+/* The first numbers of the first two buckets, of which one is large and the others lie between
+ * two levels of int4: what of them is rounded up is by chance. Two of a step and of a bucket
+ * begin with the same 47 numbers. */
+enum { SAME = 47 };
+
+static weft_status tell_once(rank_env *env, wefti_mixer *m, weft_neighbours *room) {
+    trial *t = env->user;
+    float x[N] = {0};
+    (void)room;
+    WEFT_TRY(prime(t, m, x));
+    for (int b = 0; b < 2; b++)
+        for (int i = 0; i < SAME; i++) x[bucket_at[b] + i] = i ? 0.5f : 7;
+    for (int b = 0; b < N_BUCKETS; b++)
+        WEFT_TRY(wefti_mixer_after(m, b, t->first, x + bucket_at[b]));
+    WEFT_TRY(finish(m, t->first, x));
+    keep(t, m);
+    return wefti_comm_barrier(env->control, -1);
+}
+
+static weft_status meet_once(rank_env *env) { return with_mixer(env, NULL, tell_once); }
+
+/* told[0..]: what each of four told each other one in each of two buckets. */
+static int tell(int64_t step, uint64_t seed, float told[][SAME]) {
+    void *users[MAX_R];
+    int R = schedules[0].R, n = 0;
+    wefti_mixer_config c = knobs(WEFTI_VALUES_INT4, 0.5, true);
+    c.stochastic = true;
+    c.seed = seed;
+    set_apart(0, c, 0);
+    for (int r = 0; r < R; r++) {
+        memset(trials[r].x[0], 0, sizeof trials[r].x[0]);
+        trials[r].first = step;
+        users[r] = &trials[r];
+    }
+    run_ranks(R, 1, (wefti_wire_model){0, 0}, meet_once, users, NULL);
+    for (int r = 0; r < R; r++)
+        for (int k = 0; k < R - 1; k++)
+            for (int b = 0; b < 2; b++, n++)
+                memcpy(told[n], trials[r].state[2 * k] + bucket_at[b], sizeof told[n]);
+    return n;
+}
+
+/* The same chance for two of them would add up where losses are to cancel. */
+static void chance_is_another_for_each_step_member_partner_and_bucket(void **state) {
+    static float told[128][SAME];
+    int n = tell(0, 5, told);
+    n += tell(1, 5, told + n);
+    n += tell(0, 6, told + n);
+    for (int i = 0; i < n; i++) {
+        int up = 0;
+        for (int e = 1; e < SAME; e++) up += told[i][e] > 0.5f;
+        assert_in_range(up, 8, SAME - 9); /* of 46 that are as likely up as down */
+        for (int j = 0; j < i; j++)
+            if (memcmp(told[i], told[j], sizeof told[i]) == 0)
+                fail_msg("sections %d and %d of %d are rounded alike", j, i, n);
+    }
+}
+
 /* int8 sends a quarter, and heads and scales. */
 static void coded_differences_are_small(void **state) {
     int64_t bytes[N_CODECS];
@@ -185,6 +263,8 @@ int main(void) {
         cmocka_unit_test(bytes_counted_are_bytes_predicted),
         cmocka_unit_test(a_run_goes_on_from_its_states_to_the_same_bits),
         cmocka_unit_test(coded_differences_are_small),
+        cmocka_unit_test(the_distance_is_that_of_the_replicas),
+        cmocka_unit_test(chance_is_another_for_each_step_member_partner_and_bucket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
