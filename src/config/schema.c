@@ -390,7 +390,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mesh.overlap), BOOL, "", "true", ANY,
      "exchange one unit while the next one computes; changes no number"},
     {AT(mesh.min_message), BYTES, "bytes", "64kB", WITHIN(0, 1073741824),
-     "small units are merged on the wire up to this size"},
+     "small units are merged on the wire up to this size; coded values round by it"},
     {AT(mesh.kernels), CHOICE, "", "auto", ONE_OF(kernels),
      "which compute kernels to use"},
     {AT(mesh.timeout), NUMBER, "seconds", "60", WITHIN(0, 86400),
