@@ -22,12 +22,19 @@ typedef struct bigram {
     int64_t n;
 } bigram;
 
-static weft_status see(weft_ctx *ctx, bigram *b, const int32_t *ids, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        if (ids[i] >= b->vocab)
+/* A shard may have been changed or shortened since it was opened, also between two readings. */
+static weft_status check(weft_ctx *ctx, const bigram *b, const int32_t *ids, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= b->vocab)
             return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                                  "the data has the id %d, expected 0 to %lld", ids[i],
                                  (long long)b->vocab - 1);
+    return WEFT_OK;
+}
+
+static weft_status see(weft_ctx *ctx, bigram *b, const int32_t *ids, int64_t n) {
+    WEFT_TRY(check(ctx, b, ids, n));
+    for (int64_t i = 0; i < n; i++) {
         if (b->seen[ids[i]]) continue;
         b->seen[ids[i]] = true;
         b->n_seen++;
@@ -64,8 +71,8 @@ static weft_status see_block(weft_ctx *ctx, void *user, const int32_t *ids, int6
 
 static weft_status score_block(weft_ctx *ctx, void *user, const int32_t *ids, int64_t n,
                                bool fresh) {
-    (void)ctx;
     bigram *b = user;
+    WEFT_TRY(check(ctx, b, ids, n));
     for (int64_t i = 0; i < n; i++) {
         if (i > 0 || !fresh) {
             int64_t pair = wefti_u64map_find(&b->pairs, wefti_pair_key(b->last, ids[i]));

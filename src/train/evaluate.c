@@ -5,17 +5,21 @@
 #include <math.h>
 
 #include "train/rank.h"
+#include "train/rowids.h"
 
 static int64_t min2(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static void load_rows(wefti_rank *r, int64_t row, int64_t n) {
+static weft_status load_rows(wefti_rank *r, int64_t row, int64_t n) {
     const wefti_job *job = r->job;
+    if (n < 0) n = 0;
+    const wefti_row_ids rows = {row, n, job->T, job->model->config.vocab};
     if (n > 0) weft_dataset_validation_batch(job->dataset, row, n, r->tokens, r->targets);
+    WEFT_TRY(wefti_row_ids_check(r->ctx, job->dataset, &rows, r->tokens, r->targets));
     int64_t n_tokens = wefti_model_row_tokens(job->model, job->T);
     int64_t n_targets = wefti_model_row_targets(job->model, job->T);
-    if (n < 0) n = 0;
     for (int64_t i = n * n_tokens; i < job->B * n_tokens; i++) r->tokens[i] = 0;
     for (int64_t i = n * n_targets; i < job->B * n_targets; i++) r->targets[i] = -1;
+    return WEFT_OK;
 }
 
 /* Of the parameters as they are: each rank takes its share of the windows. */
@@ -29,7 +33,7 @@ static weft_status mean_loss(wefti_rank *r, int64_t rows, weft_eval_record *out,
     wefti_rank_forget_gathered(r);
     for (int64_t i = 0; i < rounds; i++) {
         int64_t row = (i * job->W + r->rank) * job->B;
-        load_rows(r, row, min2(job->B, rows - row));
+        WEFT_TRY(load_rows(r, row, min2(job->B, rows - row)));
         WEFT_TRY(wefti_rank_loss(r, &sums[0], classes ? &sums[1] : NULL));
     }
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), classes ? 2 : 1,

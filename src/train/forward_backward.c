@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "train/rank.h"
+#include "train/rowids.h"
 
 static int n_units(const wefti_rank *r) { return r->arrangement->n_units; }
 
@@ -89,19 +90,6 @@ static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pa
 
 /* --- the ops --- */
 
-/* A shard that somebody changes while the run reads it gives other ids than those that were
- * checked when it was opened: none of them may leave the embedding. */
-static weft_status check_ids(const wefti_rank *r, const int32_t *ids) {
-    int64_t n = r->job->B * r->job->T, vocab = r->job->model->config.vocab, i = 0;
-    while (i < n && ids[i] >= 0 && ids[i] < vocab) i++;
-    if (i == n) return WEFT_OK;
-    return weft_ctx_fail(
-        r->ctx, WEFT_ERR_FORMAT,
-        "row %lld of the data has the token %d, expected 0 to %lld: a file "
-        "of data.path was changed or shortened since the run began",
-        (long long)(r->row + i / r->job->T), ids[i], (long long)vocab - 1);
-}
-
 /* Targets that count among all rows of the replica in this step: what its gradient is
  * divided by, on whichever rank and however its rows are cut into passes. */
 static void count_targets(wefti_rank *r) {
@@ -138,11 +126,9 @@ weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) {
         weft_dataset_train_rows(job->dataset, r->row, job->B, r->tokens, r->targets);
     else
         make_rows(r);
-    bool windows = job->model->ops->input == WEFTI_INPUT_TEXT &&
-                   !(job->dataset && weft_dataset_rows(job->dataset) != WEFT_ROWS_TEXT);
-    if (!windows) return WEFT_OK; /* rows in memory */
-    WEFT_TRY(check_ids(r, r->tokens));
-    return check_ids(r, r->targets);
+    if (!job->dataset) return WEFT_OK;
+    const wefti_row_ids rows = {r->row, job->B, job->T, job->model->config.vocab};
+    return wefti_row_ids_check(r->ctx, job->dataset, &rows, r->tokens, r->targets);
 }
 
 weft_status wefti_rank_gather_op(wefti_rank *r, const wefti_op *op) {

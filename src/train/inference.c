@@ -25,6 +25,7 @@
 #include "token/ids.h"
 #include "train/adapterfile.h"
 #include "train/initial.h"
+#include "train/rowids.h"
 #include "train/state.h"
 
 enum { EVALUATION_TOKENS = 4096 };
@@ -395,13 +396,16 @@ static weft_status evaluate_all(weft_ctx *ctx, weft_inference *inf,
     WEFT_TRY(wefti_inference_reserve(ctx, inf, most, b->T));
     WEFT_TRY(wefti_alloc_n(ctx, most * n, sizeof(int32_t), "tokens", &b->tokens));
     b->targets = b->tokens + most * b->n_tokens;
-    for (int64_t row = 0; row < rows; row += most) {
+    weft_status status = WEFT_OK;
+    for (int64_t row = 0; row < rows && status == WEFT_OK; row += most) {
         b->B = rows - row < most ? rows - row : most;
+        const wefti_row_ids ids = {row, b->B, b->T, inf->model->config.vocab};
         weft_dataset_validation_batch(dataset, row, b->B, b->tokens, b->targets);
-        evaluate_rows(inf, b);
+        status = wefti_row_ids_check(ctx, dataset, &ids, b->tokens, b->targets);
+        if (status == WEFT_OK) evaluate_rows(inf, b);
     }
     wefti_free(ctx, b->tokens);
-    return WEFT_OK;
+    return status;
 }
 
 weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *inf,

@@ -25,6 +25,7 @@ typedef struct outcome {
     double distance[MAX_STEPS], step_s[MAX_STEPS];
     int64_t parameters, wire_predicted, memory_predicted, memory_rank;
     int stop_after; /* steps; 0: never */
+    void (*after_step)(int64_t step); /* or NULL */
 } outcome;
 
 static inline void note_step(void *user, const weft_step_record *r) {
@@ -40,6 +41,7 @@ static inline void note_step(void *user, const weft_step_record *r) {
     o->distance[r->step - 1] = r->consensus_distance;
     o->step_s[r->step - 1] = r->step_s;
     o->n_steps++;
+    if (o->after_step) o->after_step(r->step);
 }
 
 static inline bool stop_in_time(void *user) {
@@ -93,9 +95,10 @@ static inline void train(outcome *o, const char *folder, bool resume,
     weft_ctx *ctx;
     weft_config *config;
     char assignment[256];
-    int stop_after = o->stop_after;
+    outcome before = *o;
     memset(o, 0, sizeof *o);
-    o->stop_after = stop_after;
+    o->stop_after = before.stop_after;
+    o->after_step = before.after_step;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     struct stat info;
     if (stat("text.txt", &info) != 0) write_text("text.txt", 20000);
