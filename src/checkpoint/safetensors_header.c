@@ -63,6 +63,16 @@ static weft_status not_taken(weft_ctx *ctx, const char *where, const char *what,
                          text, where);
 }
 
+/* The same of a pair of metadata, which its key names. */
+static weft_status metadata_not_taken(weft_ctx *ctx, const char *where, const char *key,
+                                      const char *value) {
+    if (!wefti_is_utf8(key) || wefti_is_utf8(value))
+        return not_taken(ctx, where, "the metadata key", key);
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "the metadata '%s' of %s has a value that is not UTF-8 text", key,
+                         where);
+}
+
 /* Whether the dimensions, where there are more than two, hold rows x columns. */
 static bool has_dims(const wefti_tensor_spec *spec) {
     int64_t n = 1;
@@ -124,8 +134,7 @@ static weft_status add_metadata(weft_ctx *ctx, const char *where, json_t *root,
             return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                                  "two metadata keys of %s are '%s'", where, metadata[i]);
         if (json_object_set_new(object, metadata[i], json_string(metadata[i + 1])) != 0)
-            return not_taken(ctx, where, "the metadata",
-                             metadata[i + !wefti_is_utf8(metadata[i + 1])]);
+            return metadata_not_taken(ctx, where, metadata[i], metadata[i + 1]);
     }
     return WEFT_OK;
 }

@@ -8,7 +8,8 @@
  *                                               a run has all keys
  *     set by a method's preset                  left at the default: another kind was chosen
  *
- * An optimizer that one of optimizer.groups names reads its keys, too. */
+ * An optimizer that one of optimizer.groups names reads its keys, too. Adapters have no kinds, so
+ * what their keys need of each other is said apart. */
 #include <stdio.h>
 #include <string.h>
 
@@ -129,6 +130,24 @@ static weft_status check_read(weft_ctx *ctx, wefti_config *config) {
     return WEFT_OK;
 }
 
+/* Keys of adapters say something where there are adapters: new ones, or those of adapter.init,
+ * which has a rank of its own. What counts is a key's value and not that it was set, for a run's
+ * file has all keys. */
+static weft_status check_adapter(weft_ctx *ctx, const weft_config *c) {
+    const char *said = c->adapter.alpha != 0        ? "adapter.alpha"
+                       : c->adapter.targets.n > 0 ? "adapter.targets"
+                                                  : NULL;
+    if (c->adapter.rank == 0 && !c->adapter.init[0] && said)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s is set, but adapter.rank is 0: there are no adapters",
+                             said);
+    if ((c->adapter.rank > 0 || c->adapter.init[0]) && c->model.frozen.n > 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "model.frozen is set, but with adapters all of the model is "
+                             "frozen, and they alone are trained");
+    return WEFT_OK;
+}
+
 static void warn(weft_ctx *ctx, const weft_config *c) {
     int64_t H = wefti_job_period(c), parts = c->mixer.fragments;
     if (H == 1 || (parts > 1 ? H / parts : H) + c->mixer.delay <= c->run.steps) return;
@@ -141,6 +160,7 @@ static void warn(weft_ctx *ctx, const weft_config *c) {
 weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(wefti_config_settle(ctx, values));
     WEFT_TRY(check_read(ctx, wefti_config_of(values)));
+    WEFT_TRY(check_adapter(ctx, values));
     warn(ctx, values);
     return WEFT_OK;
 }

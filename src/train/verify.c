@@ -32,6 +32,7 @@ typedef struct verifier {
     weft_verify_sink sink;
     void *user;
     int n_parts, n_damaged;
+    bool no_memory; /* to read a part: nothing is known of it */
 } verifier;
 
 static void tell(verifier *v, const char *name, bool whole, const char *sentence) {
@@ -40,10 +41,13 @@ static void tell(verifier *v, const char *name, bool whole, const char *sentence
     if (v->sink) v->sink(v->user, &(weft_verify_item){name, whole, sentence});
 }
 
-/* The outcome of reading a part: `good` says what there is of it. */
+/* The outcome of reading a part: `good` says what there is of it. What there was no memory for is
+ * not called damaged. */
 static void tell_status(verifier *v, const char *name, weft_status status,
                         const char *good) {
     char sentence[SENTENCE];
+    v->no_memory |= status == WEFT_ERR_MEMORY;
+    if (v->no_memory) return; /* the sentence stays, and ends it all */
     snprintf(sentence, sizeof sentence, "%s",
              status == WEFT_OK ? good : weft_ctx_message(v->ctx));
     weft_ctx_clear(v->ctx); /* of the next part, its own */
@@ -57,16 +61,27 @@ static bool present(const verifier *v, const char *name, char *path) {
            stat(path, &info) == 0;
 }
 
+/* Whether a run could begin with the file at `path`. */
+static weft_status read_config(weft_ctx *ctx, const char *path) {
+    weft_config *config;
+    WEFT_TRY(weft_config_create(ctx, &config));
+    weft_status status = weft_config_load(ctx, config, path);
+    if (status == WEFT_OK) status = weft_config_finish(ctx, config);
+    weft_config_destroy(ctx, config);
+    return status;
+}
+
+/* In a context that logs nowhere: what a run was warned of is no news of its folder. */
 static void verify_config(verifier *v) {
     char path[PATH_MAX];
-    weft_config *config;
+    weft_ctx *quiet;
     if (!present(v, "config.yaml", path)) return;
-    weft_status status = weft_config_create(v->ctx, &config);
-    if (status == WEFT_OK) {
-        status = weft_config_load(v->ctx, config, path);
-        if (status == WEFT_OK) status = weft_config_finish(v->ctx, config);
-        weft_config_destroy(v->ctx, config);
-    }
+    weft_status status = weft_ctx_create(&quiet);
+    if (status == WEFT_OK) status = read_config(quiet, path);
+    if (status != WEFT_OK)
+        status = weft_ctx_fail(v->ctx, status, "%s",
+                               quiet ? weft_ctx_message(quiet) : "no memory");
+    weft_ctx_destroy(quiet);
     tell_status(v, "config.yaml", status, "reads as a run would read it");
 }
 
@@ -147,7 +162,7 @@ static weft_status verify_checkpoints(verifier *v) {
 
 weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder, weft_verify_sink sink,
                             void *user, int *n_damaged) {
-    verifier v = {ctx, run_folder, sink, user, 0, 0};
+    verifier v = {ctx, run_folder, sink, user, 0, 0, false};
     struct stat info;
     *n_damaged = 0;
     if (stat(run_folder, &info) != 0)
@@ -160,6 +175,7 @@ weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder, weft_verify_s
     verify_plan(&v);
     WEFT_TRY(verify_checkpoints(&v));
     *n_damaged = v.n_damaged;
+    if (v.no_memory) return WEFT_ERR_MEMORY;
     if (v.n_parts > 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                          "%s is not a run folder: no config.yaml, metrics.jsonl or "

@@ -7,8 +7,11 @@ source_dir=$2
 . "$source_dir/tests/cli/helpers.sh"
 empty_here
 some_text >text.txt
-expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.folder=run run.save_every=4
+expect 0 "$weft" train data.path=text.txt "${tiny[@]}" run.folder=run run.save_every=4 \
+    schedule.warmup=9
+grep -q "schedule.warmup (9) is longer" err || fail "no warning: $(cat err)"
 expect 0 "$weft" verify run
+[[ ! -s err ]] || fail "what the run was warned of is repeated: $(cat err)"
 grep -qE '^  ok       config.yaml ' out || fail "config: $(cat out)"
 grep -qE '^  ok       metrics.jsonl +9 lines$' out || fail "metrics: $(cat out)"
 grep -qE '^  ok       checkpoints/step-00000004 +every byte as it was written$' out || fail "checkpoint: $(cat out)"

@@ -339,6 +339,7 @@ static void impossible_tables_are_refused_before_a_file_exists(void **state) {
                                    fine = {"t", 1, 1, 1, {0}};
     static const char *const twice[] = {"k", "1", "k", "2", NULL};
     static const char *const latin[] = {"k", "\xe9", NULL};
+    static const char *const latin_key[] = {"\xe9", "v", NULL};
     create_refuses(twins, 3, NULL, "the name 'x'");
     for (int i = 0; i < 6; i++)
         create_refuses(&bad[i], 1, NULL, "tensor 't' of c.safetensors");
@@ -348,7 +349,8 @@ static void impossible_tables_are_refused_before_a_file_exists(void **state) {
     create_refuses(&reserved, 1, NULL, "__metadata__");
     create_refuses(&bytes, 1, NULL, "UTF-8");
     create_refuses(&fine, 1, twice, "'k'");
-    create_refuses(&fine, 1, latin, "UTF-8");
+    create_refuses(&fine, 1, latin, "the metadata 'k' of c.safetensors has a value that is not");
+    create_refuses(&fine, 1, latin_key, "the metadata key '");
 }
 
 /* ---- hostile files ---- */

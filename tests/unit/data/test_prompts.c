@@ -57,20 +57,17 @@ static const char conversation[] =
 
 static void what_completes_a_prompt_counts(void **state) {
     static const char line[] = "{\"prompt\": \"2+2=\", \"completion\": \" 4\"}\n";
-    weft_ctx *ctx;
-    assert_ok(NULL, weft_ctx_create(&ctx));
+    weft_ctx *ctx = *state;
     write_file(ctx, "a.jsonl", line, sizeof line - 1);
     assert_row(ctx, "a.jsonl", NULL, "2+2= 4\n", "    ^^^");
     gzFile packed = gzopen("a.jsonl.gz", "wb");
     gzputs(packed, "\r\n{\"completion\": \"\", \"prompt\": \"2+2=\", \"id\": 3}\r\n\n");
     assert_int_equal(gzclose(packed), Z_OK);
     assert_row(ctx, "a.jsonl.gz", NULL, "2+2=\n", "    ^");
-    weft_ctx_destroy(ctx);
 }
 
 static void what_an_assistant_says_counts(void **state) {
-    weft_ctx *ctx;
-    assert_ok(NULL, weft_ctx_create(&ctx));
+    weft_ctx *ctx = *state;
     write_file(ctx, "c.jsonl", conversation, (int64_t)strlen(conversation));
     assert_row(ctx, "c.jsonl", "llama2",
                "<s>[INST] hi [/INST] yo </s><s>[INST] so [/INST] ok </s>",
@@ -78,7 +75,6 @@ static void what_an_assistant_says_counts(void **state) {
     assert_row(ctx, "c.jsonl", "mistral",
                "<s> [INST] hi [/INST] yo</s> [INST] so [/INST] ok</s>",
                "                     ^^^^^^^                  ^^^^^^^");
-    weft_ctx_destroy(ctx);
 }
 
 /* The template says itself what counts. */
@@ -87,12 +83,10 @@ static void what_a_template_marks_counts(void **state) {
         "{% for m in messages %}{{ m.role[0] }}:{% if m.role == 'assistant' %}"
         "{% generation %}{{ m.content }};{% endgeneration %}{% else %}{{ m.content }},"
         "{% endif %}{% endfor %}";
-    weft_ctx *ctx;
-    assert_ok(NULL, weft_ctx_create(&ctx));
+    weft_ctx *ctx = *state;
     write_file(ctx, "marks.jinja", text, (int64_t)strlen(text));
     write_file(ctx, "c.jsonl", conversation, (int64_t)strlen(conversation));
     assert_row(ctx, "c.jsonl", "./marks.jinja", "u:hi,a:yo;u:so,a:ok;", "       ^^^       ^^^");
-    weft_ctx_destroy(ctx);
 }
 
 /* A template that leaves out what was thought once the conversation goes on. */
@@ -101,10 +95,9 @@ static void the_last_answer_counts_where_earlier_ones_change(void **state) {
                                "{% if m.role == 'assistant' and loop.last %}(hm){% endif %}"
                                "{{ m.content }};{% endfor %}"
                                "{% if add_generation_prompt %}a:{% endif %}";
-    weft_ctx *ctx;
+    weft_ctx *ctx = *state;
     weft_dataset *d;
     char line[600];
-    assert_ok(NULL, weft_ctx_create(&ctx));
     write_file(ctx, "thinks.jinja", text, (int64_t)strlen(text));
     write_file(ctx, "c.jsonl", conversation, (int64_t)strlen(conversation));
     assert_row(ctx, "c.jsonl", "./thinks.jinja", "u:hi;a:yo;u:so;a:(hm)ok;",
@@ -113,7 +106,6 @@ static void the_last_answer_counts_where_earlier_ones_change(void **state) {
     weft_dataset_describe(d, line, sizeof line);
     assert_non_null(strstr(line, "of 1 only the last answer counts"));
     weft_dataset_close(ctx, d);
-    weft_ctx_destroy(ctx);
 }
 
 /* Messages that are split in two: what is asked does not count, whoever says it. */
@@ -122,13 +114,11 @@ static void a_prompt_may_hold_answers(void **state) {
         "{\"prompt\": [{\"role\": \"assistant\", \"content\": \"yo\"}, {\"role\": \"user\", "
         "\"content\": \"so\"}], \"completion\": [{\"role\": \"assistant\", \"content\": "
         "\"ok\"}]}\n";
-    weft_ctx *ctx;
-    assert_ok(NULL, weft_ctx_create(&ctx));
+    weft_ctx *ctx = *state;
     write_file(ctx, "b.jsonl", line, (int64_t)strlen(line));
     assert_row(ctx, "b.jsonl", "phi3",
                "<|assistant|>\nyo<|end|>\n<|user|>\nso<|end|>\n<|assistant|>\nok<|end|>\n",
                "                                                         ^^^^^^^^^^");
-    weft_ctx_destroy(ctx);
 }
 
 /* A row is cut at its end; where nothing that counts would be left there is none. */
@@ -136,11 +126,10 @@ static void long_prompts_are_left_out(void **state) {
     static const char lines[] = "{\"prompt\": \"0123456789\", \"completion\": \"a\"}\n"
                                 "{\"prompt\": \"0123456\", \"completion\": \"abc\"}\n"
                                 "{\"prompt\": \"\", \"completion\": \"abc\"}\n";
-    weft_ctx *ctx;
+    weft_ctx *ctx = *state;
     weft_dataset *d;
     char line[600];
     int32_t tokens[16], targets[16];
-    assert_ok(NULL, weft_ctx_create(&ctx));
     write_file(ctx, "d.jsonl", lines, (int64_t)strlen(lines));
     assert_ok(ctx, open_rows(ctx, "d.jsonl", NULL, 8, &d));
     assert_int_equal(weft_dataset_validation_rows(d), 2);
@@ -155,7 +144,6 @@ static void long_prompts_are_left_out(void **state) {
     weft_dataset_close(ctx, d);
     assert_int_equal(open_rows(ctx, "d.jsonl", NULL, 1, &d), WEFT_OK);
     weft_dataset_close(ctx, d);
-    weft_ctx_destroy(ctx);
 }
 
 static void refuses(weft_ctx *ctx, const char *path, const char *lines, const char *part) {
@@ -168,9 +156,8 @@ static void refuses(weft_ctx *ctx, const char *path, const char *lines, const ch
 }
 
 static void other_files_are_refused(void **state) {
-    weft_ctx *ctx;
+    weft_ctx *ctx = *state;
     weft_dataset *d;
-    assert_ok(NULL, weft_ctx_create(&ctx));
     refuses(ctx, "e.txt", "{}", "e.txt is not named *.jsonl");
     refuses(ctx, "e.jsonl", "\n{\"prompt\": \"a\"}", "line 2 of e.jsonl has neither");
     refuses(ctx, "e.jsonl", "{\"prompt\": \"a\", \"completion\": []}", "line 1 of e.jsonl");
@@ -182,14 +169,12 @@ static void other_files_are_refused(void **state) {
     refuses(ctx, "e.jsonl", "\n\n", "has no examples");
     assert_int_equal(open_rows(ctx, "c.jsonl", NULL, 8, &d), WEFT_ERR_CONFIG);
     assert_non_null(strstr(weft_ctx_message(ctx), "need a chat template"));
-    weft_ctx_destroy(ctx);
 }
 
 static void every_allocation_may_fail(void **state) {
-    weft_ctx *ctx;
+    weft_ctx *ctx = *state;
     weft_dataset *d = NULL;
     weft_status status = WEFT_ERR_MEMORY;
-    assert_ok(NULL, weft_ctx_create(&ctx));
     write_file(ctx, "c.jsonl", conversation, (int64_t)strlen(conversation));
     int64_t before = weft_ctx_bytes_held(ctx);
     for (int64_t k = 0; status != WEFT_OK && k < 3000; k++) {
@@ -213,19 +198,18 @@ static void every_allocation_may_fail(void **state) {
         weft_ctx_clear(ctx);
     }
     assert_int_equal(status, WEFT_OK);
-    weft_ctx_destroy(ctx);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_completes_a_prompt_counts),
-        cmocka_unit_test(what_an_assistant_says_counts),
-        cmocka_unit_test(what_a_template_marks_counts),
-        cmocka_unit_test(the_last_answer_counts_where_earlier_ones_change),
-        cmocka_unit_test(a_prompt_may_hold_answers),
-        cmocka_unit_test(long_prompts_are_left_out),
-        cmocka_unit_test(other_files_are_refused),
-        cmocka_unit_test(every_allocation_may_fail),
+        claim(what_completes_a_prompt_counts),
+        claim(what_an_assistant_says_counts),
+        claim(what_a_template_marks_counts),
+        claim(the_last_answer_counts_where_earlier_ones_change),
+        claim(a_prompt_may_hold_answers),
+        claim(long_prompts_are_left_out),
+        claim(other_files_are_refused),
+        claim(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
