@@ -1,17 +1,110 @@
 /* SPDX-License-Identifier: MIT */
-/* Which failure a JSON library's null means: damage, or no memory.
+/* Reading JSON when memory is short: which failure is damage, and which text was read whole.
  *
- * Without memory, the library may call a good text an invalid one, and by then there may be
- * memory again. So a text that was not taken is read once more, and if it fails again, the
- * library is given a text that is good for sure. */
+ * The library gathers each token in a buffer that grows. Where it cannot grow, a byte of the token
+ * is left out and the library goes on: the text is read with another name or number in it, or
+ * called invalid. So the buffer has to grow in a place where a lost byte is seen:
+ *
+ *     ["xxx...x",  the text  ]      the first string is longer than every token of the text
+ *
+ * and only if all of it arrived, the second value is what the text says. A text that was not taken
+ * is read once more, for by then there may be memory again; its error, which is to name the text's
+ * own lines and columns, comes from reading it alone. */
 #include "base/json.h"
 
-json_t *wefti_json_load(const char *text, int64_t n, size_t flags, json_error_t *error) {
-    json_t *value = json_loadb(text, (size_t)n, flags, error);
-    return value ? value : json_loadb(text, (size_t)n, flags, error);
+#include <string.h>
+
+enum {
+    SMALL_TOKEN = 13
+}; /* with its quotes it fits into the buffer of 16 as it begins */
+
+/* The most bytes of the text that can be one token: between two quotes, or between two of the
+ * marks that part tokens. */
+static size_t longest_token(const char *text, size_t n) {
+    size_t most = 0, length = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < n; i++) {
+        bool parts = text[i] == '"' || (!quoted && strchr(" \t\r\n,:[]{}", text[i]));
+        length = parts ? 0 : length + 1;
+        if (text[i] == '"') quoted = !quoted;
+        if (quoted && text[i] == '\\' && i + 1 < n) i++, length++;
+        if (length > most) most = length;
+    }
+    return most;
 }
 
-weft_status wefti_json_blame(weft_status blame) {
+/* What the library is given piece by piece: an opening, `n_guard` letters, a separator, the text
+ * and an end. */
+typedef struct guarded {
+    const char *text;
+    size_t n, n_guard, at;
+} guarded;
+
+static const char opening[2] = "[\"", separator[2] = "\",";
+
+static char byte_at(const guarded *g, size_t at) {
+    if (at < sizeof opening) return opening[at];
+    at -= sizeof opening;
+    if (at < g->n_guard) return 'x';
+    at -= g->n_guard;
+    if (at < sizeof separator) return separator[at];
+    at -= sizeof separator;
+    return at < g->n ? g->text[at] : ']';
+}
+
+static size_t give(void *buffer, size_t room, void *user) {
+    guarded *g = user;
+    char *out = buffer;
+    size_t all = sizeof opening + g->n_guard + sizeof separator + g->n + 1, n = 0;
+    while (n < room && g->at < all) out[n++] = byte_at(g, g->at++);
+    return n;
+}
+
+/* The text's value if nothing was lost of it, else NULL. The buffer grows when it holds one byte
+ * less than a power of two; the string's last quote must not be that byte, for without it the
+ * library would read on behind the buffer: 13 * 2^j + 1 is none of these, nor 13 * 2^j. */
+static json_t *load_guarded(const char *text, size_t n, size_t longest, size_t flags) {
+    size_t room = 2 * SMALL_TOKEN;
+    while (room < longest + 4) room *= 2;
+    guarded g = {.text = text, .n = n, .n_guard = room};
+    json_t *probe = json_stringn_nocheck(text, n), *value = NULL;
+    if (!probe) return NULL; /* there is less memory than the text takes */
+    json_decref(probe);
+    json_t *both = json_load_callback(give, &g, flags, NULL);
+    if (json_array_size(both) == 2 &&
+        json_string_length(json_array_get(both, 0)) == g.n_guard)
+        value = json_incref(json_array_get(both, 1));
+    json_decref(both);
+    return value;
+}
+
+static json_t *load_once(const char *text, size_t n, size_t flags) {
+    size_t longest = longest_token(text, n);
+    if (longest <= SMALL_TOKEN) return json_loadb(text, n, flags, NULL);
+    json_t *value = load_guarded(text, n, longest, flags);
+    if (!value || (flags & JSON_DECODE_ANY) || json_is_object(value) ||
+        json_is_array(value))
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
+json_t *wefti_json_load(const char *text, int64_t n, size_t flags, json_error_t *error) {
+    json_t *value = load_once(text, (size_t)n, flags);
+    if (!value) value = load_once(text, (size_t)n, flags);
+    if (value) return value;
+    value = json_loadb(text, (size_t)n, flags, error);
+    if (value && error) { /* it is good: the others had no memory */
+        memset(error, 0, sizeof *error);
+        error->text[sizeof error->text - 1] = (char)json_error_out_of_memory;
+    }
+    json_decref(value);
+    return NULL;
+}
+
+weft_status wefti_json_blame(const json_error_t *error, weft_status blame) {
+    if (error && json_error_code(error) == json_error_out_of_memory)
+        return WEFT_ERR_MEMORY;
     static const char good[] = "{\"a\":[\"b\",1,0.5,{}]}";
     json_t *probe = json_loadb(good, sizeof good - 1, 0, NULL);
     if (!probe) return WEFT_ERR_MEMORY;
@@ -37,7 +130,7 @@ static weft_status read_with(weft_ctx *ctx, const source *s, size_t flags, json_
         json_decref(value);
         return weft_ctx_fail(ctx, blame, "%s%s: not a JSON object", what, where);
     }
-    if (wefti_json_blame(blame) == WEFT_ERR_MEMORY)
+    if (wefti_json_blame(&error, blame) == WEFT_ERR_MEMORY)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for %s%s", what, where);
     return weft_ctx_fail(ctx, blame, "%s%s: not a JSON object: line %d, column %d: %s",
                          what, where, error.line, error.column, error.text);

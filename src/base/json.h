@@ -17,9 +17,10 @@ weft_status wefti_json_read(weft_ctx *ctx, const char *what, const char *where,
 weft_status wefti_json_read_loosely(weft_ctx *ctx, const char *where, const char *text,
                                     int64_t n, json_t **out) WEFT_CHECKED;
 
-/* json_loadb, but for a single failure of an allocation. `error` may be NULL. */
+/* json_loadb, but what is lost for want of memory fails, and a single failure of an allocation is
+ * made good. `error` may be NULL. */
 json_t *wefti_json_load(const char *text, int64_t n, size_t flags, json_error_t *error);
 
 /* Why did a call of the JSON library fail: WEFT_ERR_MEMORY if it has no memory, `blame`
- * otherwise. The library itself tells only sometimes. */
-weft_status wefti_json_blame(weft_status blame);
+ * otherwise. The library itself tells only sometimes; `error` may be NULL. */
+weft_status wefti_json_blame(const json_error_t *error, weft_status blame);

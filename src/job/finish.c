@@ -134,7 +134,7 @@ static weft_status check_read(weft_ctx *ctx, wefti_config *config) {
  * which has a rank of its own. What counts is a key's value and not that it was set, for a run's
  * file has all keys. */
 static weft_status check_adapter(weft_ctx *ctx, const weft_config *c) {
-    const char *said = c->adapter.alpha != 0        ? "adapter.alpha"
+    const char *said = c->adapter.alpha != 0      ? "adapter.alpha"
                        : c->adapter.targets.n > 0 ? "adapter.targets"
                                                   : NULL;
     if (c->adapter.rank == 0 && !c->adapter.init[0] && said)

@@ -53,8 +53,9 @@ static bool read_node(const json_t *object, wefti_node *out) {
 
 static weft_status add_line(weft_ctx *ctx, const char *line, size_t n, wefti_nodes *out,
                             int64_t *n_damaged) {
-    json_t *object = wefti_json_load(line, (int64_t)n, 0, NULL);
-    if (!object && wefti_json_blame(WEFT_ERR_FORMAT) == WEFT_ERR_MEMORY)
+    json_error_t error;
+    json_t *object = wefti_json_load(line, (int64_t)n, 0, &error);
+    if (!object && wefti_json_blame(&error, WEFT_ERR_FORMAT) == WEFT_ERR_MEMORY)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for reading nodes");
     wefti_node node;
     bool good = object && json_is_object(object) && read_node(object, &node);

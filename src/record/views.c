@@ -270,8 +270,9 @@ static weft_status read_line(weft_ctx *ctx, const char *text, size_t n, wefti_vi
                              bool *fine) {
     *fine = n == 0;
     if (*fine) return WEFT_OK;
-    json_t *object = wefti_json_load(text, (int64_t)n, JSON_REJECT_DUPLICATES, NULL);
-    if (!object && wefti_json_blame(WEFT_ERR_FORMAT) == WEFT_ERR_MEMORY)
+    json_error_t error;
+    json_t *object = wefti_json_load(text, (int64_t)n, JSON_REJECT_DUPLICATES, &error);
+    if (!object && wefti_json_blame(&error, WEFT_ERR_FORMAT) == WEFT_ERR_MEMORY)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for reading views");
     weft_status status = WEFT_OK;
     if (json_is_object(object))

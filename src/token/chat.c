@@ -291,7 +291,7 @@ static weft_status read_messages(weft_ctx *ctx, const char *text, json_t **out) 
     if (json_is_array(*out)) return WEFT_OK;
     json_decref(*out);
     *out = NULL;
-    weft_status blame = wefti_json_blame(WEFT_ERR_FORMAT);
+    weft_status blame = wefti_json_blame(&error, WEFT_ERR_FORMAT);
     return blame == WEFT_ERR_MEMORY
                ? no_memory(ctx)
                : weft_ctx_fail(ctx, blame, "the messages are no list in JSON: %s",

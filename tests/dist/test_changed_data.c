@@ -38,7 +38,8 @@ static void raise_ids(const char *path) {
     assert_non_null(file);
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(fseek(file, HEADER, SEEK_SET), 0);
-    for (off_t i = HEADER; i < info.st_size; i++) assert_int_equal(fputc(0xFF, file), 0xFF);
+    for (off_t i = HEADER; i < info.st_size; i++)
+        assert_int_equal(fputc(0xFF, file), 0xFF);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -55,7 +56,8 @@ static void raise_validation(int64_t step) {
     if (step == 3) raise_ids("held.bin");
 }
 
-static void assert_ends(void (*after_step)(int64_t), const char *keys, const char *sentence) {
+static void assert_ends(void (*after_step)(int64_t), const char *keys,
+                        const char *sentence) {
     write_shards();
     run.after_step = after_step;
     train(&run, "changed", false,
@@ -63,18 +65,23 @@ static void assert_ends(void (*after_step)(int64_t), const char *keys, const cha
                "method=flexdemo", keys));
     run.after_step = NULL;
     assert_int_equal(run.status, WEFT_ERR_FORMAT);
-    if (!strstr(run.message, sentence)) fail_msg("'%s' without '%s'", run.message, sentence);
+    if (!strstr(run.message, sentence))
+        fail_msg("'%s' without '%s'", run.message, sentence);
     assert_true(run.n_steps < 12);
 }
 
 static void a_step_ends_the_run_in_one_sentence(void **state) {
-    assert_ends(shorten_training, "run.eval_every=0", "has the token -1, expected 0 to 255");
-    assert_ends(raise_training, "run.eval_every=0", "has the token 65535, expected 0 to 255");
+    assert_ends(shorten_training, "run.eval_every=0",
+                "has the token -1, expected 0 to 255");
+    assert_ends(raise_training, "run.eval_every=0",
+                "has the token 65535, expected 0 to 255");
 }
 
 static void an_evaluation_ends_the_run_in_one_sentence(void **state) {
-    assert_ends(shorten_validation, "run.eval_every=4", "has the token -1, expected 0 to 255");
-    assert_ends(raise_validation, "run.eval_every=4", "has the token 65535, expected 0 to 255");
+    assert_ends(shorten_validation, "run.eval_every=4",
+                "has the token -1, expected 0 to 255");
+    assert_ends(raise_validation, "run.eval_every=4",
+                "has the token 65535, expected 0 to 255");
 }
 
 static void assert_refused(weft_ctx *ctx, weft_status found, weft_status expected,
@@ -102,7 +109,8 @@ static void a_saved_model_is_not_evaluated_on_it(void **state) {
     double loss;
     int64_t n;
     write_shards();
-    train(&run, "whole", false, KEYS("data.path=train.bin", "run.steps=1", "schedule.warmup=0"));
+    train(&run, "whole", false,
+          KEYS("data.path=train.bin", "run.steps=1", "schedule.warmup=0"));
     assert_trained(&run);
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, weft_tokenizer_create_bytes(ctx, &bytes));
@@ -110,10 +118,12 @@ static void a_saved_model_is_not_evaluated_on_it(void **state) {
     open_held(ctx, bytes, &dataset);
     assert_ok(ctx, weft_inference_evaluate(ctx, inference, dataset, 32, 0, &loss, &n));
     raise_ids("held.bin");
-    assert_refused(ctx, weft_inference_evaluate(ctx, inference, dataset, 32, 0, &loss, &n),
+    assert_refused(ctx,
+                   weft_inference_evaluate(ctx, inference, dataset, 32, 0, &loss, &n),
                    WEFT_ERR_FORMAT, "has the token 65535");
     assert_int_equal(truncate("held.bin", HEADER), 0);
-    assert_refused(ctx, weft_inference_evaluate(ctx, inference, dataset, 32, 0, &loss, &n),
+    assert_refused(ctx,
+                   weft_inference_evaluate(ctx, inference, dataset, 32, 0, &loss, &n),
                    WEFT_ERR_FORMAT, "has the token -1");
     weft_dataset_close(ctx, dataset);
     weft_inference_close(ctx, inference);
@@ -133,8 +143,8 @@ static void the_baseline_is_not_measured_on_it(void **state) {
     open_held(ctx, bytes, &dataset);
     assert_ok(ctx, weft_dataset_bigram_loss(ctx, dataset, 256, &nats));
     assert_int_equal(truncate("train.bin", HEADER + 100), 0);
-    assert_refused(ctx, weft_dataset_bigram_loss(ctx, dataset, 256, &nats), WEFT_ERR_ARGUMENT,
-                   "the data has the id -1");
+    assert_refused(ctx, weft_dataset_bigram_loss(ctx, dataset, 256, &nats),
+                   WEFT_ERR_ARGUMENT, "the data has the id -1");
     weft_dataset_close(ctx, dataset);
     weft_tokenizer_destroy(ctx, bytes);
     weft_ctx_destroy(ctx);
