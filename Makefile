@@ -38,7 +38,7 @@ build/venv-torch/bin/python:
 
 test-torch: deps $(TORCH_PYTHON)
 	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
-	@cmake --build --preset release --target libweft.so
+	@cmake --build --preset release --target libweft.so weft_program
 	@WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so $(TORCH_PYTHON) -m pytest -q $(TESTS)
 
 # dist/weft_sync-*.tar.gz, and of that dist/weft_sync-*.whl for all versions of Python: so the
