@@ -156,37 +156,106 @@ def test_a_distributed_checkpoint_has_every_ranks_state(inside, tmp_path):
     assert not torch.equal(wanted[0][2], wanted[1][2])  # momenta differ by rank
 
 
-def saved_by_two(path):
-    import torch.distributed.checkpoint as dcp
-    rank = start_gloo()
+KINDS = {"flexdemo": (False, {}), "ddp": (True, {}), "dadam": (False, {}),
+         "diloco": (True, {"mixer_outer_every": 2}),
+         "choco": (False, {"mixer_kind": "choco", "mixer_values": "sign", "mixer_gamma": 0.3})}
+
+
+def made(kind, rank, share=1):
+    inside, keys = KINDS[kind]
     model = net(rank)
-    opt = weft.Optimizer(model, method="flexdemo", lr=1e-3, between="ranks")
-    opt.step(loss_of(model, rank, 0).detach())
-    dcp.save({"model": model.state_dict(), "opt": weft.PerRank(opt)}, checkpoint_id=path)
-    return flat(model)
+    if share > 1:
+        from test_fsdp import sharded
+        sharded(model, weft.device_mesh("cpu", share)["shard"])
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3) if inside else None
+    return model, weft.Optimizer(model, inner, method="dadam" if kind == "choco" else kind,
+                                 lr=None if inside else 1e-3,
+                                 between="nodes" if share > 1 else "ranks", **keys)
 
 
-def loaded_by_others(path):
-    """The model; and what is said of the optimizer's state."""
+def arrays_of(opt):
+    """All arrays of the state, and moments of torch's, by name."""
+    packed = opt.state_dict()
+    state = {f"{i}.{name}": tensor for i, part in packed["state"].items()
+             for name, tensor in part.items()}
+    inner = packed.get("inner", {"state": {}})["state"]
+    return {**state, **{f"{i}.{name}": part[name].float() for i, part in inner.items()
+                        for name in ("exp_avg", "exp_avg_sq")}}
+
+
+def saved_by_some(path, kind, share=1):
     import torch.distributed.checkpoint as dcp
     rank = start_gloo()
-    model = net(rank + 7)
+    model, opt = made(kind, rank, share)
+    for t in range(3):
+        loss = loss_of(model, rank, t)
+        loss.backward()
+        opt.step(loss)
+    dcp.save({"model": model.state_dict(), "opt": weft.PerRank(opt)}, checkpoint_id=path)
+    torch.save(arrays_of(opt), f"{path}/rank{rank}")
+
+
+def loaded_by_others(path, kind, saved_by, share=1):
+    """The state is the mean of those that had the same rows, and training goes on."""
+    import torch.distributed.checkpoint as dcp
+    rank = start_gloo()
+    model, opt = made(kind, rank + 7, share)
     parameters = model.state_dict()
-    dcp.load({"model": parameters}, checkpoint_id=path)
+    state = {"model": parameters, "opt": weft.PerRank(opt, path)}
+    if kind == "choco":
+        with pytest.raises(weft.Error, match="what the mixer keeps is by the number"):
+            dcp.load(state, checkpoint_id=path)
+        return None
+    dcp.load(state, checkpoint_id=path)
     model.load_state_dict(parameters)
-    opt = weft.Optimizer(model, method="flexdemo", lr=1e-3, between="ranks")
-    with pytest.raises(dcp.api.CheckpointException, match=rf"rank \d of {opt.mesh.size}"):
-        dcp.load({"opt": weft.PerRank(opt)}, checkpoint_id=path)
-    before = flat(model)
-    opt.step(loss_of(model, rank, 1).detach())
-    return before, opt.report.step
+    theirs = [torch.load(f"{path}/rank{r}") for r in range(rank % share, saved_by, share)]
+    found = arrays_of(opt)
+    assert found.keys() == theirs[0].keys()
+    for name, tensor in found.items():
+        assert (tensor - sum(t[name] for t in theirs) / len(theirs)).abs().max() < 1e-6, name
+    loss = loss_of(model, rank, 3)
+    loss.backward()
+    report = opt.step(loss)
+    own = model.state_dict()["body.weight"]
+    return (own.full_tensor() if share > 1 else own).sum().item(), report.step
 
 
-@pytest.mark.parametrize("size", [1, 3])
-def test_another_number_of_processes_loads_the_model(size, tmp_path):
-    saved = run(saved_by_two, 2, str(tmp_path))[0]
-    for loaded, step in run(loaded_by_others, size, str(tmp_path)):
-        assert torch.equal(loaded, saved) and step == 1
+@pytest.mark.parametrize("kind,size", [("flexdemo", 1), ("flexdemo", 3), ("ddp", 1), ("ddp", 3),
+                                       ("dadam", 3), ("diloco", 3), ("choco", 3)])
+def test_another_number_of_processes_loads_the_mean(kind, size, tmp_path):
+    run(saved_by_some, 2, str(tmp_path), kind)
+    found = run(loaded_by_others, size, str(tmp_path), kind, 2)
+    if kind != "choco":
+        assert [step for _, step in found] == [4] * size
+        assert len({total for total, _ in found}) == (size if kind == "dadam" else 1)
+
+
+def test_another_number_of_nodes_loads_the_rows_of_a_shard(tmp_path):
+    run(saved_by_some, 4, str(tmp_path), "flexdemo", 2)
+    found = run(loaded_by_others, 2, str(tmp_path), "flexdemo", 4, 2)
+    assert found[0] == found[1] and found[0][1] == 4
+
+
+def unlike_checkpoints(path):
+    import torch.distributed.checkpoint as dcp
+    start_gloo()
+    model, opt = made("flexdemo", 0)
+    with pytest.raises(weft.Error, match="is no checkpoint of torch"):
+        weft.PerRank(opt, path).state_dict()
+    dcp.save({"model": model.state_dict()}, checkpoint_id=path)
+    with pytest.raises(weft.Error, match="has the state of no ranks"):
+        weft.PerRank(opt, path).state_dict()
+    dcp.save({"opt": weft.PerRank(opt)}, checkpoint_id=path)
+    opt.share = 2
+    dist = torch.distributed
+    dist.destroy_process_group()
+    opt.mesh.size = 2
+    with pytest.raises(weft.Error, match="the state of 1 ranks, but 2 ranks share a copy"):
+        weft.PerRank(opt, path).state_dict()
+
+
+def test_a_checkpoint_without_such_state_is_refused(tmp_path):
+    run(unlike_checkpoints, 1, str(tmp_path / "a"))
 
 
 # --- hidden behind backward ---

@@ -229,7 +229,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
         given = {**(keys or {}), **named, "optimizer.lr": lr}
         groups, names = _world.groups_of(model)
         params = [p for g in groups for p in g["params"]]
-        shards = _world.shards_of(params)
+        self.share = shards = _world.shards_of(params)  # ranks that have one copy together
         _world.seats(given, self.mesh, shards, between, method)
         config = _world.configure(self._ctx, self.mesh, shards, method, None, given)
         self.kind = _kind_of(config)

@@ -58,7 +58,7 @@ class _Node:
         if ranks != list(range(ranks[0], ranks[0] + n)) or ranks[0] % n or world % n:
             raise Error("argument", f"DDP runs over ranks {ranks} of {world}; expected "
                         f"neighbours, {n} from a multiple of {n} on")
-        self.group, self.leader = group, ranks[0]
+        self.group, self.leader, self.size = group, ranks[0], n
         self.leads = dist.get_rank() == self.leader
         number = next(meshes)
         self.mesh = _world.founded(number, leaders=n) if self.leads else Mesh(Context(), 0, 1)
@@ -153,6 +153,8 @@ class Optimizer(torch.optim.Optimizer):
         groups, names = groups_of(model)
         self._module = model if isinstance(model, torch.nn.Module) else None
         self._shards = shards_of([p for g in groups for p in g["params"]])
+        #: ranks that have one copy of the model together
+        self.share = self._shards if self._node is None else self._node.size
         seats(given, self.mesh, self._shards, between, method)
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
