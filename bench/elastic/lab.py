@@ -15,6 +15,7 @@ import re
 import selectors
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -133,6 +134,11 @@ class Process:
                 return t
         return None
 
+    def found(self, pattern):
+        """The time of the last line that the pattern is found in, and what was found; or None."""
+        return next(((t, got) for t, line in reversed(list(self.log))
+                     if (got := re.search(pattern, line))), None)
+
     def last(self, n=3):
         return " / ".join(line for _, line in self.log[-n:])
 
@@ -148,6 +154,35 @@ class Process:
         self.rest = lines.pop()
         self.log += [(now_s, line.decode(errors="replace")) for line in lines]
         return bool(got)
+
+
+def windows(steps, period):
+    """Spans of `period` lines, or of more where lines are missing between: seconds and steps that
+    they take, and the time of their last line."""
+    steps = list(steps)
+    i = 0
+    for t, b, _ in steps:
+        if b < steps[0][1] + period:
+            continue
+        while steps[i + 1][1] <= b - period:
+            i += 1
+        yield t - steps[i][0], b - steps[i][1], t
+
+
+class Calm:
+    """How long steps take that nothing happens to: the median over spans of a method's period, of
+    the last two seconds and four periods at least."""
+
+    LOOK_S, PERIODS = 2, 4
+
+    def __init__(self, steps, period):
+        steps = list(steps)
+        since_s = time.monotonic() - self.LOOK_S
+        recent = sum(t > since_s for t, _, _ in steps)
+        spans = list(windows(steps[-max(recent, self.PERIODS * period) - 1:], period))
+        self.period = period
+        whole = [seconds for seconds, n, _ in spans if n == period]
+        self.step_s = statistics.median(whole) / period if whole else float("nan")
 
 
 class Lab:
@@ -214,19 +249,13 @@ class Lab:
                 if not key.data.take(time.monotonic()):
                     self.selector.unregister(key.fileobj)
 
-    def gaps(self, begin_s, end_s):
-        """Times between lines, by how many steps they are apart, that ended in the interval."""
-        steps = list(self.steps)
-        return [(t - s) / max(1, b - a) if b - a < 4 else t - s
-                for (s, a, _), (t, b, _) in zip(steps, steps[1:]) if begin_s < t <= end_s]
-
-    def longest_gap(self, begin_s, end_s):
-        """Longest time without a line in which some of the interval lies, and the lines that it
-        leaves out (up to two may be missing where who writes has changed)."""
-        steps = list(self.steps)
-        pairs = [(t - s, b - a - 1) for (s, a, _), (t, b, _) in zip(steps, steps[1:])
-                 if t > begin_s and s < end_s]
-        return max(pairs, default=(float("inf"), 0))
+    def stall_s(self, begin_s, calm):
+        """The most that a span of the method's period in the time since begin_s took longer than
+        calm ones. Where who writes has changed up to two lines may be missing; those count as calm
+        steps."""
+        late = [seconds - n * calm.step_s
+                for seconds, n, end_s in windows(self.steps, calm.period) if end_s > begin_s]
+        return max(late, default=float("inf"))
 
     # ---- what is done ----
 
