@@ -69,6 +69,11 @@ bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh);
  * farewell meanwhile is gone on without. */
 void wefti_elastic_gather(weft_mesh *mesh, bool gathers);
 
+/* The rank leaves its world before `step`: what its mixer has sent ahead, for exchanges of that
+ * step or a later one, nobody will take. What of it has not begun to leave is dropped, so that
+ * the next world, which sends the same anew to its own members, need not wait for the wire. */
+void wefti_elastic_drop_ahead(weft_mesh *mesh, int64_t step);
+
 /* The last step is done, or all have agreed to stop: who calls from now on is sent away. */
 void wefti_elastic_close(weft_mesh *mesh);
 
@@ -243,6 +248,9 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival);
 
 bool wefti_piece_of(const wefti_elastic *e, int channel, int64_t tag,
                     wefti_piece_place *out);
+
+/* Drops what wefti_elastic_drop_ahead has asked for. The progress thread's, lock not held. */
+void wefti_elastic_drop_moot(weft_mesh *mesh, int64_t step);
 
 /* Looks for a message that is here, taken or not. */
 wefti_arrival *wefti_elastic_find(weft_mesh *mesh, int sender, int channel, int64_t tag);

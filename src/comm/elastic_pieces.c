@@ -39,6 +39,34 @@ bool wefti_piece_of(const wefti_elastic *e, int channel, int64_t tag,
     return bucket < units;
 }
 
+/* Whether a message belongs to an exchange of a mixer that ends with `step` or later. The step in
+ * the tag is the one that mixes what gossip sends, and the one in which other mixers began an
+ * exchange. Of a stream with a deadline it is a number that no step is below. */
+static bool is_moot(const wefti_elastic *e, const wefti_envelope *envelope,
+                    int64_t step) {
+    int base = base_of(envelope->channel);
+    bool replicas = base == WEFTI_GROUP_REPLICA * 8 || base == WEFTI_GROUP_SITES * 8;
+    if (envelope->channel >= WEFTI_CHANNEL_PART || envelope->tag < 0 || !replicas ||
+        (envelope->tag & STAGES) < MIXER_STAGES)
+        return false;
+    return (envelope->tag >> 24) + (e->setup.meets ? 0 : e->setup.delay) >= step;
+}
+
+void wefti_elastic_drop_moot(weft_mesh *mesh, int64_t step) {
+    for (int r = 0; r < mesh->n_slots; r++) {
+        wefti_parcels old = mesh->peers[r].bulk;
+        mesh->peers[r].bulk = (wefti_parcels){NULL, NULL};
+        while (old.first) {
+            wefti_parcel *parcel = wefti_parcels_pop(&old);
+            bool moot = is_moot(mesh->elastic, &parcel->envelope, step);
+            if (moot && !parcel->opened) /* else its receiver counts on the rest */
+                wefti_outbox_drop(mesh, parcel);
+            else
+                wefti_parcels_push(&mesh->peers[r].bulk, parcel);
+        }
+    }
+}
+
 static wefti_arrival *find_in(wefti_arrival *list, int sender, int base, int64_t tag) {
     for (wefti_arrival *a = list; a; a = a->next)
         if (a->tag == tag && a->sender == sender && a->channel < WEFTI_CHANNEL_PART &&

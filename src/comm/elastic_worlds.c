@@ -124,6 +124,13 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
+void wefti_elastic_drop_ahead(weft_mesh *mesh, int64_t step) {
+    pthread_mutex_lock(&mesh->lock);
+    mesh->moot_from = step;
+    wefti_outbox_wake(mesh);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
 void wefti_elastic_gather(weft_mesh *mesh, bool gathers) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
     if (!e) return;

@@ -113,6 +113,7 @@ weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport, weft_mesh
     mesh->ctx = own;
     mesh->transport = transport;
     mesh->process = (int64_t)getpid();
+    mesh->moot_from = -1;
     status = build(mesh);
     if (status == WEFT_OK) {
         *out = mesh;

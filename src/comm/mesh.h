@@ -113,6 +113,7 @@ struct weft_mesh {
     wefti_traffic traffic;
     bool closing;     /* BYE is to be sent; the thread ends when all have said it */
     bool taking_back; /* after a failure: nothing reads the senders' memory any more */
+    int64_t moot_from; /* what is for exchanges from this step on need not leave; -1: all must */
 
     _Atomic double silence_s;  /* until a rank that says nothing is given up; 0 = never */
     _Atomic double close_by_s; /* after a failure nobody is waited for beyond it */

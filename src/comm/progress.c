@@ -254,6 +254,8 @@ static bool collect(weft_mesh *mesh) {
     wefti_parcels new = mesh->submitted;
     mesh->submitted = (wefti_parcels){NULL, NULL};
     bool closing = mesh->closing, taking_back = mesh->taking_back;
+    int64_t moot_from = mesh->moot_from;
+    mesh->moot_from = -1;
     pthread_mutex_unlock(&mesh->lock);
     bool moved = new.first != NULL;
     while (new.first) {
@@ -265,6 +267,7 @@ static bool collect(weft_mesh *mesh) {
         else
             wefti_parcels_push(is_long(parcel) ? &peer->bulk : &peer->quick, parcel);
     }
+    if (moot_from >= 0) wefti_elastic_drop_moot(mesh, moot_from);
     if (taking_back && (moved || !mesh->took_back)) take_all_back(mesh);
     if (!closing || mesh->said_bye) return moved;
     report_failure(mesh); /* before the farewell, after which nobody listens */
@@ -323,7 +326,7 @@ static void nap(weft_mesh *mesh) {
 /* Lock held. Whether somebody has asked for something since it was collected. */
 static bool is_asked(const weft_mesh *mesh) {
     return mesh->submitted.first || mesh->taking_back != mesh->took_back ||
-           (mesh->closing && !mesh->said_bye);
+           mesh->moot_from >= 0 || (mesh->closing && !mesh->said_bye);
 }
 
 /* Until there is something to do, or somebody is to be watched. */

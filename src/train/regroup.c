@@ -124,7 +124,7 @@ void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l) {
 
 /* Of the run, and of the batch, from the world's first step on; of the rank, for the log of
  * views: its parameters, and how many messages it did without; and how state is handed over to
- * those who have none (guests.h). Travels as it lies, eleven numbers of 64 bits: all ranks are of
+ * those who have none (guests.h). Travels as it lies, twelve numbers of 64 bits: all ranks are of
  * one byte order (transport.h carries no others). */
 typedef struct charter {
     int64_t has; /* parameters and state: what follows is known */
@@ -133,7 +133,7 @@ typedef struct charter {
     uint64_t checksum;
     int64_t n_missed;      /* -1: nobody knows */
     int64_t slices, given; /* as in wefti_guests_plan; of who has none: what has come */
-    int64_t step_us, state_bytes; /* for a prediction */
+    int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one rank */
 } charter;
 
 /* In how many steps this rank would give its state. */
@@ -147,6 +147,8 @@ static int64_t slices_of(const wefti_prepared *p) {
 
 static charter charter_of(const wefti_prepared *p) {
     const wefti_job *job = p->job;
+    double rate_Bps = wefti_elastic_rate(p->bootstrap.mesh);
+    double wire_s = rate_Bps > 1 ? (double)p->state_bytes / rate_Bps : 0;
     return (charter){.has = !p->bare,
                      .rows_per_rank = job->rows_per_rank,
                      .micro = job->B,
@@ -156,7 +158,8 @@ static charter charter_of(const wefti_prepared *p) {
                      .slices = slices_of(p),
                      .given = p->bare ? p->given : WEFTI_GUESTS_ALL,
                      .step_us = (int64_t)(p->step_s * 1e6),
-                     .state_bytes = p->state_bytes};
+                     .state_bytes = p->state_bytes,
+                     .wire_us = wire_s < 1e9 ? (int64_t)(wire_s * 1e6) : 0};
 }
 
 /* How many messages this rank did without. */
@@ -320,12 +323,15 @@ static weft_status meet(weft_ctx *ctx, wefti_prepared *p, const wefti_elastic_wo
     return wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
 }
 
-/* What a guest is told of how long it will be one. */
+/* What a guest is told of how long it will be one: so many steps, each of them longer by its slice,
+ * for where joining takes long the steps fill the wire themselves. */
 static void predict_join(wefti_prepared *p, const charter *c,
                          const wefti_guests_plan *plan) {
-    int64_t left = WEFTI_GUESTS_ALL - plan->from;
-    p->join_s = (double)c->slices * (double)c->step_us * 1e-6;
-    p->join_bytes = (int64_t)((double)c->state_bytes * (double)left / WEFTI_GUESTS_ALL);
+    double left = (double)(WEFTI_GUESTS_ALL - plan->from) / WEFTI_GUESTS_ALL;
+    int givers = p->job->replicas_equal ? p->job->R - plan->n : 1;
+    p->join_s = (double)c->slices * (double)c->step_us * 1e-6 +
+                (double)c->wire_us * 1e-6 * left / (givers > 0 ? givers : 1);
+    p->join_bytes = (int64_t)((double)c->state_bytes * left);
 }
 
 static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
@@ -344,8 +350,8 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
     weft_status status = compare_charters(ctx, p, w, has, &c, plan);
     if (status != WEFT_OK && !wefti_elastic_interrupted(ctx, mesh)) return status;
     p->lease_run = c.lease_run;
-    predict_join(p, &c, plan);
     WEFT_TRY(make_job(ctx, p, w, &c));
+    predict_join(p, &c, plan);
     WEFT_TRY(wefti_rank_world(ctx, p->job, mesh, &world));
     if (!p->bare) WEFT_TRY(take_over(ctx, p, w));
     status = wefti_bootstrap_look(ctx, &p->bootstrap, p->job->config->run.folder);
@@ -411,6 +417,7 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
         p->checksum = XXH3_64bits(
             (*state)->params, (size_t)(*state)->arrangement->n_elements * sizeof(float));
     if (*state) wefti_luggage_exchange(&l, *state);
+    if (*state) wefti_elastic_drop_ahead(p->bootstrap.mesh, step);
     wefti_rank_destroy(*state);
     *state = NULL;
     weft_status status = wefti_elastic_enter(ctx, p->bootstrap.mesh, change);
