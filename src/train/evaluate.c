@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Loss on held-out text: every rank takes its share of the windows, in batches of B; a
- * batch beyond the last window is padded with skipped targets, because all ranks of a
- * node have to make the same number of passes. */
+/* Loss on held-out text: every rank that takes part (guests do not, train/guests.h) takes its
+ * share of the windows, in batches of B; a batch beyond the last window is padded with skipped
+ * targets, because all ranks of a node have to make the same number of passes. */
 #include <math.h>
 
 #include "train/rank.h"
@@ -27,12 +27,13 @@ static weft_status mean_loss(wefti_rank *r, int64_t rows, weft_eval_record *out,
                              double *loss) {
     const wefti_job *job = r->job;
     int64_t batches = (rows + job->B - 1) / job->B;
-    int64_t rounds = (batches + job->W - 1) / job->W;
+    int64_t ranks = job->W - (int64_t)(job->R - wefti_rank_replicas(r)) * job->S;
+    int64_t rounds = (batches + ranks - 1) / ranks;
     bool classes = job->model->ops->input == WEFTI_INPUT_IMAGES;
     double sums[2] = {0, 0}; /* losses, right classes */
     wefti_rank_forget_gathered(r);
     for (int64_t i = 0; i < rounds; i++) {
-        int64_t row = (i * job->W + r->rank) * job->B;
+        int64_t row = (i * ranks + r->rank) * job->B;
         WEFT_TRY(load_rows(r, row, min2(job->B, rows - row)));
         WEFT_TRY(wefti_rank_loss(r, &sums[0], classes ? &sums[1] : NULL));
     }
@@ -59,6 +60,6 @@ weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,
     wefti_rank_restore(r);
     WEFT_TRY(status);
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &squares));
-    out->distance = sqrt(squares / job->R);
+    out->distance = sqrt(squares / wefti_rank_replicas(r));
     return WEFT_OK;
 }

@@ -223,19 +223,19 @@ weft_status wefti_guests_step(wefti_rank *r, weft_mesh *mesh, int64_t step) {
     return WEFT_OK;
 }
 
-bool wefti_guests_must_hurry(const weft_config *config, int64_t done) {
-    int64_t evaluates = config->run.eval_every, saves = config->run.save_every;
-    return done == config->run.steps || (evaluates > 0 && done % evaluates == 0) ||
-           (saves > 0 && done % saves == 0);
+/* Messages between steps are numbered by each rank; who was left out has counted fewer. */
+static int64_t tags_from(int64_t done, bool aside) {
+    enum { TAGS = 1 << 16 };
+    return (2 * (done + 1) + !aside) * TAGS;
 }
 
-weft_status wefti_guests_hurry(wefti_rank *r, int64_t done) {
-    wefti_guests *g = &r->guests;
-    if (!g->open || g->broken) return g->open ? cut_off(r) : WEFT_OK;
-    for (int64_t j = done - g->first; j < g->slices; j++) WEFT_TRY(pass(r, j));
-    WEFT_TRY(take_back(r));
-    set_until(r, done);
-    return WEFT_OK;
+void wefti_guests_set_aside(wefti_rank *r, int64_t done, bool aside) {
+    int n = aside ? -r->guests.n : r->guests.n;
+    if (!r->guests.open) return;
+    r->comms.control->size += n * r->job->S;
+    r->comms.replica->size += n;
+    r->comms.sites->size += n;
+    r->n_control_messages = r->n_replica_messages = tags_from(done, aside);
 }
 
 static weft_status compare(wefti_rank *r) {

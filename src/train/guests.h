@@ -47,14 +47,13 @@ weft_status wefti_guests_begin(wefti_rank *r, const wefti_guests_plan *plan) WEF
  * whose giver is lost goes on without it until the next world. Collective. */
 weft_status wefti_guests_step(wefti_rank *r, weft_mesh *mesh, int64_t step) WEFT_CHECKED;
 
-/* All that is left at once, since what follows `done` steps needs everybody. Between steps;
- * collective. */
-weft_status wefti_guests_hurry(wefti_rank *r, int64_t done) WEFT_CHECKED;
+/* What all come together for after `done` steps (an evaluation, a comparison, a checkpoint) is
+ * done without guests, as if they had not come yet: nobody waits for their state, and a
+ * checkpoint has the replicas that take part. Begins with aside, ends without. Between, guests do
+ * nothing; after it, tags are alike again. */
+void wefti_guests_set_aside(wefti_rank *r, int64_t done, bool aside);
 
 /* Between steps: whether guests take part from the next one on, which they do not before (*ends).
  * Where replicas are equal all have the same bits then, which is compared; should that be
  * interrupted, they take part all the same. Collective. */
 weft_status wefti_guests_end(wefti_rank *r, int64_t done, bool *ends) WEFT_CHECKED;
-
-/* Whether what follows `done` steps by the configuration needs everybody. */
-bool wefti_guests_must_hurry(const weft_config *config, int64_t done);

@@ -150,6 +150,11 @@ static inline bool wefti_rank_is_guest(const wefti_rank *r) {
     return r->guests.open && r->replica >= r->job->R - r->guests.n;
 }
 
+/* Copies of the model that take part. */
+static inline int wefti_rank_replicas(const wefti_rank *r) {
+    return r->job->R - (r->guests.open ? r->guests.n : 0);
+}
+
 /* The first row of the text that a step takes, in the endless sequence of rows. */
 int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step);
 

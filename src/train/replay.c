@@ -213,10 +213,11 @@ static uint64_t hash_all(wefti_rank *r) {
 /* The checkpoint is read over what was played: that must change nothing. */
 static weft_status compare_checkpoint(replay *p, wefti_rank *r) {
     const wefti_saved_layout *saved = &p->p->saved;
-    if (saved->replicas != r->job->R)
+    if (saved->replicas != wefti_rank_replicas(r))
         return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
                              "%s has %lld replicas, views.jsonl says that %d took part",
-                             p->p->saved_path, (long long)saved->replicas, r->job->R);
+                             p->p->saved_path, (long long)saved->replicas,
+                             wefti_rank_replicas(r));
     uint64_t played = hash_all(r);
     WEFT_TRY(wefti_state_load(r, saved, p->p->saved_path));
     uint64_t then = hash_all(r);
@@ -229,6 +230,12 @@ static weft_status compare_checkpoint(replay *p, wefti_rank *r) {
                          p->p->saved_path, (unsigned long long)then);
 }
 
+/* By who takes part. */
+static weft_status look_back(replay *p, wefti_rank *r, int64_t done) {
+    WEFT_TRY(wefti_rank_control_early(r, done));
+    return done == p->p->saved.step ? compare_checkpoint(p, r) : WEFT_OK;
+}
+
 /* What a checkpoint did to the run, and what it holds. */
 static weft_status after_step(replay *p, wefti_rank *r, int64_t done, int64_t *counted) {
     const weft_config *c = p->p->job->config;
@@ -236,31 +243,25 @@ static weft_status after_step(replay *p, wefti_rank *r, int64_t done, int64_t *c
     bool saves = c->run.save_every > 0 && done % c->run.save_every == 0;
     if (!saves && !compares && done != c->run.steps) return WEFT_OK;
     WEFT_TRY(read_status(p, r, done - 1, counted));
-    WEFT_TRY(wefti_rank_control_early(r, done));
     /* The run took in what was under way (replicator.delay) before it wrote its state down. */
     WEFT_TRY(wefti_replicator_settle(r->replicator));
-    return compares ? compare_checkpoint(p, r) : WEFT_OK;
-}
-
-/* Guests before step `done`, as in run.c; a run that was stopped pauses where its checkpoint is. */
-static weft_status meet_guests(const replay *p, wefti_rank *r, int64_t done) {
-    bool ends;
-    if (wefti_guests_must_hurry(p->p->job->config, done) || done == p->p->saved.step)
-        WEFT_TRY(wefti_guests_hurry(r, done));
-    return wefti_guests_end(r, done, &ends);
+    wefti_guests_set_aside(r, done, true);
+    weft_status status = wefti_rank_is_guest(r) ? WEFT_OK : look_back(p, r, done);
+    wefti_guests_set_aside(r, done, false);
+    return status;
 }
 
 static weft_status play_steps(replay *p, wefti_rank *r) {
     int64_t counted = r->job->first_step;
     for (int64_t step = r->job->first_step; step < p->end; step++) {
         wefti_tally tally;
-        WEFT_TRY(meet_guests(p, r, step));
+        bool ends;
         WEFT_TRY(wefti_guests_step(r, NULL, step));
         WEFT_TRY(wefti_rank_step(r, step));
         WEFT_TRY(wefti_rank_settle(r, &tally));
         WEFT_TRY(read_status(p, r, step - r->job->status_lag, &counted));
         wefti_rank_end(r, 0);
-        if (step + 1 == p->end) WEFT_TRY(meet_guests(p, r, p->end));
+        WEFT_TRY(wefti_guests_end(r, step + 1, &ends)); /* as in run.c */
         WEFT_TRY(after_step(p, r, step + 1, &counted));
     }
     return read_status(p, r, p->end - 1, &counted);

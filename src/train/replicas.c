@@ -65,11 +65,10 @@ static weft_status compare_group(wefti_rank *r, wefti_comm *comm, int64_t step) 
     }
     const void *view;
     WEFT_TRY(wefti_comm_receive(comm, 0, tag, n_bytes, &view));
-    bool guest = wefti_rank_is_guest(r); /* it has not got everything yet */
     for (int u = 0; u < r->arrangement->n_units && status == WEFT_OK; u++) {
         uint64_t theirs;
         memcpy(&theirs, (const char *)view + u * (int64_t)sizeof theirs, sizeof theirs);
-        if (theirs != r->sums[u] && !guest)
+        if (theirs != r->sums[u])
             status = weft_ctx_fail(
                 r->ctx, WEFT_ERR_NUMERIC,
                 "after step %lld unit %s of replica %d is not bit for bit that of the first "

@@ -356,12 +356,17 @@ static weft_status admit(rank_thread *t, int64_t done) {
     return WEFT_OK;
 }
 
-/* What comes after this many steps needs everybody: guests get the rest now. */
-static weft_status hurry(rank_thread *t, int64_t done) {
-    const weft_config *config = t->run->prepared->job->config;
-    if (!t->stop_agreed && !wefti_guests_must_hurry(config, done)) return WEFT_OK;
-    WEFT_TRY(wefti_guests_hurry(t->slot->state, done));
-    return admit(t, done);
+/* Guests stand by until the others have done what they come together for: no step begins before,
+ * so that membership that changes meanwhile finds all between the same two steps. */
+static weft_status come_together(rank_thread *t, int64_t done) {
+    wefti_rank *r = t->slot->state;
+    bool guest = wefti_rank_is_guest(r), open = r->guests.open;
+    wefti_guests_set_aside(r, done, true);
+    weft_status status = guest ? WEFT_OK : after_step(t, done, t->stopping);
+    wefti_guests_set_aside(r, done, false);
+    if (status != WEFT_OK || !open) return status;
+    t->run->prepared->bootstrap.n_messages = r->n_control_messages; /* brings files home */
+    return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
 }
 
 /* All ranks come together after `done` steps, if it is time. *whole: nothing of it failed
@@ -373,8 +378,8 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     t->stopping = t->stop_agreed && done < t->run->prepared->job->config->run.steps;
     if (t->stopping || done >= t->run->prepared->job->config->run.steps)
         wefti_elastic_close(t->mesh);
-    weft_status status = hurry(t, done);
-    if (status == WEFT_OK) status = after_step(t, done, t->stopping);
+    weft_status status = admit(t, done);
+    if (status == WEFT_OK) status = come_together(t, done);
     *whole = status == WEFT_OK;
     if (*whole || !wefti_elastic_interrupted(t->slot->ctx, t->mesh)) return status;
     weft_ctx_clear(t->run->ctx);

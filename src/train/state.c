@@ -259,7 +259,7 @@ static weft_status create_files(wefti_rank *r, const char *partial,
     WEFT_TRY(create_file_of(r, written_model(r), &file));
     WEFT_TRY(name_optimizer_file(r, partial, &file));
     WEFT_TRY(create_file(r, &file));
-    for (int replica = 0; replica < r->job->R; replica++) {
+    for (int replica = 0; replica < wefti_rank_replicas(r); replica++) {
         WEFT_TRY(name_replica_file(r, partial, replica, &file));
         WEFT_TRY(create_file(r, &file));
     }
@@ -354,7 +354,7 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
     int64_t rows = wefti_rank_first_row(r, step);
     json_t *layout = json_pack(
         "{s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "step", (json_int_t)step,
-        "rows", (json_int_t)rows, "replicas", job->R, "shards", job->S, "optimizer",
+        "rows", (json_int_t)rows, "replicas", wefti_rank_replicas(r), "shards", job->S, "optimizer",
         job->optimizer->name, "replicator", job->replicator_config.kind,
         "site_replicator", job->site_replicator_config.kind, "mixer",
         job->mixer_config.kind, "seed", (json_int_t)job->config->run.seed, "parameters",
@@ -384,7 +384,7 @@ static weft_status create_away(wefti_rank *r, const wefti_bootstrap *bootstrap,
 static weft_status bring_home(wefti_rank *r, wefti_bootstrap *bootstrap,
                               const char *partial) {
     tensor_file file;
-    for (int replica = 0; replica < r->job->R; replica++) {
+    for (int replica = 0; replica < wefti_rank_replicas(r); replica++) {
         int from = replica * r->job->S;
         if (wefti_bootstrap_sees(bootstrap, from)) continue;
         WEFT_TRY(name_replica_file(r, partial, replica, &file));
@@ -532,7 +532,7 @@ static weft_status load_known(wefti_mixer *m, const wefti_saved_layout *saved,
 static weft_status load_replica(wefti_rank *r, const wefti_saved_layout *saved,
                                 const char *path) {
     tensor_file file;
-    if (saved->replicas != r->job->R) return load_mean(r, saved->replicas, path);
+    if (saved->replicas != wefti_rank_replicas(r)) return load_mean(r, saved->replicas, path);
     WEFT_TRY(load_known(r->mixer, saved, path));
     WEFT_TRY(name_replica_file(r, path, r->replica, &file));
     return with_file(r, &file, false, read_block);

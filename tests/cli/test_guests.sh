@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Who joins a run gets parameters and state slice by slice while the others train, and takes part
-# when it has all. Checksums of all parameters are compared in each step, and afterwards the run is
-# played again to the same bits. Nothing here waits for a time.
+# when it has all; evaluations and checkpoints do not wait for it. Checksums of all parameters are
+# compared in each step, and afterwards the run is played again to the same bits. Nothing here waits for a time.
 weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
@@ -32,6 +32,30 @@ grows() {
     before=$(lines)
     await has_lines $((before + 3)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
     stop "${pids[0]}" "${pids[@]}"
+    replays
+}
+
+# Evaluations and checkpoints while one gets its state: nobody waits for it, so it takes part after $2
+# steps as if there were none, and what is saved until then has the $1 replicas that take part. Of the
+# second run the newest checkpoint is of that time.
+pauses() {
+    local n=$1 steps=$2 first takes
+    shift 2
+    grows "$n" "$steps" run.eval_every=2 run.save_every=3 run.keep=50 "$@"
+    first=$(sed -n 's/.*nodes go on with step \([0-9]*\).*/\1/p' log.0 | head -n 1)
+    takes=$(sed -n 's/.*takes part as rank .* from step \([0-9]*\) on.*/\1/p' log.new)
+    ((takes == first + steps)) || fail "$what: came at step $first, takes part from step $takes on"
+    grep -q '"validation_loss"' run/metrics.jsonl || fail "$what: no evaluation"
+    begin "$n" "pauses, stopped: $*" mesh.join_steps=1000 run.eval_every=2 run.save_every=3 "$@"
+    await has_lines 3 || fail "$what: no step: $(cat log.*)"
+    joiner new "$port" mesh.join_steps=1000 run.eval_every=2 run.save_every=3 "$@"
+    await says "joins in about" log.new || fail "$what: nobody came: $(tail -n 3 log.*)"
+    first=$(lines)
+    await has_lines $((first + 8)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    stop "${pids[0]}" "${pids[@]}"
+    first=$(ls -d run/checkpoints/step-* | tail -n 1)
+    grep -q "\\\"replicas\\\":$n[,}]" "$first/index.json" ||
+        grep -q "\"replicas\": *$n[,}]" "$first/index.json" || fail "$what: $(cat "$first/index.json")"
     replays
 }
 
@@ -77,5 +101,7 @@ grows 2 5 method=flexdemo
 grows 3 4 method=hsdp replicator.values=int8
 grows 2 5 method=dadam
 grows 2 7 method=diloco mixer.outer_every=5
+pauses 2 7 method=hsdp
+pauses 2 7 method=dadam
 changes
 finish

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* In how many steps a guest gets its state, and when all wait for the rest of it. What travels is
- * looked at on real runs (cli/guests). */
+/* In how many steps a guest gets its state, and what the others do without it meanwhile. What
+ * travels is looked at on real runs (cli/guests). */
 #include "train/guests.h"
 
 #include <math.h>
@@ -41,25 +41,45 @@ static void what_is_not_known_is_not_guessed(void **state) {
     assert_int_equal(wefti_guests_slices(INT64_MAX, 1, 1e-9), 4096);
 }
 
-static void an_evaluation_a_checkpoint_and_the_end_need_everybody(void **state) {
-    weft_ctx *ctx;
-    weft_config *config;
-    assert_int_equal(ctx_begin(&ctx), 0);
-    assert_ok(ctx, weft_config_create(ctx, &config));
-    config->run.steps = 25;
-    config->run.eval_every = 4;
-    config->run.save_every = 6;
-    for (int64_t done = 1; done <= 25; done++) {
-        bool must = done % 4 == 0 || done % 6 == 0 || done == 25;
-        if (wefti_guests_must_hurry(config, done) != must)
-            fail_msg("after %lld steps", (long long)done);
-    }
-    config->run.eval_every = config->run.save_every = 0;
-    for (int64_t done = 1; done < 25; done++)
-        assert_false(wefti_guests_must_hurry(config, done));
-    assert_true(wefti_guests_must_hurry(config, 25));
-    weft_config_destroy(ctx, config);
-    assert_int_equal(ctx_end(ctx), 0);
+/* Of 5 copies of 2 ranks the last 2 are guests: what all come together for is done by the others,
+ * whose messages are numbered as if the guests had not counted differently. */
+static void guests_stand_by_while_the_others_come_together(void **state) {
+    wefti_comm control = {.size = 10}, replica = {.size = 5}, sites = {.size = 5};
+    wefti_job job = {.R = 5, .S = 2};
+    wefti_rank r = {.job = &job,
+                    .comms = {.control = &control, .replica = &replica, .sites = &sites},
+                    .guests = {.n = 2, .open = true},
+                    .n_control_messages = 7};
+    assert_int_equal(wefti_rank_replicas(&r), 3);
+    wefti_guests_set_aside(&r, 40, true);
+    int64_t members = r.n_control_messages;
+    assert_int_equal(control.size, 6);
+    assert_int_equal(replica.size, 3);
+    assert_int_equal(sites.size, 3);
+    r.n_control_messages += 100; /* a guest would have counted none */
+    wefti_guests_set_aside(&r, 40, false);
+    assert_int_equal(control.size, 10);
+    assert_int_equal(replica.size, 5);
+    assert_int_equal(sites.size, 5);
+    assert_true(r.n_control_messages > members + 100);
+    assert_int_equal(r.n_control_messages, r.n_replica_messages);
+    int64_t after = r.n_control_messages;
+    wefti_guests_set_aside(&r, 41, true);
+    assert_true(r.n_control_messages > after);
+    wefti_guests_set_aside(&r, 41, false);
+}
+
+static void without_guests_all_come_together(void **state) {
+    wefti_comm control = {.size = 10}, replica = {.size = 5}, sites = {.size = 5};
+    wefti_job job = {.R = 5, .S = 2};
+    wefti_rank r = {.job = &job,
+                    .comms = {.control = &control, .replica = &replica, .sites = &sites},
+                    .guests = {.n = 2, .open = false}, /* they take part by now */
+                    .n_control_messages = 7};
+    wefti_guests_set_aside(&r, 40, true);
+    assert_int_equal(wefti_rank_replicas(&r), 5);
+    assert_int_equal(control.size, 10);
+    assert_int_equal(r.n_control_messages, 7);
 }
 
 int main(void) {
@@ -67,7 +87,8 @@ int main(void) {
         cmocka_unit_test(a_slice_takes_a_quarter_of_a_step),
         cmocka_unit_test(what_is_little_comes_at_once),
         cmocka_unit_test(what_is_not_known_is_not_guessed),
-        cmocka_unit_test(an_evaluation_a_checkpoint_and_the_end_need_everybody),
+        cmocka_unit_test(guests_stand_by_while_the_others_come_together),
+        cmocka_unit_test(without_guests_all_come_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
