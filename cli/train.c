@@ -50,7 +50,7 @@ static const flag flags[] = {
      "here: this machine's, measured before the run",
      NULL},
     {"--json", NULL, "one JSON object per step and evaluation on stdout", NULL},
-    {"--quiet", NULL, "no progress; errors and results only", NULL},
+    {"--quiet", NULL, "no progress; errors, lost processes and results only", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_train;
@@ -302,6 +302,13 @@ static void show_end(const args *a, const weft_config *config,
                plain_text(config->run.folder, folder, sizeof folder));
 }
 
+/* Whether the run goes on without somebody: who asked for quiet has to hear of it all the same, for
+ * a part of the machines now does nothing. */
+static bool tells_of_loss(const char *sentence) {
+    static const char word[] = "lost ";
+    return strncmp(sentence, word, sizeof word - 1) == 0;
+}
+
 static void show_change(void *user, const char *sentence) {
     const view *v = user;
     if (v->json) {
@@ -312,7 +319,7 @@ static void show_change(void *user, const char *sentence) {
         }
         printf("\"}\n");
     }
-    if (!v->quiet) progress_note("weft: ", sentence);
+    if (!v->quiet || tells_of_loss(sentence)) progress_note("weft: ", sentence);
 }
 
 /* Rank 0 shows everything; the others only take part. */

@@ -106,7 +106,8 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
     void *blocks[] = {e->closed_s, e->begun, e->told_s, e->work, e->departed, e->taken,
                       e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders,
                       e->order,    e->id,    e->fresh,  e->was,  e->given_s,  e->spoke,
-                      e->ended,    e->missed, e->left_s};
+                      e->ended,    e->missed, e->left_s,
+                      e->notice,   e->heard_notice};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -160,6 +161,7 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     e->view = e->entered = setup->joins ? 0 : 1;
     e->stable = before;
     weft_status status = allocate(mesh->ctx, e);
+    if (status == WEFT_OK) status = wefti_elastic_keep_notice(mesh->ctx, e);
     if (status == WEFT_OK) fill_places(mesh, e);
     if (status == WEFT_OK) status = create_member(mesh->ctx, mesh, e);
     if (status != WEFT_OK) {
@@ -190,6 +192,7 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
         [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
     wefti_elastic_note_way_back(mesh, out);
+    if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
     wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s",
                      mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out]);
 }
@@ -262,23 +265,10 @@ bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
     return true;
 }
 
-/* Each connection that has carried something is asked, for one may have been measured by a burst
- * that lay in buffers. */
-static double slowest_rate(const weft_mesh *mesh) {
-    const weft_transport *t = mesh->transport;
-    double slowest = 0;
-    for (int r = 0; r < mesh->elastic->size && t->ops->rate; r++) {
-        if (r == mesh->rank || mesh->peers[r].lost || mesh->peers[r].here) continue;
-        double rate = t->ops->rate(t, mesh->peer_of[r]);
-        if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
-    }
-    return slowest;
-}
-
 static void install(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     const wefti_view *view = wefti_member_view(e->member);
-    double rate_Bps = slowest_rate(mesh);
+    double rate_Bps = wefti_elastic_usual_rate(&e->rates);
     pthread_mutex_lock(&mesh->lock);
     e->rate_Bps = rate_Bps;
     e->view = view->number;
@@ -552,6 +542,7 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
 double wefti_elastic_pump(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s(), next_s = 1;
+    wefti_elastic_watch_rate(&e->rates, mesh, now_s);
     if (e->must_meet) meet_all(mesh);
     if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
     for (int r = 0; r < e->size; r++) {
@@ -654,8 +645,9 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     }
     if (channel == WEFTI_CHANNEL_MEMBER) take_member(mesh, arrival);
     if (channel == WEFTI_CHANNEL_ASK) answer_ask(mesh, arrival);
+    if (channel == WEFTI_CHANNEL_NOTICE) wefti_elastic_take_notice(mesh, arrival);
     bool relayed = channel == WEFTI_CHANNEL_RELAY && open_relay(mesh, arrival);
-    if (channel >= WEFTI_CHANNEL_RELAY) {
+    if (channel >= WEFTI_CHANNEL_NOTICE) {
         put(mesh, arrival, relayed ? post : recycle);
         return true;
     }

@@ -36,6 +36,8 @@ typedef struct wefti_elastic_setup {
     int64_t delay; /* steps from the begin of a mixer's exchange to its end */
     bool meets;    /* the mixer gossips: what it sends is for its receiver alone, and
                            counts where it is here */
+    const void *notice; /* [notice_bytes] what all have to have alike, for who is refused; copied */
+    int64_t notice_bytes;
     wefti_elastic_policy policy;
 } wefti_elastic_setup;
 
@@ -48,9 +50,15 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
                                 const wefti_elastic_setup *setup) WEFT_CHECKED;
 void wefti_elastic_destroy(weft_mesh *mesh);
 
-/* This rank has found that another process has taken over what was its own (the run folder): the
- * others go on without it, which it has not heard yet. */
-void wefti_elastic_note_replaced(weft_mesh *mesh);
+/* What this rank knows before its machine does. */
+typedef enum wefti_elastic_fact {
+    /* The last step is done, or all have agreed to stop: who calls from now on is sent away. */
+    WEFTI_FACT_OVER,
+    /* Another process has taken over what was its own (the run folder): the others go on without
+     * it, which it has not heard yet. */
+    WEFTI_FACT_REPLACED
+} wefti_elastic_fact;
+void wefti_elastic_note(weft_mesh *mesh, wefti_elastic_fact fact);
 
 /* This rank begins `step`, unless (*changed) it belongs to a new world. Waits while that is
  * being decided. Without wefti_elastic_start nothing ever changes. */
@@ -74,13 +82,14 @@ void wefti_elastic_gather(weft_mesh *mesh, bool gathers);
  * the next world, which sends the same anew to its own members, need not wait for the wire. */
 void wefti_elastic_drop_ahead(weft_mesh *mesh, int64_t step);
 
-/* The last step is done, or all have agreed to stop: who calls from now on is sent away. */
-void wefti_elastic_close(weft_mesh *mesh);
-
 /* Waits until this process, which joins a run, is a member; *step: the first that it takes
  * part in. */
 weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh,
                                       int64_t *step) WEFT_CHECKED;
+
+/* If this process was refused: what a member has told of what all have to have alike, or NULL.
+ * Waits for it; borrowed. */
+const void *wefti_elastic_await_notice(weft_mesh *mesh, int64_t *n);
 
 /* The world that begins: this rank's number in it, and how many there are. Communicators
  * that are made from now on are of it; those of the old one must be gone. [out] text: who is
@@ -126,6 +135,8 @@ enum {
     WEFTI_VIEW_SHIFT = 5,
     WEFTI_MAX_VIEWS = 1 << 10,
     WEFTI_CHANNEL_PART = 0x8000,  /* + the lost rank: a part that it was to get */
+    WEFTI_NOTICE_MOST = 1 << 20, /* bytes */
+    WEFTI_CHANNEL_NOTICE = 0xfffc, /* empty: asks what all have to have alike; else says it */
     WEFTI_CHANNEL_RELAY = 0xfffd, /* a lost rank's message, from who has it */
     WEFTI_CHANNEL_ASK = 0xfffe,   /* asks for that */
     WEFTI_CHANNEL_MEMBER = 0xffff /* between the machines */
@@ -147,6 +158,14 @@ typedef struct wefti_sent_part {
     bool passed_on;
 } wefti_sent_part;
 
+/* What connections have lately carried (elastic_rate.c). */
+enum { WEFTI_RATES = 15 };
+typedef struct wefti_elastic_rates {
+    double Bps[WEFTI_RATES]; /* a ring */
+    int64_t n;               /* samples so far */
+    double looked_s;
+} wefti_elastic_rates;
+
 typedef struct wefti_elastic {
     wefti_elastic_setup setup;
     wefti_member_limits limits;
@@ -165,6 +184,8 @@ typedef struct wefti_elastic {
     int64_t *begun; /* [size] step of the last piece that was told to the machine */
     double *told_s; /* [size] when that was */
     double patience_s; /* that the machine was told last; 0: none */
+    wefti_elastic_rates rates;
+    void *notice; /* [setup.notice_bytes] owned */
     wefti_inventory_entry *entries;
     unsigned char *held; /* [max_entries][rounds x row bytes] */
     wefti_arrival
@@ -197,6 +218,9 @@ typedef struct wefti_elastic {
     wefti_sent_part *parts, *spare_parts;
     char (*reason)[200]; /* [size] what a rank said of its failure */
     bool replaced; /* another process does what only one may do: the others go on without this */
+    bool refused; /* this process may not join */
+    void *heard_notice; /* [n_heard] owned: what a member has told it then */
+    int64_t n_heard;
     bool over;     /* the run is about to end: nobody is taken in any more */
     bool is_out;   /* the machine has come to its end */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they went on without this
@@ -231,6 +255,22 @@ bool wefti_elastic_is_whole(const wefti_elastic *e, int rank);
 
 /* Somebody is connected at a place that was empty, by this name. */
 void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation);
+
+/* --- elastic_notice.c: the progress thread --- */
+
+/* Before it starts: copies what it will tell. */
+weft_status wefti_elastic_keep_notice(weft_ctx *ctx, wefti_elastic *e) WEFT_CHECKED;
+
+/* This process is refused. False: nobody would tell why. */
+bool wefti_elastic_ask_why(weft_mesh *mesh);
+void wefti_elastic_take_notice(weft_mesh *mesh, const wefti_arrival *arrival);
+
+/* --- elastic_rate.c: the progress thread --- */
+
+/* Looks, if it is time. Bytes per second: 0 until something was seen. */
+void wefti_elastic_watch_rate(wefti_elastic_rates *rates, const weft_mesh *mesh,
+                              double now_s);
+double wefti_elastic_usual_rate(const wefti_elastic_rates *rates);
 
 /* --- elastic_return.c: the progress thread --- */
 

@@ -21,6 +21,9 @@
 /* So long a joiner waits for the next one of those that share its copy of the model. */
 static const double unit_patience_s = 60;
 
+/* So long a process that is refused waits to be told why: refused it is in any case. */
+static const double notice_s = 3;
+
 /* So long after a failure the machine has said what has become of this process. */
 static const double verdict_s = 2;
 
@@ -82,6 +85,29 @@ static weft_status refuse_nobody(weft_ctx *ctx, const weft_mesh *mesh) {
         mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
 }
 
+const void *wefti_elastic_await_notice(weft_mesh *mesh, int64_t *n) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    double until_s = wefti_now_s() + notice_s;
+    *n = 0;
+    if (!e) return NULL;
+    pthread_mutex_lock(&mesh->lock);
+    while (e->refused && !e->heard_notice && !atomic_load(&mesh->world.poisoned) &&
+           wefti_now_s() < until_s)
+        wefti_mesh_wait(mesh, until_s);
+    *n = e->n_heard;
+    const void *notice = e->heard_notice;
+    pthread_mutex_unlock(&mesh->lock);
+    return notice;
+}
+
+static weft_status refuse_other(weft_ctx *ctx, const weft_mesh *mesh) {
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "rank %d (host %s) was refused, for its configuration, or its text or tensors, are not "
+        "the run's",
+        mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
+}
+
 /* Waits for the view that has this rank in it; of a copy of the model that is spread over several
  * ranks all enter together, so the others have to come, too. */
 weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *step) {
@@ -89,7 +115,8 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
     double until_s = wefti_now_s() + unit_patience_s;
     int n = 0;
     pthread_mutex_lock(&mesh->lock);
-    while (e->view == 0 && hears_anybody(mesh) && !atomic_load(&mesh->world.poisoned)) {
+    while (e->view == 0 && !e->refused && hears_anybody(mesh) &&
+           !atomic_load(&mesh->world.poisoned)) {
         int before = n;
         n = count_unit(mesh);
         if (n > before) until_s = wefti_now_s() + unit_patience_s;
@@ -98,11 +125,13 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
         wefti_mesh_wait(mesh, all ? (double)INFINITY : until_s);
     }
     bool entered = e->view > 0, alone = !entered && !hears_anybody(mesh);
+    bool refused = e->refused;
     *step = e->first_step;
     pthread_mutex_unlock(&mesh->lock);
     if (atomic_load(&mesh->world.poisoned))
         return wefti_world_poisoned_error(ctx, &mesh->world);
     if (entered) return WEFT_OK;
+    if (refused) return refuse_other(ctx, mesh);
     if (alone) return refuse_nobody(ctx, mesh);
     return weft_ctx_fail(
         ctx, WEFT_ERR_PEER,
@@ -229,19 +258,11 @@ weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
 
 /* --- the way back (elastic_return.c) --- */
 
-void wefti_elastic_close(weft_mesh *mesh) {
+void wefti_elastic_note(weft_mesh *mesh, wefti_elastic_fact fact) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
     if (!e) return;
     pthread_mutex_lock(&mesh->lock);
-    e->over = true;
-    pthread_mutex_unlock(&mesh->lock);
-}
-
-void wefti_elastic_note_replaced(weft_mesh *mesh) {
-    wefti_elastic *e = mesh ? mesh->elastic : NULL;
-    if (!e) return;
-    pthread_mutex_lock(&mesh->lock);
-    e->replaced = true;
+    *(fact == WEFTI_FACT_OVER ? &e->over : &e->replaced) = true;
     pthread_mutex_unlock(&mesh->lock);
 }
 

@@ -5,13 +5,18 @@
  *     rank 0     optimizer.lr: 0.001 \n ...  -->  rank r: the first line that differs is the error
  *     rank 0     hash of tokenizer, tokens   -->  rank r: the first hash that differs
  *
- * So the person at machine r reads which key to change, and to what. */
+ * So the person at machine r reads which key to change, and to what. Who joins later and is refused
+ * compares in the same way with what a member tells it then:
+ *
+ *     notice     hashes of tokenizer, number of tokens, text, rows for validation  4 x u64
+ *                text of the configuration, without the numbers of nodes and ranks */
 #include "train/alike.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/layers.h"
@@ -25,8 +30,10 @@ static void line_at(const char *at, char out[MAX_LINE], size_t *n) {
     wefti_text_plain(out);
 }
 
-/* Both are texts of wefti_config_shared, of this program or of another version of it. */
-static weft_status fail_by_line(weft_ctx *ctx, const char *own, const char *theirs) {
+/* Both are texts of wefti_config_shared, of this program or of another version of it. whose: the
+ * other one. */
+static weft_status fail_by_line(weft_ctx *ctx, const char *own, const char *theirs,
+                                const char *whose) {
     char here[MAX_LINE], there[MAX_LINE];
     size_t n, m;
     for (;; own += n + 1, theirs += m + 1) {
@@ -38,14 +45,14 @@ static weft_status fail_by_line(weft_ctx *ctx, const char *own, const char *thei
     size_t name = colon ? (size_t)(colon - here) : 0;
     if (name == 0 || strncmp(here, there, name + 2) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "the configuration here has '%s' where that of rank 0 has "
+                             "the configuration here has '%s' where that of %s has "
                              "'%s'; all ranks must have the same, of the same version "
                              "of weft",
-                             here, there);
+                             here, whose, there);
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "%.*s is %s here and %s in the configuration of rank 0; all "
+                         "%.*s is %s here and %s in the configuration of %s; all "
                          "ranks must have the same",
-                         (int)name, here, colon + 2, there + name + 2);
+                         (int)name, here, colon + 2, there + name + 2, whose);
 }
 
 static weft_status check_text(weft_ctx *ctx, wefti_bootstrap *c, const char *own) {
@@ -62,7 +69,7 @@ static weft_status check_text(weft_ctx *ctx, wefti_bootstrap *c, const char *own
     weft_status status = wefti_bootstrap_tell(c, theirs, n);
     theirs[n] = 0;
     if (status == WEFT_OK && strcmp(own, theirs) != 0)
-        status = fail_by_line(ctx, own, theirs);
+        status = fail_by_line(ctx, own, theirs, "rank 0");
     wefti_free(ctx, theirs);
     return status;
 }
@@ -77,11 +84,12 @@ static void facts_of(const wefti_prepared *p, uint64_t facts[FACTS]) {
     facts[3] = (uint64_t)weft_dataset_validation_rows(p->dataset);
 }
 
+static const char *const what[FACTS] = {
+    "the tokenizer (data.tokenizer, or what it was learnt from)",
+    "the number of training tokens (data.path)", "the text (data.path, data.validation_path)",
+    "the text for validation"};
+
 static weft_status check_files(weft_ctx *ctx, wefti_prepared *p) {
-    static const char *const what[FACTS] = {
-        "the tokenizer (data.tokenizer, or what it was learnt from)",
-        "the number of training tokens (data.path)",
-        "the text (data.path, data.validation_path)", "the text for validation"};
     uint64_t facts[FACTS];
     facts_of(p, facts);
     for (int i = 0; i < FACTS; i++)
@@ -104,6 +112,70 @@ weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool si
     WEFT_TRY(weft_config_copy(ctx, config, &copy));
     weft_status status = wefti_config_shared(ctx, copy, sized, &text);
     if (status == WEFT_OK) *out = XXH3_64bits(text, strlen(text));
+    weft_config_destroy(ctx, copy);
+    return status;
+}
+
+/* *copy: who owns the text; to be destroyed. */
+static weft_status shared_text(weft_ctx *ctx, const weft_config *config, weft_config **copy,
+                               const char **text) {
+    WEFT_TRY(weft_config_copy(ctx, config, copy));
+    weft_status status = wefti_config_shared(ctx, *copy, false, text);
+    if (status != WEFT_OK) weft_config_destroy(ctx, *copy);
+    return status;
+}
+
+enum { TEXT_AT = FACTS * 8 };
+
+weft_status wefti_alike_notice(weft_ctx *ctx, const wefti_prepared *p, void **out,
+                               int64_t *n) {
+    const char *text;
+    weft_config *copy;
+    unsigned char *bytes;
+    uint64_t facts[FACTS];
+    facts_of(p, facts);
+    WEFT_TRY(shared_text(ctx, p->config, &copy, &text));
+    size_t length = strlen(text);
+    weft_status status = wefti_alloc(ctx, TEXT_AT + length, "what all have alike", &bytes);
+    if (status == WEFT_OK) {
+        for (int i = 0; i < FACTS; i++) wefti_put_u64(bytes + 8 * i, facts[i]);
+        memcpy(bytes + TEXT_AT, text, length);
+        *out = bytes;
+        *n = (int64_t)(TEXT_AT + length);
+    }
+    weft_config_destroy(ctx, copy);
+    return status;
+}
+
+static weft_status explain_files(weft_ctx *ctx, const wefti_prepared *p,
+                                 const unsigned char *notice) {
+    uint64_t facts[FACTS];
+    facts_of(p, facts);
+    for (int i = 0; i < FACTS; i++)
+        if (facts[i] != wefti_get_u64(notice + 8 * i))
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "%s is another one here than in the run; all ranks must have "
+                                 "the same",
+                                 what[i]);
+    return WEFT_OK;
+}
+
+weft_status wefti_alike_explain(weft_ctx *ctx, const wefti_prepared *p, const void *notice,
+                                int64_t n) {
+    const char *own;
+    weft_config *copy;
+    char *theirs;
+    if (!notice || n < TEXT_AT || n - TEXT_AT > MAX_TEXT) return WEFT_OK;
+    WEFT_TRY(shared_text(ctx, p->config, &copy, &own));
+    size_t length = (size_t)n - TEXT_AT;
+    weft_status status = wefti_alloc(ctx, length + 1, "the run's configuration", &theirs);
+    if (status == WEFT_OK) {
+        memcpy(theirs, (const char *)notice + TEXT_AT, length);
+        theirs[length] = 0;
+        if (strcmp(own, theirs) != 0) status = fail_by_line(ctx, own, theirs, "the run");
+        if (status == WEFT_OK) status = explain_files(ctx, p, notice);
+        wefti_free(ctx, theirs);
+    }
     weft_config_destroy(ctx, copy);
     return status;
 }

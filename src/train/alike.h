@@ -14,6 +14,16 @@ weft_status wefti_alike_check(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool sized,
                                uint64_t *out) WEFT_CHECKED;
 
+/* What wefti_alike_check compares, in bytes, for a process that joins and is refused; owned by the
+ * caller (wefti_free). */
+weft_status wefti_alike_notice(weft_ctx *ctx, const wefti_prepared *p, void **out,
+                               int64_t *n) WEFT_CHECKED;
+
+/* Such a process's failure: the key and both values, or the kind of file, in place of the sentence
+ * that it was refused. WEFT_OK: nothing differs that a notice tells of. */
+weft_status wefti_alike_explain(weft_ctx *ctx, const wefti_prepared *p, const void *notice,
+                                int64_t n) WEFT_CHECKED;
+
 /* For who comes later: hashes of the configuration without the numbers of nodes and ranks, and of
  * tokenizer and text. */
 weft_status wefti_alike_hashes(weft_ctx *ctx, const wefti_prepared *p, uint64_t *config,

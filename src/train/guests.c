@@ -38,13 +38,13 @@ int64_t wefti_guests_bytes(const wefti_rank *r) {
     return arrays_of(r, arrays) * r->arrangement->n_elements * (int64_t)sizeof(float);
 }
 
-/* What is under way over several steps, weights of a push-sum, and what a replicator says of its
- * own in a second round are not in the arrays. */
+/* Weights of a push-sum, partners' parameters, and what a replicator says of its own in a second
+ * round are not in the arrays. What is under way over several steps (a delay) needs no place in
+ * them: a guest takes it in like all others. */
 bool wefti_guests_can(const wefti_job *job) {
     const wefti_mixer_config *m = &job->mixer_config;
     bool push_sum = m->topology && weft_topology_describe(m->topology).push_sum;
-    return job->sites == 1 && job->copies == 1 && m->delay == 0 && m->deadline_s == 0 &&
-           job->replicator_config.delay == 0 && !push_sum &&
+    return job->sites == 1 && job->copies == 1 && m->deadline_s == 0 && !push_sum &&
            !wefti_mixer_find(m->kind)->keeps_partners &&
            !wefti_replicator_find(job->replicator_config.kind)->own_answers;
 }

@@ -90,7 +90,12 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     setup.run = p->lease_run;
     setup.config_hash = config;
     setup.data_hash = data;
-    WEFT_TRY(wefti_elastic_start(ctx, b->mesh, &setup));
+    void *notice;
+    WEFT_TRY(wefti_alike_notice(ctx, p, &notice, &setup.notice_bytes));
+    setup.notice = notice;
+    weft_status status = wefti_elastic_start(ctx, b->mesh, &setup);
+    wefti_free(ctx, notice);
+    WEFT_TRY(status);
     return b->comm ? wefti_comm_barrier(b->comm, b->n_messages++) : WEFT_OK;
 }
 

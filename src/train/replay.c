@@ -264,6 +264,8 @@ static weft_status play_steps(replay *p, wefti_rank *r) {
         WEFT_TRY(wefti_guests_end(r, step + 1, &ends)); /* as in run.c */
         WEFT_TRY(after_step(p, r, step + 1, &counted));
     }
+    /* What is under way belongs to the view that it was sent in (replicator.delay). */
+    WEFT_TRY(wefti_replicator_settle(r->replicator));
     return read_status(p, r, p->end - 1, &counted);
 }
 
@@ -537,11 +539,6 @@ static weft_status open_files(replay *p, const char *folder, weft_config **confi
         return weft_ctx_fail(p->ctx, WEFT_ERR_FILE,
                              "%s says nothing of who took part in the run", path);
     WEFT_TRY(open_config(p->ctx, folder, p->views.views[0].kernels, config));
-    if ((*config)->replicator.delay > 0 && p->views.n_views > 1)
-        return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
-                             "%s ran with replicator.delay, and %s has %lld views: what was "
-                             "under way when members changed is not in it",
-                             folder, path, (long long)p->views.n_views);
     WEFT_TRY(wefti_prepare_replay(p->ctx, *config, &p->p));
     snprintf(path, sizeof path, "%.4000s/metrics.jsonl", folder);
     return wefti_metrics_read(p->ctx, path, names, 2, &p->rows, &p->n_rows);

@@ -20,6 +20,7 @@
 #include "comm/mesh.h"
 #include "job/learning_rate.h"
 #include "model/adapted.h"
+#include "train/alike.h"
 #include "train/guests.h"
 #include "train/nodefacts.h"
 #include "train/prepare.h"
@@ -181,7 +182,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
  * where they can do that it may come in again. */
 static weft_status check_lease(const rank_thread *t, bool look) {
     weft_status status = wefti_lease_check(t->slot->ctx, t->run->prepared->lease, look);
-    if (status != WEFT_OK) wefti_elastic_note_replaced(t->mesh);
+    if (status != WEFT_OK) wefti_elastic_note(t->mesh, WEFTI_FACT_REPLACED);
     return status;
 }
 
@@ -377,7 +378,7 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     WEFT_TRY(close_steps(t, done - 1));
     t->stopping = t->stop_agreed && done < t->run->prepared->job->config->run.steps;
     if (t->stopping || done >= t->run->prepared->job->config->run.steps)
-        wefti_elastic_close(t->mesh);
+        wefti_elastic_note(t->mesh, WEFTI_FACT_OVER);
     weft_status status = admit(t, done);
     if (status == WEFT_OK) status = come_together(t, done);
     *whole = status == WEFT_OK;
@@ -490,9 +491,22 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     return WEFT_OK;
 }
 
+/* A process that joins was not taken in: what it has to change, if a member says so. */
+static weft_status explain(rank_thread *t, weft_status refusal) {
+    weft_ctx *ctx = t->slot->ctx;
+    char sentence[1200];
+    int64_t n;
+    const void *notice = wefti_elastic_await_notice(t->mesh, &n);
+    snprintf(sentence, sizeof sentence, "%s", weft_ctx_message(ctx));
+    weft_ctx_clear(ctx);
+    WEFT_TRY(wefti_alike_explain(ctx, t->run->prepared, notice, n));
+    return weft_ctx_fail(ctx, refusal, "%s", sentence);
+}
+
 /* A process that joins: its first world makes it. */
 static weft_status enter(rank_thread *t, int64_t *step, bool *whole) {
-    WEFT_TRY(wefti_elastic_await_entry(t->slot->ctx, t->mesh, step));
+    weft_status status = wefti_elastic_await_entry(t->slot->ctx, t->mesh, step);
+    if (status != WEFT_OK) return explain(t, status);
     t->counted = *step;
     return regroup(t, *step, *step, whole);
 }

@@ -97,11 +97,12 @@ if [ -n "${todo:-}" ]; then # by hand: "grows 2 5 method=hsdp"
     finish
     exit
 fi
-grows 2 5 method=flexdemo
+pauses 2 5 method=flexdemo
 grows 3 4 method=hsdp replicator.values=int8
-grows 2 5 method=dadam
+pauses 2 5 method=dadam
 grows 2 7 method=diloco mixer.outer_every=5
-pauses 2 7 method=hsdp
-pauses 2 7 method=dadam
+# What is under way while a step ends, or several, is not in the state that is given.
+grows 2 5 method=async-demo
+grows 2 7 method=streaming-diloco mixer.outer_every=6
 changes
 finish

@@ -57,24 +57,27 @@ churns() {
     stop "${pids[0]}" "${left[@]}"
 }
 
-# Who has another model, or other text of the same length, is sent away with a sentence, and the run
-# does not mind.
+# Who has another model, or other text of the same length, is sent away with a sentence that names
+# the key and both values, or the kind of file, and the run does not mind.
 refuses_others() {
-    local r before key
+    local r before key sentence
     what=refuses
     rm -rf run out.* log.* && pids=()
     free_port
     for ((r = 1; r >= 0; r--)); do founder "$r" 2; done
     await has_lines 5 || fail "$what: no step: $(cat log.*)"
     tr a-c b-d <text.txt >other.txt
-    for key in model.width=48 data.path=other.txt; do
-        joiner other "$port" $key
+    while read -r key sentence; do
+        joiner other "$port" "$key"
         wait "$last" && fail "$what: another $key has joined"
         last=
-        says "it was refused, for its configuration, or its text or tensors, are not the run's" log.other ||
-            fail "$what: it says $(cat log.other)"
+        says "$sentence" log.other || fail "$what: $key says $(cat log.other)"
         unset "pids[$((${#pids[@]} - 1))]"
-    done
+    done <<'E'
+model.width=48 model.width is 48 here and 32 in the configuration of the run
+optimizer.lr=0.5 optimizer.lr is 0.5 here and [0-9.e-]* in the configuration of the run
+data.path=other.txt the text (data.path, data.validation_path) is another one here than in the run
+E
     before=$(lines)
     await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
     stop "${pids[0]}" "${pids[@]}"

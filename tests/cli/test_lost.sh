@@ -18,6 +18,7 @@ lost() {
 }
 
 lost 3 1 2 7
+grep -q "^weft: lost rank 2" log.0 || fail "--quiet hides that a process was lost: $(cat log.0)"
 grep -q "^validation loss" out.0 || fail "rank 0 says $(cat out.0)"
 lost 3 1 0 19                                # who writes the run folder
 grep -q "^validation loss" out.1 || fail "rank 1 says $(cat out.1)"

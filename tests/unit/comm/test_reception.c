@@ -20,7 +20,7 @@ static weft_status train(member *m) {
     atomic_fetch_add(&ready, 1);
     for (; !atomic_load(&over); sleep_a_little()) {
         if (told || !atomic_load(&closing)) continue;
-        wefti_elastic_close(m->mesh);
+        wefti_elastic_note(m->mesh, WEFTI_FACT_OVER);
         atomic_fetch_add(&closed, 1);
         told = true;
     }
