@@ -2,6 +2,7 @@
 /* Gossip with a deadline. Who is late is arranged with barriers, so nothing depends on
  * how fast anybody is. */
 #include "gossipers.h"
+#include "mix/gossip_rounds.h"
 
 static wefti_mixer_config knobs(bool combine_last, double deadline_s) {
     return (wefti_mixer_config){.kind = "gossip",
@@ -197,8 +198,33 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state) {
     weft_ctx_destroy(ctx);
 }
 
+/* Whatever the weights: else a replica among equal ones would move. Each but the largest is the
+ * nearest multiple of 2^-24; of the largest the rest, at most half a unit for each other one. */
+static void rounded_weights_add_up_to_exactly_one(void **state) {
+    const double unit = 0x1p-24;
+    for (int n = 1; n <= 33; n++)
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            double weights[33], sum = 0, rounded_sum = 0;
+            float drawn[33], rounded[33];
+            int largest = 0;
+            fill_normal(seed * 100 + (uint64_t)n, n, drawn);
+            for (int i = 0; i < n; i++) sum += fabs((double)drawn[i]);
+            for (int i = 0; i < n; i++) weights[i] = fabs((double)drawn[i]) / sum;
+            for (int i = 0; i < n; i++)
+                if (weights[i] > weights[largest]) largest = i;
+            wefti_gossip_round(n, weights, rounded);
+            for (int i = 0; i < n; i++) {
+                double off = fabs((double)rounded[i] - weights[i]);
+                assert_true(off <= unit / 2 * (i == largest ? n : 1));
+                rounded_sum += (double)rounded[i];
+            }
+            assert_true(rounded_sum == 1); /* exact: sums of multiples of 2^-24 below 2 */
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounded_weights_add_up_to_exactly_one),
         cmocka_unit_test(a_deadline_that_nobody_misses_changes_no_bit),
         cmocka_unit_test(who_is_late_is_left_out_and_the_weights_of_the_others_are_one),
         cmocka_unit_test(every_buffer_comes_back_to_its_sender),
