@@ -116,8 +116,32 @@ static void more_numbers_than_a_chunk_has_are_refused(void **state) {
     weft_ctx_destroy(ctx);
 }
 
+/* The same numbers begin two pieces, on both ranks and in every step. */
+static void begin_alike(int rank, int step, float *g) {
+    (void)rank, (void)step;
+    fill_normal(1, C, g);
+    fill_normal(1, C, g + VECTOR);
+}
+
+/* Chance is another one in each of them, or what it loses would not average out. */
+static void chance_differs_by_rank_piece_and_step(void **state) {
+    static trial like;
+    like = (trial){.config = knobs("topk", 1, C, false),
+                   .kernels = wefti_kernels_find(NULL),
+                   .edit = begin_alike};
+    like.config.values = WEFTI_VALUES_INT4;
+    like.config.stochastic = true;
+    like.config.compression_decay = 0; /* what was lost is forgotten */
+    run_alike(trials, 2, &like);
+    const float *one = trials[0].kept[0];
+    assert_memory_not_equal(one, one + VECTOR, C * sizeof *one);
+    assert_memory_not_equal(one, trials[1].kept[0], C * sizeof *one);
+    assert_memory_not_equal(one, trials[0].kept[1], C * sizeof *one);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chance_differs_by_rank_piece_and_step),
         cmocka_unit_test(it_is_its_definition),
         cmocka_unit_test(what_is_sent_and_what_is_kept_are_all_there_is),
         cmocka_unit_test(all_of_a_chunk_is_the_mean_of_momenta),

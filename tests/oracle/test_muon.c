@@ -345,8 +345,45 @@ static void rows_become_orthonormal(void **state) {
     }
 }
 
+/* Every FLOP has one owner, and none has more than its share and one matrix: the next one goes to
+ * the rank with the least so far. A product of m x n, m the smaller, takes 5 (4 m^2 n + 2 m^3). */
+static void turning_is_dealt_out_evenly(void **state) {
+    static const int64_t shapes_of[][3] = {{12, 36, 3}, {12, 12, 1}, {48, 12, 1},
+                                           {12, 48, 1}, {12, 36, 3}, {12, 12, 1},
+                                           {48, 12, 1}, {12, 48, 1}};
+    enum { MANY = 8 };
+    wefti_optimizer_rule rule = {
+        wefti_optimizer_find("muon"), {.rows = 1, .whole_every = 1}, 1};
+    const wefti_optimizer_rule *rules[MANY];
+    wefti_matrix matrices[MANY];
+    double all = 0, largest = 0;
+    for (int i = 0; i < MANY; i++) {
+        double part = (double)(shapes_of[i][1] / shapes_of[i][2]);
+        double m = fmin((double)shapes_of[i][0], part),
+               n = fmax((double)shapes_of[i][0], part);
+        double flop = 5 * (4 * m * m * n + 2 * m * m * m) * (double)shapes_of[i][2];
+        rules[i] = &rule;
+        matrices[i] = (wefti_matrix){.rows = shapes_of[i][0],
+                                     .cols = shapes_of[i][1],
+                                     .parts = (int)shapes_of[i][2]};
+        all += flop;
+        largest = fmax(largest, flop);
+    }
+    wefti_matrix_list list = {MANY, matrices, rules};
+    for (int S = 1; S <= 9; S++) {
+        double sum = 0;
+        for (int s = 0; s < S; s++) {
+            double flop = wefti_matrices_flop(&list, S, s);
+            assert_true(flop <= all / S + largest);
+            sum += flop;
+        }
+        assert_true(fabs(sum - all) < 1e-9 * all);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turning_is_dealt_out_evenly),
         cmocka_unit_test(it_is_the_formula_on_any_number_of_ranks),
         cmocka_unit_test(the_cheap_forms_are_their_formulas),
         cmocka_unit_test(ranks_that_share_matrices_are_one_rank),
