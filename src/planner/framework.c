@@ -234,9 +234,9 @@ typedef struct walk {
     const wefti_framework_case *c;
     widths w;
     group all, in, out;
-    double slow;                /* computing, over its calm time */
-    double t, e;                /* clocks: computing, exchange */
-    double wire_e;              /* hsdp: of the exchange between nodes */
+    double slow, own; /* computing, over its calm time: jitter, slowest machine */
+    double t, e;      /* clocks: computing, exchange */
+    double wire_e;    /* hsdp: of the exchange between nodes */
     double computed, exchanged; /* in all */
     double pending;             /* bytes of DDP's open bucket */
 } walk;
@@ -248,6 +248,13 @@ static double elements(const walk *k, int u) {
 static void compute(walk *k, double seconds) {
     k->t += seconds * k->slow;
     k->computed += seconds * k->slow;
+}
+
+/* A pass through a unit. Launching it takes as long on a slow machine. */
+static void compute_unit(walk *k, int u, bool backward) {
+    wefti_unit_cost cost = wefti_costs_unit(k->c->cluster, k->c->job, u);
+    double seconds = backward ? cost.backward_s : cost.forward_s;
+    compute(k, seconds + (k->own - 1) * (1 - cost.launching) * seconds);
 }
 
 static void exchange(walk *k, double ready, double seconds) {
@@ -284,14 +291,13 @@ static void sharded_pass(walk *k, bool backward, bool last) {
     double gathered = k->e;
     for (int i = 0; i < n; i++) {
         int u = backward ? n - 1 - i : i, next = backward ? u - 1 : u + 1;
-        wefti_unit_cost cost = wefti_costs_unit(k->c->cluster, k->c->job, u);
         k->t = fmax(k->t, gathered);
         if (i + 1 < n) {
             exchange(k, k->t, unit_gather_s(k, next));
             gathered = k->e;
             wait_here(k);
         }
-        compute(k, backward ? cost.backward_s : cost.forward_s);
+        compute_unit(k, u, backward);
         if (backward) reduce_unit(k, u, last);
     }
 }
@@ -307,11 +313,10 @@ static void flush(walk *k) {
 
 static void whole_pass(walk *k, bool last) {
     const wefti_job *job = k->c->job;
-    for (int u = 0; u < job->model->n_units; u++)
-        compute(k, wefti_costs_unit(k->c->cluster, job, u).forward_s);
+    for (int u = 0; u < job->model->n_units; u++) compute_unit(k, u, false);
     for (int u = job->model->n_units - 1; u >= 0; u--) {
         double left = elements(k, u) * k->w.sent_gradient;
-        compute(k, wefti_costs_unit(k->c->cluster, job, u).backward_s);
+        compute_unit(k, u, true);
         for (; last && left > 0; left -= bucket_bytes) {
             k->pending += fmin(left, bucket_bytes);
             if (k->pending >= bucket_bytes && !k->c->framework->after) flush(k);
@@ -336,8 +341,7 @@ static double slowness(const wefti_framework_case *c) {
     const weft_jitter *j = &c->cluster->jitter;
     double W = (double)(c->nodes * c->ranks_per_node),
            spread = hypot(j->spread, j->drift);
-    double slowest = slowest_machine(c->cluster);
-    return spread > 0 ? slowest * exp(spread * largest_of(W)) : slowest;
+    return spread > 0 ? exp(spread * largest_of(W)) : 1;
 }
 
 /* All ranks wait for one that stalls. */
@@ -427,7 +431,11 @@ static void conclude(const walk *k, weft_prediction *out) {
 }
 
 void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out) {
-    walk k = {.c = c, .w = widths_of(c), .all = group_of(c), .slow = slowness(c)};
+    walk k = {.c = c,
+              .w = widths_of(c),
+              .all = group_of(c),
+              .slow = slowness(c),
+              .own = slowest_machine(c->cluster)};
     k.in = inside(k.all);
     k.out = between(k.all);
     *out = (weft_prediction){.hidden_share = 1};
@@ -450,8 +458,6 @@ void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out
         out->mean_step_s += seconds;
         k.exchanged += seconds;
     }
-    double mean_s = out->mean_step_s;
-    out->mean_step_s = mean_s;
     count_memory(&k, out);
     count_wire(&k, out);
     conclude(&k, out);

@@ -414,7 +414,7 @@ static void draw_step(wefti_array_player *e) {
             factor = later(factor, e->drift[i] * drawn);
             halt_s = later(halt_s, wefti_jitter_halt(e->timed, seed, e->step, rank));
         }
-        e->factor[i] = slow * e->own_compute[node] * (e->weather.jitter ? factor : 1);
+        e->factor[i] = slow * (e->weather.jitter ? factor : 1);
         e->halt[i] = halt_s;
         e->begun[i] = e->clock[i];
     }
@@ -433,7 +433,8 @@ static void compute(wefti_array_player *e, const wefti_timed_op *part) {
     double stall_s = e->job->config->mesh.straggler_time, sum = 0;
     for (int i = 0; i < e->R; i++) {
         double before = e->clock[i];
-        e->clock[i] += part->work_s * e->factor[i] + e->halt[i];
+        double own_s = wefti_timed_work(part, e->own_compute[i / e->copies]);
+        e->clock[i] += own_s * e->factor[i] + e->halt[i];
         e->halt[i] = 0;
         if (part->floor_s >= 0)
             e->clock[i] = later(e->clock[i], e->begun[i] + part->floor_s +

@@ -75,21 +75,22 @@ double wefti_costs_flops(const weft_cluster *cluster, const wefti_job *job) {
 wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *job,
                                  int u) {
     double loop_s = job->loop_s > 0 ? job->loop_s * loop_share(job->model, u) : 0;
-    if (job->loop_s > 0) return (wefti_unit_cost){loop_s / 3, loop_s * 2 / 3};
+    if (job->loop_s > 0) return (wefti_unit_cost){loop_s / 3, loop_s * 2 / 3, 0};
     const char *name = unit_name(job->model->units[u].kind);
     bool measured = wefti_costs_measured(cluster, job);
     for (int64_t i = 0; i < cluster->n_units && measured; i++)
         if (wefti_is(cluster->units[i].name, name))
             return (wefti_unit_cost){cluster->units[i].forward_s,
-                                     cluster->units[i].backward_s};
+                                     cluster->units[i].backward_s, 0};
     double flops = wefti_costs_flops(cluster, job);
-    if (!(flops > 0)) return (wefti_unit_cost){0, 0};
+    if (!(flops > 0)) return (wefti_unit_cost){0, 0, 0};
     double tokens = (double)(job->B * job->T);
     double forward_s = cluster->launch_s +
                        job->model->ops->unit_flop(job->model, u, job->T) / 3 * tokens /
                            flops;
     bool again = job->config->model.recompute && u < job->model->n_units - 1;
-    return (wefti_unit_cost){forward_s, (again ? 3 : 2) * forward_s};
+    return (wefti_unit_cost){forward_s, (again ? 3 : 2) * forward_s,
+                             forward_s > 0 ? cluster->launch_s / forward_s : 0};
 }
 
 double wefti_costs_touch(const weft_cluster *cluster, double n_bytes) {

@@ -16,6 +16,7 @@ typedef struct wefti_work {
 /* Seconds of unit u, one micro-batch; recomputation is in backward. */
 typedef struct wefti_unit_cost {
     double forward_s, backward_s;
+    double launching; /* share of both that does not hang on the rate of computing */
 } wefti_unit_cost;
 
 /* Whether the cluster's units are of this job's model and batch; else every unit gets

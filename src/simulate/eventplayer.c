@@ -80,7 +80,7 @@ static void draw_step(wefti_player *player, int r) {
     wefti_sim_rank *rank = &player->ranks[r];
     uint64_t seed = player->play->seed;
     bool struck = wefti_jitter_straggler(player->job, rank->step) == r;
-    rank->factor = rank->own;
+    rank->factor = 1;
     rank->halt_s = 0;
     rank->stall_s = struck ? player->job->config->mesh.straggler_time : 0;
     if (player->play->calm) return;
@@ -207,7 +207,7 @@ static weft_status meet(wefti_player *player, wefti_thread *t, double work_s) {
 static weft_status compute(wefti_player *player, wefti_thread *t,
                            const wefti_timed_op *part) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
-    t->now_s += part->work_s * rank->factor + rank->halt_s;
+    t->now_s += wefti_timed_work(part, rank->own) * rank->factor + rank->halt_s;
     rank->halt_s = 0;
     double until_s = rank->begun_s + part->floor_s + rank->stall_s;
     if (part->floor_s >= 0 && until_s > t->now_s)

@@ -40,6 +40,7 @@ static weft_status add(const timer *t, wefti_timed_op part) {
     if (joins && !t->in_detail) {
         double moved = last->floor_s < 0 ? -1 : last->floor_s + part.work_s;
         last->work_s += part.work_s;
+        last->same_s += part.same_s;
         last->floor_s = fmax(moved, part.floor_s);
         return WEFT_OK;
     }
@@ -54,16 +55,17 @@ static weft_status add(const timer *t, wefti_timed_op part) {
 }
 
 static weft_status compute(const timer *t, const wefti_op *op, double work_s,
-                           double floor_s) {
-    return add(t, (wefti_timed_op){WEFTI_TIMING_COMPUTE, *op, work_s, floor_s, true});
+                           double same_s, double floor_s) {
+    return add(
+        t, (wefti_timed_op){WEFTI_TIMING_COMPUTE, *op, work_s, floor_s, same_s, true});
 }
 
 static weft_status act(const timer *t, const wefti_op *op) {
-    return add(t, (wefti_timed_op){WEFTI_TIMING_ACT, *op, 0, -1, true});
+    return add(t, (wefti_timed_op){WEFTI_TIMING_ACT, *op, 0, -1, 0, true});
 }
 
 static weft_status meet(const timer *t, const wefti_op *op, double work_s) {
-    return add(t, (wefti_timed_op){WEFTI_TIMING_MEET, *op, work_s, -1, true});
+    return add(t, (wefti_timed_op){WEFTI_TIMING_MEET, *op, work_s, -1, 0, true});
 }
 
 /* S-1 shards of a unit over the node's own link, and copying the unit once more. */
@@ -95,19 +97,25 @@ static weft_status backward(const timer *t, const wefti_op *op) {
     bool head = op->index == job->model->n_units - 1;
     double floor_s = config->mesh.straggler_time > 0 ? 0 : -1;
     if (config->mesh.compute_time > 0) floor_s = config->mesh.compute_time * op->share;
-    return compute(t, op, (head ? cost.forward_s : 0) + cost.backward_s, floor_s);
+    double work_s = (head ? cost.forward_s : 0) + cost.backward_s;
+    return compute(t, op, work_s, cost.launching * work_s, floor_s);
+}
+
+static weft_status forward(const timer *t, const wefti_op *op) {
+    wefti_unit_cost cost = wefti_costs_unit(t->timed->cluster, t->timed->job, op->index);
+    return compute(t, op, cost.forward_s, cost.launching * cost.forward_s, -1);
 }
 
 static weft_status norm(const timer *t, const wefti_op *op) {
     double work_s = 0;
     for (int b = 0; b < t->shard->arrangement->n_buckets; b++)
         work_s += t->shard->buckets[b].norm_s;
-    WEFT_TRY(compute(t, op, work_s, -1));
+    WEFT_TRY(compute(t, op, work_s, work_s, -1));
     return sum_up(t, op);
 }
 
 static weft_status settle(const timer *t, const wefti_op *op) {
-    WEFT_TRY(compute(t, op, t->timed->cluster->rest_s, -1));
+    WEFT_TRY(compute(t, op, t->timed->cluster->rest_s, 0, -1));
     WEFT_TRY(sum_up(t, op));
     return act(t, op);
 }
@@ -117,10 +125,7 @@ static weft_status time_op(const timer *t, const wefti_op *op) {
     case WEFTI_OP_LOAD: return t->in_detail ? act(t, op) : WEFT_OK;
     case WEFTI_OP_GATHER: return move_unit(t, op, 8);
     case WEFTI_OP_REDUCE: return move_unit(t, op, 20);
-    case WEFTI_OP_FORWARD:
-        return compute(
-            t, op,
-            wefti_costs_unit(t->timed->cluster, t->timed->job, op->index).forward_s, -1);
+    case WEFTI_OP_FORWARD: return forward(t, op);
     case WEFTI_OP_BACKWARD: return backward(t, op);
     case WEFTI_OP_NORM: return norm(t, op);
     case WEFTI_OP_SETTLE: return settle(t, op);

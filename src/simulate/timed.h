@@ -20,7 +20,8 @@ typedef struct wefti_timed_op {
     wefti_timing timing;
     wefti_op op;
     double work_s, floor_s; /* floor_s < 0: none */
-    bool ends;              /* is the op's last part */
+    double same_s; /* of work_s what takes as long on a machine of another rate */
+    bool ends;     /* is the op's last part */
 } wefti_timed_op;
 
 /* A bucket's exchange of a replicator: rounds, and bytes by owner. */
@@ -60,6 +61,12 @@ typedef struct wefti_timed {
 } wefti_timed;
 
 /* --- the cost laws that both players share --- */
+
+/* A part's computing on a machine that takes `times` as long for a FLOP as the cluster's others:
+ * reading memory and launching do not. So a higher rate of the others never makes it longer. */
+static inline double wefti_timed_work(const wefti_timed_op *part, double times) {
+    return part->work_s + (times - 1) * (part->work_s - part->same_s);
+}
 
 /* Bytes that a message of n_bytes takes of a link's rate. */
 static inline double wefti_link_bytes(const wefti_link_time *link, double n_bytes) {

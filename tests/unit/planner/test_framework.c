@@ -290,6 +290,29 @@ static void anchors_bring_back_the_facts(void **state) {
         strstr(found.text, "your wire carries 1.6 Gbit/s of 25 Gbit/s: look at"));
 }
 
+/* Two nodes that take as long as one with as many tokens for each, or by a few per cent less,
+ * say nothing of the wire: its rate stays, and it is said. */
+static void a_wire_that_does_not_show_stays_as_it_was(void **state) {
+    weft_inference_of_facts found;
+    cluster->nodes = 2;
+    cluster->rank_flops = 0;
+    cluster->wire.bandwidth_Bps = 3.125e9;
+    cluster->wire.latency_s = 0;
+    double tokens = (double)run->batch.tokens_per_step;
+    weft_measurement m[] = {
+        {.nodes = 1, .seconds = 10},
+        {.nodes = 2, .method = "ddp", .seconds = 10, .tokens = 2 * tokens}};
+    for (int i = 0; i < 3; i++, m[1].seconds *= 0.96) {
+        assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, m, 2, cluster, &found));
+        assert_true(cluster->wire.bandwidth_Bps == 3.125e9);
+        assert_true(found.wire_Bps == 0);
+        assert_non_null(strstr(found.text, "the wire does not show in these steps"));
+    }
+    m[1].seconds = 10.5;
+    assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, m, 2, cluster, &found));
+    assert_true(found.wire_Bps > 0 && cluster->wire.bandwidth_Bps == found.wire_Bps);
+}
+
 static void refuses(const char *text, const char *sentence) {
     weft_measurement m;
     weft_ctx_clear(ctx);
@@ -362,6 +385,7 @@ int main(void) {
         TEST(a_better_cluster_is_never_slower),
         TEST(measurements_are_read_as_people_write_them),
         TEST(anchors_bring_back_the_facts),
+        TEST(a_wire_that_does_not_show_stays_as_it_was),
         TEST(what_is_no_measurement_is_refused),
         TEST(accelerators_are_known_by_name),
         TEST(launching_is_there_in_every_pass),
