@@ -73,7 +73,8 @@ static void count_costs(const wefti_adviser *a, weft_candidate *c) {
     c->efficiency = wefti_advise_efficiency(a, c->nodes);
     c->cost_s = wefti_advise_cost(a, c, c->prediction.mean_step_s);
     c->error = wefti_advise_error(a, c);
-    c->hours = steps * c->prediction.mean_step_s / 3600 * wefti_advise_failures(a, c);
+    c->hours = steps * c->prediction.mean_step_s / 3600 *
+               wefti_advise_failures(a, c, c->prediction.mean_step_s);
     c->gigabytes = steps * c->prediction.wire_bytes / 1e9;
     c->break_even_Bps = c->overtaken_Bps = NAN;
     c->curve = -1;

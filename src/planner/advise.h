@@ -144,7 +144,11 @@ weft_status wefti_advise_curves(wefti_adviser *a) WEFT_CHECKED;
 
 /* How far a prediction may be off, and how much longer failures make a run. */
 double wefti_advise_error(const wefti_adviser *a, const weft_candidate *c);
-double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c);
+double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c,
+                             double step_s);
+
+/* Whether the others go on without a node that fails. */
+bool wefti_advise_goes_on(const wefti_adviser *a, const weft_candidate *c);
 
 /* Writes the paragraphs. */
 weft_status wefti_advise_words(wefti_adviser *a) WEFT_CHECKED;

@@ -50,16 +50,17 @@ double wefti_advise_error(const wefti_adviser *a, const weft_candidate *c) {
 }
 
 /* Others' frameworks go back; so do methods whose replicas differ. */
-static bool goes_on(const wefti_adviser *a, const weft_candidate *c) {
+bool wefti_advise_goes_on(const wefti_adviser *a, const weft_candidate *c) {
     return c->prediction.goes_on && !a->options.roll_back && !c->framework[0];
 }
 
-double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c) {
+double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c,
+                             double step_s) {
     const weft_advise_options *o = &a->options;
-    double every = (double)a->run->run.save_every * c->prediction.mean_step_s;
+    double every = (double)a->run->run.save_every * step_s;
     if (o->failure_s <= 0) return 1;
     double often = (double)c->nodes / o->failure_s;
-    if (goes_on(a, c)) {
+    if (wefti_advise_goes_on(a, c)) {
         double given_up_s = a->run->elastic.silence;
         double saving = every > 0 ? o->save_s / every : 0;
         return 1 + saving + often * (given_up_s + o->restart_s / (double)c->nodes);

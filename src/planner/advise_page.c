@@ -3,9 +3,10 @@
  * (planpage.h), drawn by page/plan.js.
  *
  *     program, advice, tokens, tokens_per_step, batch_per_rank, wire {bandwidth_Bps, latency_s}
+ *     failures {between_s, restart_s, save_s, save_every, silence_s}, critical_batch; 0: none
  *     batches  list of m: times the batch that was planned with
  *     one      planes of one node alone
- *     methods  list of {name, learning, choice, at: list of {nodes, bytes, planes}}
+ *     methods  list of {name, learning, choice, at: list of {nodes, bytes, goes_on, planes}}
  *     planes   for each of the batches, for each order of phases, a list of
  *              [per_Bps, latencies, rest] (advise_planes.h); none if the batch can not be shared
  *
@@ -241,6 +242,8 @@ static json_t *method_of(const page *p, int k, bool *ok) {
         json_t *one = json_object();
         put(one, "nodes", (double)p->nodes[i], ok);
         put(one, "bytes", at->candidate.prediction.wire_bytes, ok);
+        bool goes_on = wefti_advise_goes_on(&p->a, &at->candidate);
+        wefti_json_put(one, "goes_on", json_boolean(goes_on), ok);
         wefti_json_put(one, "planes", cell_of(at, ok), ok);
         append(list, one, ok);
     }
@@ -252,6 +255,17 @@ static bool is_there(const page *p, int k) {
     bool any = false;
     for (int i = 0; i < p->n_nodes; i++) any |= p->cells[k * p->n_nodes + i].there;
     return any;
+}
+
+/* What a failure costs, as advise_error.c computes with it. */
+static json_t *failures_of(const wefti_adviser *a, bool *ok) {
+    json_t *object = json_object();
+    put(object, "between_s", a->options.failure_s, ok);
+    put(object, "restart_s", a->options.restart_s, ok);
+    put(object, "save_s", a->options.save_s, ok);
+    put(object, "save_every", (double)a->run->run.save_every, ok);
+    put(object, "silence_s", a->run->elastic.silence, ok);
+    return object;
 }
 
 static json_t *whole(const page *p, bool *ok) {
@@ -271,6 +285,8 @@ static json_t *whole(const page *p, bool *ok) {
     wefti_json_put(object, "batch_per_rank", json_boolean(p->a.options.batch_per_rank),
                    ok);
     wefti_json_put(object, "wire", wire, ok);
+    wefti_json_put(object, "failures", failures_of(&p->a, ok), ok);
+    put(object, "critical_batch", p->a.options.critical_batch, ok);
     wefti_json_put(object, "batches", row(batches, PAGE_BATCHES, ok), ok);
     wefti_json_put(object, "nodes", row(nodes, p->n_nodes, ok), ok);
     wefti_json_put(object, "one", cell_of(&p->one, ok), ok);

@@ -307,8 +307,8 @@ int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes) {
 }
 
 double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s) {
-    return step_s * wefti_advise_failures(a, c) * (double)wefti_advise_tokens(a, 1) /
-           (double)wefti_advise_tokens(a, c->nodes) /
+    return step_s * wefti_advise_failures(a, c, step_s) *
+           (double)wefti_advise_tokens(a, 1) / (double)wefti_advise_tokens(a, c->nodes) /
            wefti_advise_efficiency(a, c->nodes);
 }
 

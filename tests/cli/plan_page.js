@@ -22,6 +22,34 @@ async function computes() {
     p.close();
 }
 
+/* Failures and batches that teach less are in speed-up and hours as weft plan says them. */
+async function grieves() {
+    const p = await open('grieved.html', 1200), W = p.frame.contentWindow;
+    const model = JSON.parse(p.page.getElementById('data').textContent);
+    const at = [model.wire.bandwidth_Bps * 8, Math.max(model.wire.latency_s, 1e-6), 1];
+    const kinds = new Set();
+    for (const row of grieved) {
+        const method = model.methods.find(m => m.name === row.name) || null;
+        if (row.nodes > 1 && !(method && method.at.some(a => a.nodes === row.nodes))) continue;
+        const speed = W.speedup(method, row.nodes, ...at), hours = W.nodeHours(method, row.nodes, ...at);
+        kinds.add(row.nodes > 1 && row.goes_on);
+        claim(`speed-up of ${row.name} on ${row.nodes}: ${speed}`, Math.abs(speed / row.speedup - 1) < 0.03, row.speedup);
+        claim(`hours of ${row.name} on ${row.nodes}: ${hours}`,
+            Math.abs(hours / row.nodes / row.hours - 1) < 0.03, row.hours);
+    }
+    claim('methods that go on and that go back', kinds.size === 2, [...kinds]);
+    const before = W.nodeHours(null, 1, ...at), input = p.page.querySelector('input[name=failures]');
+    input.value = 0;
+    input.dispatchEvent(new W.Event('input', {bubbles: true}));
+    claim('no failures take no time', W.nodeHours(null, 1, ...at) < before && /failures=0/.test(W.location.hash),
+        W.location.hash);
+    same('the foot says it', /are without failures/.test(p.page.querySelector('footer').textContent), true);
+    p.close();
+    const calm = await open('plan.html', 1200);
+    same('none are planned', /are without failures/.test(calm.page.querySelector('footer').textContent), true);
+    calm.close();
+}
+
 async function slides() {
     const p = await open('plan.html', 1200), W = p.frame.contentWindow;
     const cell = () => p.page.querySelector('[data-row="full sync"] td').textContent;
@@ -32,7 +60,7 @@ async function slides() {
     claim('the address knows', /rate=1000000/.test(W.location.hash), W.location.hash);
     [...p.page.querySelectorAll('button')].find(b => b.textContent === 'as planned').click();
     same('back to what was planned', cell(), before);
-    for (const name of ['rate', 'latency', 'nodes', 'batch'])
+    for (const name of ['rate', 'latency', 'nodes', 'batch', 'failures'])
         claim(`a slider has a name: ${name}`, p.page.querySelector(`input[name=${name}]`).getAttribute('aria-label'));
     const curves = p.count('[data-chart=speed-rate] .curve');
     p.page.querySelector('.runs .key').click();
@@ -53,4 +81,4 @@ async function looks() {
     p.close();
 }
 
-claims(async () => { for (const part of [computes, slides, looks]) await part(); });
+claims(async () => { for (const part of [computes, grieves, slides, looks]) await part(); });

@@ -6,11 +6,12 @@
  *         max over their planes of  per_Bps / rate + latencies L + rest
  *
  * with planes for each of some batches (m: times the batch that was planned with),
- * and draws speed-up and node-hours over the wire's rate and over the number of nodes. What the
- * reader chose is in the address behind '#': rate (bit/s), latency (s), nodes, batch (m), theme,
- * hide. */
+ * and draws speed-up and node-hours over the wire's rate and over the number of nodes, both with
+ * failures and with what a large batch teaches less (troubles, efficiency: as advise_error.c and
+ * advise_predict.c have them). What the reader chose is in the address behind '#': rate (bit/s),
+ * latency (s), nodes, batch (m), failures (seconds between two of a node; 0: none), theme, hide. */
 
-const chosen = {rate: 0, latency: 0, nodes: 0, batch: 1, theme: 'auto', hide: new Set()};
+const chosen = {rate: 0, latency: 0, nodes: 0, batch: 1, failures: 0, theme: 'auto', hide: new Set()};
 let plan = null;
 
 /* ---- the model ---- */
@@ -38,18 +39,42 @@ function predict(method, nodes, rate_bps, latency, batch) {
     return cell ? stepOf(cell.planes, batch, rate_bps, latency) : null;
 }
 
+/* By how much failures make a run of such steps longer: the others go on without a node, or all go
+ * back to the last checkpoint. */
+function troubles(method, nodes, step) {
+    const {restart_s, save_s, save_every, silence_s} = plan.failures;
+    if (!chosen.failures) return 1;
+    const often = nodes / chosen.failures, every = save_every * step;
+    if (nodes > 1 && cellOf(method, nodes).goes_on)
+        return 1 + (every > 0 ? save_s / every : 0) + often * (silence_s + restart_s / nodes);
+    const between = every > 0 ? every : Math.sqrt(2 * Math.max(save_s, 1) / often);
+    return 1 + save_s / between + often * (between / 2 + restart_s);
+}
+
+const batchOf = (nodes, batch) => plan.tokens_per_step * batch * (plan.batch_per_rank ? nodes : 1);
+
+/* Of a token, over one of the batch that one node was planned with. */
+const efficiency = (nodes, batch) => plan.critical_batch ?
+    (1 + batchOf(1, 1) / plan.critical_batch) / (1 + batchOf(nodes, batch) / plan.critical_batch) : 1;
+
+/* Seconds for a token's worth of one node's planned batch, all told; null where there is no step. */
+function cost(method, nodes, rate_bps, latency, batch) {
+    const step = predict(method, nodes, rate_bps, latency, batch);
+    return step === null ? null :
+        step * troubles(method, nodes, step) / batchOf(nodes, batch) / efficiency(nodes, batch);
+}
+
 /* Over one node, by tokens: with a batch of its own each node brings as many. */
 function speedup(method, nodes, rate_bps, latency, batch) {
-    const step = predict(method, nodes, rate_bps, latency, batch);
-    const alone = stepOf(plan.one, batch, rate_bps, latency);
-    return step === null || alone === null ? null : alone / step * (plan.batch_per_rank ? nodes : 1);
+    const mine = cost(method, nodes, rate_bps, latency, batch);
+    const alone = cost(null, 1, rate_bps, latency, batch);
+    return mine === null || alone === null ? null : alone / mine;
 }
 
 /* Hours of all nodes to the goal: what the run costs, at a price per hour and node. */
 function nodeHours(method, nodes, rate_bps, latency, batch) {
-    const step = predict(method, nodes, rate_bps, latency, batch);
-    const tokens = plan.tokens_per_step * batch * (plan.batch_per_rank ? nodes : 1);
-    return step === null ? null : plan.tokens / tokens * step / 3600 * nodes;
+    const mine = cost(method, nodes, rate_bps, latency, batch);
+    return mine === null ? null : plan.tokens * mine / 3600 * nodes;
 }
 
 /* ---- the reader's choice ---- */
@@ -58,7 +83,8 @@ const planned = () => ({
     rate: plan.wire.bandwidth_Bps * 8,
     latency: Math.max(plan.wire.latency_s, 1e-6),
     nodes: plan.nodes[plan.nodes.length - 1],
-    batch: 1
+    batch: 1,
+    failures: plan.failures.between_s
 });
 
 function readChoice() {
@@ -69,6 +95,7 @@ function readChoice() {
     };
     chosen.rate = number('rate', 1e5, 1e13);
     chosen.latency = number('latency', 1e-9, 10);
+    chosen.failures = given.get('failures') === '0' ? 0 : number('failures', 3600, 1e9);
     chosen.batch = plan.batches[batchPlace(number('batch', 1 / 64, 64))];
     chosen.nodes = plan.nodes.includes(Number(given.get('nodes'))) ? Number(given.get('nodes')) : p.nodes;
     chosen.theme = ['light', 'dark'].includes(given.get('theme')) ? given.get('theme') : 'auto';
@@ -77,7 +104,7 @@ function readChoice() {
 
 function writeChoice() {
     const out = new URLSearchParams(), p = planned();
-    for (const name of ['rate', 'latency', 'nodes', 'batch'])
+    for (const name of ['rate', 'latency', 'nodes', 'batch', 'failures'])
         if (chosen[name] !== p[name]) out.set(name, Number(chosen[name].toPrecision(6)));
     if (chosen.theme !== 'auto') out.set('theme', chosen.theme);
     if (chosen.hide.size) out.set('hide', [...chosen.hide].join(','));
@@ -130,6 +157,14 @@ function logSlider(name, label, low, decades, each, text) {
         x => Math.round(Math.log10(x / low) * each), text);
 }
 
+const failuresText = s => s ? tidy(short(s, 'time')) : 'none';
+
+/* A node's time between failures, from a year down to an hour; the first place is none. */
+const failuresSlider = () => slider('failures', 'a node fails every', 40,
+    i => i === 0 ? 0 : Number((3600 * 8760 ** ((40 - i) / 39)).toPrecision(3)),
+    s => s === 0 ? 0 : Math.max(1, Math.min(40, Math.round(40 - 39 * Math.log(s / 3600) / Math.log(8760)))),
+    failuresText);
+
 function controls() {
     const reset = make('button', {type: 'button', onclick: () => choose(planned())}, 'as planned');
     const box = card('wire', 'What if', 'move a slider: all values are computed again', reset, true);
@@ -138,7 +173,8 @@ function controls() {
         logSlider('latency', 'latency', 1e-6, 6, 10, x => tidy(short(x, 'time'))),
         slider('nodes', 'nodes', plan.nodes.length - 1, i => plan.nodes[i],
             x => plan.nodes.indexOf(x), x => String(x)),
-        slider('batch', 'batch', plan.batches.length - 1, i => plan.batches[i], batchPlace, batchText)));
+        slider('batch', 'batch', plan.batches.length - 1, i => plan.batches[i], batchPlace, batchText),
+        failuresSlider()));
     return box.e;
 }
 
@@ -277,6 +313,19 @@ function table() {
     return box.e;
 }
 
+/* What is in time, node-hours and speed-up besides steps. */
+function failureWords() {
+    const out = make('span', {});
+    painters.push(() => {
+        const {restart_s, save_s, save_every} = plan.failures;
+        const saving = save_every ? `every ${save_every} steps` : 'as often as pays';
+        out.textContent = !chosen.failures ? 'Time and node-hours are without failures.' :
+            `A node fails every ${failuresText(chosen.failures)}; a restart takes ${short(restart_s, 'time')}, a ` +
+            `checkpoint ${short(save_s, 'time')}, ${saving}. Where the others go on, they do.`;
+    });
+    return out;
+}
+
 /* ---- the page ---- */
 
 function build() {
@@ -284,7 +333,7 @@ function build() {
         make('div', {class: 'cards'}, controls(), charts(), table()),
         make('footer', {}, `Drawn by ${plan.program}: ${short(plan.parameters, 'count')} parameters, goal ${
             short(plan.tokens, 'count')} tokens. Learning: nats per token behind full synchronization at ` +
-            'equal steps on a small model. Time and node-hours are without failures.'));
+            'equal steps on a small model. ', failureWords()));
 }
 
 function start() {

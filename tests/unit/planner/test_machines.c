@@ -187,12 +187,13 @@ static void equal_replicas_go_on_and_others_go_back(void **state) {
     a.options.save_s = 10;
     double tau_s = sqrt(2 * 10 * 1e6 / 4), often = 4 / 1e6;
     double back = 1 + 10 / tau_s + often * (tau_s / 2 + 800);
-    is_near(wefti_advise_failures(&a, &c), 1 + often * (run->elastic.silence + 200), 1e-12);
+    is_near(wefti_advise_failures(&a, &c, c.prediction.mean_step_s),
+            1 + often * (run->elastic.silence + 200), 1e-12);
     a.options.roll_back = true;
-    is_near(wefti_advise_failures(&a, &c), back, 1e-12);
+    is_near(wefti_advise_failures(&a, &c, c.prediction.mean_step_s), back, 1e-12);
     a.options.roll_back = false;
     snprintf(c.framework, sizeof c.framework, "ddp");
-    is_near(wefti_advise_failures(&a, &c), back, 1e-12);
+    is_near(wefti_advise_failures(&a, &c, c.prediction.mean_step_s), back, 1e-12);
     assert_true(predict(3, "").goes_on && !predict(1, "").goes_on);
 }
 
