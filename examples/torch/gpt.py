@@ -91,13 +91,14 @@ def rows(text: torch.Tensor, n: int,
 torch.manual_seed(1)
 model = GPT(256)
 # --- the lines that are weft's ---
-optimizer = weft.Optimizer(model, method=args.method, lr=args.lr,
+optimizer = weft.Optimizer(model, method=args.method, lr=args.lr, returns=10,
                            keys=dict(k.split("=", 1) for k in args.key))
-# ---
 warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=20)
+optimizer.carry(warm_up)  # who comes later, or again, has the others' rate
+# ---
 
-sent, waited, exchanged, begun = 0, 0.0, 0.0, time.monotonic()
-for step in range(1, args.steps + 1):
+sent, waited, exchanged, begun, first = 0, 0.0, 0.0, time.monotonic(), optimizer.steps
+while optimizer.steps < args.steps:
     loss = model(*rows(data, args.batch, draw))
     loss.backward()
     report = optimizer.step(loss)
@@ -105,10 +106,10 @@ for step in range(1, args.steps + 1):
     warm_up.step()
     sent += report.wire_bytes + report.local_bytes
     waited, exchanged = waited + report.wait_s, exchanged + report.exchange_s
-    if rank == 0 and step % 50 == 0:
+    if rank == 0 and report.step % 50 == 0:
         mean = "" if report.loss is None else f"loss {report.loss:.3f}, "
-        print(f"step {step}: {mean}{1e3 * (time.monotonic() - begun) / step:.0f} ms a step",
-              flush=True)
+        milliseconds = 1e3 * (time.monotonic() - begun) / max(report.step - first, 1)
+        print(f"step {report.step}: {mean}{milliseconds:.0f} ms a step", flush=True)
 
 with optimizer.averaged(), torch.no_grad():  # one model out of all, where they differ
     model.eval()

@@ -31,6 +31,15 @@ class PeerError(Error):
     """Another rank has failed or cannot be reached; the message says which."""
 
 
+class LeftBehind(PeerError):
+    """The others have gone on without this process, which lives: it stood still, or could not be
+    heard. `doors` is where they listen (WEFT_JOIN)."""
+
+    def __init__(self, status: str, message: str, doors: str):
+        super().__init__(status, message)
+        self.doors = doors
+
+
 class Tensor(c.Structure):
     _fields_ = [("name", TEXT), ("rows", I64), ("cols", I64), ("decays", BOOL)]
 
@@ -141,6 +150,7 @@ FUNCTIONS = {
     "weft_mesh_close": (BOOL, [PTR]),
     "weft_mesh_forget": (INT, [PTR, PTR]),
     "weft_mesh_fail": (INT, [PTR, PTR, INT]),
+    "weft_mesh_way_back": (BOOL, [PTR, TEXT, SIZE]),
     "weft_mesh_look": (Facts, [PTR]),
     "weft_mesh_host_of": (TEXT, [PTR, INT]),
     "weft_mesh_fit": (INT, [PTR, PTR, PTR]),
@@ -485,6 +495,12 @@ class Mesh:
         status = lib.weft_ctx_fail(own.pointer, 1, b"%s", text_of(why))
         lib.weft_mesh_fail(own.pointer, self.pointer, status)
         lib.weft_ctx_destroy(own.pointer)
+
+    def way_back(self) -> str | None:
+        """Where those listen who have gone on without this process, as WEFT_JOIN takes it."""
+        doors = c.create_string_buffer(1024)
+        known = self.pointer and self.ctx.lib.weft_mesh_way_back(self.pointer, doors, len(doors))
+        return os.fsdecode(doors.value) if known else None
 
     def check_process(self) -> None:
         if self.process != os.getpid():

@@ -8,8 +8,8 @@ import logging
 import math
 from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
-from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, Mesh, OfferShape, Part,
-                       Setup, Tensor, text_of)
+from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
+                       OfferShape, Part, PeerError, Setup, Tensor, text_of)
 from ._library import Report as _Report
 
 log = logging.getLogger("weft_sync")
@@ -63,6 +63,7 @@ class Sync:
         self._keep: list[Any] = [take]
         self._packed = b""
         self._trouble: BaseException | None = None
+        self.goes_on = False
         if pack is not None and unpack is not None:
             self._carry(setup, pack, unpack)
         ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self.pointer))
@@ -103,7 +104,10 @@ class Sync:
 
     def _call(self, name: str, *arguments: Any) -> None:
         self.mesh.check_process()
-        self.ctx.call("weft_sync_" + name, self.pointer, *arguments)
+        try:
+            self.ctx.call("weft_sync_" + name, self.pointer, *arguments)
+        except PeerError as error:
+            raise self._told_apart(error)
 
     def _wait(self, name: str, *arguments: Any) -> None:
         self.mesh.check_process()
@@ -111,7 +115,12 @@ class Sync:
             self.ctx.wait(self.mesh, "weft_sync_" + name, self.pointer, *arguments)
         except Error as error:
             trouble, self._trouble = self._trouble, None
-            raise error from trouble
+            raise self._told_apart(error) from trouble
+
+    def _told_apart(self, error: Error) -> Error:
+        """Whether others have failed, or have gone on without this process, which lives."""
+        doors = self.mesh.way_back() if self.goes_on and isinstance(error, PeerError) else None
+        return LeftBehind(error.status, str(error), doors) if doors else error
 
     def begin(self) -> None:
         self._wait("begin")

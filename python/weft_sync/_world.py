@@ -33,11 +33,19 @@ def _number(name: str, fallback: int | None = None) -> int:
     return int(text)
 
 
-def _address(name: str) -> tuple[str, int]:
-    host, _, port = os.environ[name].rpartition(":")
+def address_of(text: str) -> tuple[str, int]:
+    """Of HOST:PORT, or of several with commas between them, the last one's port."""
+    host, _, port = text.rpartition(":")
     if not host or not port.isdigit():
-        raise Error("config", f"{name} is '{os.environ[name]}', expected HOST:PORT")
-    return host if "," in host else host.strip("[]"), int(port)  # of several the last one's port
+        raise ValueError(text)
+    return host if "," in host else host.strip("[]"), int(port)
+
+
+def _address(name: str) -> tuple[str, int]:
+    try:
+        return address_of(os.environ[name])
+    except ValueError:
+        raise Error("config", f"{name} is '{os.environ[name]}', expected HOST:PORT") from None
 
 
 def apart() -> bool:
@@ -127,6 +135,16 @@ def mesh() -> Mesh:
     if _default is None or (_default.size > 1 and not _default.pointer):
         _default = founded(next(meshes))
     return _default
+
+
+def again(left: Mesh, doors: tuple[str, int]) -> Mesh:
+    """Leaves a mesh whose others have gone on, and comes in where they listen."""
+    global _default
+    left.close()
+    found = Mesh(Context(), join=doors)
+    if _default is left:
+        _default = found
+    return found
 
 
 def mesh_of_its_own() -> Mesh:

@@ -23,9 +23,9 @@ from . import _world
 from ._compress import Rows, Runs, Squares, Whole
 from ._copies import copies_for
 from ._library import Config, Context, Error, Mesh
+from ._loss import called
 from ._places import Storage
 from ._sync import Report, Sync
-from .torch import called
 
 __all__ = ["DeviceOptimizer"]
 

@@ -30,77 +30,20 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
-from . import _places, _world
-from ._library import Context, Error, Mesh, PeerError
+from . import _back, _places, _world
+from ._library import Context, Error, LeftBehind, Mesh, PeerError
+from ._loss import called
 from ._measure import StepTime, measure_step
+from ._node import Follower, Node
 from ._places import Place, Storage, floats
 from ._plan import plan
 from ._ranked import PerRank
 from ._sync import Report, Sync
-from ._world import (configure, device_mesh, groups_of, local, mesh, meshes,
-                     node_group, seats, shards_of, table_of)
+from ._world import (configure, device_mesh, groups_of, mesh, node_group, seats, shards_of,
+                     table_of)
 
-__all__ = ["Error", "GradScaler", "Mix", "Optimizer", "PeerError", "PerRank", "Report",
-           "StepTime", "device_mesh", "measure_step", "mesh", "node_group", "plan"]
-
-
-class _Node:
-    """Ranks that DDP keeps alike inside a machine. The first one, the leader, speaks with
-    the leaders of other machines, and tells the others of its node what came of it."""
-
-    def __init__(self, group: Any):
-        dist = torch.distributed
-        ranks, world = dist.get_process_group_ranks(group), dist.get_world_size()
-        n = len(ranks)
-        if n == world and not _world.apart():
-            raise Error("argument", "DDP already averages between all ranks: leave the wrapper "
-                        "out, or confine it to the node with process_group=weft.node_group()")
-        if ranks != list(range(ranks[0], ranks[0] + n)) or ranks[0] % n or world % n:
-            raise Error("argument", f"DDP runs over ranks {ranks} of {world}; expected "
-                        f"neighbours, {n} from a multiple of {n} on")
-        self.group, self.leader, self.size = group, ranks[0], n
-        self.leads = dist.get_rank() == self.leader
-        number = next(meshes)
-        self.mesh = _world.founded(number, leaders=n) if self.leads else Mesh(Context(), 0, 1)
-
-    def tell(self, tensors: Sequence[torch.Tensor], report: Report | None) -> Report | None:
-        """The leader's tensors and report to all of the node."""
-        words = torch.zeros(len(Report._fields), dtype=torch.float64)
-        if report is not None:
-            words.copy_(torch.tensor([float("nan") if v is None else float(v) for v in report],
-                                     dtype=torch.float64))
-        flat = torch.cat([t.reshape(-1) for t in tensors])
-        for t in (flat, words):
-            torch.distributed.broadcast(t, self.leader, group=self.group)
-        if self.leads:
-            return report
-        at = 0
-        for t in tensors:
-            t.copy_(flat[at:at + t.numel()].view(t.shape))
-            at += t.numel()
-        step, lr, loss, loss_step, wire, near, exchange, wait, skipped, n = words.tolist()
-        return Report(int(step), lr, None if loss != loss else loss, int(loss_step), int(wire),
-                      int(near), exchange, wait, bool(skipped), int(n))
-
-
-class _Follower:
-    """In place of a Sync, on ranks that a leader speaks for."""
-
-    goes_on = False
-
-    def __getattr__(self, _name: str) -> Callable[..., None]:
-        return lambda *_arguments: None
-
-
-def called(loss: Any) -> tuple[Any, float | None]:
-    """Of a closure what it returned, as torch.optim wants it back (None: there was none), and
-    the loss as a number."""
-    closure = None
-    if callable(loss):
-        with torch.enable_grad():
-            closure = loss = loss()
-    value = loss.detach() if isinstance(loss, torch.Tensor) else loss
-    return closure, None if value is None else float(value)
+__all__ = ["Error", "GradScaler", "LeftBehind", "Mix", "Optimizer", "PeerError", "PerRank",
+           "Report", "StepTime", "device_mesh", "measure_step", "mesh", "node_group", "plan"]
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -122,6 +65,10 @@ class Optimizer(torch.optim.Optimizer):
     ``between``: the nodes of a method are machines ("nodes"), or each process is one
     ("ranks"; always so for ``ddp``).
 
+    ``returns``: a process that the others have gone on without although it lives (a laptop's lid, a
+    cut network) comes in again by itself so often, inside ``step``, whose report then says
+    ``skipped``; loops run ``while optimizer.steps < n``. 0: ``step`` raises ``LeftBehind``.
+
     All processes create it alike; rank 0's parameters become everybody's.
     """
 
@@ -131,10 +78,10 @@ class Optimizer(torch.optim.Optimizer):
                  betas: tuple[float, float] | None = None, accumulate: int = 1,
                  overlap: bool = True, skips: bool = False, between: str = "nodes",
                  config: str | os.PathLike[str] | None = None, mesh: Mesh | None = None,
-                 keys: dict[str, Any] | None = None, **named: Any):
+                 returns: int = 0, keys: dict[str, Any] | None = None, **named: Any):
         self._node = None
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-            self._node = _Node(model.process_group)
+            self._node = Node(model.process_group)
             model, mesh, overlap = model.module, self._node.mesh, False
         self.mesh = mesh if mesh is not None else _world.mesh_of_its_own()
         self.param_groups: list[dict[str, Any]]
@@ -142,6 +89,8 @@ class Optimizer(torch.optim.Optimizer):
         self.overlap = overlap and not skips
         self.report: Report | None = None
         self._closed, self._paused, self._opened, self._looked = True, False, False, False
+        self._returns = _back.Returns(returns)
+        self._left: LeftBehind | None = None
         self._carried: list[Any] = []
         self._brought: dict[str, Any] | None = None
         self._handles: list[Any] = []
@@ -155,6 +104,7 @@ class Optimizer(torch.optim.Optimizer):
         self._shards = shards_of([p for g in groups for p in g["params"]])
         #: ranks that have one copy of the model together
         self.share = self._shards if self._node is None else self._node.size
+        self._asked = (method, config, dict(given))
         seats(given, self.mesh, self._shards, between, method)
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
@@ -179,9 +129,14 @@ class Optimizer(torch.optim.Optimizer):
         known = [names.get(p, f"parameter {i}") for i, p in enumerate(params)]
         _places.check(params, known)
         self._places = [Place(i, name, p) for i, (name, p) in enumerate(zip(known, params))]
-        tensors = table_of([place.shape for place in self._places], known)
         if self._node is not None and not self._node.leads:
             return self._follow()
+        self._exchange()
+
+    def _exchange(self) -> None:
+        """Takes part: with those who begin, or in a run that trains already."""
+        tensors = table_of([place.shape for place in self._places],
+                           [place.name for place in self._places])
         self._storage = Storage()
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
@@ -196,9 +151,54 @@ class Optimizer(torch.optim.Optimizer):
         if self._node is not None:
             return self._stay_behind_ddp()
         self._publish()
+        self._handles = [place.p.register_post_accumulate_grad_hook(
+            lambda _p, place=place: self._arrived(place)) for place in self._places]
+
+    # --- coming back ---
+
+    def come_back(self) -> Report:
+        """After ``LeftBehind``: comes into the run again, with parameters, state, rates and steps
+        of the others, and theirs of what was given to ``carry``."""
+        doors = self.mesh.way_back()
+        if doors is None:
+            raise Error("argument", "nobody has gone on without this process; come_back is for "
+                        "after LeftBehind")
+        if self.share > 1:
+            raise Error("argument", "processes that share a copy of the model come back together, "
+                        "by being started again with WEFT_JOIN")
+        if not self._carried and any("initial_lr" in g for g in self.param_groups):
+            raise Error("argument", "the schedule of this process is not carried, so its rates "
+                        "would not be the others'; call optimizer.carry(schedule) when it is "
+                        "made")
+        self.close()
+        self.mesh = _world.again(self.mesh, _world.address_of(doors))
+        method, config, given = self._asked
+        given = {key: value for key, value in given.items()
+                 if key.replace(".", "_") not in ("mesh_nodes", "mesh_ranks_per_node")}
+        seats(given, self.mesh, self._shards, "ranks", method)
+        self._ctx = Context()
+        self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         for place in self._places:
-            self._handles.append(place.p.register_post_accumulate_grad_hook(
-                lambda _p, place=place: self._arrived(place)))
+            place.forget()
+        self._opened = self._looked = False
+        self._exchange()
+        self._left = None
+        carried, self._carried = self._carried, []
+        self.carry(*carried)
+        self.report = _back.report_of(self._sync)
+        return self.report
+
+    def _leave(self, error: LeftBehind) -> None:
+        """Notes that the others have gone on; raises it where this process is not to return."""
+        if self._returns.most == 0 or self.share > 1:
+            raise error
+        self._left = error
+
+    def _return(self) -> None:
+        """Inside of step, where what the others went on without is over."""
+        if self._left is not None:
+            self._returns.wait(self._left)
+            self.come_back()
 
     # --- what a process that comes gets beside parameters and weft's own state ---
 
@@ -261,25 +261,29 @@ class Optimizer(torch.optim.Optimizer):
             raise Error("argument", f"this process carries {n} objects, the others {theirs}: "
                         "call optimizer.carry(schedule) in all of them, after the schedule is "
                         "made, so that who comes has the others' learning rate")
+        for thing, state in zip(self._carried, self._brought["carried"], strict=True):
+            if isinstance(thing, torch.optim.lr_scheduler.LRScheduler):
+                thing.load_state_dict(state)  # who came back inside a step has moved it since
+        self._take_groups(self._brought["groups"])
         self._brought = None
 
     @property
     def steps(self) -> int:
         """Steps that are done: where a loop begins in a process that comes into a run."""
-        if isinstance(self._sync, _Follower):
+        if isinstance(self._sync, Follower):
             return self.report.step if self.report else 0
         return int(self._sync.steps())
 
     def seat(self) -> tuple[int, int]:
         """This process's number among those that train now, and how many they are."""
-        if isinstance(self._sync, _Follower):
+        if isinstance(self._sync, Follower):
             return -1, 0
         rank, size = self._sync.seat()
         return int(rank), int(size)
 
     def _follow(self) -> None:
         """The leader has weft's arrays; this rank has copies of its parameters."""
-        self._sync = _Follower()
+        self._sync = Follower()
         for place in self._places:
             place.attach(torch.empty(place.shape), torch.zeros(place.shape))
         self._stay_behind_ddp()
@@ -304,6 +308,13 @@ class Optimizer(torch.optim.Optimizer):
 
     def _arrived(self, place: Place) -> None:
         """The hook: autograd has added to this parameter's gradient."""
+        try:
+            if self._left is None:  # else the step to come is none
+                self._take(place)
+        except LeftBehind as error:
+            self._leave(error)
+
+    def _take(self, place: Place) -> None:
         self._look()
         if place.in_place or not self._skips:  # a scaler looks at 16-bit gradients first
             with torch.no_grad():
@@ -344,8 +355,8 @@ class Optimizer(torch.optim.Optimizer):
         self._check_carried()
         if self._sync.goes_on and not self._skips:
             self._sync.open()
+        base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
         if self.inner is None:
-            base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
             places = iter(self._places)
             for group in self.param_groups:
                 scale = float(group["lr"]) / base if base > 0 else 1.0
@@ -353,8 +364,6 @@ class Optimizer(torch.optim.Optimizer):
                     frozen = not place.p.requires_grad  # since the optimizer was created
                     self._sync.set_tensor(place.index, 0.0 if frozen else scale,
                                           float(group["weight_decay"]))
-        else:
-            base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
         self._sync.set_rate(base)
 
     def _check_unchanged(self) -> None:
@@ -370,13 +379,21 @@ class Optimizer(torch.optim.Optimizer):
         own, as a number or a tensor; the report has the mean of all ranks'. A closure is
         called first, as in torch.optim, and its loss is returned instead of the report."""
         closure, value = called(loss)
+        try:
+            if self._left is None:
+                self._step(value)
+        except LeftBehind as error:
+            self._leave(error)
+        self._return()
+        return self.report if closure is None else closure
+
+    def _step(self, value: float | None) -> None:
         self._look()
         self._check_unchanged()
         self._open()
         self._collect_all()
         self._finish(self._step_inside(value) if self.inner is None else
                      self._step_outside(value))
-        return self.report if closure is None else closure
 
     def _finish(self, report: Report | None) -> None:
         if self._node is not None:
@@ -505,7 +522,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on, of this rank: every rank saves its own."""
-        if isinstance(self._sync, _Follower):
+        if isinstance(self._sync, Follower):
             return {"state": {}, "param_groups": [], "weft": None}
         self._sync.rest()
         state = {}
@@ -535,7 +552,7 @@ class Optimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Before the first step; training then goes on with the same bits."""
         own = state_dict["weft"]
-        if isinstance(self._sync, _Follower):
+        if isinstance(self._sync, Follower):
             return self._tell_node()
         names = self._sync.states()
         rank, size = self._sync.seat()
@@ -595,7 +612,7 @@ class Mix:
                          optimizer.register_step_post_hook(self._after)]
 
     def _before(self, *_: Any) -> None:
-        with torch.no_grad():
+        with self._unless_left(), torch.no_grad():
             self.weft._look()
             self.weft._open()
             self.weft._collect_all()
@@ -604,9 +621,27 @@ class Mix:
             self.weft._lend_masters()
 
     def _after(self, *_: Any) -> None:
-        with torch.no_grad():
+        if self._returned:  # before the step, which found no gradient
+            self._returned = False
+            return
+        with self._unless_left(), torch.no_grad():
             self.weft._return_masters()
             self.weft._finish(self.weft._sync.mix())
+        self._returned = False
+
+    @contextlib.contextmanager
+    def _unless_left(self) -> Iterator[None]:
+        try:
+            yield
+        except LeftBehind as error:
+            self.weft._leave(error)
+            self.weft._return()
+            self._returned = True
+
+    _returned = False
+
+    def come_back(self) -> Report:
+        return self.weft.come_back()
 
     @property
     def report(self) -> Report | None:
