@@ -16,6 +16,7 @@ import weft_sync.torch as weft
 from weft_sync import _back
 
 AT, TOGETHER = 4, 4
+PATIENT = {"elastic_silence": 2}  # seconds: who is merely slow, on a busy machine, is not lost
 
 
 def made(kind, returns):
@@ -24,12 +25,12 @@ def made(kind, returns):
     if kind == "mix":
         inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
         weft_part = weft.Mix(model, inner, method="diloco", mixer_outer_every=3, between="ranks",
-                             returns=returns)
+                             returns=returns, **PATIENT)
         steps = inner
     else:
         inner = torch.optim.AdamW(model.parameters(), lr=1e-3) if kind == "inside" else None
         steps = weft_part = weft.Optimizer(model, inner, method="flexdemo", between="ranks",
-                                           lr=None if inner else 1e-3, returns=returns)
+                                           lr=None if inner else 1e-3, returns=returns, **PATIENT)
     schedule = torch.optim.lr_scheduler.StepLR(inner or steps, 3, 0.9)
     weft_part.carry(schedule)
     return model, steps, weft_part, schedule
@@ -91,12 +92,13 @@ def test_who_stood_still_comes_back(kind, by_hand):
     assert any(line.startswith("lost rank 1") for line in said) and "joined by" in said[-1]
     if not by_hand:
         assert any("joins the run again in 1 s (time 1 of 10)" in line for line in its_words)
+    assert any("this process is back, one of" in line for line in its_words)
 
 
 def uncarried(lost_event):
     """Rank 1 has a schedule of its own, which nobody carries: it is told so before it calls."""
     model = net(rank_of())
-    opt = weft.Optimizer(model, method="flexdemo", between="ranks", lr=1e-3, returns=3)
+    opt = weft.Optimizer(model, method="flexdemo", between="ranks", lr=1e-3, returns=3, **PATIENT)
     schedule = torch.optim.lr_scheduler.StepLR(opt, 3, 0.9)
     lost = 3
     for t in range(10000):

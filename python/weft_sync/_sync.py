@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes as c
 import logging
 import math
+import re
 from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
@@ -13,6 +14,7 @@ from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftB
 from ._library import Report as _Report
 
 log = logging.getLogger("weft_sync")
+_BLAME = re.compile(r"^rank \d+ failed: ")  # which libweft puts before what a rank itself says
 PACK = c.CFUNCTYPE(PTR, PTR, c.POINTER(SIZE))
 UNPACK = c.CFUNCTYPE(BOOL, PTR, PTR, SIZE)
 
@@ -120,7 +122,7 @@ class Sync:
     def _told_apart(self, error: Error) -> Error:
         """Whether others have failed, or have gone on without this process, which lives."""
         doors = self.mesh.way_back() if self.goes_on and isinstance(error, PeerError) else None
-        return LeftBehind(error.status, str(error), doors) if doors else error
+        return LeftBehind(error.status, _BLAME.sub("", str(error)), doors) if doors else error
 
     def begin(self) -> None:
         self._wait("begin")

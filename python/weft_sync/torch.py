@@ -186,6 +186,8 @@ class Optimizer(torch.optim.Optimizer):
         carried, self._carried = self._carried, []
         self.carry(*carried)
         self.report = _back.report_of(self._sync)
+        _back.log.warning("this process is back, one of %d, and goes on with step %d",
+                          self.report.processes, self.report.step + 1)
         return self.report
 
     def _leave(self, error: LeftBehind) -> None:
