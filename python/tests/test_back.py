@@ -83,8 +83,9 @@ def standing_still(function, *what):
 @pytest.mark.parametrize("kind,by_hand", [("own", False), ("inside", False), ("own", True),
                                           ("mix", False), ("mix", True)])
 def test_who_stood_still_comes_back(kind, by_hand):
-    (end, _, mean, own, moments, said), (also, came, its_mean, its_own, its_moments, its_words), _ = \
-        standing_still(loop, kind, by_hand)
+    others, stood, _ = standing_still(loop, kind, by_hand)
+    end, _, mean, own, moments, said = others
+    also, came, its_mean, its_own, its_moments, its_words = stood
     assert end == also and came.step > AT and came.skipped and torch.equal(mean, its_mean)
     if kind != "mix":
         assert torch.equal(own, its_own)
@@ -95,29 +96,28 @@ def test_who_stood_still_comes_back(kind, by_hand):
     assert any("this process is back, one of" in line for line in its_words)
 
 
-def uncarried(lost_event):
-    """Rank 1 has a schedule of its own, which nobody carries: it is told so before it calls."""
+def uncarried(told, lost_event):
+    """Rank 1 has a schedule of its own, which nobody carries: it is told so before it calls. The
+    others train until then."""
     model = net(rank_of())
     opt = weft.Optimizer(model, method="flexdemo", between="ranks", lr=1e-3, returns=3, **PATIENT)
     schedule = torch.optim.lr_scheduler.StepLR(opt, 3, 0.9)
-    lost = 3
-    for t in range(10000):
-        if rank_of() == 1 and t == AT:
+    while not told.is_set():
+        stands = rank_of() == 1 and opt.steps == AT
+        if stands:
             os.kill(os.getpid(), signal.SIGSTOP)
-        loss_of(model, rank_of(), t).backward()
-        if rank_of() == 1 and t == AT:
+        loss_of(model, rank_of(), opt.steps).backward()
+        if stands:
             with pytest.raises(weft.Error, match="the schedule of this process is not carried"):
                 opt.step()
-            return "told"
-        lost = min(lost, opt.step().processes)
-        schedule.step()
-        if lost < 3:
+            told.set()
+        elif opt.step().processes < 3:
             lost_event.set()
-            return lost
+        schedule.step()
 
 
 def test_a_schedule_that_is_not_carried_is_told():
-    assert standing_still(uncarried)[1] == "told"
+    standing_still(uncarried, fork.Event())
 
 
 def untouched():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The way back into a run whose other processes have gone on without this one, which lives: it stood
-still (a laptop's lid, SIGSTOP) or could not be heard (a cut network).
+"""The way back into a run whose other processes have gone on without this one, which lives: it
+stood still (a laptop's lid, SIGSTOP) or could not be heard (a cut network).
 
     n-th time within ten minutes of the one before:  waits 2^(n-1) s, 60 s at most
 

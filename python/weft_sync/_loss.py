@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a loop hands to ``step``: a loss as a tensor or a number, a closure as torch.optim takes it, or
-nothing."""
+"""What a loop hands to ``step``: a loss as a tensor or a number, a closure as torch.optim takes it,
+or nothing."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ class PerRank:
         torch.distributed.checkpoint.save({"model": model.state_dict(),
                                            "opt": weft.PerRank(optimizer)}, checkpoint_id=path)
 
-    load likewise, before the first step; and with ``weft.PerRank(optimizer, path)`` in any number of
-    processes: another number than saved it gets the mean of what they had. A process reads the
+    load likewise, before the first step; and with ``weft.PerRank(optimizer, path)`` in any number
+    of processes: another number than saved it gets the mean of what they had. A process reads the
     state of all of them then. Momenta and masters are tensors of the checkpoint; all else, an inner
     optimizer's state too, is one object."""
 
