@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 import torch
-from models import loss_of, net
+from models import batch, flat, loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
@@ -230,3 +230,103 @@ def test_an_optimizer_is_not_copied():
 def test_what_has_no_state_is_not_carried():
     with pytest.raises(weft.Error, match="int has no state to carry"):
         optimizer(torch.nn.Linear(3, 3)).carry(7)
+
+
+# --- gradients that are not weft's memory: of 16 bits here, of a GPU elsewhere ---
+
+
+def clipped(by):
+    """The largest step that SGD makes with rate 1 of gradients whose norm is 1e-3."""
+    model = net().to(torch.bfloat16)
+    before = [p.detach().clone().float() for p in model.parameters()]
+    inner = torch.optim.SGD(model.parameters(), lr=1.0)
+    opt = weft.Optimizer(model, inner, method="ddp", overlap=by == "overlap")
+    loss_of(model, 0, 0).backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+    assert norm > 0.1  # it is the gradients' own
+    if by == "overlap":
+        with pytest.raises(weft.Error, match="changed after its exchange had begun"):
+            opt.step()
+        return None
+    norm = sum(p.grad.float().square().sum() for p in model.parameters()).sqrt()
+    opt.step()
+    assert all(p.grad is None for p in model.parameters()) and abs(norm - 1e-3) < 1e-4
+    moved = sum((p.detach().float() - b).square().sum()
+                for p, b in zip(model.parameters(), before)).sqrt()
+    return moved.item()
+
+
+def test_clipping_of_16_bit_gradients_counts_or_is_told():
+    assert run(clipped, 1, "step")[0] < 1e-2
+    run(clipped, 1, "overlap")
+
+
+def logged(dtype):
+    """Norms as a loop may log them after backward, with overlap, are not in the way."""
+    model = net().to(dtype)
+    opt = weft.Optimizer(model, method="ddp", lr=1e-3, accumulate=2)
+    norms = []
+    for t in range(3):
+        for k in range(2):
+            loss_of(model, 0, 2 * t + k).backward()
+        norms.append(max(p.grad.abs().max().item() for p in model.parameters()))
+        opt.step()
+    return norms, opt.report.step
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_may_be_looked_at(dtype):
+    (norms, steps), = run(logged, 1, dtype)
+    assert min(norms) > 0 and steps == 3
+
+
+# --- what a program has set for all tensors that torch makes ---
+
+
+def defaults(method, device, dtype, device_optimizer):
+    from weft_sync.device import DeviceOptimizer
+    rank, model = int(os.environ["RANK"]), net()
+    batches = [batch(rank, t) for t in range(3)]
+    torch.set_default_device(device)
+    torch.set_default_dtype(dtype)
+    make = DeviceOptimizer if device_optimizer else weft.Optimizer
+    opt = make(model, method=method, lr=1e-3, between="ranks")
+    for tokens, wanted in batches:
+        loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), wanted.flatten())
+        loss.backward()
+        opt.step(loss)
+    state = opt.state_dict()
+    assert all(a.device.type == "cpu" for s in state["state"].values() for a in s.values())
+    torch.set_default_device("cpu")
+    return flat(model)
+
+
+@pytest.mark.parametrize("method,device_optimizer", [("flexdemo", False), ("flexdemo", True),
+                                                     ("random", True), ("striding", True)])
+def test_defaults_for_new_tensors_do_not_reach_wefts(method, device_optimizer):
+    keys = (method, device_optimizer)
+    plain = run(defaults, 2, keys[0], "cpu", torch.float32, keys[1])
+    found = run(defaults, 2, keys[0], "meta", torch.float64, keys[1])
+    assert all(torch.equal(a, b) for a, b in zip(plain, found))
+
+
+def cast(inside):
+    """backward inside of autocast, as many loops have it."""
+    from weft_sync.device import DeviceOptimizer
+    rank, model = int(os.environ["RANK"]), net()
+    opt = DeviceOptimizer(model, method="flexdemo", lr=1e-3, between="ranks")
+    for t in range(3):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_of(model, rank, t)
+            if inside:
+                loss.backward()
+                opt.step(loss)
+        if not inside:
+            loss.backward()
+            opt.step(loss)
+    return flat(model)
+
+
+def test_backward_inside_of_autocast_has_the_same_bits():
+    for a, b in zip(run(cast, 2, True), run(cast, 2, False)):
+        assert torch.equal(a, b)

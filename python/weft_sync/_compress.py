@@ -19,7 +19,7 @@ import torch
 @functools.lru_cache(maxsize=16)
 def dct(c: int, device: torch.device) -> torch.Tensor:
     """The orthonormal DCT-II of c points: X = D x."""
-    i = torch.arange(c, dtype=torch.float64)
+    i = torch.arange(c, dtype=torch.float64, device="cpu")
     matrix = torch.cos(math.pi * (2 * i[None] + 1) * i[:, None] / (2 * c)) * math.sqrt(2 / c)
     matrix[0] /= math.sqrt(2)
     return matrix.float().to(device)
@@ -113,9 +113,9 @@ class Rows:
     def rows(self, turn: int) -> torch.Tensor:
         """At most `most` of them, ascending."""
         if self.kind == "striding":
-            return torch.arange(turn % self.step, self.n, self.step)
+            return torch.arange(turn % self.step, self.n, self.step, device="cpu")
         if self.kind == "slicing":
             begin = turn % -(-self.n // self.most) * self.most
-            return torch.arange(begin, min(begin + self.most, self.n))
-        draw = torch.Generator().manual_seed(self.seed * 1_000_003 + turn)
-        return torch.randperm(self.n, generator=draw)[:self.most].sort().values
+            return torch.arange(begin, min(begin + self.most, self.n), device="cpu")
+        draw = torch.Generator("cpu").manual_seed(self.seed * 1_000_003 + turn)
+        return torch.randperm(self.n, generator=draw, device="cpu")[:self.most].sort().values

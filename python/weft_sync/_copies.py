@@ -5,6 +5,7 @@ nothing."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -73,7 +74,7 @@ class CudaCopies:
     # --- what a stand-in without a device does otherwise ---
 
     def _pinned(self, like: torch.Tensor) -> torch.Tensor:
-        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+        return torch.empty(like.shape, dtype=like.dtype, device="cpu", pin_memory=True)
 
     def _to_device(self, pinned: torch.Tensor) -> torch.Tensor:
         return pinned.to(self.device, non_blocking=True)
@@ -82,7 +83,9 @@ class CudaCopies:
         tensor.record_stream(stream)
 
 
+@functools.lru_cache(maxsize=None)
 def copies_for(device: torch.device) -> HostCopies | CudaCopies:
+    """One for each device: tensors share its two streams."""
     if device.type == "cpu":
         return HostCopies()
     if device.type == "cuda":

@@ -9,15 +9,20 @@ from typing import Any
 import torch
 
 
-def called(loss: Any) -> tuple[Any, float | None]:
+def called(loss: Any) -> tuple[Any, Any]:
     """Of a closure what it returned, as torch.optim wants it back (None: there was none), and
-    the loss as a number."""
-    closure = None
-    if callable(loss):
-        with torch.enable_grad():
-            closure = loss = loss()
+    the loss, still where it lies."""
+    if not callable(loss):
+        return None, loss
+    with torch.enable_grad():
+        found = loss()
+    return found, found
+
+
+def number(loss: Any) -> float | None:
+    """Of a tensor on a device this waits until all that it has been given is computed."""
     value = loss.detach() if isinstance(loss, torch.Tensor) else loss
-    return closure, None if value is None else float(value)
+    return None if value is None else float(value)
 
 
-__all__ = ["called"]
+__all__ = ["called", "number"]

@@ -27,17 +27,18 @@ class Node:
             raise Error("argument", f"DDP runs over ranks {ranks} of {world}; expected "
                         f"neighbours, {n} from a multiple of {n} on")
         self.group, self.leader, self.size = group, ranks[0], n
+        #: NCCL carries nothing that lies on the host
+        self.device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
         self.leads = dist.get_rank() == self.leader
         number = next(_world.meshes)
         self.mesh = _world.founded(number, leaders=n) if self.leads else Mesh(Context(), 0, 1)
 
     def tell(self, tensors: Sequence[torch.Tensor], report: Report | None) -> Report | None:
         """The leader's tensors and report to all of the node."""
-        words = torch.zeros(len(Report._fields), dtype=torch.float64)
-        if report is not None:
-            words.copy_(torch.tensor([float("nan") if v is None else float(v) for v in report],
-                                     dtype=torch.float64))
-        flat = torch.cat([t.reshape(-1) for t in tensors])
+        told = [0.0] * len(Report._fields) if report is None else \
+            [float("nan") if v is None else float(v) for v in report]
+        words = torch.tensor(told, dtype=torch.float64, device=self.device)
+        flat = torch.cat([t.reshape(-1) for t in tensors]).to(self.device)
         for t in (flat, words):
             torch.distributed.broadcast(t, self.leader, group=self.group)
         if self.leads:

@@ -43,13 +43,13 @@ class Storage:
             if base <= address < base + max(len(block), 1) and n > 0:
                 return torch.frombuffer(block, dtype=torch.float32, count=n,
                                         offset=address - base).view(shape)
-        return torch.empty(shape, dtype=torch.float32)
+        return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def floats(address: int, n: int) -> torch.Tensor:
     """A copy of n floats of libweft's own."""
     if n == 0:
-        return torch.empty(0)
+        return torch.empty(0, dtype=torch.float32, device="cpu")
     return torch.frombuffer((c.c_float * n).from_address(address), dtype=torch.float32).clone()
 
 
@@ -103,6 +103,7 @@ class Place:
         self.grad: torch.Tensor
         self.fresh = True    # nothing of this step is in the gradient yet
         self.version: int | None = None  # of the gradient when it was handed over
+        self.kept: tuple[torch.Tensor, int] | None = None  # p.grad that was copied, its version
         self.backwards = 0   # in this step
         self.seen = 0        # version of the parameter when it was the master's
 
@@ -135,10 +136,11 @@ class Place:
         if self.alias_grad:
             self.p.grad = self.grad
 
-    def collect(self) -> None:
+    def collect(self, keep: bool = False) -> None:
         """Takes over what autograd left in p.grad, unless it went into weft's array already:
         it goes into a view of that from its second pass on. A copy now is cheaper than
-        zeros beforehand, and adding to them."""
+        zeros beforehand, and adding to them. `keep`: what is copied stays until the step in
+        p.grad, for norms that are logged; who changes it is told (`changed`)."""
         grad = self.p.grad
         if grad is None or grad is self.grad:
             return
@@ -149,8 +151,21 @@ class Place:
             self.grad.copy_(grad)
         else:
             self.grad.add_(grad.to(device="cpu", dtype=torch.float32))
-        self.p.grad, self.fresh = None, False
+        self.fresh = False
+        if keep and not self.alias_grad:
+            self.kept = grad, grad._version
+        else:
+            self.p.grad = None
         self.show_grad()
+
+    def changed(self) -> bool:
+        """Whether the gradient was written to after it was handed over."""
+        if self.version is None:
+            return False
+        if self.kept is None:
+            return self.grad._version != self.version
+        now = self.p.grad
+        return now is not None and local(now)._version != self.kept[1]
 
     def complete(self) -> None:
         """At the end of a step: what no loss has reached is zero."""
@@ -159,7 +174,7 @@ class Place:
             self.fresh = False
 
     def forget(self) -> None:
-        self.version, self.backwards, self.fresh = None, 0, True
+        self.version, self.kept, self.backwards, self.fresh = None, None, 0, True
         self.p.grad = None
 
     def as_parameter(self, values: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,8 @@ import atexit
 import collections
 import contextlib
 import math
-from typing import Any, Callable, Iterable, Iterator, NamedTuple
+import threading
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import torch
 
@@ -23,13 +24,24 @@ from . import _world
 from ._compress import Rows, Runs, Squares, Whole
 from ._copies import copies_for
 from ._library import Config, Context, Error, Mesh
-from ._loss import called
+from ._loss import called, number
 from ._places import Storage
 from ._sync import Report, Sync
 
 __all__ = ["DeviceOptimizer"]
 
 ROWS = ("random", "striding", "slicing")
+
+
+@contextlib.contextmanager
+def _plain(tensors: Sequence[_Tensor]) -> Iterator[None]:
+    """Float32 is float32 here, also in a backward inside of torch.autocast: other ranks, and
+    libweft, compute so."""
+    kinds = {t.momentum.device.type for t in tensors}
+    with contextlib.ExitStack() as stack:
+        for kind in kinds:
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
 
 
 class _Kind(NamedTuple):
@@ -111,9 +123,10 @@ class _Tensor:
 
     def signs(self, sync: Sync) -> torch.Tensor:
         n = self.shape.numel()
-        bits = torch.empty(2, -(-n // 8), dtype=torch.uint8)
+        bits = torch.empty(2, -(-n // 8), dtype=torch.uint8, device="cpu")
         if not sync.signs(self.index, bits[0].data_ptr(), bits[1].data_ptr()):
-            return torch.full(self.shape, math.nan, device=self.momentum.device)
+            return torch.full(self.shape, math.nan, dtype=torch.float32,
+                              device=self.momentum.device)
         bits = self.copies.up(bits)
         each = torch.arange(8, dtype=torch.uint8, device=bits.device)
         below, moves = ((bits.unsqueeze(-1) >> each) & 1).view(2, -1)[:, :n].to(torch.float32)
@@ -226,6 +239,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
         self.inner, self.accumulate = optimizer, accumulate
         self.report: Report | None = None
         self._ctx, self._closed, self._opened, self._turn = Context(), True, False, 0
+        self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
         given = {**(keys or {}), **named, "optimizer.lr": lr}
         groups, names = _world.groups_of(model)
         params = [p for g in groups for p in g["params"]]
@@ -300,6 +314,10 @@ class DeviceOptimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def _arrived(self, t: _Tensor) -> None:
         """The hook: autograd has added to this parameter's gradient."""
+        with self._one_at_a_time, _plain([t]):
+            self._take(t)
+
+    def _take(self, t: _Tensor) -> None:
         t.backwards += 1
         if t.backwards < self.accumulate or self._paused:
             t.backwards -= self._paused
@@ -346,11 +364,16 @@ class DeviceOptimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None) -> Any:
         """Ends the step, as Optimizer.step does."""
-        closure, value = called(loss)
+        closure, loss = called(loss)
+        with _plain(self._tensors):
+            return self._step(closure, loss)
+
+    def _step(self, closure: Any, loss: Any) -> Any:
         for t in self._tensors:
             if not t.ready:
                 self._send(t)
         self._hand_over(wait=True)
+        value = number(loss)  # not before: it would wait for the device with the hands full
         self._sync.complete(value)
         for part in self._sync.arrivals():  # signs go up while later ones are still exchanged
             for t in self._tensors[part.first:part.first + part.n]:

@@ -20,8 +20,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import io
-import os
 import ctypes as c
+import os
+import threading
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 try:
@@ -32,7 +33,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 
 from . import _back, _places, _world
 from ._library import Context, Error, LeftBehind, Mesh, PeerError
-from ._loss import called
+from ._loss import called, number
 from ._measure import StepTime, measure_step
 from ._node import Follower, Node
 from ._places import Place, Storage, floats
@@ -91,6 +92,7 @@ class Optimizer(torch.optim.Optimizer):
         self._closed, self._paused, self._opened, self._looked = True, False, False, False
         self._returns = _back.Returns(returns)
         self._left: LeftBehind | None = None
+        self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
         self._carried: list[Any] = []
         self._brought: dict[str, Any] | None = None
         self._handles: list[Any] = []
@@ -157,19 +159,17 @@ class Optimizer(torch.optim.Optimizer):
     # --- coming back ---
 
     def come_back(self) -> Report:
-        """After ``LeftBehind``: comes into the run again, with parameters, state, rates and steps
-        of the others, and theirs of what was given to ``carry``."""
+        """After ``LeftBehind``: comes into the run again, with the others' parameters, state and
+        steps, rates, and what is carried."""
         doors = self.mesh.way_back()
         if doors is None:
-            raise Error("argument", "nobody has gone on without this process; come_back is for "
-                        "after LeftBehind")
+            raise Error("argument", "nobody has gone on without this process")
         if self.share > 1:
-            raise Error("argument", "processes that share a copy of the model come back together, "
-                        "by being started again with WEFT_JOIN")
+            raise Error("argument", "processes that share a copy of the model come back together: "
+                        "start them again with WEFT_JOIN")
         if not self._carried and any("initial_lr" in g for g in self.param_groups):
             raise Error("argument", "the schedule of this process is not carried, so its rates "
-                        "would not be the others'; call optimizer.carry(schedule) when it is "
-                        "made")
+                        "would not be the others': call optimizer.carry(schedule) once it is made")
         self.close()
         self.mesh = _world.again(self.mesh, _world.address_of(doors))
         method, config, given = self._asked
@@ -191,13 +191,11 @@ class Optimizer(torch.optim.Optimizer):
         return self.report
 
     def _leave(self, error: LeftBehind) -> None:
-        """Notes that the others have gone on; raises it where this process is not to return."""
         if self._returns.most == 0 or self.share > 1:
             raise error
         self._left = error
 
     def _return(self) -> None:
-        """Inside of step, where what the others went on without is over."""
         if self._left is not None:
             self._returns.wait(self._left)
             self.come_back()
@@ -287,7 +285,8 @@ class Optimizer(torch.optim.Optimizer):
         """The leader has weft's arrays; this rank has copies of its parameters."""
         self._sync = Follower()
         for place in self._places:
-            place.attach(torch.empty(place.shape), torch.zeros(place.shape))
+            zeros = torch.zeros(2, *place.shape, dtype=torch.float32, device="cpu")
+            place.attach(zeros[0], zeros[1])
         self._stay_behind_ddp()
 
     def _stay_behind_ddp(self) -> None:
@@ -311,16 +310,18 @@ class Optimizer(torch.optim.Optimizer):
     def _arrived(self, place: Place) -> None:
         """The hook: autograd has added to this parameter's gradient."""
         try:
-            if self._left is None:  # else the step to come is none
-                self._take(place)
+            with self._one_at_a_time:
+                if self._left is None:  # else the step to come is none
+                    self._take(place)
         except LeftBehind as error:
             self._leave(error)
 
     def _take(self, place: Place) -> None:
         self._look()
-        if place.in_place or not self._skips:  # a scaler looks at 16-bit gradients first
+        last = self.overlap and not self._paused and place.backwards + 1 == self.accumulate
+        if place.in_place or self.overlap:  # else the caller looks at them first, or a scaler
             with torch.no_grad():
-                place.collect()
+                place.collect(keep=last)
         if self._paused:
             return
         place.backwards += 1
@@ -370,7 +371,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _check_unchanged(self) -> None:
         for place in self._places:
-            if place.version is not None and place.grad._version != place.version:
+            if place.changed():
                 raise Error("argument", "a gradient was changed after its exchange had begun "
                             "(clipped, unscaled or zeroed?); create the optimizer with "
                             "overlap=False, or clip by weft: optimizer_clip=1.0")
@@ -380,10 +381,10 @@ class Optimizer(torch.optim.Optimizer):
         """Ends the step: waits for the exchange, optimizes, mixes. ``loss`` is this rank's
         own, as a number or a tensor; the report has the mean of all ranks'. A closure is
         called first, as in torch.optim, and its loss is returned instead of the report."""
-        closure, value = called(loss)
+        closure, loss = called(loss)
         try:
             if self._left is None:
-                self._step(value)
+                self._step(number(loss))
         except LeftBehind as error:
             self._leave(error)
         self._return()
@@ -631,6 +632,8 @@ class Mix:
             self.weft._finish(self.weft._sync.mix())
         self._returned = False
 
+    _returned = False
+
     @contextlib.contextmanager
     def _unless_left(self) -> Iterator[None]:
         try:
@@ -639,8 +642,6 @@ class Mix:
             self.weft._leave(error)
             self.weft._return()
             self._returned = True
-
-    _returned = False
 
     def come_back(self) -> Report:
         return self.weft.come_back()
