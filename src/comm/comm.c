@@ -75,6 +75,10 @@ weft_status wefti_comm_replace(wefti_comm *comm, const wefti_lost *lost, const v
     return comm->ops->replace(comm, lost, data, n_bytes);
 }
 
+weft_status wefti_comm_agree(wefti_comm *comm, int64_t tag) {
+    return comm->ops->agree ? comm->ops->agree(comm, tag) : WEFT_OK;
+}
+
 weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) {
     return comm->ops->await(comm, tag);
 }

@@ -80,6 +80,7 @@ typedef struct wefti_comm_ops {
     void (*release_part)(wefti_comm *comm, const wefti_lost *lost, int peer);
     weft_status (*replace)(wefti_comm *comm, const wefti_lost *lost, const void *data,
                            int64_t n_bytes);
+    weft_status (*agree)(wefti_comm *comm, int64_t tag);
     void (*destroy)(wefti_comm *comm);
 } wefti_comm_ops;
 
@@ -138,6 +139,11 @@ void wefti_comm_release_part(wefti_comm *comm, const wefti_lost *lost, int peer)
  * is done if membership has changed since lost->view. */
 weft_status wefti_comm_replace(wefti_comm *comm, const wefti_lost *lost, const void *data,
                                int64_t n_bytes) WEFT_CHECKED;
+
+/* Returns when all members that are not lost hold what this rank holds of an exchange, since they
+ * have called it, too: what follows may be told to other groups. At once where nobody is ever
+ * lost. Its messages are signs of life (docs/membership.md), and count as such. */
+weft_status wefti_comm_agree(wefti_comm *comm, int64_t tag) WEFT_CHECKED;
 
 /* Waits until every message that this rank sent with `tag` was released by its receiver:
  * the buffer is the sender's own again. */

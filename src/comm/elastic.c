@@ -71,6 +71,7 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->entries, what, &e->entries));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), (size_t)e->limits.rounds * row_bytes(e),
                            what, &e->held));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->was_departed));
     return wefti_alloc_n(ctx, rows * e->limits.parts, sizeof *e->holders, what,
                          &e->holders);
 }
@@ -103,11 +104,18 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
             wefti_free(ctx, lists[i]);
             lists[i] = next;
         }
+    wefti_said *all_said[] = {e->said, e->spare_said};
+    for (int i = 0; i < 2; i++)
+        while (all_said[i]) {
+            wefti_said *next = all_said[i]->next;
+            WEFTI_FREE(ctx, all_said[i]->data, all_said[i]);
+            all_said[i] = next;
+        }
     void *blocks[] = {e->closed_s, e->begun, e->told_s, e->work, e->departed, e->taken,
                       e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders,
                       e->order,    e->id,    e->fresh,  e->was,  e->given_s,  e->spoke,
-                      e->ended,    e->missed, e->left_s,
-                      e->notice,   e->heard_notice};
+                       e->ended,    e->missed, e->left_s, e->was_departed,
+                       e->notice,   e->heard_notice};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -273,6 +281,7 @@ static void install(weft_mesh *mesh) {
     e->rate_Bps = rate_Bps;
     e->view = view->number;
     e->first_step = view->first_step;
+    memcpy(e->was_departed, e->departed, (size_t)e->size * sizeof *e->departed);
     copy_cut(mesh, view);
     e->frozen = false;
     if (e->setup.joins && e->entered == 0 &&
@@ -281,13 +290,22 @@ static void install(weft_mesh *mesh) {
                                         view->first_step - 1};
     unpark(mesh);
     for (wefti_sent_part *part = e->parts; part; part = part->next)
-        if (e->departed[part->peer]) wefti_elastic_pass_on(mesh, part);
+        if (e->departed[part->peer] && !wefti_elastic_has_mates(e, part->channel))
+            wefti_elastic_pass_on(mesh, part);
+    wefti_elastic_say_again(mesh);
     bool whole = wefti_elastic_is_whole(e, mesh->rank);
+    int site = wefti_elastic_lost_whole(e);
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     for (int r = 0; r < e->size; r++)
         if (e->departed[r] && !e->fresh[r] && !mesh->peers[r].lost)
             wefti_outbox_let_go(mesh, r);
+    if (site >= 0)
+        wefti_mesh_blame(mesh, mesh->rank,
+                         "site %d of %d has lost all its nodes, and a run whose sites have "
+                         "several can not go on without a whole one; resume it from its "
+                         "checkpoint",
+                         site + 1, e->setup.sites);
     if (!whole)
         wefti_mesh_blame(
             mesh, mesh->rank,
@@ -662,6 +680,10 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     }
     if (e->frozen && wefti_member_departs(e->member, e->id[sender])) {
         put(mesh, arrival, park);
+        return true;
+    }
+    if (wefti_elastic_heard(mesh, arrival)) {
+        put(mesh, arrival, recycle);
         return true;
     }
     bool is_piece = wefti_piece_of(e, channel, arrival->tag, &place);

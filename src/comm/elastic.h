@@ -27,6 +27,7 @@ typedef struct wefti_elastic_policy {
 
 typedef struct wefti_elastic_setup {
     int shards;         /* ranks that share one copy */
+    int sites, per_site; /* 1: none; ranks that each site begins with */
     int units;          /* of the model: at least as many as a group has buckets */
     int64_t first_step; /* of this start of the run */
     uint64_t run;       /* its number, drawn anew for each start */
@@ -40,6 +41,14 @@ typedef struct wefti_elastic_setup {
     int64_t notice_bytes;
     wefti_elastic_policy policy;
 } wefti_elastic_setup;
+
+/* The site of a place: who comes to a place later is of the same site. Places beyond those that
+ * the run began with are dealt out. */
+static inline int wefti_elastic_site_of(const wefti_elastic_setup *s, int place) {
+    int founders = s->sites * s->per_site;
+    if (s->sites < 2) return 0;
+    return place < founders ? place / s->per_site : (place - founders) / s->shards % s->sites;
+}
 
 /* Whether membership has room for the mesh's processes; a lag of the status makes it scarce. */
 bool wefti_elastic_fits(const weft_mesh *mesh, const wefti_elastic_setup *setup);
@@ -166,6 +175,14 @@ typedef struct wefti_elastic_rates {
     double looked_s;
 } wefti_elastic_rates;
 
+/* What this rank has said for its site to another one (elastic_sites.c). */
+typedef struct wefti_said {
+    struct wefti_said *next;
+    int channel, peer; /* the other site, as a member of the group */
+    int64_t view, tag, step, n_bytes, capacity;
+    void *data; /* owned */
+} wefti_said;
+
 typedef struct wefti_elastic {
     wefti_elastic_setup setup;
     wefti_member_limits limits;
@@ -216,6 +233,8 @@ typedef struct wefti_elastic {
     wefti_arrival *kept;
     int64_t stable;
     wefti_sent_part *parts, *spare_parts;
+    wefti_said *said, *spare_said;
+    bool *was_departed;           /* [size] before the last view */
     char (*reason)[200]; /* [size] what a rank said of its failure */
     bool replaced; /* another process does what only one may do: the others go on without this */
     bool refused; /* this process may not join */
@@ -305,9 +324,44 @@ void wefti_elastic_forget(weft_mesh *mesh, int64_t stable);
 /* Sends the part that a lost rank was to get to all that are left. */
 void wefti_elastic_pass_on(weft_mesh *mesh, wefti_sent_part *part);
 
+/* The same of any bytes, which are copied, in a channel. */
+void wefti_elastic_submit(weft_mesh *mesh, int peer, int channel, int64_t tag,
+                          const void *data, int64_t n_bytes);
+
 /* Sends bytes of its own, which are copied, outside of all communicators. Lock not held. */
 void wefti_elastic_post(weft_mesh *mesh, int peer, int channel, int64_t tag,
                         const void *data, int64_t n_bytes);
+
+/* --- elastic_sites.c: a site's messages to other sites; lock held --- */
+
+/* Keeps what this rank says to member `peer` of the group between sites until all have it. */
+weft_status wefti_elastic_keep_said(weft_mesh *mesh, int channel, int peer, int64_t tag,
+                                    const void *data, int64_t n_bytes) WEFT_CHECKED;
+void wefti_elastic_forget_said(wefti_elastic *e, int64_t stable);
+
+/* Number k (0, 1, ...) of those ranks of a member that this rank speaks to for its site, as mesh
+ * ranks; -1: there are no more. `gone` has who is lost. */
+int wefti_elastic_hearer(const wefti_elastic *e, const wefti_members *m, int peer, int k,
+                         const bool *gone);
+
+/* Number k of the ranks that may speak for a member to this one: a mesh rank, -1: no more. */
+int wefti_elastic_speaker(const wefti_elastic *e, const wefti_members *m, int peer, int k);
+
+/* Whether all ranks of a member are lost. */
+bool wefti_elastic_lost_site(const wefti_elastic *e, const wefti_members *m, int peer);
+
+/* A view was installed: to those whose speaker is lost with it, what this rank has said. */
+void wefti_elastic_say_again(weft_mesh *mesh);
+
+/* Whether such a message has come twice. */
+bool wefti_elastic_heard(weft_mesh *mesh, const wefti_arrival *arrival);
+
+/* Whether members of a channel's group are sites of several ranks: then one that is lost has
+ * another in its place, and nothing is made again. */
+bool wefti_elastic_has_mates(const wefti_elastic *e, int channel);
+
+/* A site that has lost all its ranks, where that ends the run; -1: none. */
+int wefti_elastic_lost_whole(const wefti_elastic *e);
 
 /* --- elastic_policy.c: what a person chooses --- */
 

@@ -106,6 +106,7 @@ void wefti_elastic_forget(weft_mesh *mesh, int64_t stable) {
     wefti_piece_place p;
     pthread_mutex_lock(&mesh->lock);
     e->stable = stable;
+    wefti_elastic_forget_said(e, stable);
     for (wefti_arrival **link = &e->kept; *link;) {
         wefti_arrival *arrival = *link;
         if (wefti_piece_of(e, arrival->channel, arrival->tag, &p) && p.step > stable) {
@@ -154,17 +155,29 @@ static wefti_envelope envelope_of(int channel, int64_t tag, int64_t n_bytes) {
                             tag, n_bytes};
 }
 
+void wefti_elastic_submit(weft_mesh *mesh, int peer, int channel, int64_t tag,
+                          const void *data, int64_t n_bytes) {
+    wefti_envelope envelope = envelope_of(channel, tag, n_bytes);
+    submit(mesh, peer, &envelope, data);
+}
+
 void wefti_elastic_post(weft_mesh *mesh, int peer, int channel, int64_t tag,
                         const void *data, int64_t n_bytes) {
-    wefti_envelope envelope = envelope_of(channel, tag, n_bytes);
     pthread_mutex_lock(&mesh->lock);
-    submit(mesh, peer, &envelope, data);
+    wefti_elastic_submit(mesh, peer, channel, tag, data, n_bytes);
     pthread_mutex_unlock(&mesh->lock);
+}
+
+/* Whether a rank has a part in the group of a channel: groups inside a site are the site's own. */
+static bool is_of_group(const weft_mesh *mesh, int channel, int r) {
+    const wefti_elastic_setup *s = &mesh->elastic->setup;
+    if (r % s->shards != mesh->rank % s->shards) return false;
+    if (base_of(channel) != WEFTI_GROUP_REPLICA * 8) return true;
+    return wefti_elastic_site_of(s, r) == wefti_elastic_site_of(s, mesh->rank);
 }
 
 void wefti_elastic_pass_on(weft_mesh *mesh, wefti_sent_part *part) {
     const wefti_elastic *e = mesh->elastic;
-    int S = e->setup.shards;
     wefti_envelope envelope = envelope_of(WEFTI_CHANNEL_PART + part->peer, part->tag,
                                           part->n_bytes);
     int64_t answer = part->tag + 1; /* the next stage */
@@ -174,7 +187,7 @@ void wefti_elastic_pass_on(weft_mesh *mesh, wefti_sent_part *part) {
     part->passed_on = true;
     for (int i = 0; i < e->n_ranks; i++) {
         int r = e->ranks[i];
-        if (r != mesh->rank && r % S == mesh->rank % S && !e->departed[r])
+        if (r != mesh->rank && is_of_group(mesh, part->channel, r) && !e->departed[r])
             submit(mesh, r, &envelope, part->data);
     }
 }

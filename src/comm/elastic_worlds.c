@@ -7,7 +7,7 @@
  * The progress thread installs a view at any time; a world of it begins with the view's first
  * step, which is after every step that any member had begun. The ranks of a world are the view's
  * members in its order: who has been there longest comes first, and so who writes the run folder
- * is never somebody who has just come. */
+ * is never somebody who has just come. With sites they are in this order site by site. */
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 
@@ -239,9 +239,12 @@ weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
     *out = (wefti_elastic_world){.number = e->view, .first_step = e->first_step};
     e->entered = e->view;
     e->n_ranks = 0;
-    for (int i = 0; i < e->n_order; i++) {
-        int r = e->order[i];
-        if (!wefti_elastic_is_whole(e, r)) continue;
+    int sites = e->setup.sites > 1 ? e->setup.sites : 1;
+    for (int k = 0; k < sites * e->n_order; k++) {
+        int r = e->order[k % e->n_order];
+        if (wefti_elastic_site_of(&e->setup, r) != k / e->n_order ||
+            !wefti_elastic_is_whole(e, r))
+            continue;
         if (r == mesh->rank) e->me = e->n_ranks;
         e->ranks[e->n_ranks++] = r;
     }

@@ -78,7 +78,41 @@ typedef struct local_comm {
 } local_comm;
 
 static int world_rank_of(const local_comm *comm, int rank) {
-    return comm->members.first + rank * comm->members.stride;
+    return wefti_members_at(&comm->members, rank);
+}
+
+/* --- who hears whom, where members are sites --- */
+
+static bool is_between(const local_comm *comm) { return comm->members.per_site > 0; }
+
+/* Whether a message counted nowhere when the run was trained. */
+static bool is_skipped(const local_comm *comm, int sender, int receiver, int64_t tag) {
+    const local_world *world = comm->world;
+    for (int i = 0; i < world->n_skipped; i++) {
+        const wefti_missed *m = &world->skipped[i];
+        if (m->tag == tag && m->channel == comm->channel && m->sender == sender &&
+            m->receiver == receiver)
+            return true;
+    }
+    return false;
+}
+
+/* Whom a rank, which has a place in another site than `of`, hears; in a replay, the first one
+ * of that site whose message counted then. -1: nobody. */
+static int heard(const local_comm *comm, int of, int receiver, int place, int64_t tag) {
+    for (int k = 0; k < wefti_members_replicas(&comm->members, of); k++) {
+        int r = wefti_members_speaker(&comm->members, of, place, k);
+        if (!is_skipped(comm, r, receiver, tag)) return r;
+    }
+    return -1;
+}
+
+/* The first one of a site is sent to its hearer in any case, and taken. */
+static bool hears_me(const local_comm *comm, int peer, int place, int64_t tag) {
+    const wefti_members *m = &comm->members;
+    int receiver = wefti_members_speaker(m, peer, place, 0);
+    return wefti_members_speaker(m, m->rank, place, 0) == comm->world_rank ||
+           heard(comm, m->rank, receiver, place, tag) == comm->world_rank;
 }
 
 static wefti_link_class link_between(const local_world *world, int a, int b) {
@@ -155,11 +189,10 @@ static weft_status take_node(local_comm *comm, message **out) {
     return wefti_alloc(comm->world->ctx, sizeof **out, "a message", out);
 }
 
-static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const void *data,
-                              int64_t n_bytes) {
-    local_comm *comm = (local_comm *)head;
+static weft_status send_to(local_comm *comm, int to, int64_t tag, const void *data,
+                           int64_t n_bytes) {
     local_world *world = comm->world;
-    int to = world_rank_of(comm, peer), from = comm->world_rank;
+    int from = comm->world_rank;
     message *post;
     WEFT_TRY(take_node(comm, &post));
     *post = (message){.tag = tag,
@@ -184,6 +217,19 @@ static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const voi
     theirs->posted[bucket] = post;
     if (theirs->waits[bucket]) pthread_cond_broadcast(&theirs->changed);
     pthread_mutex_unlock(&theirs->lock);
+    return WEFT_OK;
+}
+
+static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const void *data,
+                              int64_t n_bytes) {
+    local_comm *comm = (local_comm *)head;
+    const wefti_members *m = &comm->members;
+    if (!is_between(comm))
+        return send_to(comm, world_rank_of(comm, peer), tag, data, n_bytes);
+    for (int place = 0; place < wefti_members_replicas(m, peer); place++)
+        if (hears_me(comm, peer, place, tag))
+            WEFT_TRY(send_to(comm, wefti_members_speaker(m, peer, place, 0), tag, data,
+                             n_bytes));
     return WEFT_OK;
 }
 
@@ -232,11 +278,10 @@ static void take_post(local_comm *comm, message *post, const void **view) {
     comm->world->traffic[comm->world_rank].bytes_in[link] += post->n_bytes;
 }
 
-static weft_status local_receive_by(wefti_comm *head, int peer, int64_t tag,
-                                    int64_t n_bytes, double deadline_s,
-                                    const void **view) {
-    local_comm *comm = (local_comm *)head;
-    int sender = world_rank_of(comm, peer);
+static void release_from(local_comm *comm, int sender, int64_t tag);
+
+static weft_status receive_from(local_comm *comm, int sender, int64_t tag,
+                                int64_t n_bytes, double deadline_s, const void **view) {
     mailbox *box = &comm->world->boxes[comm->world_rank];
     *view = NULL;
     pthread_mutex_lock(&box->lock);
@@ -246,10 +291,17 @@ static weft_status local_receive_by(wefti_comm *head, int peer, int64_t tag,
     pthread_mutex_unlock(&box->lock);
     if (!post && atomic_load(&comm->world->head.poisoned)) return poisoned_error(comm);
     if (got == n_bytes) return WEFT_OK;
-    wefti_comm_release(head, peer, tag);
-    return weft_ctx_fail(head->ctx, WEFT_ERR_WIRE,
+    release_from(comm, sender, tag);
+    return weft_ctx_fail(comm->head.ctx, WEFT_ERR_WIRE,
                          "a message of %lld bytes from rank %d, expected %lld",
                          (long long)got, sender, (long long)n_bytes);
+}
+
+static weft_status local_receive_by(wefti_comm *head, int peer, int64_t tag,
+                                    int64_t n_bytes, double deadline_s,
+                                    const void **view) {
+    local_comm *comm = (local_comm *)head;
+    return receive_from(comm, world_rank_of(comm, peer), tag, n_bytes, deadline_s, view);
 }
 
 static weft_status local_receive(wefti_comm *head, int peer, int64_t tag, int64_t n_bytes,
@@ -262,11 +314,10 @@ static void unlink_sent(local_comm *origin, message *post) {
     *(post->prev_sent ? &post->prev_sent->next_sent : &origin->sent) = post->next_sent;
 }
 
-static void local_release(wefti_comm *head, int peer, int64_t tag) {
-    local_comm *comm = (local_comm *)head;
+static void release_from(local_comm *comm, int sender, int64_t tag) {
     mailbox *box = &comm->world->boxes[comm->world_rank];
     pthread_mutex_lock(&box->lock);
-    message *post = find_post(box, world_rank_of(comm, peer), comm->channel, tag, true);
+    message *post = find_post(box, sender, comm->channel, tag, true);
     if (post) {
         message **link = &box->posted[bucket_of(post->sender, tag)];
         while (*link != post) link = &(*link)->next;
@@ -283,17 +334,31 @@ static void local_release(wefti_comm *head, int peer, int64_t tag) {
     pthread_mutex_unlock(&origin->lock);
 }
 
+/* Of a member that is a site: whose message was taken. */
+static void local_release(wefti_comm *head, int peer, int64_t tag) {
+    local_comm *comm = (local_comm *)head;
+    int sender = world_rank_of(comm, peer);
+    if (is_between(comm) && comm->world->n_skipped > 0)
+        sender = heard(comm, peer, comm->world_rank, comm->members.place, tag);
+    if (sender >= 0) release_from(comm, sender, tag);
+}
+
 /* A piece of a step. One that did not count when the run was trained is taken, so that its
- * sender may go on, and given back at once. */
+ * sender may go on, and given back at once; of a site another rank may be heard then. */
 static weft_status local_receive_piece(wefti_comm *head, int peer, int64_t tag,
                                        int64_t n_bytes, wefti_piece_kind kind,
                                        wefti_received *out) {
+    local_comm *comm = (local_comm *)head;
+    int sender = world_rank_of(comm, peer), instead = -1;
     (void)kind;
     WEFT_TRY(local_receive(head, peer, tag, n_bytes, &out->view));
-    if (!wefti_local_skips(head, peer, tag)) return WEFT_OK;
-    local_release(head, peer, tag);
+    if (!is_skipped(comm, sender, comm->world_rank, tag)) return WEFT_OK;
+    release_from(comm, sender, tag);
     out->view = NULL;
-    return WEFT_OK;
+    if (is_between(comm))
+        instead = heard(comm, peer, comm->world_rank, comm->members.place, tag);
+    if (instead < 0) return WEFT_OK;
+    return receive_from(comm, instead, tag, n_bytes, (double)INFINITY, &out->view);
 }
 
 static bool is_unreleased(const local_comm *comm, int64_t tag) {
@@ -373,14 +438,7 @@ void wefti_local_skip(wefti_world *world, const wefti_missed *list, int n) {
 bool wefti_local_skips(const wefti_comm *comm, int peer, int64_t tag) {
     const local_comm *c = (const local_comm *)comm;
     if (comm->ops != &local_ops || c->world->n_skipped == 0) return false;
-    int sender = world_rank_of(c, peer);
-    for (int i = 0; i < c->world->n_skipped; i++) {
-        const wefti_missed *m = &c->world->skipped[i];
-        if (m->tag == tag && m->channel == c->channel && m->sender == sender &&
-            m->receiver == c->world_rank)
-            return true;
-    }
-    return false;
+    return is_skipped(c, world_rank_of(c, peer), c->world_rank, tag);
 }
 
 static weft_status init_boxes(weft_ctx *ctx, local_world *world) {

@@ -33,8 +33,11 @@ typedef struct remote_comm {
 } remote_comm;
 
 static int world_rank_of(const remote_comm *comm, int rank) {
-    return comm->members.first + rank * comm->members.stride;
+    return wefti_members_at(&comm->members, rank);
 }
+
+/* Members are sites, each of which several ranks may speak for (world.h). */
+static bool is_between(const remote_comm *comm) { return comm->members.per_site > 0; }
 
 static int mesh_rank_of(const remote_comm *comm, int rank) {
     const wefti_elastic *e = comm->mesh->elastic;
@@ -51,6 +54,26 @@ static wefti_link_class link_to(const remote_comm *comm, int rank) {
 static bool is_lost(const weft_mesh *mesh, int mesh_rank) {
     const wefti_elastic *e = mesh->elastic;
     return e && e->departed[mesh_rank];
+}
+
+/* Lock held. A member of which nobody is left. */
+static bool is_gone(const remote_comm *comm, int peer) {
+    const wefti_elastic *e = comm->mesh->elastic;
+    if (!e || !is_between(comm)) return is_lost(comm->mesh, mesh_rank_of(comm, peer));
+    return wefti_elastic_lost_site(e, &comm->members, peer);
+}
+
+/* Number k of the ranks that may speak for a member, as a mesh rank; -1: there are no more. */
+static int speaker_of(const remote_comm *comm, int peer, int k) {
+    const wefti_elastic *e = comm->mesh->elastic;
+    if (e && is_between(comm)) return wefti_elastic_speaker(e, &comm->members, peer, k);
+    return k == 0 ? mesh_rank_of(comm, peer) : -1;
+}
+
+static bool speaks_for(const remote_comm *comm, int peer, int sender) {
+    for (int k = 0, r; (r = speaker_of(comm, peer, k)) >= 0; k++)
+        if (r == sender) return true;
+    return false;
 }
 
 /* Lock held. Between steps: the others may have left for a new world. */
@@ -90,17 +113,15 @@ static weft_status poisoned_error(remote_comm *comm) {
 
 /* Hands a parcel to the outbox. Bytes count as sent here, as they do for the local backend; to
  * a rank that is lost nothing is sent, and nobody waits for it. */
-static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const void *data,
-                               int64_t n_bytes) {
-    remote_comm *comm = (remote_comm *)head;
+static weft_status send_to(remote_comm *comm, int to, wefti_link_class link, int64_t tag,
+                           const void *data, int64_t n_bytes) {
     weft_mesh *mesh = comm->mesh;
-    int to = mesh_rank_of(comm, peer);
     bool is_long = n_bytes > WEFTI_SHORT_BYTES;
     wefti_envelope envelope = {is_long ? WEFTI_ENVELOPE_LONG : WEFTI_ENVELOPE_SHORT,
                                comm->channel, tag, n_bytes};
     wefti_parcel *parcel = wefti_outbox_parcel(mesh, to, &envelope, data);
-    if (!parcel) return weft_ctx_fail(head->ctx, WEFT_ERR_MEMORY, "no memory to send");
-    wefti_link_class link = link_to(comm, peer);
+    if (!parcel)
+        return weft_ctx_fail(comm->head.ctx, WEFT_ERR_MEMORY, "no memory to send");
     pthread_mutex_lock(&mesh->lock);
     if (is_lost(mesh, to)) {
         parcel->next = mesh->spare_parcels;
@@ -118,12 +139,46 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     return WEFT_OK;
 }
 
+/* Lock held. Number k of a member's ranks that hear this one. */
+static int hearer_of(const remote_comm *comm, int peer, int k) {
+    const wefti_elastic *e = comm->mesh->elastic;
+    if (e && is_between(comm))
+        return wefti_elastic_hearer(e, &comm->members, peer, k, e->departed);
+    return k == 0 ? mesh_rank_of(comm, peer) : -1;
+}
+
+static bool keeps_said(const remote_comm *comm, int64_t tag) {
+    const wefti_elastic *e = comm->mesh->elastic;
+    return e && tag >= 0 && wefti_elastic_has_mates(e, comm->channel);
+}
+
+/* What a site says is kept first: who is to hear it in place of a rank that is lost meanwhile gets
+ * it from the progress thread. */
+static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const void *data,
+                               int64_t n_bytes) {
+    remote_comm *comm = (remote_comm *)head;
+    weft_mesh *mesh = comm->mesh;
+    wefti_link_class link = link_to(comm, peer);
+    weft_status status = WEFT_OK;
+    for (int k = 0, to = 0; status == WEFT_OK; k++) {
+        pthread_mutex_lock(&mesh->lock);
+        if (k == 0 && keeps_said(comm, tag))
+            status = wefti_elastic_keep_said(mesh, comm->channel, peer, tag, data,
+                                             n_bytes);
+        to = hearer_of(comm, peer, k);
+        pthread_mutex_unlock(&mesh->lock);
+        if (to < 0 || status != WEFT_OK) break;
+        status = send_to(comm, to, link, tag, data, n_bytes);
+    }
+    return status;
+}
+
 /* The oldest of them, as the local backend has it: the list is newest first. */
-static wefti_arrival *find(const remote_comm *comm, int sender, int64_t tag, bool taken) {
+static wefti_arrival *find(const remote_comm *comm, int peer, int64_t tag, bool taken) {
     wefti_arrival *oldest = NULL;
     for (wefti_arrival *a = comm->mesh->posted; a; a = a->next)
-        if (a->tag == tag && a->sender == sender && a->channel == comm->channel &&
-            a->taken == taken)
+        if (a->tag == tag && a->channel == comm->channel && a->taken == taken &&
+            speaks_for(comm, peer, a->sender))
             oldest = a;
     return oldest;
 }
@@ -175,14 +230,14 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
     int sender = mesh_rank_of(comm, peer);
     *view = NULL;
     pthread_mutex_lock(&mesh->lock);
-    wefti_arrival *arrival = find(comm, sender, tag, false);
+    wefti_arrival *arrival = find(comm, peer, tag, false);
     bool left = false;
     double until_s = 0;
     while (!arrival && !(left = has_gone(comm, sender, &until_s)) &&
            !atomic_load(&mesh->world.poisoned) && wefti_now_s() < deadline_s &&
            !is_lost(mesh, sender) && !is_interrupted(comm)) {
         wefti_mesh_wait(mesh, until_s > 0 ? fmin(until_s, deadline_s) : deadline_s);
-        arrival = find(comm, sender, tag, false);
+        arrival = find(comm, peer, tag, false);
     }
     int64_t got = arrival ? arrival->n_bytes : n_bytes;
     if (arrival) {
@@ -217,7 +272,7 @@ static void remote_release(wefti_comm *head, int peer, int64_t tag) {
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
     pthread_mutex_lock(&mesh->lock);
-    wefti_arrival *arrival = find(comm, mesh_rank_of(comm, peer), tag, true);
+    wefti_arrival *arrival = find(comm, peer, tag, true);
     if (arrival) {
         wefti_arrival **link = &mesh->posted;
         while (*link != arrival) link = &(*link)->next;
@@ -249,7 +304,7 @@ static weft_status remote_send_part(wefti_comm *head, int peer, int64_t tag,
     pthread_mutex_lock(&mesh->lock);
     part->next = e->parts;
     e->parts = part;
-    bool lost = is_lost(mesh, part->peer);
+    bool lost = is_gone(comm, peer);
     if (lost) wefti_elastic_pass_on(mesh, part);
     pthread_mutex_unlock(&mesh->lock);
     return lost ? WEFT_OK : remote_send(head, peer, tag, data, n_bytes);
@@ -273,6 +328,14 @@ static void note_missed(remote_comm *comm, int sender, int64_t tag,
     if (!again) wefti_elastic_miss(comm->mesh, &missed);
 }
 
+/* Lock held. The same of those who were to speak for a member before `heard` did. In a replay
+ * (local.c) this rank hears the one after them; -1: nobody. */
+static void note_silent(remote_comm *comm, int peer, int heard, int64_t tag,
+                        wefti_piece_kind kind) {
+    for (int k = 0, r; (r = speaker_of(comm, peer, k)) >= 0 && r != heard; k++)
+        note_missed(comm, r, tag, heard < 0 ? kind : WEFTI_PIECE_OWN);
+}
+
 /* Lock held. The same of a part of an answer, of a lost owner's range. */
 static wefti_missed missed_part(const remote_comm *comm, const wefti_lost *lost,
                                 int sender) {
@@ -280,6 +343,43 @@ static wefti_missed missed_part(const remote_comm *comm, const wefti_lost *lost,
                           .channel = comm->channel,
                           .receiver = mesh_rank_of(comm, lost->peer),
                           .sender = sender};
+}
+
+/* Lock held. A lost member's message: the rank that has it, and *sender, whose it is; or -1. */
+static int find_holder(const remote_comm *comm, int peer, int64_t tag, int *sender) {
+    int holder = -1;
+    for (int k = 0, r; holder < 0 && (r = speaker_of(comm, peer, k)) >= 0; k++) {
+        holder = wefti_elastic_holder(comm->mesh->elastic, r, comm->channel, tag);
+        *sender = r;
+    }
+    return holder;
+}
+
+/* Lock held. Waits for a member's message. NULL: it is lost, and nobody has it, or the world is
+ * poisoned. */
+static wefti_arrival *await_piece(remote_comm *comm, int peer, int64_t tag,
+                                  wefti_piece_kind kind) {
+    weft_mesh *mesh = comm->mesh;
+    const wefti_elastic *e = mesh->elastic;
+    int64_t asked = 0; /* in which view */
+    wefti_arrival *arrival = find(comm, peer, tag, false);
+    while (!arrival && !atomic_load(&mesh->world.poisoned)) {
+        int holder = -1, sender = -1;
+        bool gone = is_gone(comm, peer);
+        if (gone && kind == WEFTI_PIECE_SAME)
+            holder = find_holder(comm, peer, tag, &sender);
+        if (gone && (holder < 0 || holder == mesh->rank)) break;
+        if (holder >= 0 && asked != e->view) {
+            asked = e->view;
+            pthread_mutex_unlock(&mesh->lock);
+            ask(comm, holder, sender, tag);
+            pthread_mutex_lock(&mesh->lock);
+        } else {
+            wefti_mesh_wait(mesh, (double)INFINITY);
+        }
+        arrival = find(comm, peer, tag, false);
+    }
+    return arrival;
 }
 
 /* A member's message of a step; if its sender is lost, from the rank that has it. Without such
@@ -290,36 +390,21 @@ static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
     wefti_elastic *e = mesh->elastic;
-    int64_t asked = 0; /* in which view */
     if (!e) return remote_receive(head, peer, tag, n_bytes, &out->view);
     int sender = mesh_rank_of(comm, peer);
     pthread_mutex_lock(&mesh->lock);
-    wefti_arrival *arrival = find(comm, sender, tag, false);
-    while (!arrival && !atomic_load(&mesh->world.poisoned)) {
-        int holder = -1;
-        if (e->departed[sender] && kind == WEFTI_PIECE_SAME)
-            holder = wefti_elastic_holder(e, sender, comm->channel, tag);
-        if (e->departed[sender] && (holder < 0 || holder == mesh->rank)) break;
-        if (holder >= 0 && asked != e->view) {
-            asked = e->view;
-            pthread_mutex_unlock(&mesh->lock);
-            ask(comm, holder, sender, tag);
-            pthread_mutex_lock(&mesh->lock);
-        } else {
-            wefti_mesh_wait(mesh, (double)INFINITY);
-        }
-        arrival = find(comm, sender, tag, false);
-    }
+    wefti_arrival *arrival = await_piece(comm, peer, tag, kind);
     out->membership = e->view;
     if (arrival) {
         take(comm, peer, arrival);
         arrival->mine = kind == WEFTI_PIECE_OWN;
         wefti_piece_place place;
         if (arrival->mine && wefti_piece_of(e, comm->channel, tag, &place))
-            e->taken[sender] = place.step;
+            e->taken[arrival->sender] = place.step;
         out->view = arrival->data;
+        note_silent(comm, peer, arrival->sender, tag, kind);
     } else if (!atomic_load(&mesh->world.poisoned)) {
-        note_missed(comm, sender, tag, kind);
+        note_silent(comm, peer, -1, tag, kind);
     }
     int64_t got = arrival ? arrival->n_bytes : n_bytes;
     pthread_mutex_unlock(&mesh->lock);
@@ -329,6 +414,46 @@ static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
     out->view = NULL;
     return wrong_length(comm, sender, got, n_bytes);
 }
+
+/* --- what a site agrees on --- */
+
+/* Not of pieces, so that the machine does not count it as one. */
+static int agreement_channel(const remote_comm *comm) { return comm->channel + 1; }
+
+/* Lock held. Takes a member's word out of the list, if it is there. */
+static bool take_word(remote_comm *comm, int sender, int64_t tag) {
+    weft_mesh *mesh = comm->mesh;
+    for (wefti_arrival **link = &mesh->posted; *link; link = &(*link)->next) {
+        wefti_arrival *a = *link;
+        if (a->tag != tag || a->sender != sender || a->channel != agreement_channel(comm))
+            continue;
+        *link = a->next;
+        recycle(mesh, a);
+        return true;
+    }
+    return false;
+}
+
+static weft_status remote_agree(wefti_comm *head, int64_t tag) {
+    remote_comm *comm = (remote_comm *)head;
+    weft_mesh *mesh = comm->mesh;
+    const char word = 0;
+    if (!mesh->elastic) return WEFT_OK;
+    for (int k = 1; k < head->size; k++)
+        wefti_elastic_post(mesh, mesh_rank_of(comm, (head->rank + k) % head->size),
+                           agreement_channel(comm), tag, &word, sizeof word);
+    pthread_mutex_lock(&mesh->lock);
+    for (int k = 1; k < head->size; k++) {
+        int sender = mesh_rank_of(comm, (head->rank + k) % head->size);
+        while (!take_word(comm, sender, tag) && !is_lost(mesh, sender) &&
+               !atomic_load(&mesh->world.poisoned))
+            wefti_mesh_wait(mesh, (double)INFINITY);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    return atomic_load(&mesh->world.poisoned) ? poisoned_error(comm) : WEFT_OK;
+}
+
+/* --- parts --- */
 
 static wefti_arrival *find_part(const remote_comm *comm, const wefti_lost *lost, int peer,
                                 bool taken) {
@@ -466,7 +591,12 @@ static void remote_note(wefti_comm *head, int64_t step, const char *at) {
 }
 
 static void remote_destroy(wefti_comm *head) {
-    atomic_store(&((remote_comm *)head)->mesh->at, "");
+    remote_comm *comm = (remote_comm *)head;
+    weft_mesh *mesh = comm->mesh;
+    pthread_mutex_lock(&mesh->lock);
+    if (mesh->between == &comm->members) mesh->between = NULL;
+    pthread_mutex_unlock(&mesh->lock);
+    atomic_store(&mesh->at, "");
     wefti_free(head->ctx, head);
 }
 
@@ -487,6 +617,7 @@ static const wefti_comm_ops comm_ops = {
     .receive_part = remote_receive_part,
     .release_part = remote_release_part,
     .replace = remote_replace,
+    .agree = remote_agree,
     .destroy = remote_destroy,
 };
 
@@ -511,6 +642,11 @@ static weft_status remote_join(weft_ctx *ctx, wefti_world *world, int rank,
                               .ctx = ctx,
                               .rank = comm->members.rank,
                               .size = comm->members.size};
+    if (is_between(comm)) {
+        pthread_mutex_lock(&comm->mesh->lock);
+        comm->mesh->between = &comm->members;
+        pthread_mutex_unlock(&comm->mesh->lock);
+    }
     *out = &comm->head;
     return WEFT_OK;
 }

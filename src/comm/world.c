@@ -9,11 +9,24 @@
 
 #include "base/memory.h"
 
+static weft_status check_sites(weft_ctx *ctx, const wefti_world_shape *s) {
+    bool right = s->sites > 0 && s->site_first[0] == 0 && s->replicas_per_node == 1 &&
+                 s->site_first[s->sites] == s->replicas;
+    for (int i = 0; i < s->sites && right; i++)
+        right = s->site_first[i] < s->site_first[i + 1];
+    if (right) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "%d replicas in %d sites: expected at least one in each, and all "
+                         "of them in one",
+                         s->replicas, s->sites);
+}
+
 static weft_status check_shape(weft_ctx *ctx, const wefti_world_shape *s) {
     if (s->replicas < 1 || s->shards < 1 || s->replicas > WEFTI_MAX_RANKS / s->shards)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "%d replicas x %d shards, expected 1 to %d ranks in all",
                              s->replicas, s->shards, (int)WEFTI_MAX_RANKS);
+    if (s->site_first) return check_sites(ctx, s);
     bool even = s->replicas_per_node > 0 && s->sites > 0 &&
                 s->replicas % s->replicas_per_node == 0 &&
                 s->replicas / s->replicas_per_node % s->sites == 0;
@@ -86,7 +99,10 @@ int wefti_world_node_of(const wefti_world_shape *shape, int rank) {
 }
 
 int wefti_world_site_of(const wefti_world_shape *shape, int rank) {
-    return rank / (size_of(shape) / shape->sites);
+    int i = 0;
+    if (!shape->site_first) return rank / (size_of(shape) / shape->sites);
+    while (rank / shape->shards >= shape->site_first[i + 1]) i++;
+    return i;
 }
 
 wefti_link_class wefti_world_link(const wefti_world_shape *shape, int a, int b) {
@@ -96,22 +112,57 @@ wefti_link_class wefti_world_link(const wefti_world_shape *shape, int a, int b) 
     return near ? WEFTI_LINK_WIRE : WEFTI_LINK_SITE;
 }
 
+bool wefti_world_has_sites(const wefti_world_shape *shape) {
+    return shape->sites > 1 || shape->site_first;
+}
+
+/* The first replica of site i; of the number of sites: all replicas. */
+static int site_begin(const wefti_members *m, int i) {
+    return m->site_first ? m->site_first[i] : i * m->per_site;
+}
+
+int wefti_members_replicas(const wefti_members *m, int i) {
+    return site_begin(m, i + 1) - site_begin(m, i);
+}
+
+int wefti_members_speaker(const wefti_members *m, int of, int place, int k) {
+    int at = (place + k) % wefti_members_replicas(m, of);
+    return (site_begin(m, of) + at) * m->shards + m->shard;
+}
+
+int wefti_members_at(const wefti_members *m, int i) {
+    if (m->per_site > 0) return wefti_members_speaker(m, i, m->place, 0);
+    return m->first + i * m->stride;
+}
+
+static wefti_members members_of_sites(const wefti_world_shape *shape, int rank) {
+    wefti_members m = {.size = shape->sites,
+                       .rank = wefti_world_site_of(shape, rank),
+                       .per_site = shape->replicas / shape->sites,
+                       .site_first = shape->site_first,
+                       .shards = shape->shards,
+                       .shard = rank % shape->shards};
+    if (m.per_site < 1) m.per_site = 1; /* that it is between sites */
+    m.place = rank / shape->shards - site_begin(&m, m.rank);
+    return m;
+}
+
 wefti_members wefti_world_members(const wefti_world_shape *shape, int rank,
                                   wefti_group group) {
-    int S = shape->shards, per_site = size_of(shape) / shape->sites;
+    int S = shape->shards;
     wefti_members m = {.first = 0, .stride = 1, .size = size_of(shape)};
-    if (group == WEFTI_GROUP_SITES && shape->sites == 1) group = WEFTI_GROUP_REPLICA;
+    if (group == WEFTI_GROUP_SITES) {
+        if (wefti_world_has_sites(shape)) return members_of_sites(shape, rank);
+        group = WEFTI_GROUP_REPLICA;
+    }
     if (group == WEFTI_GROUP_SHARD) {
         m.first = rank / S * S;
         m.size = S;
     } else if (group == WEFTI_GROUP_REPLICA) {
-        m.first = rank / per_site * per_site + rank % S;
+        wefti_members sites = members_of_sites(shape, rank);
+        m.first = site_begin(&sites, sites.rank) * S + rank % S;
         m.stride = S;
-        m.size = per_site / S;
-    } else if (group == WEFTI_GROUP_SITES) {
-        m.first = rank % per_site;
-        m.stride = per_site;
-        m.size = shape->sites;
+        m.size = wefti_members_replicas(&sites, sites.rank);
     }
     m.rank = (rank - m.first) / m.stride;
     return m;

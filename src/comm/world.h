@@ -28,10 +28,14 @@ typedef enum wefti_group {
 } wefti_group;
 
 /* How ranks lie: replicas_per_node divides replicas, sites divides the nodes. A site has
- * one interface to all other sites, shared by its nodes, which obeys site_wire. */
+ * one interface to all other sites, shared by its nodes, which obeys site_wire.
+ *
+ * Sites that have lost nodes differ in size; then site_first says where each begins, and there
+ * are two levels of exchange even if one site is left. */
 typedef struct wefti_world_shape {
     int replicas, shards, replicas_per_node, sites;
     wefti_wire_model wire, site_wire;
+    const int *site_first; /* [sites + 1] first replicas, borrowed; NULL: all are alike */
 } wefti_world_shape;
 
 typedef struct wefti_world wefti_world;
@@ -84,14 +88,33 @@ int wefti_world_failure(wefti_world *world, weft_status *status, char *text);
 /* That failure as an error of a waiting rank. */
 weft_status wefti_world_poisoned_error(weft_ctx *ctx, wefti_world *world);
 
-/* Members of a rank's group: number r of them is world rank first + r * stride. */
+/* Members of a rank's group: number r of them is world rank first + r * stride.
+ *
+ * A member of the group between sites is a site. All its ranks with one shard know the same, so
+ * any of them may speak for it, and with m of them the rank at place p of another site hears
+ * number p mod m; should that one be lost, the next, and so on round. Where all sites have as many
+ * ranks each is heard by the one at its own place. */
 typedef struct wefti_members {
     int first, stride, size;
-    int rank; /* of who asks */
+    int rank;              /* of who asks */
+    int per_site;          /* between sites: replicas of each; else 0 */
+    const int *site_first; /* as in the shape */
+    int shards, shard, place;
 } wefti_members;
 
 wefti_members wefti_world_members(const wefti_world_shape *shape, int rank,
                                   wefti_group group);
+
+/* The world rank of member i that this rank hears. */
+int wefti_members_at(const wefti_members *m, int i);
+
+/* Between sites: replicas of site i; the world rank of site `of` that is heard at a place of
+ * another site if the k before it are lost; and the rank at a place of site i. */
+int wefti_members_replicas(const wefti_members *m, int i);
+int wefti_members_speaker(const wefti_members *m, int of, int place, int k);
+
+/* Whether there are sites that exchange with each other: a second level of exchange. */
+bool wefti_world_has_sites(const wefti_world_shape *shape);
 
 int wefti_world_node_of(const wefti_world_shape *shape, int rank);
 int wefti_world_site_of(const wefti_world_shape *shape, int rank);

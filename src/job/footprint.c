@@ -118,7 +118,7 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
         f.optimizer += wefti_matrices_bytes(a->lists, a->n_buckets, job->S,
                                             a->layouts[0].s);
     f.replicator = replicator_bytes(&job->replicator_config, a, job->site_replicas);
-    if (job->sites > 1)
+    if (wefti_job_has_sites(job))
         f.replicator += replicator_bytes(&job->site_replicator_config, a, job->sites);
     f.mixer = mixer_bytes(job, a);
     if (job->S > 1)

@@ -145,7 +145,11 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
     job->W = job->R * job->S;
     job->sites = (int)config->mesh.sites;
     job->site_replicas = job->R / job->sites;
-    job->mixed_replicas = job->sites > 1 ? job->sites : job->R;
+    for (int i = 0; i < job->sites && job->site_first; i++) {
+        int n = job->site_first[i + 1] - job->site_first[i];
+        if (i == 0 || n > job->site_replicas) job->site_replicas = n;
+    }
+    job->mixed_replicas = wefti_job_has_sites(job) ? job->sites : job->R;
     job->replicas_equal = wefti_is(config->mixer.kind, "none");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     job->threads = (int)config->mesh.threads;
@@ -170,7 +174,8 @@ wefti_world_shape wefti_job_shape(const wefti_job *job) {
         .replicas_per_node = job->copies,
         .sites = job->sites,
         .wire = {config->mesh.bandwidth_Bps, config->mesh.latency_s},
-        .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s}};
+        .site_wire = {config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s},
+        .site_first = job->site_first};
 }
 
 static wefti_route route_named(const char *name) {
@@ -287,8 +292,8 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
         WEFT_TRY(weft_links_load(ctx, config->mixer.links, &links));
     weft_topology_config wanted = {
         .kind = config->mixer.topology,
-        .nodes = job->sites > 1 ? job->sites : job->R / job->copies,
-        .ranks = job->sites > 1 ? 1 : job->copies,
+        .nodes = wefti_job_has_sites(job) ? job->sites : job->R / job->copies,
+        .ranks = wefti_job_has_sites(job) ? 1 : job->copies,
         .seed = (uint64_t)config->run.seed,
         .copy_bytes = job->model->n_elements * (int64_t)sizeof(float),
         .links = links.items,
@@ -431,6 +436,7 @@ static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
     weft_status status = wefti_alloc(ctx, sizeof *job, "the job", &job);
     if (status != WEFT_OK) {
         weft_model_destroy(ctx, begun->model);
+        wefti_free(ctx, begun->site_first);
         return status;
     }
     *job = *begun;
@@ -451,6 +457,16 @@ weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
     return create(ctx, &begun, vocab, out);
 }
 
+weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
+                                  const weft_config *config, int *site_first,
+                                  wefti_job **out) {
+    wefti_job begun = {.config = config,
+                       .dataset = other->dataset,
+                       .site_first = site_first,
+                       .T = wefti_job_positions(config)};
+    return create(ctx, &begun, other->vocab, out);
+}
+
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
                                  weft_model *model, wefti_job **out) {
     wefti_job begun = {.config = config, .model = model, .local_rows = true};
@@ -463,7 +479,7 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
     weft_topology_destroy(ctx, job->topology);
     weft_topology_destroy(ctx, job->everybody);
     weft_model_destroy(ctx, job->model);
-    WEFTI_FREE(ctx, job->rules, job->tensors, job->unit_tensors, job);
+    WEFTI_FREE(ctx, job->rules, job->tensors, job->unit_tensors, job->site_first, job);
 }
 
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {

@@ -41,8 +41,10 @@ typedef struct wefti_job {
     bool keeps_whole;    /* S > 1: gathered units stay for the rest of the step */
     bool local_rows;     /* the model's tensors are this rank's rows already */
     double loop_s;       /* of a program's own model: a step's computing; 0: not known */
-    int copies, sites;   /* replicas per node; sites, each with as many replicas */
-    int site_replicas;   /* R / sites: whom the replicator talks to */
+    int copies, sites;   /* replicas per node; sites */
+    int *site_first;     /* owned, [sites + 1] first replicas, once a site has lost nodes; NULL:
+                            each has as many */
+    int site_replicas;   /* of the largest site: whom the replicator talks to */
     int mixed_replicas;  /* whom the mixer talks to: the sites, or all if there is one */
     bool outside;        /* the caller optimizes: exchanges end with the direction */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
@@ -64,12 +66,23 @@ weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
                              const weft_dataset *dataset, int64_t vocab,
                              wefti_job **out) WEFT_CHECKED;
 
+/* The same with another job's text and vocabulary, for a world whose sites may differ in size:
+ * `site_first` is taken, also on failure (world.h); NULL: they do not. */
+weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
+                                  const weft_config *config, int *site_first,
+                                  wefti_job **out) WEFT_CHECKED;
+
 /* The same for a model that is computed elsewhere (model/foreign.c): there is no batch,
  * and with several shards its tensors are the rows of one of them. `model` is taken, also
  * on failure. */
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
                                  weft_model *model, wefti_job **out) WEFT_CHECKED;
 void wefti_job_destroy(weft_ctx *ctx, wefti_job *job);
+
+/* Whether there are two levels of exchange: in sites, and between them. */
+static inline bool wefti_job_has_sites(const wefti_job *job) {
+    return job->sites > 1 || job->site_first;
+}
 
 /* How the job's ranks lie, with the wires that the configuration emulates. */
 wefti_world_shape wefti_job_shape(const wefti_job *job);

@@ -98,7 +98,7 @@ static weft_status check_covers(weft_ctx *ctx, const wefti_job *job) {
                              "matrices, but optimizer muon needs whole ones",
                              job->S);
     const char *kinds[] = {job->replicator_config.kind, job->site_replicator_config.kind};
-    for (int i = 0; i < (job->sites > 1 ? 2 : 1); i++)
+    for (int i = 0; i < (wefti_job_has_sites(job) ? 2 : 1); i++)
         if (wefti_replicator_find(kinds[i])->cover)
             return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                                  "replicator '%s' moves some rows in a step, but "

@@ -16,7 +16,17 @@ static wefti_members members_of(const wefti_job *job, int replica, wefti_group g
 }
 
 static int replica_of(const wefti_job *job, const wefti_members *group, int member) {
-    return (group->first + member * group->stride) / job->S;
+    return wefti_members_at(group, member) / job->S;
+}
+
+/* How many ranks hear what this one says to a member: one, unless the member is a site that has
+ * more or fewer replicas than this one's. */
+static int hearers_of(const wefti_members *group, int member) {
+    int n = 0;
+    if (group->per_site == 0) return 1;
+    for (int place = 0; place < wefti_members_replicas(group, member); place++)
+        n += place % wefti_members_replicas(group, group->rank) == group->place;
+    return n;
 }
 
 static bool share_node(const wefti_job *job, int a, int b) {
@@ -31,7 +41,8 @@ static int64_t replicator_bytes(const wefti_job *job, const wefti_arrangement *a
     for (int to = 0; to < group.size; to++) {
         if (share_node(job, replica, replica_of(job, &group, to))) continue;
         for (int b = 0; b < a->n_buckets; b++)
-            n_bytes += wefti_replicator_wire_bytes(config, &a->buckets[b], group.size,
+            n_bytes += hearers_of(&group, to) *
+                       wefti_replicator_wire_bytes(config, &a->buckets[b], group.size,
                                                    group.rank, to);
     }
     return n_bytes;
@@ -47,7 +58,8 @@ typedef struct total {
 static void add_message(void *user, int peer, int64_t n_bytes) {
     total *t = user;
     int there = replica_of(t->job, &t->group, peer);
-    if (!share_node(t->job, t->replica, there)) t->n_bytes += n_bytes;
+    if (!share_node(t->job, t->replica, there))
+        t->n_bytes += hearers_of(&t->group, peer) * n_bytes;
 }
 
 static int64_t mixer_bytes(const wefti_job *job, const wefti_arrangement *a, int replica,
@@ -86,7 +98,7 @@ int64_t wefti_job_wire_bytes(const wefti_job *job, const wefti_arrangement *a,
     int64_t n_bytes = n * status;
     n_bytes += due_steps(near, first, n) *
                replicator_bytes(job, a, near, WEFTI_GROUP_REPLICA, replica);
-    if (job->sites > 1)
+    if (wefti_job_has_sites(job))
         n_bytes += due_steps(far, first, n) *
                    replicator_bytes(job, a, far, WEFTI_GROUP_SITES, replica);
     for (int64_t t = first; t < first + n; t++)

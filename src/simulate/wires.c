@@ -53,7 +53,7 @@ wefti_mixer_question wefti_wires_question(const wefti_player *player,
 }
 
 static int rank_of(const wefti_members *group, int member) {
-    return group->first + member * group->stride;
+    return wefti_members_at(group, member);
 }
 
 /* Unique among messages that may be on their way at once. */

@@ -70,7 +70,7 @@ static bool keeps_norm(const wefti_replicator_config *config) {
 
 static bool agreed_keeps_norm(const wefti_job *job) {
     return keeps_norm(&job->replicator_config) &&
-           (job->sites == 1 || keeps_norm(&job->site_replicator_config));
+           (!wefti_job_has_sites(job) || keeps_norm(&job->site_replicator_config));
 }
 
 static void resolve_clip(const wefti_job *job, wefti_schedule *s) {
@@ -94,7 +94,7 @@ static void list_phases(const wefti_job *job, wefti_schedule *s) {
     begin->measures = unclipped && !norm_of_agreed && !job->outside;
     add_phase(s, WEFTI_PHASE_COMBINE, WEFTI_GROUP_REPLICA);
     add_phase(s, WEFTI_PHASE_END, WEFTI_GROUP_REPLICA);
-    if (job->sites > 1) {
+    if (wefti_job_has_sites(job)) {
         add_phase(s, WEFTI_PHASE_COMBINE_SITES, WEFTI_GROUP_SITES);
         add_phase(s, WEFTI_PHASE_END_SITES, WEFTI_GROUP_SITES);
     }
@@ -102,7 +102,7 @@ static void list_phases(const wefti_job *job, wefti_schedule *s) {
      * oldest bucket may go on (comm/worker.h). */
     /* Where sites meet, or the ranks of a replica in apply, the oldest bucket goes first:
      * docs/architecture.md, section 5. */
-    bool by_job = job->sites > 1 || (job->n_whole > 0 && job->S > 1);
+    bool by_job = wefti_job_has_sites(job) || (job->n_whole > 0 && job->S > 1);
     s->order = by_job ? WEFTI_ORDER_BY_JOB : WEFTI_ORDER_BY_PHASE;
     if (job->outside) return;                 /* the rest is the caller's */
     if (s->clip == WEFTI_CLIP_AGREED) return; /* ... the compute thread's */

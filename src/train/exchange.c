@@ -42,6 +42,8 @@ static weft_status combine(wefti_rank *r, int b) {
 static weft_status end(wefti_rank *r, int b) {
     float *grad = grads_of(r, b);
     WEFT_TRY(wefti_replicator_end(r->replicator, b, r->step, grad));
+    if (wefti_job_has_sites(r->job))
+        WEFT_TRY(wefti_comm_agree(r->comms.replica, wefti_comm_tag(r->step, b, 0)));
     if (!r->site_replicator) return WEFT_OK;
     return wefti_replicator_begin(r->site_replicator, b, r->step, r->lr, grad);
 }

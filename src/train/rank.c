@@ -115,7 +115,7 @@ static weft_status build(wefti_rank *r) {
     WEFT_TRY(wefti_replicator_create(r->ctx, &job->replicator_config, job->kernels,
                                      r->comms.replica, a->buckets, a->n_buckets,
                                      &r->replicator));
-    if (job->sites > 1)
+    if (wefti_job_has_sites(job))
         WEFT_TRY(wefti_replicator_create(r->ctx, &job->site_replicator_config,
                                          job->kernels, r->comms.sites, a->buckets,
                                          a->n_buckets, &r->site_replicator));

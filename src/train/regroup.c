@@ -41,12 +41,23 @@ wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_lo
         .own_loop = own_loop};
 }
 
+/* Of the run as it began: the sites of places. */
+static wefti_elastic_setup sites_of(const wefti_prepared *p) {
+    const weft_config *c = p->config;
+    int W = (int)(c->mesh.nodes * c->mesh.ranks_per_node), sites = (int)c->mesh.sites;
+    return (wefti_elastic_setup){
+        .shards = p->job->S, .sites = sites, .per_site = W / sites};
+}
+
 /* But for what has to be agreed on first. */
 static wefti_elastic_setup setup_of(const wefti_prepared *p) {
     const wefti_job *job = p->job;
+    wefti_elastic_setup sites = sites_of(p);
     int64_t apart = job->replicator_config.delay; /* a step ends with its messages */
     if (apart < job->status_lag) apart = job->status_lag;
     return (wefti_elastic_setup){.shards = job->S,
+                                 .sites = sites.sites,
+                                 .per_site = sites.per_site,
                                  .joins = p->joins,
                                  .units = units_of(job),
                                  .first_step = job->first_step,
@@ -63,13 +74,12 @@ static bool is_wanted(const wefti_prepared *p) {
            strcmp(p->job->config->mesh.on_loss, "go_on") == 0;
 }
 
-/* Sites of different sizes have no place in the arrangement (world.h), so a site that has lost a
- * node would end all the same. */
 const char *wefti_regroup_obstacle(const wefti_prepared *p) {
     if (!is_wanted(p)) return NULL;
     wefti_elastic_setup setup = setup_of(p);
-    if (p->job->sites > 1)
-        return "mesh.sites is more than 1, and all sites have to have as many nodes";
+    bool several = setup.sites > 1 && setup.per_site > setup.shards;
+    if (several && p->job->config->mixer.deadline > 0)
+        return "with mixer.deadline the nodes of a site may take in different messages";
     if (!wefti_elastic_fits(p->bootstrap.mesh, &setup))
         return "membership has no room for so many processes with this method";
     return NULL;
@@ -114,6 +124,8 @@ void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r) {
         swap(&l->state[n++], &r->state[i]);
     for (int i = 0; i < r->replicator->n_states; i++)
         swap(&l->state[n++], &r->replicator->state[i]);
+    for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
+        swap(&l->state[n++], &r->site_replicator->state[i]);
     bool keeps = r->mixer->ops->keeps_partners; /* there are more or fewer of them now */
     for (int i = 0; i < r->mixer->n_states && !keeps; i++)
         swap(&l->state[n++], &r->mixer->state[i]);
@@ -253,12 +265,34 @@ static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
 
 /* --- the new world --- */
 
+/* How many sites are left, and where each begins; *first NULL: the run has none. */
+static weft_status divide(weft_ctx *ctx, const wefti_prepared *p,
+                          const wefti_regroup_batch *b, int **first, int *n) {
+    wefti_elastic_setup setup = sites_of(p);
+    int last = -1, S = setup.shards;
+    *first = NULL;
+    *n = 1;
+    if (setup.sites < 2 || !b->places) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, setup.sites + 1, sizeof **first, "sites", first));
+    *n = 0;
+    for (int r = 0; r < b->ranks; r += S) {
+        int site = wefti_elastic_site_of(&setup, b->places[r]);
+        if (site != last && *n < setup.sites) (*first)[(*n)++] = r / S;
+        last = site;
+    }
+    (*first)[*n] = b->ranks / S;
+    return WEFT_OK;
+}
+
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_regroup_batch *b) {
     const wefti_job *old = p->job;
     weft_config *config;
     wefti_job *job;
-    WEFT_TRY(weft_config_copy(ctx, old->config, &config));
+    int *first, sites;
+    WEFT_TRY(divide(ctx, p, b, &first, &sites));
+    WEFTI_TRY_OR(weft_config_copy(ctx, old->config, &config), wefti_free(ctx, first));
+    config->mesh.sites = sites;
     config->mesh.nodes = b->ranks /
                          old->S; /* several copies of a node may be lost one by one */
     config->mesh.ranks_per_node = old->S;
@@ -266,7 +300,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     config->batch.tokens_per_step = b->rows_per_rank * old->T * b->ranks;
     config->batch.rows_per_step = 0;
     config->batch.micro = b->micro;
-    weft_status status = wefti_job_create(ctx, config, p->dataset, old->vocab, &job);
+    weft_status status = wefti_job_create_like(ctx, old, config, first, &job);
     if (status != WEFT_OK) {
         weft_config_destroy(ctx, config);
         return status;
@@ -296,10 +330,21 @@ static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
 
 static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
                             const wefti_elastic_world *w, const charter *c) {
-    wefti_regroup_batch batch = {w->size, c->rows_per_rank, c->micro, w->first_step,
-                                 c->first_row};
+    wefti_regroup_batch batch = {.ranks = w->size,
+                                 .rows_per_rank = c->rows_per_rank,
+                                 .micro = c->micro,
+                                 .first_step = w->first_step,
+                                 .first_row = c->first_row};
     if (strcmp(p->config->elastic.batch, "keep") == 0) keep_batch(p, &batch);
-    return wefti_regroup_job(ctx, p, &batch);
+    int *places;
+    uint64_t name;
+    WEFT_TRY(wefti_alloc_n(ctx, w->size, sizeof *places, "places", &places));
+    for (int r = 0; r < w->size; r++)
+        wefti_elastic_who(p->bootstrap.mesh, r, &places[r], &name);
+    batch.places = places;
+    weft_status status = wefti_regroup_job(ctx, p, &batch);
+    wefti_free(ctx, places);
+    return status;
 }
 
 /* The first rank writes what the run leaves behind. The folder is lent to it by the name of the run

@@ -8,8 +8,8 @@
  * each new one this rank is made anew, as if the run had been resumed with so many nodes,
  * but for its state, which it keeps. */
 
-/* Whether the run can go on without a node that is lost: weft's own transport,
- * one site, and no more processes than membership has room for (202 with gossip, places for
+/* Whether the run can go on without a node that is lost: weft's own transport, no
+ * mixer.deadline between sites of several nodes, and no more processes than membership has room for (202 with gossip, places for
  * joiners included). */
 bool wefti_regroup_can(const wefti_prepared *p);
 
@@ -35,6 +35,7 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
 typedef struct wefti_regroup_batch {
     int ranks;
     int64_t rows_per_rank, micro, first_step, first_row;
+    const int *places; /* [ranks] in the mesh, which say of what site each is; NULL: of none */
 } wefti_regroup_batch;
 
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
@@ -43,7 +44,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
 /* What a rank takes along from one world to the next: parameters and all state, each as long as
  * the parameters, in backward order of the units whatever the buckets are. */
 enum {
-    WEFTI_LUGGAGE_STATES = WEFTI_OPTIMIZER_STATES + WEFTI_REPLICATOR_STATES +
+    WEFTI_LUGGAGE_STATES = WEFTI_OPTIMIZER_STATES + 2 * WEFTI_REPLICATOR_STATES +
                            WEFTI_MIXER_STATES
 };
 typedef struct wefti_luggage {

@@ -392,8 +392,11 @@ static weft_status compare_checksums(replay *p) {
 static weft_status make_job(replay *p) {
     const wefti_view_line *v = p->view;
     wefti_job *job = p->p->job;
-    const wefti_regroup_batch batch = {v->n_members, v->rows_per_rank, v->micro,
-                                       v->step - 1, v->first_row};
+    wefti_regroup_batch batch = {.ranks = v->n_members,
+                                 .rows_per_rank = v->rows_per_rank,
+                                 .micro = v->micro,
+                                 .first_step = v->step - 1,
+                                 .first_row = v->first_row};
     if (v->shards != job->S || strcmp(v->kernels, job->kernels->name) != 0)
         return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
                              "the view of step %lld has %d ranks per copy of the model and "
@@ -411,7 +414,13 @@ static weft_status make_job(replay *p) {
                              "views.jsonl: %lld sequences per rank are too many",
                              (long long)v->rows_per_rank);
     job->threads = v->threads;
-    return wefti_regroup_job(p->ctx, p->p, &batch);
+    int *places;
+    WEFT_TRY(wefti_alloc_n(p->ctx, v->n_members, sizeof *places, "places", &places));
+    for (int r = 0; r < v->n_members; r++) places[r] = v->members[r].place;
+    batch.places = places;
+    weft_status status = wefti_regroup_job(p->ctx, p->p, &batch);
+    wefti_free(p->ctx, places);
+    return status;
 }
 
 /* A run that was resumed: from what was played, or from its checkpoint where the ranks are others

@@ -86,7 +86,7 @@ weft_status wefti_rank_compare(wefti_rank *r, int64_t step) {
         r->sums[u] = XXH3_64bits(r->params + a->unit_offset[u],
                                  (size_t)a->layouts[u].n_shard * sizeof(float));
     bool mixed_equal = r->mixer->ops->agrees(&r->job->mixer_config, step);
-    if (r->job->sites > 1) WEFT_TRY(compare_group(r, r->comms.replica, step));
+    if (wefti_job_has_sites(r->job)) WEFT_TRY(compare_group(r, r->comms.replica, step));
     if (!mixed_equal) return WEFT_OK;
     return compare_group(r, r->comms.sites, step);
 }

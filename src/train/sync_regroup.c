@@ -41,7 +41,7 @@ bool wefti_sync_can_go_on(const weft_sync *s) {
     if (!s->setup.elastic || !s->mesh || !s->mesh->transport->ops->redial) return false;
     if (s->setup.skips || strcmp(job->config->mesh.on_loss, "go_on") != 0) return false;
     wefti_elastic_setup setup = setup_of(s);
-    return job->sites == 1 && (job->S == 1 || job->copies == 1) &&
+    return !wefti_job_has_sites(job) && (job->S == 1 || job->copies == 1) &&
            wefti_elastic_fits(s->mesh, &setup);
 }
 

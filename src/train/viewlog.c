@@ -44,6 +44,7 @@ struct wefti_viewlog {
     bool is_open;
     wefti_view_line last; /* its members owned; n_members 0: there is none */
     int n_buckets;        /* of that view's world */
+    bool has_sites; /* with several nodes each, of which each has rows of its own */
     wefti_missed *missed; /* [n_missed] since that view began */
     int64_t n_missed;
     bool complete, has_checksum;
@@ -220,12 +221,14 @@ static weft_status keep(weft_ctx *ctx, wefti_viewlog *log, const kept_line *line
 }
 
 /* How many buckets of what `sender` sent in a step reached nobody in full. */
-static int buckets_missed(const wefti_missed *list, int64_t n, int sender) {
+static int buckets_missed(const wefti_viewlog *log, const wefti_missed *list, int64_t n,
+                          int sender) {
     int count = 0;
     int64_t last = -1;
     for (int64_t i = 0; i < n; i++) {
         int64_t bucket = list[i].tag >> 4;
         bool first = list[i].channel != WEFTI_GROUP_WORLD * 8 && list[i].tag % 2 == 0;
+        if (log->has_sites) first = first && list[i].channel == WEFTI_GROUP_REPLICA * 8;
         if (list[i].sender != sender || !first || bucket == last) continue;
         last = bucket;
         count++;
@@ -237,7 +240,7 @@ static int buckets_missed(const wefti_missed *list, int64_t n, int sender) {
 static void count_rows(const wefti_viewlog *log, const wefti_missed *list, int64_t n,
                        wefti_skip_line *line) {
     for (int i = 0; i < log->last.n_members; i++) {
-        int missed = buckets_missed(list, n, log->last.members[i].place);
+        int missed = buckets_missed(log, list, n, log->last.members[i].place);
         int64_t rows = log->last.rows_per_rank;
         if (missed >= log->n_buckets)
             line->rows_skipped += rows;
@@ -382,6 +385,7 @@ weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log,
     log->last = line;
     log->n_missed = 0;
     log->has_checksum = false;
+    log->has_sites = wefti_job_has_sites(entry->job) && entry->job->site_replicas > 1;
     WEFT_TRY(count_buckets(ctx, entry->job, &log->n_buckets));
     return log->is_open ? wefti_append_sync(ctx, &log->file) : WEFT_OK;
 }

@@ -125,16 +125,16 @@ by_host() {
 says_what_it_can_not() {
     local r loss said
     for loss in go_on end; do
-        what="two sites, mesh.on_loss=$loss"
+        what="a deadline between two sites, mesh.on_loss=$loss"
         rm -rf run out.* log.* && pids=()
         free_port
-        for ((r = 1; r >= 0; r--)); do
-            founder "$r" 2 run.steps=3 method=hsdp mesh.sites=2 site_replicator.kind=full \
-                mesh.on_loss=$loss
+        for ((r = 3; r >= 0; r--)); do
+            founder "$r" 4 run.steps=3 method=dadam replicator.kind=full mesh.sites=2 \
+                mixer.deadline=0.5 mesh.on_loss=$loss
         done
-        for r in 0 1; do wait "${pids[r]}" || fail "$what: rank $r ended with $?: $(cat log.*)"; done
+        for r in 0 1 2 3; do wait "${pids[r]}" || fail "$what: rank $r ended with $?: $(cat log.*)"; done
         said=no
-        says "if a process is lost this run ends, .*: mesh.sites is more than 1" log.0 && said=yes
+        says "if a process is lost this run ends, .*: with mixer.deadline the nodes of a site" log.0 && said=yes
         [ $loss/$said = go_on/yes ] || [ $loss/$said = end/no ] || fail "$what: it says $(cat log.0)"
     done
 }

@@ -44,6 +44,70 @@ static void groups_are_rows_and_columns_of_the_mesh(void **state) {
     run_ranks(3, 2, no_wire, check_groups, NULL, NULL);
 }
 
+/* Between sites of 3, 1 and 2 copies, each of two ranks: each rank of another site hears one rank
+ * of this one, of its own shard; with k of them lost the next. */
+static void each_rank_hears_one_rank_of_each_other_site(void **state) {
+    static const int first[] = {0, 3, 4, 6};
+    const wefti_world_shape shape = {
+        .replicas = 6, .shards = 2, .replicas_per_node = 1, .sites = 3, .site_first = first};
+    for (int rank = 0; rank < 12; rank++) {
+        wefti_members m = wefti_world_members(&shape, rank, WEFTI_GROUP_SITES);
+        wefti_members near = wefti_world_members(&shape, rank, WEFTI_GROUP_REPLICA);
+        int mine = wefti_world_site_of(&shape, rank), place = rank / 2 - first[mine];
+        assert_int_equal(m.size, 3);
+        assert_int_equal(m.rank, mine);
+        assert_int_equal(wefti_members_at(&m, mine), rank);
+        assert_int_equal(near.size, first[mine + 1] - first[mine]);
+        assert_int_equal(near.rank, place);
+        for (int site = 0; site < 3; site++) {
+            int n = wefti_members_replicas(&m, site), seen = 0;
+            assert_int_equal(wefti_members_at(&m, site),
+                             (first[site] + place % n) * 2 + rank % 2);
+            for (int k = 0; k < n; k++) {
+                int r = wefti_members_speaker(&m, site, place, k);
+                assert_int_equal(wefti_world_site_of(&shape, r), site);
+                assert_int_equal(r % 2, rank % 2);
+                seen |= 1 << (r / 2 - first[site]);
+            }
+            assert_int_equal(seen, (1 << n) - 1);
+        }
+    }
+}
+
+/* Where all sites have as many, each hears the one at its own place. */
+static void alike_sites_meet_place_by_place(void **state) {
+    const wefti_world_shape shape = {
+        .replicas = 6, .shards = 2, .replicas_per_node = 1, .sites = 3};
+    for (int rank = 0; rank < 12; rank++) {
+        wefti_members m = wefti_world_members(&shape, rank, WEFTI_GROUP_SITES);
+        for (int site = 0; site < 3; site++)
+            assert_int_equal(wefti_members_at(&m, site), site * 4 + rank % 4);
+    }
+}
+
+static void worlds_of_uneven_sites_are_checked(void **state) {
+    static const int right[] = {0, 1, 3}, empty[] = {0, 0, 3}, short_by_one[] = {0, 1, 2};
+    const struct {
+        const int *first;
+        weft_status status;
+    } cases[] = {{right, WEFT_OK},
+                 {empty, WEFT_ERR_ARGUMENT},
+                 {short_by_one, WEFT_ERR_ARGUMENT}};
+    weft_ctx *ctx;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_world *world = NULL;
+        const wefti_world_shape shape = {.replicas = 3,
+                                         .shards = 1,
+                                         .replicas_per_node = 1,
+                                         .sites = 2,
+                                         .site_first = cases[i].first};
+        assert_int_equal(wefti_local_create(ctx, &shape, &world), cases[i].status);
+        wefti_world_destroy(ctx, world);
+    }
+    weft_ctx_destroy(ctx);
+}
+
 static weft_status count_bytes(rank_env *env) {
     char block[100] = {0}, all[600];
     wefti_traffic traffic;
@@ -333,6 +397,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(collectives_agree_on_every_mesh),
         cmocka_unit_test(groups_are_rows_and_columns_of_the_mesh),
+        cmocka_unit_test(each_rank_hears_one_rank_of_each_other_site),
+        cmocka_unit_test(alike_sites_meet_place_by_place),
+        cmocka_unit_test(worlds_of_uneven_sites_are_checked),
         cmocka_unit_test(bytes_are_counted_by_link_class),
         cmocka_unit_test(the_oldest_message_of_a_tag_comes_first),
         cmocka_unit_test(a_failed_rank_wakes_all_others),

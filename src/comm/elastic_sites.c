@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* Sites that lose nodes. Nodes of a site exchange first, sites after them, so what a site says to
+ * another one is known to each of its ranks (of one shard). The law:
+ *
+ *     1  a site speaks of a bucket when all of its ranks that are left have the bucket's exchange
+ *        inside the site (wefti_comm_agree). So all of them say the same, to the last bit, whoever
+ *        of them is lost later, and whatever of the lost one's messages counts.
+ *     2  each rank keeps what it has said until all have finished the step (`said`).
+ *     3  a rank hears one rank of each other site. If that one is lost, the next one of its site
+ *        says the same again, and so what comes twice is dropped.
+ *     4  a site whose ranks are all lost is what a lost rank is to a run without sites: its message
+ *        counts if anybody has it. This holds where each site is one copy of the model. Of larger
+ *        sites some ranks might have a message and others of the same site not, and then they
+ *        would differ; so the loss of such a site as a whole ends the run.
+ *
+ * In calm steps the law costs rule 1: an empty message between the ranks of a site per bucket, and
+ * rule 2: memory for what a rank says to other sites, of the steps that are not finished. */
+#define _GNU_SOURCE
+#include "comm/elastic.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+enum {
+    BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1,
+    MORE_STEPS = 2 /* a mixer's message may be of use to the step after it */
+};
+
+int wefti_elastic_speaker(const wefti_elastic *e, const wefti_members *m, int peer,
+                          int k) {
+    if (k >= wefti_members_replicas(m, peer)) return -1;
+    return e->ranks[wefti_members_speaker(m, peer, m->place, k)];
+}
+
+bool wefti_elastic_lost_site(const wefti_elastic *e, const wefti_members *m, int peer) {
+    for (int k = 0, r; (r = wefti_elastic_speaker(e, m, peer, k)) >= 0; k++)
+        if (!e->departed[r]) return false;
+    return true;
+}
+
+/* Whether a rank that has a place in another site hears this one. */
+static bool hears_me(const wefti_elastic *e, const wefti_members *m, int place,
+                     const bool *gone) {
+    int n = wefti_members_replicas(m, m->rank);
+    int me = wefti_members_speaker(m, m->rank, m->place, 0);
+    for (int k = 0; k < n; k++) {
+        int r = wefti_members_speaker(m, m->rank, place, k);
+        if (r == me) return true;
+        if (!gone[e->ranks[r]]) return false;
+    }
+    return false;
+}
+
+int wefti_elastic_hearer(const wefti_elastic *e, const wefti_members *m, int peer, int k,
+                         const bool *gone) {
+    for (int place = 0; place < wefti_members_replicas(m, peer); place++)
+        if (hears_me(e, m, place, gone) && k-- == 0)
+            return e->ranks[wefti_members_speaker(m, peer, place, 0)];
+    return -1;
+}
+
+/* --- what was said --- */
+
+static weft_status make_room(weft_ctx *ctx, wefti_said *said, int64_t n_bytes) {
+    if (said->capacity >= n_bytes) return WEFT_OK;
+    wefti_free(ctx, said->data);
+    said->data = NULL;
+    said->capacity = 0;
+    WEFT_TRY(wefti_alloc(ctx, (size_t)n_bytes, "a site's message", &said->data));
+    said->capacity = n_bytes;
+    return WEFT_OK;
+}
+
+weft_status wefti_elastic_keep_said(weft_mesh *mesh, int channel, int peer, int64_t tag,
+                                    const void *data, int64_t n_bytes) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_said **link = &e->spare_said, *said;
+    while (*link && (*link)->capacity < n_bytes) link = &(*link)->next;
+    said = *link;
+    if (said)
+        *link = said->next;
+    else
+        WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *said, "a site's message", &said));
+    said->next = e->said;
+    e->said = said;
+    said->n_bytes = 0;
+    WEFT_TRY(make_room(mesh->ctx, said, n_bytes));
+    if (n_bytes > 0) memcpy(said->data, data, (size_t)n_bytes);
+    said->channel = channel;
+    said->peer = peer;
+    said->view = e->entered;
+    said->tag = tag;
+    said->step = tag >> 24;
+    said->n_bytes = n_bytes;
+    return WEFT_OK;
+}
+
+void wefti_elastic_forget_said(wefti_elastic *e, int64_t stable) {
+    for (wefti_said **link = &e->said; *link;) {
+        wefti_said *said = *link;
+        if (said->step + e->setup.delay + MORE_STEPS > stable) {
+            link = &said->next;
+            continue;
+        }
+        *link = said->next;
+        said->next = e->spare_said;
+        e->spare_said = said;
+    }
+}
+
+/* To those ranks of the other site that heard somebody else before the view, and now this one. */
+static void say_to_new(weft_mesh *mesh, const wefti_said *said) {
+    const wefti_elastic *e = mesh->elastic;
+    const wefti_members *m = mesh->between;
+    for (int place = 0; place < wefti_members_replicas(m, said->peer); place++) {
+        int r = e->ranks[wefti_members_speaker(m, said->peer, place, 0)];
+        if (e->departed[r] || hears_me(e, m, place, e->was_departed) ||
+            !hears_me(e, m, place, e->departed))
+            continue;
+        wefti_elastic_submit(mesh, r, said->channel, said->tag, said->data,
+                             said->n_bytes);
+    }
+}
+
+/* Whether somebody of this rank's site has gone with the last view. */
+static bool lost_mate(const weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    int mine = wefti_elastic_site_of(&e->setup, mesh->rank);
+    for (int r = 0; r < e->size; r++)
+        if (e->departed[r] && !e->was_departed[r] &&
+            wefti_elastic_site_of(&e->setup, r) == mine)
+            return true;
+    return false;
+}
+
+void wefti_elastic_say_again(weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    if (e->setup.sites < 2 || !mesh->between || !lost_mate(mesh)) return;
+    for (const wefti_said *said = e->said; said; said = said->next)
+        if (said->view == e->entered && said->peer < mesh->between->size)
+            say_to_new(mesh, said);
+}
+
+bool wefti_elastic_has_mates(const wefti_elastic *e, int channel) {
+    bool between = (channel & BASE_CHANNELS) == WEFTI_GROUP_SITES * 8;
+    return between && e->setup.sites > 1 && e->setup.per_site > e->setup.shards;
+}
+
+static bool holds(const weft_mesh *mesh, const wefti_arrival *list,
+                  const wefti_arrival *arrival) {
+    const wefti_elastic_setup *s = &mesh->elastic->setup;
+    int site = wefti_elastic_site_of(s, arrival->sender);
+    for (const wefti_arrival *a = list; a; a = a->next)
+        if (a->tag == arrival->tag && a->channel == arrival->channel &&
+            wefti_elastic_site_of(s, a->sender) == site)
+            return true;
+    return false;
+}
+
+bool wefti_elastic_heard(weft_mesh *mesh, const wefti_arrival *arrival) {
+    const wefti_elastic *e = mesh->elastic;
+    if (!wefti_elastic_has_mates(e, arrival->channel) || arrival->tag < 0) return false;
+    pthread_mutex_lock(&mesh->lock);
+    bool heard = holds(mesh, mesh->posted, arrival) || holds(mesh, e->kept, arrival);
+    pthread_mutex_unlock(&mesh->lock);
+    return heard;
+}
+
+int wefti_elastic_lost_whole(const wefti_elastic *e) {
+    if (e->setup.sites < 2 || e->setup.per_site <= e->setup.shards) return -1;
+    for (int site = 0; site < e->setup.sites; site++) {
+        int n = 0, left = 0;
+        for (int i = 0; i < e->n_ranks; i++) {
+            int r = e->ranks[i];
+            if (wefti_elastic_site_of(&e->setup, r) != site) continue;
+            n++;
+            left += wefti_elastic_is_whole(e, r);
+        }
+        if (n > 0 && left == 0) return site;
+    }
+    return -1;
+}
