@@ -104,13 +104,7 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
             wefti_free(ctx, lists[i]);
             lists[i] = next;
         }
-    wefti_said *all_said[] = {e->said, e->spare_said};
-    for (int i = 0; i < 2; i++)
-        while (all_said[i]) {
-            wefti_said *next = all_said[i]->next;
-            WEFTI_FREE(ctx, all_said[i]->data, all_said[i]);
-            all_said[i] = next;
-        }
+    wefti_elastic_free_said(ctx, e);
     void *blocks[] = {e->closed_s, e->begun, e->told_s, e->work, e->departed, e->taken,
                       e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders,
                       e->order,    e->id,    e->fresh,  e->was,  e->given_s,  e->spoke,
@@ -265,14 +259,6 @@ static void unpark(weft_mesh *mesh) {
     }
 }
 
-bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
-    int first = rank / e->setup.shards * e->setup.shards;
-    if (first + e->setup.shards > e->size) return false; /* places that nobody gets */
-    for (int r = first; r < first + e->setup.shards; r++)
-        if (e->departed[r]) return false;
-    return true;
-}
-
 static void install(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     const wefti_view *view = wefti_member_view(e->member);
@@ -406,7 +392,9 @@ static void sync_steps(weft_mesh *mesh) {
 /* What all members have finished is of no use to anybody any more. */
 static void note_stable(weft_mesh *mesh) {
     int64_t stable = wefti_member_stable(mesh->elastic->member);
-    if (stable > mesh->elastic->stable) wefti_elastic_forget(mesh, stable);
+    if (stable <= mesh->elastic->stable) return;
+    wefti_elastic_forget(mesh, stable);
+    wefti_elastic_forget_said(mesh, stable);
 }
 
 static void answer_freeze(weft_mesh *mesh) {

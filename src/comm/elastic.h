@@ -269,9 +269,6 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, const char *text);
 /* This rank has failed: the others need not find out. */
 void wefti_elastic_leave(weft_mesh *mesh);
 
-/* The copies of the model that have lost a rank can not go on: who is of one ends. Lock held. */
-bool wefti_elastic_is_whole(const wefti_elastic *e, int rank);
-
 /* Somebody is connected at a place that was empty, by this name. */
 void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation);
 
@@ -332,12 +329,16 @@ void wefti_elastic_submit(weft_mesh *mesh, int peer, int channel, int64_t tag,
 void wefti_elastic_post(weft_mesh *mesh, int peer, int channel, int64_t tag,
                         const void *data, int64_t n_bytes);
 
-/* --- elastic_sites.c: a site's messages to other sites; lock held --- */
+/* --- elastic_sites.c: copies, and a site's messages to other sites; lock held --- */
+
+/* The copies of the model that have lost a rank can not go on: who is of one ends. */
+bool wefti_elastic_is_whole(const wefti_elastic *e, int rank);
 
 /* Keeps what this rank says to member `peer` of the group between sites until all have it. */
 weft_status wefti_elastic_keep_said(weft_mesh *mesh, int channel, int peer, int64_t tag,
                                     const void *data, int64_t n_bytes) WEFT_CHECKED;
-void wefti_elastic_forget_said(wefti_elastic *e, int64_t stable);
+void wefti_elastic_forget_said(weft_mesh *mesh, int64_t stable); /* takes the lock */
+void wefti_elastic_free_said(weft_ctx *ctx, wefti_elastic *e);
 
 /* Number k (0, 1, ...) of those ranks of a member that this rank speaks to for its site, as mesh
  * ranks; -1: there are no more. `gone` has who is lost. */

@@ -106,7 +106,6 @@ void wefti_elastic_forget(weft_mesh *mesh, int64_t stable) {
     wefti_piece_place p;
     pthread_mutex_lock(&mesh->lock);
     e->stable = stable;
-    wefti_elastic_forget_said(e, stable);
     for (wefti_arrival **link = &e->kept; *link;) {
         wefti_arrival *arrival = *link;
         if (wefti_piece_of(e, arrival->channel, arrival->tag, &p) && p.step > stable) {

@@ -27,6 +27,14 @@ enum {
     MORE_STEPS = 2 /* a mixer's message may be of use to the step after it */
 };
 
+bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
+    int first = rank / e->setup.shards * e->setup.shards;
+    if (first + e->setup.shards > e->size) return false; /* places that nobody gets */
+    for (int r = first; r < first + e->setup.shards; r++)
+        if (e->departed[r]) return false;
+    return true;
+}
+
 int wefti_elastic_speaker(const wefti_elastic *e, const wefti_members *m, int peer,
                           int k) {
     if (k >= wefti_members_replicas(m, peer)) return -1;
@@ -96,7 +104,9 @@ weft_status wefti_elastic_keep_said(weft_mesh *mesh, int channel, int peer, int6
     return WEFT_OK;
 }
 
-void wefti_elastic_forget_said(wefti_elastic *e, int64_t stable) {
+void wefti_elastic_forget_said(weft_mesh *mesh, int64_t stable) {
+    wefti_elastic *e = mesh->elastic;
+    pthread_mutex_lock(&mesh->lock);
     for (wefti_said **link = &e->said; *link;) {
         wefti_said *said = *link;
         if (said->step + e->setup.delay + MORE_STEPS > stable) {
@@ -107,6 +117,17 @@ void wefti_elastic_forget_said(wefti_elastic *e, int64_t stable) {
         said->next = e->spare_said;
         e->spare_said = said;
     }
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+void wefti_elastic_free_said(weft_ctx *ctx, wefti_elastic *e) {
+    wefti_said *lists[] = {e->said, e->spare_said};
+    for (int i = 0; i < 2; i++)
+        while (lists[i]) {
+            wefti_said *next = lists[i]->next;
+            WEFTI_FREE(ctx, lists[i]->data, lists[i]);
+            lists[i] = next;
+        }
 }
 
 /* To those ranks of the other site that heard somebody else before the view, and now this one. */

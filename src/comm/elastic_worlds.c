@@ -7,7 +7,8 @@
  * The progress thread installs a view at any time; a world of it begins with the view's first
  * step, which is after every step that any member had begun. The ranks of a world are the view's
  * members in its order: who has been there longest comes first, and so who writes the run folder
- * is never somebody who has just come. With sites they are in this order site by site. */
+ * is never somebody who has just come. With sites they are in this
+ * order site by site, and sites in that of their first members. */
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 
@@ -229,6 +230,23 @@ static void say_change(const weft_mesh *mesh, wefti_elastic_world *out,
     }
 }
 
+/* Whether the world that is being made has a site already. */
+static bool is_listed(const wefti_elastic *e, int site) {
+    for (int i = 0; i < e->n_ranks; i++)
+        if (wefti_elastic_site_of(&e->setup, e->ranks[i]) == site) return true;
+    return false;
+}
+
+/* The whole copies of the site of the view's member number `first`. */
+static void list_site(wefti_elastic *e, int first) {
+    int site = wefti_elastic_site_of(&e->setup, e->order[first]);
+    for (int i = first; i < e->n_order; i++) {
+        int r = e->order[i];
+        if (wefti_elastic_site_of(&e->setup, r) == site && wefti_elastic_is_whole(e, r))
+            e->ranks[e->n_ranks++] = r;
+    }
+}
+
 weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
                                 wefti_elastic_world *out) {
     wefti_elastic *e = mesh->elastic;
@@ -239,15 +257,10 @@ weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
     *out = (wefti_elastic_world){.number = e->view, .first_step = e->first_step};
     e->entered = e->view;
     e->n_ranks = 0;
-    int sites = e->setup.sites > 1 ? e->setup.sites : 1;
-    for (int k = 0; k < sites * e->n_order; k++) {
-        int r = e->order[k % e->n_order];
-        if (wefti_elastic_site_of(&e->setup, r) != k / e->n_order ||
-            !wefti_elastic_is_whole(e, r))
-            continue;
-        if (r == mesh->rank) e->me = e->n_ranks;
-        e->ranks[e->n_ranks++] = r;
-    }
+    for (int i = 0; i < e->n_order; i++)
+        if (!is_listed(e, wefti_elastic_site_of(&e->setup, e->order[i]))) list_site(e, i);
+    for (int i = 0; i < e->n_ranks; i++)
+        if (e->ranks[i] == mesh->rank) e->me = i;
     for (int r = 0; r < e->size; r++)
         e->was[r] = e->departed[r] ? 0 : e->id[r].incarnation;
     drop_old(mesh);

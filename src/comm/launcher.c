@@ -30,12 +30,9 @@ static const launcher launchers[] = {
     {"SLURM_STEP_NUM_TASKS", "PMIX_RANK", "openmpi", "srun --mpi=pmix"},
 };
 
-/* Places for processes that come while the run trains, beside those of processes that were lost.
- * What they cost is a row in a few tables. */
 enum {
     LAUNCHERS = sizeof launchers / sizeof launchers[0],
-    GATHERING_S = 120,
-    SPARE = 16
+    GATHERING_S = 120
 };
 enum { MOST_PLACES = 1024 };
 
@@ -133,7 +130,7 @@ static weft_status open_tcp(weft_ctx *ctx, const weft_mesh_security *security,
                              .port = master_port(),
                              .patience_s = GATHERING_S,
                              .plain = security && security->plain};
-    place.spare = place.size + SPARE <= MOST_PLACES ? SPARE : 0;
+    place.spare = place.size + WEFTI_SPARE_PLACES <= MOST_PLACES ? WEFTI_SPARE_PLACES : 0;
     weft_transport *transport;
     WEFT_TRY(wefti_tcp_open(ctx, &place, security, &transport));
     return weft_mesh_create(ctx, transport, out);
@@ -164,7 +161,7 @@ weft_status weft_mesh_begin(weft_ctx *ctx, int port, const weft_mesh_security *s
                                    .host = "",
                                    .port = port,
                                    .plain = security && security->plain,
-                                   .spare = SPARE};
+                                   .spare = WEFTI_SPARE_PLACES};
     weft_transport *transport;
     WEFT_TRY(wefti_tcp_open(ctx, &place, security, &transport));
     return weft_mesh_create(ctx, transport, out);
@@ -191,7 +188,8 @@ weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh 
                                                               : GATHERING_S,
                              .plain = seat->security && seat->security->plain,
                              .listener = seat->listener};
-    if (place.size > 1 && place.size + SPARE <= MOST_PLACES) place.spare = SPARE;
+    if (place.size > 1 && place.size + WEFTI_SPARE_PLACES <= MOST_PLACES)
+        place.spare = WEFTI_SPARE_PLACES;
     weft_transport *transport;
     WEFT_TRY(wefti_tcp_open(ctx, &place, seat->security, &transport));
     if (seat->size > 1) return weft_mesh_create(ctx, transport, out);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/tcp.h"
 
 enum { GREETING_S = 60 };
 
@@ -280,9 +281,12 @@ static weft_status set_count(weft_ctx *ctx, weft_config *config, const char *key
 weft_status weft_mesh_fit(weft_ctx *ctx, const weft_mesh *mesh, weft_config *config) {
     int64_t nodes = config->mesh.nodes, ranks = config->mesh.ranks_per_node;
     int size = mesh->world.size;
-    if (mesh->transport->entry) { /* how many there are it is told when it is a member */
-        WEFT_TRY(set_count(ctx, config, "nodes", 1));
-        return set_count(ctx, config, "ranks_per_node", mesh->transport->entry->group);
+    const weft_transport *t = mesh->transport;
+    if (t->entry) { /* how many there are it is told when it is a member */
+        bool sites = config->mesh.sites > 1; /* whose places are those that the run began with */
+        int founders = sites ? (t->size - WEFTI_SPARE_PLACES) / t->entry->group : 1;
+        WEFT_TRY(set_count(ctx, config, "nodes", founders > 1 ? founders : 1));
+        return set_count(ctx, config, "ranks_per_node", t->entry->group);
     }
     if (strcmp(config->mesh.link, "none") != 0 ||
         strcmp(config->mesh.site_link, "none") != 0)

@@ -8,6 +8,10 @@
 /* Messages by TCP alone, for processes that are started by hand or by a launcher that
  * only sets numbers in the environment (docs/launching.md). */
 
+/* Places for processes that come while the run trains, beside those of processes that were lost.
+ * What they cost is a row in a few tables. */
+enum { WEFTI_SPARE_PLACES = 16 };
+
 /* Processes of a run that others may join listen at the first free port from the run's on, so that
  * a joiner has to know a host only. */
 enum { WEFTI_TCP_PORTS = 16 };

@@ -4,7 +4,10 @@
  * have to do with each other here; so below a rank is counted by its replica. After its last array
  * a giver sends a hash of all that it has sent to one rank, and where replicas are equal a hash of
  * the parameters is compared by all in the end: a rank that has come in with anything else must
- * not take a step. */
+ * not take a step.
+ *
+ * Over several sites who comes gets all from the ranks of its own site, for all ranks of a site
+ * know the same (comm/elastic_sites.c); if nobody of it has state, from all others. */
 #include "train/handover.h"
 
 #include <string.h>
@@ -15,9 +18,9 @@
 
 typedef struct handover {
     wefti_rank *rank;
-    bool *has; /* [n] */
-    int n, n_givers,
-        giver;      /* replicas; those that have state; this one's number among them */
+    wefti_world_shape shape;
+    bool *has;      /* [n] */
+    int n;          /* replicas */
     uint64_t *sums; /* [n] of what was sent to, or came from, each of them */
     uint64_t *all;  /* [world ranks] of the parameters */
 } handover;
@@ -26,21 +29,45 @@ static int rank_of(const handover *h, int replica) {
     return replica * h->rank->job->S + h->rank->local;
 }
 
-static int64_t share_at(const handover *h, int k) {
-    return h->rank->arrangement->n_elements * k / h->n_givers;
+static bool share_site(const handover *h, int a, int b) {
+    return wefti_world_site_of(&h->shape, rank_of(h, a)) ==
+           wefti_world_site_of(&h->shape, rank_of(h, b));
 }
 
-static int64_t share_bytes(const handover *h, int k) {
-    return (share_at(h, k + 1) - share_at(h, k)) * (int64_t)sizeof(float);
+/* Whether a replica that has no state finds some in its site. */
+static bool has_mates(const handover *h, int to) {
+    for (int r = 0; r < h->n; r++)
+        if (h->has[r] && share_site(h, r, to)) return true;
+    return false;
 }
 
-static weft_status give_share(handover *h, int64_t tag, const float *array) {
-    wefti_comm *all = h->rank->comms.control;
-    const float *share = array + share_at(h, h->giver);
-    int64_t n_bytes = share_bytes(h, h->giver);
-    if (n_bytes == 0) return WEFT_OK;
+static bool gives(const handover *h, int from, int to) {
+    return h->has[from] && !h->has[to] && (share_site(h, from, to) || !has_mates(h, to));
+}
+
+/* Where the share of what a replica gets begins that `from` gives; of h->n: all. */
+static int64_t share_at(const handover *h, int from, int to) {
+    int k = 0, n_givers = 0;
     for (int r = 0; r < h->n; r++) {
-        if (h->has[r]) continue;
+        k += r < from && gives(h, r, to);
+        n_givers += gives(h, r, to);
+    }
+    return h->rank->arrangement->n_elements * k / n_givers;
+}
+
+/* Its end is where the next one's begins. */
+static int64_t share_bytes(const handover *h, int from, int to) {
+    return (share_at(h, from + 1, to) - share_at(h, from, to)) * (int64_t)sizeof(float);
+}
+
+static weft_status give_shares(handover *h, int64_t tag, const float *array) {
+    wefti_comm *all = h->rank->comms.control;
+    int me = h->rank->replica;
+    for (int r = 0; r < h->n; r++) {
+        if (!gives(h, me, r)) continue;
+        const float *share = array + share_at(h, me, r);
+        int64_t n_bytes = share_bytes(h, me, r);
+        if (n_bytes == 0) continue;
         h->sums[r] = XXH3_64bits_withSeed(share, (size_t)n_bytes, h->sums[r]);
         WEFT_TRY(wefti_comm_send(all, rank_of(h, r), tag, share, n_bytes));
     }
@@ -49,10 +76,11 @@ static weft_status give_share(handover *h, int64_t tag, const float *array) {
 
 static weft_status take_shares(handover *h, int64_t tag, float *array) {
     wefti_comm *all = h->rank->comms.control;
-    for (int r = 0, k = 0; r < h->n; r++) {
+    int me = h->rank->replica;
+    for (int r = 0; r < h->n; r++) {
         const void *view;
-        if (!h->has[r]) continue;
-        int64_t at = share_at(h, k), n_bytes = share_bytes(h, k++);
+        if (!gives(h, r, me)) continue;
+        int64_t at = share_at(h, r, me), n_bytes = share_bytes(h, r, me);
         if (n_bytes == 0) continue;
         WEFT_TRY(wefti_comm_receive(all, rank_of(h, r), tag, n_bytes, &view));
         memcpy(array + at, view, (size_t)n_bytes);
@@ -65,7 +93,7 @@ static weft_status take_shares(handover *h, int64_t tag, float *array) {
 /* One array, from those who have it to those who have not. */
 static weft_status pass(handover *h, float *array) {
     int64_t tag = wefti_rank_control_tag(h->rank);
-    return h->has[h->rank->replica] ? give_share(h, tag, array)
+    return h->has[h->rank->replica] ? give_shares(h, tag, array)
                                     : take_shares(h, tag, array);
 }
 
@@ -73,16 +101,16 @@ static weft_status pass(handover *h, float *array) {
 static weft_status compare_sums(handover *h) {
     wefti_comm *all = h->rank->comms.control;
     int64_t tag = wefti_rank_control_tag(h->rank);
-    bool gives = h->has[h->rank->replica];
-    for (int r = 0; r < h->n && gives; r++)
-        if (!h->has[r])
+    int me = h->rank->replica;
+    for (int r = 0; r < h->n; r++)
+        if (gives(h, me, r))
             WEFT_TRY(
                 wefti_comm_send(all, rank_of(h, r), tag, &h->sums[r], sizeof h->sums[r]));
-    if (gives) return wefti_comm_await(all, tag);
+    if (h->has[me]) return wefti_comm_await(all, tag);
     for (int r = 0; r < h->n; r++) {
         const void *view;
         uint64_t theirs;
-        if (!h->has[r]) continue;
+        if (!gives(h, r, me)) continue;
         WEFT_TRY(wefti_comm_receive(all, rank_of(h, r), tag, sizeof theirs, &view));
         memcpy(&theirs, view, sizeof theirs);
         wefti_comm_release(all, rank_of(h, r), tag);
@@ -101,25 +129,49 @@ static bool agrees(const wefti_rank *r) {
     return r->mixer->ops->agrees(&r->job->mixer_config, r->job->first_step - 1);
 }
 
-/* Where replicas differ: the mean of those that have parameters. */
+/* Members of the mixer's group that have no parameters: replicas, or sites. */
+static int count_without(const handover *h) {
+    int n = 0;
+    bool sites = wefti_job_has_sites(h->rank->job);
+    for (int r = 0; r < h->n; r++) {
+        bool first = !sites || r == 0 || !share_site(h, r - 1, r);
+        n += first && !h->has[r] && !(sites && has_mates(h, r));
+    }
+    return n;
+}
+
+/* Where replicas differ: the mean of those that have parameters. Within a site they do not differ,
+ * and who has come into one has its parameters already. */
 static weft_status mean_of_others(handover *h) {
     wefti_rank *r = h->rank;
+    bool sites = wefti_job_has_sites(r->job);
+    int n = r->comms.sites->size, n_without = count_without(h);
+    if (n_without == 0) return WEFT_OK;
     weft_status status = wefti_rank_average(r); /* who has none adds zeros */
-    if (status != WEFT_OK || h->has[r->replica])
+    if (status != WEFT_OK || h->has[r->replica] || (sites && has_mates(h, r->replica)))
         wefti_rank_restore(r);
     else
         r->job->kernels->scale(r->arrangement->n_elements,
-                               (float)h->n / (float)h->n_givers, r->params);
+                               (float)n / (float)(n - n_without), r->params);
     return status;
+}
+
+static weft_status pass_params(handover *h) {
+    wefti_rank *r = h->rank;
+    if (agrees(r)) return pass(h, r->params);
+    if (wefti_job_has_sites(r->job)) WEFT_TRY(pass(h, r->params));
+    return mean_of_others(h);
 }
 
 static weft_status pass_all(handover *h) {
     wefti_rank *r = h->rank;
-    WEFT_TRY(agrees(r) ? pass(h, r->params) : mean_of_others(h));
+    WEFT_TRY(pass_params(h));
     for (int i = 0; i < r->job->most_states->n_states; i++)
         WEFT_TRY(pass(h, r->state[i]));
     for (int i = 0; i < r->replicator->n_states; i++)
         WEFT_TRY(pass(h, r->replicator->state[i]));
+    for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
+        WEFT_TRY(pass(h, r->site_replicator->state[i]));
     bool own = r->mixer->ops->keeps_partners; /* those begin anew */
     for (int i = 0; i < r->mixer->n_states && !own; i++)
         WEFT_TRY(pass(h, r->mixer->state[i]));
@@ -147,15 +199,11 @@ static weft_status compare_models(handover *h) {
 
 weft_status wefti_handover(wefti_rank *r, const bool *has) {
     int W = r->comms.control->size, n_have = 0;
-    handover h = {.rank = r, .n = W / r->job->S};
+    handover h = {.rank = r, .shape = wefti_job_shape(r->job), .n = W / r->job->S};
     for (int i = 0; i < W; i++) n_have += has[i];
     if (n_have == W) return WEFT_OK;
     weft_status status = wefti_alloc_n(r->ctx, h.n, sizeof *h.has, "ranks", &h.has);
-    for (int i = 0; i < h.n && status == WEFT_OK; i++) {
-        h.has[i] = has[rank_of(&h, i)];
-        if (i == r->replica) h.giver = h.n_givers;
-        h.n_givers += h.has[i];
-    }
+    for (int i = 0; i < h.n && status == WEFT_OK; i++) h.has[i] = has[rank_of(&h, i)];
     if (status == WEFT_OK)
         status = wefti_alloc_n(r->ctx, h.n, sizeof *h.sums, "checksums", &h.sums);
     if (status == WEFT_OK)

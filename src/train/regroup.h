@@ -8,9 +8,9 @@
  * each new one this rank is made anew, as if the run had been resumed with so many nodes,
  * but for its state, which it keeps. */
 
-/* Whether the run can go on without a node that is lost: weft's own transport, no
- * mixer.deadline between sites of several nodes, and no more processes than membership has room for (202 with gossip, places for
- * joiners included). */
+/* Whether the run can go on without a node that is lost: weft's own transport, no mixer.deadline
+ * between sites of several nodes, and no more processes than membership has room for (202 with
+ * gossip, places for joiners included). */
 bool wefti_regroup_can(const wefti_prepared *p);
 
 /* Why the loss of a process ends this run, though the configuration lets it go on and its transport

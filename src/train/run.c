@@ -530,15 +530,10 @@ static weft_status find_world(weft_ctx *ctx, training *run) {
     return WEFT_OK;
 }
 
-static weft_status refuse_entry(weft_ctx *ctx, const wefti_prepared *p) {
-    if (wefti_job_has_sites(p->job))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "mesh.sites is %d, and a run over several sites can not be "
-                             "joined; resume it with all its nodes",
-                             p->job->sites);
+static weft_status refuse_entry(weft_ctx *ctx) {
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "this run can not be joined: expected weft's own transport, "
-                         "mesh.on_loss=go_on and one site");
+                         "mesh.on_loss=go_on and no mixer.deadline between sites");
 }
 
 /* The view that a run begins with, or is resumed with. */
@@ -564,8 +559,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     bool leads = wefti_bootstrap_leads(&run->prepared->bootstrap) && !joins;
     bool elastic = wefti_regroup_can(run->prepared);
     if (leads) tell_obstacle(ctx, run->prepared);
-    if (joins && (!elastic || wefti_job_has_sites(run->prepared->job)))
-        return refuse_entry(ctx, run->prepared);
+    if (joins && !elastic) return refuse_entry(ctx);
     WEFT_TRY(find_world(ctx, run));
     if (elastic) WEFT_TRY(wefti_regroup_start(ctx, run->prepared));
     if (!joins) WEFT_TRY(log_start(ctx, run->prepared));
