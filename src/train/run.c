@@ -530,7 +530,18 @@ static weft_status find_world(weft_ctx *ctx, training *run) {
     return WEFT_OK;
 }
 
-static weft_status refuse_entry(weft_ctx *ctx) {
+/* A place beyond those that the run began with would be a second copy in a site of one, where
+ * nothing keeps the two equal. */
+static bool has_single_sites(const wefti_job *job) {
+    return job->sites > 1 && job->site_replicas == 1;
+}
+
+static weft_status refuse_entry(weft_ctx *ctx, const wefti_job *job) {
+    if (has_single_sites(job))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "this run can not be joined: its %d sites are one copy of the "
+                             "model each, expected several in each, or one site",
+                             job->sites);
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "this run can not be joined: expected weft's own transport, "
                          "mesh.on_loss=go_on and no mixer.deadline between sites");
@@ -559,7 +570,8 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     bool leads = wefti_bootstrap_leads(&run->prepared->bootstrap) && !joins;
     bool elastic = wefti_regroup_can(run->prepared);
     if (leads) tell_obstacle(ctx, run->prepared);
-    if (joins && !elastic) return refuse_entry(ctx);
+    if (joins && (!elastic || has_single_sites(run->prepared->job)))
+        return refuse_entry(ctx, run->prepared->job);
     WEFT_TRY(find_world(ctx, run));
     if (elastic) WEFT_TRY(wefti_regroup_start(ctx, run->prepared));
     if (!joins) WEFT_TRY(log_start(ctx, run->prepared));
