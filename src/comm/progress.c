@@ -256,6 +256,7 @@ static bool collect(weft_mesh *mesh) {
     bool closing = mesh->closing, taking_back = mesh->taking_back;
     int64_t moot_from = mesh->moot_from;
     mesh->moot_from = -1;
+    if (moot_from >= 0) pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     bool moved = new.first != NULL;
     while (new.first) {
