@@ -46,9 +46,9 @@ pauses() {
     takes=$(sed -n 's/.*takes part as rank .* from step \([0-9]*\) on.*/\1/p' log.new)
     ((takes == first + steps)) || fail "$what: came at step $first, takes part from step $takes on"
     grep -q '"validation_loss"' run/metrics.jsonl || fail "$what: no evaluation"
-    begin "$n" "pauses, stopped: $*" mesh.join_steps=1000 run.eval_every=2 run.save_every=3 "$@"
+    begin "$n" "pauses, stopped: $*" mesh.join_steps=4000 run.eval_every=2 run.save_every=3 "$@"
     await has_lines 3 || fail "$what: no step: $(cat log.*)"
-    joiner new "$port" mesh.join_steps=1000 run.eval_every=2 run.save_every=3 "$@"
+    joiner new "$port" mesh.join_steps=4000 run.eval_every=2 run.save_every=3 "$@"
     await says "joins in about" log.new || fail "$what: nobody came: $(tail -n 3 log.*)"
     first=$(lines)
     await has_lines $((first + 8)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
