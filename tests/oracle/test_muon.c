@@ -381,8 +381,30 @@ static void turning_is_dealt_out_evenly(void **state) {
     }
 }
 
+/* Of rows as large as each other the first ones move, but never one in the place of a larger
+ * one; a row that is not finite is larger than all, so that the loss shows it. */
+static void the_largest_rows_are_taken_ties_to_the_first(void **state) {
+    static const float directions[][8] = {{1, 1, 2, 2, 1, -1, -2, 2},
+                                          {1, 1, NAN, 0, 5, 5, 0, 0}};
+    static const int32_t taken[][3] = {{0, 1, 3}, {0, 1, 2}};
+    const wefti_matrix_ops *ops = wefti_optimizer_find("muon")->matrix;
+    const wefti_optimizer_config config = {.rows = 0.5, .momentum = 0.5};
+    const wefti_matrix matrix = {.rows = 4, .cols = 2, .n_rows = 4, .parts = 1};
+    for (int i = 0; i < 2; i++)
+        for (int n = i ? 2 : 3; n <= 3; n++) {
+            float m[8] = {0}, u[8];
+            double sizes[4];
+            int32_t rows[4];
+            wefti_turned t = {.matrix = &matrix, .n = n, .rows = rows, .u = u};
+            ops->take(&config, 1, directions[i], m, sizes, &t);
+            for (int k = 0; k < n; k++)
+                assert_int_equal(rows[k], n == 3 ? taken[i][k] : k + 1);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_largest_rows_are_taken_ties_to_the_first),
         cmocka_unit_test(turning_is_dealt_out_evenly),
         cmocka_unit_test(it_is_the_formula_on_any_number_of_ranks),
         cmocka_unit_test(the_cheap_forms_are_their_formulas),
