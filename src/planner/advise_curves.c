@@ -147,15 +147,29 @@ static weft_status step_at(weft_ctx *ctx, const curves *c, int64_t k, double rat
     return WEFT_OK;
 }
 
-/* Task i: one curve at one rate. */
-static weft_status trace(weft_ctx *ctx, void *user, int64_t i) {
+/* The same of a run that is laid out once for many rates: laying it out takes as long as playing
+ * a few steps of it, and longer where it is deep or has long rows. */
+static weft_status step_of(weft_ctx *ctx, const curves *c, const wefti_advised_run *run,
+                           double rate_Bps, double *step_s) {
+    WEFT_TRY(wefti_advise_step(ctx, c->a, run, rate_Bps, 0, step_s));
+    *step_s = wefti_advise_cost(c->a, run->candidate, *step_s);
+    return WEFT_OK;
+}
+
+/* Task k: one curve. */
+static weft_status trace(weft_ctx *ctx, void *user, int64_t k) {
     curves *c = user;
     weft_advice *advice = c->a->advice;
-    int64_t k = i / c->n_rates, at = i % c->n_rates;
-    double *step_s = &c->step_s[k][at];
-    WEFT_TRY(step_at(ctx, c, k, advice->bandwidths[at], step_s));
-    advice->speedups[i] = c->one_s / *step_s;
-    return WEFT_OK;
+    wefti_advised_run run;
+    WEFT_TRY(wefti_advise_prepare(ctx, c->a, candidate(c, k), &run));
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < c->n_rates && status == WEFT_OK; i++) {
+        double *step_s = &c->step_s[k][i];
+        status = step_of(ctx, c, &run, advice->bandwidths[i], step_s);
+        advice->speedups[k * c->n_rates + i] = c->one_s / *step_s;
+    }
+    wefti_advise_unprepare(ctx, &run);
+    return status;
 }
 
 /* ---- where the order changes ---- */
@@ -236,12 +250,21 @@ static weft_status find_rates(weft_ctx *ctx, void *user, int64_t k) {
 
 /* ---- which one would be chosen ---- */
 
-static weft_status choice_at(weft_ctx *ctx, const curves *c, double rate_Bps,
+/* Those that can be the choice are laid out, the others not. */
+static weft_status prepare_all(weft_ctx *ctx, const curves *c, wefti_advised_run *runs) {
+    for (int64_t k = 0; k < c->n; k++)
+        if (c->copies[1 + k].learning.measured)
+            WEFT_TRY(wefti_advise_prepare(ctx, c->a, candidate(c, k), &runs[k]));
+    return WEFT_OK;
+}
+
+static weft_status choice_at(weft_ctx *ctx, const curves *c,
+                             const wefti_advised_run *runs, double rate_Bps,
                              int64_t *choice) {
     double step_s[MAX_CURVES + 1] = {c->one_s};
-    for (int64_t k = 0; k < c->n; k++) /* others can not be the choice */
-        if (c->copies[1 + k].learning.measured)
-            WEFT_TRY(step_at(ctx, c, k, rate_Bps, &step_s[1 + k]));
+    for (int64_t k = 0; k < c->n; k++)
+        if (runs[k].candidate)
+            WEFT_TRY(step_of(ctx, c, &runs[k], rate_Bps, &step_s[1 + k]));
     *choice = wefti_advise_choose(c->copies, step_s, 1 + c->n);
     return WEFT_OK;
 }
@@ -256,17 +279,20 @@ static int64_t choice_on_grid(const curves *c, int i) {
 static weft_status find_change(weft_ctx *ctx, void *user, int64_t r) {
     const curves *c = user;
     const double *rates = c->a->advice->bandwidths;
+    wefti_advised_run runs[MAX_CURVES] = {{.candidate = NULL}};
     int i = c->change[r];
     if (i == 0) return WEFT_OK;
     double low = rates[i - 1], high = rates[i];
     int64_t before = choice_on_grid(c, i - 1), now = before;
-    for (int h = 0; h < HALVINGS; h++) {
+    weft_status status = prepare_all(ctx, c, runs);
+    for (int h = 0; h < HALVINGS && status == WEFT_OK; h++) {
         double middle = sqrt(low * high);
-        WEFT_TRY(choice_at(ctx, c, middle, &now));
+        status = choice_at(ctx, c, runs, middle, &now);
         *(now == before ? &low : &high) = middle;
     }
+    for (int64_t k = 0; k < c->n; k++) wefti_advise_unprepare(ctx, &runs[k]);
     c->a->advice->ranges[r].from_Bps = sqrt(low * high);
-    return WEFT_OK;
+    return status;
 }
 
 static weft_status find_ranges(curves *c) {
@@ -331,7 +357,7 @@ static weft_status fill(curves *c) {
     WEFT_TRY(choose(c));
     if (c->n == 0) return WEFT_OK;
     WEFT_TRY(make_tables(c));
-    WEFT_TRY(wefti_advise_each(c->a, c->n * c->n_rates, trace, c));
+    WEFT_TRY(wefti_advise_each(c->a, c->n, trace, c));
     WEFT_TRY(wefti_advise_each(c->a, c->n, find_rates, c));
     return find_ranges(c);
 }
