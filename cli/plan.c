@@ -164,8 +164,8 @@ static int check_readers(const args *a, const request *r) {
     bool others = r->frameworks[0] || args_has(a, "--measured");
     for (int i = 0; i < 2 && !others; i++)
         if (args_has(a, theirs[i]))
-            return usage_error("%s holds for other frameworks, but there is no --framework",
-                               theirs[i]);
+            return usage_error(
+                "%s holds for other frameworks, but there is no --framework", theirs[i]);
     if (!args_has(a, "--site-link") || args_has(a, "--cluster")) return CODE_OK;
     for (int i = 0; i < a->n_operands; i++)
         if (strncmp(a->operands[i], "mesh.sites=", 11) == 0 ||
@@ -403,7 +403,10 @@ static void put_words(const char *text) {
         end = strstr(text, "\n\n");
         if (!end) end = text + strlen(text);
         snprintf(paragraph, sizeof paragraph, "%.*s", (int)(end - text), text);
-        print_wrapped(stdout, 0, WIDTH, paragraph);
+        if (*text == ' ') /* lines to type */
+            printf("%s\n", paragraph);
+        else
+            print_wrapped(stdout, 0, WIDTH, paragraph);
         if (*end) putchar('\n');
     }
 }

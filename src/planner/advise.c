@@ -62,9 +62,9 @@ static void judge(const wefti_adviser *a, weft_candidate *c) {
     double room = wefti_machines_memory(a, c->nodes);
     if (room <= 0 || (double)c->prediction.memory_bytes <= room) return;
     c->usable = false;
-    snprintf(c->problem, sizeof c->problem, "needs %s of memory per rank, %s are there",
+    snprintf(c->problem, sizeof c->problem, "needs %s of memory per rank%s, %s are there",
              wefti_format_bytes((double)c->prediction.memory_bytes, needs, sizeof needs),
-             wefti_format_bytes(room, has, sizeof has));
+             c->framework[0] ? "" : " in f32", wefti_format_bytes(room, has, sizeof has));
 }
 
 static void count_costs(const wefti_adviser *a, weft_candidate *c) {

@@ -10,10 +10,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/buffer.h"
 #include "base/file.h"
-#include "base/memory.h"
 #include "planner/advise.h"
-#include "topology/sheet.h"
 
 enum { WIDTH = 9000, HEIGHT = 5200, LEFT = 700, RIGHT = 6300, TOP = 600, BOTTOM = 4500 };
 enum { N_COLOURS = 8, ROW = 260 };
@@ -61,20 +60,22 @@ static void find_frame(drawing *d) {
     d->right = log10(a->bandwidths[a->n_bandwidths - 1]);
 }
 
-static void put_line(wefti_sheet *s, const char *class, int x1, int y1, int x2, int y2) {
-    wefti_sheet_print(s, "<line class=\"%s\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n",
-                      class, x1, y1, x2, y2);
+static void put_line(weft_ctx *ctx, wefti_buffer *s, const char *class, int x1, int y1,
+                     int x2, int y2) {
+    wefti_buffer_print(ctx, s,
+                       "<line class=\"%s\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n",
+                       class, x1, y1, x2, y2);
 }
 
-static void put_axes(wefti_sheet *s, const drawing *d) {
+static void put_axes(weft_ctx *ctx, wefti_buffer *s, const drawing *d) {
     static const int digits[] = {1, 2, 5};
     char label[32];
     for (int k = 0; k <= 5; k++) {
         double rate = d->advice->bandwidths[0] * pow(10, k);
         int x = place_x(d, rate);
-        put_line(s, "grid", x, TOP, x, BOTTOM);
-        wefti_sheet_print(s, "<text class=\"mid\" x=\"%d\" y=\"%d\">%s</text>\n", x,
-                          BOTTOM + 220, wefti_rate_text(rate, label, sizeof label));
+        put_line(ctx, s, "grid", x, TOP, x, BOTTOM);
+        wefti_buffer_print(ctx, s, "<text class=\"mid\" x=\"%d\" y=\"%d\">%s</text>\n", x,
+                           BOTTOM + 220, wefti_rate_text(rate, label, sizeof label));
     }
     for (int power = (int)d->low; power <= (int)ceil(d->high); power++)
         for (int i = 0; i < 3; i++) {
@@ -82,84 +83,85 @@ static void put_axes(wefti_sheet *s, const drawing *d) {
             bool fits = log10(value) >= d->low - 1e-9 && log10(value) <= d->high;
             if (!fits || (i > 0 && d->high - d->low > 2.5)) continue;
             int y = place_y(d, value), decimals = power < 0 ? -power : 0;
-            put_line(s, "grid", LEFT, y, RIGHT, y);
-            wefti_sheet_print(s, "<text class=\"end\" x=\"%d\" y=\"%d\">", LEFT - 80,
-                              y + 45);
+            put_line(ctx, s, "grid", LEFT, y, RIGHT, y);
+            wefti_buffer_print(ctx, s, "<text class=\"end\" x=\"%d\" y=\"%d\">",
+                               LEFT - 80, y + 45);
             if (decimals)
-                wefti_sheet_print(s, "0.%0*d x</text>\n", decimals, digits[i]);
+                wefti_buffer_print(ctx, s, "0.%0*d x</text>\n", decimals, digits[i]);
             else
-                wefti_sheet_print(s, "%d x</text>\n", (int)lround(value));
+                wefti_buffer_print(ctx, s, "%d x</text>\n", (int)lround(value));
         }
-    put_line(s, "axis", LEFT, BOTTOM, RIGHT, BOTTOM);
+    put_line(ctx, s, "axis", LEFT, BOTTOM, RIGHT, BOTTOM);
 }
 
-static void put_escaped(wefti_sheet *s, const char *words) {
+static void put_escaped(weft_ctx *ctx, wefti_buffer *s, const char *words) {
     for (; *words; words++) {
         if (*words == '<')
-            wefti_sheet_print(s, "&lt;");
+            wefti_buffer_print(ctx, s, "&lt;");
         else if (*words == '&')
-            wefti_sheet_print(s, "&amp;");
+            wefti_buffer_print(ctx, s, "&amp;");
         else
-            wefti_sheet_print(s, "%c", *words);
+            wefti_buffer_print(ctx, s, "%c", *words);
     }
 }
 
-static void put_curve(wefti_sheet *s, const drawing *d, const weft_candidate *c) {
+static void put_curve(weft_ctx *ctx, wefti_buffer *s, const drawing *d,
+                      const weft_candidate *c) {
     const weft_advice *a = d->advice;
     const char *colour = colours[c->curve % N_COLOURS];
     const double *row = a->speedups + c->curve * a->n_bandwidths;
     int y = TOP + 100 + ROW * (int)c->curve;
-    wefti_sheet_print(s, "<polyline stroke=\"#%s\"%s points=\"", colour,
-                      c->curve < N_COLOURS ? "" : " stroke-dasharray=\"90 50\"");
+    wefti_buffer_print(ctx, s, "<polyline stroke=\"#%s\"%s points=\"", colour,
+                       c->curve < N_COLOURS ? "" : " stroke-dasharray=\"90 50\"");
     for (int64_t i = 0; i < a->n_bandwidths; i++)
-        wefti_sheet_print(s, "%s%d,%d", i ? " " : "", place_x(d, a->bandwidths[i]),
-                          place_y(d, shown(row[i])));
-    wefti_sheet_print(s, "\"/>\n<polyline stroke=\"#%s\"%s points=\"%d,%d %d,%d\"/>\n",
-                      colour, c->curve < N_COLOURS ? "" : " stroke-dasharray=\"90 50\"",
-                      RIGHT + 150, y - 45, RIGHT + 450, y - 45);
-    wefti_sheet_print(s, "<text x=\"%d\" y=\"%d\">", RIGHT + 530, y);
-    put_escaped(s, c->name);
-    wefti_sheet_print(s, ", %lld nodes%s</text>\n", (long long)c->nodes,
-                      c->shards == 1 && c->ranks_per_node > 1 ? ", copies" : "");
+        wefti_buffer_print(ctx, s, "%s%d,%d", i ? " " : "", place_x(d, a->bandwidths[i]),
+                           place_y(d, shown(row[i])));
+    wefti_buffer_print(ctx, s,
+                       "\"/>\n<polyline stroke=\"#%s\"%s points=\"%d,%d %d,%d\"/>\n",
+                       colour, c->curve < N_COLOURS ? "" : " stroke-dasharray=\"90 50\"",
+                       RIGHT + 150, y - 45, RIGHT + 450, y - 45);
+    wefti_buffer_print(ctx, s, "<text x=\"%d\" y=\"%d\">", RIGHT + 530, y);
+    put_escaped(ctx, s, c->name);
+    wefti_buffer_print(ctx, s, ", %lld nodes%s</text>\n", (long long)c->nodes,
+                       c->shards == 1 && c->ranks_per_node > 1 ? ", copies" : "");
 }
 
-static void write_drawing(wefti_sheet *s, void *user) {
-    const drawing *d = user;
+static void write_drawing(weft_ctx *ctx, wefti_buffer *s, const drawing *d) {
     const weft_advice *a = d->advice;
-    wefti_sheet_print(s,
-                      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
-                      "width=\"%d\" height=\"%d\">\n%s<rect width=\"%d\" height=\"%d\" "
-                      "fill=\"#fff\"/>\n",
-                      WIDTH, HEIGHT, WIDTH / 10, HEIGHT / 10, style, WIDTH, HEIGHT);
-    wefti_sheet_print(s,
-                      "<text class=\"title\" x=\"%d\" y=\"330\">Speed over one node "
-                      "alone, by the rate of the wire</text>\n",
-                      LEFT);
-    put_axes(s, d);
-    put_line(s, "one", LEFT, place_y(d, 1), RIGHT, place_y(d, 1));
+    wefti_buffer_print(ctx, s,
+                       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+                       "width=\"%d\" height=\"%d\">\n%s<rect width=\"%d\" height=\"%d\" "
+                       "fill=\"#fff\"/>\n",
+                       WIDTH, HEIGHT, WIDTH / 10, HEIGHT / 10, style, WIDTH, HEIGHT);
+    wefti_buffer_print(ctx, s,
+                       "<text class=\"title\" x=\"%d\" y=\"330\">Speed over one node "
+                       "alone, by the rate of the wire</text>\n",
+                       LEFT);
+    put_axes(ctx, s, d);
+    put_line(ctx, s, "one", LEFT, place_y(d, 1), RIGHT, place_y(d, 1));
     double now = a->wire.bandwidth_Bps;
     if (now >= a->bandwidths[0] && now <= a->bandwidths[a->n_bandwidths - 1])
-        put_line(s, "now", place_x(d, now), TOP, place_x(d, now), BOTTOM);
+        put_line(ctx, s, "now", place_x(d, now), TOP, place_x(d, now), BOTTOM);
     for (int64_t i = 0; i < a->n_candidates; i++)
-        if (a->candidates[i].curve >= 0) put_curve(s, d, &a->candidates[i]);
-    wefti_sheet_print(s,
-                      "<text class=\"mid\" x=\"%d\" y=\"%d\">rate of the wire (dotted: "
-                      "this cluster's; dashed: one node)</text>\n</svg>\n",
-                      (LEFT + RIGHT) / 2, BOTTOM + 500);
+        if (a->candidates[i].curve >= 0) put_curve(ctx, s, d, &a->candidates[i]);
+    wefti_buffer_print(ctx, s,
+                       "<text class=\"mid\" x=\"%d\" y=\"%d\">rate of the wire (dotted: "
+                       "this cluster's; dashed: one node)</text>\n</svg>\n",
+                       (LEFT + RIGHT) / 2, BOTTOM + 500);
 }
 
 weft_status weft_advice_draw(weft_ctx *ctx, const weft_advice *advice, const char *path) {
     drawing d = {.advice = advice};
-    char *text;
-    int64_t n_bytes;
+    wefti_buffer out = {.n = 0};
     if (advice->n_curves == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "there is nothing to draw in %s: no method was tried on "
                              "several nodes",
                              path);
     find_frame(&d);
-    WEFT_TRY(wefti_sheet_write(ctx, write_drawing, &d, &text, &n_bytes));
-    weft_status status = wefti_file_write(ctx, path, text, n_bytes);
-    wefti_free(ctx, text);
+    write_drawing(ctx, &out, &d);
+    weft_status status = out.status;
+    if (status == WEFT_OK) status = wefti_file_write(ctx, path, out.bytes, out.n);
+    wefti_buffer_fini(ctx, &out);
     return status;
 }

@@ -5,6 +5,7 @@
  *     One node alone takes 900 ms for a step of 65.5k tokens ...       put_baseline
  *     Against one node alone, with a wire of 1 Gbit/s ...              put_methods
  *     Speed is not quality: ...                                        what the choice costs
+ *     To do it in a PyTorch loop of your own ...                       what to type
  *
  * Numbers have three digits, because a prediction has no more; times and rates take the unit
  * that gives them one to three digits before the point. A method that is as fast as the one
@@ -13,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "planner/advise.h"
-#include "topology/sheet.h"
 
 /* Bits per second, as links are sold. */
 const char *wefti_rate_text(double bandwidth_Bps, char *out, size_t out_size) {
@@ -56,11 +57,12 @@ static const weft_candidate *at(const weft_advice *a, int64_t i) {
     return i < 0 ? NULL : &a->candidates[i];
 }
 
-static void put_mesh(wefti_sheet *s, const weft_candidate *c) {
-    wefti_sheet_print(s, " on %lld nodes", (long long)c->nodes);
+static void put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c) {
+    wefti_buffer_print(ctx, s, " on %lld nodes", (long long)c->nodes);
     if (c->ranks_per_node > 1)
-        wefti_sheet_print(s, c->shards == 1 ? " x %lld whole copies" : " x %lld ranks",
-                          (long long)c->ranks_per_node);
+        wefti_buffer_print(ctx, s,
+                           c->shards == 1 ? " x %lld whole copies" : " x %lld ranks",
+                           (long long)c->ranks_per_node);
 }
 
 /* "1.9 times faster", "6.1 times slower". */
@@ -68,7 +70,10 @@ static const char *factor_text(double speedup, char *out, size_t size) {
     if (speedup >= 0.995 && speedup < 1.005)
         snprintf(out, size, "as fast as one node alone");
     else if (speedup >= 1)
-        snprintf(out, size, "%.3g times faster than one node alone", speedup);
+        snprintf(out, size,
+                 speedup < 999.5 ? "%.3g times faster than one node alone"
+                                 : "%.0f times faster than one node alone",
+                 speedup);
     else
         snprintf(out, size, "%.3g times slower than one node alone", 1 / speedup);
     return out;
@@ -76,11 +81,11 @@ static const char *factor_text(double speedup, char *out, size_t size) {
 
 /* ---- paragraphs ---- */
 
-static void put_baseline(wefti_sheet *s, const weft_advice *a) {
+static void put_baseline(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *one = at(a, a->baseline);
     char step[32], rate[32], goal[32], time[32], batch[32];
-    wefti_sheet_print(
-        s,
+    wefti_buffer_print(
+        ctx, s,
         "One node alone takes %s for a step of %s tokens (%s tokens/s) and %s for %s "
         "tokens.",
         wefti_seconds_text(one->prediction.mean_step_s, step, sizeof step),
@@ -88,7 +93,11 @@ static void put_baseline(wefti_sheet *s, const weft_advice *a) {
         tokens_text(one->prediction.tokens_per_s, rate, sizeof rate),
         wefti_seconds_text(3600 * one->hours, time, sizeof time),
         tokens_text(a->tokens, goal, sizeof goal));
-    if (!one->usable) wefti_sheet_print(s, " It could not be done: it %s.", one->problem);
+    if (!one->usable)
+        wefti_buffer_print(ctx, s,
+                           " It could not be done: it %s. If it runs in your precision, "
+                           "say so: --measured \"1 node: ... s\".",
+                           one->problem);
 }
 
 /* "2 times faster", "6.1 times slower". */
@@ -116,14 +125,14 @@ static const char *main_reason(const weft_advice *a) {
 }
 
 /* One method, with the rate of the wire from which on it is worth it. */
-static void put_method(wefti_sheet *s, const weft_candidate *c) {
+static void put_method(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c) {
     char rate[32];
-    wefti_sheet_print(s, " %s", c->name);
+    wefti_buffer_print(ctx, s, " %s", c->name);
     if (isfinite(c->break_even_Bps) && c->break_even_Bps > 0)
-        wefti_sheet_print(s, " (break-even at %s)",
-                          wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
+        wefti_buffer_print(ctx, s, " (break-even at %s)",
+                           wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
     else if (c->speedup < 1)
-        wefti_sheet_print(s, " (on any wire)");
+        wefti_buffer_print(ctx, s, " (on any wire)");
 }
 
 /* Within one per cent, on the same machines. */
@@ -133,166 +142,302 @@ static bool as_fast(const weft_candidate *a, const weft_candidate *b) {
 }
 
 /* The best of each method, the fastest first; those that are as fast together. */
-static void put_methods(wefti_sheet *s, const weft_advice *a) {
+static void put_methods(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     char rate[32], latency[32], factor[64];
     const weft_candidate *before = NULL;
     if (a->n_curves == 0) return;
-    wefti_sheet_print(s,
-                      "\n\nAgainst one node alone, with a wire of %s and %s latency%s,",
-                      wefti_rate_text(a->wire.bandwidth_Bps, rate, sizeof rate),
-                      wefti_seconds_text(a->wire.latency_s, latency, sizeof latency),
-                      has_sites(a) ? " between sites" : "");
+    wefti_buffer_print(ctx, s,
+                       "\n\nAgainst one node alone, with a wire of %s and %s latency%s,",
+                       wefti_rate_text(a->wire.bandwidth_Bps, rate, sizeof rate),
+                       wefti_seconds_text(a->wire.latency_s, latency, sizeof latency),
+                       has_sites(a) ? " between sites" : "");
     for (int64_t i = 0; i < a->n_candidates; i++) {
         const weft_candidate *c = &a->candidates[i];
         if (c->curve < 0) continue;
         bool same = before && as_fast(before, c);
-        if (before) wefti_sheet_print(s, same ? "," : ";");
+        if (before) wefti_buffer_print(ctx, s, same ? "," : ";");
         if (!same) {
-            wefti_sheet_print(s, "%s", before ? "" : " a step is");
-            wefti_sheet_print(s, " %s", short_factor(c->speedup, factor, sizeof factor));
+            wefti_buffer_print(ctx, s, "%s", before ? "" : " a step is");
+            wefti_buffer_print(ctx, s, " %s",
+                               short_factor(c->speedup, factor, sizeof factor));
             if (!before || before->nodes != c->nodes || before->shards != c->shards)
-                put_mesh(s, c);
-            wefti_sheet_print(s, " with");
+                put_mesh(ctx, s, c);
+            wefti_buffer_print(ctx, s, " with");
         }
-        put_method(s, c);
+        put_method(ctx, s, c);
         before = c;
     }
-    wefti_sheet_print(s, ".");
+    wefti_buffer_print(ctx, s, ".");
 }
 
 static const char *const bounds[] = {"computing", "the wire", "waiting for late ranks",
                                      "coding and optimizing"};
 
-static void put_faster_unknown(wefti_sheet *s, const weft_advice *a) {
+static void put_faster_unknown(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *fastest = at(a, a->fastest), *choice = at(a, a->choice);
     if (!fastest || !choice || fastest == choice || fastest->learning.measured) return;
     if (fastest->speedup < 1.05 * choice->speedup) return;
-    wefti_sheet_print(s,
-                      " %s would be faster still (%.3g times), but how it learns has "
-                      "not been measured.",
-                      fastest->name, fastest->speedup);
+    wefti_buffer_print(ctx, s,
+                       " %s would be faster%s (%.3g times), but how it learns has "
+                       "not been measured.",
+                       fastest->name, choice->nodes > 1 ? " still" : "",
+                       fastest->speedup);
 }
 
 /* What is faster, but by too little for learning otherwise. */
-static void put_rival(wefti_sheet *s, const weft_advice *a) {
+static void put_rival(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *choice = at(a, a->choice), *rival = at(a, a->rival);
     if (!choice || !rival || rival == choice) return;
     if (rival->speedup < 1.01 * choice->speedup) return;
-    wefti_sheet_print(
-        s,
+    wefti_buffer_print(
+        ctx, s,
         " %s is %.3f times faster than that by the step, but what learns otherwise is "
         "taken only from %.3g times on: about a quarter more steps went to the same "
         "loss (docs/results.md, Time on a slow wire)",
         rival->name, rival->speedup / choice->speedup,
         wefti_learning_worth(a->parameters));
     if (wefti_learning_decades(a->parameters) > 0)
-        wefti_sheet_print(s, ", on a model of 0.26 M parameters");
-    wefti_sheet_print(s, ".");
+        wefti_buffer_print(ctx, s, ", on a model of 0.26 M parameters");
+    wefti_buffer_print(ctx, s, ".");
 }
 
-static void put_choice(wefti_sheet *s, const weft_advice *a) {
+/* Why one node: the best of several, if that is slower, and the rate of the wire from which on the
+ * answer is another. What is faster but learns otherwise is put_rival's. */
+static void put_stay(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
+    const weft_candidate *best = NULL;
+    char factor[64], rate[32];
+    for (int64_t i = 0; i < a->n_candidates; i++) {
+        const weft_candidate *c = &a->candidates[i];
+        bool known = c->usable && c->nodes > 1 && c->learning.measured && c->curve >= 0;
+        if (known && (!best || c->speedup > best->speedup)) best = c;
+    }
+    wefti_buffer_print(ctx, s, "Stay on one node");
+    if (best && best->speedup < 1) {
+        wefti_buffer_print(
+            ctx, s, ": of what is known to learn, the fastest with more, %s", best->name);
+        put_mesh(ctx, s, best);
+        wefti_buffer_print(ctx, s, ", is %s",
+                           factor_text(best->speedup, factor, sizeof factor));
+    }
+    wefti_buffer_print(ctx, s, ".");
+    for (int64_t i = 1; i < a->n_ranges; i++)
+        if (a->ranges[i - 1].candidate == a->baseline && a->ranges[i].candidate >= 0 &&
+            a->ranges[i].from_Bps > a->wire.bandwidth_Bps) {
+            wefti_buffer_print(ctx, s, " It would be otherwise with a wire of %s.",
+                               wefti_rate_text(a->ranges[i].from_Bps, rate, sizeof rate));
+            return;
+        }
+}
+
+/* What the nodes do that the choice leaves out. */
+static void put_more(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
+                     const weft_candidate *c) {
+    const weft_candidate *more = NULL;
+    char factor[64];
+    for (int64_t i = 0; i < a->n_candidates; i++) {
+        const weft_candidate *other = &a->candidates[i];
+        bool alike = other->usable && other->nodes > c->nodes &&
+                     other->sites == c->sites && strcmp(other->name, c->name) == 0;
+        if (alike && (!more || other->nodes > more->nodes)) more = other;
+    }
+    if (!more || c->nodes < 2) return;
+    wefti_buffer_print(ctx, s, " On %lld nodes it would be %s.", (long long)more->nodes,
+                       factor_text(more->speedup, factor, sizeof factor));
+}
+
+static void put_choice(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *c = at(a, a->choice), *one = at(a, a->baseline);
     char factor[64], time[32], one_time[32], bytes[32];
     if (!c) {
-        wefti_sheet_print(s, "Nothing that was tried fits into the memory.\n\n");
+        wefti_buffer_print(ctx, s, "Nothing that was tried fits into the memory.\n\n");
         return;
     }
     if (c->nodes == 1 && a->n_curves > 0) {
-        wefti_sheet_print(s, "Stay on one node.");
+        put_stay(ctx, s, a);
     } else if (c->nodes == 1 && a->n_left_out > 0) {
-        wefti_sheet_print(s, "Nothing could be tried on several nodes: %s.",
-                          main_reason(a));
+        wefti_buffer_print(ctx, s, "Nothing could be tried on several nodes: %s.",
+                           main_reason(a));
     } else if (c->nodes > 1) {
-        wefti_sheet_print(s, "Take %s", c->name);
-        put_mesh(s, c);
-        wefti_sheet_print(
-            s, ": %s, %s instead of %s, %s out of each node; what bounds a step is %s.",
-            factor_text(c->speedup, factor, sizeof factor),
-            wefti_seconds_text(3600 * c->hours, time, sizeof time),
-            wefti_seconds_text(3600 * one->hours, one_time, sizeof one_time),
-            wefti_format_bytes(1e9 * c->gigabytes, bytes, sizeof bytes),
-            bounds[c->prediction.bound]);
+        wefti_buffer_print(ctx, s, "Take %s", c->name);
+        put_mesh(ctx, s, c);
+        if (has_sites(a) && c->sites <= 1) wefti_buffer_print(ctx, s, " of one site");
+        if (one->usable)
+            wefti_buffer_print(
+                ctx, s, ": %s, %s instead of %s",
+                factor_text(c->speedup, factor, sizeof factor),
+                wefti_seconds_text(3600 * c->hours, time, sizeof time),
+                wefti_seconds_text(3600 * one->hours, one_time, sizeof one_time));
+        else
+            wefti_buffer_print(ctx, s, ", because one node alone %s: %s to the goal",
+                               one->problem,
+                               wefti_seconds_text(3600 * c->hours, time, sizeof time));
+        wefti_buffer_print(ctx, s, ", %s out of each node; what bounds a step is %s.",
+                           wefti_format_bytes(1e9 * c->gigabytes, bytes, sizeof bytes),
+                           bounds[c->prediction.bound]);
     }
-    put_rival(s, a);
-    put_faster_unknown(s, a);
+    put_more(ctx, s, a, c);
+    put_rival(ctx, s, a);
+    put_faster_unknown(ctx, s, a);
     bool silent = c->nodes == 1 && a->n_curves == 0 && a->n_left_out == 0;
-    if (!silent) wefti_sheet_print(s, "\n\n");
+    if (!silent) wefti_buffer_print(ctx, s, "\n\n");
 }
 
 /* "0.07 to 0.20 nats per token behind full sync", or ahead of it. */
-static void put_distance(wefti_sheet *s, const weft_learning *l) {
+static void put_distance(weft_ctx *ctx, wefti_buffer *s, const weft_learning *l) {
     bool ahead = l->high < 0, both = !ahead && l->low < 0;
     double first = ahead ? -l->high : both ? -l->low : l->low;
     double second = ahead ? -l->low : l->high;
-    wefti_sheet_print(s, " At equal steps it was %.2f", first);
-    if (second > first || both) wefti_sheet_print(s, both ? " ahead of to %.2f" : " to %.2f", second);
-    wefti_sheet_print(s, " nats per token %s full sync on a small model (%s).",
-                      ahead ? "ahead of" : "behind", l->source);
+    wefti_buffer_print(ctx, s, " At equal steps it was %.2f", first);
+    if (second > first || both)
+        wefti_buffer_print(ctx, s, both ? " ahead of to %.2f" : " to %.2f", second);
+    wefti_buffer_print(ctx, s, " nats per token %s full sync on a small model (%s).",
+                       ahead ? "ahead of" : "behind", l->source);
 }
 
-static void put_learning(wefti_sheet *s, const weft_advice *a) {
+static void put_learning(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *c = at(a, a->choice);
+    char many[32];
     if (!c || c->nodes == 1) return;
     if (!c->learning.changes[0]) {
-        wefti_sheet_print(s, "\n\nIt learns as one machine does: %s.",
-                          c->learning.source);
+        wefti_buffer_print(ctx, s, "\n\nIt learns as one machine does: %s.",
+                           c->learning.source);
         return;
     }
-    wefti_sheet_print(s, "\n\nSpeed is not quality: here %s.", c->learning.changes);
-    if (c->learning.measured) put_distance(s, &c->learning);
+    wefti_buffer_print(ctx, s, "\n\nSpeed is not quality: here %s.", c->learning.changes);
+    if (c->learning.measured) put_distance(ctx, s, &c->learning);
     if (c->learning.measured && wefti_learning_decades(a->parameters) > 0)
-        wefti_sheet_print(s,
-                          " That model has 0.26 M parameters, this one %.3g times as "
-                          "many: compare the losses of a short run of both before the "
-                          "long one. More speed was asked for (%.3g times).",
-                          (double)a->parameters / WEFTI_LEARNING_PARAMETERS,
-                          wefti_learning_worth(a->parameters));
+        wefti_buffer_print(ctx, s,
+                           " That model has 0.26 M parameters, this one %s times as "
+                           "many: compare the losses of a short run of both before the "
+                           "long one. More speed was asked for (%.3g times).",
+                           tokens_text((double)a->parameters / WEFTI_LEARNING_PARAMETERS,
+                                       many, sizeof many),
+                           wefti_learning_worth(a->parameters));
     const weft_candidate *full = at(a, a->full);
     char factor[64];
     if (!full) return;
-    wefti_sheet_print(s, " What learns as one machine does, full sync");
-    put_mesh(s, full);
-    wefti_sheet_print(s, ", is %s.", factor_text(full->speedup, factor, sizeof factor));
+    wefti_buffer_print(ctx, s, " What learns as one machine does, full sync");
+    put_mesh(ctx, s, full);
+    wefti_buffer_print(ctx, s, ", is %s.",
+                       factor_text(full->speedup, factor, sizeof factor));
 }
 
-static void put_range(wefti_sheet *s, const weft_advice *a, const weft_range *r) {
+static void put_range(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
+                      const weft_range *r) {
     char from[32], to[32];
     wefti_rate_text(r->from_Bps, from, sizeof from);
     wefti_rate_text(r->to_Bps, to, sizeof to);
     if (r->from_Bps <= 0)
-        wefti_sheet_print(s, " below %s", to);
+        wefti_buffer_print(ctx, s, " below %s", to);
     else if (isinf(r->to_Bps))
-        wefti_sheet_print(s, ", from %s on", from);
+        wefti_buffer_print(ctx, s, ", from %s on", from);
     else
-        wefti_sheet_print(s, ", from %s to %s", from, to);
+        wefti_buffer_print(ctx, s, ", from %s to %s", from, to);
     const weft_candidate *c = at(a, r->candidate);
-    wefti_sheet_print(s, " %s", c ? c->name : "nothing");
+    wefti_buffer_print(ctx, s, " %s", c ? c->name : "nothing");
     if (c && c->nodes > 1 && c->ranks_per_node > 1)
-        wefti_sheet_print(s, c->shards == 1 ? " (whole copies)" : " (sharded)");
+        wefti_buffer_print(ctx, s, c->shards == 1 ? " (whole copies)" : " (sharded)");
 }
 
-static void put_ranges(wefti_sheet *s, const weft_advice *a) {
+static void put_ranges(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     if (a->n_ranges == 1 && a->ranges[0].candidate >= 0)
-        wefti_sheet_print(s,
-                          "\n\nThe answer is the same from 1 Mbit/s to 100 Gbit/s: %s.",
-                          a->candidates[a->ranges[0].candidate].name);
+        wefti_buffer_print(ctx, s,
+                           "\n\nThe answer is the same from 1 Mbit/s to 100 Gbit/s: %s.",
+                           a->candidates[a->ranges[0].candidate].name);
     if (a->n_ranges < 2) return;
-    wefti_sheet_print(s, "\n\nThe answer by the wire's rate:");
-    for (int64_t i = 0; i < a->n_ranges; i++) put_range(s, a, &a->ranges[i]);
-    wefti_sheet_print(s, ".");
+    wefti_buffer_print(ctx, s, "\n\nThe answer by the wire's rate:");
+    for (int64_t i = 0; i < a->n_ranges; i++) put_range(ctx, s, a, &a->ranges[i]);
+    wefti_buffer_print(ctx, s, ".");
 }
 
-static void put_batch(wefti_sheet *s, const weft_advice *a) {
+static void put_batch(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     char batch[32];
     if (a->n_curves == 0) return;
-    wefti_sheet_print(s,
-                      "\n\nAll nodes share the %s tokens of a step: more nodes do not "
-                      "make the batch larger, and each has less to compute.",
-                      tokens_text((double)a->tokens_per_step, batch, sizeof batch));
+    wefti_buffer_print(ctx, s,
+                       "\n\nAll nodes share the %s tokens of a step: more nodes do not "
+                       "make the batch larger, and each has less to compute.",
+                       tokens_text((double)a->tokens_per_step, batch, sizeof batch));
+}
+
+/* ---- what to type ---- */
+
+/* Of PyTorch, for other frameworks' rows. */
+static const char *in_torch(const char *framework) {
+    static const char *const calls[][2] = {
+        {"ddp", "torch.nn.parallel.DistributedDataParallel(model)"},
+        {"ddp-after",
+         "torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=10**6)"},
+        {"zero1", "torch.distributed.optim.ZeroRedundancyOptimizer(parameters, "
+                  "AdamW)"},
+        {"zero2",
+         "torch.distributed.fsdp.fully_shard(model, reshard_after_forward=False)"},
+        {"fsdp", "torch.distributed.fsdp.fully_shard(model)"},
+        {"hsdp", "torch.distributed.fsdp.fully_shard(model, mesh=of_nodes_and_ranks)"}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (strcmp(framework, calls[i][0]) == 0) return calls[i][1];
+    return framework;
+}
+
+/* `section.key=value` of a method as an argument of weft_sync's: section_key="value". */
+static void put_argument(weft_ctx *ctx, wefti_buffer *s, const char *before,
+                         const char *word, size_t n) {
+    size_t name = strcspn(word, "=");
+    char key[64], value[64], *end;
+    if (name >= n || name >= sizeof key || n - name - 1 >= sizeof value) return;
+    snprintf(key, sizeof key, "%.*s", (int)name, word);
+    snprintf(value, sizeof value, "%.*s", (int)(n - name - 1), word + name + 1);
+    for (char *at = key; *at; at++)
+        if (*at == '.') *at = '_';
+    (void)wefti_strtod(value, &end);
+    bool is_number = *end == '\0';
+    wefti_buffer_print(ctx, s, is_number ? "%s%s=%s" : "%s%s=\"%s\"", before, key, value);
+}
+
+/* Of the settings of a candidate those of its method, its keys in a line of their own; the mesh and
+ * the batch are said by who starts it. */
+static void put_arguments(weft_ctx *ctx, wefti_buffer *s, const char *settings) {
+    static const char *const before[] = {", ", ",\n        ", ", "};
+    int n_put = 0;
+    for (const char *at = settings; *at; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " ");
+        bool of_run = strncmp(at, "mesh.", 5) == 0 || strncmp(at, "batch.", 6) == 0;
+        if (!of_run) put_argument(ctx, s, before[n_put < 2 ? n_put++ : 2], at, n);
+        at += n;
+    }
+}
+
+/* Paragraphs that begin with blanks are lines to type, and are not wrapped. */
+static void put_commands(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
+    const weft_candidate *c = at(a, a->choice);
+    if (!c || c->nodes == 1) return;
+    if (c->framework[0]) {
+        wefti_buffer_print(ctx, s,
+                           "\n\nTo do it, in a loop that torchrun starts on all machines:"
+                           "\n\n    %s",
+                           in_torch(c->framework));
+        return;
+    }
+    if (c->sites <= 1) {
+        wefti_buffer_print(
+            ctx, s,
+            "\n\nTo do it in a PyTorch loop of your own, which torchrun starts "
+            "on all machines (docs/pytorch.md):\n\n"
+            "    optimizer = weft_sync.torch.Optimizer(model");
+        put_arguments(ctx, s, c->settings);
+        wefti_buffer_print(ctx, s, ")");
+    }
+    long long ranks = (long long)c->nodes * c->ranks_per_node;
+    wefti_buffer_print(
+        ctx, s,
+        "\n\nWith weft alone, which computes on processors "
+        "(docs/launching.md; HOST is the first machine, RANK up to %lld):\n\n"
+        "    weft plan ... --write run.yaml\n"
+        "    RANK=0 WORLD_SIZE=%lld MASTER_ADDR=HOST weft train run.yaml",
+        ranks - 1, ranks);
 }
 
 /* What nobody said. */
-static void put_assumed(wefti_sheet *s, const wefti_adviser *adviser) {
+static void put_assumed(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adviser) {
     const weft_cluster *c = &adviser->cluster;
     const char *words[8];
     int n = 0;
@@ -308,24 +453,34 @@ static void put_assumed(wefti_sheet *s, const wefti_adviser *adviser) {
         words[n++] = "a wire that carries its whole rate";
     if (adviser->options.failure_s <= 0) words[n++] = "no failures";
     if (n == 0) return;
-    wefti_sheet_print(s, "\n\nAssumed, because nothing says otherwise: ");
+    wefti_buffer_print(ctx, s, "\n\nAssumed, because nothing says otherwise: ");
     for (int i = 0; i < n; i++)
-        wefti_sheet_print(s, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", words[i]);
-    wefti_sheet_print(s, ".");
+        wefti_buffer_print(ctx, s, "%s%s",
+                           i == 0      ? ""
+                           : i + 1 < n ? ", "
+                                       : " and ",
+                           words[i]);
+    wefti_buffer_print(ctx, s, ".");
 }
 
-static void write_words(wefti_sheet *s, void *user) {
-    const wefti_adviser *adviser = user;
+static void write_words(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adviser) {
     const weft_advice *a = adviser->advice;
-    put_choice(s, a);
-    put_baseline(s, a);
-    put_methods(s, a);
-    put_learning(s, a);
-    put_ranges(s, a);
-    if (!adviser->options.batch_per_rank) put_batch(s, a);
-    put_assumed(s, adviser);
+    put_choice(ctx, s, a);
+    put_baseline(ctx, s, a);
+    put_methods(ctx, s, a);
+    put_learning(ctx, s, a);
+    put_ranges(ctx, s, a);
+    if (!adviser->options.batch_per_rank) put_batch(ctx, s, a);
+    put_assumed(ctx, s, adviser);
+    put_commands(ctx, s, a);
 }
 
 weft_status wefti_advise_words(wefti_adviser *a) {
-    return wefti_sheet_write(a->ctx, write_words, a, &a->advice->text, NULL);
+    wefti_buffer words = {.n = 0};
+    write_words(a->ctx, &words, a);
+    if (words.status == WEFT_OK)
+        a->advice->text = words.bytes; /* the advice's from here on */
+    else
+        wefti_buffer_fini(a->ctx, &words);
+    return words.status;
 }

@@ -127,9 +127,10 @@ typedef struct solver {
     wefti_adviser a; /* its cluster is what is sought */
     weft_measurement *all;
     int n;
+    double memory; /* the most that a rank of what was measured is predicted to need */
 } solver;
 
-/* The step that the model predicts for what was measured. */
+/* The step that the model predicts for what was measured, and the memory that it asks for. */
 static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
                            double *step_s) {
     weft_candidate c = {.nodes = m->nodes, .sites = 1};
@@ -164,6 +165,7 @@ static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
     weft_config_destroy(ctx, run);
     if (status != WEFT_OK) return status;
     *step_s = p.mean_step_s;
+    s->memory = fmax(s->memory, (double)p.memory_bytes);
     weft_prediction_clear(ctx, &p);
     return WEFT_OK;
 }
@@ -247,8 +249,9 @@ static weft_link_facts *wire_of(solver *s) {
     return s->a.cluster.sites > 1 ? &s->a.cluster.site : &s->a.cluster.wire;
 }
 
-/* A step within 1 % of one on an endless wire says nothing of the wire, and neither does one that is
- * shorter by no more than the closed forms are off (advise_error.c): then the rate stays as it was. */
+/* A step within 1 % of one on an endless wire says nothing of the wire, and neither does one
+ * that is shorter by no more than the closed forms are off (advise_error.c): then the rate
+ * stays as it was. */
 static weft_status solve_wire(weft_ctx *ctx, solver *s, int *n_used) {
     const double shows = 1.01, noise = 1.15;
     double sum = 0, *rate = &wire_of(s)->bandwidth_Bps, step_s, given_Bps = *rate;
@@ -306,10 +309,27 @@ static void say(const solver *s, double given_Bps, int n_one, int n_wire,
     else
         used += (size_t)snprintf(out->text + used, sizeof out->text - used,
                                  "%sthe wire carries %s", used ? "; " : "", carried);
+    if (given_Bps > 0 && rate > 1.05 * given_Bps && used < sizeof out->text)
+        snprintf(out->text + used, sizeof out->text - used,
+                 ", more than it can: more is hidden behind computing than is predicted, "
+                 "or one node was slower for another reason");
     if (given_Bps > 0 && rate < 0.5 * given_Bps && used < sizeof out->text)
         snprintf(out->text + used, sizeof out->text - used,
                  ": look at the number of streams, at the interface that is used, at the "
                  "link's own rate and at others on it (weft doctor, weft probe)");
+}
+
+/* What was measured had room, so an estimate that it has none (of f32, as weft trains) is
+ * wrong for the precision of that loop, and memory is not judged. */
+static void judge_memory(const solver *s, weft_cluster *cluster,
+                         weft_inference_of_facts *out) {
+    char memory[32];
+    size_t used = strlen(out->text);
+    if (cluster->memory_bytes <= 0 || s->memory <= cluster->memory_bytes) return;
+    cluster->memory_bytes = 0;
+    snprintf(out->text + used, sizeof out->text - used,
+             "%sit had room where f32 would need %s, so memory is not judged",
+             used ? "; " : "", wefti_format_bytes(s->memory, memory, sizeof memory));
 }
 
 /* s.a has the run, the options and the facts that were given. */
@@ -335,6 +355,7 @@ static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
         measured[i].seconds = seconds_of(&s, &measured[i]);
     }
     say(&s, given_Bps, n_one, n_wire, out);
+    judge_memory(&s, cluster, out);
     out->rank_flops = s.a.cluster.rank_flops;
     out->launch_s = s.a.cluster.launch_s;
     out->given_Bps = given_Bps;

@@ -227,7 +227,7 @@ for word in "--node-memory 1B" "--node-flops 1"; do
 done
 expect 0 "$weft" plan run.yaml "${facts[@]}" --node-memory 1B
 grep -q "^  no room: the least of these, " out || fail "no word on memory: $(grep 'no room' out | tail -1)"
-tr -s "\n " " " <out | grep -q "of memory per rank, 1 B are there" || fail "how much memory there is"
+tr -s "\n " " " <out | grep -q "of memory per rank in f32, 1 B are there" || fail "how much memory there is"
 
 # -- gloo's reduce-scatter sends as much as an all-reduce
 for kind in ring gloo; do
