@@ -330,3 +330,114 @@ def cast(inside):
 def test_backward_inside_of_autocast_has_the_same_bits():
     for a, b in zip(run(cast, 2, True), run(cast, 2, False)):
         assert torch.equal(a, b)
+
+
+# --- loops of two models, and other people's steps ---
+
+
+def adversaries():
+    """The generator's loss goes through the critic, whose gradients of it are dropped."""
+    rank = int(os.environ["RANK"])
+    maker, critic = net(rank), net(rank + 5)
+    of_maker = weft.Optimizer(maker, method="ddp", lr=1e-3, between="ranks")
+    of_critic = weft.Optimizer(critic, torch.optim.Adam(critic.parameters(), lr=1e-3),
+                               method="ddp", between="ranks")
+
+    def made(t):
+        x = maker.embed(torch.arange(8)[None] + t)
+        return critic.head(torch.tanh(critic.body(critic.norm(x)))).square().mean()
+
+    for t in range(3):
+        loss_of(critic, rank, t).backward()
+        of_critic.step()
+        with of_critic.no_sync():
+            made(t).backward()
+        of_maker.step()
+        of_critic.zero_grad()
+    made(0).backward()
+    with pytest.raises(weft.Error, match="goes into 'with optimizer.no_sync"):
+        of_critic.zero_grad()
+    with pytest.raises(weft.Error, match="as another optimizer's loss.*use_reentrant=False"):
+        made(0).backward()
+    of_critic.close()
+    return flat(maker), flat(critic)
+
+
+def critic_alone():
+    critic = net(5)
+    adam = torch.optim.Adam(critic.parameters(), lr=1e-3)
+    for t in range(3):
+        adam.zero_grad()
+        (sum(loss_of(critic, rank, t) for rank in range(2)) / 2).backward()
+        adam.step()
+    return flat(critic)
+
+
+def test_a_loss_through_another_optimizers_model():
+    (maker, critic), (same_maker, same_critic) = run(adversaries, 2)
+    assert torch.equal(maker, same_maker) and torch.equal(critic, same_critic)
+    assert (critic - critic_alone()).abs().max() < 1e-4
+
+
+def checkpointed(reentrant):
+    """None: activations are kept. Every parameter is reached once."""
+    from torch.utils.checkpoint import checkpoint
+    torch.manual_seed(3)
+    layers = torch.nn.ModuleList(torch.nn.Linear(12, 12) for _ in range(3))
+    opt = weft.Optimizer(layers, method="ddp", lr=1e-2, between="ranks")
+    for t in range(3):
+        x = torch.linspace(-1, 1, 24).view(2, 12).requires_grad_() * (t + 1 + opt.mesh.rank)
+        for layer in layers:
+            x = torch.tanh(layer(x) if reentrant is None else
+                           checkpoint(layer, x, use_reentrant=reentrant))
+        step(opt, x.square().sum())
+    return flat(layers)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointed_activations_have_the_same_bits(reentrant):
+    for a, b in zip(run(checkpointed, 2, None), run(checkpointed, 2, reentrant)):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", ["foreach", "fused"])
+def test_other_ways_of_torchs_step(kind):
+    """Groups with rates and decays of their own, in one kernel or in few."""
+    def make(model, way):
+        groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
+                  {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0,
+                   "lr": 5e-4}]
+        return torch.optim.AdamW(groups, lr=1e-3, **{way: True})
+    alone, inside = net(), net()
+    adam = make(alone, kind)
+    opt = weft.Optimizer(inside, make(inside, kind), method="ddp")
+    for t in range(3):
+        adam.zero_grad()
+        loss_of(alone, 0, t).backward()
+        adam.step()
+        step(opt, loss_of(inside, 0, t))
+    assert (flat(alone) - flat(inside)).abs().max() < 1e-6
+
+
+def test_an_optimizer_that_computes_the_loss_itself_is_refused():
+    model = net()
+    with pytest.raises(weft.Error, match="LBFGS computes the loss several times"):
+        optimizer(model, torch.optim.LBFGS(model.parameters()))
+
+
+def averaging():
+    """A copy of the weights' averages is the program's own, and in the way of nothing."""
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+    model = net()
+    opt = weft.Optimizer(model, method="ddp", lr=1e-2)
+    averages = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.5))
+    by_hand = None
+    for t in range(3):
+        step(opt, loss_of(model, 0, t))
+        averages.update_parameters(model)
+        by_hand = flat(model) if by_hand is None else 0.5 * by_hand + 0.5 * flat(model)
+    return (flat(averages.module) - by_hand).abs().max().item()
+
+
+def test_averages_of_weights():
+    assert run(averaging, 1)[0] < 1e-6

@@ -90,6 +90,14 @@ def check(params: Sequence[torch.Tensor], names: Sequence[str]) -> None:
                         "parameter that is used twice, or two with memory of their own")
 
 
+def again(place: Place) -> str:
+    """What is said of one backward too many."""
+    n = place.backwards
+    return (f"backward number {n} of one step reached '{place.name}'; of micro-batches say "
+            f"accumulate={n}, or put all but the last into 'with optimizer.no_sync():', as another "
+            "optimizer's loss (then zero_grad); of torch.utils.checkpoint say use_reentrant=False")
+
+
 class Place:
     """One parameter: where its float32 master and gradient lie in weft's arrays."""
 

@@ -119,6 +119,9 @@ class Optimizer(torch.optim.Optimizer):
 
     def _adopt(self, optimizer: torch.optim.Optimizer) -> None:
         """Parameter groups are those of the optimizer inside, rates and all."""
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise Error("argument", "LBFGS computes the loss several times in a step; expected an "
+                        "optimizer that takes one gradient")
         own = {p for g in self.param_groups for p in g["params"]}
         theirs = {p for g in optimizer.param_groups for p in g["params"]}
         if not theirs <= own:
@@ -168,13 +171,13 @@ class Optimizer(torch.optim.Optimizer):
             raise Error("argument", "processes that share a copy of the model come back together: "
                         "start them again with WEFT_JOIN")
         if not self._carried and any("initial_lr" in g for g in self.param_groups):
-            raise Error("argument", "the schedule of this process is not carried, so its rates "
-                        "would not be the others': call optimizer.carry(schedule) once it is made")
+            raise Error("argument", "the schedule of this process is not carried, nor are its rates "
+                        "the others' then: call optimizer.carry(schedule)")
         self.close()
         self.mesh = _world.again(self.mesh, _world.address_of(doors))
         method, config, given = self._asked
-        given = {key: value for key, value in given.items()
-                 if key.replace(".", "_") not in ("mesh_nodes", "mesh_ranks_per_node")}
+        given = {key: value for key, value in given.items() if key.replace(".", "_") not in
+                 ("mesh_nodes", "mesh_ranks_per_node")}
         seats(given, self.mesh, self._shards, "ranks", method)
         self._ctx = Context()
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
@@ -182,8 +185,7 @@ class Optimizer(torch.optim.Optimizer):
             place.forget()
         self._opened = self._looked = False
         self._exchange()
-        self._left = None
-        carried, self._carried = self._carried, []
+        self._left, carried, self._carried = None, self._carried, []
         self.carry(*carried)
         self.report = _back.report_of(self._sync)
         _back.log.warning("this process is back, one of %d, and goes on with step %d",
@@ -328,9 +330,7 @@ class Optimizer(torch.optim.Optimizer):
         if place.backwards < self.accumulate:
             return
         if place.backwards > self.accumulate:
-            raise Error("argument", f"backward number {place.backwards} of one step; say "
-                        f"accumulate={place.backwards}, or put all but the last into "
-                        "'with optimizer.no_sync():'")
+            raise Error("argument", _places.again(place))
         if self.overlap:
             self._open()
             place.version = place.grad._version
@@ -480,8 +480,8 @@ class Optimizer(torch.optim.Optimizer):
         """Nothing is left to do after ``step``; before it, forgets the gradients so far."""
         for place in self._places:
             if place.version is not None:
-                raise Error("argument", "zero_grad between backward and step: gradients are "
-                            "exchanged already")
+                raise Error("argument", "zero_grad after gradients are exchanged already; a loss "
+                            "whose gradients are dropped goes into 'with optimizer.no_sync():'")
             place.forget()
 
     @contextlib.contextmanager
