@@ -286,6 +286,7 @@ def test_gradients_may_be_looked_at(dtype):
 def defaults(method, device, dtype, device_optimizer):
     from weft_sync.device import DeviceOptimizer
     rank, model = int(os.environ["RANK"]), net()
+    model.spare = Parameter(torch.ones(40, 40))  # no loss reaches it: what is sent of it, step sends
     batches = [batch(rank, t) for t in range(3)]
     torch.set_default_device(device)
     torch.set_default_dtype(dtype)
