@@ -13,6 +13,7 @@ from ranks import fork, run, start, answers
 
 import weft_sync.torch as weft
 from weft_sync._library import Context
+from weft_sync._ranked import check_mixed
 
 
 def rank_of():
@@ -234,6 +235,15 @@ def test_another_number_of_nodes_loads_the_rows_of_a_shard(tmp_path):
     run(saved_by_some, 4, str(tmp_path), "flexdemo", 2)
     found = run(loaded_by_others, 2, str(tmp_path), "flexdemo", 4, 2)
     assert found[0] == found[1] and found[0][1] == 4
+
+
+def test_what_a_mixer_keeps_of_others_has_no_mean():
+    one, other = torch.ones(3), torch.zeros(3)
+    check_mixed([{"0.mixer.outer": one, "0.parameters": one},
+                 {"0.mixer.outer": one, "0.parameters": other}], {"numbers": [1]}, {"numbers": [2]})
+    for parts, numbers in (([{"0.mixer.x": one}, {"0.mixer.x": other}], []), ([{}, {}], [1.0])):
+        with pytest.raises(weft.Error, match="what the mixer keeps is by the number"):
+            check_mixed(parts, {"numbers": numbers}, {"numbers": []})
 
 
 def unlike_checkpoints(path):
