@@ -19,7 +19,12 @@ import torch
 import transformers as hf
 
 V, T, ROWS, STEPS, LR, EPS, MOST = 256, 32, 4, 20, 2e-3, 1e-6, 1e-5
+# what is trained whole beside the adapters
+SAVED = {"llama, head and norms": ["lm_head", "norm"], "gpt_neox, tables": ["embed_out", "embed_in"]}
 MODELS = {
+    "llama, head and norms": (hf.LlamaForCausalLM, hf.LlamaConfig, dict(num_key_value_heads=2),
+                              ["q_proj", "v_proj"]),
+    "gpt_neox, tables": (hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig, dict(), ["query_key_value"]),
     "llama": (hf.LlamaForCausalLM, hf.LlamaConfig, dict(num_key_value_heads=2), ["q_proj", "v_proj"]),
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config, None, ["c_attn", "attn.c_proj", "c_fc"]),
     "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config, dict(num_key_value_heads=2), "all-linear"),
@@ -109,7 +114,8 @@ def compare(weft, name, work):
     batches = rows_of(bytes_)
     adapter = os.path.join(work, name + "-adapter")
     tuned = peft.get_peft_model(make(name), peft.LoraConfig(
-        r=4, lora_alpha=10, target_modules=MODELS[name][3], task_type="CAUSAL_LM"))
+        r=4, lora_alpha=10, target_modules=MODELS[name][3], task_type="CAUSAL_LM",
+        modules_to_save=SAVED.get(name)))
     torch.manual_seed(5)
     for n, p in tuned.named_parameters():  # as an adapter that has learnt: B is not zero
         if "lora_B" in n:

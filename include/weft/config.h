@@ -114,6 +114,7 @@ typedef struct weft_config {
         int64_t rank;       /* of LoRA's matrices; 0: no adapters */
         double alpha;       /* 0 = as rank */
         weft_texts targets; /* modules with an adapter; n = 0: all matrices of blocks */
+        weft_texts save;    /* modules that are trained whole beside them */
         const char *init;   /* "" or a folder in PEFT's format */
     } adapter;
     struct {

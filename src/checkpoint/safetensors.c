@@ -192,12 +192,9 @@ weft_status wefti_safetensors_open(weft_ctx *ctx, const char *path, bool writabl
     wefti_safetensors *file;
     *out = NULL;
     WEFT_TRY(create_shell(ctx, path, writable, &file));
-    weft_status status = open_and_check(ctx, file);
-    if (status == WEFT_OK)
-        *out = file;
-    else
-        destroy(ctx, file);
-    return status;
+    WEFTI_TRY_OR(open_and_check(ctx, file), destroy(ctx, file));
+    *out = file;
+    return WEFT_OK;
 }
 
 /* ---- look ---- */

@@ -357,6 +357,8 @@ const weft_config_key wefti_config_keys[] = {
      "an adapter's product is scaled by alpha / rank; 0 = alpha is the rank"},
     {AT(adapter.targets), TEXTS, "", "", ANY,
      "modules that get an adapter: names or patterns; empty = all of the blocks"},
+    {AT(adapter.save), TEXTS, "", "", ANY,
+     "modules trained whole beside the adapters, as PEFT's modules_to_save"},
     {AT(adapter.init), TEXT, "", "", ANY,
      "folder of an adapter in PEFT's format to go on from; empty = a new one"},
 

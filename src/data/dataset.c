@@ -180,12 +180,9 @@ weft_status weft_dataset_open(weft_ctx *ctx, const weft_dataset_config *config,
     weft_dataset *d;
     WEFT_TRY(check_config(ctx, config));
     WEFT_TRY(wefti_alloc(ctx, sizeof *d, "a dataset", &d));
-    weft_status status = open_all(ctx, d, config, tokenizer);
-    if (status == WEFT_OK)
-        *out = d;
-    else
-        weft_dataset_close(ctx, d);
-    return status;
+    WEFTI_TRY_OR(open_all(ctx, d, config, tokenizer), weft_dataset_close(ctx, d));
+    *out = d;
+    return WEFT_OK;
 }
 
 void weft_dataset_close(weft_ctx *ctx, weft_dataset *d) {

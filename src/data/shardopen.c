@@ -240,12 +240,9 @@ weft_status weft_shard_open(weft_ctx *ctx, const char *path,
     weft_shard *s;
     WEFT_TRY(wefti_alloc(ctx, sizeof *s, "a token shard", &s));
     s->place.fd = -1;
-    weft_status status = open_any(ctx, s, path, tokenizer);
-    if (status == WEFT_OK)
-        *out = s;
-    else
-        weft_shard_close(ctx, s);
-    return status;
+    WEFTI_TRY_OR(open_any(ctx, s, path, tokenizer), weft_shard_close(ctx, s));
+    *out = s;
+    return WEFT_OK;
 }
 
 void weft_shard_close(weft_ctx *ctx, weft_shard *s) {

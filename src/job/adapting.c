@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What of the model is trained, of the sections model and adapter:
  *
- *     adapter.rank > 0     LoRA's matrices of adapter.targets, nothing else
+ *     adapter.rank > 0     LoRA's matrices of adapter.targets, and all of adapter.save
  *     model.frozen         all but these tensors
  *     neither              everything */
 #include "base/text.h"
@@ -27,6 +27,8 @@ weft_status wefti_job_adapt(weft_ctx *ctx, wefti_job *job) {
                            .scale = rank > 0 ? alpha / (double)rank : 1,
                            .targets = c->adapter.targets.items,
                            .n_targets = c->adapter.targets.n,
+                           .saved = c->adapter.save.items,
+                           .n_saved = c->adapter.save.n,
                            .frozen = c->model.frozen.items,
                            .n_frozen = c->model.frozen.n};
     if (what.n_targets == 0) {

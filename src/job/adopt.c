@@ -91,12 +91,32 @@ static weft_status take_field(weft_ctx *ctx, weft_config *config, const char *fo
                          text[0] ? text : "none");
 }
 
+weft_status wefti_adopt_other_tokenizer(weft_ctx *ctx, const char *folder) {
+    static const char *const names[] = {"tokenizer.model", "spiece.model", "vocab.json",
+                                        "vocab.txt", "sentencepiece.bpe.model"};
+    char path[PATH_MAX];
+    bool there = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        WEFT_TRY(path_in(ctx, folder, names[i], path, &there));
+        if (!there) continue;
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "%s has %s but no tokenizer.json, expected that; transformers "
+            "writes it: AutoTokenizer.from_pretrained(FOLDER)"
+            ".save_pretrained(FOLDER)",
+            folder, names[i]);
+    }
+    return WEFT_OK;
+}
+
 weft_status wefti_adopt_tokenizer(weft_ctx *ctx, weft_config *config,
                                   const char *folder) {
     char path[PATH_MAX];
     bool there;
     WEFT_TRY(path_in(ctx, folder, "tokenizer.json", path, &there));
-    return there ? wefti_config_suggest(ctx, config, "data.tokenizer", path) : WEFT_OK;
+    if (there) return wefti_config_suggest(ctx, config, "data.tokenizer", path);
+    if (wefti_config_given(config, "data.tokenizer")) return WEFT_OK;
+    return wefti_adopt_other_tokenizer(ctx, folder);
 }
 
 weft_status wefti_adopt_model(weft_ctx *ctx, weft_config *config, const char *folder) {

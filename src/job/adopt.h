@@ -14,6 +14,11 @@ weft_status wefti_adopt_read(weft_ctx *ctx, const char *folder,
 weft_status wefti_adopt_model(weft_ctx *ctx, weft_config *config,
                               const char *folder) WEFT_CHECKED;
 
-/* The folder's tokenizer.json, if it has one, unless data.tokenizer is given. */
+/* Refuses a folder whose tokenizer is there in another form than tokenizer.json: what it means
+ * would be taken for bytes. */
+weft_status wefti_adopt_other_tokenizer(weft_ctx *ctx, const char *folder) WEFT_CHECKED;
+
+/* The folder's tokenizer.json, if it has one, unless data.tokenizer is given. A folder that has
+ * none at all is of bytes. */
 weft_status wefti_adopt_tokenizer(weft_ctx *ctx, weft_config *config,
                                   const char *folder) WEFT_CHECKED;

@@ -136,6 +136,7 @@ static weft_status check_read(weft_ctx *ctx, wefti_config *config) {
 static weft_status check_adapter(weft_ctx *ctx, const weft_config *c) {
     const char *said = c->adapter.alpha != 0      ? "adapter.alpha"
                        : c->adapter.targets.n > 0 ? "adapter.targets"
+                       : c->adapter.save.n > 0    ? "adapter.save"
                                                   : NULL;
     if (c->adapter.rank == 0 && !c->adapter.init[0] && said)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

@@ -8,6 +8,7 @@
  *
  * That is LoRA's gradient to rounding, for every architecture and fused tensors alike. It
  * costs 2 r products for each element of W, little beside the 6 N of a pass over N tokens.
+ * A parameter that is trained whole takes the base's place as it is, with dW for its gradient.
  * A unit of which all is trained, or nothing, is passed through without a copy. Below the
  * lowest unit with something to train no backward is computed, and of a token matrix that
  * is frozen no gradient. */
@@ -112,6 +113,28 @@ static weft_status append_adapter(weft_ctx *ctx, weft_model *model, wefti_unit *
     return WEFT_OK;
 }
 
+/* Trained whole, under PEFT's name. A table that two units read is two tensors with PEFT, of
+ * which it trains one. */
+static weft_status append_saved(weft_ctx *ctx, weft_model *model, wefti_unit *unit, int u,
+                                const wefti_param *param) {
+    static const char before[] = "base_model.model.";
+    const weft_model *whole = model->adapted->whole;
+    bool is_table = param->ndim == 2 && !param->hidden;
+    if (whole->units[u].lent && is_table)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "adapter.save means '%s', which the head shares, expected "
+                             "modules with parameters of their own",
+                             param->file.name);
+    if (sizeof before + strlen(param->file.name) > sizeof param->file.name)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "adapter.save means '%s', whose name is too long",
+                             param->file.name);
+    wefti_param *p = append(model, unit, param);
+    snprintf(p->file.name, sizeof p->file.name, "%s%.*s", before,
+             (int)(sizeof p->file.name - sizeof before), param->file.name);
+    return WEFT_OK;
+}
+
 static weft_status add_source(weft_ctx *ctx, weft_model *model, wefti_unit *unit, int u,
                               const wefti_param *param, const wefti_adapting *what) {
     wefti_adapted *ad = model->adapted;
@@ -122,6 +145,10 @@ static weft_status add_source(weft_ctx *ctx, weft_model *model, wefti_unit *unit
         from->own = unit->n_params;
         append(model, unit, param);
         return WEFT_OK;
+    }
+    if (any(wefti_param_is_of_module, what->saved, what->n_saved, param)) {
+        from->own = unit->n_params;
+        return append_saved(ctx, model, unit, u, param);
     }
     if (!any(wefti_param_is_target, what->targets, what->n_targets, param))
         return WEFT_OK;
@@ -151,6 +178,20 @@ static weft_status add_unit(weft_ctx *ctx, weft_model *model, int u,
     if (unit->n_params > 0 && ad->lowest < 0) ad->lowest = u;
     if (u > 0) ad->unit_at[u] = ad->unit_at[u - 1] + ad->whole->units[u - 1].n_elements;
     model->n_elements += unit->n_elements;
+    return WEFT_OK;
+}
+
+static weft_status check_saved(weft_ctx *ctx, const weft_model *whole,
+                               const wefti_adapting *what) {
+    for (int i = 0; i < what->n_saved; i++) {
+        bool found = false;
+        for (int p = 0; p < whole->n_params && !found; p++)
+            found = wefti_param_is_of_module(what->saved[i], &whole->params[p]);
+        if (!found)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "adapter.save has '%s', which no module is",
+                                 what->saved[i]);
+    }
     return WEFT_OK;
 }
 
@@ -458,6 +499,7 @@ static weft_status build(weft_ctx *ctx, weft_model *model, const wefti_adapting 
     model->adapted->scale = what->scale;
     take_ops(model);
     WEFT_TRY(check_patterns(ctx, whole, what));
+    if (what->rank > 0) WEFT_TRY(check_saved(ctx, whole, what));
     for (int u = 0; u < whole->n_units; u++) WEFT_TRY(add_unit(ctx, model, u, what));
     if (model->n_elements > 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
@@ -507,6 +549,21 @@ const wefti_base *wefti_model_base(const weft_model *model) {
 
 bool wefti_model_is_adapted(const weft_model *model, const wefti_param *of_whole) {
     return model->adapted && source_of(model->adapted, of_whole)->a >= 0;
+}
+
+bool wefti_model_is_saved(const weft_model *model, const wefti_param *of_whole) {
+    return wefti_model_has_adapters(model) &&
+           source_of(model->adapted, of_whole)->own >= 0;
+}
+
+const float *wefti_model_saved_values(const weft_model *model, int u, int param) {
+    const wefti_adapted *ad = model->adapted;
+    if (!wefti_model_has_adapters(model) || !ad->base || !ad->base->values) return NULL;
+    const wefti_unit *whole = &ad->whole->units[u];
+    for (int i = 0; i < whole->n_params; i++)
+        if (source_of(ad, &whole->params[i])->own == param)
+            return ad->base->values + ad->unit_at[u] + whole->params[i].offset;
+    return NULL;
 }
 
 bool wefti_model_is_frozen(const weft_model *model, const wefti_param *of_whole) {

@@ -12,6 +12,7 @@
  *     this model    A, B of it                             norm
  *
  * LoRA (Hu et al., arXiv 2106.09685): W = W0 + (alpha / rank) B A, with B zero at first.
+ * Modules that are saved whole (PEFT's modules_to_save) begin with the base's values.
  */
 
 /* What is trained of a model. Borrowed for the call. */
@@ -20,6 +21,8 @@ typedef struct wefti_adapting {
     double scale;  /* of the product B A */
     const char *const *targets; /* of the adapters (patterns.h) */
     int n_targets;
+    const char *const *saved; /* modules that are trained as they are beside adapters */
+    int n_saved;
     const char *const *frozen; /* patterns; of these at least one */
     int n_frozen;
 } wefti_adapting;
@@ -53,6 +56,13 @@ const wefti_base *wefti_model_base(const weft_model *model);
 
 /* Whether this parameter of the whole model is frozen: not trained as it is. */
 bool wefti_model_is_frozen(const weft_model *model, const wefti_param *of_whole);
+
+/* The base's values of parameter `param` of unit u, which is trained as it is beside adapters;
+ * NULL: it is none of these, or there is no base yet. */
+const float *wefti_model_saved_values(const weft_model *model, int u, int param);
+
+/* Whether it is trained as it is beside adapters. */
+bool wefti_model_is_saved(const weft_model *model, const wefti_param *of_whole);
 
 /* Whether it has an adapter. */
 bool wefti_model_is_adapted(const weft_model *model, const wefti_param *of_whole);

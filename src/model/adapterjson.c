@@ -3,6 +3,8 @@
  *
  *     peft_type "LORA", r, lora_alpha    W = W0 + lora_alpha / r B A; / sqrt(r): use_rslora
  *     target_modules                     names or last parts of names of modules
+ *     modules_to_save                    the same of modules that are trained whole
+ *     init_lora_weights                  some ways to begin change the base, too: refused
  *     base_model_name_or_path            the model that it belongs to
  *
  * Reading takes the modules from the tensors, not from here, so patterns need no second
@@ -28,29 +30,73 @@ static bool is_off(const json_t *value) {
     return json_is_array(value) && json_array_size(value) == 0;
 }
 
+/* How the matrices began matters where the base was changed with them: PiSSA, OLoRA and others
+ * take their product out of W0, and PEFT does so again whenever it loads the adapter. */
+static weft_status check_beginning(weft_ctx *ctx, const json_t *root, const char *path) {
+    static const char *const harmless[] = {"gaussian", "orthogonal", "eva"};
+    const char *name = json_string_value(json_object_get(root, "init_lora_weights"));
+    bool known = !name;
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0] && name; i++)
+        known |= strcmp(name, harmless[i]) == 0;
+    if (known) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_FORMAT,
+        "%s: init_lora_weights is '%.20s', which changes the base model, "
+        "expected true, false, gaussian, orthogonal or eva",
+        path, name);
+}
+
 static weft_status check_off(weft_ctx *ctx, const json_t *root, const char *path) {
-    static const char *const keys[] = {
-        "use_dora",      "use_qalora",    "use_bdlora",        "lora_bias",
-        "rank_pattern",  "alpha_pattern", "modules_to_save",   "layer_replication",
-        "velora_config", "kasa_config",   "target_parameters", "trainable_token_indices",
-        "alora_invocation_tokens"};
+    static const char *const keys[] = {"use_dora",          "use_qalora",
+                                       "use_bdlora",        "lora_bias",
+                                       "rank_pattern",      "alpha_pattern",
+                                       "layer_replication", "arrow_config",
+                                       "velora_config",     "kasa_config",
+                                       "target_parameters", "trainable_token_indices",
+                                       "monteclora_config", "alora_invocation_tokens"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (!is_off(json_object_get(root, keys[i])))
             return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "%s asks for %s, expected LoRA's two matrices alone",
+                                 "%s asks for %s, expected LoRA's two matrices and "
+                                 "modules_to_save alone",
                                  path, keys[i]);
+    WEFT_TRY(check_beginning(ctx, root, path));
     const char *bias = json_string_value(json_object_get(root, "bias"));
     if (!bias || strcmp(bias, "none") == 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s: bias is '%.20s', expected 'none'",
                          path, bias);
 }
 
+static weft_status take_saved(weft_ctx *ctx, const json_t *root, const char *path,
+                              wefti_adapter_facts *out) {
+    const json_t *list = json_object_get(root, "modules_to_save");
+    size_t n = 0;
+    if (is_off(list)) return WEFT_OK;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        size_t length = name ? strlen(name) + 1 : 0;
+        if (length < 2 || length > sizeof out->saved - n) {
+            n = 0;
+            break;
+        }
+        memcpy(out->saved + n, name, length);
+        n += length;
+        out->n_saved++;
+    }
+    if (n > 0) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_FORMAT,
+        "%s: modules_to_save is no list of names of modules, of %d bytes in "
+        "all",
+        path, (int)sizeof out->saved);
+}
+
 static weft_status take_facts(weft_ctx *ctx, const json_t *root, const char *path,
                               wefti_adapter_facts *out) {
     enum { RANK_MAX = 1 << 16 };
     const char *type = json_string_value(json_object_get(root, "peft_type"));
-    const char *base = json_string_value(json_object_get(root,
-                                                         "base_model_name_or_path"));
+    const char *base = json_string_value(
+        json_object_get(root, "base_model_name_or_path"));
     const json_t *r = json_object_get(root, "r");
     double alpha = json_number_value(json_object_get(root, "lora_alpha"));
     *out = (wefti_adapter_facts){.rank = json_integer_value(r)};
@@ -71,6 +117,7 @@ static weft_status take_facts(weft_ctx *ctx, const json_t *root, const char *pat
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s: base_model_name_or_path is too long", path);
     snprintf(out->base, sizeof out->base, "%s", base ? base : "");
+    WEFT_TRY(take_saved(ctx, root, path, out));
     return check_off(ctx, root, path);
 }
 
@@ -127,6 +174,25 @@ static bool list_modules(const weft_model *model, json_t *list, bool *transposed
     return fine;
 }
 
+/* Whole names of the modules that are trained whole, each once; null: there are none. */
+static json_t *saved_modules(const weft_model *model) {
+    const weft_model *whole = wefti_model_whole(model);
+    char module[WEFTI_MODULE_NAME];
+    json_t *list = json_array();
+    bool fine = list != NULL;
+    for (int i = 0; i < whole->n_params && fine; i++) {
+        if (!wefti_model_is_saved(model, &whole->params[i])) continue;
+        snprintf(module, sizeof module, "%s", whole->params[i].file.name);
+        char *dot = strrchr(module, '.');
+        if (dot) *dot = '\0';
+        if (!holds(list, module))
+            fine = json_array_append_new(list, json_string(module)) == 0;
+    }
+    if (fine && json_array_size(list) > 0) return list;
+    json_decref(list);
+    return fine ? json_null() : NULL; /* which packing takes for no memory */
+}
+
 static json_t *task_of(const weft_model *model) {
     switch (model->ops->input) {
     case WEFTI_INPUT_TEXT: return json_string("CAUSAL_LM");
@@ -143,11 +209,12 @@ weft_status wefti_adapter_describe(weft_ctx *ctx, const weft_model *model,
     bool fine = list_modules(model, modules, &transposed);
     double alpha = facts->scale * (double)facts->rank;
     json_t *root = json_pack(
-        "{s:s, s:o, s:s, s:o, s:s, s:b, s:b, s:b, s:f, s:f, s:n, s:I, s:b}", "peft_type",
+        "{s:s, s:o, s:s, s:o, s:s, s:b, s:b, s:b, s:f, s:f, s:o, s:I, s:b}", "peft_type",
         "LORA", "task_type", task_of(model), "base_model_name_or_path", facts->base,
         "target_modules", modules, "bias", "none", "fan_in_fan_out", (int)transposed,
         "inference_mode", 1, "init_lora_weights", 1, "lora_alpha", alpha, "lora_dropout",
-        0.0, "modules_to_save", "r", (json_int_t)facts->rank, "use_rslora", 0);
+        0.0, "modules_to_save", saved_modules(model), "r", (json_int_t)facts->rank,
+        "use_rslora", 0);
     char *text = root && fine ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     *json = NULL;

@@ -4,15 +4,18 @@
 #include "model/model.h"
 
 /* What an adapter_config.json in PEFT's format says. */
-enum { WEFTI_BASE_NAME = 4096 };
+enum { WEFTI_BASE_NAME = 4096, WEFTI_SAVED_NAMES = 1024 };
 typedef struct wefti_adapter_facts {
     int64_t rank;
     double scale;               /* of the product B A */
     double dropout;             /* of its inputs, while PEFT trains; reading ignores it */
     char base[WEFTI_BASE_NAME]; /* base_model_name_or_path; "": not said */
+    char saved[WEFTI_SAVED_NAMES]; /* modules_to_save: n_saved texts, each with its end */
+    int n_saved;
 } wefti_adapter_facts;
 
-/* Reads one; what asks for more than LoRA's two matrices is refused by its key. `path` is
+/* Reads one; what asks for more than LoRA's two matrices and modules that are trained whole is
+ * refused by its key. `path` is
  * for sentences. */
 weft_status wefti_adapter_read(weft_ctx *ctx, const char *text, int64_t n_bytes,
                                const char *path, wefti_adapter_facts *out) WEFT_CHECKED;

@@ -4,9 +4,10 @@
  * z[2j] = rho cos(2 pi v(r1)),  z[2j+1] = rho sin(2 pi v(r1)). Elements are numbered row
  * by row, so a value depends on no sharding and no thread count. */
 #include <math.h>
+#include <string.h>
 
 #include "base/rng.h"
-#include "model/model.h"
+#include "model/adapted.h"
 
 static void normal_pair(uint64_t seed, uint64_t number, int64_t j, double z[2]) {
     uint64_t r[2];
@@ -36,6 +37,11 @@ void wefti_model_init_rows(const weft_model *model, uint64_t seed, int unit, int
     const wefti_param *p = &model->units[unit].params[param];
     uint64_t number = (uint64_t)(p - model->params);
     int64_t begin = row_begin * p->cols, end = begin + n_rows * p->cols;
+    const float *saved = wefti_model_saved_values(model, unit, param);
+    if (saved) { /* what is trained whole beside adapters begins as the base is */
+        memcpy(out, saved + begin, (size_t)(end - begin) * sizeof *out);
+        return;
+    }
     if (p->init_std > 0) {
         fill_normal(p, seed, number, begin, end, out);
         return;

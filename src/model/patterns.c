@@ -3,7 +3,9 @@
  *
  *     @matrices, all-linear           those of products inside blocks; the second is PEFT's name
  *     *.layers.[01].*                 fnmatch over the parameter's name
- *     q_proj, self_attn.q_proj        the last parts of a module's name (targets only) */
+ *     q_proj, self_attn.q_proj        the last parts of a module's name (targets)
+ *     lm_head, norm                   the end of a module's name, whatever is before it, as PEFT
+ *                                     takes modules_to_save: norm is input_layernorm, too */
 #include "model/patterns.h"
 
 #include <fnmatch.h>
@@ -24,6 +26,15 @@ void wefti_param_module(const wefti_param *param, char out[WEFTI_MODULE_NAME]) {
     size_t n = strlen(param->file.name), m = sizeof end - 1;
     bool ends = n > m && same(param->file.name + n - m, end);
     snprintf(out, WEFTI_MODULE_NAME, "%.*s", (int)(ends ? n - m : n), param->file.name);
+}
+
+bool wefti_param_is_of_module(const char *pattern, const wefti_param *param) {
+    char module[WEFTI_MODULE_NAME];
+    snprintf(module, sizeof module, "%s", param->file.name);
+    char *dot = strrchr(module, '.'); /* behind it: weight or bias */
+    if (dot) *dot = '\0';
+    size_t n = strlen(module), m = strlen(pattern);
+    return (n >= m && same(module + n - m, pattern)) || fnmatch(pattern, module, 0) == 0;
 }
 
 bool wefti_param_is_target(const char *pattern, const wefti_param *param) {

@@ -8,6 +8,9 @@
 bool wefti_param_is_in(const char *pattern, const wefti_param *param);
 
 /* The module that a parameter's tensor in files belongs to: its name without ".weight". */
+/* Whether a parameter belongs to a module whose name ends so, "lm_head", or is of a pattern. */
+bool wefti_param_is_of_module(const char *pattern, const wefti_param *param);
+
 enum { WEFTI_MODULE_NAME = 96 };
 void wefti_param_module(const wefti_param *param, char out[WEFTI_MODULE_NAME]);
 

@@ -247,12 +247,9 @@ weft_status weft_chat_open(weft_ctx *ctx, const char *name, const char *folder,
     weft_chat *chat;
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *chat, "a chat template", &chat));
-    weft_status status = open_all(ctx, chat, name, folder);
-    if (status == WEFT_OK)
-        *out = chat;
-    else
-        weft_chat_destroy(ctx, chat);
-    return status;
+    WEFTI_TRY_OR(open_all(ctx, chat, name, folder), weft_chat_destroy(ctx, chat));
+    *out = chat;
+    return WEFT_OK;
 }
 
 void weft_chat_destroy(weft_ctx *ctx, weft_chat *chat) {

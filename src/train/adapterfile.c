@@ -4,6 +4,7 @@
  *     adapter_config.json            rank, alpha, modules, base model
  *     adapter_model.safetensors      base_model.model.<module>.lora_A.weight  [r, inputs]
  *                                    base_model.model.<module>.lora_B.weight  [outputs, r]
+ *                                    base_model.model.<module>.weight         trained whole
  *
  * Which modules have one the tensors say: a name of PEFT's can be a pattern. */
 #define _GNU_SOURCE
@@ -102,9 +103,10 @@ weft_status wefti_adapter_adopt(weft_ctx *ctx, weft_config *config, const char *
     int n;
     WEFT_TRY(wefti_adapter_open(ctx, folder, &facts, &modules, &n));
     if (facts.dropout > 0)
-        weft_ctx_log(ctx, WEFT_LOG_WARN,
-                     "%s was trained with lora_dropout %g; weft trains adapters without dropout",
-                     folder, facts.dropout);
+        weft_ctx_log(
+            ctx, WEFT_LOG_WARN,
+            "%s was trained with lora_dropout %g; weft trains adapters without dropout",
+            folder, facts.dropout);
     snprintf(rank, sizeof rank, "%lld", (long long)facts.rank);
     wefti_number_text(facts.scale * (double)facts.rank, alpha, sizeof alpha);
     weft_status status = wefti_config_suggest(ctx, config, "adapter.rank", rank);
@@ -112,6 +114,9 @@ weft_status wefti_adapter_adopt(weft_ctx *ctx, weft_config *config, const char *
         status = wefti_config_suggest(ctx, config, "adapter.alpha", alpha);
     if (status == WEFT_OK)
         status = wefti_config_suggest_list(ctx, config, "adapter.targets", modules, n);
+    if (status == WEFT_OK && facts.n_saved > 0)
+        status = wefti_config_suggest_list(ctx, config, "adapter.save", facts.saved,
+                                           facts.n_saved);
     wefti_free(ctx, modules);
     return status;
 }
@@ -142,10 +147,11 @@ static weft_status list_targets(weft_ctx *ctx, const char *modules, int n,
 weft_status wefti_adapter_put_on(weft_ctx *ctx, const char *folder, weft_model **model) {
     wefti_adapter_facts facts;
     char *modules;
-    const char **targets = NULL;
+    const char **targets = NULL, **saved = NULL;
     int n;
     WEFT_TRY(wefti_adapter_open(ctx, folder, &facts, &modules, &n));
     weft_status status = list_targets(ctx, modules, n, &targets);
+    if (status == WEFT_OK) status = list_targets(ctx, facts.saved, facts.n_saved, &saved);
     if (status == WEFT_OK) {
         weft_model *whole = *model;
         *model = NULL; /* taken */
@@ -153,10 +159,12 @@ weft_status wefti_adapter_put_on(weft_ctx *ctx, const char *folder, weft_model *
                                    &(wefti_adapting){.rank = facts.rank,
                                                      .scale = facts.scale,
                                                      .targets = targets,
-                                                     .n_targets = n},
+                                                     .n_targets = n,
+                                                     .saved = saved,
+                                                     .n_saved = facts.n_saved},
                                    model);
     }
-    WEFTI_FREE(ctx, targets, modules);
+    WEFTI_FREE(ctx, targets, saved, modules);
     return status;
 }
 

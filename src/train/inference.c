@@ -48,7 +48,8 @@ static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
     if (has_file(folder, "tokenizer.json", path))
         WEFT_TRY(weft_tokenizer_load(ctx, path, &inf->tokenizer));
     else
-        WEFT_TRY(weft_tokenizer_create_bytes(ctx, &inf->tokenizer));
+        WEFT_TRY(wefti_adopt_other_tokenizer(ctx, folder));
+    if (!inf->tokenizer) WEFT_TRY(weft_tokenizer_create_bytes(ctx, &inf->tokenizer));
     int64_t ids = weft_tokenizer_vocab(inf->tokenizer), vocab = inf->model->config.vocab;
     if (ids > vocab && weft_inference_rows(inf) != WEFT_ROWS_IMAGES)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

@@ -38,6 +38,20 @@ static weft_status adopt_images(weft_ctx *ctx, weft_config *config,
     return WEFT_OK;
 }
 
+/* Of a run on plain text: a model that could answer by a template still can, if its folder has
+ * one that weft reads, for the checkpoints keep it. */
+static weft_status keep_chat(weft_ctx *ctx, const weft_config *config,
+                             wefti_prepared *p) {
+    const char *tokenizer = config->data.tokenizer;
+    bool resumed = p->saved.step >= 0;
+    if (!config->model.init[0] || !wefti_tokenizer_is_file(tokenizer)) return WEFT_OK;
+    weft_status status = weft_chat_open(ctx, "auto", resumed ? p->saved_path : tokenizer,
+                                        &p->chat);
+    if (status != WEFT_ERR_CONFIG && status != WEFT_ERR_FORMAT) return status;
+    weft_ctx_clear(ctx);
+    return WEFT_OK;
+}
+
 /* The template of the run's prompts: a run that is resumed goes on with the one that its
  * checkpoint holds; else data.chat_template, by itself the one beside the tokenizer. Rows of
  * texts need none, so that a folder without one is no failure before messages come. */
@@ -48,7 +62,7 @@ static weft_status open_chat(weft_ctx *ctx, const weft_config *config,
     const char *tokenizer = config->data.tokenizer, *name = config->data.chat_template;
     const char *folder = wefti_tokenizer_is_file(tokenizer) ? tokenizer : NULL;
     bool automatic = wefti_is(name, "auto");
-    if (!wefti_is(config->data.rows, "prompts")) return WEFT_OK;
+    if (!wefti_is(config->data.rows, "prompts")) return keep_chat(ctx, config, p);
     if (p->saved.step >= 0 &&
         snprintf(path, sizeof path, "%.4000s/chat_template.jinja", p->saved_path) > 0 &&
         stat(path, &info) == 0)
@@ -64,10 +78,11 @@ static weft_status check_rows(weft_ctx *ctx, const weft_config *config,
     bool pairs = input == WEFTI_INPUT_PAIRS;
     bool texts = pairs || wefti_is(config->data.rows, "prompts");
     if (wefti_tokenizer_names_ids(config->data.tokenizer) && texts)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "data.tokenizer is ids, which are read from shards, but %s are "
-                             "texts: name a tokenizer",
-                             pairs ? "pairs" : "prompts");
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "data.tokenizer is ids, which are read from shards, but %s are "
+            "texts: name a tokenizer",
+            pairs ? "pairs" : "prompts");
     if (input == WEFTI_INPUT_TEXT || wefti_is(config->data.rows, "windows"))
         return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
@@ -100,7 +115,7 @@ weft_status wefti_rundata_open(weft_ctx *ctx, weft_config *config, wefti_prepare
     };
     WEFT_TRY(check_rows(ctx, config, input));
     WEFT_TRY(open_chat(ctx, config, p));
-    wanted.chat = p->chat;
+    wanted.chat = prompts ? p->chat : NULL;
     WEFT_TRY(weft_dataset_open(ctx, &wanted, p->tokenizer, &p->dataset));
     p->bigram_loss = NAN;
     if (input == WEFTI_INPUT_IMAGES) WEFT_TRY(adopt_images(ctx, config, p->dataset));

@@ -64,7 +64,12 @@ spoilt 's/"LORA"/"IA3"/' "theirs/adapter_config.json: peft_type is 'IA3', expect
 spoilt 's/"r": 2/"r": 3/' ".*lora_[AB].weight' is .*, expected .*"
 spoilt 's/"r": 2/"r": 0/' "theirs/adapter_config.json: r is 0 and lora_alpha 2, .*"
 spoilt 's/"r": 2/"r": 2, "use_dora": true/' \
-    "theirs/adapter_config.json asks for use_dora, expected LoRA's two matrices alone"
+    "theirs/adapter_config.json asks for use_dora, expected LoRA's two matrices and modules_to_save alone"
+spoilt 's/"r": 2/"r": 2, "init_lora_weights": "pissa_niter_4"/; s/"init_lora_weights": true,//' \
+    "theirs/adapter_config.json: init_lora_weights is 'pissa_niter_4', which changes the base model, expected .*"
+spoilt 's/"modules_to_save": null/"modules_to_save": ["lm_head", 3]/' \
+    "theirs/adapter_config.json: modules_to_save is no list of names of modules, .*"
+spoilt 's/"modules_to_save": null/"modules_to_save": ["no_such"]/' "adapter.save has 'no_such', which no module is"
 spoilt 's/"bias": "none"/"bias": "all"/' "theirs/adapter_config.json: bias is 'all', expected 'none'"
 spoilt 's/}$//' "theirs/adapter_config.json.*"
 cp $at/adapter_config.json theirs

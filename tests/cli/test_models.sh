@@ -32,6 +32,23 @@ rm -r brief
 expect 0 "$weft" train --init brief "${more[@]}" --folder later --resume run.steps=3
 expect 0 "$weft" train later/config.yaml --resume --quiet run.steps=4
 
+# -- a tokenizer in another form is not taken for bytes; a chat template stays with the model
+cp -r given spm && mv spm/tokenizer.json spm/tokenizer.model
+refuses_like "spm has tokenizer.model but no tokenizer.json, expected that; transformers writes it: .*" \
+    "$weft" eval spm --data text.txt
+refuses_like "spm has tokenizer.model but no tokenizer.json.*" \
+    "$weft" train --init spm "${more[@]}" --folder none
+expect 0 "$weft" train --init spm "${more[@]}" --folder spelt data.tokenizer=bytes
+cp -r given talks
+echo '{"chat_template": "{% for m in messages %}{{ m.content }};{% endfor %}"}' >talks/tokenizer_config.json
+expect 0 "$weft" train --init talks "${more[@]}" --folder tuned
+expect 0 "$weft" sample tuned --chat --prompt "the cat" --tokens 2
+expect 0 "$weft" train tuned/config.yaml --resume --quiet run.steps=3
+[[ -e tuned/checkpoints/step-00000003/chat_template.jinja ]] || fail "the chat template was lost"
+echo '{"chat_template": "{% for m %}"}' >talks/tokenizer_config.json
+expect 0 "$weft" train --init talks "${more[@]}" --folder silent
+[[ ! -e silent/checkpoints/step-00000002/chat_template.jinja ]] || fail "a template that is none was kept"
+
 # -- what contradicts it is refused, and nothing is written
 contradicts() {
     refuses "model.${1%%=*} is ${1#*=}, but the model in given has $2; leave the key out" \

@@ -29,8 +29,12 @@ static double loss_of(const char *folder) {
     const char *path = "text.txt";
     int64_t n_tokens;
     double loss;
-    weft_dataset_config wanted = {
-        .paths = &path, .n_paths = 1, .validation = 0.05, .T = 32, .seed = 1, .threads = 1};
+    weft_dataset_config wanted = {.paths = &path,
+                                  .n_paths = 1,
+                                  .validation = 0.05,
+                                  .T = 32,
+                                  .seed = 1,
+                                  .threads = 1};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, weft_inference_open(ctx, folder, &inference));
     assert_ok(ctx, weft_dataset_open(ctx, &wanted, weft_inference_tokenizer(inference),
@@ -94,9 +98,8 @@ static void adapters_learn_the_same_on_every_mesh(void **state) {
 }
 
 static void every_method_moves_adapters(void **state) {
-    static const char *const methods[] = {"topk",       "powersgd",
-                                          "dadam",      "diloco",
-                                          "sparseloco", "muloco"};
+    static const char *const methods[] = {"topk",   "powersgd",   "dadam",
+                                          "diloco", "sparseloco", "muloco"};
     char method[64];
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         snprintf(method, sizeof method, "method=%s", methods[i]);
@@ -125,8 +128,9 @@ static void check_resume(const char *const *keys, const char *file) {
 }
 
 static void a_stopped_run_resumes_to_the_same_bits(void **state) {
-    check_resume(KEYS("method=flexdemo", ADAPTED, "mesh.nodes=2", "mesh.ranks_per_node=2"),
-                 "adapter_model.safetensors");
+    check_resume(
+        KEYS("method=flexdemo", ADAPTED, "mesh.nodes=2", "mesh.ranks_per_node=2"),
+        "adapter_model.safetensors");
     check_resume(KEYS("method=hsdp", "model.init=base", "model.frozen=@tables",
                       "mesh.nodes=2", "mesh.ranks_per_node=2"),
                  "model.safetensors");
@@ -176,6 +180,37 @@ static void keys_that_contradict_are_refused(void **state) {
     assert_refused(KEYS(ADAPTED, "adapter.targets=wq"), "'wq'");
 }
 
+#define LOOSE "model.init=loose", "adapter.rank=2", "optimizer.lr=0.01"
+#define SAVED "adapter.save=[lm_head, model.norm]"
+
+/* Modules that are trained whole beside adapters begin as the base is, move, and are found again
+ * by whoever loads the adapter. */
+static void what_is_saved_whole_is_trained_too(void **state) {
+    train(&base, "loose", false,
+          KEYS("method=fsdp", "model.kind=llama", "model.tied=false"));
+    assert_trained(&base);
+    train(&other, "other", false, KEYS("method=fsdp", LOOSE));
+    assert_trained(&other);
+    train(&one, "one", false,
+          KEYS("method=hsdp", LOOSE, SAVED, "mesh.nodes=2", "mesh.ranks_per_node=2"));
+    assert_trained(&one);
+    assert_near(one.loss[0], other.loss[0], 1e-5);
+    assert_int_equal(one.parameters, other.parameters + 256 * 32 + 32);
+    assert_true(one.loss[11] < other.loss[11]); /* it can do more */
+    assert_near(loss_of("one"), one.result.validation_loss, 1e-5);
+    merge("one", "merged");
+    assert_near(loss_of("merged"), loss_of("one"), 0);
+    train(&other, "other", false,
+          KEYS("method=fsdp", "model.init=loose", "adapter.init=one" LAST));
+    assert_trained(&other);
+    assert_int_equal(other.parameters, one.parameters);
+    check_resume(KEYS("method=flexdemo", LOOSE, SAVED, "mesh.nodes=2"),
+                 "adapter_model.safetensors");
+    assert_refused(KEYS(LOOSE, "adapter.save=lm_haed"), "'lm_haed', which no module is");
+    assert_refused(KEYS("adapter.save=lm_head"), "adapter.rank is 0");
+    assert_refused(KEYS(ADAPTED, "adapter.save=embed_tokens"), "which the head shares");
+}
+
 static void an_adapter_is_gone_on_from(void **state) {
     train(&one, "one", false, KEYS("method=fsdp", ADAPTED, "adapter.alpha=6"));
     assert_trained(&one);
@@ -201,6 +236,7 @@ int main(void) {
         cmocka_unit_test(what_is_frozen_stays),
         cmocka_unit_test(keys_that_contradict_are_refused),
         cmocka_unit_test(an_adapter_is_gone_on_from),
+        cmocka_unit_test(what_is_saved_whole_is_trained_too),
     };
     return cmocka_run_group_tests(tests, make_base, NULL);
 }
