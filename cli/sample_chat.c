@@ -58,6 +58,11 @@ static bool take_bytes(void *user, const char *bytes, int64_t n_bytes) {
 static weft_status answer(talk *t) {
     char *messages = json_dumps(t->messages, 0), *prompt = NULL;
     t->n = 0;
+    /* the library loses a name of which there is no memory, and does not say so */
+    if (messages && strlen(messages) != json_dumpb(t->messages, NULL, 0, 0)) {
+        free(messages);
+        messages = NULL;
+    }
     weft_status status = messages
                              ? weft_chat_render(t->ctx, t->chat, messages, true, &prompt)
                              : no_memory(t->ctx);

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/json.h"
+#include "base/jsontext.h"
 #include "base/memory.h"
 
 #define PLACE(field)                                                                     \
@@ -195,11 +196,9 @@ weft_status weft_doctor_facts_json(weft_ctx *ctx, const weft_rank_facts *facts,
     for (const wefti_fact_field *f = wefti_rank_fields; f->name && bad == 0; f++)
         bad = json_object_set_new(object, f->name,
                                   field_value(f, (const char *)facts + f->offset));
-    char *dump = bad == 0 ? json_dumps(object, JSON_REAL_PRECISION(9)) : NULL;
-    weft_status status = dump ? wefti_strdup(ctx, dump, text)
-                              : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
-                                              "no memory for a rank's facts as JSON");
-    free(dump);
+    int64_t n_bytes;
+    weft_status status = wefti_json_text(ctx, bad == 0 ? object : NULL,
+                                         JSON_REAL_PRECISION(9), text, &n_bytes);
     json_decref(object);
     return status;
 }

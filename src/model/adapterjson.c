@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/jsontext.h"
 #include "base/memory.h"
 #include "model/adapted.h"
 #include "model/patterns.h"
@@ -215,11 +216,9 @@ weft_status wefti_adapter_describe(weft_ctx *ctx, const weft_model *model,
         "inference_mode", 1, "init_lora_weights", 1, "lora_alpha", alpha, "lora_dropout",
         0.0, "modules_to_save", saved_modules(model), "r", (json_int_t)facts->rank,
         "use_rslora", 0);
-    char *text = root && fine ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    int64_t n_bytes;
+    weft_status status = wefti_json_text(ctx, fine ? root : NULL, JSON_INDENT(2), json,
+                                         &n_bytes);
     json_decref(root);
-    *json = NULL;
-    if (!text) return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for a description");
-    weft_status status = wefti_strdup(ctx, text, json);
-    free(text);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/jsontext.h"
 #include "base/memory.h"
 #include "planner/advise_json.h"
 
@@ -203,13 +204,10 @@ static json_t *whole(const weft_advice *a, bool *ok) {
 
 weft_status wefti_json_dumped(weft_ctx *ctx, json_t *value, bool ok, size_t flags,
                               char **out) {
-    char *dumped = ok ? json_dumps(value, flags | JSON_REAL_PRECISION(9)) : NULL;
+    int64_t n_bytes;
+    weft_status status = wefti_json_text(ctx, ok ? value : NULL,
+                                         flags | JSON_REAL_PRECISION(9), out, &n_bytes);
     json_decref(value);
-    *out = NULL;
-    if (!dumped)
-        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory left to write JSON");
-    weft_status status = wefti_strdup(ctx, dumped, out);
-    free(dumped);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/jsontext.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -253,10 +254,13 @@ static json_t *call_tojson(wefti_machine *m, json_t *of, const wefti_arguments *
     json_int_t n = json_is_integer(indent) ? json_integer_value(indent) : 0;
     if (!of || json_is_real(of) || n < 0 || n > 31)
         return wefti_machine_fail(m, "tojson of what is undefined or a fraction", "");
-    char *dumped = json_dumps(of, JSON_ENCODE_ANY | JSON_INDENT((size_t)n));
-    json_t *text = dumped ? make_text(m, dumped, strlen(dumped))
-                          : wefti_machine_made(m, NULL);
-    free(dumped);
+    char *dumped;
+    int64_t n_bytes;
+    weft_status status = wefti_json_text(m->ctx, of, JSON_ENCODE_ANY | JSON_INDENT((size_t)n),
+                                         &dumped, &n_bytes);
+    json_t *text = status == WEFT_OK ? make_text(m, dumped, (size_t)n_bytes)
+                                     : wefti_machine_made(m, NULL);
+    wefti_free(m->ctx, dumped);
     return text;
 }
 

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "token/bytemap.h"
-#include "token/jsontext.h"
+#include "base/jsontext.h"
 #include "token/loader.h"
 
 enum { LARGEST_FILE = 1 << 29 };

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Tokenizer -> tokenizer.json, the format of Hugging Face's tokenizers library. */
+#include <string.h>
+
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "token/bytemap.h"
-#include "token/jsontext.h"
+#include "base/jsontext.h"
 #include "token/vocab.h"
 
 /* The printable string of a token as JSON; NULL if there is no memory. `room` holds
@@ -74,7 +77,7 @@ static json_t *pre_tokenizer(wefti_rule rule) {
 
 /* What the file held besides, or what a file without anything besides would hold. */
 static json_t *extras_json(const weft_tokenizer *t) {
-    if (t->extras) return json_loads(t->extras, 0, NULL);
+    if (t->extras) return wefti_json_load(t->extras, (int64_t)strlen(t->extras), 0, NULL);
     return json_pack("{s:[], s:n}", "added_tokens", "post_processor");
 }
 

@@ -23,6 +23,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/jsontext.h"
 #include "base/memory.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"
@@ -360,12 +361,15 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
         job->mixer_config.kind, "seed", (json_int_t)job->config->run.seed, "parameters",
         (json_int_t)job->model->n_elements);
     bool fine = layout && pack_known(r->mixer, layout) && pack_base(job->model, layout);
-    char *text = fine ? json_dumps(layout, JSON_COMPACT) : NULL;
+    char *text;
+    int64_t n_bytes;
+    weft_status status = wefti_json_text(r->ctx, fine ? layout : NULL, JSON_COMPACT, &text,
+                                         &n_bytes);
     json_decref(layout);
-    if (!text) return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY, "no memory for a layout");
-    weft_status status = wefti_checkpoint_commit(r->ctx, checkpoints, step, text,
-                                                 job->config->run.keep);
-    free(text);
+    if (status == WEFT_OK)
+        status = wefti_checkpoint_commit(r->ctx, checkpoints, step, text,
+                                         job->config->run.keep);
+    wefti_free(r->ctx, text);
     return status;
 }
 

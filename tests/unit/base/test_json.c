@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/json.h"
+#include "base/jsontext.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 
@@ -115,6 +117,29 @@ static void a_failed_allocation_changes_no_text(void **state) {
     }
 }
 
+/* Names of an object, too, whose loss the library does not report. */
+static void a_failed_allocation_writes_no_other_text(void **state) {
+    char text[1000], *written, *whole;
+    int64_t n;
+    json_t *object;
+    long_tokens(text, 300);
+    assert_ok(ctx, read(text, &object));
+    assert_ok(ctx, wefti_json_text(ctx, object, JSON_INDENT(2), &whole, &n));
+    for (int k = 0; k < 50; k++) {
+        weft_ctx_clear(ctx);
+        weft_ctx_fail_allocation(ctx, k);
+        weft_status status = wefti_json_text(ctx, object, JSON_INDENT(2), &written, &n);
+        weft_ctx_fail_allocation(ctx, -1);
+        if (status == WEFT_OK)
+            assert_string_equal(written, whole);
+        else
+            assert_int_equal(status, WEFT_ERR_MEMORY);
+        wefti_free(ctx, written);
+    }
+    wefti_free(ctx, whole);
+    json_decref(object);
+}
+
 /* What is read alone is refused inside a list, too, and the other way round. */
 static void a_text_is_one_value(void **state) {
     static const char *const texts[] = {
@@ -132,6 +157,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(without_memory_no_text_is_to_blame, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_failed_allocation_changes_no_text, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_failed_allocation_writes_no_other_text, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_text_is_one_value, setup, teardown),
     };

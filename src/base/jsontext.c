@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A JSON value as text. The JSON library hands out its text piece by piece, and the pieces go
- * into a growing buffer: so the memory is counted like all other, and a test can make it
- * fail. What is escaped, and how numbers look, `flags` say (json_dumps). */
-#include "token/jsontext.h"
+ * into a growing buffer: so the memory is counted like all other, and a test can make it fail. The
+ * library's own json_dumps loses a name for which its buffer cannot grow, without a word; no other
+ * file may call it. What is escaped, and how numbers look, `flags` say (json_dumps). */
+#include "base/jsontext.h"
 
 #include "base/buffer.h"
 
@@ -22,7 +23,9 @@ weft_status wefti_json_text(weft_ctx *ctx, const json_t *value, size_t flags, ch
     output o = {.ctx = ctx};
     *text = NULL;
     *n_bytes = 0;
-    if (!value || json_dump_callback(value, put, &o, flags) != 0) {
+    /* the library goes on behind a name that was not taken, and says that all is well */
+    if (!value || json_dump_callback(value, put, &o, flags) != 0 ||
+        o.text.status != WEFT_OK) {
         wefti_buffer_fini(ctx, &o.text);
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
                              "could not allocate memory for JSON text");
