@@ -154,8 +154,8 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
-/* Returns when the progress thread has taken note: what the next world sends for the same steps must
- * not be taken for it. */
+/* Returns when the progress thread has taken note: what the next world sends for the same steps
+ * must not be taken for it. */
 void wefti_elastic_drop_ahead(weft_mesh *mesh, int64_t step) {
     pthread_mutex_lock(&mesh->lock);
     mesh->moot_from = step;
