@@ -245,8 +245,7 @@ static int64_t most_nodes(const wefti_adviser *a) {
 
 /* On large clusters: the main variants, and gossip that sends little. */
 static bool is_tried_on_many(const wefti_recipe *recipe) {
-    return recipe->main || wefti_is(recipe->name, "choco aer int4") ||
-           wefti_is(recipe->name, "flexdemo int8 owner");
+    return recipe->main || wefti_is(recipe->name, "choco aer int4");
 }
 
 static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,

@@ -31,12 +31,7 @@ static int demo_rounds(const wefti_replicator_config *config, const wefti_bucket
 static int64_t demo_round_bytes(const wefti_replicator_config *config,
                                 const wefti_bucket *bucket, int R, int round, int owner) {
     wefti_demo_rules rules = wefti_demo_rules_make(config, R, NULL);
-    if (!wefti_demo_by_owner(&rules, bucket))
-        return framed(wefti_demo_end(&rules, bucket).payload_bytes);
-    wefti_demo_place begin = wefti_demo_edge(&rules, bucket, owner),
-                     end = wefti_demo_edge(&rules, bucket, owner + 1);
-    return framed(round ? end.answer_bytes - begin.answer_bytes
-                        : end.payload_bytes - begin.payload_bytes);
+    return framed(wefti_demo_bytes_about(&rules, bucket, round, owner));
 }
 
 static weft_status demo_create(wefti_replicator *r) {

@@ -121,33 +121,56 @@ wefti_demo_place wefti_demo_end(const wefti_demo_rules *rules,
     return wefti_demo_place_of(rules, &part, part.section.n_blocks);
 }
 
-wefti_demo_place wefti_demo_edge(const wefti_demo_rules *rules,
-                                 const wefti_bucket *bucket, int j) {
-    wefti_demo_place end = wefti_demo_end(rules, bucket), next = end;
+/* Of a bucket whose end is known. */
+static wefti_demo_place edge_before(const wefti_demo_rules *rules,
+                                    const wefti_bucket *bucket,
+                                    const wefti_demo_place *end, int j) {
+    wefti_demo_place next = *end;
     if (j == 0) return (wefti_demo_place){0};
-    int64_t wanted = end.weight * j / rules->R;
+    int64_t wanted = end->weight * j / rules->R;
     wefti_demo_part part;
     for (int i = 0; i < bucket->n_pieces; i++) {
         part = wefti_demo_part_make(rules, &bucket->pieces[i], i ? &part : NULL);
         next = wefti_demo_place_of(rules, &part, part.section.n_blocks);
         if (wanted < next.weight) break;
     }
-    if (wanted >= next.weight) return end;
+    if (wanted >= next.weight) return *end;
     int64_t block = items_before(&part, 1) * part.chunks.elements;
     int64_t b = (wanted - part.first.weight + block / 2) / block;
     return wefti_demo_place_of(rules, &part, b);
 }
 
-bool wefti_demo_by_owner(const wefti_demo_rules *rules, const wefti_bucket *bucket) {
+wefti_demo_place wefti_demo_edge(const wefti_demo_rules *rules,
+                                 const wefti_bucket *bucket, int j) {
+    wefti_demo_place end = wefti_demo_end(rules, bucket);
+    return edge_before(rules, bucket, &end, j);
+}
+
+/* Whether a bucket with such an end goes by its owners. */
+static bool goes_by_owner(const wefti_demo_rules *rules, const wefti_demo_place *end) {
     wefti_route route = rules->config->route;
     if (rules->R == 1 || route == WEFTI_ROUTE_GATHER) return false;
     if (route == WEFTI_ROUTE_OWNER) return true;
-    wefti_demo_place end = wefti_demo_end(rules, bucket);
-    int64_t R = rules->R, heads = 2 * min64(R, end.block);
-    int64_t by_owner = end.payload_bytes + end.answer_bytes + heads * WEFTI_FRAME_BYTES;
-    int64_t by_gather = R * (end.payload_bytes + WEFTI_FRAME_BYTES);
+    int64_t R = rules->R, heads = 2 * min64(R, end->block);
+    int64_t by_owner = end->payload_bytes + end->answer_bytes + heads * WEFTI_FRAME_BYTES;
+    int64_t by_gather = R * (end->payload_bytes + WEFTI_FRAME_BYTES);
     double later_s = rules->config->bandwidth_Bps > 0 ? rules->config->latency_s : 0;
     if (later_s <= 0) return by_owner < by_gather;
     double saved = (double)(R - 1) / (double)R * (double)(by_gather - by_owner);
     return saved / rules->config->bandwidth_Bps > later_s;
+}
+
+bool wefti_demo_by_owner(const wefti_demo_rules *rules, const wefti_bucket *bucket) {
+    wefti_demo_place end = wefti_demo_end(rules, bucket);
+    return goes_by_owner(rules, &end);
+}
+
+int64_t wefti_demo_bytes_about(const wefti_demo_rules *rules, const wefti_bucket *bucket,
+                               int round, int owner) {
+    wefti_demo_place all = wefti_demo_end(rules, bucket);
+    if (!goes_by_owner(rules, &all)) return all.payload_bytes;
+    wefti_demo_place begin = edge_before(rules, bucket, &all, owner),
+                     end = edge_before(rules, bucket, &all, owner + 1);
+    return round ? end.answer_bytes - begin.answer_bytes
+                 : end.payload_bytes - begin.payload_bytes;
 }

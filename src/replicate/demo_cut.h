@@ -74,3 +74,8 @@ wefti_demo_place wefti_demo_edge(const wefti_demo_rules *rules,
  * faster on a wire of known rate and latency, or sends fewer bytes, all ranks together;
  * the same on every rank. */
 bool wefti_demo_by_owner(const wefti_demo_rules *rules, const wefti_bucket *bucket);
+
+/* Payload bytes of a round's message: by owners, of what goes to (round 0) or comes from (round 1)
+ * this owner; else of the whole bucket. */
+int64_t wefti_demo_bytes_about(const wefti_demo_rules *rules, const wefti_bucket *bucket,
+                               int round, int owner);
