@@ -10,7 +10,9 @@
  * takes the integer from a fixed-point number with 23 bits of fraction, so there is no
  * sum of products that a compiler could contract, and the bits are the same on all
  * processors and for all instruction sets this file is compiled for. Its loops are plain,
- * for the compiler to make vectors of.
+ * for the compiler to make vectors of. Nearly all blocks hold STRIP values: for them the
+ * codecs of integers are compiled once more with that length as a constant (FOR_LENGTH),
+ * so that loops need no remainders and what passes from one to the next stays in registers.
  *
  * A value that is not finite, or of 2^100 and more, makes the scale NaN, and so all
  * values of its block at the receiver. A block whose scale would be below 2^-100 is sent
@@ -33,11 +35,16 @@ enum {
     TOO_LARGE = (127 + 100) << 23 /* 2^100 as f32 */
 };
 
+#define CODEC_INLINE static inline __attribute__((always_inline))
+
+/* f(n, ...), with n as a constant where it is STRIP. */
+#define FOR_LENGTH(f, n, ...) ((n) == STRIP ? f(STRIP, __VA_ARGS__) : f((n), __VA_ARGS__))
+
 static inline uint32_t magnitude_bits(float x) { return wefti_f32_bits(x) & 0x7fffffffu; }
 
 /* Largest magnitude of n values as the bits of an f32; a NaN is larger than everything.
  */
-static uint32_t largest(int64_t n, const float *x) {
+CODEC_INLINE uint32_t largest(int64_t n, const float *x) {
     int32_t most = 0;
     for (int64_t i = 0; i < n; i++) {
         int32_t magnitude = (int32_t)magnitude_bits(x[i]);
@@ -46,7 +53,7 @@ static uint32_t largest(int64_t n, const float *x) {
     return (uint32_t)most;
 }
 
-static void fill(int64_t n, float value, float *values) {
+CODEC_INLINE void fill(int64_t n, float value, float *values) {
     for (int64_t i = 0; i < n; i++) values[i] = value;
 }
 
@@ -133,8 +140,8 @@ static void draw(const wefti_rounding *rounding, int64_t first, int64_t n,
 
 /* What is added to a fixed-point number before its fraction is cut: a half, or anything
  * below 1 by chance. */
-static void roundings(const wefti_rounding *rounding, int64_t first, int64_t n,
-                      int32_t *add) {
+CODEC_INLINE void roundings(const wefti_rounding *rounding, int64_t first, int64_t n,
+                            int32_t *add) {
     uint16_t random[STRIP];
     if (!rounding || !rounding->stochastic) {
         for (int64_t i = 0; i < n; i++) add[i] = 1 << (FRACTION - 1);
@@ -146,8 +153,8 @@ static void roundings(const wefti_rounding *rounding, int64_t first, int64_t n,
 }
 
 /* q[i] = round(values[i] / scale); values[i] <- scale q[i] */
-static void quantize(int64_t n, int limit, float scale, const int32_t *add, float *values,
-                     int8_t *q) {
+CODEC_INLINE void quantize(int64_t n, int limit, float scale, const int32_t *add,
+                           float *values, int8_t *q) {
     float steps = (float)(1 << FRACTION) / scale;
     for (int64_t i = 0; i < n; i++) {
         int32_t sign = (int32_t)wefti_f32_bits(values[i]) >> 31;
@@ -160,67 +167,91 @@ static void quantize(int64_t n, int limit, float scale, const int32_t *add, floa
     }
 }
 
-/* Inlined for a constant kind, as the next. */
-static inline void integer_encode(const integer_kind *kind,
-                                  const wefti_value_place *place,
-                                  const wefti_rounding *rounding, float *values,
-                                  unsigned char *block) {
-    uint32_t scale = integer_scale(largest(place->n, values), kind->limit);
+/* Inlined for a constant kind, as the next three. */
+CODEC_INLINE void encode_strip(int64_t n, const integer_kind *kind, float scale,
+                               const wefti_rounding *rounding, int64_t first,
+                               float *values, unsigned char *out) {
     int8_t q[STRIP];
     int32_t add[STRIP];
+    roundings(rounding, first, n, add);
+    quantize(n, kind->limit, scale, add, values, q);
+    kind->pack(n, q, out);
+}
+
+CODEC_INLINE void integer_encode(int64_t length, const integer_kind *kind,
+                                 const wefti_value_place *place,
+                                 const wefti_rounding *rounding, float *values,
+                                 unsigned char *block) {
+    uint32_t scale = integer_scale(largest(length, values), kind->limit);
     wefti_put_u16(block, scale);
     if (scale == 0 || scale == NAN_SCALE) {
-        memset(block + place->at, 0, (size_t)wefti_bit_bytes(place->n * kind->bits));
-        fill(place->n, wefti_f32_of_bf16(scale), values);
+        memset(block + place->at, 0, (size_t)wefti_bit_bytes(length * kind->bits));
+        fill(length, wefti_f32_of_bf16(scale), values);
         return;
     }
-    for (int64_t i = 0; i < place->n; i += STRIP) {
-        int64_t n = place->n - i < STRIP ? place->n - i : STRIP;
-        roundings(rounding, place->first + i, n, add);
-        quantize(n, kind->limit, wefti_f32_of_bf16(scale), add, values + i, q);
-        kind->pack(n, q, block + place->at + i * kind->bits / 8);
+    for (int64_t i = 0; i < length; i += STRIP) {
+        int64_t n = length - i < STRIP ? length - i : STRIP;
+        encode_strip(n, kind, wefti_f32_of_bf16(scale), rounding, place->first + i,
+                     values + i, block + place->at + i * kind->bits / 8);
     }
 }
 
-static inline const char *integer_decode(const integer_kind *kind,
-                                         const wefti_value_place *place,
-                                         const unsigned char *block, float *values) {
+/* What was seen of a block's integers. */
+typedef struct seen {
+    int any, too_low;
+} seen;
+
+CODEC_INLINE seen decode_strip(int64_t n, const integer_kind *kind, float scale,
+                               const unsigned char *in, float *values) {
+    int8_t space[STRIP];
+    seen s = {0, 0};
+    const int8_t *q = kind->unpack(n, in, space);
+    for (int64_t l = 0; l < n; l++) {
+        s.any |= q[l];
+        s.too_low |= q[l] < -kind->limit;
+        values[l] = (float)q[l] * scale;
+    }
+    return s;
+}
+
+CODEC_INLINE const char *integer_decode(int64_t length, const integer_kind *kind,
+                                        const wefti_value_place *place,
+                                        const unsigned char *block, float *values) {
     uint32_t code = wefti_get_u16(block);
     float scale = wefti_f32_of_bf16(code);
-    int8_t space[STRIP];
-    int any = 0, too_low = 0;
-    for (int64_t i = 0; i < place->n; i += STRIP) {
-        int64_t n = place->n - i < STRIP ? place->n - i : STRIP;
-        const int8_t *q = kind->unpack(n, block + place->at + i * kind->bits / 8, space);
-        for (int64_t l = 0; l < n; l++) {
-            any |= q[l];
-            too_low |= q[l] < -kind->limit;
-            values[i + l] = (float)q[l] * scale;
-        }
+    seen all = {0, 0};
+    for (int64_t i = 0; i < length; i += STRIP) {
+        int64_t n = length - i < STRIP ? length - i : STRIP;
+        seen s = decode_strip(n, kind, scale, block + place->at + i * kind->bits / 8,
+                              values + i);
+        all.any |= s.any;
+        all.too_low |= s.too_low;
     }
     /* one NaN, whatever a processor makes of 0 times NaN */
-    if (code == NAN_SCALE) fill(place->n, scale, values);
-    return too_low ? kind->too_low : judge_scale(code, any == 0);
+    if (code == NAN_SCALE) fill(length, scale, values);
+    return all.too_low ? kind->too_low : judge_scale(code, all.any == 0);
 }
 
-static void pack_int8(int64_t n, const int8_t *q, unsigned char *out) {
+CODEC_INLINE void pack_int8(int64_t n, const int8_t *q, unsigned char *out) {
     memcpy(out, q, (size_t)n);
 }
 
-static const int8_t *unpack_int8(int64_t n, const unsigned char *in, int8_t *space) {
+CODEC_INLINE const int8_t *unpack_int8(int64_t n, const unsigned char *in,
+                                       int8_t *space) {
     (void)n;
     (void)space;
     return (const int8_t *)in;
 }
 
 /* Two to a byte, the first in the lower half. */
-static void pack_int4(int64_t n, const int8_t *q, unsigned char *out) {
+CODEC_INLINE void pack_int4(int64_t n, const int8_t *q, unsigned char *out) {
     for (int64_t i = 0; i < n / 2; i++)
         out[i] = (unsigned char)((q[2 * i] & 15) | (q[2 * i + 1] & 15) << 4);
     if (n % 2) out[n / 2] = (unsigned char)(q[n - 1] & 15);
 }
 
-static const int8_t *unpack_int4(int64_t n, const unsigned char *in, int8_t *space) {
+CODEC_INLINE const int8_t *unpack_int4(int64_t n, const unsigned char *in,
+                                       int8_t *space) {
     for (int64_t i = 0; i < n / 2; i++) {
         space[2 * i] = (int8_t)(((in[i] & 15) ^ 8) - 8);
         space[2 * i + 1] = (int8_t)((in[i] >> 4 ^ 8) - 8);
@@ -236,22 +267,22 @@ static const integer_kind int4_kind = {7, 4, pack_int4, unpack_int4,
 
 static void int8_encode(const wefti_value_place *place, const wefti_rounding *rounding,
                         float *values, unsigned char *block) {
-    integer_encode(&int8_kind, place, rounding, values, block);
+    FOR_LENGTH(integer_encode, place->n, &int8_kind, place, rounding, values, block);
 }
 
 static const char *int8_decode(const wefti_value_place *place, const unsigned char *block,
                                float *values) {
-    return integer_decode(&int8_kind, place, block, values);
+    return FOR_LENGTH(integer_decode, place->n, &int8_kind, place, block, values);
 }
 
 static void int4_encode(const wefti_value_place *place, const wefti_rounding *rounding,
                         float *values, unsigned char *block) {
-    integer_encode(&int4_kind, place, rounding, values, block);
+    FOR_LENGTH(integer_encode, place->n, &int4_kind, place, rounding, values, block);
 }
 
 static const char *int4_decode(const wefti_value_place *place, const unsigned char *block,
                                float *values) {
-    return integer_decode(&int4_kind, place, block, values);
+    return FOR_LENGTH(integer_decode, place->n, &int4_kind, place, block, values);
 }
 
 /* --- sign --- */
