@@ -350,40 +350,41 @@ static bool goes_before(int round, const weft_candidate *a, const weft_candidate
     return a->cost_s < b->cost_s;
 }
 
-static int by_place(const void *left, const void *right) {
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
+static bool is_among(const int64_t *of, int n, int64_t i) {
+    for (int k = 0; k < n; k++)
+        if (of[k] == i) return true;
+    return false;
 }
 
-/* Three others, each the best of its method, in the order of the table; returns how many. */
+/* Three others, each the best of its method; returns how many. */
 static int pick_alternatives(const weft_advice *a, int64_t of[ALTERNATIVES]) {
     int n = 0;
     for (int round = 0; round < 2 * ALTERNATIVES && n < ALTERNATIVES; round++) {
         int64_t best = -1;
         for (int64_t i = 0; i < a->n_candidates; i++) {
             const weft_candidate *c = &a->candidates[i];
-            bool fits = c->curve >= 0 && i != a->choice &&
+            bool fits = c->curve >= 0 && i != a->choice && !is_among(of, n, i) &&
                         (round > 1 || c->learning.measured) &&
                         (round > 0 || c->speedup >= 1.1);
-            for (int k = 0; k < n; k++) fits = fits && of[k] != i;
             if (fits && (best < 0 || goes_before(round, c, &a->candidates[best])))
                 best = i;
         }
         if (best >= 0) of[n++] = best;
     }
-    qsort(of, (size_t)n, sizeof *of, by_place);
     return n;
 }
 
+/* In the order of the table. */
 static void put_alternatives(const weft_advice *a) {
     char rate[32], learning[32];
     int64_t of[ALTERNATIVES];
     int n = pick_alternatives(a, of);
-    for (int k = 0; k < n; k++) {
-        const weft_candidate *c = &a->candidates[of[k]];
-        if (k == 0)
-            printf("instead of it%11s %5s %7s %25s %s\n", "", "nodes", "speedup",
-                   "faster than one node from", "learning");
+    if (n > 0)
+        printf("instead of it%11s %5s %7s %25s %s\n", "", "nodes", "speedup",
+               "faster than one node from", "learning");
+    for (int64_t i = 0; i < a->n_candidates; i++) {
+        const weft_candidate *c = &a->candidates[i];
+        if (!is_among(of, n, i)) continue;
         bool always = c->break_even_Bps <= 0, never = c->break_even_Bps > 1e300;
         printf("     %-18s %5lld %6.3gx %25s %s\n", c->name, (long long)c->nodes,
                c->speedup,
