@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What the pages say to type exists: each command of weft that stands in README, docs and the other
+# pages is a command, has the flags that it is given there, and its keys make a configuration; each
+# key that a page names is a key. (cli/questions and cli/help check what commands print.)
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
+empty_here
+ln -s "$source_dir/examples" examples
+write_sentences >my.txt
+echo '{"prompt": "a", "answer": "b"}' >my.jsonl
+for folder in runs/flexdemo runs/hsdp runs/tune; do mkdir -p $folder; done
+"$weft" config method=flexdemo data.path=my.txt >run.yaml
+for copy in chosen.yaml runs/hsdp/config.yaml; do cp run.yaml $copy; done
+echo "optimizer: {lr: 1e-3}" >runs/tune/best.yaml
+(cd "$source_dir" && find . -name '*.md' -not -path './build*' -not -name CHANGELOG.md \
+    -not -path './.venv*' | sort) >pages
+mapfile -t pages < <(sed "s|^\.|$source_dir|" pages)
+say() { python3 "$source_dir/tests/cli/docs_commands.py" "$@"; }
+
+# makes_sense PAGE COMMAND WORD...: the command and its flags are there, its keys fit together
+makes_sense() {
+    local page=$1 command=$2 word before="" files=() keys=()
+    shift 2
+    if ! grep -q "^  $command " commands; then
+        fail "$page: weft $command: no such command"
+        return
+    fi
+    [[ -s help.$command ]] || "$weft" "$command" --help >"help.$command"
+    for word; do
+        case $word in
+            --*) grep -qE -- "(^|[ ,|[])${word%%=*}([] ,=|]|\$)" "help.$command" ||
+                fail "$page: weft $command $*: no flag ${word%%=*}" ;;
+            *=[A-Z]* | replicator.kind=halves) ;; # what the reader puts in; the guide's own kind
+            *.*=* | method=*) [[ $before == --key ]] || keys+=("$word") ;;
+            *.yaml) [[ ! -e $word || $before == --* ]] || files+=("$word") ;;
+        esac
+        before=$word
+    done
+    [[ ${#keys[@]} -gt 0 || ${#files[@]} -gt 0 ]] || return 0
+    run "$weft" config data.path=my.txt "${files[@]}" "${keys[@]}"
+    [[ $code == 0 ]] || fail "$page: weft $command $*: $(head -1 err)"
+}
+
+"$weft" help >commands
+say commands "${pages[@]}" >said || fail "the pages' commands can not be listed"
+(($(wc -l <said) > 120)) || fail "fewer commands than the pages have: $(wc -l <said)"
+while IFS=$'\t' read -r page line; do
+    eval "words=($line)"
+    makes_sense "$page" "${words[@]}"
+done <said
+
+"$weft" config --keys | cut -f 1 >known
+say keys "${pages[@]}" >named || fail "the pages' keys can not be listed"
+(($(wc -l <named) > 200)) || fail "fewer keys than the pages name: $(wc -l <named)"
+while IFS=$'\t' read -r page key; do
+    grep -qx "$key" known || fail "$page: $key is not a key"
+done <named
+finish
