@@ -113,6 +113,7 @@ typedef struct weft_config {
     struct {
         int64_t rank;       /* of LoRA's matrices; 0: no adapters */
         double alpha;       /* 0 = as rank */
+        double dropout;     /* of the adapters' inputs, in training */
         weft_texts targets; /* modules with an adapter; n = 0: all matrices of blocks */
         weft_texts save;    /* modules that are trained whole beside them */
         const char *init;   /* "" or a folder in PEFT's format */

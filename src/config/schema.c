@@ -355,6 +355,8 @@ const weft_config_key wefti_config_keys[] = {
      "rank of LoRA's matrices, which alone are trained; 0 = no adapters"},
     {AT(adapter.alpha), NUMBER, "", "0", WITHIN(0, 1e6),
      "an adapter's product is scaled by alpha / rank; 0 = alpha is the rank"},
+    {AT(adapter.dropout), NUMBER, "", "0", BELOW(0, 1),
+     "probability of dropping an input of an adapter, as PEFT's lora_dropout"},
     {AT(adapter.targets), TEXTS, "", "", ANY,
      "modules that get an adapter: names or patterns; empty = all of the blocks"},
     {AT(adapter.save), TEXTS, "", "", ANY,

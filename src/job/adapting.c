@@ -25,6 +25,7 @@ weft_status wefti_job_adapt(weft_ctx *ctx, wefti_job *job) {
                              "program gives the tensors that it trains");
     wefti_adapting what = {.rank = rank,
                            .scale = rank > 0 ? alpha / (double)rank : 1,
+                           .dropout = c->adapter.dropout,
                            .targets = c->adapter.targets.items,
                            .n_targets = c->adapter.targets.n,
                            .saved = c->adapter.save.items,

@@ -135,6 +135,7 @@ static weft_status check_read(weft_ctx *ctx, wefti_config *config) {
  * file has all keys. */
 static weft_status check_adapter(weft_ctx *ctx, const weft_config *c) {
     const char *said = c->adapter.alpha != 0      ? "adapter.alpha"
+                       : c->adapter.dropout != 0  ? "adapter.dropout"
                        : c->adapter.targets.n > 0 ? "adapter.targets"
                        : c->adapter.save.n > 0    ? "adapter.save"
                                                   : NULL;

@@ -8,6 +8,12 @@
  *
  * That is LoRA's gradient to rounding, for every architecture and fused tensors alike. It
  * costs 2 r products for each element of W, little beside the 6 N of a pass over N tokens.
+ * With dropout the inputs of adapters are not those of W0, so there is no one W: the pass then
+ * has W0 and the products beside it (wefti_side), in training alone,
+ *
+ *     forward    y = x W0^T + drop(x) D^T    D = s B A       two products instead of one
+ *     backward   dD = dy^T drop(x), from which dA and dB as above; dx = dy W0 + drop(dy D)
+ *
  * A parameter that is trained whole takes the base's place as it is, with dW for its gradient.
  * A unit of which all is trained, or nothing, is passed through without a copy. Below the
  * lowest unit with something to train no backward is computed, and of a token matrix that
@@ -37,9 +43,12 @@ struct wefti_adapted {
     int64_t *unit_at;       /* [units] where they begin in values */
     trained *trained;       /* [units] how much of a unit */
     source *sources;        /* [params of the whole model] */
+    bool *has;                  /* [params of the whole model] an adapter */
     int64_t rank;
+    int64_t widest; /* input of a product with an adapter */
     double scale;
-    int lowest; /* unit with something to train */
+    double dropout; /* of the adapters' inputs */
+    int lowest;     /* unit with something to train */
 };
 
 /* ---- what is trained ---- */
@@ -129,6 +138,12 @@ static weft_status append_saved(weft_ctx *ctx, weft_model *model, wefti_unit *un
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "adapter.save means '%s', whose name is too long",
                              param->file.name);
+    if (model->adapted->dropout > 0 && param->hidden)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "adapter.save means '%s', a matrix of a block, beside "
+                             "adapter.dropout %g, which drops inputs of adapters alone; "
+                             "expected one of the two",
+                             param->file.name, model->adapted->dropout);
     wefti_param *p = append(model, unit, param);
     snprintf(p->file.name, sizeof p->file.name, "%s%.*s", before,
              (int)(sizeof p->file.name - sizeof before), param->file.name);
@@ -155,6 +170,9 @@ static weft_status add_source(weft_ctx *ctx, weft_model *model, wefti_unit *unit
     int shared = shared_adapter(ad, &ad->whole->units[u], param);
     from->a = shared >= 0 ? shared : unit->n_params;
     from->b = from->a + 1;
+    int64_t in = param->cols_are_outputs ? param->rows : param->cols;
+    if (in > ad->widest) ad->widest = in;
+    ad->has[param - ad->whole->params] = true;
     return shared >= 0 ? WEFT_OK : append_adapter(ctx, model, unit, param);
 }
 
@@ -179,6 +197,15 @@ static weft_status add_unit(weft_ctx *ctx, weft_model *model, int u,
     if (u > 0) ad->unit_at[u] = ad->unit_at[u - 1] + ad->whole->units[u - 1].n_elements;
     model->n_elements += unit->n_elements;
     return WEFT_OK;
+}
+
+/* Decoders' products know of it; those of other kinds of row do not. */
+static weft_status check_dropout(weft_ctx *ctx, const weft_model *whole, double dropout) {
+    if (whole->ops->input == WEFTI_INPUT_TEXT) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "adapter.dropout is %g, expected 0: a %s trains its adapters "
+                         "without it",
+                         dropout, whole->ops->name);
 }
 
 static weft_status check_saved(weft_ctx *ctx, const weft_model *whole,
@@ -269,8 +296,9 @@ static size_t bytes_of(const wefti_param *param) {
     return (size_t)(param->rows * param->cols) * sizeof(float);
 }
 
-void wefti_model_merge_unit(const weft_model *model, int u, const float *own,
-                            const wefti_kernels *kernels, float *room) {
+/* The unit with the adapters' products added to `products`, which may be the unit itself. */
+static void merge(const weft_model *model, int u, const float *own,
+                  const wefti_kernels *kernels, float *room, float *products) {
     const wefti_adapted *ad = model->adapted;
     const wefti_unit *whole = &ad->whole->units[u], *unit = &model->units[u];
     memcpy(room, ad->base->values + ad->unit_at[u],
@@ -283,8 +311,13 @@ void wefti_model_merge_unit(const weft_model *model, int u, const float *own,
                    bytes_of(param));
         if (from->a >= 0)
             add_product(ad, kernels, param, own + unit->params[from->a].offset,
-                        own + unit->params[from->b].offset, room + param->offset);
+                        own + unit->params[from->b].offset, products + param->offset);
     }
+}
+
+void wefti_model_merge_unit(const weft_model *model, int u, const float *own,
+                            const wefti_kernels *kernels, float *room) {
+    merge(model, u, own, kernels, room, room);
 }
 
 /* The unit as it computes: what is there already, or made in `room`. */
@@ -341,12 +374,16 @@ static int64_t gradient_floats(const weft_model *model, int u) {
 
 typedef struct rooms {
     float *unit, *lent;        /* parameters as they compute */
+    float *products;           /* of the unit's adapters, where their inputs are dropped */
+    float *dropped;            /* such an input */
     float *grads, *lent_grads; /* [grads_floats], [lent_floats] */
     int64_t lent_floats;
     float *scratch; /* the whole model's */
 } rooms;
 
-static int64_t lay_rooms(const weft_model *model, float *base, rooms *r) {
+/* For B rows of T positions. */
+static int64_t lay_rooms(const weft_model *model, int64_t B, int64_t T, float *base,
+                         rooms *r) {
     const wefti_adapted *ad = model->adapted;
     const weft_model *whole = ad->whole;
     int64_t unit = 0, lent = 0, grads = 0;
@@ -365,6 +402,8 @@ static int64_t lay_rooms(const weft_model *model, float *base, rooms *r) {
     wefti_room room = {base, 0};
     r->unit = wefti_room_take(&room, unit);
     r->lent = wefti_room_take(&room, lent);
+    r->products = wefti_room_take(&room, ad->dropout > 0 ? unit : 0);
+    r->dropped = wefti_room_take(&room, ad->dropout > 0 ? B * T * ad->widest : 0);
     r->grads = wefti_room_take(&room, grads);
     r->lent_grads = wefti_room_take(&room, r->lent_floats);
     r->scratch = wefti_room_take(&room, 0);
@@ -382,18 +421,37 @@ static int64_t scratch_floats(const weft_model *model, int64_t B, int64_t T, int
                               const wefti_kernels *kernels) {
     const weft_model *whole = model->adapted->whole;
     rooms r;
-    return lay_rooms(model, NULL, &r) +
+    return lay_rooms(model, B, T, NULL, &r) +
            whole->ops->scratch_floats(whole, B, T, threads, kernels);
 }
 
-/* The pass that the whole model sees. */
+/* A unit of which the inputs of adapters are dropped: its products lie apart. */
+static void compose_apart(const weft_model *model, int u, const wefti_pass *pass,
+                          const rooms *r, wefti_pass *inner, wefti_side *side) {
+    const wefti_adapted *ad = model->adapted;
+    const wefti_unit *whole = &ad->whole->units[u];
+    memset(r->products, 0, (size_t)whole->n_elements * sizeof *r->products);
+    merge(model, u, pass->params, pass->kernels, r->unit, r->products);
+    *side = (wefti_side){.products = r->products,
+                         .has = ad->has + (whole->params - ad->whole->params),
+                         .rate = (float)ad->dropout,
+                         .room = r->dropped};
+    inner->params = r->unit;
+    inner->side = side;
+}
+
+/* The pass that the whole model sees; [out] r, side: what it stands on. */
 static wefti_pass inner_pass(const weft_model *model, int u, const wefti_pass *pass,
-                             rooms *r) {
+                             rooms *r, wefti_side *side) {
+    const wefti_adapted *ad = model->adapted;
     int borrowed = model->units[u].borrows;
     wefti_pass inner = *pass;
-    lay_rooms(model, pass->scratch, r);
+    lay_rooms(model, pass->B, pass->T, pass->scratch, r);
     inner.scratch = r->scratch;
-    inner.params = compose(model, u, pass->params, pass->kernels, r->unit);
+    if (pass->training && ad->dropout > 0 && ad->trained[u] == A_PART)
+        compose_apart(model, u, pass, r, &inner, side);
+    else
+        inner.params = compose(model, u, pass->params, pass->kernels, r->unit);
     if (borrowed >= 0)
         inner.borrowed = compose(model, borrowed, pass->borrowed, pass->kernels, r->lent);
     return inner;
@@ -402,7 +460,8 @@ static wefti_pass inner_pass(const weft_model *model, int u, const wefti_pass *p
 static void forward(const weft_model *model, int u, const wefti_pass *pass) {
     const weft_model *whole = model->adapted->whole;
     rooms r;
-    wefti_pass inner = inner_pass(model, u, pass, &r);
+    wefti_side side;
+    wefti_pass inner = inner_pass(model, u, pass, &r, &side);
     whole->ops->forward(whole, u, &inner);
 }
 
@@ -416,8 +475,9 @@ static void backward(const weft_model *model, int u, const wefti_pass *pass) {
     const weft_model *whole = ad->whole;
     int borrowed = model->units[u].borrows;
     rooms r;
+    wefti_side side;
     if (u < ad->lowest) return;
-    wefti_pass inner = inner_pass(model, u, pass, &r);
+    wefti_pass inner = inner_pass(model, u, pass, &r, &side);
     inner.frozen_table = table_is_frozen(model);
     if (ad->trained[u] != ALL) inner.grads = clear(r.grads, gradient_floats(model, u));
     bool lends = borrowed >= 0 && ad->trained[borrowed] != ALL;
@@ -432,15 +492,27 @@ static void backward(const weft_model *model, int u, const wefti_pass *pass) {
 static void logits(const weft_model *model, const wefti_pass *pass, float *out) {
     const weft_model *whole = model->adapted->whole;
     rooms r;
-    wefti_pass inner = inner_pass(model, whole->n_units - 1, pass, &r);
+    wefti_side side;
+    wefti_pass inner = inner_pass(model, whole->n_units - 1, pass, &r, &side);
     whole->ops->logits(whole, &inner, out);
+}
+
+/* The second products of adapters whose inputs are dropped, there and back. */
+static double side_flop(const wefti_adapted *ad, int u) {
+    const wefti_unit *whole = &ad->whole->units[u];
+    double elements = 0;
+    if (ad->dropout == 0) return 0;
+    for (int i = 0; i < whole->n_params; i++)
+        if (ad->has[&whole->params[i] - ad->whole->params])
+            elements += (double)(whole->params[i].rows * whole->params[i].cols);
+    return 4 * elements;
 }
 
 /* Forward and backward are one third and two thirds; the head's gradient of its matrix is
  * one. */
 static double unit_flop(const weft_model *model, int u, int64_t T) {
     const wefti_adapted *ad = model->adapted;
-    double flop = ad->whole->ops->unit_flop(ad->whole, u, T);
+    double flop = ad->whole->ops->unit_flop(ad->whole, u, T) + side_flop(ad, u);
     if (u < ad->lowest) return flop / 3;
     bool spares = u == ad->whole->n_units - 1 && table_is_frozen(model);
     return spares ? flop * 2 / 3 : flop;
@@ -457,7 +529,7 @@ static weft_status describe_json(weft_ctx *ctx, const weft_model *model, char **
 static void fini(weft_ctx *ctx, weft_model *model) {
     wefti_adapted *ad = model->adapted;
     weft_model_destroy(ctx, ad->whole);
-    WEFTI_FREE(ctx, ad->unit_at, ad->trained, ad->sources, ad);
+    WEFTI_FREE(ctx, ad->unit_at, ad->trained, ad->sources, ad->has, ad);
 }
 
 static weft_status allocate(weft_ctx *ctx, weft_model *model, weft_model *whole) {
@@ -473,6 +545,8 @@ static weft_status allocate(weft_ctx *ctx, weft_model *model, weft_model *whole)
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *ad->trained, "units", &ad->trained));
     WEFT_TRY(wefti_alloc_n(ctx, whole->n_params, sizeof *ad->sources,
                            "the parameter table", &ad->sources));
+    WEFT_TRY(wefti_alloc_n(ctx, whole->n_params, sizeof *ad->has, "the parameter table",
+                           &ad->has));
     WEFT_TRY(
         wefti_alloc_n(ctx, n, sizeof *model->units, "the model's units", &model->units));
     return wefti_alloc_n(ctx, 2 * (int64_t)whole->n_params + 1, sizeof *model->params,
@@ -497,7 +571,9 @@ static weft_status build(weft_ctx *ctx, weft_model *model, const wefti_adapting 
     const weft_model *whole = model->adapted->whole;
     model->adapted->rank = what->rank;
     model->adapted->scale = what->scale;
+    model->adapted->dropout = what->dropout;
     take_ops(model);
+    if (what->dropout > 0) WEFT_TRY(check_dropout(ctx, whole, what->dropout));
     WEFT_TRY(check_patterns(ctx, whole, what));
     if (what->rank > 0) WEFT_TRY(check_saved(ctx, whole, what));
     for (int u = 0; u < whole->n_units; u++) WEFT_TRY(add_unit(ctx, model, u, what));
@@ -537,6 +613,10 @@ int64_t wefti_model_adapter_rank(const weft_model *model) { return model->adapte
 
 double wefti_model_adapter_scale(const weft_model *model) {
     return model->adapted->scale;
+}
+
+double wefti_model_adapter_dropout(const weft_model *model) {
+    return model->adapted->dropout;
 }
 
 void wefti_model_lend(weft_model *model, const wefti_base *base) {

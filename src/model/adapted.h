@@ -19,6 +19,7 @@
 typedef struct wefti_adapting {
     int64_t rank;  /* of the adapters; 0: none, then all but `frozen` is trained */
     double scale;  /* of the product B A */
+    double dropout; /* of the adapters' inputs, in training */
     const char *const *targets; /* of the adapters (patterns.h) */
     int n_targets;
     const char *const *saved; /* modules that are trained as they are beside adapters */
@@ -39,9 +40,10 @@ const weft_model *wefti_model_whole(const weft_model *model);
 /* Whether what is trained are adapters. */
 bool wefti_model_has_adapters(const weft_model *model);
 
-/* Rank and scale of the adapters. */
+/* Rank and scale of the adapters, and the dropout of their inputs. */
 int64_t wefti_model_adapter_rank(const weft_model *model);
 double wefti_model_adapter_scale(const weft_model *model);
+double wefti_model_adapter_dropout(const weft_model *model);
 
 /* The whole model's values, as they were before any training. */
 typedef struct wefti_base {

@@ -167,13 +167,15 @@ static float *grad(const wefti_decoder_view *f, wefti_role role) {
 /* The product with the matrices that begin with a role's and have `out` rows together. */
 static wefti_linear linear(const wefti_decoder_view *f, wefti_role role, wefti_role bias,
                            int64_t out) {
+    int i = f->model->roles[role];
     return (wefti_linear){.N = f->N,
-                          .in = f->p[f->model->roles[role]].cols,
+                          .in = f->p[i].cols,
                           .out = out,
                           .w = param(f, role),
                           .b = param(f, bias),
                           .dw = grad(f, role),
-                          .db = grad(f, bias)};
+                          .db = grad(f, bias),
+                          .side = wefti_side_of(f->model, f->unit, f->pass, i, out)};
 }
 
 /* ---- norms ---- */

@@ -229,7 +229,9 @@ static wefti_linear linear(const frame *f, int i) {
                           .w = param(f, i),
                           .b = param(f, i + 1),
                           .dw = grad(f, i),
-                          .db = grad(f, i + 1)};
+                          .db = grad(f, i + 1),
+                          .side = wefti_side_of(f->model, f->unit, f->pass, i,
+                                                f->p[i].cols)};
 }
 
 static void norm(const frame *f, int i, const float *x, float *y, float *mean,

@@ -69,6 +69,16 @@ typedef struct wefti_unit {
     bool lent;          /* another unit borrows it */
 } wefti_unit;
 
+/* How inputs of adapters are dropped while they are trained (adapted.c): a product with a matrix
+ * W that has an adapter is x W^T + drop(x) D^T, with the adapter's product in D instead of in W.
+ * Both flat buffers have the unit's layout. */
+typedef struct wefti_side {
+    const float *products; /* D where there is an adapter, 0 elsewhere */
+    const bool *has;       /* [params of the unit] an adapter */
+    float rate;            /* of dropping */
+    float *room;           /* as long as the largest input of a product */
+} wefti_side;
+
 /* Everything one call of forward or backward sees. Pointers are borrowed for the call. In
  * training the head's forward does nothing: its backward computes loss and gradients in
  * one go. Otherwise its forward computes the loss. Backward takes the pass of the forward
@@ -95,6 +105,7 @@ typedef struct wefti_pass {
     float *scratch;         /* scratch_floats() long, shared by all units */
     float grad_scale;       /* multiplies the summed loss before differentiation */
     double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
+    const wefti_side *side; /* NULL: nothing is dropped before an adapter */
     bool frozen_table; /* backward of the head: its token matrix takes no gradient */
     double *hits; /* forward of an image's head: right classes are ADDED; may be NULL */
 } wefti_pass;

@@ -2,22 +2,50 @@
 /* What units of several models are made of: linear maps in both layouts, dropout, embedding,
  * head and loss, each as a forward and backward pair.
  *
- *     [in,out]: y = x W     [out,in]: y = x W^T
+ *     [in,out]: y = x W     [out,in]: y = x W^T     with a side: + drop(x) D or D^T
  *     loss = mean over N of -log softmax(y)[target] */
 #include "model/pieces.h"
 
 #include <string.h>
 
+static void drop_side(const wefti_kernels *k, const wefti_linear *l, float *x) {
+    const wefti_linear_side *side = &l->side;
+    k->dropout(l->N * l->in, side->rate, side->seed, side->step, side->first, x);
+}
+
+/* The input as the side sees it. */
+static const float *dropped(const wefti_kernels *k, const wefti_linear *l, const float *x) {
+    memcpy(l->side.room, x, (size_t)(l->N * l->in) * sizeof *x);
+    drop_side(k, l, l->side.room);
+    return l->side.room;
+}
+
+/* y = beta y + x W */
+static void product(const wefti_kernels *k, const wefti_linear *l, const float *x,
+                    const float *w, float beta, float *y) {
+    k->gemm(false, !l->in_out, l->N, l->out, l->in, 1.0f, x, l->in, w,
+            l->in_out ? l->out : l->in, beta, y, l->out);
+}
+
+/* dx = dy W^T */
+static void product_backward(const wefti_kernels *k, const wefti_linear *l,
+                             const float *dy, const float *w, float *dx) {
+    k->gemm(false, l->in_out, l->N, l->in, l->out, 1.0f, dy, l->out, w,
+            l->in_out ? l->out : l->in, 0.0f, dx, l->in);
+}
+
 void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const float *x,
                           float *y) {
-    k->gemm(false, !l->in_out, l->N, l->out, l->in, 1.0f, x, l->in, l->w,
-            l->in_out ? l->out : l->in, 0.0f, y, l->out);
+    product(k, l, x, l->w, 0.0f, y);
+    if (l->side.w) product(k, l, dropped(k, l, x), l->side.w, 1.0f, y);
     if (l->b) k->bias_add(l->N, l->out, l->b, y);
 }
 
-/* [in,out]: dW += x^T dy, dx = dy W^T.   [out,in]: dW += dy^T x, dx = dy W. */
+/* [in,out]: dW += x^T dy, dx = dy W^T.   [out,in]: dW += dy^T x, dx = dy W.
+ * With a side: dD of drop(x) instead of dW, and dx += drop(dy D). */
 void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const float *x,
                            const float *dy, float *dx) {
+    if (l->side.w) x = dropped(k, l, x);
     if (l->in_out)
         k->gemm(true, false, l->in, l->out, l->N, 1.0f, x, l->in, dy, l->out, 1.0f, l->dw,
                 l->out);
@@ -25,8 +53,32 @@ void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const 
         k->gemm(true, false, l->out, l->in, l->N, 1.0f, dy, l->out, x, l->in, 1.0f, l->dw,
                 l->in);
     if (l->b) k->bias_grad(l->N, l->out, dy, l->db);
-    k->gemm(false, l->in_out, l->N, l->in, l->out, 1.0f, dy, l->out, l->w,
-            l->in_out ? l->out : l->in, 0.0f, dx, l->in);
+    product_backward(k, l, dy, l->w, dx);
+    if (!l->side.w) return;
+    product_backward(k, l, dy, l->side.w, l->side.room);
+    drop_side(k, l, l->side.room);
+    k->accumulate(l->N * l->in, l->side.room, dx);
+}
+
+/* A number of its own for each (step, parameter), under a seed that no other dropout has. */
+wefti_linear_side wefti_side_of(const weft_model *model, int unit, const wefti_pass *pass,
+                                int param, int64_t out) {
+    const wefti_param *p = &model->units[unit].params[param];
+    bool any = false;
+    if (!pass->side) return (wefti_linear_side){0};
+    int64_t in = p->cols_are_outputs ? p->rows : p->cols, covered = 0;
+    for (int i = 0; covered < out; i++) {
+        any |= pass->side->has[param + i];
+        covered += p[i].cols_are_outputs ? p[i].cols : p[i].rows;
+    }
+    if (!any) return (wefti_linear_side){0};
+    return (wefti_linear_side){
+        .w = pass->side->products + p->offset,
+        .rate = pass->side->rate,
+        .seed = pass->seed ^ (uint64_t)1 << 62,
+        .step = pass->step * (uint64_t)model->n_params + (uint64_t)(p - model->params),
+        .first = pass->row * (uint64_t)(pass->T * in),
+        .room = pass->side->room};
 }
 
 static bool drops(const weft_model *model, const wefti_pass *pass) {

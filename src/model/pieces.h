@@ -7,6 +7,15 @@
 
 /* The pieces that several kinds of model are made of, each a forward and a backward. */
 
+/* The second product of a matrix with an adapter whose inputs are dropped. The mask of an element
+ * is a function of (seed, step, first + its index). */
+typedef struct wefti_linear_side {
+    const float *w; /* laid out as the matrix; NULL: there is none */
+    float rate;
+    uint64_t seed, step, first;
+    float *room; /* [N,in] */
+} wefti_linear_side;
+
 /* A product with a matrix, and a bias where b is not NULL, for N rows. */
 typedef struct wefti_linear {
     int64_t N, in, out;
@@ -14,12 +23,19 @@ typedef struct wefti_linear {
                     and y = x W^T (Hugging Face Linear) */
     const float *w, *b;
     float *dw, *db; /* ADDED to; unused in forward */
+    wefti_linear_side side;
 } wefti_linear;
+
+/* The side of a product whose matrices are parameter `param` of the unit and, where its outputs
+ * are more than that has, those behind it. Their masks are one: they read the same input. */
+wefti_linear_side wefti_side_of(const weft_model *model, int unit, const wefti_pass *pass,
+                                int param, int64_t out);
 
 /* y[N,out] STORED. */
 void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const float *x,
                           float *y);
-/* dx[N,in] STORED; it must not be dy, but may be x. */
+/* dx[N,in] STORED; it must not be dy, but may be x. With a side, dw is of its matrix, and the
+ * first one takes no gradient. */
 void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const float *x,
                            const float *dy, float *dx);
 

@@ -99,19 +99,17 @@ weft_status wefti_adapter_open(weft_ctx *ctx, const char *folder,
 
 weft_status wefti_adapter_adopt(weft_ctx *ctx, weft_config *config, const char *folder) {
     wefti_adapter_facts facts;
-    char *modules, rank[32], alpha[40];
+    char *modules, rank[32], alpha[40], dropout[40];
     int n;
     WEFT_TRY(wefti_adapter_open(ctx, folder, &facts, &modules, &n));
-    if (facts.dropout > 0)
-        weft_ctx_log(
-            ctx, WEFT_LOG_WARN,
-            "%s was trained with lora_dropout %g; weft trains adapters without dropout",
-            folder, facts.dropout);
     snprintf(rank, sizeof rank, "%lld", (long long)facts.rank);
     wefti_number_text(facts.scale * (double)facts.rank, alpha, sizeof alpha);
     weft_status status = wefti_config_suggest(ctx, config, "adapter.rank", rank);
     if (status == WEFT_OK)
         status = wefti_config_suggest(ctx, config, "adapter.alpha", alpha);
+    wefti_number_text(facts.dropout, dropout, sizeof dropout);
+    if (status == WEFT_OK)
+        status = wefti_config_suggest(ctx, config, "adapter.dropout", dropout);
     if (status == WEFT_OK)
         status = wefti_config_suggest_list(ctx, config, "adapter.targets", modules, n);
     if (status == WEFT_OK && facts.n_saved > 0)
@@ -125,7 +123,8 @@ weft_status wefti_adapter_write(weft_ctx *ctx, const weft_model *model,
                                 const char *folder) {
     char path[PATH_MAX], *json;
     wefti_adapter_facts facts = {.rank = wefti_model_adapter_rank(model),
-                                 .scale = wefti_model_adapter_scale(model)};
+                                 .scale = wefti_model_adapter_scale(model),
+                                 .dropout = wefti_model_adapter_dropout(model)};
     snprintf(facts.base, sizeof facts.base, "%s", wefti_model_base(model)->folder);
     WEFT_TRY(wefti_adapter_describe(ctx, model, &facts, &json));
     snprintf(path, sizeof path, "%.4000s/adapter_config.json", folder);

@@ -97,20 +97,6 @@ static void adapters_learn_the_same_on_every_mesh(void **state) {
     assert_true(one.wire[0] * 4 < other.wire[0]);
 }
 
-static void every_method_moves_adapters(void **state) {
-    static const char *const methods[] = {"topk",   "powersgd",   "dadam",
-                                          "diloco", "sparseloco", "muloco"};
-    char method[64];
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
-        snprintf(method, sizeof method, "method=%s", methods[i]);
-        train(&one, "one", false,
-              KEYS(method, "model.init=base", "adapter.rank=2", "mesh.nodes=2",
-                   "mesh.ranks_per_node=2", "run.eval_tokens=256"));
-        if (one.status != WEFT_OK) fail_msg("%s: %s", methods[i], one.message);
-        assert_true(isfinite(one.loss[11]) && one.loss[11] != one.loss[0]);
-    }
-}
-
 static void check_resume(const char *const *keys, const char *file) {
     char a[128], b[128];
     train(&one, "whole", false, keys);
@@ -125,6 +111,61 @@ static void check_resume(const char *const *keys, const char *file) {
     snprintf(a, sizeof a, "whole" LAST "/%s", file);
     snprintf(b, sizeof b, "part" LAST "/%s", file);
     assert_same_file(a, b);
+}
+
+/* Masks are of the step, the global row and the place: ranks draw what one rank does; and of no
+ * other step. Evaluation drops nothing. */
+static void dropout_of_adapters_is_the_same_on_every_mesh(void **state) {
+    train(&one, "one", false, KEYS("method=fsdp", ADAPTED));
+    assert_trained(&one);
+    double loss = one.loss[11];
+    train(&one, "one", false, KEYS("method=fsdp", ADAPTED, "adapter.dropout=0.3"));
+    assert_trained(&one);
+    assert_true(fabs(one.loss[11] - loss) > 1e-4);
+    assert_near(loss_of("one"), one.result.validation_loss, 1e-5);
+    train(&other, "other", false,
+          KEYS("method=hsdp", ADAPTED, "adapter.dropout=0.3", "mesh.nodes=2",
+               "mesh.ranks_per_node=2", "model.recompute=true"));
+    assert_trained(&other);
+    for (int i = 0; i < 12; i++) assert_near(other.loss[i], one.loss[i], 2e-4);
+    assert_near(other.loss[11], one.loss[11], fabs(one.loss[11] - loss) / 4);
+    check_resume(KEYS("method=hsdp", ADAPTED, "adapter.dropout=0.3", "mesh.nodes=2"),
+                 "adapter_model.safetensors");
+}
+
+/* As PEFT does: the rate is the adapter's, and who goes on from it drops as much. */
+static void dropout_comes_with_an_adapter(void **state) {
+    int64_t n;
+    train(&one, "one", false, KEYS("method=fsdp", ADAPTED, "adapter.dropout=0.25"));
+    assert_trained(&one);
+    char *json = slurp("one" LAST "/adapter_config.json", &n);
+    assert_non_null(strstr(json, "\"lora_dropout\": 0.25"));
+    free(json);
+    train(&one, "on", false,
+          KEYS("method=fsdp", "model.init=base", "adapter.init=one" LAST));
+    assert_trained(&one);
+    train(&other, "other", false,
+          KEYS("method=fsdp", "model.init=base", "adapter.init=one" LAST,
+               "adapter.dropout=0"));
+    assert_trained(&other);
+    assert_true(one.loss[0] != other.loss[0]);
+    json = slurp("on" LAST "/adapter_config.json", &n);
+    assert_non_null(strstr(json, "\"lora_dropout\": 0.25"));
+    free(json);
+}
+
+static void every_method_moves_adapters(void **state) {
+    static const char *const methods[] = {"topk",   "powersgd",   "dadam",
+                                          "diloco", "sparseloco", "muloco"};
+    char method[64];
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        snprintf(method, sizeof method, "method=%s", methods[i]);
+        train(&one, "one", false,
+              KEYS(method, "model.init=base", "adapter.rank=2", "mesh.nodes=2",
+                   "mesh.ranks_per_node=2", "run.eval_tokens=256"));
+        if (one.status != WEFT_OK) fail_msg("%s: %s", methods[i], one.message);
+        assert_true(isfinite(one.loss[11]) && one.loss[11] != one.loss[0]);
+    }
 }
 
 static void a_stopped_run_resumes_to_the_same_bits(void **state) {
@@ -176,6 +217,7 @@ static void assert_refused(const char *const *keys, const char *words) {
 static void keys_that_contradict_are_refused(void **state) {
     assert_refused(KEYS("adapter.rank=2"), "names no model");
     assert_refused(KEYS("adapter.alpha=4"), "adapter.rank is 0");
+    assert_refused(KEYS("adapter.dropout=0.1"), "adapter.rank is 0");
     assert_refused(KEYS(ADAPTED, "model.frozen=@tables"), "model.frozen is set");
     assert_refused(KEYS(ADAPTED, "adapter.targets=wq"), "'wq'");
 }
@@ -230,6 +272,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adapters_learn_and_are_few),
         cmocka_unit_test(adapters_learn_the_same_on_every_mesh),
+        cmocka_unit_test(dropout_of_adapters_is_the_same_on_every_mesh),
+        cmocka_unit_test(dropout_comes_with_an_adapter),
         cmocka_unit_test(every_method_moves_adapters),
         cmocka_unit_test(a_stopped_run_resumes_to_the_same_bits),
         cmocka_unit_test(another_base_is_refused),
