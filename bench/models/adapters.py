@@ -20,8 +20,11 @@ import transformers as hf
 
 V, T, ROWS, STEPS, LR, EPS, MOST = 256, 32, 4, 20, 2e-3, 1e-6, 1e-5
 # what is trained whole beside the adapters
-SAVED = {"llama, head and norms": ["lm_head", "norm"], "gpt_neox, tables": ["embed_out", "embed_in"]}
+SAVED = {"llama, head and norms": ["lm_head", "norm"], "gpt_neox, tables": ["lm_head", "embed_in"]}
+ROOT_SCALED = {"llama, rsLoRA"}  # the product is scaled by alpha / sqrt(rank)
 MODELS = {
+    "llama, rsLoRA": (hf.LlamaForCausalLM, hf.LlamaConfig, dict(num_key_value_heads=2),
+                      ["q_proj", "o_proj", "up_proj"]),
     "llama, head and norms": (hf.LlamaForCausalLM, hf.LlamaConfig, dict(num_key_value_heads=2),
                               ["q_proj", "v_proj"]),
     "gpt_neox, tables": (hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig, dict(), ["query_key_value"]),
@@ -115,7 +118,7 @@ def compare(weft, name, work):
     adapter = os.path.join(work, name + "-adapter")
     tuned = peft.get_peft_model(make(name), peft.LoraConfig(
         r=4, lora_alpha=10, target_modules=MODELS[name][3], task_type="CAUSAL_LM",
-        modules_to_save=SAVED.get(name)))
+        modules_to_save=SAVED.get(name), use_rslora=name in ROOT_SCALED))
     torch.manual_seed(5)
     for n, p in tuned.named_parameters():  # as an adapter that has learnt: B is not zero
         if "lora_B" in n:

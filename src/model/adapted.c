@@ -127,6 +127,7 @@ static weft_status append_adapter(weft_ctx *ctx, weft_model *model, wefti_unit *
 static weft_status append_saved(weft_ctx *ctx, weft_model *model, wefti_unit *unit, int u,
                                 const wefti_param *param) {
     static const char before[] = "base_model.model.";
+    const char *name = wefti_param_adapter_name(param);
     const weft_model *whole = model->adapted->whole;
     bool is_table = param->ndim == 2 && !param->hidden;
     if (whole->units[u].lent && is_table)
@@ -134,7 +135,7 @@ static weft_status append_saved(weft_ctx *ctx, weft_model *model, wefti_unit *un
                              "adapter.save means '%s', which the head shares, expected "
                              "modules with parameters of their own",
                              param->file.name);
-    if (sizeof before + strlen(param->file.name) > sizeof param->file.name)
+    if (sizeof before + strlen(name) > sizeof param->file.name)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "adapter.save means '%s', whose name is too long",
                              param->file.name);
@@ -146,7 +147,7 @@ static weft_status append_saved(weft_ctx *ctx, weft_model *model, wefti_unit *un
                              param->file.name, model->adapted->dropout);
     wefti_param *p = append(model, unit, param);
     snprintf(p->file.name, sizeof p->file.name, "%s%.*s", before,
-             (int)(sizeof p->file.name - sizeof before), param->file.name);
+             (int)(sizeof p->file.name - sizeof before), name);
     return WEFT_OK;
 }
 

@@ -188,7 +188,8 @@ static json_t *saved_modules(const weft_model *model) {
     bool fine = list != NULL;
     for (int i = 0; i < whole->n_params && fine; i++) {
         if (!wefti_model_is_saved(model, &whole->params[i])) continue;
-        snprintf(module, sizeof module, "%s", whole->params[i].file.name);
+        snprintf(module, sizeof module, "%s",
+                 wefti_param_adapter_name(&whole->params[i]));
         char *dot = strrchr(module, '.');
         if (dot) *dot = '\0';
         if (!holds(list, module))

@@ -28,13 +28,24 @@ void wefti_param_module(const wefti_param *param, char out[WEFTI_MODULE_NAME]) {
     snprintf(out, WEFTI_MODULE_NAME, "%.*s", (int)(ends ? n - m : n), param->file.name);
 }
 
-bool wefti_param_is_of_module(const char *pattern, const wefti_param *param) {
+const char *wefti_param_adapter_name(const wefti_param *param) {
+    return same(param->file.name, "embed_out.weight") ? "lm_head.weight"
+                                                      : param->file.name;
+}
+
+/* Whether the module of the tensor of that name is meant. */
+static bool names_module(const char *pattern, const char *tensor) {
     char module[WEFTI_MODULE_NAME];
-    snprintf(module, sizeof module, "%s", param->file.name);
+    snprintf(module, sizeof module, "%s", tensor);
     char *dot = strrchr(module, '.'); /* behind it: weight or bias */
     if (dot) *dot = '\0';
     size_t n = strlen(module), m = strlen(pattern);
     return (n >= m && same(module + n - m, pattern)) || fnmatch(pattern, module, 0) == 0;
+}
+
+bool wefti_param_is_of_module(const char *pattern, const wefti_param *param) {
+    return names_module(pattern, param->file.name) ||
+           names_module(pattern, wefti_param_adapter_name(param));
 }
 
 bool wefti_param_is_target(const char *pattern, const wefti_param *param) {

@@ -7,10 +7,15 @@
  * @matrices (of blocks), @tables (embeddings and heads), @vectors. */
 bool wefti_param_is_in(const char *pattern, const wefti_param *param);
 
-/* The module that a parameter's tensor in files belongs to: its name without ".weight". */
 /* Whether a parameter belongs to a module whose name ends so, "lm_head", or is of a pattern. */
 bool wefti_param_is_of_module(const char *pattern, const wefti_param *param);
 
+/* A parameter's name in an adapter's file: that of the tensor, but lm_head.weight for a head that
+ * whole models' files call embed_out.weight. Modules are called so since transformers 5, and
+ * PEFT's names are those of modules. */
+const char *wefti_param_adapter_name(const wefti_param *param);
+
+/* The module that a parameter's tensor in files belongs to: its name without ".weight". */
 enum { WEFTI_MODULE_NAME = 96 };
 void wefti_param_module(const wefti_param *param, char out[WEFTI_MODULE_NAME]);
 

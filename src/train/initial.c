@@ -10,21 +10,37 @@
  * it is one. */
 #include "train/initial.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "model/adapted.h"
 
-/* The tensor of that name, or of it without its first part; -1: neither. */
-static int find(const wefti_weights *w, const char *name) {
-    int index = wefti_weights_find(w, name);
-    const char *dot = strchr(name, '.');
-    return index < 0 && dot ? wefti_weights_find(w, dot + 1) : index;
-}
-
 static bool ends_with(const char *name, const char *end) {
     size_t n = strlen(name), m = strlen(end);
     return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* A head of its own is called in two ways (wefti_param_adapter_name); the other one, or -1. */
+static int find_head(const wefti_weights *w, const char *name) {
+    static const char *const heads[] = {"lm_head.weight", "embed_out.weight"};
+    char other[sizeof((wefti_place *)NULL)->name];
+    for (int i = 0; i < 2; i++) {
+        if (!ends_with(name, heads[i])) continue;
+        snprintf(other, sizeof other, "%.*s%s", (int)(strlen(name) - strlen(heads[i])), name,
+                 heads[1 - i]);
+        return wefti_weights_find(w, other);
+    }
+    return -1;
+}
+
+/* The tensor of that name, or of it without its first part, or a head under its other name; -1:
+ * none of them. */
+static int find(const wefti_weights *w, const char *name) {
+    int index = wefti_weights_find(w, name);
+    const char *dot = strchr(name, '.');
+    if (index < 0 && dot) index = wefti_weights_find(w, dot + 1);
+    return index < 0 ? find_head(w, name) : index;
 }
 
 /* Whether this may be a second copy of the embedding, which the model's head shares. */
