@@ -97,12 +97,13 @@ def test_meshes_that_average_already_are_refused():
 # --- DDP inside the node ---
 
 
-def in_node_ddp(steps, per_node, method, keys):
+def in_node_ddp(steps, per_node, method, keys, inside):
     rank = start_gloo()
     node = weft.node_group(per_node)
     model = net(rank)
     ddp = torch.nn.parallel.DistributedDataParallel(model, process_group=node)
-    opt = weft.Optimizer(ddp, method=method, keys=keys, **ADAMW)
+    inner = torch.optim.AdamW(model.parameters(), **ADAMW) if inside else None
+    opt = weft.Optimizer(ddp, inner, method=method, keys=keys, **({} if inside else ADAMW))
     losses = []
     for t in range(steps):
         loss = loss_of(ddp, rank, t)
@@ -115,12 +116,14 @@ def in_node_ddp(steps, per_node, method, keys):
 
 
 def test_ddp_in_nodes_and_weft_between_them():
-    found = run(in_node_ddp, 4, 12, 2, "hsdp", {"optimizer.eps": 1e-8, "optimizer.clip": 0})
     wanted = run(reference, 4, 12)
-    for r in range(4):
-        assert torch.equal(found[r][1], found[0][1])
-        assert torch.allclose(torch.tensor(found[r][0]), torch.tensor(wanted[r][0]), rtol=1e-5,
-                              atol=1e-6)
-        assert found[r][2].step == 12
+    for inside in (False, True):
+        keys = {} if inside else {"optimizer.eps": 1e-8, "optimizer.clip": 0}
+        found = run(in_node_ddp, 4, 12, 2, "hsdp", keys, inside)
+        for r in range(4):
+            assert torch.equal(found[r][1], found[0][1])
+            assert torch.allclose(torch.tensor(found[r][0]), torch.tensor(wanted[r][0]),
+                                  rtol=1e-5, atol=1e-6)
+            assert found[r][2].step == 12
 
 

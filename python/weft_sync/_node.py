@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import torch
 
 from . import _world
 from ._library import Context, Error, Mesh
 from ._sync import Report
+
+
+class Told(NamedTuple):
+    """What a leader says of a step."""
+
+    report: Report | None  #: None: there was none, parameters are new
+    steps: int             #: that are done
+    brought: bytes         #: by the other machines, when this one has come into a run; else empty
 
 
 class Node:
@@ -33,32 +41,58 @@ class Node:
         number = next(_world.meshes)
         self.mesh = _world.founded(number, leaders=n) if self.leads else Mesh(Context(), 0, 1)
 
-    def tell(self, tensors: Sequence[torch.Tensor], report: Report | None) -> Report | None:
-        """The leader's tensors and report to all of the node."""
-        told = [0.0] * len(Report._fields) if report is None else \
-            [float("nan") if v is None else float(v) for v in report]
-        words = torch.tensor(told, dtype=torch.float64, device=self.device)
+    def tell(self, tensors: Sequence[torch.Tensor], told: Told) -> Told:
+        """The leader's tensors and what it has to say, to all of the node."""
+        fields = [0.0] * len(Report._fields) if told.report is None else \
+            [float("nan") if v is None else float(v) for v in told.report]
+        words = torch.tensor([told.report is not None, told.steps, len(told.brought), *fields],
+                             dtype=torch.float64, device=self.device)
         flat = torch.cat([t.reshape(-1) for t in tensors]).to(self.device)
         for t in (flat, words):
-            torch.distributed.broadcast(t, self.leader, group=self.group)
+            self._broadcast(t)
+        reported, steps, n_bytes, *fields = words.tolist()
+        brought = self._tell_bytes(told.brought, int(n_bytes))
         if self.leads:
-            return report
-        at = 0
-        for t in tensors:
-            t.copy_(flat[at:at + t.numel()].view(t.shape))
-            at += t.numel()
-        step, lr, loss, loss_step, wire, near, exchange, wait, skipped, n = words.tolist()
-        return Report(int(step), lr, None if loss != loss else loss, int(loss_step), int(wire),
-                      int(near), exchange, wait, bool(skipped), int(n))
+            return told
+        _copy_parts(flat, tensors)
+        return Told(_report_of(fields) if reported else None, int(steps), brought)
+
+    def _broadcast(self, tensor: torch.Tensor) -> None:
+        torch.distributed.broadcast(tensor, self.leader, group=self.group)
+
+    def _tell_bytes(self, data: bytes, n: int) -> bytes:
+        if n == 0:
+            return b""
+        given = torch.frombuffer(bytearray(data if self.leads else n), dtype=torch.uint8)
+        words = given.to(self.device)
+        self._broadcast(words)
+        return bytes(words.tolist())
+
+
+def _copy_parts(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
+    at = 0
+    for t in tensors:
+        t.copy_(flat[at:at + t.numel()].view(t.shape))
+        at += t.numel()
+
+
+def _report_of(fields: list[float]) -> Report:
+    step, lr, loss, loss_step, wire, near, exchange, wait, skipped, n = fields
+    return Report(int(step), lr, None if loss != loss else loss, int(loss_step), int(wire),
+                  int(near), exchange, wait, bool(skipped), int(n))
 
 
 class Follower:
     """In place of a Sync, on ranks that a leader speaks for."""
 
     goes_on = False
+    n_steps = 0  # as the leader said
+
+    def steps(self) -> int:
+        return self.n_steps
 
     def __getattr__(self, _name: str) -> Callable[..., None]:
         return lambda *_arguments: None
 
 
-__all__ = ["Follower", "Node"]
+__all__ = ["Follower", "Node", "Told"]

@@ -195,9 +195,7 @@ class Place:
 
     def lend(self) -> None:
         """The direction in p.grad, for an optimizer of torch's; a frozen one has none."""
-        self.show_grad()
-        if not self.in_place:
-            self.p.grad = self.as_parameter(self.grad)
+        self.p.grad = self.grad if self.in_place else self.as_parameter(self.grad)
         if not self.p.requires_grad:
             self.p.grad = None
 

@@ -17,6 +17,7 @@ except ImportError:  # before torch 2.5, or built without torch.distributed
     class DTensor:  # type: ignore[no-redef]
         pass
 
+from . import _together
 from ._library import Config, Context, Error, Mesh, key_name
 
 _default: Mesh | None = None
@@ -50,8 +51,13 @@ def _address(name: str) -> tuple[str, int]:
 
 def apart() -> bool:
     """Whether each machine has a torch.distributed, or a torchrun, of its own, and weft alone
-    knows of the others (WEFT_NODES, WEFT_NODE, WEFT_MASTER)."""
-    return "WEFT_NODES" in os.environ
+    knows of the others (WEFT_NODES, WEFT_NODE, WEFT_MASTER), or comes to them (WEFT_JOIN)."""
+    return "WEFT_NODES" in os.environ or joins()
+
+
+def joins() -> bool:
+    """Whether this process comes into a run that trains."""
+    return "WEFT_JOIN" in os.environ
 
 
 def _here() -> tuple[int, int]:
@@ -69,11 +75,13 @@ def founded(number: int, leaders: int = 0) -> Mesh:
     port = _number("WEFT_PORT", 0) if first else 0
     if port and not leaders:
         port += _number("LOCAL_RANK", 0)
-    if "WEFT_JOIN" in os.environ:
+    if joins():
         if not first:
             raise Error("config", "WEFT_JOIN is set, and this process has a mesh already; one "
                         "that comes into a run has one exchange")
-        return Mesh(Context(), join=_address("WEFT_JOIN"))
+        doors, size = _address("WEFT_JOIN"), _here()[1]
+        several = size > 1 and not leaders and torch.distributed.is_initialized()
+        return enter(doors, _together.of_machine(size) if several else None)
     if apart():
         rank, size = _here()
         nodes, node = _number("WEFT_NODES"), _number("WEFT_NODE")
@@ -89,6 +97,13 @@ def founded(number: int, leaders: int = 0) -> Mesh:
         rank, size = rank // leaders, size // leaders
     host = os.environ.get("MASTER_ADDR") or socket.gethostname()
     return Mesh(Context(), rank, size, host, store, f"weft/{number}", port=port)
+
+
+def enter(doors: tuple[str, int], together: _together.Together | None) -> Mesh:
+    """Comes into a run that trains, in turns with who shares a copy of the model."""
+    if together is None:
+        return Mesh(Context(), join=doors)
+    return together.in_turn(lambda: Mesh(Context(), join=doors))
 
 
 def _first_node(nodes: str) -> str:
@@ -137,11 +152,11 @@ def mesh() -> Mesh:
     return _default
 
 
-def again(left: Mesh, doors: tuple[str, int]) -> Mesh:
+def again(left: Mesh, doors: tuple[str, int], together: _together.Together | None = None) -> Mesh:
     """Leaves a mesh whose others have gone on, and comes in where they listen."""
     global _default
     left.close()
-    found = Mesh(Context(), join=doors)
+    found = enter(doors, together)
     if _default is left:
         _default = found
     return found

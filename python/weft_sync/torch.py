@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import io
 import ctypes as c
 import os
 import threading
@@ -31,11 +30,12 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
-from . import _back, _places, _world
+from . import _back, _places, _together, _world
+from ._carried import Carried
 from ._library import Context, Error, LeftBehind, Mesh, PeerError
 from ._loss import called, number
 from ._measure import StepTime, measure_step
-from ._node import Follower, Node
+from ._node import Follower, Node, Told
 from ._places import Place, Storage, floats
 from ._plan import plan
 from ._ranked import PerRank
@@ -69,6 +69,7 @@ class Optimizer(torch.optim.Optimizer):
     ``returns``: a process that the others have gone on without although it lives (a laptop's lid, a
     cut network) comes in again by itself so often, inside ``step``, whose report then says
     ``skipped``; loops run ``while optimizer.steps < n``. 0: ``step`` raises ``LeftBehind``.
+    Processes of a machine that share a copy (FSDP2, DDP) come in together.
 
     All processes create it alike; rank 0's parameters become everybody's.
     """
@@ -84,6 +85,12 @@ class Optimizer(torch.optim.Optimizer):
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             self._node = Node(model.process_group)
             model, mesh, overlap = model.module, self._node.mesh, False
+        groups, names = groups_of(model)
+        self._module = model if isinstance(model, torch.nn.Module) else None
+        self._shards = shards_of([p for g in groups for p in g["params"]])
+        #: made before the mesh, for it is collective, and processes come into a run in turns
+        self._together = _together.of_machine(self._shards) \
+            if self._shards > 1 and (returns > 0 or _world.joins()) else None
         self.mesh = mesh if mesh is not None else _world.mesh_of_its_own()
         self.param_groups: list[dict[str, Any]]
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
@@ -93,17 +100,13 @@ class Optimizer(torch.optim.Optimizer):
         self._returns = _back.Returns(returns)
         self._left: LeftBehind | None = None
         self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
-        self._carried: list[Any] = []
-        self._brought: dict[str, Any] | None = None
+        self._carried = Carried(self)
         self._handles: list[Any] = []
         self._sync: Any = None  # a Sync, or what stands in for it behind a leader
         self._ctx = Context()
         given = {**(keys or {}), **named, "optimizer.lr": lr,
                  "optimizer.weight_decay": weight_decay,
                  "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]}
-        groups, names = groups_of(model)
-        self._module = model if isinstance(model, torch.nn.Module) else None
-        self._shards = shards_of([p for g in groups for p in g["params"]])
         #: ranks that have one copy of the model together
         self.share = self._shards if self._node is None else self._node.size
         self._asked = (method, config, dict(given))
@@ -138,21 +141,25 @@ class Optimizer(torch.optim.Optimizer):
             return self._follow()
         self._exchange()
 
-    def _exchange(self) -> None:
-        """Takes part: with those who begin, or in a run that trains already."""
+    def _exchange(self, back: bool = False) -> None:
+        """Takes part: with those who begin, or in a run that trains already; `back`: again."""
+        if self._together is not None:
+            self._together.check(self.mesh)
         tensors = table_of([place.shape for place in self._places],
                            [place.name for place in self._places])
         self._storage = Storage()
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, sharded=self._shards > 1, elastic=True,
-                          take=self._storage.take, pack=self._pack, unpack=self._unpack)
+                          take=self._storage.take, pack=self._carried.pack,
+                          unpack=self._carried.unpack)
         self._closed = False
         atexit.register(self.close)
         for place in self._places:
             place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
                          self._storage.tensor(self._sync.gradients(place.index), place.shape))
         self._sync.begin()
+        self.report = _back.report_of(self._sync) if back else None
         if self._node is not None:
             return self._stay_behind_ddp()
         self._publish()
@@ -164,17 +171,17 @@ class Optimizer(torch.optim.Optimizer):
     def come_back(self) -> Report:
         """After ``LeftBehind``: comes into the run again, with the others' parameters, state and
         steps, rates, and what is carried."""
-        doors = self.mesh.way_back()
+        doors = self._left.doors if self._left is not None else self.mesh.way_back()
         if doors is None:
             raise Error("argument", "nobody has gone on without this process")
-        if self.share > 1:
-            raise Error("argument", "processes that share a copy of the model come back together: "
-                        "start them again with WEFT_JOIN")
-        if not self._carried and any("initial_lr" in g for g in self.param_groups):
+        if self.share > 1 and self._returns.most == 0:
+            raise Error("argument", "processes that share a copy of the model come back together, "
+                        "by themselves: create the optimizer with returns=10")
+        if self._carried.moves():
             raise Error("argument", "the schedule of this process is not carried, nor are its rates "
                         "the others' then: call optimizer.carry(schedule)")
         self.close()
-        self.mesh = _world.again(self.mesh, _world.address_of(doors))
+        self.mesh = _world.again(self.mesh, _world.address_of(doors), self._together)
         method, config, given = self._asked
         given = {key: value for key, value in given.items() if key.replace(".", "_") not in
                  ("mesh_nodes", "mesh_ranks_per_node")}
@@ -184,23 +191,31 @@ class Optimizer(torch.optim.Optimizer):
         for place in self._places:
             place.forget()
         self._opened = self._looked = False
-        self._exchange()
-        self._left, carried, self._carried = None, self._carried, []
-        self.carry(*carried)
-        self.report = _back.report_of(self._sync)
+        self._exchange(back=True)
+        self._left = None
+        self._carried.again()
+        assert self.report is not None
         _back.log.warning("this process is back, one of %d, and goes on with step %d",
                           self.report.processes, self.report.step + 1)
         return self.report
 
     def _leave(self, error: LeftBehind) -> None:
-        if self._returns.most == 0 or self.share > 1:
+        if self._returns.most == 0:
             raise error
         self._left = error
 
     def _return(self) -> None:
-        if self._left is not None:
-            self._returns.wait(self._left)
+        """At the end of a step, which was none if this process, or one that shares its copy, was
+        left behind. Who is left behind again on its way in tries once more in the next step."""
+        if self._together is not None and self._returns.most > 0:
+            self._left = self._together.agreed(self._left)
+        if self._left is None:
+            return
+        self._returns.wait(self._left)
+        try:
             self.come_back()
+        except LeftBehind as error:
+            self._leave(error)
 
     # --- what a process that comes gets beside parameters and weft's own state ---
 
@@ -219,61 +234,11 @@ class Optimizer(torch.optim.Optimizer):
         anything with state_dict and load_state_dict. A process that comes into the run
         (WEFT_JOIN) calls this with the same objects, and gets their state from the others. The
         state of a torch optimizer inside goes along by itself."""
-        for thing in objects:
-            if not (hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")):
-                raise Error("argument", f"{type(thing).__name__} has no state to carry: expected "
-                            "state_dict and load_state_dict, as a schedule of torch's has")
-            self._carried.append(thing)
-            if self._brought is None:
-                continue
-            if len(self._carried) > len(self._brought["carried"]):
-                raise Error("argument", f"this process carries {len(self._carried)} objects, the "
-                            f"others {len(self._brought['carried'])}")
-            thing.load_state_dict(self._brought["carried"][len(self._carried) - 1])
-        if self._brought is not None:
-            self._take_groups(self._brought["groups"])
-
-    def _pack(self) -> bytes:
-        packed = {"groups": [{k: v for k, v in g.items() if k != "params"}
-                             for g in self.param_groups],
-                  "carried": [thing.state_dict() for thing in self._carried],
-                  "inner": None if self.inner is None else self.inner.state_dict()}
-        to = io.BytesIO()
-        torch.save(packed, to)
-        return to.getvalue()
-
-    def _unpack(self, data: bytes) -> None:
-        self._brought = torch.load(io.BytesIO(data), weights_only=True)
-        if self.inner is not None:
-            self.inner.load_state_dict(self._brought["inner"])
-            self.param_groups = self.inner.param_groups
-        self._take_groups(self._brought["groups"])
-
-    def _take_groups(self, groups: list[dict[str, Any]]) -> None:
-        for group, theirs in zip(self.param_groups, groups, strict=True):
-            group.update(theirs)
-
-    def _check_carried(self) -> None:
-        """Of a process that has come, before its first step: rates are the same on all."""
-        if self._brought is None:
-            return
-        n, theirs = len(self._carried), len(self._brought["carried"])
-        moved = n == 0 and any("initial_lr" in g for g in self.param_groups)
-        if n != theirs or moved:
-            raise Error("argument", f"this process carries {n} objects, the others {theirs}: "
-                        "call optimizer.carry(schedule) in all of them, after the schedule is "
-                        "made, so that who comes has the others' learning rate")
-        for thing, state in zip(self._carried, self._brought["carried"], strict=True):
-            if isinstance(thing, torch.optim.lr_scheduler.LRScheduler):
-                thing.load_state_dict(state)  # who came back inside a step has moved it since
-        self._take_groups(self._brought["groups"])
-        self._brought = None
+        self._carried.add(*objects)
 
     @property
     def steps(self) -> int:
         """Steps that are done: where a loop begins in a process that comes into a run."""
-        if isinstance(self._sync, Follower):
-            return self.report.step if self.report else 0
         return int(self._sync.steps())
 
     def seat(self) -> tuple[int, int]:
@@ -295,7 +260,7 @@ class Optimizer(torch.optim.Optimizer):
         """DDP has gradients of its own, complete when backward has ended."""
         for place in self._places:
             place.alias_grad = False
-        self._finish(None)
+        self._finish(self.report)
 
     def close(self) -> None:
         """Ends the exchange. The model keeps its parameters; the mesh stays open."""
@@ -355,7 +320,7 @@ class Optimizer(torch.optim.Optimizer):
         if self._opened:
             return
         self._opened = True
-        self._check_carried()
+        self._carried.check()
         if self._sync.goes_on and not self._skips:
             self._sync.open()
         base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
@@ -399,9 +364,7 @@ class Optimizer(torch.optim.Optimizer):
                      self._step_outside(value))
 
     def _finish(self, report: Report | None) -> None:
-        if self._node is not None:
-            report = self._node.tell([place.master for place in self._places], report)
-        self.report = report
+        self.report = report if self._node is None else self._tell(report)
         if self.inner is not None or not self._copies_early():
             self._publish()
         for place in self._places:
@@ -520,8 +483,20 @@ class Optimizer(torch.optim.Optimizer):
 
     def _tell_node(self) -> None:
         if self._node is not None:
-            self._node.tell([place.master for place in self._places], None)
+            self._tell(None)
         self._publish()
+
+    def _tell(self, report: Report | None) -> Report | None:
+        """The leader's parameters and report; and what it was brought, if it has just come in."""
+        assert self._node is not None
+        told = Told(report, self.steps, self._carried.for_followers())
+        told = self._node.tell([place.master for place in self._places], told)
+        if isinstance(self._sync, Follower):
+            self._sync.n_steps = told.steps
+            if told.brought:
+                self._carried.unpack(told.brought)
+                self._carried.again()
+        return told.report
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on, of this rank: every rank saves its own."""
@@ -615,6 +590,8 @@ class Mix:
                          optimizer.register_step_post_hook(self._after)]
 
     def _before(self, *_: Any) -> None:
+        if self.weft._left is not None:
+            return
         with self._unless_left(), torch.no_grad():
             self.weft._look()
             self.weft._open()
@@ -624,15 +601,12 @@ class Mix:
             self.weft._lend_masters()
 
     def _after(self, *_: Any) -> None:
-        if self._returned:  # before the step, which found no gradient
-            self._returned = False
-            return
-        with self._unless_left(), torch.no_grad():
-            self.weft._return_masters()
-            self.weft._finish(self.weft._sync.mix())
-        self._returned = False
-
-    _returned = False
+        if self.weft._left is None:
+            with self._unless_left(), torch.no_grad():
+                self.weft._return_masters()
+                self.weft._finish(self.weft._sync.mix())
+        with torch.no_grad():
+            self.weft._return()  # parameters and moments are the others' then
 
     @contextlib.contextmanager
     def _unless_left(self) -> Iterator[None]:
@@ -640,8 +614,6 @@ class Mix:
             yield
         except LeftBehind as error:
             self.weft._leave(error)
-            self.weft._return()
-            self._returned = True
 
     def come_back(self) -> Report:
         return self.weft.come_back()
