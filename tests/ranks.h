@@ -38,23 +38,18 @@ static inline void *rank_env_main(void *argument) {
     return NULL;
 }
 
-/* Returns the status of each rank in statuses[nodes * ranks_per_node] (may be NULL: then
- * all must be WEFT_OK). users[rank] is handed to the body. */
-static inline void run_ranks(int nodes, int ranks_per_node, wefti_wire_model wire,
-                             weft_status (*body)(rank_env *), void **users,
-                             weft_status *statuses) {
+/* Returns the status of each rank in statuses[replicas * shards] (may be NULL: then all must be
+ * WEFT_OK). users[rank] is handed to the body. */
+static inline void run_ranks_in(const wefti_world_shape *shape,
+                                weft_status (*body)(rank_env *), void **users,
+                                weft_status *statuses) {
     weft_ctx *ctx;
     wefti_world *world;
     rank_env envs[64];
-    int W = nodes * ranks_per_node;
+    int W = shape->replicas * shape->shards;
     assert_true(W <= 64);
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    wefti_world_shape shape = {.replicas = nodes,
-                               .shards = ranks_per_node,
-                               .replicas_per_node = 1,
-                               .sites = 1,
-                               .wire = wire};
-    assert_ok(ctx, wefti_local_create(ctx, &shape, &world));
+    assert_ok(ctx, wefti_local_create(ctx, shape, &world));
     for (int r = 0; r < W; r++) {
         envs[r] = (rank_env){
             .world = world, .rank = r, .user = users ? users[r] : NULL, .body = body};
@@ -77,4 +72,16 @@ static inline void run_ranks(int nodes, int ranks_per_node, wefti_wire_model wir
     wefti_world_destroy(ctx, world);
     assert_int_equal(weft_ctx_bytes_held(ctx), 0);
     weft_ctx_destroy(ctx);
+}
+
+/* The same in one site, with a copy of the model in each node. */
+static inline void run_ranks(int nodes, int ranks_per_node, wefti_wire_model wire,
+                             weft_status (*body)(rank_env *), void **users,
+                             weft_status *statuses) {
+    const wefti_world_shape shape = {.replicas = nodes,
+                                     .shards = ranks_per_node,
+                                     .replicas_per_node = 1,
+                                     .sites = 1,
+                                     .wire = wire};
+    run_ranks_in(&shape, body, users, statuses);
 }

@@ -275,7 +275,7 @@ static void install(weft_mesh *mesh) {
         e->steps = (wefti_member_steps){view->first_step - 1, view->first_step - 1,
                                         view->first_step - 1};
     unpark(mesh);
-    for (wefti_sent_part *part = e->parts; part; part = part->next)
+    for (wefti_sent_part *part = e->parts; part && !mesh->said_bye; part = part->next)
         if (e->departed[part->peer] && !wefti_elastic_has_mates(e, part->channel))
             wefti_elastic_pass_on(mesh, part);
     wefti_elastic_say_again(mesh);

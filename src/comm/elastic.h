@@ -179,8 +179,10 @@ typedef struct wefti_elastic_rates {
 typedef struct wefti_said {
     struct wefti_said *next;
     int channel, peer; /* the other site, as a member of the group */
-    int64_t view, tag, step, n_bytes, capacity;
+    int64_t tag, step, n_bytes, capacity;
     void *data; /* owned */
+    int *ranks; /* [n_mine + n_theirs] owned: the mesh ranks of both sites in that world */
+    int n_mine, n_theirs, max_ranks;
 } wefti_said;
 
 typedef struct wefti_elastic {
@@ -334,9 +336,10 @@ void wefti_elastic_post(weft_mesh *mesh, int peer, int channel, int64_t tag,
 /* The copies of the model that have lost a rank can not go on: who is of one ends. */
 bool wefti_elastic_is_whole(const wefti_elastic *e, int rank);
 
-/* Keeps what this rank says to member `peer` of the group between sites until all have it. */
-weft_status wefti_elastic_keep_said(weft_mesh *mesh, int channel, int peer, int64_t tag,
-                                    const void *data, int64_t n_bytes) WEFT_CHECKED;
+/* Keeps what this rank says to a member of the group between sites until all have it. Of `what`
+ * are read: channel, peer, tag and n_bytes. The data is copied. */
+weft_status wefti_elastic_keep_said(weft_mesh *mesh, const wefti_members *m,
+                                    const wefti_said *what, const void *data) WEFT_CHECKED;
 void wefti_elastic_forget_said(weft_mesh *mesh, int64_t stable); /* takes the lock */
 void wefti_elastic_free_said(weft_ctx *ctx, wefti_elastic *e);
 

@@ -5,9 +5,12 @@
  *     1  a site speaks of a bucket when all of its ranks that are left have the bucket's exchange
  *        inside the site (wefti_comm_agree). So all of them say the same, to the last bit, whoever
  *        of them is lost later, and whatever of the lost one's messages counts.
- *     2  each rank keeps what it has said until all have finished the step (`said`).
+ *     2  each rank keeps what it has said until all have finished the step (`said`), and with it
+ *        who was who then: the next world may have begun here while a rank of another site still
+ *        waits in the last step of the one before.
  *     3  a rank hears one rank of each other site. If that one is lost, the next one of its site
- *        says the same again, and so what comes twice is dropped.
+ *        says the same again, and so what comes twice is dropped. After its farewell a rank says
+ *        nothing more: it left when all had done the last step.
  *     4  a site whose ranks are all lost is what a lost rank is to a run without sites: its message
  *        counts if anybody has it. This holds where each site is one copy of the model. Of larger
  *        sites some ranks might have a message and others of the same site not, and then they
@@ -80,28 +83,60 @@ static weft_status make_room(weft_ctx *ctx, wefti_said *said, int64_t n_bytes) {
     return WEFT_OK;
 }
 
-weft_status wefti_elastic_keep_said(weft_mesh *mesh, int channel, int peer, int64_t tag,
-                                    const void *data, int64_t n_bytes) {
-    wefti_elastic *e = mesh->elastic;
+/* Lists who is of the two sites, as mesh ranks: this rank's first. */
+static weft_status list_ranks(weft_ctx *ctx, const wefti_elastic *e,
+                              const wefti_members *m, wefti_said *said) {
+    int mine = wefti_members_replicas(m, m->rank);
+    int theirs = wefti_members_replicas(m, said->peer);
+    if (said->max_ranks < mine + theirs) {
+        wefti_free(ctx, said->ranks);
+        said->ranks = NULL;
+        said->max_ranks = 0;
+        WEFT_TRY(wefti_alloc_n(ctx, mine + theirs, sizeof *said->ranks,
+                               "a site's message", &said->ranks));
+        said->max_ranks = mine + theirs;
+    }
+    for (int i = 0; i < mine + theirs; i++) {
+        int site = i < mine ? m->rank : said->peer;
+        int place = i < mine ? i : i - mine;
+        said->ranks[i] = e->ranks[wefti_members_speaker(m, site, place, 0)];
+    }
+    said->n_mine = mine;
+    said->n_theirs = theirs;
+    return WEFT_OK;
+}
+
+/* One that is not used, if there can be with room enough. NULL: no memory. */
+static wefti_said *take_spare(weft_ctx *ctx, wefti_elastic *e, int64_t n_bytes) {
     wefti_said **link = &e->spare_said, *said;
     while (*link && (*link)->capacity < n_bytes) link = &(*link)->next;
     said = *link;
     if (said)
         *link = said->next;
-    else
-        WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *said, "a site's message", &said));
-    said->next = e->said;
-    e->said = said;
-    said->n_bytes = 0;
-    WEFT_TRY(make_room(mesh->ctx, said, n_bytes));
-    if (n_bytes > 0) memcpy(said->data, data, (size_t)n_bytes);
-    said->channel = channel;
-    said->peer = peer;
-    said->view = e->entered;
-    said->tag = tag;
-    said->step = tag >> 24;
-    said->n_bytes = n_bytes;
-    return WEFT_OK;
+    else if (wefti_alloc(ctx, sizeof *said, "a site's message", &said) != WEFT_OK)
+        return NULL;
+    return said;
+}
+
+weft_status wefti_elastic_keep_said(weft_mesh *mesh, const wefti_members *m,
+                                    const wefti_said *what, const void *data) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_said *said = take_spare(mesh->ctx, e, what->n_bytes);
+    if (!said)
+        return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY, "no memory for a site's message");
+    said->channel = what->channel;
+    said->peer = what->peer;
+    said->tag = what->tag;
+    said->step = what->tag >> 24;
+    said->n_bytes = what->n_bytes;
+    weft_status status = make_room(mesh->ctx, said, what->n_bytes);
+    if (status == WEFT_OK) status = list_ranks(mesh->ctx, e, m, said);
+    wefti_said **list = status == WEFT_OK ? &e->said : &e->spare_said;
+    if (status == WEFT_OK && what->n_bytes > 0)
+        memcpy(said->data, data, (size_t)what->n_bytes);
+    said->next = *list;
+    *list = said;
+    return status;
 }
 
 void wefti_elastic_forget_said(weft_mesh *mesh, int64_t stable) {
@@ -125,22 +160,30 @@ void wefti_elastic_free_said(weft_ctx *ctx, wefti_elastic *e) {
     for (int i = 0; i < 2; i++)
         while (lists[i]) {
             wefti_said *next = lists[i]->next;
-            WEFTI_FREE(ctx, lists[i]->data, lists[i]);
+            WEFTI_FREE(ctx, lists[i]->data, lists[i]->ranks, lists[i]);
             lists[i] = next;
         }
+}
+
+/* Which of this rank's site is heard at a place of the other one; -1: all of them are gone. */
+static int heard_at(const wefti_said *said, int place, const bool *gone) {
+    for (int k = 0; k < said->n_mine; k++) {
+        int r = said->ranks[(place + k) % said->n_mine];
+        if (!gone[r]) return r;
+    }
+    return -1;
 }
 
 /* To those ranks of the other site that heard somebody else before the view, and now this one. */
 static void say_to_new(weft_mesh *mesh, const wefti_said *said) {
     const wefti_elastic *e = mesh->elastic;
-    const wefti_members *m = mesh->between;
-    for (int place = 0; place < wefti_members_replicas(m, said->peer); place++) {
-        int r = e->ranks[wefti_members_speaker(m, said->peer, place, 0)];
-        if (e->departed[r] || hears_me(e, m, place, e->was_departed) ||
-            !hears_me(e, m, place, e->departed))
-            continue;
-        wefti_elastic_submit(mesh, r, said->channel, said->tag, said->data,
-                             said->n_bytes);
+    for (int place = 0; place < said->n_theirs; place++) {
+        int r = said->ranks[said->n_mine + place];
+        bool mine = heard_at(said, place, e->departed) == mesh->rank;
+        bool was_mine = heard_at(said, place, e->was_departed) == mesh->rank;
+        if (mine && !was_mine && !e->departed[r])
+            wefti_elastic_submit(mesh, r, said->channel, said->tag, said->data,
+                                 said->n_bytes);
     }
 }
 
@@ -157,10 +200,9 @@ static bool lost_mate(const weft_mesh *mesh) {
 
 void wefti_elastic_say_again(weft_mesh *mesh) {
     const wefti_elastic *e = mesh->elastic;
-    if (e->setup.sites < 2 || !mesh->between || !lost_mate(mesh)) return;
+    if (e->setup.sites < 2 || mesh->said_bye || !lost_mate(mesh)) return;
     for (const wefti_said *said = e->said; said; said = said->next)
-        if (said->view == e->entered && said->peer < mesh->between->size)
-            say_to_new(mesh, said);
+        say_to_new(mesh, said);
 }
 
 bool wefti_elastic_has_mates(const wefti_elastic *e, int channel) {

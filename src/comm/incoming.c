@@ -154,11 +154,12 @@ static void note_gone(weft_mesh *mesh, int sender) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
-/* After its farewell a process goes on to say that it lives, up to that of all others. */
+/* After its farewell a process goes on to say that it lives, up to that of all others, and has
+ * messages of the lost for who asks. */
 static bool is_of_membership(const weft_mesh *mesh, const wefti_envelope *envelope) {
     bool message = envelope->kind == WEFTI_ENVELOPE_SHORT ||
                    envelope->kind == WEFTI_ENVELOPE_LONG;
-    return mesh->elastic && message && envelope->channel == WEFTI_CHANNEL_MEMBER;
+    return mesh->elastic && message && envelope->channel >= WEFTI_CHANNEL_NOTICE;
 }
 
 /* What lies in the peer's landing. */

@@ -111,7 +111,6 @@ struct weft_mesh {
     wefti_parcel *sent, *spare_parcels, *all_parcels;
     wefti_arrival *posted, *spare_arrivals, *all_arrivals;
     wefti_traffic traffic;
-    const wefti_members *between; /* of the world's group between sites; NULL: none now */
     bool closing;     /* BYE is to be sent; the thread ends when all have said it */
     bool taking_back; /* after a failure: nothing reads the senders' memory any more */
     int64_t moot_from; /* what is for exchanges from this step on need not leave; -1: all must */

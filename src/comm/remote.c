@@ -160,11 +160,12 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     weft_mesh *mesh = comm->mesh;
     wefti_link_class link = link_to(comm, peer);
     weft_status status = WEFT_OK;
+    const wefti_said what = {
+        .channel = comm->channel, .peer = peer, .tag = tag, .n_bytes = n_bytes};
     for (int k = 0, to = 0; status == WEFT_OK; k++) {
         pthread_mutex_lock(&mesh->lock);
         if (k == 0 && keeps_said(comm, tag))
-            status = wefti_elastic_keep_said(mesh, comm->channel, peer, tag, data,
-                                             n_bytes);
+            status = wefti_elastic_keep_said(mesh, &comm->members, &what, data);
         to = hearer_of(comm, peer, k);
         pthread_mutex_unlock(&mesh->lock);
         if (to < 0 || status != WEFT_OK) break;
@@ -593,9 +594,6 @@ static void remote_note(wefti_comm *head, int64_t step, const char *at) {
 static void remote_destroy(wefti_comm *head) {
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
-    pthread_mutex_lock(&mesh->lock);
-    if (mesh->between == &comm->members) mesh->between = NULL;
-    pthread_mutex_unlock(&mesh->lock);
     atomic_store(&mesh->at, "");
     wefti_free(head->ctx, head);
 }
@@ -642,11 +640,6 @@ static weft_status remote_join(weft_ctx *ctx, wefti_world *world, int rank,
                               .ctx = ctx,
                               .rank = comm->members.rank,
                               .size = comm->members.size};
-    if (is_between(comm)) {
-        pthread_mutex_lock(&comm->mesh->lock);
-        comm->mesh->between = &comm->members;
-        pthread_mutex_unlock(&comm->mesh->lock);
-    }
     *out = &comm->head;
     return WEFT_OK;
 }

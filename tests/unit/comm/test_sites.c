@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/* Sites that lose nodes (src/comm/elastic_sites.c): each rule of its law on a mesh without a thread
+ * of its own, so that a view comes exactly where the test lets it come. Six ranks in two sites,
+ *
+ *     site 0:  0 1 2         site 1:  3 4 5         at its place a rank hears the one below it,
+ *                                                   if that is lost the next one of the site
+ *
+ * What is sent lies in the queue of what the progress thread would take. */
+#include <sched.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "check.h"
+#include "comm/elastic.h"
+#include "hub.h"
+
+enum { RANKS = 6, NEVER = 1 << 20 };
+
+typedef struct still {
+    weft_mesh mesh;
+    wefti_elastic elastic;
+    weft_transport transport;
+    weft_transport_ops ops;
+    wefti_peer peers[RANKS];
+    bool departed[RANKS], before[RANKS], fresh[RANKS];
+    int ranks[RANKS], cut_of[RANKS];
+    int64_t taken[RANKS];
+    wefti_comm *site, *between;
+    weft_ctx *ctx;
+} still;
+
+/* This process is rank `me`. */
+static void begin(still *s, int me) {
+    const wefti_world_shape shape = {
+        .replicas = RANKS, .shards = 1, .replicas_per_node = 1, .sites = 2};
+    *s = (still){.transport = {.size = RANKS, .rank = me}};
+    s->transport.ops = &s->ops;
+    assert_int_equal(weft_ctx_create(&s->ctx), WEFT_OK);
+    assert_int_equal(wefti_world_init(s->ctx, &s->mesh.world, &wefti_remote_ops, &shape),
+                     WEFT_OK);
+    s->mesh.ctx = s->ctx;
+    s->mesh.transport = &s->transport;
+    s->mesh.world.first_here = s->mesh.rank = me;
+    s->mesh.world.n_here = 1;
+    s->mesh.n_slots = RANKS;
+    s->mesh.peers = s->peers;
+    assert_int_equal(pthread_mutex_init(&s->mesh.lock, NULL), 0);
+    assert_int_equal(pthread_cond_init(&s->mesh.changed, NULL), 0);
+    assert_int_equal(pthread_cond_init(&s->mesh.wake, NULL), 0);
+    for (int r = 0; r < RANKS; r++) s->ranks[r] = r, s->cut_of[r] = -1;
+    s->elastic = (wefti_elastic){
+        .setup = {.shards = 1, .sites = 2, .per_site = 3, .units = 4},
+        .size = RANKS,
+        .departed = s->departed,
+        .was_departed = s->before,
+        .fresh = s->fresh,
+        .cut_of = s->cut_of,
+        .taken = s->taken,
+        .ranks = s->ranks,
+        .n_ranks = RANKS,
+        .me = me,
+        .view = 1,
+        .entered = 1};
+    s->mesh.elastic = &s->elastic;
+    assert_int_equal(
+        wefti_world_join(s->ctx, &s->mesh.world, me, WEFTI_GROUP_REPLICA, 0, &s->site),
+        WEFT_OK);
+    assert_int_equal(
+        wefti_world_join(s->ctx, &s->mesh.world, me, WEFTI_GROUP_SITES, 0, &s->between),
+        WEFT_OK);
+}
+
+/* The world in which the messages so far were sent is over. */
+static void leave_world(still *s) {
+    wefti_comm_destroy(s->site);
+    wefti_comm_destroy(s->between);
+    s->site = s->between = NULL;
+}
+
+static void end(still *s) {
+    leave_world(s);
+    while (s->mesh.all_parcels) {
+        wefti_parcel *next = s->mesh.all_parcels->next_all;
+        WEFTI_FREE(s->ctx, s->mesh.all_parcels->own, s->mesh.all_parcels);
+        s->mesh.all_parcels = next;
+    }
+    wefti_elastic_free_said(s->ctx, &s->elastic);
+    wefti_free(s->ctx, s->elastic.missed);
+    pthread_cond_destroy(&s->mesh.wake);
+    pthread_cond_destroy(&s->mesh.changed);
+    pthread_mutex_destroy(&s->mesh.lock);
+    pthread_mutex_destroy(&s->mesh.world.failure_lock);
+    assert_int_equal(weft_ctx_bytes_held(s->ctx), 0);
+    weft_ctx_destroy(s->ctx);
+}
+
+/* A view without these ranks (up to -1) is installed. */
+static void lose(still *s, const int *lost) {
+    memcpy(s->before, s->departed, sizeof s->before);
+    for (; *lost >= 0; lost++) s->departed[*lost] = true;
+    s->elastic.view++;
+    wefti_elastic_say_again(&s->mesh);
+}
+#define LOSE(s, ...) lose(s, (const int[]){__VA_ARGS__, -1})
+
+static const char word[] = "what the site says";
+static int64_t tag_at(int64_t step) { return wefti_comm_tag(step, 2, 0); }
+
+static void say(still *s, int64_t step) {
+    assert_int_equal(wefti_comm_send(s->between, 0, tag_at(step), word, sizeof word),
+                     WEFT_OK);
+}
+
+/* The next message that was sent; NULL: there is none. */
+static const wefti_parcel *sent(still *s) {
+    return s->mesh.submitted.first ? wefti_parcels_pop(&s->mesh.submitted) : NULL;
+}
+
+/* What the site said in a step of world 1 was the next to be sent, to this rank. */
+static void assert_said_to(still *s, int rank, int64_t step) {
+    const wefti_parcel *p = sent(s);
+    assert_non_null(p);
+    assert_int_equal(p->peer, rank);
+    assert_int_equal(p->envelope.channel, WEFTI_GROUP_SITES * 8);
+    assert_int_equal(p->envelope.tag, tag_at(step));
+    assert_int_equal(p->envelope.n_bytes, sizeof word);
+    assert_memory_equal(p->bytes + WEFTI_ENVELOPE_BYTES, word, sizeof word);
+}
+
+static void the_next_of_a_site_says_again_what_a_lost_one_was_to_say(void **state) {
+    still s;
+    begin(&s, 5);
+    say(&s, 7);
+    assert_said_to(&s, 2, 7); /* at its own place */
+    assert_null(sent(&s));
+    LOSE(&s, 4);
+    assert_said_to(&s, 1, 7);
+    assert_null(sent(&s));
+    end(&s);
+}
+
+static void where_two_are_lost_the_one_that_is_left_speaks_for_both(void **state) {
+    still s;
+    begin(&s, 3);
+    say(&s, 7);
+    assert_said_to(&s, 0, 7);
+    LOSE(&s, 4); /* 5 speaks for it */
+    assert_null(sent(&s));
+    LOSE(&s, 5); /* who was to say it again */
+    assert_said_to(&s, 1, 7);
+    assert_said_to(&s, 2, 7);
+    LOSE(&s, 1); /* of the other site */
+    assert_null(sent(&s));
+    end(&s);
+}
+
+static void both_at_once_are_the_same(void **state) {
+    still s;
+    begin(&s, 3);
+    say(&s, 7);
+    assert_said_to(&s, 0, 7);
+    LOSE(&s, 4, 5, 2);
+    assert_said_to(&s, 1, 7); /* not to 2, which is lost as well */
+    assert_null(sent(&s));
+    end(&s);
+}
+
+/* A rank of the other site is still in the last step of world 1, this one has left it. */
+static void what_was_said_in_the_world_before_is_said_again(void **state) {
+    still s;
+    begin(&s, 3);
+    say(&s, 7);
+    assert_said_to(&s, 0, 7);
+    LOSE(&s, 5);
+    assert_said_to(&s, 2, 7);
+    leave_world(&s);
+    s.elastic.entered = 2;
+    s.ranks[0] = 3, s.ranks[1] = 4, s.ranks[2] = 0; /* and ranks have other numbers */
+    LOSE(&s, 4);
+    assert_said_to(&s, 1, 7);
+    assert_null(sent(&s));
+    end(&s);
+}
+
+static void what_is_said_later_goes_to_all_who_hear(void **state) {
+    still s;
+    begin(&s, 5);
+    LOSE(&s, 4);
+    say(&s, 8);
+    assert_said_to(&s, 1, 8);
+    assert_said_to(&s, 2, 8);
+    assert_null(sent(&s));
+    end(&s);
+}
+
+/* All have finished the steps up to 9: those of which nobody can miss anything are forgotten. */
+static void what_all_have_is_not_said_again(void **state) {
+    still s;
+    begin(&s, 5);
+    say(&s, 7);
+    say(&s, 9);
+    assert_said_to(&s, 2, 7);
+    assert_said_to(&s, 2, 9);
+    wefti_elastic_forget_said(&s.mesh, 9);
+    LOSE(&s, 4);
+    assert_said_to(&s, 1, 9);
+    assert_null(sent(&s));
+    end(&s);
+}
+
+/* The others do not take it for a fault: a message after a farewell would be one. */
+static void after_its_farewell_a_rank_says_nothing_again(void **state) {
+    still s;
+    begin(&s, 5);
+    say(&s, 7);
+    assert_said_to(&s, 2, 7);
+    s.mesh.said_bye = true;
+    LOSE(&s, 4);
+    assert_null(sent(&s));
+    end(&s);
+}
+
+/* --- who hears --- */
+
+static wefti_arrival arrival_of(int sender, int64_t step) {
+    static char bytes[sizeof word];
+    memcpy(bytes, word, sizeof word);
+    return (wefti_arrival){.sender = sender,
+                           .channel = WEFTI_GROUP_SITES * 8,
+                           .tag = tag_at(step),
+                           .n_bytes = sizeof word,
+                           .data = bytes};
+}
+
+static void any_of_a_site_is_heard_in_place_of_the_lost_one(void **state) {
+    still s;
+    wefti_received got;
+    wefti_arrival arrival = arrival_of(5, 7);
+    begin(&s, 1);
+    LOSE(&s, 4);
+    s.mesh.posted = &arrival;
+    assert_int_equal(wefti_comm_receive_piece(s.between, 1, tag_at(7), sizeof word,
+                                              WEFTI_PIECE_SAME, &got),
+                     WEFT_OK);
+    assert_string_equal(got.view, word);
+    assert_int_equal(s.elastic.n_missed, 1); /* a replay hears the next one as well */
+    assert_int_equal(s.elastic.missed[0].sender, 4);
+    end(&s);
+}
+
+/* Heard from two of a site, also after it was taken and given back: one counts. */
+static void what_comes_twice_is_dropped(void **state) {
+    still s;
+    wefti_arrival first = arrival_of(4, 7), again = arrival_of(5, 7);
+    wefti_arrival next = arrival_of(5, 8);
+    begin(&s, 1);
+    s.mesh.posted = &first;
+    assert_true(wefti_elastic_takes(&s.mesh, &again));
+    assert_ptr_equal(s.mesh.posted, &first);
+    assert_null(first.next);
+    assert_ptr_equal(s.mesh.spare_arrivals, &again);
+    s.mesh.posted = NULL;
+    s.elastic.kept = &first;
+    assert_true(wefti_elastic_heard(&s.mesh, &again));
+    assert_false(wefti_elastic_heard(&s.mesh, &next));
+    end(&s);
+}
+
+/* --- what a site agrees on --- */
+
+static wefti_arrival answer;
+
+/* Rank 4 has the sum only when it is asked: rank 3 has said that it has it. */
+static void *say_it_later(void *argument) {
+    still *s = argument;
+    pthread_mutex_lock(&s->mesh.lock);
+    while (!s->mesh.submitted.first) {
+        s->mesh.resting = true;
+        pthread_cond_wait(&s->mesh.wake, &s->mesh.lock);
+    }
+    answer.next = s->mesh.posted;
+    s->mesh.posted = &answer;
+    pthread_cond_broadcast(&s->mesh.changed);
+    pthread_mutex_unlock(&s->mesh.lock);
+    return NULL;
+}
+
+/* Of three the third is lost: the second is waited for, and its word is taken. */
+static void a_site_speaks_when_all_that_are_left_have_its_sum(void **state) {
+    still s;
+    pthread_t mate;
+    begin(&s, 3);
+    LOSE(&s, 5);
+    answer = (wefti_arrival){
+        .sender = 4, .channel = WEFTI_GROUP_REPLICA * 8 + 1, .tag = tag_at(7)};
+    assert_int_equal(pthread_create(&mate, NULL, say_it_later, &s), 0);
+    assert_int_equal(wefti_comm_agree(s.site, tag_at(7)), WEFT_OK);
+    pthread_join(mate, NULL);
+    assert_null(s.mesh.posted); /* it has waited for the word */
+    assert_ptr_equal(s.mesh.spare_arrivals, &answer);
+    const wefti_parcel *p = sent(&s);
+    assert_int_equal(p->peer, 4); /* which hears that this one has it */
+    assert_int_equal(p->envelope.tag, tag_at(7));
+    end(&s);
+}
+
+static void a_word_of_another_bucket_is_not_this_ones(void **state) {
+    still s;
+    begin(&s, 3);
+    LOSE(&s, 4, 5);
+    answer = (wefti_arrival){
+        .sender = 4, .channel = WEFTI_GROUP_REPLICA * 8 + 1, .tag = tag_at(8)};
+    s.mesh.posted = &answer;
+    assert_int_equal(wefti_comm_agree(s.site, tag_at(7)), WEFT_OK);
+    assert_ptr_equal(s.mesh.posted, &answer);
+    end(&s);
+}
+
+/* --- after a farewell --- */
+
+static void put_envelope(hub *h, wefti_envelope_kind kind, int channel, const char *text) {
+    unsigned char bytes[256];
+    wefti_envelope envelope = {kind, channel, 1, (int64_t)strlen(text)};
+    wefti_envelope_encode(&envelope, bytes);
+    memcpy(bytes + WEFTI_ENVELOPE_BYTES, text, strlen(text));
+    hub_put(h, 0, 1, 0, bytes, WEFTI_ENVELOPE_BYTES + (int)strlen(text));
+}
+
+/* Whether member 1 has answered on that channel; waits for something that it sends. */
+static bool hears_answer(hub *h, int channel) {
+    wefti_envelope envelope = {0};
+    hub_message *m = hub_take(h, 0);
+    if (m && m->lane == 0) wefti_envelope_decode(m->data, m->n_bytes, &envelope);
+    free(m);
+    return envelope.kind == WEFTI_ENVELOPE_SHORT && envelope.channel == channel;
+}
+
+/* Who has left may still have a lost one's message, and be asked for it: it answers until all
+ * have left, and no answer or question of it is a fault. */
+static void who_has_left_still_asks_and_answers(void **state) {
+    static const char notice[] = "width: 32";
+    const wefti_elastic_setup setup = {.shards = 1,
+                                       .sites = 1,
+                                       .per_site = 2,
+                                       .units = 1,
+                                       .run = 5,
+                                       .notice = notice,
+                                       .notice_bytes = sizeof notice,
+                                       .policy = {.silence_s = NEVER, .pause_s = NEVER}};
+    hub h;
+    weft_ctx *ctx;
+    weft_mesh *mesh;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    hub_begin(&h, 2, NULL);
+    put_envelope(&h, WEFTI_ENVELOPE_HELLO, 0, wefti_mesh_greeting());
+    assert_ok(ctx, weft_mesh_create(ctx, hub_member(&h, 1), &mesh));
+    assert_ok(ctx, wefti_elastic_start(ctx, mesh, &setup));
+    put_envelope(&h, WEFTI_ENVELOPE_BYE, 0, "");
+    put_envelope(&h, WEFTI_ENVELOPE_SHORT, WEFTI_CHANNEL_RELAY, "a lost one's message");
+    put_envelope(&h, WEFTI_ENVELOPE_SHORT, WEFTI_CHANNEL_NOTICE, "");
+    while (!hears_answer(&h, WEFTI_CHANNEL_NOTICE) && !atomic_load(&mesh->world.poisoned))
+        sched_yield();
+    assert_false(atomic_load(&mesh->world.poisoned));
+    assert_true(weft_mesh_close(mesh));
+    assert_int_equal(ctx_end(ctx), 0);
+    hub_end(&h);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_next_of_a_site_says_again_what_a_lost_one_was_to_say),
+        cmocka_unit_test(where_two_are_lost_the_one_that_is_left_speaks_for_both),
+        cmocka_unit_test(both_at_once_are_the_same),
+        cmocka_unit_test(what_was_said_in_the_world_before_is_said_again),
+        cmocka_unit_test(what_is_said_later_goes_to_all_who_hear),
+        cmocka_unit_test(what_all_have_is_not_said_again),
+        cmocka_unit_test(after_its_farewell_a_rank_says_nothing_again),
+        cmocka_unit_test(any_of_a_site_is_heard_in_place_of_the_lost_one),
+        cmocka_unit_test(what_comes_twice_is_dropped),
+        cmocka_unit_test(a_site_speaks_when_all_that_are_left_have_its_sum),
+        cmocka_unit_test(a_word_of_another_bucket_is_not_this_ones),
+        cmocka_unit_test(who_has_left_still_asks_and_answers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
