@@ -13,7 +13,8 @@
  * two ranks were lost at once that can matter, and then a checksum tells.
  *
  * Compared are: the sum of the checksums before each view, the loss of each step, and all numbers
- * of the newest checkpoint. */
+ * of the newest checkpoint. One of a step after which somebody was lost is written again by those
+ * who are left, before their first step: then it is theirs. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <math.h>
@@ -69,6 +70,9 @@ typedef struct replay {
     bool starts;   /* the run was begun, or resumed, with it */
     bool loads;    /* resumed: state comes from the checkpoint */
     int64_t end;   /* its last step, from 1 */
+    int64_t writer; /* number of the view that wrote the checkpoint before its first step; -1: it
+                       was written at the end of one */
+    bool wrote;     /* it is the one that is played */
 } replay;
 
 /* --- a rank's arrays --- */
@@ -233,7 +237,17 @@ static weft_status compare_checkpoint(replay *p, wefti_rank *r) {
 /* By who takes part. */
 static weft_status look_back(replay *p, wefti_rank *r, int64_t done) {
     WEFT_TRY(wefti_rank_control_early(r, done));
-    return done == p->p->saved.step ? compare_checkpoint(p, r) : WEFT_OK;
+    bool compares = done == p->p->saved.step && p->writer < 0;
+    return compares ? compare_checkpoint(p, r) : WEFT_OK;
+}
+
+/* The checkpoint that was written again when the view had begun. */
+static weft_status look_first(replay *p, wefti_rank *r) {
+    if (!p->wrote) return WEFT_OK;
+    wefti_guests_set_aside(r, p->p->saved.step, true);
+    weft_status status = wefti_rank_is_guest(r) ? WEFT_OK : compare_checkpoint(p, r);
+    wefti_guests_set_aside(r, p->p->saved.step, false);
+    return status;
 }
 
 /* What a checkpoint did to the run, and what it holds. */
@@ -276,6 +290,7 @@ static weft_status play_rank(wefti_slot *slot) {
     WEFT_TRY(wefti_rank_create(slot->ctx, p->p->job, slot->rank, &comms, &slot->state));
     WEFT_TRY(fill(p, slot->state));
     WEFT_TRY(wefti_rank_prime(slot->state));
+    WEFT_TRY(look_first(p, slot->state));
     WEFT_TRY(play_steps(p, slot->state));
     return keep(p, slot->state);
 }
@@ -457,6 +472,7 @@ static weft_status play_view(replay *p, int64_t i, const wefti_view_line *before
     p->view = &views[i];
     p->starts = views[i].view == 1;
     p->end = i + 1 < p->views.n_views ? views[i + 1].step - 1 : p->last;
+    p->wrote = i == p->writer;
     if (i == 0 && !p->starts)
         return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
                              "views.jsonl begins with view %lld, expected the run's first; "
@@ -495,10 +511,22 @@ static void find_end(replay *p) {
             p->last = (int64_t)p->rows[2 * i];
 }
 
+/* The last view that begins right after the checkpoint, of as many copies as it has. */
+static void find_writer(replay *p) {
+    const wefti_saved_layout *saved = &p->p->saved;
+    p->writer = -1;
+    for (int64_t i = 0; i < p->views.n_views; i++) {
+        const wefti_view_line *v = &p->views.views[i];
+        bool next = v->view != 1 && v->step - 1 == saved->step;
+        if (next && v->n_members / v->shards - v->guests == saved->replicas) p->writer = i;
+    }
+}
+
 static weft_status play(replay *p) {
     const wefti_view_line *before = NULL;
     weft_status status = check_order(p->ctx, &p->views);
     find_end(p);
+    find_writer(p);
     p->start_s = wefti_now_s();
     for (int64_t i = 0; i < p->views.n_views && status == WEFT_OK; i++) {
         const wefti_view_line *next = i + 1 < p->views.n_views ? &p->views.views[i + 1]

@@ -425,6 +425,18 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     return pause(t, done, whole);
 }
 
+/* The first step of a world has begun: no other one takes its place any more. The run ends after
+ * `done` steps. */
+static weft_status log_view(rank_thread *t, int64_t done) {
+    wefti_prepared *p = t->run->prepared;
+    const wefti_viewlog_entry entry = {p->lease_run, t->view, t->mesh, p->job,
+                                       &t->slot->state->guests, done};
+    if (!t->entered) return WEFT_OK;
+    t->entered = false;
+    wefti_elastic_forget_missed(t->mesh);
+    return wefti_viewlog_write(t->slot->ctx, p->views, &entry);
+}
+
 /* Steps in which nothing is computed, until one in which all say that they have done what
  * comes last: nobody leaves while another may need it to do that again. */
 static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
@@ -437,6 +449,7 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
             WEFT_TRY(regroup(t, step, done, &whole));
             continue;
         }
+        WEFT_TRY(log_view(t, done));
         t->slot->state->status = (wefti_step_status){.stop = whole ? 0 : 1};
         WEFT_TRY(wefti_rank_send_status(t->slot->state, step));
         WEFT_TRY(wefti_rank_read_status(t->slot->state, step, &agreed));
@@ -445,17 +458,6 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
         all = agreed.stop == 0;
     }
     return WEFT_OK;
-}
-
-/* The first step of a world has begun: no other one takes its place any more. */
-static weft_status log_view(rank_thread *t) {
-    wefti_prepared *p = t->run->prepared;
-    const wefti_viewlog_entry entry = {p->lease_run, t->view, t->mesh, p->job,
-                                       &t->slot->state->guests};
-    if (!t->entered) return WEFT_OK;
-    t->entered = false;
-    wefti_elastic_forget_missed(t->mesh);
-    return wefti_viewlog_write(t->slot->ctx, p->views, &entry);
 }
 
 /* How long a step takes, for the log of views and for who may join. */
@@ -477,7 +479,7 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
             WEFT_TRY(regroup(t, step, step, &whole));
             continue;
         }
-        WEFT_TRY(log_view(t));
+        WEFT_TRY(log_view(t, steps));
         WEFT_TRY(do_step(t, step++, start_s));
         if (t->slot->first_here) note_time(t, wefti_now_s() - start_s);
         start_s = wefti_now_s();
@@ -550,7 +552,8 @@ static weft_status refuse_entry(weft_ctx *ctx, const wefti_job *job) {
 /* The view that a run begins with, or is resumed with. */
 static weft_status log_start(weft_ctx *ctx, wefti_prepared *p) {
     if (!p->lease_run && p->lease) p->lease_run = wefti_lease_run(p->lease);
-    const wefti_viewlog_entry entry = {p->lease_run, 1, p->bootstrap.mesh, p->job, NULL};
+    const wefti_viewlog_entry entry = {
+        p->lease_run, 1, p->bootstrap.mesh, p->job, NULL, p->job->config->run.steps};
     return wefti_viewlog_write(ctx, p->views, &entry);
 }
 

@@ -329,7 +329,7 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
     const wefti_job *job = e->job;
     wefti_view_line line = {.run = e->run,
                             .view = e->view,
-                            .step = job->first_step + 1,
+                            .step = (job->first_step < e->done ? job->first_step : e->done) + 1,
                             .time_s = wefti_unix_now_s(),
                             .stall_s = log->last.n_members > 0 ? stall_of(log) : NAN,
                             .first_row = job->first_row,

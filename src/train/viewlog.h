@@ -35,9 +35,11 @@ typedef struct wefti_viewlog_entry {
     weft_mesh *mesh; /* or NULL: all ranks are here */
     const wefti_job *job;
     const wefti_guests *guests; /* or NULL: there are none */
+    int64_t done;               /* steps after which the run ends, as far as is known */
 } wefti_viewlog_entry;
 
 /* The job's world begins with the step that comes now: a line of it, after lines of what did not
- * count in the one before. On the disk when it returns, if this process writes the folder. */
+ * count in the one before. A world in which the run only ends has the step after its
+ * last one. On the disk when it returns, if this process writes the folder. */
 weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log,
                                 const wefti_viewlog_entry *entry) WEFT_CHECKED;

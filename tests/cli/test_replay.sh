@@ -74,6 +74,13 @@ grep -q "expected no other word" err || fail "it says $(cat err)"
 lost 3 1 13 method=async-demo run.compare_every=8 run.eval_every=0
 replays async-demo
 
+# Lost after the last step, while the others evaluate: they do it again, write the last checkpoint
+# anew, and the log has the view in which the run only ends.
+for ((i = 0; i < 8; i++)); do cat text.txt; done >long.txt
+lost 3 1 40 method=dadam run.eval_every=0 data.validation_path=long.txt
+grep -q '"view":[0-9]*,"step":41' run/views.jsonl || fail "the end: views.jsonl is $(cat run/views.jsonl)"
+replays the end
+
 lost 3 0 11 method=hsdp # who writes the run folder, and owns a range
 replays hsdp
 lost 3 1 9 method=dadam # replicas differ
