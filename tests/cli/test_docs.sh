@@ -48,6 +48,8 @@ makes_sense() {
 "$weft" help >commands
 say commands "${pages[@]}" >said || fail "the pages' commands can not be listed"
 (($(wc -l <said) > 120)) || fail "fewer commands than the pages have: $(wc -l <said)"
+# the pages are the same for every build: one with a sanitizer, ten times slower, reads some
+ldd "$weft" | grep -qE "lib(a|t|ub)san" && sed -i -n '1~20p' said
 while IFS=$'\t' read -r page line; do
     eval "words=($line)"
     makes_sense "$page" "${words[@]}"
