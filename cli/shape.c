@@ -2,6 +2,7 @@
 /* The model of a plan: a config.json, a number of parameters, or the folder of model.init. */
 #include "shape.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +35,38 @@ static weft_status count_of(weft_ctx *ctx, const args *a, const char *name,
                          "%s is '%.60s', expected a number such as 63M", name, text);
 }
 
-/* A file, or the config.json in a folder. */
+/* The step of a checkpoint's folder "step-00000100"; -1: it is something else. */
+static long step_of(const char *name) {
+    static const char before[] = "step-";
+    size_t n = sizeof before - 1;
+    bool fits = strncmp(name, before, n) == 0 && name[n] &&
+                strspn(name + n, "0123456789") == strlen(name + n);
+    return fits ? strtol(name + n, NULL, 10) : -1;
+}
+
+/* The config.json of a run's newest checkpoint, or `file` as it is. */
+static void look_into_run(const char *path, char *file, size_t size) {
+    char folder[1000];
+    long newest = -1;
+    snprintf(folder, sizeof folder, "%.900s/checkpoints", path);
+    DIR *dir = opendir(folder);
+    if (!dir) return;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (step_of(entry->d_name) > newest) {
+            newest = step_of(entry->d_name);
+            snprintf(file, size, "%s/%.60s/config.json", folder, entry->d_name);
+        }
+    closedir(dir);
+}
+
+/* A file, or the config.json in a folder, which may be a run's. */
 static weft_status load(weft_ctx *ctx, const char *path, weft_shape *out) {
-    char file[1024], *text;
+    char file[1100], *text;
     struct stat info;
     int64_t n;
     bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    snprintf(file, sizeof file, "%s%s", path, folder ? "/config.json" : "");
+    snprintf(file, sizeof file, "%.1000s%s", path, folder ? "/config.json" : "");
+    if (folder && stat(file, &info) != 0) look_into_run(path, file, sizeof file);
     char *paths[] = {file};
     WEFT_TRY(read_files(ctx, paths, 1, &text, &n));
     weft_status status = weft_shape_from_json(ctx, text ? text : "", n, file, out);

@@ -462,6 +462,7 @@ static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume
     (void)resume;
     p->saved.step = -1;
     p->bigram_loss = NAN;
+    WEFT_TRY(adopt(ctx, config, p));
     WEFT_TRY(wefti_alike_check(ctx, p));
     return make_plan(ctx, config, p);
 }

@@ -62,6 +62,14 @@ contradicts layers=3 2
 contradicts kind=olmo2 llama
 contradicts tied=true false
 expect 0 "$weft" train --init given "${more[@]}" --folder dropped model.dropout=0.1
+
+# -- a run is a model to start from for plans and measurements, too
+expect 0 "$weft" plan model.init=dropped data.path=text.txt --node-flops 1G --link 100Mbit,5ms
+folder_of_run=$(ls -d dropped/checkpoints/step-* | tail -1)
+mv out of_run
+expect 0 "$weft" plan "model.init=$folder_of_run" data.path=text.txt --node-flops 1G --link 100Mbit,5ms
+cmp -s out of_run || fail "the plan of a run's model is not that of its checkpoint"
+expect 0 "$weft" bench train model.init=dropped --steps 1 --warmup 0 batch.tokens_per_step=64 data.length=16
 # edited SED_COMMAND: a copy of the folder with another config.json
 edited() {
     rm -rf other && cp -r given other
