@@ -18,19 +18,29 @@ enum {
     SMALL_TOKEN = 13
 }; /* with its quotes it fits into the buffer of 16 as it begins */
 
+typedef enum mark { OF_A_TOKEN, PARTS, QUOTE, ESCAPE } mark;
+
 /* The most bytes of the text that can be one token: between two quotes, or between two of the
  * marks that part tokens. */
 static size_t longest_token(const char *text, size_t n) {
-    size_t most = 0, length = 0;
+    static const unsigned char marks[256] = {
+        [' '] = PARTS, ['\t'] = PARTS, ['\r'] = PARTS, ['\n'] = PARTS,
+        [','] = PARTS, [':'] = PARTS,  ['['] = PARTS,  [']'] = PARTS,
+        ['{'] = PARTS, ['}'] = PARTS,  ['"'] = QUOTE,  ['\\'] = ESCAPE};
+    size_t most = 0, begin = 0, i = 0;
     bool quoted = false;
-    for (size_t i = 0; i < n; i++) {
-        bool parts = text[i] == '"' || (!quoted && strchr(" \t\r\n,:[]{}", text[i]));
-        length = parts ? 0 : length + 1;
-        if (text[i] == '"') quoted = !quoted;
-        if (quoted && text[i] == '\\' && i + 1 < n) i++, length++;
-        if (length > most) most = length;
+    for (; i < n; i++) { /* once through what may be megabytes: few steps for each byte */
+        unsigned char m = marks[(unsigned char)text[i]];
+        if (m == OF_A_TOKEN || (m == PARTS && quoted)) continue;
+        if (m == ESCAPE) {
+            i += quoted;
+            continue;
+        }
+        if (i - begin > most) most = i - begin;
+        begin = i + 1;
+        if (m == QUOTE) quoted = !quoted;
     }
-    return most;
+    return begin < n && n - begin > most ? n - begin : most;
 }
 
 /* What the library is given piece by piece: an opening, `n_guard` letters, a separator, the text
@@ -40,24 +50,42 @@ typedef struct guarded {
     size_t n, n_guard, at;
 } guarded;
 
-static const char opening[2] = "[\"", separator[2] = "\",";
-
-static char byte_at(const guarded *g, size_t at) {
-    if (at < sizeof opening) return opening[at];
-    at -= sizeof opening;
-    if (at < g->n_guard) return 'x';
-    at -= g->n_guard;
-    if (at < sizeof separator) return separator[at];
-    at -= sizeof separator;
-    return at < g->n ? g->text[at] : ']';
+/* Copies what of a part of n bytes, which begins at `*begin` of the whole, lies at g->at and has
+ * room; the part's letters are `from`, or x where that is NULL. */
+static size_t give_part(guarded *g, size_t *begin, const char *from, size_t n, char *out,
+                        size_t room) {
+    size_t inside = g->at - *begin, copied = 0;
+    if (g->at >= *begin && inside < n) {
+        copied = n - inside < room ? n - inside : room;
+        if (from)
+            memcpy(out, from + inside, copied);
+        else
+            memset(out, 'x', copied);
+        g->at += copied;
+    }
+    *begin += n;
+    return copied;
 }
 
 static size_t give(void *buffer, size_t room, void *user) {
     guarded *g = user;
     char *out = buffer;
-    size_t all = sizeof opening + g->n_guard + sizeof separator + g->n + 1, n = 0;
-    while (n < room && g->at < all) out[n++] = byte_at(g, g->at++);
-    return n;
+    size_t begin = 0, n = 0;
+    n += give_part(g, &begin, "[\"", 2, out, room);
+    n += give_part(g, &begin, NULL, g->n_guard, out + n, room - n);
+    n += give_part(g, &begin, "\",", 2, out + n, room - n);
+    n += give_part(g, &begin, g->text, g->n, out + n, room - n);
+    return n + give_part(g, &begin, "]", 1, out + n, room - n);
+}
+
+/* Whether there is as much memory as the text takes. */
+static bool has_memory(size_t n) {
+    json_malloc_t allocate;
+    json_free_t release;
+    json_get_alloc_funcs(&allocate, &release);
+    void *probe = allocate(n);
+    release(probe);
+    return probe != NULL;
 }
 
 /* The text's value if nothing was lost of it, else NULL. The buffer grows when it holds one byte
@@ -67,9 +95,8 @@ static json_t *load_guarded(const char *text, size_t n, size_t longest, size_t f
     size_t room = 2 * SMALL_TOKEN;
     while (room < longest + 4) room *= 2;
     guarded g = {.text = text, .n = n, .n_guard = room};
-    json_t *probe = json_stringn_nocheck(text, n), *value = NULL;
-    if (!probe) return NULL; /* there is less memory than the text takes */
-    json_decref(probe);
+    json_t *value = NULL;
+    if (!has_memory(n)) return NULL;
     json_t *both = json_load_callback(give, &g, flags, NULL);
     if (json_array_size(both) == 2 &&
         json_string_length(json_array_get(both, 0)) == g.n_guard)
