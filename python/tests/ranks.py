@@ -5,6 +5,7 @@ longer than a test."""
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -19,6 +20,14 @@ def free_port() -> int:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def forget_meshes():
+    """A process that comes into a run has made no mesh before: what other tests did in the process
+    that this one is a fork of does not count."""
+    world = sys.modules.get("weft_sync._world")
+    if world is not None:
+        world.meshes, world._default = itertools.count(), None
 
 
 class Failed(AssertionError):
@@ -41,6 +50,7 @@ class Rank:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background of a shell
         if "torch" in sys.modules:  # torch makes a forked child's thread pool anew, once:
             sys.modules["torch"].set_num_threads(1)  # before autograd's threads want it
+        forget_meshes()
         try:
             answer = (True, function(*args, **kwargs))
         except BaseException as error:  # the test's process says what it was
