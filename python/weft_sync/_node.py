@@ -12,6 +12,9 @@ from ._library import Context, Error, Mesh
 from ._sync import Report
 
 
+ON_HOST = ("gloo", "mpi", "undefined")  # backends that carry what lies on the host; the last: both
+
+
 class Told(NamedTuple):
     """What a leader says of a step."""
 
@@ -24,7 +27,7 @@ class Node:
     """Ranks that DDP keeps alike inside a machine. The first one, the leader, speaks with
     the leaders of other machines, and tells the others of its node what came of it."""
 
-    def __init__(self, group: Any):
+    def __init__(self, group: Any, device: torch.device):
         dist = torch.distributed
         ranks, world = dist.get_process_group_ranks(group), dist.get_world_size()
         n = len(ranks)
@@ -35,8 +38,9 @@ class Node:
             raise Error("argument", f"DDP runs over ranks {ranks} of {world}; expected "
                         f"neighbours, {n} from a multiple of {n} on")
         self.group, self.leader, self.size = group, ranks[0], n
-        #: NCCL carries nothing that lies on the host
-        self.device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
+        #: NCCL carries nothing that lies on the host; the model's device need not be the current one
+        on_host = any(name in dist.get_backend(group) for name in ON_HOST)
+        self.device = torch.device("cpu") if on_host else device
         self.leads = dist.get_rank() == self.leader
         number = next(_world.meshes)
         self.mesh = _world.founded(number, leaders=n) if self.leads else Mesh(Context(), 0, 1)

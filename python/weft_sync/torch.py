@@ -83,7 +83,7 @@ class Optimizer(torch.optim.Optimizer):
                  returns: int = 0, keys: dict[str, Any] | None = None, **named: Any):
         self._node = None
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-            self._node = Node(model.process_group)
+            self._node = Node(model.process_group, next(model.parameters()).device)
             model, mesh, overlap = model.module, self._node.mesh, False
         groups, names = groups_of(model)
         self._module = model if isinstance(model, torch.nn.Module) else None
