@@ -160,22 +160,28 @@ static weft_status explain_files(weft_ctx *ctx, const wefti_prepared *p,
     return WEFT_OK;
 }
 
+weft_status wefti_alike_compare(weft_ctx *ctx, const char *own, const void *notice,
+                                int64_t n) {
+    char *theirs;
+    if (!notice || n < TEXT_AT || n - TEXT_AT > MAX_TEXT) return WEFT_OK;
+    size_t length = (size_t)n - TEXT_AT;
+    WEFT_TRY(wefti_alloc(ctx, length + 1, "the run's configuration", &theirs));
+    memcpy(theirs, (const char *)notice + TEXT_AT, length);
+    theirs[length] = 0;
+    bool alike = strcmp(own, theirs) == 0;
+    weft_status status = alike ? WEFT_OK : fail_by_line(ctx, own, theirs, "the run");
+    wefti_free(ctx, theirs);
+    return status;
+}
+
 weft_status wefti_alike_explain(weft_ctx *ctx, const wefti_prepared *p, const void *notice,
                                 int64_t n) {
     const char *own;
     weft_config *copy;
-    char *theirs;
     if (!notice || n < TEXT_AT || n - TEXT_AT > MAX_TEXT) return WEFT_OK;
     WEFT_TRY(shared_text(ctx, p->config, &copy, &own));
-    size_t length = (size_t)n - TEXT_AT;
-    weft_status status = wefti_alloc(ctx, length + 1, "the run's configuration", &theirs);
-    if (status == WEFT_OK) {
-        memcpy(theirs, (const char *)notice + TEXT_AT, length);
-        theirs[length] = 0;
-        if (strcmp(own, theirs) != 0) status = fail_by_line(ctx, own, theirs, "the run");
-        if (status == WEFT_OK) status = explain_files(ctx, p, notice);
-        wefti_free(ctx, theirs);
-    }
+    weft_status status = wefti_alike_compare(ctx, own, notice, n);
+    if (status == WEFT_OK) status = explain_files(ctx, p, notice);
     weft_config_destroy(ctx, copy);
     return status;
 }

@@ -24,6 +24,11 @@ weft_status wefti_alike_notice(weft_ctx *ctx, const wefti_prepared *p, void **ou
 weft_status wefti_alike_explain(weft_ctx *ctx, const wefti_prepared *p, const void *notice,
                                 int64_t n) WEFT_CHECKED;
 
+/* The part of it that is text, `own` being this process's (wefti_config_shared, without numbers of
+ * nodes and ranks). The notice is foreign: any bytes will do. */
+weft_status wefti_alike_compare(weft_ctx *ctx, const char *own, const void *notice,
+                                int64_t n) WEFT_CHECKED;
+
 /* For who comes later: hashes of the configuration without the numbers of nodes and ranks, and of
  * tokenizer and text. */
 weft_status wefti_alike_hashes(weft_ctx *ctx, const wefti_prepared *p, uint64_t *config,

@@ -9,12 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "comm/envelope.h"
 #include "comm/latecomer.h"
 #include "comm/rendezvous.h"
+#include "comm/tcp.h"
+#include "fuzz_elastic.h"
+#include "train/alike.h"
 #include "wire/section.h"
 
-enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 5 };
+enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 8 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -124,6 +128,37 @@ static void decode_section(weft_ctx *ctx, const uint8_t *data, size_t size) {
     }
 }
 
+/* What a member tells a process that is refused: compared line by line, and said. */
+static void read_notice(weft_ctx *ctx, const uint8_t *data, size_t size) {
+    static const char own[] = "model.width: 32\nmodel.layers: 2\noptimizer.lr: 0.001\n";
+    unsigned char *exact = malloc(size + 1);
+    if (!exact) return;
+    memcpy(exact, data, size);
+    weft_status status = wefti_alike_compare(ctx, own, exact, (int64_t)size);
+    for (const char *c = weft_ctx_message(ctx); *c; c++) require((unsigned char)*c >= 0x20);
+    require(status == WEFT_OK || status == WEFT_ERR_CONFIG);
+    free(exact);
+}
+
+/* Where members listened, as others said it. */
+static void read_doors(weft_ctx *ctx, const uint8_t *data, size_t size) {
+    char *text = malloc(size + 1);
+    wefti_tcp_door *doors;
+    int n = 0;
+    if (!text) return;
+    memcpy(text, data, size);
+    text[size] = 0;
+    if (wefti_tcp_doors(ctx, text, 29500, 16, &doors, &n) == WEFT_OK) {
+        require(n >= 0 && n <= 1024);
+        for (int i = 0; i < n; i++) {
+            require(doors[i].port > 0 && doors[i].port <= 0xffff);
+            require(doors[i].host[0] && memchr(doors[i].host, 0, sizeof doors[i].host));
+        }
+        wefti_free(ctx, doors);
+    }
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     weft_ctx *ctx;
     if (size == 0 || weft_ctx_create(&ctx) != WEFT_OK) return 0;
@@ -133,6 +168,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (which == 2) decode_section(ctx, data + 1, size - 1);
     if (which == 3) read_late_card(data + 1, size - 1);
     if (which == 4) read_late_table(data + 1, size - 1);
+    if (which == 5) read_notice(ctx, data + 1, size - 1);
+    if (which == 6) read_doors(ctx, data + 1, size - 1);
+    if (which == 7) hear_messages(data + 1, size - 1);
+    weft_ctx_clear(ctx);
+    require(weft_ctx_bytes_held(ctx) == 0);
     weft_ctx_destroy(ctx);
     return 0;
 }
