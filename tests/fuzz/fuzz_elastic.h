@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages on a mesh whose members may be lost (comm/elastic.c), by foreign bytes: what asks for a
- * lost rank's message, brings one, repeats what a site has said, tells what all have alike, or is of
- * the membership itself. A mesh of four ranks in two sites without a thread; rank 3 is lost,
+ * lost rank's message, brings one, repeats what a site has said, tells what all have alike, or
+ * is of the membership itself. A mesh of four ranks in two sites without a thread; rank 3 is lost,
  * this is rank 0. The bytes are messages one after another,
  *
  *     sender u8 | channel u16 | tag i64 | length u8 | that many bytes       cut off where they end
