@@ -212,7 +212,9 @@ static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,
     int64_t tag = tag_of(d, round->step, round->bucket, round->number);
     if (d->setup.deadline_s > 0)
         return wefti_stream_send(&d->streams, rank, round->bucket, message, n_bytes);
-    if (round->shape == WEFTI_SHAPE_OWNER && round->number == 0 && !d->setup.here_only)
+    bool part = round->shape == WEFTI_SHAPE_OWNER && round->number == 0 &&
+                !d->setup.own_answers;
+    if (part && !d->setup.here_only)
         return wefti_comm_send_part(d->setup.comm, rank, tag, message, n_bytes);
     return wefti_comm_send(d->setup.comm, rank, tag, message, n_bytes);
 }
@@ -360,9 +362,13 @@ static weft_status answer_for(wefti_driver *d, const wefti_round *round, int gon
 static weft_status receive_piece(wefti_driver *d, const wefti_round *round, int member,
                                  int64_t n_bytes, const void **in) {
     int64_t tag = tag_of(d, round->step, round->bucket, round->number);
-    bool owned = round->shape == WEFTI_SHAPE_OWNER, answers = owned && round->number == 1;
+    bool owned = round->shape == WEFTI_SHAPE_OWNER && !d->setup.own_answers;
+    bool answers = owned && round->number == 1;
     bool own = d->setup.here_only || (owned && !answers);
-    wefti_piece_kind kind = own ? WEFTI_PIECE_OWN : WEFTI_PIECE_SAME;
+    bool alone = d->setup.own_answers && !own && round->number == 1;
+    wefti_piece_kind kind = own     ? WEFTI_PIECE_OWN
+                            : alone ? WEFTI_PIECE_ALONE
+                                    : WEFTI_PIECE_SAME;
     wefti_received piece;
     for (;;) {
         WEFT_TRY(wefti_comm_receive_piece(d->setup.comm, rank_of(&round->party, member),

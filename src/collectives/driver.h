@@ -23,6 +23,7 @@
  *     ALL      what I say, to all                        -
  *     EACH     what I say to member j alone              -       of one length both ways
  *     OWNER    what I say about member j, to j           j adds it all and answers all
+ *              own_answers: the same to all              and what it answers is its own, too
  *
  * So it is of a guest (wefti_comm.n_guests): in the first round it says nothing, and nobody waits
  * for it. It hears all that is sent, and as an owner it adds and answers like all others.
@@ -105,6 +106,8 @@ typedef struct wefti_driver_setup {
     int n_buffers; /* exchanges of a bucket whose messages may be under way */
     bool
         answers_inside; /* an answer takes the place of what the owner said about itself */
+    bool own_answers; /* of OWNER: what a member says and answers is about its own numbers, so
+                         that nobody can answer for it: lost, its answer counts nowhere */
     bool
         here_only; /* a lost member's message counts where it is here, for this rank alone:
                        nobody sends it on, and nobody answers for it */

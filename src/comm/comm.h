@@ -35,6 +35,7 @@ typedef struct wefti_comm wefti_comm;
 /* Messages of a step, where members may be lost in the middle of it. */
 typedef enum wefti_piece_kind {
     WEFTI_PIECE_SAME, /* its sender has sent the same bytes to all members */
+    WEFTI_PIECE_ALONE, /* the same, and it is an answer that nobody else can make */
     WEFTI_PIECE_OWN   /* what it has sent to this rank is for this rank alone */
 } wefti_piece_kind;
 
@@ -123,7 +124,7 @@ weft_status wefti_comm_send_part(wefti_comm *comm, int peer, int64_t tag,
                                  const void *data, int64_t n_bytes) WEFT_CHECKED;
 
 /* Receives a message of a step. Should its sender be lost, it counts if it is here, or
- * (WEFTI_PIECE_SAME) if any member has it, which then sends it on; else out->view is NULL.
+ * (unless WEFTI_PIECE_OWN) if any member has it, which then sends it on; else out->view is NULL.
  * All members decide alike. */
 weft_status wefti_comm_receive_piece(wefti_comm *comm, int peer, int64_t tag,
                                      int64_t n_bytes, wefti_piece_kind kind,

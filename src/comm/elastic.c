@@ -288,9 +288,9 @@ static void install(weft_mesh *mesh) {
             wefti_outbox_let_go(mesh, r);
     if (site >= 0)
         wefti_mesh_blame(mesh, mesh->rank,
-                         "site %d of %d has lost all its nodes, and a run whose sites have "
-                         "several can not go on without a whole one; resume it from its "
-                         "checkpoint",
+                         "site %d of %d has lost all its nodes, and the run goes on without a "
+                         "site of several only where one site is left and sites do not gossip; "
+                         "resume it from its checkpoint",
                          site + 1, e->setup.sites);
     if (!whole)
         wefti_mesh_blame(

@@ -364,6 +364,9 @@ bool wefti_elastic_heard(weft_mesh *mesh, const wefti_arrival *arrival);
  * another in its place, and nothing is made again. */
 bool wefti_elastic_has_mates(const wefti_elastic *e, int channel);
 
+/* Whether a message between sites is the same for all ranks of the site that it is for. */
+bool wefti_elastic_is_alike(const wefti_elastic *e, int channel, int64_t tag);
+
 /* A site that has lost all its ranks, where that ends the run; -1: none. */
 int wefti_elastic_lost_whole(const wefti_elastic *e);
 

@@ -12,9 +12,12 @@
  *        says the same again, and so what comes twice is dropped. After its farewell a rank says
  *        nothing more: it left when all had done the last step.
  *     4  a site whose ranks are all lost is what a lost rank is to a run without sites: its message
- *        counts if anybody has it. This holds where each site is one copy of the model. Of larger
- *        sites some ranks might have a message and others of the same site not, and then they
- *        would differ; so the loss of such a site as a whole ends the run.
+ *        counts if anybody has it, who sends it on. What it said to an owner of a range is the same
+ *        for all ranks of the owner's site, so it is asked for, too (is_alike).
+ *     5  rule 4 holds where each site is one copy of the model, or where one site is left. With
+ *        more sites a rank that dies may have told another site what follows from a message that
+ *        nobody else of its own has; and what gossip sends no view decides about
+ *        (elastic_pieces.c). There the loss of a site of several copies as a whole ends the run.
  *
  * In calm steps the law costs rule 1: an empty message between the ranks of a site per bucket, and
  * rule 2: memory for what a rank says to other sites, of the steps that are not finished. */
@@ -230,7 +233,13 @@ bool wefti_elastic_heard(weft_mesh *mesh, const wefti_arrival *arrival) {
     return heard;
 }
 
+bool wefti_elastic_is_alike(const wefti_elastic *e, int channel, int64_t tag) {
+    wefti_piece_place place;
+    return wefti_elastic_has_mates(e, channel) && wefti_piece_of(e, channel, tag, &place);
+}
+
 int wefti_elastic_lost_whole(const wefti_elastic *e) {
+    int lost = -1, n_left = 0;
     if (e->setup.sites < 2 || e->setup.per_site <= e->setup.shards) return -1;
     for (int site = 0; site < e->setup.sites; site++) {
         int n = 0, left = 0;
@@ -240,7 +249,8 @@ int wefti_elastic_lost_whole(const wefti_elastic *e) {
             n++;
             left += wefti_elastic_is_whole(e, r);
         }
-        if (n > 0 && left == 0) return site;
+        if (n > 0 && left == 0 && lost < 0) lost = site;
+        n_left += left > 0;
     }
-    return -1;
+    return e->setup.meets || n_left > 1 ? lost : -1;
 }

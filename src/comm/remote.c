@@ -306,7 +306,8 @@ static weft_status remote_send_part(wefti_comm *head, int peer, int64_t tag,
     part->next = e->parts;
     e->parts = part;
     bool lost = is_gone(comm, peer);
-    if (lost) wefti_elastic_pass_on(mesh, part);
+    if (lost && !wefti_elastic_has_mates(e, comm->channel))
+        wefti_elastic_pass_on(mesh, part);
     pthread_mutex_unlock(&mesh->lock);
     return lost ? WEFT_OK : remote_send(head, peer, tag, data, n_bytes);
 }
@@ -367,7 +368,7 @@ static wefti_arrival *await_piece(remote_comm *comm, int peer, int64_t tag,
     while (!arrival && !atomic_load(&mesh->world.poisoned)) {
         int holder = -1, sender = -1;
         bool gone = is_gone(comm, peer);
-        if (gone && kind == WEFTI_PIECE_SAME)
+        if (gone && kind != WEFTI_PIECE_OWN)
             holder = find_holder(comm, peer, tag, &sender);
         if (gone && (holder < 0 || holder == mesh->rank)) break;
         if (holder >= 0 && asked != e->view) {
@@ -393,6 +394,8 @@ static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
     wefti_elastic *e = mesh->elastic;
     if (!e) return remote_receive(head, peer, tag, n_bytes, &out->view);
     int sender = mesh_rank_of(comm, peer);
+    if (kind == WEFTI_PIECE_OWN && wefti_elastic_is_alike(e, comm->channel, tag))
+        kind = WEFTI_PIECE_SAME;
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = await_piece(comm, peer, tag, kind);
     out->membership = e->view;

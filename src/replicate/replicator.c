@@ -109,7 +109,8 @@ static weft_status open_driver(wefti_replicator *r) {
                                 .self = r,
                                 .times = r->config.delay > 0 ? &r->times : NULL,
                                 .n_buckets = r->n_buckets,
-                                .n_buffers = n_buffers(&r->config)};
+                                .n_buffers = n_buffers(&r->config),
+                                .own_answers = r->ops->own_answers};
     int R = r->comm->size;
     int64_t room[WEFTI_DRIVER_ROUNDS], *length;
     WEFT_TRY(wefti_driver_create(&setup, &r->driver));

@@ -33,6 +33,8 @@ losing() {
         [ "$(lines run || true)" -ge "$after" ] 2>/dev/null && break
         sleep 0.01
     done
+    # With at_once none of them does anything after another one has gone.
+    [ -z "${at_once:-}" ] || for v in $victims; do kill -STOP "${pids[v]}"; done
     for v in $victims; do kill -9 "${pids[v]}" || fail "$*: rank $v had ended before it was killed"; done
     (
         sleep 60

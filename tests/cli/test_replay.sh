@@ -85,6 +85,8 @@ lost 3 0 11 method=hsdp # who writes the run folder, and owns a range
 replays hsdp
 lost 3 1 9 method=dadam # replicas differ
 replays dadam
+lost 3 1 9 method=hsdp replicator.kind=powersgd # whose answers nobody else can make
+replays powersgd
 lost 3 2 13 method=diloco mixer.outer_every=5
 replays diloco
 finish

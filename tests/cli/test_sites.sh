@@ -29,9 +29,14 @@ lost 6 1 "0 4" 8 method=dadam replicator.kind=full # sites gossip, each with equ
 sites=3 lost 3 1 1 9 method=diloco mixer.outer_every=5
 lost 4 2 2 7 method=hsdp replicator.kind=none site_replicator.kind=demo
 
-# A site of several nodes that is lost as a whole ends the run, with one sentence.
+# A site of several nodes that is lost as a whole, where one is left: by all routes between sites.
+at_once=1 lost 4 1 "2 3" 9 method=hsdp site_replicator.kind=demo
+at_once=1 lost 4 1 "3 2" 7 method=hsdp site_replicator.kind=full
+at_once=1 lost 4 1 "3 2" 8 method=flexdemo site_replicator.kind=demo site_replicator.exchange=all_gather
+
+# Where two are left it ends the run, with one sentence.
 before=$failures # of those that losing expects to go on
-losing 4 1 "2 3" 9 method=hsdp site_replicator.kind=demo mesh.sites=2 2>/dev/null
+losing 6 1 "2 3" 9 method=hsdp site_replicator.kind=demo mesh.sites=3 2>/dev/null
 failures=$before
-grep -q "site 2 of 2 has lost all its nodes" log.0 log.1 || fail "a whole site: they say $(cat log.0 log.1)"
+grep -q "site 2 of 3 has lost all its nodes" log.0 log.1 || fail "a whole site: they say $(cat log.0 log.1)"
 finish

@@ -32,6 +32,22 @@ returns() {
 returns 4 2 3 method=hsdp site_replicator.kind=demo
 returns 4 2 1 method=dadam replicator.kind=full
 
+# A site that was lost as a whole begins anew with one node, from the parameters and state of the other.
+begin 4 "a whole site" mesh.sites=2 method=hsdp site_replicator.kind=full
+await has_lines 5 || fail "$what: no step: $(cat log.*)"
+kill -STOP "${pids[2]}" "${pids[3]}" # so that neither does anything after the other has gone
+kill -9 "${pids[2]}" "${pids[3]}"
+wait "${pids[2]}" "${pids[3]}" 2>/dev/null
+unset "pids[2]" "pids[3]"
+await says "lost .*; 2 nodes go on" log.0 || fail "$what: it does not go on: $(tail -n 3 log.*)"
+joiner new "$port" mesh.nodes=4 mesh.sites=2 method=hsdp site_replicator.kind=full
+await says "joined by .*; 3 nodes go on" log.0 || fail "$what: nobody joined: $(tail -n 3 log.*)"
+before=$(lines)
+await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+stop "${pids[0]}" "${pids[@]}"
+"$weft" train --replay run --quiet >out 2>err || fail "$what: $(cat err)"
+grep -q "^the same bits .*parameters before 2 of the views" out || fail "$what: it says $(cat out)"
+
 # In sites of one node a second one would train by itself.
 begin 3 "sites of one node" mesh.sites=3 method=diloco mixer.outer_every=3
 await has_lines 5 || fail "$what: no step: $(cat log.*)"

@@ -316,6 +316,85 @@ static void a_word_of_another_bucket_is_not_this_ones(void **state) {
     end(&s);
 }
 
+/* --- a site that is lost as a whole --- */
+
+static void a_site_that_is_lost_whole_ends_no_run_where_one_is_left(void **state) {
+    still s;
+    begin(&s, 1);
+    LOSE(&s, 3, 5);
+    assert_int_equal(wefti_elastic_lost_whole(&s.elastic), -1);
+    LOSE(&s, 4);
+    assert_int_equal(wefti_elastic_lost_whole(&s.elastic), -1);
+    s.elastic.setup.meets = true; /* what they gossip nobody decides about */
+    assert_int_equal(wefti_elastic_lost_whole(&s.elastic), 1);
+    end(&s);
+}
+
+static void where_two_are_left_it_does(void **state) {
+    still s;
+    begin(&s, 1);
+    s.elastic.setup.sites = 3;
+    s.elastic.setup.per_site = 2;
+    LOSE(&s, 2, 3);
+    assert_int_equal(wefti_elastic_lost_whole(&s.elastic), 1);
+    LOSE(&s, 4, 5);
+    assert_int_equal(wefti_elastic_lost_whole(&s.elastic), -1);
+    end(&s);
+}
+
+static wefti_arrival relay;
+
+/* Rank 0 sends it on when it is asked. */
+static void *relay_when_asked(void *argument) {
+    still *s = argument;
+    pthread_mutex_lock(&s->mesh.lock);
+    while (!s->mesh.submitted.first) {
+        s->mesh.resting = true;
+        pthread_cond_wait(&s->mesh.wake, &s->mesh.lock);
+    }
+    s->mesh.posted = &relay;
+    pthread_cond_broadcast(&s->mesh.changed);
+    pthread_mutex_unlock(&s->mesh.lock);
+    return NULL;
+}
+
+/* What the lost site said to this one as the owner of a range is for this one alone, and yet the
+ * same for all of it: 0 had it from 3, this rank had nothing from 4. So it counts for both. */
+static void what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it(void **state) {
+    enum { UNITS = 4, PARTS = 2 * UNITS + 1, ROWS = 2 * 2 };
+    int32_t holders[ROWS * PARTS];
+    still s;
+    pthread_t mate;
+    wefti_received got;
+    for (int i = 0; i < ROWS * PARTS; i++) holders[i] = -1;
+    holders[2 + UNITS] = 0; /* step 7, first round, bucket 2 between sites: rank 0 has it */
+    begin(&s, 1);
+    LOSE(&s, 3, 4, 5);
+    s.elastic.limits = (wefti_member_limits){RANKS, 2, 2, PARTS};
+    s.elastic.holders = holders;
+    s.elastic.cut_low = 6;
+    s.elastic.cut_steps = 2;
+    s.cut_of[3] = 0;
+    relay = arrival_of(3, 7);
+    assert_int_equal(pthread_create(&mate, NULL, relay_when_asked, &s), 0);
+    assert_int_equal(wefti_comm_receive_piece(s.between, 1, tag_at(7), sizeof word,
+                                              WEFTI_PIECE_OWN, &got),
+                     WEFT_OK);
+    pthread_mutex_lock(&s.mesh.lock);
+    const wefti_parcel *asked = sent(&s);
+    pthread_mutex_unlock(&s.mesh.lock);
+    if (!asked) wefti_elastic_post(&s.mesh, 0, WEFTI_CHANNEL_ASK, 0, NULL, 0); /* let it end */
+    pthread_join(mate, NULL);
+    assert_non_null(asked);
+    assert_int_equal(asked->peer, 0);
+    assert_int_equal(asked->envelope.channel, WEFTI_CHANNEL_ASK);
+    assert_non_null(got.view);
+    assert_string_equal(got.view, word);
+    wefti_comm_release(s.between, 1, tag_at(7));
+    assert_ptr_equal(s.elastic.kept, &relay); /* for who asks next */
+    end(&s);
+}
+
 /* --- after a farewell --- */
 
 static void put_envelope(hub *h, wefti_envelope_kind kind, int channel, const char *text) {
@@ -379,6 +458,9 @@ int main(void) {
         cmocka_unit_test(what_comes_twice_is_dropped),
         cmocka_unit_test(a_site_speaks_when_all_that_are_left_have_its_sum),
         cmocka_unit_test(a_word_of_another_bucket_is_not_this_ones),
+        cmocka_unit_test(a_site_that_is_lost_whole_ends_no_run_where_one_is_left),
+        cmocka_unit_test(where_two_are_left_it_does),
+        cmocka_unit_test(what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it),
         cmocka_unit_test(who_has_left_still_asks_and_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
