@@ -138,18 +138,27 @@ static weft_status begin_mesh(weft_ctx *ctx, const char *text,
 
 /* The configuration is read for its keys' sake only: it is complete once the mesh says
  * where the ranks run. */
+weft_status security_of_args(weft_ctx *ctx, const args *a, weft_config **config,
+                             weft_mesh_security *out) {
+    *out = (weft_mesh_security){0};
+    WEFT_TRY(weft_config_create(ctx, config));
+    WEFT_TRY(read_operands(ctx, a, *config));
+    const weft_config *c = *config;
+    *out = (weft_mesh_security){.key = text_or_null(c->mesh.key),
+                                .cert = text_or_null(c->mesh.cert),
+                                .cert_key = text_or_null(c->mesh.cert_key),
+                                .ca = text_or_null(c->mesh.ca),
+                                .plain = !c->mesh.encrypt,
+                                .run = text_or_null(c->mesh.run)};
+    if (!out->key) out->key = getenv("WEFT_KEY_FILE");
+    return WEFT_OK;
+}
+
 weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
-    weft_config *config;
+    weft_config *config = NULL;
+    weft_mesh_security security;
     *out = NULL;
-    WEFT_TRY(weft_config_create(ctx, &config));
-    weft_status status = read_operands(ctx, a, config);
-    weft_mesh_security security = {.key = text_or_null(config->mesh.key),
-                                   .cert = text_or_null(config->mesh.cert),
-                                   .cert_key = text_or_null(config->mesh.cert_key),
-                                   .ca = text_or_null(config->mesh.ca),
-                                   .plain = !config->mesh.encrypt,
-                                   .run = text_or_null(config->mesh.run)};
-    if (!security.key) security.key = getenv("WEFT_KEY_FILE");
+    weft_status status = security_of_args(ctx, a, &config, &security);
     const char *where = args_value(a, "--join"), *port = args_value(a, "--listen");
     if (status == WEFT_OK && where && port)
         status = weft_ctx_fail(

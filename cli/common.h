@@ -22,6 +22,11 @@ int program_fail(const weft_ctx *ctx, weft_status status);
  * (weft_config_destroy). */
 weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) WEFT_CHECKED;
 
+/* The key, or certificate, that the operands or WEFT_KEY_FILE name. [out] *config: who owns the
+ * names; owned by the caller, NULL if there was no memory. */
+weft_status security_of_args(weft_ctx *ctx, const args *a, weft_config **config,
+                             weft_mesh_security *out) WEFT_CHECKED;
+
 /* Opens the mesh with the key that the operands, or WEFT_KEY_FILE, name. */
 weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) WEFT_CHECKED;
 

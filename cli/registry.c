@@ -24,6 +24,7 @@ extern const command command_topology;
 extern const command command_plan;
 extern const command command_simulate;
 extern const command command_key;
+extern const command command_witness;
 extern const command command_man;
 extern const command command_completion;
 
@@ -47,6 +48,7 @@ const command *const commands[] = {
     &command_list,
     &command_topology,
     &command_key,
+    &command_witness,
     &command_man,
     &command_completion,
     NULL,

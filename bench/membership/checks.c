@@ -256,12 +256,16 @@ bool may_be_stuck(world *w) {
         standings[i].evidence = WEFTI_EVIDENCE_RECORD;
         standings[i].record = n->record;
     }
-    wefti_view v = {.number = r->number, .n_nodes = r->n_nodes, .nodes = nodes};
+    wefti_view v = {
+        .number = r->number, .chain = r->chain, .n_nodes = r->n_nodes, .nodes = nodes};
     wefti_quorum_question q = {.policy = &w->policy,
                                .view = &v,
                                .answered = lives,
                                .standings = standings,
                                .ballot = {UINT64_MAX, 0}};
+    wefti_vote half = {w->seed, v.chain, v.number, wefti_quorum_claim(&v, lives)};
+    bool votes = has_votes(w) && wefti_votes_judge(&w->votes, &half) <= WEFTI_VOTE_GIVEN;
+    if (votes) q.vote = half.claim;
     return !wefti_quorum_is(&q);
 }
 

@@ -49,7 +49,15 @@ void make_faults(world *w) {
     }
 }
 
+/* A split world's witness is seen by all, by the hosts of the group, or by the others. */
+static void cut_votes(world *w, int group, int by) {
+    uint64_t sees = mix(w->seed, (uint64_t)group) % 3;
+    for (int h = 0; h < w->n_hosts && sees > 0; h++)
+        if ((group >> h & 1) != (sees == 1)) w->cut[h][VOTES] += by;
+}
+
 static void cut_split(world *w, int group, int by) {
+    cut_votes(w, group, by);
     for (int a = 0; a < w->n_hosts; a++)
         for (int b = 0; b < w->n_hosts; b++)
             if ((group >> a & 1) != (group >> b & 1)) w->cut[a][b] += by;

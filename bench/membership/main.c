@@ -2,11 +2,13 @@
 /* The membership protocol under seeded faults.
  *
  *     membership [--seeds N] [--seed S] [--nodes 2..6] [--method gather|owner|gossip]
- *                [--seconds 6] [--only I3:] [--trace] [--quiet]
+ *                [--seconds 6] [--only I3:] [--votes] [--trace] [--quiet]
  *
  * Runs seeds S, S + 1, ...; each is a run of several nodes with faults for --seconds of
  * simulated time, then without. Prints the first seed that fails, and the fewest of its
- * faults that still make it fail. Exit status: 0 all passed, 1 one failed, 2 usage. */
+ * faults that still make it fail. --votes: each has a witness.
+ *
+ * Exit status: 0 all passed, 1 one failed, 2 usage. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +39,7 @@ static void reset(world *w) {
     w->steps = kept.steps;
     w->views = kept.views;
     w->counted_blocks = kept.counted_blocks;
+    w->votes = kept.votes;
 }
 
 static void run_seed(world *w, uint64_t seed, const bool *is_off) {
@@ -65,12 +68,12 @@ static void report(world *w, uint64_t seed) {
     printf("seed %llu: %s\n", (unsigned long long)seed, w->failure);
     shrink(w, seed, is_off);
     run_seed(w, seed, is_off);
-    printf("  %d hosts, %d founders, method %d, latency %.1f ms%s%s%s; with these faults "
+    printf("  %d hosts, %d founders, method %d, latency %.1f ms%s%s%s%s; with these faults "
            "alone: %s\n",
            w->n_hosts, w->n_founders, w->how, (double)w->latency_us * 1e-3,
            w->has_launchers ? ", launchers" : "",
-           w->has_witness ? ", host 0 is a witness" : "", w->is_fifo ? "" : ", no order",
-           w->failure);
+           w->has_witness ? ", host 0 only votes" : "",
+           w->votes_end_us ? ", a witness" : "", w->is_fifo ? "" : ", no order", w->failure);
     for (int k = 0; k < w->n_faults; k++)
         if (!w->faults[k].is_off) print_fault(&w->faults[k]);
 }
@@ -87,13 +90,13 @@ static bool parse(int argc, char **argv, arguments *a, const char **wrong) {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         *wrong = argv[i];
-        if (strcmp(argv[i], "--quiet") == 0 || strcmp(argv[i], "--trace") == 0) {
-            if (argv[i][2] == 'q')
-                a->quiet = true;
-            else
-                a->opt.verbose = true;
-            continue;
-        }
+        bool quiet = strcmp(argv[i], "--quiet") == 0;
+        bool trace = strcmp(argv[i], "--trace") == 0;
+        bool votes = strcmp(argv[i], "--votes") == 0;
+        a->quiet = a->quiet || quiet;
+        a->opt.verbose = a->opt.verbose || trace;
+        a->opt.votes = a->opt.votes || votes;
+        if (quiet || trace || votes) continue;
         i++;
         if (strcmp(argv[i - 1], "--seeds") == 0)
             a->n_seeds = strtoll(value, NULL, 10);
@@ -125,7 +128,8 @@ static bool allocate(world *w) {
     w->max_queue = 4096;
     w->queue = calloc((size_t)w->max_queue, sizeof *w->queue);
     return w->nodes && w->steps && w->views && w->counted_blocks && w->queue &&
-           weft_ctx_create(&w->ctx) == WEFT_OK;
+           weft_ctx_create(&w->ctx) == WEFT_OK &&
+           wefti_votes_init(w->ctx, &w->votes) == WEFT_OK;
 }
 
 static void give_back(world *w) {
@@ -134,6 +138,7 @@ static void give_back(world *w) {
     free(w->views);
     free(w->counted_blocks);
     free(w->queue);
+    wefti_votes_fini(w->ctx, &w->votes);
     weft_ctx_destroy(w->ctx);
     free(w);
 }

@@ -107,6 +107,36 @@ unsigned char *copy_bytes(const unsigned char *bytes, size_t n) {
     return copy;
 }
 
+/* -- the witness -- */
+
+bool has_votes(const world *w) { return w->now_us < w->votes_end_us; }
+
+/* A message to the witness or from it: when it arrives; 0: it is lost. */
+static int64_t votes_arrival(world *w, int slot) {
+    int host = w->nodes[slot].host;
+    if (w->cut[host][VOTES]) return 0;
+    if (w->loss_percent > 0 && draw_below(w, 100) < w->loss_percent) return 0;
+    return w->now_us + w->latency_us / 2 + draw_below(w, w->latency_us + 1);
+}
+
+static void ask_votes(world *w, int slot, const wefti_vote *vote) {
+    event e = {.kind = EV_ASK, .to = slot, .vote = *vote};
+    e.at_us = votes_arrival(w, slot);
+    if (e.at_us > 0) push(w, &e);
+}
+
+static void take_ask(world *w, const event *ask) {
+    event e = {.kind = EV_VOTE, .to = ask->to, .vote = ask->vote};
+    if (!has_votes(w)) return;
+    wefti_vote_answer answer = wefti_votes_judge(&w->votes, &ask->vote);
+    if (answer == WEFTI_VOTE_NEW) wefti_votes_give(&w->votes, &ask->vote);
+    e.given = answer <= WEFTI_VOTE_GIVEN;
+    e.at_us = votes_arrival(w, ask->to);
+    trace(w, "the vote of view %lld is %s node %d", (long long)e.vote.view,
+          e.given ? "given to" : "not given to", ask->to);
+    if (e.at_us > 0) push(w, &e);
+}
+
 static void send_bytes(world *w, int from, const wefti_member_action *a) {
     int to = slot_of(w, a->peer);
     if (a->bytes[5] == w->sender_kind && --w->sender_count == 0) {
@@ -158,6 +188,7 @@ void step_node(world *w, int slot, const wefti_member_event *event_in) {
             ballot = a->ballot;
             break;
         case WEFTI_DO_INSTALL: installed = true; break;
+        case WEFTI_DO_ASK: ask_votes(w, slot, &a->vote); break;
         case WEFTI_DO_HOST:
             if (n_host < 4) host_says[n_host++] = *a->message;
             break;
@@ -339,6 +370,12 @@ static void take_node_event(world *w, event *e) {
         in.record = w->nodes[e->from].record;
         step_node(w, e->to, &in);
         break;
+    case EV_VOTE:
+        in.kind = WEFTI_EVENT_VOTE;
+        in.vote = e->vote;
+        in.given = e->given;
+        step_node(w, e->to, &in);
+        break;
     case EV_LOOK:
         if (!wefti_member_view(n->m)->number ||
             wefti_member_get_state(n->m) == WEFTI_MEMBER_PAUSED)
@@ -356,6 +393,7 @@ static void take_event(world *w, event *e) {
     case EV_START:
         if (w->slot_of_host[e->to] < 0) start_node(w, e->to, 0, NULL);
         break;
+    case EV_ASK: take_ask(w, e); break;
     case EV_FAULT: begin_fault(w, e->to); break;
     case EV_FAULT_END: end_fault(w, e->to); break;
     default: take_node_event(w, e);
@@ -381,6 +419,18 @@ static void found(world *w) {
     }
 }
 
+/* In one of five worlds a witness gives votes; in some of these it dies and stays so. Not drawn
+ * from the world's numbers: so all else of a seed is as it was before there were any. */
+static void choose_votes(world *w) {
+    uint64_t r = mix(w->seed, 0x766f746573);
+    w->votes_end_us = 0;
+    w->votes.n = 0;
+    if (!w->opt.votes && r % 5 > 0) return;
+    w->policy.tie = WEFTI_TIE_WITNESS;
+    bool dies = r / 8 % 4 == 0;
+    w->votes_end_us = dies ? 1 + (int64_t)(r / 64 % (uint64_t)w->opt.fault_us) : INT64_MAX;
+}
+
 static void choose(world *w) {
     w->draws = w->seed * 0x9E3779B97F4A7C15u + 1;
     w->n_founders = w->opt.nodes ? w->opt.nodes : 2 + (int)draw_below(w, 5);
@@ -403,6 +453,7 @@ static void choose(world *w) {
     w->policy = wefti_member_policy_default();
     w->policy.patience_us = 4000000;
     if (draw(w) % 4 == 0) w->policy.tie = WEFTI_TIE_PROOF;
+    choose_votes(w);
 }
 
 static void clean(world *w) {

@@ -11,6 +11,7 @@
 
 enum {
     HOSTS = 8,     /* machines; each runs one incarnation at a time */
+    VOTES = HOSTS, /* one more, where a witness gives votes */
     SLOTS = 40,    /* incarnations of a whole run */
     PARTS = HOSTS, /* pieces per (step, round): buckets, or ranges of owners */
     RING = 8,      /* steps of pieces that a node has room for; more than any window */
@@ -91,6 +92,8 @@ typedef enum event_kind {
     EV_COMPUTED,
     EV_CLOSED,
     EV_RECORD,
+    EV_ASK,  /* a claim has come to the witness */
+    EV_VOTE, /* its answer */
     EV_START,
     EV_FAULT,
     EV_FAULT_END,
@@ -108,6 +111,8 @@ typedef struct event {
     wefti_evidence evidence;
     wefti_member_piece piece;
     held content;
+    wefti_vote vote;
+    bool given;
 } event;
 
 /* What the first node that finished a step said, and what has been counted. */
@@ -138,6 +143,7 @@ typedef struct options {
     int nodes;  /* 0: the seed says */
     int method; /* METHODS: the seed says */
     bool verbose;
+    bool votes; /* there is a witness that gives votes; else the seed says */
     const char *only; /* the one invariant that counts; NULL: all */
     int64_t fault_us; /* length of the first phase */
 } options;
@@ -148,6 +154,8 @@ typedef struct world {
     method how;
     int n_hosts, n_founders, n_parts;
     bool has_launchers, is_fifo, has_witness;
+    int64_t votes_end_us; /* the witness that gives votes is dead from then on; 0: there is none */
+    wefti_votes votes;
     int64_t latency_us;
     wefti_member_limits limits;
     wefti_member_policy policy;
@@ -157,7 +165,7 @@ typedef struct world {
     int n_slots, slot_of_host[HOSTS]; /* -1: none runs */
     bool host_is_off[HOSTS];          /* no power */
     node *nodes;                      /* [SLOTS] */
-    int cut[HOSTS][HOSTS];
+    int cut[HOSTS + 1][HOSTS + 1]; /* VOTES as well */
     int slow[HOSTS][HOSTS];
     int loss_percent;
     int64_t last_us[SLOTS][SLOTS];
@@ -187,6 +195,7 @@ int slot_of(const world *w, wefti_node_id id); /* -1: nobody's */
 void step_node(world *w, int slot, const wefti_member_event *event);
 void kill_slot(world *w, int slot, bool has_power, bool comes_back);
 bool passes(world *w, int from, int to);
+bool has_votes(const world *w); /* a witness that gives votes is alive */
 int64_t arrival(world *w, int from, int to);
 void tell_death(world *w, int dead, int slot);
 unsigned char *copy_bytes(const unsigned char *bytes, size_t n); /* owned by the event */

@@ -155,6 +155,7 @@ typedef struct weft_config {
         double patience;       /* seconds; 0 = by the step's time */
         const char *partition; /* choice */
         double pause;          /* seconds */
+        const char *witness;   /* HOST[:PORT], or "" */
         const char *batch;     /* choice */
     } elastic;
     weft_replicator_keys replicator;      /* between the nodes of a site */

@@ -13,6 +13,7 @@
 #include <weft/config.h>
 #include <weft/topology.h>
 #include <weft/mesh.h>
+#include <weft/witness.h>
 #include <weft/cluster.h>
 #include <weft/predict.h>
 #include <weft/plan.h>

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -57,8 +58,10 @@ void wefti_callers_complain(wefti_callers *all, const char *address, const char 
     all->n_spoken++;
     s->when_s = now_s;
     memcpy(s->address, address, sizeof s->address);
-    weft_ctx_log(all->ctx, WEFT_LOG_WARN, "somebody at %s called rank %d and %s", address,
-                 all->rank, what);
+    char whom[32];
+    snprintf(whom, sizeof whom, "rank %d", all->rank);
+    weft_ctx_log(all->ctx, WEFT_LOG_WARN, "somebody at %s called %s and %s", address,
+                 all->name ? all->name : whom, what);
 }
 
 static int count_from(const wefti_callers *all, const char *address) {

@@ -42,6 +42,7 @@ typedef struct wefti_callers {
     const wefti_tls_context *tls; /* or NULL */
     int listener;                 /* borrowed */
     int rank;                     /* own, for complaints */
+    const char *name;             /* in place of "rank N" there, or NULL */
     wefti_caller_fate (*admit)(void *user, wefti_caller *caller);
     void *user;
     wefti_caller *list; /* owned; [WEFTI_MAX_CALLERS] */

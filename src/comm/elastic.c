@@ -166,6 +166,7 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     if (status == WEFT_OK) status = wefti_elastic_keep_notice(mesh->ctx, e);
     if (status == WEFT_OK) fill_places(mesh, e);
     if (status == WEFT_OK) status = create_member(mesh->ctx, mesh, e);
+    if (status == WEFT_OK) status = wefti_elastic_know_witness(ctx, mesh, e);
     if (status != WEFT_OK) {
         free_elastic(mesh->ctx, e);
         return weft_ctx_fail(ctx, status, "%s", weft_ctx_message(mesh->ctx));
@@ -195,8 +196,10 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
     wefti_elastic_note_way_back(mesh, out);
     if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
-    wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s",
-                     mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out]);
+    bool few = out == WEFTI_OUT_NO_QUORUM;
+    wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s",
+                     mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out],
+                     few ? wefti_elastic_witness_text(mesh->elastic) : "");
 }
 
 /* Lock held. The cut of the machine's view, in ranks. */
@@ -322,6 +325,7 @@ static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
         if (a->kind == WEFTI_DO_SEND) send_member(mesh, a);
         if (a->kind == WEFTI_DO_INSTALL) install(mesh);
         if (a->kind == WEFTI_DO_OUT) note_out(mesh, a->out);
+        if (a->kind == WEFTI_DO_ASK) wefti_elastic_ask_witness(mesh, &a->vote);
         if (a->kind != WEFTI_DO_FREEZE) continue;
         pthread_mutex_lock(&mesh->lock);
         e->frozen = true;
@@ -556,6 +560,8 @@ double wefti_elastic_pump(weft_mesh *mesh) {
         redial(mesh, r, now_s);
         next_s = redial_every_s;
     }
+    wefti_member_event vote;
+    if (wefti_elastic_hear_witness(mesh, &vote)) feed(mesh, &vote);
     if (now_us() >= e->wake_us) {
         const wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
         sync_steps(mesh);

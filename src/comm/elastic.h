@@ -21,6 +21,7 @@ typedef struct wefti_elastic_policy {
         patience_s; /* with one that lives and does not send; 0: by the step's time; < 0: any */
     double pause_s; /* of too few, until they give up */
     bool split;     /* too few are enough */
+    const char *witness; /* "HOST[:PORT]", or "" or NULL: there is none; borrowed at the start */
     bool own_loop; /* what lies between two steps is the caller's, and is waited for like the
                       steps */
 } wefti_elastic_policy;
@@ -185,6 +186,8 @@ typedef struct wefti_said {
     int n_mine, n_theirs, max_ranks;
 } wefti_said;
 
+typedef struct wefti_asker wefti_asker;
+
 typedef struct wefti_elastic {
     wefti_elastic_setup setup;
     wefti_member_limits limits;
@@ -205,6 +208,8 @@ typedef struct wefti_elastic {
     double patience_s; /* that the machine was told last; 0: none */
     wefti_elastic_rates rates;
     void *notice; /* [setup.notice_bytes] owned */
+    wefti_asker *asker; /* owned; NULL: there is no witness */
+    int witness_said;   /* its last answer (witness.h); -1: it was not asked */
     wefti_inventory_entry *entries;
     unsigned char *held; /* [max_entries][rounds x row bytes] */
     wefti_arrival
@@ -289,6 +294,24 @@ void wefti_elastic_take_notice(weft_mesh *mesh, const wefti_arrival *arrival);
 void wefti_elastic_watch_rate(wefti_elastic_rates *rates, const weft_mesh *mesh,
                               double now_s);
 double wefti_elastic_usual_rate(const wefti_elastic_rates *rates);
+
+/* --- elastic_witness.c: the progress thread, but for its birth and death --- */
+
+/* Learns where the witness is, if there is one, and looks whether it answers. */
+weft_status wefti_elastic_know_witness(weft_ctx *ctx, weft_mesh *mesh,
+                                       wefti_elastic *e) WEFT_CHECKED;
+
+/* The thread that asks it ends, at most two seconds later; before the transport does. */
+void wefti_elastic_leave_witness(weft_mesh *mesh);
+
+/* Asks for a vote, unless a question is under way. */
+void wefti_elastic_ask_witness(weft_mesh *mesh, const wefti_vote *vote);
+
+/* Whether there is an answer to tell the machine. */
+bool wefti_elastic_hear_witness(weft_mesh *mesh, wefti_member_event *out);
+
+/* What it said last, as the end of a sentence about too few processes; "": nothing. */
+const char *wefti_elastic_witness_text(const wefti_elastic *e);
 
 /* --- elastic_return.c: the progress thread --- */
 

@@ -21,6 +21,7 @@ void wefti_elastic_set_policy(const wefti_elastic_setup *setup, wefti_member_pol
     out->handover = true;
     out->unit = setup->shards;
     out->split = p->split;
+    if (p->witness && p->witness[0]) out->tie = WEFTI_TIE_WITNESS;
     out->silence_us = (int64_t)(p->silence_s * 1e6);
     out->pause_us = (int64_t)(p->pause_s * 1e6);
     out->patience_us = p->patience_s > 0 ? (int64_t)(p->patience_s * 1e6) : 0;

@@ -201,6 +201,7 @@ bool weft_mesh_close(weft_mesh *mesh) {
         pthread_mutex_unlock(&mesh->lock);
         pthread_join(mesh->progress_thread, NULL);
     }
+    wefti_elastic_leave_witness(mesh);
     bool clean = mesh->all_left;
     clean = mesh->transport->ops->finish(mesh->transport, !clean) && clean;
     free_mesh(mesh);

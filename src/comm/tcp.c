@@ -461,6 +461,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .say = tcp_say,
         .finish = tcp_finish,
         .forget = tcp_forget,
+        .ask = wefti_tcp_ask,
     };
     tcp_transport *t = calloc(1, sizeof *t);
     *out = t;

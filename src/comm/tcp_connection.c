@@ -10,6 +10,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "comm/dial.h"
 #include "comm/tcpstate.h"
 
 /* The peer's address with the port that it listens at. */
@@ -63,4 +65,19 @@ bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) 
     int n = snprintf(out, (size_t)size, v6 && skip == 0 ? "[%s]:%s" : "%s:%s", host + skip,
                      port);
     return n > 0 && n < size;
+}
+
+int wefti_tcp_ask(weft_transport *head, const char *host, int port, const void *bytes,
+                  int n_bytes, double seconds) {
+    const tcp_transport *t = (const tcp_transport *)head;
+    double until_s = wefti_now_s() + seconds;
+    unsigned char answer = 0, question[WEFTI_CARD_BYTES];
+    if (n_bytes > (int)sizeof question) return 0;
+    memcpy(question, bytes, (size_t)n_bytes);
+    wefti_connection s = wefti_connection_of(wefti_dial(host, port, until_s));
+    bool heard = s.fd >= 0 && wefti_dial_shake(t->tls, &s, until_s) == WEFTI_SHAKE_DONE &&
+                 wefti_connection_all(&s, question, (size_t)n_bytes, true, until_s) &&
+                 wefti_connection_all(&s, &answer, 1, false, until_s);
+    wefti_connection_close(&s);
+    return heard ? answer : 0;
 }

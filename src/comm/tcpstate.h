@@ -65,6 +65,10 @@ bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c);
 /* Where a peer listens (weft_transport_ops.where). */
 bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size);
 
+/* Calls who is no process of the run (weft_transport_ops.ask). */
+int wefti_tcp_ask(weft_transport *head, const char *host, int port, const void *bytes,
+                  int n_bytes, double seconds);
+
 /* --- seats.c --- */
 
 /* A caller's card is here. */

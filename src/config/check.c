@@ -172,6 +172,16 @@ static weft_status check_mesh(weft_ctx *ctx, const wefti_config *config) {
 
 /* Every rank has the same number of sequences in a step, and every pass the same of
  * those. */
+/* Where both parts go on there is nothing to decide. */
+static weft_status check_elastic(weft_ctx *ctx, const wefti_config *config) {
+    const weft_config *c = &config->values;
+    if (!c->elastic.witness[0] || !wefti_is(c->elastic.partition, "split")) return WEFT_OK;
+    return refuse(ctx, config, "elastic.witness", "elastic.partition",
+                  "elastic.witness is %s with elastic.partition split, where each part goes on "
+                  "by itself; expected pause, or no witness",
+                  c->elastic.witness);
+}
+
 static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     long long ranks = c->mesh.nodes * c->mesh.ranks_per_node;
@@ -324,6 +334,7 @@ weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(check_tokenizer(ctx, config));
     WEFT_TRY(check_model(ctx, config));
     WEFT_TRY(check_mesh(ctx, config));
+    WEFT_TRY(check_elastic(ctx, config));
     /* Without text there may be a program's own model and batch (weft/sync.h). */
     if (values->data.path.n > 0) WEFT_TRY(check_batch(ctx, config));
     WEFT_TRY(check_drift(ctx, config));

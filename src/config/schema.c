@@ -425,6 +425,8 @@ const weft_config_key wefti_config_keys[] = {
      "what the parts of a network do that do not hear each other"},
     {AT(elastic.pause), NUMBER, "seconds", "600", WITHIN(1, 604800),
      "so long processes that are too few wait for the others before they end"},
+    {AT(elastic.witness), TEXT, "", "", ANY,
+     "HOST[:PORT] of weft witness, which says which half of a cut run goes on"},
     {AT(elastic.batch), CHOICE, "", "shrink", ONE_OF(elastic_batches),
      "what becomes of the rows of a step when processes go or come"},
 

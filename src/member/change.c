@@ -14,7 +14,14 @@
  * after takeover_us, and so on; witnesses come last. Who has promised is frozen and wants
  * a decision, whoever leads it: a leader that fails is replaced, at once if it is known to
  * be dead. A higher ballot replaces
- * a lower one, and takes over what may have been decided by it. */
+ * a lower one, and takes over what may have been decided by it.
+ *
+ * Of exactly half of the members, who hear nothing of the others, the one that would lead asks the
+ * witness first, if there is one:
+ *
+ *     ASK(vote of this view, claim of this half)   --->   witness
+ *                                                  <---   given: the ballot begins; else: paused
+ */
 #include "member/memberstate.h"
 
 #include <string.h>
@@ -30,16 +37,22 @@ static wefti_member_node *peer_at(const wefti_member *m, int number) {
     return number == m->number ? NULL : &m->peers[m->peer_of_number[number]];
 }
 
-static bool has_quorum(wefti_member *m, const bool *answered, wefti_ballot ballot) {
+static wefti_quorum_question question(wefti_member *m, const bool *answered,
+                                      wefti_ballot ballot) {
     for (int i = 0; i < m->view.n_nodes; i++) {
         const wefti_member_node *peer = peer_at(m, i);
         m->standings[i] = peer ? peer->standing : no_standing;
     }
-    wefti_quorum_question q = {.policy = &m->config.policy,
-                               .view = &m->view,
-                               .answered = answered,
-                               .standings = m->standings,
-                               .ballot = ballot};
+    return (wefti_quorum_question){.policy = &m->config.policy,
+                                   .view = &m->view,
+                                   .answered = answered,
+                                   .standings = m->standings,
+                                   .ballot = ballot,
+                                   .vote = m->vote};
+}
+
+static bool has_quorum(wefti_member *m, const bool *answered, wefti_ballot ballot) {
+    wefti_quorum_question q = question(m, answered, ballot);
     return wefti_quorum_is(&q);
 }
 
@@ -285,6 +298,37 @@ static void pause_without_quorum(wefti_member *m) {
         wefti_member_leave(m, WEFTI_OUT_NO_QUORUM);
 }
 
+/* Half of the members can be asked: the witness's vote would be enough. What it refuses to this
+ * half stays refused, for its vote of a view never goes from one half to the other. */
+static void ask_witness(wefti_member *m, wefti_ballot ballot) {
+    if (m->config.policy.tie != WEFTI_TIE_WITNESS) return;
+    wefti_quorum_question q = question(m, m->lead.asked, ballot);
+    uint64_t claim = wefti_quorum_claim(&m->view, m->lead.asked);
+    if (!wefti_quorum_ties(&q) || claim == m->refused_vote) return;
+    bool waits = claim == m->asked_vote &&
+                 m->now_us - m->asked_vote_us < m->config.policy.vote_us;
+    wefti_member_action *a = waits ? NULL : wefti_member_act(m, WEFTI_DO_ASK);
+    if (!a) return;
+    a->vote = (wefti_vote){m->config.run, m->view.chain, m->view.number, claim};
+    m->asked_vote = claim;
+    m->asked_vote_us = m->now_us;
+}
+
+/* The witness has answered. An answer about another view, or to a claim that is not this half's any
+ * more, is of no use. */
+void wefti_change_vote(wefti_member *m, const wefti_member_event *event) {
+    const wefti_vote *v = &event->vote;
+    if (!wefti_member_is_in(m) || v->run != m->config.run || v->view != m->view.number ||
+        v->chain != m->view.chain || v->claim == 0 || v->claim != m->asked_vote)
+        return;
+    if (event->given) {
+        m->vote = v->claim;
+        m->backoff_us = m->now_us; /* the ballot begins at once */
+    } else {
+        m->refused_vote = v->claim;
+    }
+}
+
 static void say_flush(wefti_member *m) {
     wefti_message flush = {
         .kind = WEFTI_SAY_FLUSH, .ballot = m->lead.ballot, .numbers = m->room.numbers};
@@ -297,6 +341,7 @@ static void say_flush(wefti_member *m) {
 static void start_ballot(wefti_member *m) {
     wefti_ballot ballot = {m->highest_counter + 1, m->number};
     if (!choose_asked(m, ballot)) {
+        ask_witness(m, ballot);
         pause_without_quorum(m);
         return;
     }

@@ -20,6 +20,7 @@ wefti_member_policy wefti_member_policy_default(void) {
                                  .gather_us = 300000,
                                  .join_us = 600000000,
                                  .pause_us = 600000000,
+                                 .vote_us = 1000000,
                                  .donors = 2};
 }
 

@@ -169,6 +169,7 @@ static void take(wefti_member *m, const wefti_member_event *event) {
     case WEFTI_EVENT_STEPS: take_steps(m, event); break;
     case WEFTI_EVENT_INVENTORY: wefti_change_inventory(m, event); break;
     case WEFTI_EVENT_RECORD: wefti_watch_ended(m, event->peer, &event->record); break;
+    case WEFTI_EVENT_VOTE: wefti_change_vote(m, event); break;
     case WEFTI_EVENT_LEAVE: take_leave(m); break;
     }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "member/message.h"
+#include "member/votes.h"
 
 /* clang-format off */
 /* Who takes part in a run: the state machine of one node (docs/membership.md).
@@ -24,6 +25,8 @@
  *         case WEFTI_DO_INSTALL: go on in wefti_member_view(member): judge every piece of the
  *                                unfinished steps again, fetch from the holders, send
  *                                contributions again to new owners
+ *         case WEFTI_DO_ASK:     ask the witness for a->vote; its answer is WEFTI_EVENT_VOTE,
+ *                                and may be lost: it is asked for again
  *         case WEFTI_DO_HOST:    a->message is the host's: a piece asked for, a snapshot
  *         case WEFTI_DO_OUT:     this node is out: a->out says why
  *         }
@@ -65,7 +68,8 @@ typedef enum wefti_member_out {
 typedef enum wefti_member_tie {
     WEFTI_TIE_AUTO,   /* proof with two members, lowest with more */
     WEFTI_TIE_LOWEST, /* the half with the lowest-numbered member goes on */
-    WEFTI_TIE_PROOF   /* a half goes on if the others' hosts say that they are dead */
+    WEFTI_TIE_PROOF,  /* a half goes on if the others' hosts say that they are dead */
+    WEFTI_TIE_WITNESS /* the half that has the vote of a witness (votes.h) */
 } wefti_member_tie;
 
 /* Times and rules. All members of a run have the same rules (`tie`, `trust_reset`,
@@ -83,6 +87,7 @@ typedef struct wefti_member_policy {
     int64_t gather_us;    /* joiners that are ready within it enter together */
     int64_t join_us;      /* a joiner gives up */
     int64_t pause_us;     /* a node without quorum gives up */
+    int64_t vote_us;      /* a witness that does not answer is asked again after this */
     int donors;           /* members that a joiner copies from */
     wefti_member_tie tie; /* exactly half of the members */
     bool trust_reset;     /* a host's refusal counts like a launcher's record */
@@ -126,6 +131,7 @@ typedef enum wefti_member_event_kind {
     WEFTI_EVENT_STEPS,  /* my steps, and the checksum after steps.finished */
     WEFTI_EVENT_INVENTORY, /* the answer to FREEZE */
     WEFTI_EVENT_RECORD,    /* a launcher on this host says that `peer` has ended */
+    WEFTI_EVENT_VOTE,      /* the witness has answered: `vote` is `given` to this half, or not */
     WEFTI_EVENT_LEAVE      /* this node wants to leave */
 } wefti_member_event_kind;
 
@@ -141,6 +147,8 @@ typedef struct wefti_member_event {
     int n_entries;
     wefti_inventory_entry *entries;
     wefti_member_record record;
+    wefti_vote vote;
+    bool given;
 } wefti_member_event;
 
 typedef enum wefti_member_action_kind {
@@ -148,6 +156,7 @@ typedef enum wefti_member_action_kind {
     WEFTI_DO_RECORD,
     WEFTI_DO_FREEZE,
     WEFTI_DO_INSTALL,
+    WEFTI_DO_ASK,
     WEFTI_DO_HOST,
     WEFTI_DO_OUT
 } wefti_member_action_kind;
@@ -160,6 +169,7 @@ typedef struct wefti_member_action {
     wefti_ballot ballot;
     wefti_member_record record;
     const wefti_message *message; /* HOST */
+    wefti_vote vote;              /* ASK */
     wefti_member_out out;
 } wefti_member_action;
 

@@ -113,6 +113,9 @@ struct wefti_member {
     wefti_joining joining;
 
     int64_t reason_us, progress_us, backoff_us, paused_us;
+    uint64_t vote, refused_vote; /* claims to the witness's vote for this view; 0: none */
+    uint64_t asked_vote;         /* the one that it was asked for last, and when */
+    int64_t asked_vote_us;
     int64_t slow_until_us, next_alive_us, wake_us;
 
     int64_t now_us; /* of the event in work */
@@ -160,6 +163,7 @@ void wefti_watch_forget(wefti_member *m);
 void wefti_change_message(wefti_member *m, wefti_member_node *peer,
                           const wefti_message *message);
 void wefti_change_inventory(wefti_member *m, const wefti_member_event *event);
+void wefti_change_vote(wefti_member *m, const wefti_member_event *event);
 void wefti_change_pump(wefti_member *m);
 
 /* -- cut.c: how unfinished steps end -- */

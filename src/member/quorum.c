@@ -16,8 +16,13 @@
  * what 3 knows.
  *
  * A tie goes to the half with the lowest member of U, or (tie = proof) to a half whose
- * others are all dead; each rule excludes two deciding halves, but the two together do
- * not. */
+ * others are all dead, or (tie = witness) to the half that has the witness's vote; each rule
+ * excludes two deciding halves, but two of them together do not.
+ *
+ * The vote is given to one set of members, by name, and only that set may use it. A set of more
+ * than half of U shares a member with each half, so it needs no vote; and two sets that share
+ * nobody can both decide only if both are half of the same U: then their names differ, and one of
+ * them has the vote. */
 #include "member/quorum.h"
 
 static bool is_dead(const wefti_standing *s) {
@@ -39,20 +44,49 @@ static bool tie_by_proof(const wefti_quorum_question *q) {
     return q->policy->tie == WEFTI_TIE_PROOF;
 }
 
-bool wefti_quorum_is(const wefti_quorum_question *q) {
-    int n = 0, n_answered = 0, lowest = -1;
-    bool someone_trains = false, others_are_dead = true;
+/* U, and those of it who have answered. */
+typedef struct count {
+    int n, n_answered, lowest;
+    bool someone_trains, others_are_dead;
+} count;
+
+static count count_voters(const wefti_quorum_question *q) {
+    count c = {.lowest = -1, .others_are_dead = true};
     for (int i = 0; i < q->view->n_nodes; i++) {
         const wefti_standing *s = &q->standings[i];
-        if (q->answered[i]) someone_trains = someone_trains || !q->view->nodes[i].witness;
+        if (q->answered[i])
+            c.someone_trains = c.someone_trains || !q->view->nodes[i].witness;
         if (!q->answered[i] && has_no_vote(q, s)) continue;
-        n++;
-        n_answered += q->answered[i];
-        if (lowest < 0) lowest = i;
-        others_are_dead = others_are_dead && (q->answered[i] || is_dead(s));
+        c.n++;
+        c.n_answered += q->answered[i];
+        if (c.lowest < 0) c.lowest = i;
+        c.others_are_dead = c.others_are_dead && (q->answered[i] || is_dead(s));
     }
-    if (n_answered == 0 || !someone_trains) return false;
-    if (q->policy->split || 2 * n_answered > n) return true;
-    if (2 * n_answered < n) return false;
-    return tie_by_proof(q) ? others_are_dead : q->answered[lowest];
+    return c;
+}
+
+static bool is_half(const count *c) {
+    return c->n_answered > 0 && c->someone_trains && 2 * c->n_answered == c->n;
+}
+
+bool wefti_quorum_ties(const wefti_quorum_question *q) {
+    count c = count_voters(q);
+    return is_half(&c);
+}
+
+bool wefti_quorum_is(const wefti_quorum_question *q) {
+    count c = count_voters(q);
+    if (c.n_answered == 0 || !c.someone_trains) return false;
+    if (q->policy->split || 2 * c.n_answered > c.n) return true;
+    if (!is_half(&c)) return false;
+    if (q->policy->tie == WEFTI_TIE_WITNESS)
+        return q->vote == wefti_quorum_claim(q->view, q->answered);
+    return tie_by_proof(q) ? c.others_are_dead : q->answered[c.lowest];
+}
+
+uint64_t wefti_quorum_claim(const wefti_view *view, const bool *answered) {
+    uint64_t hash = view->chain;
+    for (int i = 0; i < view->n_nodes; i++)
+        hash = wefti_view_mix(hash, answered[i]);
+    return hash ? hash : 1;
 }

@@ -16,6 +16,13 @@ typedef struct wefti_quorum_question {
     const bool *answered;            /* [n_nodes] */
     const wefti_standing *standings; /* [n_nodes] */
     wefti_ballot ballot;
+    uint64_t vote; /* the claim that a witness has given its vote of this view to; 0: none */
 } wefti_quorum_question;
 
 bool wefti_quorum_is(const wefti_quorum_question *q);
+
+/* They are exactly half, so that a witness's vote would let them decide. */
+bool wefti_quorum_ties(const wefti_quorum_question *q);
+
+/* What this half of the view is called before the witness; never 0. */
+uint64_t wefti_quorum_claim(const wefti_view *view, const bool *answered);

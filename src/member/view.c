@@ -133,7 +133,7 @@ int wefti_view_share(const wefti_view *view, int number) {
 }
 
 /* splitmix64's mixing of one number into a hash. */
-static uint64_t mix(uint64_t hash, uint64_t x) {
+uint64_t wefti_view_mix(uint64_t hash, uint64_t x) {
     hash = (hash ^ x) + 0x9E3779B97F4A7C15u;
     hash = (hash ^ hash >> 30) * 0xBF58476D1CE4E5B9u;
     hash = (hash ^ hash >> 27) * 0x94D049BB133111EBu;
@@ -143,32 +143,36 @@ static uint64_t mix(uint64_t hash, uint64_t x) {
 static uint64_t mix_departed(const wefti_member_limits *limits, const wefti_view *view,
                              int d, uint64_t hash) {
     const wefti_departed *gone = &view->departed[d];
-    hash = mix(mix(hash, gone->id.key), gone->id.incarnation);
-    hash = mix(mix(hash, (uint64_t)gone->owner), gone->counted);
+    hash = wefti_view_mix(wefti_view_mix(hash, gone->id.key), gone->id.incarnation);
+    hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)gone->owner), gone->counted);
     for (int s = 0; s < view->cut_steps; s++)
         for (int r = 0; r < limits->rounds; r++)
             for (int p = 0; p < limits->parts; p++)
-                hash = mix(hash, *wefti_view_holder(limits, view, d, s, r, p));
+                hash = wefti_view_mix(hash, *wefti_view_holder(limits, view, d, s, r, p));
     return hash;
 }
 
 static uint64_t mix_roster(const wefti_roster *r, uint64_t hash) {
-    hash = mix(mix(hash, (uint64_t)r->number), (uint64_t)r->first_step);
-    hash = mix(mix(hash, (uint64_t)r->n_nodes), (uint64_t)r->n_owed);
+    hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)r->number), (uint64_t)r->first_step);
+    hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)r->n_nodes), (uint64_t)r->n_owed);
     for (int i = 0; i < r->n_nodes; i++) {
-        hash = mix(mix(hash, r->nodes[i].id.key), r->nodes[i].id.incarnation);
-        hash = mix(mix(hash, (uint64_t)r->nodes[i].first_step), r->nodes[i].witness);
+        const wefti_view_node *node = &r->nodes[i];
+        hash = wefti_view_mix(hash, node->id.key);
+        hash = wefti_view_mix(hash, node->id.incarnation);
+        hash = wefti_view_mix(hash, (uint64_t)node->first_step);
+        hash = wefti_view_mix(hash, node->witness);
     }
     for (int k = 0; k < r->n_owed; k++) {
-        hash = mix(hash, (uint64_t)r->owed[k].step);
-        hash = mix(mix(hash, (uint64_t)r->owed[k].share), (uint64_t)r->owed[k].of);
+        hash = wefti_view_mix(hash, (uint64_t)r->owed[k].step);
+        hash = wefti_view_mix(hash, (uint64_t)r->owed[k].share);
+        hash = wefti_view_mix(hash, (uint64_t)r->owed[k].of);
     }
     return hash;
 }
 
 uint64_t wefti_view_hash(const wefti_member_limits *limits, const wefti_view *view) {
     wefti_roster own = wefti_view_roster(view);
-    uint64_t hash = mix_roster(&own, mix(view->parent, (uint64_t)view->cut_low));
+    uint64_t hash = mix_roster(&own, wefti_view_mix(view->parent, (uint64_t)view->cut_low));
     for (int d = 0; d < view->n_departed; d++) hash = mix_departed(limits, view, d, hash);
     for (int k = 0; k < view->n_rosters; k++) hash = mix_roster(&view->rosters[k], hash);
     return hash ? hash : 1;

@@ -114,5 +114,8 @@ uint16_t *wefti_view_holder(const wefti_member_limits *limits, const wefti_view 
 int wefti_view_trainers(const wefti_view *view);
 int wefti_view_share(const wefti_view *view, int number);
 
+/* Takes one more number into a hash. */
+uint64_t wefti_view_mix(uint64_t hash, uint64_t x);
+
 /* The chain that follows from the contents and `parent`. */
 uint64_t wefti_view_hash(const wefti_member_limits *limits, const wefti_view *view);

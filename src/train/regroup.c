@@ -37,6 +37,7 @@ wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_lo
         .silence_s = config->elastic.silence,
         .patience_s = own_loop && patience_s == 0 ? -1 : patience_s,
         .pause_s = config->elastic.pause,
+        .witness = config->elastic.witness,
         .split = strcmp(config->elastic.partition, "split") == 0,
         .own_loop = own_loop};
 }

@@ -14,11 +14,12 @@
 #include "comm/latecomer.h"
 #include "comm/rendezvous.h"
 #include "comm/tcp.h"
+#include "comm/witness.h"
 #include "fuzz_elastic.h"
 #include "train/alike.h"
 #include "wire/section.h"
 
-enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 8 };
+enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 9 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -67,6 +68,21 @@ static void read_late_card(const uint8_t *data, size_t size) {
     require(back.incarnation == card.incarnation && strcmp(back.host, card.host) == 0);
     wefti_late_card_as_card(&card, again);
     require(wefti_card_port(again) == card.port);
+}
+
+/* The card that is shown to a witness. */
+static void read_witness_card(const uint8_t *data, size_t size) {
+    unsigned char bytes[WEFTI_CARD_BYTES] = {0}, again[WEFTI_CARD_BYTES];
+    wefti_witness_card card, back;
+    memcpy(bytes, data, size < sizeof bytes ? size : sizeof bytes);
+    bool fine = wefti_witness_card_read(bytes, &card);
+    require_text(card.host, sizeof card.host);
+    if (!fine) return;
+    require(card.rank >= 0 && card.vote.view >= 0);
+    wefti_witness_card_write(&card, again);
+    require(wefti_witness_card_read(again, &back));
+    require(memcmp(&back.vote, &card.vote, sizeof card.vote) == 0);
+    require(back.rank == card.rank && strcmp(back.host, card.host) == 0);
 }
 
 /* The table that is told to who comes later: head, then rows as far as there are any. */
@@ -171,6 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (which == 5) read_notice(ctx, data + 1, size - 1);
     if (which == 6) read_doors(ctx, data + 1, size - 1);
     if (which == 7) hear_messages(data + 1, size - 1);
+    if (which == 8) read_witness_card(data + 1, size - 1);
     weft_ctx_clear(ctx);
     require(weft_ctx_bytes_held(ctx) == 0);
     weft_ctx_destroy(ctx);

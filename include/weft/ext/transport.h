@@ -106,6 +106,11 @@ typedef struct weft_transport_ops {
     /* May be NULL. In a child that fork() made: closes what it has inherited, and says nothing
      * to anybody; t stays. Other threads' locks may be held for ever, so it takes none. */
     void (*forget)(weft_transport *t);
+    /* May be NULL. Calls somebody who is no process of the run, protected as the run's connections
+     * are: sends n bytes and waits for one byte, which it returns; 0: none came in time. Blocks, by
+     * any thread, at the same time as all else. */
+    int (*ask)(weft_transport *t, const char *host, int port, const void *bytes, int n_bytes,
+               double seconds);
 } weft_transport_ops;
 
 struct weft_transport {

@@ -21,6 +21,9 @@ typedef struct group {
     int sent[WEFTI_SAY_KINDS];
     bool cut[MOST][MOST]; /* messages between these two are lost */
     wefti_member_policy policy; /* what is 0 is the default */
+    wefti_votes *witness; /* NULL: there is none; else asked at once by whom it hears */
+    bool unseen[MOST];    /* the witness does not hear it */
+    int n_asked;
     int unit; /* nodes that enter together, by their keys; 0: each for itself */
     struct {
         int to, from;
@@ -31,6 +34,17 @@ typedef struct group {
 } group;
 
 static void feed(group *g, int i, const wefti_member_event *event);
+
+/* The witness's answer comes with the next event. */
+static void ask_votes(group *g, int i, const wefti_vote *vote) {
+    wefti_member_event e = {.kind = WEFTI_EVENT_VOTE, .vote = *vote};
+    g->n_asked++;
+    if (g->unseen[i]) return;
+    wefti_vote_answer answer = wefti_votes_judge(g->witness, vote);
+    if (answer == WEFTI_VOTE_NEW) wefti_votes_give(g->witness, vote);
+    e.given = answer <= WEFTI_VOTE_GIVEN;
+    feed(g, i, &e);
+}
 
 static void do_action(group *g, int i, const wefti_member_action *a) {
     if (a->kind == WEFTI_DO_INSTALL) g->installs[i]++;
@@ -47,15 +61,21 @@ static void do_action(group *g, int i, const wefti_member_action *a) {
 }
 
 static void feed(group *g, int i, const wefti_member_event *event) {
-    bool freeze = false;
+    bool freeze = false, asks = false;
+    wefti_vote vote = {0};
     wefti_member_event inventory = {.kind = WEFTI_EVENT_INVENTORY};
     const wefti_member_actions *todo = wefti_member_step(g->m[i], event, g->now_us, 7);
     for (int k = 0; k < todo->n; k++) {
         do_action(g, i, &todo->list[k]);
+        if (todo->list[k].kind == WEFTI_DO_ASK) {
+            asks = true;
+            vote = todo->list[k].vote;
+        }
         if (todo->list[k].kind != WEFTI_DO_FREEZE) continue;
         freeze = true;
         inventory.ballot = todo->list[k].ballot;
     }
+    if (asks) ask_votes(g, i, &vote);
     if (!freeze) return;
     g->frozen[i]++;
     feed(g, i, &inventory);
@@ -98,6 +118,7 @@ static void add(group *g, int i, int n_founders) {
     if (g->policy.patience_us) config.policy.patience_us = g->policy.patience_us;
     if (g->policy.pause_us) config.policy.pause_us = g->policy.pause_us;
     if (g->policy.silence_us) config.policy.silence_us = g->policy.silence_us;
+    if (g->witness) config.policy.tie = WEFTI_TIE_WITNESS;
     config.policy.unit = g->unit;
     config.policy.handover = g->unit > 0;
     assert_ok(g->ctx, wefti_member_create(g->ctx, &config, &g->m[i]));
@@ -235,6 +256,91 @@ static void of_two_that_lose_each_other_none_goes_on_and_both_return(void **stat
     pass(g, 1000000);
     assert_int_equal(wefti_member_get_state(g->m[0]), WEFTI_MEMBER_IN);
     assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 2);
+}
+
+/* Members of one side hear each other only. */
+static void cut_sides(group *g, unsigned side) {
+    for (int i = 0; i < MOST; i++)
+        for (int k = 0; k < MOST; k++) g->cut[i][k] = (side >> i & 1) != (side >> k & 1);
+}
+
+static void begin_with_witness(group *g, int n, wefti_votes *votes) {
+    assert_ok(g->ctx, wefti_votes_init(g->ctx, votes));
+    g->witness = votes;
+    found(g, n);
+}
+
+static void end_witness(group *g) {
+    wefti_votes_fini(g->ctx, g->witness);
+    g->witness = NULL;
+}
+
+static void of_two_that_lose_each_other_the_one_with_the_vote_goes_on(void **state) {
+    group *g = *state;
+    wefti_votes votes;
+    begin_with_witness(g, 2, &votes);
+    cut_sides(g, 0x1);
+    pass(g, 3000000);
+    int goes = wefti_member_get_state(g->m[0]) == WEFTI_MEMBER_IN ? 0 : 1;
+    assert_int_equal(view_number(g, goes), 2);
+    assert_int_equal(wefti_member_view(g->m[goes])->n_nodes, 1);
+    assert_int_equal(wefti_member_get_state(g->m[1 - goes]), WEFTI_MEMBER_PAUSED);
+    assert_int_equal(view_number(g, 1 - goes), 1);
+    int asked = g->n_asked;
+    pass(g, 3000000); /* a refusal is the last word */
+    assert_int_equal(g->n_asked, asked);
+    cut_sides(g, 0);
+    pass(g, 1000000);
+    assert_int_equal(g->out[1 - goes], WEFTI_OUT_EVICTED);
+    end_witness(g);
+}
+
+static void the_half_that_the_witness_hears_goes_on(void **state) {
+    group *g = *state;
+    wefti_votes votes;
+    begin_with_witness(g, 4, &votes);
+    g->unseen[0] = g->unseen[1] = true;
+    cut_sides(g, 0x3); /* though the lowest member is on the other side */
+    pass(g, 4000000);
+    assert_int_equal(view_number(g, 2), 2);
+    assert_int_equal(view_number(g, 3), 2);
+    assert_int_equal(wefti_member_view(g->m[2])->n_nodes, 2);
+    assert_int_equal(wefti_member_get_state(g->m[0]), WEFTI_MEMBER_PAUSED);
+    assert_int_equal(wefti_member_get_state(g->m[1]), WEFTI_MEMBER_PAUSED);
+    end_witness(g);
+}
+
+static void more_than_half_do_not_ask(void **state) {
+    group *g = *state;
+    wefti_votes votes;
+    begin_with_witness(g, 3, &votes);
+    cut_sides(g, 0x4);
+    pass(g, 4000000);
+    assert_int_equal(view_number(g, 0), 2);
+    assert_int_equal(wefti_member_get_state(g->m[2]), WEFTI_MEMBER_PAUSED);
+    assert_int_equal(g->n_asked, 0); /* nor does the rest, which it could not help */
+    end_witness(g);
+}
+
+static void an_answer_that_nobody_has_asked_for_gives_nothing(void **state) {
+    group *g = *state;
+    wefti_votes votes;
+    begin_with_witness(g, 2, &votes);
+    g->unseen[0] = g->unseen[1] = true;
+    cut_sides(g, 0x1);
+    pass(g, 3000000);
+    assert_true(g->n_asked > 2); /* again and again */
+    const wefti_view *v = wefti_member_view(g->m[0]);
+    wefti_vote votes_given[] = {{9, v->chain, 2, 5}, {9, v->chain, 1, 5},
+                                {9, v->chain, 1, 0}, {8, v->chain, 1, 5}};
+    for (size_t k = 0; k < sizeof votes_given / sizeof votes_given[0]; k++) {
+        wefti_member_event e = {
+            .kind = WEFTI_EVENT_VOTE, .vote = votes_given[k], .given = true};
+        feed(g, 0, &e);
+        pass(g, 500000);
+        assert_int_equal(wefti_member_get_state(g->m[0]), WEFTI_MEMBER_PAUSED);
+    }
+    end_witness(g);
 }
 
 static void who_leaves_is_missed_at_once_by_the_other_one(void **state) {
@@ -549,6 +655,11 @@ int main(void) {
             who_falls_silent_is_out_after_a_little_more_than_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(
             of_two_that_lose_each_other_none_goes_on_and_both_return, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            of_two_that_lose_each_other_the_one_with_the_vote_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_half_that_the_witness_hears_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(more_than_half_do_not_ask, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_that_nobody_has_asked_for_gives_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(who_leaves_is_missed_at_once_by_the_other_one,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_left_out_hears_so, setup, teardown),

@@ -11,6 +11,7 @@ typedef struct quorum_case {
     wefti_view view;
     bool answered[MOST];
     wefti_standing standings[MOST];
+    uint64_t vote;
 } quorum_case;
 
 /* Members 0..n-1 of view 4, of whom those in the bit mask have answered. */
@@ -24,7 +25,8 @@ static void make(quorum_case *c, int n, unsigned answered) {
 }
 
 static bool decides(const quorum_case *c) {
-    wefti_quorum_question q = {&c->policy, &c->view, c->answered, c->standings, {7, 0}};
+    wefti_quorum_question q = {&c->policy,     &c->view, c->answered,
+                               c->standings, {7, 0},   c->vote};
     return wefti_quorum_is(&q);
 }
 
@@ -106,8 +108,41 @@ static void who_prefers_it_goes_on_in_both_halves(void **state) {
     assert_true(decides(&c));
 }
 
+static uint64_t claim_of(const quorum_case *c) {
+    return wefti_quorum_claim(&c->view, c->answered);
+}
+
+static void with_a_witness_a_half_decides_that_has_its_vote(void **state) {
+    quorum_case c, other;
+    make(&c, 4, 0x6);
+    make(&other, 4, 0x9);
+    c.policy.tie = other.policy.tie = WEFTI_TIE_WITNESS;
+    assert_false(decides(&c));
+    assert_false(decides(&other)); /* the lowest member alone is not enough */
+    c.vote = other.vote = claim_of(&c);
+    assert_true(decides(&c));
+    assert_false(decides(&other)); /* the same vote, which is not theirs */
+    c.answered[1] = false;
+    assert_false(decides(&c)); /* nor that of a part of them */
+    c.vote = claim_of(&c);
+    assert_false(decides(&c)); /* and less than half is never enough */
+    make(&c, 4, 0x7);
+    c.policy.tie = WEFTI_TIE_WITNESS;
+    assert_true(decides(&c)); /* more than half need nobody */
+}
+
+static void claims_differ_by_view_and_by_who_is_in_them(void **state) {
+    quorum_case a, b;
+    make(&a, 4, 0x3);
+    make(&b, 4, 0xc);
+    assert_true(claim_of(&a) != claim_of(&b));
+    uint64_t before = claim_of(&a);
+    a.view.chain++;
+    assert_true(claim_of(&a) != before && before != 0);
+}
+
 /* All pairs of deciding sets of six nodes share one, whatever is dead and known. */
-static void deciding_sets_share_a_voter(void **state) {
+static void all_pairs_share_a_voter(wefti_member_tie tie) {
     for (int n = 1; n <= MOST; n++)
         for (unsigned dead_a = 0; dead_a < 1u << n; dead_a++)
             for (unsigned dead_b = 0; dead_b < 1u << n; dead_b++)
@@ -115,16 +150,26 @@ static void deciding_sets_share_a_voter(void **state) {
                     if (a & (dead_a | dead_b)) continue;
                     quorum_case c;
                     make(&c, n, a);
+                    c.policy.tie = tie;
+                    uint64_t vote = claim_of(&c); /* the first to ask */
+                    c.vote = vote;
                     for (int i = 0; i < n; i++)
                         if (dead_a >> i & 1) ended(&c, i, 0, 0, 4);
                     if (!decides(&c)) continue;
                     unsigned b = ((1u << n) - 1) & ~a & ~dead_a & ~dead_b;
                     make(&c, n, b);
+                    c.policy.tie = tie;
+                    c.vote = vote;
                     for (int i = 0; i < n; i++)
                         if (dead_b >> i & 1) ended(&c, i, 0, 0, 4);
                     if (b != 0 && decides(&c))
                         fail_msg("%d nodes: %x and %x both decide", n, a, b);
                 }
+}
+
+static void deciding_sets_share_a_voter(void **state) {
+    all_pairs_share_a_voter(WEFTI_TIE_AUTO);
+    all_pairs_share_a_voter(WEFTI_TIE_WITNESS);
 }
 
 int main(void) {
@@ -136,6 +181,8 @@ int main(void) {
         cmocka_unit_test(records_of_the_dead_count_if_they_exclude_a_vote),
         cmocka_unit_test(witnesses_vote_but_do_not_train),
         cmocka_unit_test(who_prefers_it_goes_on_in_both_halves),
+        cmocka_unit_test(with_a_witness_a_half_decides_that_has_its_vote),
+        cmocka_unit_test(claims_differ_by_view_and_by_who_is_in_them),
         cmocka_unit_test(deciding_sets_share_a_voter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* weft witness: decides which half of a cut run goes on, until it is stopped. Every vote is in its
+ * file before anybody hears of it, so it may be killed at any time. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <weft/witness.h>
+
+#include "common.h"
+
+static const flag flags[] = {
+    {"--listen", "PORT", "port that runs call it at (default 29600)", NULL},
+    {"--votes", "FILE", "file that it keeps its votes in (default weft-witness.votes)", NULL},
+    {NULL, NULL, NULL, NULL}};
+
+extern const command command_witness;
+
+static weft_status serve(weft_ctx *ctx, const weft_witness_setup *setup) {
+    weft_witness *witness;
+    WEFT_TRY(weft_witness_open(ctx, setup, &witness));
+    int runs = weft_witness_runs(witness);
+    fprintf(stderr, "weft: a witness at port %d; votes of %d run%s in %s\n", setup->port, runs,
+            runs == 1 ? "" : "s", setup->votes);
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK) status = weft_witness_serve(ctx, witness, 3600);
+    weft_witness_close(witness);
+    return status;
+}
+
+static int run(int argc, char **argv) {
+    args a;
+    long long port = WEFT_WITNESS_PORT;
+    int code = args_parse(&command_witness, argc, argv, &a);
+    if (code == CODE_OK) code = args_int(&a, "--listen", 1, 65535, &port);
+    if (code != CODE_OK) return code;
+    weft_ctx *ctx = program_context();
+    if (!ctx) return CODE_FAILED;
+    const char *votes = args_value(&a, "--votes");
+    weft_config *config = NULL;
+    weft_mesh_security security;
+    weft_status status = security_of_args(ctx, &a, &config, &security);
+    weft_witness_setup setup = {.port = (int)port,
+                                .votes = votes ? votes : "weft-witness.votes",
+                                .security = &security};
+    if (status == WEFT_OK) status = serve(ctx, &setup);
+    weft_config_destroy(ctx, config);
+    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    weft_ctx_destroy(ctx);
+    return code;
+}
+
+const command command_witness = {
+    .name = "witness",
+    .summary = "decide which half of a run goes on when its network is cut",
+    .usage = "[run.yaml] [key=value ...] [--listen PORT] [--votes FILE]",
+    .help =
+        "Runs on a third machine, trains nothing and needs next to nothing. When the network of a "
+        "run is cut so that exactly half of its processes hear each other (two machines whose "
+        "link is down, say), they ask the witness, which gives one vote: the half that asks first "
+        "goes on, the other one waits (elastic.pause) and joins again later. While more than half "
+        "hear each other nobody asks it, and it may be down.\n\n"
+        "The processes of the run name it by elastic.witness=HOST:PORT. It takes mesh.key, "
+        "mesh.run, mesh.cert, mesh.encrypt from its own configuration, which have to be the run's; "
+        "any number of runs with the same ones may use it.\n\n"
+        "A vote is written to FILE before it is given. Keep the file when the witness is started "
+        "again: one that has forgotten its votes could give one twice. It runs until it is "
+        "stopped by Ctrl-C. docs/membership.md says when a run needs one.",
+    .flags = flags,
+    .configures = true,
+    .run = run,
+};
