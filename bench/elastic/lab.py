@@ -192,6 +192,7 @@ class Lab:
     def __init__(self, net, weft, folder):
         self.net, self.weft, self.folder = net, weft, folder
         self.processes, self.steps, self.ended = [], [], False
+        self.servers = []  # processes that are not of the run
         self.selector = selectors.DefaultSelector()
         self.threads = [threading.Thread(target=f, daemon=True)
                         for f in (self.watch_steps, self.watch_logs)]
@@ -202,15 +203,15 @@ class Lab:
         return self
 
     def __exit__(self, *_):
-        for p in self.processes:
+        for p in self.processes + self.servers:
             p.signal(signal.SIGCONT)
             p.kill()
-        for p in self.processes:
+        for p in self.processes + self.servers:
             p.popen.wait()
         self.ended = True
         for t in self.threads:
             t.join()
-        for p in self.processes:
+        for p in self.processes + self.servers:
             p.popen.stdout.close()
 
     # ---- what is seen ----
@@ -266,6 +267,13 @@ class Lab:
     def start(self, i, words, env, label):
         p = Process(self, i, words, env, label)
         self.processes.append(p)
+        self.selector.register(p.popen.stdout, selectors.EVENT_READ, p)
+        return p
+
+    def serve(self, i, words):
+        """A process on machine i that is not of the run."""
+        p = Process(self, i, words, {}, "a server")
+        self.servers.append(p)
         self.selector.register(p.popen.stdout, selectors.EVENT_READ, p)
         return p
 

@@ -37,11 +37,29 @@ static fault make_fault(world *w) {
     return f;
 }
 
+/* Where a witness gives votes, what would only disturb the network splits it into halves instead,
+ * for longer than it takes to notice; so ties and ties within ties are common. */
+static void make_split(const world *w, fault *f, int k) {
+    if (!w->votes_end_us || f->kind < FAULT_CUT || f->kind > FAULT_LOSS) return;
+    uint64_t r = mix(w->seed, 1000 + (uint64_t)k);
+    int left = w->n_founders / 2, group = 0;
+    for (int h = 0; h < w->n_founders; h++) {
+        bool goes = (int)(r % (uint64_t)(w->n_founders - h)) < left;
+        r = mix(r, (uint64_t)h);
+        group |= goes << h;
+        left -= goes;
+    }
+    f->kind = FAULT_SPLIT;
+    f->a = group;
+    f->for_us = 1500000 + (int64_t)(r % 4000000);
+}
+
 void make_faults(world *w) {
     w->n_faults = 1 + (int)draw_below(w, 7);
     for (int k = 0; k < w->n_faults; k++) {
         bool is_off = w->faults[k].is_off;
         w->faults[k] = make_fault(w);
+        make_split(w, &w->faults[k], k);
         w->faults[k].is_off = is_off;
         /* some come together */
         if (k > 0 && draw(w) % 3 == 0)
