@@ -62,29 +62,40 @@ class Network:
         subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", device, "root", "tbf", "rate",
                         self.rate, "burst", burst, "latency", "50ms"], check=True)
 
+    def plug(self, i):
+        """Machine i as it is when it begins, connected."""
+        name, port = self.name(i), f"p{i}"
+        ip("netns", "add", name)
+        ip("-n", name, "link", "set", "lo", "up")
+        ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", port,
+           "netns", self.switch)
+        ip("-n", name, "link", "set", "eth0", "address", f"02:00:00:00:00:{i + 1:02x}")
+        ip("-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
+        ip("-n", self.switch, "link", "set", port, "master", "br0", "up")
+        ip("-n", name, "link", "set", "eth0", "up")
+        if self.rate:
+            self.shape(name, "eth0")
+            self.shape(self.switch, port)
+
     def __enter__(self):
         ip("netns", "add", self.switch)
         for bridge in ("br0", "br1"):
             ip("-n", self.switch, "link", "add", bridge, "type", "bridge")
             ip("-n", self.switch, "link", "set", bridge, "up")
         for i in range(self.n):
-            name, port = self.name(i), f"p{i}"
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
-            ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", port,
-               "netns", self.switch)
-            ip("-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
-            ip("-n", self.switch, "link", "set", port, "master", "br0", "up")
-            ip("-n", name, "link", "set", "eth0", "up")
-            if self.rate:
-                self.shape(name, "eth0")
-                self.shape(self.switch, port)
+            self.plug(i)
         return self
 
     def __exit__(self, *_):
         for i in range(self.n):
             ip("netns", "del", self.name(i), check=False)
         ip("netns", "del", self.switch, check=False)
+
+    def off(self, i):
+        """Machine i is gone without a word, and its connections with it: its processes have ended
+        behind a cable that was out. `plug` begins it anew."""
+        ip("-n", self.switch, "link", "del", f"p{i}")
+        ip("netns", "del", self.name(i))
 
     def cable(self, i, up):
         ip("-n", self.switch, "link", "set", f"p{i}", "up" if up else "down")

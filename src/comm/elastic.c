@@ -21,7 +21,7 @@
 enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
 
 static const double closed_patience_s = 1.0, left_patience_s = 1.0, redial_every_s = 2e-3,
-                    tell_every_s = 0.05;
+                    tell_every_s = 0.05, call_every_s = 0.25;
 
 /* A node's key is its place; who comes to a place after somebody else has another incarnation. */
 static wefti_node_id id_at(int rank, uint64_t incarnation) {
@@ -549,12 +549,31 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
     return any;
 }
 
+/* Too few are heard to go on. Whose machine begins anew can not tell: the kernel has forgotten the
+ * connection, and this side sends into it ever more rarely. So its host is called every second at
+ * the port of the process that was there; if it refuses, that one is dead. A machine that is only
+ * cut off says nothing, and for a process that is only stopped its kernel takes the call. */
+static bool call_the_silent(weft_mesh *mesh) {
+    weft_transport *t = mesh->transport;
+    wefti_elastic *e = mesh->elastic;
+    if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED || !t->ops->redial)
+        return false;
+    for (int r = 0; r < e->size; r++) {
+        bool is_silent = r != mesh->rank && !e->departed[r] && !mesh->peers[r].lost &&
+                         e->closed_s[r] == 0 && wefti_member_suspects(e->member, e->id[r]);
+        if (is_silent && t->ops->redial(t, mesh->peer_of[r]) == 1)
+            feed_closed(mesh, r, WEFTI_EVIDENCE_RESET);
+    }
+    return true;
+}
+
 double wefti_elastic_pump(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s(), next_s = 1;
     wefti_elastic_watch_rate(&e->rates, mesh, now_s);
     if (e->must_meet) meet_all(mesh);
     if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
+    if (call_the_silent(mesh)) next_s = call_every_s;
     for (int r = 0; r < e->size; r++) {
         if (e->closed_s[r] <= 0) continue;
         redial(mesh, r, now_s);

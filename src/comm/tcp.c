@@ -33,7 +33,7 @@
 #include "comm/tcpstate.h"
 
 enum { MAX_SIZE = 1024, MAX_PARTS = 32, MAX_EVENTS = 64, MAX_UNSENT_BYTES = 1 << 20 };
-static const double lead_s = 1e-3;
+static const double lead_s = 1e-3, call_patience_s = 1;
 
 static bool fail(tcp_transport *t, int peer, const char *what, const char *why) {
     snprintf(t->text, sizeof t->text, "%s host %s: %s", what, t->hosts[peer], why);
@@ -273,9 +273,17 @@ static double tcp_rate(const weft_transport *head, int peer) {
     return wefti_tcp_rate(((const tcp_transport *)head)->peers[peer].stream.fd);
 }
 
+/* One that its host does not answer is given up after a second: the kernel would try it ever more
+ * rarely, and the host may be there by then. */
 static int tcp_redial(weft_transport *head, int peer) {
     connection *c = &((tcp_transport *)head)->peers[peer];
+    double now_s = wefti_now_s();
+    if (c->call >= 0 && now_s - c->call_s > call_patience_s) {
+        close(c->call);
+        c->call = -1;
+    }
     if (c->call >= 0) return look_at_call(c);
+    c->call_s = now_s;
     c->call = socket(c->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (c->call < 0) return -1;
     socklen_t size = c->address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)

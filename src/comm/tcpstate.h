@@ -34,7 +34,8 @@ typedef struct connection {
     unsigned char *into; /* where the bytes go, once they are received */
     int n_bytes, n_got;
     struct sockaddr_storage address; /* where its listener is */
-    int call; /* to there, since the connection has ended; -1: none */
+    int call; /* to there, since the connection has ended or is silent; -1: none */
+    double call_s; /* since when */
 } connection;
 
 typedef struct tcp_transport {

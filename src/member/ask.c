@@ -52,6 +52,12 @@ wefti_node_id wefti_member_owner(const wefti_member *m, wefti_node_id original) 
     return v->nodes[v->departed[d].owner].id;
 }
 
+bool wefti_member_suspects(const wefti_member *m, wefti_node_id id) {
+    int number = wefti_view_find(&m->view, id);
+    if (number < 0 || number == m->number) return false;
+    return m->peers[m->peer_of_number[number]].standing.evidence != WEFTI_EVIDENCE_NONE;
+}
+
 bool wefti_member_departs(const wefti_member *m, wefti_node_id id) {
     int number = wefti_view_find(&m->view, id);
     return number < 0 || !m->stays[number];

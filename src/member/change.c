@@ -48,6 +48,7 @@ static wefti_quorum_question question(wefti_member *m, const bool *answered,
                                    .answered = answered,
                                    .standings = m->standings,
                                    .ballot = ballot,
+                                   .asked = m->asked_vote != 0,
                                    .vote = m->vote};
 }
 

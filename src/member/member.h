@@ -215,6 +215,9 @@ wefti_node_id wefti_member_owner(const wefti_member *member, wefti_node_id origi
  * belong into the inventory. */
 bool wefti_member_departs(const wefti_member *member, wefti_node_id id);
 
+/* Whether something is known against a member of the view. */
+bool wefti_member_suspects(const wefti_member *member, wefti_node_id id);
+
 /* Every member has finished this step: its pieces are not needed any more. */
 int64_t wefti_member_stable(const wefti_member *member);
 

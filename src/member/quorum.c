@@ -29,10 +29,11 @@ static bool is_dead(const wefti_standing *s) {
     return s->evidence >= WEFTI_EVIDENCE_RESET;
 }
 
-/* It has ended, and its vote can neither have been given nor come. */
+/* It has ended, and its vote can neither have been given nor come. Who has asked a witness was cut
+ * off from it before it ended: it may have gone on with the witness's vote meanwhile. */
 static bool has_no_vote(const wefti_quorum_question *q, const wefti_standing *s) {
     int64_t next = q->view->number + 1;
-    if (s->evidence == WEFTI_EVIDENCE_RESET) return q->policy->trust_reset;
+    if (s->evidence == WEFTI_EVIDENCE_RESET) return q->policy->trust_reset && !q->asked;
     if (s->evidence != WEFTI_EVIDENCE_RECORD) return false;
     if (s->record.accepted_view >= next || s->record.promised_view > next) return false;
     return s->record.promised_view < next ||

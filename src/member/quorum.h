@@ -16,6 +16,7 @@ typedef struct wefti_quorum_question {
     const bool *answered;            /* [n_nodes] */
     const wefti_standing *standings; /* [n_nodes] */
     wefti_ballot ballot;
+    bool asked;    /* a witness, in this view, whatever it said */
     uint64_t vote; /* the claim that a witness has given its vote of this view to; 0: none */
 } wefti_quorum_question;
 

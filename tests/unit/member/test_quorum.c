@@ -11,6 +11,7 @@ typedef struct quorum_case {
     wefti_view view;
     bool answered[MOST];
     wefti_standing standings[MOST];
+    bool asked;
     uint64_t vote;
 } quorum_case;
 
@@ -25,8 +26,13 @@ static void make(quorum_case *c, int n, unsigned answered) {
 }
 
 static bool decides(const quorum_case *c) {
-    wefti_quorum_question q = {&c->policy,     &c->view, c->answered,
-                               c->standings, {7, 0},   c->vote};
+    wefti_quorum_question q = {.policy = &c->policy,
+                               .view = &c->view,
+                               .answered = c->answered,
+                               .standings = c->standings,
+                               .ballot = {7, 0},
+                               .asked = c->asked,
+                               .vote = c->vote};
     return wefti_quorum_is(&q);
 }
 
@@ -131,6 +137,20 @@ static void with_a_witness_a_half_decides_that_has_its_vote(void **state) {
     assert_true(decides(&c)); /* more than half need nobody */
 }
 
+/* Of two the other one was cut off, may have got the vote, gone on, and then died. */
+static void who_has_asked_in_vain_does_not_go_on_because_the_other_died(void **state) {
+    quorum_case c;
+    make(&c, 2, 0x1);
+    c.policy.tie = WEFTI_TIE_WITNESS;
+    c.policy.trust_reset = true;
+    c.standings[1].evidence = WEFTI_EVIDENCE_RESET;
+    assert_true(decides(&c)); /* it died while both were together: nobody is asked */
+    c.asked = true;
+    assert_false(decides(&c));
+    c.vote = claim_of(&c);
+    assert_true(decides(&c));
+}
+
 static void claims_differ_by_view_and_by_who_is_in_them(void **state) {
     quorum_case a, b;
     make(&a, 4, 0x3);
@@ -182,6 +202,7 @@ int main(void) {
         cmocka_unit_test(witnesses_vote_but_do_not_train),
         cmocka_unit_test(who_prefers_it_goes_on_in_both_halves),
         cmocka_unit_test(with_a_witness_a_half_decides_that_has_its_vote),
+        cmocka_unit_test(who_has_asked_in_vain_does_not_go_on_because_the_other_died),
         cmocka_unit_test(claims_differ_by_view_and_by_who_is_in_them),
         cmocka_unit_test(deciding_sets_share_a_voter),
     };
