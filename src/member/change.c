@@ -471,7 +471,9 @@ void wefti_change_pump(wefti_member *m) {
         start_ballot(m);
     else
         wefti_member_wake_by(m, due);
-    if (m->state == WEFTI_MEMBER_PAUSED) wefti_member_wake_by(m, m->backoff_us);
+    /* after a pause was begun anew; one whose turn comes later would be awake all the time */
+    if (m->state == WEFTI_MEMBER_PAUSED && m->backoff_us > m->now_us)
+        wefti_member_wake_by(m, m->backoff_us);
     if (m->lead.phase != WEFTI_LEAD_IDLE) wefti_member_wake_by(m, m->lead.again_us);
 }
 
