@@ -196,10 +196,9 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
     wefti_elastic_note_way_back(mesh, out);
     if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
-    bool few = out == WEFTI_OUT_NO_QUORUM;
     wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s",
                      mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out],
-                     few ? wefti_elastic_witness_text(mesh->elastic) : "");
+                     wefti_elastic_witness_text(mesh->elastic, out));
 }
 
 /* Lock held. The cut of the machine's view, in ranks. */
@@ -549,19 +548,15 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
     return any;
 }
 
-/* Too few are heard to go on. Whose machine begins anew can not tell: the kernel has forgotten the
- * connection, and this side sends into it ever more rarely. So its host is called every second at
- * the port of the process that was there; if it refuses, that one is dead. A machine that is only
- * cut off says nothing, and for a process that is only stopped its kernel takes the call. */
+/* Too few are heard: the silent are called. A machine that has begun anew refuses; one that is cut
+ * off says nothing, and for a process that is only stopped its kernel takes the call. */
 static bool call_the_silent(weft_mesh *mesh) {
-    weft_transport *t = mesh->transport;
     wefti_elastic *e = mesh->elastic;
-    if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED || !t->ops->redial)
-        return false;
+    if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return false;
     for (int r = 0; r < e->size; r++) {
         bool is_silent = r != mesh->rank && !e->departed[r] && !mesh->peers[r].lost &&
                          e->closed_s[r] == 0 && wefti_member_suspects(e->member, e->id[r]);
-        if (is_silent && t->ops->redial(t, mesh->peer_of[r]) == 1)
+        if (is_silent && mesh->transport->ops->redial(mesh->transport, mesh->peer_of[r]) == 1)
             feed_closed(mesh, r, WEFTI_EVIDENCE_RESET);
     }
     return true;
@@ -579,8 +574,7 @@ double wefti_elastic_pump(weft_mesh *mesh) {
         redial(mesh, r, now_s);
         next_s = redial_every_s;
     }
-    wefti_member_event vote;
-    if (wefti_elastic_hear_witness(mesh, &vote)) feed(mesh, &vote);
+    wefti_elastic_hear_witness(mesh, feed);
     if (now_us() >= e->wake_us) {
         const wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
         sync_steps(mesh);

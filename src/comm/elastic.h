@@ -307,11 +307,12 @@ void wefti_elastic_leave_witness(weft_mesh *mesh);
 /* Asks for a vote, unless a question is under way. */
 void wefti_elastic_ask_witness(weft_mesh *mesh, const wefti_vote *vote);
 
-/* Whether there is an answer to tell the machine. */
-bool wefti_elastic_hear_witness(weft_mesh *mesh, wefti_member_event *out);
+/* Tells the machine, by `feed`, of an answer that has come. */
+void wefti_elastic_hear_witness(weft_mesh *mesh,
+                                void (*feed)(weft_mesh *, const wefti_member_event *));
 
 /* What it said last, as the end of a sentence about too few processes; "": nothing. */
-const char *wefti_elastic_witness_text(const wefti_elastic *e);
+const char *wefti_elastic_witness_text(const wefti_elastic *e, wefti_member_out out);
 
 /* --- elastic_return.c: the progress thread --- */
 

@@ -86,30 +86,32 @@ void wefti_elastic_ask_witness(weft_mesh *mesh, const wefti_vote *vote) {
     pthread_mutex_unlock(&a->lock);
 }
 
-bool wefti_elastic_hear_witness(weft_mesh *mesh, wefti_member_event *out) {
+void wefti_elastic_hear_witness(weft_mesh *mesh,
+                                void (*feed)(weft_mesh *, const wefti_member_event *)) {
     wefti_elastic *e = mesh->elastic;
     wefti_asker *a = e->asker;
-    if (!a) return false;
+    if (!a) return;
     pthread_mutex_lock(&a->lock);
     bool heard = a->has_answer;
     wefti_witness_answer answer = a->answer;
-    *out = (wefti_member_event){.kind = WEFTI_EVENT_VOTE, .vote = a->vote};
+    wefti_member_event event = {.kind = WEFTI_EVENT_VOTE, .vote = a->vote};
     if (heard) a->asks = a->has_answer = false;
     pthread_mutex_unlock(&a->lock);
-    if (!heard) return false;
-    out->given = answer == WEFTI_WITNESS_GIVES;
+    if (!heard) return;
+    event.given = answer == WEFTI_WITNESS_GIVES;
     e->witness_said = (int)answer;
-    return out->given || answer == WEFTI_WITNESS_REFUSES;
+    if (event.given || answer == WEFTI_WITNESS_REFUSES) feed(mesh, &event);
 }
 
-const char *wefti_elastic_witness_text(const wefti_elastic *e) {
+const char *wefti_elastic_witness_text(const wefti_elastic *e, wefti_member_out out) {
     static const char *const text[] = {
         [WEFTI_WITNESS_SILENT] = ", and the witness does not answer",
         [WEFTI_WITNESS_GIVES] = ", though the witness gave them its vote",
         [WEFTI_WITNESS_REFUSES] = ", and the witness gave its vote to the others",
         [WEFTI_WITNESS_IS_HERE] = "",
         [WEFTI_WITNESS_CAN_NOT] = ", and the witness could not store its vote"};
-    return e->asker && e->witness_said >= 0 ? text[e->witness_said] : "";
+    bool few = out == WEFTI_OUT_NO_QUORUM;
+    return few && e->asker && e->witness_said >= 0 ? text[e->witness_said] : "";
 }
 
 /* --- birth and death --- */

@@ -659,8 +659,8 @@ int main(void) {
             of_two_that_lose_each_other_the_one_with_the_vote_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(the_half_that_the_witness_hears_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(more_than_half_do_not_ask, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_answer_that_nobody_has_asked_for_gives_nothing,
-                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            an_answer_that_nobody_has_asked_for_gives_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(who_leaves_is_missed_at_once_by_the_other_one,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_left_out_hears_so, setup, teardown),
