@@ -92,10 +92,11 @@ static weft_status signs_encode(wefti_replicator *r, const wefti_round *round, i
     return WEFT_OK;
 }
 
-/* First the sum over all of this rank's own range, then each range's answer. */
+/* First the sum over all of the owner's range, which is this rank's own, or that of a lost one
+ * whose answer is made again; then each range's answer. */
 static weft_status signs_add(wefti_replicator *r, const wefti_round *round, int member,
                              const unsigned char *in) {
-    int owner = round->number == 0 ? r->comm->rank : member;
+    int owner = round->number == 0 ? round->party.me : member;
     range a = range_of(r->buckets[round->bucket].n_elements, r->comm->size, owner);
     float *x = round->x + a.begin;
     if (round->number == 1 || round->counted == 0) memset(x, 0, (size_t)a.n * sizeof *x);
@@ -105,7 +106,7 @@ static weft_status signs_add(wefti_replicator *r, const wefti_round *round, int 
 static weft_status signs_finish(wefti_replicator *r, const wefti_round *round,
                                 unsigned char *answer) {
     range a = range_of(r->buckets[round->bucket].n_elements, r->comm->size,
-                       r->comm->rank);
+                       round->party.me);
     if (answer) pack(a.n, round->x + a.begin, answer);
     return WEFT_OK;
 }

@@ -87,6 +87,8 @@ lost 3 1 9 method=dadam # replicas differ
 replays dadam
 lost 3 1 9 method=hsdp replicator.kind=powersgd # whose answers nobody else can make
 replays powersgd
+lost 3 1 9 method=hsdp replicator.kind=signsgd # a lost owner's majority is counted by the others
+replays signsgd
 lost 3 2 13 method=diloco mixer.outer_every=5
 replays diloco
 finish
