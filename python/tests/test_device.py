@@ -208,6 +208,9 @@ def test_copies_wait_for_what_they_copy():
     assert cuda.said == ["stream down", "stream up", "event in compute", "pinned in compute",
                          "down waits for compute", "kept for down", "event in down",
                          "host waits for down"]
+    across = torch.arange(6).view(2, 3).t()  # goes down as it is read there
+    assert torch.equal(copies.down(across).host(), across) and \
+        copies.down(across).host().is_contiguous()
     cuda.said.clear()
     assert torch.equal(copies.up(torch.arange(4)), torch.arange(4))
     assert cuda.said == ["pinned in compute", "copy up in up", "event in up",

@@ -2,6 +2,7 @@
 """Small rules of the package, each by itself and mostly in one process: who is who, what is told and
 what is refused."""
 
+import ctypes
 import os
 import types
 import warnings
@@ -155,6 +156,18 @@ def test_a_loss_is_a_number_without_a_warning():
 
 # --- copies ---
 
+def test_an_arrival_is_here_when_its_event_says_so():
+    said = []
+    event = types.SimpleNamespace(query=lambda: bool(said), synchronize=lambda: said.append("waits"))
+    arrival = _copies.Arrival(torch.zeros(1), event)
+    assert not arrival.here()
+    said.append("done")
+    assert arrival.here()
+    arrival.host()
+    arrival.host()
+    assert said == ["done", "waits"] and arrival.here()
+
+
 def test_devices_share_their_copies_and_the_host_copies_nothing():
     host = _copies.copies_for(torch.device("cpu"))
     assert host is _copies.copies_for(torch.device("cpu"))
@@ -184,6 +197,21 @@ def test_the_mean_loss_is_known_if_one_was_given():
     assert _sync.Sync._told(report, None).loss is None
     report.loss = float("nan")
     assert _sync.Sync._told(report, 1.0).loss is None
+
+
+def test_as_many_numbers_as_there_are():
+    numbers = (ctypes.c_double * 2)(1, 2)
+
+    def get(_pointer, n):
+        n._obj.value = 2
+        return numbers
+    sync = types.SimpleNamespace(lib=types.SimpleNamespace(weft_sync_numbers=get), pointer=None)
+    assert _sync.Sync.numbers(sync) == [1.0, 2.0]
+    _sync.Sync.set_numbers(sync, [3.0, 4.0])
+    assert _sync.Sync.numbers(sync) == [3.0, 4.0]
+    for wrong in ([], [1.0], [1.0] * 3):
+        with pytest.raises(ValueError):
+            _sync.Sync.set_numbers(sync, wrong)
 
 
 def test_ctrl_c_between_arrivals_is_told_to_the_others():

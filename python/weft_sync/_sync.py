@@ -200,12 +200,12 @@ class Sync:
 
     def arrivals(self, patience_s: float = 0.1) -> Iterator[Arrival]:
         """After `complete`: tensors as they are done, from the last to the first. It looks up
-        every patience_s, so Ctrl-C ends it; the others then hear that this rank has failed."""
+        every patience_s, with none that are new perhaps, so Ctrl-C ends it; the others then hear
+        that this rank has failed."""
         try:
             part = self.wait_any(patience_s)
             while not part.all:
-                if part.n > 0:
-                    yield Arrival(part.first, part.n, part.moves)
+                yield Arrival(part.first, part.n, part.moves)
                 part = self.wait_any(patience_s)
         except KeyboardInterrupt:
             self.mesh.fail("stopped by KeyboardInterrupt")
