@@ -38,11 +38,17 @@ static void wait_for(const wefti_array_player *e, int i, double x, double waited
 
 /* --- the replicator's phases --- */
 
-/* Messages of owners differ by a few bytes where a bucket does not divide evenly. */
-static double mean_bytes(const int64_t *bytes, int R) {
-    double sum = 0;
-    for (int i = 0; i < R; i++) sum += (double)bytes[i];
-    return sum / R;
+/* Messages of owners differ by a few bytes where a bucket does not divide evenly, and by whole
+ * chunks where it has few of them for each: then all wait for the owner of most, whose interface
+ * takes or gives as much for everybody. */
+static double bytes_of_owners(const int64_t *bytes, int R) {
+    const double few = 1.1;
+    double sum = 0, most = 0;
+    for (int i = 0; i < R; i++) {
+        sum += (double)bytes[i];
+        most = later(most, (double)bytes[i]);
+    }
+    return most > few * sum / R ? most : sum / R;
 }
 
 /* x <- after waiting for what has arrived from n others: work for each, which hides
@@ -75,7 +81,7 @@ static bool is_due(const wefti_array_player *e) {
 
 /* A round of the replicator: each to all others. */
 static void send_round(wefti_array_player *e, double *x, int b, int round) {
-    wefti_array_send_to_all(e, x, mean_bytes(route_of(e, b)->bytes[round], e->R),
+    wefti_array_send_to_all(e, x, bytes_of_owners(route_of(e, b)->bytes[round], e->R),
                             mail_of(e, false, round, b));
 }
 
@@ -138,10 +144,9 @@ typedef struct gossip_round {
 static gossip_round gossip_about(wefti_array_player *e, int b, int64_t step) {
     const wefti_job *job = e->job;
     const wefti_bucket *bucket = &e->shard->arrangement->buckets[b];
-    const wefti_mixer_ops *ops = wefti_mixer_find(job->mixer_config.kind);
     gossip_round m = {
         .bucket = b,
-        .whole_bytes = (double)ops->message_bytes(&job->mixer_config, bucket),
+        .whole_bytes = (double)e->mixer->message_bytes(&job->mixer_config, bucket),
         .work = e->shard->buckets[b].mixer};
     /* looked up before: it cannot fail now */
     if (wefti_partner_lists_look_up(e->partners, job, step, &m.job) != WEFT_OK)
@@ -271,7 +276,7 @@ static void act_of_all(wefti_array_player *e, double *x, const wefti_mixer_quest
                                           answers, e->R - 1);
     mail box = mail_of(e, true, act->round, q->number);
     double bytes = 0;
-    wefti_mixer_find(config->kind)->messages(config, q, act, add_bytes, &bytes);
+    e->mixer->messages(config, q, act, add_bytes, &bytes);
     if (act->sends) {
         add_work(e, x, cost.before_s);
         wefti_array_send_to_all(e, x, bytes / (e->R > 1 ? e->R - 1 : 1), box);
@@ -291,7 +296,7 @@ static void act_for_all(wefti_array_player *e, double *x, int b,
                               .n_buckets = e->n_buckets,
                               .R = e->R,
                               .step = e->step};
-    int n = wefti_mixer_find(config->kind)->acts(config, &q, acts);
+    int n = e->mixer->acts(config, &q, acts);
     for (int i = 0; i < n && e->R > 1; i++)
         if (acts[i].phase == phase)
             act_of_all(e, x, &q, &acts[i], wefti_timed_answers(acts, n, i));
@@ -638,6 +643,7 @@ weft_status wefti_array_player_create(const wefti_timed *timed,
     *e = (wefti_array_player){.ctx = timed->ctx,
                               .timed = timed,
                               .job = job,
+                              .mixer = wefti_mixer_find(job->mixer_config.kind),
                               .partners = partners,
                               .weather = *weather,
                               .shard = &timed->shards[0],

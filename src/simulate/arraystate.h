@@ -17,6 +17,7 @@ struct wefti_array_player {
     weft_ctx *ctx; /* borrowed, like the next three */
     const wefti_timed *timed;
     const wefti_job *job;
+    const wefti_mixer_ops *mixer; /* of the job; looked up once */
     wefti_partner_lists *partners;
     wefti_weather weather;
     const wefti_timed_shard *shard; /* the first rank's stands for all */
