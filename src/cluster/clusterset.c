@@ -33,7 +33,7 @@ static bool set_number(const setter *s, wefti_cluster *c, const char *text) {
     if (!wefti_parse_quantity(text, s->unit, &value) || value < s->low || value > s->high)
         return false;
     bool rate = s->unit == WEFTI_UNIT_RATE || s->unit == WEFTI_UNIT_WORK;
-    if (rate && !(value > 0)) return false; /* 0 stands for "not known" inside */
+    if (rate && !(value >= 1)) return false; /* 0 stands for "not known" inside */
     memcpy((char *)c + s->offset, &value, sizeof value);
     return true;
 }
@@ -54,7 +54,7 @@ static bool set_link(const setter *s, wefti_cluster *c, const char *typed) {
     bool both = strchr(text, ',') != NULL;
     if (both && !wefti_link_parse(text, &rate_Bps, &latency_s)) return false;
     if (!both && !wefti_parse_quantity(text, WEFTI_UNIT_RATE, &rate_Bps)) return false;
-    if (!(rate_Bps > 0) || rate_Bps > 1e18 || latency_s > 3600) return false;
+    if (!(rate_Bps >= 1) || rate_Bps > 1e18 || latency_s > 3600) return false;
     link->bandwidth_Bps = rate_Bps;
     if (both) link->latency_s = latency_s;
     return true;

@@ -100,6 +100,7 @@ weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
     snprintf(out->text, sizeof out->text, "%.127s", text);
     if (!colon || strlen(text) >= sizeof out->text)
         return refuse(ctx, text, "there is no colon before a time");
+    if (colon == text) return refuse(ctx, text, "there is nothing before the colon");
     while (at < colon) {
         at += strspn(at, " ");
         size_t n = strcspn(at, ",:"), used = n;
