@@ -235,20 +235,21 @@ static void put_head(const request *r, const weft_advice *a) {
     printf("\n");
 }
 
-static const char *learning_text(const weft_learning *l, char *out, size_t size) {
-    if (!l->changes[0])
+/* Steps to a loss, over those of one node. */
+static const char *steps_text(const weft_candidate *c, char *out, size_t size) {
+    if (!c->learning.changes[0])
         snprintf(out, size, "same");
-    else if (l->measured)
-        snprintf(out, size, "%+.2f..%.2f", l->low, l->high);
+    else if (c->learning.measured)
+        snprintf(out, size, "x%.2f", c->steps);
     else
-        snprintf(out, size, "not measured");
+        snprintf(out, size, "?");
     return out;
 }
 
 static void put_wide_names(void) {
     printf("%4s %-20s %5s %6s %7s %16s %8s %7s %6s %8s %9s %7s %8s %7s  %s\n", "",
            "method", "nodes", "shards", "step", "5 to 95 %", "speed-up", "bound",
-           "hidden", "tokens/s", "sent/step", "memory", "time", "sent", "learning");
+           "hidden", "tokens/s", "sent/step", "memory", "time", "sent", "steps");
 }
 
 static const char *const bounds[] = {"compute", "wire", "waiting", "codec"};
@@ -257,7 +258,7 @@ static void put_wide_row(const weft_advice *a, int64_t i) {
     const weft_candidate *c = &a->candidates[i];
     const weft_prediction *p = &c->prediction;
     char step[COLUMN], low[COLUMN], high[COLUMN], range[40], speed[COLUMN], sent[COLUMN];
-    char memory[COLUMN], time[COLUMN], all[COLUMN], learning[32], hidden[COLUMN];
+    char memory[COLUMN], time[COLUMN], all[COLUMN], steps[COLUMN], hidden[COLUMN];
     const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
     snprintf(range, sizeof range, "%s..%s", time_text(p->step_s.low, low, sizeof low),
              time_text(p->step_s.high, high, sizeof high));
@@ -273,20 +274,20 @@ static void put_wide_row(const weft_advice *a, int64_t i) {
            size_text((double)p->memory_bytes, memory, sizeof memory),
            time_text(3600 * c->hours, time, sizeof time),
            c->nodes > 1 ? size_text(1e9 * c->gigabytes, all, sizeof all) : "-",
-           learning_text(&c->learning, learning, sizeof learning),
+           steps_text(c, steps, sizeof steps),
            c->usable ? "" : "; unusable: ", c->problem);
 }
 
 /* 80 columns. */
 static void put_names(void) {
-    printf("%4s %-18s %5s %8s %4s %6s %7s %8s %s\n", "", "method", "nodes", "step", "+-",
-           "faster", "bound", "sent", "learning");
+    printf("%4s %-18s %5s %8s %6s %6s %4s %7s %8s\n", "", "method", "nodes", "step",
+           "steps", "faster", "+-", "bound", "sent");
 }
 
 static void put_row(const weft_advice *a, int64_t i) {
     const weft_candidate *c = &a->candidates[i];
     const weft_prediction *p = &c->prediction;
-    char step[COLUMN], sent[COLUMN], learning[32], error[16], speedup[16];
+    char step[COLUMN], sent[COLUMN], steps[COLUMN], error[16], speedup[16];
     const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
     snprintf(error, sizeof error, "%.0f%%", 100 * c->error);
     snprintf(speedup, sizeof speedup,
@@ -294,13 +295,12 @@ static void put_row(const weft_advice *a, int64_t i) {
              : c->speedup < 999.5 ? "%.3gx"
                                   : "%.0fx",
              c->speedup);
-    learning_text(&c->learning, learning, sizeof learning);
-    if (!c->learning.measured) snprintf(learning, sizeof learning, "unknown");
-    printf("%3lld%1s %-18s %5lld %8s %4s %6s %7s %8s %s\n", (long long)i + 1, mark,
+    printf("%3lld%1s %-18s %5lld %8s %6s %6s %4s %7s %8s\n", (long long)i + 1, mark,
            c->name, (long long)c->nodes, time_text(p->mean_step_s, step, sizeof step),
-           error, speedup, bounds[p->bound],
-           c->nodes > 1 ? size_text(p->wire_bytes, sent, sizeof sent) : "-",
-           c->usable ? learning + (learning[0] == '+') : "no room");
+           steps_text(c, steps, sizeof steps), speedup, error, bounds[p->bound],
+           !c->usable     ? "no room"
+           : c->nodes > 1 ? size_text(p->wire_bytes, sent, sizeof sent)
+                          : "-");
 }
 
 /* Why rows have no room, by that of them which needs least. */
@@ -336,62 +336,28 @@ static void put_table(const request *r, const weft_advice *a) {
     }
     if (hidden > 0) printf("      %lld more, see --top\n", hidden);
     if (!wide) put_problem(a);
-    printf("\n  * the choice   = one node alone   +- by what is known   learning: nats "
-           "per\n  token behind full sync at equal steps on a small model\n\n");
+    printf("\n  * the choice   = one node alone   steps, and faster: to the same loss, "
+           "over\n  one node's   +- by what is known   ? how it learns is not known\n\n");
 }
 
 enum { ALTERNATIVES = 3 };
 
-/* Whether a is the one to name before b: in the first round what learns best and gains a tenth at
- * least, in the second what is fastest of what has a known learning, then what is fastest. */
-static bool goes_before(int round, const weft_candidate *a, const weft_candidate *b) {
-    const weft_learning *x = &a->learning, *y = &b->learning;
-    if (round == 0 && x->high != y->high) return x->high < y->high;
-    return a->cost_s < b->cost_s;
-}
-
-static bool is_among(const int64_t *of, int n, int64_t i) {
-    for (int k = 0; k < n; k++)
-        if (of[k] == i) return true;
-    return false;
-}
-
-/* Three others, each the best of its method; returns how many. */
-static int pick_alternatives(const weft_advice *a, int64_t of[ALTERNATIVES]) {
-    int n = 0;
-    for (int round = 0; round < 2 * ALTERNATIVES && n < ALTERNATIVES; round++) {
-        int64_t best = -1;
-        for (int64_t i = 0; i < a->n_candidates; i++) {
-            const weft_candidate *c = &a->candidates[i];
-            bool fits = c->curve >= 0 && i != a->choice && !is_among(of, n, i) &&
-                        (round > 1 || c->learning.measured) &&
-                        (round > 0 || c->speedup >= 1.1);
-            if (fits && (best < 0 || goes_before(round, c, &a->candidates[best])))
-                best = i;
-        }
-        if (best >= 0) of[n++] = best;
-    }
-    return n;
-}
-
-/* In the order of the table. */
+/* The next three methods, with the rate of the wire from which each is worth it. */
 static void put_alternatives(const weft_advice *a) {
-    char rate[32], learning[32];
-    int64_t of[ALTERNATIVES];
-    int n = pick_alternatives(a, of);
-    if (n > 0)
-        printf("instead of it%11s %5s %7s %25s %s\n", "", "nodes", "speedup",
-               "faster than one node from", "learning");
-    for (int64_t i = 0; i < a->n_candidates; i++) {
+    char rate[32], steps[COLUMN];
+    int n = 0;
+    for (int64_t i = 0; i < a->n_candidates && n < ALTERNATIVES; i++) {
         const weft_candidate *c = &a->candidates[i];
-        if (!is_among(of, n, i)) continue;
+        if (c->curve < 0 || i == a->choice) continue;
         bool always = c->break_even_Bps <= 0, never = c->break_even_Bps > 1e300;
-        printf("     %-18s %5lld %6.3gx %25s %s\n", c->name, (long long)c->nodes,
-               c->speedup,
+        if (n++ == 0)
+            printf("instead of it%11s %5s %6s %6s %25s\n", "", "nodes", "steps", "faster",
+                   "faster than one node from");
+        printf("     %-18s %5lld %6s %5.3gx %25s\n", c->name, (long long)c->nodes,
+               steps_text(c, steps, sizeof steps), c->speedup,
                always  ? "any wire"
                : never ? "no wire"
-                       : rate_text(c->break_even_Bps, rate, sizeof rate),
-               learning_text(&c->learning, learning, sizeof learning));
+                       : rate_text(c->break_even_Bps, rate, sizeof rate));
     }
     if (n > 0) putchar('\n');
 }
@@ -555,8 +521,10 @@ const command command_plan = {
         "replicator, site_replicator and mixer, which hold for the run as it is ('own "
         "keys'), and of optimizer, which hold for its method. All nodes share "
         "batch.tokens_per_step.\n\n"
-        "The choice is what learns as one machine does, unless something else whose "
-        "learning was measured is 1.25 times faster; docs/planning.md says more.",
+        "What counts is the time to a loss: that of a step, times the steps that the "
+        "method needs. Of what is level by what is known the choice is what learns as "
+        "one machine does, then the fewest nodes; docs/planning.md says more. With "
+        "optimizer.kind in the run, methods with another optimizer are left out.",
     .flags = flags,
     .configures = true,
     .run = run,

@@ -18,9 +18,10 @@ extern "C" {
 typedef struct weft_learning {
     const char *changes; /* what is other than on one machine; "" = nothing */
     bool measured;
-    double low, high;   /* nats per token behind full synchronization at equal steps, over
-                           all that was measured */
-    const char *source; /* where the numbers stand */
+    double low, high; /* steps to a loss over those of full synchronization with AdamW on
+                           two nodes: the least and the greatest of what was measured */
+    double per_doubling; /* of the number of nodes: what the logarithm of that grows by */
+    const char *source;  /* where the numbers stand */
 } weft_learning;
 
 /* How other frameworks reduce, and what their numbers are made of. */
@@ -62,13 +63,18 @@ typedef struct weft_candidate {
     char problem[96];
     weft_learning learning;
     weft_prediction prediction; /* without spans */
+    bool goes_on; /* without a node that fails; false: all go back to the checkpoint */
     double efficiency; /* of a token, of what it teaches in one node's batch; 1 without
                           critical_batch */
-    double cost_s;     /* for what one node learns in a step: as many tokens, more if they
-                      teach less */
-    double speedup;    /* over one node, by cost_s */
-    double error;      /* of the step, either way, by what is known: 0.2 = 20 % */
-    double hours, gigabytes; /* to the goal; per node interface, out */
+    double steps;      /* to a loss, over those of one node; 1 if that was not measured */
+    double steps_error; /* of it, either way: 0.2 = 20 % */
+    double cost_s;  /* for what one node learns in a step: as many tokens, more if they
+                           teach less, times `steps` */
+    double speedup; /* over one node, by cost_s */
+    double error;   /* of cost_s, either way, by what is known */
+    double hours,
+        gigabytes; /* to what one node learns until the goal; per node interface,
+                                out */
     /* Of the best of each method, else NAN: */
     double break_even_Bps; /* rate of the wire from which on it beats one node; 0 =
                               always, INFINITY = never in what was tried */
@@ -90,14 +96,15 @@ typedef struct weft_range {
 } weft_range;
 
 typedef struct weft_advice {
-    weft_candidate *candidates; /* by mean_step_s, to half a per cent; then by what
-                                   is known of the learning; unusable ones last */
+    weft_candidate *candidates; /* by cost_s, to half a per cent; then those whose
+                                   learning was not measured, and unusable ones */
     int64_t n_candidates;
     int64_t baseline; /* the fastest with one node; it may need too much memory */
     int64_t fastest;  /* usable, whatever it does to the learning; -1: none */
     int64_t choice;   /* see weft_advise; -1: none */
     int64_t full;     /* the fastest of several nodes that learns as one; -1: none */
-    int64_t rival;    /* the best of what learns otherwise; the choice or not; -1: none */
+    int64_t rival;    /* the least expected cost_s of those whose learning was measured;
+                         the choice or level with it; -1: none */
     weft_left_out *left_out;
     int64_t n_left_out;
     double tokens; /* the goal */
@@ -139,13 +146,12 @@ typedef struct weft_advise_options {
  * site_replicator and mixer hold for the run as it is only, those of optimizer for
  * candidates of its method.
  *
- * The best of a method: of its candidates that learn at most 0.1 nats worse than the
- * best of them and are at most 5 % slower than the fastest of these, the one with the
- * fewest nodes, then the best learner, then the fewest bytes. The choice is one of these
- * or one node: of what learns as one machine does, and of the rest whose learning was
- * measured, the one that learns best within 5 % of the fastest; of these two the second
- * only if it is 1.25 times faster, and more on a model larger than that whose learning was
- * measured (docs/planning.md).
+ * What counts is the time to a loss: a step's, times the steps that the method needs, over
+ * those of one node. The best of a method: of its candidates that take at most 5 % more than
+ * the least of them, the one with the fewest nodes, then the fewest bytes. The choice is one
+ * of these or one node: of all that are level with the least, by what is known of both, what
+ * learns as one machine does, then the fewest nodes, then the least (docs/planning.md).
+ * Methods with another optimizer are left out if somebody chose optimizer.kind.
  * `options` NULL: all zero. [out] *out owned by the caller (weft_advice_destroy).
  */
 WEFT_API weft_status weft_advise(weft_ctx *ctx, const weft_config *run,

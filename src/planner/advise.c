@@ -6,8 +6,8 @@
  *     recipe       a method with knobs, and what is known of its learning (advise_recipes.c)
  *     candidate    a recipe on a number of nodes; the run's own keys are one of them
  *     prediction   one thread for each core, each with a context of its own (advise_each.c)
- *     ranking      by the time of a step, and a choice that asks for more speed where the
- *                  learning differs (advise_rank.c)
+ *     ranking      by the time to a loss: that of a step, times the steps that the method needs
+ *                  (advise_steps.c), and a choice among those that are level (advise_rank.c)
  *
  * Nodes are tried as 2, 4, 8, ... and all; on large clusters fewer counts and fewer variants,
  * so that the answer comes in seconds. Whatever the configuration layer refuses is left out
@@ -21,7 +21,9 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "config/layers.h"
 #include "planner/framework.h"
+#include "replicate/replicator.h"
 
 /* ---- what is left out ---- */
 
@@ -68,11 +70,14 @@ static void judge(const wefti_adviser *a, weft_candidate *c) {
 }
 
 static void count_costs(const wefti_adviser *a, weft_candidate *c) {
-    double steps = a->advice->tokens / (double)wefti_advise_tokens(a, c->nodes) /
+    wefti_advise_steps(a, c);
+    double steps = c->steps * a->advice->tokens /
+                   (double)wefti_advise_tokens(a, c->nodes) /
                    wefti_advise_efficiency(a, c->nodes);
     c->efficiency = wefti_advise_efficiency(a, c->nodes);
     c->cost_s = wefti_advise_cost(a, c, c->prediction.mean_step_s);
     c->error = wefti_advise_error(a, c);
+    c->goes_on = wefti_advise_goes_on(a, c);
     c->hours = steps * c->prediction.mean_step_s / 3600 *
                wefti_advise_failures(a, c, c->prediction.mean_step_s);
     c->gigabytes = steps * c->prediction.wire_bytes / 1e9;
@@ -121,15 +126,100 @@ static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards
                  "batch.tokens_per_step=%lld ", (long long)tokens);
 }
 
+/* ---- recipes beside the run ---- */
+
+typedef struct comparison {
+    const wefti_adviser *a;
+    const wefti_recipe *recipe;
+    bool same;      /* the recipe's keys are those of the run itself */
+    char other[32]; /* the optimizer that it would take in place of the run's; "": none */
+} comparison;
+
+/* Which optimizer is the user's choice wherever it is fed with gradients; to methods that say
+ * themselves how far to step it belongs. */
+static bool is_free(const weft_config *config) {
+    return wefti_replicator_find(config->replicator.kind)->keeps_norm;
+}
+
+static void compare_configs(const weft_config *run, const weft_config *other,
+                            comparison *c) {
+    if (is_free(run) && is_free(other) &&
+        !wefti_is(other->optimizer.kind, run->optimizer.kind))
+        snprintf(c->other, sizeof c->other, "%s", other->optimizer.kind);
+}
+
+static weft_status compare_task(weft_ctx *ctx, void *user, int64_t i) {
+    comparison *c = user;
+    const weft_config *run = c->a->run;
+    const char *text, *own_text;
+    char settings[320];
+    weft_config *own = NULL, *other = NULL;
+    (void)i;
+    snprintf(settings, sizeof settings, "mesh.sites=%lld %s", (long long)run->mesh.sites,
+             c->recipe->settings);
+    weft_status status = wefti_advise_config(ctx, run, settings, true, &other);
+    if (status == WEFT_OK) compare_configs(run, other, c);
+    if (status == WEFT_OK) status = weft_config_copy(ctx, run, &own);
+    if (status == WEFT_OK)
+        status = weft_config_text(ctx, own, WEFT_CONFIG_BARE, &own_text);
+    if (status == WEFT_OK) status = weft_config_text(ctx, other, WEFT_CONFIG_BARE, &text);
+    /* the first line names the method, which is but a set of keys */
+    if (status == WEFT_OK) c->same = wefti_is(strchr(text, '\n'), strchr(own_text, '\n'));
+    weft_config_destroy(ctx, own);
+    weft_config_destroy(ctx, other);
+    return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
+}
+
+static weft_status is_own(wefti_adviser *a, const wefti_recipe *recipe, bool *same) {
+    comparison c = {.a = a, .recipe = recipe};
+    WEFT_TRY(wefti_advise_each(a, 1, compare_task, &c));
+    *same = c.same;
+    return WEFT_OK;
+}
+
+/* Whether one node may learn so by itself. */
+static bool is_alone(const wefti_recipe *recipe) {
+    return recipe->learning.measured && recipe->learning.per_doubling <= 0;
+}
+
+weft_status wefti_advise_own(wefti_adviser *a) {
+    bool same = false;
+    a->own = NULL;
+    if (!wefti_job_averages_all(a->run)) return WEFT_OK;
+    for (const wefti_recipe *r = wefti_recipes + 1; r->name && !same; r++) {
+        if (is_alone(r)) WEFT_TRY(is_own(a, r, &same));
+        if (same) a->own = r;
+    }
+    return WEFT_OK;
+}
+
+/* why <- that the user chose another optimizer, or "". */
+static weft_status compare_optimizers(wefti_adviser *a, const wefti_recipe *recipe,
+                                      char why[160]) {
+    comparison c = {.a = a, .recipe = recipe};
+    why[0] = '\0';
+    if (!wefti_config_given(a->run, "optimizer.kind")) return WEFT_OK;
+    WEFT_TRY(wefti_advise_each(a, 1, compare_task, &c));
+    if (c.other[0])
+        snprintf(why, 160, "its optimizer is %s, and the run says optimizer.kind=%s",
+                 c.other, a->run->optimizer.kind);
+    return WEFT_OK;
+}
+
 static weft_status try_recipe(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,
                               int64_t shards) {
     weft_candidate c = {.learning = recipe->learning};
-    char why[128];
+    char why[160];
+    const char *with = strchr(recipe->name, ','); /* ", muon" */
     begin_settings(a, nodes, shards, &c);
     size_t used = strlen(c.settings);
     snprintf(c.settings + used, sizeof c.settings - used, "%s", recipe->settings);
-    snprintf(c.name, sizeof c.name, "%s", nodes > 1 ? recipe->name : "one node");
+    snprintf(c.name, sizeof c.name, "%s", recipe->name);
     snprintf(c.method, sizeof c.method, "%s", nodes > 1 ? recipe->method : "one node");
+    if (nodes == 1) snprintf(c.name, sizeof c.name, "one node%s", with ? with : "");
+    WEFT_TRY(compare_optimizers(a, recipe, why));
+    bool measure = !recipe->learning.changes[0]; /* what all are compared with */
+    if (why[0] && !measure) return leave_out(a, &c, why);
     if (2 * recipe->period > a->run->run.steps) {
         snprintf(why, sizeof why,
                  "its nodes come together every %lld steps, too rarely for %lld steps",
@@ -150,7 +240,7 @@ static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
         return WEFT_OK;
     }
     snprintf(c->method, sizeof c->method, "%s", a->run->method);
-    c->learning = (weft_learning){"with the run's own keys", false, 0, 0, ""};
+    c->learning = (weft_learning){"with the run's own keys", false, 1, 1, 0, ""};
     for (; recipe->name; recipe++)
         if (wefti_is(recipe->method, a->run->method)) {
             c->learning.changes = recipe->learning.changes;
@@ -170,46 +260,6 @@ static weft_status try_own(wefti_adviser *a, int64_t nodes) {
     WEFT_TRY(learning_of_run(a, &c));
     snprintf(c.name, sizeof c.name, "%s (own keys)", name);
     return try_candidate(a, &c);
-}
-
-typedef struct comparison {
-    const wefti_adviser *a;
-    const wefti_recipe *recipe;
-    bool same;
-} comparison;
-
-/* Whether the recipe's keys are those of the run itself. */
-static weft_status compare(weft_ctx *ctx, const wefti_adviser *a,
-                           const wefti_recipe *recipe, bool *same) {
-    const char *text, *own_text;
-    char settings[320];
-    weft_config *own = NULL, *other = NULL;
-    snprintf(settings, sizeof settings, "mesh.sites=%lld %s",
-             (long long)a->run->mesh.sites, recipe->settings);
-    *same = false;
-    weft_status status = wefti_advise_config(ctx, a->run, settings, true, &other);
-    if (status == WEFT_OK) status = weft_config_copy(ctx, a->run, &own);
-    if (status == WEFT_OK)
-        status = weft_config_text(ctx, own, WEFT_CONFIG_BARE, &own_text);
-    if (status == WEFT_OK) status = weft_config_text(ctx, other, WEFT_CONFIG_BARE, &text);
-    /* the first line names the method, which is but a set of keys */
-    if (status == WEFT_OK) *same = wefti_is(strchr(text, '\n'), strchr(own_text, '\n'));
-    weft_config_destroy(ctx, own);
-    weft_config_destroy(ctx, other);
-    return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
-}
-
-static weft_status compare_task(weft_ctx *ctx, void *user, int64_t i) {
-    comparison *c = user;
-    (void)i;
-    return compare(ctx, c->a, c->recipe, &c->same);
-}
-
-static weft_status is_own(wefti_adviser *a, const wefti_recipe *recipe, bool *same) {
-    comparison c = {a, recipe, false};
-    WEFT_TRY(wefti_advise_each(a, 1, compare_task, &c));
-    *same = c.same;
-    return WEFT_OK;
 }
 
 /* The run is this recipe: its row says so, and no second one is made. */
@@ -248,11 +298,17 @@ static bool is_tried_on_many(const wefti_recipe *recipe) {
     return recipe->main || wefti_is(recipe->name, "choco aer int4");
 }
 
+/* With the run's own optimizer this is full synchronization once more. */
+static bool repeats_own(const wefti_adviser *a, const wefti_recipe *recipe) {
+    return a->own && wefti_is(a->own->method, recipe->method);
+}
+
 static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,
                           bool most) {
     bool own = false;
     if (nodes < recipe->least_nodes || (!most && !recipe->main)) return WEFT_OK;
     if (wefti_advise_is_large(a) && !is_tried_on_many(recipe)) return WEFT_OK;
+    if (repeats_own(a, recipe)) return WEFT_OK;
     if (most) WEFT_TRY(is_own(a, recipe, &own));
     if (own) adopt(a, recipe);
     bool repeats = own && a->run->mesh.shards == 0 && !a->run->mesh.keep_whole;
@@ -293,8 +349,12 @@ static weft_status try_frameworks(wefti_adviser *a, int64_t nodes) {
 
 static weft_status list_all(wefti_adviser *a) {
     int64_t all = a->cluster.nodes, most = most_nodes(a);
-    WEFT_TRY(try_recipe(a, wefti_recipes, 1, 0));
-    if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_recipe(a, wefti_recipes, 1, 1));
+    WEFT_TRY(wefti_advise_own(a));
+    for (const wefti_recipe *r = wefti_recipes; r->name; r++) {
+        if (!is_alone(r) || repeats_own(a, r)) continue;
+        WEFT_TRY(try_recipe(a, r, 1, 0));
+        if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_recipe(a, r, 1, 1));
+    }
     if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_frameworks(a, 1));
     if (most > 1) WEFT_TRY(try_frameworks(a, most));
     if (most > 1) WEFT_TRY(try_nodes(a, most, true));
@@ -360,6 +420,9 @@ static weft_status try_all(wefti_adviser *a) {
 
 /* ---- the whole ---- */
 
+/* A wire that carries less than a byte a second is none. */
+static const double least_Bps = 1;
+
 /* Facts that only the run tells. */
 static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
     const weft_config *run = a->run;
@@ -382,12 +445,12 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
             "each site, such as %lld nodes",
             (long long)cluster->nodes, (long long)cluster->sites,
             (long long)((cluster->nodes / cluster->sites + 1) * cluster->sites));
-    if (cluster->nodes > 1 && wire->bandwidth_Bps <= 0)
+    if (cluster->nodes > 1 && wire->bandwidth_Bps < least_Bps)
         return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
                              "the wire between the %lld nodes is not known, expected a "
                              "link such as 1Gbit,50us",
                              (long long)cluster->nodes);
-    if (cluster->sites > 1 && site->bandwidth_Bps <= 0)
+    if (cluster->sites > 1 && site->bandwidth_Bps < least_Bps)
         return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
                              "the wire between the %lld sites is not known, expected a "
                              "site link such as 1Gbit,10ms",

@@ -34,6 +34,9 @@ typedef struct wefti_adviser {
     int64_t work; /* rank-steps to play for a prediction */
     weft_machine
         *machines; /* [cluster.nodes] owned, the fastest first; NULL: all alike */
+    const wefti_recipe
+        *own; /* full synchronization with the run's own optimizer, if that is
+                                one of the recipes and not the first one; or NULL */
 } wefti_adviser;
 
 /* The run with these assignments over its keys; keys of the method are the run's own only
@@ -43,6 +46,9 @@ typedef struct wefti_adviser {
 weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
                                 const char *settings, bool emulated,
                                 weft_config **out) WEFT_CHECKED;
+
+/* Finds out with which recipe's optimizer the run averages all gradients: a->own. */
+weft_status wefti_advise_own(wefti_adviser *a) WEFT_CHECKED;
 
 /* The run with its batch in tokens, where it says it in rows (batch.rows_per_step); [out] *out
  * owned by the caller (weft_config_destroy). */
@@ -119,31 +125,30 @@ typedef weft_status (*wefti_task)(weft_ctx *ctx, void *user, int64_t i);
 weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task,
                               void *user) WEFT_CHECKED;
 
-/* Parameters of the model whose learning the recipes quote; a run's decades beyond ten
- * times that; how much faster than what learns as one machine something has to be; and the
- * class of a distance, lower is better: equal ones are not told apart. */
+/* Parameters of the model whose learning the recipes quote; what that says of a model of so
+ * many, 1: all; and by it the candidate's `steps` and `steps_error` (advise_steps.c). */
 #define WEFTI_LEARNING_PARAMETERS 0.26e6
-double wefti_learning_decades(int64_t parameters);
-double wefti_learning_worth(int64_t parameters);
-int wefti_learning_class(const weft_learning *learning, int64_t parameters);
+double wefti_learning_weight(int64_t parameters);
+void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c);
 
 /* Sorts the candidates and finds baseline, fastest and full. */
 weft_status wefti_advise_rank(wefti_adviser *a) WEFT_CHECKED;
 
-/* Of n candidates, with their times of a step, the choice; -1: there is none. */
-int64_t wefti_advise_choose(const weft_candidate *candidates, const double *step_s,
-                            int64_t n);
-
-/* The best of those that learn as one machine (`same`), or of the others whose learning
- * was measured; -1: there is none. */
-int64_t wefti_advise_best(const weft_candidate *candidates, const double *step_s,
-                          int64_t n, bool same);
+/* Of n candidates, with what they cost on some wire, the choice, and the one that is expected
+ * to cost least; -1: there is none. */
+int64_t wefti_advise_choose(const wefti_adviser *a, const weft_candidate *candidates,
+                            const double *cost_s, int64_t n);
+int64_t wefti_advise_least(const weft_candidate *candidates, const double *cost_s,
+                           int64_t n);
 
 /* Curves, break-even rates and ranges of the best of each method. */
 weft_status wefti_advise_curves(wefti_adviser *a) WEFT_CHECKED;
 
-/* How far a prediction may be off, and how much longer failures make a run. */
+/* How far a prediction may be off, and two costs of two candidates from each other; and how
+ * much longer failures make a run. */
 double wefti_advise_error(const wefti_adviser *a, const weft_candidate *c);
+double wefti_advise_apart(const wefti_adviser *a, const weft_candidate *x, double x_s,
+                          const weft_candidate *y, double y_s);
 double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c,
                              double step_s);
 

@@ -17,19 +17,27 @@ static void method_of(const char *settings, char out[32]) {
 }
 
 /* Whether a method has the optimizer of the run's own. */
-static bool shares_optimizer(const weft_config *run, const char *method) {
+static bool shares_optimizer(const weft_config *run, const char *settings,
+                             const char *method) {
+    char kind[32] = "";
+    const char *at = strstr(settings, "optimizer.kind=");
+    if (at && sscanf(at, "optimizer.kind=%31s", kind) == 1 &&
+        !wefti_is(kind, run->optimizer.kind))
+        return false;
     return wefti_is(method, run->method) ||
            (wefti_job_averages_all(run) && wefti_method_is_plain(run->method) &&
             wefti_method_is_plain(method));
 }
 
 /* What was typed for the run's own method is not right for another. */
-static weft_status reset_method(weft_ctx *ctx, const weft_config *run, const char *method,
-                                weft_config *config) {
+static weft_status reset_method(weft_ctx *ctx, const weft_config *run,
+                                const char *settings, weft_config *config) {
+    char method[32];
+    method_of(settings, method);
     WEFT_TRY(weft_config_reset(ctx, config, "replicator."));
     WEFT_TRY(weft_config_reset(ctx, config, "site_replicator."));
     WEFT_TRY(weft_config_reset(ctx, config, "mixer."));
-    if (shares_optimizer(run, method)) return WEFT_OK;
+    if (shares_optimizer(run, settings, method)) return WEFT_OK;
     return weft_config_reset(ctx, config, "optimizer.");
 }
 
@@ -45,7 +53,7 @@ static weft_status adapt(weft_ctx *ctx, const weft_config *run, const char *sett
     char method[32];
     method_of(settings, method);
     if (method[0])
-        WEFT_TRY(reset_method(ctx, run, method, config));
+        WEFT_TRY(reset_method(ctx, run, settings, config));
     else if (strstr(settings, "mesh.sites=1 "))
         WEFT_TRY(weft_config_reset(ctx, config, "site_replicator."));
     if (!emulated)

@@ -9,6 +9,7 @@
 
 /* From 1 Mbit/s to 100 Gbit/s; more ranks take longer to predict. */
 enum { MOST_PER_DECADE = 4, DECADES = 5, MAX_CURVES = 32 };
+enum { MAX_COPIES = MAX_CURVES + 2 }; /* and one node, twice */
 enum { MAX_RATES = MOST_PER_DECADE * DECADES + 1 };
 static const double least_Bps = 125e3;
 
@@ -21,65 +22,47 @@ static const double tie = 1.005;
 
 typedef struct curves {
     wefti_adviser *a;
-    int64_t of[MAX_CURVES]; /* candidates: the best of each method, in their order */
-    int64_t n;
+    int64_t of[MAX_CURVES + 1]; /* candidates: the best of each method, in their order */
+    int64_t n;                  /* behind them what one node may do otherwise, if any */
+    int64_t n_copies;
     int n_rates;           /* of the grid */
     int change[MAX_RATES]; /* points of the grid at which another choice begins */
     double one_s;          /* a step of one node alone */
     double step_s[MAX_CURVES][MAX_RATES];
-    weft_candidate copies[MAX_CURVES + 1]; /* one node first, for the choice */
-    double now_s[MAX_CURVES + 1];          /* their steps on the cluster's wire */
+    weft_candidate copies[MAX_COPIES]; /* one node first, for the choice */
+    double now_s[MAX_COPIES];          /* their costs on the cluster's wire */
 } curves;
 
 static const weft_candidate *candidate(const curves *c, int64_t k) {
     return &c->a->advice->candidates[c->of[k]];
 }
 
-/* Of one method the one to show: of those that learn at most `worse` worse than the best
- * of them, and that are at most 5 % slower than the fastest of these, the one with the
- * fewest nodes, then the best learner, then the fewest bytes: at equal speed bytes are worth
- * nothing. */
-static const double worse = 0.1, slower = 1.05;
+/* Of one method the one to show: of those that take at most 5 % more than the least of them the
+ * one with the fewest nodes, then the fewest bytes. */
+static const double slower = 1.05;
 
 static bool same_method(const weft_candidate *a, const weft_candidate *b) {
-    return a->usable && a->nodes > 1 && strcmp(a->method, b->method) == 0;
+    return a->usable && a->nodes > 1 && strcmp(a->method, b->method) == 0 &&
+           a->learning.measured == b->learning.measured;
 }
 
 static bool is_thriftier(const weft_candidate *a, const weft_candidate *b) {
-    int64_t n = a->prediction.parameters;
-    int mine = wefti_learning_class(&a->learning, n),
-        other = wefti_learning_class(&b->learning, n);
     if (a->nodes != b->nodes) return a->nodes < b->nodes;
-    if (mine != other) return mine < other;
     return a->prediction.wire_bytes < b->prediction.wire_bytes;
-}
-
-/* How badly the best of a method learns; INFINITY if that was not measured. */
-static double least_behind(const weft_advice *advice, const weft_candidate *one) {
-    double least = INFINITY;
-    for (int64_t i = 0; i < advice->n_candidates; i++) {
-        const weft_candidate *c = &advice->candidates[i];
-        if (same_method(c, one) && c->learning.measured)
-            least = fmin(least, c->learning.high);
-    }
-    return least;
 }
 
 static int64_t best_of_method(const weft_advice *advice, int64_t first) {
     const weft_candidate *all = advice->candidates;
-    double least = least_behind(advice, &all[first]), limit_s = INFINITY;
+    double limit_s = INFINITY;
     int64_t best = first;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t i = first; i < advice->n_candidates; i++) {
             const weft_candidate *c = &all[i];
-            double step_s = c->cost_s;
-            bool fits = same_method(c, &all[first]);
-            if (isfinite(least))
-                fits = fits && c->learning.measured && c->learning.high <= least + worse;
-            if (!fits) continue;
-            if (pass == 0 && slower * step_s < limit_s)
-                limit_s = slower * step_s, best = i;
-            if (pass == 1 && step_s <= limit_s && is_thriftier(c, &all[best])) best = i;
+            if (!same_method(c, &all[first])) continue;
+            if (pass == 0 && slower * c->cost_s < limit_s)
+                limit_s = slower * c->cost_s, best = i;
+            if (pass == 1 && c->cost_s <= limit_s && is_thriftier(c, &all[best]))
+                best = i;
         }
     return best;
 }
@@ -95,14 +78,11 @@ static bool is_later(const weft_candidate *all, int64_t i) {
  * slower wires it is the better one. -1: there is none. */
 static int64_t thriftiest(const weft_advice *advice, int64_t best) {
     const weft_candidate *all = advice->candidates;
-    double least = least_behind(advice, &all[best]);
     int64_t found = -1;
     double bytes = all[best].prediction.wire_bytes / 2;
     for (int64_t i = 0; i < advice->n_candidates; i++) {
         const weft_candidate *c = &all[i];
-        bool learns = !isfinite(least) ||
-                      (c->learning.measured && c->learning.high <= least + worse);
-        if (!same_method(c, &all[best]) || !learns || c->prediction.wire_bytes >= bytes ||
+        if (!same_method(c, &all[best]) || c->prediction.wire_bytes >= bytes ||
             c->nodes < all[best].nodes)
             continue;
         found = i;
@@ -121,6 +101,24 @@ static void mark(weft_advice *advice) {
     }
 }
 
+/* What one node may do otherwise than the run, at the least cost: a method without a curve. */
+static void pick_alone(curves *c) {
+    const weft_advice *advice = c->a->advice;
+    c->n_copies = 1 + c->n;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        const weft_candidate *one = &advice->candidates[i];
+        if (one->nodes > 1 || !one->usable || !one->learning.changes[0]) continue;
+        c->of[c->n] = i;
+        c->copies[c->n_copies++] = *one;
+        return;
+    }
+}
+
+/* Its cost is the same on every wire. */
+static void put_alone(const curves *c, double *cost_s) {
+    if (c->n_copies > 1 + c->n) cost_s[1 + c->n] = c->copies[1 + c->n].cost_s;
+}
+
 /* The best of each method that needs a wire, in the order of the candidates. */
 static void pick(curves *c) {
     weft_advice *advice = c->a->advice;
@@ -137,6 +135,7 @@ static void pick(curves *c) {
         c->copies[1 + c->n] = all[i];
         c->of[c->n++] = i;
     }
+    pick_alone(c);
 }
 
 static weft_status step_at(weft_ctx *ctx, const curves *c, int64_t k, double rate_Bps,
@@ -250,29 +249,60 @@ static weft_status find_rates(weft_ctx *ctx, void *user, int64_t k) {
 
 /* ---- which one would be chosen ---- */
 
-/* Those that can be the choice are laid out, the others not. */
-static weft_status prepare_all(weft_ctx *ctx, const curves *c, wefti_advised_run *runs) {
-    for (int64_t k = 0; k < c->n; k++)
-        if (c->copies[1 + k].learning.measured)
-            WEFT_TRY(wefti_advise_prepare(ctx, c->a, candidate(c, k), &runs[k]));
-    return WEFT_OK;
+/* The candidate that a copy is of. */
+static int64_t candidate_of(const curves *c, int64_t copy) {
+    return copy < 1 ? copy < 0 ? -1 : c->a->advice->baseline : c->of[copy - 1];
 }
 
-static weft_status choice_at(weft_ctx *ctx, const curves *c,
-                             const wefti_advised_run *runs, double rate_Bps,
-                             int64_t *choice) {
-    double step_s[MAX_CURVES + 1] = {c->one_s};
-    for (int64_t k = 0; k < c->n; k++)
-        if (runs[k].candidate)
-            WEFT_TRY(step_of(ctx, c, &runs[k], rate_Bps, &step_s[1 + k]));
-    *choice = wefti_advise_choose(c->copies, step_s, 1 + c->n);
-    return WEFT_OK;
+/* Costs at a point of the grid. */
+static void costs_on_grid(const curves *c, int i, double cost_s[MAX_COPIES]) {
+    cost_s[0] = c->one_s;
+    for (int64_t k = 0; k < c->n; k++) cost_s[1 + k] = c->step_s[k][i];
+    put_alone(c, cost_s);
 }
 
 static int64_t choice_on_grid(const curves *c, int i) {
-    double step_s[MAX_CURVES + 1] = {c->one_s};
-    for (int64_t k = 0; k < c->n; k++) step_s[1 + k] = c->step_s[k][i];
-    return wefti_advise_choose(c->copies, step_s, 1 + c->n);
+    double cost_s[MAX_COPIES];
+    costs_on_grid(c, i, cost_s);
+    return wefti_advise_choose(c->a, c->copies, cost_s, c->n_copies);
+}
+
+/* What decides between two points of the grid is laid out: what is chosen at either of them, and
+ * what costs least there. */
+static weft_status prepare_few(weft_ctx *ctx, const curves *c, int i,
+                               wefti_advised_run *runs) {
+    double cost_s[MAX_COPIES];
+    int64_t wanted[4];
+    for (int end = 0; end < 2; end++) {
+        costs_on_grid(c, i - end, cost_s);
+        wanted[2 * end] = choice_on_grid(c, i - end);
+        wanted[2 * end + 1] = wefti_advise_least(c->copies, cost_s, c->n_copies);
+    }
+    for (int w = 0; w < 4; w++) {
+        int64_t k = wanted[w] - 1;
+        if (k < 0 || k >= c->n || runs[k].candidate) continue;
+        WEFT_TRY(wefti_advise_prepare(ctx, c->a, candidate(c, k), &runs[k]));
+    }
+    return WEFT_OK;
+}
+
+/* The choice at a share of the way between two points of the grid. Of the others the logarithms of
+ * time are taken for straight lines over that of the rate. */
+static weft_status choice_between(weft_ctx *ctx, const curves *c, int i,
+                                  const wefti_advised_run *runs, double share,
+                                  int64_t *choice) {
+    const double *rates = c->a->advice->bandwidths;
+    double cost_s[MAX_COPIES], high_s[MAX_COPIES];
+    double rate_Bps = rates[i - 1] * pow(rates[i] / rates[i - 1], share);
+    costs_on_grid(c, i - 1, cost_s);
+    costs_on_grid(c, i, high_s);
+    for (int64_t k = 0; k < c->n; k++) {
+        cost_s[1 + k] *= pow(high_s[1 + k] / cost_s[1 + k], share);
+        if (runs[k].candidate)
+            WEFT_TRY(step_of(ctx, c, &runs[k], rate_Bps, &cost_s[1 + k]));
+    }
+    *choice = wefti_advise_choose(c->a, c->copies, cost_s, c->n_copies);
+    return WEFT_OK;
 }
 
 /* Task r: where range r begins, between two points of the grid. */
@@ -282,16 +312,17 @@ static weft_status find_change(weft_ctx *ctx, void *user, int64_t r) {
     wefti_advised_run runs[MAX_CURVES] = {{.candidate = NULL}};
     int i = c->change[r];
     if (i == 0) return WEFT_OK;
-    double low = rates[i - 1], high = rates[i];
+    double low = 0, high = 1;
     int64_t before = choice_on_grid(c, i - 1), now = before;
-    weft_status status = prepare_all(ctx, c, runs);
+    weft_status status = prepare_few(ctx, c, i, runs);
     for (int h = 0; h < HALVINGS && status == WEFT_OK; h++) {
-        double middle = sqrt(low * high);
-        status = choice_at(ctx, c, runs, middle, &now);
+        double middle = (low + high) / 2;
+        status = choice_between(ctx, c, i, runs, middle, &now);
         *(now == before ? &low : &high) = middle;
     }
     for (int64_t k = 0; k < c->n; k++) wefti_advise_unprepare(ctx, &runs[k]);
-    c->a->advice->ranges[r].from_Bps = sqrt(low * high);
+    c->a->advice->ranges[r].from_Bps = rates[i - 1] *
+                                       pow(rates[i] / rates[i - 1], (low + high) / 2);
     return status;
 }
 
@@ -300,9 +331,9 @@ static weft_status find_ranges(curves *c) {
     for (int i = 0; i < c->n_rates; i++) {
         int64_t now = choice_on_grid(c, i);
         if (i > 0 && now == choice_on_grid(c, i - 1)) continue;
-        int64_t index = now > 0 ? c->of[now - 1] : now == 0 ? advice->baseline : -1;
         c->change[advice->n_ranges] = i;
-        advice->ranges[advice->n_ranges++] = (weft_range){0, INFINITY, index};
+        advice->ranges[advice->n_ranges++] = (weft_range){0, INFINITY,
+                                                          candidate_of(c, now)};
     }
     WEFT_TRY(wefti_advise_each(c->a, advice->n_ranges, find_change, c));
     for (int64_t r = 0; r + 1 < advice->n_ranges; r++)
@@ -338,17 +369,17 @@ static weft_status find_now(weft_ctx *ctx, void *user, int64_t k) {
     if (k < c->n) return step_at(ctx, c, k, 0, &c->now_s[1 + k]);
     WEFT_TRY(wefti_advise_predict(ctx, c->a, &c->copies[0], 0, &p));
     c->now_s[0] = c->one_s = wefti_advise_cost(c->a, &c->copies[0], p.mean_step_s);
+    put_alone(c, c->now_s);
     return WEFT_OK;
 }
 
 /* The choice is made among one node and the best of each method. */
 static weft_status choose(curves *c) {
     WEFT_TRY(wefti_advise_each(c->a, c->n + 1, find_now, c));
-    int64_t choice = wefti_advise_choose(c->copies, c->now_s, 1 + c->n);
-    c->a->advice->choice = choice < 1 ? choice : c->of[choice - 1];
-    if (choice == 0) c->a->advice->choice = c->a->advice->baseline;
-    int64_t rival = wefti_advise_best(c->copies, c->now_s, 1 + c->n, false);
-    c->a->advice->rival = rival < 1 ? -1 : c->of[rival - 1];
+    c->a->advice->choice = candidate_of(
+        c, wefti_advise_choose(c->a, c->copies, c->now_s, c->n_copies));
+    c->a->advice->rival = candidate_of(
+        c, wefti_advise_least(c->copies, c->now_s, c->n_copies));
     return WEFT_OK;
 }
 

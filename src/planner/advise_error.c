@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* How far a prediction may be off: shares of the step, each with the error of the facts that
- * it is made of, added as independent errors are,
+/* How far a time to a loss may be off: shares of the step, each with the error of the facts that
+ * it is made of, and the steps that it takes (advise_steps.c), added as independent errors are,
  *
- *     error^2 = model^2 + sum over computing, wire, coding of (share x error)^2
+ *     error^2 = model^2 + sum over computing, wire, coding of (share x error)^2 + steps^2
+ *
+ * Two candidates on the same machines share the facts, so that of these only the difference of
+ * their shares tells them apart: how fast a rank computes says nothing of which of two methods is
+ * ahead that both compute all the time. The model errs about what is exchanged.
+ *
+ *     apart^2 = sum over both of (model x share exchanged)^2 + steps^2
+ *               + sum over computing, wire, coding of (difference of shares x error)^2
  *
  * and what failures add: with a checkpoint every tau seconds, N nodes, a mean time M
  * between failures of one and D until a lost one is given up (elastic.silence),
@@ -15,6 +22,7 @@
  * being restarted is missing as one of N; what the smaller batch meanwhile does to the
  * learning is not counted. */
 #include <math.h>
+#include <string.h>
 
 #include "planner/advise.h"
 
@@ -44,8 +52,38 @@ double wefti_advise_error(const wefti_adviser *a, const weft_candidate *c) {
     double parts[] = {own, fmax(0, all - p->wait_s) / all * by_origin[computing_of(a)],
                       (p->wire_s + p->late_s) / all * by_origin[wire_of(a)],
                       p->codec_s / all * coding};
-    double sum = 0;
+    double sum = c->steps_error * c->steps_error;
     for (int i = 0; i < 4; i++) sum += parts[i] * parts[i];
+    return sqrt(sum);
+}
+
+enum { COMPUTING, WIRE, CODING, PARTS };
+
+/* Shares of a cost on some wire: what computes and codes takes as long on every wire. */
+static void shares_of(const weft_candidate *c, double cost_s, double out[PARTS]) {
+    const weft_prediction *p = &c->prediction;
+    double each = p->mean_step_s > 0 ? c->cost_s / p->mean_step_s / cost_s : 0;
+    out[COMPUTING] = fmin(1, fmax(0, p->mean_step_s - p->wait_s) * each);
+    out[CODING] = fmin(1 - out[COMPUTING], p->codec_s * each);
+    out[WIRE] = 1 - out[COMPUTING] - out[CODING];
+}
+
+static double square(double x) { return x * x; }
+
+double wefti_advise_apart(const wefti_adviser *a, const weft_candidate *x, double x_s,
+                          const weft_candidate *y, double y_s) {
+    double mine[PARTS], other[PARTS];
+    double coding = a->cluster.n_codecs > 0 ? coding_measured : coding_estimated;
+    const double facts[PARTS] = {by_origin[computing_of(a)], by_origin[wire_of(a)],
+                                 coding};
+    bool alike = strcmp(x->name, y->name) == 0; /* they learn alike, too */
+    double sum = alike ? square(x->steps_error - y->steps_error)
+                       : square(x->steps_error) + square(y->steps_error);
+    shares_of(x, x_s, mine);
+    shares_of(y, y_s, other);
+    for (int i = 0; i < PARTS; i++) sum += square((mine[i] - other[i]) * facts[i]);
+    sum += square((x->framework[0] ? closed_form : model) * (1 - mine[COMPUTING]));
+    sum += square((y->framework[0] ? closed_form : model) * (1 - other[COMPUTING]));
     return sqrt(sum);
 }
 

@@ -83,8 +83,8 @@ static json_t *learning(const weft_learning *l, bool *ok) {
     flag(object, "same", !l->changes[0], ok);
     text(object, "changes", l->changes, ok);
     flag(object, "measured", l->measured, ok);
-    real(object, "behind_low", l->measured ? l->low : (double)NAN, ok);
-    real(object, "behind_high", l->measured ? l->high : (double)NAN, ok);
+    real(object, "steps_low", l->measured ? l->low : (double)NAN, ok);
+    real(object, "steps_high", l->measured ? l->high : (double)NAN, ok);
     text(object, "source", l->source, ok);
     return object;
 }
@@ -104,7 +104,9 @@ static json_t *candidate(const weft_candidate *c, bool *ok) {
     text(object, "problem", c->problem, ok);
     real(object, "speedup", c->speedup, ok);
     real(object, "efficiency", c->efficiency, ok);
-    flag(object, "goes_on", c->prediction.goes_on && !c->framework[0], ok);
+    flag(object, "goes_on", c->goes_on, ok);
+    real(object, "steps", c->learning.measured ? c->steps : (double)NAN, ok);
+    real(object, "steps_error", c->steps_error, ok);
     real(object, "error", c->error, ok);
     real(object, "hours", c->hours, ok);
     real(object, "gigabytes", c->gigabytes, ok);
@@ -182,7 +184,7 @@ static json_t *wire(const weft_link_facts *link, bool *ok) {
 
 static json_t *whole(const weft_advice *a, bool *ok) {
     json_t *object = json_object(), *rows = json_array();
-    integer(object, "version", 1, ok);
+    integer(object, "version", 2, ok);
     real(object, "tokens", a->tokens, ok);
     integer(object, "tokens_per_step", a->tokens_per_step, ok);
     integer(object, "parameters", a->parameters, ok);

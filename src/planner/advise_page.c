@@ -6,7 +6,8 @@
  *     failures {between_s, restart_s, save_s, save_every, silence_s}, critical_batch; 0: none
  *     batches  list of m: times the batch that was planned with
  *     one      planes of one node alone
- *     methods  list of {name, learning, choice, at: list of {nodes, bytes, goes_on, planes}}
+ *     methods  list of {name, learning, choice, at: list of {nodes, bytes, steps, goes_on, planes}}
+ *     steps    to a loss, over those of one node
  *     planes   for each of the batches, for each order of phases, a list of
  *              [per_Bps, latencies, rest] (advise_planes.h); none if the batch can not be shared
  *
@@ -152,6 +153,7 @@ static weft_status find_cell(weft_ctx *ctx, void *user, int64_t i) {
     if (status == WEFT_OK)
         status = wefti_advise_predict(ctx, &p->a, &c->candidate, 0,
                                       &c->candidate.prediction);
+    wefti_advise_steps(&p->a, &c->candidate);
     if (status == WEFT_OK) status = find_batches(ctx, p, from, nodes, c->planes);
     c->there = status == WEFT_OK;
     return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
@@ -224,7 +226,7 @@ static json_t *cell_of(const cell *c, bool *ok) {
 static const char *learning_of(const weft_learning *l, char *out, size_t size) {
     if (!l->changes[0]) return "same";
     if (!l->measured) return "not measured";
-    snprintf(out, size, "%+.2f to %.2f", l->low, l->high);
+    snprintf(out, size, "%.2f to %.2f", l->low, l->high);
     return out;
 }
 
@@ -242,6 +244,7 @@ static json_t *method_of(const page *p, int k, bool *ok) {
         json_t *one = json_object();
         put(one, "nodes", (double)p->nodes[i], ok);
         put(one, "bytes", at->candidate.prediction.wire_bytes, ok);
+        put(one, "steps", at->candidate.steps, ok);
         bool goes_on = wefti_advise_goes_on(&p->a, &at->candidate);
         wefti_json_put(one, "goes_on", json_boolean(goes_on), ok);
         wefti_json_put(one, "planes", cell_of(at, ok), ok);
@@ -346,6 +349,7 @@ weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
     pick_methods(p);
     pick_nodes(p);
     status = wefti_machines_sort(&p->a);
+    if (status == WEFT_OK) status = wefti_advise_own(&p->a);
     if (status == WEFT_OK) status = find_all(p);
     if (status == WEFT_OK) status = write_page(ctx, p, path);
     wefti_machines_drop(&p->a);

@@ -38,17 +38,24 @@ static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwi
     return WEFT_OK;
 }
 
-/* Steps to play: fewer with more ranks and of very deep models, but whole rounds of what
- * comes together now and then. */
+/* Whether a step is like any other of its round. */
+static bool is_calm(const weft_cluster *c) {
+    const weft_jitter *j = &c->jitter;
+    return j->spread <= 0 && j->drift <= 0 && j->stall_share <= 0 && c->n_steps == 0;
+}
+
+/* Steps to play: fewer with more ranks and of very deep models, few of these on calm machines, but
+ * whole rounds of what comes together now and then. */
 static int64_t steps_of(const wefti_adviser *a, const weft_config *config,
                         int64_t ranks) {
-    enum { LEAST = 10, MOST = 200, DEEP = 64 };
+    enum { FEW = 2, LEAST = 10, MOST = 200, DEEP = 64 };
     int64_t n = a->work / ranks, layers = config->model.layers;
     int64_t round = wefti_job_period(config);
     if (a->options.steps > 0) return a->options.steps;
     if (n > MOST) n = MOST;
     if (layers > DEEP) n = n * DEEP / layers;
-    if (n < LEAST) n = LEAST;
+    int64_t least = layers > DEEP && is_calm(&a->cluster) ? FEW : LEAST;
+    if (n < least) n = least;
     n = (n + round - 1) / round * round;
     return n < config->run.steps ? n : config->run.steps;
 }
@@ -307,7 +314,7 @@ int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes) {
 }
 
 double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s) {
-    return step_s * wefti_advise_failures(a, c, step_s) *
+    return c->steps * step_s * wefti_advise_failures(a, c, step_s) *
            (double)wefti_advise_tokens(a, 1) / (double)wefti_advise_tokens(a, c->nodes) /
            wefti_advise_efficiency(a, c->nodes);
 }

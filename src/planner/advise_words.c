@@ -3,7 +3,7 @@
  * take, what it does to the learning, and at which wire the answer would be another.
  *
  *     One node alone takes 900 ms for a step of 65.5k tokens ...       put_baseline
- *     Against one node alone, with a wire of 1 Gbit/s ...              put_methods
+ *     Against one node alone, with a wire of 1 Gbit/s ...              put_methods, to a loss
  *     Speed is not quality: ...                                        what the choice costs
  *     To do it in a PyTorch loop of your own ...                       what to type
  *
@@ -154,13 +154,19 @@ static void put_methods(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     for (int64_t i = 0; i < a->n_candidates; i++) {
         const weft_candidate *c = &a->candidates[i];
         if (c->curve < 0) continue;
-        bool same = before && as_fast(before, c);
+        bool known = c->learning.measured;
+        bool first = !before || before->learning.measured != known;
+        bool same = !first && as_fast(before, c);
         if (before) wefti_buffer_print(ctx, s, same ? "," : ";");
         if (!same) {
-            wefti_buffer_print(ctx, s, "%s", before ? "" : " a step is");
+            if (first)
+                wefti_buffer_print(ctx, s,
+                                   known ? " the same loss comes"
+                                         : " by the step alone, as it is not known how "
+                                           "they learn,");
             wefti_buffer_print(ctx, s, " %s",
                                short_factor(c->speedup, factor, sizeof factor));
-            if (!before || before->nodes != c->nodes || before->shards != c->shards)
+            if (first || before->nodes != c->nodes || before->shards != c->shards)
                 put_mesh(ctx, s, c);
             wefti_buffer_print(ctx, s, " with");
         }
@@ -176,7 +182,7 @@ static const char *const bounds[] = {"computing", "the wire", "waiting for late 
 static void put_faster_unknown(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *fastest = at(a, a->fastest), *choice = at(a, a->choice);
     if (!fastest || !choice || fastest == choice || fastest->learning.measured) return;
-    if (fastest->speedup < 1.05 * choice->speedup) return;
+    if (fastest->speedup < 1.25 * choice->speedup) return; /* it may need more steps */
     wefti_buffer_print(ctx, s,
                        " %s would be faster%s (%.3g times), but how it learns has "
                        "not been measured.",
@@ -184,21 +190,40 @@ static void put_faster_unknown(weft_ctx *ctx, wefti_buffer *s, const weft_advice
                        fastest->speedup);
 }
 
-/* What is faster, but by too little for learning otherwise. */
-static void put_rival(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
+/* What is expected to be faster, but by less than is known of the two. */
+static void put_rival(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adviser) {
+    const weft_advice *a = adviser->advice;
     const weft_candidate *choice = at(a, a->choice), *rival = at(a, a->rival);
     if (!choice || !rival || rival == choice) return;
-    if (rival->speedup < 1.01 * choice->speedup) return;
+    if (rival->speedup < 1.05 * choice->speedup) return;
+    double apart = wefti_advise_apart(adviser, choice, choice->cost_s, rival,
+                                      rival->cost_s);
+    const char *with = strchr(rival->name, ',');
+    if (rival->nodes == 1)
+        wefti_buffer_print(ctx, s, " One node with%s", with ? with + 1 : " AdamW");
+    else
+        wefti_buffer_print(ctx, s, " %s", rival->name);
+    if (rival->nodes > 1 && rival->nodes != choice->nodes) put_mesh(ctx, s, rival);
     wefti_buffer_print(
         ctx, s,
-        " %s is %.3f times faster than that by the step, but what learns otherwise is "
-        "taken only from %.3g times on: about a quarter more steps went to the same "
-        "loss (docs/results.md, Time on a slow wire)",
-        rival->name, rival->speedup / choice->speedup,
-        wefti_learning_worth(a->parameters));
-    if (wefti_learning_decades(a->parameters) > 0)
-        wefti_buffer_print(ctx, s, ", on a model of 0.26 M parameters");
-    wefti_buffer_print(ctx, s, ".");
+        " is expected %.3g times faster than that, which is level: by what "
+        "is known they may be %.3g times apart.",
+        rival->speedup / choice->speedup, exp(apart));
+}
+
+/* What of a speed-up needs no second node. */
+static void put_alone(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
+    const weft_candidate *choice = at(a, a->choice);
+    for (int64_t i = 0; i < a->n_candidates; i++) {
+        const weft_candidate *c = &a->candidates[i];
+        const char *with = strchr(c->name, ',');
+        bool fits = c->nodes == 1 && c->usable && c->learning.changes[0] && with;
+        if (!fits || c->speedup < 1.05) continue;
+        if ((choice->nodes > 1 || a->n_curves == 0) && choice->learning.changes[0])
+            wefti_buffer_print(ctx, s, " One node by itself is %.3g times faster with%s.",
+                               c->speedup, with + 1);
+        return;
+    }
 }
 
 /* Why one node: the best of several, if that is slower, and the rate of the wire from which on the
@@ -211,17 +236,22 @@ static void put_stay(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
         bool known = c->usable && c->nodes > 1 && c->learning.measured && c->curve >= 0;
         if (known && (!best || c->speedup > best->speedup)) best = c;
     }
+    const weft_candidate *one = at(a, a->choice);
     wefti_buffer_print(ctx, s, "Stay on one node");
+    if (one->learning.changes[0])
+        wefti_buffer_print(ctx, s, ", where %s: %.3g times faster to the same loss",
+                           one->learning.changes, one->speedup);
     if (best && best->speedup < 1) {
-        wefti_buffer_print(
-            ctx, s, ": of what is known to learn, the fastest with more, %s", best->name);
+        wefti_buffer_print(ctx, s,
+                           "%s of what is known to learn, the fastest with more, %s",
+                           one->learning.changes[0] ? ";" : ":", best->name);
         put_mesh(ctx, s, best);
         wefti_buffer_print(ctx, s, ", is %s",
                            factor_text(best->speedup, factor, sizeof factor));
     }
     wefti_buffer_print(ctx, s, ".");
     for (int64_t i = 1; i < a->n_ranges; i++)
-        if (a->ranges[i - 1].candidate == a->baseline && a->ranges[i].candidate >= 0 &&
+        if (a->ranges[i - 1].candidate == a->choice && a->ranges[i].candidate >= 0 &&
             a->ranges[i].from_Bps > a->wire.bandwidth_Bps) {
             wefti_buffer_print(ctx, s, " It would be otherwise with a wire of %s.",
                                wefti_rate_text(a->ranges[i].from_Bps, rate, sizeof rate));
@@ -245,7 +275,8 @@ static void put_more(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
                        factor_text(more->speedup, factor, sizeof factor));
 }
 
-static void put_choice(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
+static void put_choice(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adviser) {
+    const weft_advice *a = adviser->advice;
     const weft_candidate *c = at(a, a->choice), *one = at(a, a->baseline);
     char factor[64], time[32], one_time[32], bytes[32];
     if (!c) {
@@ -276,43 +307,45 @@ static void put_choice(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
                            bounds[c->prediction.bound]);
     }
     put_more(ctx, s, a, c);
-    put_rival(ctx, s, a);
+    put_alone(ctx, s, a);
+    put_rival(ctx, s, adviser);
     put_faster_unknown(ctx, s, a);
-    bool silent = c->nodes == 1 && a->n_curves == 0 && a->n_left_out == 0;
+    bool silent = c->nodes == 1 && a->n_curves == 0 && a->n_left_out == 0 &&
+                  !c->learning.changes[0];
     if (!silent) wefti_buffer_print(ctx, s, "\n\n");
 }
 
-/* "0.07 to 0.20 nats per token behind full sync", or ahead of it. */
-static void put_distance(weft_ctx *ctx, wefti_buffer *s, const weft_learning *l) {
-    bool ahead = l->high < 0, both = !ahead && l->low < 0;
-    double first = ahead ? -l->high : both ? -l->low : l->low;
-    double second = ahead ? -l->low : l->high;
-    wefti_buffer_print(ctx, s, " At equal steps it was %.2f", first);
-    if (second > first || both)
-        wefti_buffer_print(ctx, s, both ? " ahead of to %.2f" : " to %.2f", second);
-    wefti_buffer_print(ctx, s, " nats per token %s full sync on a small model (%s).",
-                       ahead ? "ahead of" : "behind", l->source);
+/* What was measured of a method, and what of that is expected here. */
+static void put_steps(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
+                      const weft_candidate *c) {
+    const weft_learning *l = &c->learning;
+    char many[32];
+    double times = (double)a->parameters / WEFTI_LEARNING_PARAMETERS;
+    wefti_buffer_print(
+        ctx, s,
+        " To the same loss it took %.2f to %.2f times the steps of full sync "
+        "on a small model (%s); here %.2f times are expected, give or take "
+        "%.0f %%",
+        l->low, l->high, l->source, c->steps, 100 * c->steps_error);
+    if (wefti_learning_weight(a->parameters) < 1)
+        wefti_buffer_print(
+            ctx, s,
+            ", because this model has %s times as many parameters: compare "
+            "the losses of a short run of both before the long one",
+            tokens_text(times, many, sizeof many));
+    wefti_buffer_print(ctx, s, ".");
 }
 
 static void put_learning(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *c = at(a, a->choice);
-    char many[32];
-    if (!c || c->nodes == 1) return;
+    if (!c || (c->nodes == 1 && !c->learning.changes[0])) return;
     if (!c->learning.changes[0]) {
         wefti_buffer_print(ctx, s, "\n\nIt learns as one machine does: %s.",
                            c->learning.source);
         return;
     }
     wefti_buffer_print(ctx, s, "\n\nSpeed is not quality: here %s.", c->learning.changes);
-    if (c->learning.measured) put_distance(ctx, s, &c->learning);
-    if (c->learning.measured && wefti_learning_decades(a->parameters) > 0)
-        wefti_buffer_print(ctx, s,
-                           " That model has 0.26 M parameters, this one %s times as "
-                           "many: compare the losses of a short run of both before the "
-                           "long one. More speed was asked for (%.3g times).",
-                           tokens_text((double)a->parameters / WEFTI_LEARNING_PARAMETERS,
-                                       many, sizeof many),
-                           wefti_learning_worth(a->parameters));
+    if (c->learning.measured) put_steps(ctx, s, a, c);
     const weft_candidate *full = at(a, a->full);
     char factor[64];
     if (!full) return;
@@ -409,7 +442,13 @@ static void put_arguments(weft_ctx *ctx, wefti_buffer *s, const char *settings) 
 /* Paragraphs that begin with blanks are lines to type, and are not wrapped. */
 static void put_commands(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *c = at(a, a->choice);
-    if (!c || c->nodes == 1) return;
+    if (!c || (c->nodes == 1 && !c->learning.changes[0])) return;
+    if (c->nodes == 1) {
+        wefti_buffer_print(ctx, s,
+                           "\n\nTo do it:\n\n    weft plan ... --write run.yaml\n"
+                           "    weft train run.yaml");
+        return;
+    }
     if (c->framework[0]) {
         wefti_buffer_print(ctx, s,
                            "\n\nTo do it, in a loop that torchrun starts on all machines:"
@@ -465,7 +504,7 @@ static void put_assumed(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adv
 
 static void write_words(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adviser) {
     const weft_advice *a = adviser->advice;
-    put_choice(ctx, s, a);
+    put_choice(ctx, s, adviser);
     put_baseline(ctx, s, a);
     put_methods(ctx, s, a);
     put_learning(ctx, s, a);

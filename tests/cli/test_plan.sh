@@ -53,7 +53,7 @@ expect 0 "$weft" plan run.yaml "${facts[@]}" --json --svg plan.svg --write chose
 python3 - out <<'PY' || fail "JSON"
 import json, sys
 a = json.load(open(sys.argv[1]))
-assert a["version"] == 1 and a["tokens_per_step"] == 2048 and a["tokens"] == 200 * 2048
+assert a["version"] == 2 and a["tokens_per_step"] == 2048 and a["tokens"] == 200 * 2048
 c = a["candidates"]
 one, best = c[a["baseline"]], c[a["choice"]]
 assert one["nodes"] == 1 and one["speedup"] == 1 and best["usable"]
@@ -65,6 +65,28 @@ for x in c:
 n = len(a["curves"]["bandwidth_Bps"])
 assert n > 5 and all(len(m["speedup"]) == n for m in a["curves"]["methods"])
 assert a["ranges"][0]["from_Bps"] == 0 and a["ranges"][-1]["to_Bps"] is None
+PY
+# what it knows of methods' steps is what the data file says
+python3 "$source_dir/bench/methods-compared" --steps "$source_dir/docs/methods-compared.csv" >steps.txt ||
+    fail "no steps in the data file"
+python3 - <<'PY' || fail "steps of a method are not those of docs/methods-compared.csv"
+import json
+rows = [line.rstrip("\n").split("\t") for line in open("steps.txt")][1:]
+measured = {name: (float(low), float(high)) for name, nodes, low, high, texts in rows
+            if nodes == "2" and int(texts) > 1}
+named = {"full sync, muon": "Muon", "flexdemo": "flexdemo f32", "flexdemo int8": "flexdemo int8",
+         "flexdemo sign": "flexdemo signs", "random 1/16": "random", "choco aer int8": "choco int8",
+         "muloco": "MuLoCo", "sparseloco": "SparseLoCo", "streaming-diloco": "Streaming DiLoCo",
+         "diloco H=50": "DiLoCo"}
+seen = set()
+for c in json.load(open("out"))["candidates"]:
+    data = named.get(c["name"], c["name"])
+    if c["nodes"] == 1 or data not in measured:
+        continue
+    low, high = c["learning"]["steps_low"], c["learning"]["steps_high"]
+    assert abs(low - measured[data][0]) < 0.011 and abs(high - measured[data][1]) < 0.011, (c["name"], low, high)
+    seen.add(data)
+assert len(seen) >= 15, seen
 PY
 grep -q "^</svg>$" plan.svg || fail "no drawing"
 if command -v xmllint >/dev/null; then xmllint --noout plan.svg || fail "not valid XML"; fi
@@ -149,7 +171,7 @@ refuses "one node alone: run.yaml:4: batch.tokens_per_step is 2048, expected a m
 refuses "nodes is 2 and sites is 3, expected as many nodes in each site, such as 3 nodes" \
     "$weft" plan run.yaml "${facts[@]}" --sites 3 --nodes 2
 for bad in "" "2 nodes" "2 nodes: soon" "2 nodes: -1 s" "0 nodes: 1 s" "2 nodes, mpi: 1 s" \
-    "2 nodes x 0: 1 s" "nan nodes: 1 s" "2 nodes: 1e999 s"; do
+    "2 nodes x 0: 1 s" "nan nodes: 1 s" "2 nodes: 1e999 s" ": 4 s"; do
     refuses_like "--measured '$bad': .*, expected such as .*" \
         "$weft" plan run.yaml "${facts[@]}" --measured "$bad"
 done
@@ -288,7 +310,7 @@ bad() {
     (($(wc -l <err) == 1)) || fail "$*: $(wc -l <err) lines: $(head -3 err)"
     grep -qE "^weft: .*('|not|unknown|expected|are there|there is no)" err || fail "$*: $(head -1 err)"
 }
-for value in 1Gbit,1ms,3 Gbit,1ms 1Gbit,-1ms nan,1ms 1Gbit,1kg ""; do
+for value in 1Gbit,1ms,3 Gbit,1ms 1Gbit,-1ms nan,1ms 1Gbit,1kg 1e-300bit ""; do
     bad --node-flops 20G --link "$value"
 done
 for value in -3T inf 0 fast; do bad --link 100Mbit --node-flops "$value"; done

@@ -57,14 +57,17 @@ const batchOf = (nodes, batch) => plan.tokens_per_step * batch * (plan.batch_per
 const efficiency = (nodes, batch) => plan.critical_batch ?
     (1 + batchOf(1, 1) / plan.critical_batch) / (1 + batchOf(nodes, batch) / plan.critical_batch) : 1;
 
-/* Seconds for a token's worth of one node's planned batch, all told; null where there is no step. */
+/* Steps to a loss, over those of one node. */
+const stepsOf = (method, nodes) => nodes === 1 ? 1 : cellOf(method, nodes).steps;
+
+/* Seconds for what a token of one node's planned batch teaches, all told; null where there is no step. */
 function cost(method, nodes, rate_bps, latency, batch) {
     const step = predict(method, nodes, rate_bps, latency, batch);
     return step === null ? null :
-        step * troubles(method, nodes, step) / batchOf(nodes, batch) / efficiency(nodes, batch);
+        stepsOf(method, nodes) * step * troubles(method, nodes, step) / batchOf(nodes, batch) / efficiency(nodes, batch);
 }
 
-/* Over one node, by tokens: with a batch of its own each node brings as many. */
+/* Over one node, to the same loss: with a batch of its own each node brings as many tokens. */
 function speedup(method, nodes, rate_bps, latency, batch) {
     const mine = cost(method, nodes, rate_bps, latency, batch);
     const alone = cost(null, 1, rate_bps, latency, batch);
@@ -243,9 +246,12 @@ function head() {
         make('div', {class: 'themes'}, themes));
 }
 
+const stepsText = (method, nodes) => method.learning === 'same' ? 'as many' :
+    method.learning === 'not measured' ? 'not known' : short(stepsOf(method, nodes), 'times');
+
 /* The answer in five figures: the plan's choice as planned, and the fastest method where the sliders
- * stand elsewhere (or one node is the choice), with what is known of its learning: choosing asks for
- * more speed of what learns otherwise, which the page leaves to weft plan. */
+ * stand elsewhere (or one node is the choice), with the steps that it needs: what is level by what is
+ * known, weft plan decides. */
 function tiles() {
     const box = make('section', {class: 'tiles', 'aria-label': 'The answer'});
     const tile = (label, value, note) => make('div', {class: 'card tile'}, make('span', {}, label),
@@ -255,14 +261,14 @@ function tiles() {
         const there = plan.methods.filter(m => predict(m, ...at) !== null);
         const p = planned(), asPlanned = Object.keys(p).every(name => c[name] === p[name]);
         const picked = asPlanned && plan.methods.find(m => m.choice);
-        const fastest = there.reduce((a, b) => a && predict(a, ...at) <= predict(b, ...at) ? a : b, null);
+        const fastest = there.reduce((a, b) => a && speedup(a, ...at) >= speedup(b, ...at) ? a : b, null);
         const shown = picked || fastest;
         if (!shown) return box.replaceChildren();
         const bytes = cellOf(shown, c.nodes).bytes, alone = nodeHours(null, 1, ...at.slice(1));
         const from = rates().find(r => times(shown, c.nodes, r, c.latency, c.batch) > 1);
         box.replaceChildren(
             picked || !asPlanned ? tile(picked ? 'take' : 'fastest here', shown.name,
-                `on ${c.nodes} nodes, learning ${shown.learning}`) :
+                `on ${c.nodes} nodes, ${stepsText(shown, c.nodes)}`) :
                 tile('take', 'one node', `fastest on ${c.nodes}: ${shown.name}`),
             tile('faster than one node', short(speedup(shown, ...at), 'times'), `step of ${
                 short(predict(shown, ...at), 'time')}`),
@@ -289,24 +295,24 @@ function legend() {
 
 function table() {
     const box = card('table', 'Methods', '', null, true), body = make('tbody', {});
-    const names = ['method', 'step', 'speed-up', 'time', 'node-hours', 'sent per step', 'learning'];
+    const names = ['method', 'step', 'steps', 'speed-up', 'time', 'node-hours', 'sent per step'];
     painters.push(() => {
         const c = chosen, at = [c.nodes, c.rate, c.latency, c.batch];
         const rows = plan.methods.map(m => ({m, cell: cellOf(m, c.nodes), step: predict(m, ...at)}))
                          .filter(r => r.cell && r.step !== null);
-        rows.sort((a, b) => a.step - b.step);
+        rows.sort((a, b) => cost(a.m, ...at) - cost(b.m, ...at));
         box.note(`${c.nodes} nodes, ${tidy(rateText(c.rate))}, ${tidy(short(c.latency, 'time'))}`);
         const row = (name, values, attributes) => make('tr', attributes, make('th', {scope: 'row'}, name),
             values.map((v, i) => make('td', {'data-label': names[i + 1]}, v)));
         const hours = nodeHours(null, 1, ...at.slice(1)), alone = predict(null, 1, ...at.slice(1));
         body.replaceChildren(
             ...rows.map(({m, cell, step}) => row(m.name + (m.choice ? ' (as planned: the choice)' : ''), [
-                short(step, 'time'), short(speedup(m, ...at), 'times'),
+                short(step, 'time'), stepsText(m, c.nodes), short(speedup(m, ...at), 'times'),
                 short(nodeHours(m, ...at) * 3600 / c.nodes, 'time'), hoursText(nodeHours(m, ...at)),
-                short(cell.bytes, 'bytes'), m.learning
+                short(cell.bytes, 'bytes')
             ], {'data-row': m.name, class: m.choice ? 'chosen' : ''})),
-            ...(alone === null ? [] : [row('one node', [short(alone, 'time'), '1 ×',
-                short(hours * 3600, 'time'), hoursText(hours), '–', 'same'], {'data-row': 'one node'})]));
+            ...(alone === null ? [] : [row('one node', [short(alone, 'time'), 'as they are', '1 ×',
+                short(hours * 3600, 'time'), hoursText(hours), '–'], {'data-row': 'one node'})]));
     });
     box.e.append(make('div', {class: 'table'}, make('table', {class: 'stack'},
         make('thead', {}, make('tr', {}, names.map(n => make('th', {scope: 'col'}, n)))), body)));
@@ -332,8 +338,8 @@ function build() {
     document.getElementById('page').replaceChildren(head(), tiles(), legend(),
         make('div', {class: 'cards'}, controls(), charts(), table()),
         make('footer', {}, `Drawn by ${plan.program}: ${short(plan.parameters, 'count')} parameters, goal ${
-            short(plan.tokens, 'count')} tokens. Learning: nats per token behind full synchronization at ` +
-            'equal steps on a small model. ', failureWords()));
+            short(plan.tokens, 'count')} tokens. Steps: to the same loss, over those of one node, by what was ` +
+            'measured on a small model; speed-up and hours have them. ', failureWords()));
 }
 
 function start() {

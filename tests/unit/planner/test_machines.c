@@ -176,7 +176,7 @@ static void large_batches_teach_less_by_the_token(void **state) {
     assert_true(wefti_advise_efficiency(&a, 8) == 1); /* one batch for all */
     a.options.batch_per_rank = true;
     is_near(wefti_advise_efficiency(&a, 3), 2.0 / 4, 1e-12);
-    weft_candidate c = {.nodes = 3};
+    weft_candidate c = {.nodes = 3, .steps = 1};
     is_near(wefti_advise_cost(&a, &c, 6), 6 / 3.0 * 2, 1e-12);
 }
 

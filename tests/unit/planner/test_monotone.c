@@ -120,7 +120,8 @@ static weft_cluster *make_facts(int i, int64_t nodes) {
 
 static void try_kind(wefti_adviser *a, const weft_cluster *facts, int i,
                      const char *kind) {
-    weft_candidate c = {.nodes = facts->nodes, .ranks_per_node = 1, .sites = 1};
+    weft_candidate c = {
+        .nodes = facts->nodes, .ranks_per_node = 1, .sites = 1, .steps = 1};
     double more = 1.02 + 0.5 * draw(i, 8);
     snprintf(c.settings, sizeof c.settings, "mesh.nodes=%lld %s", (long long)facts->nodes,
              kind);
@@ -207,7 +208,8 @@ static void better(const trouble *t, void *in, double more) {
 static void try_costs(int i, wefti_adviser *a, const weft_cluster *facts,
                       const char *framework) {
     const char *kind = kinds[i % KINDS];
-    weft_candidate c = {.nodes = facts->nodes, .ranks_per_node = 1, .sites = 1};
+    weft_candidate c = {
+        .nodes = facts->nodes, .ranks_per_node = 1, .sites = 1, .steps = 1};
     weft_advise_options options;
     double more = 1.02 + 2 * draw(i, 49);
     snprintf(c.settings, sizeof c.settings, "mesh.nodes=%lld %s", (long long)facts->nodes,
