@@ -222,7 +222,7 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
                                 const wefti_footprint *f) {
     const wefti_job *job = p->job;
     int ranks = p->bootstrap.mesh ? 1 : job->W; /* of this process */
-    int64_t here = wefti_process_resident_bytes(),
+    int64_t here = wefti_process_resident_bytes(), peak = wefti_process_peak_bytes(),
             threads = (int64_t)ranks * job->threads;
     int64_t wanted = f->total * ranks + p->library_bytes * threads +
                      wefti_frozen_bytes(job);
@@ -231,6 +231,7 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
     if (limit > 0) have = limit > here ? limit - here : 0;
     p->summary.memory_rank_bytes = f->total;
     p->summary.memory_bytes = here + wanted;
+    if (peak > here + wanted) p->summary.memory_bytes = peak; /* while the text was read */
     if (have < 0 || wanted <= have) return WEFT_OK;
     char a[32], b[32], c[32], d[32], e[32];
     return weft_ctx_fail(

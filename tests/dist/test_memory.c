@@ -2,6 +2,7 @@
 /* The memory a run takes is known before it begins. Each case runs in a process of its
  * own, because a process's peak only grows. */
 #define _DEFAULT_SOURCE
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,11 +72,25 @@ static void a_run_that_does_not_fit_is_refused_with_the_numbers(void **state) {
     assert_non_null(strstr(run.message, "is free"));
 }
 
+/* Its ids take as much as twice for a moment while they are read, before anything is predicted. */
+static void a_large_text_is_in_the_prediction(void **state) {
+    enum { LINES = 400000 };
+    if (UNDER_SANITIZER) skip();
+    FILE *file = fopen("large.txt", "w");
+    assert_non_null(file);
+    for (int i = 0; i < LINES; i++) fprintf(file, "the %d. thread over and under a warp\n", i);
+    fclose(file);
+    int found = per_cent_in_child(KEYS("data.path=large.txt", "run.steps=2", "method=fsdp"));
+    remove("large.txt");
+    if (found < 90 || found > 110) fail_msg("%d %% of the prediction", found);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peak_memory_is_within_a_tenth_of_the_prediction),
         cmocka_unit_test(recomputing_takes_less_memory),
         cmocka_unit_test(a_run_that_does_not_fit_is_refused_with_the_numbers),
+        cmocka_unit_test(a_large_text_is_in_the_prediction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
