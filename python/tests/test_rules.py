@@ -274,9 +274,9 @@ def test_a_mesh_that_was_left_is_joined_anew(joined, monkeypatch):
     assert not first.pointer and second.more == {"join": ("a", 1)} and _world.mesh() is second
     second.close()
     assert _world.mesh() not in (first, second)
-    other = Joined(None, 0, 2)  # of another exchange: the common one stays
+    common, other = _world.mesh(), Joined(None, 0, 2)  # of another exchange: the common one stays
     _world.again(other, ("a", 1))
-    assert _world.mesh().pointer and not other.pointer
+    assert _world.mesh() is common and not other.pointer
 
 
 def test_an_exchange_that_goes_on_has_a_mesh_for_itself(joined, monkeypatch):
