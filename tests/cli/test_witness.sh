@@ -23,7 +23,7 @@ serve() {
     done
 }
 serve 1
-two=(mesh.key=run.key "elastic.witness=127.0.0.1:$witness_port" run.steps=60)
+two=(mesh.key=run.key "elastic.witness=127.0.0.1:$witness_port" run.steps=200)
 
 # ends R CODE
 ends() {
@@ -43,7 +43,7 @@ ends 0 0
 kill -9 "${pids[1]}"
 cat log.0 out.0 | grep -q "lost rank 1 .*; 1 node goes on" || fail "$what: $(cat log.0 out.0)"
 grep -q "the vote of its view 1 is given to rank 0 " witness.log || fail "$what: $(cat witness.log)"
-grep -q '"step":60,.*"loss"' run/metrics.jsonl || fail "$what: no line of the last step"
+grep -q '"step":200,.*"loss"' run/metrics.jsonl || fail "$what: no line of the last step"
 (($(wc -l <votes) == 2)) || fail "$what: $(cat votes), expected one vote"
 "$weft" train --replay run --quiet >out 2>err || fail "$what: the replay differs: $(cat out err)"
 
