@@ -179,7 +179,7 @@ def make(name, folder):
     tensors = {k: v.to(dtype).contiguous() for k, v in model.state_dict().items()}
     if read.tie_word_embeddings and not what.get("write_head"):
         tensors = {k: v for k, v in tensors.items() if k not in ("lm_head.weight", "embed_out.weight")}
-    if read.model_type == "gpt_neox":  # as it was called until transformers 5
+    if "lm_head.weight" in tensors and read.model_type == "gpt_neox":  # called so since 5
         tensors["embed_out.weight"] = tensors.pop("lm_head.weight")
     tensors = {k.removeprefix(what.get("strip", "")): v.clone() for k, v in tensors.items()}
     tensors.update(what.get("buffers", lambda n: {})(read.num_hidden_layers))
