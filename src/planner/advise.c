@@ -177,9 +177,9 @@ static weft_status is_own(wefti_adviser *a, const wefti_recipe *recipe, bool *sa
     return WEFT_OK;
 }
 
-/* Whether one node may learn so by itself. */
+/* Whether one node may learn so by itself: to code its own sum for nobody is no gain. */
 static bool is_alone(const wefti_recipe *recipe) {
-    return recipe->learning.measured && recipe->learning.per_doubling <= 0;
+    return recipe->main && recipe->learning.measured && recipe->learning.per_doubling <= 0;
 }
 
 weft_status wefti_advise_own(wefti_adviser *a) {

@@ -426,15 +426,14 @@ static void put_argument(weft_ctx *ctx, wefti_buffer *s, const char *before,
     wefti_buffer_print(ctx, s, is_number ? "%s%s=%s" : "%s%s=\"%s\"", before, key, value);
 }
 
-/* Of the settings of a candidate those of its method, its keys in a line of their own; the mesh and
- * the batch are said by who starts it. */
+/* Of the settings of a candidate those of its method, its keys in lines of their own, two in each;
+ * the mesh and the batch are said by who starts it. */
 static void put_arguments(weft_ctx *ctx, wefti_buffer *s, const char *settings) {
-    static const char *const before[] = {", ", ",\n        ", ", "};
     int n_put = 0;
     for (const char *at = settings; *at; at += strspn(at, " ")) {
         size_t n = strcspn(at, " ");
         bool of_run = strncmp(at, "mesh.", 5) == 0 || strncmp(at, "batch.", 6) == 0;
-        if (!of_run) put_argument(ctx, s, before[n_put < 2 ? n_put++ : 2], at, n);
+        if (!of_run) put_argument(ctx, s, n_put++ % 2 ? ",\n        " : ", ", at, n);
         at += n;
     }
 }
