@@ -140,6 +140,7 @@ static inline char *slurp(const char *path, int64_t *n) {
     char *copy = malloc((size_t)*n + 1);
     assert_non_null(copy);
     memcpy(copy, data, (size_t)*n);
+    copy[*n] = '\0';
     wefti_free(ctx, data);
     weft_ctx_destroy(ctx);
     return copy;
