@@ -300,7 +300,7 @@ static bool is_tried_on_many(const wefti_recipe *recipe) {
 
 /* With the run's own optimizer this is full synchronization once more. */
 static bool repeats_own(const wefti_adviser *a, const wefti_recipe *recipe) {
-    return a->own && wefti_is(a->own->method, recipe->method);
+    return a->own && wefti_is(a->own->name, recipe->name);
 }
 
 static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,

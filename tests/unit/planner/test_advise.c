@@ -341,6 +341,7 @@ static void the_optimizer_that_was_chosen_stays(void **state) {
     scene s = {make_run(muon), make_cluster("2", "1", "100Mbit,1ms"), NULL};
     assert_ok(ctx, advise(&s, NULL));
     assert_true(named(s.advice, "full sync")->steps == 1);
+    assert_true(named(s.advice, "muon int8")->steps < 1.1);
     assert_true(named(s.advice, "muloco")->steps > 1);
     assert_true(named(s.advice, "flexdemo")->steps > 2);
     bool told = false;
