@@ -6,11 +6,13 @@
 
 #include "common.h"
 
-/* Topic, and the key whose choices they are. */
+/* Topic, and the key whose choices they are; a second word for a key stands behind the first. */
 #define TOPICS(_)                                                                        \
     _("models", "model.kind")                                                            \
     _("methods", "method")                                                               \
+    _("presets", "method")                                                               \
     _("replicators", "replicator.kind")                                                  \
+    _("compressors", "replicator.kind")                                                  \
     _("optimizers", "optimizer.kind")                                                    \
     _("schedules", "schedule.kind")                                                      \
     _("kernels", "mesh.kernels")                                                         \
@@ -34,14 +36,7 @@ static const char *const topic_words[] = {TOPICS(TOPIC_WORD) NULL};
 
 extern const command command_list;
 
-static void print_topic(int topic, const char *margin) {
-    const char *name, *summary;
-    if (strcmp(topics[topic].topic, "models") == 0) {
-        for (int i = 0; (name = weft_model_kind(i, &summary)); i++)
-            printf("%s%-14s %s\n", margin, name, summary);
-        return;
-    }
-    const weft_config_key *key = key_of(topics[topic].key);
+static void print_choices(const weft_config_key *key, const char *margin) {
     int width = 14;
     for (const weft_choice *c = key->choices; c->name; c++)
         if ((int)strlen(c->name) > width) width = (int)strlen(c->name);
@@ -49,19 +44,43 @@ static void print_topic(int topic, const char *margin) {
         printf("%s%-*s %s\n", margin, width, c->name, c->doc);
 }
 
+static void print_topic(int topic, const char *margin) {
+    const char *name, *summary;
+    if (strcmp(topics[topic].topic, "models") == 0) {
+        for (int i = 0; (name = weft_model_kind(i, &summary)); i++)
+            printf("%s%-14s %s\n", margin, name, summary);
+        return;
+    }
+    print_choices(key_of(topics[topic].key), margin);
+}
+
+static void print_all(void) {
+    for (int i = 0; i < N_TOPICS; i++) {
+        if (i > 0 && strcmp(topics[i].key, topics[i - 1].key) == 0) continue;
+        printf("%s%s (%s)\n", i > 0 ? "\n" : "", topics[i].topic, topics[i].key);
+        print_topic(i, "  ");
+    }
+}
+
 static int run(int argc, char **argv) {
     args a;
     int code = args_parse(&command_list, argc, argv, &a);
     if (code == CODE_OK) code = args_expect(&a, 0, 1);
     if (code != CODE_OK) return code;
-    for (int i = 0; i < N_TOPICS; i++) {
-        bool all = a.n_operands == 0;
-        if (!all && strcmp(a.operands[0], topics[i].topic) != 0) continue;
-        if (all) printf("%s%s (%s)\n", i > 0 ? "\n" : "", topics[i].topic, topics[i].key);
-        print_topic(i, all ? "  " : "");
-        if (!all) return CODE_OK;
+    if (a.n_operands == 0) {
+        print_all();
+        return CODE_OK;
     }
-    if (a.n_operands == 0) return CODE_OK;
+    for (int i = 0; i < N_TOPICS; i++)
+        if (strcmp(a.operands[0], topics[i].topic) == 0) {
+            print_topic(i, "");
+            return CODE_OK;
+        }
+    const weft_config_key *key = key_of(a.operands[0]);
+    if (key && key->choices) {
+        print_choices(key, "");
+        return CODE_OK;
+    }
     const char *guess = nearest_word(a.operands[0], topic_words, N_TOPICS);
     if (guess)
         return usage_error("nothing to list for '%s' (did you mean '%s'?)", a.operands[0],
@@ -72,9 +91,10 @@ static int run(int argc, char **argv) {
 const command command_list = {
     .name = "list",
     .summary = "print the kinds there are of models, methods, optimizers, ...",
-    .usage = "[TOPIC]",
+    .usage = "[TOPIC | KEY]",
     .help = "Prints each kind and what it is; without a topic, all topics with the "
-            "configuration key that chooses among them.",
+            "configuration key that chooses among them. A configuration key with "
+            "choices, such as elastic.partition, is a topic as well.",
     .words = topic_words,
     .run = run,
 };

@@ -114,6 +114,17 @@ prints "models (model.kind)" "$weft" list
     sed 's/ or /, /' | tr -d ' ' | tr ',' '\n' | sort >choices.txt
 same models.txt choices.txt
 prints "adamw          Adam with decoupled weight decay" "$weft" list optimizers
+for topic in $("$weft" list | awk '/^[a-z]/ { print $1 }'); do
+    "$weft" list "$topic" >topic.txt
+    [ -s topic.txt ] || fail "nothing is listed for $topic"
+done
+for pair in compressors:replicators presets:methods mixer.values:codecs; do
+    cmp <("$weft" list "${pair%:*}") <("$weft" list "${pair#*:}") || fail "$pair"
+done
+prints "split          each part goes on by itself: two runs, which do not merge" \
+    "$weft" list elastic.partition
+refuses "nothing to list for 'optimizer.lr' (did you mean 'optimizers'?)" \
+    "$weft" list optimizer.lr
 refuses "nothing to list for 'model' (did you mean 'models'?)" "$weft" list model
 
 # -- output that cannot be written is an error
