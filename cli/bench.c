@@ -12,13 +12,15 @@
 #include "common.h"
 
 static const flag flags[] = {
-    {"--steps", "N", "steps that count (default 10)", NULL},
-    {"--warmup", "N", "steps before them that do not (default 2)", NULL},
+    {"--steps", "N", "steps that are measured (default 10)", NULL},
+    {"--warmup", "N", "steps before them that are not measured (default 2)", NULL},
     {"--parameters", "N",
-     "how many (default for optimizers 16777216, for replicators 10844160)", NULL},
-    {"--nodes", "N", "replicators: how many (default 2)", NULL},
-    {"--only", "TEXT", "replicators: those with this in their name", NULL},
-    {"--hidden", NULL, "replicators: train with each, too, for its hidden share", NULL},
+     "number of parameters (default for optimizers 16777216, for replicators 10844160)",
+     NULL},
+    {"--nodes", "N", "replicators: number of nodes (default 2)", NULL},
+    {"--only", "TEXT", "replicators: only those with this text in their name", NULL},
+    {"--hidden", NULL, "replicators: also train with each, to measure its hidden share",
+     NULL},
     {"--svg", "FILE", "kernels: write a roofline to this file", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
@@ -236,34 +238,26 @@ const command command_bench = {
     .summary = "measure how fast this machine trains a model",
     .usage = "train|kernels|optimizers|replicators [run.yaml] [key=value ...]",
     .help =
-        "train: takes training steps on made tokens, writes no file, and prints the "
-        "median and the range of tokens per second, the share of the machine's measured "
-        "matrix product rate that the model's own FLOP amount to, and the peak memory."
-        "\n\n"
-        "kernels: takes steps of one rank of the model (forward, backward, norm, AdamW) "
-        "and "
-        "prints for each kernel, products of each shape by themselves, the time of a "
-        "call, "
-        "FLOP and bytes per second, the share of the step, and the share of the rate "
-        "that "
-        "the measured peak and the memory's stream allow it (more than 100 where its "
-        "numbers are in the cache). --svg draws that as a roofline."
-        "\n\n"
+        "train: takes training steps on generated tokens, writes no file, and prints "
+        "the median and the range of tokens per second, the rate of the model's own "
+        "FLOP as a share of the machine's measured matrix product rate, and the peak "
+        "memory.\n\n"
+        "kernels: takes steps of one rank of the model (forward, backward, norm, "
+        "AdamW). Prints for each kernel (products of each shape separately) the time of "
+        "a call, FLOP and bytes per second, the share of the step, and the share of the "
+        "rate that the measured peak and the memory's stream allow (more than 100 if "
+        "its numbers are in the cache). --svg draws that as a roofline.\n\n"
         "optimizers: takes steps of every optimizer on --parameters numbers, with "
-        "mesh.threads, mesh.kernels and optimizer.accumulate (here 0 = 4), and prints "
-        "the "
-        "median of the bytes that it reads and writes per second, also as a share of the "
-        "rate at which this machine changes memory in place."
-        "\n\n"
+        "mesh.threads, mesh.kernels and optimizer.accumulate (here 0 = 4). Prints the "
+        "median of the bytes that it reads and writes per second, also as a share of "
+        "the rate at which this machine changes memory in place.\n\n"
         "replicators: takes steps of every replicator with several codecs, on --nodes "
-        "nodes of which one is timed, with mesh.threads and mesh.kernels. Prints the "
-        "median time per parameter, the bytes that have to be read and written per "
-        "second, "
+        "nodes, one of which is timed, with mesh.threads and mesh.kernels. Prints the "
+        "median time per parameter, the bytes that must be read and written per second, "
         "also as a share of the rate at which this machine copies memory, and the bits "
-        "on "
-        "the wire beside their entropy bound. With --hidden each also trains for --steps "
-        "steps, without a run file on mesh.link=1Gbit,0.1ms and 512 tokens per node and "
-        "step, and the share of its exchange that computing hides is printed. "
+        "on the wire next to their entropy bound. With --hidden each also trains for "
+        "--steps steps (without a run file on mesh.link=1Gbit,0.1ms and 512 tokens per "
+        "node and step), and the share of its exchange that computing hides is printed. "
         "docs/prediction.md explains every column.",
     .flags = flags,
     .words = words,

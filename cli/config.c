@@ -6,8 +6,8 @@
 #include "markdown.h"
 
 static const flag flags[] = {
-    {"--origins", NULL, "say behind each value where it came from", NULL},
-    {"--comments", NULL, "say behind each value what it means", NULL},
+    {"--origins", NULL, "print after each value where it came from", NULL},
+    {"--comments", NULL, "print after each value what it means", NULL},
     {"--keys", NULL, "print one line for each key: name, default, values, meaning", NULL},
     {"--markdown", NULL, "print docs/configuration.md", NULL},
     {NULL, NULL, NULL, NULL}};

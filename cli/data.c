@@ -142,7 +142,7 @@ static int run(int argc, char **argv) {
 
 const command command_data = {
     .name = "data",
-    .summary = "train a tokenizer, turn text into token shards, look into them",
+    .summary = "train a tokenizer, turn text into token shards, inspect them",
     .usage = "train-tokenizer|encode|inspect FILE ... [flags]",
     .help =
         "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on at most 256 MiB of "

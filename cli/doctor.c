@@ -13,7 +13,7 @@
 
 static const flag flags[] = {
     {"--peers", "HOSTS", "other machines to reach, such as node2,node3", NULL},
-    {"--hostfile", "FILE", "the same from a file, one name in a line (as for mpirun)",
+    {"--hostfile", "FILE", "the same from a file, one name per line (as for mpirun)",
      NULL},
     {"--port", "N", "port that is tried on them (default 22)", NULL},
     {"--timeout", "S", "seconds to wait for each (default 3)", NULL},
@@ -281,21 +281,18 @@ static int run(int argc, char **argv) {
 
 const command command_doctor = {
     .name = "doctor",
-    .summary = "look for what would keep a run from going well on these machines",
+    .summary = "check these machines for problems that would disturb a run",
     .usage = "[run.yaml] [key=value ...] [--peers HOSTS] [flags]",
     .help =
-        "Checks versions and binaries, the machine's own name, interfaces and the way to "
-        "other machines, cores, pinning and load, control groups, memory, swap, disk, "
-        "the "
-        "clock, and settings of the environment that get in the way; with a run file "
-        "also "
-        "what the run needs. Each finding is one sentence, with what to do about it "
-        "behind "
-        "the arrow (docs/launching.md).\n\n"
-        "Started by mpirun, mpiexec or srun, it compares the ranks: "
-        "mpirun --host a,b weft doctor run.yaml.\n\n"
-        "Exits with 0 if there is no error (with --strict: and no warning), else with 1. "
-        "Nothing is changed, and nothing but a connection attempt is sent to the peers.",
+        "Checks versions and binaries, the machine's own name, interfaces and the way "
+        "to other machines, cores, pinning and load, control groups, memory, swap, "
+        "disk, the clock, and settings of the environment that cause problems; with a "
+        "run file also what the run needs. Each finding is one sentence, with the "
+        "remedy after the arrow (docs/launching.md).\n\n"
+        "Started by mpirun, mpiexec or srun, it compares the ranks: mpirun --host a,b "
+        "weft doctor run.yaml.\n\n"
+        "Exits with 0 if there is no error (with --strict: and no warning), else with "
+        "1. It changes nothing, and sends nothing but a connection attempt to the peers.",
     .flags = flags,
     .configures = true,
     .run = run,

@@ -20,9 +20,10 @@ static const flag flags[] = {
      "tokens in one sequence (default: the run's data.length; with --data the model's "
      "context, at most 1024)",
      NULL},
-    {"--prompts", NULL, "FILE is a .jsonl of prompts, of which the answers count", NULL},
+    {"--prompts", NULL, "FILE is a .jsonl of prompts; only the answers count", NULL},
     {"--template", "NAME", "with --prompts: a chat template by its name or path", NULL},
-    {"--base", "FOLDER", "of an adapter: its base model, if not the one it names", NULL},
+    {"--base", "FOLDER", "for an adapter: its base model, if not the one that it names",
+     NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 

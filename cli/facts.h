@@ -17,21 +17,21 @@
     {"--sites", "N", "groups of nodes with a slower wire between them", NULL},           \
     {"--link", "LINK", "wire between nodes, such as 1Gbit,100us", NULL},                 \
     {"--site-link", "LINK", "wire between sites", NULL},                                 \
-    {"--node-link", "LINK", "between the ranks of a node, such as 100GBps,5us", NULL},   \
-    {"--node-flops", "FLOPS", "of a node while it trains, such as 80T, or here", NULL},  \
+    {"--node-link", "LINK", "wire inside a node, such as 100GBps,5us", NULL},            \
+    {"--node-flops", "FLOPS", "rate of a node in training, such as 80T, or here", NULL}, \
     {"--node-flops-bf16", "FLOPS", "the same with model.precision=bf16", NULL},          \
     {"--accelerator", "NAME", "what a rank is: V100, A100, H100, RTX4090, ...", NULL},   \
-    {"--launch", "TIME", "of a layer's pass besides its tokens, such as 30us", NULL},    \
-    {"--node-memory", "SIZE", "of a node, such as 64GB", NULL},                          \
-    {"--memory-bandwidth", "RATE", "of a rank, such as 20GBps", NULL},                   \
-    {"--jitter", "SHARE", "spread of the time of computing a step, such as 5%", NULL},   \
-    {"--drift", "SHARE", "how much some ranks are slower than others, always", NULL},    \
-    {"--stall", "SHARE,TIME", "how often a rank stops, and for how long", NULL},      \
-    {"--overhead", "SHARE", "what the protocol adds on the wire, such as 3%", NULL},     \
+    {"--launch", "TIME", "fixed time of a layer's pass, such as 30us", NULL},            \
+    {"--node-memory", "SIZE", "memory of a node, such as 64GB", NULL},                   \
+    {"--memory-bandwidth", "RATE", "memory rate of a rank, such as 20GBps", NULL},       \
+    {"--jitter", "SHARE", "spread of a step's computing time, such as 5%", NULL},        \
+    {"--drift", "SHARE", "how much slower some ranks always are", NULL},                 \
+    {"--stall", "SHARE,TIME", "how often a rank stops, and for how long", NULL},         \
+    {"--overhead", "SHARE", "bytes that the protocol adds, such as 3%", NULL},           \
     {"--collective-cpu", "TIME",                                                         \
-     "processor's, for a byte that another framework sends: 0.002us", NULL},             \
-    {"--up", "RATE", "out of a node, where --link is but the rate in: 20Mbit", NULL},    \
-    {"--loss", "SHARE", "of the packets on the wire, such as 0.1%", NULL},               \
+     "processor time per byte that another framework sends: 0.002us", NULL},             \
+    {"--up", "RATE", "rate out of a node, if --link is only the rate in: 20Mbit", NULL}, \
+    {"--loss", "SHARE", "share of packets lost on the wire, such as 0.1%", NULL},        \
     {"--wire-jitter", "TIME", "mean delay beyond the latency, such as 5ms", NULL}
 /* clang-format on */
 

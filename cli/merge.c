@@ -8,8 +8,8 @@
 #include "common.h"
 
 static const flag flags[] = {
-    {"-o", "FOLDER", "where the model goes (needed)", NULL},
-    {"--base", "FOLDER", "the model that the adapter is of, if not the one it names", NULL},
+    {"-o", "FOLDER", "folder for the merged model (required)", NULL},
+    {"--base", "FOLDER", "the adapter's base model, if not the one that it names", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_merge;
@@ -42,12 +42,13 @@ static int run(int argc, char **argv) {
 
 const command command_merge = {
     .name = "merge",
-    .summary = "make one model of an adapter and the model it is of",
+    .summary = "merge an adapter into its base model",
     .usage = "RUN -o FOLDER [--base FOLDER]",
-    .help = "RUN is a run that trained adapters (adapter.rank), or any folder with an "
-            "adapter in PEFT's format. FOLDER gets model.safetensors, config.json and "
-            "tokenizer.json, which weft, transformers and others read. A run that trained "
-            "a whole model is copied.",
+    .help =
+        "RUN is a run that trained adapters (adapter.rank), or any folder with an "
+        "adapter in PEFT's format. FOLDER gets model.safetensors, config.json and "
+        "tokenizer.json, which weft, transformers and others read. A run that trained "
+        "a whole model is copied.",
     .flags = flags,
     .run = run,
 };

@@ -17,28 +17,28 @@ static const flag flags[] = {
     CLUSTER_FLAGS,
     SHAPE_FLAGS,
     {"--measured", "TEXT",
-     "a step that was measured, any number of times: "
-     "\"2 nodes, ddp: 4.1 s\"",
-     NULL},
+     "a measured step; may be given several times: \"2 nodes, ddp: 4.1 s\"", NULL},
     {"--framework", "NAMES",
      "also try ddp, ddp-after, zero1, zero2, fsdp, hsdp: "
      "\"ddp,fsdp\"",
      NULL},
-    {"--collective", "auto|ring|tree|hierarchical|gloo", "of these frameworks", NULL},
-    {"--precision", "f32|mixed|bf16|bf16-8bit", "of these frameworks", NULL},
-    {"--batch", "total|per-rank", "all nodes share a batch, or each brings one", NULL},
+    {"--collective", "auto|ring|tree|hierarchical|gloo", "collective of these frameworks",
+     NULL},
+    {"--precision", "f32|mixed|bf16|bf16-8bit", "precision of these frameworks", NULL},
+    {"--batch", "total|per-rank", "all nodes share a batch, or each adds one", NULL},
     {"--tokens", "N", "the goal, such as 1G; otherwise run.steps x batch.tokens_per_step",
      NULL},
-    {"--same", NULL, "only methods that learn as one machine does", NULL},
+    {"--same", NULL, "only methods that compute the same steps as one machine", NULL},
     {"--failures", "TIME", "mean time between failures of one node: 4000h", NULL},
-    {"--restart", "TIME", "from a failure until all go on: 5min", NULL},
-    {"--save", "TIME", "that all stand still for a checkpoint: 30s", NULL},
-    {"--roll-back", NULL, "failures send all nodes back, also where others could go on",
+    {"--restart", "TIME", "time from a failure until all nodes continue: 5min", NULL},
+    {"--save", "TIME", "time that all nodes wait for a checkpoint: 30s", NULL},
+    {"--roll-back", NULL,
+     "a failure sets all nodes back, even if the others could continue", NULL},
+    {"--busy", "TIME,SHARE",
+     "busy time of each day, and what the wire carries then: 8h,30%", NULL},
+    {"--shares", NULL, "divide sequences by the machines' speed (machines: in --cluster)",
      NULL},
-    {"--busy", "TIME,SHARE", "of a day, and what the wire carries then: 8h,30%", NULL},
-    {"--shares", NULL, "sequences go to machines by their speed (machines: in --cluster)",
-     NULL},
-    {"--critical-batch", "N", "tokens of a batch beyond which a token teaches less",
+    {"--critical-batch", "N", "batch size in tokens beyond which a token helps less",
      NULL},
     {"--wide", NULL, "all columns", NULL},
     {"--top", "N", "rows of the table (default 12; 0 = all)", NULL},
@@ -509,22 +509,23 @@ const command command_plan = {
     .summary = "predict which method makes a run faster on several machines, if any does",
     .usage = "[run.yaml] [key=value ...] [--cluster FILE | facts] [flags]",
     .help =
-        "Predicts the run with each method on one node and on several, and says in a "
-        "table and in words what a second machine is good for, with which method, and "
-        "at which rate of the wire the answer would be another. Nothing is trained.\n\n"
-        "Facts about the machines come from --cluster, a file that weft probe measures "
-        "or that is written by hand, from the flags, which go over it, or from the run "
+        "Predicts the run with each method on one node and on several. Prints a table "
+        "and a summary: how much a second machine helps, with which method, and at "
+        "which rate of the wire the answer changes. Nothing is trained.\n\n"
+        "Facts about the machines come from --cluster (a file that weft probe writes or "
+        "that is written by hand), from the flags, which override it, or from the run "
         "file (mesh.nodes, mesh.ranks_per_node, mesh.link). Two nodes are assumed if "
-        "nothing says how many. --node-flops here measures this machine with some "
+        "none of them gives a number. --node-flops here measures this machine with some "
         "training steps.\n\n"
-        "Keys of the run hold for every method, but for those of the sections "
-        "replicator, site_replicator and mixer, which hold for the run as it is ('own "
-        "keys'), and of optimizer, which hold for its method. All nodes share "
+        "Keys of the run hold for every method, with two exceptions: keys of the "
+        "sections replicator, site_replicator and mixer hold only for the run as it is "
+        "('own keys'), and keys of optimizer hold only for its method. All nodes share "
         "batch.tokens_per_step.\n\n"
-        "What counts is the time to a loss: that of a step, times the steps that the "
-        "method needs. Of what is level by what is known the choice is what learns as "
-        "one machine does, then the fewest nodes; docs/planning.md says more. With "
-        "optimizer.kind in the run, methods with another optimizer are left out.",
+        "Methods are compared by the time to a loss: the time of a step, times the "
+        "steps that the method needs. If several are equal as far as is known, the "
+        "choice is the one that computes the same steps as one machine, then the one "
+        "with the fewest nodes; docs/planning.md says more. With optimizer.kind in the "
+        "run, methods with another optimizer are left out.",
     .flags = flags,
     .configures = true,
     .run = run,

@@ -12,8 +12,8 @@
 #include "progress.h"
 
 static const flag flags[] = {
-    {"-o", "FILE", "write what was measured there, for weft plan", NULL},
-    {"--seconds", "N", "time that it may take, about (default 60)", NULL},
+    {"-o", "FILE", "file for the results, for weft plan", NULL},
+    {"--seconds", "N", "approximate time that it takes (default 60)", NULL},
     {"--nodes", "N", "number of nodes", "mesh.nodes"},
     {"--ranks-per-node", "S", "ranks that shard one copy of the model in a node",
      "mesh.ranks_per_node"},
@@ -187,15 +187,14 @@ const command command_probe = {
     .summary = "measure machines and links for weft plan",
     .usage = "[run.yaml] [key=value ...] [-o cluster.yaml]",
     .help =
-        "Measures what the configured mesh can do while all its ranks work: matrix "
-        "products and copying, each unit of the configured model with the configured "
-        "micro-batch and how much a step's computing varies, latency and bandwidth of "
-        "each class of links, collectives, and what the codecs and optimizers take. "
-        "Trains nothing; tokens are made.\n\n"
-        "Prints a table with how far the first and the second half of the samples "
-        "differ, "
-        "and writes cluster.yaml, from which weft plan predicts. The sizes of messages "
-        "follow from the links, so that a slow one is measured in the same time. "
+        "Measures the configured mesh while all its ranks work: matrix products and "
+        "copying, each unit of the configured model with the configured micro-batch, "
+        "how much a step's computing time varies, latency and bandwidth of each class "
+        "of links, collectives, and the time of codecs and optimizers. Trains nothing; "
+        "tokens are generated.\n\n"
+        "Prints a table, which also shows how far the first and the second half of the "
+        "samples differ, and writes cluster.yaml, from which weft plan predicts. Slow "
+        "links get smaller messages, so that they are measured in the same time. "
         "docs/prediction.md explains each figure.",
     .flags = flags,
     .configures = true,

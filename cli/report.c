@@ -11,7 +11,8 @@ static const flag flags[] = {
      "where to write it; otherwise RUN/report.html, or compare.html for several runs",
      NULL},
     {"--trace", "FILE",
-     "instead of a page: one step of all ranks, as Chrome and Perfetto read it", NULL},
+     "instead of a page: one step of all ranks, in the format of Chrome and Perfetto",
+     NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_report;
@@ -66,10 +67,9 @@ const command command_report = {
     .summary = "draw a run's loss, speed and bytes, or compare several runs",
     .usage = "RUN [RUN ...] [-o out.html] | RUN --trace FILE",
     .help = "Writes one HTML page that needs no network: the curves of one run, or of "
-            "several "
-            "runs laid over each other. Of a run with --plan it shows what was predicted "
-            "beside what was measured. --trace writes what the threads of all ranks did in one "
-            "step, for https://ui.perfetto.dev or chrome://tracing.",
+            "several runs in the same charts. For a run with --plan it shows the "
+            "prediction next to the measurement. --trace writes what the threads of all "
+            "ranks did in one step, for https://ui.perfetto.dev or chrome://tracing.",
     .flags = flags,
     .run = run,
 };

@@ -15,18 +15,20 @@ static const flag flags[] = {
     {"--temperature", "X", "0 = always the likeliest token, 1 = as learned (default 0.8)",
      NULL},
     {"--top-k", "K", "choose among the K likeliest tokens; 0 = all (default 40)", NULL},
-    {"--seed", "S", "another seed, another text (default 1)", NULL},
+    {"--seed", "S", "seed; another one gives another text (default 1)", NULL},
     {"--chat", NULL,
-     "--prompt is a question, or each line of standard input is one; answers alone are "
+     "--prompt is a question, or each line of standard input is one; only answers are "
      "written",
      NULL},
-    {"--system", "TEXT", "with --chat: what the model is told before it is asked", NULL},
+    {"--system", "TEXT", "with --chat: instructions for the model, before the question",
+     NULL},
     {"--template", "NAME",
      "with --chat: a chat template by its name (chatml, llama3, ...) or path (default: "
      "the "
      "model's own)",
      NULL},
-    {"--base", "FOLDER", "of an adapter: its base model, if not the one it names", NULL},
+    {"--base", "FOLDER", "for an adapter: its base model, if not the one that it names",
+     NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_sample;

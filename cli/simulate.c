@@ -13,30 +13,33 @@
 
 static const flag flags[] = {
     {"--cluster", "FILE", "cluster.yaml, as weft probe writes it", NULL},
-    {"--link", "RATE,LATENCY", "of a node's interface, such as 25Gbit,20us", NULL},
-    {"--node-link", "RATE,LATENCY", "between the ranks of a node", NULL},
-    {"--node-flops", "RATE", "that a node's ranks reach in training, such as 80T", NULL},
-    {"--memory-bandwidth", "RATE", "of a rank, such as 100GB/s", NULL},
-    {"--jitter", "SHARE", "spread of a step's computing, such as 5%", NULL},
+    {"--link", "RATE,LATENCY",
+     "rate and latency of a node's interface, such as 25Gbit,20us", NULL},
+    {"--node-link", "RATE,LATENCY", "rate and latency between the ranks of a node", NULL},
+    {"--node-flops", "RATE", "FLOP/s of a node while it trains, such as 80T", NULL},
+    {"--memory-bandwidth", "RATE", "memory rate of a rank, such as 100GB/s", NULL},
+    {"--jitter", "SHARE", "spread of a step's computing time, such as 5%", NULL},
     {"--drift", "SHARE", "spread of the nodes' own speeds", NULL},
     {"--stall", "SHARE,TIME", "how often and how long a rank stalls: 1%,2s", NULL},
-    {"--up", "RATE", "out of a node, where --link is but the rate in: 20Mbit", NULL},
-    {"--loss", "SHARE", "of the packets on the wire, such as 0.1%", NULL},
+    {"--up", "RATE", "rate out of a node, if --link is only the rate in: 20Mbit", NULL},
+    {"--loss", "SHARE", "share of packets lost on the wire, such as 0.1%", NULL},
     {"--wire-jitter", "TIME", "mean delay beyond the latency, such as 5ms", NULL},
     SHAPE_FLAGS,
-    {"--nodes", "N", "how many (default mesh.nodes, or those of --cluster); tokens grow with them",
+    {"--nodes", "N",
+     "number of nodes (default mesh.nodes, or those of --cluster); tokens grow with it",
      NULL},
-    {"--steps", "N", "how many (default run.steps)", NULL},
-    {"--seed", "S", "of everything that happens by chance (default 0)", NULL},
+    {"--steps", "N", "number of steps (default run.steps)", NULL},
+    {"--seed", "S", "seed of all random events (default 0)", NULL},
     {"--slow-nodes", "SHARE,FACTOR", "nodes that compute slower: 1%,2", NULL},
     {"--slow-links", "SHARE,FACTOR", "nodes whose interface is slower: 1%,4", NULL},
     {"--failures", "TIME", "mean time between failures of one node: 4000h", NULL},
-    {"--restart", "TIME", "from a failure until all go on: 5min", NULL},
-    {"--roll-back", NULL, "failures send all nodes back, also where others could go on",
-     NULL},
-    {"--busy", "TIME,SHARE", "of each day, and what the wire carries then: 8h,30%", NULL},
+    {"--restart", "TIME", "time from a failure until all nodes continue: 5min", NULL},
+    {"--roll-back", NULL,
+     "a failure sets all nodes back, even if the others could continue", NULL},
+    {"--busy", "TIME,SHARE",
+     "busy time of each day, and what the wire carries then: 8h,30%", NULL},
     {"--save-every", "N", "steps between checkpoints (default run.save_every)", NULL},
-    {"--save", "TIME", "that all stand still for a checkpoint: 30s", NULL},
+    {"--save", "TIME", "time that all nodes wait for a checkpoint: 30s", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
@@ -237,16 +240,15 @@ static int run(int argc, char **argv) {
 
 const command command_simulate = {
     .name = "simulate",
-    .summary = "play a long run on many nodes: jitter, slow machines, failures",
+    .summary = "simulate a long run on many nodes: jitter, slow machines, failures",
     .usage = "[run.yaml] [key=value ...] [flags]",
     .help =
-        "Plays a configured run on up to 65536 nodes without running it: every step of "
-        "every node, with machines whose speed varies, slow machines, slow links, and "
-        "failures: replicas that are equal go on without the lost node, others go back "
-        "to "
-        "the last checkpoint (--roll-back: all do). Prints how long steps "
-        "take, and what the time goes to.\n\n"
-        "What the machines can do comes from --cluster or from the flags, which go over "
+        "Simulates a configured run on up to 65536 nodes without training: every step "
+        "of every node, with machines whose speed varies, slow machines, slow links, "
+        "and failures. After a failure, replicas that are equal continue without the "
+        "lost node; others go back to the last checkpoint (--roll-back: all do). Prints "
+        "how long steps take, and what the time is spent on.\n\n"
+        "Facts about the machines come from --cluster or from the flags, which override "
         "it. docs/prediction.md says what is modelled, and how well.",
     .flags = flags,
     .configures = true,

@@ -13,8 +13,8 @@ static const flag flags[] = {
     {"--nodes", "N", "number of nodes", NULL},
     {"--ranks", "L", "ranks of a node that each hold a whole copy (default 1)", NULL},
     {"--bytes", "SIZE", "bytes of one copy, such as 100MB (default 100MB)", NULL},
-    {"--links", "FILE", "YAML file with a list of links; measured needs it", NULL},
-    {"--seed", "S", "of matching and push (default 1)", NULL},
+    {"--links", "FILE", "YAML file with a list of links; required for measured", NULL},
+    {"--seed", "S", "seed of matching and push (default 1)", NULL},
     {"--steps", "K", "steps to print; otherwise one period, at most 16", NULL},
     {"--svg", "FILE", "draw the first steps of the schedule, at most 12", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
@@ -275,14 +275,13 @@ const command command_topology = {
     .summary = "print who mixes with whom, how fast they agree, and what it costs",
     .usage = "NAME --nodes N [--ranks L] [flags]",
     .help =
-        "Prints the schedule of a topology, the steps it takes until all copies agree, "
-        "the "
-        "spectral gap of its matrices, and the bytes that cross a node's interface. [01] "
-        "is "
-        "a group that takes its mean, 0-1 a link that is used both ways, 0>1 one way; "
-        "behind @ stands the weight of the other node where it is not a plain mean.\n\n"
-        "weft list topologies says what there is. With --links every topology says which "
-        "link keeps a step waiting; the file holds lines such as\n\n"
+        "Prints the schedule of a topology, the steps until all copies agree, the "
+        "spectral gap of its matrices, and the bytes that cross a node's interface. "
+        "[01] is a group that takes its mean, 0-1 a link that is used both ways, 0>1 "
+        "one way; after @ comes the weight of the other node if it is not a plain "
+        "mean.\n\n"
+        "weft list topologies prints the names. With --links every topology shows which "
+        "link delays a step; the file has lines such as\n\n"
         "links: [{from: 0, to: 1, latency: 10ms, bandwidth: 100Mbit}]",
     .flags = flags,
     .words_key = "mixer.topology",

@@ -23,21 +23,21 @@
 static const flag flags[] = {
     {"--resume", NULL, "continue run.folder from its newest complete checkpoint", NULL},
     {"--join", "HOST[:PORT]",
-     "come into a run that trains over TCP, by any of its processes on that host; several "
+     "join a running run over TCP, through any of its processes on that host; several "
      "hosts with commas between them",
      NULL},
     {"--returns", "N",
-     "come in again so often if the others went on without this process, because it stood "
-     "still or the network was cut (10; 0: end)",
+     "how often to join again if the others continued without this process, because it "
+     "was suspended or the network was cut (10; 0: end)",
      NULL},
     {"--listen", "PORT",
-     "begin alone; others come in by --join HOST:PORT (from other machines with "
-     "mesh.key)",
+     "start alone; others join by --join HOST:PORT (from other machines with mesh.key)",
      NULL},
     {"--replay", "RUN",
-     "play the run of this folder again, with who came and went, and compare all bits",
+     "replay the run of this folder, with the processes that came and went, and compare "
+     "all bits",
      NULL},
-    {"--init", "FOLDER", "begin from this model: a run, or a Hugging Face folder",
+    {"--init", "FOLDER", "start from this model: a run, or a Hugging Face folder",
      "model.init"},
     {"--nodes", "N", "number of nodes", "mesh.nodes"},
     {"--ranks-per-node", "S", "ranks that shard one copy of the model in a node",
@@ -46,8 +46,8 @@ static const flag flags[] = {
     {"--steps", "N", "optimizer steps", "run.steps"},
     {"--folder", "FOLDER", "the run's folder", "run.folder"},
     {"--plan", "FILE",
-     "compare with what is predicted from these facts, as weft probe writes them; or "
-     "here: this machine's, measured before the run",
+     "compare with the prediction from these facts, as weft probe writes them; here = "
+     "this machine's, measured before the run",
      NULL},
     {"--json", NULL, "one JSON object per step and evaluation on stdout", NULL},
     {"--quiet", NULL, "no progress; errors, lost processes and results only", NULL},
@@ -420,21 +420,21 @@ const command command_train = {
         "Trains as the configuration says and writes the run folder: config.yaml, "
         "metrics.jsonl, TensorBoard events, checkpoints and report.html.\n\n"
         "Started by mpirun, mpiexec or srun, each process is a rank, and machines are "
-        "the "
-        "nodes (docs/launching.md). Otherwise nodes and ranks are threads of this "
-        "process; "
-        "--link puts an emulated wire between the nodes, which delays the real bytes.\n\n"
-        "--plan says before the run how long a step should take, puts it into plan.json "
-        "for the report, and while the run goes on tells the likely cause when the two "
-        "part by more than 20 %.\n\n"
-        "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues with "
-        "the same bits as if nothing had happened. A second Ctrl-C ends at once.\n\n"
-        "A process that the others went on without although it lives, because it stood still (a "
-        "laptop's lid) or the network was cut, comes in again by itself as with --join: --returns "
-        "times, after 1 s, 2 s, ... 60 s.\n\n"
-        "--replay plays a run again in one process, in which processes may have come and gone: "
-        "views.jsonl of its folder says who and when. Losses, checksums and the newest "
-        "checkpoint are compared, and the first number that differs is named.",
+        "the nodes (docs/launching.md). Otherwise nodes and ranks are threads of this "
+        "process; --link puts an emulated wire between the nodes, which delays the real "
+        "bytes.\n\n"
+        "--plan predicts before the run how long a step should take and puts this into "
+        "plan.json for the report. During the run it prints the likely cause when "
+        "prediction and measurement differ by more than 20 %.\n\n"
+        "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues "
+        "with the same bits as if nothing had happened. A second Ctrl-C ends at "
+        "once.\n\n"
+        "The others may continue without a process that is alive, because it was "
+        "suspended (a laptop's lid) or the network was cut. It then joins again by "
+        "itself as with --join: --returns times, after 1 s, 2 s, ... 60 s.\n\n"
+        "--replay repeats a run in one process, also a run in which processes came and "
+        "went: views.jsonl of its folder lists them. It compares losses, checksums and "
+        "the newest checkpoint, and names the first number that differs.",
     .flags = flags,
     .configures = true,
     .run = run,

@@ -14,10 +14,10 @@ enum { USUAL_LENGTH = 128 };
 
 static const flag flags[] = {
     {"--source", "FILE", "the lines to translate (default: standard input)", NULL},
-    {"--reference", "FILE", "their translations by people: BLEU is written to stderr",
-     NULL},
+    {"--reference", "FILE",
+     "reference translations of the lines: BLEU is written to stderr", NULL},
     {"--length", "T",
-     "tokens of a translation at most (default: the run's data.length, else 128)", NULL},
+     "most tokens of a translation (default: the run's data.length, else 128)", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_translate;
@@ -157,10 +157,9 @@ const command command_translate = {
     .name = "translate",
     .summary = "translate lines with a trained model of pairs",
     .usage = "RUN [--source FILE] [--reference FILE]",
-    .help =
-        "RUN is a run folder of a t5, or any folder with its model.safetensors, "
-        "config.json and tokenizer.json. Each token is the likeliest. BLEU is counted "
-        "as sacrebleu does by default.",
+    .help = "RUN is a run folder of a t5, or any folder with its model.safetensors, "
+            "config.json and tokenizer.json. Each token is the most likely one. BLEU is "
+            "computed as sacrebleu does by default.",
     .flags = flags,
     .run = run,
 };

@@ -35,15 +35,15 @@ enum { MOST_JOBS = 64, PATH_ROOM = 4096 };
 static const flag flags[] = {
     {"--key", "KEY=VALUES", "a key to search over: LOW..HIGH, or A,B,C; several times",
      NULL},
-    {"--trials", "N", "points that are tried (12; all of a grid of lists)", NULL},
-    {"--seeds", "K", "runs of a trial at the full budget, whose mean counts (1)", NULL},
+    {"--trials", "N", "number of points to try (12; all of a grid of lists)", NULL},
+    {"--seeds", "K", "runs of a trial at the full budget; their mean counts (1)", NULL},
     {"--budget", "STEPS", "steps of a whole trial", "run.steps"},
-    {"--eta", "N", "one of N trials goes on, to N times the steps (3)", NULL},
-    {"--rungs", "N", "times that trials are compared; 1 = none stops early", NULL},
-    {"--jobs", "N", "trials at a time (as many as there are cores for)", NULL},
+    {"--eta", "N", "one of N trials continues, to N times the steps (3)", NULL},
+    {"--rungs", "N", "how often trials are compared; 1 = none stops early", NULL},
+    {"--jobs", "N", "trials at the same time (as many as the cores allow)", NULL},
     {"--folder", "FOLDER", "where runs, journal.tsv and best.yaml go (runs/tune)", NULL},
     {"--json", NULL, "one JSON object on stdout", NULL},
-    {"--quiet", NULL, "no lines while it goes on", NULL},
+    {"--quiet", NULL, "no progress lines", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_tune;
@@ -507,21 +507,21 @@ static int run(int argc, char **argv) {
 
 const command command_tune = {
     .name = "tune",
-    .summary = "search for the values of keys that learn best, stopping losers early",
+    .summary = "search for the best values of keys, stopping bad trials early",
     .usage = "[run.yaml] [key=value ...] --key KEY=LOW..HIGH ...",
     .help =
-        "Trains trials of the configuration that differ in the keys of --key, and writes "
-        "the keys of the best one to best.yaml, a file that weft train takes after the "
-        "run's own.\n\n"
-        "Asynchronous successive halving (Li et al. 2020): all trials take a part of the "
-        "steps, the best third of those that have ended goes on to three times as many, "
-        "and so on up to --budget; the learning rate's schedule is that of the whole "
-        "budget all the way. At the budget a trial is trained with --seeds seeds. Points "
-        "of a range are spread evenly, in the logarithm where both ends are above 0; of "
-        "lists alone every combination is tried.\n\n"
-        "What has ended stands in journal.tsv: the same command goes on where it was "
-        "stopped. With --jobs 1 the outcome is always the same; with several it may "
-        "depend on which trial ends first.",
+        "Trains trials of the configuration that differ in the keys of --key, and "
+        "writes the keys of the best one to best.yaml, a file that weft train takes "
+        "after the run's own.\n\n"
+        "The search is asynchronous successive halving (Li et al. 2020). All trials "
+        "train a part of the steps; the best third of those that have ended continues "
+        "to three times as many steps, and so on up to --budget. The learning rate's "
+        "schedule is always that of the whole budget. At the budget a trial is trained "
+        "with --seeds seeds. Points of a range are spread evenly, in the logarithm if "
+        "both ends are above 0. If all keys have lists, every combination is tried.\n\n"
+        "journal.tsv lists the trials that have ended: the same command continues where "
+        "it was stopped. With --jobs 1 the outcome is always the same; with several it "
+        "may depend on which trial ends first.",
     .flags = flags,
     .configures = true,
     .run = run,

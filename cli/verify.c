@@ -43,11 +43,11 @@ static int run(int argc, char **argv) {
 
 const command command_verify = {
     .name = "verify",
-    .summary = "check that everything in a run folder is as it was written",
+    .summary = "check that all files of a run folder are intact",
     .usage = "RUN [RUN ...]",
     .help = "Reads the configuration, every line of the metrics and every byte of every "
-            "checkpoint, compares the hashes, and says of each part whether it is whole. "
-            "Changes nothing. Ends with 1 if something is damaged; weft train --resume "
-            "goes on from the newest checkpoint that is whole.",
+            "checkpoint, compares the hashes, and says for each part whether it is "
+            "intact. Changes nothing. Exits with 1 if something is damaged; weft train "
+            "--resume continues from the newest intact checkpoint.",
     .run = run,
 };

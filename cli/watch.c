@@ -16,7 +16,7 @@
 static const flag flags[] = {
     {"--port", "N", "port of 127.0.0.1 for the page; 0 = any free one (default: 8085)",
      NULL},
-    {"--every", "SECONDS", "how often to look again (default: 2)", NULL},
+    {"--every", "SECONDS", "time between two updates (default: 2)", NULL},
     {"--text", NULL, "in the terminal instead of a browser", NULL},
     {"--once", NULL, "with --text: print once and end", NULL},
     {NULL, NULL, NULL, NULL}};
@@ -103,16 +103,14 @@ static int run(int argc, char **argv) {
 
 const command command_watch = {
     .name = "watch",
-    .summary = "follow runs while they go on, in a browser or the terminal",
+    .summary = "follow runs while they train, in a browser or the terminal",
     .usage = "RUN [RUN ...] [--port N | --text]",
     .help =
         "Serves the page of `weft report` on this machine's own address and keeps it up "
-        "to "
-        "date: open the address that it prints. Of a run on another machine, forward the "
-        "port first: ssh -L 8085:127.0.0.1:8085 HOST weft watch RUN. With --text it "
-        "draws "
-        "loss, speed, bytes and the time left in the terminal instead. Ends with Ctrl-C; "
-        "the run itself is only read.",
+        "to date: open the address that it prints. For a run on another machine, "
+        "forward the port first: ssh -L 8085:127.0.0.1:8085 HOST weft watch RUN. With "
+        "--text it draws loss, speed, bytes and the time left in the terminal instead. "
+        "It ends with Ctrl-C, and only reads the run.",
     .flags = flags,
     .run = run,
 };

@@ -9,8 +9,8 @@
 #include "common.h"
 
 static const flag flags[] = {
-    {"--listen", "PORT", "port that runs call it at (default 29600)", NULL},
-    {"--votes", "FILE", "file that it keeps its votes in (default weft-witness.votes)", NULL},
+    {"--listen", "PORT", "port at which runs connect (default 29600)", NULL},
+    {"--votes", "FILE", "file for its votes (default weft-witness.votes)", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_witness;
@@ -51,20 +51,23 @@ static int run(int argc, char **argv) {
 
 const command command_witness = {
     .name = "witness",
-    .summary = "decide which half of a run goes on when its network is cut",
+    .summary = "decide which half of a run continues when its network is cut",
     .usage = "[run.yaml] [key=value ...] [--listen PORT] [--votes FILE]",
     .help =
-        "Runs on a third machine, trains nothing and needs next to nothing. When the network of a "
-        "run is cut so that exactly half of its processes hear each other (two machines whose "
-        "link is down, say), they ask the witness, which gives one vote: the half that asks first "
-        "goes on, the other one waits (elastic.pause) and joins again later. While more than half "
-        "hear each other nobody asks it, and it may be down.\n\n"
-        "The processes of the run name it by elastic.witness=HOST:PORT. It takes mesh.key, "
-        "mesh.run, mesh.cert, mesh.encrypt from its own configuration, which have to be the run's; "
-        "any number of runs with the same ones may use it.\n\n"
-        "A vote is written to FILE before it is given. Keep the file when the witness is started "
-        "again: one that has forgotten its votes could give one twice. It runs until it is "
-        "stopped by Ctrl-C. docs/membership.md says when a run needs one.",
+        "Runs on a third machine; it does not train and needs very few resources. If "
+        "the network of a run is cut so that exactly half of its processes hear each "
+        "other (for example, two machines whose link is down), they ask the witness. It "
+        "gives one vote: the half that asks first continues, the other one waits "
+        "(elastic.pause) and joins again later. While more than half hear each other, "
+        "nobody asks the witness, and it may be down.\n\n"
+        "The processes of the run name it by elastic.witness=HOST:PORT. It takes "
+        "mesh.key, mesh.run, mesh.cert, mesh.encrypt from its own configuration. They "
+        "must be equal to the run's; any number of runs with the same values may use "
+        "it.\n\n"
+        "A vote is written to FILE before it is given. Keep the file when the witness "
+        "is started again: a witness that has lost its votes could give one twice. It "
+        "runs until it is stopped by Ctrl-C. docs/membership.md says when a run needs "
+        "one.",
     .flags = flags,
     .configures = true,
     .run = run,
