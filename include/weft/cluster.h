@@ -8,24 +8,23 @@
 extern "C" {
 #endif
 
-/* What machines can do: measured by a probe (cluster.yaml, docs/prediction.md) or
- * taken from data sheets. Every rate is what one rank gets while all ranks work. Zero in
- * a rate means: not known; what is predicted from it is then estimated as said at the
- * field. */
+/* What machines can do: measured by a probe (cluster.yaml, docs/prediction.md) or taken
+ * from data sheets. Every rate is what one rank gets while all ranks work. A rate of zero
+ * means: not known; a prediction that needs it uses the estimate given at the field. */
 
 typedef struct weft_link_facts {
     double bandwidth_Bps; /* payload, one way; 0 = memory speed */
     double latency_s;     /* one way */
-    double message_s; /* that the sender's, and the receiver's, processor is busy with a
-                         message */
-    double bytes_per_message; /* that the protocol adds on the wire, and as a share: */
+    double message_s; /* time that a message keeps the sender's processor busy, and the
+                         receiver's */
+    double bytes_per_message; /* that the protocol adds on the wire; and as a share: */
     double overhead;          /* 0.03 = 3 % */
-    double up_Bps;   /* out of an interface, where that is another rate; 0 = the same */
+    double up_Bps;   /* out of an interface, if that rate differs; 0 = the same */
     double loss;     /* share of packets that are lost and sent again; 0.01 = 1 % */
     double jitter_s; /* mean delay of a message beyond latency_s, exponential */
     double residual; /* of the fit, relative; 0: not measured */
-    double incast;   /* times that a message takes while three or more send to each
-                     other, of what the interfaces allow; 0 = 1 */
+    double incast;   /* factor by which a message takes longer than the interfaces allow,
+                        when three or more processes send to each other; 0 = 1 */
 } weft_link_facts;
 
 /* A measured pair of nodes that differs from the rest. */
@@ -34,7 +33,7 @@ typedef struct weft_link_pair {
     double bandwidth_Bps, latency_s;
 } weft_link_pair;
 
-/* A machine that differs from what is said of all; 0 in a field: as the others. */
+/* A machine that differs from the others; 0 in a field: like the others. */
 typedef struct weft_machine {
     int64_t node;
     double rank_flops, memory_bytes; /* of one of its ranks */
@@ -42,25 +41,24 @@ typedef struct weft_machine {
                                         same */
 } weft_machine;
 
-/* How long computing takes now and then, relative to its median. */
+/* How the time of computing varies, relative to its median. */
 typedef struct weft_jitter {
-    double spread; /* standard deviation of the logarithm, each rank and step anew */
-    double drift;  /* the same of a rank's own factor, constant over a run: persistent
-                      stragglers */
+    double spread; /* standard deviation of the logarithm, drawn for each rank and step */
+    double drift;  /* the same of a factor that each rank keeps over the whole run:
+                      persistent stragglers */
     double stall_share; /* probability that a rank stalls in a step */
     double stall_s;     /* mean of the stall's length, exponential */
 } weft_jitter;
 
-/* One unit of the model that was measured, one micro-batch. The head's forward_s is 0 in
- * training: its backward computes both. */
+/* The measured time of one unit of the model for one micro-batch. The head's forward_s is 0
+ * in training: its backward pass computes both. */
 typedef struct weft_unit_seconds {
     char name[32]; /* as weft list units names it: "embedding", "block", "head" */
     double forward_s, backward_s;
 } weft_unit_seconds;
 
-/* A replicator's or mixer's work on one thread, in seconds per parameter, everything but
- * the exchange: while sending, for what arrives (once, and per other member), at the end.
- */
+/* The work of a replicator or mixer on one thread without the exchange, in seconds per
+ * parameter: while sending; for what arrives (once, and per other member); at the end. */
 typedef struct weft_codec_seconds {
     char name
         [96]; /* of the variant: "demo 4/64 int8 all_gather", "gossip", "outer int8" */
@@ -86,29 +84,32 @@ typedef struct weft_cluster {
     char backend[32];
     int64_t nodes, ranks_per_node, sites, threads; /* threads per rank */
     double memory_bytes; /* of memory per rank; 0 = not known: not checked */
-    double rank_flops;   /* FLOP/s of one rank in the products of training; 0 = not known:
-                            then units, or mesh.compute_time, have to say what computing takes */
-    double launch_s; /* of a layer's forward pass, whatever the batch (backward: twice);
-                            added to what follows from rank_flops */
+    double rank_flops;   /* FLOP/s of one rank in the matrix products of training; 0 = not
+                            known: then units, or mesh.compute_time, must give the time of
+                            computing */
+    double launch_s; /* fixed time of a layer's forward pass, whatever the batch
+                        (backward: twice that); added to the time that follows from
+                        rank_flops */
     double rank_flops_bf16; /* the same with model.precision bf16; 0 = rank_flops */
     double
-        collective_cpu_s; /* processor time of a byte that a rank sends in a collective of
-                                another framework (gloo); 0 = none */
-    double memory_Bps; /* copy rate of one rank, bytes read and written; 0 = what is not
-                            measured of codecs and optimizers takes no time */
+        collective_cpu_s; /* processor time per byte that a rank sends in a collective of
+                             another framework (gloo); 0 = none */
+    double memory_Bps; /* copy rate of one rank, bytes read and written; 0 = codecs and
+                          optimizers that were not measured take no time */
     weft_link_facts local, wire, site;
-    int64_t flows; /* streams at once at which the wire was measured; 1 if not said */
-    weft_link_pair *pairs; /* "links" in the file: weft_links_load reads it, too */
+    int64_t flows; /* parallel streams with which the wire was measured; 1 if not given */
+    weft_link_pair *pairs; /* "links" in the file: weft_links_load reads the same list */
     int64_t n_pairs;
     weft_machine *machines;
     int64_t n_machines;
     weft_jitter jitter;
-    /* Valid for one model and batch alone; else computing is FLOP over rank_flops. */
+    /* Valid only for one model and batch; for others the time of computing is FLOP over
+     * rank_flops. */
     char model[256]; /* what was measured: weft_cluster_model_key */
     weft_unit_seconds *units;
     int64_t n_units;
-    double rest_s; /* of a step: what no unit and no exchange accounts for */
-    double wake_s; /* that a thread which sleeps until a given time is late, median: for
+    double rest_s; /* part of a step that is in no unit and no exchange */
+    double wake_s; /* how late a thread wakes that sleeps until a given time, median: for
                       emulated wires and mesh.compute_time */
     weft_codec_seconds *codecs;
     int64_t n_codecs;
@@ -116,18 +117,18 @@ typedef struct weft_cluster {
     int64_t n_optimizers;
     weft_collective_seconds *collectives;
     int64_t n_collectives;
-    double *step_s; /* a rank's computing in step after step: the jitter's samples */
+    double *step_s; /* computing of a rank in consecutive steps: samples of the jitter */
     int64_t n_steps;
 } weft_cluster;
 
 /* An empty description: one node, one rank, nothing known. [out] *out owned by the caller
- * (weft_cluster_destroy), with all its arrays; NULL on failure. A cluster comes from here
- * or from weft_cluster_load alone, never from the stack: there is more behind it. */
+ * (weft_cluster_destroy), with all its arrays; NULL on failure. A cluster must come from
+ * here or from weft_cluster_load, never from the stack: it has private fields behind these. */
 WEFT_API weft_status weft_cluster_create(weft_ctx *ctx, weft_cluster **out) WEFT_CHECKED;
 WEFT_API void weft_cluster_destroy(weft_ctx *ctx, weft_cluster *cluster);
 
-/* How many nodes it says there are: for languages that do not read this header, and so
- * cannot know where the fields lie. */
+/* The number of nodes in the description, for languages that do not read this header and so
+ * do not know the offsets of the fields. */
 WEFT_API int64_t weft_cluster_nodes(const weft_cluster *cluster);
 
 typedef enum weft_cluster_list {
@@ -141,8 +142,8 @@ typedef enum weft_cluster_list {
     WEFT_CLUSTER_LISTS
 } weft_cluster_list;
 
-/* Gives a list n items (its n_... says how many it has); new ones are zero. On failure
- * it is as before. */
+/* Gives a list n items and sets its n_... field; new items are zero. On failure the list is
+ * unchanged. */
 WEFT_API weft_status weft_cluster_resize(weft_ctx *ctx, weft_cluster *cluster,
                                          weft_cluster_list list, int64_t n) WEFT_CHECKED;
 
@@ -150,29 +151,30 @@ WEFT_API weft_status weft_cluster_resize(weft_ctx *ctx, weft_cluster *cluster,
 WEFT_API weft_status weft_cluster_load(weft_ctx *ctx, const char *path,
                                        weft_cluster **out) WEFT_CHECKED;
 
-/* Writes it: the old file or the whole new one, never a part. */
+/* Writes cluster.yaml atomically: a crash leaves the old file or the whole new one. */
 WEFT_API weft_status weft_cluster_write(weft_ctx *ctx, const weft_cluster *cluster,
                                         const char *path) WEFT_CHECKED;
 
-/* Sets one fact as typed by hand: "nodes" "8", "ranks-per-node" "4", "link"
- * "25Gbit,20us", "node-flops" "80T", "node-link" "100GBps", "jitter" "5%", ...
- * (weft_cluster_setting). "link" lies between nodes, "node-link" inside one, "site-link"
- * between sites. What is said of a node is shared out to its ranks. */
+/* Sets one fact as typed by hand: "nodes" "8", "ranks-per-node" "4", "link" "25Gbit,20us",
+ * "node-flops" "80T", "node-link" "100GBps", "jitter" "5%", ... (weft_cluster_setting lists
+ * them). "link" is the link between nodes, "node-link" the one inside a node, "site-link"
+ * the one between sites. Facts about a node are divided among its ranks. */
 WEFT_API weft_status weft_cluster_set(weft_ctx *ctx, weft_cluster *cluster,
                                       const char *name, const char *value) WEFT_CHECKED;
 
-/* An accelerator by its data sheet, and what training is known to reach of its peak. */
+/* An accelerator by its data sheet, and the share of its peak that training is known to
+ * reach. */
 typedef struct weft_accelerator {
     const char *name;
     double peak_flops, memory_Bps, memory_bytes;
     double low, high;   /* shares of the peak */
-    const char *source; /* of these */
+    const char *source; /* of these shares */
 } weft_accelerator;
 
 /* The i-th one known, or NULL past the last. */
 WEFT_API const weft_accelerator *weft_accelerator_at(int i);
 
-/* Ranks that are such accelerators: the geometric mean of what is known to be reached. */
+/* Describes all ranks as such accelerators, with the geometric mean of the known shares. */
 WEFT_API weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluster,
                                              const char *name) WEFT_CHECKED;
 

@@ -8,15 +8,15 @@
 extern "C" {
 #endif
 
-/* What a run is asked to do. A value comes from one of four layers, the later over the
- * earlier, whatever the order of the calls: default < method preset < file <
+/* What a run is asked to do. A value comes from one of four layers; a later layer wins over an
+ * earlier one, whatever the order of the calls: default < method preset < file <
  * weft_config_set.
  *
  *     weft_config_create -> weft_config_load, weft_config_set, ... -> weft_config_finish
  *
- * Texts and lists are owned by the configuration. A choice is one of its key's words
- * (docs/configuration.md lists them all); 0 often means "decide for me", as said there.
- */
+ * Texts and lists are owned by the configuration. A choice is one of the words that its key
+ * allows (docs/configuration.md lists them all). For many keys 0 means "decide for me"; the
+ * same page says for which. */
 
 typedef struct weft_texts {
     const char *const *items;
@@ -73,8 +73,8 @@ typedef struct weft_config {
         const char *tokenizer; /* "bytes", "bpe" or the path of a tokenizer.json */
         int64_t vocab;         /* of a "bpe" tokenizer trained for the run */
         const char *split;     /* choice */
-        const char *field;     /* of .jsonl: where the text stands */
-        const char *column;    /* of .csv and .tsv: the same */
+        const char *field;     /* of .jsonl: name of the field with the text */
+        const char *column;    /* of .csv and .tsv: name of the column */
         const char *rows;      /* choice */
         const char *chat_template; /* "auto", a name or a path */
     } data;
@@ -119,7 +119,7 @@ typedef struct weft_config {
         const char *init;   /* "" or a folder in PEFT's format */
     } adapter;
     struct {
-        int64_t rows_per_step; /* 0: tokens_per_step says it */
+        int64_t rows_per_step; /* 0: follows from tokens_per_step */
         int64_t tokens_per_step;
         int64_t micro; /* sequences per rank and forward pass; 0 = auto */
     } batch;
@@ -143,7 +143,8 @@ typedef struct weft_config {
         double timeout;      /* seconds; 0 = never */
         const char *on_loss; /* choice */
         int64_t
-            join_steps; /* in which who joins gets the state; 0: at once, -1: by the link */
+            join_steps; /* steps over which a joining process gets the state; 0: at once,
+                           -1: by the link */
         const char *key;     /* file, or "" */
         const char *run;     /* name, or "" */
         bool encrypt;        /* false: bytes may cross a network as they are */
@@ -218,9 +219,9 @@ WEFT_API void weft_config_destroy(weft_ctx *ctx, weft_config *config);
 WEFT_API weft_status weft_config_copy(weft_ctx *ctx, const weft_config *config,
                                       weft_config **out) WEFT_CHECKED;
 
-/* Reads a YAML file of sections and keys. Anchors, aliases, tags, several documents and a
- * key given twice are refused. Errors start with "path:line: ". After a failure the
- * configuration may hold some of the file's keys. */
+/* Reads a YAML file of sections and keys. Anchors, aliases, tags, several documents and a key
+ * given twice are rejected. Errors start with "path:line: ". After a failure the configuration
+ * may hold some of the file's keys. */
 WEFT_API weft_status weft_config_load(weft_ctx *ctx, weft_config *config,
                                       const char *path) WEFT_CHECKED;
 
@@ -228,14 +229,15 @@ WEFT_API weft_status weft_config_load(weft_ctx *ctx, weft_config *config,
 WEFT_API weft_status weft_config_set(weft_ctx *ctx, weft_config *config,
                                      const char *assignment) WEFT_CHECKED;
 
-/* Sets every key whose name begins with `prefix`, such as "mixer.", back to its default: before
- * another kind is chosen than the one whose keys were set. */
+/* Sets every key whose name begins with `prefix`, such as "mixer.", back to its default. Needed
+ * before another kind is chosen than the one whose keys were set. */
 WEFT_API weft_status weft_config_reset(weft_ctx *ctx, weft_config *config,
                                        const char *prefix) WEFT_CHECKED;
 
-/* Applies the preset named by `method` under what was set explicitly, then checks the
- * keys against each other. A key that was set and that the chosen kinds do not read is
- * refused; a default in a file is not. May be called again after more loading and setting. */
+/* Applies the preset named by `method` below the explicitly set values, then checks the keys
+ * against each other. A key is rejected if it was set but the chosen kinds do not read it; a
+ * key that a file sets to its default is not. May be called again after more loading and
+ * setting. */
 WEFT_API weft_status weft_config_finish(weft_ctx *ctx, weft_config *config) WEFT_CHECKED;
 
 /* What follows each value in the text of a configuration, as a YAML comment. */
@@ -255,7 +257,7 @@ WEFT_API weft_status weft_config_text(weft_ctx *ctx, weft_config *config,
 WEFT_API weft_status weft_config_write(weft_ctx *ctx, weft_config *config,
                                        const char *path) WEFT_CHECKED;
 
-/* The table behind all of this: help, documentation and completion are made from it. */
+/* The table behind all keys: help, documentation and completion are generated from it. */
 
 typedef enum weft_key_type {
     WEFT_KEY_INT,       /* int64_t; "16k" is 16000 */

@@ -12,9 +12,9 @@
 extern "C" {
 #endif
 
-/* What one rank knows of itself: its last error, its log sink, its allocation count.
- * The library has no mutable globals; all state hangs on a context. A context belongs to
- * one rank; its functions may be called from that rank's threads. */
+/* The state of one rank: its last error, its log sink, its allocation count. The library
+ * has no mutable globals; all state belongs to a context. A context belongs to one rank,
+ * and may be used by all threads of that rank. */
 typedef struct weft_ctx weft_ctx;
 
 typedef enum weft_log_level { WEFT_LOG_INFO, WEFT_LOG_WARN } weft_log_level;

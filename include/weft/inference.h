@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* A trained model ready to be asked: parameters in memory, one process, no gradients. */
+/* A trained model, ready to be used: parameters in memory, one process, no gradients. */
 typedef struct weft_inference weft_inference;
 
 /* Opens a run folder (its newest complete checkpoint, every byte verified) or any folder
@@ -20,8 +20,8 @@ typedef struct weft_inference weft_inference;
  * (without it the vocabulary must be the 256 bytes). [out] *out owned by the caller. */
 WEFT_API weft_status weft_inference_open(weft_ctx *ctx, const char *path,
                                          weft_inference **out) WEFT_CHECKED;
-/* The same of an adapter in PEFT's format, on the model in folder `base` instead of the
- * one that it names (NULL: that one). What is in memory then is the merged model. */
+/* The same for an adapter in PEFT's format, on the model in folder `base` instead of the
+ * model that the adapter names (NULL: that one). The merged model is then in memory. */
 WEFT_API weft_status weft_inference_open_on(weft_ctx *ctx, const char *path,
                                             const char *base,
                                             weft_inference **out) WEFT_CHECKED;
@@ -31,32 +31,33 @@ WEFT_API void weft_inference_close(weft_ctx *ctx, weft_inference *inference);
 WEFT_API const weft_model_config *weft_inference_model(const weft_inference *inference);
 WEFT_API const weft_tokenizer *weft_inference_tokenizer(const weft_inference *inference);
 WEFT_API int64_t weft_inference_step(const weft_inference *inference);
-/* Writes model.safetensors, config.json and tokenizer.json into a folder, which is made;
- * a model that is there already is refused. */
+/* Writes model.safetensors, config.json and tokenizer.json into a folder, which is created
+ * if needed. A folder that already holds a model is rejected. */
 WEFT_API weft_status weft_inference_save(weft_ctx *ctx, const weft_inference *inference,
                                          const char *folder) WEFT_CHECKED;
 /* The chat template of the folder that the model was read from, or another one by its name
  * (weft/chat.h). [out] *out owned by the caller. */
 WEFT_API weft_status weft_inference_chat(weft_ctx *ctx, const weft_inference *inference,
                                          const char *name, weft_chat **out) WEFT_CHECKED;
-/* What rows the model takes. */
+/* What kind of rows the model takes. */
 WEFT_API weft_rows weft_inference_rows(const weft_inference *inference);
 
 typedef struct weft_sample_options {
     int64_t n_tokens;
-    double temperature; /* 0 = always the likeliest token */
+    double temperature; /* 0 = always the most likely token */
     int64_t top_k;      /* 0 = all tokens */
     uint64_t seed;
-    bool marks;       /* special tokens in the prompt count as such: a chat template wrote it */
-    const char *stop; /* text whose first token ends the sample, beside the tokenizer's end
-                       * (weft_chat_answer_end); NULL: none */
+    bool marks;       /* special tokens in the prompt are recognized, because a chat
+                         template wrote it */
+    const char *stop; /* text whose first token ends the sample, as the tokenizer's end
+                         token does (weft_chat_answer_end); NULL: none */
 } weft_sample_options;
 
 /* Receives the bytes of each sampled token; returns false to stop. */
 typedef bool (*weft_sample_sink)(void *user, const char *bytes, int64_t n_bytes);
 
 /* Continues a prompt (at least one token), token by token: a pure function of prompt,
- * options and parameters. Only the last `context` tokens are seen. */
+ * options and parameters. The model sees only the last `context` tokens. */
 WEFT_API weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inference,
                                            const char *prompt, int64_t n_bytes,
                                            const weft_sample_options *options,
@@ -69,10 +70,10 @@ WEFT_API weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *infe
                                              const weft_dataset *dataset, int64_t T,
                                              int64_t max_tokens, double *loss,
                                              int64_t *n_tokens) WEFT_CHECKED;
-/* Translates n texts (UTF-8, each ends in NUL) with a model of pairs, token by token, always
- * the likeliest, until its end or `target_length` tokens. A source keeps `source_length`
- * tokens, its end among them. sink gets each translation in its turn, and returns false to
- * stop. */
+/* Translates n texts (UTF-8, each ends in NUL) with a model of pairs. Always takes the most
+ * likely token, until the end token or `target_length` tokens. At most `source_length`
+ * tokens of a source are used, its end token included. sink gets the translations in order,
+ * and returns false to stop. */
 typedef struct weft_translate_options {
     int64_t source_length, target_length;
 } weft_translate_options;
@@ -89,7 +90,7 @@ WEFT_API weft_status weft_bleu(weft_ctx *ctx, const char *const *translations,
                                const char *const *references, int64_t n,
                                double *score) WEFT_CHECKED;
 
-/* Of images: the share of right classes in the last evaluation; else NAN. */
+/* For images: the share of correct classes in the last evaluation; else NAN. */
 WEFT_API double weft_inference_accuracy(const weft_inference *inference);
 
 #ifdef __cplusplus

@@ -16,34 +16,34 @@ typedef struct weft_model_config {
     int64_t width;     /* C */
     int64_t heads;     /* H */
     int64_t kv_heads;  /* K; 0 = heads; heads % kv_heads == 0; gpt2: must equal heads */
-    int64_t head_dim;  /* D; 0 = C/H, which is whole then */
+    int64_t head_dim;  /* D; 0 = C/H, which must then be whole */
     int64_t ffn;       /* F, hidden width of the feed-forward; 0 = the kind's default */
     double norm_eps;   /* 0 = the kind's default */
     double rope_theta; /* 0 = the kind's default */
-    /* How rotary frequencies are changed for longer texts: "", or a rule and its numbers:
-     * "linear factor=2", "llama3 factor=8 low=1 high=4 original=8192",
-     * "yarn factor=4 original=4096 fast=32 slow=1 attention=1.14 truncate=1". */
+    /* How rotary frequencies are scaled for longer texts: "", or a rule and its numbers:
+     *   "linear factor=2", "llama3 factor=8 low=1 high=4 original=8192",
+     *   "yarn factor=4 original=4096 fast=32 slow=1 attention=1.14 truncate=1". */
     char rope_scaling[128];
-    double rope_local_theta; /* of layers with a window, unscaled; 0 = as the others */
-    double rope_share;       /* of a head that is rotated, from its start; 0 = all */
+    double rope_local_theta; /* of layers with a window, unscaled; 0 = like the others */
+    double rope_share;       /* rotated share of a head, from its start; 0 = all */
     int64_t window;        /* tokens that a token sees, itself included; 0 = all before it */
-    int64_t window_period; /* each so-manieth layer sees all; 0 = none does */
-    double query_scale;    /* q.k is divided by its root; 0 = D */
+    int64_t window_period; /* every window_period-th layer has no window; 0 = none */
+    double query_scale;    /* q.k is divided by its square root; 0 = D */
     double attention_cap;  /* c tanh(score / c) before the softmax; 0 = none */
-    double logit_cap;      /* the same of the logits */
+    double logit_cap;      /* the same for the logits */
     double dropout;        /* at least 0, less than 1 */
     int tied;              /* the head uses the token embedding; -1 = as the kind does */
-    int qk_norm;           /* RMSNorm of queries and keys; -1 likewise */
-    int attention_bias;    /* the attention's products have biases; -1 likewise */
-    int mlp_bias;          /* the feed-forward's have; -1 likewise */
+    int qk_norm;           /* RMSNorm of queries and keys; -1 as above */
+    int attention_bias;    /* the attention's products have biases; -1 as above */
+    int mlp_bias;          /* the feed-forward's products have biases; -1 as above */
     double init_std;       /* 0 = the kind's default */
     /* Encoder and decoder (t5): 0 = the kind's default. */
-    int64_t decoder_layers; /* layers counts the encoder's; 0 = as many */
-    int64_t source;         /* positions of a row that are the encoder's */
+    int64_t decoder_layers; /* `layers` counts the encoder's; 0 = the same number */
+    int64_t source;         /* positions of a row that belong to the encoder */
     int64_t buckets;        /* of relative positions */
-    int64_t distance;       /* from which on all share a bucket */
+    int64_t distance;       /* from which on all positions share a bucket */
     /* Images (vit); vocab counts their classes. */
-    int64_t image, patch; /* pixels of a side, the image's and a patch's */
+    int64_t image, patch; /* side in pixels, of the image and of a patch */
     int64_t channels;     /* 0 = 3 */
 } weft_model_config;
 
@@ -63,8 +63,8 @@ WEFT_API weft_status weft_model_config_from_json(weft_ctx *ctx, const char *json
                                                  int64_t n_bytes, const char *where,
                                                  weft_model_config *out) WEFT_CHECKED;
 
-/* Number of parameters, and FLOP of one forward + backward pass for one token at length
- * T. */
+/* The number of parameters; and the FLOP of one forward + backward pass for one token at
+ * length T. */
 WEFT_API int64_t weft_model_parameters(const weft_model *model);
 WEFT_API double weft_model_flop_per_token(const weft_model *model, int64_t T);
 

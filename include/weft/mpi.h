@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-/* The processes of `comm` as a mesh. The communicator is duplicated, so that no message
- * of weft meets one of the program; MPI must have been initialized with
- * MPI_THREAD_MULTIPLE, and is not finalized by weft. Collective over comm. */
+/* The processes of `comm` as a mesh. The communicator is duplicated, so that messages of
+ * weft and of the program can not be confused. MPI must have been initialized with
+ * MPI_THREAD_MULTIPLE; weft does not finalize it. Collective over comm. */
 WEFT_API weft_status weft_mesh_from_mpi(weft_ctx *ctx, MPI_Comm comm,
                                         weft_mesh **out) WEFT_CHECKED;
 

@@ -10,10 +10,10 @@
 extern "C" {
 #endif
 
-/* The runtime model (docs/prediction.md): what a step of a configured run takes on a
- * cluster. Bytes come from the code that sends them. */
+/* The runtime model (docs/prediction.md): how long a step of a configured run takes on a
+ * cluster. Byte counts come from the code that sends the bytes. */
 
-/* What a step's length comes from in the first place. */
+/* What mainly determines the length of a step. */
 typedef enum weft_bound {
     WEFT_BOUND_COMPUTE,
     WEFT_BOUND_WIRE,    /* waiting for bytes */
@@ -25,7 +25,7 @@ typedef struct weft_quantiles {
     double low, median, high; /* 5, 50, 95 % */
 } weft_quantiles;
 
-/* Something that a thread does in the step that is shown; seconds from its begin. */
+/* Something that a thread does in the shown step; seconds since the step's beginning. */
 typedef struct weft_span {
     int lane;      /* 0 compute, 1 exchange thread, 2 wire */
     int index;     /* unit, bucket or micro-batch */
@@ -37,47 +37,48 @@ typedef struct weft_predict_options {
     int64_t steps; /* simulated; 0 = enough for the quantiles */
     uint64_t seed; /* of the jitter */
     bool timeline; /* fill spans */
-    bool events;   /* message by message, also where arrays would do (docs/prediction.md,
-                      section 6) */
+    bool events;   /* simulate message by message even where the array simulation would do
+                      (docs/prediction.md, section 6) */
     int64_t nodes; /* 0 = mesh.nodes; may be more than a run can have. Tokens per step
-                      grow with them */
+                      grow with the nodes */
 } weft_predict_options;
 
 typedef struct weft_prediction {
     weft_quantiles step_s;
-    double mean_step_s;           /* what hours are counted with */
+    double mean_step_s;           /* used to predict the hours of a run */
     double compute_s, exchange_s; /* of a step, as in weft_step_record, means */
     double wait_s, hidden_share;
-    double wire_s, codec_s, late_s; /* of wait_s: bytes, coding, waiting for late ranks */
-    double vote_s; /* of compute_s: waiting for the status of late ranks */
+    double wire_s, codec_s, late_s; /* parts of wait_s: bytes, coding, late ranks */
+    double vote_s; /* part of compute_s: waiting for the status of late ranks */
     weft_bound bound;
     double tokens_per_s;     /* all ranks; by mean_step_s */
     double wire_bytes;       /* per step and node interface, out, mean of all steps */
-    int64_t wire_bytes_step; /* the same as train's summary says beforehand */
+    int64_t wire_bytes_step; /* the same as weft_run_summary gives before training */
     int64_t memory_bytes;    /* of a rank */
     int64_t parameters;
-    bool goes_on;     /* over TCP the others go on without a node that is lost */
+    bool goes_on;     /* over TCP the other nodes continue if one is lost */
     weft_span *spans; /* of a typical step of rank 0 */
     int64_t n_spans;
 } weft_prediction;
 
-/* One site, no measured pairs of nodes and a wire that is not emulated: played in arrays, so
- * that a step never takes longer because the wire or a node is faster. Else message by
- * message, which may, as with real machines: by some per cent.
+/* With one site, no measured pairs of nodes and a wire that is not emulated, steps are
+ * simulated in arrays, so a step never takes longer when the wire or a node is faster.
+ * Otherwise they are simulated message by message; there, as on real machines, that can
+ * happen, by some per cent.
  *
- * `config` (finished) says model, batch, mesh and method; its mesh.nodes, ranks_per_node,
- * shards and sites count, not the cluster's. With mesh.link other than "none" that wire
- * is taken instead of the cluster's. No file is read: a vocabulary that only the text
- * would tell is 256 for bytes, else data.vocab. [out] *out owned by the caller
+ * `config` (finished) says model, batch, mesh and method; the numbers of nodes, ranks per
+ * node, shards and sites are those of its mesh, not the cluster's. If mesh.link is not
+ * "none", it replaces the cluster's wire. No file is read: a vocabulary that only the text
+ * could tell is 256 for bytes, else data.vocab. [out] *out owned by the caller
  * (weft_prediction_clear). */
 WEFT_API weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                                   const weft_cluster *cluster,
                                   const weft_predict_options *options,
                                   weft_prediction *out) WEFT_CHECKED;
-/* The same for a loop of the caller's own (weft/sync.h): its tensors, and what a step's
- * forward and backward takes one rank, measured where it will run. The share of each
- * matrix in it goes by its elements, which is a rough guess for tables that are looked up.
- * Every rank holds a whole copy; tokens_per_s is 0. */
+/* The same for a caller's own loop (weft/sync.h): its tensors, and how long forward and
+ * backward of a step take one rank, measured where the loop will run. This time is divided
+ * among the matrices by their number of elements, a rough guess for tables that are looked
+ * up. Every rank holds a whole copy; tokens_per_s is 0. */
 typedef struct weft_loop_facts {
     const weft_sync_tensor *tensors;
     int n_tensors;
@@ -90,9 +91,9 @@ WEFT_API weft_status weft_predict_loop(weft_ctx *ctx, const weft_config *config,
                                        weft_prediction *out) WEFT_CHECKED;
 WEFT_API void weft_prediction_clear(weft_ctx *ctx, weft_prediction *prediction);
 
-/* What cluster->model has to say for the cluster's units to be used for `config` with
- * `threads` per rank (where mesh.threads does not say): the model and the micro-batch.
- * [out] out: 256 bytes. */
+/* The text that cluster->model must be equal to if the cluster's units are to be used for
+ * `config` with `threads` per rank (unless mesh.threads is set): the model and the
+ * micro-batch. [out] out: 256 bytes. */
 WEFT_API weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
                                             int64_t threads, char *out) WEFT_CHECKED;
 

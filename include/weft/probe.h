@@ -13,18 +13,18 @@ extern "C" {
 /* Measures a cluster for the runtime model: docs/prediction.md. */
 
 typedef struct weft_probe_options {
-    double seconds; /* that it may take, about; 0 = 60 */
-    /* Says what is measured next; called by rank 0's thread; or NULL. */
+    double seconds; /* that the probe may take, approximately; 0 = 60 */
+    /* Receives what is measured next. Called by rank 0's thread; may be NULL. */
     void (*on_part)(void *user, const char *what);
     void *user;
 } weft_probe_options;
 
-/* Something that was measured, and how well that repeats. */
+/* Something that was measured, and how well the measurement repeats. */
 typedef struct weft_probe_figure {
     char name[64]; /* "wire bandwidth", "block forward" */
     char unit[16]; /* "s", "B/s", "FLOP/s", "s/parameter", "" for a share */
     double value;
-    double first, second; /* the same of the first and the second half of the samples */
+    double first, second; /* from the first and the second half of the samples */
 } weft_probe_figure;
 
 typedef struct weft_probe_result {
@@ -36,9 +36,10 @@ typedef struct weft_probe_result {
 
 /* Measures on all ranks of the configured mesh at once: computing of the configured model
  * and batch, links, collectives, codecs, optimizers. Trains nothing and writes no file;
- * tokens are made. `config` is finished. Ranks are threads (mesh NULL) or the processes
- * of the mesh, which all call this alike. [out] *out owned by the caller
- * (weft_probe_clear); zeros on failure, and, but for elapsed_s, on all ranks but 0. */
+ * tokens are generated. `config` is finished. Ranks are threads (mesh NULL) or the
+ * processes of the mesh, which must all make this call with the same arguments. [out] *out
+ * owned by the caller (weft_probe_clear). It is zero on failure, and on all ranks but 0,
+ * where only elapsed_s is set. */
 WEFT_API weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 const weft_probe_options *options,
                                 weft_probe_result *out) WEFT_CHECKED;

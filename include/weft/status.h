@@ -16,7 +16,7 @@ extern "C" {
 #define WEFT_CHECKED
 #endif
 
-/* What a fallible function returns. The sentence that explains it is in the context. */
+/* The result of a function that can fail. The context has the message that explains it. */
 typedef enum weft_status {
     WEFT_OK = 0,
     WEFT_ERR_ARGUMENT, /* a caller's argument makes no sense */
@@ -27,7 +27,7 @@ typedef enum weft_status {
     WEFT_ERR_WIRE,     /* a message's bytes are not what the wire format says */
     WEFT_ERR_PEER,     /* another rank failed; its message is the one to read */
     WEFT_ERR_NUMERIC,  /* a loss or gradient is not finite */
-    WEFT_ERR_INTERNAL  /* a fault of ours */
+    WEFT_ERR_INTERNAL  /* a fault of weft */
 } weft_status;
 
 /* A short name of the status, never NULL. Not collective. */

@@ -9,24 +9,25 @@
 extern "C" {
 #endif
 
-/* For a training loop of your own: you compute gradients, weft exchanges them, optimizes
- * and mixes with whatever method the configuration names. Every process holds a whole
- * copy of the parameters, or the same part of it as its peers in the other copies.
+/* For a training loop of your own: your program computes gradients, and weft exchanges them,
+ * runs the optimizer and mixes replicas by the method that the configuration names. Every
+ * process holds a whole copy of the parameters, or the same part of a copy as its peers in the
+ * other copies.
  *
  *     create -> fill in parameters -> begin
  *     each step: read parameters, write gradients; step
  *     average -> read parameters -> destroy
  *
- * Calls are made by one thread at a time. Those marked "collective" are made by all ranks
- * of the mesh in the same order. After a failure only destroy makes sense (and
- * weft_mesh_fail, so that the others hear of it). A child that fork() makes of the process
- * has no part in it: there calls fail with a sentence, and destroy does nothing. */
+ * Only one thread at a time may call. All ranks of the mesh make the calls marked "collective",
+ * in the same order. After a failure only destroy may be called (and weft_mesh_fail, which
+ * tells the other ranks about the failure). In a child process that fork() made, every call
+ * fails with a message, except destroy, which does nothing. */
 typedef struct weft_sync weft_sync;
 
-/* A matrix of rows x cols; a vector of n elements is n x 1, and 1 x n is taken for it,
- * but not where rows are a shard's. */
+/* A matrix of rows x cols. A vector of n elements is n x 1; 1 x n is accepted as the same,
+ * unless the rows are those of a shard. */
 typedef struct weft_sync_tensor {
-    const char *name; /* for messages, and states; at most 95 bytes */
+    const char *name; /* for messages and saved states; at most 95 bytes */
     int64_t rows, cols;
     bool decays; /* optimizer.weight_decay acts on it */
 } weft_sync_tensor;
@@ -34,64 +35,67 @@ typedef struct weft_sync_tensor {
 /* What a step did. */
 typedef struct weft_sync_report {
     int64_t step;            /* steps done */
-    double lr;               /* that it was done with */
-    double loss;             /* mean of all ranks' in step loss_step; NAN: none known yet.
-                               Gossip, which waits for neighbours only, knows eight steps
-                               later */
-    int64_t loss_step;       /* steps done then */
+    double lr;               /* the learning rate of this step */
+    double loss;             /* mean over all ranks in step loss_step; NAN: none is known
+                                yet. With gossip, which waits for neighbours only, and
+                                with replicator.delay it arrives eight steps later */
+    int64_t loss_step;       /* steps that were done at that loss */
     int64_t wire_bytes_out;  /* payload that this rank sent to other nodes, */
-    int64_t local_bytes_out; /* and inside its own */
-    double exchange_s;       /* that exchanging was under way, or worked on */
-    double wait_s;           /* that it held this thread up: the rest was hidden */
-    bool skipped;            /* some rank asked to: nothing was exchanged, nothing moved,
-                               and the step was not counted */
-    int processes;           /* that took part: fewer where some were lost (setup.elastic) */
+    int64_t local_bytes_out; /* and to ranks inside its own node */
+    double exchange_s;       /* exchanges under way, and work on them */
+    double wait_s;           /* time this thread waited for exchanges; the rest was
+                                hidden */
+    bool skipped;            /* some rank asked for this: nothing was exchanged, no
+                                parameter changed, and the step was not counted */
+    int processes;           /* that took part; fewer after a loss (setup.elastic) */
 } weft_sync_report;
 
-/* All that a sync is made of. Zeros are defaults. */
+/* Everything that a sync is created from. Zeros are defaults. */
 typedef struct weft_sync_setup {
     weft_mesh *mesh;           /* borrowed; NULL: this process alone */
     const weft_config *config; /* borrowed, finished */
     const weft_sync_tensor *tensors;
     int n_tensors;
-    bool endless; /* run.steps does not count: steps go on until destroy */
-    bool outside; /* the caller has an optimizer: weft_sync_agree, weft_sync_mix */
+    bool endless; /* run.steps is ignored: there are steps until destroy */
+    bool outside; /* the caller has its own optimizer: weft_sync_agree, weft_sync_mix */
     bool
         skips; /* any rank may call weft_sync_skip; exchanges then wait until all agree */
-    bool writes; /* the caller sets every gradient in every step: what a step leaves in
-                     them is anything, not zero (so weft_sync_give, which adds, is not
-                     for it) */
-    /* The caller keeps the momentum and compresses, where its tensors lie (on an accelerator,
-     * say), for replicators that choose numbers by themselves (demo, topk): weft_sync_offer
-     * in place of gradients and of weft_sync_ready. Needs outside, and replicator.every = 1. */
+    bool writes; /* the caller writes every gradient in every step. The gradients after a
+                    step are then arbitrary instead of zero, so weft_sync_give, which
+                    adds, can not be used */
+    /* The caller keeps the momentum and compresses it where its tensors are (on an accelerator,
+     * for example). This works with replicators that select numbers (demo, topk). The caller
+     * then calls weft_sync_offer instead of writing gradients and calling weft_sync_ready.
+     * Requires `outside` and replicator.every = 1. */
     bool compressed;
-    /* mesh.shards ranks, neighbours in number, share a copy: rank = copy x mesh.shards +
-     * shard. Tensors are this rank's rows of them, cut as the caller likes, but alike in
-     * all copies; there may be none (rows = 0). Gradients are of the mean over the copy's
-     * examples. */
+    /* mesh.shards ranks with neighbouring numbers share one copy: rank = copy x mesh.shards +
+     * shard. The tensors are this rank's rows of each tensor. The caller decides where to cut,
+     * but must cut all copies alike; a rank may hold none of the rows (rows = 0). Gradients are
+     * those of the mean over the copy's examples. */
     bool sharded;
-    /* Goes on with those who are left when processes are lost, and takes in who comes
-     * (weft_mesh_enter), where docs/membership.md says that a run can: over TCP, one copy of the
-     * model a node, mesh.on_loss=go_on, without skips (weft_sync_goes_on). Processes that share a
-     * copy are lost together. Its mesh serves no other sync. */
+    /* The run continues without processes that are lost, and admits processes that join later
+     * (weft_mesh_enter). docs/membership.md says when this is possible: over TCP, with one copy
+     * of the model per node and mesh.on_loss=go_on, without `skips` (weft_sync_goes_on).
+     * Processes that share a copy are lost together. The mesh of an elastic sync can not be
+     * used for another sync. */
     bool elastic;
-    /* What the program keeps beside the tensors, an optimizer of its own or a schedule: bytes that
-     * a process which comes gets from one that is there. pack is called in weft_sync_open, or what
-     * opens a step, and its bytes are borrowed until the next call; unpack in weft_sync_begin.
-     * NULL, false: that can not be done, and the call fails. Both NULL: there is nothing. */
+    /* What the program keeps besides the tensors, such as its own optimizer or a schedule, as
+     * bytes that a joining process receives from a member. pack is called in weft_sync_open, or
+     * in the call that opens a step; its bytes are borrowed until the next call of pack. unpack
+     * is called in weft_sync_begin. If pack returns NULL or unpack returns false, it could not
+     * be done, and the call fails. Both pointers NULL: there is nothing besides the tensors. */
     const void *(*pack)(void *user, size_t *n_bytes);
     bool (*unpack)(void *user, const void *bytes, size_t n_bytes);
-    /* Where parameters and gradients lie; both are [all tensors' elements] floats. NULL:
-     * memory of weft's. take returns NULL if there is none. */
+    /* Allocate and free the memory of parameters and gradients; each is [all tensors' elements]
+     * floats. NULL: weft allocates. take returns NULL if there is not enough memory. */
     void *(*take)(void *user, size_t n_bytes);
     void (*give)(void *user, void *block);
     void *user;
 } weft_sync_setup;
 
-/* `config` gives method, mesh, optimizer, schedule and run.steps; data, model and batch
- * do not count. Tensors are exchanged in the order from the last to the first, as
- * backward passes finish them; names are copied. [out] *out owned by the caller; NULL on
- * failure. */
+/* `config` gives the method, mesh, optimizer, schedule and run.steps; its data, model and batch
+ * are ignored. Tensors are exchanged from the last to the first, the order in which backward
+ * passes finish them. Names are copied. [out] *out owned by the caller; NULL on failure. */
 WEFT_API weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
                                            weft_sync **out) WEFT_CHECKED;
 
@@ -102,65 +106,66 @@ WEFT_API weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh,
                                       weft_sync **out) WEFT_CHECKED;
 WEFT_API void weft_sync_destroy(weft_sync *sync);
 
-/* [rows,cols] of tensor i, row by row. Parameters may be written before begin; gradients
- * are zero after begin and after each step (but setup.writes), and are of the mean over
- * this rank's own examples. NULL if there is no such tensor. */
+/* [rows,cols] of tensor i, row by row. Parameters may be written before begin. Gradients are
+ * zero after begin and after each step (except with setup.writes), and are those of the mean
+ * over this rank's own examples. NULL if there is no such tensor. */
 WEFT_API float *weft_sync_parameters(weft_sync *sync, int i);
 WEFT_API float *weft_sync_gradients(weft_sync *sync, int i);
 
-/* Steps that are done, those before this process came among them. */
+/* Number of steps done, including those before this process joined. */
 WEFT_API int64_t weft_sync_steps(const weft_sync *sync);
 
 /* Number types of a caller's own tensors. */
 typedef enum weft_type { WEFT_F32, WEFT_BF16, WEFT_F16 } weft_type;
 
-/* gradients of tensor i += scale x what lies at `from`, [rows,cols] without gaps. */
+/* Adds scale x the array at `from`, [rows,cols] without gaps, to the gradients of tensor i. */
 WEFT_API weft_status weft_sync_give(weft_sync *sync, int i, const void *from,
                                     weft_type type, double scale) WEFT_CHECKED;
 
-/* The parameters of tensor i, rounded to the nearest. */
+/* Copies the parameters of tensor i to `to`, rounded to the nearest value of `type`. */
 WEFT_API weft_status weft_sync_take(weft_sync *sync, int i, void *to,
                                     weft_type type) WEFT_CHECKED;
 
-/* Rank 0's parameters become everybody's (of shards: the first copy's). Ranks whose
- * tensors have other names or sizes are an error. Collective. With a mesh of weft_mesh_enter: waits
- * until the others take this process in, before one of their steps, and gets parameters, state and
- * the number of steps done (weft_sync_steps) from them. */
+/* All ranks get the parameters of rank 0 (with shards: of the first copy). It is an error if a
+ * rank's tensors have other names or sizes. Collective. With a mesh of weft_mesh_enter: waits
+ * until the members admit this process before one of their steps, and receives parameters,
+ * state and the number of steps done (weft_sync_steps) from them. */
 WEFT_API weft_status weft_sync_begin(weft_sync *sync) WEFT_CHECKED;
 
-/* The learning rate from now on, in place of the schedule's. Before the first
- * weft_sync_ready of a step. The same on all ranks. */
+/* Sets the learning rate from now on, instead of the schedule's. To be called before the first
+ * weft_sync_ready of a step, with the same value on all ranks. */
 WEFT_API weft_status weft_sync_set_rate(weft_sync *sync, double lr) WEFT_CHECKED;
 
-/* Tensor i's own factor of the learning rate and its own weight decay, when the optimizer
- * is weft's; before the first weft_sync_ready of a step. */
+/* Sets tensor i's own factor of the learning rate and its own weight decay, if weft runs the
+ * optimizer. To be called before the first weft_sync_ready of a step. */
 WEFT_API weft_status weft_sync_set_tensor(weft_sync *sync, int i, double lr_scale,
                                           double weight_decay) WEFT_CHECKED;
 
-/* Computing of the next step begins: lets gossip answer others meanwhile. May be left
- * out: then the first weft_sync_ready says so. Not collective. */
+/* Says that the computing of the next step begins, so that gossip can answer other ranks
+ * meanwhile. Optional: otherwise the first weft_sync_ready does it. Not collective. */
 WEFT_API weft_status weft_sync_open(weft_sync *sync) WEFT_CHECKED;
 
-/* Whether lost processes are gone on without (setup.elastic). Who is lost in a step has counted in
- * it or not, for all alike; the step after it opens among those who are left, where parameters,
- * gradients and state lie as before. A process that ends earlier than the others is lost, too. */
+/* Whether the run continues without lost processes (setup.elastic). If a process is lost during
+ * a step, its contribution counts on all ranks or on none. The next step begins among the
+ * remaining processes; their parameters, gradients and state stay at the same addresses. A
+ * process that ends before the others counts as lost, too. */
 WEFT_API bool weft_sync_goes_on(const weft_sync *sync);
 
-/* This process's number among those that take part in the step under way, and [out] how many they
- * are; -1 and 0 after a failure that left nothing to go on with. */
+/* This process's number among those that take part in the current step; [out] *size: how many
+ * take part. -1 and 0 after a failure from which the run can not continue. */
 WEFT_API int weft_sync_rank(const weft_sync *sync, int *size);
 
-/* Who was lost, and who has come, since it was last asked, in one sentence; NULL: nobody. Lives
- * until the next call. */
+/* One sentence about the processes that were lost and that joined since the last call; NULL if
+ * there was no change. Valid until the next call. */
 WEFT_API const char *weft_sync_change(weft_sync *sync);
 
-/* Tensor i's gradient is complete for this step: its exchange may begin while others are
- * computed. May be left out. Not collective. */
+/* Tensor i's gradient is complete for this step: its exchange may begin while other gradients
+ * are still computed. Optional. Not collective. */
 WEFT_API weft_status weft_sync_ready(weft_sync *sync, int i) WEFT_CHECKED;
 
-/* What a caller that compresses offers of tensor i: k numbers of each of n_chunks chunks of
- * `elements` numbers, as docs/methods.md section 3 cuts them; or, `whole`, all its numbers in
- * their order, not transformed, as one chunk. */
+/* What a caller that compresses has to offer for tensor i: k numbers of each of n_chunks chunks
+ * of `elements` numbers, cut as docs/methods.md section 3 says. With `whole`: all its numbers
+ * in their order, not transformed, as one chunk. */
 typedef struct weft_sync_offer_shape {
     int64_t n_chunks, k, elements;
     bool whole;
@@ -168,90 +173,94 @@ typedef struct weft_sync_offer_shape {
 WEFT_API weft_status weft_sync_shape_of_offer(weft_sync *sync, int i,
                                               weft_sync_offer_shape *shape) WEFT_CHECKED;
 
-/* Tensor i is ready, and these are its numbers: [n_chunks][k], places ascending inside a
- * chunk (NULL if it is sent whole). Both are borrowed until the step is agreed;
- * values are then what the others decode, which differs where replicator.values is not
- * f32: the momentum loses that. Not collective. */
+/* Tensor i is ready, and these are its numbers: [n_chunks][k], places in ascending order inside
+ * each chunk (NULL if the tensor is sent whole). Both arrays are borrowed until the step is
+ * agreed. `values` then holds what the other ranks decode, which differs from what was offered
+ * if replicator.values is not f32; the caller subtracts these decoded values from its momentum.
+ * Not collective. */
 WEFT_API weft_status weft_sync_offer(weft_sync *sync, int i, int32_t *places,
                                      float *values) WEFT_CHECKED;
 
-/* Between agree and mix, or once weft_sync_wait_any has named tensor i: signs of its direction,
- * a bit for each of its n elements in `below` and one in `moves`, [(n+7)/8] bytes each; bit
- * e % 8 of byte e / 8. The direction is 0 where moves is 0, else -1 where below is 1, else 1.
- * *sound is false if the direction has what is not a number. */
+/* The signs of tensor i's agreed direction; to be called between agree and mix, or once
+ * weft_sync_wait_any has named the tensor. Each of its n elements has one bit in `below` and
+ * one in `moves`, [(n+7)/8] bytes each: bit e % 8 of byte e / 8. The direction is 0 where moves
+ * is 0, else -1 where below is 1, else 1. *sound is false if the direction contains a NaN. */
 WEFT_API weft_status weft_sync_signs(weft_sync *sync, int i, unsigned char *below,
                                      unsigned char *moves, bool *sound) WEFT_CHECKED;
 
-/* This rank wants the step under way to be skipped by all (an infinite gradient in 16
- * bits, say). Needs setup.skips; before weft_sync_step or weft_sync_agree. */
+/* This rank asks that all ranks skip the current step (because of an infinite gradient in 16
+ * bits, for example). Requires setup.skips; to be called before weft_sync_step or
+ * weft_sync_agree. */
 WEFT_API weft_status weft_sync_skip(weft_sync *sync) WEFT_CHECKED;
 
-/* All gradients are complete: exchanges, optimizes, mixes. `loss` is this rank's.
- * Collective. */
+/* All gradients are complete: exchanges them, runs the optimizer and mixes. `loss` is this
+ * rank's. Collective. */
 WEFT_API weft_status weft_sync_step(weft_sync *sync, double loss,
                                     weft_sync_report *report) WEFT_CHECKED;
 
-/* The same in two halves around an optimizer of the caller's (setup.outside). After agree
- * the gradients hold the direction that the method agreed on, and the caller changes the
- * parameters; *moves is false if they should stay as they are in this step, which was
- * skipped or in which the replicator does not exchange. mix ends the step. Collective. */
+/* The same in two halves, with the caller's own optimizer between them (setup.outside). After
+ * agree the gradients hold the direction that the method agreed on, and the caller changes the
+ * parameters. *moves is false if the parameters should stay as they are, because the step was
+ * skipped or the replicator does not exchange in it. mix ends the step. Collective. */
 WEFT_API weft_status weft_sync_agree(weft_sync *sync, double loss,
                                      bool *moves) WEFT_CHECKED;
 WEFT_API weft_status weft_sync_mix(weft_sync *sync,
                                    weft_sync_report *report) WEFT_CHECKED;
 
-/* The end of a step bucket by bucket, for callers that copy parameters or directions to
- * another device, or begin the next forward pass, while later buckets are still exchanged:
+/* The end of a step bucket by bucket, for callers that copy parameters or directions to another
+ * device, or begin the next forward pass, while later buckets are still exchanged:
  *
  *     complete -> wait_any until all -> step, or agree and mix
  *
- * All gradients are complete; `loss` is this rank's, and that of the step or agree after it
- * does not count. Returns at once but where optimizer.clip acts on the agreed gradient, whose
- * norm needs all of it, and where all agree first whether to skip. Collective. */
+ * All gradients are complete; `loss` is this rank's, and the loss given to the following step
+ * or agree is ignored. Returns at once, with two exceptions: optimizer.clip on the agreed
+ * gradient, whose norm needs the whole gradient, and setup.skips, where all ranks first agree
+ * whether to skip. Collective. */
 WEFT_API weft_status weft_sync_complete(weft_sync *sync, double loss) WEFT_CHECKED;
 
-/* Tensors that are done in this step: their parameters are the next step's, or with an
- * optimizer of the caller's their gradients hold the agreed direction. */
+/* Tensors that are finished in this step: their parameters are those of the next step or, with
+ * the caller's own optimizer, their gradients hold the agreed direction. */
 typedef struct weft_sync_part {
-    int first, n; /* tensors first to first + n - 1; n = 0: none in this time */
-    bool all;   /* none is left, and this call names none: step or agree ends the step */
-    bool moves; /* as of weft_sync_agree */
+    int first, n; /* tensors first to first + n - 1; n = 0: none within the time */
+    bool all;   /* all were named before, this call names none: call step or agree */
+    bool moves; /* as in weft_sync_agree */
 } weft_sync_part;
 
-/* Waits for at most timeout_s seconds (0: only looks) for the next tensors after
- * weft_sync_complete. Every tensor is named once in a step, from the last to the first; of a
- * skipped step none. A mixer in front of the caller's optimizer may wait for its neighbours
- * beyond the time. Not collective. */
+/* Waits for at most timeout_s seconds (0: does not wait) for the next tensors after
+ * weft_sync_complete. Every tensor is named once in a step, from the last to the first; in a
+ * skipped step none is named. A mixer that runs before the caller's optimizer may wait for its
+ * neighbours longer than timeout_s. Not collective. */
 WEFT_API weft_status weft_sync_wait_any(weft_sync *sync, double timeout_s,
                                         weft_sync_part *part) WEFT_CHECKED;
 
-/* Everybody's parameters become their mean, where methods let them differ: for an
- * evaluation between two steps, or after the last one. Before the next step
- * weft_sync_restore puts back what they were. Average is collective. */
+/* Replaces the parameters of all ranks by their mean, for methods in which they differ: for an
+ * evaluation between two steps, or after the last step. Before the next step weft_sync_restore
+ * puts the former values back. Average is collective. */
 WEFT_API weft_status weft_sync_average(weft_sync *sync) WEFT_CHECKED;
 WEFT_API weft_status weft_sync_restore(weft_sync *sync) WEFT_CHECKED;
 
-/* Everything that the next step depends on, between two steps: named arrays, of which
- * "parameters" is one, each with a part for every tensor, and a few numbers that all
- * ranks know alike. Put back by the same number of ranks with the same configuration,
- * training goes on with the same bits. Rest makes it complete; the arrays may then be
- * read, or be written between begin and the first step, before resume. */
+/* The complete state between two steps, from which the next step follows: named arrays, of
+ * which "parameters" is one, each with a part for every tensor, and a few numbers that are the
+ * same on all ranks. If the same number of ranks with the same configuration restores it,
+ * training continues bit for bit. weft_sync_rest makes the state complete. The arrays may then
+ * be read, or may be written between begin and the first step, before weft_sync_resume. */
 
-/* Ends what is under way behind the caller's back. Collective. */
+/* Finishes exchanges that still run in the background. Collective. */
 WEFT_API weft_status weft_sync_rest(weft_sync *sync) WEFT_CHECKED;
 
-/* Tensor i's part of array k, like its parameters; [out] *name, borrowed. NULL if there
- * is no such array. */
+/* Tensor i's part of array k, laid out like its parameters; [out] *name, borrowed. NULL if
+ * there is no such array. */
 WEFT_API float *weft_sync_state(weft_sync *sync, int k, int i, const char **name);
 
-/* The numbers; [out] *n of them. */
+/* The numbers of the state; [out] *n: how many there are. */
 WEFT_API double *weft_sync_numbers(weft_sync *sync, int *n);
 
-/* After weft_sync_begin and before the first step: `step` steps are done, and arrays and
- * numbers are those of then. Not collective, but all ranks do it. */
+/* To be called after weft_sync_begin and before the first step: `step` steps are done, and the
+ * arrays and numbers hold the state after them. Not collective, but all ranks must call it. */
 WEFT_API weft_status weft_sync_resume(weft_sync *sync, int64_t step) WEFT_CHECKED;
 
-/* The same as one stream of bytes. Both return false to fail; read fills all n bytes. */
+/* Save and load the same state as one stream of bytes. The callbacks return false on failure;
+ * read has to fill all n bytes. */
 typedef bool (*weft_sync_write)(void *user, const void *data, size_t n_bytes);
 typedef bool (*weft_sync_read)(void *user, void *data, size_t n_bytes);
 WEFT_API weft_status weft_sync_save(weft_sync *sync, weft_sync_write write,
@@ -259,8 +268,8 @@ WEFT_API weft_status weft_sync_save(weft_sync *sync, weft_sync_write write,
 WEFT_API weft_status weft_sync_load(weft_sync *sync, weft_sync_read read,
                                     void *user) WEFT_CHECKED;
 
-/* sizeof of a struct of these headers, "weft_sync_setup" say, for programs in other languages
- * that have it once more; 0: not one that they need. */
+/* sizeof of a struct of these headers, such as "weft_sync_setup", so that programs in other
+ * languages can check their own declaration of it; 0: a struct that they do not need. */
 WEFT_API size_t weft_sync_size_of(const char *type);
 
 #ifdef __cplusplus

@@ -8,15 +8,15 @@
 extern "C" {
 #endif
 
-/* Text <-> token ids. Kinds: "bytes" (256 ids) and "bpe" (byte-pair encoding, Sennrich
- * et al. 2016), saved and loaded as Hugging Face tokenizer.json: byte-level as GPT-2
- * and Llama 3, and the ways of Llama 2, Mistral, Gemma, Qwen and their kin
- * (docs/file-formats.md). Splitting rules of training: "gpt2" and "llama3". A
- * tokenizer is read-only after creation: threads may share it. */
+/* Text <-> token ids. Kinds: "bytes" (256 ids) and "bpe" (byte-pair encoding, Sennrich et
+ * al. 2016), saved and loaded as Hugging Face tokenizer.json: byte-level as GPT-2 and Llama
+ * 3, and the variants of Llama 2, Mistral, Gemma, Qwen and related models
+ * (docs/file-formats.md). Splitting rules for training: "gpt2" and "llama3". A tokenizer is
+ * read-only after creation: threads may share it. */
 typedef struct weft_tokenizer weft_tokenizer;
 
-/* By what data.tokenizer may name: "bytes", or the path of a tokenizer.json or of a folder
- * that holds one. */
+/* Opens what data.tokenizer may name: "bytes", or the path of a tokenizer.json or of a
+ * folder that contains one. */
 WEFT_API weft_status weft_tokenizer_open(weft_ctx *ctx, const char *name,
                                          weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_create_bytes(weft_ctx *ctx,
@@ -32,8 +32,8 @@ WEFT_API weft_status weft_tokenizer_train(weft_ctx *ctx, const char *text,
                                           const char *split_rule,
                                           weft_tokenizer **out) WEFT_CHECKED;
 
-/* Reads a tokenizer.json of BPE; unknown parts are refused by name. Special tokens in plain
- * text are not recognized (docs/file-formats.md), other added tokens are. */
+/* Reads a tokenizer.json of BPE; unknown parts are rejected by name. Special tokens in
+ * plain text are not recognized (docs/file-formats.md), other added tokens are. */
 WEFT_API weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path,
                                          weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *tokenizer,

@@ -10,32 +10,33 @@
 extern "C" {
 #endif
 
-/* What one optimizer step did. Seconds and bytes are of one node (the first): its ranks'
- * mean seconds, its interface's bytes; with several copies of the model per node, of its
- * first copy. */
+/* What one optimizer step did. Seconds and bytes are those of the first node: the mean
+ * seconds of its ranks, and the bytes of its interface; if a node holds several copies of
+ * the model, those of its first copy. */
 typedef struct weft_step_record {
-    int64_t step, steps; /* steps done, of all */
+    int64_t step, steps; /* steps done; steps in all */
     double loss;         /* nats per token, mean over the step's tokens */
     double lr;
-    double grad_norm;          /* before clipping; of the agreed gradient with full, of
-                                  the first node's own with demo */
+    double grad_norm;          /* before clipping; with full of the agreed gradient, with
+                                  demo of the first node's own */
     double update_norm;        /* of the change of all parameters */
     double consensus_distance; /* estimate of sqrt(mean |x_i - mean x|^2) over the
-                                  replicas before the last mixing; NAN where nobody
+                                  replicas before the last mixing; NAN where no replica
                                   mixed */
-    int mean_of_all;           /* 1: consensus control made the mixing a mean of all, or
-                                  average_every did, 0: it did not; -1 without control */
-    int64_t late;   /* messages that a deadline left out of this step's mixing; -1
-                       without one */
+    int mean_of_all;           /* 1: consensus control, or average_every, made the mixing
+                                  a mean of all replicas; 0: it did not; -1: there is no
+                                  control */
+    int64_t late;   /* messages that a deadline left out of this step's mixing; -1 without
+                       a deadline */
     int64_t tokens; /* of the step, all ranks */
     double tokens_per_s;
     double mfu;           /* model FLOP per second over the measured GEMM rate */
     int64_t memory_bytes; /* peak resident memory of the process */
     int64_t wire_bytes_out, wire_bytes_in;   /* between nodes, this step */
     int64_t local_bytes_out, local_bytes_in; /* inside the node, this step */
-    double compute_s;                        /* not waiting for an exchange */
-    double exchange_s;                       /* exchange thread busy */
-    double wait_s;                           /* computing stood still for the exchange */
+    double compute_s;                        /* step without waiting for an exchange */
+    double exchange_s;                       /* exchanges under way, and work on them */
+    double wait_s;                           /* computing waited for the exchange */
     double hidden_share; /* 1 - wait/exchange; 1 if nothing was exchanged */
     double step_s, elapsed_s;
     int64_t allocations; /* made by the first rank and the mesh so far */
@@ -50,13 +51,12 @@ typedef struct weft_eval_record {
     double loss;       /* nats per token; of the mean of the replicas where they differ */
     double local_loss; /* of the replicas as they are, each on its share of the text; NAN
                           where they do not differ */
-    double distance;   /* of the replicas: sqrt(mean |x_i - mean x|^2); NAN likewise */
-    double accuracy;   /* share of right classes, of images; else NAN */
+    double distance;   /* of the replicas: sqrt(mean |x_i - mean x|^2); NAN as above */
+    double accuracy;   /* share of correctly classified images; NAN for other rows */
     double elapsed_s;
 } weft_eval_record;
 
-/* What the run was before it began, for one screen of text. Texts live until training
- * ends. */
+/* What the run is before it begins, for one screen of text. Texts live until training ends. */
 typedef struct weft_run_summary {
     const char *folder;
     const char *model; /* "gpt2, 6 layers x 384, 10.8M parameters" */
@@ -68,11 +68,11 @@ typedef struct weft_run_summary {
     const char *kernels;
     int64_t parameters;
     int64_t memory_bytes;        /* predicted peak of the process */
-    int64_t memory_rank_bytes;   /* of which one rank's own */
+    int64_t memory_rank_bytes;   /* the part of it that is one rank's own */
     int64_t wire_bytes_per_step; /* predicted, one node's interface, out */
     double gemm_flops;           /* measured, all ranks together */
     int64_t first_step;          /* > 0 when resumed */
-    int64_t train_tokens;        /* of the training text; 0 of pairs, images and made tokens */
+    int64_t train_tokens;        /* of the training text; 0 for pairs, images, generated tokens */
 } weft_run_summary;
 
 typedef struct weft_train_hooks {
@@ -80,10 +80,11 @@ typedef struct weft_train_hooks {
     void (*on_start)(void *user, const weft_run_summary *summary);
     void (*on_step)(void *user, const weft_step_record *record);
     void (*on_evaluation)(void *user, const weft_eval_record *record);
-    /* Asked once per step on the first rank's thread, like the others: true = finish the
-     * step, save, return. Any hook may be NULL. */
+    /* Called once per step on the first rank's thread, like the other hooks: true = finish
+     * the step, save, return. Any hook may be NULL. */
     bool (*should_stop)(void *user);
-    /* Processes were lost, and the run goes on: a sentence that says who, and with whom. */
+    /* The members of the run changed, or a process begins to join: the sentence says which
+     * processes were lost or joined, and how the run continues. */
     void (*on_change)(void *user, const char *sentence);
 } weft_train_hooks;
 
@@ -100,45 +101,47 @@ typedef struct weft_train_result {
     int64_t memory_predicted_bytes;
     double hidden_share; /* over all steps of this run */
     bool
-        leads; /* this process has written the run folder at the end: rank 0, or the first
-                   one that was not lost */
+        leads; /* this process wrote the run folder at the end: rank 0, or the first rank
+                  that was not lost */
 } weft_train_result;
 
-/* Trains as `config` (finished) says. Without a mesh (NULL) in this process: nodes x
- * ranks_per_node threads. With one this process is one of the ranks, the configuration is
- * fitted to it (weft_mesh_fit), all call this, and rank 0 writes the run folder and gets
- * the result; the others' has steps, stopped, and their own memory.
- * Writes the run folder: config.yaml, metrics.jsonl, TensorBoard events, checkpoints.
- * resume: continues the folder's newest complete checkpoint; without one it starts anew,
- * and if all its steps are done nothing happens (result->steps says how many). Refuses a
- * folder that holds another run unless resuming. */
+/* Trains as `config` (finished) says. Without a mesh (NULL) the ranks are nodes x
+ * ranks_per_node threads of this process. With a mesh this process is one of the ranks: the
+ * configuration is fitted to the mesh (weft_mesh_fit), all ranks call this function, and
+ * rank 0 writes the run folder and gets the full result; on the other ranks the result has
+ * only steps, stopped, and their own memory. Writes the run folder: config.yaml,
+ * metrics.jsonl, TensorBoard events, checkpoints. resume: continues the folder's newest
+ * complete checkpoint; without a checkpoint it starts from the beginning, and if all steps
+ * are done nothing happens (result->steps says how many). Unless resuming, a folder that
+ * holds another run is rejected. */
 WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 bool resume, const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
 
-/* What a replay has compared; all of it was equal. */
+/* What a replay has compared. Everything that was compared was equal. */
 typedef struct weft_replay_result {
-    int64_t steps;      /* played, up to this one */
+    int64_t steps;      /* replayed from the start up to this one */
     int64_t losses;     /* lines of metrics.jsonl with the same loss */
-    int64_t checkpoint; /* step of the newest checkpoint, all of whose numbers are the same;
-                           -1: there is none */
-    int views;          /* that were played */
-    int compared;       /* of them, with the recorded checksum of all ranks' parameters */
+    int64_t checkpoint; /* step of the newest checkpoint, all numbers of which are the
+                           same; -1: there is none */
+    int views;          /* views that were replayed */
+    int compared;       /* views whose recorded checksum of all parameters was compared */
     double loss;        /* of the last step */
     double elapsed_s;
 } weft_replay_result;
 
-/* Plays the run of a folder again in this process, one thread per rank: members who came and
- * went as views.jsonl says, on the text that its config.yaml names, to the last step that the
- * folder speaks of. What differs from the recorded losses, checksums and checkpoint is an error
- * that names it (WEFT_ERR_NUMERIC). The folder is only read. Hooks may be NULL; on_change is
- * told of each view. Refused where chance decided what nobody writes down (mixer.deadline). */
+/* Runs the run of a folder again in this process, one thread per rank, to the last step
+ * that the folder records: with the members that joined and left as views.jsonl says, on
+ * the text that its config.yaml names. A difference from the recorded losses, checksums and
+ * checkpoint is an error that names it (WEFT_ERR_NUMERIC). The folder is only read. Hooks
+ * may be NULL; on_change gets each view. Rejects runs whose result depended on unrecorded
+ * timing (mixer.deadline). */
 WEFT_API weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
                                  const weft_train_hooks *hooks,
                                  weft_replay_result *result) WEFT_CHECKED;
 
-/* Takes run.steps training steps on tokens made by a generator, without any file: what
- * the configured model, batch, mesh and method cost. Losses mean nothing. */
+/* Trains run.steps steps on generated tokens, without any file, to measure what the
+ * configured model, batch, mesh and method cost. Losses mean nothing. */
 WEFT_API weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                       const weft_train_hooks *hooks,
                                       weft_train_result *result) WEFT_CHECKED;

@@ -10,20 +10,20 @@
 extern "C" {
 #endif
 
-/* What was found out about one file or checkpoint of a run folder. */
+/* The result of checking one file or checkpoint of a run folder. */
 typedef struct weft_verify_item {
     const char *name; /* relative to the run folder */
     bool whole;
-    const char *sentence; /* what there is of it, or what is wrong */
+    const char *sentence; /* what it contains, or what is wrong with it */
 } weft_verify_item;
 
 typedef void (*weft_verify_sink)(void *user, const weft_verify_item *item);
 
 /* Reads everything that weft wrote into a run folder, and calls back for each part: the
- * configuration is read as a run would, each line of metrics.jsonl, every byte of every
- * checkpoint is compared with its hash. Changes nothing. [out] *n_damaged: parts that are
- * not whole. Fails with WEFT_ERR_FILE if there is no such folder, WEFT_ERR_FORMAT if nothing
- * in it is a run's. Not collective. */
+ * configuration is read as a run would read it, each line of metrics.jsonl is read, and
+ * every byte of every checkpoint is compared with its hash. Changes nothing. [out]
+ * *n_damaged: the number of parts that are not whole. WEFT_ERR_FILE: there is no such
+ * folder; WEFT_ERR_FORMAT: nothing in it belongs to a run. Not collective. */
 WEFT_API weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder,
                                      weft_verify_sink sink, void *user,
                                      int *n_damaged) WEFT_CHECKED;

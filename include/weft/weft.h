@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Everything a program that uses weft includes, in the order of the data's way. */
+/* All headers for programs that use weft, in the order in which data passes through weft. */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 

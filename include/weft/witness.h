@@ -9,33 +9,35 @@
 extern "C" {
 #endif
 
-/* A process that trains nothing and decides which half of a run goes on when its network is cut in
- * the middle (elastic.witness; docs/membership.md, "A witness"). It gives one vote for each
- * view of a run, to the half that asks first, writes it into a file before it says so, and gives it
- * to nobody else, also after it was started again. Any number of runs that have the same key
- * (mesh.key, mesh.run) may use one. */
+/* A process that does not train, and decides which half of a run continues when a network
+ * failure cuts the run into two halves (elastic.witness; docs/membership.md, "A witness").
+ * For each view of a run it gives one vote, to the half that asks first. It writes the vote
+ * into a file before it answers, and never gives that vote to another half, not even after
+ * a restart. Any number of runs with the same key (mesh.key, mesh.run) may use one witness. */
 typedef struct weft_witness weft_witness;
 
 enum { WEFT_WITNESS_PORT = 29600 };
 
 typedef struct weft_witness_setup {
-    int port;          /* that it listens at; 0: WEFT_WITNESS_PORT */
-    const char *votes; /* file of the votes, made if it is not there; one process at a time */
-    const weft_mesh_security *security; /* the runs'; without a key it hears this machine only,
-                                           unless that says plain; may be NULL */
+    int port;          /* to listen at; 0: WEFT_WITNESS_PORT */
+    const char *votes; /* file of the votes, created if missing; used by one process
+                          only */
+    const weft_mesh_security *security; /* that of the runs. Without a key only this
+                                           machine is answered, unless `plain` is set; may
+                                           be NULL */
 } weft_witness_setup;
 
-/* Listens from now on. What happens is said to the context's sink, as long as the witness lives.
+/* Starts to listen. While the witness exists, it reports events to the context's sink.
  * [out] *out owned by the caller. Not collective. */
 WEFT_API weft_status weft_witness_open(weft_ctx *ctx, const weft_witness_setup *setup,
                                        weft_witness **out) WEFT_CHECKED;
 
-/* Answers for so many seconds. Fails where nothing can be answered any more. May be called again
- * and again, by one thread. */
+/* Answers requests for `seconds` seconds. Fails if no request can be answered any more. May
+ * be called repeatedly, by one thread. */
 WEFT_API weft_status weft_witness_serve(weft_ctx *ctx, weft_witness *witness,
                                         double seconds) WEFT_CHECKED;
 
-/* How many runs it has given a vote to. */
+/* The number of runs that have got a vote from it. */
 WEFT_API int weft_witness_runs(const weft_witness *witness);
 
 /* NULL is accepted. */
